@@ -29,13 +29,13 @@ type node struct {
 	log    *slog.Logger
 	worker Worker
 	local  *helper.Local // the worker, where it is in this process
-	record *statusRecord // nil where nobody asks on the host
+	record *statusRecord // nil without a status socket
 	// proofKey is the public part of the key that the worker proves by.
 	proofKey func() (ed25519.PublicKey, error)
 
 	identity atomic.Pointer[enrol.Identity]
 	client   atomic.Pointer[client.Client]
-	period   atomic.Int64 // seconds between reports, as last told; 0 before the first
+	period   atomic.Int64 // seconds between reports, from the last reply; 0 before the first
 	share    float64      // of the renewal's jitter, drawn once
 
 	// changing is held while the identity is replaced: a renewal and a new trust
@@ -202,7 +202,7 @@ func (n *node) become(identity *enrol.Identity) error {
 
 func (n *node) id() ids.Node { return n.identity.Load().Node }
 
-// reportEvery is how often the node reports when nothing changes.
+// reportEvery returns the interval of reports without changes.
 func (n *node) reportEvery() time.Duration {
 	const usual = 10 * time.Second // the policy's default
 	if s := n.period.Load(); s > 0 {

@@ -18,16 +18,16 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-// Config is what one agent is started with.
+// Config configures one agent.
 type Config struct {
-	Server   string // https://host:port of the node door
+	Server   string // https://host:port of the node API
 	StateDir string // holds identity/ and journal/, and a simulated host
 
 	// Token returns a single-use enrolment token. It is asked when there is no
 	// identity or the certificate has expired; nil means that an operator must act.
 	Token func(context.Context) (string, error)
-	// CA is the PEM bundle to believe the server by at enrolment; CAFingerprint,
-	// the hex SHA-256 of its root certificate, does instead.
+	// CA is the PEM bundle that verifies the server at enrolment. CAFingerprint, the hex SHA-256 of its
+	// root certificate, replaces it.
 	CA            []byte
 	CAFingerprint string
 
@@ -46,11 +46,11 @@ type Config struct {
 	// Where the halves are apart: the helper's socket, who may call it and who it
 	// must be, and where the journal's anchor lies.
 	Socket    string
-	PeerUID   int // of the half that speaks
+	PeerUID   int // of the network process
 	PeerGID   int // of the group that may open the socket
-	HelperUID int // of the half that acts
+	HelperUID int // of the helper
 	Anchor    string
-	// Lib is where builds of the agent lie on the host; empty: DefaultLib.
+	// Lib is the folder of the agent builds. Empty means DefaultLib.
 	Lib  string
 	SSHD string // socket through which the helper reaches sshd; empty: on loopback
 	// StatusSocket and Metrics, a loopback address, answer on the host; empty: not.
@@ -93,7 +93,7 @@ func loopback(address string) bool {
 func (c Config) identityDir() string { return filepath.Join(c.StateDir, "identity") }
 func (c Config) journalDir() string  { return filepath.Join(c.StateDir, "journal") }
 
-// firstContact believes the server by what the operator gave.
+// firstContact verifies the server by the data that the operator has entered.
 func (c Config) firstContact() (*tls.Config, error) {
 	if len(c.CA) > 0 {
 		return pki.ClientTLS(c.CA, nil, c.Clock)

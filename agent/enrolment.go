@@ -13,16 +13,15 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Enrolled is who a host is, after Enrol.
+// Enrolled is the identity of a node after Enrol.
 type Enrolled struct {
 	Node  ids.Node
 	Until time.Time // of the certificate
 	Fresh bool      // a token was spent
 }
 
-// Enrol makes this host a node whose halves are apart, as root, while neither runs.
-// It spends a token only where the host is not enrolled, or no longer believed: run
-// again, it changes nothing.
+// Enrol enrols a node with two processes, as root, while neither runs. It uses a token only if the node
+// is not enrolled or its certificate is not accepted any more. A second call changes nothing.
 func Enrol(ctx context.Context, c Config) (e Enrolled, err error) {
 	if err := c.check(); err != nil {
 		return e, err
@@ -54,8 +53,8 @@ func Enrol(ctx context.Context, c Config) (e Enrolled, err error) {
 	return Enrolled{Node: identity.Node, Until: identity.NotAfter(), Fresh: !stands}, nil
 }
 
-// isEnrolled says whether the host is enrolled, remembers what it was told, and is
-// believed by the control plane.
+// isEnrolled reports whether the node is enrolled, has its journal, and is accepted by the control
+// plane.
 func (n *node) isEnrolled(ctx context.Context) (bool, error) {
 	known, found, err := n.load()
 	if err != nil || !found {

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// beatEvery is how soon trouble on a host is seen. A beat of an idle simulated
-// host is one stat.
+// beatEvery is the interval at which the agent checks its node. A check of an idle simulated node is one
+// stat.
 const beatEvery = 500 * time.Millisecond
 
 // Run is one agent, until ctx ends.
 func Run(ctx context.Context, c Config) error { return RunFleet(ctx, []Config{c}) }
 
-// RunFleet runs many agents in one process, until ctx ends. They share one timer.
-// An agent whose configuration cannot work stops alone, and is told of at the end.
+// RunFleet runs many agents in one process until ctx ends. They share one timer. An agent whose
+// configuration is not valid stops alone, and RunFleet returns its error at the end.
 func RunFleet(ctx context.Context, configs []Config) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -41,8 +41,8 @@ func RunFleet(ctx context.Context, configs []Config) error {
 	return errors.Join(failed...)
 }
 
-// startsAtOnce bounds handshakes and keys that are made beside each other when a
-// fleet starts; more only make each of them slower.
+// startsAtOnce limits the handshakes and key generations that run at the same time when a fleet starts.
+// More of them only make each slower.
 const startsAtOnce = 16
 
 type fleet struct {
@@ -83,7 +83,7 @@ func (f *fleet) run(ctx context.Context, c Config) error {
 	f.nodes = append(f.nodes, n)
 	f.mu.Unlock()
 	n.beat(ctx)
-	n.finished() // what a crash left untold
+	n.finished() // results that a crash left pending
 	n.poll(ctx)
 	n.local.Wait()
 	n.drainOutbox()

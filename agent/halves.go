@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// RunHelper is the half that acts, behind its socket, until ctx ends.
+// RunHelper runs the helper behind its socket until ctx ends.
 func RunHelper(ctx context.Context, c Config) error {
 	if c.Socket == "" || c.StateDir == "" || c.Log == nil {
 		return errors.New("agent: the helper needs a socket, a state directory and a logger")
@@ -61,7 +61,7 @@ func RunHelper(ctx context.Context, c Config) error {
 	return err
 }
 
-// listen makes the socket, which only root and the half that speaks can open.
+// listen creates the socket, which only root and the network process can open.
 func listen(c Config) (*net.UnixListener, error) {
 	// The lock says that no other helper lives: this is what a dead one left.
 	if err := os.Remove(c.Socket); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -77,8 +77,8 @@ func listen(c Config) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// watch beats, and pings the watchdog while alive says nothing. A half that is
-// stuck is ended by systemd, started again, and resumes from its journal.
+// watch calls beat at an interval, and notifies the watchdog while alive returns nil. systemd restarts a
+// process that is stuck, and the process resumes from its journal.
 func (c Config) watch(ctx context.Context, alive func() error, beat func(context.Context)) {
 	t := time.NewTicker(beatEvery)
 	defer t.Stop()
@@ -101,7 +101,7 @@ func (c Config) watch(ctx context.Context, alive func() error, beat func(context
 	}
 }
 
-// RunNetwork is the half that speaks to the control plane, until ctx ends.
+// RunNetwork runs the network process until ctx ends.
 func RunNetwork(ctx context.Context, c Config) error {
 	if err := c.check(); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (n *node) alive() error {
 	return nil
 }
 
-// Files of a host where the halves are apart.
+// Files of a node with two processes.
 const (
 	DefaultStateDir = "/var/lib/gpuaas"
 	DefaultRunDir   = "/run/gpuaas-agent"
@@ -189,11 +189,11 @@ const (
 	sshdName        = "sshd.sock"
 )
 
-// SocketIn is where the helper listens.
+// SocketIn returns the path of the socket of the helper.
 func SocketIn(runDir string) string { return filepath.Join(runDir, socketName) }
 
-// AnchorIn is where the journal's anchor lies.
+// AnchorIn returns the path of the journal's anchor.
 func AnchorIn(runDir string) string { return filepath.Join(runDir, anchorName) }
 
-// SSHDIn is where systemd passes what the helper says on to sshd.
+// SSHDIn returns the path of the socket through which systemd connects the helper to sshd.
 func SSHDIn(runDir string) string { return filepath.Join(runDir, sshdName) }

@@ -26,8 +26,8 @@ func (c Config) notify(state string) {
 	}
 }
 
-// watchdogEvery is a third of what systemd allows between two pings, or zero where
-// it watches nobody.
+// watchdogEvery is a third of the interval that systemd allows between two pings, or zero without a
+// watchdog.
 func watchdogEvery(env func(string) string) time.Duration {
 	micros, err := strconv.ParseInt(env("WATCHDOG_USEC"), 10, 64)
 	if err != nil || micros <= 0 {

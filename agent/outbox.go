@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// outbox is what the node has to say beside its poll. One goroutine says it, and
-// only while there is something: an idle agent has none.
+// outbox contains the messages of the node besides its poll. One goroutine sends them and ends when none
+// is left, so an idle agent has no goroutine for it.
 type outbox struct {
 	busy    bool
 	life    context.Context //nolint:containedctx // set by the first beat, ends with the agent
@@ -23,13 +23,13 @@ type outbox struct {
 	wait    backoff
 
 	replies  []*protocol.Result // to tasks that were not acted on; lost in a crash
-	results  bool               // the journal may hold untold ones
+	results  bool               // the journal may contain results that are not acknowledged
 	steps    map[ids.Task]protocol.Progress
 	reportAt time.Time
 	renewing bool
 }
 
-// maxReplies bounds the memory that a door can take by bringing refused tasks.
+// maxReplies limits the memory that a server can use by sending tasks that the agent rejects.
 const maxReplies = 100
 
 func (n *node) changed() {
@@ -58,7 +58,7 @@ func (n *node) reply(r *protocol.Result) {
 	})
 }
 
-// probe answers with a report first, so that whoever asked finds it.
+// probe sends a report before the result, so that the client of the probe finds it.
 func (n *node) probe(ctx context.Context, r *protocol.Result) {
 	if err := n.report(ctx); err != nil {
 		n.log.WarnContext(ctx, "probe failed", "err", err)
@@ -194,7 +194,7 @@ func (n *node) ackResults(ctx context.Context) error {
 		if err != nil && !final(err) {
 			return err
 		}
-		// A crash here tells the result again; it is accepted by comparing.
+		// After a crash here the result is sent again, and the server accepts it by comparison.
 		failpoint.Hit("agent.task.after_result")
 		if err != nil {
 			n.log.WarnContext(ctx, "result not requested", "task_id", r.Task, "err", err)
@@ -224,7 +224,7 @@ func (n *node) sendReport(ctx context.Context) error {
 	switch next := now.Add(n.reportEvery()); {
 	case err != nil:
 		n.outbox.reportAt = time.Time{}
-	case next.Before(n.outbox.reportAt): // it was just told to speak more often
+	case next.Before(n.outbox.reportAt): // the last reply has shortened the interval
 		n.outbox.reportAt = next
 	}
 	return err
@@ -245,7 +245,7 @@ func (n *node) sendRenewal(ctx context.Context) error {
 	return n.updateTrust(ctx)
 }
 
-// final says whether the door will not take this message however often it comes.
+// final reports whether the server will reject this message however often it is sent.
 func final(err error) bool {
 	var p *client.ProblemError
 	if !errors.As(err, &p) {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// A door that answers at once, with nothing or with what is known already, would
-// otherwise be asked without end.
+// Without the pause a server that responds at once, with nothing or with a task that the agent has,
+// would be polled in a loop.
 const politePause = time.Second
 
 // poll waits for tasks until ctx ends.
@@ -75,7 +75,7 @@ func (n *node) handOver(ctx context.Context, task protocol.Signed) bool {
 	return !a.InHand && a.Rejection == nil && a.Reply == nil
 }
 
-// refreshTrust asks what to believe now.
+// refreshTrust reads the present trust of the control plane.
 func (n *node) refreshTrust(ctx context.Context) error {
 	trust, err := n.client.Load().Trust(ctx)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/gpuaas/gpuaas/agent/update"
 )
 
-// DefaultLib is where builds of the agent lie on a host.
+// DefaultLib is the folder of the agent builds.
 const DefaultLib = "/usr/lib/gpuaas"
 
-// updater is how the half that acts replaces the agent, or nil where it was not
-// started from one of the folders that take turns.
+// updater returns the updater of the agent. It returns nil if the agent was not started from one of the
+// two folders.
 func (c Config) updater(keys func() map[string][]byte) *update.Updater {
 	self, err := os.Executable()
 	if err != nil {
@@ -40,7 +40,7 @@ func (c Config) lib() string {
 	return DefaultLib
 }
 
-// replacing adds what replaces the agent to the half that acts.
+// replacing gives the helper what replaces the agent.
 func (c Config) replacing(o *helper.Options, keys func() map[string][]byte) {
 	u := c.updater(keys)
 	if u == nil {

@@ -70,8 +70,8 @@ func (n *node) report(ctx context.Context) error {
 		n.mu.Unlock()
 	}
 	if client.CodeOf(err) == string(errs.StaleReport) {
-		// Somebody reported as this node with a later boot: a disk was restored,
-		// or copied. Saying it more often does not make it newer.
+		// Another process has reported as this node with a later boot: the disk is a restored or copied
+		// one. Repeating the report does not make it newer.
 		n.log.ErrorContext(ctx, "the control plane has a newer report", "boot", r.Boot, "sequence", r.Sequence)
 		return n.worker.Heard(ctx, helper.ReportAck{Stale: true})
 	}

@@ -16,17 +16,17 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// The half that acts has no network: the build that an update is of is fetched by
-// the other one, and lies here for it. Nothing is believed of it for that.
+// The helper has no network. The network process downloads the build of an update and stores it here.
+// The helper verifies the build, because it does not trust this folder.
 
-// stageWithin is below what the control plane gives the whole update. Then the
-// order is handed over without the build, and refused with the reason.
+// stageWithin is less than the limit of the whole update. Afterwards the task goes to the helper without
+// the build, and the helper rejects it with the reason.
 const stageWithin = 100 * time.Second
 
-// buildsIn is where builds are left, in the folder of the half that speaks.
+// buildsIn returns the folder of downloaded builds. It belongs to the network process.
 func (c Config) buildsIn() string { return filepath.Join(c.identityDir(), "builds") }
 
-// staging is what is being fetched.
+// staging contains the present downloads.
 type staging struct {
 	mu   sync.Mutex
 	busy map[string]bool // by digest
@@ -39,8 +39,8 @@ func (n *node) stage(ctx context.Context, task protocol.Signed) bool {
 		Type   protocol.Type              `json:"type"`
 		Params protocol.AgentUpdateParams `json:"params"`
 	}
-	// Read without a look at the signature, to know what to fetch. Whoever acts on
-	// it looks.
+	// The signature is not verified: the network process only needs to know which build to download. The
+	// helper verifies the task.
 	if n.Socket == "" || json.Unmarshal(task.Body, &order) != nil || order.Type != protocol.AgentUpdate {
 		return false
 	}
@@ -87,7 +87,7 @@ func (n *node) fetch(ctx context.Context, p protocol.AgentUpdateParams, task pro
 	delete(n.staging.busy, p.Digest)
 }
 
-// download leaves the build under its digest, and nothing else beside it.
+// download stores the build under its digest and deletes all other builds.
 func (n *node) download(ctx context.Context, p protocol.AgentUpdateParams) error {
 	dir := n.buildsIn()
 	if err := os.RemoveAll(dir); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Status is what the half that speaks knows of itself and the other one.
+// Status is the state of both processes as the network process reports it on the node.
 type Status struct {
 	Version          string           `json:"version"`
 	Server           string           `json:"server"`
@@ -30,8 +30,7 @@ type Status struct {
 	Tasks            map[string]int   `json:"tasks"`            // ended since the start, by outcome
 }
 
-// statusRecord is what the half that speaks keeps to tell whoever asks on the host. A node
-// of a simulated fleet keeps none.
+// statusRecord contains the data of Status. A node of a simulated fleet has none.
 type statusRecord struct {
 	mu         sync.Mutex
 	reportedAt time.Time
@@ -185,5 +184,5 @@ func writeJSON(w http.ResponseWriter, v any) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text) // whoever asked has gone
+	_, _ = w.Write(text) // the client may have gone
 }

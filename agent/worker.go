@@ -10,10 +10,9 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Worker is the half that acts on the host, as the half that speaks to the control
-// plane meets it: in the same process, or behind a socket. An error means that it
-// was not reached; what it thinks of a task stands in the answer. What it tells
-// without being asked are helper.Notes.
+// Worker is the helper as the network process calls it: in the same process, or behind a socket. An
+// error means that the call did not reach the helper. The answer contains its decision about a task. Its
+// events arrive through helper.Notes.
 type Worker interface {
 	// Receive hands over a task as it came.
 	Receive(ctx context.Context, s protocol.Signed) (runner.Answer, error)
@@ -31,12 +30,12 @@ type Worker interface {
 
 var _ Worker = (*helper.Local)(nil)
 
-// notes are what the worker tells this node.
+// notes connects the events of the helper with this node.
 func (n *node) notes() helper.Notes {
 	return helper.Notes{Changed: n.changed, Progress: n.progress, Finished: n.finished, Probe: n.probe, Cut: n.setCut}
 }
 
-// openLocal makes this process the acting half too.
+// openLocal runs the helper in this process.
 func (n *node) openLocal(ctx context.Context, fresh bool) error {
 	identity := n.identity.Load()
 	d, host, err := n.open(ctx, identity.Node)

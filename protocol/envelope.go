@@ -19,8 +19,7 @@ import (
 // several times.
 const MaxBody = 128 << 10
 
-// RejectedError is a refusal with its reason. The code is for machines, the
-// message for an operator.
+// RejectedError is a rejection with a code for programs and a message for operators.
 type RejectedError struct {
 	Code    RejectReason
 	Message string
@@ -28,12 +27,12 @@ type RejectedError struct {
 
 func (e *RejectedError) Error() string { return string(e.Code) + ": " + e.Message }
 
-// Reject makes a refusal.
+// Reject returns a rejection.
 func Reject(code RejectReason, format string, args ...any) error {
 	return &RejectedError{code, fmt.Sprintf(format, args...)}
 }
 
-// CodeOf is the code of a refusal, or empty.
+// CodeOf returns the code of a rejection, or an empty string.
 func CodeOf(err error) RejectReason {
 	if r, ok := errors.AsType[*RejectedError](err); ok {
 		return r.Code
@@ -54,8 +53,8 @@ func (e Envelope) Canonical() ([]byte, error) {
 	return body, nil
 }
 
-// Open returns the envelope of a signed task, after its signature held over the
-// very bytes that came. keys are those that the node believes, by kid.
+// Open verifies the signature over the received bytes and returns the envelope. keys are the trusted
+// task keys by kid.
 func Open(s Signed, keys map[string][]byte) (Envelope, error) {
 	if len(s.Body) > MaxBody {
 		return Envelope{}, Reject(EnvelopeInvalid, "envelope of %d bytes, at most %d", len(s.Body), MaxBody)
@@ -93,9 +92,9 @@ func signer(s Signed, keys map[string][]byte) (kid string, err error) {
 	return "", Reject(SignatureInvalid, "the signature of the envelope is not valid")
 }
 
-// parse reads signed bytes. Encoding the result again must give the same bytes:
-// that one comparison refuses unknown order, spaces, duplicate names, names in
-// another case, numbers in another form and whatever follows the object.
+// parse decodes signed bytes and compares their encoding with the original. The comparison rejects
+// unknown order, spaces, duplicate names, names in another case, numbers in another form and trailing
+// data.
 func parse(body []byte) (Envelope, error) {
 	var version struct {
 		V int `json:"v"`
@@ -148,8 +147,8 @@ func (e Envelope) ordered() error {
 	return nil
 }
 
-// earlyBy is how far the control plane's clock may be ahead of the host's: acting
-// early is harmless. There is no such margin at the end, where being late is not.
+// earlyBy is the tolerated lead of the clock of the control plane over the clock of the node. Acting
+// early is harmless. There is no tolerance at the end, because acting late is not.
 const earlyBy = 5 * time.Minute
 
 // Fresh says whether the envelope may be acted on at now.
@@ -163,15 +162,15 @@ func (e Envelope) Fresh(now time.Time) error {
 	return nil
 }
 
-// Backdate is how far NotBefore lies before the moment of signing: a host whose
-// clock is behind by less takes the task nevertheless.
+// Backdate is subtracted from the time of signing for NotBefore. A node whose clock is behind by less
+// accepts the task at once.
 const Backdate = 5 * time.Minute
 
 // SignedBefore says whether the envelope was signed before t. Both clocks count: one
 // that is off makes the answer so.
 func (e Envelope) SignedBefore(t time.Time) bool { return e.NotBefore.Add(Backdate).Before(t) }
 
-// Strict decodes one JSON value and refuses unknown fields and anything after it.
+// Strict decodes one JSON value and rejects unknown fields and trailing data.
 func Strict(r io.Reader, into any) error {
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()

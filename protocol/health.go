@@ -16,20 +16,20 @@ type HealthReport struct {
 	Source  string    `json:"source"`            // xid, driver, pcie, disk, clock …
 	Target  string    `json:"target,omitempty"`  // GPU UUID; empty: the node
 	Check   string    `json:"id,omitempty"`      // what raised it: xid_79, row_remap_failed; empty when all is well
-	Level   Health    `json:"level"`             // as the node judges it; the control plane judges by its own table
+	Level   Health    `json:"level"`             // as the node determines it; the control plane uses its own table
 	Message string    `json:"message,omitempty"` // one sentence for an operator
 	Classes []Class   `json:"classes,omitempty"` // sorted
 	Since   time.Time `json:"since"`             // the host's clock: shown, never decided by
 }
 
-// Class says what a report asks of whoever reads it.
+// Class is the required response of the reader of a report.
 type Class string
 
 // The classes, as of NVIDIA's NICo.
 const (
 	PreventAllocations   Class = "prevent_allocations"            // hand nothing out on it
 	PreventHostChanges   Class = "prevent_host_state_changes"     // leave the host as it is
-	SuppressAlerting     Class = "suppress_external_alerting"     // nobody is to be woken for it
+	SuppressAlerting     Class = "suppress_external_alerting"     // no alert is sent for it
 	ExcludeFromDeadlines Class = "exclude_from_state_machine_sla" // what takes long because of it is not late
 )
 
@@ -52,8 +52,8 @@ func SortHealth(reports []HealthReport) {
 	})
 }
 
-// CheckHealth refuses reports that no table could keep. The control plane calls it
-// before it believes a node.
+// CheckHealth rejects reports that no table could store. The control plane calls it before it uses the
+// report of a node.
 func CheckHealth(reports []HealthReport) error {
 	if len(reports) > maxHealthReports {
 		return Reject(ParamsInvalid, "%d health reports, the maximum is %d", len(reports), maxHealthReports)

@@ -13,7 +13,7 @@ import (
 const (
 	// minUID keeps tenants away from accounts of the system and of people.
 	minUID = 200000
-	// maxUID is below the nobody accounts of 32-bit tools.
+	// maxUID is below the overflow uid of 32-bit programs.
 	maxUID = 1<<31 - 2
 	// maxKeys bounds one account's file of keys.
 	maxKeys = 100
@@ -29,7 +29,8 @@ var (
 	build    = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$`)
 )
 
-// Order is what a task with the scope of an allocation requests, in one form for all types and checked.
+// Order contains the request of a task with the scope of an allocation, in one form for all types and
+// checked.
 type Order struct {
 	User       string
 	UID        int
@@ -121,8 +122,8 @@ func (o Order) checkLogins() error {
 	return nil
 }
 
-// checkKeys refuses whatever is not one plain key a line. An option such as
-// command= would run outside what the tenant was given.
+// checkKeys rejects everything except one plain key per line. An option such as command= would run
+// outside the account of the tenant.
 func checkKeys(lines []string) error {
 	if len(lines) > maxKeys {
 		return Reject(ParamsInvalid, "%d public keys, at most %d", len(lines), maxKeys)

@@ -12,9 +12,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Proof is what the host found when it looked, independent of the steps taken,
-// signed by the root half that looked. It counts only with its signature: who
-// carries it could otherwise say that a host is clean.
+// Proof contains the findings of the leftover scan, which is independent of the steps. The helper signs
+// it. Without the signature the network process could declare a slot clean.
 type Proof struct {
 	Node       ids.Node       `json:"node_id"`
 	Allocation ids.Allocation `json:"allocation_id"`
@@ -44,8 +43,8 @@ type ProbeResult struct {
 // Held says whether the attempt ended as it should.
 func (r ProbeResult) Held() bool { return r.Expected == r.Got }
 
-// Canonical is what is signed: the proof without kid and signature, with empty
-// lists for absent ones, so that it survives being decoded and encoded.
+// Canonical returns the signed bytes: the proof without kid and signature. Absent lists are empty, so
+// that decoding and encoding do not change the bytes.
 func (p Proof) Canonical() ([]byte, error) {
 	p.Kid, p.Signature, p.At = "", nil, p.At.UTC().Truncate(time.Millisecond)
 	for _, list := range []*[]string{&p.Checks, &p.Leftovers, &p.Scrubbed, &p.Keys} {

@@ -19,8 +19,7 @@ const Version = 1
 //	2  limits, certificate authorities and principals of a login; signed proofs and trust statements
 const Capability = 2
 
-// Paths of the node door. Those with an id are only answered to the certificate
-// that carries the same id.
+// Paths of the node API. A path with an id requires the certificate with the same id.
 const (
 	PathEnrol  = "/internal/v1/enrol"                      // POST EnrolRequest → EnrolReply; without a client certificate
 	PathTrust  = "/internal/v1/trust"                      // GET → Trust
@@ -33,7 +32,7 @@ const (
 	PathBinary = "/agent/%s"                               // GET → the agent's binary for a platform as linux-amd64; without a client certificate
 )
 
-// WaitFor is how long the node door holds a poll open before it answers 204.
+// WaitFor is the time that a poll stays open before the response 204.
 const WaitFor = 30 * time.Second
 
 // Envelope is an order to a node. Its canonical bytes are its JSON encoding with
@@ -47,7 +46,7 @@ type Envelope struct {
 	Slots      []string        `json:"slots"`         // GPU UUIDs of the slots, sorted
 	Generation int64           `json:"generation"`    // of the desired object; echoed as observed_generation
 	Fence      int64           `json:"fence"`         // orders decisions about the allocation, or about the node
-	Attempt    int             `json:"attempt"`       // rises when the same order is given anew
+	Attempt    int             `json:"attempt"`       // rises when the same task is sent again
 	Type       Type            `json:"type"`
 	Params     json.RawMessage `json:"params"`
 	SpecHash   string          `json:"spec_hash"`  // hex SHA-256 of what Params carry out
@@ -61,8 +60,8 @@ type Envelope struct {
 // Signed is an envelope as it travels: the node verifies Signature over the very
 // bytes of Body before it reads them.
 type Signed struct {
-	// Kid names the key to try, so that a node can tell a key it does not know
-	// from a forgery. Nothing is believed because of it; it may be left out.
+	// Kid names the task key, so that a node can distinguish an unknown key from a forgery. It is not
+	// trusted and may be empty.
 	Kid       string `json:"kid,omitempty"`
 	Body      []byte `json:"body"`      // canonical JSON of an Envelope, base64 on the wire
 	Signature []byte `json:"signature"` // Ed25519 over Body
@@ -71,7 +70,7 @@ type Signed struct {
 // RejectReason says why a node did not act on a task, or how acting failed.
 type RejectReason string
 
-// Why a node refuses a task before acting.
+// Codes of rejections before a task acts, and of failures.
 const (
 	VersionUnsupported RejectReason = "version_unsupported"
 	KeyUnknown         RejectReason = "key_unknown"
@@ -117,7 +116,7 @@ type Result struct {
 	Message    string         `json:"message,omitempty"` // one sentence for an operator
 	Step       string         `json:"step,omitempty"`    // where it failed
 	Proof      *Proof         `json:"proof,omitempty"`
-	// Answer is what a task about the node found: a JSON object of the type's own.
+	// Answer is the result of a task about the node: a JSON object that depends on the type.
 	Answer     json.RawMessage `json:"answer,omitempty"`
 	FinishedAt time.Time       `json:"finished_at"` // the host's clock: shown, never used for money
 }
@@ -131,12 +130,12 @@ type Progress struct {
 	Of      int    `json:"of"`
 }
 
-// Report is what a node sees of itself. An older one (by boot, then sequence) is
-// refused as stale_report; an incomplete one proves no absence.
+// Report is the state that a node reports. The server rejects an older one (by boot, then sequence) as
+// stale_report. An incomplete report proves no absence.
 type Report struct {
 	Capability  int                `json:"capability"`
 	Agent       string             `json:"agent"`            // version of the agent
-	Helper      string             `json:"helper,omitempty"` // version of its root half, where that is a process of its own
+	Helper      string             `json:"helper,omitempty"` // version of its helper, if that is a separate process
 	BootID      string             `json:"boot_id"`          // changes when the host starts
 	Boot        int64              `json:"boot"`             // counts starts of the agent on this journal; orders BootIDs
 	Sequence    int64              `json:"sequence"`         // rises within a boot
@@ -144,17 +143,17 @@ type Report struct {
 	Missing     []string           `json:"missing,omitempty"` // what could not be read, when not complete
 	Inventory   Inventory          `json:"inventory"`
 	Allocations []AllocationReport `json:"allocations"`
-	// Platform is what a build must be made for that replaces this agent, as
-	// linux/amd64; empty where it does not replace itself.
+	// Platform is the target of the builds that can replace this agent, such as linux/amd64. It is empty
+	// if the agent does not replace itself.
 	Platform string `json:"platform,omitempty"`
-	// Refuses lists the task types that this agent's driver does not carry out. A
-	// node that refuses to provision has nothing to sell.
+	// Unsupported lists the task types that the driver of this node cannot run. A node that cannot
+	// provision has no capacity.
 	Unsupported []Type `json:"refuses,omitempty"`
 	// Foreign lists use of a GPU that no task accounts for: drift, unsellable.
 	Foreign []string `json:"foreign,omitempty"`
 	// Health is the word of every source. Absent: this agent has none to give.
 	Health []HealthReport `json:"health,omitempty"`
-	// Topology is sent when it has changed, or when a probe asks.
+	// Topology is present after a change and after a probe.
 	Topology *Topology `json:"topology,omitempty"`
 	// Fingerprint is the SHA-256 of the hardware, hex, also where the topology is left
 	// out; empty when it is not known.
@@ -233,7 +232,7 @@ type EnrolRequest struct {
 	CSR        string `json:"csr"`
 	Hostname   string `json:"hostname"`
 	Capability int    `json:"capability"`
-	// ProofKey is the Ed25519 public key that the root half signs its proofs with.
+	// ProofKey is the Ed25519 public key that verifies the proofs of the helper.
 	ProofKey    []byte `json:"proof_key,omitempty"`
 	Fingerprint string `json:"fingerprint,omitempty"` // of the hardware, as in a Report
 }
@@ -253,16 +252,15 @@ type EnrolReply struct {
 	ReportEvery int       `json:"report_seconds"`
 }
 
-// ReportReply tells the node when to speak next. The period is policy and may
-// change at any time; a node that kept to an old one would be taken for silent.
+// ReportReply contains the time of the next report. The interval is policy and may change at any time. A
+// node with the old interval would become stale.
 type ReportReply struct {
 	ReportEvery int `json:"report_seconds"` // 0: as before
-	// Renew asks for a renewal now: what the node should believe has changed since
-	// its certificate was made.
+	// Renew requests a new certificate now: the trust has changed since the present one was issued.
 	Renew bool `json:"renew,omitempty"`
 }
 
-// Problem is the body of every refusal of the node door.
+// Problem is the body of every error response of the node API.
 type Problem struct {
 	Code          string `json:"code"`
 	Message       string `json:"message"`

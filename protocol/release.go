@@ -13,10 +13,10 @@ import (
 // ReleaseVersion is the version of the form of a Release.
 const ReleaseVersion = 1
 
-// Release is what is promised of one build of the agent, signed by a release key.
-// That key is no task key: who may order work on nodes may not thereby replace
-// what they run. Its canonical bytes share no form with an Envelope or a trust
-// statement, so that none can be taken for another.
+// Release describes one build of the agent and is signed by a release key. A release key is no task key:
+// permission to send tasks does not include the replacement of the program that runs them. The canonical
+// bytes differ from those of an Envelope and a trust statement, so that no signature is valid for
+// another form.
 type Release struct {
 	V        int    `json:"v"`
 	Kid      string `json:"kid"` // which release key

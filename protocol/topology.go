@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// Topology is how a host's hardware hangs together: machine, NUMA nodes, PCI tree,
-// NVLink. A number that is not known is -1, or zero where zero means nothing. It is
-// sent when it has changed, or when a probe asks.
+// Topology describes the hardware of a node: firmware, NUMA nodes, PCI tree, NVLink. An unknown number
+// is -1, or zero where zero has no meaning. It is sent after a change and after a probe.
 type Topology struct {
 	Machine Machine  `json:"machine"`
 	NUMA    []NUMA   `json:"numa"`
@@ -23,7 +22,7 @@ type Topology struct {
 	Missing []string `json:"missing,omitempty"` // what could not be read: it proves nothing about that
 }
 
-// Machine is what the firmware says of itself.
+// Machine contains the identity that the firmware reports.
 type Machine struct {
 	Vendor  string `json:"vendor,omitempty"`
 	Product string `json:"product,omitempty"`
@@ -55,7 +54,7 @@ type Card struct {
 	Root      string   `json:"root,omitempty"`     // pci0000:50
 	Switches  []string `json:"switches,omitempty"` // bridges above it, from the root down
 	Group     int      `json:"iommu_group"`
-	GroupWith []string `json:"iommu_group_with,omitempty"` // other functions that cannot be told apart from it
+	GroupWith []string `json:"iommu_group_with,omitempty"` // other functions in the same IOMMU group
 	Link      Link     `json:"link"`
 	Resets    []string `json:"resets,omitempty"` // flr, bus …
 	SRIOV     int      `json:"sriov_functions,omitempty"`

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Trust is what a node believes the control plane by. CAs and TaskKeys are for the
-// half that speaks; the half that acts believes Statement and nothing beside it.
+// Trust contains the keys of the control plane. CAs and TaskKeys are for the network process. The helper
+// trusts only Statement.
 type Trust struct {
 	CAs      string            `json:"cas"`       // PEM bundle; two during a roll-over
 	TaskKeys map[string][]byte `json:"task_keys"` // kid → Ed25519 public key; two during a roll-over
@@ -21,10 +21,9 @@ type Trust struct {
 	Statement Signed `json:"statement,omitzero"`
 }
 
-// TrustStatement names the keys that a node is to believe from now on. The root
-// half takes it only when a key that it believes already has signed it and its
-// sequence is not below the last. Its canonical bytes share no form with an
-// Envelope, so that neither can be taken for the other.
+// TrustStatement contains the keys that a node trusts from now on. The helper accepts it only if a
+// trusted key has signed it and its sequence is not below the last one. Its canonical bytes differ from
+// those of an Envelope, so that no signature is valid for both.
 type TrustStatement struct {
 	V           int               `json:"v"`
 	Kid         string            `json:"kid"` // the task key that signs

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Build fetches the build of the agent with that SHA-256, of size bytes. What came
-// is for whoever runs it to judge. It takes as long as ctx lets it.
+// Build downloads the build with that SHA-256 and size. The caller must verify what it received. Only
+// ctx limits the duration.
 func (c *Client) Build(ctx context.Context, digest string, size int64, into io.Writer) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+fmt.Sprintf(protocol.PathBuild, digest), nil)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package client speaks to the node door: JSON over HTTP/1.1 and TLS 1.3. It
-// keeps no state but connections, and leaves it to its caller when to try again.
+// Package client calls the node API: JSON over HTTP/1.1 and TLS 1.3. It has no state except connections,
+// and the caller decides when to retry.
 package client
 
 import (
@@ -24,14 +24,14 @@ import (
 const (
 	// callWithin bounds every call but the long poll.
 	callWithin = 15 * time.Second
-	// pollSlack is how much later than promised a poll may end before the
-	// connection counts as dead.
+	// pollSlack is the time that a poll may exceed its promised end before the connection counts as
+	// dead.
 	pollSlack = 15 * time.Second
 	// maxReply holds an envelope in base64 several times.
 	maxReply = 1 << 20
 )
 
-// Client talks to one door as one node.
+// Client calls the API of one server as one node.
 type Client struct {
 	base string
 	http *http.Client
@@ -41,7 +41,7 @@ type Client struct {
 	cut   bool
 }
 
-// ProblemError is a refusal of the door.
+// ProblemError is an error response of the node API.
 type ProblemError struct {
 	Status  int
 	Problem protocol.Problem
@@ -51,7 +51,7 @@ func (e *ProblemError) Error() string {
 	return fmt.Sprintf("%s: %s (HTTP %d, correlation %s)", e.Problem.Code, e.Problem.Message, e.Status, e.Problem.CorrelationID)
 }
 
-// CodeOf is the code of a refusal by the door, or empty.
+// CodeOf returns the code of an error response, or an empty string.
 func CodeOf(err error) string {
 	if p, ok := errors.AsType[*ProblemError](err); ok {
 		return p.Problem.Code
@@ -59,7 +59,7 @@ func CodeOf(err error) string {
 	return ""
 }
 
-// New makes a client of the door at server, https://host:port.
+// New returns a client of the server at https://host:port.
 func New(server string, config *tls.Config) (*Client, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "https" || u.Host == "" || (u.Path != "" && u.Path != "/") {
@@ -118,7 +118,7 @@ func (t *trackedConn) Close() error {
 	return t.Conn.Close()
 }
 
-// Cut breaks all connections and refuses new ones while off is true.
+// Cut closes all connections and prevents new ones while off is true.
 func (c *Client) Cut(off bool) {
 	c.mu.Lock()
 	c.cut = off
@@ -149,7 +149,7 @@ func (c *Client) Renew(ctx context.Context, node ids.Node, csr string) (reply pr
 	return reply, err
 }
 
-// Trust asks what to believe now.
+// Trust reads the present trust of the control plane.
 func (c *Client) Trust(ctx context.Context) (trust protocol.Trust, err error) {
 	_, err = c.call(ctx, callWithin, http.MethodGet, protocol.PathTrust, nil, &trust)
 	return trust, err

@@ -1,6 +1,5 @@
-// Package enrol owns who a node is: a key made on the host, the certificate for
-// it, and what the node believes the control plane by. The key never leaves the
-// host, and each certificate has a new one.
+// Package enrol owns the identity of a node: a key that is generated on it, the certificate of that key,
+// and the trust in the control plane. The key never leaves the node, and each certificate has a new key.
 package enrol
 
 import (
@@ -101,8 +100,7 @@ func From(reply protocol.EnrolReply, key string, before Identity) (Identity, err
 	return i, i.check()
 }
 
-// check refuses an identity that the node door would refuse, before the old one
-// is given up for it.
+// check rejects an identity that the node API would reject, before the old one is deleted.
 func (i *Identity) check() error {
 	pair, err := tls.X509KeyPair([]byte(i.Certificate), []byte(i.Key))
 	if err != nil {
@@ -125,7 +123,7 @@ func (i *Identity) check() error {
 // Pair is the certificate with its key, for TLS.
 func (i Identity) Pair() *tls.Certificate { return &i.pair }
 
-// NotAfter is when the certificate ends.
+// NotAfter returns the end of the certificate.
 func (i Identity) NotAfter() time.Time { return i.pair.Leaf.NotAfter }
 
 // RenewAt is half life, give or take 10 %. share, from 0 to 1, spreads a fleet

@@ -23,7 +23,7 @@ type Examiner interface {
 	Examine(ctx context.Context, inventory protocol.Inventory, err error) Examination
 }
 
-// Examination is what an Examiner found.
+// Examination is the result of an Examiner.
 type Examination struct {
 	Health   []protocol.HealthReport
 	Topology *protocol.Topology // nil: not known
@@ -31,7 +31,7 @@ type Examination struct {
 	Whole bool
 }
 
-// Reading is what a driver says of its devices: the inventory, and each in its slot.
+// Reading is the response of a driver: the inventory, and each device in its slot.
 type Reading struct {
 	protocol.Inventory
 
@@ -42,8 +42,8 @@ type Reading struct {
 	Replays map[string]int64
 }
 
-// Merge puts what drivers say of their devices into what the kernel sees of the bus.
-// A device that only one of them has is missing on the other side, and said so.
+// Merge adds the readings of drivers to the topology that the kernel reports. A device that only one of
+// them reports is listed as missing on the other side.
 func Merge(host protocol.Topology, seen Reading) protocol.Topology {
 	host.Peers = seen.Peers
 	host.GPUs = slices.Clone(host.GPUs)

@@ -32,7 +32,7 @@ type Tool interface {
 
 var _, _ Tool = (*nvidiasmi.Tool)(nil), (*Library)(nil)
 
-// Options are what a Machine is opened with.
+// Options configure a Machine.
 type Options struct {
 	Tool Tool
 	// Self is this program, which children run to probe; empty: probes run in this
@@ -95,7 +95,7 @@ func (m *Machine) run(ctx context.Context, probe string) (text []byte, err error
 	return out.Bytes(), err
 }
 
-// Child is what a child process does for a probe.
+// Child executes a probe in a child process.
 func Child(ctx context.Context, probe, root string, out func([]byte) error) error {
 	if probe == nvmlProbe {
 		return printNVML(out)
@@ -139,8 +139,8 @@ func (m *Machine) Examine(ctx context.Context, inventory protocol.Inventory, err
 	return found
 }
 
-// MergeHealth corrects what the driver alone says of devices by all that is known: what is
-// handed out is judged by the same words that are reported.
+// MergeHealth replaces the health that the driver reports by the health from all sources. A provisioning
+// then uses the same health as the report.
 func (m *Machine) MergeHealth(ctx context.Context, gpus []protocol.GPU) {
 	m.mu.Lock()
 	said := slices.Clone(m.lastReading.Health)
@@ -158,11 +158,10 @@ func (m *Machine) Reset(ctx context.Context, g protocol.GPU) error {
 	return m.watch.WasReset(g.PCI)
 }
 
-// Stamp is constant: nothing cheap tells when a device changed, so it is read for
-// each report.
+// Stamp is constant: there is no cheap sign that a device changed, so each report reads all devices.
 func (*Machine) Stamp() (string, error) { return "", nil }
 
-// Partitioned is what only simulated hosts are.
+// Partitioned is true on simulated nodes only.
 func (*Machine) Partitioned() (bool, error) { return false, nil }
 
 // BootID changes when the host starts.

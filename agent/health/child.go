@@ -16,7 +16,7 @@ func bytesReader(text []byte) io.Reader { return bytes.NewReader(text) }
 const (
 	// mostPrinted is above the topology of 256 devices.
 	mostPrinted = 4 << 20
-	// letGo is how long a child that was killed is waited for.
+	// letGo is the time that the agent waits for a child after SIGKILL.
 	letGo = 2 * time.Second
 )
 

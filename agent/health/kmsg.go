@@ -31,8 +31,8 @@ const largestRecord = 16 << 10
 // hold the agent up.
 const atOnce = 20000
 
-// Read gives each new line to add and says whether some were lost: the kernel
-// overwrites what nobody has read in time.
+// Read passes each new line to add. lost is true if the kernel has overwritten lines that were not read
+// in time.
 func (k *KernelLog) Read(add func(sequence uint64, line string)) (lost bool, err error) {
 	record := make([]byte, largestRecord)
 	for range atOnce {

@@ -13,9 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Ledger is what the kernel log has said and nothing has cleared yet. It outlives
-// the agent, for the log is read once; it does not outlive what the table says
-// clears an event.
+// Ledger contains the events of the kernel log that nothing has cleared. It survives a restart of the
+// agent, because the log is read once. The table of faults defines what clears an event.
 type Ledger struct {
 	Boot   string  `json:"boot_id"`
 	Read   uint64  `json:"read"` // sequence of the last line of that boot
@@ -36,8 +35,8 @@ type Entry struct {
 // mostEvents is above eight boards with every number that there is.
 const mostEvents = 4096
 
-// OpenLedger reads what was kept in a file. A damaged one is begun anew: what still
-// stands in the kernel log of this boot comes back.
+// OpenLedger reads the stored events. A damaged file is replaced: the kernel log of this boot has its
+// events again.
 func OpenLedger(path, boot string) (*Ledger, error) {
 	l := &Ledger{path: path}
 	text, err := os.ReadFile(path)

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
-// Patience is how long things have been so. A limit that is touched for a moment is
-// no fault, and one that is gone for a moment is not mended.
+// Patience measures how long a value has exceeded its limit. A short moment above the limit is no fault,
+// and a short moment below it does not clear one.
 type Patience map[about]*lasted
 
 type about struct{ source, target, check string }

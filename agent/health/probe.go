@@ -15,12 +15,11 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Probe is one look at one thing, made in a child process: whatever it touches may
-// hang for ever. Targets are PCI addresses; whoever started the child knows the
-// devices at them.
+// Probe reads one part of the node in a child process, because the read may hang forever. Targets are
+// PCI addresses; the parent process knows the devices at them.
 type Probe func(ctx context.Context, root string) ([]protocol.HealthReport, error)
 
-// Probes are all that a child may be asked for.
+// Probes lists the probes that a child can execute.
 var Probes = map[string]Probe{
 	"disk": disk, "memory": memory, "network": network, "clock": clockProbe,
 }
@@ -31,7 +30,7 @@ const (
 	fullInodes  = 97
 )
 
-// mounts are what the agent and its tenants live on.
+// mounts are the file systems of the agent and its tenants.
 var mounts = []string{"/", "/var", "/var/lib/gpuaas", "/home", "/tmp"}
 
 func disk(_ context.Context, root string) (all []protocol.HealthReport, err error) {
@@ -70,7 +69,7 @@ func diskHealth(mount string, s syscall.Statfs_t) (protocol.HealthReport, bool) 
 	return protocol.HealthReport{}, false
 }
 
-// failing is what NVMe disks and the block layer say of themselves without a tool.
+// failing reads the errors that NVMe disks and the block layer report without a tool.
 func failing(root string) (all []protocol.HealthReport) {
 	states, _ := filepath.Glob(filepath.Join(root, "/sys/class/nvme/nvme*/state"))
 	for _, at := range states {
@@ -103,7 +102,7 @@ func line(path string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// manyCorrected is above what a sound module corrects between two starts.
+// manyCorrected exceeds the number of errors that a healthy module corrects between two boots.
 const manyCorrected = 1000
 
 // memory reads the memory controllers' counters (EDAC). A host without them says
@@ -142,7 +141,7 @@ func network(_ context.Context, root string) (all []protocol.HealthReport, err e
 	var down []string
 	for _, at := range cards {
 		nic := filepath.Dir(at)
-		const up = 1 // IFF_UP: somebody wants it up
+		const up = 1 // IFF_UP: an administrator has enabled it
 		flags, err := strconv.ParseInt(line(filepath.Join(nic, "flags")), 0, 64)
 		if err == nil && flags&up != 0 && line(filepath.Join(nic, "operstate")) == "down" {
 			down = append(down, filepath.Base(nic))
@@ -172,8 +171,8 @@ func clockProbe(ctx context.Context, root string) ([]protocol.HealthReport, erro
 	return clockHealth(state, t), nil
 }
 
-// queryTimedate asks who may: the unit of the root half refuses every call that could
-// set the clock, and the one that reads its state is one of them.
+// queryTimedate asks another process for the state of the clock: the unit of the helper denies every
+// call that could set the clock, and reading its state is one of them.
 func queryTimedate(ctx context.Context) (all []protocol.HealthReport, err error) {
 	out, err := exec.CommandContext(ctx, "/usr/bin/timedatectl", "show", "--property=NTPSynchronized", "--value").Output()
 	if err != nil {

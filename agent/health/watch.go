@@ -15,17 +15,17 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Watch keeps what probes and the kernel log have said last, so that whoever asks
-// never waits for a driver. Its fields are set before its first use.
+// Watch stores the last results of probes and of the kernel log, so that no caller waits for a driver.
+// Its fields are set before its first use.
 type Watch struct {
 	// Run starts a probe in a child and returns what it printed.
 	Run func(ctx context.Context, probe string) ([]byte, error)
-	// Ledger is what the kernel log said; nil where there is no kernel log to read.
+	// Ledger stores the events of the kernel log. It is nil without one.
 	Ledger *Ledger
 	Log    *slog.Logger
 	Clock  clock.Clock
 	Kernel *KernelLog
-	Extra  []string // probes beside Probes that Run knows
+	Extra  []string // further probes that Run can execute
 
 	Every  time.Duration // between two looks; 30 s when zero
 	Within time.Duration // for one; 10 s when zero
@@ -46,7 +46,7 @@ type probeState struct {
 	err          error
 }
 
-// Answer is what a child prints.
+// Answer is the output of a child.
 type Answer struct {
 	Health   []protocol.HealthReport `json:"health,omitempty"`
 	Topology *protocol.Topology      `json:"topology,omitempty"`
@@ -56,7 +56,7 @@ const (
 	probeEvery  = 30 * time.Second
 	probeWithin = 10 * time.Second
 	firstWait   = 5 * time.Second
-	// maxMissed is how often a probe may miss before nothing is known.
+	// maxMissed limits the consecutive failures of a probe before its result becomes unknown.
 	maxMissed = 3
 )
 
@@ -92,7 +92,8 @@ func (w *Watch) Check(ctx context.Context, gpus []protocol.GPU, said []protocol.
 	return all
 }
 
-// Topology is what the probe of that name read last; nil before, or where it hangs.
+// Topology returns the last result of the probe of that name. It is nil before the first result, or if
+// the probe hangs.
 func (w *Watch) Topology(name string) *protocol.Topology {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,7 +178,8 @@ func (w *Watch) wait(ctx context.Context) {
 	}
 }
 
-// hangs: its last answer is believed a little longer, a driver may be busy.
+// hangs reports whether a probe is overdue. Its last result stays valid for some time, because a driver
+// may be busy.
 func (a *probeState) hangs(now time.Time, every time.Duration) bool {
 	return a.running && now.Sub(a.began) >= maxMissed*every
 }
@@ -232,10 +234,9 @@ func (w *Watch) WasReset(pci string) error {
 // manyReplays between two looks are more than noise on a wire.
 const manyReplays = 100
 
-// Links judges each card's way to the host: narrower than card and slot could have
-// it, or repeating itself more often since the last look than a wire's noise. What
-// the slot could have is known where the port above the card is seen, which it is
-// not in every virtual machine.
+// Links checks the PCI link of each card. It reports a link that is narrower than card and slot allow,
+// and a link whose replay counter rises faster than noise explains. The width of the slot is known only
+// if the port above the card is visible, which is not the case in every virtual machine.
 func (w *Watch) Links(cards []protocol.Card, replays map[string]int64) (said []protocol.HealthReport) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -258,7 +259,7 @@ func (w *Watch) Links(cards []protocol.Card, replays map[string]int64) (said []p
 	return said
 }
 
-// Child is what a child process does for a probe: it looks and prints.
+// Child executes a probe in a child process and prints the result.
 func Child(ctx context.Context, name, root string, out func([]byte) error) error {
 	probe, ok := Probes[name]
 	if !ok {

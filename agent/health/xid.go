@@ -1,7 +1,7 @@
-// Package health judges how a host fares: what its kernel log says of devices, what
-// probes in child processes find, and how long each must last to count. Judgement
-// follows the action table of protocol/fault. It refuses to call anything healthy
-// that it could not read, and never waits for what may hang.
+// Package health determines the health of a node from its kernel log, from probes in child processes,
+// and from the time that a fault must last before it counts. The levels come from the table of
+// protocol/fault. A part that could not be read is unknown, never healthy, and no function waits for a
+// call that may hang.
 package health
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
-// OfXID is what the table says of an XID.
+// OfXID returns the fault of an XID.
 func OfXID(xid int) fault.Fault {
 	f, _ := fault.Of("xid_" + strconv.Itoa(xid))
 	return f
 }
 
-// NewReport is a source's word that something is wrong, judged by the table.
+// NewReport returns the report of a fault by a source, with the level of the table.
 func NewReport(source, target, check, message string) protocol.HealthReport {
 	f, ok := fault.Of(check)
 	if !ok {

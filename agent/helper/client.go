@@ -15,11 +15,11 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Client is the acting half as the other one meets it over the socket. It keeps one
-// connection and makes it anew; a call while there is none fails at once.
+// Client calls the helper over its socket. It has one connection and dials again when that ends. A call
+// without a connection fails at once.
 type Client struct {
 	Path  string
-	UID   int // of the half that acts: root
+	UID   int // of the helper: root
 	Notes Notes
 	Log   *slog.Logger
 	// Met is called after each connection was made, before the notes.
@@ -40,7 +40,7 @@ type link struct {
 	gone    chan struct{}
 }
 
-// ErrAway means that the acting half is not reached.
+// ErrAway means that the helper is not reachable.
 var ErrAway = errors.New("the helper is not reached: see systemctl status gpuaas-agent-helper")
 
 const (
@@ -118,7 +118,7 @@ func readMessage(conn net.Conn, first time.Duration) (m message, err error) {
 	return m, nil
 }
 
-// attend hears the acting half until the connection ends.
+// attend reads the messages of the helper until the connection ends.
 func (c *Client) attend(ctx context.Context, l *link) {
 	c.mu.Lock()
 	c.link = l
@@ -129,7 +129,7 @@ func (c *Client) attend(ctx context.Context, l *link) {
 		if c.Met != nil {
 			c.Met(ctx, l.hello)
 		}
-		// What happened while nobody listened.
+		// Results and changes from the time without a connection.
 		c.Notes.Finished()
 		c.Notes.Changed()
 	})
@@ -218,7 +218,7 @@ func (c *Client) call(ctx context.Context, r request) (message, error) {
 	}
 }
 
-// Hello is what the connected half said of itself; ok is false while there is none.
+// Hello returns how the connected helper introduced itself. ok is false without a connection.
 func (c *Client) Hello() (h Hello, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,7 +270,7 @@ func (c *Client) Heard(ctx context.Context, word ReportAck) error {
 	return err
 }
 
-// Plan says what the acting half would do now.
+// Plan returns the steps that the helper would execute now.
 func (c *Client) Plan(ctx context.Context) ([]runner.Plan, error) {
 	m, err := c.call(ctx, request{Call: callPlan})
 	return m.Plans, err

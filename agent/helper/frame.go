@@ -16,8 +16,8 @@ const (
 	maxRequest = 256 << 10
 	// maxReply holds a report of 256 devices, or a result for each of them.
 	maxReply = 4 << 20
-	// frameWithin bounds a frame from its first byte to its last: whoever sends
-	// slowly is taken for dead.
+	// frameWithin limits a frame from its first byte to its last. A peer that sends more slowly counts
+	// as dead.
 	frameWithin = 5 * time.Second
 )
 
@@ -73,5 +73,6 @@ func readBy(c net.Conn, into []byte, deadline time.Time) error {
 	return nil
 }
 
-// wall is what deadlines of sockets are compared with, whatever clock is injected.
+// wall returns the time of the system. The kernel compares the deadlines of sockets with it, also when a
+// test injects another clock.
 func wall() time.Time { return clock.Clock{}.Now() }

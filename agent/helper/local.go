@@ -1,10 +1,9 @@
-// Package helper is the half of the agent that acts on the host, as root. It
-// owns the journal, the fences, the keys it believes tasks by and the key it
-// proves by. It verifies every envelope itself: whoever hands it one, also the
-// half that speaks to the control plane, can carry orders but not make them.
+// Package helper is the privileged process of the agent, which changes the host OS as root. It owns the
+// journal, the fences, the keys by which it verifies tasks, and the key that signs proofs. It verifies
+// every envelope itself, so that the network process can deliver tasks but not create them.
 //
-// Local is that half in the process that asks; Server and Client put a socket
-// between the two.
+// Local is the helper in the same process. Server and Client put a socket between the helper and the
+// network process.
 package helper
 
 import (
@@ -38,7 +37,7 @@ type Driver interface {
 	BootID() (string, error)
 }
 
-// Notes are what this half tells without being asked. None may block but Probe.
+// Notes receive the events of the helper. Only Probe may block.
 type Notes struct {
 	Changed  func()                            // the node looks different now
 	Progress func(ids.Task, protocol.Progress) // a step has ended
@@ -49,12 +48,12 @@ type Notes struct {
 	Cut func(context.Context, bool)
 }
 
-// Options are what a Local is opened with.
+// Options configure a Local.
 type Options struct {
-	Dir     string // journal, proof key and belief
+	Dir     string // journal, proof key and trust state
 	Node    ids.Node
 	Journal uuid.UUID // that belongs to the identity; zero before the first one
-	Fresh   bool      // an operator vouched for this host anew: a lost journal is replaced
+	Fresh   bool      // an operator has enrolled this node again: a lost journal is replaced
 
 	Driver   Driver
 	Host     step.Host // nil on a driver that only looks
@@ -70,19 +69,19 @@ type Options struct {
 	// Platform of the builds that this agent can become; empty: it does not replace
 	// itself.
 	Platform string
-	// Reported is called for each whole report that was accepted, with the version of
-	// the half that sent it; nil: nobody waits for it.
+	// Reported receives the version of the network process after each complete report that the control
+	// plane accepted. It may be nil.
 	Reported func(ctx context.Context, version string) error
 
-	// Keys are the task keys believed by whoever shares the process; nil leaves it
-	// to the belief in Dir and signed statements.
+	// Keys returns the task keys if the network process shares this process. Nil means the trust state
+	// in Dir, which only signed statements change.
 	Keys  func() map[string][]byte
 	Notes Notes
 	Log   *slog.Logger
 	Clock clock.Clock
 }
 
-// Local is the acting half in this process.
+// Local is the helper in this process.
 type Local struct {
 	Options
 
@@ -98,12 +97,12 @@ type Local struct {
 	heardAt   time.Time // when the control plane last took a report
 	enforceAt time.Time
 	everHeard bool
-	stale     int      // reports refused as older, one after the other
+	stale     int      // consecutive reports that the control plane rejected as stale
 	topology  topology // guarded by mu
 }
 
-// Open opens the memory of the node. Without its journal the half runs on, so
-// that it can say so, but it refuses to act.
+// Open opens the journal of the node. Without its journal the helper keeps running, so that it can
+// report the loss, but it rejects tasks.
 func Open(ctx context.Context, o Options) (*Local, error) {
 	l := &Local{Options: o, heardAt: o.Clock.Now()}
 	key, err := ProofKey(o.Dir)
@@ -152,7 +151,7 @@ func (l *Local) JournalID() uuid.UUID {
 // Remembers says whether the journal is there.
 func (l *Local) Remembers() bool { return l.runner.Journal != nil }
 
-// Hello is how this half introduces itself.
+// Hello returns the introduction of the helper.
 func (l *Local) Hello() *Hello {
 	return &Hello{Protocol: Protocol, Version: l.Version, Node: l.Node, ProofKey: l.proof, Journal: l.Remembers()}
 }
@@ -170,8 +169,8 @@ func (l *Local) skip() {
 // Plan says what this half would do now to make each order hold, and does nothing.
 func (l *Local) Plan(ctx context.Context) ([]runner.Plan, error) { return l.runner.Plans(ctx) }
 
-// Alive says why this half is stuck, or nil. Its owner asks before it tells the
-// watchdog that all is well.
+// Alive returns the reason why the helper is stuck, or nil. The caller notifies the watchdog only if it
+// returns nil.
 func (l *Local) Alive() error {
 	l.mu.Lock()
 	now := l.Clock.Now()
@@ -179,7 +178,7 @@ func (l *Local) Alive() error {
 	return l.runner.Alive(now)
 }
 
-// Receive judges a task and, if it stands, journals it and starts work.
+// Receive verifies a task, writes it to the journal and starts its execution, or rejects it.
 func (l *Local) Receive(_ context.Context, s protocol.Signed) (runner.Answer, error) {
 	return l.runner.Receive(s), nil //nolint:contextcheck // work outlives the poll that brought it
 }
@@ -194,16 +193,16 @@ func (l *Local) AckResult(_ context.Context, id ids.Allocation, task ids.Task) e
 	return l.runner.AckResult(id, task)
 }
 
-// ReportAck is what became of a report.
+// ReportAck is the response of the control plane to a report.
 type ReportAck struct {
 	Accepted bool `json:"accepted"`
 	// Stale means that the control plane has seen a later life of this node.
 	Stale bool `json:"stale"`
-	// Version of the half that sent it, where it was accepted and whole.
+	// Version of the network process that sent it, if it was accepted and complete.
 	Version string `json:"version,omitempty"`
 }
 
-// tidyEvery is between two looks for records that nobody can ask for any more.
+// tidyEvery is the interval at which old records are deleted.
 const tidyEvery = time.Hour
 
 // Beat looks whether the host has changed. Its owner calls it twice a second.
@@ -258,8 +257,9 @@ func (l *Local) enforce(ctx context.Context, now time.Time) {
 	}
 }
 
-// maxStale is how many reports may be refused as older before this half takes it
-// that a later life of the node was seen. Two that cross are no sign of it.
+// maxStale limits the consecutive stale reports. More of them mean that the control plane has reports of
+// a later life of this node: its disk is an old copy. Two reports that cross on the way are no sign of
+// that.
 const maxStale = 5
 
 // Heard notes how the control plane took the last report.

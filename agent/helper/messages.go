@@ -12,7 +12,7 @@ import (
 // binary; after an update one of them may run the build before for a moment.
 const Protocol = 1
 
-// The calls of the half that speaks.
+// The calls of the network process.
 const (
 	callHello          = "hello"
 	callReceive        = "take"
@@ -35,7 +35,7 @@ type request struct {
 	Ack        ReportAck        `json:"word,omitzero"`
 }
 
-// The events of the half that acts.
+// The events of the helper.
 const (
 	eventChanged  = "changed"
 	eventFinished = "finished"
@@ -43,7 +43,7 @@ const (
 	eventProbe    = "probe"
 )
 
-// message answers a call, or tells of an event when it has no id.
+// message answers a call, or reports an event if it has no id.
 type message struct {
 	ID    uint64 `json:"id,omitempty"`
 	Event string `json:"event,omitempty"`
@@ -60,7 +60,7 @@ type message struct {
 	Result   *protocol.Result      `json:"result,omitempty"`
 }
 
-// Hello is how the half that acts introduces itself.
+// Hello is the introduction of the helper.
 type Hello struct {
 	Protocol int      `json:"protocol"`
 	Version  string   `json:"version"`

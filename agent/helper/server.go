@@ -15,10 +15,10 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Server answers the half that speaks, over a Unix socket. It believes the kernel
-// about who calls, and nobody about what they carry.
+// Server answers the network process over a Unix socket. The kernel reports the uid of the caller.
+// Nothing that the caller sends is trusted because of it.
 type Server struct {
-	UID   int // of the half that speaks; nobody else is answered
+	UID   int // of the network process; other callers are disconnected
 	Local *Local
 	Log   *slog.Logger
 
@@ -63,8 +63,8 @@ func (s *Server) admit(ctx context.Context, conn *net.UnixConn) {
 	}
 	seated := &activeConn{conn: conn, out: make(chan message, maxWaiting), wake: make(chan struct{}, 1), gone: make(chan struct{})}
 	if !s.seat.CompareAndSwap(nil, seated) {
-		// The kernel ends the connection of a process that has ended, so whoever
-		// sits here is alive.
+		// The kernel ends the connection of a process that has ended, so the process with the seat is
+		// alive.
 		_ = conn.Close()
 		return
 	}
@@ -88,7 +88,7 @@ type activeConn struct {
 const (
 	// maxWaiting bounds what waits to be sent.
 	maxWaiting = 64
-	// maxCalls bounds the calls that are worked on beside each other.
+	// maxCalls limits the calls that run at the same time.
 	maxCalls = 8
 )
 
@@ -102,7 +102,7 @@ func (c *activeConn) leave() {
 // attend answers until the caller leaves, errs, or ctx ends.
 func (s *Server) attend(ctx context.Context, c *activeConn) {
 	var calls sync.WaitGroup
-	defer calls.Wait() // after cancel: what nobody waits for must not keep the seat
+	defer calls.Wait() // after cancel: a call without a caller must not block the seat
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(ctx, c.leave)
@@ -229,9 +229,8 @@ func (c *activeConn) write() {
 	}
 }
 
-// Notes are how the acting half tells whoever is connected. What nobody hears is
-// found when the next caller asks: results wait in the journal, the host is read
-// anew. A probe that nobody hears is asked for again.
+// Notes send events to the connected process. A lost event costs little: results wait in the journal,
+// every report reads the host OS again, and the control plane repeats a probe.
 func (s *Server) Notes() Notes {
 	flag := func(which func(*activeConn) *atomic.Bool) {
 		if c := s.seat.Load(); c != nil {

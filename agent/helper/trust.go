@@ -19,9 +19,9 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// TrustState is whom this half takes orders from, and as which node. Root writes the
-// first one when the node is enrolled; after that only a statement that is signed
-// with a key believed already changes it.
+// TrustState contains the keys whose tasks the helper executes, and the node that it is. Root writes the
+// first one at enrolment. After that only a statement changes it, signed with a key that it already
+// contains.
 type TrustState struct {
 	Node    ids.Node  `json:"node_id"`
 	Journal uuid.UUID `json:"journal_id"` // zero until the first one is made
@@ -33,10 +33,10 @@ type TrustState struct {
 
 const trustFile = "belief.json"
 
-// ErrNotEnrolled means that root has not told this half which node it is.
+// ErrNotEnrolled means that root has not stored a trust state.
 var ErrNotEnrolled = errors.New("this node is not enrolled: run gpuaas-agent install with a token")
 
-// LoadTrustState reads the belief in dir.
+// LoadTrustState reads the trust state in dir.
 func LoadTrustState(dir string) (b TrustState, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, trustFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +50,7 @@ func LoadTrustState(dir string) (b TrustState, err error) {
 	return b, nil
 }
 
-// Save replaces the belief in dir.
+// Save replaces the trust state in dir.
 func (b TrustState) Save(dir string) error {
 	text, err := json.MarshalIndent(b, "", " ")
 	if err != nil {
@@ -62,8 +62,8 @@ func (b TrustState) Save(dir string) error {
 	return durable.Write(filepath.Join(dir, trustFile), text, 0o600)
 }
 
-// FirstTrustState is what a reply to an enrolment makes root believe. The journal of
-// the same node stays.
+// FirstTrustState returns the trust state that follows from the reply to an enrolment. The journal of
+// the same node stays valid.
 func FirstTrustState(dir string, node ids.Node, trust protocol.Trust) (TrustState, error) {
 	b := TrustState{Node: node, TaskKeys: trust.TaskKeys}
 	if before, err := LoadTrustState(dir); err == nil && before.Node == node {
@@ -75,7 +75,7 @@ func FirstTrustState(dir string, node ids.Node, trust protocol.Trust) (TrustStat
 	return b.after(trust.Statement)
 }
 
-// after is the belief once the statement is taken.
+// after returns the trust state after a statement.
 func (b TrustState) after(s protocol.Signed) (TrustState, error) {
 	t, err := protocol.OpenStatement(s, b.TaskKeys)
 	switch {
@@ -97,7 +97,7 @@ func sameKeys(b TrustState, t protocol.TrustStatement) bool {
 	return maps.EqualFunc(b.TaskKeys, t.TaskKeys, same) && maps.EqualFunc(b.ReleaseKeys, t.ReleaseKeys, same)
 }
 
-// reloadTrust makes the keys of the belief those that tasks are judged by.
+// reloadTrust reads the trust state, by whose keys tasks are verified.
 func (l *Local) reloadTrust() (err error) {
 	if l.trust, err = LoadTrustState(l.Dir); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (l *Local) reloadTrust() (err error) {
 	return nil
 }
 
-// storeReport ties the belief to the first journal.
+// storeReport adds the first journal to the trust state.
 func (l *Local) storeReport(j *journal.Journal) error {
 	if l.trust.Node == (ids.Node{}) || j == nil || l.trust.Journal == j.ID() {
 		return nil
@@ -120,8 +120,8 @@ func (l *Local) storeReport(j *journal.Journal) error {
 	return l.trust.Save(l.Dir)
 }
 
-// BootstrapTrust writes the first belief, and gives up a journal that was lost: an operator
-// has vouched for the host anew.
+// BootstrapTrust writes the first trust state. It deletes a journal that was lost, because an operator
+// has enrolled the node again.
 func BootstrapTrust(dir, anchor string, b TrustState, now time.Time) error {
 	_, err := journal.Open(journal.Options{Dir: dir, Node: b.Node, Expect: b.Journal, Anchor: anchor, Now: now})
 	if isLost(err) {
@@ -133,7 +133,7 @@ func BootstrapTrust(dir, anchor string, b TrustState, now time.Time) error {
 	return b.Save(dir)
 }
 
-// Remembers says whether the belief and the journal of the node are there.
+// Remembers reports whether the trust state and the journal of the node exist.
 func Remembers(dir, anchor string, node ids.Node, now time.Time) (bool, error) {
 	b, err := LoadTrustState(dir)
 	if err != nil || b.Node != node {
@@ -146,13 +146,13 @@ func Remembers(dir, anchor string, node ids.Node, now time.Time) (bool, error) {
 	return err == nil, err
 }
 
-// UpdateTrust takes a statement of the control plane's keys. It is on disk before the
-// first task is judged by it.
+// UpdateTrust applies a statement of the control plane's keys. The result is on disk before the first
+// task is verified by it: after a crash the helper would otherwise accept keys that were removed.
 func (l *Local) UpdateTrust(ctx context.Context, s protocol.Signed) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.trust.Node == (ids.Node{}) {
-		return nil // whoever shares the process keeps the keys
+		return nil // the network process in the same process has the keys
 	}
 	next, err := l.trust.after(s)
 	if err != nil {
@@ -169,7 +169,7 @@ func (l *Local) UpdateTrust(ctx context.Context, s protocol.Signed) error {
 	return nil
 }
 
-// ReleaseKeys are those whose signature an agent's build needs.
+// ReleaseKeys returns the keys that sign agent releases.
 func (l *Local) ReleaseKeys() map[string][]byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()

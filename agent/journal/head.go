@@ -17,7 +17,7 @@ import (
 
 const headName = "journal.json"
 
-// head tells this journal from any other.
+// head identifies the journal.
 type head struct {
 	ID   uuid.UUID `json:"journal_id"`
 	Node ids.Node  `json:"node_id"`
@@ -25,7 +25,7 @@ type head struct {
 	// Allocations that have a record, and how many writings made them.
 	Allocations []ids.Allocation `json:"allocations"`
 	Writes      int64            `json:"writes"`
-	// Lost says why the journal must not be believed any more.
+	// Lost is the reason why the journal must not be used any more.
 	Lost string `json:"lost,omitempty"`
 }
 
@@ -64,8 +64,8 @@ func (j *Journal) writeHead() error {
 	return seal(filepath.Join(j.dir, headName), j.head)
 }
 
-// Lose gives the journal up for good, until an operator vouches for the host anew:
-// somebody has seen a later life of this node than the one that it remembers.
+// Lose marks the journal as lost until an operator enrols the node again. The control plane has reports
+// of a later life of this node than the journal contains.
 func (j *Journal) Lose(why string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -73,15 +73,15 @@ func (j *Journal) Lose(why string) error {
 	return j.writeHead()
 }
 
-// mooring is what the anchor knows.
+// mooring is the content of the anchor.
 type mooring struct {
 	ID     uuid.UUID `json:"journal_id"`
 	Boot   int64     `json:"boot"`
 	Writes int64     `json:"writes"`
 }
 
-// anchored says whether the anchor knows this journal, and refuses one that is
-// behind it: the directory is an older copy of itself.
+// anchored reports whether the anchor belongs to this journal. It rejects a journal that is behind its
+// anchor: the directory is an older copy of itself.
 func (j *Journal) anchored() (bool, error) {
 	if j.anchor == "" {
 		return false, nil
@@ -102,8 +102,8 @@ func (j *Journal) anchored() (bool, error) {
 	return m.ID == j.head.ID, nil
 }
 
-// moor tells the anchor how far the journal has come. The anchor lies in memory, so
-// nothing is synced; a crash before this leaves it behind, which is harmless.
+// moor writes the number of the last write to the anchor. The anchor is in memory, so nothing is synced.
+// A crash before this call leaves the anchor behind the journal, which is harmless.
 func (j *Journal) moor() error {
 	if j.anchor == "" {
 		return nil

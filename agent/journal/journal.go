@@ -1,10 +1,9 @@
-// Package journal is what a node remembers: for each allocation the highest fence
-// it acted on, the tasks it was given, how far it came, and how they ended. A
-// record is on disk before the node acts on it.
+// Package journal stores, for each allocation, the highest fence that the node acted on, its tasks, the
+// steps that they began, and their results. A record is on disk before the node acts on it.
 //
-// It refuses to start empty where it once was full, with a record missing, cut or
-// altered, and as an older copy of itself: a node that forgot its fences cannot
-// tell an old order from a new one.
+// The journal does not open empty if it was in use before, with a record that is missing, cut or
+// changed, or as an older copy of itself. A node without its fences cannot distinguish an old task from
+// a new one.
 package journal
 
 import (
@@ -29,8 +28,7 @@ type Journal struct {
 	dir    string
 	head   head
 	anchor string
-	// opened is when this life began, unless the one before ended in the same boot
-	// of the machine.
+	// opened is the time of Open, unless the previous process ended in the same boot of the host OS.
 	opened time.Time
 
 	mu      sync.Mutex
@@ -48,9 +46,8 @@ type Options struct {
 	// Expect is the journal that belongs to the node. Zero makes a new one where
 	// there is none: the node has just enrolled.
 	Expect uuid.UUID
-	// Anchor is a file in memory that knows how far this journal had come in this
-	// boot of the machine: an older copy of the directory is told by it. Empty
-	// where nothing is to be told, as on simulated hosts.
+	// Anchor is a file in memory with the number of the last write in this boot of the host OS. It shows
+	// that the directory is an older copy. It is empty on simulated nodes, which need no such check.
 	Anchor string
 	Now    time.Time
 }
@@ -79,8 +76,7 @@ func Open(o Options) (*Journal, error) {
 	return j, j.moor()
 }
 
-// Wipe removes a journal that an operator has given up, and leaves what lies beside
-// it.
+// Wipe deletes a journal after an operator has enrolled the node again. Other files in the folder stay.
 func Wipe(dir, anchor string) error {
 	files, err := recordsIn(dir)
 	if err != nil {
@@ -98,7 +94,7 @@ func Wipe(dir, anchor string) error {
 	return nil
 }
 
-// ID names this journal, so that its owner can tell when it was replaced.
+// ID identifies this journal, so that the trust state can show a replacement.
 func (j *Journal) ID() uuid.UUID { return j.head.ID }
 
 // Boot counts how often this journal was opened.

@@ -12,9 +12,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/durable"
 )
 
-// seal writes v with a digest of itself: a file that was cut or altered is told
-// from one that is whole. It guards against accidents; who may write here may
-// seal, too.
+// seal writes v with its digest, which shows that a file was cut or changed by accident. It does not
+// protect against a process that may write here, because that process can also call seal.
 func seal(path string, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -46,7 +46,7 @@ func (h *Host) PutAccount(ctx context.Context, name string, uid int) error {
 	return nil
 }
 
-// ours says whether the account is there, and refuses one that is somebody else's.
+// ours reports whether the account exists, and rejects an account of another user.
 func (h *Host) ours(name string, uid int) (there bool, err error) {
 	users, err := h.Users()
 	if err != nil {
@@ -65,8 +65,8 @@ func (h *Host) ours(name string, uid int) (there bool, err error) {
 	return there, h.outsideSubordinates(uid)
 }
 
-// outsideSubordinates refuses a uid that somebody else may become in a namespace of
-// theirs: that is as good as having it.
+// outsideSubordinates rejects a uid that another user can obtain in a user namespace, because that user
+// could read all files of the tenant.
 func (h *Host) outsideSubordinates(uid int) (err error) {
 	for _, file := range []string{"/etc/subuid", "/etc/subgid"} {
 		readErr := h.Lines(file, func(line string) {
@@ -132,7 +132,7 @@ func (h *Host) addGroup(ctx context.Context, name string, gid int) error {
 	return nil
 }
 
-// stillInUse is how userdel ends while a process of the user lives.
+// stillInUse is the exit code of userdel while a process of the user is alive.
 const stillInUse = 8
 
 // RemoveAccount implements step.Accounts.
@@ -148,7 +148,7 @@ func (h *Host) RemoveAccount(ctx context.Context, name string, uid int) error {
 	}
 	for _, u := range users {
 		if u.Name != name || u.UID != uid {
-			continue // somebody else's, also where only one of the two is
+			continue // another account, also if only the name or the uid is equal
 		}
 		_, err := h.Command(ctx, hostos.Userdel, name)
 		switch {

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
-// cleanFile names the GPUs whose memory was overwritten since anybody could write
-// to it. A GPU that is not in it is dirty: so is one that nobody has scrubbed yet.
+// cleanFile lists the GPUs whose memory was overwritten since a process could last write to it. A GPU
+// that is not in the file is dirty, also if it was never scrubbed.
 const cleanFile = StateDir + "/clean.json"
 
 func (h *Host) clean() (map[string]bool, error) {
@@ -88,8 +88,8 @@ func (h *Host) Kill(_ context.Context, pid int) error {
 
 var errNoScrubber = errors.New("no program overwrites GPU memory: name a program as scrub in agent.yaml")
 
-// Scrub implements step.Devices. It refuses a device that is in use: what its user
-// holds would stay.
+// Scrub implements step.Devices. It fails for a device that is in use: the data of the process would
+// stay.
 func (h *Host) Scrub(ctx context.Context, uuid string) error {
 	h.changed()
 	c, err := h.cardOf(ctx, uuid)
@@ -115,7 +115,7 @@ func (h *Host) Scrub(ctx context.Context, uuid string) error {
 	return h.setClean(true, c.UUID)
 }
 
-// deviceFiles are what a tenant needs beside its own GPUs.
+// deviceFiles lists the files that a tenant needs in addition to its own GPUs.
 func deviceFiles() []string {
 	return []string{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"}
 }

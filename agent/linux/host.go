@@ -4,7 +4,7 @@
 // The package owns the paths in its constants and nothing else of the host: accounts with uids of
 // tenants, their files below /etc/gpuaas, /run/gpuaas and /var/lib/gpuaas/homes, drop-ins with its own
 // name, the nftables table "gpuaas", and one marked block of /etc/pam.d/sshd. It runs no shell and only
-// the programs that command.go lists.
+// the programs that hostos lists.
 package linux
 
 import (
@@ -35,13 +35,13 @@ type Host struct {
 	SSHD string
 	// Deny are the networks of the node's own plane: no tenant connects there.
 	Deny []netip.Prefix
-	// Judge corrects the health that the driver tells of its GPUs, where it is set.
+	// CorrectHealth replaces the health that the driver reports. It may be nil.
 	CorrectHealth func(context.Context, []protocol.GPU)
 	Clock         clock.Clock
 	Log           *slog.Logger
 
-	// Held by whoever changes what all tenants share: sshd, nftables, systemd's
-	// units, the file of dirty GPUs.
+	// Locked during changes of what all tenants share: sshd, nftables, the units of systemd, the file of
+	// scrubbed GPUs.
 	shared sync.Mutex
 	gpus   gpuCache
 }
@@ -50,9 +50,9 @@ type Host struct {
 const (
 	pamFile = "/etc/pam.d/sshd"
 
-	// KeysDir and PrincipalsDir hold one root-owned file for each account, named as
-	// the account. They are in memory: a start of the host lets nobody in until a
-	// task has looked at all that the account needs.
+	// KeysDir and PrincipalsDir contain one file of root for each account, with the name of the account.
+	// They are in memory: after a start of the host OS no tenant logs in until a task has checked the
+	// account.
 	KeysDir       = "/run/gpuaas/keys"
 	PrincipalsDir = "/run/gpuaas/principals"
 	// ProbeDir holds the key of a probe while it lasts.
@@ -68,5 +68,5 @@ const (
 	UnitDir = "/etc/systemd/system"
 )
 
-// Group that every tenant's account is in, and nobody else. It owns no file.
+// Group is the group of all tenant accounts, and of no others. It owns no file.
 const Group = "gpuaas"

@@ -161,8 +161,8 @@ func (h *Host) files() (found []step.File, err error) {
 	return found, nil
 }
 
-// uidOf is whose entry it is: by its number, by its group, or by the account of its
-// name. Somebody may have left since we listed the folder.
+// uidOf returns the uid of an entry: by its number, by its group, or by the account of its name. The
+// account may be gone since the folder was listed.
 func (h *Host) uidOf(dir string, e os.DirEntry) (int, error) {
 	if uid, err := strconv.Atoi(e.Name()); err == nil {
 		return uid, nil

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// A key revocation list, as OpenSSH's PROTOCOL.krl has it. We write and read one
-// kind only: serials of certificates, whoever signed them.
+// A key revocation list in the format of OpenSSH (PROTOCOL.krl). This package writes and reads one kind
+// only: serials of certificates of any authority.
 const (
 	krlMagic   = "SSHKRL\n\x00"
 	krlFormat  = 1
@@ -17,8 +17,8 @@ const (
 	krlSerials = 0x20 // subsection
 )
 
-// revocations is the list that refuses certificates with these serials. It carries no
-// date, so that the same serials make the same file.
+// revocations returns the list that revokes certificates with these serials. It contains no date, so
+// that the same serials give the same file.
 func revocations(serials []uint64) []byte {
 	serials = slices.Compact(slices.Sorted(slices.Values(serials)))
 	b := []byte(krlMagic)

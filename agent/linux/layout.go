@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// card is one GPU as the driver tells of it.
+// card is one GPU as the driver reports it.
 type card struct {
 	protocol.GPU
 
@@ -35,7 +35,7 @@ type gpuCache struct {
 	cards []card
 }
 
-// gpuFor is how long an answer is used again. Every step looks twice or more.
+// gpuFor is the time that a response of the driver is cached. Every step reads the GPUs twice or more.
 const gpuFor = 2 * time.Second
 
 // cards lists the GPUs.
@@ -76,7 +76,7 @@ func (h *Host) smi(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// correctHealth lets whoever knows more, such as the kernel's log, correct the health.
+// correctHealth adds the findings of other sources, such as the kernel log.
 func (h *Host) correctHealth(ctx context.Context, cards []card) {
 	gpus := make([]protocol.GPU, len(cards))
 	for i := range cards {
@@ -95,7 +95,7 @@ func (h *Host) changed() {
 	h.gpus.cards = nil
 }
 
-// extra is what nvidia-smi says beside the inventory.
+// extra contains the fields of nvidia-smi that are not in the inventory.
 type extra struct {
 	GPUs []struct {
 		UUID        string `xml:"uuid"`
@@ -126,7 +126,7 @@ func parseCards(out []byte) ([]card, error) {
 		x := more.GPUs[i]
 		minor, err := strconv.Atoi(strings.TrimSpace(x.Minor))
 		if err != nil || minor < 0 || minor > maxMinor || strings.TrimSpace(x.UUID) != g.UUID {
-			// Without it nobody knows which device file is this GPU's.
+			// Without the minor number the device file of the GPU is not known.
 			return nil, fmt.Errorf("GPU %s has minor number %.20q", g.UUID, x.Minor)
 		}
 		cards[i] = card{GPU: g, minor: minor}

@@ -131,8 +131,8 @@ func (h *Host) wrong(l loaded, name string, own []card) (found []string) {
 	return found
 }
 
-// Shut implements step.Devices. Whoever is no tenant of ours is bound by no slice
-// of ours: then nothing here can close the device.
+// Shut implements step.Devices. A user who is not a tenant has no slice of the agent, so that Shut
+// cannot close the device for that user.
 func (h *Host) Shut(ctx context.Context, user string, gpus []string) error {
 	if len(gpus) == 0 {
 		return nil
@@ -171,7 +171,7 @@ type tenantOf struct {
 	uid  int
 }
 
-// boundName is whose slice it is by the slice alone.
+// boundName returns the tenant that the drop-in of the slice names.
 func (h *Host) boundName(uid int) string {
 	for line := range strings.Lines(h.Text(dropIn(uid))) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), tenantLine); ok && hostos.UserName.MatchString(name) {

@@ -25,7 +25,8 @@ const (
 // oldest serials have long been of no use.
 const maxSerials = 10000
 
-// PutLogin implements step.Logins. What refuses is written before what lets in.
+// PutLogin implements step.Logins. It writes revocations before the keys and authorities that allow
+// logins.
 func (h *Host) PutLogin(ctx context.Context, l step.Login) error {
 	if err := hostos.CheckTenant(l.User, l.UID); err != nil {
 		return err
@@ -83,8 +84,8 @@ func (h *Host) setShell(ctx context.Context, name, shell string) error {
 	return nil
 }
 
-// putRevoked adds serials to those that the host refuses: what one allocation has
-// revoked, another's task must not let in again.
+// putRevoked adds serials to the revoked ones of the host OS. The task of one allocation must not remove
+// what another one has revoked.
 func (h *Host) putRevoked(serials []uint64) error {
 	list, err := h.Read(RevokedFile)
 	if err != nil {
@@ -92,7 +93,7 @@ func (h *Host) putRevoked(serials []uint64) error {
 	}
 	have, err := revoked(list)
 	if err != nil {
-		have = nil // somebody else's list lets in what ours refuses: it is written anew
+		have = nil // not written by the agent, and without our revocations: it is replaced
 	}
 	all := slices.Compact(slices.Sorted(slices.Values(append(have, serials...))))
 	all = all[max(0, len(all)-maxSerials):]
@@ -134,8 +135,8 @@ func (h *Host) RemoveLogin(_ context.Context, name string, uid int) error {
 	return nil
 }
 
-// keyLines is a file of plain keys. An option such as command= is refused: it would
-// run outside what the tenant was given.
+// keyLines returns a file of plain keys. An option such as command= is rejected, because it would run
+// outside the account of the tenant.
 func keyLines(keys []string) (string, error) {
 	var b strings.Builder
 	for i, line := range keys {
@@ -143,7 +144,7 @@ func keyLines(keys []string) (string, error) {
 		if err != nil || len(options) > 0 || len(rest) > 0 || strings.ContainsAny(line, "\r\n\x00") {
 			return "", fmt.Errorf("public key %d is not one key without options", i+1)
 		}
-		// Written from what was understood, so that nobody understands it otherwise.
+		// Written from the parsed key, so that sshd cannot interpret the line in another way.
 		b.Write(ssh.MarshalAuthorizedKey(key))
 	}
 	return b.String(), nil

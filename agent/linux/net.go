@@ -38,8 +38,8 @@ func (h *Host) PutNet(ctx context.Context, name string, uid int) error {
 	return h.putTable(ctx)
 }
 
-// RemoveNet implements step.Nets. Where nobody is left the table stays: it binds
-// every uid of a tenant, also one that nobody knows of.
+// RemoveNet implements step.Nets. Without tenants the table stays: it restricts every uid of a tenant,
+// also an unknown one.
 func (h *Host) RemoveNet(ctx context.Context, name string, uid int) error {
 	if err := hostos.CheckTenant(name, uid); err != nil {
 		return err
@@ -114,11 +114,11 @@ func (h *Host) inspectNet(ctx context.Context) (map[int]bool, error) {
 	return stands, nil
 }
 
-// table is what binds tenants, by uid: the packet's socket says whose it is.
+// table returns the rules that restrict tenants, by the uid of the socket of a packet.
 //
-// Between tenants on one host nothing is refused when it is sent: the kernel does
-// not know there who listens. The sender's uid goes with the connection as its mark,
-// and whoever answers a connection of another tenant's is silenced.
+// Between tenants on one node no packet is dropped when it is sent, because the kernel does not know the
+// receiver at that point. The uid of the sender becomes the mark of the connection, and responses of
+// another tenant are dropped.
 func table(uids []int, deny []netip.Prefix) string {
 	four, six := []string{"169.254.0.0/16"}, []string{"fe80::/10", "fd00:ec2::254/128"} // link-local, where the metadata of clouds is
 	for _, p := range deny {

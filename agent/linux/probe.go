@@ -19,10 +19,10 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// AgentPath is where this program is for everybody on the host.
+// AgentPath is the path of this program for all users.
 const AgentPath = "/usr/bin/gpuaas-agent"
 
-// HelperSocket is what only the agent's other half may connect to.
+// HelperSocket is the socket to which only the network process may connect.
 const HelperSocket = "/run/gpuaas-agent/helper.sock"
 
 // ProbeInside implements step.Prober: it logs in over SSH as the tenant would, with
@@ -206,7 +206,7 @@ func (h *Host) attempts(ctx context.Context, o protocol.Order, sentinels []strin
 	return a, want, nil
 }
 
-// sshAddress is where sshd listens on this host.
+// sshAddress returns the address of sshd on this host OS.
 func (h *Host) sshAddress(ctx context.Context, name string) (string, error) {
 	have, err := h.effective(ctx, name)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// dropIn is what binds everything that the uid ever runs. It lies on disk: after a
-// start of the host the tenant is bound before anything of the tenant runs.
+// dropIn returns the drop-in that restricts all processes of the uid. It is on disk, so that after a
+// start of the host OS the restriction exists before the first process.
 func dropIn(uid int) string { return filepath.Join(UnitDir, hostos.SliceOf(uid)+".d", "50-gpu.conf") }
 
 // manager is the tenant's own systemd, which never starts: what it would run would
 // see the host's /tmp and processes, which only sshd's sessions are kept from.
 func manager(uid int) string { return filepath.Join(UnitDir, fmt.Sprintf("user@%d.service", uid)) }
 
-// elsewhere are the folders where systemctl keeps what somebody sets by hand.
+// elsewhere lists the folders in which systemctl stores manual settings.
 func elsewhere(uid int) []string {
 	return []string{filepath.Join("/etc/systemd/system.control", hostos.SliceOf(uid)+".d"), filepath.Join("/run/systemd/system.control", hostos.SliceOf(uid)+".d")}
 }
@@ -155,8 +155,7 @@ func (h *Host) render(name string, own []card, l protocol.Limits) string {
 	return b.String()
 }
 
-// allowed lists what the tenant may open beside what every program needs, as
-// systemd takes it, sorted.
+// allowed lists the device rules of the tenant in the form of systemd, sorted.
 func (h *Host) allowed(own []card) []string {
 	devices := []string{"char-pts rw"}
 	if len(own) > 0 {
@@ -182,7 +181,7 @@ const (
 	fairWeight = 100
 	// tenantsMemory is the part of the memory, in percent, that tenants have together.
 	tenantsMemory = 90
-	// tasksPerGPU is what a training job with its loaders starts, several times over.
+	// tasksPerGPU is several times the number of tasks of a training job with its loaders.
 	tasksPerGPU = 4096
 )
 
@@ -211,8 +210,8 @@ func (h *Host) memoryMiB() int64 {
 	return 0
 }
 
-// near lists the processors and the memory nodes beside the GPUs. Empty where the
-// host has one node, or does not say.
+// near lists the processors and memory nodes next to the GPUs. Both are empty if the node has one memory
+// node or does not report any.
 func (h *Host) near(own []card) (cpus, nodes string) {
 	var lists, numbers []string
 	for _, c := range own {

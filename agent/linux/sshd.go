@@ -14,12 +14,12 @@ import (
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
-// sshdConf is what sshd is told about tenants. Before the first Match it stands for
-// everybody, and says only what the rest relies on: pam_systemd puts a session into
-// its uid's slice, so without PAM nothing would bind a tenant.
+// sshdConf is the configuration of sshd for tenants. The lines before the first Match apply to all users
+// and contain only what the rest depends on: pam_systemd puts a session into the slice of its uid, so
+// without PAM no limit would apply to a tenant.
 //
-// AuthorizedKeysFile names a second file for the key of a probe, which is there for
-// a second or two. Certificates of the authority let in nobody but tenants.
+// AuthorizedKeysFile names a second file for the key of a probe, which exists for a second or two.
+// Certificates of the authority log in tenants only.
 const sshdConf = written + `UsePAM yes
 StrictModes yes
 PermitUserEnvironment no
@@ -54,7 +54,7 @@ Match all
 // sshdStamp holds the hash of the configuration that sshd last took.
 const sshdStamp = "/run/gpuaas/sshd"
 
-// sshdHash is over all that decides who logs in, but for the keys themselves.
+// sshdHash returns the hash of everything that decides about logins, except the keys.
 func (h *Host) sshdHash() string {
 	sum := sha256.New()
 	more, err := filepath.Glob(h.Path("/etc/ssh/sshd_config.d/*.conf"))
@@ -76,8 +76,8 @@ func (h *Host) sshdHash() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// putSSHD has sshd take the configuration, unless it has. A file that sshd refuses
-// is taken back before anybody has seen it: with it, sshd would not start again.
+// putSSHD loads the configuration into sshd if it is not loaded. A file that sshd rejects is removed at
+// once, because sshd would not start again with it.
 func (h *Host) putSSHD(ctx context.Context) error {
 	before, err := h.Read(SSHDFile)
 	if err != nil {
@@ -112,7 +112,7 @@ func (h *Host) restore(changed bool, before []byte) error {
 	return err
 }
 
-// effective is what sshd would do with a login of the account.
+// effective returns the configuration that sshd uses for a login of the account.
 func (h *Host) effective(ctx context.Context, name string) (map[string]string, error) {
 	out, err := h.Command(ctx, hostos.SSHD, "-T", "-C", "user="+name+",host=localhost,addr=127.0.0.1,laddr=127.0.0.1")
 	if err != nil {

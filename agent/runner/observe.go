@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Observe says how each remembered allocation is, judged by the state of the host
-// and not by what was once done to it.
+// Observe reports each allocation of the journal. The phase follows from the state of the host OS and
+// not from earlier results.
 func (r *Runner) Observe(state step.State) []protocol.AllocationReport {
 	seen := []protocol.AllocationReport{}
 	if r.Journal == nil {
@@ -45,7 +45,7 @@ func (r *Runner) Observe(state step.State) []protocol.AllocationReport {
 func classifyPhase(s *protocol.AllocationReport, record journal.Record, state step.State) {
 	last := record.Last()
 	order, err := record.Order()
-	if err != nil { // an older build took what this one refuses
+	if err != nil { // this build rejects parameters that an older one accepted
 		s.Phase, s.Message = protocol.Broken, err.Error()
 		return
 	}
@@ -55,7 +55,7 @@ func classifyPhase(s *protocol.AllocationReport, record journal.Record, state st
 	case !last.Succeeded():
 		s.Step, wrong = last.Result.Step, []string{last.Result.Message}
 	case released:
-		// Its GPUs may be somebody else's by now; nothing else of it may be back.
+		// Another tenant may have the GPUs already. Nothing else of this one may exist.
 		wrong = step.Traces(state, order)
 	default:
 		wrong = step.Differences(state, order)
@@ -93,11 +93,11 @@ func (r *Runner) Foreign(state step.State) (found []string) {
 	return found
 }
 
-// recordLifetime is how long a record outlives its last task: longer than any task that
-// was signed before it may stay fresh, on a clock that is a day off.
+// recordLifetime is the time that a record stays after its last task. It exceeds the validity of every
+// task that was signed before, on a clock that is wrong by a day.
 const recordLifetime = 48 * time.Hour
 
-// DeleteOldRecords drops the records that nobody can ask for any more.
+// DeleteOldRecords deletes the records that no valid task can refer to.
 func (r *Runner) DeleteOldRecords() error {
 	if r.Journal == nil {
 		return nil

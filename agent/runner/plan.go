@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Plan is what making one allocation's order hold would take now.
+// Plan lists the steps that would correct one allocation now.
 type Plan struct {
 	Allocation ids.Allocation `json:"allocation_id"`
 	Type       protocol.Type  `json:"type"`
@@ -35,8 +35,8 @@ func (p Plan) Changes() bool {
 	return false
 }
 
-// Plans looks at every step of what was ordered last, and changes nothing. What is
-// gone is over: its GPUs may be somebody else's.
+// Plans checks every step of the last task of each allocation, and changes nothing. A released
+// allocation has no plan: its GPUs may belong to another tenant.
 func (r *Runner) Plans(ctx context.Context) ([]Plan, error) {
 	if r.Journal == nil || r.Host == nil {
 		return nil, protocol.Reject(protocol.JournalLost, "the journal contains no task of this node")

@@ -24,10 +24,10 @@ import (
 // Runner is the worker of one node. Its fields are set before Start.
 type Runner struct {
 	Node ids.Node
-	Keys func() map[string][]byte // the task keys that are believed now
+	Keys func() map[string][]byte // the task keys that are valid now
 	// Journal is nil if it is lost. Then the runner executes only read-only tasks.
 	Journal *journal.Journal
-	// Backend is what the handlers act on.
+	// Backend contains the parts of the node that handlers change.
 	task.Backend
 
 	Clock clock.Clock
@@ -59,12 +59,13 @@ type job struct {
 	due    time.Time // when the step must have ended
 }
 
-// Answer is what becomes of a task that was brought.
+// Answer is the response to a task that the network process delivered.
 type Answer struct {
-	Task ids.Task // zero when the envelope could not be believed
-	// Reply goes back at once: a refusal, or the result that the journal holds.
+	Task ids.Task // zero if the envelope is not valid
+	// Reply is a rejection, or the result that the journal contains. The network process sends it at
+	// once.
 	Reply *protocol.Result
-	// Refusal says why the task was not acted on.
+	// Rejection is the reason why the task is not executed.
 	Rejection error
 	// InHand means that the same task is being worked on already.
 	InHand bool
@@ -90,14 +91,14 @@ func (r *Runner) Start(ctx context.Context) {
 // Wait returns when all workers have stopped.
 func (r *Runner) Wait() { r.workers.Wait() }
 
-// Receive judges a task and, if it stands, journals it and starts work.
+// Receive verifies a task, writes it to the journal and starts its execution, or rejects it.
 func (r *Runner) Receive(s protocol.Signed) Answer {
 	e, err := protocol.Open(s, r.Keys())
 	if err != nil {
 		return Answer{Rejection: err}
 	}
 	if e.Node != r.Node {
-		// Not answered either: the result would go to somebody else's task.
+		// No answer: the control plane would store the result with the task of another node.
 		return Answer{Rejection: protocol.Reject(protocol.Misaddressed, "the task is for node %s", e.Node)}
 	}
 	a, err := r.admit(e, digestOf(s.Body))
@@ -239,7 +240,7 @@ func (r *Runner) begin(id ids.Allocation, task ids.Task, do func(context.Context
 	})
 }
 
-// Lose refuses all work from now on: the journal is not the newest there is.
+// Lose rejects all tasks from now on: the journal is an older copy.
 func (r *Runner) Lose(why string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 // ErrUnable says that this build has no means.
 var ErrUnable = errors.New("this build cannot overwrite GPU memory, because it was built without CUDA; name another program as scrub in agent.yaml")
 
-// Result is what a scrub did.
+// Result describes a scrub.
 type Result struct {
 	GPU        string `json:"gpu"`
 	TotalMiB   int64  `json:"total_mib"`
@@ -23,8 +23,8 @@ type Result struct {
 	Samples    int    `json:"samples"`
 }
 
-// leastPercent of the memory must be within reach. Contexts and tables of the driver
-// take some hundred MiB; less means that somebody else still holds memory.
+// leastPercent is the part of the memory that a scrub must reach. Contexts and tables of the driver need
+// some hundred MiB. Less means that another process still has memory.
 const leastPercent = 95
 
 var gpuUUID = regexp.MustCompile(`^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)

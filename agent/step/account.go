@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// PutAccount makes the tenant's user. It lets nobody in yet.
+// PutAccount creates the account of the tenant. It does not allow a login.
 func PutAccount() Step {
 	check, verify := absent(otherAccount)
 	return Step{
@@ -19,7 +19,7 @@ func PutAccount() Step {
 				return fmt.Errorf("reading the state of the node: %w", err)
 			}
 			for _, a := range s.Accounts {
-				// A name or uid that somebody else has would give away that somebody's files.
+				// With the name or uid of another account the tenant would own its files.
 				if (a.Name == o.User) != (a.UID == o.UID) {
 					return fmt.Errorf("account %s has uid %d; %s with uid %d was ordered", a.Name, a.UID, o.User, o.UID)
 				}

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// PutDeviceAccess puts the tenant's slice: exactly the ordered GPUs open, and a share
-// of the host beside them.
+// PutDeviceAccess creates the slice of the tenant: access to exactly the GPUs of the task, and a share
+// of the node.
 func PutDeviceAccess() Step {
 	check, verify := absent(otherSlice)
 	return Step{
@@ -46,8 +46,8 @@ func RemoveAccess() Step {
 	}
 }
 
-// shutOut closes the ordered GPUs to whoever else opens them. Nobody else may: the
-// slot has one holder, and whoever was let in was let in behind our back.
+// shutOut revokes the access of other users to the GPUs of the task. A slot has one holder, so any other
+// access was given by a process of the host OS without a task.
 func shutOut(ctx context.Context, h Host, o protocol.Order) error {
 	s, err := h.Inspect(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func shutOut(ctx context.Context, h Host, o protocol.Order) error {
 	return nil
 }
 
-// others are who opens the ordered GPUs beside the tenant, each once.
+// others lists the other users with access to the GPUs of the task, each once.
 func (s State) others(o protocol.Order) (users []string) {
 	for _, gpu := range o.GPUs {
 		d, _ := s.device(gpu)

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// GPUHealth refuses to hand out a device that is bad or does not answer.
+// GPUHealth rejects a provisioning with a device that is unhealthy or does not respond.
 func GPUHealth() Step {
 	return Step{
 		Name: "gpu_health", Within: quick, Code: protocol.GPUUnhealthy,

@@ -6,9 +6,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Host is what the steps look at and change. A method that puts something makes it
-// so, or corrects it, and does nothing where it is so already; one that removes
-// something does nothing where it is gone.
+// Host contains the operations of the steps on the host OS. A Put method creates or corrects its object,
+// and a Remove method deletes it. Both do nothing if the object is in that state already.
 type Host interface {
 	Looker
 	Tenancy
@@ -23,7 +22,7 @@ type Looker interface {
 	Inspect(context.Context) (State, error)
 }
 
-// Tenancy is what a host holds of a tenant while nobody is logged in.
+// Tenancy contains the objects of a tenant that exist without a session.
 type Tenancy interface {
 	Settings
 	Accounts
@@ -40,8 +39,7 @@ type Settings interface {
 
 // Accounts are the users of the operating system.
 type Accounts interface {
-	// PutAccount makes the account. A fresh one lets nobody in. It refuses a name or
-	// uid that is somebody else's.
+	// PutAccount creates the account, without a login. It rejects a name or uid of another account.
 	PutAccount(ctx context.Context, name string, uid int) error
 	// RemoveAccount fails while a process of the uid lives.
 	RemoveAccount(ctx context.Context, name string, uid int) error
@@ -49,32 +47,32 @@ type Accounts interface {
 
 // Homes are file systems of their own, one for each tenant.
 type Homes interface {
-	// PutHome makes an empty home of that size; zero is the host's fair share. One
-	// whose key died with the host's last start is made anew.
+	// PutHome creates an empty home of that size. Zero means a fair share of the disk. A home whose key
+	// was lost with the last start of the host OS is replaced.
 	PutHome(ctx context.Context, name string, uid int, gib int64) error
 	// RemoveHome destroys the key first, then the home.
 	RemoveHome(ctx context.Context, name string, uid int) error
 }
 
-// Login is who gets into an account.
+// Login contains the keys and certificates that log in to an account.
 type Login struct {
 	User      string
 	UID       int
 	Principal string   // certificates for it log in; empty: none
 	Keys      []string // these registered keys, and no others
 	CAs       []string // what signs certificates, on the whole host
-	Revoked   []uint64 // serials, added to those that the host refuses already
+	Revoked   []uint64 // serials, added to the revoked ones of the host OS
 }
 
 // Logins are the ways in.
 type Logins interface {
 	PutLogin(ctx context.Context, l Login) error
-	// BlockLogin lets nobody in any more. What is in stays until it is ended.
+	// BlockLogin prevents new logins. Open sessions stay until End.
 	BlockLogin(ctx context.Context, name string, uid int) error
 	RemoveLogin(ctx context.Context, name string, uid int) error
 }
 
-// Slice is what an account may use of its host.
+// Slice is the share of the host OS that an account may use.
 type Slice struct {
 	User   string
 	UID    int
@@ -96,8 +94,8 @@ type Nets interface {
 
 // Devices are the GPUs and what runs on the host.
 type Devices interface {
-	// Shut closes the GPUs to the user, who may be nobody's tenant, and leaves all
-	// else of that user as it is.
+	// Shut revokes the access of the user to the GPUs and leaves all other access of that user. The user
+	// need not be a tenant.
 	Shut(ctx context.Context, user string, gpus []string) error
 	// Baseline puts the GPU's modes to what every tenant gets.
 	Baseline(ctx context.Context, gpu string) error
@@ -106,7 +104,7 @@ type Devices interface {
 	Scrub(ctx context.Context, gpu string) error
 }
 
-// Sessions are what a tenant runs.
+// Sessions contains the processes of a tenant.
 type Sessions interface {
 	// End ends everything of the uid, wherever it runs, and returns when it is gone.
 	End(ctx context.Context, name string, uid int) error
@@ -117,7 +115,7 @@ type Prober interface {
 	ProbeInside(ctx context.Context, o protocol.Order) ([]protocol.ProbeResult, error)
 }
 
-// Leftovers are what a tenant leaves outside its home.
+// Leftovers contains the traces of a tenant outside its home.
 type Leftovers interface {
 	Sweep(ctx context.Context, name string, uid int) error
 	// Scan looks for anything of the tenant by means that no step shares.

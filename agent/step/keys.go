@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// PutLoginKeys lets the tenant in, and nobody else. Open sessions stay.
+// PutLoginKeys allows logins with the keys of the task, and with no others. Open sessions stay.
 func PutLoginKeys() Step {
 	check, verify := absent(otherLogins)
 	return Step{
@@ -18,7 +18,7 @@ func PutLoginKeys() Step {
 		Do: func(ctx context.Context, h Host, o protocol.Order) error {
 			return h.PutLogin(ctx, Login{User: o.User, UID: o.UID, Principal: o.Principal, Keys: o.PublicKeys, CAs: o.UserCA, Revoked: o.Revoked})
 		},
-		// Whoever got in meanwhile would keep the home busy that is removed next.
+		// A session that began meanwhile would block the removal of the home, which follows.
 		Undo: func(ctx context.Context, h Host, o protocol.Order) error {
 			if err := noLogin(ctx, h, o); err != nil {
 				return err
@@ -61,8 +61,7 @@ func proveLogin(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof
 	return nil
 }
 
-// fingerprint is the key's, or says that the line is none: whoever put that line
-// there was not us.
+// fingerprint returns the fingerprint of a key, or "no key" for a line that the agent did not write.
 func fingerprint(line string) string {
 	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
 	if err != nil {

@@ -32,7 +32,7 @@ func EndSessions() Step {
 	_, verify := absent(func(s State, o protocol.Order) []string { return describe(s.processesOf(o.UID)) })
 	return Step{
 		Name: "end_sessions", Within: fair, Code: protocol.StepFailed, Verify: verify,
-		// Nobody runs now, and cron starts the next thing on the minute: always done.
+		// cron can start a process at the next minute although none runs now: the step is never done.
 		Check: func(context.Context, Host, protocol.Order) (bool, error) { return false, nil },
 		Do:    func(ctx context.Context, h Host, o protocol.Order) error { return h.End(ctx, o.User, o.UID) },
 	}
@@ -68,8 +68,8 @@ func describe(processes []Process) (found []string) {
 	return found
 }
 
-// plain keeps a process from naming itself like another finding: whoever runs it
-// chose its name.
+// plain removes the separators of findings from a command. A tenant chooses the names of its processes
+// and could otherwise imitate another finding.
 func plain(command string) string {
 	return strings.NewReplacer(";", " ", ",", " ", ":", " ").Replace(command)
 }

@@ -63,8 +63,8 @@ func Remaining(s State, o protocol.Order) []string {
 	return found
 }
 
-// Traces is the part of Remaining that stays forbidden when the GPUs have passed
-// to somebody else: what belongs to the user or the uid.
+// Traces lists the part of Remaining that is forbidden after another tenant has the GPUs: everything of
+// the user or the uid.
 func Traces(s State, o protocol.Order) (found []string) {
 	for _, a := range s.Accounts {
 		if a.Name == o.User || a.UID == o.UID {

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// PutSettings puts the host's own settings, which keep tenants apart from each other
-// and from the host. They are nobody's, so they stay when a tenant leaves.
+// PutSettings writes the settings that separate tenants from each other and from the host OS. They
+// belong to no tenant, so a release does not remove them.
 func PutSettings() Step {
 	check, verify := absent(func(s State, _ protocol.Order) []string { return s.Settings })
 	return Step{

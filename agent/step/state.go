@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// State is what a host looks like at one moment.
+// State is the state of the host OS at one moment.
 type State struct {
 	Accounts  []Account
 	GPUs      []Device
@@ -51,7 +51,7 @@ type Home struct {
 type Device struct {
 	UUID    string
 	Users   []string
-	Dirty   bool // somebody could write to its memory since the last scrub
+	Dirty   bool // a process could write to its memory since the last scrub
 	Health  protocol.Health
 	Reasons []string
 	Off     []string // modes that are not at their baseline

@@ -20,7 +20,7 @@ type Step struct {
 	Within time.Duration         // for all its functions together, but for Undo
 	Code   protocol.RejectReason // what a failure of this step is called
 
-	// Check says whether the effect is there already. An error refuses.
+	// Check reports whether the effect exists. An error rejects the task.
 	Check func(context.Context, Host, protocol.Order) (done bool, err error)
 	Do    func(context.Context, Host, protocol.Order) error
 	// Verify probes the effect from outside.

@@ -71,7 +71,7 @@ func (x *Execution) blankProof(order protocol.Order) *protocol.Proof {
 	}
 }
 
-// repeat executes steps outside a task: nobody receives their proof, and the journal has the result already.
+// repeat executes steps outside a task. Their proof is dropped, and the result in the journal stays.
 func (x *Execution) repeat(ctx context.Context, steps []step.Step) error {
 	order, err := x.order()
 	if err != nil {

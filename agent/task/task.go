@@ -125,7 +125,7 @@ func (b Backend) StepsOf(record journal.Record, t protocol.Type) []step.Step {
 	return b.steps(t)
 }
 
-// Admission is what Check reads: a task, and what the journal contains before it.
+// Admission is the input of Check: a task, and the journal without it.
 type Admission struct {
 	Envelope protocol.Envelope
 	Order    protocol.Order
@@ -155,7 +155,8 @@ type Execution struct {
 	Sign func(*protocol.Proof) error
 }
 
-// Result is what a successful execution returns: a proof for an allocation, or an answer of the node.
+// Result contains the output of a successful execution: a proof for an allocation, or an answer of the
+// node.
 type Result struct {
 	Proof *protocol.Proof
 	// Answer encodes to a JSON object.

@@ -6,11 +6,11 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// earlyBy is how far the control plane's clock may be ahead of the host's.
+// earlyBy is the tolerated lead of the clock of the control plane over the clock of the node.
 const earlyBy = 5 * time.Minute
 
-// evaluate says what was promised of the ordered build, if it may be believed and
-// this host may become it.
+// evaluate verifies the release of a task and returns it. It rejects a release that this node must not
+// install.
 func (u *Updater) evaluate(p protocol.AgentUpdateParams, floor string) (protocol.Release, error) {
 	r, err := protocol.OpenRelease(p.Metadata, p.Signature, u.Keys())
 	if err != nil {

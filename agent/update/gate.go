@@ -83,8 +83,8 @@ func (u *Updater) reason(ctx context.Context, a *attempt, why func(context.Conte
 	return reason
 }
 
-// undo names the old build again. A crash in between leaves the decision on disk,
-// and whoever comes next carries it out.
+// undo points the link to the old build. After a crash the decision is on disk, and the next process
+// executes it.
 func (u *Updater) undo(m memory, reason string) error {
 	m.Last.Phase, m.Last.Why = undoing, reason
 	if err := u.storeState(m); err != nil {
@@ -104,7 +104,7 @@ func (u *Updater) undo(m memory, reason string) error {
 	return nil
 }
 
-// finish wakes whoever waits for the attempt's end.
+// finish ends the wait for the attempt.
 func (u *Updater) finish() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

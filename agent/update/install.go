@@ -19,9 +19,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// install puts the staged build into the folder that is not in use, and judges it
-// there: what was judged is what will be started, whatever the half that staged it
-// does to its own file meanwhile.
+// install copies the downloaded build into the unused folder and verifies it there. The network process
+// can change its own file at any time, so only the verified copy is started.
 func (u *Updater) install(ctx context.Context, r protocol.Release, slot string) error {
 	dir := filepath.Join(u.Lib, slot)
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // programs that everybody may read

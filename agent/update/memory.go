@@ -15,10 +15,10 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// memory is what outlives the agent.
+// memory is the state of the updater on disk.
 type memory struct {
-	// Floor is the lowest version that this host may become. It only rises, with
-	// each build that proved healthy.
+	// Minimum is the lowest version that this node may install. It only rises, with each build that
+	// became healthy.
 	Minimum string   `json:"floor"`
 	Last    *attempt `json:"last,omitempty"`
 }
@@ -49,7 +49,7 @@ const (
 
 func (a *attempt) open() bool { return a.Phase == trying || a.Phase == undoing }
 
-// verdict is what the control plane is told.
+// verdict returns the result of the attempt for the control plane.
 func (a *attempt) verdict() error {
 	switch a.Phase {
 	case healthy:

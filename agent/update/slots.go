@@ -39,8 +39,8 @@ func (u *Updater) running() (string, error) {
 	return to, nil
 }
 
-// point turns a link in one step: whoever starts the agent meanwhile finds the old
-// build or the new one.
+// point changes a link in one step. A process that starts the agent meanwhile finds the old build or the
+// new one.
 func (u *Updater) point(link, slot string) error {
 	temp := filepath.Join(u.Lib, "."+link)
 	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {

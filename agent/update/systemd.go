@@ -31,7 +31,7 @@ func (s Systemd) Restart(ctx context.Context) error {
 	return err
 }
 
-// Arm begins the countdown anew.
+// Arm starts the guard timer again.
 func (s Systemd) Arm(ctx context.Context) error {
 	_, err := s.control(ctx, "restart", guardTimer)
 	return err

@@ -1,14 +1,13 @@
-// Package update makes the agent another build of itself, and the old one again
-// when the new one is sick. It is part of the half that acts on the host, as root.
+// Package update replaces the agent by another build, and returns to the old one if the new one is
+// unhealthy. It is part of the helper and runs as root.
 //
-// Two folders hold a build each, and the link current names the one that runs. A
-// new build goes into the other folder, is judged there, and then the link is
-// turned. From that moment a guard counts, started from the build that was left:
-// unless the control plane has taken a report of the new build in time, the link
-// is turned back. A crash at any point ends with one of the two at work.
+// Two folders contain a build each, and the link current names the running one. The package copies a new
+// build into the other folder, verifies it there, and then changes the link. From then on the guard of
+// the previous build has a timer: it changes the link back unless the control plane accepts a report of
+// the new build in time. After a crash at any point one of the two builds runs.
 //
-// It believes nothing but a release that a release key has signed, goes below no
-// minimum, and touches no tenant: what tenants run is no child of the agent.
+// The package accepts only a release that a release key has signed, and no version below the minimum. It
+// does not affect tenants, because their processes are not children of the agent.
 package update
 
 import (
@@ -28,24 +27,23 @@ import (
 // Binary is the agent's name in its folders.
 const Binary = "gpuaas-agent"
 
-// GateFor is how long a new build has until the control plane must have taken a
-// report of it. Turning back and starting the old one stays within 60 s of the
-// swap.
+// GateFor limits the time until the control plane accepts a report of the new build. The return to the
+// old build then ends within 60 s of the swap.
 const GateFor = 45 * time.Second
 
 // Services is the service manager of the host.
 type Services interface {
-	// Restart has both halves of the agent started anew, as what current names. It
-	// returns before that ends this process.
+	// Restart restarts both processes of the agent with the build that current names. It returns before
+	// that ends this process.
 	Restart(ctx context.Context) error
-	// Arm has the guard run after GateFor, from now and also after a restart of the
-	// machine. It is run by the build that previous names. Arming again begins anew.
+	// Arm runs the guard after GateFor, also after a restart of the node. The build that previous names
+	// executes it. A second call starts the time again.
 	Arm(ctx context.Context) error
 	// Disarm ends the countdown.
 	Disarm(ctx context.Context) error
 }
 
-// Order is what a task asks for.
+// Order contains the parameters of a task.
 type Order struct {
 	Task   ids.Task
 	Fence  int64
@@ -56,13 +54,13 @@ type Order struct {
 type Updater struct {
 	Lib      string // holds a/, b/ and the links current and previous
 	State    string // what is remembered, owned by root
-	Staging  string // where the half that speaks to the network leaves a build
+	Staging  string // where the network process stores a build
 	Platform string // of this machine: linux/amd64
 	Version  string // of this build
 	Slot     string // the folder that this process was started from: a or b
 
 	Services Services
-	Keys     func() map[string][]byte // the release keys that are believed now
+	Keys     func() map[string][]byte // the release keys that are valid now
 	Clock    clock.Clock
 	Log      *slog.Logger
 
@@ -138,9 +136,8 @@ func (u *Updater) already(m memory, a *attempt) error {
 	return u.storeState(m)
 }
 
-// swap turns the link and has the new build started. A crash before the link is
-// turned leaves the old build at work, and Become begins here again; one after it
-// leaves the guard to judge.
+// swap changes the link and starts the new build. After a crash before the change the old build runs,
+// and Become repeats this step. After a crash behind it the guard decides.
 func (u *Updater) swap(ctx context.Context, m memory) (<-chan struct{}, error) {
 	a := m.Last
 	if err := u.point(previous, a.From); err != nil {

@@ -43,7 +43,7 @@ func (s *Store) LastApplied(ctx context.Context, tx pgx.Tx, id ids.Allocation, f
 			}
 		case protocol.Provisions:
 			p, err := protocol.Applied(e, amendment)
-			return p, err == nil, nil //nolint:nilerr // another build wrote parameters that this one rejects
+			return p, err == nil, nil // another build may have written parameters that this one rejects
 		case protocol.Releases, protocol.NoEffect:
 			return p, false, nil
 		}

@@ -1,7 +1,6 @@
-// Package fault holds the action table: what a fault means, what is done about it,
-// what it keeps from sale, and what a tenant is told. It is policy as data: a fault
-// that is not in the table is one that nobody expected. It decides nothing about a
-// node; nodes judge by it what they hand out, the control plane what it sells.
+// Package fault contains the table of faults: meaning, action, what the fault blocks from sale, and the
+// text for tenants. A fault that is not in the table was not expected. The package decides nothing about
+// a node: the agent uses the table for provisioning and the control plane for sales.
 package fault
 
 import (
@@ -15,10 +14,10 @@ import (
 
 //go:generate go run ./gen
 
-// Action is what a fault asks for.
+// Action is the required response to a fault.
 type Action string
 
-// Clears is how a fault ends.
+// Clears is the event that ends a fault.
 type Clears string
 
 // The ends.
@@ -30,7 +29,7 @@ const (
 	ClearsPerson  Clears = "person"
 )
 
-// Holds is what is kept from sale while a fault lasts.
+// Holds is the scope that is not for sale while a fault lasts.
 type Holds string
 
 // The holds, from small to large.
@@ -40,14 +39,14 @@ const (
 	HoldsNode    Holds = "node"
 )
 
-// Rule is what follows from an action.
+// Rule contains the consequences of an action.
 type Rule struct {
 	Action   Action
 	Level    protocol.Health
 	Holds    Holds
 	Classes  []protocol.Class
 	Operator string // what a person does
-	Tenant   string // what a holder of the GPU is told
+	Tenant   string // text for the tenant of the GPU
 }
 
 // Fault is one line of the table.
@@ -61,8 +60,8 @@ type Fault struct {
 	ClearAfter time.Duration // and be gone so long before it ends
 }
 
-// Of finds a fault by its id. An XID that is not in the table is xid_other; any
-// other id that is not there is not known, which only the caller can judge.
+// Of returns the fault with an id. An XID without an entry is xid_other. The caller decides what any
+// other unknown id means.
 func Of(id string) (Fault, bool) {
 	f, ok := table[id]
 	if !ok && strings.HasPrefix(id, "xid_") {
@@ -72,7 +71,7 @@ func Of(id string) (Fault, bool) {
 	return f, ok
 }
 
-// TenantText is what a tenant is told of the fault, or nothing.
+// TenantText returns the text of the fault for tenants, or an empty string.
 func (f Fault) TenantText() string {
 	if !f.Shown {
 		return ""

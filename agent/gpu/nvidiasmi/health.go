@@ -21,11 +21,12 @@ var recoveries = map[string]string{
 	"system reboot": "recovery_system_reboot",
 }
 
-// tooManyPages is when NVIDIA takes a board back: the table of retired pages is full.
+// tooManyPages is the number of retired pages at which NVIDIA replaces a board: the table of pages is
+// full.
 const tooManyPages = 64
 
-// findings are what the tool says is wrong. The driver's own verdict, the recovery
-// action, comes first: it knows what a counter means.
+// findings lists the faults that the tool reports. The recovery action of the driver comes first,
+// because the driver knows the meaning of its counters.
 func (dev device) findings() (all []finding) {
 	add := func(when bool, check, message string) {
 		if when {
@@ -58,7 +59,7 @@ func (dev device) findings() (all []finding) {
 	return all
 }
 
-// busy is from where on a link has no reason to save power.
+// busy is the utilisation above which a link does not save power.
 const busy = 50
 
 func (dev device) pages() (sum int64) {

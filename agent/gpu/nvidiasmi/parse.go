@@ -1,7 +1,6 @@
-// Package nvidiasmi reads NVIDIA devices through the driver's own tool. It takes
-// values as the tool prints them and treats "N/A", "GPU is lost" and whatever it
-// does not understand as not known; it refuses output that is cut off, too large,
-// or that counts other devices than it lists.
+// Package nvidiasmi reads NVIDIA devices through the tool of the driver. "N/A", "GPU is lost" and every
+// value that it does not understand count as not known. It rejects output that is cut off, too large, or
+// that lists another number of devices than it counts.
 package nvidiasmi
 
 import (
@@ -21,11 +20,11 @@ import (
 const (
 	// maxOutput is 60 times what eight H100 print (212 kB).
 	maxOutput = 12 << 20
-	// maxGPUs is above what any board or chassis of today holds.
+	// maxGPUs exceeds the number of GPUs of every board and chassis.
 	maxGPUs = 256
 )
 
-// device is what we read of one <gpu>. Everything is text: any field may hold a
+// device contains the fields that we read of one <gpu>. All are text, because any field may contain a
 // sentence instead of a number.
 type device struct {
 	Product  string `xml:"product_name"`

@@ -104,7 +104,7 @@ func ParseMatrix(r io.Reader, addresses []string) (peers []protocol.Peer, err er
 	return peers, nil
 }
 
-// underline is how the tool writes its head on a terminal.
+// underline matches the escape sequences in the header that the tool writes to a terminal.
 var underline = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // addNVLinks adds which links of each card are up, and says which are not where some

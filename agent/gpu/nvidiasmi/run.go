@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// DefaultPath is where the driver's packages put the tool.
+	// DefaultPath is the path of the tool in the packages of the driver.
 	DefaultPath = "/usr/bin/nvidia-smi"
-	// within is how long a healthy driver may take: without persistence mode it
-	// initialises every board first, a few seconds each.
+	// within limits a call. Without persistence mode a healthy driver initialises every board first,
+	// which takes a few seconds each.
 	within = 30 * time.Second
 )
 
@@ -112,8 +112,8 @@ func (t *Tool) run(ctx context.Context, args ...string) ([]byte, error) {
 		return out.result(err, ctx.Err(), limit)
 	case <-ctx.Done():
 	}
-	// In the driver's uninterruptible sleep a child outlives even SIGKILL: leave
-	// it, and start no second one beside it.
+	// A child in uninterruptible sleep survives SIGKILL: abandon it, and start no second one while it
+	// exists.
 	grace := time.NewTimer(2 * cmd.WaitDelay)
 	defer grace.Stop()
 	select {
@@ -158,8 +158,8 @@ func (c *capped) result(run, late error, limit time.Duration) ([]byte, error) {
 	return c.output.Bytes(), nil
 }
 
-// Reset resets one device. The tool refuses where anything uses it, and on boards
-// whose links tie it to others.
+// Reset resets one device. The tool fails while a process uses the device, and on boards whose links
+// connect it to others.
 func (t *Tool) Reset(ctx context.Context, gpu string) error {
 	if !uuid.MatchString(gpu) {
 		return fmt.Errorf("%.60q is not the UUID of a GPU", gpu)

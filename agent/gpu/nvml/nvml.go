@@ -57,7 +57,7 @@ func failed(doing string, ret nvml.Return) error {
 	return fmt.Errorf("%s: %s", doing, nvml.ErrorString(ret))
 }
 
-// ask is what a call answers, or nothing where it cannot.
+// ask returns the value of a call, or the zero value if the call failed.
 func ask[T any](v T, ret nvml.Return) (zero T) {
 	if ret != nvml.SUCCESS {
 		return zero
@@ -173,7 +173,7 @@ var recoveries = map[nvml.DeviceGpuRecoveryAction]string{
 
 const source = "driver"
 
-// reports are what the driver says is wrong, its own verdict first.
+// reports lists the faults that the driver reports, its recovery action first.
 func reports(d nvml.Device, g protocol.GPU, c protocol.Card) (all []protocol.HealthReport) {
 	add := func(when bool, check, message string) {
 		if when {

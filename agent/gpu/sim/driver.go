@@ -165,7 +165,7 @@ func (d *Driver) copy() protocol.Inventory {
 	return i
 }
 
-// Inspect implements hook.Looker.
+// Inspect implements step.Looker.
 func (d *Driver) Inspect(ctx context.Context) (step.State, error) {
 	h, err := d.attempt(ctx, "look")
 	if err != nil {
@@ -196,7 +196,7 @@ func (d *Driver) Inspect(ctx context.Context) (step.State, error) {
 	return s, nil
 }
 
-// attempt reads the host, unless it was told to fail the operation.
+// attempt reads the host, unless the file demands that the operation fails.
 func (d *Driver) attempt(ctx context.Context, operation string) (*Host, error) {
 	h, err := Read(d.path)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 const (
 	DriftKeys    = "keys"    // a tenant's login keys change
 	DriftAccount = "account" // a tenant's account is deleted behind our back
-	DriftProcess = "process" // somebody else's process runs on a GPU
-	DriftAccess  = "access"  // a tenant's GPU opens to somebody else
-	DriftGPU     = "gpu"     // a GPU that nobody holds is pulled out
-	DriftSerial  = "serial"  // a GPU that nobody holds is swapped for another
+	DriftProcess = "process" // a process of another user runs on a GPU
+	DriftAccess  = "access"  // another user can open the GPU of a tenant
+	DriftGPU     = "gpu"     // a GPU without a tenant is removed
+	DriftSerial  = "serial"  // a GPU without a tenant is replaced by another
 )
 
 // Drifts lists the ways.
@@ -24,7 +24,7 @@ func Drifts() []string {
 	return []string{DriftKeys, DriftAccount, DriftProcess, DriftAccess, DriftGPU, DriftSerial}
 }
 
-// strangerUID is nobody's on every Linux.
+// strangerUID is the uid of the account nobody on every Linux.
 const strangerUID = 65534
 
 const strangerKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl stranger"
@@ -72,7 +72,7 @@ func Drift(stateDir, way string) (did string, err error) {
 	return did, err
 }
 
-// handle is what hands do to a GPU that nobody holds.
+// handle simulates an operator who removes or replaces a GPU without a tenant.
 func (h *Host) handle(way string, did *string) error {
 	i := slices.IndexFunc(h.GPUs, func(g *GPU) bool { return len(g.Users) == 0 })
 	if i < 0 {

@@ -1,9 +1,7 @@
-// Package sim is a host that is not there: its accounts, devices and processes
-// are one JSON file, which is the truth as an operating system is on a real
-// host. Whoever edits the file makes real drift, as root on a host would. Its
-// hardware is read through the same parser as nvidia-smi's.
+// Package sim simulates a host OS: its accounts, devices and processes are one JSON file. An edit of the
+// file is real drift, as an edit by root is on a host. The parser of nvidia-smi reads its hardware.
 //
-// It simulates no time, no load and no speed, and proves nothing about a GPU.
+// The package simulates no time, no load and no speed, and proves nothing about a GPU.
 package sim
 
 import (
@@ -36,13 +34,13 @@ type Host struct {
 	// Settings that are not as every host's are.
 	Settings []string `json:"settings,omitempty"`
 
-	// Partitioned means that the host reaches nobody.
+	// Partitioned means that the node has no network.
 	Partitioned bool `json:"partitioned"`
 	// Fails names operations that fail, with what they say; "hang" never returns.
 	// Operations: look, settings, account, home, keys, net, remove, remove_home, grant,
 	// baseline, kill, end, sweep, scan, scrub, probe, inventory.
 	Fails map[string]string `json:"fails,omitempty"`
-	// Scrubs and Kills count, so that a test can tell how often a step acted.
+	// Scrubs and Kills count the operations, so that a test can check how often a step acted.
 	Scrubs int `json:"scrubs"`
 	Kills  int `json:"kills"`
 }
@@ -76,7 +74,7 @@ type Process struct {
 	Command string `json:"command"`
 }
 
-// Path is where the file of a state directory lies.
+// Path returns the path of the file in a state directory.
 func Path(stateDir string) string { return filepath.Join(stateDir, "host.json") }
 
 var errNoHost = errors.New("no simulated node in this folder")

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// PutSettings implements hook.Settings.
+// PutSettings implements step.Settings.
 func (d *Driver) PutSettings(ctx context.Context) error {
 	return d.act(ctx, "settings", func(h *Host) error {
 		h.Settings = nil
@@ -18,7 +18,7 @@ func (d *Driver) PutSettings(ctx context.Context) error {
 	})
 }
 
-// PutAccount implements hook.Accounts.
+// PutAccount implements step.Accounts.
 func (d *Driver) PutAccount(ctx context.Context, name string, uid int) error {
 	return d.act(ctx, "account", func(h *Host) error {
 		a := h.Accounts[name]
@@ -31,8 +31,7 @@ func (d *Driver) PutAccount(ctx context.Context, name string, uid int) error {
 	})
 }
 
-// RemoveAccount implements hook.Accounts. Like userdel it refuses while a process
-// of the user lives.
+// RemoveAccount implements step.Accounts. Like userdel it fails while a process of the user is alive.
 func (d *Driver) RemoveAccount(ctx context.Context, name string, uid int) error {
 	return d.act(ctx, "remove", func(h *Host) error {
 		for _, p := range h.Processes {
@@ -48,7 +47,7 @@ func (d *Driver) RemoveAccount(ctx context.Context, name string, uid int) error 
 // fairHomeGiB is a home whose size was not ordered.
 const fairHomeGiB = 100
 
-// PutHome implements hook.Homes.
+// PutHome implements step.Homes.
 func (d *Driver) PutHome(ctx context.Context, name string, uid int, gib int64) error {
 	return d.act(ctx, "home", func(h *Host) error {
 		a := h.Accounts[name]
@@ -63,7 +62,7 @@ func (d *Driver) PutHome(ctx context.Context, name string, uid int, gib int64) e
 	})
 }
 
-// RemoveHome implements hook.Homes.
+// RemoveHome implements step.Homes.
 func (d *Driver) RemoveHome(ctx context.Context, name string, _ int) error {
 	return d.act(ctx, "remove_home", func(h *Host) error {
 		if a := h.Accounts[name]; a != nil {
@@ -74,7 +73,7 @@ func (d *Driver) RemoveHome(ctx context.Context, name string, _ int) error {
 	})
 }
 
-// PutLogin implements hook.Logins.
+// PutLogin implements step.Logins.
 func (d *Driver) PutLogin(ctx context.Context, l step.Login) error {
 	return d.act(ctx, "keys", func(h *Host) error {
 		a := h.Accounts[l.User]
@@ -89,7 +88,7 @@ func (d *Driver) PutLogin(ctx context.Context, l step.Login) error {
 	})
 }
 
-// BlockLogin implements hook.Logins.
+// BlockLogin implements step.Logins.
 func (d *Driver) BlockLogin(ctx context.Context, name string, _ int) error {
 	return d.act(ctx, "keys", func(h *Host) error {
 		if a := h.Accounts[name]; a != nil {
@@ -99,13 +98,13 @@ func (d *Driver) BlockLogin(ctx context.Context, name string, _ int) error {
 	})
 }
 
-// RemoveLogin implements hook.Logins.
+// RemoveLogin implements step.Logins.
 func (d *Driver) RemoveLogin(ctx context.Context, name string, uid int) error {
 	return d.BlockLogin(ctx, name, uid)
 }
 
-// PutSlice implements hook.Slices. A device that somebody could open is dirty from
-// then on, used or not.
+// PutSlice implements step.Slices. A device becomes dirty when a user can open it, whether the user does
+// or not.
 func (d *Driver) PutSlice(ctx context.Context, s step.Slice) error {
 	return d.act(ctx, "grant", func(h *Host) error {
 		for _, uuid := range s.GPUs {
@@ -126,7 +125,7 @@ func (d *Driver) PutSlice(ctx context.Context, s step.Slice) error {
 	})
 }
 
-// RemoveSlice implements hook.Slices.
+// RemoveSlice implements step.Slices.
 func (d *Driver) RemoveSlice(ctx context.Context, name string, _ int) error {
 	return d.act(ctx, "grant", func(h *Host) error {
 		h.close(name, nil)
@@ -137,7 +136,7 @@ func (d *Driver) RemoveSlice(ctx context.Context, name string, _ int) error {
 	})
 }
 
-// Shut implements hook.Devices.
+// Shut implements step.Devices.
 func (d *Driver) Shut(ctx context.Context, user string, gpus []string) error {
 	return d.act(ctx, "grant", func(h *Host) error {
 		h.close(user, gpus)
@@ -154,12 +153,12 @@ func (h *Host) close(user string, gpus []string) {
 	}
 }
 
-// PutNet implements hook.Nets.
+// PutNet implements step.Nets.
 func (d *Driver) PutNet(ctx context.Context, name string, _ int) error {
 	return d.setNet(ctx, name, true)
 }
 
-// RemoveNet implements hook.Nets.
+// RemoveNet implements step.Nets.
 func (d *Driver) RemoveNet(ctx context.Context, name string, _ int) error {
 	return d.setNet(ctx, name, false)
 }
@@ -173,7 +172,7 @@ func (d *Driver) setNet(ctx context.Context, name string, stands bool) error {
 	})
 }
 
-// Baseline implements hook.Devices.
+// Baseline implements step.Devices.
 func (d *Driver) Baseline(ctx context.Context, uuid string) error {
 	return d.act(ctx, "baseline", func(h *Host) error {
 		g, err := h.gpu(uuid)
@@ -185,7 +184,7 @@ func (d *Driver) Baseline(ctx context.Context, uuid string) error {
 	})
 }
 
-// End implements hook.Sessions.
+// End implements step.Sessions.
 func (d *Driver) End(ctx context.Context, _ string, uid int) error {
 	return d.act(ctx, "end", func(h *Host) error {
 		before := len(h.Processes)
@@ -195,7 +194,7 @@ func (d *Driver) End(ctx context.Context, _ string, uid int) error {
 	})
 }
 
-// Sweep implements hook.Leftovers.
+// Sweep implements step.Leftovers.
 func (d *Driver) Sweep(ctx context.Context, name string, uid int) error {
 	return d.act(ctx, "sweep", func(h *Host) error {
 		maps.DeleteFunc(h.Files, func(path string, owner int) bool { return owner == uid && path != "/home/"+name })
@@ -203,14 +202,14 @@ func (d *Driver) Sweep(ctx context.Context, name string, uid int) error {
 	})
 }
 
-// Scan implements hook.Leftovers. The file holds all that a simulated host has, and
+// Scan implements step.Leftovers. The file holds all that a simulated host has, and
 // hook.Remaining has looked at it.
 func (d *Driver) Scan(ctx context.Context, _ string, _ int, _ []string) ([]string, error) {
 	_, err := d.attempt(ctx, "scan")
 	return nil, err
 }
 
-// ProbeInside implements hook.Prober: what a login would find is what the file says.
+// ProbeInside implements step.Prober: what a login would find is what the file says.
 func (d *Driver) ProbeInside(ctx context.Context, o protocol.Order) (results []protocol.ProbeResult, err error) {
 	h, err := d.attempt(ctx, "probe")
 	if err != nil {
@@ -229,7 +228,7 @@ func (d *Driver) ProbeInside(ctx context.Context, o protocol.Order) (results []p
 	return results, nil
 }
 
-// Kill implements hook.Devices.
+// Kill implements step.Devices.
 func (d *Driver) Kill(ctx context.Context, pid int) error {
 	return d.act(ctx, "kill", func(h *Host) error {
 		before := len(h.Processes)
@@ -239,8 +238,8 @@ func (d *Driver) Kill(ctx context.Context, pid int) error {
 	})
 }
 
-// Scrub implements hook.Devices. It refuses a device that is in use or off the
-// bus: neither could be overwritten.
+// Scrub implements step.Devices. It fails for a device that is in use or not on the bus, because neither
+// could be overwritten.
 func (d *Driver) Scrub(ctx context.Context, uuid string) error {
 	return d.act(ctx, "scrub", func(h *Host) error {
 		g, err := h.gpu(uuid)

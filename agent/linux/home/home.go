@@ -1,3 +1,4 @@
+// Package home creates, grows and destroys the homes of tenants. It does not decide who has one.
 package home
 
 import (
@@ -15,22 +16,21 @@ import (
 	"github.com/gpuaas/gpuaas/agent/step"
 )
 
-// A home is an image with a file system of its own: its size is the quota. What is
-// in it is sealed where the kernel can, with a key that only the kernel has, so
-// that a home ends with the host's last second at the latest, and is erased by
-// forgetting the key. It holds, beside the home directory, the tenant's own /tmp
-// and /var/tmp: those end with it.
+// Homes creates and destroys homes. A home is an image with its own file system, so its size is the
+// quota. The content is encrypted, if the kernel can, with a key that only the kernel has: a restart of
+// the host OS ends the home, and removing the key erases it. The image also contains the /tmp and
+// /var/tmp of the tenant.
 //
-// PID 1 mounts it, by a unit in memory: a home outlives the agent, and no start of
-// the host begins with one that nobody has looked at.
+// systemd mounts the image by a unit in memory. The home survives the agent, and no start of the host OS
+// mounts a home before a task has checked it.
 //
-// The tenant's home directory is a link into it, through a folder that is root's
-// and open to the tenant alone: a tenant may open its own directory to everybody,
-// and nobody else gets there.
+// The home directory of the tenant is a link into the image, through a folder of root that only the
+// tenant can pass. A tenant may open its own directory to all users, and no other user reaches it.
 type Homes struct{ *hostos.OS }
 
+// paths are the files of one home.
 type paths struct {
-	image, plain        string // plain stands beside an image that is not sealed
+	image, plain        string // plain exists next to an image that is not encrypted
 	disk, data, homeDir string // where it is mounted; the sealed folder; the home directory in it
 	home                string // the link
 }
@@ -123,7 +123,7 @@ func (h *Homes) diskSize() (int64, error) {
 	return int64(fs.Blocks) * fs.Frsize, nil //nolint:gosec // no disk has 2^63 blocks
 }
 
-// passable lets everybody through a folder, and nobody see what is in it by that.
+// passable allows all users to traverse a folder, and does not allow them to list it.
 func (h *Homes) passable(name string) error {
 	info, err := os.Stat(h.Path(name))
 	if err != nil {
@@ -163,9 +163,8 @@ func (h *Homes) create(ctx context.Context, name string, size int64) error {
 	return os.Rename(h.Path(temp), h.Path(p.image))
 }
 
-// checkSpace refuses a home that the disk could not hold beside the others when all are
-// full: a full disk would hit every tenant. The image that grows counts with its new
-// size only.
+// checkSpace rejects a home that the disk could not store together with the others when all are full,
+// because a full disk affects every tenant. An image that grows counts with its new size only.
 func (h *Homes) checkSpace(of string, size int64) error {
 	total, err := h.diskSize()
 	if err != nil {
@@ -218,7 +217,7 @@ func (h *Homes) open(ctx context.Context, name string, uid int) error {
 	if target, err := hostos.ReadLink(h.Path(p.home)); err == nil && target == p.homeDir {
 		return nil
 	}
-	if _, err := h.Remove(p.home); err != nil { // an empty folder; what is in one is somebody's
+	if _, err := h.Remove(p.home); err != nil { // an empty folder; a full one belongs to another user and fails this
 		return err
 	}
 	return hostos.MakeLink(p.homeDir, h.Path(p.home))
@@ -264,7 +263,7 @@ func (h *Homes) populate(p paths, uid int) error {
 	return os.Rename(h.Path(temp), h.Path(p.homeDir))
 }
 
-// tmpDirs are what stands for /tmp and /var/tmp in a home's image.
+// tmpDirs are the folders in the image that replace /tmp and /var/tmp.
 var tmpDirs = []string{"tmp", "vartmp"}
 
 // copySkeleton gives a home the host's first files, and to the tenant.
@@ -361,8 +360,8 @@ func (h *Homes) Destroy(ctx context.Context, name string) error {
 	return nil
 }
 
-// punch gives an image's blocks back to the disk at once: whoever still holds it
-// open reads zeros.
+// punch returns the blocks of an image to the disk at once. A process that still has the image open
+// reads zeros.
 func (h *Homes) punch(image string) error {
 	file, err := os.OpenFile(h.Path(image), os.O_WRONLY, 0)
 	if errors.Is(err, os.ErrNotExist) {

@@ -29,7 +29,7 @@ const (
 	Loginctl  Tool = "/usr/bin/loginctl"
 )
 
-// Tools lists them, for whoever checks a host before it becomes a node.
+// Tools lists the programs, for the check of a host OS before enrolment.
 func Tools() []string {
 	return []string{
 		string(Useradd), string(Usermod), string(Userdel), string(Groupadd), string(Groupdel), string(Mkfs), string(Resize2fs), string(Nft), string(SSHD), string(Systemctl), string(Loginctl),
@@ -37,8 +37,7 @@ func Tools() []string {
 }
 
 const (
-	// childWithin is what the longest step may take, a scrub. Every step's
-	// own deadline is shorter.
+	// childWithin exceeds the longest step, a scrub. The limit of every step is shorter.
 	childWithin = 2 * time.Minute
 	// childSays bounds what is kept of what a child prints: a list of units of a
 	// large host fits.

@@ -37,9 +37,8 @@ func (o *OS) Text(name string) string {
 	return strings.TrimSpace(string(content))
 }
 
-// Put makes the file hold exactly the content, belong to root and the group, and
-// have the mode; it says whether it had to. Whoever reads it meanwhile sees the old
-// content or the new. It is on disk when put returns.
+// Put writes a file with exactly this content, owner root, group and mode. changed is false if the file
+// had them already. A reader sees the old content or the new one. The file is on disk when Put returns.
 func (o *OS) Put(name string, content []byte, mode os.FileMode, gid int) (changed bool, err error) {
 	if o.Holds(name, content, mode, gid) {
 		return false, nil
@@ -158,7 +157,7 @@ func (o *OS) Exists(name string) bool {
 	return err == nil
 }
 
-// OwnerOf is who owns a file; nobody, where the file system does not say.
+// OwnerOf returns the owner of a file, or -1 if the file system does not report one.
 func OwnerOf(info os.FileInfo) (uid, gid int) {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(stat.Uid), int(stat.Gid)

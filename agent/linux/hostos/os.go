@@ -46,8 +46,8 @@ const (
 	OwnMode    = 0o700 // of folders that only root reads
 )
 
-// The uids of tenants. The first one is above all accounts of the host OS and of people; the last one is
-// below the nobody accounts of 32-bit programs.
+// The uids of tenants. The first one is above all accounts of the host OS and of people. The last one is
+// below the overflow uid of 32-bit programs.
 const (
 	MinUID = 200000
 	MaxUID = 1<<31 - 2
@@ -102,8 +102,8 @@ func (o *OS) Users() (found []User, err error) {
 	return found, err
 }
 
-// SameMounts refuses to work in a mount namespace of our own: what is unmounted
-// there is still mounted for everybody else, and /tmp may be another folder.
+// SameMounts rejects work in a private mount namespace: what is unmounted there stays mounted for all
+// other processes, and /tmp may be another folder.
 func SameMounts() error {
 	ours, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {

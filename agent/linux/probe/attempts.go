@@ -23,7 +23,7 @@ import (
 // on standard input, its findings go to standard output.
 const InsideCommand = "probe-inside"
 
-// Attempts is what a probe is to try, as the tenant.
+// Attempts lists what a probe tries as the tenant.
 type Attempts struct {
 	Devices []string `json:"devices"` // to open
 	Folders []string `json:"folders"` // to list
@@ -32,7 +32,7 @@ type Attempts struct {
 	Dials   []string `json:"dials"`   // host:port to connect to
 }
 
-// Findings are what became of them: "ok", or the name of the error.
+// Findings contains the results of the attempts: "ok", or the name of the error.
 type Findings struct {
 	UID        int               `json:"uid"`
 	Groups     []int             `json:"groups"`
@@ -50,8 +50,8 @@ type Findings struct {
 // maxRequest is far above the length of a list of attempts.
 const maxRequest = 4 << 20
 
-// Inside tries, in the session that it runs in, and tells what it found. It has the
-// tenant's rights and no others.
+// Inside executes the attempts in the session that it runs in, with the rights of the tenant, and writes
+// the findings.
 func Inside(in io.Reader, out io.Writer) error {
 	var a Attempts
 	if err := json.NewDecoder(io.LimitReader(in, maxRequest)).Decode(&a); err != nil {
@@ -109,7 +109,7 @@ func sees(name string) error {
 	return err
 }
 
-// dialWithin is for a place on this host, or one that refuses at once.
+// dialWithin is enough for an address on this node, or for one that rejects at once.
 const dialWithin = 500 * time.Millisecond
 
 func connects(network string) func(string) error {
@@ -166,8 +166,8 @@ func strangers() (count int) {
 	return count
 }
 
-// newNamespace tries to become root of a namespace: whoever may reaches far more of
-// the kernel.
+// newNamespace tries to become root of a user namespace, which would give access to far more of the
+// kernel.
 func newNamespace() string {
 	cmd := exec.Command("/usr/bin/true") //nolint:noctx // ends at once
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}

@@ -1,3 +1,6 @@
+// Package probe logs in to the host OS as a tenant does, and tries in that session what must work and what
+// must not. attempts.go runs inside the session with the rights of the tenant; session.go logs in and
+// compares. The package changes nothing on the host OS.
 package probe
 
 import (
@@ -65,7 +68,7 @@ func Compare(o protocol.Order, f Findings, want map[string]string, container boo
 	}
 	for name := range want {
 		if !slices.ContainsFunc(results, func(r protocol.ProbeResult) bool { return r.Name == name }) {
-			add(name, want[name], "not tried") // whoever answered was not our probe
+			add(name, want[name], "not tried") // another program than the probe responded
 		}
 	}
 	slices.SortFunc(results, func(a, b protocol.ProbeResult) int { return strings.Compare(a.Name, b.Name) })
@@ -130,8 +133,8 @@ func (s *Session) Run(ctx context.Context, name string, key ssh.Signer, a Attemp
 	return f, nil
 }
 
-// connect logs in. sshd closes its port for a moment while it reloads: what is
-// refused or hung up on before a handshake is tried again.
+// connect logs in. sshd closes its port for a moment while it reloads, so connect retries when the
+// connection is refused or closed before a handshake.
 func (s *Session) connect(ctx context.Context, config *ssh.ClientConfig) (*ssh.Client, func() bool, error) {
 	network, to := "tcp", s.Address
 	if s.Socket != "" {

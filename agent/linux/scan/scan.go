@@ -1,3 +1,5 @@
+// Package scan searches the host OS and its GPUs for everything of a tenant after a release. It removes
+// nothing and shares no code with the steps that remove: a mistake there must not hide here.
 package scan
 
 import (
@@ -34,7 +36,7 @@ type search struct {
 	found map[string]bool
 }
 
-// searches of a scan. Each reads the host anew and for itself.
+// searches lists the parts of a scan. Each reads the host OS independently of the others.
 var searches = []struct {
 	what string
 	do   func(*search, context.Context) error
@@ -153,8 +155,8 @@ func title(status []byte) string {
 	return strings.TrimSpace(name)
 }
 
-// holds finds files of the uid, deleted or not, that somebody's process keeps: open,
-// mapped, or as its folder. A socket belongs to whoever made it.
+// holds finds files of the uid, deleted or not, that a process uses: open, mapped, or as its folder. A
+// socket belongs to the user that created it.
 func (s *search) holds(dir, label string) {
 	for _, pattern := range []string{"/fd/*", "/map_files/*", "/cwd", "/root"} {
 		links, err := filepath.Glob(dir + pattern)
@@ -170,8 +172,8 @@ func (s *search) holds(dir, label string) {
 	}
 }
 
-// statLink is what the kernel knows of the file behind a link without asking anybody: a
-// file system of another tenant's, or of another machine, may never answer.
+// statLink returns what the kernel has cached about the file behind a link. A remote file system may
+// never respond to a request.
 func statLink(link string) (stat unix.Statx_t, err error) {
 	err = unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_UID, &stat)
 	return stat, err
@@ -216,12 +218,12 @@ func (s *search) owns(path string) bool {
 	return ok && (int(stat.Uid) == s.uid || int(stat.Gid) == s.uid)
 }
 
-// ledgers are folders whose files may be about one user by name or content.
+// ledgers are the folders whose files may refer to one user by name or content.
 var ledgers = []string{
 	"/etc", "/home", "/run", "/var/spool", "/var/mail", "/var/crash", "/var/lib/systemd", "/var/lib/sudo", "/var/lib/AccountsService", "/var/log/journal",
 }
 
-// ordered are settings that are in force when they only name somebody.
+// ordered are the settings that take effect when they name a user.
 var ordered = []string{"/etc/sudoers.d/", "/etc/systemd/system", "/run/systemd/system", "/run/systemd/transient", "/etc/security", "/etc/ssh/sshd_config.d", "/etc/polkit-1", "/etc/tmpfiles.d", "/etc/cron"}
 
 func (s *search) files(ctx context.Context) error {
@@ -328,7 +330,7 @@ func (s *search) permitted(path string) bool {
 	return false
 }
 
-// owners are the columns of a table of System V objects that name somebody.
+// owners are the columns of a table of System V objects that contain a user or group.
 var owners = []string{"uid", "gid", "cuid", "cgid"}
 
 func (s *search) ipc(context.Context) error {
@@ -435,8 +437,8 @@ func (s *search) mounts(context.Context) error {
 	return err
 }
 
-// idleMiB is what a driver takes for itself on a GPU that nobody uses. Those that
-// count their own share apart say 0 or 1; older ones some hundred.
+// idleMiB is the memory that a driver uses on an idle GPU. Drivers that count their own memory
+// separately report 0 or 1, older ones some hundred.
 const idleMiB = 700
 
 func (s *search) devices(ctx context.Context) error {

@@ -54,8 +54,8 @@ func (t Tenant) sweepTree(ctx context.Context, fd int, point string) error {
 	return w.failed
 }
 
-// place is where the walk is. Names are joined only for a message: a tenant may
-// make folders deeper than all paths together have room for.
+// place is the position of the walk. Names are joined only for a message, because a tenant may create
+// folders that are deeper than the longest path.
 type place struct {
 	above *place
 	name  string
@@ -69,8 +69,8 @@ func (p *place) String() string {
 	return strings.Join(names, "/")
 }
 
-// walk goes through one file system by descriptors, so that nobody can lead it
-// elsewhere by putting a link where a folder was.
+// walk traverses one file system by descriptors, so that a link in the place of a folder cannot redirect
+// it.
 type walk struct {
 	tenant Tenant
 	ctx    context.Context //nolint:containedctx // of the one call that makes the walk
@@ -142,8 +142,8 @@ func (w *walk) entry(dir int, at *place, theirs bool) (kept bool) {
 	return true
 }
 
-// disown takes the tenant out of what stays: a folder with files of others, a file
-// of the tenant's group, a permission for the uid on somebody else's file.
+// disown removes the tenant from what stays: a folder with files of others, a file of the group of the
+// tenant, an access list of another user's file.
 func (w *walk) disown(dir int, at *place, stat *unix.Stat_t) {
 	owner, group := -1, -1
 	if int(stat.Uid) == w.tenant.UID {
@@ -167,7 +167,7 @@ func (w *walk) disown(dir int, at *place, stat *unix.Stat_t) {
 	}
 }
 
-// unlink removes a file that nobody may remove: a flag protects it, or its folder.
+// unlink removes a file, also if a flag of the file or of its folder protects it.
 func unlink(dir int, name string, mode uint32) error {
 	flags := 0
 	if mode&unix.S_IFMT == unix.S_IFDIR {

@@ -25,7 +25,7 @@ type Tenant struct {
 
 func (t Tenant) group() string { return filepath.Join(groups, "user.slice", hostos.SliceOf(t.UID)) }
 
-// Units are what systemd runs in the tenant's slice.
+// Units lists the units that systemd runs in the slice of the tenant.
 func (t Tenant) Units() (names []string) {
 	entries, err := os.ReadDir(t.group())
 	if err != nil {
@@ -39,7 +39,7 @@ func (t Tenant) Units() (names []string) {
 	return names
 }
 
-// groups is where control groups of version 2 are mounted on a host of systemd.
+// groups is the mount point of control groups (version 2).
 const groups = "/sys/fs/cgroup"
 
 // End ends everything of the tenant. terminate asks logind, which may be slow or
@@ -146,13 +146,13 @@ func (t Tenant) killSlice(round int) {
 	}
 }
 
-// kill ends processes. One by one a fork bomb outruns anybody, so one of the uid's
-// own asks the kernel to end all of its others at one moment. It is a child,
-// because whoever has a uid may be signalled by it.
+// kill ends processes. A fork bomb is faster than signals to single processes, so a child with the uid
+// asks the kernel to end all other processes of the uid at one moment. The agent itself cannot do this,
+// because processes of the uid could signal it.
 func (t Tenant) kill(ctx context.Context, pids []int) {
 	all := exec.CommandContext(ctx, "/usr/bin/kill", "-KILL", "--", "-1")
 	all.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(t.UID), Gid: uint32(t.UID)}} //nolint:gosec // a uid
-	_ = all.Run()                                                                                                   // it fails where there was nobody; a survivor is found again
+	_ = all.Run()                                                                                                   // it fails without processes; killAll finds a survivor again
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}

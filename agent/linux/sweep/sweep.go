@@ -1,3 +1,6 @@
+// Package sweep removes what a tenant leaves outside its home: processes, units, kernel objects, mounts and
+// files. It decides by owner and name, so the caller checks first that both are a tenant's. It removes no
+// account and no home.
 package sweep
 
 import (
@@ -119,8 +122,8 @@ func (t Tenant) loops() (names []string) {
 	return names
 }
 
-// backs says whether the device stands on a file of the tenant's. The name alone is
-// not believed: in a container it may be another host's file of the same name.
+// backs reports whether the device uses a file of the tenant. The name alone is not enough: in a
+// container it may be a file of another host OS with the same name.
 func (t Tenant) backs(device, backing string) bool {
 	backing, deleted := strings.CutSuffix(backing, " (deleted)")
 	if deleted {

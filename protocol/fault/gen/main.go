@@ -1,5 +1,5 @@
-// Command gen writes protocol/fault/faults.gen.go from the CUE beside it. It is a
-// tool: what runs has the table and no evaluator.
+// Command gen writes protocol/fault/faults.gen.go from faults.cue. Programs link the generated table and
+// no evaluator of CUE.
 package main
 
 import (
