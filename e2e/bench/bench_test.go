@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaas/desired/validate"
+	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 )
 
 // The bench starts itself anew for parts of its work; under test that is this
 // test binary.
 func TestMain(m *testing.M) {
 	validate.Child()
-	if os.Getenv(childVariable) != "" {
+	if os.Getenv(lab.ChildVariable) != "" {
 		main()
 		os.Exit(0)
 	}
@@ -36,7 +37,7 @@ func TestOptions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o, err := optionsFrom(func(key string) string { return c.env[key] })
+			o, err := lab.OptionsFrom(func(key string) string { return c.env[key] })
 			if (err != nil) != c.fails {
 				t.Fatalf("got %v", err)
 			}
@@ -56,23 +57,23 @@ func TestLastCreateOfALog(t *testing.T) {
 		"\n~~gpuaas-api LOG:  execute stmtcache_3: SELECT revision FROM policy_revision", "\n~~other LOG:  statement: SELECT 2",
 		"\n~~gpuaas-api LOG:  statement: commit\n",
 	}, "")
-	got := lastCreate(entries(log))
-	if len(got) != 2 || got[0].sql != "SELECT a\n\tFROM b WHERE c = $1" || got[1].sql != "commit" {
+	got := lab.LastCreate(lab.Entries(log))
+	if len(got) != 2 || got[0].Sql != "SELECT a\n\tFROM b WHERE c = $1" || got[1].Sql != "commit" {
 		t.Fatalf("got %q", got)
 	}
-	if want := []string{"'it''s: 1'", "NULL"}; !slices.Equal(got[0].params, want) {
-		t.Errorf("got %q, want %q", got[0].params, want)
+	if want := []string{"'it''s: 1'", "NULL"}; !slices.Equal(got[0].Params, want) {
+		t.Errorf("got %q, want %q", got[0].Params, want)
 	}
-	v := vary{fresh: map[string]string{}}
+	v := lab.Vary{Fresh: map[string]string{}}
 	for logged, want := range map[string]string{
 		"'it''s: 1'":                             `(E'it''s\x3A 1')::text`,
 		"NULL":                                   `NULL::text`,
-		"'" + tenantPrefix + "100000000003'":     `(E'` + tenantPrefix + `' || :t || E'')::text`,
+		"'" + lab.TenantPrefix + "100000000003'": `(E'` + lab.TenantPrefix + `' || :t || E'')::text`,
 		"'captured-3'":                           `(E'captured-' || :n || E'')::text`,
-		"'GPU-" + slotPrefix + "100000000009'":   `(E'GPU-` + slotPrefix + `' || :s || E'')::text`,
-		"'0199a000-0000-7000-8000-1234567890ab'": `(E'99990000-0000-7000-8000-' || :n || E'')::text`,
+		"'GPU-" + lab.SlotPrefix + "100000000009'": `(E'GPU-` + lab.SlotPrefix + `' || :s || E'')::text`,
+		"'0199a000-0000-7000-8000-1234567890ab'":   `(E'99990000-0000-7000-8000-' || :n || E'')::text`,
 	} {
-		if got := v.expression(logged, "text"); got != want {
+		if got := v.Expression(logged, "text"); got != want {
 			t.Errorf("%s became %s, want %s", logged, got, want)
 		}
 	}
@@ -82,7 +83,7 @@ func TestQuantileWasMeasured(t *testing.T) {
 	t.Parallel()
 	list := []float64{5, 1, 4, 2, 3}
 	for q, want := range map[float64]float64{0: 1, 0.5: 3, 0.99: 5, 1: 5} {
-		if got := quantile(list, q); got != want {
+		if got := lab.Quantile(list, q); got != want {
 			t.Errorf("quantile %g is %g, want %g", q, got, want)
 		}
 	}

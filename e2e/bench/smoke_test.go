@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 )
 
 // A bench that nobody runs stops working unseen. This runs all of it, as small as
@@ -18,7 +20,7 @@ func TestEveryGoalIsMeasured(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "bench.json")
 	var table strings.Builder
-	err := run(t.Context(), options{Out: out, Scale: 0.001, Idle: 2 * time.Second, Smoke: true, Table: &table, Log: t.Output()})
+	err := run(t.Context(), lab.Options{Out: out, Scale: 0.001, Idle: 2 * time.Second, Smoke: true, Table: &table, Log: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +28,7 @@ func TestEveryGoalIsMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rows []row
+	var rows []lab.Row
 	if err := json.Unmarshal(text, &rows); err != nil {
 		t.Fatal(err)
 	}

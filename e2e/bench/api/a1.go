@@ -1,0 +1,250 @@
+// Package api measures the REST API: creates, reads, repeated requests and deep pages.
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaas/e2e/bench/lab"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/natsd"
+)
+
+// grown are the tables that a create adds one row to.
+var grown = []string{"idempotency_keys", "allocations", "allocation_transitions", "desired_objects", "reconcile_due", "audit_logs", "outbox_events", "slot_claims"}
+
+// claimed are the slots that a create takes.
+const claimed = "slots WHERE status = 'claimed'"
+
+// CreateAllocation compares POST /api/v1/allocations, with everything on, with
+// pgbench sending the very statements that the server sends.
+func CreateAllocation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
+	n := l.Scaled(Creates, 10*lab.Connections) / lab.Connections * lab.Connections
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s, err := Stall(ctx, l, "a1")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { cancel(); s.Stop() }()
+	script, err := s.Capture(ctx)
+	if err != nil {
+		return nil, err
+	}
+	piped, err := l.Pgbench(ctx, s.Url, "piped", script.Pipelined(), n)
+	if err != nil {
+		return nil, err
+	}
+	single, err := l.Pgbench(ctx, s.Url, "single", script.OneByOne(), n)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.SameRows(ctx, n, piped); err != nil {
+		return nil, err
+	}
+	var rows []lab.Row
+	for _, against := range []struct {
+		id, path string
+		peer     lab.Side
+		goal     float64
+	}{
+		{"A1", "POST allocation, everything on / pgbench, same statements pipelined", piped, 0.8},
+		{"A1-single", "the same / pgbench, same statements one by one", single, 1},
+	} {
+		p, err := l.Alternate(ctx, lab.LeastPairs, s.Reset, func(ctx context.Context) (time.Duration, error) { return s.load(ctx, n) }, against.peer)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, lab.Throughput(p, n, against.id, against.path).AtLeast(against.goal))
+	}
+	rows[0].Note = fmt.Sprintf("%d creates a run over %d connections; %d statements each", n, lab.Connections, len(script))
+	return rows, nil
+}
+
+// stand is the binary that ships, in the API's role.
+type stand struct {
+	lab     *lab.Lab
+	Url     string // of the database
+	address string
+	bus     *natsd.Server
+	process *exec.Cmd
+	runs    int
+}
+
+// Stall is a stand over a marketplace of its own.
+func Stall(ctx context.Context, l *lab.Lab, name string) (*stand, error) {
+	url, err := l.Database(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := lab.Stalls.Open(ctx, l, url); err != nil {
+		return nil, err
+	}
+	return serveAPI(ctx, l, name, url)
+}
+
+func serveAPI(ctx context.Context, l *lab.Lab, name, url string) (*stand, error) {
+	binary, err := l.Gpuaas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bus, err := natsd.Start(natsd.Config{Dir: filepath.Join(l.Dir, name+"-nats"), Listen: true, Log: l.Logger})
+	if err != nil {
+		return nil, err
+	}
+	free, err := freePorts(ctx, 2)
+	if err != nil {
+		return nil, err
+	}
+	said, err := os.Create(filepath.Join(l.Dir, name+".log"))
+	if err != nil {
+		return nil, fmt.Errorf("making the server's log: %w", err)
+	}
+	defer func() { _ = said.Close() }() // the server has its own handle
+	repository, err := repository(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{
+		"server", "--roles=api", "--repository", repository, "--listen", free[0], "--metrics-listen", free[1],
+		"--state-dir", filepath.Join(l.Dir, name+"-state"),
+	}
+	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // our own binary
+	cmd.Env = append(os.Environ(), "DATABASE_URL="+url, "NATS_URL="+bus.URL())
+	cmd.Stdout, cmd.Stderr = said, said
+	lab.Gentle(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the server: %w", err)
+	}
+	s := &stand{lab: l, Url: url, address: free[0], bus: bus, process: cmd}
+	return s, s.awake(ctx, said.Name())
+}
+
+// repository is one that declares a fleet: the server asks for it, whatever its
+// roles.
+func repository(ctx context.Context, l *lab.Lab) (string, error) {
+	if l.Declared != "" {
+		return l.Declared, nil
+	}
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the module: %w", err)
+	}
+	root, to := strings.TrimSpace(string(out)), filepath.Join(l.Dir, "repository")
+	for _, args := range [][]string{
+		{"mkdir", "-p", to + "/environments"},
+		{"cp", "-R", root + "/environments/dev", to + "/environments/"},
+		{"git", "-C", to, "init", "-q"},
+		{"git", "-C", to, "add", "."},
+		{"git", "-C", to, "-c", "user.name=bench", "-c", "user.email=bench@localhost", "commit", "-q", "-m", "fleet"},
+	} {
+		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil { //nolint:gosec // constants and our own paths
+			return "", fmt.Errorf("%s: %w: %s", strings.Join(args[:1], " "), err, out)
+		}
+	}
+	l.Declared = to
+	return to, nil
+}
+
+func freePorts(ctx context.Context, n int) (addresses []string, err error) {
+	for range n {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("finding a port: %w", err)
+		}
+		defer func() { _ = listener.Close() }() // held until all are found
+		addresses = append(addresses, listener.Addr().String())
+	}
+	return addresses, nil
+}
+
+func (s *stand) awake(ctx context.Context, log string) error {
+	for began := (clock.Clock{}).Now(); (clock.Clock{}).Now().Sub(began) < lab.Patience; lab.Wait(ctx, lab.Poll) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/livez", nil)
+		if err != nil {
+			return fmt.Errorf("asking the server: %w", err)
+		}
+		if answer, err := http.DefaultClient.Do(request); err == nil {
+			return answer.Body.Close()
+		}
+	}
+	said, _ := os.ReadFile(log)
+	return fmt.Errorf("the server did not come up: %s", said)
+}
+
+func (s *stand) Stop() {
+	_ = s.process.Wait() // it was told to end
+	s.bus.Stop()
+}
+
+// load sends n creates from a process of its own.
+func (s *stand) load(ctx context.Context, n int) (time.Duration, error) {
+	s.runs++
+	return sendLoad(ctx, s.lab, lab.LoadOrder{Address: s.address, Count: n, Connections: lab.Connections, Tenants: lab.Stalls.Tenants, Keys: fmt.Sprintf("run%d", s.runs)})
+}
+
+// send has a process of its own send all of an order.
+func sendLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (time.Duration, error) {
+	done, err := tryLoad(ctx, l, o)
+	if err == nil && done.Failed > 0 {
+		err = fmt.Errorf("%d of %d requests failed, such as: %s", done.Failed, o.Count, done.Such)
+	}
+	return done.Took, err
+}
+
+// tried is send for an order of which some may be refused.
+func tryLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (done lab.LoadResult, err error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return done, fmt.Errorf("encoding an order: %w", err)
+	}
+	cmd, err := l.ChildCommand(ctx, "load", lab.LoadVariable+"="+string(text))
+	if err != nil {
+		return done, err
+	}
+	out, err := cmd.Output()
+	if err != nil {
+		return done, fmt.Errorf("sending requests: %w", err)
+	}
+	if err := json.Unmarshal(out, &done); err != nil {
+		return done, fmt.Errorf("reading what the load came to: %w", err)
+	}
+	return done, nil
+}
+
+// Reset empties what creates have filled and makes every slot clean.
+func (s *stand) Reset(ctx context.Context) error {
+	return s.lab.Exec(ctx, s.Url, `TRUNCATE `+strings.Join(grown, ", "), `UPDATE slots SET status = 'clean' WHERE status <> 'clean'`, `VACUUM ANALYZE slots`, `CHECKPOINT`)
+}
+
+// SameRows makes sure that both sides leave the same: otherwise two different
+// things would be compared.
+func (s *stand) SameRows(ctx context.Context, n int, peer lab.Side) error {
+	for _, do := range []lab.Side{func(ctx context.Context) (time.Duration, error) { return s.load(ctx, n) }, peer} {
+		if err := s.Reset(ctx); err != nil {
+			return err
+		}
+		if _, err := do(ctx); err != nil {
+			return err
+		}
+		counts, err := s.left(ctx)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(counts, func(count int) bool { return count != n }) {
+			return fmt.Errorf("%d creates left %v rows in %v and %s", n, counts, grown, claimed)
+		}
+	}
+	return nil
+}
+
+const Creates = 5000

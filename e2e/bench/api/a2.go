@@ -1,0 +1,88 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gpuaas/gpuaas/e2e/bench/lab"
+)
+
+// A2 reads this many allocations by their ids in each run, over as many
+// connections as A1.
+const reads = 10_000
+
+// Middlewares compares GET /api/v1/allocations/{id} through the whole door with the
+// same handler bare: in one process, on one pool, behind one kind of HTTP server.
+func Middlewares(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
+	n := l.Scaled(reads, 10*lab.Connections)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	url, err := l.Database(ctx, "a2")
+	if err != nil {
+		return nil, err
+	}
+	if err := (lab.Market{Tenants: 1, Nodes: 8, SlotsPerNode: shown / 8}).Open(ctx, l, url); err != nil {
+		return nil, err
+	}
+	said, stop, err := openDoor(ctx, l, url)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { cancel(); stop() }()
+	read := func(address string) lab.Side {
+		return func(ctx context.Context) (time.Duration, error) {
+			return sendLoad(ctx, l, lab.LoadOrder{Address: address, Count: n, Connections: lab.Connections, Tenants: 1, Paths: said.Paths})
+		}
+	}
+	p, err := l.Alternate(ctx, lab.LeastPairs, func(context.Context) error { return nil }, read(said.Whole), read(said.Bare))
+	if err != nil {
+		return nil, err
+	}
+	r := lab.Throughput(p, n, "A2", "GET allocation by id, everything on, token cached / the same handler bare").AtLeast(0.85)
+	r.Note = fmt.Sprintf("%d reads a run over %d connections", n, lab.Connections)
+	return []lab.Row{r, said.added("A2-allocs", "allocations that the middlewares add to it", "", said.Allocations, 10), said.added("A2-time", "CPU time that they add to it", " µs", said.Micros, 5)}, nil
+}
+
+// added is a row of what the middlewares add, beside what may be added at most.
+func (said doorReady) added(id, path, unit string, count [2]float64, most float64) lab.Row {
+	more := count[0] - count[1]
+	share := more / most
+	return lab.Row{
+		ID: id, Path: path, Unit: unit, Ours: more, Peer: most, Ratio: share, Min: share, Max: share, Goal: fmt.Sprintf("≤ %g%s", most, unit), Met: new(more <= most),
+		Note: fmt.Sprintf("%s with them, %s bare, the room answering from memory", lab.Number(count[0]), lab.Number(count[1])),
+	}
+}
+
+// openDoor starts the API in a process of its own, and waits until it serves.
+func openDoor(ctx context.Context, l *lab.Lab, url string) (said doorReady, stop func(), err error) {
+	text, err := json.Marshal(doorOrder{URL: url, Log: filepath.Join(l.Dir, "door.log"), Smoke: l.Smoke})
+	if err != nil {
+		return said, nil, fmt.Errorf("encoding an order: %w", err)
+	}
+	cmd, err := l.ChildCommand(ctx, "door", doorVariable+"="+string(text))
+	if err != nil {
+		return said, nil, err
+	}
+	out, in, err := os.Pipe()
+	if err != nil {
+		return said, nil, fmt.Errorf("making a pipe: %w", err)
+	}
+	defer func() { _ = out.Close() }() // nothing more is said
+	cmd.Stdout = in
+	err = cmd.Start()
+	_ = in.Close() // the door has its own handle
+	if err != nil {
+		return said, nil, fmt.Errorf("starting the door: %w", err)
+	}
+	stop = func() { _ = cmd.Wait() } // it was told to end
+	if err := json.NewDecoder(out).Decode(&said); err != nil {
+		_ = cmd.Process.Kill()
+		stop()
+		return said, nil, fmt.Errorf("the door did not open: %w", err)
+	}
+	return said, stop, nil
+}

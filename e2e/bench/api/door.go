@@ -1,0 +1,287 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/api/rest/bare"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/e2e/bench/lab"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/telemetry"
+	"github.com/gpuaas/gpuaas/platform/catalog"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
+)
+
+// doorVariable carries a doorOrder to the process that opens the door.
+const doorVariable = "GPUAAS_BENCH_DOOR"
+
+type doorOrder struct {
+	URL   string // of the database
+	Log   string // the file that its log lines go to
+	Smoke bool
+}
+
+// doorReady is what it says once it serves.
+type doorReady struct {
+	Whole, Bare string   // addresses
+	Paths       []string // of allocations
+	// For one GET by id, with all middlewares and without.
+	Allocations, Micros [2]float64
+}
+
+// shown is how many allocations there are to be read.
+const shown = 256
+
+// DoorProcess serves the API twice until it is told to end: whole, and as bare
+// handlers that are told who calls.
+func DoorProcess(ctx context.Context) error {
+	var o doorOrder
+	if err := json.Unmarshal([]byte(os.Getenv(doorVariable)), &o); err != nil {
+		return fmt.Errorf("reading the order: %w", err)
+	}
+	debug.SetGCPercent(lab.CollectAt)
+	pool, err := lab.OpenAs(ctx, o.URL, "api", lab.ApiConns)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	log, err := os.Create(o.Log)
+	if err != nil {
+		return fmt.Errorf("making the door's log: %w", err)
+	}
+	defer func() { _ = log.Close() }()   // nobody reads it
+	lines := telemetry.NewLogWriter(log) // as the server writes it
+	config := doorConfig(pg.Scoped{Pool: pool}, slog.New(lines.Urgent(slog.NewJSONHandler(lines, nil))))
+	door, err := rest.New(config) //nolint:contextcheck // its handlers take the context of the request they answer
+	if err != nil {
+		return err
+	}
+	var said doorReady
+	if said.Paths, err = stock(ctx, door); err != nil {
+		return err
+	}
+	known, err := said.count(ctx, config, o.Smoke)
+	if err != nil {
+		return err
+	}
+	plain := door.HTTPServer()
+	plain.Handler = bare.Handler(door)
+	plain.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return told{ctx, known} }
+	failed := make(chan error, 3)
+	for server, address := range map[*http.Server]*string{door.HTTPServer(): &said.Whole, plain: &said.Bare} {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return fmt.Errorf("listening: %w", err)
+		}
+		defer func() { _ = server.Close() }()
+		*address = listener.Addr().String()
+		go func() { failed <- server.Serve(listener) }()
+	}
+	go func() { failed <- door.ShareLimits(ctx) }()
+	if err := json.NewEncoder(os.Stdout).Encode(said); err != nil {
+		return fmt.Errorf("saying that it serves: %w", err)
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// doorConfig wires the rooms that create and show allocations, as the server does.
+func doorConfig(db pg.Pool, log *slog.Logger) rest.Config {
+	c, hints := clock.Clock{}, &hint.Bus{}
+	people, offers, slots := &identity.Service{DB: db, Clock: c, Hints: hints}, &catalog.Service{DB: db, Clock: c, Hints: hints}, nodehealth.New(db, hints)
+	return rest.Config{
+		Identity: people, Catalog: offers, Inventory: slots, Metering: &metering.Service{DB: db}, DB: db,
+		Allocations: &allocation.Service{
+			DB: db, Desired: &desired.Store{DB: db, Hints: hints}, Inventory: slots, Catalog: offers, Identity: people, Naming: ids.DefaultNaming, Hints: hints, Clock: c,
+			Limits: func(identity.Caller) allocation.Limits {
+				return allocation.Limits{PerUser: 1000, PerProject: 1000, PerTenant: 1000, MaxGPUs: 8}
+			},
+		},
+		// Counted and shared like any other, and never reached.
+		Limits:       func(rest.Class, identity.Caller) rest.Limit { return rest.Limit{PerMinute: 1 << 20, Burst: 1 << 20} },
+		SharedLimits: identity.Limits{DB: db}, Ready: func(context.Context) error { return nil },
+		CursorKey: make([]byte, 32), Log: log, Clock: c,
+	}
+}
+
+// told adds to a connection's context what the middlewares have learnt about a
+// request: who calls, and whose rows that caller may see.
+type told struct {
+	context.Context
+
+	known context.Context
+}
+
+func (t told) Value(key any) any {
+	if v := t.known.Value(key); v != nil {
+		return v
+	}
+	return t.Context.Value(key)
+}
+
+func ask(ctx context.Context, method, path, body string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("asking the door: %w", err)
+	}
+	if body == "" {
+		r.Body, r.ContentLength = http.NoBody, 0
+	}
+	r.RequestURI, r.RemoteAddr = path, "127.0.0.1:1"
+	r.Header.Set("Authorization", "Bearer "+lab.Token(0))
+	r.Header.Set("Content-Type", "application/json")
+	return r, nil
+}
+
+// stock creates the allocations that are read, and returns their paths.
+func stock(ctx context.Context, door *rest.Server) (paths []string, err error) {
+	for range shown {
+		r, err := ask(ctx, http.MethodPost, "/api/v1/allocations", lab.CreateBody)
+		if err != nil {
+			return nil, err
+		}
+		w := httptest.NewRecorder()
+		door.Handler().ServeHTTP(w, r)
+		if w.Code != http.StatusCreated {
+			return nil, fmt.Errorf("a create was answered %d: %s", w.Code, w.Body)
+		}
+		paths = append(paths, w.Header().Get("Location"))
+	}
+	return paths, nil
+}
+
+// fromMemory are rooms that answer a read without the database: beside its times,
+// what the middlewares take could not be seen. It keeps the context that it was
+// asked with, which is what a bare handler has to be told.
+type fromMemory struct {
+	rest.Allocations
+	rest.Metering
+
+	one   allocation.Allocation
+	known context.Context //nolint:containedctx // it is what is wanted of it
+}
+
+func (m *fromMemory) Get(ctx context.Context, c identity.Caller, id ids.Allocation) (allocation.Allocation, error) {
+	if m.known == nil {
+		m.known = ctx
+		var err error
+		if m.one, err = m.Allocations.Get(ctx, c, id); err != nil {
+			return allocation.Allocation{}, err
+		}
+	}
+	return m.one, nil
+}
+
+func (m *fromMemory) CostOf(context.Context, []ids.Allocation) (map[ids.Allocation]money.Minor, error) {
+	return nil, nil //nolint:nilnil // nothing was used
+}
+
+// count measures one GET by id, with all middlewares and without, and returns what
+// they have learnt about it.
+func (said *doorReady) count(ctx context.Context, config rest.Config, smoke bool) (context.Context, error) {
+	m := &fromMemory{Allocations: config.Allocations}
+	config.Allocations, config.Metering = m, m
+	door, err := rest.New(config)
+	if err != nil {
+		return nil, err
+	}
+	r, err := ask(ctx, http.MethodGet, said.Paths[0], "")
+	if err != nil {
+		return nil, err
+	}
+	if err := answers(door.Handler(), r); err != nil {
+		return nil, err
+	}
+	plain := r.WithContext(told{ctx, m.known})
+	if err := answers(bare.Handler(door), plain); err != nil {
+		return nil, err
+	}
+	said.rounds(door, r, plain, smoke)
+	return m.known, nil
+}
+
+// answers makes sure that what is measured is not a refusal.
+func answers(h http.Handler, r *http.Request) error {
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Code != http.StatusOK {
+		return fmt.Errorf("a read was answered %d: %s", w.Code, w.Body)
+	}
+	return nil
+}
+
+// rounds alternates both ways of answering. Of the allocations the fewest count: once
+// a second the token is looked up again, and a few belong to the runtime. Of the
+// times it is the median.
+func (said *doorReady) rounds(door *rest.Server, whole, plain *http.Request, smoke bool) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	n, calls := 101, 1000
+	if smoke {
+		n, calls = 5, 100
+	}
+	said.Allocations = [2]float64{math.Inf(1), math.Inf(1)}
+	var micros [2][]float64
+	handlers, requests := [2]http.Handler{door.Handler(), bare.Handler(door)}, [2]*http.Request{whole, plain}
+	for range n {
+		for i, h := range handlers {
+			allocations, took := spent(h, requests[i], calls)
+			said.Allocations[i] = min(said.Allocations[i], allocations)
+			micros[i] = append(micros[i], took)
+		}
+	}
+	said.Micros = [2]float64{lab.Median(micros[0]), lab.Median(micros[1])}
+}
+
+// spent is what one call takes: allocations, whole ones, and microseconds of CPU,
+// which a neighbour does not lengthen by taking the core away.
+func spent(h http.Handler, r *http.Request, calls int) (allocations, micros float64) {
+	var before, after runtime.MemStats
+	w := &silent{}
+	runtime.ReadMemStats(&before)
+	began := worked()
+	for range calls {
+		w.header = http.Header{}
+		h.ServeHTTP(w, r)
+	}
+	took := worked() - began
+	runtime.ReadMemStats(&after)
+	return math.Floor(float64(after.Mallocs-before.Mallocs) / float64(calls)), float64(took) / float64(time.Microsecond) / float64(calls)
+}
+
+// worked is the CPU time of this process so far.
+func worked() time.Duration {
+	var use syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &use) // it fails for no arguments of ours
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
+}
+
+// silent drops an answer.
+type silent struct{ header http.Header }
+
+func (s *silent) Header() http.Header       { return s.header }
+func (*silent) Write(b []byte) (int, error) { return len(b), nil }
+func (*silent) WriteHeader(int)             {}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gpuaas/gpuaas/e2e/bench/api"
+	"github.com/gpuaas/gpuaas/e2e/bench/lab"
+	"github.com/gpuaas/gpuaas/e2e/bench/loop"
+	"github.com/gpuaas/gpuaas/e2e/bench/node"
+)
+
+func child(ctx context.Context, name string) error {
+	switch name {
+	case "loop":
+		return loop.LoopProcess(ctx)
+	case "load":
+		return lab.LoadProcess(ctx)
+	case "crowd":
+		return node.CrowdProcess(ctx)
+	case "listener":
+		return node.ListenerProcess(ctx)
+	case "door":
+		return api.DoorProcess(ctx)
+	}
+	return fmt.Errorf("no part of the bench is named %q", name)
+}

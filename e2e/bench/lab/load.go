@@ -1,0 +1,178 @@
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+)
+
+// LoadVariable carries a loadOrder to the process that sends it.
+const LoadVariable = "GPUAAS_BENCH_LOAD"
+
+// LoadOrder says what to ask for. The k-th request is of tenant k modulo their
+// number, as the peer of A1 has it.
+type LoadOrder struct {
+	Address                     string
+	Count, Connections, Tenants int
+	// Paths are read in turn; without them allocations are created.
+	Paths []string `json:",omitempty"`
+	// Keys is what the idempotency keys of creates begin with. They repeat after
+	// Distinct; 0: never.
+	Keys     string
+	Distinct int
+}
+
+type LoadResult struct {
+	Took     time.Duration
+	Failed   int
+	Replayed int
+	Such     string // the first refusal
+}
+
+// LoadProcess sends requests over connections that stay open. It speaks HTTP/1.1
+// by hand: a client library would take from the server's cores what a load
+// generator written for the purpose does not.
+func LoadProcess(ctx context.Context) error {
+	var o LoadOrder
+	if err := json.Unmarshal([]byte(os.Getenv(LoadVariable)), &o); err != nil {
+		return fmt.Errorf("reading the order: %w", err)
+	}
+	conns := make([]net.Conn, o.Connections)
+	for i := range conns {
+		var err error
+		if conns[i], err = (&net.Dialer{}).DialContext(ctx, "tcp", o.Address); err != nil {
+			return fmt.Errorf("connecting: %w", err)
+		}
+	}
+	results := make([]LoadResult, o.Connections)
+	var all sync.WaitGroup
+	began := clock.Clock{}.Now()
+	for i, conn := range conns {
+		all.Go(func() { results[i] = o.send(conn, i) })
+	}
+	all.Wait()
+	sum := LoadResult{Took: clock.Clock{}.Now().Sub(began)}
+	for _, r := range results {
+		sum.Failed += r.Failed
+		sum.Replayed += r.Replayed
+		if sum.Such == "" {
+			sum.Such = r.Such
+		}
+	}
+	return json.NewEncoder(os.Stdout).Encode(sum)
+}
+
+const CreateBody = `{"sku":"` + Sku + `","gpus":1}`
+
+// send is one connection's share.
+func (o LoadOrder) send(conn net.Conn, share int) (r LoadResult) {
+	in := bufio.NewReader(conn)
+	var out bytes.Buffer
+	for k := share; k < o.Count; k += o.Connections {
+		out.Reset()
+		o.write(&out, k)
+		_, err := conn.Write(out.Bytes())
+		var said answered
+		if err == nil {
+			said, err = answer(in)
+		}
+		if said.replayed {
+			r.Replayed++
+		}
+		if err != nil {
+			r.Failed++
+			if r.Such == "" {
+				r.Such = err.Error() + " " + string(said.body)
+			}
+		}
+	}
+	return r
+}
+
+// write writes the k-th request.
+func (o LoadOrder) write(out *bytes.Buffer, k int) {
+	tenant := k % o.Tenants
+	if len(o.Paths) > 0 {
+		fmt.Fprintf(out, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", o.Paths[k%len(o.Paths)], o.Address, Token(tenant))
+		return
+	}
+	if o.Distinct > 0 {
+		k %= o.Distinct
+	}
+	fmt.Fprintf(out, "POST /api/v1/allocations HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nX-Project-ID: %s%d\r\nX-Idempotency-Key: %s-%d\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		o.Address, Token(tenant), ProjectPrefix, int64(First)+int64(tenant), o.Keys, k, len(CreateBody), CreateBody)
+}
+
+type answered struct {
+	replayed bool
+	body     []byte // of a refusal
+}
+
+// answer reads one response and refuses what is neither 200 nor 201.
+func answer(in *bufio.Reader) (a answered, err error) {
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return a, fmt.Errorf("reading an answer: %w", err)
+	}
+	if !bytes.HasPrefix(line, []byte("HTTP/1.1 20")) {
+		err = errors.New(string(bytes.TrimSpace(line)))
+	}
+	length, chunked := 0, false
+	for {
+		line, broken := in.ReadSlice('\n')
+		if broken != nil {
+			return a, fmt.Errorf("reading an answer: %w", broken)
+		}
+		if len(line) <= 2 {
+			break
+		}
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		switch {
+		case bytes.EqualFold(name, []byte("content-length")):
+			length, _ = strconv.Atoi(string(bytes.TrimSpace(value))) // 0 shows as a broken next answer
+		case bytes.EqualFold(name, []byte("transfer-encoding")):
+			chunked = true
+		case bytes.EqualFold(name, []byte("idempotency-replayed")):
+			a.replayed = true
+		}
+	}
+	if err != nil { // a refusal, which is short
+		a.body = make([]byte, length)
+		_, _ = io.ReadFull(in, a.body) // the refusal is the error
+		return a, err
+	}
+	if chunked {
+		return a, skipChunks(in)
+	}
+	_, err = in.Discard(length)
+	return a, err
+}
+
+// skipChunks reads a body that says its length piece by piece.
+func skipChunks(in *bufio.Reader) error {
+	for {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			return fmt.Errorf("reading an answer: %w", err)
+		}
+		size, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 16, 32)
+		if err != nil {
+			return fmt.Errorf("reading an answer: %w", err)
+		}
+		if _, err := in.Discard(int(size) + len("\r\n")); err != nil || size == 0 {
+			return err
+		}
+	}
+}

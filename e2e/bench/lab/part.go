@@ -1,0 +1,62 @@
+package lab
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+)
+
+// Part is a process of the bench that obeys commands.
+type Part struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+func (l *Lab) Part(ctx context.Context, name, variable string, order any) (*Part, error) {
+	text, err := json.Marshal(order)
+	if err != nil {
+		return nil, fmt.Errorf("encoding an order: %w", err)
+	}
+	cmd, err := l.ChildCommand(ctx, name, variable+"="+string(text))
+	if err != nil {
+		return nil, err
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", name, err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", name, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	return &Part{cmd, in, bufio.NewScanner(out)}, nil
+}
+
+func (p *Part) Do(command string) (t Outcome, err error) {
+	if _, err := fmt.Fprintln(p.in, command); err != nil {
+		return t, fmt.Errorf("asking for %s: %w", command, err)
+	}
+	if !p.out.Scan() {
+		return t, fmt.Errorf("asking for %s: %w", command, errors.Join(p.out.Err(), io.ErrUnexpectedEOF))
+	}
+	if err := json.Unmarshal(p.out.Bytes(), &t); err != nil {
+		return t, fmt.Errorf("reading the answer to %s: %w", command, err)
+	}
+	if t.Err != "" {
+		return t, fmt.Errorf("%s: %s", command, t.Err)
+	}
+	return t, nil
+}
+
+func (p *Part) End() {
+	_ = p.in.Close()
+	_ = p.cmd.Wait() // its output was read, and what it measured counts
+}

@@ -1,0 +1,255 @@
+package loop
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/agent/client"
+	"github.com/gpuaas/gpuaas/agent/enrol"
+	"github.com/gpuaas/gpuaas/api/nodeapi"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
+	"github.com/gpuaas/gpuaas/e2e/bench/lab"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/jobs"
+	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/catalog"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/nodehealth"
+	"github.com/gpuaas/gpuaas/protocol"
+	"github.com/gpuaas/gpuaas/reconciler"
+	"github.com/gpuaas/gpuaas/services"
+)
+
+// house is the loop, the workers and the node door in one process, as `gpuaas up`
+// has them, with one agent that only takes its tasks.
+type house struct {
+	pools       []*pgxpool.Pool // of api, node, reconcile, work, and the owner's
+	owner       *pgxpool.Pool
+	hints       *hint.Bus
+	allocations *allocation.Service
+	inventory   *nodehealth.Service
+	jobs        *river.Client[pgx.Tx]
+	authority   *pki.Local
+	door        *nodeapi.Server
+	received    *arrivals
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	once    sync.Once
+}
+
+// window is how often use is charged; nothing is in use here.
+const window = time.Hour
+
+func newHouse(ctx context.Context, l *lab.Lab, url string, slots int) (*house, error) {
+	m := lab.Market{Tenants: 16, Nodes: 1, SlotsPerNode: slots + 8}
+	if err := m.Open(ctx, l, url); err != nil {
+		return nil, err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	h := &house{hints: &hint.Bus{}, received: newArrivals(), stop: stop}
+	if err := h.furnish(ctx, l, url); err != nil {
+		h.close(ctx)
+		return nil, err
+	}
+	if err := h.live(ctx, running, l); err != nil {
+		h.close(ctx)
+		return nil, err
+	}
+	lab.Settle(ctx, l)
+	return h, nil
+}
+
+func (h *house) furnish(ctx context.Context, l *lab.Lab, url string) (err error) {
+	pool := func(role string, size int32) (p *pgxpool.Pool) {
+		if err == nil {
+			p, err = lab.OpenAs(ctx, url, role, size)
+			h.pools = append(h.pools, p)
+		}
+		return p
+	}
+	door, node, loop, work := pool("api", lab.ApiConns), pool("node", lab.NodeConns), pool("reconcile", lab.LoopConns), pool("work", lab.WorkConns)
+	if h.owner, err = pg.Open(ctx, url, "bench", lab.NodeConns); err != nil {
+		return err
+	}
+	h.pools = append(h.pools, h.owner)
+	api := pg.Scoped{Pool: door}
+	c, secrets := clock.Clock{}, filepath.Join(l.Dir, "secrets")
+	if h.authority, err = pki.Open(filepath.Join(secrets, "ca"), c); err != nil {
+		return err
+	}
+	keys, err := secret.OpenSigner(filepath.Join(secrets, "keys"))
+	if err != nil {
+		return err
+	}
+	rooms := func(db pg.Pool) (*desired.Store, *catalog.Service, *nodehealth.Service, *allocation.Service) {
+		store, offers, slots := &desired.Store{DB: db, Hints: h.hints}, &catalog.Service{DB: db, Clock: c, Hints: h.hints}, nodehealth.New(db, h.hints)
+		return store, offers, slots, &allocation.Service{
+			DB: db, Desired: store, Inventory: slots, Catalog: offers, Identity: &identity.Service{DB: db, Clock: c}, Naming: ids.DefaultNaming,
+			Hints: h.hints, Clock: c, Limits: func(identity.Caller) allocation.Limits {
+				return allocation.Limits{PerUser: 1000, PerProject: 10_000, PerTenant: 100_000, MaxGPUs: 8, MinimumRunway: time.Hour}
+			},
+		}
+	}
+	_, _, _, h.allocations = rooms(api)
+	store, offers, slots, allocations := rooms(work)
+	_, _, h.inventory, _ = rooms(node)
+	seen := &observed.Store{DB: node}
+	tasks := &nodetask.Store{DB: node, Signer: keys, Hints: h.hints, Clock: c}
+	certificates := &secret.Certificates{DB: node}
+	h.jobs, err = jobs.NewClient(work, &jobs.Deps{
+		Services: &services.Services{
+			DB: work, Desired: &revision.Store{Store: store}, Observed: &observed.Store{DB: work}, Allocations: allocations, NodeHealth: slots, Catalog: offers,
+			Policies: &policies.Client{DB: loop, Hints: h.hints, Log: l.Logger}, Metering: &metering.Service{DB: work}, Ledger: &ledger.Service{DB: work},
+			Audit: &audit.Service{DB: work}, Hints: h.hints,
+		},
+		Policy: jobs.Policy{Window: func() time.Duration { return window }, ObservationStale: func() time.Duration { return time.Hour }},
+		Tasks:  &nodetask.Store{DB: work, Signer: keys, Hints: h.hints, Clock: c}, Log: l.Logger,
+	}, l.Logger)
+	if err != nil {
+		return err
+	}
+	in := &nodeapi.Intake{
+		DB: node, Tasks: tasks, Observed: seen, Inventory: h.inventory, Certificates: certificates, Hints: h.hints, Clock: c,
+		StaleAfter: func() time.Duration { return window },
+	}
+	h.door = &nodeapi.Server{
+		TrustDomain: "gpuaas.bench", Hosts: []string{"127.0.0.1"}, CA: h.authority, Keys: keys, Nodes: in, Tasks: in, Reports: in,
+		Hints: h.hints, Log: l.Logger, Clock: c,
+	}
+	return nil
+}
+
+// live starts what runs, and enrols the agent.
+func (h *house) live(ctx, running context.Context, l *lab.Lab) error {
+	loop := &reconciler.Loop{DB: h.pools[2], Jobs: h.jobs, Desired: &desired.Store{DB: h.pools[2], Hints: h.hints}, Hints: h.hints, Limits: lab.Limits, Log: l.Logger}
+	h.running.Go(func() { _ = loop.Run(running) }) // ends when told to
+	if err := h.jobs.Start(running); err != nil {
+		return fmt.Errorf("starting the workers: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("opening the node door: %w", err)
+	}
+	h.running.Go(func() { _ = h.door.Serve(running, listener) }) // likewise
+	node := ids.From[ids.Node](uuid.MustParse(lab.NodePrefix + fmt.Sprint(int64(lab.First))))
+	agent, err := h.enrol(ctx, "https://"+listener.Addr().String(), node)
+	if err != nil {
+		return err
+	}
+	h.running.Go(func() { h.take(running, agent, node) })
+	return nil
+}
+
+// enrol gets a node its certificate the way that every node does.
+func (h *house) enrol(ctx context.Context, url string, node ids.Node) (*client.Client, error) {
+	var token string
+	err := pgx.BeginFunc(ctx, h.owner, func(tx pgx.Tx) (err error) {
+		token, _, err = h.inventory.EnrolmentToken(ctx, tx, node)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	config, err := pki.ClientTLS(h.authority.Bundle(), nil, clock.Clock{})
+	if err != nil {
+		return nil, err
+	}
+	stranger, err := client.New(url, config)
+	if err != nil {
+		return nil, err
+	}
+	defer stranger.Release()
+	key, csr, err := enrol.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	reply, err := stranger.Enrol(ctx, protocol.EnrolRequest{Token: token, CSR: csr, Hostname: "bench", Capability: protocol.Capability})
+	if err != nil {
+		return nil, fmt.Errorf("enrolling: %w", err)
+	}
+	who, err := enrol.From(reply, key, enrol.Identity{})
+	if err != nil {
+		return nil, err
+	}
+	pair := func() (*tls.Certificate, error) { return who.Pair(), nil }
+	if config, err = pki.ClientTLS([]byte(who.Trust.CAs), pair, clock.Clock{}); err != nil {
+		return nil, err
+	}
+	return client.New(url, config)
+}
+
+// settleTask makes a task as done as if its host had said so, and lets the
+// allocation go without another word, so that nothing is asked twice.
+const settleTask = `
+	WITH t AS (UPDATE node_tasks SET status = 'succeeded', finished_at = now() WHERE allocation_id = $1),
+		d AS (DELETE FROM reconcile_due WHERE object_id = $1)
+	DELETE FROM desired_objects WHERE uid = $1`
+
+// take polls for tasks and notes when each is in hand.
+func (h *house) take(ctx context.Context, agent *client.Client, node ids.Node) {
+	defer agent.Release()
+	for ctx.Err() == nil {
+		task, ok, err := agent.Wait(ctx, node)
+		if err != nil || !ok {
+			continue
+		}
+		a, err := lab.AllocationOf(task)
+		if err != nil {
+			continue
+		}
+		h.received.arrived(a.String())
+		h.running.Go(func() { _, _ = h.owner.Exec(ctx, settleTask, a) }) // a task left would only come again
+	}
+}
+
+// declare asks for one allocation. It returns when the commit has.
+func (h *house) declare(ctx context.Context, i int) (key string, committed time.Time, err error) {
+	n := fmt.Sprint(int64(lab.First) + int64(i%16))
+	caller := identity.Caller{
+		User: ids.From[ids.User](uuid.MustParse(lab.UserPrefix + n)), Tenant: ids.From[ids.Tenant](uuid.MustParse(lab.TenantPrefix + n)),
+		Project: ids.From[ids.Project](uuid.MustParse(lab.ProjectPrefix + n)), TenantName: "t", Role: "user", ProjectRole: "admin",
+	}
+	scoped := pg.WithScope(ctx, pg.Scope{Tenant: lab.TenantPrefix + n, Principal: lab.UserPrefix + n})
+	a, err := h.allocations.Request(scoped, allocation.Request{Caller: caller, SKU: lab.Sku, GPUs: 1})
+	return a.ID.String(), clock.Clock{}.Now(), err
+}
+
+func (h *house) close(ctx context.Context) {
+	h.once.Do(func() {
+		h.stop()
+		if h.jobs != nil {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lab.Patience)
+			_ = h.jobs.StopAndCancel(ctx)
+			cancel()
+		}
+		h.running.Wait()
+		for _, p := range h.pools {
+			if p != nil {
+				p.Close()
+			}
+		}
+	})
+}

@@ -1,0 +1,86 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/gpuaas/gpuaas/e2e/bench/lab"
+)
+
+// big are the tables that grow with the fleet.
+const big = `('desired_objects', 'observed_allocations', 'observed_nodes', 'allocations', 'reconcile_due')`
+
+// work counts what an idle loop must not do, and what its sweep reads.
+const work = `
+	SELECT ARRAY[
+		(SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'plans'),
+		(SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'river_job'),
+		(SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE relname IN ` + big + `),
+		(SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables WHERE relname IN ` + big + `),
+		(SELECT idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'desired_objects')]::bigint[]`
+
+// IdleLoop watches the loop, in a process of its own, while nothing changes.
+func IdleLoop(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
+	n := l.Scaled(lab.LargeFleet, 1000)
+	url, err := l.Fleet(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	loop, err := l.ChildCommand(ctx, "loop", "DATABASE_URL="+url)
+	if err != nil {
+		return nil, err
+	}
+	if err := loop.Start(); err != nil {
+		return nil, fmt.Errorf("starting the loop: %w", err)
+	}
+	defer func() { cancel(); _ = loop.Wait() }() // it was told to end
+	lab.Settle(ctx, l)
+	before, err := lab.One[[]int64](ctx, url, work)
+	if err != nil {
+		return nil, err
+	}
+	loopBefore, _ := lab.StatOf(loop.Process.Pid)
+	allBefore := l.Cpu()
+	watch := min(l.Idle, max(l.Idle*time.Duration(l.Scale*1000)/1000, 2*time.Second))
+	lab.Wait(ctx, watch)
+	loopAfter, alive := lab.StatOf(loop.Process.Pid)
+	all := l.Cpu() - allBefore
+	after, err := lab.One[[]int64](ctx, url, work)
+	if err != nil || !alive {
+		return nil, fmt.Errorf("the loop has ended: %w", err)
+	}
+	for i := range after {
+		after[i] -= before[i]
+	}
+	loopCPU := loopAfter.Cpu - loopBefore.Cpu
+	busy := 100 * loopCPU / watch.Seconds()
+	wrong := float64(after[0] + after[1] + after[2] + after[3])
+	swept := fmt.Sprintf("the sweep read %d objects in %s; plans %d, jobs %d, full scans %d, rows written %d", after[4], watch, after[0], after[1], after[2], after[3])
+	return []lab.Row{
+		{ID: "R2", Path: fmt.Sprintf("idle loop over %d objects: plans, jobs, full scans, rows written", n), Ours: wrong, Ratio: wrong, Min: wrong, Max: wrong, Goal: "0", Met: new(wrong == 0), Note: swept},
+		{
+			ID: "R2-cpu", Path: "the idle loop's share of one core", Unit: " %", Ours: busy, Peer: 1, Ratio: busy, Min: busy, Max: busy, Goal: "≤ 1", Met: new(busy <= 1),
+			Note: fmt.Sprintf("with PostgreSQL's part %.1f %% of a core", 100*all/watch.Seconds()),
+		},
+	}, nil
+}
+
+// LoopProcess runs a loop until it is told to end.
+func LoopProcess(ctx context.Context) error {
+	pool, err := lab.OpenAs(ctx, os.Getenv("DATABASE_URL"), "reconcile", lab.LoopConns)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	loop, err := newLoop(pool, &lab.Lab{Logger: lab.Quiet(os.Stderr)})
+	if err != nil {
+		return err
+	}
+	debug.SetGCPercent(lab.CollectAt)
+	return loop.Run(ctx)
+}

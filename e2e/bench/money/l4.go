@@ -1,0 +1,132 @@
+package money
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gpuaas/gpuaas/e2e/bench/lab"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+)
+
+// L4 posts so many transfers in each run, over as many connections as pgbench has,
+// each in a transaction of its own.
+const (
+	postings = 8000
+	spread   = 256 // tenants, unless all are of one
+)
+
+// workRole is who posts.
+const workRole = "gpuaas_work"
+
+// Posting compares the room's transfer with pgbench writing the same three rows,
+// and one tenant's account with many.
+func Posting(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
+	n := l.Scaled(postings, 10*lab.Connections) / lab.Connections * lab.Connections
+	url, err := l.Database(ctx, "l4")
+	if err != nil {
+		return nil, err
+	}
+	account := fmt.Sprintf("('%s' || (%d + i))::uuid", lab.TenantPrefix, int64(lab.First))
+	if err := l.Exec(ctx, url,
+		fmt.Sprintf(`INSERT INTO ledger_accounts (id, org_id, name, currency) SELECT %s, %s, 'balance', 'EUR' FROM generate_series(0, %d) i`, account, account, spread-1),
+		`INSERT INTO ledger_accounts (id, name, currency) VALUES ('`+promotions+`', 'promotions', 'EUR')`, `VACUUM ANALYZE ledger_accounts`); err != nil {
+		return nil, err
+	}
+	pool, err := pg.OpenAs(ctx, url, workRole, "bench", lab.Connections)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	ours := func(tenants int) lab.Side {
+		return func(ctx context.Context) (time.Duration, error) {
+			all, ctx := errgroup.WithContext(ctx)
+			for c := range lab.Connections {
+				all.Go(func() error {
+					for k := c; k < n; k += lab.Connections {
+						if err := postOne(ctx, pool, k%tenants); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			return 0, all.Wait()
+		}
+	}
+	peer, err := l.PgbenchAs(ctx, workRole, url, "posting", sameRows, n)
+	if err != nil {
+		return nil, err
+	}
+	empty := func(ctx context.Context) error {
+		return l.Exec(ctx, url, `TRUNCATE ledger_entries, ledger_transfers`, `CHECKPOINT`)
+	}
+	written := func(do lab.Side) lab.Side {
+		return func(ctx context.Context) (time.Duration, error) {
+			took, err := do(ctx)
+			if err != nil {
+				return 0, err
+			}
+			rows, err := lab.One[int](ctx, url, `SELECT (SELECT count(*) FROM ledger_transfers) * 10 + (SELECT count(*) FROM ledger_entries)`)
+			if err == nil && rows != 12*n {
+				err = fmt.Errorf("%d postings did not leave a transfer and two entries each", n)
+			}
+			return took, err
+		}
+	}
+	for _, do := range []lab.Side{ours(spread), peer} { // the same rows
+		if err := empty(ctx); err != nil {
+			return nil, err
+		}
+		if _, err := written(do)(ctx); err != nil {
+			return nil, err
+		}
+	}
+	p, err := l.Alternate(ctx, lab.LeastPairs, empty, ours(spread), peer)
+	if err != nil {
+		return nil, err
+	}
+	r := lab.Throughput(p, n, "L4", "posting a transfer / pgbench, the same three rows pipelined").AtLeast(0.8)
+	r.Note = fmt.Sprintf("%d transactions a run over %d connections; both under the same triggers", n, lab.Connections)
+	hot, err := l.Alternate(ctx, lab.LeastPairs, empty, ours(1), ours(spread))
+	if err != nil {
+		return nil, err
+	}
+	return []lab.Row{r, lab.Throughput(hot, n, "L4-hot", fmt.Sprintf("posting to one tenant / to %d", spread)).AtLeast(0.9)}, nil
+}
+
+const promotions = "ffffffff-0000-7000-8000-000000000001"
+
+func postOne(ctx context.Context, db pg.DB, tenant int) error {
+	of, err := ids.Parse[ids.Tenant](fmt.Sprintf("%s%d", lab.TenantPrefix, int64(lab.First)+int64(tenant)))
+	if err != nil {
+		return err
+	}
+	id := uuid.Must(uuid.NewV7())
+	b := &pgx.Batch{}
+	ledger.QueueTransfer(b, ledger.Transfer{
+		ID: id, Kind: ledger.TestCredit, Reference: id.String(), From: ledger.Promotions, To: ledger.BalanceOf(of), Amount: 5, Currency: "EUR",
+	}, nil)
+	return pg.Commit(ctx, db, b, func() {})
+}
+
+// sameRows is a script of pgbench: the k-th transfer, k counting over all clients.
+var sameRows = fmt.Sprintf(`\set k :i * %d + :client_id
+\set i :i + 1
+\set n %d + :k
+\set t %d + :k %% %d
+\startpipeline
+begin;
+INSERT INTO ledger_transfers (id, kind, reference, note, org_id, amount_minor)
+	VALUES (('99990000-0000-7000-8000-' || :n)::uuid, 'test_credit', '01990000-0000-7000-8000-' || :n, '', ('%[5]s' || :t)::uuid, 5);
+INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency)
+	VALUES (('99990000-0000-7000-8000-' || :n)::uuid, '%[6]s', -5, 'EUR'), (('99990000-0000-7000-8000-' || :n)::uuid, ('%[5]s' || :t)::uuid, 5, 'EUR');
+commit;
+\endpipeline
+`, lab.Connections, int64(lab.First), int64(lab.First), spread, lab.TenantPrefix, promotions)

@@ -1,0 +1,57 @@
+// Package node measures the node API with many agents, and the agent itself.
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaas/e2e/bench/lab"
+)
+
+// F1 keeps ten thousand agents waiting.
+const waitingAgents = 10_000
+
+// WaitingMemory is what each waiting agent costs the process that it waits at, of
+// memory that is resident.
+func WaitingMemory(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
+	n := l.Scaled(waitingAgents, 50)
+	each := map[string]float64{}
+	for _, kind := range []string{bareTLS, longPoll, nodeDoor} {
+		kib, err := memoryOfEach(ctx, l, kind, n)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", kind, err)
+		}
+		l.Say("F1: %s: %.1f KiB for each of %d", kind, kib, n)
+		each[kind] = kib
+	}
+	one := func(id, path string, peer string) lab.Row {
+		r := lab.Row{ID: id, Path: path, Unit: " KiB", Ours: each[nodeDoor], Peer: each[peer], Ratio: each[nodeDoor] / each[peer]}
+		r.Min, r.Max = r.Ratio, r.Ratio
+		return r
+	}
+	r := one("F1", fmt.Sprintf("each of %d agents that wait / long poll of net/http", n), longPoll).AtMost(0.7)
+	r.Note = "resident memory of the listener above its start, after a collection; every agent has its own certificate; clients in another process; kernel buffers are in neither"
+	return []lab.Row{r, one("F1-bare", "the same / bare tls.Conn in Read", bareTLS).AtMost(1.1)}, nil
+}
+
+func memoryOfEach(ctx context.Context, l *lab.Lab, kind string, n int) (float64, error) {
+	g, err := newGathering(ctx, l, kind, n)
+	if err != nil {
+		return 0, err
+	}
+	defer g.end()
+	before, err := g.door.Do("rss")
+	if err != nil {
+		return 0, err
+	}
+	if _, err := g.crowd.Do("wait"); err != nil {
+		return 0, err
+	}
+	lab.Wait(ctx, time.Second) // the last polls are being parked
+	after, err := g.door.Do("rss")
+	if err != nil {
+		return 0, err
+	}
+	return (after.KiB - before.KiB) / float64(n), nil
+}

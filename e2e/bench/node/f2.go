@@ -1,0 +1,62 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaas/e2e/bench/lab"
+)
+
+// F2 has ten thousand agents come back at one moment.
+const agentsThatReturn = 10_000
+
+// Storm compares agents that connect, say one thing and hear one thing, with a
+// loop that does nothing but accept and shake hands; and those that resume a
+// session with those that prove themselves anew.
+func Storm(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
+	n := l.Scaled(agentsThatReturn, 50)
+	door, err := newGathering(ctx, l, nodeDoor, n)
+	if err != nil {
+		return nil, err
+	}
+	defer door.end()
+	bare, err := newGathering(ctx, l, bareTLS, n)
+	if err != nil {
+		return nil, err
+	}
+	defer bare.end()
+	come := func(g gathering) lab.Side {
+		return func(context.Context) (time.Duration, error) {
+			t, err := g.crowd.Do("storm")
+			return t.Took, err
+		}
+	}
+	forget := func(context.Context) error {
+		for _, g := range []gathering{door, bare} {
+			if _, err := g.crowd.Do("forget"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	p, err := l.Alternate(ctx, lab.LeastPairs, forget, come(door), come(bare))
+	if err != nil {
+		return nil, err
+	}
+	full := lab.Throughput(p, n, "F2", fmt.Sprintf("%d agents come back, full handshakes / bare accept loop", n)).AtLeast(0.8)
+	full.Note = "handshakes a second to the first answer; both ends share the cores"
+	p, err = l.Alternate(ctx, lab.LeastPairs, func(context.Context) error { return nil },
+		come(door), func(ctx context.Context) (time.Duration, error) {
+			// The sessions that the other side resumes must not be lost with these.
+			if err := forget(ctx); err != nil {
+				return 0, err
+			}
+			return come(door)(ctx)
+		})
+	if err != nil {
+		return nil, err
+	}
+	resumed := lab.Throughput(p, n, "F2-resumed", "the same, sessions resumed / full").AtLeast(3)
+	return []lab.Row{full, resumed}, nil
+}

@@ -1,0 +1,195 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gpuaas/gpuaas/e2e/bench/lab"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+const (
+	// reportingNodes is how many nodes F3 hears, and upsertedAtOnce how many rows the
+	// peer writes with one statement.
+	reportingNodes = 10_000
+	upsertedAtOnce = 1000
+	// nodeRole is who takes reports.
+	nodeRole = "gpuaas_node"
+	// heartbeats are how often each node says nothing new while its writes are
+	// counted.
+	heartbeats = 100
+	// patient is twenty times what the policy's defaults make of it, and heartbeats
+	// come a thousand times faster: renewals weigh more here than in life. Where
+	// reports are timed nothing may go stale, however busy the machine is.
+	patient   = 10 * time.Minute
+	unhurried = 10 * time.Hour
+)
+
+// reports are the nodes that one process hears.
+type reports struct {
+	pool     *pgxpool.Pool
+	nodes    []ids.Node
+	sequence int64
+}
+
+// Ingest compares reports that a process hears for the first time, each of which
+// is one row, with pgbench writing as many rows in batches; and counts what the
+// reports after those write.
+func Ingest(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
+	batches := max(l.Scaled(reportingNodes, lab.Connections*upsertedAtOnce)/upsertedAtOnce/lab.Connections, 1) * lab.Connections
+	n := batches * upsertedAtOnce
+	url, err := l.Database(ctx, "f3")
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pg.OpenAs(ctx, url, nodeRole, "bench", lab.Connections)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	r := &reports{pool: pool}
+	for i := range n {
+		r.nodes = append(r.nodes, ids.From[ids.Node](uuid.NewMD5(uuid.Nil, fmt.Appendf(nil, "n%d", i))))
+	}
+	if err := r.first(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.Exec(ctx, url, `CREATE TABLE f3_nodes (i int PRIMARY KEY, node_id uuid)`, `GRANT SELECT ON f3_nodes TO `+nodeRole,
+		`INSERT INTO f3_nodes SELECT row_number() OVER (ORDER BY node_id), node_id FROM observed_nodes`, `VACUUM ANALYZE observed_nodes`, `VACUUM ANALYZE f3_nodes`); err != nil {
+		return nil, err
+	}
+	peer, err := l.PgbenchAs(ctx, nodeRole, url, "upsert", upsert, batches)
+	if err != nil {
+		return nil, err
+	}
+	vacuum := func(ctx context.Context) error {
+		return l.Exec(ctx, url, `VACUUM observed_nodes`, `CHECKPOINT`)
+	}
+	p, err := l.Alternate(ctx, lab.LeastPairs, vacuum, func(ctx context.Context) (took time.Duration, err error) {
+		return took, r.under(ctx, unhurried, func(leases *observed.Leases) (err error) {
+			took, err = r.hear(ctx, leases)
+			return err
+		})
+	}, peer)
+	if err != nil {
+		return nil, err
+	}
+	first := lab.Throughput(p, n, "F3", fmt.Sprintf("%d unchanged reports to a process that knows none, a row each / pgbench, upsert of %d rows", n, upsertedAtOnce)).AtLeast(0.6)
+	first.Note = "from the decoded report; hashing it is ours alone"
+	written, err := r.counted(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	all := float64(n * heartbeats)
+	rows := lab.Row{ID: "F3-rows", Path: fmt.Sprintf("rows written for each of %.0f unchanged heartbeats", all), Ours: written / all, Peer: 1, Ratio: written / all}
+	rows.Min, rows.Max = rows.Ratio, rows.Ratio
+	return []lab.Row{first, rows.AtMost(0.02)}, nil
+}
+
+// upsert is a script of pgbench: the rows of its k-th thousand.
+var upsert = fmt.Sprintf(`\set lo (:i * %[1]d + :client_id) * %[2]d
+\set i :i + 1
+INSERT INTO observed_nodes AS n (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, observed_at, stale_at)
+	SELECT node_id, 1, 'b', 1, true, '1', 1, '{}', 'h', now(), now() + interval '10 h' FROM f3_nodes WHERE i > :lo AND i <= :lo + %[2]d
+	ON CONFLICT (node_id) DO UPDATE SET observed_at = excluded.observed_at, stale_at = excluded.stale_at;
+`, lab.Connections, upsertedAtOnce)
+
+func (r *reports) next() protocol.Report {
+	return protocol.Report{
+		Capability: 1, Agent: "1", BootID: "b", Boot: 1, Sequence: r.sequence, Complete: true,
+		Inventory: protocol.Inventory{GPUs: []protocol.GPU{{UUID: "GPU-1", Model: "H100", Health: protocol.Healthy}}}, Allocations: []protocol.AllocationReport{},
+	}
+}
+
+// first writes every node's row.
+func (r *reports) first(ctx context.Context) error {
+	r.sequence = 1
+	store := &observed.Store{DB: r.pool}
+	return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+		for _, n := range r.nodes {
+			if _, err := store.Report(ctx, tx, n, r.next(), unhurried); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// under has a new process hear them.
+func (r *reports) under(ctx context.Context, staleAfter time.Duration, do func(*observed.Leases) error) error {
+	leases := &observed.Leases{DB: r.pool, Log: lab.Quiet(io.Discard), StaleAfter: func() time.Duration { return staleAfter }}
+	running, end := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer end()
+	beside.Go(func() { leases.Run(running) })
+	for began := (clock.Clock{}).Now(); !leases.Sure(); {
+		if (clock.Clock{}).Now().Sub(began) > lab.Patience {
+			return errors.New("no lease was renewed")
+		}
+		lab.Wait(ctx, time.Millisecond)
+	}
+	return do(leases)
+}
+
+// hear takes one report of every node, all of them at once.
+func (r *reports) hear(ctx context.Context, leases *observed.Leases) (time.Duration, error) {
+	r.sequence++
+	report := r.next()
+	errs := make([]error, len(r.nodes))
+	var all sync.WaitGroup
+	began := (clock.Clock{}).Now()
+	for i, n := range r.nodes {
+		all.Go(func() {
+			taken, err := leases.Again(ctx, n, report)
+			if err == nil && !taken {
+				err = errors.New("an unchanged report was not taken")
+			}
+			errs[i] = err
+		})
+	}
+	all.Wait()
+	return clock.Clock{}.Now().Sub(began), cmp.Or(errs...)
+}
+
+// counted is how many rows so many heartbeats write, renewals included.
+func (r *reports) counted(ctx context.Context, url string) (written float64, err error) {
+	const count = `SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::float8 FROM pg_stat_all_tables WHERE relname IN ('observed_nodes', 'observed_leases')`
+	err = r.under(ctx, patient, func(leases *observed.Leases) error {
+		if _, err := r.hear(ctx, leases); err != nil { // these are adopted
+			return err
+		}
+		before, err := r.settled(ctx, url, count)
+		if err != nil {
+			return err
+		}
+		for range heartbeats {
+			if _, err := r.hear(ctx, leases); err != nil {
+				return err
+			}
+		}
+		after, err := r.settled(ctx, url, count)
+		written = after - before
+		return err
+	})
+	return written, err
+}
+
+// settled reads a counter when the sessions have told of what they did.
+func (r *reports) settled(ctx context.Context, url, count string) (float64, error) {
+	lab.Wait(ctx, 2*time.Second)
+	return lab.One[float64](ctx, url, count)
+}

@@ -1,0 +1,41 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaas/e2e/bench/lab"
+)
+
+// WakeAll is how long it takes to wake everybody, to the last.
+func WakeAll(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
+	n := l.Scaled(waitingAgents, 50)
+	sides := map[string]lab.Side{}
+	for _, kind := range []string{nodeDoor, bareTLS} {
+		g, err := newGathering(ctx, l, kind, n)
+		if err != nil {
+			return nil, err
+		}
+		defer g.end()
+		if _, err := g.crowd.Do("wait"); err != nil {
+			return nil, err
+		}
+		sides[kind] = func(ctx context.Context) (time.Duration, error) {
+			lab.Wait(ctx, 3*time.Second) // all wait again
+			began, err := g.door.Do("wake")
+			if err != nil {
+				return 0, err
+			}
+			ended, err := g.crowd.Do("woken")
+			return time.Duration(ended.At - began.At), err
+		}
+	}
+	p, err := l.Alternate(ctx, lab.LeastPairs, func(context.Context) error { return nil }, sides[nodeDoor], sides[bareTLS])
+	if err != nil {
+		return nil, err
+	}
+	r := p.Row("F4", fmt.Sprintf("%d agents woken, to the last / frames of %d bytes on bare TLS", n, frameSize), n).AtMost(2)
+	r.Note = "from the first hint; one look into the mailboxes for each thousand"
+	return []lab.Row{r}, nil
+}

@@ -1,0 +1,281 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/nodeapi"
+	"github.com/gpuaas/gpuaas/e2e/bench/lab"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+const (
+	trustDomain = "gpuaas.bench"
+	frameSize   = 200
+)
+
+// The listeners that a crowd may wait at.
+const (
+	nodeDoor = "node door"
+	longPoll = "net/http"
+	bareTLS  = "tls.Conn"
+)
+
+// listenerVariable carries the kind of listener and its authority's folder.
+const listenerVariable = "GPUAAS_BENCH_LISTENER"
+
+type listenerOrder struct{ Kind, Secrets string }
+
+// listener is one way to let agents wait. All verify the same certificates.
+type listener interface {
+	serve(ctx context.Context, l net.Listener) error
+	// wake answers everybody who waits.
+	wake()
+}
+
+func ListenerProcess(ctx context.Context) error {
+	var o listenerOrder
+	if err := json.Unmarshal([]byte(os.Getenv(listenerVariable)), &o); err != nil {
+		return fmt.Errorf("reading the order: %w", err)
+	}
+	ca, err := pki.Open(o.Secrets, clock.Clock{})
+	if err != nil {
+		return err
+	}
+	keys, err := secret.OpenSigner(filepath.Join(o.Secrets, "keys"))
+	if err != nil {
+		return err
+	}
+	cert, err := ca.Server(ctx, []string{"127.0.0.1"}, time.Hour)
+	if err != nil {
+		return err
+	}
+	config := pki.ServerTLS(func() (*tls.Certificate, error) { return &cert, nil }, ca.Pool, clock.Clock{})
+	var s listener
+	switch o.Kind {
+	case nodeDoor:
+		s = newOurs(ca, keys)
+	case longPoll:
+		s = &stdDoor{config: config}
+	case bareTLS:
+		s = &bareDoor{config: config}
+	default:
+		return fmt.Errorf("no listener is named %q", o.Kind)
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- s.serve(ctx, l) }()
+	err = obey(ctx, func(_ context.Context, command string) lab.Outcome {
+		switch command {
+		case "address":
+			return lab.Outcome{Text: l.Addr().String()}
+		case "rss":
+			// What waits to be collected is the same for all and tells nothing of them.
+			debug.FreeOSMemory()
+			debug.FreeOSMemory()
+			own, _ := lab.StatOf(os.Getpid())
+			return lab.Outcome{KiB: lab.Resident(os.Getpid()) * 1024, CPU: own.Cpu}
+		case "wake":
+			at := clock.Clock{}.Now().UnixNano()
+			s.wake()
+			return lab.Outcome{At: at}
+		}
+		return lab.Outcome{Err: "no command is named " + command}
+	})
+	cancel()
+	<-ended //nolint:errcheck // it was told to end
+	return err
+}
+
+// ours is the node door, over rooms in memory: what the door itself costs.
+type ours struct {
+	nodeapi.Server
+
+	mu   sync.Mutex
+	mail map[ids.Node]bool
+	seen map[ids.Node]struct{}
+}
+
+func newOurs(ca *pki.Local, keys secret.LocalSigner) *ours {
+	o := &ours{mail: map[ids.Node]bool{}, seen: map[ids.Node]struct{}{}}
+	o.Server = nodeapi.Server{
+		TrustDomain: trustDomain, Hosts: []string{"127.0.0.1"}, CA: ca, Keys: keys, Nodes: o, Tasks: o, Reports: o, Hints: &hint.Bus{}, Log: lab.Quiet(os.Stderr),
+	}
+	return o
+}
+
+func (o *ours) serve(ctx context.Context, l net.Listener) error { return o.Serve(ctx, l) }
+
+func (o *ours) wake() {
+	o.mu.Lock()
+	for node := range o.seen {
+		o.mail[node] = true
+	}
+	o.mu.Unlock()
+	for node := range o.seen {
+		o.Hints.Send(nodeapi.Topic(node))
+	}
+}
+
+var errNotHere = errors.New("not part of this measurement")
+
+func (*ours) Enrol(context.Context, nodeapi.Enrolment, nodeapi.Issue) (nodeapi.Admitted, error) {
+	return nodeapi.Admitted{}, errNotHere
+}
+
+func (*ours) Renew(context.Context, ids.Node, string, nodeapi.Issue) (nodeapi.Grant, error) {
+	return nodeapi.Grant{}, errNotHere
+}
+func (*ours) Check(context.Context, ids.Node, string) error                     { return nil }
+func (*ours) Believes(context.Context, ids.Node, string) (string, error)        { return "", errNotHere }
+func (*ours) Fallen(context.Context, []string) ([]string, error)                { return nil, nil }
+func (*ours) Finish(context.Context, ids.Node, protocol.Result) error           { return nil }
+func (*ours) Step(context.Context, ids.Node, ids.Task, protocol.Progress) error { return nil }
+func (*ours) Report(context.Context, ids.Node, protocol.Report) error           { return nil }
+
+func (o *ours) Next(_ context.Context, nodes ...ids.Node) (map[ids.Node]protocol.Signed, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	found := map[ids.Node]protocol.Signed{}
+	for _, n := range nodes {
+		o.seen[n] = struct{}{}
+		if o.mail[n] {
+			delete(o.mail, n)
+			found[n] = protocol.Signed{Body: make([]byte, 100)} // with its names and base64 about a frame
+		}
+	}
+	return found, nil
+}
+
+// stdDoor is the long poll that net/http would be used for.
+type stdDoor struct {
+	config *tls.Config
+	all    waitingRoom
+}
+
+func (s *stdDoor) wake() { s.all.wake() }
+
+func (s *stdDoor) serve(ctx context.Context, l net.Listener) error {
+	frame := make([]byte, frameSize)
+	server := &http.Server{
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: nil,
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			woken, leave := s.all.enter()
+			defer leave()
+			end := time.NewTimer(protocol.WaitFor)
+			defer end.Stop()
+			select {
+			case <-woken:
+				_, _ = w.Write(frame)
+			case <-end.C:
+				w.WriteHeader(http.StatusNoContent)
+			case <-r.Context().Done():
+			}
+		}),
+	}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	return server.Serve(tls.NewListener(l, s.config))
+}
+
+// waitingRoom is a channel for everybody who waits.
+type waitingRoom struct {
+	mu  sync.Mutex
+	all map[chan struct{}]struct{}
+}
+
+func (w *waitingRoom) enter() (<-chan struct{}, func()) {
+	c := make(chan struct{}, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all == nil {
+		w.all = map[chan struct{}]struct{}{}
+	}
+	w.all[c] = struct{}{}
+	return c, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.all, c)
+	}
+}
+
+func (w *waitingRoom) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.all {
+		c <- struct{}{}
+	}
+}
+
+// bareDoor shakes hands, reads what it is told, and writes frames. Nothing can be
+// less and still know who is there.
+type bareDoor struct {
+	config *tls.Config
+	mu     sync.Mutex
+	conns  map[net.Conn]struct{}
+}
+
+func (b *bareDoor) serve(ctx context.Context, l net.Listener) error {
+	b.conns = map[net.Conn]struct{}{}
+	secure := tls.NewListener(l, b.config)
+	context.AfterFunc(ctx, func() { _ = secure.Close() })
+	for {
+		c, err := secure.Accept()
+		if err != nil {
+			return err
+		}
+		go b.hold(c)
+	}
+}
+
+func (b *bareDoor) hold(c net.Conn) {
+	defer func() { _ = c.Close() }()
+	said := make([]byte, 100)
+	n, err := c.Read(said)
+	if err != nil {
+		return
+	}
+	if string(said[:min(n, 6)]) == "GET / " { // a knock
+		_, _ = c.Write(make([]byte, frameSize))
+		_, _ = c.Read(said)
+		return
+	}
+	b.mu.Lock()
+	b.conns[c] = struct{}{}
+	b.mu.Unlock()
+	for err == nil {
+		_, err = io.Copy(io.Discard, c)
+		if err == nil {
+			return
+		}
+	}
+}
+
+func (b *bareDoor) wake() {
+	frame := make([]byte, frameSize)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.conns {
+		_, _ = c.Write(frame)
+	}
+}
