@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gpuaas/gpuaas/dev/stripe"
+	"github.com/gpuaas/gpuaas/dev/stripe/control"
 	"github.com/gpuaas/gpuaas/dev/up"
 	"github.com/gpuaas/gpuaas/internal/profile"
 )
@@ -24,7 +25,7 @@ func takeMoney(ts *testscript.TestScript) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.ServeHTTP(w, r) }))
 	dir := ts.MkAbs("data")
 	ts.Check(os.MkdirAll(filepath.Dir(up.PaymentsAccess(dir)), 0o700))
-	access, err := stripe.KeepAccess(up.PaymentsAccess(dir), server.URL)
+	access, err := control.KeepAccess(up.PaymentsAccess(dir), server.URL)
 	ts.Check(err)
 	p, err = stripe.New(stripe.Config{URL: server.URL, SecretKey: access.SecretKey, WebhookSecret: access.WebhookSecret, ControlToken: access.ControlToken})
 	ts.Check(err)
@@ -51,7 +52,7 @@ func takeMoney(ts *testscript.TestScript) {
 
 // openPage asks for a page as the server does, and names it to the script.
 func openPage(ts *testscript.TestScript, reference string) {
-	access, err := stripe.ReadAccess(up.PaymentsAccess(ts.MkAbs("data")))
+	access, err := control.ReadAccess(up.PaymentsAccess(ts.MkAbs("data")))
 	ts.Check(err)
 	form := url.Values{
 		"mode": {"payment"}, "success_url": {"http://127.0.0.1:8080/paid"}, "client_reference_id": {reference}, "line_items[0][quantity]": {"1"},

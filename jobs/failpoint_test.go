@@ -26,6 +26,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	devstripe "github.com/gpuaas/gpuaas/dev/stripe"
+	"github.com/gpuaas/gpuaas/dev/stripe/control"
 	"github.com/gpuaas/gpuaas/dev/stripe/stripetest"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/hint"
@@ -219,7 +220,7 @@ func killedPaying(t *testing.T, point string) {
 	if err := json.Unmarshal([]byte(step("begin")), &s); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := devstripe.Pay(ctx, s.URL, devstripe.CardPaid); err != nil {
+	if _, err := control.Pay(ctx, s.URL, devstripe.CardPaid); err != nil {
 		t.Fatal(err)
 	}
 	told(1)
@@ -232,7 +233,7 @@ func killedPaying(t *testing.T, point string) {
 	for _, name := range []string{"receive", "work", "refund", "work"} {
 		step(name)
 	}
-	told(3)
+	told(2)
 	for _, name := range []string{"receive", "work", "sweep", "work", "refund", "begin"} {
 		step(name)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/gpuaas/gpuaas/dev/stripe"
+	"github.com/gpuaas/gpuaas/dev/stripe/control"
 	"github.com/gpuaas/gpuaas/dev/stripe/stripetest"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/money"
@@ -104,7 +105,7 @@ func (p *payer) begin() payment.Session {
 // pay has a person pay on the page.
 func (p *payer) pay(s payment.Session, card string) {
 	p.t.Helper()
-	if _, err := stripe.Pay(p.t.Context(), s.URL, card); err != nil {
+	if _, err := control.Pay(p.t.Context(), s.URL, card); err != nil {
 		p.t.Fatal(err)
 	}
 }

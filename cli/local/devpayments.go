@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/cli/client"
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/dev/stripe"
+	"github.com/gpuaas/gpuaas/dev/stripe/control"
 	"github.com/gpuaas/gpuaas/dev/up"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/money"
@@ -26,7 +27,7 @@ func newDevPayments(a *output.Console) *cobra.Command {
 }
 
 // provider is the one of the profile's data directory.
-func paymentProvider(a *output.Console) (access stripe.Access, err error) {
+func paymentProvider(a *output.Console) (access control.Access, err error) {
 	s, err := client.ReadSettings(a)
 	if err != nil {
 		return access, err
@@ -34,7 +35,7 @@ func paymentProvider(a *output.Console) (access stripe.Access, err error) {
 	if s.DataDir == "" {
 		return access, errs.New(errs.NotFound, "the profile names no data directory: the development provider runs only with gpuaas up").Try("gpuaas up, on the local machine")
 	}
-	access, err = stripe.ReadAccess(up.PaymentsAccess(s.DataDir))
+	access, err = control.ReadAccess(up.PaymentsAccess(s.DataDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return access, errs.New(errs.NotFound, "no development payment provider has run in %s", s.DataDir).Try("gpuaas up, without STRIPE_SECRET_KEY").Because(err)
 	}
@@ -42,13 +43,13 @@ func paymentProvider(a *output.Console) (access stripe.Access, err error) {
 }
 
 // withProvider does one thing at the provider, and says what went wrong there.
-func withProvider(a *output.Console, do func(stripe.Access) error) error {
+func withProvider(a *output.Console, do func(control.Access) error) error {
 	access, err := paymentProvider(a)
 	if err != nil {
 		return err
 	}
 	err = do(access)
-	var refused *stripe.RefusedError
+	var refused *control.RefusedError
 	var unreachable *url.Error
 	switch {
 	case errors.As(err, &refused) && refused.Status == http.StatusNotFound:
@@ -65,7 +66,7 @@ func newDevPaymentsStatus(a *output.Console) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show checkout pages, faults and webhooks", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withProvider(a, func(p stripe.Access) error {
+			return withProvider(a, func(p control.Access) error {
 				s, err := p.Status(cmd.Context())
 				if err != nil {
 					return err
@@ -107,7 +108,7 @@ func newDevPaymentsPay(a *output.Console) *cobra.Command {
 
 The session is named by its id, the provider's id of it, or the address of its page.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withProvider(a, func(p stripe.Access) error {
+			return withProvider(a, func(p control.Access) error {
 				return pay(cmd.Context(), a, p, strings.TrimPrefix(args[0], "payment/"), number)
 			})
 		},
@@ -116,13 +117,13 @@ The session is named by its id, the provider's id of it, or the address of its p
 	return cmd
 }
 
-func pay(ctx context.Context, a *output.Console, p stripe.Access, ref, number string) error {
+func pay(ctx context.Context, a *output.Console, p control.Access, ref, number string) error {
 	page, err := p.Page(ctx, ref)
 	if err != nil {
 		return err
 	}
-	next, err := stripe.Pay(ctx, page, number)
-	if declined, ok := errors.AsType[*stripe.DeclinedError](err); ok {
+	next, err := control.Pay(ctx, page, number)
+	if declined, ok := errors.AsType[*control.DeclinedError](err); ok {
 		return errs.New(errs.Conflict, "%s", declined.Message).Try("gpuaas dev payments pay %s --card %s", ref, stripe.CardPaid)
 	}
 	if err != nil {
@@ -160,7 +161,7 @@ func newDevPaymentsFault(a *output.Console) *cobra.Command {
 				f.Try = "one of: " + strings.Join(names, ", ")
 				return f
 			}
-			return withProvider(a, func(p stripe.Access) error {
+			return withProvider(a, func(p control.Access) error {
 				if err := p.Arm(cmd.Context(), name, n); err != nil {
 					return err
 				}
@@ -174,7 +175,7 @@ func newDevPaymentsClear(a *output.Console) *cobra.Command {
 	return &cobra.Command{
 		Use: "clear", Short: "Clear payment faults", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withProvider(a, func(p stripe.Access) error {
+			return withProvider(a, func(p control.Access) error {
 				if err := p.Clear(cmd.Context()); err != nil {
 					return err
 				}
@@ -189,7 +190,7 @@ func newDevPaymentsDeliver(a *output.Console) *cobra.Command {
 		Use: "deliver [EVENT]", Short: "Deliver pending webhooks", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			event := strings.TrimPrefix(strings.Join(args, ""), "event/")
-			return withProvider(a, func(p stripe.Access) error {
+			return withProvider(a, func(p control.Access) error {
 				sent, err := p.Deliver(cmd.Context(), event)
 				if err != nil {
 					return err

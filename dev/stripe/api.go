@@ -1,273 +1,140 @@
 package stripe
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
+
+	stripego "github.com/stripe/stripe-go/v76"
 )
 
-// object is a resource as the API shows it.
-type object = map[string]any
+// method is one method of the API.
+type method func(*call) (json.RawMessage, *stripego.Error)
 
-// call is a request to the API, under the lock.
+// call is a request to the API. The server is locked.
 type call struct {
 	*Server
 
 	now  time.Time
-	id   string // in the path
+	id   string // from the path
 	form url.Values
 }
 
-// endpoint is what the API does at one address. Parameters that it does not name
-// are refused: who sends one expects something of it.
-type endpoint struct {
-	do     func(*call) (object, *refusal)
-	params []string
-}
-
-func endpoints() map[string]endpoint {
-	paged := []string{"limit", "starting_after", "ending_before", "created", "created[gte]", "created[gt]", "created[lte]", "created[lt]"}
-	return map[string]endpoint{
-		"POST /v1/customers":                     {(*call).createCustomer, []string{"name", "email", "description", "phone", "metadata[*]"}},
-		"GET /v1/customers/{id}":                 {(*call).getCustomer, nil},
-		"POST /v1/checkout/sessions":             {(*call).createSession, sessionParams},
-		"GET /v1/checkout/sessions/{id}":         {(*call).getSession, nil},
-		"POST /v1/checkout/sessions/{id}/expire": {(*call).expireSession, nil},
-		"GET /v1/payment_intents/{id}":           {(*call).getIntent, nil},
-		"GET /v1/charges/{id}":                   {(*call).getCharge, nil},
-		"POST /v1/refunds":                       {(*call).createRefund, []string{"charge", "payment_intent", "amount", "reason", "metadata[*]"}},
-		"GET /v1/refunds":                        {(*call).listRefunds, append([]string{"charge", "payment_intent"}, paged...)},
-		"GET /v1/refunds/{id}":                   {(*call).getRefund, nil},
-		"POST /v1/billing_portal/sessions":       {(*call).createPortal, []string{"customer", "return_url", "locale"}},
-		"GET /v1/events":                         {(*call).listEvents, append([]string{"type", "types[]"}, paged...)},
-		"GET /v1/events/{id}":                    {(*call).getEvent, nil},
-	}
-}
-
-// reply is what goes out.
+// reply is a response of the API, as stored under its idempotency key.
 type reply struct {
-	status int
-	body   any
-	header map[string]string
+	Status  int
+	Body    json.RawMessage
+	At      time.Time
+	Request []byte // SHA-256 of method, path and parameters
 }
 
-func refuse(no *refusal) reply {
-	out := reply{status: no.Status, body: object{"error": no}}
-	if no.Retry != "" {
-		out.header = map[string]string{"Stripe-Should-Retry": no.Retry}
-	}
-	return out
+func failed(failure *stripego.Error) reply {
+	body, _ := json.Marshal(map[string]any{"error": failure}) //nolint:errchkjson // the type has no field that cannot be encoded
+	return reply{Status: failure.HTTPStatusCode, Body: body}
 }
 
-// api answers a request. A fault may keep the answer from its client: what was
-// done stays done.
-func (s *Server) api(e endpoint) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := named("req_")
-		form, no := s.read(r, e)
-		if no != nil {
-			send(w, id, refuse(no))
-			return
+// outage is the response of a provider that cannot work now.
+func outage() reply {
+	return failed(&stripego.Error{HTTPStatusCode: http.StatusInternalServerError, Type: stripego.ErrorTypeAPI, Msg: "The provider has an internal error."})
+}
+
+func (s *Server) serveMethod(do method) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var out reply
+		if failure := s.check(r); failure != nil {
+			out = failed(failure)
+		} else if err := s.update(func(now time.Time) error { out = s.execute(r, do, now); return nil }); err != nil {
+			out = outage()
 		}
-		said, trouble := s.answer(r, e, form, id)
-		if trouble == faultAPITimeout {
-			s.hang(r)
-			s.free(r)
-		}
-		send(w, id, said)
-	})
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Request-Id", newID("req_"))
+		w.WriteHeader(out.Status)
+		_, _ = w.Write(out.Body) // the client may have closed the connection
+	}
 }
 
-func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
-	no := s.authorise(r)
-	if no == nil {
-		no = &refusal{Status: http.StatusNotFound, Type: invalidRequest, Message: fmt.Sprintf("This provider does not know %s %s.", r.Method, r.URL.Path)}
+// check checks everything that does not depend on the state.
+func (s *Server) check(r *http.Request) *stripego.Error {
+	if !authorized(r, s.cfg.SecretKey) {
+		failure := invalid("", "", "The API key is missing or invalid.")
+		failure.HTTPStatusCode = http.StatusUnauthorized
+		return failure
 	}
-	send(w, named("req_"), refuse(no))
-}
-
-func send(w http.ResponseWriter, id string, said reply) {
-	text, err := json.Marshal(said.body)
-	if err != nil { // a resource of ours: it can be encoded
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Request-Id", id)
-	h.Set("Stripe-Version", Version)
-	for name, value := range said.header {
-		h.Set(name, value)
-	}
-	w.WriteHeader(said.status)
-	_, _ = w.Write(append(text, '\n')) // its reader may have gone
-}
-
-func (s *Server) authorise(r *http.Request) *refusal {
-	key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok {
-		key, _, ok = r.BasicAuth()
-	}
-	no := &refusal{Status: http.StatusUnauthorized, Type: invalidRequest}
-	switch {
-	case !ok || key == "":
-		no.Message = "No API key was sent. It belongs into the Authorization header, as a bearer token or as the name of Basic."
-	case subtle.ConstantTimeCompare([]byte(key), []byte(s.cfg.SecretKey)) != 1:
-		no.Message = "Invalid API key."
-	default:
-		return nil
-	}
-	return no
-}
-
-var (
-	index = regexp.MustCompile(`\[\d+\]`)
-	tag   = regexp.MustCompile(`(metadata\]?)\[[^\]]+\]$`)
-)
-
-// read checks what can be checked without the state.
-func (s *Server) read(r *http.Request, e endpoint) (url.Values, *refusal) {
-	if no := s.authorise(r); no != nil {
-		return nil, no
-	}
-	if v := r.Header.Get("Stripe-Version"); v != "" && v != Version {
-		return nil, invalid("", "", "This provider speaks version "+Version+" of the API alone.")
-	}
-	if r.Header.Get("Stripe-Account") != "" {
-		return nil, &refusal{Status: http.StatusForbidden, Type: invalidRequest, Code: "account_invalid", Message: "This provider has no connected accounts."}
+	if v := r.Header.Get("Stripe-Version"); v != "" && v != stripego.APIVersion {
+		return invalid("", "", "The payment double has version "+stripego.APIVersion+" of the API only.")
 	}
 	if err := r.ParseForm(); err != nil {
-		return nil, invalid("", "", "The body is no form: "+err.Error())
-	}
-	form := r.PostForm
-	if r.Method == http.MethodGet {
-		form = r.URL.Query()
-	}
-	for name := range form {
-		plain := index.ReplaceAllString(tag.ReplaceAllString(name, "$1[*]"), "[]")
-		if !slices.Contains(e.params, plain) {
-			return nil, invalid(name, "parameter_unknown", "Received unknown parameter: "+name)
-		}
-	}
-	return form, nil
-}
-
-// asked is what a key stands for.
-func asked(r *http.Request, form url.Values) []byte {
-	sum := sha256.Sum256([]byte(r.Method + " " + r.URL.Path + "?" + form.Encode()))
-	return sum[:]
-}
-
-// answer does what is asked, once for each key.
-func (s *Server) answer(r *http.Request, e endpoint, form url.Values, id string) (said reply, trouble string) {
-	key := keyOf(r)
-	err := s.change(func(now time.Time) error {
-		if old, ok := s.answered(key, now); ok {
-			said = replay(old, asked(r, form))
-			return nil
-		}
-		if s.busy[key] && key != "" {
-			said = refuse(&refusal{
-				Status: http.StatusConflict, Type: keyError, Code: "idempotency_key_in_use", Retry: "true",
-				Message: "Another request with this key is under way.",
-			})
-			return nil
-		}
-		if trouble = s.strikeAPI(); trouble == faultAPIError {
-			said = refuse(broken())
-			return nil
-		}
-		s.request.id, s.request.key = id, key
-		done, no := e.do(&call{s, now, r.PathValue("id"), form})
-		s.request.id, s.request.key = "", ""
-		if no != nil { // refused before anything was done, so that no key keeps it
-			said = refuse(no)
-			return nil
-		}
-		said = reply{status: http.StatusOK, body: done}
-		if key != "" {
-			s.busy[key] = trouble == faultAPITimeout
-		}
-		return s.remember(key, r, form, id, &said, trouble, now)
-	})
-	if err != nil {
-		s.cfg.Log.ErrorContext(r.Context(), "a payment was not written down", "component", "checkout", "err", err)
-		said = refuse(broken())
-	}
-	if key != "" {
-		if said.header == nil {
-			said.header = map[string]string{}
-		}
-		said.header["Idempotency-Key"] = key
-	}
-	return said, trouble
-}
-
-// keyOf is empty where the API keeps no answer: a read has no effect to repeat.
-func keyOf(r *http.Request) string {
-	if r.Method != http.MethodPost {
-		return ""
-	}
-	return r.Header.Get("Idempotency-Key")
-}
-
-func broken() *refusal {
-	return &refusal{Status: http.StatusInternalServerError, Type: apiError, Message: "Something went wrong at the provider."}
-}
-
-func (s *Server) answered(key string, now time.Time) (*answer, bool) {
-	old, ok := s.state.answers.get(key)
-	return old, ok && key != "" && now.Sub(old.At) < keysFor && !s.busy[key]
-}
-
-func replay(old *answer, same []byte) reply {
-	if subtle.ConstantTimeCompare(old.Asked, same) != 1 {
-		return refuse(&refusal{
-			Status: http.StatusBadRequest, Type: keyError,
-			Message: "The key '" + old.Key + "' was used with other parameters, or at another address. A different request needs a key of its own.",
-		})
-	}
-	return reply{old.Status, old.Body, map[string]string{"Idempotent-Replayed": "true", "Original-Request": old.RequestID}}
-}
-
-// remember keeps the answer under its key, and spoils what the client sees of it.
-func (s *Server) remember(key string, r *http.Request, form url.Values, id string, said *reply, trouble string, now time.Time) error {
-	if trouble == faultAPIKept {
-		*said = refuse(broken())
-	}
-	if key != "" {
-		body, err := json.Marshal(said.body)
-		if err != nil {
-			return fmt.Errorf("encoding an answer: %w", err)
-		}
-		s.state.answers.put(&answer{key, now, asked(r, form), id, said.status, body})
-	}
-	if trouble == faultAPILost {
-		*said = refuse(broken())
+		return invalid("", "", "The form is invalid: "+err.Error())
 	}
 	return nil
 }
 
-// hang keeps a client waiting until it has had enough.
-func (s *Server) hang(r *http.Request) {
-	select {
-	case <-r.Context().Done():
-	case <-s.ended:
-	}
+// authorized reports whether a request has this bearer token.
+func authorized(r *http.Request, token string) bool {
+	sent, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return token != "" && subtle.ConstantTimeCompare([]byte(sent), []byte(token)) == 1
 }
 
-// free lets the key be asked again.
-func (s *Server) free(r *http.Request) {
-	if key := keyOf(r); key != "" {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.busy, key)
+// execute calls a method at most once for each idempotency key. A fault changes the response and not
+// the effect. A failure changes nothing, so its key stays unused.
+func (s *Server) execute(r *http.Request, do method, now time.Time) reply {
+	key := r.Header.Get("Idempotency-Key")
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s?%s", r.Method, r.URL.Path, r.Form.Encode()))
+	switch old := s.state.Replies[key]; {
+	case r.Method != http.MethodPost:
+		key = ""
+	case old != nil && now.Sub(old.At) < keyLifetime && bytes.Equal(old.Request, sum[:]):
+		return *old
+	case old != nil && now.Sub(old.At) < keyLifetime:
+		return failed(&stripego.Error{HTTPStatusCode: http.StatusBadRequest, Type: stripego.ErrorTypeIdempotency, Msg: "The key '" + key + "' was used with other parameters."})
 	}
+	fault := s.takeFault(faultAPIError, faultAPILost, faultAPIKept)
+	if fault == faultAPIError {
+		return outage()
+	}
+	body, failure := do(&call{s, now, r.PathValue("id"), r.Form})
+	if failure != nil {
+		return failed(failure)
+	}
+	out := reply{Status: http.StatusOK, Body: body}
+	if fault == faultAPIKept {
+		out = outage()
+	}
+	if out.At, out.Request = now, sum[:]; key != "" {
+		s.state.Replies[key] = new(out)
+	}
+	if fault == faultAPILost {
+		return outage()
+	}
+	return out
+}
+
+// encode returns a resource as the API returns it: without empty fields, and with the id in place of
+// a resource inside it.
+func encode(resource any) json.RawMessage {
+	text, _ := json.Marshal(resource) //nolint:errchkjson // resources are types of stripe-go, which encode
+	fields := map[string]json.RawMessage{}
+	_ = json.Unmarshal(text, &fields) // a resource is an object
+	for name, value := range fields {
+		var inner struct{ ID json.RawMessage }
+		switch {
+		case string(value) == "null" || string(value) == `""`:
+			delete(fields, name)
+		case value[0] == '{' && json.Unmarshal(value, &inner) == nil && len(inner.ID) > 2:
+			fields[name] = inner.ID
+		}
+	}
+	text, _ = json.Marshal(fields)
+	return text
+}
+
+func encodeList(path string, data []json.RawMessage) json.RawMessage {
+	text, _ := json.Marshal(map[string]any{"object": "list", "url": path, "has_more": false, "data": data}) //nolint:errchkjson // the parts are encoded
+	return text
 }

@@ -2,37 +2,36 @@ package stripe
 
 import (
 	"cmp"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 )
 
-// Status is what a person who develops wants to see.
+// Status describes the double to a developer.
 type Status struct {
 	URL        string     `json:"url"`
-	Webhook    string     `json:"webhook"` // empty: nobody takes webhooks yet
+	Webhook    string     `json:"webhook"` // empty: deliveries wait
 	Customers  int        `json:"customers"`
 	Charges    int        `json:"charges"`
 	Refunds    int        `json:"refunds"`
 	Events     int        `json:"events"`
 	Faults     []Fault    `json:"faults"`
-	Pages      []Page     `json:"pages"`      // the newest
-	Deliveries []Delivery `json:"deliveries"` // webhooks that were not taken, the newest
+	Pages      []Page     `json:"pages"`      // newest first
+	Deliveries []Delivery `json:"deliveries"` // webhooks that were not accepted, newest first
 }
 
-// Fault is one that is still to happen.
+// Fault is an injected fault that is pending.
 type Fault struct {
 	Name string `json:"name"`
 	Left int    `json:"left"`
 	Does string `json:"does"`
 }
 
-// Page is one that somebody may pay on.
+// Page is the page of a checkout session.
 type Page struct {
 	ID            string    `json:"id"`
 	Reference     string    `json:"reference"`
@@ -44,7 +43,7 @@ type Page struct {
 	URL           string    `json:"url"`
 }
 
-// Delivery is a webhook that was not taken.
+// Delivery is a webhook that was not accepted.
 type Delivery struct {
 	Event    string    `json:"event"`
 	Type     string    `json:"type"`
@@ -54,90 +53,75 @@ type Delivery struct {
 	Problem  string    `json:"problem"`
 }
 
-// What a person asks for that is not there, or not known.
+// Errors of control requests that name a resource the double does not have.
 var (
 	ErrNoFault = errors.New("no fault has this name")
-	ErrNoPage  = errors.New("no page has this id or reference")
 	ErrNoEvent = errors.New("no event has this id")
 )
 
-// listedMost bounds the lists of a Status: a screen is not longer.
-const listedMost = 20
-
-// Status tells how things stand.
+// Status returns the state for a developer.
 func (s *Server) Status() (st Status, err error) {
-	err = s.change(func(time.Time) error {
+	err = s.update(func(time.Time) error {
 		st = Status{
-			URL: s.base, Webhook: s.target, Customers: len(s.state.customers.rows), Charges: len(s.state.charges.rows), Refunds: len(s.state.refunds.rows),
-			Events: len(s.state.events.rows), Faults: []Fault{}, Pages: []Page{}, Deliveries: []Delivery{},
+			URL: s.base, Webhook: s.target, Customers: len(s.state.Customers), Events: len(s.state.Events),
+			Faults: []Fault{}, Pages: []Page{}, Deliveries: []Delivery{},
 		}
-		for _, f := range s.state.faults.rows {
-			if f.Left > 0 {
-				st.Faults = append(st.Faults, Fault{f.Name, f.Left, faults[f.Name]})
+		for _, name := range slices.Sorted(maps.Keys(s.state.Faults)) {
+			st.Faults = append(st.Faults, Fault{name, s.state.Faults[name], faults[name]})
+		}
+		for _, p := range slices.Backward(s.state.Payments) {
+			st.Charges, st.Refunds = st.Charges+p.Charges, st.Refunds+len(p.Refunds)
+			c := p.Session
+			st.Pages = append(st.Pages, Page{
+				c.ID, c.ClientReferenceID, c.AmountTotal, strings.ToUpper(string(c.Currency)), string(c.Status), string(c.PaymentStatus),
+				time.Unix(c.Created, 0).UTC(), s.base + "/c/pay/" + c.ID,
+			})
+		}
+		for _, d := range slices.Backward(s.state.Deliveries) {
+			if !d.Done {
+				st.Deliveries = append(st.Deliveries, Delivery{d.Event, string(s.event(d.Event).Type), d.Due, d.Attempts, d.GaveUp, cmp.Or(d.Problem, d.Fault)})
 			}
-		}
-		for _, r := range newest(s.state.sessions.rows, func(*session) bool { return true }) {
-			st.Pages = append(st.Pages, Page{r.ID, r.Reference, r.Amount, strings.ToUpper(r.Currency), r.Status, r.PaymentStatus, time.Unix(r.Created, 0).UTC(), s.pageOf(r)})
-		}
-		for _, d := range newest(s.state.deliveries.rows, func(d *delivery) bool { return !d.Done }) {
-			one := Delivery{Event: d.Event, DueAt: d.DueAt, Attempts: d.Attempts, GaveUp: d.GaveUp, Problem: cmp.Or(d.Problem, d.Fault)}
-			if e, ok := s.state.events.get(d.Event); ok {
-				one.Type = e.Type
-			}
-			st.Deliveries = append(st.Deliveries, one)
 		}
 		return nil
 	})
 	return st, err
 }
 
-func newest[T any](rows []T, wanted func(T) bool) (some []T) {
-	for _, r := range slices.Backward(rows) {
-		if wanted(r) && len(some) < listedMost {
-			some = append(some, r)
-		}
-	}
-	return some
-}
-
-// Arm makes a fault happen to the next count of its kind; 0 takes it back.
+// Arm injects a fault into the next count operations of its kind; 0 removes it.
 func (s *Server) Arm(name string, count int) error {
 	if faults[name] == "" || count < 0 {
 		return ErrNoFault
 	}
-	return s.change(func(time.Time) error {
-		s.state.faults.put(&armed{name, count})
-		return nil
-	})
-}
-
-// Clear takes all faults back. What one has held up goes at its time.
-func (s *Server) Clear() error {
-	return s.change(func(time.Time) error {
-		for _, f := range s.state.faults.rows {
-			f.Left = 0
-			s.state.faults.put(f)
+	return s.update(func(time.Time) error {
+		if s.state.Faults[name] = count; count == 0 {
+			delete(s.state.Faults, name)
 		}
 		return nil
 	})
 }
 
-// Deliver sends everything now that waits for its time. Of an event that is named
-// it sends word again, whatever became of it.
-func (s *Server) Deliver(id string) (sent int, err error) {
-	err = s.change(func(now time.Time) error {
-		if id != "" {
-			if _, ok := s.state.events.get(id); !ok {
+// Clear removes all faults. Delayed webhooks stay delayed.
+func (s *Server) Clear() error {
+	return s.update(func(time.Time) error {
+		clear(s.state.Faults)
+		return nil
+	})
+}
+
+// Deliver makes all pending webhooks due now, or sends one event again.
+func (s *Server) Deliver(event string) (sent int, err error) {
+	err = s.update(func(now time.Time) error {
+		if event != "" {
+			if s.event(event) == nil {
 				return ErrNoEvent
 			}
-			s.state.deliveries.put(&delivery{ID: named("wd_"), Event: id, DueAt: now})
+			s.state.Deliveries = append(s.state.Deliveries, &delivery{Event: event, Due: now})
 			sent = 1
 			return nil
 		}
-		for _, d := range s.state.deliveries.rows {
-			if !d.over() {
-				d.Fault, d.DueAt = "", now
-				s.state.deliveries.put(d)
+		for _, d := range s.state.Deliveries {
+			if d.pending() {
+				d.Fault, d.Due = "", now
 				sent++
 			}
 		}
@@ -146,84 +130,44 @@ func (s *Server) Deliver(id string) (sent int, err error) {
 	return sent, err
 }
 
-// Page finds the address of a page by its id or by its client's reference. Of
-// several with one reference it is the newest.
-func (s *Server) Page(ref string) (found string, err error) {
-	err = s.change(func(time.Time) error {
-		for _, r := range slices.Backward(s.state.sessions.rows) {
-			if ref != "" && (r.ID == ref || r.Reference == ref) {
-				found = s.pageOf(r)
-				return nil
-			}
-		}
-		return ErrNoPage
-	})
-	return found, err
-}
-
-// control answers whoever has the token.
-func (s *Server) control(do func(r *http.Request) (any, error)) http.HandlerFunc {
+// control serves requests with the control token.
+func (s *Server) control(do func(ControlRequest) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if s.cfg.ControlToken == "" || subtle.ConstantTimeCompare([]byte(token), []byte(s.cfg.ControlToken)) != 1 {
+		if !authorized(r, s.cfg.ControlToken) {
 			http.Error(w, "This needs the control token.", http.StatusUnauthorized)
 			return
 		}
-		said, err := do(r)
-		switch {
-		case errors.Is(err, ErrNoFault), errors.Is(err, ErrNoPage), errors.Is(err, ErrNoEvent):
-			http.Error(w, err.Error(), http.StatusNotFound)
-			return
-		case err != nil:
+		var body ControlRequest
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		text, err := json.Marshal(said)
-		if err != nil {
+		result, err := do(body)
+		switch {
+		case errors.Is(err, ErrNoFault), errors.Is(err, ErrNoEvent):
+			http.Error(w, err.Error(), http.StatusNotFound)
+		case err != nil:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(result) // the client may have closed the connection
 		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(append(text, '\n')) // its reader may have gone
 	}
 }
 
-// order is what a body of the control endpoint may say.
-type order struct {
+// ControlRequest is the body of a control request.
+type ControlRequest struct {
 	Name  string `json:"name,omitempty"`
 	Count int    `json:"count,omitempty"`
 	Event string `json:"event,omitempty"`
 }
 
-func orderOf(r *http.Request) (o order, err error) {
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(&o); err != nil {
-		return o, fmt.Errorf("reading the body: %w", err)
-	}
-	return o, nil
-}
-
-func (s *Server) controls(mux *http.ServeMux) {
-	mux.HandleFunc("GET /control/status", s.control(func(*http.Request) (any, error) { return s.Status() }))
-	mux.HandleFunc("POST /control/faults", s.control(func(r *http.Request) (any, error) {
-		o, err := orderOf(r)
-		if err == nil {
-			err = s.Arm(o.Name, o.Count)
-		}
-		return object{"name": o.Name, "left": o.Count}, err
-	}))
-	mux.HandleFunc("DELETE /control/faults", s.control(func(*http.Request) (any, error) { return object{}, s.Clear() }))
-	mux.HandleFunc("POST /control/deliver", s.control(func(r *http.Request) (any, error) {
-		o, err := orderOf(r)
-		if err != nil {
-			return nil, err
-		}
-		sent, err := s.Deliver(o.Event)
-		return object{"sent": sent}, err
-	}))
-	mux.HandleFunc("GET /control/page", s.control(func(r *http.Request) (any, error) {
-		found, err := s.Page(r.URL.Query().Get("ref"))
-		return object{"url": found}, err
+func (s *Server) addControl(mux *http.ServeMux) {
+	mux.HandleFunc("GET /control/status", s.control(func(ControlRequest) (any, error) { return s.Status() }))
+	mux.HandleFunc("POST /control/faults", s.control(func(b ControlRequest) (any, error) { return b, s.Arm(b.Name, b.Count) }))
+	mux.HandleFunc("DELETE /control/faults", s.control(func(b ControlRequest) (any, error) { return b, s.Clear() }))
+	mux.HandleFunc("POST /control/deliver", s.control(func(b ControlRequest) (any, error) {
+		sent, err := s.Deliver(b.Event)
+		return map[string]int{"sent": sent}, err
 	}))
 }

@@ -3,10 +3,10 @@ package stripe
 import (
 	"maps"
 	"slices"
-	"strings"
+
+	stripego "github.com/stripe/stripe-go/v76"
 )
 
-// Faults that can be asked for.
 const (
 	faultWebhookDrop      = "webhook_drop"
 	faultWebhookDelay     = "webhook_delay"
@@ -15,105 +15,74 @@ const (
 	faultWebhookForged    = "webhook_forged"
 	faultWebhookStale     = "webhook_stale"
 
-	faultEventAmount    = "event_amount"
-	faultEventCurrency  = "event_currency"
-	faultEventCustomer  = "event_customer"
-	faultEventReference = "event_reference"
-	faultEventLivemode  = "event_livemode"
-	faultEventAccount   = "event_account"
-	faultEventVersion   = "event_version"
-
-	faultAPIError   = "api_error"
-	faultAPILost    = "api_lost"
-	faultAPIKept    = "api_kept"
-	faultAPITimeout = "api_timeout"
+	faultAPIError = "api_error"
+	faultAPILost  = "api_lost"
+	faultAPIKept  = "api_kept"
 
 	faultRefundPending = "refund_pending"
 	faultRefundFailed  = "refund_failed"
 )
 
-// faults say what happens to the next of their kind.
+// faults maps a fault to its description.
 var faults = map[string]string{
 	faultWebhookDrop:      "the next webhook is never sent; the API still lists its event",
-	faultWebhookDelay:     "the next webhook is held back for a while",
+	faultWebhookDelay:     "the next webhook is sent later",
 	faultWebhookDuplicate: "the next webhook is sent twice",
 	faultWebhookReorder:   "the next webhook is sent after the one that follows it",
 	faultWebhookForged:    "the next webhook is first sent with another secret's signature",
 	faultWebhookStale:     "the next webhook is first sent with a signature of five minutes ago",
-	faultEventAmount:      "the next payment's event names another amount",
-	faultEventCurrency:    "the next payment's event names another currency",
-	faultEventCustomer:    "the next payment's event names another customer",
-	faultEventReference:   "the next payment's event names another reference of the client",
-	faultEventLivemode:    "the next payment's event says that it is live",
-	faultEventAccount:     "the next payment's event is of a connected account",
-	faultEventVersion:     "the next payment's event has another version of the API",
-	faultAPIError:         "the next call is answered 500, and nothing is done",
-	faultAPILost:          "the next call is done and answered 500; asking again with its key tells the truth",
-	faultAPIKept:          "the next call is done and answered 500, and so is its key from then on",
-	faultAPITimeout:       "the next call is done and not answered until its client gives up",
-	faultRefundPending:    "the next refund is pending for a while, then succeeds",
-	faultRefundFailed:     "the next refund succeeds, and fails after a while",
+	"event_amount":        "the next payment's event has another amount",
+	"event_currency":      "the next payment's event has another currency",
+	"event_customer":      "the next payment's event has another customer",
+	"event_reference":     "the next payment's event has another reference of the client",
+	"event_livemode":      "the next payment's event is in live mode",
+	"event_account":       "the next payment's event is of a connected account",
+	"event_version":       "the next payment's event has another version of the API",
+	faultAPIError:         "the next call returns 500 without an effect",
+	faultAPILost:          "the next call is done and returns 500; a retry with its key returns the result",
+	faultAPIKept:          "the next call is done and returns 500, and so do retries with its key",
+	faultRefundPending:    "the next refund is pending for some time, then succeeds",
+	faultRefundFailed:     "the next refund succeeds, and fails after some time",
 }
 
-// Faults are the names, sorted, with what each does.
+// corruptions change the event of a payment. The payment itself stays correct for later reads.
+var corruptions = map[string]func(*stripego.Event, *stripego.CheckoutSession){
+	"event_amount": func(_ *stripego.Event, s *stripego.CheckoutSession) { s.AmountTotal += 100 },
+	"event_currency": func(_ *stripego.Event, s *stripego.CheckoutSession) {
+		s.Currency = map[bool]stripego.Currency{true: "usd", false: "eur"}[s.Currency == "eur"]
+	},
+	"event_customer": func(_ *stripego.Event, s *stripego.CheckoutSession) {
+		s.Customer = &stripego.Customer{ID: newID("cus_")}
+	},
+	"event_reference": func(_ *stripego.Event, s *stripego.CheckoutSession) { s.ClientReferenceID = newID("") },
+	"event_livemode":  func(e *stripego.Event, s *stripego.CheckoutSession) { e.Livemode, s.Livemode = true, true },
+	"event_account":   func(e *stripego.Event, _ *stripego.CheckoutSession) { e.Account = newID("acct_1") },
+	"event_version":   func(e *stripego.Event, _ *stripego.CheckoutSession) { e.APIVersion = "2024-06-20" },
+}
+
+// Faults returns the names of all faults, sorted, and their descriptions.
 func Faults() (names []string, does map[string]string) {
 	return slices.Sorted(maps.Keys(faults)), maps.Clone(faults)
 }
 
-// strike says whether a fault is to happen now, and counts it.
-func (s *Server) strike(name string) bool {
-	f, ok := s.state.faults.get(name)
-	if !ok || f.Left == 0 {
-		return false
-	}
-	f.Left--
-	s.state.faults.put(f)
-	return true
-}
-
-func (s *Server) strikeFirst(names ...string) string {
+// takeFault returns the first of the names that is pending and counts it, or "".
+func (s *Server) takeFault(names ...string) string {
 	for _, name := range names {
-		if s.strike(name) {
+		if s.state.Faults[name] > 0 {
+			if s.state.Faults[name]--; s.state.Faults[name] == 0 {
+				delete(s.state.Faults, name)
+			}
 			return name
 		}
 	}
 	return ""
 }
 
-func (s *Server) strikeWebhook() string {
-	return s.strikeFirst(faultWebhookDrop, faultWebhookDelay, faultWebhookDuplicate, faultWebhookReorder, faultWebhookForged, faultWebhookStale)
-}
-
-func (s *Server) strikeAPI() string {
-	return s.strikeFirst(faultAPIError, faultAPILost, faultAPIKept, faultAPITimeout)
-}
-
-// spoil makes the event of a payment say what is not so. The payment itself stays
-// as it is, for whoever asks again.
-func (s *Server) spoil(e *event, what object) {
-	if e.Type != "checkout.session.completed" && e.Type != "checkout.session.async_payment_succeeded" {
-		return
-	}
-	if s.strike(faultEventAmount) {
-		amount, _ := what["amount_total"].(int64)
-		what["amount_total"], what["amount_subtotal"] = amount+100, amount+100
-	}
-	if s.strike(faultEventCurrency) {
-		what["currency"] = map[bool]string{true: "usd", false: "eur"}[what["currency"] == "eur"]
-	}
-	if s.strike(faultEventCustomer) {
-		what["customer"] = named("cus_")
-	}
-	if s.strike(faultEventReference) {
-		what["client_reference_id"] = strings.TrimPrefix(named("ref_"), "ref_")
-	}
-	if s.strike(faultEventLivemode) {
-		e.Livemode, what["livemode"] = true, true
-	}
-	if s.strike(faultEventAccount) {
-		e.Account = named("acct_1")
-	}
-	if s.strike(faultEventVersion) {
-		e.Version = "2024-06-20"
+// corrupt applies the pending faults to the event of a payment.
+func (s *Server) corrupt(e *stripego.Event, session *stripego.CheckoutSession) {
+	for name, change := range corruptions {
+		if s.takeFault(name) != "" {
+			change(e, session)
+		}
 	}
 }

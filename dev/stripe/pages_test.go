@@ -2,7 +2,6 @@ package stripe_test
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,10 +12,11 @@ import (
 	"github.com/stripe/stripe-go/v76"
 
 	devstripe "github.com/gpuaas/gpuaas/dev/stripe"
+	"github.com/gpuaas/gpuaas/dev/stripe/control"
 )
 
-func cardForm(number, expiry, cvc string) string {
-	return url.Values{"number": {number}, "expiry": {expiry}, "cvc": {cvc}, "email": {"p@example.com"}}.Encode()
+func cardForm(number string) string {
+	return url.Values{"number": {number}, "expiry": {"12/49"}, "cvc": {"123"}}.Encode()
 }
 
 func pathOf(t *testing.T, address string) string {
@@ -33,52 +33,29 @@ func TestCardsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{})
 	for name, c := range map[string]struct {
-		number, expiry, cvc string
-		says, field         string
-		code                stripe.ErrorCode // in the API; empty: the bank was not asked
-		decline             stripe.DeclineCode
+		number, says string
+		decline      stripe.DeclineCode
 	}{
-		"declined":           {"4000 0000 0000 0002", "12/49", "123", "Your card was declined.", "number", stripe.ErrorCodeCardDeclined, "generic_decline"},
-		"no funds":           {"4000000000009995", "12/49", "123", "insufficient funds", "number", stripe.ErrorCodeCardDeclined, "insufficient_funds"},
-		"stolen":             {"4000000000009979", "12/49", "123", "declined", "number", stripe.ErrorCodeCardDeclined, "stolen_card"},
-		"expired":            {"4000000000000069", "12/49", "123", "has expired", "expiry", stripe.ErrorCodeExpiredCard, "expired_card"},
-		"wrong code":         {"4000000000000127", "12/49", "123", "security code is incorrect", "cvc", stripe.ErrorCodeIncorrectCVC, "incorrect_cvc"},
-		"somebody's card":    {"4111111111111111", "12/49", "123", "test mode", "number", stripe.ErrorCodeCardDeclined, "test_mode_live_card"},
-		"a digit mistyped":   {"4242424242424241", "12/49", "123", "card number is incorrect", "number", "", ""},
-		"no number":          {"", "12/49", "123", "card number is incorrect", "number", "", ""},
-		"no digits":          {"4242x4242424242\n<b>", "12/49", "123", "card number is incorrect", "number", "", ""},
-		"a month of no year": {devstripe.CardPaid, "13/49", "123", "expiration month", "expiry", "", ""},
-		"a year gone":        {devstripe.CardPaid, "12/20", "123", "expiration year", "expiry", "", ""},
-		"no expiry":          {devstripe.CardPaid, "", "123", "expiration month", "expiry", "", ""},
-		"two digits":         {devstripe.CardPaid, "12/49", "12", "security code is invalid", "cvc", "", ""},
-		"three for an amex":  {"378282246310005", "12/49", "123", "security code is invalid", "cvc", "", ""},
+		"declined":     {"4000 0000 0000 0002", "Your card was declined.", "generic_decline"},
+		"no funds":     {"4000000000009995", "insufficient funds", "insufficient_funds"},
+		"no test card": {"4111111111111111", "test cards only", "test_mode_live_card"},
+		"no number":    {"", "test cards only", "test_mode_live_card"},
+		"no digits":    {"4242x4242424242\n<b>", "test cards only", "test_mode_live_card"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := b.page(t)
-			answer, body := b.ask(t, http.MethodPost, pathOf(t, s.URL), cardForm(c.number, c.expiry, c.cvc), nil)
-			if answer.StatusCode != http.StatusPaymentRequired || !strings.Contains(body, c.says) || !strings.Contains(body, `role="alert"`) {
+			answer, body := b.ask(t, http.MethodPost, pathOf(t, s.URL), cardForm(c.number), nil)
+			if answer.StatusCode != http.StatusPaymentRequired || !strings.Contains(body, c.says) || !strings.Contains(body, `role="alert"`) || strings.Count(body, `aria-invalid="true"`) != 1 {
 				t.Errorf("%d %s, want %q", answer.StatusCode, body, c.says)
 			}
-			marked := fmt.Sprintf(`id=%q`, c.field)
-			_, after, _ := strings.Cut(body, marked)
-			field, _, _ := strings.Cut(after, ">")
-			if !strings.Contains(field, `aria-invalid="true"`) || strings.Count(body, "aria-invalid") != 1 {
-				t.Errorf("the field %s is not the one that is marked: %s", c.field, body)
-			}
 			got := b.session(t, s.ID)
-			if got.Status != stripe.CheckoutSessionStatusOpen || (got.PaymentIntent != nil) != (c.code != "") {
+			if got.Status != stripe.CheckoutSessionStatusOpen {
 				t.Errorf("%+v", got)
 			}
-			if c.code == "" {
-				return
-			}
 			i := b.intent(t, got.PaymentIntent.ID)
-			if no := i.LastPaymentError; i.Status != stripe.PaymentIntentStatusRequiresPaymentMethod || no.Type != stripe.ErrorTypeCard || no.Code != c.code || no.DeclineCode != c.decline || no.ChargeID != i.LatestCharge.ID {
+			if no := i.LastPaymentError; i.Status != stripe.PaymentIntentStatusRequiresPaymentMethod || no.Type != stripe.ErrorTypeCard || no.Code != stripe.ErrorCodeCardDeclined || no.DeclineCode != c.decline {
 				t.Errorf("%+v", i.LastPaymentError)
-			}
-			if ch := b.charge(t, i.LatestCharge.ID); ch.Status != stripe.ChargeStatusFailed || ch.Paid || ch.FailureCode != string(c.code) || ch.Outcome.Type != "issuer_declined" {
-				t.Errorf("%+v", ch)
 			}
 		})
 	}
@@ -89,16 +66,16 @@ func TestAnotherCardPays(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{})
 	s := b.page(t)
-	_, err := devstripe.Pay(t.Context(), s.URL, "4000000000009995")
-	if declined, ok := errors.AsType[*devstripe.DeclinedError](err); !ok || !strings.Contains(declined.Message, "insufficient funds") {
+	_, err := control.Pay(t.Context(), s.URL, "4000000000009995")
+	if declined, ok := errors.AsType[*control.DeclinedError](err); !ok || !strings.Contains(declined.Message, "insufficient funds") {
 		t.Fatal(err)
 	}
 	before := b.session(t, s.ID).PaymentIntent.ID
-	if _, err := devstripe.Pay(t.Context(), s.URL, "5555 5555 5555 4444"); err != nil {
+	if _, err := control.Pay(t.Context(), s.URL, "5555 5555 5555 4444"); err != nil {
 		t.Fatal(err)
 	}
 	after := b.session(t, s.ID)
-	if after.PaymentIntent.ID != before || after.PaymentStatus != stripe.CheckoutSessionPaymentStatusPaid || after.CustomerDetails.Email != "payer@example.com" {
+	if after.PaymentIntent.ID != before || after.PaymentStatus != stripe.CheckoutSessionPaymentStatusPaid {
 		t.Errorf("%+v", after)
 	}
 	if i := b.intent(t, before); i.LastPaymentError != nil || i.AmountReceived != 2500 {
@@ -114,7 +91,7 @@ func TestAPageIsPaidOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
-			answer, body := b.ask(t, http.MethodPost, pathOf(t, s.URL), cardForm(devstripe.CardPaid, "12/49", "123"), nil)
+			answer, body := b.ask(t, http.MethodPost, pathOf(t, s.URL), cardForm(devstripe.CardPaid), nil)
 			if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != "http://127.0.0.1:8080/paid?session="+s.ID {
 				t.Errorf("%d %s", answer.StatusCode, body)
 			}
@@ -138,7 +115,7 @@ func TestThePageShowsWhatIsPaidAndLeadsBack(t *testing.T) {
 	answer, body := b.ask(t, http.MethodGet, pathOf(t, s.URL), "", nil)
 	for _, want := range []string{
 		"EUR 25.00", "no money moves", `href="http://127.0.0.1:8080/billing"`, `<label for="number">`, `<label for="expiry">`, `<label for="cvc">`,
-		`<label for="email">`, `autocomplete="cc-number"`, `<html lang="en">`, "&lt;script&gt;",
+		`autocomplete="cc-number"`, `<html lang="en">`, "&lt;script&gt;",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %s in %s", want, body)
@@ -163,14 +140,11 @@ func TestPagesThatAreOver(t *testing.T) {
 	t.Parallel()
 	m := &moved{}
 	b := setup(t, devstripe.Config{Clock: m.clock()})
-	done, gone, later, old := b.page(t), b.page(t), b.page(t), b.page(t, func(p *stripe.CheckoutSessionParams) {
+	done, later, old := b.page(t), b.page(t), b.page(t, func(p *stripe.CheckoutSessionParams) {
 		p.ExpiresAt = new(time.Now().Add(31 * time.Minute).Unix())
 	})
-	if _, err := b.api.CheckoutSessions.Expire(gone.ID, nil); err != nil {
-		t.Fatal(err)
-	}
 	for s, number := range map[*stripe.CheckoutSession]string{done: devstripe.CardPaid, later: devstripe.CardLaterFails} {
-		if _, err := devstripe.Pay(t.Context(), s.URL, number); err != nil {
+		if _, err := control.Pay(t.Context(), s.URL, number); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -182,8 +156,7 @@ func TestPagesThatAreOver(t *testing.T) {
 		status, paying string
 	}{
 		"paid":    {done.URL, 200, 303, "This is paid: EUR 25.00.", "/paid?session=" + done.ID, "complete", "paid"},
-		"later":   {later.URL, 200, 303, "under way", "/paid?session=" + later.ID, "complete", "unpaid"},
-		"ended":   {gone.URL, 410, 410, "expired", "/billing", "expired", "unpaid"},
+		"later":   {later.URL, 200, 303, "in progress", "/paid?session=" + later.ID, "complete", "unpaid"},
 		"expired": {old.URL, 410, 410, "expired", "/billing", "expired", "unpaid"},
 		"unknown": {b.URL + "/c/pay/cs_test_none", 404, 404, "no such payment", "", "", ""},
 	} {
@@ -193,10 +166,10 @@ func TestPagesThatAreOver(t *testing.T) {
 			if answer.StatusCode != c.asked || !strings.Contains(body, c.says) || !strings.Contains(body, c.leadsTo) || strings.Contains(body, "<form") {
 				t.Errorf("%d %s, want %d %q", answer.StatusCode, body, c.asked, c.says)
 			}
-			if answer, _ := b.ask(t, http.MethodPost, pathOf(t, c.url), cardForm(devstripe.CardPaid, "12/49", "123"), nil); answer.StatusCode != c.sent {
+			if answer, _ := b.ask(t, http.MethodPost, pathOf(t, c.url), cardForm(devstripe.CardPaid), nil); answer.StatusCode != c.sent {
 				t.Errorf("a form was answered %d, want %d", answer.StatusCode, c.sent)
 			}
-			if _, err := devstripe.Pay(t.Context(), c.url, devstripe.CardPaid); err == nil || !strings.Contains(err.Error(), c.says) {
+			if _, err := control.Pay(t.Context(), c.url, devstripe.CardPaid); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want %q", err, c.says)
 			}
 			if c.status == "" {
@@ -220,14 +193,14 @@ func TestFormsOfOtherPlaces(t *testing.T) {
 		"of another site":   {"Sec-Fetch-Site": "cross-site"},
 		"of another origin": {"Origin": "http://evil.example"},
 	} {
-		if answer, _ := b.ask(t, http.MethodPost, pathOf(t, s.URL), cardForm(devstripe.CardPaid, "12/49", "123"), header); answer.StatusCode != http.StatusForbidden {
+		if answer, _ := b.ask(t, http.MethodPost, pathOf(t, s.URL), cardForm(devstripe.CardPaid), header); answer.StatusCode != http.StatusForbidden {
 			t.Errorf("%s: %d", name, answer.StatusCode)
 		}
 	}
 	if got := b.session(t, s.ID); got.Status != stripe.CheckoutSessionStatusOpen {
 		t.Errorf("%+v", got)
 	}
-	form := cardForm(devstripe.CardPaid, "12/49", "123") + "&success_url=http://evil.example&next=http://evil.example"
+	form := cardForm(devstripe.CardPaid) + "&success_url=http://evil.example&next=http://evil.example"
 	answer, _ := b.ask(t, http.MethodPost, pathOf(t, s.URL)+"?success_url=http://evil.example", form, nil)
 	if to := answer.Header.Get("Location"); to != "http://127.0.0.1:8080/paid?session="+s.ID {
 		t.Errorf("led to %s", to)
@@ -241,10 +214,9 @@ func TestPaymentsThatTakeTheirTime(t *testing.T) {
 		event   stripe.EventType
 		payment stripe.CheckoutSessionPaymentStatus
 		intent  stripe.PaymentIntentStatus
-		charge  stripe.ChargeStatus
 	}{
-		devstripe.CardLater:      {stripe.EventTypeCheckoutSessionAsyncPaymentSucceeded, "paid", "succeeded", "succeeded"},
-		devstripe.CardLaterFails: {stripe.EventTypeCheckoutSessionAsyncPaymentFailed, "unpaid", "requires_payment_method", "failed"},
+		devstripe.CardLater:      {stripe.EventTypeCheckoutSessionAsyncPaymentSucceeded, "paid", "succeeded"},
+		devstripe.CardLaterFails: {stripe.EventTypeCheckoutSessionAsyncPaymentFailed, "unpaid", "requires_payment_method"},
 	} {
 		t.Run(number, func(t *testing.T) {
 			t.Parallel()
@@ -252,15 +224,15 @@ func TestPaymentsThatTakeTheirTime(t *testing.T) {
 			b := setup(t, devstripe.Config{Clock: m.clock(), Settle: time.Minute})
 			s := b.paid(t, number)
 			i := b.intent(t, s.PaymentIntent.ID)
-			if s.Status != "complete" || s.PaymentStatus != "unpaid" || i.Status != "processing" || b.charge(t, i.LatestCharge.ID).Status != "pending" {
+			if s.Status != "complete" || s.PaymentStatus != "unpaid" || i.Status != "processing" {
 				t.Errorf("%+v %+v", s, i)
 			}
 			_, err := b.api.Refunds.New(&stripe.RefundParams{PaymentIntent: &i.ID})
 			refused(t, err, 400, stripe.ErrorTypeInvalidRequest, stripe.ErrorCodePaymentIntentUnexpectedState, "payment_intent")
 			m.wait(2 * time.Minute)
 			s, i = b.session(t, s.ID), b.intent(t, i.ID)
-			if c := b.charge(t, i.LatestCharge.ID); s.PaymentStatus != want.payment || i.Status != want.intent || c.Status != want.charge {
-				t.Errorf("%+v %+v %+v", s, i, c)
+			if s.PaymentStatus != want.payment || i.Status != want.intent {
+				t.Errorf("%+v %+v", s, i)
 			}
 			events := b.hook.until(t, stripe.EventTypeCheckoutSessionCompleted, want.event)
 			if events[0].GetObjectValue("payment_status") != "unpaid" || events[1].GetObjectValue("payment_status") != string(want.payment) {
@@ -276,38 +248,11 @@ func TestPaymentsThatAreDisputed(t *testing.T) {
 	b := setup(t, devstripe.Config{})
 	s := b.paid(t, "4000000000000259")
 	i := b.intent(t, s.PaymentIntent.ID)
-	if s.PaymentStatus != "paid" || !b.charge(t, i.LatestCharge.ID).Disputed {
+	if s.PaymentStatus != "paid" {
 		t.Errorf("%+v", s)
 	}
 	e := b.hook.until(t, completed, stripe.EventTypeChargeDisputeCreated)[1]
-	if e.GetObjectValue("payment_intent") != i.ID || e.GetObjectValue("charge") != i.LatestCharge.ID || e.GetObjectValue("amount") != "2500" || e.GetObjectValue("object") != "dispute" {
+	if e.GetObjectValue("payment_intent") != i.ID || e.GetObjectValue("amount") != "2500" || e.GetObjectValue("object") != "dispute" {
 		t.Errorf("%+v", e.Data.Object)
-	}
-}
-
-func TestThePortal(t *testing.T) {
-	t.Parallel()
-	m := &moved{}
-	b := setup(t, devstripe.Config{Clock: m.clock()})
-	mine, others := b.paid(t, "5555555555554444"), b.paid(t, "378282246310005")
-	if _, err := b.api.Refunds.New(&stripe.RefundParams{PaymentIntent: &mine.PaymentIntent.ID, Amount: new(int64(700))}); err != nil {
-		t.Fatal(err)
-	}
-	made, err := b.api.BillingPortalSessions.New(&stripe.BillingPortalSessionParams{Customer: &mine.Customer.ID, ReturnURL: new("http://127.0.0.1:8080/billing")})
-	if err != nil || made.Customer != mine.Customer.ID || made.ReturnURL == "" || made.Livemode {
-		t.Fatalf("%+v, %v", made, err)
-	}
-	answer, body := b.ask(t, http.MethodGet, pathOf(t, made.URL), "", nil)
-	for _, want := range []string{"mastercard ending in 4444", "EUR 25.00", "EUR 7.00", "succeeded", `href="http://127.0.0.1:8080/billing"`, "Tenant", `scope="col"`} {
-		if !strings.Contains(body, want) {
-			t.Errorf("no %s in %s", want, body)
-		}
-	}
-	if answer.StatusCode != http.StatusOK || strings.Contains(body, "amex") || strings.Contains(body, others.Customer.ID) {
-		t.Errorf("%d %s", answer.StatusCode, body)
-	}
-	m.wait(2 * time.Hour)
-	if answer, body := b.ask(t, http.MethodGet, pathOf(t, made.URL), "", nil); answer.StatusCode != http.StatusNotFound || !strings.Contains(body, "expired") {
-		t.Errorf("%d %s", answer.StatusCode, body)
 	}
 }

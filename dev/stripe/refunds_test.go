@@ -2,6 +2,7 @@ package stripe_test
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,23 +28,23 @@ func TestRefundsAddUpToTheCharge(t *testing.T) {
 		got.Reason != stripe.RefundReasonRequestedByCustomer || got.Currency != stripe.CurrencyEUR {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if c := b.charge(t, got.Charge.ID); c.AmountRefunded != 700 || c.Refunded {
-		t.Errorf("%+v", c)
-	}
 	_, err = b.api.Refunds.New(&stripe.RefundParams{PaymentIntent: &s.PaymentIntent.ID, Amount: new(int64(1801))})
 	refused(t, err, 400, stripe.ErrorTypeInvalidRequest, "", "amount")
-	rest, err := b.api.Refunds.New(&stripe.RefundParams{Charge: &got.Charge.ID})
+	rest, err := b.api.Refunds.New(&stripe.RefundParams{PaymentIntent: &s.PaymentIntent.ID})
 	if err != nil || rest.Amount != 1800 {
 		t.Errorf("%+v, %v", rest, err)
 	}
-	if c := b.charge(t, got.Charge.ID); c.AmountRefunded != 2500 || !c.Refunded {
-		t.Errorf("%+v", c)
-	}
-	_, err = b.api.Refunds.New(&stripe.RefundParams{Charge: &got.Charge.ID})
+	_, err = b.api.Refunds.New(&stripe.RefundParams{PaymentIntent: &s.PaymentIntent.ID})
 	refused(t, err, 400, stripe.ErrorTypeInvalidRequest, stripe.ErrorCodeChargeAlreadyRefunded, "")
-	_, err = b.api.Refunds.New(&stripe.RefundParams{Charge: &got.Charge.ID, Reason: new("bored")})
-	refused(t, err, 400, stripe.ErrorTypeInvalidRequest, "", "reason")
-	b.hook.until(t, stripe.EventTypeChargeRefunded, stripe.EventTypeRefundCreated, stripe.EventTypeChargeRefunded, stripe.EventTypeRefundCreated)
+	b.hook.until(t, stripe.EventTypeRefundCreated, stripe.EventTypeRefundCreated)
+	list := b.api.Refunds.List(&stripe.RefundListParams{PaymentIntent: &s.PaymentIntent.ID})
+	var ids []string
+	for list.Next() {
+		ids = append(ids, list.Refund().ID)
+	}
+	if list.Err() != nil || !slices.Equal(ids, []string{rest.ID, first.ID}) {
+		t.Errorf("%v, %v; want the newest first", ids, list.Err())
+	}
 }
 
 // INV-32: whatever comes at once, no more is given back than was paid.
@@ -76,12 +77,11 @@ func TestRefundsThatTakeTheirTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		card, fault  string
 		first, after stripe.RefundStatus
-		left         int64
 	}{
-		"a card whose refunds are slow": {"4000000000007726", "", "pending", "succeeded", 2500},
-		"a card whose refunds fail":     {"4000000000005126", "", "succeeded", "failed", 0},
-		"slow on demand":                {devstripe.CardPaid, "refund_pending", "pending", "succeeded", 2500},
-		"failing on demand":             {devstripe.CardPaid, "refund_failed", "succeeded", "failed", 0},
+		"a card whose refunds are slow": {"4000000000007726", "", "pending", "succeeded"},
+		"a card whose refunds fail":     {"4000000000005126", "", "succeeded", "failed"},
+		"slow on demand":                {devstripe.CardPaid, "refund_pending", "pending", "succeeded"},
+		"failing on demand":             {devstripe.CardPaid, "refund_failed", "succeeded", "failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,16 +95,10 @@ func TestRefundsThatTakeTheirTime(t *testing.T) {
 			if err != nil || made.Status != c.first {
 				t.Fatalf("%+v, %v", made, err)
 			}
-			if ch := b.charge(t, made.Charge.ID); ch.AmountRefunded != 2500 {
-				t.Errorf("%+v", ch)
-			}
 			m.wait(2 * time.Minute)
 			got, err := b.api.Refunds.Get(made.ID, nil)
 			if err != nil || got.Status != c.after || (got.FailureReason != "") != (c.after == "failed") {
 				t.Errorf("%+v, %v", got, err)
-			}
-			if ch := b.charge(t, made.Charge.ID); ch.AmountRefunded != c.left {
-				t.Errorf("%+v", ch)
 			}
 			for _, e := range b.hook.until(t, stripe.EventTypeChargeRefundUpdated, stripe.EventTypeRefundUpdated) {
 				if e.Type == stripe.EventTypeRefundUpdated && (e.GetObjectValue("status") != string(c.after) || e.GetPreviousValue("status") != string(c.first)) {
@@ -112,7 +106,6 @@ func TestRefundsThatTakeTheirTime(t *testing.T) {
 				}
 			}
 			if c.after == "failed" {
-				b.hook.until(t, "refund.failed")
 				if again, err := b.api.Refunds.New(&stripe.RefundParams{PaymentIntent: &s.PaymentIntent.ID}); err != nil || again.Amount != 2500 {
 					t.Errorf("%+v, %v", again, err)
 				}

@@ -1,11 +1,12 @@
-// Package stripe is the development double of Stripe: the API methods that the product calls, a checkout
-// page, signed webhooks, and faults on demand.
+// Package stripe is the development double of Stripe: the API methods that platform/payment/stripe
+// calls, one checkout page, signed webhooks, and faults on demand. It moves no money.
 package stripe
 
 import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -15,71 +16,67 @@ import (
 	"sync"
 	"time"
 
+	stripego "github.com/stripe/stripe-go/v76"
+
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 )
 
-// Version of the API that is spoken.
-const Version = "2023-10-16"
-
-// Config is what a provider is made from.
+// Config describes a double.
 type Config struct {
-	URL           string // its own, of a loopback name
+	URL           string // of the double, on a loopback address
 	SecretKey     string // sk_test_…
 	WebhookSecret string // whsec_…
-	ControlToken  string // opens what makes trouble; empty: nothing does
-	Path          string // the file that it remembers by; empty: in memory alone
+	ControlToken  string // authorizes control requests; empty: none is accepted
+	Path          string // file of the state; empty: the state is in memory only
 	Clock         clock.Clock
 	Log           *slog.Logger
 
-	// Settle is how long a payment or a refund takes that is not done at once.
+	// Settle is the duration of a payment or a refund that does not complete immediately.
 	Settle time.Duration
-	// Late is how long a delayed webhook is held.
+	// Late is the delay of a delayed webhook.
 	Late time.Duration
-	// Pause is what lies between two attempts to deliver a webhook.
+	// Pause returns the time between two attempts to deliver a webhook.
 	Pause func(attempts int) time.Duration
 }
 
-// Server is the provider.
+// Server is the double.
 type Server struct {
 	cfg     Config
-	base    string // its URL without a slash at its end
+	base    string // URL without a trailing slash
 	host    string
 	handler http.Handler
 	webhook *http.Client
-	// Another page could otherwise pay here on behalf of whoever looks at it.
-	sameOrigin *http.CrossOriginProtection
 
 	mu      sync.Mutex
 	state   state
-	journal *journal // nil: none is kept
-	busy    map[string]bool
-	target  string // where webhooks go; empty: nobody takes them yet
-	request struct{ id, key string }
+	written []byte // content of the state file
+	target  string // URL of the webhook; empty: deliveries wait
 
-	wake  chan struct{}
-	ended chan struct{} // closed when nothing is answered late any more
-	once  sync.Once
+	next   time.Time // of the next change by time, as advance has found it
+	wakeup chan struct{}
 }
 
 const (
-	settle = 5 * time.Second
-	late   = 30 * time.Second
+	settle         = 5 * time.Second
+	late           = 30 * time.Second
+	maxBody        = 1 << 20
+	webhookTimeout = 10 * time.Second
 )
 
-// New makes a provider, with what the file knows; it must answer at cfg.URL, and
-// delivers while Run runs.
+// New reads the state of a former run. The caller serves the double at cfg.URL and calls Run, which
+// delivers webhooks.
 func New(cfg Config) (*Server, error) {
 	at, err := url.Parse(cfg.URL)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("reading the provider's URL: %w", err)
+		return nil, fmt.Errorf("parsing the URL of the payment double: %w", err)
 	case at.Hostname() != "localhost" && !net.ParseIP(at.Hostname()).IsLoopback():
-		return nil, fmt.Errorf("a provider that takes any card serves loopback names alone, not %q", at.Host)
+		return nil, fmt.Errorf("the payment double accepts any card and therefore serves loopback addresses only, not %q", at.Host)
 	case !strings.HasPrefix(cfg.SecretKey, "sk_test_"):
-		return nil, fmt.Errorf("a provider that moves no money takes keys that begin with sk_test_ alone")
+		return nil, errors.New("the payment double moves no money and accepts only keys that start with sk_test_")
 	case cfg.WebhookSecret == "":
-		return nil, fmt.Errorf("webhooks need a secret to be signed with")
+		return nil, errors.New("the payment double needs a secret to sign webhooks")
 	}
 	cfg.Settle, cfg.Late = cmp.Or(cfg.Settle, settle), cmp.Or(cfg.Late, late)
 	if cfg.Log == nil {
@@ -89,19 +86,16 @@ func New(cfg Config) (*Server, error) {
 		cfg.Pause = pause
 	}
 	s := &Server{
-		cfg: cfg, base: strings.TrimSuffix(cfg.URL, "/"), host: at.Host, sameOrigin: http.NewCrossOriginProtection(),
-		busy: map[string]bool{}, wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		cfg: cfg, base: strings.TrimSuffix(cfg.URL, "/"), host: at.Host, wakeup: make(chan struct{}, 1),
 		webhook: &http.Client{
-			Timeout:   takeWithin,
+			Timeout:   webhookTimeout,
 			Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute},
-			// A redirect is no answer: the body would go where nobody has asked for it.
+			// A redirect would send the event to an address that no configuration names.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
-	if cfg.Path != "" {
-		if s.journal, err = openJournal(cfg.Path, &s.state, cfg.Clock.Now()); err != nil {
-			return nil, err
-		}
+	if err := s.load(cfg.Clock.Now()); err != nil {
+		return nil, err
 	}
 	s.handler = s.routes()
 	return s, nil
@@ -109,23 +103,22 @@ func New(cfg Config) (*Server, error) {
 
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, e := range endpoints() {
-		mux.Handle(pattern, s.api(e))
+	for pattern, m := range methods {
+		mux.HandleFunc(pattern, s.serveMethod(m))
 	}
-	mux.HandleFunc("/v1/", s.unknown)
-	mux.HandleFunc("GET /c/pay/{id}", s.askCard)
-	mux.HandleFunc("POST /c/pay/{id}", s.takeCard)
-	mux.HandleFunc("GET /p/session/{secret}", s.showPayments)
-	mux.HandleFunc("GET /style.css", style)
-	s.controls(mux)
+	mux.HandleFunc("GET /c/pay/{id}", s.servePage)
+	mux.HandleFunc("POST /c/pay/{id}", s.servePayment)
+	mux.HandleFunc("GET /portal", s.servePortal)
+	mux.HandleFunc("GET /style.css", serveStyle)
+	s.addControl(mux)
 	return telemetry.Door("gpuaas/checkout", mux)
 }
 
-// ServeHTTP answers at the provider's own name. Another Host may be a foreign
-// page's name that was made to point here, so it is refused.
+// ServeHTTP rejects requests for another host name: a foreign page may have a name that resolves to
+// this machine.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Host != s.host {
-		http.Error(w, "This provider answers at "+s.base+" only.", http.StatusMisdirectedRequest)
+		http.Error(w, "The payment double serves "+s.base+" only.", http.StatusMisdirectedRequest)
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -134,92 +127,83 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
 }
 
-const maxBody = 1 << 20
-
-// SetWebhook says where webhooks go: who takes them may only be known after it
-// has found this provider. What it has missed is sent at once: it was away, and
-// the pauses were for somebody who refuses.
+// SetWebhook sets the address of the webhook. Deliveries that failed before are due at once: their
+// pauses were meant for the former receiver.
 func (s *Server) SetWebhook(to string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.cfg.Clock.Now()
-	for _, d := range s.state.deliveries.rows {
-		if !d.over() && d.Fault == "" && d.DueAt.After(now) {
-			d.DueAt = now
+	for _, d := range s.state.Deliveries {
+		if d.pending() && d.Fault == "" && d.Due.After(now) {
+			d.Due = now
 		}
 	}
 	s.target = to
-	s.stir()
+	s.notify()
 }
 
-// change does something to the state, and keeps it before anyone is told. What
-// time alone has changed comes first, so that nobody sees a page that is over.
-func (s *Server) change(do func(now time.Time) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.cfg.Clock.Now()
-	s.pass(now)
-	err := do(now)
-	if kept := s.keep(); kept != nil {
-		return kept
-	}
-	s.stir()
+// update changes the state under lock and writes it before the client gets a response. Expiry comes
+// first, so that no client sees an open page whose time is over.
+func (s *Server) update(do func(now time.Time) error) error {
+	err := s.apply(do)
+	s.notify()
 	return err
 }
 
-// keep writes down what was changed.
-func (s *Server) keep() error {
-	if s.journal != nil {
-		if err := s.journal.add(s.state.fresh()); err != nil {
-			return err
-		}
+// apply is update without a notification of Run, for Run itself.
+func (s *Server) apply(do func(now time.Time) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.cfg.Clock.Now()
+	s.advance(now)
+	err := do(now)
+	if saving := s.save(); saving != nil {
+		s.cfg.Log.Error("the state of the payment double was not written", "component", "checkout", "err", saving)
+		return saving
 	}
-	s.state.seen()
-	return nil
+	return err
 }
 
-// stir makes Run look what is due.
-func (s *Server) stir() {
+func (s *Server) notify() {
 	select {
-	case s.wake <- struct{}{}:
-	default: // it looks already
+	case s.wakeup <- struct{}{}:
+	default: // Run is notified already
 	}
 }
 
-// Run does what becomes due, until ctx ends: it delivers webhooks, settles what
-// takes its time, and ends what is over.
+// Run delivers webhooks, settles payments and refunds and expires pages, until ctx ends.
 func (s *Server) Run(ctx context.Context) {
 	defer s.webhook.CloseIdleConnections()
 	for ctx.Err() == nil {
-		var next time.Duration
-		if s.step(ctx, &next) {
+		wait, delivered := s.deliverNext(ctx)
+		if delivered {
 			continue
 		}
-		timer := time.NewTimer(next)
+		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-		case <-s.wake:
+		case <-s.wakeup:
 		case <-timer.C:
 		}
 		timer.Stop()
 	}
 }
 
-// Release answers whoever is kept waiting on purpose, now and from now on.
-func (s *Server) Release() { s.once.Do(func() { close(s.ended) }) }
+// newID returns an id in Stripe's form.
+func newID(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
 
-// Close lets go of the file. What is asked after it is not kept.
-func (s *Server) Close() error {
-	s.Release()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.journal == nil {
-		return nil
-	}
-	err := s.journal.close()
-	s.journal = nil
-	return err
+func invalid(param string, code stripego.ErrorCode, message string) *stripego.Error {
+	return &stripego.Error{HTTPStatusCode: http.StatusBadRequest, Type: stripego.ErrorTypeInvalidRequest, Code: code, Param: param, Msg: message}
 }
 
-// named makes an id in the manner of the API.
-func named(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
+// unknown is the failure of a parameter that names no resource.
+func unknown(param, id string) *stripego.Error {
+	return invalid(param, stripego.ErrorCodeResourceMissing, "No such "+param+": '"+id+"'")
+}
+
+// notFound is the failure of a path that names no resource.
+func notFound(kind, id string) *stripego.Error {
+	failure := unknown(kind, id)
+	failure.HTTPStatusCode = http.StatusNotFound
+	return failure
+}

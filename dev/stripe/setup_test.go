@@ -18,6 +18,7 @@ import (
 	"github.com/stripe/stripe-go/v76/webhook"
 
 	devstripe "github.com/gpuaas/gpuaas/dev/stripe"
+	"github.com/gpuaas/gpuaas/dev/stripe/control"
 	"github.com/gpuaas/gpuaas/dev/stripe/stripetest"
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
@@ -189,7 +190,7 @@ func (b *bundle) paid(t *testing.T, number string) *stripe.CheckoutSession {
 	t.Helper()
 	who := b.customer(t)
 	made := b.page(t, func(p *stripe.CheckoutSessionParams) { p.Customer = &who.ID })
-	if _, err := devstripe.Pay(t.Context(), made.URL, number); err != nil {
+	if _, err := control.Pay(t.Context(), made.URL, number); err != nil {
 		t.Fatal(err)
 	}
 	return b.session(t, made.ID)
@@ -213,13 +214,17 @@ func (b *bundle) intent(t *testing.T, id string) *stripe.PaymentIntent {
 	return i
 }
 
-func (b *bundle) charge(t *testing.T, id string) *stripe.Charge {
+// event returns an event as the API lists it.
+func (b *bundle) event(t *testing.T, id string) *stripe.Event {
 	t.Helper()
-	c, err := b.api.Charges.Get(id, nil)
-	if err != nil {
-		t.Fatal(err)
+	all := b.api.Events.List(&stripe.EventListParams{})
+	for all.Next() {
+		if all.Event().ID == id {
+			return all.Event()
+		}
 	}
-	return c
+	t.Fatalf("event %s is not listed: %v", id, all.Err())
+	return nil
 }
 
 func (b *bundle) arm(t *testing.T, name string, count int) {
@@ -259,8 +264,8 @@ func (b *bundle) ask(t *testing.T, method, path, body string, header map[string]
 	return answer, string(text)
 }
 
-func (b *bundle) access() devstripe.Access {
-	return devstripe.Access{URL: b.URL, SecretKey: stripetest.SecretKey, WebhookSecret: stripetest.WebhookSecret, ControlToken: stripetest.ControlToken}
+func (b *bundle) access() control.Access {
+	return control.Access{URL: b.URL, SecretKey: stripetest.SecretKey, WebhookSecret: stripetest.WebhookSecret, ControlToken: stripetest.ControlToken}
 }
 
 // lines is a log that a test reads.

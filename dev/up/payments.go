@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/dev/stripe"
+	"github.com/gpuaas/gpuaas/dev/stripe/control"
 	"github.com/gpuaas/gpuaas/server"
 )
 
@@ -47,14 +48,14 @@ func (i *installation) startPayments(ctx context.Context) (named server.Payments
 		return named, err
 	}
 	url := "http://" + listener.Addr().String()
-	access, err := stripe.KeepAccess(PaymentsAccess(i.cfg.Dir), url)
+	access, err := control.KeepAccess(PaymentsAccess(i.cfg.Dir), url)
 	if err != nil {
 		return named, errors.Join(err, listener.Close())
 	}
 	p := &payments{url: url, workEnded: make(chan struct{}), ended: make(chan struct{})}
 	if p.Server, err = stripe.New(stripe.Config{
 		URL: url, SecretKey: access.SecretKey, WebhookSecret: access.WebhookSecret, ControlToken: access.ControlToken,
-		Path: filepath.Join(i.cfg.Dir, "payments.jsonl"), Log: i.cfg.Log,
+		Path: filepath.Join(i.cfg.Dir, "payments.state.json"), Log: i.cfg.Log,
 	}); err != nil {
 		return named, errors.Join(err, listener.Close())
 	}
@@ -85,16 +86,15 @@ func (p *payments) run(ctx context.Context, i *installation, listener net.Listen
 	}()
 }
 
-// stop lets no webhook go half, then the calls end, then the file is closed.
+// stop stops the deliveries first, so that no webhook is interrupted by the end of the listener.
 func (p *payments) stop(ctx context.Context) error {
 	p.stopWork()
 	<-p.workEnded
-	p.Release()
 	err := p.http.Shutdown(ctx)
 	if err == nil {
 		<-p.ended
 	}
-	if err := errors.Join(err, p.Close()); err != nil {
+	if err != nil {
 		return fmt.Errorf("stopping the development payment provider: %w", err)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/dev/stripe"
+	"github.com/gpuaas/gpuaas/dev/stripe/control"
 	"github.com/gpuaas/gpuaas/server"
 )
 
@@ -106,7 +107,7 @@ func TestPaymentsOfUp(t *testing.T) {
 		t.Errorf("%+v, %v", named, err)
 	}
 	secret = named.WebhookSecret
-	if _, err := stripe.Pay(t.Context(), openPage(t, named), stripe.CardPaid); err != nil {
+	if _, err := control.Pay(t.Context(), openPage(t, named), stripe.CardPaid); err != nil {
 		t.Fatal(err)
 	}
 	halt(t, i) // with a webhook that nobody was there for
@@ -120,7 +121,7 @@ func TestPaymentsOfUp(t *testing.T) {
 	if got := <-heard; got != "checkout.session.completed" {
 		t.Errorf("heard of %s", got)
 	}
-	access, err := stripe.ReadAccess(PaymentsAccess(dir))
+	access, err := control.ReadAccess(PaymentsAccess(dir))
 	if err != nil || access.URL != again.APIURL {
 		t.Errorf("%s, %v", access.URL, err)
 	}

@@ -1,9 +1,7 @@
 package matrix_test
 
 import (
-	"log/slog"
 	"net/http"
-	"path/filepath"
 	"testing"
 
 	"github.com/gpuaas/gpuaas/desired"
@@ -16,7 +14,7 @@ import (
 // what is paid: no cell of the matrix waits for that.
 func takeMoney(t testing.TB, c *server.Config) {
 	t.Helper()
-	at := stripetest.Start(t, stripe.Config{Path: filepath.Join(t.TempDir(), "payments"), Log: slog.New(slog.DiscardHandler)})
+	at := stripetest.Start(t, stripe.Config{})
 	c.Payments = server.Payments{SecretKey: stripetest.SecretKey, WebhookSecret: stripetest.WebhookSecret, APIURL: at.URL}
 	c.Profile.Payments, c.Profile.Development = desired.Payments{Provider: desired.ProviderStripe}, true
 }

@@ -18,10 +18,13 @@ const (
 // package leaves the list when it is split.
 var oversized = map[string]int{
 	"api/rest":          8833,
-	"dev/stripe":        2947,
 	"gitops/source":     3877,
 	"platform/identity": 4495,
 }
+
+// lowered lists packages with a lower limit. The double of Stripe exists for development and tests, so
+// it grows only when platform/payment/stripe calls a further method.
+var lowered = map[string]int{"dev/stripe": 1350}
 
 // crowded lists the folders that have more code files than the limit, with their number.
 var crowded = map[string]int{"api/rest": 68, "platform/identity": 39}
@@ -51,6 +54,9 @@ func check(t *testing.T, what string, sizes map[string]int, limit int, known map
 	t.Helper()
 	for pkg, n := range sizes {
 		allowed := max(limit, known[pkg])
+		if lower, ok := lowered[pkg]; ok {
+			allowed = min(allowed, lower)
+		}
 		if n > allowed {
 			t.Errorf("%s has %d %s, and at most %d are allowed: cut it at its second noun", pkg, n, what, allowed)
 		}

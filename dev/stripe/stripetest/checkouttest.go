@@ -11,22 +11,22 @@ import (
 	"github.com/gpuaas/gpuaas/dev/stripe"
 )
 
-// What a provider of a test is called with.
+// Keys of the double in tests.
 const (
 	SecretKey     = "sk_test_checkouttest"
 	WebhookSecret = "whsec_checkouttest"
 	ControlToken  = "control-checkouttest"
 )
 
-// Provider is a running one.
+// Provider is a running double.
 type Provider struct {
 	*stripe.Server
 
 	URL string
 }
 
-// Start runs a provider until the test ends. What the configuration leaves out is
-// set so that nothing takes longer than a test can wait for.
+// Start runs a double until the test ends. Durations that the configuration omits are short enough for
+// a test.
 func Start(t testing.TB, cfg stripe.Config) *Provider {
 	t.Helper()
 	started := &Provider{}
@@ -56,9 +56,6 @@ func Start(t testing.TB, cfg stripe.Config) *Provider {
 	t.Cleanup(func() {
 		cancel()
 		<-ended
-		if err := started.Close(); err != nil {
-			t.Error(err)
-		}
 		server.Close()
 	})
 	return started
