@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuaas/gpuaas/internal/http1"
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
@@ -14,7 +13,7 @@ type waiting struct {
 	correlation string
 	until       time.Time // answered with nothing then
 	lookAt      time.Time // looked after without a hint
-	parked      *http1.Parked
+	parked      *parked
 
 	queued  bool // it was woken
 	looking bool // somebody reads its mailbox

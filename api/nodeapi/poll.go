@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/internal/http1"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -36,13 +35,14 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request, who caller) error 
 	if r.URL.RawQuery != "" {
 		return errs.New(errs.UnknownParameter, "the operation has no query parameters")
 	}
-	parked, ok := http1.Park(w)
-	if !ok {
-		return errs.New(errs.Internal, "a poll was not served by Serve")
+	correlation := w.Header().Get(telemetry.CorrelationHeader)
+	parked, err := park(w, r)
+	if err != nil {
+		return err
 	}
 	now := wall()
 	p := &waiting{
-		who: who, correlation: w.Header().Get(telemetry.CorrelationHeader),
+		who: who, correlation: correlation,
 		until: now.Add(protocol.WaitFor), lookAt: now.Add(s.relook()), parked: parked,
 	}
 	older, open := s.hall.enter(p)
@@ -64,7 +64,7 @@ func (s *Server) relook() time.Duration {
 
 // resume answers a poll. What the request had is made anew.
 func (s *Server) resume(p *waiting, answer func(http.ResponseWriter, *http.Request)) {
-	p.parked.Resume(func(w http.ResponseWriter) {
+	p.parked.resume(func(w http.ResponseWriter) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set(telemetry.CorrelationHeader, p.correlation)
 		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: fmt.Sprintf(protocol.PathWait, p.who.Node)}}
@@ -157,7 +157,7 @@ func (s *Server) standing(ctx context.Context, batch []*waiting) []*waiting {
 	for _, p := range batch {
 		_, fell := fallen[p.who.Serial]
 		switch {
-		case err == nil && !fell && !p.parked.Gone():
+		case err == nil && !fell && !p.parked.gone():
 			kept = append(kept, p)
 		case !s.hall.leave(p):
 		case err != nil:

@@ -19,7 +19,6 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
-	"github.com/gpuaas/gpuaas/internal/http1"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
@@ -132,11 +131,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	for range lookers {
 		beside.Go(func() { s.attend(ctx) })
 	}
-	server := &http1.Server{
-		Handler: s.Handler(), TLS: pki.ServerTLS(func() (*tls.Certificate, error) { return s.cert.get(ctx, s) }, s.CA.Pool, s.Clock), Log: s.Log,
-		HandshakeWithin: handshakeWithin, HeadWithin: headerWithin, WriteWithin: writeWithin, IdleFor: idleFor, DrainFor: drainFor,
+	server := &transport{
+		handler: s.Handler(), tls: pki.ServerTLS(func() (*tls.Certificate, error) { return s.cert.get(ctx, s) }, s.CA.Pool, s.Clock), log: s.Log,
+		handshakeWithin: handshakeWithin, headerWithin: headerWithin, writeWithin: writeWithin, idleFor: idleFor, drainFor: drainFor,
 	}
-	if err := server.Serve(ctx, l); err != nil {
+	if err := server.serve(ctx, l); err != nil {
 		return fmt.Errorf("serving nodes: %w", err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package http1_test
+package nodeapi
 
 import (
 	"bufio"
@@ -17,13 +17,11 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/gpuaas/gpuaas/internal/http1"
 )
 
-// bundle is a server whose handler says what it has understood.
-type bundle struct {
-	*http1.Server
+// transportBundle is a transport whose handler records the requests.
+type transportBundle struct {
+	*transport
 
 	t      *testing.T
 	addr   string
@@ -33,27 +31,27 @@ type bundle struct {
 
 	mu     sync.Mutex
 	seen   []string
-	parked chan *http1.Parked
+	parked chan *parked // hides the field of transport
 }
 
-func setup(t *testing.T, change func(*http1.Server)) *bundle {
+func setupTransport(t *testing.T, change func(*transport)) *transportBundle {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert := certificate(t)
-	b := &bundle{t: t, addr: l.Addr().String(), config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}, ended: make(chan error, 1), parked: make(chan *http1.Parked, 16)}
-	b.Server = &http1.Server{
-		Handler: http.HandlerFunc(b.answer), TLS: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}}, Log: slog.New(slog.DiscardHandler),
-		HandshakeWithin: 5 * time.Second, HeadWithin: 5 * time.Second, WriteWithin: 5 * time.Second, IdleFor: 5 * time.Second, DrainFor: 5 * time.Second,
+	cert := selfSigned(t)
+	b := &transportBundle{t: t, addr: l.Addr().String(), config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}, ended: make(chan error, 1), parked: make(chan *parked, 16)}
+	b.transport = &transport{
+		handler: http.HandlerFunc(b.answer), tls: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}}, log: slog.New(slog.DiscardHandler),
+		handshakeWithin: 5 * time.Second, headerWithin: 5 * time.Second, writeWithin: 5 * time.Second, idleFor: 5 * time.Second, drainFor: 5 * time.Second,
 	}
 	if change != nil {
-		change(b.Server)
+		change(b.transport)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	b.stop = stop
-	go func() { b.ended <- b.Serve(ctx, l) }()
+	go func() { b.ended <- b.serve(ctx, l) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-b.ended; err != nil {
@@ -63,7 +61,7 @@ func setup(t *testing.T, change func(*http1.Server)) *bundle {
 	return b
 }
 
-func certificate(t *testing.T) tls.Certificate {
+func selfSigned(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -78,13 +76,13 @@ func certificate(t *testing.T) tls.Certificate {
 }
 
 // answer echoes; the path chooses what else.
-func (b *bundle) answer(w http.ResponseWriter, r *http.Request) {
+func (b *transportBundle) answer(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/unread":
 	case "/park":
-		p, ok := http1.Park(w)
-		if !ok {
-			b.t.Error("not of this server")
+		p, err := park(w, r)
+		if err != nil {
+			b.t.Error(err)
 		}
 		b.parked <- p
 		return
@@ -123,7 +121,7 @@ func (b *bundle) answer(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "saw "+r.Method+" "+r.URL.Path+" "+body)
 }
 
-func (b *bundle) saw() string {
+func (b *transportBundle) saw() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return strings.Join(b.seen, "\n")
@@ -137,7 +135,7 @@ type wire struct {
 	r *bufio.Reader
 }
 
-func (b *bundle) dial() *wire {
+func (b *transportBundle) dial() *wire {
 	b.t.Helper()
 	c, err := tls.Dial("tcp", b.addr, b.config)
 	if err != nil {

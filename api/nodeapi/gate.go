@@ -1,13 +1,12 @@
-package http1
+package nodeapi
 
 import (
 	"net"
 	"sync"
 )
 
-// gate bounds how many handshakes compute at once. One costs a millisecond or two
-// of a core: ten thousand that come together would hold every other answer up
-// until the last is done.
+// gate limits how many handshakes compute at the same time. A handshake costs a millisecond or two of a
+// core: ten thousand at once would delay every other response until the last is done.
 type gate struct {
 	mu    sync.Mutex
 	free  int
@@ -17,8 +16,8 @@ type gate struct {
 
 func newGate(width int) *gate { return &gate{free: width} }
 
-// enter waits for a place. Who has begun goes first: finished handshakes bring
-// nodes back, and many half finished ones all run into their deadline.
+// enter waits for a place. Handshakes that have begun go first: a finished handshake brings a node back,
+// and many unfinished ones would all reach their deadline.
 func (g *gate) enter(begun bool) {
 	g.mu.Lock()
 	if g.free > 0 {
@@ -49,8 +48,7 @@ func (g *gate) leave() {
 	g.free++
 }
 
-// gated leaves the gate while it waits for its peer, so that one who connects and
-// says nothing keeps nobody out.
+// gated leaves the gate while it waits for its peer, so that a silent peer does not block others.
 type gated struct {
 	net.Conn
 

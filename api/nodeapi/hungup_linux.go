@@ -1,4 +1,4 @@
-package http1
+package nodeapi
 
 import (
 	"net"
@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hungUp asks the kernel whether the peer has closed its side. Reading would tell
-// as well, and need a goroutine for each peer.
+// hungUp reports whether the peer has closed its side, as the kernel knows it. A read would report it,
+// too, and would need a goroutine for each peer.
 func hungUp(c net.Conn) bool {
 	s, ok := c.(syscall.Conn)
 	if !ok {
