@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/gpuaas/gpuaas/gitops/source/pack"
+	"github.com/gpuaas/gpuaas/gitops/source/text"
 )
 
 // largestCommit is more than any message needs; kernel merges with their tags
@@ -121,7 +123,7 @@ func (c *commit) person(role, value string) {
 	var who object.Signature
 	who.Decode([]byte(value))
 	if role == "author" {
-		c.Author, c.AuthorEmail = printable(who.Name), printable(who.Email)
+		c.Author, c.AuthorEmail = text.Printable(who.Name), text.Printable(who.Email)
 		return
 	}
 	c.At, c.committerEmail = who.When.UTC(), who.Email
@@ -130,24 +132,13 @@ func (c *commit) person(role, value string) {
 // title is the first line of a message.
 func title(message []byte) string {
 	first, _, _ := strings.Cut(strings.TrimLeft(string(message[:min(len(message), 4<<10)]), "\n"), "\n")
-	return printable(first)
+	return text.Printable(first)
 }
 
-// mostCharacters of a name or title are shown.
-const mostCharacters = 256
-
-// printable keeps what a hostile author writes from repainting the places it is
-// shown at.
-func printable(text string) string {
-	shown := strings.Map(func(r rune) rune {
-		switch {
-		case r == unicode.ReplacementChar, hidden(r):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(text, ""))
-	if runes := []rune(shown); len(runes) > mostCharacters {
-		shown = string(runes[:mostCharacters-1]) + "…"
+func readCommit(from pack.Objects, hash plumbing.Hash) (commit, error) {
+	raw, err := pack.ReadObject(from, plumbing.CommitObject, hash, largestCommit)
+	if err != nil {
+		return commit{}, err
 	}
-	return strings.TrimSpace(shown)
+	return parseCommit(hash, raw)
 }

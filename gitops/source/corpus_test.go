@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	sourcesignature "github.com/gpuaas/gpuaas/gitops/source/signature"
 )
 
 // hostileCase is one repository, and the code that it must come to nothing with.
@@ -460,7 +462,7 @@ func hostileServers() []hostileCase {
 // Commits that a source with verify refuses, whatever is in them.
 func unsigned() []hostileCase {
 	demand := func(s *Spec) {
-		s.Verify = Verify{Required: true, SSH: []string{"t@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPKSUTyz1HwHReFVvD5obVsALAgJRNarH4TRpNePnAS"}}
+		s.Verify = sourcesignature.Verify{Required: true, SSH: []string{"t@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPKSUTyz1HwHReFVvD5obVsALAgJRNarH4TRpNePnAS"}}
 	}
 	with := func(signature string) func(*rawPack) {
 		return func(p *rawPack) {
@@ -471,9 +473,9 @@ func unsigned() []hostileCase {
 		{"signature: none, and a tree that cannot be read", "signature_required", func(p *rawPack) { p.root(plumbing.NewHash(strings.Repeat("ab", 20))) }, demand},
 		{"signature: empty", "signature_required", with(""), demand},
 		{"signature: words", "signature_invalid", with("trust me"), demand},
-		{"signature: an empty armour", "signature_invalid", with(sshArmour + "\n-----END SSH SIGNATURE-----"), demand},
-		{"signature: a blob that lies about its lengths", "signature_invalid", with(sshArmour + "\nU1NIU0lHAAAAAf////8AAAAA\n-----END SSH SIGNATURE-----"), demand},
-		{"signature: OpenPGP that lies about its lengths", "signature_invalid", with(pgpArmour + "\n\nwv8A////AAAA\n=AAAA\n-----END PGP SIGNATURE-----"), demand},
-		{"signature: half a megabyte of armour", "signature_invalid", with(pgpArmour + "\n\n" + strings.Repeat(strings.Repeat("A", 64)+"\n", 8000) + "-----END PGP SIGNATURE-----"), demand},
+		{"signature: an empty armour", "signature_invalid", with(sourcesignature.SSHArmour + "\n-----END SSH SIGNATURE-----"), demand},
+		{"signature: a blob that lies about its lengths", "signature_invalid", with(sourcesignature.SSHArmour + "\nU1NIU0lHAAAAAf////8AAAAA\n-----END SSH SIGNATURE-----"), demand},
+		{"signature: OpenPGP that lies about its lengths", "signature_invalid", with(sourcesignature.PGPArmour + "\n\nwv8A////AAAA\n=AAAA\n-----END PGP SIGNATURE-----"), demand},
+		{"signature: half a megabyte of armour", "signature_invalid", with(sourcesignature.PGPArmour + "\n\n" + strings.Repeat(strings.Repeat("A", 64)+"\n", 8000) + "-----END PGP SIGNATURE-----"), demand},
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/gpuaas/gpuaas/gitops/source/pack"
 )
 
 // mostAncestors is how far back a line of descent is followed.
@@ -34,7 +36,7 @@ func (s *Source) Descends(ctx context.Context, commit, ancestor string) (bool, e
 	return yes, err
 }
 
-func descends(ctx context.Context, from objects, commit, ancestor plumbing.Hash) (bool, error) {
+func descends(ctx context.Context, from pack.Objects, commit, ancestor plumbing.Hash) (bool, error) {
 	seen := map[plumbing.Hash]bool{commit: true}
 	for next := []plumbing.Hash{commit}; len(next) > 0 && len(seen) <= mostAncestors; next = next[1:] {
 		if err := ctx.Err(); err != nil {

@@ -1,9 +1,7 @@
 package source
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha1" //nolint:gosec // the checksum that packs end with; names are collision-proof sums
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +15,9 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"github.com/gpuaas/gpuaas/gitops/source/pack"
+	"github.com/gpuaas/gpuaas/gitops/source/remote"
+	"github.com/gpuaas/gpuaas/gitops/source/text"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
@@ -32,7 +33,7 @@ const longestFetch = 10 * time.Minute
 func (s *Source) fetch(ctx context.Context, st *store, ref string) (commit plumbing.Hash, err error) {
 	ctx, cancel := context.WithTimeout(ctx, longestFetch)
 	defer cancel()
-	if hash := plumbing.NewHash(ref); plumbing.IsHash(ref) && st.packs.has(hash) {
+	if hash := plumbing.NewHash(ref); plumbing.IsHash(ref) && st.packs.Has(hash) {
 		return peel(&st.packs, hash)
 	}
 	if st.outgrown(s.Limits) {
@@ -62,7 +63,7 @@ func (s *Source) reject(much tooMuchError) {
 	if len(s.refused) >= mostTips {
 		clear(s.refused)
 	}
-	s.refused[much.commit] = much.what
+	s.refused[much.commit] = much.What
 }
 
 // depths to try: what is new since the last time, then a new store. What strangers
@@ -82,32 +83,36 @@ func (s *Source) depths(st *store, ref string) []int {
 }
 
 func (s *Source) fetchOnce(ctx context.Context, st *store, ref string, depth int) (plumbing.Hash, error) {
-	l, err := s.call(ctx)
+	at, err := s.at()
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	l, err := at.Call(ctx)
 	if err != nil {
 		return plumbing.ZeroHash, err
 	}
 	defer l.Close() //nolint:errcheck // everything has been read
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
-	o, err := greet(ctx, l)
+	o, err := remote.Greet(ctx, l)
 	if err != nil {
 		return plumbing.ZeroHash, err
 	}
 	name, want := ref, plumbing.NewHash(ref)
 	if !plumbing.IsHash(ref) {
-		if name, want, err = o.find(ref); err != nil {
+		if name, want, err = o.Find(ref); err != nil {
 			return plumbing.ZeroHash, err
 		}
 	}
 	if what, ok := s.refused[want]; ok {
-		return plumbing.ZeroHash, tooMuchError{want, excessError{what}}
+		return plumbing.ZeroHash, tooMuchError{want, pack.ExcessError{What: what}}
 	}
-	if !st.packs.has(want) {
+	if !st.packs.Has(want) {
 		if err := s.bring(ctx, st, l, o, want, depth); err != nil {
 			if _, ok := errors.AsType[*errs.Error](err); ok && name == want.String() {
 				return plumbing.ZeroHash, errs.New(errs.NotFound, "the repository does not give the commit %s", want).Because(err)
 			}
-			if much, ok := errors.AsType[excessError](err); ok {
+			if much, ok := errors.AsType[pack.ExcessError](err); ok {
 				return plumbing.ZeroHash, tooMuchError{want, much}
 			}
 			return plumbing.ZeroHash, err
@@ -122,20 +127,30 @@ func (s *Source) fetchOnce(ctx context.Context, st *store, ref string, depth int
 	return peel(&st.packs, want)
 }
 
+// at returns the address of the repository. A source without a store reads what an operator named on the
+// command line, which may be a folder of this computer.
+func (s *Source) at() (remote.Remote, error) {
+	u, err := parse(s.remote)
+	if err != nil {
+		return remote.Remote{}, err
+	}
+	return remote.Remote{URL: u, Auth: s.spec.Auth, AllowPrivate: s.spec.AllowPrivate, AllowFile: s.spec.AllowFile || s.dir == ""}, nil
+}
+
 // tooMuchError is a commit that is refused for what it would cost to read it.
 type tooMuchError struct {
 	commit plumbing.Hash
-	excessError
+	pack.ExcessError
 }
 
-func (e tooMuchError) Unwrap() error { return e.excessError }
+func (e tooMuchError) Unwrap() error { return e.ExcessError }
 
 // bring asks for what the store lacks, and keeps it once all of it is judged and
 // named: packs that are half there, or cost too much, never become part of it.
-func (s *Source) bring(ctx context.Context, st *store, l line, o offer, want plumbing.Hash, depth int) error {
-	r := request{want: want, depth: depth}
-	r.haves, r.shallow = st.known()
-	a, err := r.send(ctx, l, o)
+func (s *Source) bring(ctx context.Context, st *store, l remote.Line, o remote.Offer, want plumbing.Hash, depth int) error {
+	r := remote.Request{Want: want, Depth: depth}
+	r.Haves, r.Shallow = st.known()
+	a, err := r.Send(ctx, l, o)
 	if err != nil {
 		return err
 	}
@@ -143,16 +158,16 @@ func (s *Source) bring(ctx context.Context, st *store, l line, o offer, want plu
 		return err
 	}
 	b := s.Limits.bounds()
-	if err := st.receive(ctx, a.pack, b); err != nil {
+	if err := st.receive(ctx, a.Pack, b); err != nil {
 		return errors.Join(ctx.Err(), err)
 	}
-	for _, h := range slices.Concat(a.shallow, o.shallow) {
+	for _, h := range slices.Concat(a.Shallow, o.Shallow) {
 		st.shallow[h] = true
 	}
-	for _, h := range a.unshallow {
+	for _, h := range a.Unshallow {
 		delete(st.shallow, h)
 	}
-	if !st.packs.has(want) {
+	if !st.packs.Has(want) {
 		return fmt.Errorf("the repository sends a pack without %s", want)
 	}
 	return nil
@@ -160,61 +175,42 @@ func (s *Source) bring(ctx context.Context, st *store, l line, o offer, want plu
 
 // receive writes a pack beside the others, judges it, and only then gives it a
 // name that counts.
-func (s *store) receive(ctx context.Context, from io.Reader, b bounds) error {
-	const arriving = packFolder + "/arriving"
+func (s *store) receive(ctx context.Context, from io.Reader, b pack.Bounds) error {
+	const arriving = pack.Folder + "/arriving"
 	f, err := s.root.OpenFile(arriving, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("keeping the pack: %w", err)
 	}
 	defer s.root.Remove(arriving) //nolint:errcheck // gone where the pack was kept
 	defer f.Close()               //nolint:errcheck // its errors were those of its writes
-	if _, err := io.Copy(f, &atMost{r: from, left: b.bytes, what: fmt.Sprintf("the repository sends more than %d bytes", b.bytes)}); err != nil {
+	if _, err := io.Copy(f, &pack.AtMost{R: from, Left: b.Bytes, What: fmt.Sprintf("the repository sends more than %d bytes", b.Bytes)}); err != nil {
 		return fmt.Errorf("receiving the pack: %w", err)
 	}
-	sum, err := checksum(f)
+	sum, err := pack.Checksum(f)
 	if err != nil {
 		return err
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("reading the pack: %w", err)
 	}
-	index, err := b.index(ctx, f, sum)
+	index, err := b.Index(ctx, f, sum)
 	if err != nil {
 		return err
 	}
 	name := "pack-" + sum.String()
-	if err := s.root.Rename(arriving, path.Join(packFolder, name+".pack")); err != nil {
+	if err := s.root.Rename(arriving, path.Join(pack.Folder, name+".pack")); err != nil {
 		return fmt.Errorf("keeping the pack: %w", err)
 	}
 	// The index last: without it a pack is not there.
-	if err := s.writeIndex(path.Join(packFolder, name+".idx"), index); err != nil {
+	if err := s.writeIndex(path.Join(pack.Folder, name+".idx"), index); err != nil {
 		return err
 	}
-	one, err := openPack(s.root, name, index, s.packs.cache)
+	one, err := pack.Open(s.root, name, index, s.packs.Cache)
 	if err != nil {
 		return err
 	}
-	s.packs.list = append([]*pack{one}, s.packs.list...)
+	s.packs.List = append([]*pack.Pack{one}, s.packs.List...)
 	return nil
-}
-
-// checksum holds the last twenty bytes of a pack against all that is before them.
-func checksum(f *os.File) (sum plumbing.Hash, err error) {
-	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil || size < 32 {
-		return sum, fmt.Errorf("the pack has %d bytes: %w", size, io.ErrUnexpectedEOF)
-	}
-	h := sha1.New() //nolint:gosec // see the import
-	if _, err := io.Copy(h, io.NewSectionReader(f, 0, size-20)); err != nil {
-		return sum, fmt.Errorf("reading the pack: %w", err)
-	}
-	if _, err := f.ReadAt(sum[:], size-20); err != nil {
-		return sum, fmt.Errorf("reading the pack: %w", err)
-	}
-	if !bytes.Equal(h.Sum(nil), sum[:]) {
-		return sum, errors.New("the pack's checksum is another one: it was cut, or changed on its way")
-	}
-	return sum, nil
 }
 
 // tip notes what a name stands for, and forgets another one where there are many.
@@ -228,7 +224,7 @@ func (s *store) tip(name string, commit plumbing.Hash) {
 }
 
 // peel follows tags to the commit that they are on.
-func peel(from objects, hash plumbing.Hash) (plumbing.Hash, error) {
+func peel(from pack.Objects, hash plumbing.Hash) (plumbing.Hash, error) {
 	for range 5 {
 		o, err := from.EncodedObject(plumbing.AnyObject, hash)
 		if err != nil {
@@ -241,7 +237,7 @@ func peel(from objects, hash plumbing.Hash) (plumbing.Hash, error) {
 		default:
 			return hash, errs.New(errs.NotFound, "%s is a %s and no commit", hash, o.Type())
 		}
-		raw, err := readObject(from, plumbing.TagObject, hash, largestCommit)
+		raw, err := pack.ReadObject(from, plumbing.TagObject, hash, largestCommit)
 		if err != nil {
 			return hash, torn(hash, err)
 		}
@@ -273,5 +269,5 @@ func (s *Source) unreachable(err error) error {
 		err = web.Err
 	}
 	// What the other side says may repaint the terminal that it is shown on.
-	return errs.New(errs.Unavailable, "the repository %s gives no answer", redacted(s.remote)).Because(errors.New(printable(err.Error())))
+	return errs.New(errs.Unavailable, "the repository %s gives no answer", redacted(s.remote)).Because(errors.New(text.Printable(err.Error())))
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/gpuaas/gpuaas/gitops/source/remote"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
@@ -78,7 +79,7 @@ func (o order) read() outcome {
 	var t Tree
 	if err == nil {
 		t, err = s.Snapshot(ctx, "")
-		s.kept.packs.close()
+		s.kept.packs.Close()
 	}
 	r.Took, r.Files = time.Since(began), len(t.Files)
 	if known {
@@ -128,7 +129,7 @@ func TestINV15HostileRepositories(t *testing.T) {
 		server := p.serve()
 		o := order{Name: c.name, Spec: Spec{
 			Location: server.URL + "/r.git", Ref: "main", Dirs: []string{"fleet"}, AllowPrivate: true,
-			Auth: Auth{CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})},
+			Auth: remote.Auth{CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})},
 		}}
 		if c.spec != nil {
 			c.spec(&o.Spec)

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 
+	sourceremote "github.com/gpuaas/gpuaas/gitops/source/remote"
+	"github.com/gpuaas/gpuaas/gitops/source/text"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
@@ -22,9 +24,6 @@ func isURL(location string) bool {
 // for an option or a resolver for something else.
 var host = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
 
-// relative marks a path that is not from the root over there.
-const relative = "/:"
-
 // parse reads where a repository is. It refuses transports that run programs or
 // trust the wire, and every spelling that two readers could read differently.
 func parse(location string) (*url.URL, error) {
@@ -32,12 +31,12 @@ func parse(location string) (*url.URL, error) {
 	if strings.Contains(location, "::") && !strings.Contains(location, "://") || strings.HasPrefix(location, "-") {
 		return no("%q names a program, not a repository", location)
 	}
-	if strings.ContainsFunc(location, hidden) || strings.ContainsAny(location, " \\") || len(location) > 2048 {
+	if strings.ContainsFunc(location, text.Hidden) || strings.ContainsAny(location, " \\") || len(location) > 2048 {
 		return no("the address has characters that no address has")
 	}
 	if !strings.Contains(location, "://") {
 		who, path, _ := strings.Cut(location, ":") // user@host:path, over ssh
-		location = "ssh://" + who + relative + path
+		location = "ssh://" + who + sourceremote.Relative + path
 		if strings.HasPrefix(path, "-") {
 			return no("%q looks like an option", path)
 		}

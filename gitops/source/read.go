@@ -12,6 +12,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/source/pack"
+	"github.com/gpuaas/gpuaas/gitops/source/signature"
 )
 
 // Reads counts what was opened, so that it can be proven that what did not change
@@ -55,14 +57,14 @@ func (m *treeCache) ready() {
 }
 
 // read reads one commit: who made it, then which folders, then what is in them.
-func (s *Source) read(ctx context.Context, from objects, hash plumbing.Hash, known string) (Tree, error) {
+func (s *Source) read(ctx context.Context, from pack.Objects, hash plumbing.Hash, known string) (Tree, error) {
 	t := Tree{Commit: hash.String()}
 	c, err := readCommit(from, hash)
 	if err != nil {
 		return invalidOrCorrupt(t, hash, err)
 	}
 	t.Meta = c.Commit
-	signer, f := s.Verify.check(c, s.Clock.Now())
+	signer, f := s.Verify.Check(signature.SignedCommit{Hash: c.Hash, Signature: c.signature, Signed: c.signed, CommitterEmail: c.committerEmail}, s.Clock.Now())
 	if f != nil {
 		return invalidTree(t, t.Commit, *f), nil
 	}
@@ -95,7 +97,7 @@ func (s *Source) read(ctx context.Context, from objects, hash plumbing.Hash, kno
 }
 
 // walk judges the folders and then reads what differs from the old ones.
-func (s *Source) walk(ctx context.Context, from objects, t *Tree, roots []folder, old map[string]string) error {
+func (s *Source) walk(ctx context.Context, from pack.Objects, t *Tree, roots []folder, old map[string]string) error {
 	s.seen.ready()
 	w := &walker{ctx: ctx, from: from, limits: s.Limits, judge: newTreeCheck(), seen: &s.seen, reads: &s.reads}
 	for _, f := range roots {
@@ -141,7 +143,7 @@ func invalidOrCorrupt(t Tree, hash plumbing.Hash, err error) (Tree, error) {
 	if bad, ok := errors.AsType[malformedError](err); ok {
 		return invalidTree(t, t.Commit, finding(desired.CodeMalformedObject, t.Commit, bad.Error(), "an object as Git writes it")), nil
 	}
-	if size, ok := errors.AsType[tooLargeError](err); ok && size.kind == plumbing.TreeObject {
+	if size, ok := errors.AsType[pack.TooLargeError](err); ok && size.Kind == plumbing.TreeObject {
 		return invalidTree(t, t.Commit, finding(desired.CodeTooManyFiles, t.Commit, size.Error(), "smaller folders")), nil
 	} else if ok {
 		return invalidTree(t, t.Commit, finding(desired.CodeMalformedObject, t.Commit, size.Error(), "a smaller one")), nil
@@ -162,7 +164,7 @@ type folder struct {
 
 // folders finds the trees of Dirs. One that is missing is left out, but all of
 // them missing is a finding: a wrong folder must not look like an empty fleet.
-func (s *Source) folders(from objects, root plumbing.Hash) ([]folder, []desired.Finding, error) {
+func (s *Source) folders(from pack.Objects, root plumbing.Hash) ([]folder, []desired.Finding, error) {
 	var found []folder
 	for _, dir := range s.Dirs {
 		if dir == "." {

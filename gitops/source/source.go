@@ -15,6 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/source/signature"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
@@ -25,7 +26,7 @@ type Source struct {
 	Ref        string   // branch, tag, full commit hash, or HEAD
 	Dirs       []string // "environments/dev"; slashes, no leading one
 	Limits     Limits
-	Verify     Verify
+	Verify     signature.Verify
 	Clock      clock.Clock
 
 	spec   Spec
@@ -114,7 +115,7 @@ func OpenStore(dir string, spec Spec) (*Source, error) {
 	if spec.Limits != (Limits{}) {
 		s.Limits = spec.Limits
 	}
-	if err := spec.Verify.keys(); err != nil {
+	if err := spec.Verify.Keys(); err != nil {
 		return nil, err
 	}
 	s.Repository, s.spec, s.Verify, s.dir = spec.Location, spec, spec.Verify, dir
@@ -195,7 +196,7 @@ func (s *Source) inStore(do func(*store) error) error {
 		}
 		st.dir = dir
 		defer os.RemoveAll(dir) //nolint:errcheck // what is left of it is found by whoever clears temporary files
-		defer st.packs.close()
+		defer st.packs.Close()
 	} else {
 		s.kept = st
 	}
@@ -208,7 +209,7 @@ func (s *Source) inStore(do func(*store) error) error {
 
 // fetchAndRead begins anew, once, where the store turns out to be torn.
 func (s *Source) fetchAndRead(ctx context.Context, st *store, ref, known string) (Tree, error) {
-	old := len(st.packs.list) > 0
+	old := len(st.packs.List) > 0
 	t, err := s.fetchAndReadOnce(ctx, st, ref, known)
 	if err == nil || !old || errs.CodeOf(err) != errs.Unavailable || !errors.As(err, new(*tornError)) {
 		return t, err
@@ -223,7 +224,7 @@ func (s *Source) fetchAndRead(ctx context.Context, st *store, ref, known string)
 func (s *Source) fetchAndReadOnce(ctx context.Context, st *store, ref, known string) (Tree, error) {
 	hash, err := s.fetch(ctx, st, ref)
 	if much, ok := errors.AsType[tooMuchError](err); ok {
-		f := finding(desired.CodeRepositoryTooLarge, redacted(s.remote), much.what, "a repository of declarations, without what else is large")
+		f := finding(desired.CodeRepositoryTooLarge, redacted(s.remote), much.What, "a repository of declarations, without what else is large")
 		return Tree{Commit: much.commit.String(), TreeHash: invalidHash(much.commit.String(), []desired.Finding{f}), Findings: []desired.Finding{f}}, nil
 	}
 	if err != nil {

@@ -1,6 +1,12 @@
 package source
 
-import "time"
+import (
+	"time"
+
+	"github.com/gpuaas/gpuaas/gitops/source/pack"
+	"github.com/gpuaas/gpuaas/gitops/source/remote"
+	"github.com/gpuaas/gpuaas/gitops/source/signature"
+)
 
 // Limits of a source; their values are the policy keys gitops.max_*.
 type Limits struct {
@@ -12,6 +18,8 @@ type Limits struct {
 // DefaultLimits are the defaults of the policy keys.
 func DefaultLimits() Limits { return Limits{Files: 2000, FileBytes: 1 << 20, TreeBytes: 16 << 20} }
 
+func (l Limits) bounds() pack.Bounds { return pack.BoundsOf(l.Files, l.FileBytes, l.TreeBytes) }
+
 // Spec says which repository to follow, and whom to believe about it.
 type Spec struct {
 	Name     string // of the source, for people
@@ -19,8 +27,8 @@ type Spec struct {
 	Ref      string // branch, tag, full name or full hash; empty: HEAD
 	Dirs     []string
 	Limits   Limits // zero: DefaultLimits
-	Auth     Auth
-	Verify   Verify
+	Auth     remote.Auth
+	Verify   signature.Verify
 	// CloneDepth is how many commits a new store begins with; 0: defaultDepth.
 	CloneDepth int
 	// AllowPrivate lets the address be one of this machine or of its link. For
@@ -30,24 +38,6 @@ type Spec struct {
 	// AllowFile lets the location be a folder of this machine. For what an operator
 	// names on the command line; never for what a repository declares.
 	AllowFile bool
-}
-
-// Auth is what a source is read with. The caller resolves it from references; it
-// is neither logged nor kept on disk.
-type Auth struct {
-	Token      []byte // https
-	SSHKey     []byte // ssh: a private key in PEM
-	KnownHosts []byte // ssh: lines of a known_hosts file; without them nobody is believed
-	CA         []byte // https: PEM certificates to trust instead of the system's
-}
-
-// Verify says whose signatures count.
-type Verify struct {
-	// Required refuses commits that carry no valid signature. Without it a signature
-	// is still looked at where keys are known, and a wrong one refused.
-	Required bool
-	OpenPGP  [][]byte // armoured public keys
-	SSH      []string // lines of an allowed_signers file
 }
 
 // Commit is what a commit says about itself. All but Signer is its author's word.

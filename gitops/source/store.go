@@ -16,6 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
 
+	"github.com/gpuaas/gpuaas/gitops/source/pack"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
@@ -26,7 +27,7 @@ type store struct {
 	dir     string
 	root    *os.Root
 	lock    *os.File
-	packs   packs
+	packs   pack.Packs
 	tips    map[string]plumbing.Hash // by the name that was fetched
 	shallow map[plumbing.Hash]bool   // commits whose parents are left out
 	trees   []tree                   // read before, oldest first
@@ -66,7 +67,7 @@ func (s *store) open() error {
 		if err != nil {
 			return fmt.Errorf("opening the store: %w", err)
 		}
-		s.root, s.packs.cache = root, cache.NewObjectLRU(cached)
+		s.root, s.packs.Cache = root, cache.NewObjectLRU(pack.CacheBytes)
 	}
 	lock, err := s.root.OpenFile("lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -103,12 +104,12 @@ func (s *store) load() error {
 			return fmt.Errorf("reading the store: %w", err)
 		}
 	}
-	if err := s.packs.load(s.root); err != nil {
+	if err := s.packs.Load(s.root); err != nil {
 		return err
 	}
 	s.tips, s.shallow, s.trees = map[string]plumbing.Hash{}, map[plumbing.Hash]bool{}, kept.Trees
 	for name, hash := range kept.Tips {
-		if h := plumbing.NewHash(hash); s.packs.has(h) {
+		if h := plumbing.NewHash(hash); s.packs.Has(h) {
 			s.tips[name] = h
 		}
 	}
@@ -120,7 +121,7 @@ func (s *store) load() error {
 
 // clear throws everything away but the lock.
 func (s *store) clear() error {
-	s.packs.close()
+	s.packs.Close()
 	s.tips, s.shallow, s.trees = map[string]plumbing.Hash{}, map[plumbing.Hash]bool{}, nil
 	entries, err := fs.ReadDir(s.root.FS(), ".")
 	if err != nil {
@@ -139,7 +140,7 @@ func (s *store) clear() error {
 
 // prepare makes the folder one that git itself can be asked about.
 func (s *store) prepare() error {
-	for _, dir := range []string{packFolder, "refs"} {
+	for _, dir := range []string{pack.Folder, "refs"} {
 		if err := s.root.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("making the store: %w", err)
 		}
@@ -205,14 +206,14 @@ const mostPacks = 50
 // garbage collection.
 func (s *store) outgrown(l Limits) bool {
 	var bytes int64
-	for _, one := range s.packs.list {
-		info, err := s.root.Stat(path.Join(packFolder, one.name+".pack"))
+	for _, one := range s.packs.List {
+		info, err := s.root.Stat(path.Join(pack.Folder, one.Name+".pack"))
 		if err != nil {
 			return true
 		}
 		bytes += info.Size()
 	}
-	return len(s.packs.list) > mostPacks || bytes > 2*l.bounds().bytes
+	return len(s.packs.List) > mostPacks || bytes > 2*l.bounds().Bytes
 }
 
 // tree is what a hash stood for when it was read.
@@ -235,4 +236,17 @@ func (s *store) remember(t tree) error {
 		s.trees = s.trees[1:]
 	}
 	return s.save()
+}
+
+// known are the tips that the other side need not send again.
+func (s *store) known() (haves, shallow []plumbing.Hash) {
+	for _, h := range s.tips {
+		if !slices.Contains(haves, h) {
+			haves = append(haves, h)
+		}
+	}
+	for h := range s.shallow {
+		shallow = append(shallow, h)
+	}
+	return haves, shallow
 }

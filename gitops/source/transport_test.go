@@ -23,6 +23,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/gpuaas/gpuaas/gitops/source/remote"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
@@ -64,7 +65,7 @@ func (b bundle) forge(wrap func(http.Handler) http.Handler) *forge {
 func (f *forge) at(b bundle) string { return f.URL + "/" + filepath.Base(b.path) + "/.git" }
 
 func (b bundle) over(f *forge) Spec {
-	return Spec{Location: f.at(b), Auth: Auth{CA: f.ca}, AllowPrivate: true}
+	return Spec{Location: f.at(b), Auth: remote.Auth{CA: f.ca}, AllowPrivate: true}
 }
 
 func TestHTTPS(t *testing.T) {
@@ -297,7 +298,7 @@ func TestSSH(t *testing.T) {
 	b.fleet()
 	b.commit()
 	d := startSSH(t)
-	spec := Spec{Location: "ssh://git@" + d.address + b.path, AllowPrivate: true, Auth: Auth{SSHKey: d.user, KnownHosts: d.known(d.host.PublicKey())}}
+	spec := Spec{Location: "ssh://git@" + d.address + b.path, AllowPrivate: true, Auth: remote.Auth{SSHKey: d.user, KnownHosts: d.known(d.host.PublicKey())}}
 	s := b.storedIn(t.TempDir(), spec)
 	first := snapshot(t, s, "")
 	b.write("fleet/f1/n01.yaml", "name: other")
@@ -338,7 +339,7 @@ func TestSSHRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec := Spec{Location: "ssh://git@" + d.address + b.path, AllowPrivate: true, Auth: Auth{SSHKey: d.user, KnownHosts: d.known(d.host.PublicKey())}}
+			spec := Spec{Location: "ssh://git@" + d.address + b.path, AllowPrivate: true, Auth: remote.Auth{SSHKey: d.user, KnownHosts: d.known(d.host.PublicKey())}}
 			if c.spec != nil {
 				c.spec(&spec)
 			}
@@ -380,7 +381,7 @@ func TestSilentHostsEndWithTheContext(t *testing.T) {
 	for _, location := range []string{"https://" + l.Addr().String() + "/r.git", "ssh://git@" + l.Addr().String() + "/r.git"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { <-accepted; cancel() }()
-		spec := Spec{Location: location, AllowPrivate: true, Auth: Auth{SSHKey: key, KnownHosts: []byte(knownhosts.Line([]string{l.Addr().String()}, host.PublicKey()))}}
+		spec := Spec{Location: location, AllowPrivate: true, Auth: remote.Auth{SSHKey: key, KnownHosts: []byte(knownhosts.Line([]string{l.Addr().String()}, host.PublicKey()))}}
 		if _, err := b.storedIn(t.TempDir(), spec).Snapshot(ctx, ""); err == nil {
 			t.Errorf("%s: no error", location)
 		}
@@ -396,7 +397,7 @@ func TestINV15AddressesOfThisMachine(t *testing.T) {
 		"2002:7f00:1::": true, "2002:a9fe:a9fe::1": true, "::127.0.0.1": true,
 		"10.0.0.1": false, "192.168.1.1": false, "172.16.0.1": false, "140.82.121.3": false, "2606:50c0:8000::153": false, "fd12::1": false, "64:ff9b::8c52:7903": false,
 	} {
-		if got := own(netip.MustParseAddr(address)); got != refused {
+		if got := remote.Reserved(netip.MustParseAddr(address)); got != refused {
 			t.Errorf("%s: refused is %v", address, got)
 		}
 	}
@@ -408,10 +409,13 @@ func TestALineIsClosedByTwoAtOnce(t *testing.T) {
 
 	b := setup(t)
 	b.fleet()
-	s := b.stored()
+	at, err := b.stored().at()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
-		l, err := s.call(ctx)
+		l, err := at.Call(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -430,5 +434,36 @@ func TestALineIsClosedByTwoAtOnce(t *testing.T) {
 				t.Fatal("it is not closed")
 			}
 		}
+	}
+}
+
+// The end of a context closes an https line while a request on it is open.
+func TestAnHTTPSLineIsClosedDuringARequest(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fleet()
+	f := b.forge(nil)
+	s, err := OpenStore(t.TempDir(), b.over(f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := s.at()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		l, err := at.Call(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = l.Refs(t.Context()) // it fails if Close comes first
+		}()
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		<-ended
 	}
 }

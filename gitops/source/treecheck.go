@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/source/text"
 )
 
 // deepest is more than any layout needs, and far below what exhausts a stack.
@@ -54,7 +54,7 @@ func (j *treeCheck) name(full, base string) bool {
 		j.reject(desired.CodeNameUnsafe, full, "the name points elsewhere", "an ordinary name")
 	case isDotGit(base):
 		j.reject(desired.CodeNameUnsafe, full, "the name means Git's own folder on some systems", "another name")
-	case strings.ContainsFunc(base, hidden):
+	case strings.ContainsFunc(base, text.Hidden):
 		j.reject(desired.CodeNameUnsafe, full, "the name has invisible or control characters", "a name that shows what it is")
 	case !norm.NFC.IsNormalString(base):
 		j.reject(desired.CodeNameUnsafe, full, "the name is not in normal form C", "the composed form: others write the same name in other bytes")
@@ -172,17 +172,13 @@ func isDotGit(base string) bool {
 	return plain == ".git" || plain == "git~1"
 }
 
-func hidden(r rune) bool {
-	return !unicode.IsGraphic(r) || unicode.Is(unicode.Bidi_Control, r) || r != ' ' && unicode.IsSpace(r)
-}
-
 func finding(code, name, message, expected string) desired.Finding {
 	return desired.Finding{Code: code, Path: quoted(name), Line: 1, Column: 1, Message: message, Expected: expected}
 }
 
 // quoted keeps a hostile name from repainting the terminal it is shown on.
 func quoted(name string) string {
-	if !utf8.ValidString(name) || strings.ContainsFunc(name, hidden) {
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, text.Hidden) {
 		return strconv.QuoteToASCII(name)
 	}
 	return name

@@ -7,6 +7,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
+
+	"github.com/gpuaas/gpuaas/gitops/source/pack"
 )
 
 // entry is one line of a tree.
@@ -26,8 +28,8 @@ func malformed(kind plumbing.ObjectType, hash plumbing.Hash, what string) error 
 // largest tree that can be read: one of all the files there may be.
 func (l Limits) tree() int64 { return max(1<<20, int64(l.Files)*300) }
 
-func readTree(from objects, hash plumbing.Hash, most int64) ([]entry, error) {
-	raw, err := readObject(from, plumbing.TreeObject, hash, most)
+func readTree(from pack.Objects, hash plumbing.Hash, most int64) ([]entry, error) {
+	raw, err := pack.ReadObject(from, plumbing.TreeObject, hash, most)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +56,7 @@ func parseTree(hash plumbing.Hash, raw []byte) (list []entry, err error) {
 }
 
 // follow finds what stands at a path below a tree.
-func follow(from objects, tree plumbing.Hash, path string, most int64) (entry, bool, error) {
+func follow(from pack.Objects, tree plumbing.Hash, path string, most int64) (entry, bool, error) {
 	e := entry{mode: filemode.Dir, hash: tree}
 	for name := range splitPath(path) {
 		if e.mode != filemode.Dir {

@@ -16,6 +16,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 
 	"github.com/gpuaas/gpuaas/desired"
+	sourcesignature "github.com/gpuaas/gpuaas/gitops/source/signature"
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
@@ -61,7 +62,7 @@ func withSignature(raw, signature string) string {
 	return head + "\ngpgsig " + strings.ReplaceAll(strings.TrimSpace(signature), "\n", "\n ") + "\n\n" + message
 }
 
-func (b bundle) judged(v Verify) Tree {
+func (b bundle) judged(v sourcesignature.Verify) Tree {
 	b.t.Helper()
 	s := b.open("main")
 	s.Verify, s.Clock = v, clock.At(func() time.Time { return noon })
@@ -125,7 +126,7 @@ func TestINV18SSHSignatures(t *testing.T) {
 			if c.change != nil {
 				b.rewrite(c.change)
 			}
-			v := Verify{Required: true}
+			v := sourcesignature.Verify{Required: true}
 			if c.signer != "" {
 				v.SSH = []string{"# nobody", "nobody@example.com " + other, c.signer}[1:]
 			}
@@ -182,7 +183,7 @@ func TestINV18OtherNamespace(t *testing.T) {
 		}
 		before := b.git("rev-parse", "HEAD")
 		b.rewrite(func(s string) string { return withSignature(s, string(signature)) })
-		if tree := b.judged(Verify{Required: true, SSH: []string{who + " " + public}}); len(tree.Findings) != want {
+		if tree := b.judged(sourcesignature.Verify{Required: true, SSH: []string{who + " " + public}}); len(tree.Findings) != want {
 			t.Errorf("%s: %+v", namespace, tree.Findings)
 		}
 		b.git("update-ref", "refs/heads/main", before)
@@ -292,7 +293,7 @@ func TestINV18OpenPGPSignatures(t *testing.T) {
 			if c.others {
 				_, public = pgpKey(t, who, c.born, 0)
 			}
-			tree := b.judged(Verify{Required: true, OpenPGP: [][]byte{public}})
+			tree := b.judged(sourcesignature.Verify{Required: true, OpenPGP: [][]byte{public}})
 			switch {
 			case c.want == "" && (len(tree.Findings) > 0 || tree.Meta.Signer != who):
 				t.Errorf("refused: %+v", tree.Findings)
@@ -305,7 +306,7 @@ func TestINV18OpenPGPSignatures(t *testing.T) {
 
 func emptyArmour(s string) string {
 	head, message, _ := strings.Cut(s[:strings.Index(s, "gpgsig")]+"\n"+s[strings.Index(s, "\n\n"):], "\n\n")
-	return withSignature(strings.TrimRight(head, "\n")+"\n\n"+message, pgpArmour+"\n\n-----END PGP SIGNATURE-----")
+	return withSignature(strings.TrimRight(head, "\n")+"\n\n"+message, sourcesignature.PGPArmour+"\n\n-----END PGP SIGNATURE-----")
 }
 
 // What gpg itself signs is accepted.
@@ -338,7 +339,7 @@ func TestINV18RealGPG(t *testing.T) {
 	b.git("add", "-A")
 	b.git("-c", "gpg.program="+program, "-c", "user.signingkey="+who, "commit", "-q", "-S", "-m", "x")
 	s := b.open("main")
-	s.Verify = Verify{Required: true, OpenPGP: [][]byte{gpg("--armor", "--export", who)}}
+	s.Verify = sourcesignature.Verify{Required: true, OpenPGP: [][]byte{gpg("--armor", "--export", who)}}
 	if tree := snapshot(t, s, ""); len(tree.Findings) > 0 || tree.Meta.Signer != who {
 		t.Errorf("refused: %+v", tree.Findings)
 	}
@@ -350,7 +351,7 @@ func TestINV18WrongIsWorseThanNone(t *testing.T) {
 	file, public := sshKey(t, "ed25519")
 	b := setup(t)
 	b.signed(file)
-	v := Verify{SSH: []string{who + " " + public}}
+	v := sourcesignature.Verify{SSH: []string{who + " " + public}}
 	if tree := b.judged(v); len(tree.Findings) > 0 {
 		t.Errorf("signed: %v", tree.Findings)
 	}
@@ -374,17 +375,17 @@ func TestVerifyIsReadWhenOpened(t *testing.T) {
 	t.Parallel()
 	_, public := sshKey(t, "ed25519")
 	for name, c := range map[string]struct {
-		verify Verify
+		verify sourcesignature.Verify
 		ok     bool
 	}{
-		"fine":              {Verify{Required: true, SSH: []string{who + " " + public}}, true},
-		"nobody":            {Verify{Required: true}, false},
-		"no key":            {Verify{SSH: []string{who}}, false},
-		"bad key":           {Verify{SSH: []string{who + " ssh-ed25519 AAAA"}}, false},
-		"unknown option":    {Verify{SSH: []string{who + " cert-authority " + public}}, false},
-		"bad time":          {Verify{SSH: []string{who + ` valid-before="tomorrow" ` + public}}, false},
-		"no armour":         {Verify{OpenPGP: [][]byte{[]byte("key")}}, false},
-		"two keys in a row": {Verify{SSH: []string{who + " " + public + "\n" + public}}, false},
+		"fine":              {sourcesignature.Verify{Required: true, SSH: []string{who + " " + public}}, true},
+		"nobody":            {sourcesignature.Verify{Required: true}, false},
+		"no key":            {sourcesignature.Verify{SSH: []string{who}}, false},
+		"bad key":           {sourcesignature.Verify{SSH: []string{who + " ssh-ed25519 AAAA"}}, false},
+		"unknown option":    {sourcesignature.Verify{SSH: []string{who + " cert-authority " + public}}, false},
+		"bad time":          {sourcesignature.Verify{SSH: []string{who + ` valid-before="tomorrow" ` + public}}, false},
+		"no armour":         {sourcesignature.Verify{OpenPGP: [][]byte{[]byte("key")}}, false},
+		"two keys in a row": {sourcesignature.Verify{SSH: []string{who + " " + public + "\n" + public}}, false},
 	} {
 		if _, err := OpenStore(t.TempDir(), Spec{Location: "https://example.com/r.git", Verify: c.verify}); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)

@@ -14,13 +14,14 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/desired/validate/document"
+	"github.com/gpuaas/gpuaas/gitops/source/pack"
 )
 
 // walker goes through the trees of one commit, beside those of an older one. It
 // opens no blob until all of them are judged, and no folder that is what it was.
 type walker struct {
 	ctx     context.Context //nolint:containedctx // of one read; the walk is recursive
-	from    objects
+	from    pack.Objects
 	limits  Limits
 	judge   *treeCheck
 	seen    *treeCache
@@ -196,7 +197,7 @@ func (w *walker) contents() (map[string][]byte, error) {
 			return nil, err
 		}
 		w.reads.Blobs++
-		body, err := readObject(w.from, plumbing.BlobObject, b.hash, w.limits.FileBytes)
+		body, err := pack.ReadObject(w.from, plumbing.BlobObject, b.hash, w.limits.FileBytes)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", b.path, err)
 		}

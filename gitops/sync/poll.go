@@ -14,6 +14,8 @@ import (
 	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/gitops/source"
+	sourceremote "github.com/gpuaas/gpuaas/gitops/source/remote"
+	"github.com/gpuaas/gpuaas/gitops/source/signature"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/secretref"
 )
@@ -86,7 +88,7 @@ func (w *watcher) open(ctx context.Context) (reader, error) {
 	if w.root && w.Root.Git == nil {
 		return w.Root, nil
 	}
-	verify := source.Verify{Required: w.spec.Verify.Required || rules.Signed, SSH: w.spec.Verify.SSH}
+	verify := signature.Verify{Required: w.spec.Verify.Required || rules.Signed, SSH: w.spec.Verify.SSH}
 	for _, key := range w.spec.Verify.OpenPGP {
 		verify.OpenPGP = append(verify.OpenPGP, []byte(key))
 	}
@@ -117,7 +119,7 @@ func (w *watcher) open(ctx context.Context) (reader, error) {
 	return remote{w.source}, nil
 }
 
-func (w *watcher) auth(ctx context.Context) (a source.Auth, err error) {
+func (w *watcher) auth(ctx context.Context) (a sourceremote.Auth, err error) {
 	if w.spec.Auth == nil {
 		return a, nil
 	}
@@ -129,7 +131,7 @@ func (w *watcher) auth(ctx context.Context) (a source.Auth, err error) {
 			continue
 		}
 		if *one.to, err = w.secret(ctx, one.ref); err != nil {
-			return source.Auth{}, err
+			return sourceremote.Auth{}, err
 		}
 	}
 	return a, nil

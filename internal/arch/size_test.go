@@ -18,7 +18,6 @@ const (
 // package leaves the list when it is split.
 var oversized = map[string]int{
 	"api/rest":          8833,
-	"gitops/source":     3877,
 	"platform/identity": 4495,
 }
 

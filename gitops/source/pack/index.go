@@ -1,4 +1,4 @@
-package source
+package pack
 
 import (
 	"bufio"
@@ -19,7 +19,7 @@ import (
 // keeps up to 96 MiB of what it has inflated; this one holds an object and what it
 // is a difference to, and no more.
 type indexer struct {
-	bounds
+	Bounds
 	ctx    context.Context //nolint:containedctx // of one pack; the walk is recursive
 	pack   *os.File
 	list   []packed
@@ -28,8 +28,8 @@ type indexer struct {
 	left   int
 }
 
-// index makes the index of a pack.
-func (b bounds) index(ctx context.Context, pack *os.File, sum plumbing.Hash) (*idxfile.MemoryIndex, error) {
+// Index makes the index of a pack.
+func (b Bounds) Index(ctx context.Context, pack *os.File, sum plumbing.Hash) (*idxfile.MemoryIndex, error) {
 	list, err := b.scan(ctx, pack)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (b bounds) index(ctx context.Context, pack *os.File, sum plumbing.Hash) (*i
 	if err := ends20(pack, list); err != nil {
 		return nil, err
 	}
-	x := indexer{bounds: b, ctx: ctx, pack: pack, list: list, byBase: map[int64][]int{}, byHash: map[plumbing.Hash][]int{}}
+	x := indexer{Bounds: b, ctx: ctx, pack: pack, list: list, byBase: map[int64][]int{}, byHash: map[plumbing.Hash][]int{}}
 	for i, p := range list {
 		switch p.kind { //nolint:exhaustive // the others need no base
 		case plumbing.OFSDeltaObject:

@@ -1,4 +1,4 @@
-package source
+package remote
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func public(address string) error {
 	if err != nil {
 		return fmt.Errorf("reading the address %q: %w", address, err)
 	}
-	if own(at.Addr()) {
+	if Reserved(at.Addr()) {
 		return errs.Invalid("repository", "the repository's host is %s, which only this server can reach", at.Addr()).
 			Try("name a host of the network; only a development profile may name this machine")
 	}
@@ -49,14 +49,14 @@ var carriers = map[netip.Prefix]int{
 // metadata of clouds that is not link-local.
 var metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16")}
 
-// own says that an address is this machine, its link, or what a cloud tells this
-// machine about itself. Private networks are not: forges live there.
-func own(a netip.Addr) bool {
+// Reserved reports whether an address is this computer, its link, or the metadata service of its cloud.
+// Private networks are not reserved: forges are in them.
+func Reserved(a netip.Addr) bool {
 	a = a.WithZone("").Unmap()
 	for prefix, from := range carriers {
 		if prefix.Contains(a) && a != netip.IPv6Loopback() && a != netip.IPv6Unspecified() {
 			b := a.As16()
-			return own(netip.AddrFrom4([4]byte(b[from : from+4])))
+			return Reserved(netip.AddrFrom4([4]byte(b[from : from+4])))
 		}
 	}
 	return slices.Contains(metadata, a) || a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.Is4() && a.As4()[0] == 0 ||

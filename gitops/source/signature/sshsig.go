@@ -1,4 +1,4 @@
-package source
+package signature
 
 import (
 	"bytes"
@@ -43,8 +43,8 @@ var sshFormats = []string{
 // namespace of commits. A signature over a file or a login is none over a commit.
 const namespace = "git"
 
-func (v Verify) sshSigner(c commit, now time.Time) (string, error) {
-	block, rest := pem.Decode([]byte(c.signature))
+func (v Verify) sshSigner(c SignedCommit, now time.Time) (string, error) {
+	block, rest := pem.Decode([]byte(c.Signature))
 	if block == nil || block.Type != "SSH SIGNATURE" || len(bytes.TrimSpace(rest)) > 0 {
 		return "", errors.New("it cannot be read")
 	}
@@ -56,10 +56,10 @@ func (v Verify) sshSigner(c commit, now time.Time) (string, error) {
 	if sig.Namespace != namespace {
 		return "", fmt.Errorf("it was made for %q, not for git", sig.Namespace)
 	}
-	if err := sig.verify(c.signed); err != nil {
+	if err := sig.verify(c.Signed); err != nil {
 		return "", err
 	}
-	return v.principal(sig.Key, c.committerEmail, now)
+	return v.principal(sig.Key, c.CommitterEmail, now)
 }
 
 func (sig sshSignature) verify(message []byte) error {

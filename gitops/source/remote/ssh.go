@@ -1,4 +1,4 @@
-package source
+package remote
 
 import (
 	"bytes"
@@ -19,12 +19,12 @@ import (
 
 // overSSH runs git-upload-pack over there. Nothing of the machine's own ssh
 // configuration or agent is used.
-func (s *Source) overSSH(ctx context.Context, u *url.URL) (line, error) {
-	config, address, err := s.sshConfig(u)
+func (r Remote) overSSH(ctx context.Context, u *url.URL) (Line, error) {
+	config, address, err := r.sshConfig(u)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := dial(ctx, address, s.spec.AllowPrivate)
+	conn, err := dial(ctx, address, r.AllowPrivate)
 	if err != nil {
 		return nil, err
 	}
@@ -68,10 +68,13 @@ func speak(conn net.Conn, address string, config *ssh.ClientConfig, u *url.URL) 
 	return &pipeLine{in, out, func() error { _ = client.Close(); return nil }}, nil
 }
 
+// Relative marks a path that is not from the root over there.
+const Relative = "/:"
+
 // sshPath: user@host:path is below that user's home, and so is ssh://host/~/path,
 // in the words of git-upload-pack.
 func sshPath(u *url.URL) string {
-	if rest, ok := strings.CutPrefix(u.Path, relative); ok {
+	if rest, ok := strings.CutPrefix(u.Path, Relative); ok {
 		return rest
 	}
 	if rest, ok := strings.CutPrefix(u.Path, "/~"); ok {
@@ -99,8 +102,8 @@ func sshError(host string, err error) error {
 	return fmt.Errorf("greeting %s: %w", host, err)
 }
 
-func (s *Source) sshConfig(u *url.URL) (*ssh.ClientConfig, string, error) {
-	auth := s.spec.Auth
+func (r Remote) sshConfig(u *url.URL) (*ssh.ClientConfig, string, error) {
+	auth := r.Auth
 	if len(bytes.TrimSpace(auth.KnownHosts)) == 0 {
 		return nil, "", errs.Invalid("auth", "a repository over ssh needs the host's key").Try("name known_hosts lines in auth.knownHostsRef")
 	}

@@ -1,4 +1,4 @@
-package source
+package remote
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,31 +18,32 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuaas/gpuaas/gitops/source/text"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
 // overHTTPS speaks Git's smart protocol. Proxies of the environment are not used:
 // the judged address would be theirs.
-func (s *Source) overHTTPS(_ context.Context, u *url.URL) (line, error) {
-	pool, err := s.roots()
+func (r Remote) overHTTPS(_ context.Context, u *url.URL) (Line, error) {
+	pool, err := r.roots()
 	if err != nil {
 		return nil, err
 	}
 	t := &http.Transport{
-		DialContext: dialer(s.spec.AllowPrivate).DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool},
+		DialContext: dialer(r.AllowPrivate).DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool},
 		TLSHandshakeTimeout: connecting, ResponseHeaderTimeout: 2 * time.Minute, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
 	}
-	h := &httpsLine{base: u, token: s.spec.Auth.Token, client: &http.Client{Transport: t}}
+	h := &httpsLine{base: u, token: r.Auth.Token, client: &http.Client{Transport: t}}
 	h.client.CheckRedirect = h.redirect
 	return h, nil
 }
 
-func (s *Source) roots() (*x509.CertPool, error) {
-	if len(s.spec.Auth.CA) == 0 {
+func (r Remote) roots() (*x509.CertPool, error) {
+	if len(r.Auth.CA) == 0 {
 		return nil, nil //nolint:nilnil // the system's
 	}
 	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(s.spec.Auth.CA) {
+	if !pool.AppendCertsFromPEM(r.Auth.CA) {
 		return nil, errs.Invalid("auth", "the certificates of the repository's host cannot be read")
 	}
 	return pool, nil
@@ -51,6 +53,9 @@ type httpsLine struct {
 	base   *url.URL
 	token  []byte
 	client *http.Client
+
+	mu     sync.Mutex // Close may run while a request does, when the context ends
+	closed bool
 	open   []io.Closer
 }
 
@@ -58,7 +63,7 @@ type httpsLine struct {
 // all of a question: the token would go along, and where to is not ours to judge.
 func (h *httpsLine) redirect(to *http.Request, via []*http.Request) error {
 	if to.URL.Scheme != "https" || to.URL.Host != h.base.Host || to.URL.User != nil {
-		return errs.New(errs.Unavailable, "the repository's host sends its readers on to %s", printable(to.URL.Host)).
+		return errs.New(errs.Unavailable, "the repository's host sends its readers on to %s", text.Printable(to.URL.Host)).
 			Try("name that address, if you trust it")
 	}
 	if len(via) > 3 || via[0].Method != http.MethodGet || !strings.HasSuffix(to.URL.Path, "/info/refs") {
@@ -67,7 +72,7 @@ func (h *httpsLine) redirect(to *http.Request, via []*http.Request) error {
 	return nil
 }
 
-func (h *httpsLine) refs(ctx context.Context) (io.Reader, error) {
+func (h *httpsLine) Refs(ctx context.Context) (io.Reader, error) {
 	at := h.base.JoinPath("info/refs")
 	at.RawQuery = "service=git-upload-pack"
 	res, err := h.do(ctx, http.MethodGet, at, nil, "application/x-git-upload-pack-advertisement") //nolint:bodyclose // with the line
@@ -107,7 +112,9 @@ func (h *httpsLine) do(ctx context.Context, method string, at *url.URL, body []b
 	if err != nil {
 		return nil, err
 	}
-	h.open = append(h.open, res.Body)
+	if !h.opened(res.Body) {
+		return nil, errors.Join(net.ErrClosed, ctx.Err())
+	}
 	switch {
 	case res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusForbidden, res.StatusCode == http.StatusNotFound:
 		// A forge hides with 404 what a token may not see.
@@ -120,7 +127,22 @@ func (h *httpsLine) do(ctx context.Context, method string, at *url.URL, body []b
 	return res, nil
 }
 
+// opened leaves a body to Close. It closes the body itself if Close has run before.
+func (h *httpsLine) opened(body io.Closer) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		_ = body.Close()
+		return false
+	}
+	h.open = append(h.open, body)
+	return true
+}
+
 func (h *httpsLine) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
 	for _, c := range h.open {
 		_ = c.Close()
 	}
@@ -135,7 +157,7 @@ type pipeLine struct {
 	close func() error
 }
 
-func (p *pipeLine) refs(context.Context) (io.Reader, error) { return p.out, nil }
+func (p *pipeLine) Refs(context.Context) (io.Reader, error) { return p.out, nil }
 
 func (p *pipeLine) request(_ context.Context, request []byte) (io.Reader, error) {
 	if _, err := p.in.Write(request); err != nil {
@@ -152,8 +174,8 @@ func (p *pipeLine) Close() error {
 // local lets Git's own program serve a repository of this machine. It refuses the
 // repositories of other users by itself; hooks and fetches of what is missing are
 // off.
-func (s *Source) local(ctx context.Context, u *url.URL) (line, error) {
-	if s.dir != "" && !s.spec.AllowFile && !s.spec.AllowPrivate {
+func (r Remote) local(ctx context.Context, u *url.URL) (Line, error) {
+	if !r.AllowFile && !r.AllowPrivate {
 		return nil, errs.Invalid("repository", "%q is a folder of the server", u.Path).Try("name a repository by https or ssh")
 	}
 	if _, err := os.Stat(u.Path); err != nil { //nolint:gosec // where the operator says

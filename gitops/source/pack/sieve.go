@@ -1,4 +1,7 @@
-package source
+// Package pack stores and reads the packs of a Git repository within limits: bytes, objects, the size of
+// an object, the sum of all, and the memory of a chain of deltas. It trusts nothing that a pack states
+// about itself, and does not know trees or commits.
+package pack
 
 import (
 	"bufio"
@@ -14,25 +17,24 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// bounds of one pack. A megabyte of pack can hold a gigabyte of blob, and a few
+// Bounds of one pack. A megabyte of pack can hold a gigabyte of blob, and a few
 // deltas can make a gigabyte of a kilobyte, so none of them follows from another.
-type bounds struct {
-	bytes    int64 // of the pack as it comes
+type Bounds struct {
+	Bytes    int64 // of the pack as it comes
 	objects  uint32
 	object   int64 // of one object, whole
 	inflated int64 // of all of them: what working through the pack may cost
 	chain    int64 // of an object and what it is a difference to, together: memory
 }
 
-// bounds follow from the limits of the declarations. A repository holds other
-// things and a history beside them, so they are multiples; the constants are what
-// the smallest limits still allow.
-func (l Limits) bounds() bounds {
-	return bounds{
-		bytes:    64<<20 + 4*l.TreeBytes,
-		objects:  uint32(min(100_000+10*int64(l.Files), 1<<24)), //nolint:gosec // below 2^24
-		object:   max(16<<20, l.FileBytes),
-		inflated: 128<<20 + 8*l.TreeBytes,
+// BoundsOf returns the bounds of a pack for the limits of a source. A repository has a history and other
+// files, so the bounds are multiples; the constants apply to the smallest limits.
+func BoundsOf(files int, fileBytes, treeBytes int64) Bounds {
+	return Bounds{
+		Bytes:    64<<20 + 4*treeBytes,
+		objects:  uint32(min(100_000+10*int64(files), 1<<24)), //nolint:gosec // below 2^24
+		object:   max(16<<20, fileBytes),
+		inflated: 128<<20 + 8*treeBytes,
 		chain:    32 << 20,
 	}
 }
@@ -53,30 +55,30 @@ type packed struct {
 
 func (p packed) delta() bool { return p.kind.IsDelta() }
 
-// excessError is a pack that is refused for what it would cost.
-type excessError struct{ what string }
+// ExcessError is a pack that is refused for what it would cost.
+type ExcessError struct{ What string }
 
-func (e excessError) Error() string { return e.what }
+func (e ExcessError) Error() string { return e.What }
 
-func excess(format string, args ...any) error { return excessError{fmt.Sprintf(format, args...)} }
+func excess(format string, args ...any) error { return ExcessError{fmt.Sprintf(format, args...)} }
 
 // sieve reads a pack from end to end without keeping any of its contents, and
 // refuses it as soon as a bound is passed.
 type sieve struct {
-	bounds
+	Bounds
 	in       *offsetReader
 	zip      io.ReadCloser
 	inflated int64
 }
 
 // scan finds the objects of a pack.
-func (b bounds) scan(ctx context.Context, pack *os.File) ([]packed, error) {
+func (b Bounds) scan(ctx context.Context, pack *os.File) ([]packed, error) {
 	info, err := pack.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("reading the pack: %w", err)
 	}
 	// The checksum at its end is no object.
-	s := sieve{bounds: b, in: &offsetReader{r: bufio.NewReaderSize(io.LimitReader(pack, info.Size()-20), 64<<10)}}
+	s := sieve{Bounds: b, in: &offsetReader{r: bufio.NewReaderSize(io.LimitReader(pack, info.Size()-20), 64<<10)}}
 	count, err := s.header()
 	if err != nil {
 		return nil, err
@@ -98,7 +100,7 @@ func (b bounds) scan(ctx context.Context, pack *os.File) ([]packed, error) {
 func (s *sieve) header() (uint32, error) {
 	var head [12]byte
 	if _, err := io.ReadFull(s.in, head[:]); err != nil {
-		return 0, fmt.Errorf("reading the pack's header: %w", cut(err))
+		return 0, fmt.Errorf("reading the pack's header: %w", Cut(err))
 	}
 	if string(head[:4]) != "PACK" || binary.BigEndian.Uint32(head[4:]) != 2 {
 		return 0, errors.New("this is no pack")
@@ -113,7 +115,7 @@ func (s *sieve) header() (uint32, error) {
 func (s *sieve) object() (p packed, err error) {
 	p.at = s.in.n
 	if err := s.objectHeader(&p); err != nil {
-		return p, cut(err)
+		return p, Cut(err)
 	}
 	p.body = s.in.n
 	if s.zip == nil {
@@ -122,7 +124,7 @@ func (s *sieve) object() (p packed, err error) {
 		err = s.zip.(zlib.Resetter).Reset(s.in, nil) //nolint:forcetypeassert // zlib promises it
 	}
 	if err != nil {
-		return p, cut(err)
+		return p, Cut(err)
 	}
 	if p.delta() {
 		err = s.deltaBody(&p)
@@ -149,8 +151,8 @@ func (s *sieve) objectHeader(p *packed) error {
 		}
 		p.size |= int64(first&0x7f) << shift
 	}
-	if p.size > s.bounds.object {
-		return excess("an object has %d bytes, at most %d are read", p.size, s.bounds.object)
+	if p.size > s.Bounds.object {
+		return excess("an object has %d bytes, at most %d are read", p.size, s.Bounds.object)
 	}
 	switch p.kind {
 	case plumbing.CommitObject, plumbing.TreeObject, plumbing.BlobObject, plumbing.TagObject:
@@ -195,7 +197,7 @@ func (s *sieve) wholeBody(p *packed) error {
 	sum := plumbing.NewHasher(p.kind, p.size)
 	n, err := io.Copy(sum, io.LimitReader(s.zip, p.size+1))
 	if err != nil {
-		return cut(err)
+		return Cut(err)
 	}
 	if n != p.size {
 		return fmt.Errorf("an object promises %d bytes and has others", p.size)
@@ -208,34 +210,34 @@ func (s *sieve) wholeBody(p *packed) error {
 func (s *sieve) deltaBody(p *packed) error {
 	head := bufio.NewReaderSize(io.LimitReader(s.zip, p.size+1), 512)
 	if _, err := binary.ReadUvarint(head); err != nil {
-		return cut(err)
+		return Cut(err)
 	}
 	whole, err := binary.ReadUvarint(head)
 	if err != nil {
-		return cut(err)
+		return Cut(err)
 	}
-	if whole > uint64(s.bounds.object) { //nolint:gosec // a bound is positive
-		return excess("a difference makes %d bytes, at most %d are read", whole, s.bounds.object)
+	if whole > uint64(s.Bounds.object) { //nolint:gosec // a bound is positive
+		return excess("a difference makes %d bytes, at most %d are read", whole, s.Bounds.object)
 	}
 	p.whole = int64(whole) //nolint:gosec // not above the bound
 	if err := s.cost(p.whole + p.size); err != nil {
 		return err
 	}
 	if _, err := io.Copy(io.Discard, head); err != nil {
-		return cut(err)
+		return Cut(err)
 	}
 	return nil
 }
 
 func (s *sieve) cost(n int64) error {
-	if s.inflated += n; s.inflated > s.bounds.inflated {
-		return excess("the repository sends more than %d bytes once inflated", s.bounds.inflated)
+	if s.inflated += n; s.inflated > s.Bounds.inflated {
+		return excess("the repository sends more than %d bytes once inflated", s.Bounds.inflated)
 	}
 	return nil
 }
 
-// cut calls an end that comes too early by one name.
-func cut(err error) error {
+// Cut calls an end that comes too early by one name.
+func Cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
@@ -270,4 +272,20 @@ func (p packed) sumOf(pack io.ReaderAt) (uint32, error) {
 		return 0, fmt.Errorf("reading the pack: %w", err)
 	}
 	return sum.Sum32(), nil
+}
+
+// AtMost fails where io.LimitReader would pretend an end.
+type AtMost struct {
+	R    io.Reader
+	Left int64
+	What string
+}
+
+func (a *AtMost) Read(b []byte) (int, error) {
+	if a.Left <= 0 {
+		return 0, excess("%s", a.What)
+	}
+	n, err := a.R.Read(b[:min(int64(len(b)), a.Left)])
+	a.Left -= int64(n)
+	return n, err
 }

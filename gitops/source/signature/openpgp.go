@@ -1,4 +1,4 @@
-package source
+package signature
 
 import (
 	"bytes"
@@ -28,17 +28,17 @@ func pgpKeys(armoured [][]byte) (openpgp.EntityList, error) {
 	return all, nil
 }
 
-func (v Verify) pgpSigner(c commit, now time.Time) (string, error) {
+func (v Verify) pgpSigner(c SignedCommit, now time.Time) (string, error) {
 	keys, err := pgpKeys(v.OpenPGP)
 	if err != nil {
 		return "", err
 	}
-	block, err := armor.Decode(strings.NewReader(c.signature))
+	block, err := armor.Decode(strings.NewReader(c.Signature))
 	if err != nil {
 		return "", fmt.Errorf("it cannot be read: %w", err)
 	}
 	config := &packet.Config{Time: func() time.Time { return now.Add(skew) }}
-	sig, who, err := openpgp.VerifyDetachedSignatureAndHash(keys, bytes.NewReader(c.signed), block.Body, strong, config)
+	sig, who, err := openpgp.VerifyDetachedSignatureAndHash(keys, bytes.NewReader(c.Signed), block.Body, strong, config)
 	if err != nil {
 		return "", err
 	}
@@ -46,9 +46,9 @@ func (v Verify) pgpSigner(c commit, now time.Time) (string, error) {
 		return "", fmt.Errorf("it is of type %d", sig.SigType)
 	}
 	for _, id := range who.Identities {
-		if id.UserId != nil && !id.Revoked(now) && strings.EqualFold(id.UserId.Email, c.committerEmail) {
-			return c.committerEmail, nil
+		if id.UserId != nil && !id.Revoked(now) && strings.EqualFold(id.UserId.Email, c.CommitterEmail) {
+			return c.CommitterEmail, nil
 		}
 	}
-	return "", fmt.Errorf("the key %X is not that of the committer %s", who.PrimaryKey.Fingerprint, c.committerEmail)
+	return "", fmt.Errorf("the key %X is not that of the committer %s", who.PrimaryKey.Fingerprint, c.CommitterEmail)
 }

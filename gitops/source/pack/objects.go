@@ -1,4 +1,4 @@
-package source
+package pack
 
 import (
 	"fmt"
@@ -7,21 +7,21 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// objects is all that is asked of a repository: go-git's stores have it, and ours.
-type objects interface {
+// Objects is all that is asked of a repository: go-git's stores have it, and ours.
+type Objects interface {
 	EncodedObject(kind plumbing.ObjectType, hash plumbing.Hash) (plumbing.EncodedObject, error)
 	EncodedObjectSize(hash plumbing.Hash) (int64, error)
 }
 
-// readObject reads one object whole, if it is no larger than most, and makes sure
+// ReadObject reads one object whole, if it is no larger than most, and makes sure
 // that it is the one its name promises: a disk that lies must not declare a fleet.
-func readObject(from objects, kind plumbing.ObjectType, hash plumbing.Hash, most int64) ([]byte, error) {
+func ReadObject(from Objects, kind plumbing.ObjectType, hash plumbing.Hash, most int64) ([]byte, error) {
 	size, err := from.EncodedObjectSize(hash)
 	if err != nil {
 		return nil, fmt.Errorf("reading size of %s %s: %w", kind, hash, err)
 	}
 	if size > most {
-		return nil, tooLargeError{kind, hash, size, most}
+		return nil, TooLargeError{kind, hash, size, most}
 	}
 	o, err := from.EncodedObject(kind, hash)
 	if err != nil {
@@ -60,21 +60,13 @@ func appendAll(to []byte, r io.Reader) ([]byte, error) {
 	}
 }
 
-// tooLargeError is an object that nobody needs to read to know that it is refused.
-type tooLargeError struct {
-	kind       plumbing.ObjectType
+// TooLargeError is an object that nobody needs to read to know that it is refused.
+type TooLargeError struct {
+	Kind       plumbing.ObjectType
 	hash       plumbing.Hash
 	size, most int64
 }
 
-func (e tooLargeError) Error() string {
-	return fmt.Sprintf("%s %s has %d bytes, at most %d are read", e.kind, e.hash, e.size, e.most)
-}
-
-func readCommit(from objects, hash plumbing.Hash) (commit, error) {
-	raw, err := readObject(from, plumbing.CommitObject, hash, largestCommit)
-	if err != nil {
-		return commit{}, err
-	}
-	return parseCommit(hash, raw)
+func (e TooLargeError) Error() string {
+	return fmt.Sprintf("%s %s has %d bytes, at most %d are read", e.Kind, e.hash, e.size, e.most)
 }

@@ -1,7 +1,8 @@
-package source
+package pack
 
 import (
 	"bytes"
+	"crypto/sha1" //nolint:gosec // the checksum that packs end with; names are collision-proof sums
 	"errors"
 	"fmt"
 	"io"
@@ -19,33 +20,33 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 )
 
-// packs are the objects of a store: its packs, newest first, with their indexes in
+// Packs are the objects of a store: its packs, newest first, with their indexes in
 // memory. go-git's own storage would read every index anew for each new pack.
-type packs struct {
-	list  []*pack
-	cache cache.Object
+type Packs struct {
+	List  []*Pack
+	Cache cache.Object
 }
 
-type pack struct {
-	name  string // pack-<checksum>
+type Pack struct {
+	Name  string // pack-<checksum>
 	file  billy.File
 	index *idxfile.MemoryIndex
 	*packfile.Packfile
 }
 
-// cached are the bases of differences that are kept while a tree is read.
-const cached = 4 * cache.MiByte
+// CacheBytes are the bases of differences that are kept while a tree is read.
+const CacheBytes = 4 * cache.MiByte
 
-func (p *packs) close() {
-	for _, one := range p.list {
+func (p *Packs) Close() {
+	for _, one := range p.List {
 		_ = one.file.Close()
 	}
-	p.list = nil
+	p.List = nil
 }
 
 // find looks into the newest pack first: what changed last is asked for most.
-func (p *packs) find(hash plumbing.Hash) (*pack, int64, error) {
-	for _, one := range p.list {
+func (p *Packs) find(hash plumbing.Hash) (*Pack, int64, error) {
+	for _, one := range p.List {
 		at, err := one.index.FindOffset(hash)
 		if err == nil {
 			return one, at, nil
@@ -57,13 +58,13 @@ func (p *packs) find(hash plumbing.Hash) (*pack, int64, error) {
 	return nil, 0, plumbing.ErrObjectNotFound
 }
 
-func (p *packs) has(hash plumbing.Hash) bool {
+func (p *Packs) Has(hash plumbing.Hash) bool {
 	_, _, err := p.find(hash)
 	return err == nil
 }
 
 // EncodedObject reads an object.
-func (p *packs) EncodedObject(kind plumbing.ObjectType, hash plumbing.Hash) (plumbing.EncodedObject, error) {
+func (p *Packs) EncodedObject(kind plumbing.ObjectType, hash plumbing.Hash) (plumbing.EncodedObject, error) {
 	one, _, err := p.find(hash)
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func (p *packs) EncodedObject(kind plumbing.ObjectType, hash plumbing.Hash) (plu
 }
 
 // EncodedObjectSize reads the size of an object from its header.
-func (p *packs) EncodedObjectSize(hash plumbing.Hash) (int64, error) {
+func (p *Packs) EncodedObjectSize(hash plumbing.Hash) (int64, error) {
 	one, at, err := p.find(hash)
 	if err != nil {
 		return 0, err
@@ -87,11 +88,11 @@ func (p *packs) EncodedObjectSize(hash plumbing.Hash) (int64, error) {
 	return one.GetSizeByOffset(at)
 }
 
-const packFolder = "objects/pack"
+const Folder = "objects/pack"
 
 // names of the packs that are whole on disk: with an index.
 func packNames(root *os.Root) ([]string, error) {
-	entries, err := fs.ReadDir(root.FS(), packFolder)
+	entries, err := fs.ReadDir(root.FS(), Folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -107,8 +108,8 @@ func packNames(root *os.Root) ([]string, error) {
 	return names, nil
 }
 
-// load opens the packs that are on disk, unless they are the ones that are open.
-func (p *packs) load(root *os.Root) error {
+// Load opens the packs that are on disk, unless they are the ones that are open.
+func (p *Packs) Load(root *os.Root) error {
 	names, err := packNames(root)
 	if err != nil {
 		return err
@@ -116,29 +117,29 @@ func (p *packs) load(root *os.Root) error {
 	if slices.Equal(names, p.names()) {
 		return nil
 	}
-	p.close()
+	p.Close()
 	for _, name := range names {
-		one, err := openPack(root, name, nil, p.cache)
+		one, err := Open(root, name, nil, p.Cache)
 		if err != nil {
 			return err
 		}
-		p.list = append(p.list, one)
+		p.List = append(p.List, one)
 	}
 	return nil
 }
 
-func (p *packs) names() []string {
+func (p *Packs) names() []string {
 	var names []string
-	for _, one := range p.list {
-		names = append(names, one.name)
+	for _, one := range p.List {
+		names = append(names, one.Name)
 	}
 	slices.Sort(names)
 	return names
 }
 
-// openPack opens a pack; with the index that was just made, or the one on disk.
-func openPack(root *os.Root, name string, index *idxfile.MemoryIndex, shared cache.Object) (*pack, error) {
-	base := path.Join(packFolder, name)
+// Open opens a pack; with the index that was just made, or the one on disk.
+func Open(root *os.Root, name string, index *idxfile.MemoryIndex, shared cache.Object) (*Pack, error) {
+	base := path.Join(Folder, name)
 	if index == nil {
 		var err error
 		if index, err = readIndex(root, base+".idx"); err != nil {
@@ -152,7 +153,7 @@ func openPack(root *os.Root, name string, index *idxfile.MemoryIndex, shared cac
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", name, err)
 	}
-	return &pack{name, file, index, packfile.NewPackfileWithCache(index, nil, file, shared, 0)}, nil
+	return &Pack{name, file, index, packfile.NewPackfileWithCache(index, nil, file, shared, 0)}, nil
 }
 
 func readIndex(root *os.Root, name string) (*idxfile.MemoryIndex, error) {
@@ -183,4 +184,23 @@ func sameEnd(root *os.Root, name string, sum plumbing.Hash) error {
 		return errors.New("the pack is not the one that was indexed")
 	}
 	return nil
+}
+
+// Checksum holds the last twenty bytes of a pack against all that is before them.
+func Checksum(f *os.File) (sum plumbing.Hash, err error) {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil || size < 32 {
+		return sum, fmt.Errorf("the pack has %d bytes: %w", size, io.ErrUnexpectedEOF)
+	}
+	h := sha1.New() //nolint:gosec // see the import
+	if _, err := io.Copy(h, io.NewSectionReader(f, 0, size-20)); err != nil {
+		return sum, fmt.Errorf("reading the pack: %w", err)
+	}
+	if _, err := f.ReadAt(sum[:], size-20); err != nil {
+		return sum, fmt.Errorf("reading the pack: %w", err)
+	}
+	if !bytes.Equal(h.Sum(nil), sum[:]) {
+		return sum, errors.New("the pack's checksum is another one: it was cut, or changed on its way")
+	}
+	return sum, nil
 }
