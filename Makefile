@@ -18,6 +18,9 @@ export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 LINT_VERSION := $(shell sed -n 's,^.*golangci/golangci-lint/v2 v\([0-9.]*\).*,\1,p' tools/golangci/go.mod)
 LINT         := bin/golangci-lint-$(LINT_VERSION)
 
+# So has the search for unreachable functions.
+DEADCODE := bin/deadcode-$(shell sed -n 's,^.*golang.org/x/tools v\([0-9.]*\).*,\1,p' tools/deadcode/go.mod)
+
 # Real certificate authorities for tests of the drivers, each in its own module. They are
 # never linked or shipped; building one takes minutes, once.
 VAULT   := bin/vault-$(shell sed -n 's,^.*github.com/hashicorp/vault v\([0-9.]*\) .*,\1,p' tools/vault/go.mod)
@@ -45,13 +48,14 @@ gen: ## Generate all generated files
 verify: ## Fail if a generated file is out of date
 	@scripts/ci/codegen_current.sh
 
-check: $(LINT) ## Check format, lint, architecture, words and contracts
+check: $(LINT) $(DEADCODE) ## Check format, lint, architecture, words and contracts
 	@scripts/ci/format_guard.sh
 	@scripts/ci/codegen_current.sh
 	$(GO) vet -tags $(TAGS) ./...
 	$(LINT) run ./...
 	scripts/ci/arch_guard.sh
 	scripts/ci/language_guard.sh
+	scripts/ci/deadcode_guard.sh $(DEADCODE)
 	scripts/ci/contracts_validate.sh
 	scripts/ci/contracts_breaking_change.sh
 	scripts/ci/canonical_error_guard.sh
@@ -100,6 +104,10 @@ $(LINT): tools/golangci/go.mod tools/golangci/go.sum
 	@echo "building golangci-lint $(LINT_VERSION), once (about a minute)"
 	@mkdir -p bin
 	@cd tools/golangci && $(GO) build -o ../../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(DEADCODE): tools/deadcode/go.mod tools/deadcode/go.sum
+	@mkdir -p bin
+	@cd tools/deadcode && $(GO) build -o ../../$(DEADCODE) golang.org/x/tools/cmd/deadcode
 
 $(VAULT): tools/vault/go.mod tools/vault/go.sum
 	@echo "building $@, once (many minutes)"

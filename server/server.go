@@ -204,9 +204,6 @@ func forwardHints(hints *hint.Bus, nc *nats.Conn) error {
 
 const hintSubject = "hint."
 
-// Wait returns when the server has ended. The error is nil after Stop.
-func (s *Server) Wait() error { return s.group.Wait() }
-
 // Failed receives the error of the first role that ends by itself.
 func (s *Server) Failed() <-chan error {
 	c := make(chan error, 1)

@@ -307,11 +307,4 @@ func TestConditions(t *testing.T) {
 	if text, err := json.Marshal(revision.Wait{Reason: "diverged", Message: "rewritten"}); err != nil || string(text) != `{"reason":"diverged","message":"rewritten","objects":[]}` {
 		t.Errorf("a wait that names nothing: %s, %v", text, err)
 	}
-	o := desired.Object{Generation: 4}
-	if _, is := desired.RestartRequired(o, desired.Environment{Region: "a"}, desired.Environment{Region: "a", TestCreditMinor: 5}, now); is {
-		t.Error("a restart for what is read while it runs")
-	}
-	if c, is := desired.RestartRequired(o, desired.Environment{Region: "a"}, desired.Environment{Region: "b"}, now); !is || !strings.HasSuffix(c.Message, "values of region") || c.ObservedGeneration != 4 {
-		t.Errorf("%+v", c)
-	}
 }

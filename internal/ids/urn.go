@@ -1,7 +1,6 @@
 package ids
 
 import (
-	"fmt"
 	"strings"
 )
 
@@ -31,18 +30,4 @@ func (u URN) String() string {
 		}
 	}
 	return strings.Join(parts[:], ":")
-}
-
-// ParseURN reads what String wrote.
-func ParseURN(s string) (URN, error) {
-	p := strings.Split(s, ":")
-	if len(p) != 7 {
-		return URN{}, fmt.Errorf("resource name %q has %d parts, not 7", s, len(p))
-	}
-	for i, part := range p {
-		if part == "" {
-			return URN{}, fmt.Errorf("resource name %q: part %d is empty, write -", s, i+1)
-		}
-	}
-	return URN{p[0], p[1], p[2], p[3], p[4], p[5], p[6]}, nil
 }

@@ -12,16 +12,8 @@ import (
 // the socket's folder is trusted, and only the owner can.
 const superuser = "gpuaas"
 
-// Init makes a new data directory. It appears whole or not at all: a crash in
-// the middle leaves only a folder that the next call removes.
-func Init(ctx context.Context, bin Binaries, data string, durable bool) error {
-	as, err := ownerOf(data)
-	if err != nil {
-		return err
-	}
-	return initdb(ctx, bin, as, data, durable)
-}
-
+// initdb makes a new data directory. It appears whole or not at all: a crash in the middle leaves only a
+// folder that the next call removes.
 func initdb(ctx context.Context, bin Binaries, as owner, data string, durable bool) error {
 	fresh := data + ".new"
 	if err := os.RemoveAll(fresh); err != nil {

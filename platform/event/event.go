@@ -6,10 +6,7 @@ package event
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -71,22 +68,6 @@ type Position struct {
 // String writes the position as the cursor that clients keep; they must not read it.
 func (p Position) String() string {
 	return strconv.FormatUint(p.XID, 36) + "." + strconv.FormatInt(p.Seq, 36)
-}
-
-// ParsePosition reads what String wrote.
-func ParsePosition(s string) (Position, error) {
-	xid, seq, found := strings.Cut(s, ".")
-	if !found {
-		return Position{}, fmt.Errorf("position %q has no dot", s)
-	}
-	var p Position
-	var err, bad error
-	p.XID, err = strconv.ParseUint(xid, 36, 64)
-	p.Seq, bad = strconv.ParseInt(seq, 36, 64)
-	if err = errors.Join(err, bad); err != nil || p.Seq < 0 {
-		return Position{}, fmt.Errorf("position %q is not one of ours: %w", s, err)
-	}
-	return p, nil
 }
 
 // Version is that of the envelope.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"pgregory.net/rapid"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -64,22 +63,6 @@ func after(t testing.TB, store *event.Store, tenant ids.Tenant, from event.Posit
 		return len(events) >= n
 	})
 	return events
-}
-
-func TestPositionIsReadAsItWasWritten(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		p := event.Position{XID: rapid.Uint64().Draw(t, "xid"), Seq: rapid.Int64Min(0).Draw(t, "seq")}
-		got, err := event.ParsePosition(p.String())
-		if err != nil || got != p {
-			t.Errorf("%v became %v, %v", p, got, err)
-		}
-	})
-	for _, bad := range []string{"", "1", "1.", ".1", "1.-1", "-1.1", "x y.1", "1.2.3", "zzzzzzzzzzzzzz.1"} {
-		if p, err := event.ParsePosition(bad); err == nil {
-			t.Errorf("%q was read as %v", bad, p)
-		}
-	}
 }
 
 func TestPayloadAlwaysSaysWhatAndWhose(t *testing.T) {

@@ -310,18 +310,3 @@ func (t Tree) disks(h *protocol.Topology) error {
 	}
 	return nil
 }
-
-// Minors finds the numbers of the device files by UUID: GPU-… is /dev/nvidiaN.
-func (t Tree) Minors() (map[string]int, error) {
-	var h protocol.Topology
-	if err := t.cards(&h); err != nil {
-		return nil, fmt.Errorf("looking for GPUs: %w", err)
-	}
-	minors := map[string]int{}
-	for _, c := range h.GPUs {
-		if c.UUID != "" && c.Minor >= 0 {
-			minors[c.UUID] = c.Minor
-		}
-	}
-	return minors, nil
-}

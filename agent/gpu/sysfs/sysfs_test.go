@@ -90,17 +90,6 @@ func TestAMachineOfTwoSockets(t *testing.T) {
 	}
 }
 
-func TestMinorsByUUID(t *testing.T) {
-	t.Parallel()
-	minors, err := sysfs.Tree{Root: plant(t, "two-sockets-8.txt")}.Minors()
-	if err != nil || len(minors) != 8 || minors["GPU-00000000-0000-0000-0000-000000000003"] != 3 {
-		t.Errorf("%v, %v", minors, err)
-	}
-	if _, err := (sysfs.Tree{Root: t.TempDir()}).Minors(); err == nil {
-		t.Error("a host without a bus has no GPUs, it says")
-	}
-}
-
 // What a driver does not name is missing, and what is not on the bus as well: neither
 // is taken for hardware that was changed.
 func TestBusAndDriverMustAgree(t *testing.T) {
