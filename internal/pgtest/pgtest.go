@@ -66,9 +66,14 @@ func cluster(t testing.TB) *instance {
 // dropped when the test ends.
 func URL(t testing.TB) string {
 	t.Helper()
-	in := cluster(t)
+	return databaseOf(t, cluster(t), template)
+}
+
+// databaseOf clones a database and returns the URL of the copy, which is dropped when the test ends.
+func databaseOf(t testing.TB, in *instance, from string) string {
+	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	name, err := in.create(ctx)
+	name, err := in.create(ctx, from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,8 +88,12 @@ func URL(t testing.TB) string {
 // Clone opens a database of the test's own.
 func Clone(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	url := URL(t)
-	pool, err := pg.Open(context.WithoutCancel(t.Context()), url, "test", poolSize)
+	return open(t, cluster(t), template)
+}
+
+func open(t testing.TB, in *instance, from string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pg.Open(context.WithoutCancel(t.Context()), databaseOf(t, in, from), "test", poolSize)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,10 +119,10 @@ func Tx(t testing.TB) pgx.Tx {
 	return tx
 }
 
-func (in *instance) create(ctx context.Context) (string, error) {
+func (in *instance) create(ctx context.Context, from string) (string, error) {
 	name := fmt.Sprintf("test_%d", in.databases.Add(1))
 	// file_copy is the faster one where no fsync is due: 9 ms against 40.
-	return name, in.exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+template+" STRATEGY file_copy")
+	return name, in.exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+from+" STRATEGY file_copy")
 }
 
 func (in *instance) exec(ctx context.Context, sql string) error {
@@ -131,7 +140,7 @@ func (in *instance) at(database string) string {
 }
 
 func (in *instance) openShared(ctx context.Context) (*pgxpool.Pool, error) {
-	name, err := in.create(ctx)
+	name, err := in.create(ctx, template)
 	if err != nil {
 		return nil, err
 	}
