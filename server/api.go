@@ -8,11 +8,12 @@ import (
 	"path/filepath"
 
 	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/api/rest/middleware"
+	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/riverui"
 	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/platform/identity"
-	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/fleet"
 )
 
@@ -29,28 +30,21 @@ func (s *Server) serveAPI(ctx context.Context) error {
 	}
 	policy := identity.PolicyFrom(s.policies)
 	config := rest.Config{
-		Identity: a.Identity, Catalog: a.Catalog, Allocations: a.Allocations, Inventory: a.NodeHealth, Metering: a.Metering, Ledger: a.Ledger,
-		Billing: a.Billing, Payments: a.Payments, Statements: a.Statements,
-		Events:  &stream.Server{Facts: a.Events, Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
-		Desired: a.Desired, Changes: a.Changes, History: a.History, DB: a.DB,
-		Trace: rest.Timeline{Services: a, Tasks: s.tasks[RoleAPI]}.Trace, Hook: a.Webhooks.Receive,
-		Known:          rest.ObjectReader{Services: a, Environment: s.cfg.Environment, Profile: s.cfg.Profile}.Known,
-		Seen:           a.ObservedAllocations,
-		Machines:       rest.NodeParts{Services: a, Tasks: s.tasks[RoleAPI], Installer: s.installer()},
-		AuditLog:       a.Audit,
-		APIKeysEnabled: func(c identity.Caller) bool { return policy(c).Bool(policies.AuthAPIKeysEnabled) },
-		Currency:       func() string { return s.policies.Latest().For().String(policies.BillingCurrency) },
-		Naming:         s.cfg.naming(), CursorKey: key, Front: s.cfg.Front,
-		Limits:       func(class rest.Class, c identity.Caller) rest.Limit { return rest.LimitOf(class, policy(c)) },
+		Services: a, Tasks: s.tasks[RoleAPI], Installer: s.installer(),
+		Stream:      &stream.Server{Facts: a.Events, Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
+		Environment: s.cfg.Environment, Profile: s.cfg.Profile, CursorKey: key, Front: s.cfg.Front,
+		Limits: func(class request.Class, c identity.Caller) middleware.Limit {
+			return middleware.LimitOf(class, policy(c))
+		},
 		SharedLimits: identity.Limits{DB: a.DB},
-		Ready:        s.pools[RoleAPI].Ping, Checks: s.checks(), RiverUI: river, Audit: rest.JobAudit(a.DB), Log: s.cfg.Log, Clock: s.cfg.Clock,
+		Ready:        s.pools[RoleAPI].Ping, Checks: s.checks(), RiverUI: river, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	}
-	s.auth.configure(&config, s.policies, s.cfg.Profile.Development)
+	s.auth.configure(&config, s.cfg.Profile.Development)
 	api, err := rest.New(config) //nolint:contextcheck // its handlers take the context of the request
 	if err != nil {
 		return fmt.Errorf("building the API: %w", err)
 	}
-	if err := s.metrics.Register(api); err != nil {
+	if err := s.metrics.Register(api.Metrics()); err != nil {
 		return fmt.Errorf("registering the metrics of the API: %w", err)
 	}
 	server := api.HTTPServer()

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 
 	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/api/rest/signin"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/internal/secretref"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/oidc"
-	"github.com/gpuaas/gpuaas/policies"
 )
 
 // SignIn names the OIDC provider and this server's client there. The profile sets what is empty.
@@ -68,12 +68,11 @@ func openAuth(c Config) (*auth, error) {
 }
 
 // configure adds to the API what it needs for sign-ins.
-func (a *auth) configure(c *rest.Config, policy *policies.Client, development bool) {
-	c.PersonalLogin = func() bool { return policy.Latest().For().Bool(policies.AuthPersonalLoginEnabled) }
+func (a *auth) configure(c *rest.Config, development bool) {
 	c.TokenKeys = a.tokens.Document
 	if p := a.provider; p != nil {
-		c.OIDC = p
-		c.SignIn = rest.SignInOptions{Issuer: p.Issuer(), CLIClientID: p.CLIClientID, Audience: p.Audience, Scopes: oidc.Scopes(), Development: development}
+		c.Provider = p
+		c.SignIn = signin.Options{Issuer: p.Issuer(), CLIClientID: p.CLIClientID, Audience: p.Audience, Scopes: oidc.Scopes(), Development: development}
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/api/rest/middleware"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/gitops/sync"
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -79,10 +79,10 @@ type Config struct {
 	// Keys is where private keys are used; files of the state directory when empty.
 	Keys keystore.Config
 
-	Front    rest.Front // the proxy before the API, if there is one
-	StateDir string     // keys of the CA, of tasks, tokens and cursors, and the sealing key
-	AgentDir string     // builds of the agent that hosts fetch; empty: beside this program
-	GitDir   string     // copies of repositories elsewhere; empty: in StateDir
+	Front    middleware.Front // the proxy before the API, if there is one
+	StateDir string           // keys of the CA, of tasks, tokens and cursors, and the sealing key
+	AgentDir string           // builds of the agent that hosts fetch; empty: beside this program
+	GitDir   string           // copies of repositories elsewhere; empty: in StateDir
 	Source   *sync.Root
 	Log      *slog.Logger
 	Clock    clock.Clock

@@ -5,13 +5,13 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/api/rest/middleware"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
 // ParseFront reads how browsers know this server, and which proxies are trusted:
 // addresses and networks.
-func ParseFront(public string, proxies []string) (f rest.Front, err error) {
+func ParseFront(public string, proxies []string) (f middleware.Front, err error) {
 	if public != "" {
 		f.URL, err = url.Parse(public)
 		if err != nil || f.URL.Host == "" || f.URL.Scheme != "https" && f.URL.Scheme != "http" || strings.Trim(f.URL.Path, "/") != "" || f.URL.User != nil || f.URL.RawQuery != "" {

@@ -30,3 +30,12 @@ func Page(name string, functions template.FuncMap) (*template.Template, error) {
 	}
 	return t, nil
 }
+
+// MustPage is Page without functions. It panics if the page is not one of the embedded files.
+func MustPage(name string) *template.Template {
+	t, err := Page(name, nil)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}

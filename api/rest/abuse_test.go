@@ -10,49 +10,30 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/api/rest/middleware"
+	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// street is the door's real server on a real port, spoken to in bytes.
-type street struct {
-	*bundle
+// port is the API's HTTP server on a port of its own, to which tests send bytes.
+type port struct {
+	*world
 
 	address string
-	log     *loud
 }
 
 // canary is sent wherever a secret could be, and must come back from nowhere.
 const canary = "gpk_canary-7f3a"
 
-// loud is a log that several connections write to.
-type loud struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *loud) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *loud) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func open(t *testing.T, change ...func(*http.Server)) *street {
+func listen(t *testing.T, change ...func(*http.Server)) *port {
 	t.Helper()
-	s := &street{log: &loud{}}
-	s.bundle = setup(t, func(c *rest.Config) {
-		c.Log = slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	})
+	s := &port{world: setup(t, func(w *world, c *rest.Config) {
+		c.Log = slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})}
 	server := s.server.HTTPServer()
 	for _, c := range change {
 		c(server)
@@ -76,7 +57,7 @@ func open(t *testing.T, change ...func(*http.Server)) *street {
 	return s
 }
 
-func (s *street) dial(t *testing.T) net.Conn {
+func (s *port) dial(t *testing.T) net.Conn {
 	t.Helper()
 	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
 	if err != nil {
@@ -90,9 +71,9 @@ func (s *street) dial(t *testing.T) net.Conn {
 	return c
 }
 
-// say sends the bytes and reads all answers until the server hangs up. An answer
+// send sends the bytes and reads all answers until the server hangs up. An answer
 // of 400 from net/http itself is plain text; every other failure is ours.
-func (s *street) say(t *testing.T, text string) (statuses []int, all string) {
+func (s *port) send(t *testing.T, text string) (statuses []int, all string) {
 	t.Helper()
 	c := s.dial(t)
 	go func() { _, _ = io.WriteString(c, text) }() // the server may answer, and close, before it has read all
@@ -115,10 +96,10 @@ func (s *street) say(t *testing.T, text string) (statuses []int, all string) {
 	return statuses, all
 }
 
-// well is a request as it should be, on a connection of its own.
-func (s *street) well(t *testing.T) {
+// checkServes sends a correct request on a connection of its own.
+func (s *port) checkServes(t *testing.T) {
 	t.Helper()
-	if got, all := s.say(t, lines("GET /api/v1/skus HTTP/1.1", "Host: x", "Authorization: Bearer owner", "Connection: close")); len(got) != 1 || got[0] != 200 {
+	if got, all := s.send(t, lines("GET /api/v1/skus HTTP/1.1", "Host: x", "Authorization: Bearer "+tokenOwner, "Connection: close")); len(got) != 1 || got[0] != 200 {
 		t.Errorf("a good request afterwards: %v\n%s", got, all)
 	}
 }
@@ -127,25 +108,25 @@ func lines(head ...string) string { return strings.Join(head, "\r\n") + "\r\n\r\
 
 // get is a signed-in request with further lines.
 func get(path string, more ...string) string {
-	return lines(append([]string{"GET " + path + " HTTP/1.1", "Host: x", "Authorization: Bearer owner", "Connection: close"}, more...)...)
+	return lines(append([]string{"GET " + path + " HTTP/1.1", "Host: x", "Authorization: Bearer " + tokenOwner, "Connection: close"}, more...)...)
 }
 
 // post creates an allocation with these lines about its body.
 func post(body string, more ...string) string {
-	return lines(append([]string{"POST " + allocations + " HTTP/1.1", "Host: x", "Authorization: Bearer owner", "Content-Type: application/json"}, more...)...) + body
+	return lines(append([]string{"POST " + allocations + " HTTP/1.1", "Host: x", "Authorization: Bearer " + tokenOwner, "Content-Type: application/json", "X-Project-ID: default"}, more...)...) + body
 }
 
 const (
 	order    = `{"sku":"h100-sxm"}`
 	chunked  = "12\r\n" + order + "\r\n0\r\n\r\n"
-	smuggled = "GET /api/v1/admin/nodes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin\r\nConnection: close\r\n\r\n"
+	smuggled = "GET /api/v1/admin/nodes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + tokenAdmin + "\r\nConnection: close\r\n\r\n"
 )
 
 // INV-60, R12: each has one answer, and never one of the smuggled requests a second.
 func TestHostileRequests(t *testing.T) {
 	t.Parallel()
 
-	s := open(t)
+	s := listen(t)
 	length := fmt.Sprintf("Content-Length: %d", len(order))
 	large := strings.Repeat("x", 1<<20+1)
 	for name, c := range map[string]struct {
@@ -190,22 +171,22 @@ func TestHostileRequests(t *testing.T) {
 		"deflate, twice":         {post("xx", "Content-Encoding: deflate, gzip", "Content-Length: 2", "Connection: close"), 415},
 		"a token of canary":      {lines("GET /api/v1/skus HTTP/1.1", "Host: x", "Authorization: Bearer "+canary, "Connection: close"), 401},
 		"another scheme":         {lines("GET /api/v1/skus HTTP/1.1", "Host: x", "Authorization: Basic "+canary, "Connection: close"), 401},
-		"two authorisations":     {get("/api/v1/skus", "Authorization: Bearer admin"), 400},
+		"two authorisations":     {get("/api/v1/skus", "Authorization: Bearer "+tokenAdmin), 400},
 		"two session cookies":    {lines("GET /api/v1/skus HTTP/1.1", "Host: localhost", "Cookie: gpuaas_session=a; gpuaas_session="+canary, "Connection: close"), 400},
 		"a token in the URL":     {get("/api/v1/skus?token=" + canary), 401},
 		"expects":                {post("", "Content-Length: 5", "Expect: the-moon", "Connection: close"), 417},
 		"bare LF":                {strings.ReplaceAll(get("/api/v1/skus"), "\r\n", "\n"), 200},
-		"a folded header":        {lines("GET /api/v1/skus HTTP/1.1", "Host: x", "Authorization: Bearer", " owner", "Connection: close"), 200},
+		"a folded header":        {lines("GET /api/v1/skus HTTP/1.1", "Host: x", "Authorization: Bearer", " "+tokenOwner, "Connection: close"), 200},
 		"nesting without end":    {post(strings.Repeat("[", 200_000), "Content-Length: 200000", "Connection: close"), 400},
 		"a number without end":   {post(`{"sku":"a","gpus":`+strings.Repeat("9", 100_000)+`}`, "Content-Length: 100019", "Connection: close"), 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, all := s.say(t, c.text)
+			got, all := s.send(t, c.text)
 			if len(got) != 1 || got[0] != c.want {
 				t.Errorf("got %v, want one answer %d:\n%.600s", got, c.want, all)
 			}
-			s.well(t)
+			s.checkServes(t)
 		})
 	}
 }
@@ -214,7 +195,7 @@ func TestHostileRequests(t *testing.T) {
 func TestHostilePaths(t *testing.T) {
 	t.Parallel()
 
-	s := open(t)
+	s := listen(t)
 	for path, want := range map[string]int{
 		"//api/v1/skus":                        404,
 		"/api//v1/skus":                        404,
@@ -245,14 +226,14 @@ func TestHostilePaths(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
-			got, all := s.say(t, get(path))
+			got, all := s.send(t, get(path))
 			if len(got) != 1 || got[0] != want {
 				t.Errorf("got %v, want %d:\n%.600s", got, want, all)
 			}
 			if strings.Contains(all, "X-Bad:") && strings.Contains(all, "\nX-Bad") {
 				t.Errorf("a header was planted:\n%s", all)
 			}
-			s.well(t)
+			s.checkServes(t)
 		})
 	}
 }
@@ -269,26 +250,29 @@ func TestForgedHeadersChangeNothing(t *testing.T) {
 		"X-Original-URL: /api/v1/admin/nodes", "X-Rewrite-URL: /api/v1/admin/nodes", "X-HTTP-Method-Override: DELETE", "X-Method-Override: POST", "X-HTTP-Method: PUT",
 		"Origin: https://evil.test",
 	}
-	s := open(t)
+	s := listen(t)
+	s.allocate(t)
+	s.allocate(t)
+	me := `"actor":"user:` + users[tokenOwner].String() + `","tenant_id":"` + tenant.String() + `"`
+	before := strings.Count(s.log.String(), me)
 	for range 3 {
-		if got, all := s.say(t, get("/api/v1/billing/balance", forged...)); len(got) != 1 || got[0] != 200 {
+		if got, all := s.send(t, get("/api/v1/billing/balance", forged...)); len(got) != 1 || got[0] != 200 {
 			t.Errorf("%v %s", got, all)
 		}
 	}
-	me := `"actor":"user:` + users[tokenOwner].String() + `","tenant_id":"` + s.people.tenant.String() + `"`
-	if n := strings.Count(s.log.String(), me); n != 3 {
+	if n := strings.Count(s.log.String(), me) - before; n != 3 {
 		t.Errorf("3 requests of mine, and %d in the log:\n%s", n, s.log)
 	}
-	if got, all := s.say(t, get("/api/v1/admin/nodes", forged...)); got[0] != 403 {
+	if got, all := s.send(t, get("/api/v1/admin/nodes", forged...)); got[0] != 403 {
 		t.Errorf("%v %s", got, all)
 	}
-	if got, all := s.say(t, get(allocations+"?limit=1", append(forged, "X-Correlation-ID: a")...)); got[0] != 200 || strings.Contains(all, "evil") || !strings.Contains(all, "\r\nLink: </api/v1/allocations?") {
+	if got, all := s.send(t, get(allocations+"?limit=1", append(forged, "X-Correlation-ID: a")...)); got[0] != 200 || strings.Contains(all, "evil") || !strings.Contains(all, "\r\nLink: </api/v1/allocations?") {
 		t.Errorf("%v %s", got, all)
 	}
-	if got, all := s.say(t, strings.Replace(post(order, fmt.Sprintf("Content-Length: %d", len(order)), "Connection: close"), "Host: x", "Host: evil.test", 1)); got[0] != 201 || strings.Contains(all, "evil") {
+	if got, all := s.send(t, strings.Replace(post(order, fmt.Sprintf("Content-Length: %d", len(order)), "Connection: close"), "Host: x", "Host: evil.test", 1)); got[0] != 201 || strings.Contains(all, "evil") {
 		t.Errorf("%v %s", got, all)
 	}
-	if got, all := s.say(t, get("/api/v1/skus/none", "X-Forwarded-Proto: https")); got[0] != 404 || strings.Contains(all, "Strict-Transport") {
+	if got, all := s.send(t, get("/api/v1/skus/none", "X-Forwarded-Proto: https")); got[0] != 404 || strings.Contains(all, "Strict-Transport") {
 		t.Errorf("%v %s", got, all)
 	}
 }
@@ -297,19 +281,19 @@ func TestForgedHeadersChangeNothing(t *testing.T) {
 func TestForgedAddressesShareABucket(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, func(c *rest.Config) {
-		c.Limits = func(rest.Class, identity.Caller) rest.Limit { return rest.Limit{PerMinute: 1, Burst: 3} }
+	b := setup(t, func(_ *world, c *rest.Config) {
+		c.Limits = func(request.Class, identity.Caller) middleware.Limit { return middleware.Limit{PerMinute: 1, Burst: 3} }
 	})
 	for i := range 5 {
 		claim := fmt.Sprintf("10.0.0.%d", i)
-		w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: "guess", from: "[2001:db8::" + fmt.Sprint(i+1) + "]:99", header: map[string]string{
+		w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenUnknown, from: "[2001:db8::" + fmt.Sprint(i+1) + "]:99", header: map[string]string{
 			"X-Forwarded-For": claim, "X-Real-IP": claim, "Forwarded": "for=" + claim, "True-Client-IP": claim,
 		}})
 		if want := map[bool]int{true: 401, false: 429}[i < 3]; w.Code != want {
 			t.Errorf("try %d: %d, want %d", i, w.Code, want)
 		}
 	}
-	if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: "guess", from: "[2001:db8:1::1]:99"}); w.Code != 401 {
+	if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenUnknown, from: "[2001:db8:1::1]:99"}); w.Code != 401 {
 		t.Errorf("another network pays: %d", w.Code)
 	}
 }
@@ -318,7 +302,7 @@ func TestForgedAddressesShareABucket(t *testing.T) {
 func TestSlowSendersAreDropped(t *testing.T) {
 	t.Parallel()
 
-	s := open(t, func(h *http.Server) {
+	s := listen(t, func(h *http.Server) {
 		h.ReadHeaderTimeout, h.ReadTimeout, h.IdleTimeout = time.Second, 2*time.Second, time.Second
 	})
 	for name, text := range map[string]string{
@@ -331,11 +315,11 @@ func TestSlowSendersAreDropped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, all := s.say(t, text) // returns when the server hangs up, or fails at the socket's deadline
+			got, all := s.send(t, text) // returns when the server hangs up, or fails at the socket's deadline
 			if len(got) > 1 || len(got) == 1 && got[0] >= 500 {
 				t.Errorf("%v\n%s", got, all)
 			}
-			s.well(t)
+			s.checkServes(t)
 		})
 	}
 }
@@ -344,14 +328,14 @@ func TestSlowSendersAreDropped(t *testing.T) {
 func TestIdleConnectionsLeaveOthersServed(t *testing.T) {
 	t.Parallel()
 
-	s := open(t)
+	s := listen(t)
 	for range 500 {
 		if _, err := io.WriteString(s.dial(t), "GET /api/v1/skus HTTP/1.1\r\nHost: x\r\n"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 20 {
-		s.well(t)
+		s.checkServes(t)
 	}
 }
 
@@ -359,10 +343,10 @@ func TestIdleConnectionsLeaveOthersServed(t *testing.T) {
 func TestConnectionsOutliveRefusals(t *testing.T) {
 	t.Parallel()
 
-	s := open(t)
+	s := listen(t)
 	keep := func(text string) string { return strings.Replace(text, "Connection: close\r\n", "", 1) }
 	length := fmt.Sprintf("Content-Length: %d", len(order))
-	got, all := s.say(t, keep(get("/api/v1/none"))+keep(get("/api/v1/skus?x=1"))+post("{}", "Content-Length: 2")+post(order, length)+get("/api/v1/skus"))
+	got, all := s.send(t, keep(get("/api/v1/none"))+keep(get("/api/v1/skus?x=1"))+post("{}", "Content-Length: 2")+post(order, length)+get("/api/v1/skus"))
 	if want := []int{404, 400, 400, 201, 200}; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v\n%s", got, want, all)
 	}
@@ -372,13 +356,13 @@ func TestConnectionsOutliveRefusals(t *testing.T) {
 func TestHeadAnswersAsGet(t *testing.T) {
 	t.Parallel()
 
-	s := open(t)
+	s := listen(t)
 	for path, want := range map[string]int{
 		"/api/v1/skus": 200, "/livez": 200, "/api/v1/skus/none": 404, "/": 200, "/api/docs": 200, "/assets/style.css": 200,
 		"/api/v1/admin/nodes": 403, "/api/v1/events": 405,
 	} {
 		head := strings.Replace(get(path), "GET", "HEAD", 1)
-		_, all := s.say(t, head)
+		_, all := s.send(t, head)
 		first, body, _ := strings.Cut(all, "\r\n\r\n")
 		if !strings.HasPrefix(first, fmt.Sprintf("HTTP/1.1 %d ", want)) || body != "" {
 			t.Errorf("HEAD %s: want %d without a body:\n%s", path, want, all)

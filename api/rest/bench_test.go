@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/api/rest/middleware"
+	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
@@ -16,24 +18,28 @@ func (n nowhere) Header() http.Header         { return n.h }
 func (n nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (n nowhere) WriteHeader(int)             {}
 
-// What the door adds to a call: rooms answer from memory here.
-func BenchmarkDoor(b *testing.B) {
-	wide := func(c *rest.Config) {
-		c.Limits = func(rest.Class, identity.Caller) rest.Limit { return rest.Limit{PerMinute: 1 << 30, Burst: 1 << 20} }
+// BenchmarkAPI measures requests that read nothing from the database, and one that does.
+func BenchmarkAPI(b *testing.B) {
+	wide := func(_ *world, c *rest.Config) {
+		c.Limits = func(request.Class, identity.Caller) middleware.Limit {
+			return middleware.Limit{PerMinute: 1 << 30, Burst: 1 << 20}
+		}
 	}
 	for name, a := range map[string]ask{
-		"livez":  {method: "GET", path: "/livez"},
-		"me":     {method: "GET", path: "/api/v1/users/me"},
-		"create": {method: "POST", path: allocations, body: `{"sku":"h100-sxm","gpus":2,"name":"otter","labels":{"team":"vision"},"ttl_seconds":7200}`},
+		"livez": {method: "GET", path: "/livez"},
+		"me":    {method: "GET", path: "/api/v1/users/me"},
+		"get":   {method: "GET", path: allocations},
 	} {
 		b.Run(name, func(b *testing.B) {
 			d := setup(b, wide)
+			if name == "get" {
+				a.path += "/" + d.allocate(b).Id.String()
+			}
 			b.ReportAllocs()
 			for b.Loop() {
 				req := httptest.NewRequestWithContext(b.Context(), a.method, a.path, strings.NewReader(a.body))
 				req.Header.Set("Authorization", "Bearer "+tokenOwner)
-				req.Header.Set("Content-Type", "application/json")
-				d.door.ServeHTTP(nowhere{http.Header{}}, req)
+				d.handler.ServeHTTP(nowhere{http.Header{}}, req)
 			}
 		})
 	}

@@ -1,25 +1,24 @@
 package rest_test
 
 import (
-	"context"
+	"encoding/json"
+	"slices"
 	"testing"
 
-	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/platform/identity"
-	"github.com/gpuaas/gpuaas/platform/metering"
 )
 
-// measured remembers of which project it was asked.
-type measured struct {
-	rest.Metering
-
-	of *ids.Project
-}
-
-func (m measured) Usage(_ context.Context, q metering.Query) ([]metering.Usage, error) {
-	*m.of = q.Project
-	return nil, nil
+// use writes what an allocation of a project has used, and returns the allocation.
+func (b *world) use(of ids.Project) uuid.UUID {
+	b.Helper()
+	id := ids.New[ids.Allocation]()
+	b.sql(`INSERT INTO usage_records (id, allocation_id, org_id, project_id, user_id, sku, gpus, price_minor, currency, account_id, start_s, end_s, closed_by)
+		SELECT gen_random_uuid(), $1, $2, $3, $4, $5, 1, 289, 'EUR', id, $6::bigint, $6::bigint + 60, 'release_requested' FROM ledger_accounts WHERE org_id = $2`,
+		id, tenant, of, users[tokenMember], sku, t0.Unix()-60)
+	return id.UUID
 }
 
 // Anybody of a tenant may make a project and administer it. That shows them no
@@ -27,27 +26,36 @@ func (m measured) Usage(_ context.Context, q metering.Query) ([]metering.Usage, 
 func TestUseEndsAtTheBorderOfTheProject(t *testing.T) {
 	t.Parallel()
 
-	var asked ids.Project
-	b := setup(t, func(c *rest.Config) {
-		c.Identity = administrators{c.Identity}
-		c.Metering = measured{c.Metering, &asked}
-	})
-	for token, want := range map[string]ids.Project{tokenMember: b.people.project, tokenOwner: {}, tokenAdmin: {}} {
-		if w := b.do(t, ask{method: "GET", path: "/api/v1/billing/usage", token: token}); w.Code != 200 || asked != want {
-			t.Errorf("%s: %d %s, asked for the use of %s", token, w.Code, w.Body, asked)
+	b := setup(t)
+	other := b.addProject("other")
+	b.sql(`UPDATE project_memberships SET role = 'admin' WHERE user_id = $1`, users[tokenMember])
+	mine, theirs := b.use(project), b.use(other)
+	for what, c := range map[string]struct {
+		token, project string
+		want           []uuid.UUID
+	}{
+		"an administrator of a project": {tokenMember, project.String(), []uuid.UUID{mine}},
+		"the owner":                     {tokenOwner, "", []uuid.UUID{mine, theirs, usedBy.UUID}},
+		"an administrator":              {tokenAdmin, "", []uuid.UUID{mine, theirs, usedBy.UUID}},
+		"the owner, of one project":     {tokenOwner, other.String(), []uuid.UUID{theirs}}, // who sees all may look at one
+	} {
+		a := ask{method: "GET", path: "/api/v1/billing/usage", token: c.token}
+		if c.project != "" {
+			a.header = map[string]string{"X-Project-ID": c.project}
+		}
+		w := b.do(t, a)
+		var list oapi.UsageList
+		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 {
+			t.Errorf("%s: %d %s", what, w.Code, w.Body)
+		}
+		var seen []uuid.UUID
+		for _, u := range list.Items {
+			seen = append(seen, u.AllocationId)
+		}
+		for _, id := range []uuid.UUID{mine, theirs, usedBy.UUID} {
+			if slices.Contains(seen, id) != slices.Contains(c.want, id) {
+				t.Errorf("%s: sees %v, want %v", what, seen, c.want)
+			}
 		}
 	}
-	named := map[string]string{"X-Project-ID": b.people.other.String()} // who sees all may look at one
-	if w := b.do(t, ask{method: "GET", path: "/api/v1/billing/usage/summary", token: tokenOwner, header: named}); w.Code != 200 || asked != b.people.other {
-		t.Errorf("%d %s, asked for the use of %s", w.Code, w.Body, asked)
-	}
-}
-
-// administrators are all in their project.
-type administrators struct{ rest.Identity }
-
-func (a administrators) InProject(ctx context.Context, c identity.Caller, asked string) (identity.Caller, error) {
-	c, err := a.Identity.InProject(ctx, c, asked)
-	c.ProjectRole = "admin"
-	return c, err
 }

@@ -1,69 +1,34 @@
-package rest
+package rest_test
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"testing"
-	"time"
+
+	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/api/rest/middleware"
 )
 
-// Where a request comes from is told by proxies that are trusted, from the last to
-// the first, and by nobody else.
-func TestTheSenderIsToldByTrustedProxies(t *testing.T) {
+// The API sees its callers through the proxy: each sender has a bucket, and
+// browsers are told to come by HTTPS.
+func TestRequestsThroughAProxy(t *testing.T) {
 	t.Parallel()
 
-	f := Front{Proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}}
-	for rule, c := range map[string]struct {
-		peer string
-		says []string
-		want string
-	}{
-		"no proxy":                        {"203.0.113.5:1", []string{"198.51.100.7"}, "203.0.113.5:1"},
-		"a proxy that says nothing":       {"192.0.2.1:1", nil, "192.0.2.1:1"},
-		"a proxy":                         {"192.0.2.1:1", []string{"198.51.100.7"}, "198.51.100.7:0"},
-		"a proxy behind a proxy":          {"192.0.2.1:1", []string{"198.51.100.7, 192.0.2.9"}, "198.51.100.7:0"},
-		"what the sender wrote is behind": {"192.0.2.1:1", []string{"10.0.0.1, 198.51.100.7"}, "198.51.100.7:0"},
-		"in several headers":              {"192.0.2.1:1", []string{"10.0.0.1", "198.51.100.7"}, "198.51.100.7:0"},
-		"nonsense":                        {"192.0.2.1:1", []string{"198.51.100.7, unknown"}, "192.0.2.1:1"},
-		"version 6":                       {"[2001:db8::1]:1", []string{"2001:db9::7"}, "[2001:db9::7]:0"},
-		"version 4 in 6":                  {"[::ffff:192.0.2.1]:1", []string{"::ffff:198.51.100.7"}, "198.51.100.7:0"},
-	} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-		r.RemoteAddr, r.Header["X-Forwarded-For"] = c.peer, c.says
-		f.unwrap(r)
-		if r.RemoteAddr != c.want {
-			t.Errorf("%s: got %s, want %s", rule, r.RemoteAddr, c.want)
+	b := setup(t, slow(5), func(_ *world, c *rest.Config) {
+		c.Front = middleware.Front{
+			URL:     &url.URL{Scheme: "https", Host: "gpuaas.example"},
+			Proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
 		}
+	})
+	left := func(sender string) string {
+		w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenUnknown, from: "192.0.2.1:1", header: map[string]string{"X-Forwarded-For": sender}})
+		if w.Code != 401 || w.Header().Get("Strict-Transport-Security") == "" {
+			t.Errorf("%d %v", w.Code, w.Header())
+		}
+		return w.Header().Get("X-RateLimit-Remaining")
 	}
-}
-
-// Behind a proxy that ends TLS, browsers get the cookie that only HTTPS may have,
-// and the provider leads them back to the name that they know.
-func TestBehindTLSThatAProxyEnds(t *testing.T) {
-	t.Parallel()
-
-	public, err := url.Parse("https://gpuaas.example")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
-	r.Host = "10.1.2.3:8080"
-	r.Header.Set("Origin", "https://gpuaas.example")
-	if sameOrigin(r) == nil {
-		t.Error("without a front, another name is the same origin")
-	}
-	Front{URL: public}.unwrap(r)
-	if err := sameOrigin(r); err != nil {
-		t.Error(err)
-	}
-	if got := callbackOf(r); got != "https://gpuaas.example/auth/callback" {
-		t.Errorf("callback %s", got)
-	}
-	c := sessionCookie(r, "gpb_x", time.Hour)
-	r.AddCookie(c)
-	if token, err := sessionOf(r); c.Name != secureCookie || !c.Secure || token != "gpb_x" || err != nil {
-		t.Errorf("cookie %v reads %q, %v", c, token, err)
+	first, second, other := left("198.51.100.7"), left("198.51.100.7"), left("198.51.100.8")
+	if first == second || first != other {
+		t.Errorf("one sender has %q, then %q; another %q", first, second, other)
 	}
 }

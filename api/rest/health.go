@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Check asks one dependency. Its name is stable; Ask says how it is, in words
-// for people when it is not ok.
+// Check checks one dependency. Its name is stable. Ask returns the state, with a text for people when
+// it is not ok.
 type Check struct {
 	Name string
 	Ask  func(context.Context) (Status, string)
@@ -35,17 +36,18 @@ const (
 	checkEvery = time.Second
 )
 
-// health remembers since when each check says what it says.
+// health keeps the last results, and since when each check has its state.
 type health struct {
 	checks []Check
 	clock  clock.Clock
+	ready  func(context.Context) error
 
 	mu    sync.Mutex
 	at    time.Time
 	state []oapi.Check
 }
 
-// look asks all checks, unless somebody has just done so.
+// look runs all checks, unless they ran within checkEvery.
 func (h *health) look(ctx context.Context) oapi.Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,25 +89,25 @@ func (h *health) ask(ctx context.Context, now time.Time) {
 }
 
 // GetLivez handles GET /livez. It touches nothing: a process that answers lives.
-func (s *Server) GetLivez(context.Context, oapi.GetLivezRequestObject) (oapi.GetLivezResponseObject, error) {
+func (*health) GetLivez(context.Context, oapi.GetLivezRequestObject) (oapi.GetLivezResponseObject, error) {
 	return oapi.GetLivez200JSONResponse{Status: oapi.LivenessStatusOk}, nil
 }
 
 // GetReadyz handles GET /readyz.
-func (s *Server) GetReadyz(ctx context.Context, _ oapi.GetReadyzRequestObject) (oapi.GetReadyzResponseObject, error) {
-	ctx, _ = of(ctx)
+func (h *health) GetReadyz(ctx context.Context, _ oapi.GetReadyzRequestObject) (oapi.GetReadyzResponseObject, error) {
+	ctx, _ = request.Of(ctx)
 	ctx, cancel := context.WithTimeout(ctx, checkFor)
 	defer cancel()
-	if err := s.Ready(ctx); err != nil {
+	if err := h.ready(ctx); err != nil {
 		return nil, errs.New(errs.Unavailable, "the database is away").Because(err)
 	}
 	return oapi.GetReadyz200JSONResponse{Status: oapi.LivenessStatusOk}, nil
 }
 
 // GetHealthz handles GET /api/v1/healthz.
-func (s *Server) GetHealthz(ctx context.Context, _ oapi.GetHealthzRequestObject) (oapi.GetHealthzResponseObject, error) {
-	ctx, _ = of(ctx)
-	seen := s.health.look(ctx)
+func (h *health) GetHealthz(ctx context.Context, _ oapi.GetHealthzRequestObject) (oapi.GetHealthzResponseObject, error) {
+	ctx, _ = request.Of(ctx)
+	seen := h.look(ctx)
 	if seen.Status == oapi.HealthStatusDown {
 		return oapi.GetHealthz503JSONResponse(seen), nil
 	}

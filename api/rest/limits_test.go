@@ -1,43 +1,38 @@
 package rest_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/api/rest/middleware"
+	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
 // A minute gives one back, so that no test meets a refill.
-func slow(burst int) func(*rest.Config) {
-	return func(c *rest.Config) {
-		c.Limits = func(class rest.Class, _ identity.Caller) rest.Limit {
-			if class == rest.ClassTenant {
-				return rest.Limit{PerMinute: 1, Burst: 10 * burst}
+func slow(burst int) option {
+	return func(_ *world, c *rest.Config) {
+		c.Limits = func(class request.Class, _ identity.Caller) middleware.Limit {
+			if class == request.ClassTenant {
+				return middleware.Limit{PerMinute: 1, Burst: 10 * burst}
 			}
-			return rest.Limit{PerMinute: 1, Burst: burst}
+			return middleware.Limit{PerMinute: 1, Burst: burst}
 		}
 	}
 }
 
-// lost is a database that is away.
-type lost struct{}
-
 var errAway = errors.New("no route to host")
 
-func (lost) Take(context.Context, string, time.Duration, time.Duration) (bool, time.Duration, error) {
-	return false, 0, errAway
+// away are shared limits in a database that is away.
+func away() identity.Limits {
+	d := &database{}
+	d.fail("", 0, errAway)
+	return identity.Limits{DB: d}
 }
-
-func (lost) Share(context.Context, map[string]time.Duration, time.Duration) (map[string]time.Duration, error) {
-	return nil, errAway
-}
-func (lost) Forget(context.Context) error { return errAway }
 
 // Two replicas on one database let about one limit through, for reads as soon as
 // they have told each other, for sign-ins at once.
@@ -45,12 +40,11 @@ func TestReplicasShareLimits(t *testing.T) {
 	t.Parallel()
 
 	shared := identity.Limits{DB: pgtest.Clone(t)}
-	one := setup(t, slow(10), func(c *rest.Config) { c.SharedLimits, c.PersonalLogin = shared, always })
-	two := setup(t, slow(10), func(c *rest.Config) { c.SharedLimits, c.PersonalLogin = shared, always })
-	two.people.tenant = one.people.tenant
+	one := setup(t, slow(10), func(_ *world, c *rest.Config) { c.SharedLimits = shared }, passwords)
+	two := setupOn(t, one.db, slow(10), func(_ *world, c *rest.Config) { c.SharedLimits = shared }, passwords)
 	passed := 0
 	for range 15 {
-		for _, b := range []*bundle{one, two} {
+		for _, b := range []*world{one, two} {
 			if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenOwner}); w.Code == 200 {
 				passed++
 			}
@@ -64,8 +58,8 @@ func TestReplicasShareLimits(t *testing.T) {
 
 	passed = 0
 	for range 15 {
-		for _, b := range []*bundle{one, two} {
-			w := b.do(t, signIn())
+		for _, b := range []*world{one, two} {
+			w := b.do(t, trySignIn())
 			if w.Code != 429 {
 				passed++
 			} else if w.Header().Get("Retry-After") == "" || w.Header().Get("X-RateLimit-Remaining") != "0" {
@@ -78,8 +72,8 @@ func TestReplicasShareLimits(t *testing.T) {
 	}
 }
 
-// signIn is the try of a sign-in at the page.
-func signIn() ask {
+// trySignIn is the try of a sign-in at the page.
+func trySignIn() ask {
 	return ask{method: "POST", path: "/sign-in", body: "email=nobody", from: "127.0.0.1:5", header: map[string]string{
 		"Content-Type": "application/x-www-form-urlencoded", "Host": "127.0.0.1", "Origin": "http://127.0.0.1",
 	}}
@@ -89,7 +83,7 @@ func signIn() ask {
 func TestLimiterStoreAway(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, slow(10), func(c *rest.Config) { c.SharedLimits, c.PersonalLogin = lost{}, always })
+	b := setup(t, slow(10), func(_ *world, c *rest.Config) { c.SharedLimits = away() }, passwords)
 	read := ask{method: "GET", path: "/api/v1/skus", token: tokenOwner}
 	if w := b.do(t, read); w.Code != 200 {
 		t.Errorf("before it is known: %d", w.Code)
@@ -101,12 +95,12 @@ func TestLimiterStoreAway(t *testing.T) {
 		}
 	}
 	for range 2 {
-		w := b.do(t, signIn())
+		w := b.do(t, trySignIn())
 		if w.Code != 503 || problem(t, w).Code != "limiter_unavailable" || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "route") {
 			t.Errorf("sign-in: %d %s", w.Code, w.Body)
 		}
 	}
-	b.figures(t, map[string]float64{
+	b.metrics(t, map[string]float64{
 		"gpuaas_ratelimit_decisions_total class=read result=allowed":        1,
 		"gpuaas_ratelimit_decisions_total class=read result=fail_open":      1,
 		"gpuaas_ratelimit_decisions_total class=write result=fail_open":     1,
@@ -126,14 +120,16 @@ func TestLimiterStoreAway(t *testing.T) {
 func TestSpendingIsToldLate(t *testing.T) {
 	t.Parallel()
 
-	store := &flaky{Limits: identity.Limits{DB: pgtest.Clone(t)}, away: true}
-	one := setup(t, slow(10), func(c *rest.Config) { c.SharedLimits = store })
-	two := setup(t, slow(10), func(c *rest.Config) { c.SharedLimits = store })
+	store := &database{Pool: pgtest.Clone(t)}
+	store.fail("", 0, errAway)
+	shared := identity.Limits{DB: store}
+	one := setup(t, slow(10), func(_ *world, c *rest.Config) { c.SharedLimits = shared })
+	two := setupOn(t, one.db, slow(10), func(_ *world, c *rest.Config) { c.SharedLimits = shared })
 	for range 10 {
 		one.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenOwner})
 	}
 	one.server.ShareOnce(t.Context())
-	store.away = false
+	store.fail("", 0, nil)
 	one.server.ShareOnce(t.Context())
 	two.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenOwner})
 	two.server.ShareOnce(t.Context())
@@ -142,29 +138,16 @@ func TestSpendingIsToldLate(t *testing.T) {
 	}
 }
 
-type flaky struct {
-	identity.Limits
-
-	away bool
-}
-
-func (f *flaky) Share(ctx context.Context, spent map[string]time.Duration, within time.Duration) (map[string]time.Duration, error) {
-	if f.away {
-		return nil, errAway
-	}
-	return f.Limits.Share(ctx, spent, within)
-}
-
 // The tenant's bucket holds back those who each keep to their own.
 func TestTenantLimit(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, func(c *rest.Config) {
-		c.Limits = func(class rest.Class, _ identity.Caller) rest.Limit {
-			if class == rest.ClassTenant {
-				return rest.Limit{PerMinute: 1, Burst: 3}
+	b := setup(t, func(_ *world, c *rest.Config) {
+		c.Limits = func(class request.Class, _ identity.Caller) middleware.Limit {
+			if class == request.ClassTenant {
+				return middleware.Limit{PerMinute: 1, Burst: 3}
 			}
-			return rest.Limit{PerMinute: 60, Burst: 10}
+			return middleware.Limit{PerMinute: 60, Burst: 10}
 		}
 	})
 	for i, token := range []string{tokenOwner, tokenMember, tokenStranger, tokenOwner} {
@@ -190,7 +173,7 @@ func TestLimitHeadersAreOnEveryAnswer(t *testing.T) {
 	for what, a := range map[string]ask{
 		"200": {method: "GET", path: "/api/v1/skus", token: tokenOwner},
 		"400": {method: "GET", path: "/api/v1/skus?x=1", token: tokenOwner},
-		"401": {method: "GET", path: "/api/v1/skus", token: "guess"},
+		"401": {method: "GET", path: "/api/v1/skus", token: tokenUnknown},
 		"403": {method: "GET", path: "/api/v1/admin/nodes", token: tokenOwner},
 		"404": {method: "GET", path: "/api/v1/skus/none", token: tokenOwner},
 		"415": {method: "POST", path: allocations, token: tokenOwner, body: "{}", header: map[string]string{"Content-Type": "text/plain"}},

@@ -1,57 +1,18 @@
 package rest_test
 
 import (
-	"context"
 	"crypto/tls"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/gpuaas/gpuaas/api/rest"
-	"github.com/gpuaas/gpuaas/platform/identity"
 )
-
-const (
-	here = "127.0.0.1:40000"
-	host = "localhost:8080"
-)
-
-func passwords(c *rest.Config) { c.PersonalLogin = always }
-
-// visit is a request of a browser on this machine, unless change says otherwise.
-func (b *bundle) visit(t *testing.T, method, path, form string, change ...func(*http.Request)) *httptest.ResponseRecorder {
-	t.Helper()
-	req := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(form))
-	req.RemoteAddr, req.Host = here, host
-	req.Header.Set("Accept", "text/html")
-	if form != "" {
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		req.Header.Set("Origin", "http://"+host)
-	}
-	for _, c := range change {
-		c(req)
-	}
-	w := httptest.NewRecorder()
-	b.door.ServeHTTP(w, req)
-	return w
-}
-
-func with(c *http.Cookie) func(*http.Request) { return func(r *http.Request) { r.AddCookie(c) } }
 
 // form is what the sign-in page sends for the owner.
 func form() string {
-	return url.Values{"email": {tokenOwner + "@dev.localhost"}, "password": {rightPassword}}.Encode()
-}
-
-func (b *bundle) signIn(t *testing.T, token string) *http.Cookie {
-	t.Helper()
-	value, err := b.people.Session(t.Context(), users[token], 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &http.Cookie{Name: "gpuaas_session", Value: value}
+	return url.Values{"email": {emailOf(tokenOwner)}, "password": {rightPassword}}.Encode()
 }
 
 func TestDocumentsAreServed(t *testing.T) {
@@ -121,7 +82,7 @@ func TestSecureCookieOnTLS(t *testing.T) {
 		t.Error("no HSTS")
 	}
 	// A plain cookie may have been set by anyone on the network.
-	if w := b.visit(t, "GET", "/api/v1/users/me", "", overTLS, with(b.signIn(t, tokenOwner))); w.Code != 401 {
+	if w := b.visit(t, "GET", "/api/v1/users/me", "", overTLS, with(b.signIn(tokenOwner))); w.Code != 401 {
 		t.Errorf("the plain cookie counts over TLS: %d", w.Code)
 	}
 }
@@ -131,7 +92,7 @@ func TestWritesWithACookieComeFromHere(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, passwords)
-	cookie := b.signIn(t, tokenOwner)
+	cookie := b.signIn(tokenOwner)
 	from := func(origin string) func(*http.Request) {
 		return func(r *http.Request) {
 			r.Header.Set("Origin", origin)
@@ -169,27 +130,24 @@ func TestRedirectsStayHere(t *testing.T) {
 func TestWhoSeesTheJobs(t *testing.T) {
 	t.Parallel()
 
-	var reached, audited []string
-	b := setup(t, passwords, func(c *rest.Config) {
+	var reached []string
+	b := setup(t, passwords, func(_ *world, c *rest.Config) {
 		c.RiverUI = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reached = append(reached, r.Method+" "+r.URL.Path) })
-		c.Audit = func(_ context.Context, c identity.Caller, action, target string) error {
-			audited = append(audited, c.Name+" "+action+" "+target)
-			return nil
-		}
 	})
 	act := func(token, method string) int {
 		form := ""
 		if method == "POST" {
 			form = "x=1"
 		}
-		return b.visit(t, method, "/admin/river/api/jobs/cancel", form, with(b.signIn(t, token))).Code
+		return b.visit(t, method, "/admin/river/api/jobs/cancel", form, with(b.signIn(token))).Code
 	}
 	for who, want := range map[string][2]int{tokenOwner: {403, 403}, tokenOperator: {200, 403}, tokenAdmin: {200, 200}} {
 		if get, post := act(who, "GET"), act(who, "POST"); get != want[0] || post != want[1] {
 			t.Errorf("%s: GET %d, POST %d", who, get, post)
 		}
 	}
-	if len(reached) != 3 || len(audited) != 1 || audited[0] != "admin river.post /api/jobs/cancel" {
+	audited := read[string](b, `SELECT string_agg(actor || ' ' || action || ' ' || target_urn, ', ') FROM audit_logs`)
+	if len(reached) != 3 || audited != "user:"+users[tokenAdmin].String()+" river.post /api/jobs/cancel" {
 		t.Errorf("reached %v, audited %v", reached, audited)
 	}
 	if w := b.visit(t, "GET", "/admin/river/jobs", ""); w.Code != 302 || w.Header().Get("Location") != "/sign-in?return=%2Fadmin%2Friver%2Fjobs" {
@@ -199,7 +157,7 @@ func TestWhoSeesTheJobs(t *testing.T) {
 		t.Errorf("a program without a token: %d", w.Code)
 	}
 	evil := func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }
-	if w := b.visit(t, "POST", "/admin/river/api/jobs/cancel", "x=1", with(b.signIn(t, tokenAdmin)), evil); w.Code != 403 {
+	if w := b.visit(t, "POST", "/admin/river/api/jobs/cancel", "x=1", with(b.signIn(tokenAdmin)), evil); w.Code != 403 {
 		t.Errorf("another site acts with an admin's cookie: %d", w.Code)
 	}
 }

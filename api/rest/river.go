@@ -2,11 +2,11 @@ package rest
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
@@ -26,54 +26,41 @@ func (s *Server) mountRiver(e *gin.Engine) {
 	e.Any(RiverPath+"/*any", s.guardRiver, gin.WrapH(s.RiverUI))
 }
 
-// guardRiver lets operators look and admins act.
+// guardRiver lets operators read the jobs, and administrators change them.
 func (s *Server) guardRiver(c *gin.Context) {
-	caller, err := s.visitor(c)
+	caller, err := s.pages.Visitor(c)
 	if err != nil {
-		s.askToSignIn(c, err)
+		s.pages.AskToSignIn(c, err)
 		return
 	}
 	reads := c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
 	switch {
 	// The jobs are no operation of the contract, so no key's scopes list them.
-	case held(caller)&fleetRoles == 0 || caller.Limited:
+	case request.RolesOf(caller)&request.FleetRoles == 0 || caller.Limited:
 		err = errs.New(errs.Forbidden, "only operators see the jobs")
-	case caller.Limited: // no scope is about jobs
-		err = errs.New(errs.Forbidden, "the scopes of this token do not allow this").Try("use a token without scopes")
 	case !reads:
 		err = s.admitRiverWrite(c, caller)
 	}
 	if err != nil {
-		s.fail(c, err)
+		s.chain.Fail(c, err)
 		return
 	}
 	c.Header("Content-Security-Policy", riverPolicy)
 	c.Next()
 }
 
-// admitRiverWrite records the act before it happens: afterwards is too late for
-// one whose answer got lost.
+// admitRiverWrite writes the audit row before the change, because the response to the change may be
+// lost.
 func (s *Server) admitRiverWrite(c *gin.Context, caller identity.Caller) error {
-	if held(caller)&platformAdmin == 0 || s.Audit == nil {
+	if request.RolesOf(caller)&request.PlatformAdmin == 0 {
 		return errs.New(errs.Forbidden, "operators can only read jobs").Try("contact an administrator")
 	}
-	_, r := of(c)
-	if r.byCookie {
-		if err := sameOrigin(c.Request); err != nil {
+	_, r := request.Of(c)
+	if r.ByCookie {
+		if err := request.SameOrigin(c.Request); err != nil {
 			return err
 		}
 	}
 	what := strings.TrimPrefix(c.Request.URL.Path, RiverPath)
-	return s.Audit(c.Request.Context(), caller, "river."+strings.ToLower(c.Request.Method), what)
-}
-
-// askToSignIn sends people to the sign-in and programs an error.
-func (s *Server) askToSignIn(c *gin.Context, err error) {
-	wantsPage := c.Request.Method == http.MethodGet && strings.Contains(c.GetHeader("Accept"), "text/html")
-	if statusOf(errs.CodeOf(err)) == http.StatusUnauthorized && wantsPage && s.maySignIn() {
-		c.Redirect(http.StatusFound, "/sign-in?return="+url.QueryEscape(c.Request.URL.Path))
-		c.Abort()
-		return
-	}
-	s.fail(c, err)
+	return recordJobChange(c.Request.Context(), s.Services.DB, caller, "river."+strings.ToLower(c.Request.Method), what)
 }

@@ -1,182 +1,156 @@
-// Package rest is the HTTP door for people and programs. It decodes, asks who
-// calls and whether their role allows it, calls one use-case, and encodes. It
-// holds no SQL and opens no transaction, and one function turns error codes into
-// status numbers.
+// Package rest serves the REST API, the pages for browsers and the pages of the jobs. It builds the
+// router; the middlewares, the forms of responses and the handlers of each resource are subpackages.
 package rest
 
 import (
 	"context"
-	"crypto/cipher"
 	"errors"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/api/openapi"
+	"github.com/gpuaas/gpuaas/api/rest/middleware"
+	"github.com/gpuaas/gpuaas/api/rest/page"
 	"github.com/gpuaas/gpuaas/api/rest/reference"
+	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/api/rest/response"
+	"github.com/gpuaas/gpuaas/api/rest/signin"
+	"github.com/gpuaas/gpuaas/api/stream"
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
-	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
+	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/platform/identity"
-	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/fleet"
+	"github.com/gpuaas/gpuaas/services"
 )
 
-// Config is what the door is wired to. What is optional says so.
-type Config struct {
-	Identity    Identity
-	Catalog     Catalog
-	Allocations Allocations
-	Inventory   Inventory
-	Metering    Metering
-	Ledger      Ledger
-	Billing     Billing
-	Statements  Statements
-	Payments    Payments
-	Events      Events
-	Desired     Desired
-	Changes     Changes
-	History     History
-	Trace       Trace
-	Hook        Hook
-	Known       Known
-	AuditLog    AuditLog
-	// DB is handed to reads that a room does on a connection of the caller's.
-	DB pg.Queryer
-	// Seen says what the machines last reported of these allocations; without it
-	// conditions tell only what the allocations' own rows do.
-	Seen     func(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]allocation.Seen, error)
-	Machines Machines
+// minCursorKey is the smallest size of a key of cursors, in bytes.
+const minCursorKey = 16
 
-	// Naming is the first part of resource names.
-	Naming ids.Naming
-	// OIDC signs people in; nil without a provider. SignIn is what clients are told
-	// about it.
-	OIDC   OIDC
-	SignIn SignInOptions
-	// PersonalLogin says whether there are passwords; nil: none.
-	PersonalLogin func() bool
-	// TokenKeys is the JWKS of the tokens that we mint; nil: none.
+// Config is what the API needs from the server. Optional fields say so.
+type Config struct {
+	Services *services.Services
+	// Tasks are the mailboxes of the nodes.
+	Tasks *nodetask.Store
+	// Installer makes the commands that install agents.
+	Installer fleet.Installer
+	// Stream sends events to clients.
+	Stream *stream.Server
+	// Environment and Profile are those that the server was started with.
+	Environment string
+	Profile     desired.Environment
+
+	// Provider signs users in; nil without an OIDC provider. SignIn tells clients about it.
+	Provider signin.Provider
+	SignIn   signin.Options
+	// TokenKeys returns the JWKS of the tokens that this server signs.
 	TokenKeys func() ([]byte, error)
-	// APIKeysEnabled says whether the caller's tenant has API keys; nil: it has.
-	APIKeysEnabled func(identity.Caller) bool
-	// Currency is what a new tenant pays in when nobody says.
-	Currency func() string
-	// Front is the proxy before this door, if there is one.
-	Front Front
-	// CursorKey signs page cursors; every replica needs the same.
+	// Front is the proxy before the server, if there is one.
+	Front middleware.Front
+	// CursorKey signs cursors and encrypts cookies of sign-ins in progress; every replica needs the same.
 	CursorKey []byte
 
-	// Ready asks PostgreSQL for a sign of life.
+	// Ready queries PostgreSQL.
 	Ready func(context.Context) error
-	// Checks are what healthz lists, in this order.
+	// Checks are the entries of healthz, in this order.
 	Checks []Check
-	// Limits says how fast a caller may go; DefaultLimits when nil.
-	Limits func(Class, identity.Caller) Limit
-	// SharedLimits counts what all replicas let through; without it each counts
-	// for itself.
-	SharedLimits SharedLimits
-	// RiverUI shows the jobs under /admin/river/; nil where no queue runs.
+	// Limits returns the rate limit of a class for a caller; nil means DefaultLimits.
+	Limits func(request.Class, identity.Caller) middleware.Limit
+	// SharedLimits counts the requests of all replicas; nil means that each replica counts its own.
+	SharedLimits middleware.SharedLimits
+	// RiverUI serves the pages of the jobs under /admin/river/; nil where no queue runs.
 	RiverUI http.Handler
-	// Audit records what an admin does to a job, before it is done; without it
-	// jobs can only be looked at.
-	Audit func(ctx context.Context, c identity.Caller, action, target string) error
 
 	Log   *slog.Logger
 	Clock clock.Clock
 }
 
-// Server answers the contract.
+// Server serves every operation of the contract.
 type Server struct {
 	Config
-	operations map[route]*operation
-	streams    map[string]bool // paths of answers without an end
-	cursors    cursors
-	limiter    limiter
-	settled    settled
-	health     health
-	turns      turns
-	pages      *pages
-	cookies    cipher.AEAD // of sign-ins under way
-	engine     *gin.Engine
+
+	handlers oapi.StrictServerInterface
+	streams  map[string]bool // paths of responses without an end
+	signin   *signinHandlers
+	money    *moneyHandlers
+	pages    *page.Writer
+	chain    *middleware.Chain
+	engine   *gin.Engine
 }
 
-// New builds the door. It fails on a fault of the contract or of the wiring.
-func New(cfg Config) (*Server, error) {
-	if len(cfg.CursorKey) < 16 {
+// New returns an error if the contract or the configuration is incomplete.
+func New(cfg Config) (*Server, error) { return NewWith(cfg, nil) }
+
+// NewWith is New with a wrapper around the handlers. The bench replaces single operations with it.
+func NewWith(cfg Config, wrap func(oapi.StrictServerInterface) oapi.StrictServerInterface) (*Server, error) {
+	if len(cfg.CursorKey) < minCursorKey {
 		return nil, errors.New("rest: CursorKey needs 16 bytes or more")
-	}
-	if cfg.Limits == nil {
-		cfg.Limits = DefaultLimits
-	}
-	if cfg.Naming == (ids.Naming{}) {
-		cfg.Naming = ids.DefaultNaming
 	}
 	doc, err := openapi.Document()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{
-		Config:  cfg,
-		cursors: cursors{key: cfg.CursorKey, clock: cfg.Clock},
-		limiter: limiter{clock: cfg.Clock, limits: cfg.Limits, shared: cfg.SharedLimits, shares: cfg.Clock.Now()},
-		health:  health{checks: cfg.Checks, clock: cfg.Clock},
-		turns:   make(turns, maxTurns),
-	}
-	if s.operations, err = operationsOf(doc); err != nil {
+	s := &Server{Config: cfg, streams: request.StreamsOf(doc)}
+	if s.chain, err = middleware.New(middleware.Config{
+		Problems: response.Problems{Log: cfg.Log}, Identity: cfg.Services.Identity, Front: cfg.Front, Limits: cfg.Limits, SharedLimits: cfg.SharedLimits, Clock: cfg.Clock,
+	}, doc); err != nil {
 		return nil, err
 	}
-	s.streams = streamsOf(doc)
-	if s.pages, err = newPages(); err != nil {
+	if s.signin, err = signin.New(signin.Config{
+		Services: cfg.Services, Provider: cfg.Provider, Options: cfg.SignIn, TokenKeys: cfg.TokenKeys, CookieKey: cfg.CursorKey, Chain: s.chain,
+	}); err != nil {
 		return nil, err
 	}
-	if s.cookies, err = cookieSeal(cfg.CursorKey); err != nil {
-		return nil, err
+	s.pages = s.signin.Pages
+	all := s.newHandlers()
+	s.handlers, s.money = all, all.moneyHandlers
+	if wrap != nil {
+		s.handlers = wrap(s.handlers)
 	}
 	return s, s.mount(doc)
 }
 
-// mount builds the routes. The order of the middlewares is a promise: who is
-// refused by one costs nothing of those after it.
+// mount builds the routes.
 func (s *Server) mount(doc *openapi3.T) error {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
-	// Without it the context that handlers get would hide cancellation, trace
-	// and caller, silently.
+	// Without it the context of handlers would hide cancellation, trace and caller.
 	e.ContextWithFallback = true
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	// A slash that is written as %2F is part of a name and leads to no other path
-	// than a proxy before us has seen.
+	// A slash that is written as %2F is part of a name. It leads to no other path than a proxy before
+	// this server has seen.
 	e.UseRawPath = true
 	if err := e.SetTrustedProxies(nil); err != nil {
 		return err
 	}
-	// Spans that nobody collects cost two dozen allocations a request. The trace
-	// that a client sends is carried on without them.
+	// Spans that nobody collects cost two dozen allocations per request. The trace that a client sends
+	// is carried on without them.
 	if telemetry.On() {
 		e.Use(otelgin.Middleware("gpuaas"))
 	}
-	e.Use(s.correlate, s.recover, s.limitSize)
-	e.NoRoute(s.noRoute)
-	e.NoMethod(s.noMethod)
+	e.Use(s.chain.Global()...)
+	e.NoRoute(s.chain.NoRoute)
+	e.NoMethod(s.chain.NoMethod)
 
-	api := e.Group("/", s.admit)
-	strict := oapi.NewStrictHandlerWithOptions(s, nil, oapi.StrictGinServerOptions{
-		RequestErrorHandlerFunc:  s.badRequest,
-		HandlerErrorFunc:         s.replayOrFail,
-		ResponseErrorHandlerFunc: s.fail,
+	api := e.Group("/", s.chain.Admit)
+	strict := oapi.NewStrictHandlerWithOptions(s.handlers, nil, oapi.StrictGinServerOptions{
+		RequestErrorHandlerFunc:  s.chain.BadRequest,
+		HandlerErrorFunc:         s.chain.ReplayOrFail,
+		ResponseErrorHandlerFunc: s.chain.Fail,
 	})
 	oapi.RegisterHandlersWithOptions(api, strict, oapi.GinServerOptions{
-		ErrorHandler: func(c *gin.Context, err error, _ int) { s.badRequest(c, err) },
+		ErrorHandler: func(c *gin.Context, err error, _ int) { s.chain.BadRequest(c, err) },
 	})
 
-	docs, err := reference.New(doc, statusOf)
+	docs, err := reference.New(doc, response.StatusOf)
 	if err != nil {
 		return err
 	}
@@ -186,11 +160,23 @@ func (s *Server) mount(doc *openapi3.T) error {
 	return nil
 }
 
-// Handler answers everything of this door.
+// Handlers returns the handlers of all operations, without middlewares.
+func (s *Server) Handlers() oapi.StrictServerInterface { return s.handlers }
+
+// Handler serves all paths.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
-// serve answers HEAD as GET without its body; net/http leaves that out by itself,
-// other writers may not. A stream has no end that one could wait for.
+// HTTPServer returns a server for all paths with every timeout set.
+func (s *Server) HTTPServer() *http.Server { return s.chain.Server(s.Handler()) }
+
+// ShareLimits exchanges rate limits with the other replicas until ctx ends.
+func (s *Server) ShareLimits(ctx context.Context) error { return s.chain.ShareLimits(ctx) }
+
+// Metrics returns the metrics of the API.
+func (s *Server) Metrics() prometheus.Collector { return s.chain }
+
+// serve answers HEAD as GET without its body; net/http omits the body itself, other writers may not. A
+// stream has no end that one could wait for.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead && !s.streams[r.URL.Path] {
 		get := *r
@@ -200,33 +186,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.engine.ServeHTTP(w, r)
 }
 
-// headOnly drops what is written.
+// headOnly drops the body of a response.
 type headOnly struct{ http.ResponseWriter }
 
 func (headOnly) Write(b []byte) (int, error) { return len(b), nil }
-
-const (
-	maxBody   = 1 << 20
-	maxHeader = 64 << 10
-	// A request has to arrive and be answered within these; the event stream
-	// sets its own deadline before each write.
-	headerTimeout = 5 * time.Second
-	readTimeout   = 15 * time.Second
-	writeTimeout  = 60 * time.Second
-	idleTimeout   = 60 * time.Second
-)
-
-// HTTPServer returns a server for this door with every timeout set.
-func (s *Server) HTTPServer() *http.Server {
-	return &http.Server{
-		Handler:           s.Handler(),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		// Twice what is answered in our words, see limitSize: what is beyond that
-		// is not even read.
-		MaxHeaderBytes: 2 * maxHeader,
-		ErrorLog:       slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
-	}
-}

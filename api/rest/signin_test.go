@@ -1,23 +1,23 @@
 package rest_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
-	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
 // question begins a sign-in in a browser and returns its cookie and state.
-func (b *bundle) question(t *testing.T, back string) (*http.Cookie, string) {
+func (b *world) question(t *testing.T, back string) (*http.Cookie, string) {
 	t.Helper()
 	w := b.visit(t, "GET", "/api/v1/auth/oidc/authorize?return_to="+url.QueryEscape(back), "")
 	to, err := url.Parse(w.Header().Get("Location"))
@@ -29,7 +29,7 @@ func (b *bundle) question(t *testing.T, back string) (*http.Cookie, string) {
 
 // answer is where the provider sends the owner back to.
 func answer(state string) string {
-	return "/auth/callback?" + url.Values{"code": {tokenOwner}, "state": {state}, "session_state": {"x"}}.Encode()
+	return "/auth/callback?" + url.Values{"code": {nameOf(tokenOwner)}, "state": {state}, "session_state": {"x"}}.Encode()
 }
 
 // cookies of an answer, by name.
@@ -66,26 +66,26 @@ func TestAnswerCountsWhereTheQuestionWasAsked(t *testing.T) {
 	t.Parallel()
 
 	for name, c := range map[string]struct {
-		visit func(b *bundle, asked *http.Cookie, state string) *httptest.ResponseRecorder
+		visit func(b *world, asked *http.Cookie, state string) *httptest.ResponseRecorder
 		want  int
 	}{
-		"another browser": {func(b *bundle, _ *http.Cookie, state string) *httptest.ResponseRecorder {
+		"another browser": {func(b *world, _ *http.Cookie, state string) *httptest.ResponseRecorder {
 			return b.visit(t, "GET", answer(state), "")
 		}, 400},
-		"another state": {func(b *bundle, asked *http.Cookie, _ string) *httptest.ResponseRecorder {
+		"another state": {func(b *world, asked *http.Cookie, _ string) *httptest.ResponseRecorder {
 			return b.visit(t, "GET", answer("x"), "", with(asked))
 		}, 400},
-		"no state": {func(b *bundle, asked *http.Cookie, _ string) *httptest.ResponseRecorder {
+		"no state": {func(b *world, asked *http.Cookie, _ string) *httptest.ResponseRecorder {
 			return b.visit(t, "GET", answer(""), "", with(asked))
 		}, 400},
-		"the provider's no": {func(b *bundle, asked *http.Cookie, state string) *httptest.ResponseRecorder {
+		"the provider's no": {func(b *world, asked *http.Cookie, state string) *httptest.ResponseRecorder {
 			return b.visit(t, "GET", "/auth/callback?error=access_denied&error_description=<b>call+0900</b>&state="+state, "", with(asked))
 		}, 401},
-		"a changed cookie": {func(b *bundle, asked *http.Cookie, state string) *httptest.ResponseRecorder {
+		"a changed cookie": {func(b *world, asked *http.Cookie, state string) *httptest.ResponseRecorder {
 			asked.Value = asked.Value[:20] + "A" + asked.Value[21:]
 			return b.visit(t, "GET", answer(state), "", with(asked))
 		}, 400},
-		"too late": {func(b *bundle, asked *http.Cookie, state string) *httptest.ResponseRecorder {
+		"too late": {func(b *world, asked *http.Cookie, state string) *httptest.ResponseRecorder {
 			b.now = b.now.Add(10 * time.Minute)
 			return b.visit(t, "GET", answer(state), "", with(asked))
 		}, 400},
@@ -156,7 +156,7 @@ func TestPasswordForProgramsAndBrowsers(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, passwords)
-	const body = `{"email":"owner@dev.localhost","password":"` + rightPassword + `"}`
+	body := `{"email":"` + emailOf(tokenOwner) + `","password":"` + rightPassword + `"}`
 	login := ask{method: "POST", path: "/api/v1/auth/personal/login", body: body}
 	w := b.do(t, login)
 	var in oapi.SignedIn
@@ -184,9 +184,10 @@ func TestRenewingAndLeaving(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, provider)
-	cookie := b.signIn(t, tokenOwner)
+	asked, state := b.question(t, "/")
+	cookie := cookiesOf(b.visit(t, "GET", answer(state), "", with(asked)))["gpuaas_session"]
 	const refresh, logout = "/api/v1/auth/token/refresh", "/api/v1/auth/logout"
-	if w := b.do(t, ask{method: "POST", path: refresh, body: `{"refresh_token":"r"}`}); w.Code != 200 || !strings.Contains(w.Body.String(), `"expires_in":300`) {
+	if w := b.do(t, ask{method: "POST", path: refresh, body: `{"refresh_token":"owner"}`}); w.Code != 200 || !strings.Contains(w.Body.String(), `"expires_in":300`) {
 		t.Errorf("a program: %d %s", w.Code, w.Body)
 	}
 	if w := b.do(t, ask{method: "POST", path: refresh, body: `{"refresh_token":"old"}`}); w.Code != 401 || problem(t, w).Code != "token_invalid" {
@@ -203,7 +204,7 @@ func TestRenewingAndLeaving(t *testing.T) {
 		t.Errorf("a session: %d %s", w.Code, w.Body)
 	}
 
-	b.people.logout = errs.New(errs.ProviderFailed, "away")
+	b.provider.revoking = errs.New(errs.ProviderFailed, "away")
 	w := b.visit(t, "POST", logout, "", with(cookie))
 	if w.Code != 204 || cookiesOf(w)["gpuaas_session"].MaxAge >= 0 || !strings.Contains(b.log.String(), "not revoked at the provider") {
 		t.Errorf("%d %v %s", w.Code, w.Header(), b.log)
@@ -218,6 +219,9 @@ func TestFirstAdministratorBringsACode(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
+	operators := &identity.Service{DB: b.db, Naming: ids.DefaultNaming}
+	link, err := operators.FirstAdminLink(t.Context(), "")
+	must(t, err)
 	w := b.visit(t, "GET", "/first-admin", "")
 	if policy := w.Header().Get("Content-Security-Policy"); w.Code != 200 || !strings.HasSuffix(policy, "; script-src 'self'") ||
 		strings.Count(w.Body.String(), "<script") != 1 || !strings.Contains(w.Body.String(), `<script src="/assets/first-admin.js"></script>`) {
@@ -227,10 +231,10 @@ func TestFirstAdministratorBringsACode(t *testing.T) {
 		t.Errorf("another code: %d %s", w.Code, w.Body)
 	}
 	evil := func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }
-	if w := b.visit(t, "POST", "/first-admin", "code="+rightCode, evil); w.Code != 403 {
+	if w := b.visit(t, "POST", "/first-admin", "code="+link.Code, evil); w.Code != 403 {
 		t.Errorf("another site: %d", w.Code)
 	}
-	w = b.visit(t, "POST", "/first-admin", "code="+rightCode)
+	w = b.visit(t, "POST", "/first-admin", "code="+link.Code)
 	if w.Code != 303 || cookiesOf(w)["gpuaas_session"] == nil {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -239,34 +243,18 @@ func TestFirstAdministratorBringsACode(t *testing.T) {
 func TestOptionsAndKeysAreToldToEveryone(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, provider, passwords, func(c *rest.Config) {
-		c.TokenKeys = func() ([]byte, error) {
-			return []byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","use":"sig","alg":"EdDSA","kid":"0001","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`), nil
-		}
-	})
+	b := setup(t, provider, passwords)
 	for path, want := range map[string]string{
-		"/api/v1/auth/options": `"cli_client_id":"gpuaas-cli"`, "/.well-known/jwks.json": `"kid":"0001"`,
+		"/api/v1/auth/options": `"cli_client_id":"gpuaas-cli"`, "/.well-known/jwks.json": `"crv":"Ed25519"`,
 	} {
 		if w := b.do(t, ask{method: "GET", path: path}); w.Code != 200 || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
-	w := b.do(t, ask{method: "POST", path: "/api/v1/service-accounts/token", body: `{"secret":"` + "gps_" + strings.Repeat("a", 43) + `","scopes":["allocations:read"]}`})
+	w := b.do(t, ask{method: "POST", path: "/api/v1/service-accounts/token", body: `{"secret":"` + credential + `","scopes":["allocations:read"]}`})
 	if w.Code != 200 || !strings.Contains(w.Body.String(), `"token_type":"Bearer"`) || !strings.Contains(w.Body.String(), `"expires_in":3600`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-}
-
-// endless is a stream that ends with its context alone.
-type endless struct{ open chan struct{} }
-
-func (e endless) Open(ctx context.Context, _ ids.Tenant, _ ids.Project, _ string) (func(http.ResponseWriter) error, error) {
-	return func(w http.ResponseWriter) error {
-		w.WriteHeader(http.StatusOK)
-		close(e.open)
-		<-ctx.Done()
-		return nil
-	}, nil
 }
 
 // AUTH-12: whoever loses a right loses their stream within two seconds, and so
@@ -274,38 +262,49 @@ func (e endless) Open(ctx context.Context, _ ids.Tenant, _ ids.Project, _ string
 func TestLostRightEndsTheStream(t *testing.T) {
 	t.Parallel()
 
-	for name, lose := range map[string]func(*people){
-		"the session ends":        func(p *people) { p.sessions = map[string]ids.User{} },
-		"the role is lost":        func(p *people) { p.sessions = as(p.sessions, users[tokenStranger]) },
-		"the project is another":  func(p *people) { p.project = ids.New[ids.Project]() },
-		"nobody can be asked now": func(p *people) { p.away = true },
+	for name, lose := range map[string]func(*world){
+		"the session ends": func(w *world) { w.sql(`UPDATE sessions SET ended_at = now()`) },
+		"the role is lost": func(w *world) { w.sql(`DELETE FROM project_memberships WHERE user_id = $1`, users[tokenMember]) },
+		"the project is another": func(w *world) {
+			w.sql(`UPDATE projects SET deleted_at = now() WHERE id = $1`, project)
+			w.addProject("another")
+		},
+		"nobody can be asked now": func(w *world) { w.database.fail("", 0, errs.New(errs.Unavailable, "away")) },
 	} {
-		e := endless{make(chan struct{})}
-		b := setup(t, func(c *rest.Config) { c.Events = e })
-		cookie := b.signIn(t, tokenMember)
-		ended := make(chan int, 1)
-		go func() { ended <- b.visit(t, "GET", "/api/v1/events", "", with(cookie)).Code }()
-		<-e.open
-		select {
-		case code := <-ended:
-			t.Fatalf("%s: ended with %d while all was well", name, code)
-		case <-time.After(1200 * time.Millisecond): // two looks have found nothing wrong
-		}
-		b.people.mu.Lock()
-		lose(b.people)
-		b.people.mu.Unlock()
-		select {
-		case <-ended:
-		case <-time.After(2 * time.Second):
-			t.Errorf("%s: the stream goes on", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, ticking)
+			open, ended := make(chan struct{}), make(chan int, 1)
+			go func() {
+				out := httptest.NewRecorder()
+				b.handler.ServeHTTP(&opened{ResponseRecorder: out, flushed: open}, visitOf(t, "GET", "/api/v1/events", "", with(b.signIn(tokenMember))))
+				ended <- out.Code
+			}()
+			<-open
+			select {
+			case code := <-ended:
+				t.Fatalf("ended with %d while all was well", code)
+			case <-time.After(1200 * time.Millisecond): // two checks have found nothing wrong
+			}
+			lose(b)
+			select {
+			case <-ended:
+			case <-time.After(2500 * time.Millisecond): // with half a second for a busy machine
+				t.Error("the stream goes on")
+			}
+		})
 	}
 }
 
-func as(sessions map[string]ids.User, user ids.User) map[string]ids.User {
-	changed := map[string]ids.User{}
-	for token := range sessions {
-		changed[token] = user
-	}
-	return changed
+// opened closes a channel with the first flush.
+type opened struct {
+	*httptest.ResponseRecorder
+
+	once    sync.Once
+	flushed chan struct{}
+}
+
+func (o *opened) Flush() {
+	o.ResponseRecorder.Flush()
+	o.once.Do(func() { close(o.flushed) })
 }

@@ -14,16 +14,15 @@ import (
 const webhook = "/api/v1/payments/webhook"
 
 // tell sends what the payment provider would.
-func (b *bundle) tell(t *testing.T, body io.Reader, change ...func(*http.Request)) *httptest.ResponseRecorder {
+func (b *world) tell(t *testing.T, body io.Reader, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, webhook, body)
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
-	req.Header.Set("Stripe-Signature", rightSignature)
 	for _, c := range change {
 		c(req)
 	}
 	w := httptest.NewRecorder()
-	b.door.ServeHTTP(w, req)
+	b.handler.ServeHTTP(w, req)
 	return w
 }
 
@@ -31,34 +30,41 @@ func header(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-// The bytes are what is signed: the room gets them as they were sent, whatever
-// they are called, and whether or not they are JSON.
+// The bytes are what is signed: the service gets them as they were sent, whatever they are called, and
+// whether or not they are JSON. What comes twice is stored once.
 func TestWebhookBodiesComeThroughUntouched(t *testing.T) {
 	t.Parallel()
 
+	event := signedEvent("evt_1")
 	for what, c := range map[string]struct {
 		body   string
 		change func(*http.Request)
+		want   int
 	}{
-		"as the provider sends it":  {"{\r\n  \"id\" : \"evt_1\",\"a\":1.0,\"a\":2}\n", header("User-Agent", "Stripe/1.0")},
-		"without a media type":      {`{"id":"evt_1"}`, func(r *http.Request) { r.Header.Del("Content-Type") }},
-		"of another media type":     {"a=b", header("Content-Type", "application/x-www-form-urlencoded")},
-		"not JSON, not UTF-8":       {"\xff\x00{", header("Accept", "*/*")},
-		"from a browser's page":     {`{"id":"evt_1"}`, header("Origin", "https://elsewhere.example")},
-		"with a token that is none": {`{"id":"evt_1"}`, header("Authorization", "Bearer guess")},
-		"with an idempotency key":   {`{"id":"evt_1"}`, header("X-Idempotency-Key", "k1")},
-		"of exactly 256 KiB":        {strings.Repeat("x", 256<<10), header("Content-Encoding", "identity")},
+		"as the provider sends it":  {strings.Replace(event, `{"id"`, "{\r\n  \"a\":1.0,\"a\":2, \"id\"", 1) + "\n", header("User-Agent", "Stripe/1.0"), 200},
+		"without a media type":      {event, func(r *http.Request) { r.Header.Del("Content-Type") }, 200},
+		"of another media type":     {event, header("Content-Type", "application/x-www-form-urlencoded"), 200},
+		"not JSON, not UTF-8":       {"\xff\x00{", header("Accept", "*/*"), 400},
+		"from a browser's page":     {event, header("Origin", "https://elsewhere.example"), 200},
+		"with a token that is none": {event, header("Authorization", "Bearer "+tokenUnknown), 200},
+		"with an idempotency key":   {event, header("X-Idempotency-Key", "k1"), 200},
+		"of exactly 256 KiB":        {event + strings.Repeat(" ", 256<<10-len(event)), header("Content-Encoding", "identity"), 200},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			for n := 1; n <= 2; n++ {
-				if w := b.tell(t, strings.NewReader(c.body), c.change); w.Code != 200 || w.Header().Get("Idempotency-Replayed") != "" {
+			for range 2 {
+				w := b.tell(t, strings.NewReader(c.body), c.change, header("Stripe-Signature", signature(c.body)))
+				if w.Code != c.want || w.Header().Get("Idempotency-Replayed") != "" {
 					t.Fatalf("%d %s", w.Code, w.Body)
 				}
-				if len(b.till.received) != n || string(b.till.received[n-1]) != c.body {
-					t.Errorf("received %.60q", b.till.received)
+				// The signature is checked before the body is read.
+				if c.want == 400 && problem(t, w).Code != "bad_request" {
+					t.Errorf("%s", w.Body)
 				}
+			}
+			if stored := b.count("stripe_events"); stored != map[bool]int{true: 1, false: 0}[c.want == 200] {
+				t.Errorf("%d events are stored", stored)
 			}
 		})
 	}
@@ -74,10 +80,10 @@ func TestWebhookRefusals(t *testing.T) {
 		status int
 		code   string
 	}{
-		"a byte too much":                        {strings.NewReader(large), header("X-A", "b"), 413, "body_too_large"},
-		"a byte too much, of no length":          {struct{ io.Reader }{strings.NewReader(large)}, header("X-A", "b"), 413, "body_too_large"},
+		"a byte too much":                        {strings.NewReader(large), header("Stripe-Signature", signature("")), 413, "body_too_large"},
+		"a byte too much, of no length":          {struct{ io.Reader }{strings.NewReader(large)}, header("Stripe-Signature", signature("")), 413, "body_too_large"},
 		"packed":                                 {bytes.NewReader([]byte("\x1f\x8b")), header("Content-Encoding", "gzip"), 415, "media_type_unsupported"},
-		"empty":                                  {strings.NewReader(""), header("X-A", "b"), 400, "validation_error"},
+		"empty":                                  {strings.NewReader(""), header("Stripe-Signature", signature("")), 400, "validation_error"},
 		"signed by somebody else":                {strings.NewReader("{}"), header("Stripe-Signature", "t=1,v1=wrong"), 400, "signature_invalid"},
 		"a signature longer than any":            {strings.NewReader("{}"), header("Stripe-Signature", strings.Repeat("v", 5000)), 400, "validation_error"},
 		"a parameter that nobody has asked for ": {strings.NewReader("{}"), func(r *http.Request) { r.URL.RawQuery = "a=b" }, 400, "unknown_parameter"},
@@ -86,8 +92,8 @@ func TestWebhookRefusals(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			w := b.tell(t, c.body, c.change)
-			if p := problem(t, w); w.Code != c.status || string(p.Code) != c.code || len(b.till.received) != 0 {
-				t.Errorf("%d %s, received %d", w.Code, w.Body, len(b.till.received))
+			if p := problem(t, w); w.Code != c.status || string(p.Code) != c.code || b.count("stripe_events") != 0 {
+				t.Errorf("%d %s, stored %d", w.Code, w.Body, b.count("stripe_events"))
 			}
 		})
 	}
@@ -108,14 +114,15 @@ func TestFailedSignaturesAreCharged(t *testing.T) {
 			t.Errorf("try %d: %d %s", try, w.Code, w.Body)
 		}
 	}
-	if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: "guess", from: "192.0.2.7:2"}); w.Code != 429 {
+	if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenUnknown, from: "192.0.2.7:2"}); w.Code != 429 {
 		t.Errorf("a token from there: %d", w.Code)
 	}
 	if w := b.tell(t, strings.NewReader("{}"), wrong, from("192.0.2.8:1")); w.Code != 400 {
 		t.Errorf("from another address: %d", w.Code)
 	}
+	event := signedEvent("evt_1")
 	for range 20 {
-		if w := b.tell(t, strings.NewReader("{}"), from("192.0.2.7:1")); w.Code != 200 {
+		if w := b.tell(t, strings.NewReader(event), header("Stripe-Signature", signature(event)), from("192.0.2.7:1")); w.Code != 200 {
 			t.Fatalf("the provider: %d %s", w.Code, w.Body)
 		}
 	}
@@ -125,7 +132,7 @@ func TestFailedSignaturesAreCharged(t *testing.T) {
 func TestPaymentsFailClosed(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, func(c *rest.Config) { c.SharedLimits = lost{} })
+	b := setup(t, func(_ *world, c *rest.Config) { c.SharedLimits = away() })
 	for path, token := range map[string]string{
 		"/api/v1/payments/checkout-session": tokenOwner, "/api/v1/payments/customer-portal-session": tokenOwner,
 		"/api/v1/admin/users/" + users[tokenMember].String() + "/refunds": tokenAdmin, "/api/v1/admin/users/" + users[tokenMember].String() + "/balance": tokenAdmin,
@@ -134,7 +141,8 @@ func TestPaymentsFailClosed(t *testing.T) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
-	if w := b.tell(t, strings.NewReader("{}")); w.Code != 200 {
+	event := signedEvent("evt_1")
+	if w := b.tell(t, strings.NewReader(event), header("Stripe-Signature", signature(event))); w.Code != 200 {
 		t.Errorf("the provider: %d %s", w.Code, w.Body)
 	}
 }

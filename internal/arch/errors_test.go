@@ -16,9 +16,9 @@ import (
 // uncoded are the places that may answer or fail without a code, by file and
 // function, and why.
 var uncoded = map[string]string{
-	"api/rest/observe.go recover":                     "after a panic nothing is known but that it is our fault",
-	"api/rest/server.go New":                          "a fault of the wiring: the process does not start",
-	"api/rest/operation.go operationsOf":              "a fault of the contract or of the roles: the process does not start",
+	"api/rest/middleware/observe.go recover":          "after a panic nothing is known but that it is our fault",
+	"api/rest/server.go NewWith":                      "a fault of the wiring: the process does not start",
+	"api/rest/request/operation.go OperationsOf":      "a fault of the contract or of the roles: the process does not start",
 	"platform/identity/oidc/oidctest/issuer.go serve": "stands for a foreign provider that is away, in tests alone",
 	"api/stream/stream.go errSlow":                    "ends a stream whose reader has gone; nobody is answered",
 }

@@ -66,8 +66,8 @@ var importRules = map[string][]string{
 	"api/asyncapi": {},
 	"api/oapi":     {},
 	"api/rest": {
-		"services", "api/oapi", "api/openapi", "api/asyncapi", "platform", "product", "policies", "desired", "desired/revision", "observed", "reconciler", "gitops",
-		"jobs/nodetask", "web", "docs",
+		"services", "api/oapi", "api/openapi", "api/asyncapi", "api/stream", "platform", "product", "policies", "desired", "desired/revision", "observed",
+		"reconciler", "gitops", "jobs/nodetask", "web", "docs",
 	},
 	"api/stream": {"api/oapi", "platform", "product", "policies", "desired", "observed"},
 	// desired: the hint that wakes the loop. platform/secret: whether a node's certificate is in

@@ -9,16 +9,16 @@ import (
 // unscoped are the functions that look at every tenant's rows. A new one is a
 // decision: a request that is known to be somebody's has a scope of its own.
 var unscoped = []string{
-	"dev/up.enrolmentToken",      // of a development fleet, before anyone has signed in
-	"dev/up.seedTenant",          // likewise
-	"api/rest.JobAudit",          // an administrator's act on a job
-	"api/rest.confine",           // what an operator's role has allowed
-	"api/rest.ListEvents",        // an operator who asks for everyone's
-	"platform/billing.Limits",    // declarations are the platform's; those of the caller's own tenant are read
-	"platform/billing.SetLimits", // and written, after it was made sure whose they are
-	"platform/payment.Receive",   // the payment provider, who is of no tenant, and whose word is kept as it came
-	"platform/identity.Scope",    // the same, in that room's words
-	"platform/identity.unscoped", // for those below
+	"dev/up.enrolmentToken",       // of a development fleet, before anyone has signed in
+	"dev/up.seedTenant",           // likewise
+	"api/rest.recordJobChange",    // an administrator's act on a job
+	"api/rest/middleware.confine", // what an operator's role has allowed
+	"api/rest/event.ListEvents",   // an operator who asks for everyone's
+	"platform/billing.Limits",     // declarations are the platform's; those of the caller's own tenant are read
+	"platform/billing.SetLimits",  // and written, after it was made sure whose they are
+	"platform/payment.Receive",    // the payment provider, who is of no tenant, and whose word is kept as it came
+	"platform/identity.Scope",     // the same, in that room's words
+	"platform/identity.unscoped",  // for those below
 
 	// What finds out who calls and for whom, and begins or ends that.
 	"platform/identity.Authenticate",

@@ -5,4 +5,4 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 CGO_ENABLED=0 go test -tags nomsgpack -run '^(TestAnswers|TestAnswersAreCoded|TestContractListsTheCatalogueOfCodes|TestEveryCodeHasAStatus|TestEveryCodeHasAdvice|TestReference)$' \
-	./internal/arch ./api/openapi ./api/rest ./api/rest/reference ./docs
+	./internal/arch ./api/openapi ./api/rest/response ./api/rest/reference ./docs

@@ -4,4 +4,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-CGO_ENABLED=0 go test -tags nomsgpack -run '^(TestEveryOperationHasRoles|TestRoutesAreTheContract|TestRoutesAreTheProtocols)$' ./api/rest ./api/nodeapi
+CGO_ENABLED=0 go test -tags nomsgpack -run '^(TestEveryOperationHasRoles|TestRoutesAreTheContract|TestRoutesAreTheProtocols)$' ./api/rest ./api/rest/request ./api/nodeapi

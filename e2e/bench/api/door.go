@@ -16,21 +16,26 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/api/rest/bare"
+	"github.com/gpuaas/gpuaas/api/rest/middleware"
+	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
+	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
+	"github.com/gpuaas/gpuaas/services"
 )
 
 // doorVariable carries a doorOrder to the process that opens the door.
@@ -86,7 +91,7 @@ func DoorProcess(ctx context.Context) error {
 		return err
 	}
 	plain := door.HTTPServer()
-	plain.Handler = bare.Handler(door)
+	plain.Handler = bare.Handler(door.Handlers())
 	plain.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return told{ctx, known} }
 	failed := make(chan error, 3)
 	for server, address := range map[*http.Server]*string{door.HTTPServer(): &said.Whole, plain: &said.Bare} {
@@ -110,20 +115,27 @@ func DoorProcess(ctx context.Context) error {
 	}
 }
 
-// doorConfig wires the rooms that create and show allocations, as the server does.
+// doorConfig builds the services that create and show allocations, as the server does.
 func doorConfig(db pg.Pool, log *slog.Logger) rest.Config {
 	c, hints := clock.Clock{}, &hint.Bus{}
-	people, offers, slots := &identity.Service{DB: db, Clock: c, Hints: hints}, &catalog.Service{DB: db, Clock: c, Hints: hints}, nodehealth.New(db, hints)
-	return rest.Config{
-		Identity: people, Catalog: offers, Inventory: slots, Metering: &metering.Service{DB: db}, DB: db,
-		Allocations: &allocation.Service{
-			DB: db, Desired: &desired.Store{DB: db, Hints: hints}, Inventory: slots, Catalog: offers, Identity: people, Naming: ids.DefaultNaming, Hints: hints, Clock: c,
-			Limits: func(identity.Caller) allocation.Limits {
-				return allocation.Limits{PerUser: 1000, PerProject: 1000, PerTenant: 1000, MaxGPUs: 8}
-			},
+	v := &services.Services{
+		DB: db, Hints: hints, Naming: ids.DefaultNaming, Clock: c,
+		Identity: &identity.Service{DB: db, Clock: c, Hints: hints}, Catalog: &catalog.Service{DB: db, Clock: c, Hints: hints},
+		NodeHealth: nodehealth.New(db, hints), Metering: &metering.Service{DB: db}, Observed: &observed.Store{DB: db},
+		Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: hints}},
+	}
+	v.Allocations = &allocation.Service{
+		DB: db, Desired: v.Desired.Store, Inventory: v.NodeHealth, Catalog: v.Catalog, Identity: v.Identity, Naming: v.Naming, Hints: hints, Clock: c,
+		Limits: func(identity.Caller) allocation.Limits {
+			return allocation.Limits{PerUser: 1000, PerProject: 1000, PerTenant: 1000, MaxGPUs: 8}
 		},
+	}
+	return rest.Config{
+		Services: v,
 		// Counted and shared like any other, and never reached.
-		Limits:       func(rest.Class, identity.Caller) rest.Limit { return rest.Limit{PerMinute: 1 << 20, Burst: 1 << 20} },
+		Limits: func(request.Class, identity.Caller) middleware.Limit {
+			return middleware.Limit{PerMinute: 1 << 20, Burst: 1 << 20}
+		},
 		SharedLimits: identity.Limits{DB: db}, Ready: func(context.Context) error { return nil },
 		CursorKey: make([]byte, 32), Log: log, Clock: c,
 	}
@@ -175,38 +187,35 @@ func stock(ctx context.Context, door *rest.Server) (paths []string, err error) {
 	return paths, nil
 }
 
-// fromMemory are rooms that answer a read without the database: beside its times,
-// what the middlewares take could not be seen. It keeps the context that it was
-// asked with, which is what a bare handler has to be told.
+// fromMemory answers a read by id without the database, because the time of the database would hide
+// that of the middlewares. It keeps the context of the first request, which a bare handler needs.
 type fromMemory struct {
-	rest.Allocations
-	rest.Metering
+	oapi.StrictServerInterface
 
-	one   allocation.Allocation
-	known context.Context //nolint:containedctx // it is what is wanted of it
+	response oapi.GetAllocationResponseObject
+	known    context.Context //nolint:containedctx // the bare handler receives it
 }
 
-func (m *fromMemory) Get(ctx context.Context, c identity.Caller, id ids.Allocation) (allocation.Allocation, error) {
+// GetAllocation reads from the database once.
+func (m *fromMemory) GetAllocation(ctx context.Context, req oapi.GetAllocationRequestObject) (oapi.GetAllocationResponseObject, error) {
 	if m.known == nil {
-		m.known = ctx
 		var err error
-		if m.one, err = m.Allocations.Get(ctx, c, id); err != nil {
-			return allocation.Allocation{}, err
+		if m.response, err = m.StrictServerInterface.GetAllocation(ctx, req); err != nil {
+			return nil, err
 		}
+		m.known, _ = request.Of(ctx)
 	}
-	return m.one, nil
+	return m.response, nil
 }
 
-func (m *fromMemory) CostOf(context.Context, []ids.Allocation) (map[ids.Allocation]money.Minor, error) {
-	return nil, nil //nolint:nilnil // nothing was used
-}
-
-// count measures one GET by id, with all middlewares and without, and returns what
-// they have learnt about it.
+// count measures one GET by id, with all middlewares and without. It returns the context that the
+// middlewares made for it.
 func (said *doorReady) count(ctx context.Context, config rest.Config, smoke bool) (context.Context, error) {
-	m := &fromMemory{Allocations: config.Allocations}
-	config.Allocations, config.Metering = m, m
-	door, err := rest.New(config)
+	m := &fromMemory{}
+	door, err := rest.NewWith(config, func(h oapi.StrictServerInterface) oapi.StrictServerInterface {
+		m.StrictServerInterface = h
+		return m
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +227,7 @@ func (said *doorReady) count(ctx context.Context, config rest.Config, smoke bool
 		return nil, err
 	}
 	plain := r.WithContext(told{ctx, m.known})
-	if err := answers(bare.Handler(door), plain); err != nil {
+	if err := answers(bare.Handler(door.Handlers()), plain); err != nil {
 		return nil, err
 	}
 	said.rounds(door, r, plain, smoke)
@@ -245,7 +254,7 @@ func (said *doorReady) rounds(door *rest.Server, whole, plain *http.Request, smo
 	}
 	said.Allocations = [2]float64{math.Inf(1), math.Inf(1)}
 	var micros [2][]float64
-	handlers, requests := [2]http.Handler{door.Handler(), bare.Handler(door)}, [2]*http.Request{whole, plain}
+	handlers, requests := [2]http.Handler{door.Handler(), bare.Handler(door.Handlers())}, [2]*http.Request{whole, plain}
 	for range n {
 		for i, h := range handlers {
 			allocations, took := spent(h, requests[i], calls)

@@ -1,0 +1,255 @@
+package allocation
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/api/rest/response"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/allocation"
+)
+
+// CreateAllocation handles POST /api/v1/allocations. 201 is the promise; the
+// machine follows, and the client watches the Location for it.
+func (s *Handlers) CreateAllocation(ctx context.Context, req oapi.CreateAllocationRequestObject) (oapi.CreateAllocationResponseObject, error) {
+	ctx, r := request.Of(ctx)
+	a, err := s.Allocations.Request(ctx, allocation.Request{
+		Caller:  r.Caller,
+		Key:     r.Key,
+		SKU:     req.Body.Sku,
+		GPUs:    request.Or(req.Body.Gpus, 1),
+		Region:  request.Or(req.Body.Region, ""),
+		Name:    request.Or(req.Body.Name, ""),
+		SSHKeys: sshKeys(req.Body.SshKeyIds),
+		Labels:  request.Or(req.Body.Labels, nil),
+		TTL:     time.Duration(request.Or(req.Body.TtlSeconds, 0)) * time.Second,
+		Queue:   request.Or(req.Body.Queue, false),
+		Answer:  s.answerFor(r, http.StatusCreated),
+	})
+	if err != nil {
+		return nil, err
+	}
+	shown := s.toAllocation(a)
+	return oapi.CreateAllocation201JSONResponse{
+		Body:    shown,
+		Headers: oapi.CreateAllocation201ResponseHeaders{Location: locationOf(shown), ETag: request.ETag(shown.Version)},
+	}, nil
+}
+
+// ListAllocations handles GET /api/v1/allocations.
+func (s *Handlers) ListAllocations(ctx context.Context, req oapi.ListAllocationsRequestObject) (oapi.ListAllocationsResponseObject, error) {
+	ctx, r := request.Of(ctx)
+	f := allocation.Filter{Status: string(request.Or(req.Params.Status, "")), SKU: request.Or(req.Params.Sku, ""), Name: request.Or(req.Params.Name, "")}
+	if err := s.Cursors.Open(r, req.Params.Cursor, &f.After); err != nil {
+		return nil, err
+	}
+	limit := response.PageSize(req.Params.Limit)
+	f.Limit = limit + 1
+	list, err := s.Allocations.List(ctx, r.Caller, f)
+	if err != nil {
+		return nil, err
+	}
+	list, next, link, err := response.CutPage(s.Cursors, r, limit, list, func(a allocation.Allocation) any {
+		return allocation.Cursor{CreatedAt: a.CreatedAt, ID: a.ID}
+	})
+	if err != nil {
+		return nil, err
+	}
+	items, err := s.withCost(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.ListAllocations200JSONResponse{
+		Body:    oapi.AllocationList{Items: items, NextCursor: next},
+		Headers: oapi.ListAllocations200ResponseHeaders{Link: link},
+	}, nil
+}
+
+// GetAllocation handles GET /api/v1/allocations/{id}.
+func (s *Handlers) GetAllocation(ctx context.Context, req oapi.GetAllocationRequestObject) (oapi.GetAllocationResponseObject, error) {
+	ctx, r := request.Of(ctx)
+	a, err := s.within(ctx, r, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := s.withCost(ctx, []allocation.Allocation{a})
+	if err != nil {
+		return nil, err
+	}
+	if a.Queued() {
+		// What it waits for changes while its version does not: it is always told.
+		p, err := s.Allocations.Pending(ctx, a, r.Platform)
+		if err != nil {
+			return nil, err
+		}
+		shown[0].Pending = toPending(a, p)
+		return oapi.GetAllocation200JSONResponse{Body: shown[0], Headers: oapi.GetAllocation200ResponseHeaders{ETag: request.ETag(shown[0].Version)}}, nil
+	}
+	tag := request.ETag(shown[0].Version)
+	if request.NotModified(req.Params.IfNoneMatch, tag) {
+		return oapi.GetAllocation304Response{Headers: oapi.GetAllocation304ResponseHeaders{ETag: tag}}, nil
+	}
+	return oapi.GetAllocation200JSONResponse{Body: shown[0], Headers: oapi.GetAllocation200ResponseHeaders{ETag: tag}}, nil
+}
+
+// ReleaseAllocation handles POST /api/v1/allocations/{id}/release.
+func (s *Handlers) ReleaseAllocation(ctx context.Context, req oapi.ReleaseAllocationRequestObject) (oapi.ReleaseAllocationResponseObject, error) {
+	ctx, r := request.Of(ctx)
+	a, err := s.within(ctx, r, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	a, err = s.Allocations.Release(ctx, r.Caller, r.Key, a.ID, s.answerFor(r, http.StatusAccepted))
+	if err != nil {
+		return nil, err
+	}
+	shown := s.toAllocation(a)
+	return oapi.ReleaseAllocation202JSONResponse{
+		Body:    shown,
+		Headers: oapi.ReleaseAllocation202ResponseHeaders{Location: locationOf(shown), ETag: request.ETag(shown.Version)},
+	}, nil
+}
+
+// GetAllocationTimeline handles GET /api/v1/allocations/{id}/timeline.
+func (s *Handlers) GetAllocationTimeline(ctx context.Context, req oapi.GetAllocationTimelineRequestObject) (oapi.GetAllocationTimelineResponseObject, error) {
+	ctx, r := request.Of(ctx)
+	a, err := s.within(ctx, r, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.Allocations.Timeline(ctx, r.Caller, a.ID)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]oapi.Transition, len(list))
+	for i, t := range list {
+		items[i] = oapi.Transition{
+			Version: t.Version, Event: t.Event, From: string(t.From), To: oapi.AllocationStatus(t.To),
+			Reason: t.Reason, Message: t.Message, OccurredAt: t.At.UTC(),
+		}
+	}
+	return oapi.GetAllocationTimeline200JSONResponse{Items: items}, nil
+}
+
+// within reads an allocation that the caller's roles reach: those of a project
+// end at its border, and what lies beyond looks like what does not exist.
+func (s *Handlers) within(ctx context.Context, r *request.Call, id uuid.UUID) (allocation.Allocation, error) {
+	a, err := s.Allocations.Get(ctx, r.Caller, ids.From[ids.Allocation](id))
+	if err != nil {
+		return allocation.Allocation{}, err
+	}
+	if a.Project != r.Caller.Project && !r.OutsideProjects() {
+		return allocation.Allocation{}, errs.New(errs.NotFound, "no such allocation")
+	}
+	return a, nil
+}
+
+// withCost shows allocations with what they have cost and what was seen of them,
+// in one question each for all.
+func (s *Handlers) withCost(ctx context.Context, list []allocation.Allocation) ([]oapi.Allocation, error) {
+	which := make([]ids.Allocation, len(list))
+	for i, a := range list {
+		which[i] = a.ID
+	}
+	var cost map[ids.Allocation]money.Minor
+	var seen map[ids.Allocation]allocation.Seen
+	var err error
+	if len(list) > 0 {
+		if cost, err = s.Metering.CostOf(ctx, which); err != nil {
+			return nil, err
+		}
+		if seen, err = s.ObservedAllocations(ctx, which); err != nil {
+			return nil, err
+		}
+	}
+	items := make([]oapi.Allocation, len(list))
+	for i, a := range list {
+		items[i] = s.show(a, seen[a.ID], cost[a.ID])
+	}
+	return items, nil
+}
+
+// toAllocation shows an allocation that has just been decided about: nothing of
+// it was seen yet, and its cost is for those who ask.
+func (s *Handlers) toAllocation(a allocation.Allocation) oapi.Allocation {
+	return s.show(a, allocation.Seen{}, 0)
+}
+
+// answerFor makes what is kept with an idempotency key; nothing without one.
+func (s *Handlers) answerFor(r *request.Call, status int) func(allocation.Allocation) identity.Reply {
+	if r.Key.Key == "" {
+		return nil
+	}
+	return func(a allocation.Allocation) identity.Reply {
+		shown := s.toAllocation(a)
+		return response.Reply(status, shown, locationOf(shown), request.ETag(shown.Version))
+	}
+}
+
+func (s *Handlers) show(a allocation.Allocation, seen allocation.Seen, cost money.Minor) oapi.Allocation {
+	return oapi.Allocation{
+		Id: a.ID.UUID, Urn: a.URN(s.Naming), ProjectId: a.Project.UUID, UserId: a.User.UUID, NodeId: a.Node.UUID,
+		Name: a.Name, Status: oapi.AllocationStatus(a.State), Reason: response.OrNil(a.Reason), Message: response.OrNil(a.Message),
+		Sku: a.SKU, Gpus: a.GPUs, Region: a.Region, Login: a.Login,
+		Price: response.Money(a.PriceMinor, a.Currency), Cost: response.Money(cost, a.Currency), Labels: response.Labels(a.Labels), Version: a.Version,
+		CreatedAt: a.CreatedAt.UTC(), StatusAt: a.StatusAt.UTC(), ActiveAt: response.UTC(a.ActiveAt), EndedAt: response.UTC(a.EndedAt), ExpiresAt: response.UTC(a.ExpiresAt),
+		Conditions: toConditions(allocation.Conditions(a, seen)),
+	}
+}
+
+func counted(gpus int) string {
+	if gpus == 1 {
+		return "a GPU"
+	}
+	return fmt.Sprintf("%d GPUs", gpus)
+}
+
+// toPending says why a request waits, and first what would let it through.
+func toPending(a allocation.Allocation, p allocation.Pending) *oapi.Pending {
+	shown := &oapi.Pending{
+		Reason: "NoCapacity", Message: fmt.Sprintf("no node has %s of %s free", counted(a.GPUs), a.SKU), StartedAt: p.Since.UTC(),
+		Position: response.OrNil(p.Position), DeadlineAt: response.UTC(p.DeadlineAt), Filters: make([]oapi.FilterCount, len(p.Left)), Suggestions: make([]oapi.Fit, len(p.Fits)),
+	}
+	for i, l := range p.Left {
+		shown.Filters[i] = oapi.FilterCount{Filter: l.Filter, Nodes: l.Nodes}
+	}
+	for i, f := range p.Fits {
+		if shown.Suggestions[i].Text = f.Text; !f.At.IsZero() {
+			shown.Suggestions[i].FitsAt = response.UTC(&f.At)
+		}
+	}
+	if len(p.Fits) > 0 {
+		shown.Message += "; " + p.Fits[0].Text
+	}
+	return shown
+}
+
+func toConditions(list []allocation.Condition) []oapi.Condition {
+	shown := make([]oapi.Condition, len(list))
+	for i, c := range list {
+		shown[i] = oapi.Condition{
+			Type: oapi.ConditionType(c.Type), Status: oapi.ConditionStatus(c.Status), Reason: oapi.ConditionReason(c.Reason), Message: c.Message,
+			ObservedGeneration: c.ObservedGeneration, LastTransitionTime: c.LastTransitionTime.UTC(),
+		}
+	}
+	return shown
+}
+
+func sshKeys(asked *[]uuid.UUID) []ids.SSHKey {
+	var list []ids.SSHKey
+	for _, id := range request.Or(asked, nil) {
+		list = append(list, ids.From[ids.SSHKey](id))
+	}
+	return list
+}
+
+func locationOf(a oapi.Allocation) string { return "/api/v1/allocations/" + a.Id.String() }

@@ -1,0 +1,190 @@
+package change
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/rest/response"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/fleet"
+)
+
+const (
+	isTrue  = "True"
+	isFalse = "False"
+	unclear = "Unknown"
+)
+
+// stateOf returns the state of a desired object: whether the observed state is that of its generation,
+// and how healthy it is.
+func stateOf(o desired.Object, seen ObjectSeen) oapi.ObjectStatus {
+	s := standing{o: o, seen: seen, sync: oapi.ObjectStatusSyncUnknown, health: oapi.ObjectStatusHealthUnknown}
+	if o.Kind == desired.KindAllocation {
+		s.asAllocation()
+	} else {
+		s.asCarried()
+	}
+	if o.Kind == desired.KindNode {
+		s.asNode()
+	}
+	s.asDrifting()
+	if len(seen.RestartFor) > 0 {
+		s.add("RestartRequired", isTrue, "Progressing", "the server reads "+strings.Join(seen.RestartFor, ", ")+" when it starts")
+	}
+	if held := o.Suspended; held != nil {
+		s.health = oapi.ObjectStatusHealthSuspended
+		s.since = held.At
+		s.add("Suspended", isTrue, "Suspended", said(*held))
+	}
+	return oapi.ObjectStatus{ObservedGeneration: s.generation, Sync: s.sync, Health: s.health, Conditions: objectConditions(s.conditions)}
+}
+
+// said returns the text of a suspension: by whom, why, and until when.
+func said(h desired.Suspension) string {
+	until := "until it is resumed"
+	if h.Until != nil {
+		until = "until " + response.Timestamp(*h.Until)
+	}
+	return "by " + h.By + ", " + until + ": " + h.Reason
+}
+
+// standing is a state that is being computed.
+type standing struct {
+	o    desired.Object
+	seen ObjectSeen
+
+	generation int64
+	sync       oapi.ObjectStatusSync
+	health     oapi.ObjectStatusHealth
+	since      time.Time
+	conditions []desired.Condition
+}
+
+func (s *standing) add(kind, status, reason, message string) {
+	s.conditions = append(s.conditions, desired.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: s.generation, LastTransitionTime: s.since,
+	})
+}
+
+// asCarried is what all kinds have that a room carries out.
+func (s *standing) asCarried() {
+	c := s.seen.Carried
+	if c != nil {
+		s.generation, s.since = c.Generation, c.SeenAt
+	}
+	if c != nil && c.Generation == s.o.Generation && c.SpecHash == s.o.SpecHash && !c.Gone {
+		s.sync, s.health = oapi.ObjectStatusSyncSynced, oapi.ObjectStatusHealthHealthy
+		s.add("Ready", isTrue, "Succeeded", "")
+		return
+	}
+	s.sync, s.health = oapi.ObjectStatusSyncOutOfSync, oapi.ObjectStatusHealthProgressing
+	s.add("Ready", isFalse, "Progressing", "the change is being applied")
+	s.add("Reconciling", isTrue, "Progressing", "the change is being applied")
+}
+
+// The lives of a node in which it is on its way, by what it waits for.
+var onItsWay = map[string]string{
+	"declared": "the node has not enrolled yet", "commissioning": "is being commissioned", "enrolled": "waits for its first full report",
+	"draining": "is being drained", "drained": "is drained", "retired": "is retired",
+}
+
+// asNode adds the axes of a machine. A declaration that is carried out says nothing
+// about the machine.
+func (s *standing) asNode() {
+	n := s.seen.Node
+	if n == nil {
+		s.health = oapi.ObjectStatusHealthMissing
+		s.ready(isFalse, "Progressing", "the node does not exist yet")
+		return
+	}
+	s.since = n.UpdatedAt
+	s.axes(*n)
+	switch waits, underway := onItsWay[n.Lifecycle]; {
+	case underway:
+		s.health = oapi.ObjectStatusHealthProgressing
+		s.ready(isFalse, "Progressing", cmp.Or(n.Message, waits))
+	case n.Lifecycle == "offline", n.Reachability != "reachable":
+		s.health = oapi.ObjectStatusHealthDegraded
+		s.ready(unclear, "StaleReport", "the node has not reported; the state of its allocations is unknown")
+	case n.Health != "healthy":
+		s.health = oapi.ObjectStatusHealthDegraded
+		s.ready(isFalse, "HealthCheckFailed", cmp.Or(n.Message, "is "+n.Health))
+	}
+}
+
+func (s *standing) axes(n fleet.Node) {
+	_, underway := onItsWay[n.Lifecycle]
+	reachable := n.Reachability == "reachable"
+	s.axis("Enrolled", n.Lifecycle != "declared" && n.Lifecycle != "commissioning", "Progressing")
+	s.axis("AgentReachable", reachable, "StaleReport")
+	s.axis("InSync", s.sync == oapi.ObjectStatusSyncSynced && len(s.seen.Drifts) == 0, "Progressing")
+	s.axis("GPUHealthy", n.Health == "healthy", "HealthCheckFailed")
+	s.axis("Schedulable", !underway && reachable && !n.Cordoned && n.Health != "unhealthy", "Suspended")
+}
+
+func (s *standing) axis(kind string, holds bool, otherwise string) {
+	if holds {
+		s.add(kind, isTrue, "Succeeded", "")
+		return
+	}
+	s.add(kind, isFalse, otherwise, "")
+}
+
+// ready corrects the summary, which stands first.
+func (s *standing) ready(status, reason, message string) {
+	s.conditions[0].Status, s.conditions[0].Reason, s.conditions[0].Message = status, reason, message
+	s.conditions[0].LastTransitionTime = s.since
+}
+
+// healths of allocations, by their state; all others are on their way.
+var healths = map[allocation.State]oapi.ObjectStatusHealth{
+	allocation.Active:        oapi.ObjectStatusHealthHealthy,
+	allocation.Released:      oapi.ObjectStatusHealthMissing,
+	allocation.Failed:        oapi.ObjectStatusHealthDegraded,
+	allocation.ReleaseFailed: oapi.ObjectStatusHealthDegraded,
+}
+
+// asAllocation says what its tenant sees.
+func (s *standing) asAllocation() {
+	a := s.seen.Allocation
+	if a == nil {
+		s.add("Ready", unclear, "Progressing", "")
+		return
+	}
+	s.generation, s.since = s.seen.Host.Generation, a.StatusAt
+	s.sync, s.health = oapi.ObjectStatusSyncOutOfSync, cmp.Or(healths[a.State], oapi.ObjectStatusHealthProgressing)
+	switch {
+	case a.State == allocation.Released, a.State == allocation.Active && s.generation == s.o.Generation:
+		s.sync = oapi.ObjectStatusSyncSynced
+	case a.State == allocation.Active && !s.seen.Host.Reported:
+		s.sync = oapi.ObjectStatusSyncUnknown
+	}
+	if a.State == allocation.Active && s.seen.Host.Phase == "broken" {
+		s.sync, s.health = oapi.ObjectStatusSyncOutOfSync, oapi.ObjectStatusHealthDegraded
+	}
+	for _, c := range allocation.Conditions(*a, s.seen.Host) {
+		s.conditions = append(s.conditions, desired.Condition(c))
+	}
+}
+
+// asDrifting names the fields in which it differs.
+func (s *standing) asDrifting() {
+	if len(s.seen.Drifts) == 0 {
+		return
+	}
+	s.sync = oapi.ObjectStatusSyncOutOfSync
+	s.conditions = slices.DeleteFunc(s.conditions, func(c desired.Condition) bool { return c.Type == "Drifted" })
+	fields := make([]string, len(s.seen.Drifts))
+	since := s.seen.Drifts[0].OpenedAt
+	for i, d := range s.seen.Drifts {
+		if fields[i] = d.Field; d.OpenedAt.Before(since) {
+			since = d.OpenedAt
+		}
+	}
+	s.since = since
+	s.add("Drifted", isTrue, "Progressing", strings.Join(fields, ", "))
+}

@@ -1,0 +1,83 @@
+package change
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/fleet"
+	"github.com/gpuaas/gpuaas/reconciler"
+)
+
+// Sync and health are two axes: what is carried out may do badly, and what does
+// well may be of an older spec.
+func TestStatesOfObjects(t *testing.T) {
+	t.Parallel()
+
+	at := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
+	carried := func(generation int64) *observed.AppliedSpec {
+		return &observed.AppliedSpec{Applied: observed.Applied{Generation: generation, SpecHash: "h"}, SeenAt: at}
+	}
+	node := func(change func(*fleet.Node)) *fleet.Node {
+		n := fleet.Node{Lifecycle: "active", Health: "healthy", Reachability: "reachable", UpdatedAt: at}
+		change(&n)
+		return &n
+	}
+	alloc := func(s allocation.State) *allocation.Allocation {
+		return &allocation.Allocation{State: s, StatusAt: at, ActiveAt: &at, Node: ids.New[ids.Node]()}
+	}
+	healthy := func(*fleet.Node) {}
+	for what, c := range map[string]struct {
+		kind  desired.Kind
+		seen  ObjectSeen
+		want  string             // sync, health, status of Ready
+		holds oapi.ConditionType // another condition that is True
+	}{
+		"a SKU that was carried out":          {desired.KindSKU, ObjectSeen{Carried: carried(2)}, "Synced Healthy True", ""},
+		"a SKU of an older generation":        {desired.KindSKU, ObjectSeen{Carried: carried(1)}, "OutOfSync Progressing False", "Reconciling"},
+		"a SKU that nobody has seen":          {desired.KindSKU, ObjectSeen{}, "OutOfSync Progressing False", "Reconciling"},
+		"a row that was edited":               {desired.KindSKU, ObjectSeen{Carried: carried(2), Drifts: []reconciler.Drift{{Field: "price", OpenedAt: at}}}, "OutOfSync Healthy True", "Drifted"},
+		"a profile that needs a restart":      {desired.KindEnvironment, ObjectSeen{Carried: carried(2), RestartFor: []string{"region"}}, "Synced Healthy True", "RestartRequired"},
+		"a node at work":                      {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(healthy)}, "Synced Healthy True", "Schedulable"},
+		"a node without a machine":            {desired.KindNode, ObjectSeen{Carried: carried(2)}, "Synced Missing False", ""},
+		"a node that waits for its machine":   {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Lifecycle = "declared" })}, "Synced Progressing False", ""},
+		"a silent node":                       {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Reachability = "stale" })}, "Synced Degraded Unknown", "GPUHealthy"},
+		"a sick node":                         {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Health = "degraded" })}, "Synced Degraded False", "AgentReachable"},
+		"a node of an older spec, which goes": {desired.KindNode, ObjectSeen{Carried: carried(1), Node: node(healthy)}, "OutOfSync Progressing False", "Reconciling"},
+		"an allocation in use":                {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Active), Host: allocation.Seen{Reported: true, Phase: "ready", Generation: 2}}, "Synced Healthy True", "Provisioned"},
+		"an allocation that broke":            {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Active), Host: allocation.Seen{Reported: true, Phase: "broken", Generation: 2}}, "OutOfSync Degraded False", "Drifted"},
+		"an allocation on its way":            {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Provisioning)}, "OutOfSync Progressing False", "Reconciling"},
+		"an allocation that ended":            {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Released)}, "Synced Missing True", ""},
+		"an allocation that was given up":     {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Failed)}, "OutOfSync Degraded False", "Stalled"},
+		"an allocation that nobody knows":     {desired.KindAllocation, ObjectSeen{}, "Unknown Unknown Unknown", ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			o := desired.Object{Kind: c.kind, Name: "x", Generation: 2, SpecHash: "h"}
+			is := stateOf(o, c.seen)
+			if got := string(is.Sync) + " " + string(is.Health) + " " + string(is.Conditions[0].Status); got != c.want || is.Conditions[0].Type != "Ready" {
+				t.Errorf("is %s, want %s; %+v", got, c.want, is.Conditions)
+			}
+			if c.holds != "" && !holds(is, c.holds) {
+				t.Errorf("%s is not True: %+v", c.holds, is.Conditions)
+			}
+			o.Suspended = &desired.Suspension{By: "user:ada", Reason: "fans", At: at}
+			if held := stateOf(o, c.seen); held.Health != oapi.ObjectStatusHealthSuspended || held.Sync != is.Sync || !holds(held, "Suspended") {
+				t.Errorf("suspended: %+v", held)
+			}
+		})
+	}
+}
+
+func holds(s oapi.ObjectStatus, kind oapi.ConditionType) bool {
+	for _, c := range s.Conditions {
+		if c.Type == kind {
+			return c.Status == isTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,460 @@
+package rest_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/google/uuid"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/openapi"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+var parameter = regexp.MustCompile(`\{[a-z_]+\}`)
+
+// unread is the id of nothing, for requests that are rejected before a service reads it.
+var unread = uuid.Must(uuid.NewV7()).String()
+
+// pathOf fills the parameters of a path with what the filled database has, or with ids of nothing.
+func pathOf(op openapi.Operation) string {
+	name := node
+	switch {
+	case strings.Contains(op.Path, "/git-sources/"):
+		name = source
+	case strings.Contains(op.Path, "/desired/"):
+		name = object
+	}
+	return parameter.ReplaceAllString(strings.NewReplacer(
+		"{project_id}", project.String(), "{service_account_id}", robot.String(), "{tenant_id}", tenant.String(), "{user_id}", users[tokenMember].String(),
+		"{month}", t0.Format("2006-01"), "{kind}", "Node", "{name}", name, "{revision}", "1", "{key}", windowKey, "{source}", source, "{sku}", sku,
+	).Replace(op.Path), unread)
+}
+
+// freshPathOf is pathOf with objects that are made for this request, because the operation may change or
+// remove them.
+func (b *world) freshPathOf(t *testing.T, op openapi.Operation) string {
+	t.Helper()
+	fill := func(name, value string) string {
+		return pathOf(openapi.Operation{Path: strings.Replace(op.Path, name, value, 1)})
+	}
+	switch path := op.Path; {
+	case strings.HasPrefix(path, allocations+"/{id}"):
+		id := b.allocate(t).Id.String()
+		if op.OperationID == "createSshCertificate" {
+			b.activate(id)
+		}
+		return fill("{id}", id)
+	case strings.Contains(path, "/payments/sessions/{id}"):
+		return fill("{id}", b.make(t, "/api/v1/payments/checkout-session", `{"amount_minor":5000}`))
+	case strings.Contains(path, "/sessions/{id}"):
+		id, _ := b.start(tokenFor(op))
+		return fill("{id}", id.String())
+	case strings.Contains(path, "{service_account_id}"):
+		account, credential := b.program(t)
+		return strings.NewReplacer("{service_account_id}", account, "{credential_id}", credential).Replace(path)
+	case strings.Contains(path, "/git-sources/{name}"):
+		return fill("{name}", b.source())
+	case strings.Contains(path, "/nodes/{name}"), strings.Contains(path, "/desired/{kind}/{name}"):
+		name, _ := b.machine()
+		return fill("{name}", name)
+	case strings.Contains(path, "/slots/{id}"):
+		_, slot := b.machine()
+		return fill("{id}", slot)
+	case strings.Contains(path, "/plans/{id}"):
+		return fill("{id}", b.propose(t))
+	case strings.Contains(path, "/drift/{id}"):
+		return fill("{id}", b.drift())
+	case strings.Contains(path, "/ssh-keys/{id}"):
+		return fill("{id}", b.make(t, "/api/v1/ssh-keys", `{"name":"`+unusedName("k")+`","public_key":"`+publicKey(t)+`"}`))
+	case strings.Contains(path, "/api-keys/{id}"):
+		return fill("{id}", b.make(t, "/api/v1/api-keys", `{"name":"`+unusedName("k")+`"}`))
+	case strings.Contains(path, "/invitations/{id}"):
+		return fill("{id}", b.make(t, "/api/v1/tenant/invitations", `{"email":"`+unusedName("i")+`@b.test","role":"member"}`))
+	case strings.Contains(path, "{project_id}"):
+		made := b.addProject(unusedName("p"))
+		return strings.NewReplacer("{project_id}", made.String(), "{user_id}", b.addUser(made).String()).Replace(path)
+	case strings.Contains(path, "{user_id}"):
+		return fill("{user_id}", b.addUser(ids.Project{}).String())
+	}
+	return pathOf(op)
+}
+
+// machine writes a node of its own, and returns its name and a slot of it.
+func (b *world) machine() (name, slot string) {
+	b.Helper()
+	name = unusedName("n")
+	addNode(b.sql, name, "other", 1)
+	return name, read[string](b, `SELECT id::text FROM slots WHERE gpu_uuid = 'GPU-' || $1 || '-1'`, name)
+}
+
+// activate moves an allocation as the loop would.
+func (b *world) activate(id string) {
+	b.Helper()
+	for _, step := range [][2]string{{"requested", "provisioning"}, {"provisioning", "active"}} {
+		b.sql(`WITH moved AS (
+				UPDATE allocations SET status = $3, version = version + 1, status_at = now(), active_at = CASE WHEN $3 = 'active' THEN now() END
+				WHERE id = $1 AND status = $2 RETURNING id, version
+			)
+			INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status, reason, message)
+			SELECT id, version, CASE WHEN $3 = 'active' THEN 'node_ready' ELSE 'task_queued' END, $2, $3, '', '' FROM moved`, id, step[0], step[1])
+	}
+}
+
+func (b *world) source() string {
+	b.Helper()
+	name := unusedName("s")
+	b.sql(`INSERT INTO git_sources (name, repository, ref, dirs, declared_by) VALUES ($1, 'file:///nowhere', 'main', '{.}', 'server')`, name)
+	return name
+}
+
+func (b *world) drift() string {
+	b.Helper()
+	return read[string](b, `INSERT INTO drift (kind, object_id, name, field, currency) VALUES ('Node', gen_random_uuid(), $1, 'gpus', 'EUR') RETURNING id::text`, unusedName("d"))
+}
+
+// propose makes a plan. Its author is the operator, so that an administrator may approve it.
+func (b *world) propose(t testing.TB) string {
+	t.Helper()
+	return b.proposeAs(t, tokenOperator)
+}
+
+// proposeAs makes a plan of an author, who must not approve it.
+func (b *world) proposeAs(t testing.TB, author string) string {
+	t.Helper()
+	if author == "" {
+		author = tokenOperator
+	}
+	res := b.do(t, ask{method: "POST", path: plansPath, token: author, body: plannedFiles()})
+	var made struct{ ID string }
+	if err := json.Unmarshal(res.Body.Bytes(), &made); err != nil || res.Code != http.StatusCreated {
+		t.Fatalf("proposing: %d %s", res.Code, res.Body)
+	}
+	return made.ID
+}
+
+// plannedFiles is the body of a plan that declares a new SKU.
+func plannedFiles() string {
+	text, _ := json.Marshal(map[string]any{"files": map[string]string{"sku.yaml": `apiVersion: gpuaas/v1alpha1
+kind: SKU
+metadata: {name: ` + unusedName("s") + `}
+spec: {gpuModel: Tesla T4, memoryGiB: 16, price: {currency: EUR, amountMinor: 35}}
+`}})
+	return string(text)
+}
+
+// fresh are the headers without which an operation refuses a change.
+func fresh(op openapi.Operation) map[string]string {
+	for _, p := range op.Parameters {
+		if p.Value.Name == "If-Match" {
+			return map[string]string{"If-Match": "*"}
+		}
+	}
+	return nil
+}
+
+// signed are the headers and the body of what a foreign system signs.
+func signed(op openapi.Operation) (body string, header map[string]string) {
+	if op.OperationID == "receiveGitHook" {
+		body = `{"ref":"refs/heads/elsewhere"}`
+		return body, map[string]string{"X-Hub-Signature-256": hookSignature(body), "X-GitHub-Event": "push"}
+	}
+	body = signedEvent("evt_" + op.OperationID)
+	return body, map[string]string{"Stripe-Signature": signature(body)}
+}
+
+// tokenFor is somebody who may call the operation.
+func tokenFor(op openapi.Operation) string {
+	switch {
+	case op.Security != nil:
+		return ""
+	case strings.Contains(op.Path, "/admin/"):
+		return tokenAdmin
+	}
+	return tokenOwner
+}
+
+// bodies are those of operations whose example names what only exists in the example.
+var bodies = map[string]func(*testing.T) map[string]any{
+	"exchangeOidc": func(*testing.T) map[string]any { return map[string]any{"id_token": nameOf(tokenOwner)} },
+	"loginPersonal": func(*testing.T) map[string]any {
+		return map[string]any{"email": emailOf(tokenOwner), "password": rightPassword}
+	},
+	"refreshToken": func(*testing.T) map[string]any { return map[string]any{"refresh_token": nameOf(tokenOwner)} },
+	"mintServiceAccountToken": func(*testing.T) map[string]any {
+		return map[string]any{"secret": credential, "scopes": []string{"allocations:read"}}
+	},
+	"setPassword": func(*testing.T) map[string]any {
+		return map[string]any{"current": rightPassword, "password": rightPassword + "!"}
+	},
+	"createSshKey": func(t *testing.T) map[string]any {
+		return map[string]any{"name": unusedName("k"), "public_key": publicKey(t)}
+	},
+	"createSshCertificate": func(t *testing.T) map[string]any { return map[string]any{"public_key": publicKey(t)} },
+	"acceptNodeHardware": func(*testing.T) map[string]any {
+		return map[string]any{"reason": "replaced", "fingerprint": (&protocol.Topology{}).Hardware().Fingerprint()}
+	},
+	"createPlan": func(t *testing.T) map[string]any {
+		body := map[string]any{}
+		must(t, json.Unmarshal([]byte(plannedFiles()), &body))
+		return body
+	},
+	"approvePlan": func(*testing.T) map[string]any { return map[string]any{"reason": "agreed"} },
+	"applyPlan":   func(*testing.T) map[string]any { return map[string]any{} },
+	"createNode": func(*testing.T) map[string]any {
+		return map[string]any{"name": unusedName("n"), "sku": sku, "region": region, "gpus": 8}
+	},
+	"createUser": func(*testing.T) map[string]any {
+		return map[string]any{"email": unusedName("u") + "@dev.localhost", "name": "New"}
+	},
+	"createTenant": func(*testing.T) map[string]any { return map[string]any{"name": unusedName("t")} },
+}
+
+// bodyOf is the example of the contract, with times that are still to come.
+func bodyOf(t *testing.T, op openapi.Operation) string {
+	t.Helper()
+	if op.RequestBody == nil {
+		return ""
+	}
+	if op.Extensions["x-signed"] != nil {
+		body, _ := signed(op)
+		return body
+	}
+	body := map[string]any{}
+	if known := bodies[op.OperationID]; known != nil {
+		body = known(t)
+	} else if example, ok := op.RequestBody.Value.Content["application/json"].Example.(map[string]any); ok {
+		body = maps.Clone(example)
+	}
+	if body["until"] != nil {
+		body["until"] = t0.Add(time.Hour).Format(time.RFC3339)
+	}
+	text, err := json.Marshal(body)
+	must(t, err)
+	return string(text)
+}
+
+// headersOf are the headers without which an operation is refused.
+func headersOf(op openapi.Operation) map[string]string {
+	if op.Extensions["x-signed"] != nil {
+		_, header := signed(op)
+		return header
+	}
+	return fresh(op)
+}
+
+// each runs for every operation of the contract, in one world.
+func each(t *testing.T, run func(t *testing.T, w *world, op openapi.Operation)) {
+	t.Helper()
+	w := setup(t, provider, passwords)
+	for _, op := range openapi.Operations(w.doc) {
+		t.Run(op.OperationID, func(t *testing.T) {
+			t.Parallel()
+			run(t, w, op)
+		})
+	}
+}
+
+// conforms holds a response against the contract: status, headers, media type, body.
+func (b *world) conforms(t *testing.T, op openapi.Operation, w *httptest.ResponseRecorder) {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), op.Method, op.Path, nil)
+	err := openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{
+			Request: req,
+			Route:   &routers.Route{Spec: b.doc, Path: op.Path, PathItem: b.doc.Paths.Value(op.Path), Method: op.Method, Operation: op.Operation},
+		},
+		Status: w.Code, Header: w.Header(), Body: io.NopCloser(bytes.NewReader(w.Body.Bytes())),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true},
+	})
+	if err != nil {
+		t.Errorf("%d %s: %v", w.Code, w.Body, err)
+	}
+}
+
+// What works answers as the contract says, and so does every kind of refusal.
+func TestResponsesConform(t *testing.T) {
+	t.Parallel()
+
+	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder("application/problem+json", openapi3filter.JSONBodyDecoder)
+	each(t, func(t *testing.T, b *world, op openapi.Operation) {
+		path, token, body := b.freshPathOf(t, op), tokenFor(op), bodyOf(t, op)
+
+		w := b.do(t, ask{method: op.Method, path: path, token: token, body: body, header: headersOf(op)})
+		if w.Code >= http.StatusBadRequest {
+			t.Errorf("answers %d: %s", w.Code, w.Body)
+		}
+		b.conforms(t, op, w)
+		if op.Security == nil {
+			b.conforms(t, op, b.do(t, ask{method: op.Method, path: path, body: body}))
+		}
+		b.conforms(t, op, b.do(t, ask{method: op.Method, path: path + "?nonsense=1", token: token, body: body, header: map[string]string{"Accept": "application/problem+json"}}))
+	})
+}
+
+// Every operation's bad body is a 400 that names the field; so are a parameter
+// that is unknown, and a body where none is taken.
+func TestBadInputNamesTheField(t *testing.T) {
+	t.Parallel()
+
+	each(t, func(t *testing.T, b *world, op openapi.Operation) {
+		path, token, good := pathOf(op), tokenFor(op), bodyOf(t, op)
+		expect := func(a ask, code oapi.ErrorCode, field string) {
+			t.Helper()
+			a.method, a.token = op.Method, token
+			w := b.do(t, a)
+			p := problem(t, w)
+			if w.Code != http.StatusBadRequest || p.Code != code || p.Details["field"] != field {
+				t.Errorf("%s: got %d %s at %v: %s; want 400 %s at %s", a.body, w.Code, p.Code, p.Details["field"], p.Message, code, field)
+			}
+			b.conforms(t, op, w)
+		}
+		expect(ask{path: path + "?nonsense=1", body: good}, oapi.ErrorCodeUnknownParameter, "nonsense")
+		if op.RequestBody == nil {
+			expect(ask{path: path, body: `{}`}, oapi.ErrorCodeValidationError, "body")
+			return
+		}
+		if op.Extensions["x-signed"] != nil { // whoever signs it looks into it
+			expect(ask{path: path}, oapi.ErrorCodeValidationError, "body")
+			return
+		}
+		expect(ask{path: path, body: `{"sku":`}, oapi.ErrorCodeValidationError, "body")
+		expect(ask{path: path, body: good + good}, oapi.ErrorCodeValidationError, "body")
+		expect(ask{path: path, body: `[]`}, oapi.ErrorCodeValidationError, "body")
+		schema := op.RequestBody.Value.Content["application/json"].Schema.Value
+		if op.RequestBody.Value.Required {
+			expect(ask{path: path}, oapi.ErrorCodeValidationError, "body")
+		}
+		for what, bad := range broken(t, schema, good) {
+			expect(ask{path: path, body: bad}, oapi.ErrorCodeValidationError, what)
+		}
+	})
+}
+
+// broken are bodies with one fault each, made from the schema, by the field that
+// is at fault.
+func broken(t *testing.T, schema *openapi3.Schema, good string) map[string]string {
+	t.Helper()
+	bodies := map[string]string{}
+	put := func(field string, value any, drop bool) {
+		var body map[string]any
+		if err := json.Unmarshal([]byte(good), &body); err != nil {
+			t.Fatal(err)
+		}
+		body[field] = value
+		if drop {
+			delete(body, field)
+		}
+		text, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bodies[field] = string(text)
+	}
+	put("nonsense", 1, false)
+	for name, p := range schema.Properties {
+		switch {
+		case p.Value.Type.Is("string"):
+			put(name, 7, false)
+		default:
+			put(name, "seven", false)
+		}
+	}
+	for _, name := range schema.Required {
+		put(name, nil, true)
+	}
+	return bodies
+}
+
+// Beyond types: what each field of a request may hold.
+func TestAllocationRequestLimits(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	for rule, c := range map[string]struct{ body, field string }{
+		"at least one GPU":            {`{"sku":"x","gpus":0}`, "gpus"},
+		"whole GPUs":                  {`{"sku":"x","gpus":1.5}`, "gpus"},
+		"a name is a DNS label":       {`{"sku":"x","name":"Not A Label"}`, "name"},
+		"names fit":                   {`{"sku":"x","name":"` + strings.Repeat("a", 64) + `"}`, "name"},
+		"keys are ids":                {`{"sku":"x","ssh_key_ids":["laptop"]}`, "ssh_key_ids.0"},
+		"labels are text":             {`{"sku":"x","labels":{"team":1}}`, "labels.team"},
+		"a lease lasts a minute":      {`{"sku":"x","ttl_seconds":1}`, "ttl_seconds"},
+		"null is no default":          {`{"sku":"x","region":null}`, "region"},
+		"field names match exactly":   {`{"sku":"x","GPUs":4}`, "GPUs"},
+		"no zero byte in text":        {`{"sku":"x","labels":{"a":"\u0000"}}`, "labels.a"},
+		"no zero byte in a name":      {`{"sku":"x","labels":{"\u0000":"a"}}`, "labels"},
+		"the first of unknown fields": {`{"sku":"x","b":1,"a":1}`, "a"},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+			w := b.do(t, ask{method: "POST", path: "/api/v1/allocations", token: tokenOwner, body: c.body})
+			if p := problem(t, w); w.Code != http.StatusBadRequest || p.Details["field"] != c.field || p.Message == "" {
+				t.Errorf("got %d at %v: %s", w.Code, p.Details["field"], p.Message)
+			}
+		})
+	}
+}
+
+func TestQueryAndPathParametersAreChecked(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	for rule, c := range map[string]struct{ path, field string }{
+		"limit is a number":  {"/api/v1/allocations?limit=many", "limit"},
+		"limit has a bound":  {"/api/v1/allocations?limit=5000", "limit"},
+		"limit is positive":  {"/api/v1/allocations?limit=0", "limit"},
+		"status is a state":  {"/api/v1/allocations?status=running", "status"},
+		"given once":         {"/api/v1/allocations?sku=a&sku=b", "sku"},
+		"times are RFC 3339": {"/api/v1/billing/usage?from=yesterday", "from"},
+		"ids are UUIDs":      {"/api/v1/allocations/otter", "id"},
+		"kinds are known":    {"/api/v1/admin/desired/Pod", "kind"},
+		"no zero byte":       {"/api/v1/allocations?sku=%00", "sku"},
+		"UTF-8":              {"/api/v1/allocations?name=%ff", "name"},
+		"no zero byte, path": {"/api/v1/skus/%00", "sku"},
+		"UTF-8, path":        {"/api/v1/admin/nodes/%ff", "name"},
+		"nothing dropped":    {"/api/v1/allocations?status=active;sku=a", "query"},
+		"escapes are whole":  {"/api/v1/allocations?%zz", "query"},
+		"periods run on":     {"/api/v1/billing/usage?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z", "to"},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+			token := tokenOwner
+			if strings.Contains(c.path, "/admin/") {
+				token = tokenAdmin
+			}
+			w := b.do(t, ask{method: "GET", path: c.path, token: token})
+			if p := problem(t, w); w.Code != http.StatusBadRequest || p.Code != oapi.ErrorCodeValidationError || p.Details["field"] != c.field {
+				t.Errorf("got %d %s at %v: %s", w.Code, p.Code, p.Details["field"], p.Message)
+			} else if strings.Contains(p.Message, "schema") || strings.Contains(p.Message, "unmarshal") {
+				t.Errorf("speaks of how it was found: %q", p.Message)
+			}
+		})
+	}
+}
+
+// publicKey is a new SSH key.
+func publicKey(t testing.TB) string {
+	t.Helper()
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	must(t, err)
+	key, err := ssh.NewPublicKey(public)
+	must(t, err)
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+}

@@ -1,0 +1,132 @@
+package event
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// ListEvents handles GET /api/v1/events. What is wrong with the request is an
+// ordinary problem; once the stream is open there are only events, for as long as
+// the caller may have them.
+func (s *Handlers) ListEvents(ctx context.Context, req oapi.ListEventsRequestObject) (oapi.ListEventsResponseObject, error) {
+	c, err := request.GinContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, r := request.Of(ctx)
+	tenant, project, err := audience(r, req.Params)
+	if err != nil {
+		return nil, err
+	}
+	token, err := s.Chain.Token(c, r)
+	if err != nil {
+		return nil, err
+	}
+	// A browser that reconnects sends the header along with the old URL.
+	after := request.Or(req.Params.LastEventID, request.Or(req.Params.Since, ""))
+	if ofEveryone(req.Params) { // the rule that let them in is that of anybody's own events
+		ctx = pg.WithScope(ctx, pg.Platform)
+	}
+	ctx, end := context.WithCancel(ctx)
+	follow, err := s.Stream.Open(ctx, tenant, project, after)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return eventStream(func(w http.ResponseWriter) error {
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			defer end()
+			s.whileAllowed(ctx, func(ctx context.Context) bool { return s.stillFollows(ctx, c, r, req.Params, token) })
+		}()
+		// The watcher reads gin's context, which belongs to the next request soon.
+		defer func() { end(); <-watched }()
+		return follow(w)
+	}), nil
+}
+
+const (
+	// A lost right ends a stream within two seconds (AUTH-12): what is remembered of
+	// the token may be a second old, then comes the next look, and that may take as
+	// long again before it counts as a no.
+	lookEvery, lookWithin = 500 * time.Millisecond, 500 * time.Millisecond
+)
+
+// whileAllowed returns when ctx ends, or when allowed returns false. A database that is away ends
+// streams, too.
+func (s *Handlers) whileAllowed(ctx context.Context, allowed func(context.Context) bool) {
+	every := time.NewTicker(lookEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		if !func() bool {
+			ctx, cancel := context.WithTimeout(ctx, lookWithin)
+			defer cancel()
+			return allowed(ctx)
+		}() {
+			return
+		}
+	}
+}
+
+// stillFollows authenticates the caller of a stream again, and returns whether the caller may still
+// read the same events.
+func (s *Handlers) stillFollows(ctx context.Context, c *gin.Context, opened *request.Call, p oapi.ListEventsParams, token string) bool {
+	caller, err := s.Identity.Authenticate(ctx, token)
+	if err != nil {
+		return false
+	}
+	r := &request.Call{Context: ctx, Op: opened.Op, Caller: caller}
+	again := c.Copy()                                                                                 // with the deadline of this look
+	again.Request = c.Request.WithContext(r)                                                          //nolint:contextcheck // r carries ctx
+	if err := s.Chain.EnterProject(again, r); err != nil || !request.Decide(r.Op, r.Caller).Allowed { //nolint:contextcheck // again carries it
+		return false
+	}
+	tenant, project, err := audience(r, p)
+	was, in, _ := audience(opened, p)
+	return err == nil && tenant == was && project == in
+}
+
+// audience returns the tenant and the project whose events the caller reads: the project for callers
+// with only a role in it, the tenant for others, and all tenants for operators who request them.
+func audience(r *request.Call, p oapi.ListEventsParams) (tenant ids.Tenant, project ids.Project, err error) {
+	has := request.RolesOf(r.Caller)
+	switch {
+	// A scope of a token is a tenant's, whoever's the token is.
+	case ofEveryone(p) && (has&request.FleetRoles == 0 || r.Caller.Limited):
+		return tenant, project, errs.New(errs.Forbidden, "only operators can read the events of all tenants").At("scope")
+	case ofEveryone(p):
+		return ids.Tenant{}, ids.Project{}, nil
+	case has&request.TenantWide != 0 && p.XProjectID == nil:
+		return r.Caller.Tenant, ids.Project{}, nil
+	// Whoever is only of the tenant may name its projects, and is in none of them.
+	case r.Caller.Project == ids.Project{}, has&(request.TenantWide|request.ProjectBound) == 0:
+		return tenant, project, errs.New(errs.Forbidden, "you are in no project of this tenant")
+	}
+	return r.Caller.Tenant, r.Caller.Project, nil
+}
+
+func ofEveryone(p oapi.ListEventsParams) bool {
+	return request.Or(p.Scope, oapi.ListEventsParamsScopeTenant) == oapi.ListEventsParamsScopePlatform
+}
+
+// eventStream takes the place of the generated response, which would copy a
+// reader without flushing.
+type eventStream func(http.ResponseWriter) error
+
+// VisitListEventsResponse writes until the client goes.
+func (follow eventStream) VisitListEventsResponse(w http.ResponseWriter) error { return follow(w) }

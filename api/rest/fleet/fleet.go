@@ -1,0 +1,86 @@
+package fleet
+
+import (
+	"context"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/api/rest/response"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/product/fleet"
+)
+
+// ListAdminNodes handles GET /api/v1/admin/nodes.
+func (s *Handlers) ListAdminNodes(ctx context.Context, req oapi.ListAdminNodesRequestObject) (oapi.ListAdminNodesResponseObject, error) {
+	ctx, r := request.Of(ctx)
+	var after string
+	if err := s.Cursors.Open(r, req.Params.Cursor, &after); err != nil {
+		return nil, err
+	}
+	limit := response.PageSize(req.Params.Limit)
+	nodes, err := s.Fleet.Nodes(ctx, after, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	nodes, next, link, err := response.CutPage(s.Cursors, r, limit, nodes, func(n fleet.Node) any { return n.Name })
+	if err != nil {
+		return nil, err
+	}
+	items := make([]oapi.Node, len(nodes))
+	for i, n := range nodes {
+		items[i] = s.toNode(n)
+	}
+	return oapi.ListAdminNodes200JSONResponse{
+		Body:    oapi.NodeList{Items: items, NextCursor: next},
+		Headers: oapi.ListAdminNodes200ResponseHeaders{Link: link},
+	}, nil
+}
+
+// GetAdminNode handles GET /api/v1/admin/nodes/{name}.
+func (s *Handlers) GetAdminNode(ctx context.Context, req oapi.GetAdminNodeRequestObject) (oapi.GetAdminNodeResponseObject, error) {
+	ctx, _ = request.Of(ctx)
+	shown, err := s.wholeNode(ctx, req.Name)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.GetAdminNode200JSONResponse(shown), nil
+}
+
+// CreateEnrolmentToken handles POST /api/v1/admin/nodes/{name}/enrolment-token. A
+// repetition makes another token: a secret is not kept to be shown again.
+func (s *Handlers) CreateEnrolmentToken(ctx context.Context, req oapi.CreateEnrolmentTokenRequestObject) (oapi.CreateEnrolmentTokenResponseObject, error) {
+	ctx, r := request.Of(ctx)
+	n, _, err := s.Fleet.Node(ctx, req.Name)
+	if err != nil {
+		return nil, err
+	}
+	token, expires, err := s.Fleet.IssueToken(ctx, audit.Entry{Actor: r.Caller.Actor(), CorrelationID: r.Caller.CorrelationID}, n.ID)
+	if err != nil {
+		return nil, err
+	}
+	shown := oapi.EnrolmentToken{Node: n.Name, Token: token, ExpiresAt: expires.UTC()}
+	if f := s.Parts.Installer.Command(token); f != nil {
+		facts := oapi.InstallFacts{Server: f.Server, CaFingerprint: f.CAFingerprint, Command: f.Command, Binaries: make([]oapi.AgentBinary, len(f.Builds))}
+		for i, b := range f.Builds {
+			facts.Binaries[i] = oapi.AgentBinary{Platform: b.Platform, Sha256: b.SHA256}
+		}
+		shown.Install = &facts
+	}
+	return oapi.CreateEnrolmentToken201JSONResponse{
+		Body:    shown,
+		Headers: oapi.CreateEnrolmentToken201ResponseHeaders{Location: "/api/v1/admin/nodes/" + n.Name},
+	}, nil
+}
+
+func (s *Handlers) toNode(n fleet.Node) oapi.Node {
+	naming := s.Naming
+	naming.Region = n.Spec.Region
+	return oapi.Node{
+		Id: n.ID.UUID, Urn: naming.Name("", "", "node", n.ID.String()).String(), Name: n.Name, Sku: n.Spec.SKU, Region: n.Spec.Region,
+		Onboarding: oapi.NodeOnboarding(n.Spec.Onboarding), Lifecycle: oapi.NodeLifecycle(n.Lifecycle), Health: oapi.NodeHealth(n.Health),
+		Reachability: oapi.NodeReachability(n.Reachability), Occupancy: oapi.NodeOccupancy(n.Occupancy()),
+		Cordoned: n.Cordoned, Message: n.Message, Slots: n.Slots, Free: n.Free, Quarantined: n.Quarantined,
+		AgentVersion: response.OrNil(n.AgentVersion), Fingerprint: response.OrNil(n.Fingerprint), Address: response.OrNil(n.Spec.Address),
+		DrainedAt: response.UTC(n.DrainedAt), EvictsAt: response.UTC(n.LeaveAt), Occupied: &n.Held, Holds: toHolds(n.Holds),
+	}
+}

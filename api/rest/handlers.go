@@ -1,0 +1,66 @@
+package rest
+
+import (
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/rest/allocation"
+	"github.com/gpuaas/gpuaas/api/rest/audit"
+	"github.com/gpuaas/gpuaas/api/rest/change"
+	"github.com/gpuaas/gpuaas/api/rest/event"
+	"github.com/gpuaas/gpuaas/api/rest/fleet"
+	"github.com/gpuaas/gpuaas/api/rest/money"
+	"github.com/gpuaas/gpuaas/api/rest/people"
+	"github.com/gpuaas/gpuaas/api/rest/response"
+	"github.com/gpuaas/gpuaas/api/rest/signin"
+)
+
+// The aliases give each embedded field of handlers a name of its own.
+type (
+	allocationHandlers = allocation.Handlers
+	auditHandlers      = audit.Handlers
+	changeHandlers     = change.Handlers
+	eventHandlers      = event.Handlers
+	fleetHandlers      = fleet.Handlers
+	moneyHandlers      = money.Handlers
+	peopleHandlers     = people.Handlers
+	signinHandlers     = signin.Handlers
+)
+
+// handlers implements every operation of the contract: each is a method of exactly one field.
+type handlers struct {
+	*allocationHandlers
+	*auditHandlers
+	*changeHandlers
+	*eventHandlers
+	*fleetHandlers
+	*moneyHandlers
+	*peopleHandlers
+	*signinHandlers
+	*health
+}
+
+var _ oapi.StrictServerInterface = handlers{}
+
+// newHandlers builds the handlers of all resources.
+func (s *Server) newHandlers() handlers {
+	v := s.Services
+	cursors := response.Cursors{Key: s.CursorKey, Clock: s.Clock}
+	exports := response.Exports{Log: s.Log, Clock: s.Clock}
+	objects := &changeHandlers{
+		Services: v, Cursors: cursors, Chain: s.chain,
+		Objects:  change.ObjectReader{Services: v, Environment: s.Environment, Profile: s.Profile},
+		Timeline: change.Timeline{Services: v, Tasks: s.Tasks},
+	}
+	return handlers{
+		allocationHandlers: &allocationHandlers{Services: v, Cursors: cursors},
+		auditHandlers:      &auditHandlers{Services: v, Cursors: cursors, Exports: exports},
+		changeHandlers:     objects,
+		eventHandlers:      &eventHandlers{Services: v, Stream: s.Stream, Chain: s.chain},
+		fleetHandlers: &fleetHandlers{
+			Services: v, Cursors: cursors, Change: objects, Parts: fleet.NodeParts{Services: v, Tasks: s.Tasks, Installer: s.Installer},
+		},
+		moneyHandlers:  &moneyHandlers{Services: v, Cursors: cursors, Exports: exports, Chain: s.chain, Pages: s.pages},
+		peopleHandlers: &peopleHandlers{Services: v, Cursors: cursors},
+		signinHandlers: s.signin,
+		health:         &health{checks: s.Checks, clock: s.Clock, ready: s.Ready},
+	}
+}

@@ -1,0 +1,308 @@
+package middleware
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/platform/identity"
+)
+
+// SharedLimits are the buckets that all replicas know. It may be away.
+type SharedLimits interface {
+	Take(ctx context.Context, bucket string, each, holds time.Duration) (allowed bool, fullIn time.Duration, err error)
+	Share(ctx context.Context, spent map[string]time.Duration, within time.Duration) (fullIn map[string]time.Duration, err error)
+	Forget(ctx context.Context) error
+}
+
+// limiter counts requests in this process, and adds the counts of the other replicas a moment later. A
+// bucket is the one time at which it is full again (GCRA), so that an unused bucket needs no row and
+// no refill.
+type limiter struct {
+	clock  clock.Clock
+	limits func(request.Class, identity.Caller) Limit
+	shared SharedLimits // nil: this is the only replica
+
+	away      atomic.Bool // the last question to the shared ones failed
+	decisions [request.Classes][results]atomic.Uint64
+
+	mu    sync.Mutex
+	all   map[bucketKey]bucket
+	moved []bucketKey // charged since they were shared
+	swept time.Time
+
+	shares time.Time // when that was; only the round that shares knows it
+}
+
+type bucketKey struct {
+	class request.Class
+	id    [16]byte
+}
+
+// String is the bucket's name in the database.
+func (k bucketKey) String() string { return k.class.String() + ":" + hex.EncodeToString(k.id[:]) }
+
+type bucket struct {
+	full   time.Time
+	spent  time.Duration // since it was shared
+	limit  Limit
+	policy string    // the limit, as its header says it
+	burst  [2]int    // where in policy the burst stands
+	asked  time.Time // when the limit was read
+}
+
+const (
+	// Full buckets are dropped this often; in between, so many actors fit into
+	// about 20 MB. Beyond it the map is swept with each new request.
+	sweepEvery = time.Minute
+	maxBuckets = 100_000
+	// A changed policy is felt this late at most; reading it for each request
+	// would cost more than all the rest of the limiter.
+	limitFor = time.Second
+	// What one replica lets through before it hears of the others. One statement
+	// of so many buckets takes some milliseconds; the rest wait for the next.
+	shareEvery = time.Second
+	shareMost  = 10_000
+	// A database that does not answer a sign-in within this is away.
+	askFor = 2 * time.Second
+)
+
+// result of a decision, as it is counted.
+type result int
+
+const (
+	passed result = iota
+	limited
+	failOpen
+	failClosed
+	results
+)
+
+var resultNames = [results]string{"allowed", "limited", "fail_open", "fail_closed"}
+
+func (l *limiter) count(class request.Class, r result) { l.decisions[class][r].Add(1) }
+
+// countAllowed counts a request that is allowed. It separates requests during which the shared buckets
+// were away.
+func (l *limiter) countAllowed(class request.Class) {
+	if l.away.Load() {
+		l.count(class, failOpen)
+		return
+	}
+	l.count(class, passed)
+}
+
+// taken is the state of a bucket after a request.
+type taken struct {
+	class  request.Class
+	limit  Limit
+	policy string
+	burst  [2]int
+	left   int
+	full   time.Duration // until the bucket is full again
+	wait   time.Duration // until there is one; 0 when there was
+}
+
+// take removes one token.
+func (l *limiter) take(key bucketKey, caller identity.Caller) taken {
+	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sweep(now)
+	b, ok := l.all[key]
+	if !ok || now.Sub(b.asked) >= limitFor {
+		b.ask(key.class, l.limits(key.class, caller), now)
+	}
+	if b.full.Before(now) {
+		b.full = now
+	}
+	t := taken{class: key.class, limit: b.limit, policy: b.policy, burst: b.burst}
+	each, holds := b.limit.each(), b.limit.holds()
+	next := b.full.Add(each)
+	if over := next.Sub(now) - holds; over > 0 {
+		t.full, t.wait = b.full.Sub(now), over
+		l.all[key] = b
+		return t
+	}
+	b.full = next
+	if l.shared != nil && !key.class.Strict() {
+		l.owe(&b, key, each)
+	}
+	l.all[key] = b
+	t.left, t.full = int((holds-next.Sub(now))/each), next.Sub(now)
+	return t
+}
+
+// owe notes a charge that the other replicas must receive.
+func (l *limiter) owe(b *bucket, key bucketKey, spent time.Duration) {
+	if b.spent == 0 && len(l.moved) < maxBuckets {
+		l.moved = append(l.moved, key)
+	}
+	b.spent += spent
+}
+
+// ask takes over a limit, and its words when it is another.
+func (b *bucket) ask(class request.Class, limit Limit, now time.Time) {
+	b.asked = now
+	if limit == b.limit && b.policy != "" {
+		return
+	}
+	b.limit = limit
+	head := `"` + class.String() + `";q=`
+	b.policy = fmt.Sprintf("%s%d;w=%d", head, limit.Burst, seconds(limit.holds()))
+	b.burst = [2]int{len(head), len(head) + len(fmt.Sprint(limit.Burst))}
+}
+
+func (l *limiter) sweep(now time.Time) {
+	if l.all == nil {
+		l.all, l.swept = map[bucketKey]bucket{}, now
+	}
+	if now.Sub(l.swept) < sweepEvery && len(l.all) < maxBuckets {
+		return
+	}
+	l.swept = now
+	for k, b := range l.all {
+		// What is owed to the others is kept, unless it fills the memory.
+		if b.full.Before(now) && (b.spent == 0 || len(l.all) >= maxBuckets) {
+			delete(l.all, k)
+		}
+	}
+}
+
+// askShared asks the shared buckets for classes in which guessing pays. If each replica counted for
+// itself, an attacker would have as many guesses more as there are replicas.
+func (s *Chain) askShared(c *gin.Context, key bucketKey, t taken) error {
+	l := &s.limiter
+	if l.shared == nil {
+		l.count(key.class, passed)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.Request.Context(), askFor)
+	defer cancel()
+	allowed, fullIn, err := l.shared.Take(ctx, key.String(), t.limit.each(), t.limit.holds())
+	if err != nil {
+		l.count(key.class, failClosed)
+		return errs.New(errs.LimiterUnavailable, "it cannot be known how often this was tried").Try("repeat the request in a moment").Because(err)
+	}
+	l.learn(key, fullIn)
+	t.full = fullIn
+	t.left = max(0, int((t.limit.holds()-fullIn)/t.limit.each()))
+	if !allowed {
+		t.wait = max(fullIn+t.limit.each()-t.limit.holds(), 1)
+	}
+	_, r := request.Of(c.Request.Context())
+	showLimit(r, c.Writer.Header(), t)
+	if !allowed {
+		return s.overLimit(c, t)
+	}
+	l.count(key.class, passed)
+	return nil
+}
+
+// learn raises a bucket to its shared state, because this process does not count all requests.
+func (l *limiter) learn(key bucketKey, fullIn time.Duration) {
+	full := l.clock.Now().Add(fullIn)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b, ok := l.all[key]; ok && full.After(b.full) {
+		b.full = full
+		l.all[key] = b
+	}
+}
+
+// ShareLimits exchanges the charges of each second with the other replicas until ctx ends. Without
+// requests it queries nothing.
+func (s *Chain) ShareLimits(ctx context.Context) error {
+	if s.limiter.shared == nil {
+		return nil
+	}
+	tick := time.NewTicker(shareEvery)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		s.Share(ctx)
+		if n%int(sweepEvery/shareEvery) == 0 {
+			if err := s.limiter.shared.Forget(ctx); err != nil {
+				s.Log.DebugContext(ctx, "full rate limits were dropped", slog.Any("err", err))
+			}
+		}
+	}
+}
+
+// Share exchanges rate limits with the other replicas once. While the database is away, charges are
+// kept for the next call.
+func (s *Chain) Share(ctx context.Context) {
+	l := &s.limiter
+	keys, spent, at := l.collect()
+	if len(keys) == 0 && !l.away.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	fullIn, err := l.shared.Share(ctx, spent, at.Sub(l.shares))
+	if l.away.Swap(err != nil) != (err != nil) {
+		s.Log.WarnContext(ctx, "shared rate limits", slog.Bool("away", err != nil), slog.Any("err", err))
+	}
+	// A round that left some over, or was not heard, leaves their time with them.
+	if err == nil && len(keys) < shareMost {
+		l.shares = at
+	}
+	l.settle(keys, spent, fullIn)
+}
+
+// collect returns the charges since the last exchange.
+func (l *limiter) collect() (keys map[string]bucketKey, spent map[string]time.Duration, now time.Time) {
+	now = l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(len(l.moved), shareMost)
+	keys, spent = make(map[string]bucketKey, n), make(map[string]time.Duration, n)
+	for _, key := range l.moved[:n] {
+		b, ok := l.all[key]
+		if !ok || b.spent == 0 {
+			continue // swept since
+		}
+		name := key.String()
+		keys[name], spent[name] = key, b.spent
+		b.spent = 0
+		l.all[key] = b
+	}
+	l.moved = append(l.moved[:0], l.moved[n:]...)
+	return keys, spent, now
+}
+
+// settle sets the shared state of the buckets. Charges that were not received are exchanged again.
+func (l *limiter) settle(keys map[string]bucketKey, spent, fullIn map[string]time.Duration) {
+	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, key := range keys {
+		b, ok := l.all[key]
+		left, heard := fullIn[name]
+		switch {
+		case !ok:
+			continue
+		case !heard:
+			l.owe(&b, key, spent[name])
+		default:
+			// Since it was collected, more was spent here.
+			if full := now.Add(left + b.spent); full.After(b.full) {
+				b.full = full
+			}
+		}
+		l.all[key] = b
+	}
+}

@@ -1,0 +1,75 @@
+package middleware
+
+import (
+	"sync"
+
+	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/api/rest/response"
+)
+
+// maxSettled is how many keys each half of settled holds: some 5 MB in all, and
+// minutes of a client that repeats what it has just sent.
+const maxSettled = 10_000
+
+// settled contains the idempotency keys with a response of this process. A use case finds a repetition
+// only when its transaction is rejected, after all the work of a first request. Keys that were
+// dropped, or that another process responded to, are found in that way.
+type settled struct {
+	mu         sync.Mutex
+	young, old map[keyName]struct{}
+}
+
+type keyName struct {
+	principal uuid.UUID
+	op        *request.Operation
+	key       string
+}
+
+func keyNameOf(r *request.Call) keyName { return keyName{r.Key.Principal, r.Op, r.Key.Key} }
+
+func (s *settled) has(k keyName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, young := s.young[k]
+	_, old := s.old[k]
+	return young || old
+}
+
+// add drops the older half when the younger one is full.
+func (s *settled) add(k keyName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.young == nil || len(s.young) >= maxSettled {
+		s.young, s.old = map[keyName]struct{}{}, s.young
+	}
+	s.young[k] = struct{}{}
+}
+
+// repeated responds to a repetition of a request to this process. Keys that are new to this process
+// cost no query.
+func (s *Chain) repeated(c *gin.Context, r *request.Call) bool {
+	if r.Key.Key == "" || !s.settled.has(keyNameOf(r)) {
+		return false
+	}
+	first, found, err := s.Identity.Replay(c.Request.Context(), r.Key)
+	switch {
+	case err != nil:
+		s.Fail(c, err)
+	case !found: // past its day, or of an operation that keeps no answers
+		return false
+	default:
+		response.Replay(c.Writer, first)
+		c.Abort()
+	}
+	return true
+}
+
+// settle notes the key of a change that has its response.
+func (s *Chain) settle(c *gin.Context, r *request.Call) {
+	if r.Key.Key != "" && c.Writer.Status() < 300 {
+		s.settled.add(keyNameOf(r))
+	}
+}

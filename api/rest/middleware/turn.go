@@ -1,0 +1,49 @@
+package middleware
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// maxTurns limits the requests with large bodies that are in progress at once. Each may
+// hold its body several times over, decoded and checked, and a child process.
+const maxTurns = 2
+
+// largeTimeout is what such a request may take to arrive, and again to be answered:
+// 24 MiB come in a minute over 4 Mbit/s.
+const largeTimeout = time.Minute
+
+// takeTurn rejects a request with a large body while others are in progress. It runs before the body is
+// read, so that the bodies fit into memory.
+func (s *Chain) takeTurn(c *gin.Context, r *request.Call) error {
+	if r.Op.MaxBody <= request.MaxBody {
+		return nil
+	}
+	select {
+	case s.turns <- struct{}{}:
+		r.Turn = s.turns
+	default:
+		return errs.New(errs.Unavailable, "%d changes of this size are in progress", maxTurns).Try("repeat the request in a moment")
+	}
+	control := http.NewResponseController(c.Writer)
+	now := s.Clock.Now()
+	for _, err := range []error{control.SetReadDeadline(now.Add(largeTimeout)), control.SetWriteDeadline(now.Add(2 * largeTimeout))} {
+		if err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return errs.New(errs.Unavailable, "the connection broke off").Because(err)
+		}
+	}
+	return nil
+}
+
+// leave ends the turn of a request.
+func leave(r *request.Call) {
+	if r.Turn != nil {
+		<-r.Turn
+	}
+}

@@ -1,0 +1,378 @@
+package middleware
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// validate holds the request against the contract: unknown query parameters,
+// then the known ones, then the body. What is wrong is named in the client's words.
+func (s *Chain) validate(c *gin.Context, r *request.Call) error {
+	if err := checkQuery(c.Request, r.Op); err != nil {
+		return err
+	}
+	if err := checkParameters(c, r.Op); err != nil {
+		return err
+	}
+	return checkBody(c.Request, r)
+}
+
+func checkQuery(req *http.Request, op *request.Operation) error {
+	if req.URL.RawQuery == "" {
+		return nil
+	}
+	query, err := url.ParseQuery(req.URL.RawQuery)
+	if err != nil {
+		return errs.Invalid("query", "is not well-formed") // left to itself, what is malformed would be dropped
+	}
+	names := make([]string, 0, len(query))
+	for name, values := range query {
+		if op.Query[name] && len(values) > 1 {
+			return errs.Invalid(name, "is given %d times", len(values))
+		}
+		if op.Query[name] && !storable(values[0]) {
+			return errs.Invalid(name, "%s", unstorable)
+		}
+		if !op.Query[name] {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names) // the same answer for the same request
+	// Where no sign-in is needed, 401 would be no answer of the contract.
+	if name := names[0]; !op.Public && (name == "token" || name == "access_token") {
+		return errs.New(errs.TokenInURL, "a token was sent in the URL").At(name).
+			Try("send it in the Authorization header, and replace it: URLs end up in logs")
+	}
+	return errs.New(errs.UnknownParameter, "the operation has no parameter %q", names[0]).At(names[0])
+}
+
+const unstorable = "contains a control character"
+
+// storable: PostgreSQL keeps neither a zero byte nor what is not UTF-8, and would
+// fail where the client is at fault.
+func storable(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
+
+// checkParameters looks only at those that are there, or must be.
+func checkParameters(c *gin.Context, op *request.Operation) error {
+	for _, v := range c.Params {
+		if !storable(v.Value) {
+			return errs.Invalid(v.Key, "%s", unstorable)
+		}
+	}
+	var input *openapi3filter.RequestValidationInput
+	for _, p := range op.Parameters {
+		if !given(c, p) && !p.Required || plainlyValid(op, c, p) {
+			continue
+		}
+		if input == nil {
+			input = &openapi3filter.RequestValidationInput{
+				Request: c.Request, Route: op.Route, PathParams: make(map[string]string, len(c.Params)), QueryParams: c.Request.URL.Query(),
+			}
+			for _, v := range c.Params {
+				input.PathParams[v.Key] = v.Value
+			}
+		}
+		if err := openapi3filter.ValidateParameter(c.Request.Context(), input, p.Parameter); err != nil {
+			return errs.Invalid(p.Name, "%s", plain(err))
+		}
+	}
+	return nil
+}
+
+// plainlyValid spares what is on most requests the validator, which compiles the
+// schema anew for every value: an id in the path, and a header that is only bounded
+// in length. Whatever is not plainly valid goes there, and gets its words.
+func plainlyValid(op *request.Operation, c *gin.Context, p request.Parameter) bool {
+	switch p.In {
+	case openapi3.ParameterInPath:
+		id := c.Param(p.Name)
+		return p.Schema.Value.Format == "uuid" && len(id) == 36 && uuid.Validate(id) == nil
+	case openapi3.ParameterInHeader:
+		b, ok := op.Bounded[p.Name]
+		values := c.Request.Header[p.Header]
+		if !ok || len(values) != 1 {
+			return false
+		}
+		n := uint64(utf8.RuneCountInString(values[0])) //nolint:gosec // a count
+		return n >= b.Least && n <= b.Most
+	}
+	return false
+}
+
+func given(c *gin.Context, p request.Parameter) bool {
+	switch p.In {
+	case openapi3.ParameterInHeader:
+		return first(c.Request.Header[p.Header]) != ""
+	case openapi3.ParameterInQuery:
+		return c.Request.URL.RawQuery != ""
+	}
+	return true
+}
+
+// checkBody reads the body once. What was checked is handed on as it is, so that
+// the handler decodes nothing a second time and in a different way.
+func checkBody(req *http.Request, r *request.Call) error {
+	if r.Op.Signed {
+		return takeSigned(req, r)
+	}
+	data, err := read(req)
+	if err != nil {
+		return err
+	}
+	r.Body = data
+	op := r.Op
+	switch {
+	case op.Body == nil && len(data) > 0:
+		return errs.Invalid("body", "the operation has no body")
+	case op.Body == nil:
+		return nil
+	case len(data) == 0 && op.Body.Required:
+		return errs.Invalid("body", "is missing")
+	case len(data) == 0:
+		req.Body = http.NoBody
+		return nil
+	}
+	if err := checkMediaType(req.Header.Get("Content-Type")); err != nil {
+		return err
+	}
+	if err := checkCoding(req.Header.Get("Content-Encoding")); err != nil {
+		return err
+	}
+	value, err := DecodeExact(data)
+	if err != nil {
+		return err
+	}
+	if err := op.Schema.VisitJSON(value, openapi3.VisitAsRequest(), checkUUIDs); err != nil {
+		return invalid(err)
+	}
+	req.Body = checked{bytes.NewReader(data), value}
+	return nil
+}
+
+// maxSigned is what somebody else's program may send us. The largest events of
+// payment providers are some 100 KiB.
+const maxSigned = 256 << 10
+
+// takeSigned takes a body as it is: its bytes are what was signed, and whoever
+// knows the signature reads them.
+func takeSigned(req *http.Request, r *request.Call) error {
+	if req.ContentLength > maxSigned {
+		return tooLarge(maxSigned)
+	}
+	if err := checkCoding(req.Header.Get("Content-Encoding")); err != nil {
+		return err
+	}
+	if req.Body != nil {
+		req.Body = http.MaxBytesReader(nil, req.Body, maxSigned)
+	}
+	data, err := read(req)
+	if err == nil && len(data) == 0 {
+		err = errs.Invalid("body", "is missing")
+	}
+	r.Body, req.Body = data, http.NoBody
+	return err
+}
+
+func read(req *http.Request) ([]byte, error) {
+	if req.ContentLength == 0 || req.Body == nil || req.Body == http.NoBody {
+		return nil, nil
+	}
+	var buf bytes.Buffer
+	if req.ContentLength > 0 {
+		buf.Grow(int(req.ContentLength) + bytes.MinRead)
+	}
+	if _, err := buf.ReadFrom(req.Body); err != nil {
+		if most, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, tooLarge(most.Limit)
+		}
+		return nil, errs.New(errs.BadRequest, "the body broke off").Because(err)
+	}
+	return buf.Bytes(), nil
+}
+
+// checkUUIDs makes a format of the contract a rule: the library does not know it.
+var checkUUIDs = openapi3.WithStringFormatValidator("uuid", openapi3.NewCallbackValidator(uuid.Validate))
+
+// checkMediaType takes a body without a media type for JSON: there is nothing
+// else that it could be.
+func checkMediaType(header string) error {
+	if header == "" || header == "application/json" {
+		return nil
+	}
+	media, _, err := mime.ParseMediaType(header)
+	if err != nil || media != "application/json" {
+		return errs.New(errs.MediaTypeUnsupported, "the body is %s", strconv.Quote(header)).Try("send application/json")
+	}
+	return nil
+}
+
+// checkCoding refuses packed bodies: some bytes unpack to more than any limit.
+func checkCoding(header string) error {
+	if header == "" || header == "identity" {
+		return nil
+	}
+	return errs.New(errs.MediaTypeUnsupported, "the body is encoded as %s", strconv.Quote(header)).Try("send it as it is")
+}
+
+// zeroByte finds the field that holds a zero byte, in its name or its value. The
+// decoder has mended what is not UTF-8.
+func zeroByte(value any, path string) (string, bool) {
+	switch v := value.(type) {
+	case string:
+		return path, !storable(v)
+	case []any:
+		for i, e := range v {
+			if at, bad := zeroByte(e, join(path, strconv.Itoa(i))); bad {
+				return at, true
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if !storable(name) {
+				return cmp.Or(path, "body"), true
+			}
+			if at, bad := zeroByte(v[name], join(path, name)); bad {
+				return at, true
+			}
+		}
+	}
+	return "", false
+}
+
+// checked is a body that has been held against the contract. The generated
+// server takes ValidatedValue instead of decoding the bytes again.
+type checked struct {
+	*bytes.Reader
+	value any
+}
+
+func (checked) Close() error          { return nil }
+func (b checked) ValidatedValue() any { return b.value }
+
+// invalid turns a finding about the body into an error that names the field.
+func invalid(err error) error {
+	var found *openapi3.SchemaError
+	if !errors.As(err, &found) {
+		return errs.Invalid("body", "%s", plain(err))
+	}
+	path := strings.Join(found.JSONPointer(), ".")
+	// The finding about an unknown field points at the object that holds it.
+	if extra := unknownField(found); extra != "" {
+		return errs.Invalid(join(path, extra), "the field is unknown")
+	}
+	if path == "" {
+		path = "body"
+	}
+	return errs.Invalid(path, "%s", found.Reason)
+}
+
+func unknownField(found *openapi3.SchemaError) string {
+	object, ok := found.Value.(map[string]any)
+	if !ok || found.SchemaField != "properties" {
+		return ""
+	}
+	var extra []string
+	for name := range object {
+		if found.Schema.Properties[name] == nil {
+			extra = append(extra, name)
+		}
+	}
+	if len(extra) == 0 {
+		return ""
+	}
+	return slices.Min(extra)
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// plain is the finding without the library's dump of schema and value.
+func plain(err error) string {
+	var found *openapi3.SchemaError
+	if errors.As(err, &found) && found.Reason != "" {
+		// For a parameter it is another library's list, one finding to a line.
+		if _, finding, listed := strings.Cut(found.Reason, "\n- at '"); listed {
+			_, finding, _ = strings.Cut(finding, ": ")
+			finding, _, _ = strings.Cut(finding, "\n")
+			return finding
+		}
+		return found.Reason
+	}
+	if parse, ok := errors.AsType[*openapi3filter.ParseError](err); ok {
+		return fmt.Sprintf("is not well-formed: %s", parse.Reason)
+	}
+	if strings.HasPrefix(err.Error(), malformedParameter) {
+		return "is not well-formed" // the rest is about our types
+	}
+	var parameter *openapi3filter.RequestError
+	if errors.As(err, &parameter) && parameter.Err != nil {
+		return parameter.Err.Error()
+	}
+	return err.Error()
+}
+
+// malformedParameter begins the generated server's words about one.
+const malformedParameter = "Invalid format for parameter "
+
+// fieldOf finds the parameter's name in an error of the generated server.
+func fieldOf(err error) string {
+	if _, rest, found := strings.Cut(err.Error(), malformedParameter); found {
+		name, _, _ := strings.Cut(rest, ":")
+		return name
+	}
+	return "body"
+}
+
+// BadRequest answers what the generated server could not read. Our own check ran
+// before it, so this is a form that the contract describes loosely.
+func (s *Chain) BadRequest(c *gin.Context, err error) {
+	var e *errs.Error
+	if !errors.As(err, &e) {
+		e = errs.New(errs.ValidationError, "%s", plain(err)).At(fieldOf(err))
+	}
+	s.Fail(c, e)
+}
+
+// DecodeExact reads exactly one JSON value.
+func DecodeExact(data []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return nil, errs.Invalid("body", "is not JSON, near byte %d", d.InputOffset())
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errs.Invalid("body", "has data after its JSON value, at byte %d", d.InputOffset())
+	}
+	if at, bad := zeroByte(value, ""); bad {
+		return nil, errs.Invalid(at, "%s", unstorable)
+	}
+	return value, nil
+}

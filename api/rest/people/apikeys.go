@@ -1,0 +1,64 @@
+package people
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/api/rest/response"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+// ListApiKeys handles GET /api/v1/api-keys.
+func (s *Handlers) ListApiKeys(ctx context.Context, req oapi.ListApiKeysRequestObject) (oapi.ListApiKeysResponseObject, error) {
+	ctx, r := request.Of(ctx)
+	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.APIKey, n int) ([]identity.APIKey, error) {
+		return s.Identity.APIKeys(ctx, r.Caller, after, n)
+	}, func(k identity.APIKey) ids.APIKey { return k.ID }, toAPIKey)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.ListApiKeys200JSONResponse{
+		Body:    oapi.ApiKeyList{Items: l.Items, NextCursor: l.Next},
+		Headers: oapi.ListApiKeys200ResponseHeaders{Link: l.Link},
+	}, nil
+}
+
+// CreateApiKey handles POST /api/v1/api-keys.
+func (s *Handlers) CreateApiKey(ctx context.Context, req oapi.CreateApiKeyRequestObject) (oapi.CreateApiKeyResponseObject, error) {
+	ctx, r := request.Of(ctx)
+	if !identity.PolicyFrom(s.Policies)(r.Caller).Bool(policies.AuthAPIKeysEnabled) {
+		return nil, errs.New(errs.NotFound, "API keys are disabled in this tenant").Try("request the policy auth.api_keys_enabled from an operator, or use a service account")
+	}
+	k, err := s.Identity.CreateAPIKey(ctx, response.Change(r, func(k identity.APIKey) identity.Reply {
+		return secret(response.Reply(http.StatusCreated, toAPIKeyMade(k), keyAt(k), ""))
+	}), identity.NewAPIKey{Name: req.Body.Name, Scopes: request.ScopeNames(request.Or(req.Body.Scopes, nil)), TTL: time.Duration(request.Or(req.Body.TtlSeconds, 0)) * time.Second})
+	if err != nil {
+		return nil, err
+	}
+	return oapi.CreateApiKey201JSONResponse{Body: toAPIKeyMade(k), Headers: oapi.CreateApiKey201ResponseHeaders{Location: keyAt(k)}}, nil
+}
+
+// DeleteApiKey handles DELETE /api/v1/api-keys/{id}.
+func (s *Handlers) DeleteApiKey(ctx context.Context, req oapi.DeleteApiKeyRequestObject) (oapi.DeleteApiKeyResponseObject, error) {
+	ctx, r := request.Of(ctx)
+	if err := s.Identity.RevokeAPIKey(ctx, response.Change(r, nothing), ids.From[ids.APIKey](req.Id)); err != nil {
+		return nil, err
+	}
+	return oapi.DeleteApiKey204Response{}, nil
+}
+
+func keyAt(k identity.APIKey) string { return "/api/v1/api-keys/" + k.ID.String() }
+
+func toAPIKey(k identity.APIKey) oapi.ApiKey {
+	return oapi.ApiKey{Id: k.ID.UUID, Name: k.Name, Scopes: response.Scopes(k.Scopes), CreatedAt: k.CreatedAt.UTC(), ExpiresAt: response.UTC(k.ExpiresAt), LastUsedAt: response.UTC(k.LastUsedAt)}
+}
+
+func toAPIKeyMade(k identity.APIKey) oapi.CreatedApiKey {
+	return oapi.CreatedApiKey{Id: k.ID.UUID, Name: k.Name, Scopes: response.Scopes(k.Scopes), CreatedAt: k.CreatedAt.UTC(), ExpiresAt: response.UTC(k.ExpiresAt), Secret: k.Secret}
+}

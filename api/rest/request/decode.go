@@ -1,0 +1,36 @@
+package request
+
+import (
+	"context"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// GinContext returns the context of Gin, which handlers need to read headers and to set cookies.
+func GinContext(ctx context.Context) (*gin.Context, error) {
+	c, ok := ctx.(*gin.Context)
+	if !ok {
+		return nil, errs.New(errs.Internal, "no request in the context")
+	}
+	return c, nil
+}
+
+// Or is the value that was sent, else the one meant by leaving it out.
+func Or[T any](sent *T, meant T) T {
+	if sent == nil {
+		return meant
+	}
+	return *sent
+}
+
+// ScopeNames returns the names of scopes.
+func ScopeNames(scopes []oapi.Scope) []string {
+	names := make([]string, len(scopes))
+	for i, s := range scopes {
+		names[i] = string(s)
+	}
+	return names
+}

@@ -1,0 +1,177 @@
+package request
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"regexp"
+	"strings"
+	"sync/atomic"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/routers"
+
+	"github.com/gpuaas/gpuaas/api/openapi"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+// Operation is one call of the contract, prepared for the way through the
+// middlewares.
+type Operation struct {
+	ID           string
+	Public       bool // no sign-in
+	Write        bool
+	Signed       bool // the bytes of the body are what counts, see takeSigned
+	allowed      Roles
+	AllowedRoles []string // the roles among them that a tenant gives
+	scopes       policies.Scopes
+	Class        Class
+	MaxBody      int64 // bytes of the body
+	Project      projectMode
+	// How often it was allowed and denied.
+	Allows, Denies atomic.Uint64
+	Query          map[string]bool // the names that are known
+	Parameters     []Parameter
+	Bounded        map[string]bounds     // headers of which only the length matters
+	Body           *openapi3.RequestBody // nil when it takes none
+	Schema         *openapi3.Schema      // of the body
+	Route          *routers.Route
+}
+
+// Parameter has its name as Go keeps headers by it: making that of X-Project-ID
+// costs an allocation each time.
+type Parameter struct {
+	*openapi3.Parameter
+
+	Header string
+}
+
+// Route names an operation by its method and the path of the router.
+type Route struct{ Method, Path string }
+
+type projectMode int
+
+const (
+	NoProject projectMode = iota
+	MayProject
+	MustProject
+	PathProject    // the id in the path is the project's
+	AccountProject // it is that of the service account in the path
+)
+
+// projectModes are the words of x-project in the contract.
+var projectModes = map[any]projectMode{"required": MustProject, "path": PathProject, "service_account": AccountProject}
+
+// MaxBody is the limit of a request body, in bytes, unless x-body sets another.
+const MaxBody = 1 << 20
+
+// adminPaths begins the paths that only operators may call, whatever their tenant.
+const adminPaths = "/api/v1/admin/"
+
+var pathParameter = regexp.MustCompile(`\{([a-z_]+)\}`)
+
+// OperationsOf prepares the contract. An operation that no role may call is a
+// fault found at the start and not by the first user.
+func OperationsOf(doc *openapi3.T) (map[Route]*Operation, error) {
+	all := map[Route]*Operation{}
+	for _, o := range openapi.Operations(doc) {
+		op := &Operation{
+			ID:      o.OperationID,
+			Public:  o.Security != nil && len(*o.Security) == 0,
+			Write:   o.Method != http.MethodGet && o.Method != http.MethodHead,
+			Class:   ClassRead,
+			MaxBody: MaxBody,
+			Query:   map[string]bool{},
+			Bounded: map[string]bounds{},
+			Route:   &routers.Route{Spec: doc, Path: o.Path, PathItem: doc.Paths.Value(o.Path), Method: o.Method, Operation: o.Operation},
+		}
+		if op.setRoles(o.Path); op.allowed == 0 {
+			return nil, fmt.Errorf("operation %s has no entry in the roles", op.ID)
+		}
+		var ok bool
+		if op.Class, ok = classOf(op, o); !ok {
+			return nil, fmt.Errorf("operation %s: there is no such class of limits as in x-limit", op.ID)
+		}
+		op.setParameters(o)
+		op.setBody(o)
+		all[Route{Method: o.Method, Path: pathParameter.ReplaceAllString(o.Path, ":$1")}] = op
+	}
+	return all, nil
+}
+
+func (op *Operation) setRoles(path string) {
+	op.allowed = rolesAllowed(op.ID)
+	op.scopes = scopesFor(op.ID)
+	if strings.HasPrefix(path, adminPaths) {
+		op.allowed &= operators
+		op.scopes = 0
+	}
+	op.AllowedRoles = rolesOfTenants(op.allowed)
+}
+
+func (op *Operation) setParameters(o openapi.Operation) {
+	op.Project = projectModes[o.Extensions["x-project"]]
+	for _, ref := range o.Parameters {
+		p := ref.Value
+		if p.Name == "X-Project-ID" && op.Project == NoProject {
+			op.Project = MayProject
+		}
+		if p.In == openapi3.ParameterInQuery {
+			op.Query[p.Name] = true
+		}
+		// The generated server reads ids and numbers itself, and says what is
+		// wrong with them; names, enums and lengths are ours to check.
+		op.Parameters = append(op.Parameters, Parameter{p, http.CanonicalHeaderKey(p.Name)})
+		if b, ok := boundsOf(p); ok {
+			op.Bounded[p.Name] = b
+		}
+	}
+}
+
+func (op *Operation) setBody(o openapi.Operation) {
+	op.Signed = o.Extensions["x-signed"] != nil
+	if n, ok := o.Extensions["x-body"].(float64); ok {
+		op.MaxBody = int64(n)
+	}
+	if o.RequestBody == nil {
+		return
+	}
+	op.Body = o.RequestBody.Value
+	if !op.Signed {
+		op.Schema = op.Body.Content["application/json"].Schema.Value
+	}
+}
+
+// bounds of a text's length, in characters.
+type bounds struct{ Least, Most uint64 }
+
+// boundsOf returns the bounds of the length of a header, if its schema has no other rule.
+func boundsOf(p *openapi3.Parameter) (bounds, bool) {
+	s := p.Schema.Value
+	if p.In != openapi3.ParameterInHeader || !s.Type.Is(openapi3.TypeString) || s.MaxLength == nil {
+		return bounds{}, false
+	}
+	only := openapi3.Schema{Type: s.Type, MinLength: s.MinLength, MaxLength: s.MaxLength, Origin: s.Origin}
+	same := reflect.DeepEqual(only, *s) //nolint:govet // a schema that was parsed holds no error
+	return bounds{s.MinLength, *s.MaxLength}, same
+}
+
+// StreamsOf are the paths that answer with an event stream.
+func StreamsOf(doc *openapi3.T) map[string]bool {
+	streams := map[string]bool{}
+	for _, o := range openapi.Operations(doc) {
+		if ok := o.Responses.Status(http.StatusOK); ok != nil && ok.Value.Content["text/event-stream"] != nil {
+			streams[o.Path] = true
+		}
+	}
+	return streams
+}
+
+// Count counts one decision about the operation.
+func (op *Operation) Count(allowed bool) {
+	if allowed {
+		op.Allows.Add(1)
+		return
+	}
+	op.Denies.Add(1)
+}

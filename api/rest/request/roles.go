@@ -1,0 +1,187 @@
+package request
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+// Roles is a set of roles, so that the check of each request is one AND. A role's
+// place in ranked is its bit.
+type Roles uint64
+
+// ranked are the roles of the policies from narrow to wide: a decision names the
+// narrowest role that allows, so that nobody acts on more than they need. Scopes
+// of tokens are no roles: they bound what their holder may do.
+var ranked = func() []policies.Role {
+	all := slices.DeleteFunc(policies.Roles(), func(r policies.Role) bool { return r.Scope == "token" })
+	width := []string{"project", "tenant", "service_account", "platform"}
+	slices.SortStableFunc(all, func(a, b policies.Role) int {
+		return cmp.Compare(slices.Index(width, a.Scope), slices.Index(width, b.Scope))
+	})
+	return all
+}()
+
+// bitsOf is the bit of each role by its name in the policies.
+var bitsOf = func() map[string]Roles {
+	all := map[string]Roles{}
+	for i, r := range ranked {
+		all[r.Name] = 1 << i
+	}
+	return all
+}()
+
+// in are the bits of a scope's roles.
+func in(scope string) (all Roles) {
+	for i, r := range ranked {
+		if r.Scope == scope {
+			all |= 1 << i
+		}
+	}
+	return all
+}
+
+// memberships returns the bits of the roles of a scope by the role of a membership, such as "owner" of
+// a tenant.
+func memberships(scope string) map[string]Roles {
+	all := map[string]Roles{}
+	for name, bit := range bitsOf {
+		if word, ok := strings.CutPrefix(name, scope+"."); ok {
+			all[word] = bit
+		}
+	}
+	return all
+}
+
+var (
+	everyone      = bitsOf["anonymous"] // also without a sign-in
+	signedIn      = bitsOf["user"]
+	program       = bitsOf["service_account"]
+	PlatformAdmin = bitsOf["admin"]
+	FleetRoles    = PlatformAdmin | bitsOf["operator"]
+	TenantWide    = bitsOf["tenant.owner"] | bitsOf["tenant.viewer"] | FleetRoles // see every project of their tenant
+	// What these allow ends at the border of a project.
+	ProjectBound = in("project") | program
+	// operators hold their roles everywhere, whatever their tenant.
+	operators = in("platform") &^ (everyone | signedIn)
+
+	scopeNames   = policies.ScopeNames()
+	tenantRoles  = memberships("tenant")
+	projectRoles = memberships("project")
+)
+
+// rolesAllowed returns the roles that may call an operation. An operation that no role lists by name
+// is denied to all, also to roles with "*", because somebody forgot it.
+func rolesAllowed(operation string) (who Roles) {
+	if !policies.Covered(operation) {
+		return 0
+	}
+	for name, bit := range bitsOf {
+		if policies.Allows(name, operation) {
+			who |= bit
+		}
+	}
+	return who
+}
+
+// scopesFor are the scopes of tokens that an operation is within.
+func scopesFor(operation string) policies.Scopes {
+	var names []string
+	for _, name := range policies.ScopeNames() {
+		if policies.Allows(name, operation) {
+			names = append(names, name)
+		}
+	}
+	all, _ := policies.ParseScopes(names) // their own names
+	return all
+}
+
+// RolesOf returns the roles of the caller in the present project. A caller without a tenant has no
+// role of a tenant.
+func RolesOf(c identity.Caller) Roles {
+	switch {
+	case c.ServiceAccount != (ids.ServiceAccount{}):
+		return everyone | program
+	case c.User == (ids.User{}):
+		return everyone
+	}
+	has := everyone | signedIn
+	if c.Role != "" {
+		has |= bitsOf[c.Role] & operators
+	}
+	if c.Tenant != (ids.Tenant{}) {
+		has |= tenantRoles[c.TenantRole] | projectRoles[c.ProjectRole]
+	}
+	return has
+}
+
+// OutsideProjects returns whether the caller may call the operation for the whole tenant. Roles of a
+// project and service accounts end at the border of their project.
+func (r *Call) OutsideProjects() bool { return RolesOf(r.Caller)&r.Op.allowed&^ProjectBound != 0 }
+
+// Decision contains whether a caller may call an operation, and the role or scope that decides it.
+type Decision struct {
+	Allowed bool
+	Rule    string
+	// platform: allowed for being an operator, so the tenant does not bound it.
+	Platform bool
+}
+
+// The rules that deny.
+const (
+	noRole  = "no role of the caller lists it"
+	noScope = "no scope of the token lists it"
+	// A project's border denies before any role is looked at.
+	NoProjectRole = "the caller is not in this project"
+)
+
+// Decide returns whether the caller may call the operation. A service account may call the operations
+// of its role and those of the scopes of its token. A limited key of a user needs the role and the
+// scope.
+func Decide(op *Operation, c identity.Caller) Decision {
+	has := RolesOf(c) & op.allowed
+	within := c.Scopes & op.scopes
+	if c.ServiceAccount != (ids.ServiceAccount{}) && has == 0 {
+		if within == 0 || c.Project == (ids.Project{}) {
+			return Decision{Rule: noScope}
+		}
+		return Decision{Allowed: true, Rule: scopeNames[bits.TrailingZeros32(uint32(within))]}
+	}
+	switch {
+	case has == 0:
+		return Decision{Rule: noRole}
+	case c.Limited && within == 0 && op.allowed&(everyone|program) == 0:
+		return Decision{Rule: noScope}
+	}
+	narrowest := bits.TrailingZeros64(uint64(has))
+	return Decision{Allowed: true, Rule: ranked[narrowest].Name, Platform: operators&(1<<narrowest) != 0}
+}
+
+// Denied returns the error of a rejected caller. For users of a tenant it lists the roles that suffice.
+func (op *Operation) Denied(c identity.Caller, d Decision) error {
+	if d.Rule == noScope {
+		return errs.New(errs.Forbidden, "the scopes of this token do not allow this").With("operation", op.ID).
+			With("scopes", op.scopes.Names()).Try("use a token with one of these scopes")
+	}
+	e := errs.New(errs.Forbidden, "your role does not allow this").With("operation", op.ID)
+	if c.Tenant != (ids.Tenant{}) && len(op.AllowedRoles) > 0 {
+		return e.With("roles", op.AllowedRoles).Try("request one of these roles from an owner of the tenant")
+	}
+	return e
+}
+
+// rolesOfTenants returns the roles of a set that a tenant can give.
+func rolesOfTenants(who Roles) (names []string) {
+	for i, r := range ranked {
+		if who&(1<<i) != 0 && (r.Scope == "tenant" || r.Scope == "project") {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}

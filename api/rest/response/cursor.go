@@ -1,0 +1,100 @@
+package response
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+const (
+	cursorLives = 24 * time.Hour
+	macSize     = 16
+	expirySize  = 8
+	defaultPage = 50
+)
+
+// Cursors makes and reads places in lists. They are signed because what is in
+// them goes into a query, and bound to their list and tenant because a place in
+// one is nonsense in another.
+type Cursors struct {
+	Key   []byte
+	Clock clock.Clock
+}
+
+// seal writes a place in the list that the call is about.
+func (c Cursors) seal(r *request.Call, place any) (string, error) {
+	text, err := json.Marshal(place)
+	if err != nil {
+		return "", fmt.Errorf("writing a cursor: %w", err)
+	}
+	text = binary.BigEndian.AppendUint64(text, uint64(c.Clock.Now().Add(cursorLives).Unix())) //nolint:gosec // not before 1970
+	return base64.RawURLEncoding.EncodeToString(append(text, c.mac(r, text)...)), nil
+}
+
+// Open reads a cursor of the same list. Without a cursor, place stays as it is.
+func (c Cursors) Open(r *request.Call, cursor *string, place any) error {
+	if cursor == nil || *cursor == "" {
+		return nil
+	}
+	refused := errs.New(errs.CursorInvalid, "the cursor belongs to another list, or is older than 24 hours").At("cursor").
+		Try("start again without a cursor")
+	sealed, err := base64.RawURLEncoding.Strict().DecodeString(*cursor)
+	if err != nil || len(sealed) < macSize+expirySize {
+		return refused
+	}
+	text, mac := sealed[:len(sealed)-macSize], sealed[len(sealed)-macSize:]
+	if !hmac.Equal(mac, c.mac(r, text)) {
+		return refused
+	}
+	end := len(text) - expirySize
+	expires := time.Unix(int64(binary.BigEndian.Uint64(text[end:])), 0) //nolint:gosec // ours, see above
+	if !c.Clock.Now().Before(expires) {
+		return refused
+	}
+	if err := json.Unmarshal(text[:end], place); err != nil {
+		return refused // an older release wrote it
+	}
+	return nil
+}
+
+func (c Cursors) mac(r *request.Call, text []byte) []byte {
+	h := hmac.New(sha256.New, c.Key)
+	_, _ = h.Write([]byte(r.URL.Path))
+	_, _ = h.Write([]byte{0})
+	_, _ = h.Write(r.Caller.Tenant.UUID[:])
+	_, _ = h.Write(text)
+	return h.Sum(nil)[:macSize]
+}
+
+// CutPage cuts a list that was read with one item more than the limit. The extra item only shows that
+// there is a next page, and place returns where it begins. Link is the header with its address.
+func CutPage[T any](cursors Cursors, r *request.Call, limit int, items []T, place func(T) any) (cut []T, next, link *string, err error) {
+	if len(items) <= limit {
+		return items, nil, nil, nil
+	}
+	cut = items[:limit]
+	cursor, err := cursors.seal(r, place(cut[limit-1]))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	q := r.URL.Query()
+	q.Set("cursor", cursor)
+	to := "<" + r.URL.Path + "?" + q.Encode() + `>; rel="next"`
+	return cut, &cursor, &to, nil
+}
+
+// PageSize returns the limit of a list, or the default.
+func PageSize(asked *int) int {
+	if asked == nil {
+		return defaultPage
+	}
+	return *asked
+}

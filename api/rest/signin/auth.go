@@ -1,0 +1,285 @@
+package signin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/rest/page"
+	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/api/rest/response"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+// Provider is the OIDC provider that users sign in with.
+type Provider interface {
+	AuthCodeURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error)
+	Exchange(ctx context.Context, redirect, code, nonce, verifier string) (identity.Grant, error)
+	Identify(ctx context.Context, idToken string) (identity.Verified, error)
+}
+
+// Options describe the provider to clients.
+type Options struct {
+	Issuer, CLIClientID, Audience string
+	Scopes                        []string
+	Development                   bool // the provider is the one for development
+}
+
+// Offered returns whether a browser can sign in at this server.
+func (s *Handlers) Offered() bool { return s.Provider != nil || s.passwords() }
+
+func (s *Handlers) passwords() bool {
+	return s.Policies.Latest().For().Bool(policies.AuthPersonalLoginEnabled)
+}
+
+// GetSignInOptions handles GET /api/v1/auth/options.
+func (s *Handlers) GetSignInOptions(context.Context, oapi.GetSignInOptionsRequestObject) (oapi.GetSignInOptionsResponseObject, error) {
+	o := oapi.GetSignInOptions200JSONResponse{PersonalLogin: s.passwords(), Development: s.Options.Development}
+	if s.Provider != nil {
+		o.Oidc = &oapi.OidcOptions{Issuer: s.Options.Issuer, CliClientId: s.Options.CLIClientID, Audience: s.Options.Audience, Scopes: s.Options.Scopes}
+	}
+	return o, nil
+}
+
+// AuthorizeOidc handles GET /api/v1/auth/oidc/authorize.
+func (s *Handlers) AuthorizeOidc(ctx context.Context, req oapi.AuthorizeOidcRequestObject) (oapi.AuthorizeOidcResponseObject, error) {
+	c, err := s.browser(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, _ = request.Of(ctx)
+	p, err := s.begin(c.Writer, c.Request, page.ReturnTo(request.Or(req.Params.ReturnTo, "/")))
+	if err != nil {
+		return nil, err
+	}
+	to, err := s.Provider.AuthCodeURL(ctx, p.Redirect, p.State, p.Nonce, p.Verifier)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.AuthorizeOidc302Response{Headers: oapi.AuthorizeOidc302ResponseHeaders{Location: to}}, nil
+}
+
+// browser returns the context of Gin, with which handlers set cookies. It fails without a provider.
+func (s *Handlers) browser(ctx context.Context) (*gin.Context, error) {
+	if s.Provider == nil {
+		return nil, errs.New(errs.NotFound, "this installation has no sign-in provider").Try("read the sign-in options at /api/v1/auth/options")
+	}
+	return request.GinContext(ctx)
+}
+
+// ExchangeOidc handles POST /api/v1/auth/oidc/exchange.
+func (s *Handlers) ExchangeOidc(ctx context.Context, req oapi.ExchangeOidcRequestObject) (oapi.ExchangeOidcResponseObject, error) {
+	c, err := s.browser(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, _ = request.Of(ctx)
+	code, state, idToken := request.Or(req.Body.Code, ""), request.Or(req.Body.State, ""), request.Or(req.Body.IdToken, "")
+	switch {
+	case idToken != "" && code == "" && state == "":
+		v, err := s.Provider.Identify(ctx, idToken)
+		if err != nil {
+			return nil, err
+		}
+		u, err := s.Identity.SignIn(ctx, v, origin(c))
+		return oapi.ExchangeOidc200JSONResponse{User: toPerson(u), ExpiresAt: new(v.Until.UTC())}, err
+	case idToken != "" || code == "" || state == "":
+		return nil, errs.Invalid("code", "is needed with state, or id_token alone")
+	}
+	if err := request.SameOrigin(c.Request); err != nil {
+		return nil, err
+	}
+	started, _, err := s.finish(ctx, c, code, state)
+	if err != nil {
+		return nil, err
+	}
+	return oapi.ExchangeOidc200JSONResponse{User: toPerson(started.User), ExpiresAt: new(started.Session.ExpiresAt.UTC())}, nil
+}
+
+// finish trades the provider's code for a session of this browser.
+func (s *Handlers) finish(ctx context.Context, c *gin.Context, code, state string) (started identity.Started, back string, err error) {
+	p, err := s.take(c.Writer, c.Request, state)
+	if err != nil {
+		return started, "", err
+	}
+	g, err := s.Provider.Exchange(ctx, p.Redirect, code, p.Nonce, p.Verifier)
+	if err != nil {
+		return started, "", err
+	}
+	started, err = s.Identity.SignInSession(ctx, g.Verified, identity.NewSession{Kind: "browser", Refresh: g.Refresh, Origin: origin(c)})
+	if err == nil {
+		s.remember(c, started)
+	}
+	return started, p.Return, err
+}
+
+// remember sets the session cookie.
+func (s *Handlers) remember(c *gin.Context, started identity.Started) {
+	http.SetCookie(c.Writer, request.SessionCookie(c.Request, started.Token, started.Session.ExpiresAt.Sub(s.Clock.Now())))
+}
+
+func forget(c *gin.Context) { http.SetCookie(c.Writer, request.SessionCookie(c.Request, "", 0)) }
+
+func origin(c *gin.Context) identity.Origin {
+	_, r := request.Of(c)
+	address, _, err := net.SplitHostPort(c.Request.RemoteAddr)
+	if err != nil { // a Unix socket has no address
+		address = ""
+	}
+	return identity.Origin{Address: address, UserAgent: c.Request.UserAgent(), CorrelationID: r.CorrelationID}
+}
+
+// LoginPersonal handles POST /api/v1/auth/personal/login.
+func (s *Handlers) LoginPersonal(ctx context.Context, req oapi.LoginPersonalRequestObject) (oapi.LoginPersonalResponseObject, error) {
+	c, err := request.GinContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, _ = request.Of(ctx)
+	if err := request.SameOrigin(c.Request); err != nil {
+		return nil, err
+	}
+	kind := "program"
+	if fromBrowser(c.Request) {
+		kind = "browser"
+	}
+	started, err := s.Identity.PersonalLogin(ctx, req.Body.Email, req.Body.Password, kind, origin(c))
+	if err != nil {
+		return nil, err
+	}
+	in := oapi.LoginPersonal200JSONResponse{User: toPerson(started.User), ExpiresAt: new(started.Session.ExpiresAt.UTC())}
+	if kind == "browser" {
+		s.remember(c, started) // and nowhere that a script could read it
+	} else {
+		in.Token = &started.Token
+	}
+	return in, nil
+}
+
+// fromBrowser returns whether a browser sent the request. Only browsers send these headers, and with
+// every write.
+func fromBrowser(r *http.Request) bool {
+	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
+}
+
+// RefreshToken handles POST /api/v1/auth/token/refresh.
+func (s *Handlers) RefreshToken(ctx context.Context, req oapi.RefreshTokenRequestObject) (oapi.RefreshTokenResponseObject, error) {
+	c, err := request.GinContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, r := request.Of(ctx)
+	if req.Body != nil && request.Or(req.Body.RefreshToken, "") != "" {
+		return s.refreshProgram(ctx, c, *req.Body.RefreshToken)
+	}
+	token, err := s.Chain.Token(c, r)
+	switch {
+	case err != nil:
+		return nil, err
+	case token == "":
+		return nil, errs.New(errs.TokenMissing, "the request has no refresh_token and no session")
+	case r.ByCookie:
+		if err := request.SameOrigin(c.Request); err != nil {
+			return nil, err
+		}
+	}
+	u, err := s.Identity.RefreshSession(ctx, token, origin(c))
+	if err != nil {
+		if r.ByCookie && response.StatusOf(errs.CodeOf(err)) == http.StatusUnauthorized {
+			forget(c)
+		}
+		return nil, err
+	}
+	return oapi.RefreshToken200JSONResponse{User: new(toPerson(u))}, nil
+}
+
+func (s *Handlers) refreshProgram(ctx context.Context, c *gin.Context, refresh string) (oapi.RefreshTokenResponseObject, error) {
+	g, u, err := s.Identity.RefreshProgram(ctx, refresh, origin(c))
+	if err != nil {
+		return nil, err
+	}
+	return oapi.RefreshToken200JSONResponse{
+		AccessToken: &g.Access, RefreshToken: response.OrNil(g.Refresh), User: new(toPerson(u)),
+		ExpiresIn: new(int(max(g.Until.Sub(s.Clock.Now()), 0) / time.Second)),
+	}, nil
+}
+
+// Logout handles POST /api/v1/auth/logout.
+func (s *Handlers) Logout(ctx context.Context, req oapi.LogoutRequestObject) (oapi.LogoutResponseObject, error) {
+	c, err := request.GinContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, r := request.Of(ctx)
+	token, err := s.Chain.Token(c, r)
+	if err != nil {
+		return nil, err
+	}
+	refresh := ""
+	if req.Body != nil {
+		refresh = request.Or(req.Body.RefreshToken, "")
+	}
+	if err := s.logout(ctx, c, r.Caller, token, refresh); err != nil {
+		return nil, err
+	}
+	return oapi.Logout204Response{}, nil
+}
+
+// logout ends the session here, whatever the provider does, because a token of the provider alone
+// gives no access.
+func (s *Handlers) logout(ctx context.Context, c *gin.Context, who identity.Caller, token, refresh string) error {
+	err := s.Identity.Logout(ctx, who, token, refresh)
+	if errs.CodeOf(err) == errs.ProviderFailed {
+		s.Chain.Log.WarnContext(ctx, "refresh token not revoked at the provider", slog.Any("err", err))
+		err = nil
+	}
+	if err == nil {
+		forget(c)
+	}
+	return err
+}
+
+// SetPassword handles PUT /api/v1/users/me/password.
+func (s *Handlers) SetPassword(ctx context.Context, req oapi.SetPasswordRequestObject) (oapi.SetPasswordResponseObject, error) {
+	ctx, r := request.Of(ctx)
+	if err := s.Identity.SetPassword(ctx, r.Caller, request.Or(req.Body.Current, ""), req.Body.Password); err != nil {
+		return nil, err
+	}
+	return oapi.SetPassword204Response{}, nil
+}
+
+// MintServiceAccountToken handles POST /api/v1/service-accounts/token.
+func (s *Handlers) MintServiceAccountToken(ctx context.Context, req oapi.MintServiceAccountTokenRequestObject) (oapi.MintServiceAccountTokenResponseObject, error) {
+	ctx, _ = request.Of(ctx)
+	m, err := s.Identity.MintToken(ctx, req.Body.Secret, request.ScopeNames(request.Or(req.Body.Scopes, nil)), request.Or(req.Body.Audience, ""))
+	if err != nil {
+		return nil, err
+	}
+	return oapi.MintServiceAccountToken200JSONResponse{AccessToken: m.Token, TokenType: oapi.Bearer, ExpiresIn: int(m.For / time.Second), Scopes: response.Scopes(m.Scopes)}, nil
+}
+
+// GetTokenKeys handles GET /.well-known/jwks.json.
+func (s *Handlers) GetTokenKeys(context.Context, oapi.GetTokenKeysRequestObject) (oapi.GetTokenKeysResponseObject, error) {
+	keys := oapi.GetTokenKeys200JSONResponse{Keys: []oapi.TokenKey{}}
+	text, err := s.TokenKeys()
+	if err == nil {
+		err = json.Unmarshal(text, &keys)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("showing the keys of tokens: %w", err)
+	}
+	return keys, nil
+}
+
+func toPerson(u identity.User) oapi.UserSummary {
+	return oapi.UserSummary{Id: u.ID.UUID, Email: u.Email, Name: u.Name, Role: oapi.UserSummaryRole(u.Role), Version: &u.Version}
+}

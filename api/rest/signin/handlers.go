@@ -1,0 +1,47 @@
+// Package signin serves the sign-in by the OIDC provider, by password and by the link of the first
+// administrator, for browsers and programs.
+package signin
+
+import (
+	"crypto/cipher"
+
+	"github.com/gpuaas/gpuaas/api/rest/middleware"
+	"github.com/gpuaas/gpuaas/api/rest/page"
+	"github.com/gpuaas/gpuaas/services"
+	"github.com/gpuaas/gpuaas/web"
+)
+
+// Config contains the dependencies of the sign-in handlers.
+type Config struct {
+	*services.Services
+
+	// Provider is the OIDC provider; nil without one. Options tells clients about it.
+	Provider Provider
+	Options  Options
+	// TokenKeys returns the JWKS of the tokens that this server signs.
+	TokenKeys func() ([]byte, error)
+	// CookieKey encrypts the cookies of sign-ins in progress; every replica needs the same.
+	CookieKey []byte
+	Chain     *middleware.Chain
+}
+
+// Handlers implements the operations of the sign-in.
+type Handlers struct {
+	Config
+
+	Pages   *page.Writer
+	cookies cipher.AEAD
+}
+
+// New returns an error if the key of the cookies cannot be derived.
+func New(cfg Config) (*Handlers, error) {
+	cookies, err := cookieSeal(cfg.CookieKey)
+	if err != nil {
+		return nil, err
+	}
+	s := &Handlers{Config: cfg, cookies: cookies}
+	s.Pages = &page.Writer{Chain: cfg.Chain, SignInOffered: s.Offered}
+	return s, nil
+}
+
+var signInPage, firstAdminPage = web.MustPage("signin"), web.MustPage("firstadmin")

@@ -1,0 +1,155 @@
+package signin
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/gpuaas/gpuaas/api/rest/page"
+	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/api/rest/response"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/platform/identity"
+)
+
+// Mount adds the pages of the sign-in to the router.
+func (s *Handlers) Mount(e *gin.Engine) {
+	e.GET("/sign-in", s.showSignIn)
+	e.POST("/sign-in", s.signIn)
+	e.POST("/sign-out", s.signOut)
+	e.GET("/auth/callback", s.callback)
+	e.GET(identity.FirstAdminPath, s.showFirstAdmin)
+	e.POST(identity.FirstAdminPath, s.firstAdmin)
+}
+
+// showSignIn redirects to the provider, or shows the form for a password where passwords are allowed.
+func (s *Handlers) showSignIn(c *gin.Context) {
+	back := page.ReturnTo(c.Query("return"))
+	switch {
+	case !s.Offered():
+		s.Chain.NoRoute(c)
+	case s.passwords():
+		s.askPassword(c, http.StatusOK, back, "")
+	default:
+		c.Redirect(http.StatusFound, authorizePath(back))
+	}
+}
+
+func authorizePath(back string) string {
+	return "/api/v1/auth/oidc/authorize?return_to=" + url.QueryEscape(back)
+}
+
+// askPassword shows the sign-in page, with the error of the last try.
+func (s *Handlers) askPassword(c *gin.Context, status int, back, wrong string) {
+	data := map[string]any{"Passwords": s.passwords(), "Return": back, "Wrong": wrong}
+	if s.Provider != nil {
+		data["Provider"] = authorizePath(back)
+	}
+	s.Pages.WriteWithPolicy(c, status, page.ContentSecurityPolicy, signInPage, data)
+}
+
+// signIn handles the form of the sign-in page. The form must come from a page of this server, so that
+// a page elsewhere cannot sign its visitor in.
+func (s *Handlers) signIn(c *gin.Context) {
+	if !s.passwords() {
+		s.Chain.NoRoute(c)
+		return
+	}
+	back := page.ReturnTo(c.PostForm("return"))
+	s.enter(c, back, func() (identity.Started, error) {
+		return s.Identity.PersonalLogin(c.Request.Context(), c.PostForm("email"), c.PostForm("password"), "browser", origin(c))
+	}, func(status int, wrong string) { s.askPassword(c, status, back, wrong) })
+}
+
+// enter signs in with a form. It shows errors of the form on its page.
+func (s *Handlers) enter(c *gin.Context, back string, in func() (identity.Started, error), again func(status int, wrong string)) {
+	err := errors.Join(request.SameOrigin(c.Request), s.Chain.Charge(c, request.ClassSignIn, identity.Caller{}))
+	if err != nil {
+		s.Chain.Fail(c, err)
+		return
+	}
+	started, err := in()
+	if e, ok := errors.AsType[*errs.Error](err); ok && e.Code == errs.LoginFailed {
+		again(response.StatusOf(e.Code), e.Message)
+		return
+	}
+	if err != nil {
+		s.Chain.Fail(c, err)
+		return
+	}
+	s.remember(c, started)
+	c.Redirect(http.StatusSeeOther, back)
+}
+
+// callback ends a sign-in to which the provider has responded.
+func (s *Handlers) callback(c *gin.Context) {
+	if s.Provider == nil {
+		s.Chain.NoRoute(c)
+		return
+	}
+	if err := s.Chain.Charge(c, request.ClassSignIn, identity.Caller{}); err != nil {
+		s.Chain.Fail(c, err)
+		return
+	}
+	back, err := s.answered(c)
+	if e, ok := errors.AsType[*errs.Error](err); ok && response.StatusOf(e.Code) < http.StatusInternalServerError {
+		s.askPassword(c, response.StatusOf(e.Code), "/", e.Message)
+		return
+	}
+	if err != nil {
+		s.Chain.Fail(c, err)
+		return
+	}
+	c.Redirect(http.StatusSeeOther, page.ReturnTo(back))
+}
+
+// answered reads the response of the provider. It repeats no text of the provider, because anybody can
+// write such a link.
+func (s *Handlers) answered(c *gin.Context) (back string, err error) {
+	state := c.Query("state")
+	if c.Query("code") == "" {
+		if _, err := s.take(c.Writer, c.Request, state); err != nil {
+			return "", err
+		}
+		return "", errs.New(errs.LoginFailed, "the sign-in provider did not sign you in")
+	}
+	_, back, err = s.finish(c.Request.Context(), c, c.Query("code"), state)
+	return back, err
+}
+
+// signOut ends the session of this browser.
+func (s *Handlers) signOut(c *gin.Context) {
+	token, err := request.SessionToken(c.Request)
+	if err = errors.Join(err, request.SameOrigin(c.Request)); err != nil {
+		s.Chain.Fail(c, err)
+		return
+	}
+	if token != "" {
+		who, err := s.Pages.Visitor(c)
+		if err != nil && response.StatusOf(errs.CodeOf(err)) >= http.StatusInternalServerError {
+			s.Chain.Fail(c, err)
+			return
+		}
+		if err := s.logout(c.Request.Context(), c, who, token, ""); err != nil {
+			s.Chain.Fail(c, err)
+			return
+		}
+	}
+	forget(c)
+	c.Redirect(http.StatusSeeOther, "/")
+}
+
+func (s *Handlers) showFirstAdmin(c *gin.Context) { s.askCode(c, http.StatusOK, "") }
+
+func (s *Handlers) askCode(c *gin.Context, status int, wrong string) {
+	s.Pages.WriteWithPolicy(c, status, page.ScriptPolicy, firstAdminPage, map[string]any{"Wrong": wrong})
+}
+
+// firstAdmin signs in with the code that the operator of the installation received.
+func (s *Handlers) firstAdmin(c *gin.Context) {
+	s.enter(c, "/", func() (identity.Started, error) {
+		return s.Identity.UseLink(c.Request.Context(), c.PostForm("code"), origin(c))
+	}, func(status int, wrong string) { s.askCode(c, status, wrong) })
+}

@@ -1,0 +1,92 @@
+package signin
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+const (
+	securePending = "__Host-gpuaas-signin"
+	plainPending  = "gpuaas_signin"
+	// What somebody needs to find their password and a second factor.
+	pendingFor = 10 * time.Minute
+)
+
+// pending is a sign-in that a browser has begun. The browser keeps it encrypted, so that the response
+// of the provider counts only in this browser, and no replica stores anything.
+type pending struct {
+	State, Nonce, Verifier string
+	Redirect, Return       string
+	Until                  int64
+}
+
+// cookieSeal derives the key of these cookies from a key that all replicas have.
+func cookieSeal(secret []byte) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, secret, nil, "gpuaas sign-in cookie", 32)
+	if err != nil {
+		return nil, fmt.Errorf("making the key of sign-in cookies: %w", err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("making the key of sign-in cookies: %w", err)
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+func fresh() string { return rand.Text() + rand.Text() } // 260 bits
+
+// begin stores a new sign-in in a cookie of the browser.
+func (s *Handlers) begin(w http.ResponseWriter, r *http.Request, returnTo string) (pending, error) {
+	p := pending{State: fresh(), Nonce: fresh(), Verifier: fresh(), Redirect: callbackOf(r), Return: returnTo, Until: s.Clock.Now().Add(pendingFor).Unix()}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return p, fmt.Errorf("encoding a sign-in: %w", err)
+	}
+	sealed := base64.RawURLEncoding.EncodeToString(s.cookies.Seal(nil, nil, text, nil)) //nolint:gosec // this AEAD draws its own nonce, and takes none
+	http.SetCookie(w, request.NewCookie(r, securePending, plainPending, sealed, pendingFor))
+	return p, nil
+}
+
+// callbackOf returns the address of the callback, under the name by which the browser knows this
+// server.
+func callbackOf(r *http.Request) string {
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	return scheme + r.Host + "/auth/callback"
+}
+
+// take returns the sign-in that this browser has begun with that state, and removes it, so that a
+// response counts once.
+func (s *Handlers) take(w http.ResponseWriter, r *http.Request, state string) (p pending, err error) {
+	sealed, err := request.CookieValue(r, securePending, plainPending)
+	if err != nil {
+		return p, err
+	}
+	http.SetCookie(w, request.NewCookie(r, securePending, plainPending, "", 0))
+	raw, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err == nil {
+		raw, err = s.cookies.Open(nil, nil, raw, nil)
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &p)
+	}
+	if err != nil || subtle.ConstantTimeCompare([]byte(p.State), []byte(state)) != 1 || s.Clock.Now().Unix() >= p.Until {
+		return pending{}, errs.New(errs.OIDCExchangeFailed, "this sign-in was not begun in this browser, or more than ten minutes ago").
+			Try("sign in again").Because(err)
+	}
+	return p, nil
+}
