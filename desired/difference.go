@@ -53,10 +53,26 @@ func differences(list []FieldDifference, field string, want, have any) []FieldDi
 		}
 		return list
 	}
-	if d, a := display(want), display(have); d != a {
+	d, a := display(want), display(have)
+	if d == a && document(want) != document(have) { // the text "8" and the number 8
+		d, a = document(want), document(have)
+	}
+	if d != a {
 		list = append(list, FieldDifference{field, d, a})
 	}
 	return list
+}
+
+// document returns a value as JSON. An absent value is the empty text.
+func document(v any) string {
+	if v == nil {
+		v = ""
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(text)
 }
 
 // display returns text as it is and any other value as JSON.
@@ -67,9 +83,5 @@ func display(v any) string {
 	case string:
 		return v
 	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(text)
+	return document(v)
 }

@@ -2,6 +2,7 @@ package desired_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,5 +44,19 @@ func TestDifferences(t *testing.T) {
 	}
 	if _, err := desired.Differences(json.RawMessage(spec), json.RawMessage(`{`)); err == nil {
 		t.Error("an applied spec that is no JSON has no differences")
+	}
+}
+
+// TestDifferencesOfType finds a value whose text is right and whose JSON type is wrong: no reader of the
+// applied spec could decode it.
+func TestDifferencesOfType(t *testing.T) {
+	t.Parallel()
+	found, err := desired.Differences([]byte(`{"gpus":8,"cordoned":true,"name":"a"}`), []byte(`{"gpus":"8","cordoned":"true","name":"a","absent":""}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []desired.FieldDifference{{Field: "spec.cordoned", Desired: "true", Applied: `"true"`}, {Field: "spec.gpus", Desired: "8", Applied: `"8"`}}
+	if !slices.Equal(found, want) {
+		t.Errorf("%+v", found)
 	}
 }

@@ -153,7 +153,7 @@ func (w *checkDrift) compare(ctx context.Context, tx pgx.Tx, kind desired.Kind, 
 		return w.policies(ctx, tx, objects)
 	case desired.KindSKU:
 		stored, err := w.d.Catalog.Kept(ctx, tx, names(objects))
-		return each(objects, err, func(o desired.Object) (any, bool) {
+		return each(encodedAs[desired.SKU](objects), err, func(o desired.Object) (any, bool) {
 			k, exists := stored[o.Name]
 			return desired.SKU{
 				DisplayName: k.DisplayName, GPUModel: k.GPUModel, MemoryGiB: k.MemoryGiB, Isolation: k.Isolation, MaxGPUs: k.MaxGPUs, Active: k.Active,
@@ -162,7 +162,7 @@ func (w *checkDrift) compare(ctx context.Context, tx pgx.Tx, kind desired.Kind, 
 		})
 	case desired.KindOSImage:
 		stored, err := w.d.Catalog.KeptImages(ctx, tx, names(objects))
-		all, err := each(objects, err, func(o desired.Object) (any, bool) {
+		all, err := each(encodedAs[desired.OSImage](objects), err, func(o desired.Object) (any, bool) {
 			k, exists := stored[o.Name]
 			return desired.OSImage{DisplayName: k.DisplayName, Digest: k.Digest, Default: k.Default}, exists
 		})
@@ -190,6 +190,22 @@ func (w *checkDrift) nodes(ctx context.Context, tx pgx.Tx, objects []desired.Obj
 		}
 	}
 	return all, err
+}
+
+// encodedAs encodes the desired specs as the applied ones are: by the Go type of the kind. An object that was
+// stored before its kind had a field would differ otherwise in the default of the field.
+func encodedAs[Spec any](objects []desired.Object) []desired.Object {
+	encoded := slices.Clone(objects)
+	for i, o := range encoded {
+		var spec Spec
+		if json.Unmarshal(o.Spec, &spec) != nil {
+			continue // each reports it
+		}
+		if text, err := json.Marshal(spec); err == nil {
+			encoded[i].Spec = text
+		}
+	}
+	return encoded
 }
 
 func names(objects []desired.Object) []string {

@@ -12,10 +12,6 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// logsInByCertificate is the capability from which an agent takes limits,
-// authorities and rotate_keys. An older one refuses what it does not know.
-const logsInByCertificate = 2
-
 // order is what the host is told. When only who logs in has changed it is told no
 // more than that: a key that leaked must go also where a GPU is sick, and nothing
 // that the tenant has open is put at risk.
@@ -26,7 +22,8 @@ func (w *ensureAllocation) order(ctx context.Context, tx pgx.Tx, a allocation.Al
 		SpecHash: want.SpecHash, Slots: spec.GPUUUIDs, Trace: a.Trace, Params: whole,
 	}
 	capability, known, err := w.d.Observed.Capability(ctx, tx, a.Node)
-	if err != nil || known && capability < logsInByCertificate {
+	if err != nil || known && capability < protocol.RotateKeys.Capability() {
+		// An older agent rejects limits and authorities, too: both came with this task type.
 		return o, err
 	}
 	if w.d.Logins != nil {

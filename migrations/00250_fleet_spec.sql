@@ -12,7 +12,12 @@ UPDATE nodes n SET spec = coalesce((SELECT o.spec - 'address' FROM desired_objec
 ALTER TABLE nodes
 	ALTER COLUMN spec SET NOT NULL,
 	DROP COLUMN sku, DROP COLUMN region, DROP COLUMN onboarding, DROP COLUMN expected_gpus, DROP COLUMN hardware,
-	DROP COLUMN cordoned, DROP COLUMN address;
+	DROP COLUMN cordoned, DROP COLUMN address,
+	ADD CONSTRAINT nodes_spec_types_check CHECK (coalesce(jsonb_typeof(spec->'gpus'), 'absent') = 'number'
+		AND coalesce(jsonb_typeof(spec->'cordoned'), 'boolean') = 'boolean'),
+	ADD CONSTRAINT nodes_onboarding_check CHECK (spec->>'onboarding' IN ('manual', 'maas', 'simulated'));
+COMMENT ON CONSTRAINT nodes_spec_types_check ON nodes IS
+	'Statements read these fields by their types. A wrong type would fail every list of nodes.';
 -- Only the fields by which statements filter or join.
 ALTER TABLE nodes
 	ADD COLUMN sku text NOT NULL GENERATED ALWAYS AS (spec->>'sku') STORED,

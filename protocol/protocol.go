@@ -12,13 +12,6 @@ import (
 // Version is the envelope version that this build speaks.
 const Version = 1
 
-// Capability is the version of the node protocol that this build speaks. The table of task types has the
-// capability of each type. Besides types:
-//
-//	1  enrolment, mailbox, reports
-//	2  limits, certificate authorities and principals of a login; signed proofs and trust statements
-const Capability = 2
-
 // Paths of the node API. A path with an id requires the certificate with the same id.
 const (
 	PathEnrol  = "/internal/v1/enrol"                      // POST EnrolRequest → EnrolReply; without a client certificate

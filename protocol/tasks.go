@@ -16,6 +16,13 @@ const (
 	AgentUpdate   Type = "node.agent_update"
 )
 
+// Capability is the version of the node protocol that this build speaks. The table of task types has the
+// capability of each type. Besides types:
+//
+//	1  enrolment, mailbox, reports
+//	2  limits, certificate authorities and principals of a login; signed proofs and trust statements
+const Capability = 2
+
 // taskTypes is the table of task types. The server and the agent read the properties of a type here and
 // do not switch over types, so that a new type is a new row. A test compares the table with the handlers
 // of the agent.
@@ -84,6 +91,13 @@ func (t Type) Scope() Scope {
 func (t Type) Effect() Effect {
 	row, _ := t.row()
 	return row.Effect
+}
+
+// Capability returns the lowest capability of an agent that runs the type. Whoever queues a task compares
+// it with the capability that the node has reported.
+func (t Type) Capability() int {
+	row, _ := t.row()
+	return row.Capability
 }
 
 // ReadOnly reports whether tasks of the type change nothing.

@@ -210,8 +210,10 @@ func (c *Client) call(ctx context.Context, within time.Duration, method, path st
 	switch {
 	case response.StatusCode >= http.StatusMultipleChoices:
 		return response.StatusCode, problem(response.StatusCode, text)
-	case response.StatusCode == http.StatusNoContent || into == nil:
+	case response.StatusCode == http.StatusNoContent:
 		return response.StatusCode, nil
+	case into == nil: // an empty 200 of a server that gave up would acknowledge the call
+		return response.StatusCode, fmt.Errorf("calling the node API: the response has status %d, expected %d", response.StatusCode, http.StatusNoContent)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return response.StatusCode, fmt.Errorf("reading the response of the node API: %w", err)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime/debug"
+	"time"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
@@ -42,6 +44,7 @@ func park(w http.ResponseWriter, r *http.Request) (*parked, error) {
 func (p *parked) resume(answer func(http.ResponseWriter)) {
 	go func() {
 		defer p.c.t.parked.Done()
+		defer p.abort()
 		w := &response{header: http.Header{}, status: http.StatusOK}
 		answer(w)
 		closing := p.closing || w.header.Get("Connection") == "close" || p.c.t.isEnding()
@@ -50,12 +53,24 @@ func (p *parked) resume(answer func(http.ResponseWriter)) {
 		if err == nil {
 			_, err = p.c.Write(text)
 		}
+		if err == nil {
+			err = p.c.SetWriteDeadline(time.Time{}) // an expired one would fail the next TLS record
+		}
 		if err != nil || closing {
 			_ = p.c.Close()
 			return
 		}
 		p.c.t.deliver(p.c)
 	}()
+}
+
+// abort closes the connection after a panic in the response, as net/http does for a handler. A fault in
+// one response must not end the process.
+func (p *parked) abort() {
+	if fault := recover(); fault != nil {
+		p.c.t.log.Error("panic in the response to a poll", "peer", p.c.tcp.RemoteAddr(), "fault", fault, "stack", string(debug.Stack()))
+		_ = p.c.Close()
+	}
 }
 
 // gone reports whether the peer has closed the connection, as far as the kernel knows.

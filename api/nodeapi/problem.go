@@ -27,14 +27,14 @@ var statusOf = map[errs.Code]int{
 
 // answer runs a handler and turns its error into a problem.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, who caller, handle func() error) {
-	if r.Method != http.MethodGet {
-		// A deadline on reading would also end a poll, which reads nothing.
-		_ = http.NewResponseController(w).SetReadDeadline(wall().Add(bodyWithin)) // a recorder of a test has none
-	}
 	w.Header().Set("Cache-Control", "no-store")
 	err := handle()
-	if err == nil || errors.Is(err, context.Canceled) && r.Context().Err() != nil {
-		return // answered, or nobody is there
+	if err == nil {
+		return
+	}
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+		// The caller has left. Without the panic net/http would respond with 200, which acknowledges a result.
+		panic(http.ErrAbortHandler)
 	}
 	s.refuse(w, r, who, err)
 }

@@ -133,7 +133,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	server := &transport{
 		handler: s.Handler(), tls: pki.ServerTLS(func() (*tls.Certificate, error) { return s.cert.get(ctx, s) }, s.CA.Pool, s.Clock), log: s.Log,
-		handshakeWithin: handshakeWithin, headerWithin: headerWithin, writeWithin: writeWithin, idleFor: idleFor, drainFor: drainFor,
+		handshakeWithin: handshakeWithin, headerWithin: headerWithin, bodyWithin: bodyWithin, writeWithin: writeWithin, idleFor: idleFor, drainFor: drainFor,
 	}
 	if err := server.serve(ctx, l); err != nil {
 		return fmt.Errorf("serving nodes: %w", err)

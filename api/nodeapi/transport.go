@@ -24,6 +24,7 @@ type transport struct {
 
 	handshakeWithin time.Duration // includes the wait in the gate
 	headerWithin    time.Duration // from the first byte of a request to the end of its header
+	bodyWithin      time.Duration // from the end of the header to the end of the body
 	writeWithin     time.Duration // for a response, unless its handler sets another deadline
 	idleFor         time.Duration // between two requests
 	drainFor        time.Duration // for open requests after the end of Serve's context
@@ -50,10 +51,10 @@ func (t *transport) serve(ctx context.Context, l net.Listener) error {
 	t.tcp, t.gate, t.ready, t.ended, t.own = l, newGate(runtime.GOMAXPROCS(0)), make(chan *conn), make(chan struct{}), map[*conn]struct{}{}
 	life := context.WithoutCancel(ctx)
 	server := &http.Server{
-		Handler: withTLS(t.handler), ErrorLog: slog.NewLogLogger(t.log.Handler(), slog.LevelWarn), MaxHeaderBytes: maxHeader, Protocols: &http.Protocols{},
-		ReadHeaderTimeout: t.headerWithin, WriteTimeout: t.writeWithin, IdleTimeout: t.idleFor,
+		Handler: t.bounded(t.handler), ErrorLog: slog.NewLogLogger(t.log.Handler(), slog.LevelWarn), MaxHeaderBytes: maxHeader, Protocols: &http.Protocols{},
+		DisableGeneralOptionsHandler: true, // it would answer OPTIONS * without the checks of the handler
+		ReadHeaderTimeout:            t.headerWithin, WriteTimeout: t.writeWithin, IdleTimeout: t.idleFor,
 		BaseContext: func(net.Listener) context.Context { return life },
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
 	server.Protocols.SetHTTP1(true)
 	served := make(chan error, 1)
@@ -63,7 +64,10 @@ func (t *transport) serve(ctx context.Context, l net.Listener) error {
 	t.end()
 	drain, cancel := context.WithTimeout(life, t.drainFor)
 	defer cancel()
-	late := errors.Join(server.Shutdown(drain), t.wait(drain))
+	late := server.Shutdown(drain)
+	if late == nil { // no handler runs that could still park its connection
+		late = t.wait(drain)
+	}
 	if late != nil {
 		_ = server.Close()
 		t.closeAll()
@@ -241,14 +245,19 @@ func (c *conn) leave() (wasIdle bool) {
 	return c.idle.Swap(false)
 }
 
-type connKey struct{}
-
-// withTLS sets the TLS state of a request, which the http.Server sets for a *tls.Conn only.
-func withTLS(next http.Handler) http.Handler {
+// bounded limits the time of the body of a request and of its handler. net/http reads what a handler has
+// left unread, without a limit of its own: a body that never arrives would keep its goroutine. A request
+// that changes something goes on when its caller leaves, because the caller repeats it and must find its
+// effect. Polls and downloads end with their caller.
+func (t *transport) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
-			state := c.ConnectionState()
-			r.TLS = &state
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(wall().Add(t.bodyWithin)) // the next read reports the failure
+		}
+		if r.Method != http.MethodGet {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), t.bodyWithin+t.writeWithin)
+			defer cancel()
+			r = r.WithContext(ctx)
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -162,6 +162,48 @@ func TestTornBodies(t *testing.T) {
 	}
 }
 
+// TestUnreadBodiesEnd sends the header of a request with a body and nothing more. net/http waits for the
+// body when the handler has left it unread.
+func TestUnreadBodiesEnd(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			b := setupTransport(t, func(s *transport) {
+				s.bodyWithin = 100 * time.Millisecond
+				s.handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+			})
+			w := b.dial()
+			w.say(method + " / HTTP/1.1\r\n" + host + "Content-Length: 1\r\n\r\n")
+			ended := make(chan struct{})
+			go func() { _, _ = io.Copy(io.Discard, w.r); close(ended) }()
+			select {
+			case <-ended:
+			case <-time.After(4 * time.Second):
+				t.Error("the connection is still open")
+			}
+		})
+	}
+}
+
+// TestAPanicInAParkedResponse closes its connection. The server serves the others.
+func TestAPanicInAParkedResponse(t *testing.T) {
+	t.Parallel()
+	b := setupTransport(t, nil)
+	w := b.dial()
+	w.say("GET /park HTTP/1.1\r\n" + host + "\r\n")
+	(<-b.parked).resume(func(http.ResponseWriter) { panic("a fault of the test") })
+	if rest, err := io.ReadAll(w.r); len(rest) > 0 {
+		t.Errorf("%q, %v", rest, err)
+	}
+	w = b.dial()
+	w.say("GET /park HTTP/1.1\r\n" + host + "\r\n")
+	(<-b.parked).resume(func(w http.ResponseWriter) { _, _ = io.WriteString(w, "later") })
+	if status, body, _ := w.hear(); status != 200 || body != "later" {
+		t.Error(status, body)
+	}
+}
+
 // A parked answer is given once, by anybody, before or after the handler returns;
 // the connection serves on.
 func TestParking(t *testing.T) {

@@ -44,7 +44,7 @@ func setupTransport(t *testing.T, change func(*transport)) *transportBundle {
 	b := &transportBundle{t: t, addr: l.Addr().String(), config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}, ended: make(chan error, 1), parked: make(chan *parked, 16)}
 	b.transport = &transport{
 		handler: http.HandlerFunc(b.answer), tls: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}}, log: slog.New(slog.DiscardHandler),
-		handshakeWithin: 5 * time.Second, headerWithin: 5 * time.Second, writeWithin: 5 * time.Second, idleFor: 5 * time.Second, drainFor: 5 * time.Second,
+		handshakeWithin: 5 * time.Second, headerWithin: 5 * time.Second, bodyWithin: 5 * time.Second, writeWithin: 5 * time.Second, idleFor: 5 * time.Second, drainFor: 5 * time.Second,
 	}
 	if change != nil {
 		change(b.transport)
