@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -50,19 +49,6 @@ type Condition struct {
 	Message            string    `json:"message"`
 	ObservedGeneration int64     `json:"observed_generation"` // of a source: the revision that it stands at
 	LastTransitionTime time.Time `json:"last_transition_time"`
-}
-
-// RestartRequired says which fields of a declared profile the server has not taken
-// up, since it reads them when it starts; none, and there is no such condition.
-func RestartRequired(o Object, started, declared Environment, since time.Time) (Condition, bool) {
-	fields := NeedsRestart(started, declared)
-	if len(fields) == 0 {
-		return Condition{}, false
-	}
-	return Condition{
-		Type: "RestartRequired", Status: "True", Reason: "ProfileChanged", ObservedGeneration: o.Generation, LastTransitionTime: since,
-		Message: "the server has started with other values of " + strings.Join(fields, ", "),
-	}, true
 }
 
 // Profile reads the environment's profile; not_found where none is declared.
