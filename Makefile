@@ -42,6 +42,7 @@ build: ## Build bin/gpuaas and bin/gpuaas-agent
 	$(GO) build -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/gpuaas ./cmd/gpuaas-agent
 
 gen: ## Generate all generated files
+	$(GO) generate -tags $(TAGS) ./desired/validate # it writes a part of the contract, which api/oapi reads
 	$(GO) generate -tags $(TAGS) ./...
 	$(GO) run ./scripts/vendorhash
 

@@ -62,14 +62,19 @@ type OSImage struct {
 
 // Node is one managed computer of the fleet.
 type Node struct {
-	SKU        string `json:"sku"`
-	Region     string `json:"region"`
+	// The SKU of its GPUs.
+	SKU string `json:"sku"`
+	// The region of the node.
+	Region string `json:"region"`
+	// The way in which the computer becomes a node: an operator installs the agent, MAAS installs the computer, or the
+	// server simulates it.
 	Onboarding string `json:"onboarding"`
 	// The number of GPUs that the node must report.
 	GPUs int `json:"gpus"`
 	// The serial numbers of the GPUs that the node must report. Other GPUs are drift. Without them any GPUs are accepted.
 	Serials []string `json:"serials,omitempty"`
-	Slicing string   `json:"slicing"`
+	// The part of a GPU that one slot is.
+	Slicing string `json:"slicing"`
 	// No new allocation is placed on the node.
 	Cordoned bool `json:"cordoned"`
 	// The address of its SSH service, a host or host:port. The default is the name of the node.

@@ -26,7 +26,7 @@ var costs = []struct {
 	{
 		change:  "A field of a kind", // serials of Node
 		example: `\bSerials\b|\bserials[?!]?: [\[{]`,
-		files:   []string{"api/openapi/openapi.yaml", "cli/fleet/nodeadd.go", "cue/schema/node.cue", "reconciler/plan/machine.go"},
+		files:   []string{"cli/fleet/nodeadd.go", "cue/schema/node.cue", "reconciler/plan/machine.go"},
 	},
 	{
 		change:  "A job", // a periodic one
@@ -73,6 +73,9 @@ func TestCosts(t *testing.T) {
 	}
 }
 
+// generatedPart begins the generated end of a file.
+var generatedPart = regexp.MustCompile(`(?m)^ *# Code generated .* DO NOT EDIT\.$`)
+
 // mentions lists the hand-written files that match, sorted: production files, and tests. The scripts of the commands are
 // tests.
 func mentions(t *testing.T, example *regexp.Regexp) (files, tests []string) {
@@ -89,6 +92,9 @@ func mentions(t *testing.T, example *regexp.Regexp) (files, tests []string) {
 			return nil
 		}
 		text, err := os.ReadFile(path)
+		if at := generatedPart.FindIndex(text); at != nil {
+			text = text[:at[0]]
+		}
 		if err != nil || !example.Match(text) {
 			return err
 		}

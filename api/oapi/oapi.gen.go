@@ -944,19 +944,19 @@ func (e NodeOccupancy) Valid() bool {
 
 // Defines values for NodeOnboarding.
 const (
-	Maas      NodeOnboarding = "maas"
-	Manual    NodeOnboarding = "manual"
-	Simulated NodeOnboarding = "simulated"
+	NodeOnboardingMaas      NodeOnboarding = "maas"
+	NodeOnboardingManual    NodeOnboarding = "manual"
+	NodeOnboardingSimulated NodeOnboarding = "simulated"
 )
 
 // Valid indicates whether the value is a known member of the NodeOnboarding enum.
 func (e NodeOnboarding) Valid() bool {
 	switch e {
-	case Maas:
+	case NodeOnboardingMaas:
 		return true
-	case Manual:
+	case NodeOnboardingManual:
 		return true
-	case Simulated:
+	case NodeOnboardingSimulated:
 		return true
 	default:
 		return false
@@ -1002,6 +1002,69 @@ func (e NodeCertificateStatus) Valid() bool {
 	case NodeCertificateStatusRevoked:
 		return true
 	case NodeCertificateStatusSuperseded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeRequestHardware.
+const (
+	NodeRequestHardwareA1008 NodeRequestHardware = "a100-8"
+	NodeRequestHardwareEmpty NodeRequestHardware = ""
+	NodeRequestHardwareH1008 NodeRequestHardware = "h100-8"
+	NodeRequestHardwareL40s4 NodeRequestHardware = "l40s-4"
+	NodeRequestHardwareT44   NodeRequestHardware = "t4-4"
+)
+
+// Valid indicates whether the value is a known member of the NodeRequestHardware enum.
+func (e NodeRequestHardware) Valid() bool {
+	switch e {
+	case NodeRequestHardwareA1008:
+		return true
+	case NodeRequestHardwareEmpty:
+		return true
+	case NodeRequestHardwareH1008:
+		return true
+	case NodeRequestHardwareL40s4:
+		return true
+	case NodeRequestHardwareT44:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeRequestOnboarding.
+const (
+	NodeRequestOnboardingMaas      NodeRequestOnboarding = "maas"
+	NodeRequestOnboardingManual    NodeRequestOnboarding = "manual"
+	NodeRequestOnboardingSimulated NodeRequestOnboarding = "simulated"
+)
+
+// Valid indicates whether the value is a known member of the NodeRequestOnboarding enum.
+func (e NodeRequestOnboarding) Valid() bool {
+	switch e {
+	case NodeRequestOnboardingMaas:
+		return true
+	case NodeRequestOnboardingManual:
+		return true
+	case NodeRequestOnboardingSimulated:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeRequestSlicing.
+const (
+	WholeGpu NodeRequestSlicing = "whole_gpu"
+)
+
+// Valid indicates whether the value is a known member of the NodeRequestSlicing enum.
+func (e NodeRequestSlicing) Valid() bool {
+	switch e {
+	case WholeGpu:
 		return true
 	default:
 		return false
@@ -2444,10 +2507,12 @@ type DesiredMetadata struct {
 
 // DesiredObject A document of a desired object, in the same form as in the files of a Git source.
 type DesiredObject struct {
-	ApiVersion string                 `json:"apiVersion"`
-	Kind       Kind                   `json:"kind"`
-	Metadata   DesiredMetadata        `json:"metadata"`
-	Spec       map[string]interface{} `json:"spec"`
+	ApiVersion string          `json:"apiVersion"`
+	Kind       Kind            `json:"kind"`
+	Metadata   DesiredMetadata `json:"metadata"`
+
+	// Spec The spec of the kind: EnvironmentSpec, PolicySpec, RoleSpec, SKUSpec, OSImageSpec, NodeSpec or AllocationSpec.
+	Spec map[string]interface{} `json:"spec"`
 
 	// Status The status, which the API computes for each read. It is not part of the desired object.
 	Status *ObjectStatus `json:"status,omitempty"`
@@ -2458,7 +2523,7 @@ type DesiredWrite struct {
 	Annotations *map[string]string `json:"annotations,omitempty"`
 	Labels      *map[string]string `json:"labels,omitempty"`
 
-	// Spec The spec, according to the schema of the kind.
+	// Spec The spec of the kind: EnvironmentSpec, PolicySpec, RoleSpec, SKUSpec, OSImageSpec or NodeSpec.
 	Spec map[string]interface{} `json:"spec"`
 }
 
@@ -2787,6 +2852,9 @@ type Kind string
 // Label Lower-case letters, digits and hyphens.
 type Label = string
 
+// Labels The labels of an object.
+type Labels map[string]string
+
 // LedgerEntry defines model for LedgerEntry.
 type LedgerEntry struct {
 	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
@@ -3042,25 +3110,50 @@ type NodeList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
-// NodeRequest defines model for NodeRequest.
+// NodeRequest The name, the labels and the spec of the desired Node.
 type NodeRequest struct {
-	// Address The address of the node's SSH service: a host name, or host:port. The default is the name of the node.
+	// Address The address of its SSH service, a host or host:port. The default is the name of the node.
 	Address *string `json:"address,omitempty"`
 
+	// Cordoned No new allocation is placed on the node.
+	Cordoned *bool `json:"cordoned,omitempty"`
+
 	// Gpus The number of GPUs that the node must report.
-	Gpus   int                `json:"gpus"`
-	Labels *map[string]string `json:"labels,omitempty"`
+	Gpus int `json:"gpus"`
+
+	// Hardware The profile of a simulated node: h100-8, a100-8, l40s-4 or t4-4. Any other node reports its own hardware.
+	Hardware *NodeRequestHardware `json:"hardware,omitempty"`
+
+	// Labels The labels of an object.
+	Labels *Labels `json:"labels,omitempty"`
 
 	// Name Lower-case letters, digits and hyphens.
 	Name Label `json:"name"`
 
+	// Onboarding The way in which the computer becomes a node: an operator installs the agent, MAAS installs the computer, or the server simulates it.
+	Onboarding *NodeRequestOnboarding `json:"onboarding,omitempty"`
+
 	// Region The region of the node.
 	Region string `json:"region"`
 
-	// Serials The serial numbers of the GPUs that the node must report. Without them the platform accepts any GPUs.
+	// Serials The serial numbers of the GPUs that the node must report. Other GPUs are drift. Without them any GPUs are accepted.
 	Serials *[]string `json:"serials,omitempty"`
-	Sku     string    `json:"sku"`
+
+	// Sku The SKU of its GPUs.
+	Sku string `json:"sku"`
+
+	// Slicing The part of a GPU that one slot is.
+	Slicing *NodeRequestSlicing `json:"slicing,omitempty"`
 }
+
+// NodeRequestHardware The profile of a simulated node: h100-8, a100-8, l40s-4 or t4-4. Any other node reports its own hardware.
+type NodeRequestHardware string
+
+// NodeRequestOnboarding The way in which the computer becomes a node: an operator installs the agent, MAAS installs the computer, or the server simulates it.
+type NodeRequestOnboarding string
+
+// NodeRequestSlicing The part of a GPU that one slot is.
+type NodeRequestSlicing string
 
 // NodeTask A task in the node's mailbox, with its result.
 type NodeTask struct {

@@ -96,7 +96,7 @@ func (t *tour) choose(ctx context.Context) (bool, string, error) {
 	}
 	most := int64(0)
 	for _, n := range nodes.Items {
-		if fleet.NodeReady(n) != oapi.ConditionStatusTrue || n.Onboarding != oapi.Simulated {
+		if fleet.NodeReady(n) != oapi.ConditionStatusTrue || n.Onboarding != oapi.NodeOnboardingSimulated {
 			continue
 		}
 		if _, err := hostDir(t.app, n.Name); err != nil {

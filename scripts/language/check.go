@@ -63,6 +63,9 @@ func (r *rules) file(file string, text []byte, packages map[string]bool) (all []
 		found, err := r.goFile(file, text, packages)
 		return append(all, found...), err
 	case prose[ext]:
+		if at := generated.FindIndex(text); at != nil && ext == ".yaml" {
+			text = text[:at[0]] // the end of the contract is generated
+		}
 		all = append(all, r.texts(file, 1, string(text))...)
 	}
 	if file == contract {

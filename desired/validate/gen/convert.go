@@ -8,15 +8,14 @@ import (
 	"strings"
 
 	"cuelang.org/go/cue"
-
-	"github.com/gpuaas/gpuaas/desired/validate/definition"
 )
 
 type object = map[string]any
 
 // converter turns definitions into JSON Schema.
 type converter struct {
-	conditions map[string]*condition // by the path of their struct, as #Node.spec
+	conditions map[string]*condition  // by the path of their struct, as #Node.spec
+	describe   func(cue.Value) string // the description of a field
 }
 
 func unknown(at string, v cue.Value, what string) error {
@@ -30,7 +29,7 @@ func (c *converter) schema(at string, v cue.Value) (object, error) {
 		return nil, err
 	}
 	s = maps.Clone(s)
-	if text := definition.Expectation(v); text != "an object with fields" && text != "" {
+	if text := c.describe(v); text != "an object with fields" && text != "" {
 		s["description"] = text
 	}
 	if d, _ := v.Default(); d.Kind() != cue.StructKind && d.Validate(cue.Concrete(true)) == nil {
@@ -60,10 +59,16 @@ func (c *converter) constraint(at string, v cue.Value) (object, error) {
 		return object{map[cue.Op]string{cue.GreaterThanEqualOp: "minimum", cue.LessThanEqualOp: "maximum"}[op]: n}, nil
 	case cue.CallOp:
 		n, err := plain(args[len(args)-1])
-		if err != nil || len(args) != 2 || fmt.Sprint(args[0]) != "strings.MaxRunes" {
+		if err != nil || len(args) != 2 {
 			return nil, unknown(at, v, "the call")
 		}
-		return object{"type": "string", "maxLength": n}, nil
+		switch fmt.Sprint(args[0]) {
+		case "strings.MaxRunes":
+			return object{"type": "string", "maxLength": n}, nil
+		case "list.MaxItems":
+			return object{"type": "array", "maxItems": n}, nil
+		}
+		return nil, unknown(at, v, "the call")
 	case cue.NoOp:
 		// Expr leaves out a default that another alternative accepts.
 		if len(args) == 1 && fmt.Sprint(args[0]) != fmt.Sprint(v) {
@@ -250,7 +255,7 @@ func (c *converter) object(at string, v cue.Value) (object, error) {
 		}
 		name := sel.Unquoted()
 		if decided.decides(name) {
-			properties[name] = object{"description": definition.Expectation(fields.Value())}
+			properties[name] = object{"description": c.describe(fields.Value())}
 			continue
 		}
 		field, err := c.schema(at+"."+name, fields.Value())

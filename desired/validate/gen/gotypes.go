@@ -18,7 +18,7 @@ import (
 //
 // `cue exp gengotypes` would do the same, but its package is internal, its command needs 14 modules that the server
 // does not have, and it turns every pattern such as #Name into a Go type of its own.
-func goTypes() ([]byte, error) {
+func goTypes([]byte) ([]byte, error) {
 	_, definitions, err := definition.Compile(parser.ParseComments)
 	if err != nil {
 		return nil, err

@@ -1,5 +1,6 @@
-// Command gen writes cue/gpuaas.schema.json, the JSON Schema of all kinds, and desired/specs.gen.go, the Go types of their
-// specs, from the CUE of cue/schema.
+// Command gen writes what depends on the fields of the kinds from the CUE of cue/schema: cue/gpuaas.schema.json, the JSON
+// Schema of all kinds; desired/specs.gen.go, the Go types of their specs; and the schemas of specs at the end of
+// api/openapi/openapi.yaml.
 //
 // The schema accepts what the definitions accept. gen knows the expressions that the definitions use
 // and fails on every other one. CUE's own encoder (encoding/jsonschema) accepts anything where it meets
@@ -15,6 +16,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/parser"
+
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/desired/validate/definition"
 )
@@ -26,15 +30,20 @@ func main() {
 	}
 }
 
-// generators are the generated files, by their path in the repository.
-var generators = map[string]func() ([]byte, error){
-	"cue/gpuaas.schema.json": generate,
-	"desired/specs.gen.go":   goTypes,
+// generators write the generated files, by their path in the repository. They receive the text of the file as it is.
+var generators = map[string]func(have []byte) ([]byte, error){
+	"api/openapi/openapi.yaml": contract,
+	"cue/gpuaas.schema.json":   generate,
+	"desired/specs.gen.go":     goTypes,
 }
 
 func run(root string) error {
 	for name, of := range generators {
-		text, err := of()
+		have, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+		text, err := of(have)
 		if err != nil {
 			return fmt.Errorf("generating %s: %w", name, err)
 		}
@@ -47,16 +56,8 @@ func run(root string) error {
 
 // generate returns the schema. Its root is for editors: it chooses by kind, so that an editor names the
 // wrong field, and leaves out Allocation, which files cannot hold.
-func generate() ([]byte, error) {
-	files, err := definition.Parse()
-	if err != nil {
-		return nil, err
-	}
-	c := &converter{}
-	if c.conditions, err = readConditions(files); err != nil {
-		return nil, err
-	}
-	_, definitions, err := definition.Compile()
+func generate([]byte) ([]byte, error) {
+	c, definitions, err := newConverter(definition.Expectation)
 	if err != nil {
 		return nil, err
 	}
@@ -89,4 +90,18 @@ func generate() ([]byte, error) {
 		"definitions": schemas, "allOf": choice,
 	})
 	return text.Bytes(), err
+}
+
+// newConverter compiles the definitions and reads their conditions.
+func newConverter(describe func(cue.Value) string, options ...parser.Option) (*converter, map[desired.Kind]cue.Value, error) {
+	files, err := definition.Parse()
+	if err != nil {
+		return nil, nil, err
+	}
+	conditions, err := readConditions(files)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, definitions, err := definition.Compile(options...)
+	return &converter{conditions, describe}, definitions, err
 }

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue"
+)
+
+// openAPI turns a JSON Schema into one that clients and the request validator understand. It leaves out conditions between
+// fields, which the server checks with the JSON Schema: the contract then accepts each value that some condition accepts.
+func openAPI(s object) object {
+	s = maps.Clone(s)
+	delete(s, "propertyNames")
+	if s["description"] == "" {
+		delete(s, "description")
+	}
+	if s[nameDefault] != nil {
+		delete(s, nameDefault)
+		s["description"] = strings.TrimSpace(fmt.Sprint(cmp.Or(s["description"], any("")), " The default is the name of the object."))
+	}
+	if word, there := s["const"]; there {
+		delete(s, "const")
+		s["enum"] = []any{word}
+	}
+	if words, ok := s["enum"].([]any); ok && s["type"] == nil {
+		s["type"] = "string"
+		if _, number := words[0].(json.Number); number {
+			s["type"] = "integer"
+		}
+	}
+	for name, inner := range s {
+		switch inner := inner.(type) {
+		case object:
+			if name == "items" || name == "additionalProperties" {
+				s[name] = openAPI(inner)
+			}
+		case []any:
+			if name == "anyOf" {
+				s[name] = openAPIList(inner)
+			}
+		}
+	}
+	if properties, ok := s["properties"].(object); ok {
+		properties = maps.Clone(properties)
+		for name, field := range properties {
+			properties[name] = openAPI(field.(object)) //nolint:forcetypeassert // of a struct
+		}
+		s["properties"] = properties
+	}
+	if branches, ok := s["allOf"].([]any); ok && s["type"] == "object" {
+		delete(s, "allOf")
+		decidedFields(s["properties"].(object), branches) //nolint:forcetypeassert // of a struct
+	}
+	return s
+}
+
+func openAPIList(list []any) []any {
+	list = slices.Clone(list)
+	for i, s := range list {
+		list[i] = openAPI(s.(object)) //nolint:forcetypeassert // made by the converter
+	}
+	return list
+}
+
+// decidedFields gives a field that depends on another field the values of all branches.
+func decidedFields(properties object, branches []any) {
+	for _, branch := range branches {
+		then := branch.(object)["then"].(object)["properties"].(object) //nolint:forcetypeassert // made by branches
+		for name, s := range then {
+			field := properties[name].(object) //nolint:forcetypeassert // of a struct
+			words, _ := field["enum"].([]any)
+			for _, word := range openAPI(s.(object))["enum"].([]any) { //nolint:forcetypeassert // made by branches
+				if !contains(words, word) {
+					words = append(words, word)
+				}
+			}
+			field["type"], field["enum"] = "string", words
+		}
+	}
+}
+
+// contractText describes a field for clients: by its comment, or by the text of its findings.
+func contractText(v cue.Value) string {
+	if text := commentOf(v); text != "" {
+		return text
+	}
+	attribute := v.Attribute("expect")
+	if expected, err := attribute.String(0); err == nil {
+		return "Expected: " + strings.TrimSuffix(expected, ".") + "."
+	}
+	return ""
+}
+
+// commentOf returns the comment of a field or of a definition as one line.
+func commentOf(v cue.Value) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(docOf(v), "// ", " ")), " ")
+}
