@@ -29,6 +29,11 @@ var costs = []struct {
 		files:   []string{"cli/fleet/nodeadd.go", "cue/schema/node.cue", "reconciler/plan/machine.go"},
 	},
 	{
+		change:  "A REST operation", // with a command, without a statement of its own
+		example: `\b[uU]ncordonNode\b|\bNodeUncordon\b|\bUncordon\(`,
+		files:   []string{"api/openapi/openapi.yaml", "api/rest/fleet/nodes.go", "cli/fleet/node.go", "policies/roles.cue", "product/fleet/operations.go"},
+	},
+	{
 		change:  "A job", // a periodic one
 		example: `\b[sS]ealLedger\b`,
 		files:   []string{"jobs/schedule.go", "jobs/seal_ledger.go", "jobs/workers.go"},
@@ -85,7 +90,7 @@ func mentions(t *testing.T, example *regexp.Regexp) (files, tests []string) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "node_modules" || len(d.Name()) > 2 && d.Name()[0] == '.'):
+		case d.IsDir() && (d.Name() == "node_modules" || d.Name()[0] == '_' || len(d.Name()) > 2 && d.Name()[0] == '.'):
 			return filepath.SkipDir
 		case d.IsDir() || !slices.Contains(written, filepath.Ext(path)) || strings.HasSuffix(path, ".gen.go") || d.Name() == "cost_test.go",
 			strings.Contains(path, "/testdata/") && filepath.Ext(path) != ".txtar":
