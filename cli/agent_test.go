@@ -12,8 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/agentrelease"
 )
 
-// foreign writes what is a program for a machine that this one is not, so that
-// nobody can ask it for its version.
+// foreign writes a binary for another platform, which cannot be executed to read its version.
 func foreign(t *testing.T, path string, body string) {
 	t.Helper()
 	elf := append([]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, make([]byte, 9)...)
@@ -27,8 +26,8 @@ func foreign(t *testing.T, path string, body string) {
 
 const anyFailure = -1
 
-// A build is published once under its version, with the key of the servers, and is
-// listed; whoever names another folder gets no key made.
+// A build is published once under its version, with the server's key, and is listed. Another folder
+// gets no new key.
 func TestAgentPublish(t *testing.T) {
 	t.Parallel()
 	url, state, empty := pgtest.URL(t), t.TempDir(), t.TempDir()

@@ -66,7 +66,7 @@ func runs(t *testing.T, url string, args ...string) (code int, out, errs string)
 	return code, o.String(), e.String()
 }
 
-func TestAuditVerifyTellsThePlace(t *testing.T) {
+func TestAuditVerifyReportsThePosition(t *testing.T) {
 	t.Parallel()
 	url, db, tenant := record(t)
 	if code, _, said := runs(t, url, "audit", "verify"); code != output.ExitOK || !strings.Contains(said, "3 rows newer than the last seal") {
@@ -117,7 +117,7 @@ func TestAuditVerifyTellsThePlace(t *testing.T) {
 	}
 }
 
-func TestAuditVerifyRefuses(t *testing.T) {
+func TestAuditVerifyRejects(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	empty := filepath.Join(t.TempDir(), "empty.json")

@@ -72,19 +72,19 @@ func TestExportedTextsSurvive(t *testing.T) {
 	}
 }
 
-func TestThingsAreNamedOneWay(t *testing.T) {
+func TestResourcesHaveOneNotation(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]client.ResourceRef{
-		"node/a":         {Word: "Node", Name: "a"},
-		"Nodes/a":        {Word: "Node", Name: "a"},
-		"OSIMAGE/a":      {Word: "OSImage", Name: "a"},
-		"images/a":       {Word: "OSImage", Name: "a"},
-		"policies/a":     {Word: "Policy", Name: "a"},
-		"alloc/a":        {Word: "Allocation", Name: "a"},
-		"allocation/p/a": {Word: "Allocation", Scope: "p", Name: "a"},
-		"git-sources/a":  {Word: client.WordSource, Name: "a"},
-		"rev/12":         {Word: client.WordRevision, Name: "12"},
-		"plan/x":         {Word: client.WordPlan, Name: "x"},
+		"node/a":         {KindName: "Node", Name: "a"},
+		"Nodes/a":        {KindName: "Node", Name: "a"},
+		"OSIMAGE/a":      {KindName: "OSImage", Name: "a"},
+		"images/a":       {KindName: "OSImage", Name: "a"},
+		"policies/a":     {KindName: "Policy", Name: "a"},
+		"alloc/a":        {KindName: "Allocation", Name: "a"},
+		"allocation/p/a": {KindName: "Allocation", Scope: "p", Name: "a"},
+		"git-sources/a":  {KindName: client.WordSource, Name: "a"},
+		"rev/12":         {KindName: client.WordRevision, Name: "12"},
+		"plan/x":         {KindName: client.WordPlan, Name: "x"},
 		"node":           {},
 		"node/":          {},
 		"thing/a":        {},

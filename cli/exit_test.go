@@ -17,8 +17,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Exit codes are a promise to scripts: a change of any shows in the file, and so
-// does a new code, which nobody has thought about yet.
+// Exit codes are a promise to scripts. The file shows every change and every new code, for which a
+// developer must choose an exit code.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

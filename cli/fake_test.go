@@ -36,7 +36,7 @@ type fake struct {
 	keys    []oapi.SshKey
 	replies map[string]oapi.Allocation // by idempotency key
 	down    bool                       // NATS is down
-	broken  int                        // calls to refuse with 503
+	broken  int                        // calls that fail with 503
 	changed chan struct{}
 	people  tenancyFake
 	purse   purse
@@ -50,8 +50,8 @@ const (
 	userToken = "gpk_user"
 )
 
-// birth is when everything of the fake was made: ages are relative, so scripts
-// match them loosely.
+// birth is the creation time of all resources of the fake. Ages are relative, so scripts match them
+// loosely.
 var birth = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 
 // reporter is the part of a test that a fake needs.

@@ -177,7 +177,7 @@ func suspension(body []byte) *oapi.Suspension {
 	return &oapi.Suspension{By: "user:dev", Reason: s.Reason, SuspendedAt: birth, Until: s.Until}
 }
 
-// look is the third one that finds the source looked at anew.
+// look counts polls; the third one finds the source synced again.
 func (c *changes) look() {
 	if c.looks == 0 {
 		return
@@ -241,7 +241,7 @@ func (f *fake) object(w http.ResponseWriter, r *http.Request, params map[string]
 	do(fakeObject(oapi.Kind(params["kind"]), params["name"], "git"))
 }
 
-// ownedChange refuses what Git owns and what was not looked at.
+// ownedChange rejects writes to objects of Git and writes with an old version.
 func (f *fake) ownedChange(w http.ResponseWriter, r *http.Request, params map[string]string, do func(*oapi.DesiredObject)) {
 	f.object(w, r, params, func(o *oapi.DesiredObject) {
 		switch {
@@ -395,7 +395,7 @@ func (f *fake) decide(w http.ResponseWriter, r *http.Request, params map[string]
 	f.problem(w, r, http.StatusNotFound, "not_found", "there is no such plan", nil)
 }
 
-// planned finds a plan that somebody proposed.
+// planned returns a stored plan.
 func (f *fake) planned(params map[string]string) *oapi.PlanDetail {
 	f.revisions()
 	at := slices.IndexFunc(f.changes.plans, func(p *oapi.PlanDetail) bool { return p.Id.String() == params["id"] })
@@ -405,7 +405,7 @@ func (f *fake) planned(params map[string]string) *oapi.PlanDetail {
 	return f.changes.plans[at]
 }
 
-// sentFiles is what was last planned, for scripts.
+// sentFiles returns the files of the last plan, for scripts.
 func (f *fake) sentFiles() string {
 	text, _ := json.Marshal(f.changes.sent)
 	return string(text)

@@ -33,7 +33,7 @@ type tenancyFake struct {
 	asked       []string
 }
 
-// credential is the one that the fake takes for a token.
+// goodCredential is the one credential that the fake exchanges for a token.
 const goodCredential = "gps_good"
 
 func newPeople() tenancyFake {

@@ -134,7 +134,7 @@ func (f *fake) paying(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	switch reason := "the provider says EUR 49.00"; {
-	case s.Amount.AmountMinor == 8800: // nobody pays
+	case s.Amount.AmountMinor == 8800: // unpaid
 	case s.Amount.AmountMinor == 6600:
 		s.Status, s.Url = "expired", nil
 	case s.Status == "initiated":

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 )
 
-// node answers the verbs of machines; false: it is none of them. The node gpu-held is
-// held by somebody else, and gpu-mute never answers.
+// node serves the node operations; false means that the operation is another one. The node gpu-held
+// has another operator's hold, and gpu-mute never reports.
 func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, params map[string]string) bool {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))

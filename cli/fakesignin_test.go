@@ -27,8 +27,8 @@ const (
 	sessionToken = "gpb_7sJx0Vb1p5m3Qb1x9vXq2oZK3c0m1v5b8n4rT6yUeWg"
 )
 
-// provider is what the fake installation signs people in with: a real issuer,
-// once a script has asked for one.
+// provider is the identity provider of the fake installation: a real issuer after a script has
+// requested one.
 type provider struct {
 	url       string
 	renewals  int
@@ -132,7 +132,7 @@ func (p *provider) refresh(f *fake, w http.ResponseWriter, r *http.Request) {
 	c := (&oidctest.Issuer{URL: p.url}).Config(fakeClient, "", "")
 	got, err := c.TokenSource(r.Context(), &oauth2.Token{RefreshToken: *body[oapi.RefreshRequest](f, r).RefreshToken}).Token()
 	if _, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		f.problem(w, r, http.StatusUnauthorized, "token_invalid", "the provider refused", nil)
+		f.problem(w, r, http.StatusUnauthorized, "token_invalid", "the provider denied", nil)
 		return
 	}
 	seconds := int(got.ExpiresIn)

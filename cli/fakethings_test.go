@@ -171,7 +171,7 @@ func (f *fake) made(name string, body oapi.AllocationRequest) *oapi.Allocation {
 		a.Labels = *body.Labels
 	}
 	become(a, oapi.AllocationStatusRequested, "False", "Progressing", "waiting for the machine")
-	if body.Sku == "sold-out" { // told why by a look only, as by the server
+	if body.Sku == "sold-out" { // the reason is visible only in a later read, as with the server
 		become(a, oapi.AllocationStatusRequested, "False", "Queued", "waits for capacity")
 		a.Region, a.NodeId, a.Login = "", uuid.UUID{}, ""
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
 
-func TestFirstAdminNeedsNobodyToBeThere(t *testing.T) {
+func TestFirstAdminNeedsNoUser(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	if code, out, said := runs(t, url, "first-admin"); code == output.ExitOK || out != "" || !strings.Contains(said, "--email") {

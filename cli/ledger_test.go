@@ -46,7 +46,7 @@ func account(t *testing.T) (url string, db *pgxpool.Pool, tenant ids.Tenant) {
 	return url, db, tenant
 }
 
-func TestLedgerVerifyTellsThePlace(t *testing.T) {
+func TestLedgerVerifyReportsThePosition(t *testing.T) {
 	t.Parallel()
 	url, db, tenant := account(t)
 	if code, _, said := runs(t, url, "ledger", "verify"); code != output.ExitOK || !strings.Contains(said, "Newer than the last seal: 4 of the entries") {
@@ -108,7 +108,7 @@ func TestLedgerVerifyTellsThePlace(t *testing.T) {
 	}
 }
 
-func TestLedgerVerifyRefuses(t *testing.T) {
+func TestLedgerVerifyRejects(t *testing.T) {
 	t.Parallel()
 	url, _, _ := account(t)
 	empty := filepath.Join(t.TempDir(), "empty.json")

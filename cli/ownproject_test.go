@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/profile"
 )
 
-// A program acts in its own project: that of the person whose profile it runs
-// beside would only have it refused.
+// A service account acts in its own project. The project of the profile belongs to the user, and
+// the server would deny it.
 func TestAProgramLeavesTheProfilesProject(t *testing.T) {
 	t.Parallel()
 

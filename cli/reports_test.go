@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 )
 
-// hostile is what authors can put into names and values.
+// hostile returns findings with texts that an attacker may choose.
 func hostile() output.FindingsReport {
 	r := output.FindingsReport{Files: []string{"a.yaml", "b b.yaml"}}
 	for i, text := range []string{"plain", "a\n::error::forged", "100%,x:y", "<b>&\"'|`", "\x00\x1b[2J\u202e", "\ufffe", "é😀"} {

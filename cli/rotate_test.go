@@ -13,9 +13,9 @@ import (
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 )
 
-// A server that runs on the same folder notices each step, and nothing that a node
-// believes ends before the node has heard of what follows.
-func TestKeysAreRolledOverBesideARunningServer(t *testing.T) {
+// A server that runs on the same folder reads each step, and no trusted key is removed before every
+// node has acknowledged its successor.
+func TestKeysAreRotatedWhileAServerRuns(t *testing.T) {
 	t.Parallel()
 	url, dir := pgtest.URL(t), t.TempDir()
 	db, err := pgxpool.New(t.Context(), url)
@@ -36,7 +36,7 @@ func TestKeysAreRolledOverBesideARunningServer(t *testing.T) {
 			}
 		}
 	}
-	// enrolled is a node that was told what stands now.
+	// enrolled creates a node that has received the present trust state.
 	enrolled := func(serial string) {
 		t.Helper()
 		_, err := db.Exec(t.Context(), `
@@ -77,7 +77,7 @@ func TestKeysAreRolledOverBesideARunningServer(t *testing.T) {
 		}
 		notices()
 		if code, out, _ := do("status", "-o", "json"); code != output.ExitOK || !strings.Contains(out, `"behind": 1`) {
-			t.Errorf("%s status: exit %d\n%s", of, code, out) // it believes more than it should
+			t.Errorf("%s status: exit %d\n%s", of, code, out) // it trusts more than it should
 		}
 	}
 	logins := []string{"keys", "rotate", "--of", "logins"}

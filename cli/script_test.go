@@ -77,7 +77,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 				ts.Fatalf("exit %d, want %d", code, want)
 			}
 		},
-		// looked NAME N: somebody has read the allocation so often.
+		// looked NAME N: the allocation was read at least N times.
 		"looked": with(func(ts *testscript.TestScript, f *fake, args []string) {
 			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 				n := f.looksAt(args[0])
@@ -89,7 +89,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 				}
 			}
 		}),
-		// refuse N: the next calls find the database away.
+		// refuse N: the database is unavailable for the next N calls.
 		"refuse": with(func(ts *testscript.TestScript, f *fake, args []string) {
 			f.mu.Lock()
 			defer f.mu.Unlock()

@@ -3,7 +3,7 @@ package desired
 // The codes of findings: what a program may branch on, and the rule id in the
 // reports of CI. A code never changes its meaning.
 const (
-	// Files and names, judged before anything is read.
+	// Files and names, checked before any content is read.
 	CodeFileMode      = "file_mode"
 	CodeSymlink       = "symlink"
 	CodeSubmodule     = "submodule"
@@ -34,7 +34,7 @@ const (
 	CodeDuplicateKey   = "duplicate_key"
 
 	// CUE.
-	CodeImportRefused   = "import_refused"
+	CodeImportRejected  = "import_refused"
 	CodeToolFile        = "tool_file"
 	CodePackageMixed    = "package_mixed"
 	CodeCUEEvaluation   = "cue_evaluation"
@@ -81,15 +81,14 @@ const (
 	CodeMoreFindings = "more_findings"
 )
 
-// Rule is what stands behind a code.
+// Rule describes the check behind a code.
 type Rule struct {
 	Code    string
 	Meaning string // what was found
 	Remedy  string // what to do
 }
 
-// Rules lists every code that a finding can carry, in the order in which a
-// change meets them.
+// Rules lists every code of a finding in the sequence of the checks.
 func Rules() []Rule { return rules }
 
 // RuleOf finds a rule by its code.
@@ -129,7 +128,7 @@ var rules = []Rule{
 	{CodeAmbiguousValue, "Readers interpret this number differently: it starts with a zero, is not finite, or is too large.", "Write a plain number, or text in quotes."},
 	{CodeDuplicateKey, "A mapping contains a key twice. Readers differ in which value they use.", "Remove one of them."},
 
-	{CodeImportRefused, "A CUE file imports another module, or embeds a file. The server reads no file outside the folder.", "Use the packages of CUE itself, or copy the content."},
+	{CodeImportRejected, "A CUE file imports another module, or embeds a file. The server reads no file outside the folder.", "Use the packages of CUE itself, or copy the content."},
 	{CodeToolFile, "The file is for CUE's own tools, and could run programs.", "Move it out of the folders of the source."},
 	{CodePackageMixed, "The CUE files of one folder are of different packages.", "Give them one package clause, or folders of their own."},
 	{CodeCUEEvaluation, "CUE cannot evaluate the file: a conflict, an unknown name, or a cycle.", "Correct the places that are named."},

@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// What a declaration says of its own drift.
+// Annotations of an object about its own drift.
 const (
 	AnnotationDrift  = "gpuaas/drift"              // heal | warn | ignore
 	AnnotationIgnore = "gpuaas/ignore-differences" // see IgnoredDifferences
 )
 
-// IgnoredDifference is one field whose difference somebody answers for, for a while.
+// IgnoredDifference is one field whose drift an owner ignores until a time.
 type IgnoredDifference struct {
 	Pointer string // JSON pointer: /keys, /spec/cordoned, or a parent of it
 	Owner   string
 	Until   time.Time
 }
 
-// Covers says whether a field (keys, spec.cordoned) lies at or below the pointer.
+// Covers reports whether a field (keys, spec.cordoned) is the pointer's field or below it.
 func (i IgnoredDifference) Covers(field string) bool {
 	at := strings.NewReplacer("/", ".", "~1", "/", "~0", "~").Replace(strings.TrimPrefix(i.Pointer, "/"))
 	return at == "" || field == at || strings.HasPrefix(field, at+".")
 }
 
-// IgnoredDifferences reads the annotation: entries between semicolons, each a
-// pointer, who answers for it, and until when:
+// IgnoredDifferences parses the annotation. Its entries are separated by semicolons. Each has a
+// field pointer, an owner and an end:
 //
 //	/keys owner=ada@example.com until=2026-12-01; /spec/cordoned owner=ops until=2026-12-01T18:00:00Z
 //
-// Nothing is ignored by nobody, or for ever: what lacks an owner or an end is an error.
+// An entry without an owner or an end is an error: drift would otherwise stay hidden for ever.
 func IgnoredDifferences(text string) ([]IgnoredDifference, error) {
 	var all []IgnoredDifference
 	for entry := range strings.SplitSeq(text, ";") {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Halted is what a declaration says beside its spec of what may be done about it.
+// Halted describes what limits the reconciliation of an object besides its spec.
 type Halted struct {
 	Name           string
 	Suspended      bool
@@ -20,7 +20,7 @@ type Halted struct {
 	Drift, Ignore  string     // the annotations of these
 }
 
-// Declared is what the loop reads of any object.
+// Declared is the part of any object that the loop reads.
 type Declared struct {
 	Halted
 
@@ -44,7 +44,7 @@ type DeclaredNode struct {
 	Currency    string
 }
 
-// DeclaredAllocation is what the loop reads of an allocation.
+// DeclaredAllocation is the part of an allocation that the loop reads.
 type DeclaredAllocation struct {
 	Halted
 
@@ -62,8 +62,8 @@ func (h *Halted) scan() []any {
 	return []any{&h.Name, &h.Suspended, &h.SuspendedUntil, &h.Drift, &h.Ignore}
 }
 
-// QueueAllocations reads exactly the due keys, so that the cost of a look does
-// not depend on how many objects there are.
+// QueueAllocations reads exactly the due keys, so that the cost of a pass does not depend on the
+// number of objects.
 func QueueAllocations(b *pgx.Batch, keys []uuid.UUID, each func(DeclaredAllocation)) {
 	b.Queue(selectAllocations, keys).Query(func(rows pgx.Rows) error {
 		var d DeclaredAllocation
@@ -79,7 +79,7 @@ func QueueAllocations(b *pgx.Batch, keys []uuid.UUID, each func(DeclaredAllocati
 	})
 }
 
-// QueueDeclared does the same for the kinds that need no host.
+// QueueDeclared reads the due objects of the kinds that need no node.
 func QueueDeclared(b *pgx.Batch, keys []uuid.UUID, each func(Declared)) {
 	b.Queue(selectDeclared, keys).Query(func(rows pgx.Rows) error {
 		var d Declared
@@ -118,8 +118,8 @@ func (s *Store) Slice(ctx context.Context, q pg.Queryer, after uuid.UUID, limit 
 	return keys, nil
 }
 
-// Roughly is about how many objects are declared, by the planner's statistics: a
-// count would be a full scan.
+// Roughly estimates the number of desired objects from PostgreSQL's statistics. A count would be a
+// full scan.
 func (s *Store) Roughly(ctx context.Context, q pg.Queryer) (n int64, err error) {
 	if err := q.QueryRow(ctx, countRoughly).Scan(&n); err != nil {
 		return 0, fmt.Errorf("estimating declarations: %w", err)
@@ -127,8 +127,8 @@ func (s *Store) Roughly(ctx context.Context, q pg.Queryer) (n int64, err error) 
 	return n, nil
 }
 
-// Carried reads the live declarations of a kind that is one to a name, after a name:
-// those that a room keeps a copy of. It reads by the index of names.
+// Carried reads a page of the live objects of a kind after a name. It is for kinds with one object
+// per name, whose specs the owning packages store. It uses the index of names.
 func (s *Store) Carried(ctx context.Context, q pg.Queryer, kind Kind, after string, limit int) ([]Object, error) {
 	rows, err := q.Query(ctx, selectObject+` WHERE kind = $1 AND scope = '' AND name > $2 AND deleted_at IS NULL ORDER BY name LIMIT $3`, kind, after, limit)
 	if err != nil {

@@ -35,7 +35,7 @@ func NeedsRestart(before, after Environment) []string {
 	return fields
 }
 
-// equal takes no roles and an empty map of them for the same.
+// equal treats a nil map of roles and an empty one as equal.
 func (s SignIn) equal(other SignIn) bool {
 	return maps.Equal(s.Roles, other.Roles) && s.Issuer == other.Issuer && s.ClientID == other.ClientID &&
 		s.CLIClientID == other.CLIClientID && s.Audience == other.Audience && s.RolesClaim == other.RolesClaim

@@ -15,7 +15,7 @@ func (s *Store) Named(ctx context.Context, q pg.Queryer, names []Name) ([]Object
 	return named(ctx, q, selectNamed, names)
 }
 
-// LockNamed is Named, and holds them until tx ends.
+// LockNamed is Named and locks the objects until tx ends.
 func (s *Store) LockNamed(ctx context.Context, tx pgx.Tx, names []Name) ([]Object, error) {
 	return named(ctx, tx, selectNamed+` FOR UPDATE`, names)
 }
@@ -36,9 +36,8 @@ func named(ctx context.Context, q pg.Queryer, sql string, names []Name) ([]Objec
 	return list, nil
 }
 
-// PutAll writes objects that the API owns, all of them or none. The caller holds
-// those that are there, and has compared their owners and versions; specs are
-// normalised.
+// PutAll writes objects that the API owns, all of them or none. The caller has locked the existing
+// ones and compared their owners and versions. Specs are normalised.
 func (s *Store) PutAll(ctx context.Context, tx pgx.Tx, objects []Object) error {
 	if s.Check != nil {
 		for _, o := range objects {
@@ -64,8 +63,8 @@ func upsertAll(ctx context.Context, tx pgx.Tx, objects []Object) error {
 	return nil
 }
 
-// Last reads an object by name as it is declared, or as it was last while what
-// is left of it disappears: how that goes is what somebody then asks.
+// Last reads an object by name, or its latest tombstone. Users ask for the progress of a deletion
+// by the same name.
 func (s *Store) Last(ctx context.Context, kind Kind, scope, name string) (Object, error) {
 	return scanOne(s.DB.Query(ctx, selectLast, kind, scope, name))
 }

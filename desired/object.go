@@ -1,6 +1,6 @@
-// Package desired is the one door for intent: what should be true. It owns the
-// declared objects, their generations, owners and positions, and says which
-// objects the loop must look at. It knows nothing of what is observed.
+// Package desired owns the desired state: the objects, their generations, owners and source
+// positions, and the set of due objects for the loop. It is the only package that writes them. It
+// knows nothing of observed state.
 package desired
 
 import (
@@ -16,7 +16,7 @@ import (
 // Kind of a declared object.
 type Kind string
 
-// The kinds, in the order in which a revision is applied; pruning runs in reverse.
+// The kinds in the sequence in which a revision is applied. Pruning uses the reverse sequence.
 const (
 	KindEnvironment Kind = "Environment"
 	KindPolicy      Kind = "Policy"
@@ -27,7 +27,7 @@ const (
 	KindAllocation  Kind = "Allocation"
 )
 
-// Kinds lists them in apply order.
+// Kinds lists the kinds in the sequence in which they are applied.
 func Kinds() []Kind {
 	return []Kind{KindEnvironment, KindPolicy, KindRole, KindSKU, KindOSImage, KindNode, KindAllocation}
 }
@@ -35,13 +35,13 @@ func Kinds() []Kind {
 // Owner is the side that may write an object.
 type Owner string
 
-// An object has exactly one owner; a write from the other side is refused.
+// Owners of an object. An object has exactly one, and a write by another one is rejected.
 const (
 	OwnerGit Owner = "git"
 	OwnerAPI Owner = "api"
 )
 
-// Source says where an object comes from, for people who must edit it.
+// Source is the position of an object in its file, for the users who edit it.
 type Source struct {
 	Owner      Owner  `json:"owner"`
 	Name       string `json:"source,omitempty"` // of the Git source; a repository may hold several
@@ -75,18 +75,17 @@ type Object struct {
 	Generation      int64      `json:"generation"`       // rises with the spec
 	ResourceVersion int64      `json:"resource_version"` // rises with any write; the ETag
 	Fence           int64      `json:"fence"`            // rises with any decision about an allocation
-	Epoch           int64      `json:"epoch"`            // rises when a generation must be worked anew
+	Epoch           int64      `json:"epoch"`            // rises when a generation must be reconciled again
 	SpecHash        string     `json:"spec_hash"`        // hex SHA-256 of Spec
 	DeletedAt       *time.Time `json:"deleted_at,omitempty"`
 
-	// Adopt, while it holds, lets another owner take the object over.
+	// Adopt permits another owner to adopt the object until it expires.
 	Adopt *Adoption `json:"adopt,omitempty"`
-	// Suspended, while it holds, keeps the loop from asking anything new of it.
+	// Suspended stops the reconciliation of the object until it expires.
 	Suspended *Suspension `json:"suspended,omitempty"`
 }
 
-// Name is how an object is told from others. A tombstone may share it with a
-// living successor.
+// Name identifies an object. A tombstone may share its name with a live successor.
 type Name struct {
 	Kind  Kind   `json:"kind"`
 	Scope string `json:"scope,omitempty"`
@@ -99,18 +98,18 @@ func (o Object) Key() Name { return Name{o.Kind, o.Scope, o.Name} }
 // String is Kind/name, as people write it.
 func (n Name) String() string { return string(n.Kind) + "/" + n.Name }
 
-// Adoption says which source's next revision may take an object over.
+// Adoption names the source whose next revision may adopt an object.
 type Adoption struct {
 	Source string    `json:"source"`
 	Until  time.Time `json:"until"`
 }
 
-// Suspension is a person's word to leave something alone.
+// Suspension is an operator's request to stop reconciling an object.
 type Suspension struct {
 	By     string     `json:"by"`
 	Reason string     `json:"reason"`
 	At     time.Time  `json:"at"`
-	Until  *time.Time `json:"until,omitempty"` // nil: until somebody resumes
+	Until  *time.Time `json:"until,omitempty"` // nil: until an operator resumes it
 }
 
 // Hash is the spec hash of a normalised spec.

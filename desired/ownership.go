@@ -57,8 +57,8 @@ func (o Object) CheckVersion(expected int64) error {
 	return nil
 }
 
-// Delete buries an object that the API owns. What stands for it in the world is
-// let go by the loop.
+// Delete turns an object that the API owns into a tombstone. The loop then releases what the object
+// created.
 func (s *Store) Delete(ctx context.Context, tx pgx.Tx, n Name, expected int64) (Object, error) {
 	o, err := s.Lock(ctx, tx, n.Kind, n.Scope, n.Name)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Store) Delete(ctx context.Context, tx pgx.Tx, n Name, expected int64) (
 	if err := o.writable(expected); err != nil {
 		return Object{}, err
 	}
-	if _, err := tx.Exec(ctx, buryObjects, []uuid.UUID{o.UID.UUID}, "removed"); err != nil {
+	if _, err := tx.Exec(ctx, tombstoneObjects, []uuid.UUID{o.UID.UUID}, "removed"); err != nil {
 		return Object{}, fmt.Errorf("removing %s: %w", n, err)
 	}
 	return s.LockUID(ctx, tx, o.Kind, o.UID)
@@ -90,8 +90,8 @@ func (s *Store) touch(ctx context.Context, tx pgx.Tx, o Object, sql string, args
 	return s.LockUID(ctx, tx, o.Kind, o.UID)
 }
 
-// Export reads what files can declare, in the order in which a revision is applied:
-// all kinds where none is named, and objects of every owner where that is empty.
+// Export reads objects that files can contain, in apply order. Without kinds it returns all of
+// them, and without an owner those of every owner.
 func (s *Store) Export(ctx context.Context, kinds []Kind, owner Owner, source string) ([]Object, error) {
 	if len(kinds) == 0 {
 		kinds = slices.DeleteFunc(Kinds(), func(k Kind) bool { return k == KindAllocation })

@@ -50,12 +50,12 @@ const (
 			CASE WHEN suspended_until <= now() THEN '' ELSE suspended_by END, suspended_reason, suspended_at, suspended_until
 		FROM desired_objects`
 
-	// What Git says comes last.
+	// Policies from Git sort last, so that they override the others.
 	selectPolicies = selectObject + `
 		WHERE kind = 'Policy' AND deleted_at IS NULL AND spec->>'key' = ANY ($1::text[]) AND spec->>'scope' = ANY ($2::text[])
 		ORDER BY owner, uid`
 
-	// What only one object may say; lockSole is held by whoever is about to say it.
+	// A transaction locks lockSole before it writes a value that only one object may have.
 	lockSole   = `SELECT pg_advisory_xact_lock(hashtextextended('only one', 0))`
 	selectSole = selectObject + `
 		WHERE deleted_at IS NULL AND kind IN ('Policy', 'OSImage', 'Environment') AND CASE
@@ -73,8 +73,8 @@ const (
 			ARRAY(SELECT jsonb_array_elements_text(spec->'gpuUUIDs'))
 		FROM desired_objects o WHERE uid = ANY($1) AND kind = 'Allocation'`
 
-	// A node is compared with what its SKU promises. OFFSET 0 keeps that a look-up by
-	// name, for nodes only.
+	// A node is compared with the GPU model of its SKU. OFFSET 0 makes PostgreSQL look the SKU up
+	// by name, and only for nodes.
 	selectDeclared = `
 		SELECT ` + halted + `, o.uid, o.kind, o.generation, o.epoch, o.spec_hash, o.deleted_at IS NOT NULL, o.owner, o.source, o.commit,
 			CASE WHEN o.kind = 'Node' THEN o.spec ELSE '{}' END, coalesce(sku.model, ''), coalesce(sku.price, 0), coalesce(sku.currency, '')
@@ -84,7 +84,7 @@ const (
 		) AS sku ON true
 		WHERE o.uid = ANY($1)`
 
-	// A spec that stayed raises no generation; its place in the file is kept true.
+	// An unchanged spec raises no generation. Its position in the file is still updated.
 	upsertSource = `
 		WITH input AS (
 			SELECT * FROM jsonb_to_recordset($1) AS r(uid uuid, kind text, scope text, name text, labels jsonb,
@@ -101,8 +101,8 @@ const (
 		)
 		SELECT count(mark_due(kind, uid, now(), 'revision applied')) FROM (SELECT kind, uid FROM put ORDER BY uid) AS sorted`
 
-	// The API's, all at once. What was removed under a name comes back under its uid,
-	// higher than before, as a revision brings it back.
+	// All objects of the API in one statement. A deleted object that is put again has its old uid
+	// and a higher generation, as after a revision.
 	upsertOwned = `
 		WITH input AS (
 			SELECT coalesce((
@@ -129,7 +129,7 @@ const (
 	selectNamed = selectObject + `
 		WHERE deleted_at IS NULL AND (kind, scope, name) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[])) ORDER BY uid`
 
-	buryObjects = `
+	tombstoneObjects = `
 		WITH put AS (
 			UPDATE desired_objects SET deleted_at = now(), generation = generation + 1, resource_version = resource_version + 1, updated_at = now()
 			WHERE uid = ANY($1) AND deleted_at IS NULL

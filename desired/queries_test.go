@@ -23,7 +23,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectSole":         selectSole,
 		"upsertOwned":        upsertOwned,
 		"selectNamed":        selectNamed,
-		"buryObjects":        buryObjects,
+		"buryObjects":        tombstoneObjects,
 		"selectSource":       selectSource,
 		"selectSourceLocked": selectSourceLocked,
 		"renameObjects":      renameObjects,

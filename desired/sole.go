@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// claim is what only one declared object may say, whoever owns it and whatever it is
-// named: two of them would leave it to chance which one counts.
+// claim is a value that only one desired object may have, for all owners and names. With two of
+// them, chance would decide which one is in effect.
 type claim struct{ what, field, code string }
 
 func (o Object) claim() (c claim, claims bool) {
@@ -33,7 +33,7 @@ func (o Object) claim() (c claim, claims bool) {
 	return c, claims
 }
 
-// rival is an object that would say what another one says already.
+// rival is an object that already has the value of another one.
 type rival struct {
 	claim
 
@@ -55,7 +55,7 @@ func (r rival) finding() Finding {
 	}
 }
 
-func (r rival) refusal() error {
+func (r rival) conflict() error {
 	if r.first.Source.Owner == OwnerGit {
 		return errs.New(errs.ManagedByGit, "%s; edit that file", r.message()).At(r.field).With("source", r.first.Source)
 	}
@@ -73,7 +73,7 @@ func Duplicates(ctx context.Context, q pg.Queryer, objects []Object, except func
 	return list, err
 }
 
-// sole refuses objects of the API that would say what another one says already.
+// sole rejects objects of the API with a value that another object has already.
 func sole(ctx context.Context, tx pgx.Tx, objects ...Object) error {
 	if err := LockUnique(ctx, tx, objects); err != nil {
 		return err
@@ -84,7 +84,7 @@ func sole(ctx context.Context, tx pgx.Tx, objects ...Object) error {
 	}
 	found, err := rivals(ctx, tx, objects, func(o Object) bool { return own[o.Key()] })
 	if err == nil && len(found) > 0 {
-		err = found[0].refusal()
+		err = found[0].conflict()
 	}
 	return err
 }

@@ -47,7 +47,7 @@ func DeleteAll(ctx context.Context, tx pgx.Tx, objects []Object, reason string) 
 	for i, o := range objects {
 		uids[i] = o.UID.UUID
 	}
-	if _, err := tx.Exec(ctx, buryObjects, uids, reason); err != nil {
+	if _, err := tx.Exec(ctx, tombstoneObjects, uids, reason); err != nil {
 		return fmt.Errorf("deleting objects: %w", err)
 	}
 	return nil

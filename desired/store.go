@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// HintDue is the topic that wakes the loop.
+// HintDue is the topic that wakes up the loop.
 const HintDue = "due"
 
 // Store reads and writes desired objects. Check validates an object against the schema of its kind before Put writes
@@ -25,7 +25,7 @@ type Store struct {
 	Check func(Object) error
 }
 
-// Hint wakes the loop after a commit; a lost one costs a sweep.
+// Hint wakes up the loop after a commit. A lost hint costs one sweep interval.
 func (s *Store) Hint() { s.Hints.Send(HintDue) }
 
 // QueuePut declares an object that the API owns and that must be new, and marks
@@ -79,10 +79,10 @@ func (s *Store) Respec(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object
 	return s.respec(ctx, tx, have, text)
 }
 
-// Bury gives an object its last spec: the next generation and fence, and a
+// Tombstone gives an object its last spec: the next generation and fence, and a
 // tombstone that stays until what is left of it in the world is gone. Its name is
 // free from now on.
-func (s *Store) Bury(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object, spec any) (Object, error) {
+func (s *Store) Tombstone(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object, spec any) (Object, error) {
 	o, err := s.Respec(ctx, tx, kind, uid, spec)
 	if err != nil {
 		return Object{}, err
@@ -102,8 +102,7 @@ func (s *Store) respec(ctx context.Context, tx pgx.Tx, have Object, spec []byte)
 	return have, nil
 }
 
-// Drop forgets an object that is gone from the world. It is for tombstones: what
-// still has to disappear is released first.
+// Drop deletes a tombstone after everything that the object created was released.
 func (s *Store) Drop(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object) error {
 	if _, err := tx.Exec(ctx, dropObject, kind, uid); err != nil {
 		return fmt.Errorf("dropping %s %s: %w", kind, uid, err)
@@ -111,20 +110,20 @@ func (s *Store) Drop(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object) 
 	return nil
 }
 
-// Rework raises the epoch: the same generation is worked anew.
-func (s *Store) Rework(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object, why string) error {
+// BumpEpoch raises the epoch, so that the loop reconciles the same generation again.
+func (s *Store) BumpEpoch(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object, why string) error {
 	if _, err := tx.Exec(ctx, raiseEpoch, kind, uid, why); err != nil {
 		return fmt.Errorf("reworking %s %s: %w", kind, uid, err)
 	}
 	return nil
 }
 
-// Lock reads one declared object by name and holds it until tx ends.
+// Lock reads one desired object by name and locks it until tx ends.
 func (s *Store) Lock(ctx context.Context, tx pgx.Tx, kind Kind, scope, name string) (Object, error) {
 	return scanOne(tx.Query(ctx, selectObject+` WHERE kind = $1 AND scope = $2 AND name = $3 AND deleted_at IS NULL FOR UPDATE`, kind, scope, name))
 }
 
-// LockUID reads one object, tombstone or not, and holds it until tx ends.
+// LockUID reads one object, tombstone or not, and locks it until tx ends.
 func (s *Store) LockUID(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object) (Object, error) {
 	return scanOne(tx.Query(ctx, selectObject+` WHERE kind = $1 AND uid = $2 FOR UPDATE`, kind, uid))
 }

@@ -108,7 +108,7 @@ func TestPutGenerations(t *testing.T) {
 	}
 }
 
-// The earlier time wins, in whichever order marks are made.
+// The earlier time wins, in any sequence of marks.
 func TestMarkEarlierWins(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -123,9 +123,9 @@ func TestMarkEarlierWins(t *testing.T) {
 	}
 }
 
-// A tombstone keeps its fence rising and gives its name away; it is there until it
-// is dropped.
-func TestBury(t *testing.T) {
+// The fence of a tombstone rises further, and its name is free for another object. The row exists
+// until Drop.
+func TestTombstone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	o := desired.Object{Kind: desired.KindAllocation, Scope: "p", Name: "train", UID: ids.New[ids.Object](), Spec: []byte(`{"released": false}`), Source: desired.Source{Owner: desired.OwnerAPI}}
@@ -138,7 +138,7 @@ func TestBury(t *testing.T) {
 	for fence := int64(2); fence < 4; fence++ {
 		b.unmark()
 		b.do(func(tx pgx.Tx) (err error) {
-			buried, err = b.Bury(b.ctx, tx, o.Kind, o.UID, map[string]any{"released": true})
+			buried, err = b.Tombstone(b.ctx, tx, o.Kind, o.UID, map[string]any{"released": true})
 			return err
 		})
 		if buried.Fence != fence || buried.Generation != fence || b.due() != "Allocation changed" {
@@ -164,8 +164,8 @@ func TestBury(t *testing.T) {
 	})
 }
 
-// Rework raises the epoch alone: the same order, to be worked anew.
-func TestRework(t *testing.T) {
+// Rework raises only the epoch: the same generation is reconciled again.
+func TestBumpEpoch(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	o, err := b.put(sku("h100", `{}`))
@@ -173,14 +173,14 @@ func TestRework(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.unmark()
-	b.do(func(tx pgx.Tx) error { return b.Rework(b.ctx, tx, o.Kind, o.UID, "an operator asks") })
+	b.do(func(tx pgx.Tx) error { return b.BumpEpoch(b.ctx, tx, o.Kind, o.UID, "an operator asks") })
 	got, err := b.Get(b.ctx, o.Kind, "", o.Name)
 	if err != nil || got.Epoch != 1 || got.Generation != 1 || got.Fence != 1 || got.ResourceVersion != o.ResourceVersion+1 || b.due() != "SKU an operator asks" {
 		t.Errorf("%+v, due %s, %v", got, b.due(), err)
 	}
 }
 
-// The sweep's slices hold every key once, tombstones too, in whatever sizes.
+// The sweep's slices contain every key once, tombstones included, for any slice size.
 func TestSliceWalksAll(t *testing.T) {
 	t.Parallel()
 	b := on(t, pgtest.Clone(t))
@@ -193,7 +193,7 @@ func TestSliceWalksAll(t *testing.T) {
 		want = append(want, o.UID.UUID)
 	}
 	b.do(func(tx pgx.Tx) error {
-		_, err := b.Bury(b.ctx, tx, desired.KindSKU, ids.Object{UUID: want[3]}, 1)
+		_, err := b.Tombstone(b.ctx, tx, desired.KindSKU, ids.Object{UUID: want[3]}, 1)
 		return err
 	})
 	for _, size := range []int{1, 5, 23, 100} {

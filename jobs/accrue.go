@@ -19,9 +19,9 @@ type Accrue struct{}
 // Kind names the job to River.
 func (Accrue) Kind() string { return "accrue" }
 
-// InsertOpts lets every trigger be a job. Were they unique, the pass of a worker
-// that was killed would keep all others away until it is rescued, after 90 s; a
-// pass beside another one does nothing.
+// InsertOpts makes accrual jobs not unique. If they were unique, the job of a killed worker would
+// block all others until River rescues it after 90 s. A pass that runs at the same time as another
+// one does nothing.
 func (Accrue) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueBilling, MaxAttempts: 5}
 }
@@ -69,8 +69,8 @@ func (w *accrue) charge(ctx context.Context, tx pgx.Tx, tick metering.Tick) erro
 	if !done {
 		return nil // another pass is at it
 	}
-	// In the same commit, so that no balance moves unseen; all are looked at, since
-	// the one that is gone may be anyone's.
+	// Queue the job in the same commit, so that every new balance is checked. All tenants are
+	// checked, because a lost job may have been for any of them.
 	_, err = river.ClientFromContext[pgx.Tx](ctx).InsertTx(ctx, tx, ledger.CheckRunway{}, nil)
 	return err
 }

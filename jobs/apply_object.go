@@ -19,7 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// applyObject has the room of a declaration carry it out, or let it go.
+// applyObject calls the owning package of a kind to apply or delete an object.
 type applyObject struct {
 	river.WorkerDefaults[reconciler.ApplyObject]
 
@@ -46,7 +46,7 @@ func (w *applyObject) Work(ctx context.Context, job *river.Job[reconciler.ApplyO
 		return w.d.Observed.Applied(ctx, tx, string(o.Kind), observed.Applied{UID: o.UID.UUID, Generation: o.Generation, Epoch: o.Epoch, SpecHash: o.SpecHash, Gone: gone})
 	})
 	if err == nil {
-		w.d.tellDrift(closed)
+		w.d.countDrift(closed)
 		w.deleteSpec(job.Args.ObjectKind)
 	}
 	return err
@@ -105,7 +105,7 @@ func apply[T any](o desired.Object, gone bool, declare func(T) error, retire fun
 	return declare(spec)
 }
 
-// deleteSpec tells what is remembered of a kind to be read again.
+// deleteSpec deletes the cached policies or roles after their object has changed.
 func (w *applyObject) deleteSpec(k desired.Kind) {
 	switch k {
 	case desired.KindSKU, desired.KindOSImage:

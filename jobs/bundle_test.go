@@ -52,7 +52,7 @@ func setup(t *testing.T) *bundle {
 	return setupPaying(t, nil)
 }
 
-// setupPaying is setup where somebody takes money.
+// setupPaying is setup with a payment provider.
 func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 	t.Helper()
 	w := allocationtest.New(t, 1_000_000)
@@ -71,7 +71,7 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 			Window: func() time.Duration { return time.Hour }, ObservationStale: func() time.Duration { return 5 * time.Minute },
 			DriftRules: func() map[desired.Kind]plan.Rule { return nil },
 		},
-		Tasks: &nodetask.Store{DB: w.DB, Signer: keys, Hints: w.Hints}, Development: true, Figures: reconciler.NewMetrics(), Log: quiet,
+		Tasks: &nodetask.Store{DB: w.DB, Signer: keys, Hints: w.Hints}, Development: true, Metrics: reconciler.NewMetrics(), Log: quiet,
 	}}
 	b.deps.Billing = &billing.Service{
 		DB: w.DB, Identity: w.Allocations.Identity, Ledger: w.Ledger, Metering: b.deps.Metering, Running: w.Allocations,
@@ -115,7 +115,8 @@ func (b *bundle) work(args river.JobArgs) *rivertype.JobRow {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	// The row says sooner than an event that the job's own commit has ended it.
+	// The job's row is polled, because it is updated before River publishes the event of a job that
+	// was completed in its own transaction.
 	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		job, err := b.client.JobGet(b.t.Context(), inserted.Job.ID)
 		if err != nil {
@@ -141,7 +142,7 @@ func (b *bundle) done(args river.JobArgs) {
 // time changed.
 func (b *bundle) twice(args river.JobArgs) string {
 	b.t.Helper()
-	// What is carried out is marked, and a mark that is due already is no second one.
+	// An applied object is marked due, and one that is due already is not marked twice.
 	diff := pgtest.Diff(b.t, b.DB, pgtest.Without("reconcile_due"), pgtest.Mask("observed_at", "updated_at"))
 	b.done(args)
 	first := diff()
@@ -173,7 +174,7 @@ func (b *bundle) nothing(why string, args river.JobArgs) {
 	}
 }
 
-// says has the node report the allocation.
+// says makes the node report the allocation.
 func (b *bundle) says(node ids.Node, seen ...protocol.AllocationReport) {
 	b.t.Helper()
 	b.sequence++
@@ -185,7 +186,7 @@ func (b *bundle) says(node ids.Node, seen ...protocol.AllocationReport) {
 	})
 }
 
-// is what a host would say of what is declared now.
+// is returns a node's report for the present spec.
 func (b *bundle) is(a allocation.Allocation, phase protocol.Phase) protocol.AllocationReport {
 	o := b.Declared(b.t, a.ID)
 	seen := protocol.AllocationReport{Allocation: a.ID, Phase: phase, Fence: o.Fence, Generation: o.Generation, SpecHash: o.SpecHash}
@@ -218,7 +219,7 @@ func (b *bundle) state(a allocation.Allocation) allocation.State {
 	return now.State
 }
 
-// order is what waits for the node, opened as it opens it.
+// order returns the pending task of the node after the node has verified it.
 func (b *bundle) order() (protocol.Envelope, protocol.Order) {
 	b.t.Helper()
 	taken, err := b.deps.Tasks.Next(b.t.Context(), b.node)
@@ -232,7 +233,7 @@ func (b *bundle) order() (protocol.Envelope, protocol.Order) {
 	}
 	o, err := e.Order()
 	if err != nil {
-		b.t.Fatalf("the node refuses it: %v", err)
+		b.t.Fatalf("the node rejects it: %v", err)
 	}
 	return e, o
 }
@@ -252,7 +253,7 @@ func (b *bundle) exec(sql string, args ...any) {
 	}
 }
 
-// declare puts an object of a room that needs no host, and returns its order.
+// declare puts an object of a kind that needs no node, and returns its job.
 func (b *bundle) declare(kind desired.Kind, name, spec string) reconciler.ApplyObject {
 	b.t.Helper()
 	var o desired.Object

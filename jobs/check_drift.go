@@ -21,14 +21,14 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// CheckDrift compares what rooms keep of declarations with the declarations. What
-// differs is written down and marked; the loop decides what is done about it.
+// CheckDrift compares the specs that the owning packages store with the desired ones. It records
+// differences and marks their objects due; the loop decides about them.
 type CheckDrift struct{}
 
 // Kind names the job to River.
 func (CheckDrift) Kind() string { return "check_drift" }
 
-// InsertOpts keeps one waiting at most.
+// InsertOpts allows one waiting job at most.
 func (CheckDrift) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
@@ -56,26 +56,26 @@ func (w *checkDrift) Work(ctx context.Context, _ *river.Job[CheckDrift]) error {
 				return err
 			})
 			if err != nil {
-				return fmt.Errorf("comparing what is kept of %s: %w", kind, err)
+				return fmt.Errorf("comparing the stored specs of %s: %w", kind, err)
 			}
-			w.d.tellDrift(moves)
+			w.d.countDrift(moves)
 		}
 	}
 	return nil
 }
 
-// tellDrift is for after the commit.
-func (d *Deps) tellDrift(moves []plan.Drift) {
+// countDrift is for after the commit.
+func (d *Deps) countDrift(moves []plan.Drift) {
 	if len(moves) == 0 {
 		return
 	}
-	d.Figures.Moved(moves)
+	d.Metrics.Moved(moves)
 	d.Hints.Send(event.Topic)
 	d.Desired.Hint()
 }
 
-// page compares one page of a kind. All that it reads is of one instant: a
-// declaration that is carried out meanwhile would look like drift.
+// page compares one page of a kind. It reads everything from one snapshot: an object that is
+// applied in the meantime would look like drift.
 func (w *checkDrift) page(ctx context.Context, tx pgx.Tx, kind desired.Kind, after string) (last string, more bool, moves []plan.Drift, err error) {
 	if _, err := tx.Exec(ctx, `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`); err != nil {
 		return "", false, nil, fmt.Errorf("taking a snapshot: %w", err)
@@ -95,7 +95,7 @@ func (w *checkDrift) page(ctx context.Context, tx pgx.Tx, kind desired.Kind, aft
 	stands := reconciler.QueueOpenDrift(b, keys)
 	b.Queue(`SELECT now()`).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return "", false, nil, fmt.Errorf("reading what was carried out: %w", err)
+		return "", false, nil, fmt.Errorf("reading applied objects: %w", err)
 	}
 	differ, err := w.compare(ctx, tx, kind, objects)
 	if err != nil {
@@ -103,7 +103,7 @@ func (w *checkDrift) page(ctx context.Context, tx pgx.Tx, kind desired.Kind, aft
 	}
 	for _, o := range objects {
 		a, compared := applied[o.UID.UUID], differ[o.UID]
-		// What is on its way to its room differs because it must.
+		// An object that is not applied yet differs as expected.
 		if a.Gone || a.Generation != o.Generation || a.SpecHash != o.SpecHash || compared == nil {
 			continue
 		}
@@ -129,7 +129,7 @@ func (w *checkDrift) subject(o desired.Object) plan.Subject {
 	return s
 }
 
-// mark has the loop look at what moved.
+// mark makes the objects with changed drift due.
 func (w *checkDrift) mark(ctx context.Context, tx pgx.Tx, moves []plan.Drift) error {
 	b := &pgx.Batch{}
 	for _, m := range moves {
@@ -153,7 +153,7 @@ func (w *checkDrift) compare(ctx context.Context, tx pgx.Tx, kind desired.Kind, 
 		return w.policies(ctx, tx, objects)
 	case desired.KindSKU:
 		stored, err := w.d.Catalog.Kept(ctx, tx, names(objects))
-		return each(encodedAs[desired.SKU](objects), err, func(o desired.Object) (any, bool) {
+		return forEach(encodedAs[desired.SKU](objects), err, func(o desired.Object) (any, bool) {
 			k, exists := stored[o.Name]
 			return desired.SKU{
 				DisplayName: k.DisplayName, GPUModel: k.GPUModel, MemoryGiB: k.MemoryGiB, Isolation: k.Isolation, MaxGPUs: k.MaxGPUs, Active: k.Active,
@@ -162,7 +162,7 @@ func (w *checkDrift) compare(ctx context.Context, tx pgx.Tx, kind desired.Kind, 
 		})
 	case desired.KindOSImage:
 		stored, err := w.d.Catalog.KeptImages(ctx, tx, names(objects))
-		all, err := each(encodedAs[desired.OSImage](objects), err, func(o desired.Object) (any, bool) {
+		all, err := forEach(encodedAs[desired.OSImage](objects), err, func(o desired.Object) (any, bool) {
 			k, exists := stored[o.Name]
 			return desired.OSImage{DisplayName: k.DisplayName, Digest: k.Digest, Default: k.Default}, exists
 		})
@@ -180,7 +180,7 @@ func (w *checkDrift) nodes(ctx context.Context, tx pgx.Tx, objects []desired.Obj
 		nodes[i] = ids.Node(o.UID)
 	}
 	stored, err := w.d.NodeHealth.Specs(ctx, tx, nodes)
-	all, err := each(objects, err, func(o desired.Object) (any, bool) {
+	all, err := forEach(objects, err, func(o desired.Object) (any, bool) {
 		k, exists := stored[ids.Node(o.UID)]
 		return k.Spec, exists
 	})
@@ -216,8 +216,8 @@ func names(objects []desired.Object) []string {
 	return list
 }
 
-// oneDefault forgets who is the default where more than one is declared to be: each
-// that is carried out takes the word from the others, and so would each healing.
+// oneDefault removes the default flag from the comparison if more than one object sets it. Applying
+// one of them resets the others, and so would every healing.
 func oneDefault(all differences, objects []desired.Object) differences {
 	claims := 0
 	for _, o := range objects {
@@ -236,9 +236,9 @@ func oneDefault(all differences, objects []desired.Object) differences {
 
 const edited = "edited in the database"
 
-// each compares the desired spec of every object with the applied one, which read returns. An object without an applied
+// forEach compares the desired spec of every object with the applied one, which read returns. An object without an applied
 // spec differs as a whole.
-func each(objects []desired.Object, err error, read func(desired.Object) (any, bool)) (differences, error) {
+func forEach(objects []desired.Object, err error, read func(desired.Object) (any, bool)) (differences, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -267,15 +267,15 @@ func each(objects []desired.Object, err error, read func(desired.Object) (any, b
 	return all, nil
 }
 
-// setting is what two declarations may both speak of.
+// setting identifies a value that two objects may both define.
 type setting struct {
 	key   string
 	scope policies.Scope
 }
 
-// policies compares values as their key's definition reads them. Where more than one
-// declaration sets the same, the last that was carried out holds: healing one would
-// break the other, for ever, so neither is compared.
+// policies compares values as the definition of their key parses them. If more than one object sets
+// a key, the last applied value is in effect. Healing one would break the other for ever, so
+// neither is compared.
 func (w *checkDrift) policies(ctx context.Context, tx pgx.Tx, objects []desired.Object) (differences, error) {
 	keys, scopes := []string{}, []string{}
 	for _, o := range objects {

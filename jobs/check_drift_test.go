@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// loop is one that plans for what the workers of the bundle carry out.
+// loop returns a control loop that plans for the workers of the bundle.
 func (b *bundle) loop() *reconciler.Loop {
 	limits := reconciler.Limits{
 		Limits:  plan.Limits{ProvisionDeadline: time.Hour, ReleaseDeadline: time.Hour, ProvisionAttempts: 3, ReleaseAttempts: 3, AskAgain: time.Minute, Drift: b.deps.DriftRules()},
@@ -41,7 +41,7 @@ func (b *bundle) settle() {
 	b.t.Fatal("the jobs of a plan do not end")
 }
 
-// drifts says what stands: field, both values, status, and who must act.
+// drifts lists open drift: field, both values, status, and the responsible actor.
 func (b *bundle) drifts() string {
 	b.t.Helper()
 	list, err := (&reconciler.History{DB: b.DB}).Drifts(b.t.Context(), reconciler.DriftFilter{Limit: 100})
@@ -75,8 +75,8 @@ var kept = map[desired.Kind]struct{ spec, edit, back, drift string }{
 	},
 }
 
-// INV-17: a row that somebody edits by hand is drift with both values, and under heal
-// it is as desired again; the finding closes with what put it right.
+// INV-17: a row that was edited by hand is drift with both values. Under the rule "heal" it is
+// corrected, and the finding closes with the action that corrected it.
 func TestINV17EditedRowsAreHealed(t *testing.T) {
 	t.Parallel()
 	for kind, c := range kept {
@@ -112,7 +112,7 @@ func TestINV17EditedRowsAreHealed(t *testing.T) {
 }
 
 // Under warn it stays, and is written down once; a person who edits it back closes it.
-func TestEditedRowsAreTold(t *testing.T) {
+func TestEditedRowsAreReported(t *testing.T) {
 	t.Parallel()
 	for kind, c := range kept {
 		t.Run(string(kind), func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestEditedRowsAreTold(t *testing.T) {
 			if got := b.drifts(); got != c.drift+"; open, operator\n" {
 				t.Errorf("found %q", got)
 			}
-			b.done(args) // whoever carries it out again has closed it
+			b.done(args) // the job that applied it again has closed it
 			if got := b.drifts(); got != c.drift+"; healed, operator\n" {
 				t.Errorf("closed %q", got)
 			}
@@ -142,7 +142,7 @@ func TestEditedRowsAreTold(t *testing.T) {
 	}
 }
 
-// What was taken out of a room altogether comes back.
+// A deleted row is created again.
 func TestINV17DeletedRowsAreHealed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -161,8 +161,8 @@ func TestINV17DeletedRowsAreHealed(t *testing.T) {
 	}
 }
 
-// Two declarations of one setting would heal each other for ever. They are refused
-// now, so these stand for a database that has some from before.
+// Two objects that define one setting would heal each other for ever. Validation rejects such a
+// pair now; the test inserts the rows of an older database.
 func TestTwoDeclarationsOfOnePolicy(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -178,7 +178,7 @@ func TestTwoDeclarationsOfOnePolicy(t *testing.T) {
 	}
 }
 
-// What is on its way to its room is no drift.
+// An object that is not applied yet is no drift.
 func TestWhatIsOnItsWayIsNoDrift(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -11,14 +11,14 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// CheckHealth looks again at nodes whose health may follow from something else than
-// a report: an override that has ended, or a breaker that a person has cleared.
+// CheckHealth evaluates nodes again whose health may change without a report: an override has
+// ended, or an operator has cleared the breaker.
 type CheckHealth struct{}
 
 // Kind names the job to River.
 func (CheckHealth) Kind() string { return "check_health" }
 
-// InsertOpts keeps one waiting at most.
+// InsertOpts allows one waiting job at most.
 func (CheckHealth) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }

@@ -14,7 +14,7 @@ type CheckLedger struct{}
 // Kind names the job to River.
 func (CheckLedger) Kind() string { return "check_ledger" }
 
-// InsertOpts keeps one at most: two would read the same.
+// InsertOpts allows one job at most: two would read the same rows.
 func (CheckLedger) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
@@ -22,7 +22,8 @@ func (CheckLedger) InsertOpts() river.InsertOpts {
 const (
 	// It reads every entry there is: a minute for each hundred million.
 	examiningWithin = 30 * time.Minute
-	// The first ones tell where to look; a broken disk finds millions.
+	// faultsLogged limits the logged faults of one run. The first ones show where the damage
+	// begins; a broken disk produces millions.
 	faultsLogged = 100
 )
 
@@ -35,8 +36,8 @@ type checkLedger struct {
 // Timeout is longer than that of jobs that change something.
 func (*checkLedger) Timeout(*river.Job[CheckLedger]) time.Duration { return examiningWithin }
 
-// Work changes nothing. What it finds is an error of the installation and not of
-// the job: it is logged for who must look, and shown as a figure.
+// Work changes nothing. A fault is an error of the installation and not of the job: it is logged
+// for the operator and counted by a metric.
 func (w *checkLedger) Work(ctx context.Context, _ *river.Job[CheckLedger]) error {
 	books, err := w.d.Billing.Examine(ctx)
 	if err != nil {
@@ -44,10 +45,10 @@ func (w *checkLedger) Work(ctx context.Context, _ *river.Job[CheckLedger]) error
 	}
 	faults := books.Faults()
 	for _, f := range faults[:min(len(faults), faultsLogged)] {
-		w.d.Log.ErrorContext(ctx, "the books do not hold", "component", "billing", "fault", f)
+		w.d.Log.ErrorContext(ctx, "the ledger is inconsistent", "component", "billing", "fault", f)
 	}
 	if len(faults) > faultsLogged {
-		w.d.Log.ErrorContext(ctx, "the books do not hold", "component", "billing", "faults", len(faults))
+		w.d.Log.ErrorContext(ctx, "the ledger is inconsistent", "component", "billing", "faults", len(faults))
 	}
 	return nil
 }

@@ -17,15 +17,14 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// CheckMeters pauses charging where nobody can vouch for what is paid for, because
-// a node is silent for long or unhealthy, and goes on with it where a node says
-// again that all is well.
+// CheckMeters pauses charging of allocations whose service is not confirmed, because the node's
+// reports are stale or the node is unhealthy. It resumes charging after a healthy report.
 type CheckMeters struct{}
 
 // Kind names the job to River.
 func (CheckMeters) Kind() string { return "check_meters" }
 
-// InsertOpts keeps one waiting at most. One that comes late makes a longer credit.
+// InsertOpts allows one waiting job at most. A late job only increases the fault credit.
 func (CheckMeters) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueBilling, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
@@ -33,8 +32,8 @@ func (CheckMeters) InsertOpts() river.InsertOpts {
 const (
 	// metersAtOnce are read in one statement.
 	metersAtOnce = 500
-	// checkWithin is for a large part of the fleet, one small transaction each. Who
-	// is not reached is looked at by the next job.
+	// checkWithin is long enough for a large part of the fleet, with one small transaction for each
+	// allocation. The next job checks the rest.
 	checkWithin = 5 * time.Minute
 )
 
@@ -59,15 +58,15 @@ func (w *checkMeters) Work(ctx context.Context, _ *river.Job[CheckMeters]) error
 		{w.charged(w.unhealthy), w.pause},
 		{w.paused, w.resume},
 	} {
-		if err := w.each(ctx, step.of, step.check); err != nil {
+		if err := w.forEach(ctx, step.of, step.check); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// each has every allocation checked in a transaction of its own, under its lock.
-func (w *checkMeters) each(ctx context.Context, of page, check func(context.Context, pgx.Tx, ids.Allocation) error) error {
+// forEach has every allocation checked in a transaction of its own, under its lock.
+func (w *checkMeters) forEach(ctx context.Context, of page, check func(context.Context, pgx.Tx, ids.Allocation) error) error {
 	var after ids.Allocation
 	for {
 		some, err := of(ctx, after)
@@ -117,7 +116,7 @@ func (w *checkMeters) charged(of page) page {
 	}
 }
 
-// pause looks again under the lock: the node may have spoken since.
+// pause checks again with the row locked, because a report may have arrived since.
 func (w *checkMeters) pause(ctx context.Context, tx pgx.Tx, id ids.Allocation) error {
 	a, seen, err := w.lock(ctx, tx, id)
 	if err != nil || a.State != allocation.Active || a.Paused != "" {
@@ -134,7 +133,7 @@ func (w *checkMeters) pause(ctx context.Context, tx pgx.Tx, id ids.Allocation) e
 	return err
 }
 
-// resume takes the same observation that once made it active.
+// resume requires the same observation that made the allocation active.
 func (w *checkMeters) resume(ctx context.Context, tx pgx.Tx, id ids.Allocation) error {
 	a, seen, err := w.lock(ctx, tx, id)
 	if err != nil || a.State != allocation.Active || a.Paused == "" {
@@ -156,12 +155,13 @@ func (w *checkMeters) lock(ctx context.Context, tx pgx.Tx, id ids.Allocation) (a
 		seen, err = w.d.Observed.AllocationIn(ctx, tx, id)
 	}
 	if errs.CodeOf(err) == errs.NotFound {
-		return allocation.Allocation{}, observed.Allocation{}, nil // nothing is charged for what nobody has seen
+		return allocation.Allocation{}, observed.Allocation{}, nil // an allocation without a report is not charged
 	}
 	return a, seen, err
 }
 
-// doubt is why nobody can vouch for an allocation, and until when somebody could.
+// doubt returns why charging of an allocation must pause, and the time until which it was
+// confirmed.
 func (w *checkMeters) doubt(ctx context.Context, tx pgx.Tx, a allocation.Allocation, seen observed.Allocation) (metering.Cause, metering.Observation, error) {
 	last := observation(seen)
 	since, unhealthy, err := w.d.NodeHealth.UnhealthySince(ctx, tx, a.ID)
@@ -179,7 +179,8 @@ func (w *checkMeters) doubt(ctx context.Context, tx pgx.Tx, a allocation.Allocat
 	return "", last, nil
 }
 
-// isReady: its own node says so, of the order that stands, and nothing newer.
+// isReady reports whether the allocation's own node reports it ready, at the present fence and
+// generation.
 func isReady(a allocation.Allocation, seen observed.Allocation, want desired.Object) bool {
 	return seen.Node == a.Node && seen.Fresh && seen.Phase == protocol.Ready && seen.Fence == want.Fence && seen.SpecHash == want.SpecHash
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// justNow is when a server began that has hardly begun.
+// justNow is the start time of a server that has just started.
 func justNow() time.Time { return clock.Clock{}.Now() }
 
 // used is an allocation of two GPUs that its node has reported ready an hour ago.
@@ -41,13 +41,13 @@ func (b *bundle) set(clock meteringtest.Clock, at int64) {
 	}
 }
 
-// silentSince moves the node's last report back, as if none had come since.
+// silentSince moves the time of the node's last report back.
 func (b *bundle) silentSince(second int64) {
 	b.exec(`UPDATE observed_nodes SET observed_at = to_timestamp($1::bigint), stale_at = to_timestamp($1::bigint + 60)`, second)
 }
 
-// intervals is the life of an allocation's meter: from, to and why, from the hour
-// before now, with what was given back.
+// intervals lists the usage intervals of an allocation (from, to, reason), relative to one hour
+// before now, with the fault credits.
 func (b *bundle) intervals(a allocation.Allocation, now int64) string {
 	b.t.Helper()
 	var text string
@@ -70,8 +70,8 @@ func (b *bundle) credits(now int64) string {
 	return text
 }
 
-// INV-33, BILL-10: while nobody hears of a node nothing is charged, what was charged
-// since its last word is given back, and a fresh word begins the next interval.
+// INV-33, BILL-10: charging pauses while a node's reports are stale. The charge since its last
+// report is credited, and the next report starts a new interval.
 func TestINV33SilencePausesTheMeter(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -87,7 +87,7 @@ func TestINV33SilencePausesTheMeter(t *testing.T) {
 	b.deps.Began = justNow()
 	b.done(jobs.CheckMeters{})
 	if got := b.intervals(a, now); got != "observed_ready -3600.. open" {
-		t.Errorf("silent while nobody listened is too long: %s", got)
+		t.Errorf("stale while no server ran counts: %s", got)
 	}
 	b.deps.Began = time.Time{}
 	b.done(jobs.CheckMeters{})
@@ -97,7 +97,7 @@ func TestINV33SilencePausesTheMeter(t *testing.T) {
 	}
 	given := b.credits(now) // 2 GPUs × 2.50 € × 6 min
 	if given != "-360..0 observation_stale 50" {
-		t.Errorf("given back: %s", given)
+		t.Errorf("credited: %s", given)
 	}
 	if got, err := b.Allocations.Get(t.Context(), b.Caller, a.ID); err != nil || got.State != allocation.Active || got.Paused != "observation_stale" {
 		t.Errorf("%s, paused by %q, %v", got.State, got.Paused, err)
@@ -122,11 +122,11 @@ func TestINV33SilencePausesTheMeter(t *testing.T) {
 		t.Errorf("paused by %q, %v", got.Paused, err)
 	}
 	if b.credits(now) != given {
-		t.Errorf("given back again: %s", b.credits(now))
+		t.Errorf("credited again: %s", b.credits(now))
 	}
 }
 
-// A device or a node that is seen unhealthy costs nothing from that report on.
+// An allocation on an unhealthy device or node is not charged from the report on.
 func TestINV33SicknessPausesTheMeter(t *testing.T) {
 	t.Parallel()
 	for name, report := range map[string]func(*protocol.Report){
@@ -161,7 +161,7 @@ func TestINV33SicknessPausesTheMeter(t *testing.T) {
 				t.Errorf("%s, want %s", got, want)
 			}
 			if got := b.count(`SELECT to_s - from_s FROM usage_credits WHERE reason = 'node_unhealthy'`); got < 1 || got > 20 {
-				t.Errorf("%d seconds were given back", got)
+				t.Errorf("%d seconds were credited", got)
 			}
 			sees(func(*protocol.Report) {})
 			b.set(clock, now+50)
@@ -191,8 +191,8 @@ func TestReleaseDuringAPause(t *testing.T) {
 	}
 }
 
-// Without an interval to begin in, as when the pause comes in the second of the
-// start, there is nothing to give back.
+// Without an open interval, as when the pause begins in the second of the start, there is nothing
+// to credit.
 func TestPauseInTheFirstSecond(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -201,14 +201,14 @@ func TestPauseInTheFirstSecond(t *testing.T) {
 	b.silentSince(now - 3601)
 	b.done(jobs.CheckMeters{})
 	if got := b.intervals(a, now); got != "observed_ready -3600..-3600 observation_stale" || b.credits(now) != "" {
-		t.Errorf("%s, given back %s", got, b.credits(now))
+		t.Errorf("%s, credited %s", got, b.credits(now))
 	}
 }
 
 const priced = `{"displayName":"H100","gpuModel":"H100","memoryGiB":80,"isolation":"host_user","maxGPUs":8,"active":true,"price":{"currency":%q,"amountMinor":%d}}`
 
-// INV-34: a price change splits what is in use at that second. What was used keeps
-// its price, and what is shown is what is charged from now on.
+// INV-34: a price change splits the open intervals at that second. Past usage has the old price,
+// and the displayed price is charged from then on.
 func TestINV34APriceChangeSplitsTheInterval(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -246,7 +246,7 @@ func TestINV34APriceChangeSplitsTheInterval(t *testing.T) {
 
 // A request that read the price just before it changed begins to cost at the price
 // of the day on which it begins to cost.
-func TestAPriceThatChangedBesideTheRequest(t *testing.T) {
+func TestAPriceThatChangedDuringTheRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	a := b.Request(t, 1)

@@ -16,21 +16,21 @@ import (
 	"github.com/gpuaas/gpuaas/product/slots"
 )
 
-// checkRunway holds balances against what is used: it tells whoever runs short,
-// and releases what nobody can pay any more. Losing it costs one window: the next
-// pass of accrual asks again.
+// checkRunway compares balances with burn rates. It notifies tenants with a short runway and
+// releases the allocations of tenants without a balance. A lost job costs one window: the next
+// accrual queues it again.
 type checkRunway struct {
 	river.WorkerDefaults[ledger.CheckRunway]
 
 	d *Deps
 }
 
-// checkedBatch are told of their money in one commit, a few milliseconds of row
-// locks that only another look waits for.
+// checkedBatch limits the tenants of one commit. The commit locks their rows for a few
+// milliseconds, and only another checkRunway waits for these locks.
 const checkedBatch = 200
 
-// Work does not end its job in a commit of its own: each step is one, and finds
-// nothing to do when it is taken again.
+// Work does not complete its job in a commit of its own. Each step is a transaction that does
+// nothing when it is repeated.
 func (w *checkRunway) Work(ctx context.Context, job *river.Job[ledger.CheckRunway]) error {
 	tenants := []ids.Tenant{{UUID: job.Args.Tenant}}
 	if job.Args.Tenant == uuid.Nil {
@@ -62,7 +62,7 @@ func (w *checkRunway) check(ctx context.Context, tenants []ids.Tenant) (depleted
 	return depleted, nil
 }
 
-// deplete releases all that one tenant has, and tells it, in one commit.
+// deplete releases all allocations of one tenant and queues its notice in one commit.
 func (w *checkRunway) deplete(ctx context.Context, tenant ids.Tenant) error {
 	var released []string
 	err := w.step(ctx, func(tx pgx.Tx) (err error) {

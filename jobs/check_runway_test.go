@@ -46,7 +46,7 @@ func (b *bundle) credit(tx pgx.Tx, tenant ids.Tenant, want money.Minor) error {
 	return err
 }
 
-// look has the tenant's balance looked at, and returns what it was told by that.
+// look checks the tenant's balance and returns the notices of this check.
 func (b *bundle) look() string {
 	b.t.Helper()
 	before := b.count(`SELECT coalesce(max(seq), 0) FROM outbox_events`)
@@ -60,7 +60,7 @@ func (b *bundle) look() string {
 
 // AT-041: one warning for a crossing, a reminder after a day, a pending release
 // with its deadline, and a credit that clears it.
-func TestTenantsAreTold(t *testing.T) {
+func TestTenantsAreNotified(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	a := b.Active(t, 2) // 500 an hour
@@ -71,7 +71,7 @@ func TestTenantsAreTold(t *testing.T) {
 	)
 	for i, step := range []struct {
 		balance money.Minor
-		passed  string // since what was told last
+		passed  string // since the last notice
 		want    string
 	}{
 		{1000, "", ""},
@@ -90,10 +90,10 @@ func TestTenantsAreTold(t *testing.T) {
 		b.exec(`UPDATE balance_notices SET low_notified_at = low_notified_at - ('0 s' || $1)::interval`, step.passed)
 		b.has(step.balance)
 		if got := b.look(); got != step.want {
-			t.Errorf("step %d, %d: told %q, want %q", i, step.balance, got, step.want)
+			t.Errorf("step %d, %d: notice %q, want %q", i, step.balance, got, step.want)
 		}
 		if again := b.look(); again != "" {
-			t.Errorf("step %d, %d: told again %q", i, step.balance, again)
+			t.Errorf("step %d, %d: repeated notice %q", i, step.balance, again)
 		}
 	}
 	var minutes int
@@ -104,18 +104,18 @@ func TestTenantsAreTold(t *testing.T) {
 	if minutes != 60 || names != fmt.Sprintf(`[%q]`, a.ID) { // 499 at 500 an hour
 		t.Errorf("releases in %d minutes %s", minutes, names)
 	}
-	b.factsKeepTheirContract()
+	b.checkEventContract()
 }
 
-// Whoever runs out is released in the pass after the charge, with what is on its
-// way; a credit afterwards begins anew.
+// The allocations of a tenant without a balance are released in the pass after the charge,
+// including those still provisioning. A later credit starts over.
 func TestWhoRunsOutIsReleased(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	a, waiting := b.Active(t, 2), b.Request(t, 1)
 	b.has(0)
 	if got := b.look(); got != "low_balance_warning balance_depleted" {
-		t.Errorf("told %q", got)
+		t.Errorf("notice %q", got)
 	}
 	if b.state(a) != allocation.Releasing || b.state(waiting) != allocation.Releasing {
 		t.Errorf("%s, %s", b.state(a), b.state(waiting))
@@ -123,13 +123,13 @@ func TestWhoRunsOutIsReleased(t *testing.T) {
 	b.nothing("nothing is left to release", ledger.CheckRunway{})
 	b.has(5000)
 	if got := b.look(); got != "" || b.count(`SELECT count(*) FROM balance_notices WHERE depleted_at IS NULL AND low_since IS NULL`) != 1 {
-		t.Errorf("after a credit told %q", got)
+		t.Errorf("notice after a credit %q", got)
 	}
 }
 
-// The last charge of what was let go may cross the threshold when nothing is open
-// any more: it is told all the same.
-func TestTheLastChargeIsTold(t *testing.T) {
+// The last charge of a released allocation may cross the threshold after its interval is closed.
+// The tenant is notified all the same.
+func TestTheLastChargeIsNotified(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Releasing(t, 1)
@@ -138,12 +138,12 @@ func TestTheLastChargeIsTold(t *testing.T) {
 	b.done(jobs.Accrue{})
 	b.idle(ledger.CheckRunway{}.Kind())
 	if n := b.count(`SELECT count(*) FROM outbox_events WHERE subject = 'billing.low_balance_warning'`); n != 1 {
-		t.Errorf("told %d times", n)
+		t.Errorf("%d notices", n)
 	}
 }
 
-// A credit that is committed before the balance is read keeps everything, also
-// between the look that found nothing and the release.
+// A credit that is committed before the balance is read prevents the release, also if it comes
+// between the first check and the release.
 func TestCreditBeforeTheRelease(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -166,19 +166,19 @@ func TestCreditBeforeTheRelease(t *testing.T) {
 		return err
 	})
 	if n := b.count(`SELECT count(*) FROM outbox_events WHERE subject LIKE 'billing.%'`); n != 0 || b.state(a) != allocation.Active {
-		t.Errorf("%s, told %d times", b.state(a), n)
+		t.Errorf("%s, %d notices", b.state(a), n)
 	}
 }
 
-// A look waits for another one of the same tenant before it reads the balance, and
-// so sees a credit that came while it waited.
-func TestCreditWhileALookWaits(t *testing.T) {
+// A check waits for another one of the same tenant before it reads the balance, so it reads a
+// credit that was committed while it waited.
+func TestCreditWhileACheckWaits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	a := b.Active(t, 1)
 	b.has(100)
 	if got := b.look(); got != "low_balance_warning auto_release_pending" {
-		t.Fatalf("told %q", got)
+		t.Fatalf("notice %q", got)
 	}
 	b.has(-5)
 	other, err := b.DB.Begin(t.Context())
@@ -188,7 +188,7 @@ func TestCreditWhileALookWaits(t *testing.T) {
 	b.enqueue(ledger.CheckRunway{}, ledger.CheckRunway{Tenant: b.Caller.Tenant.UUID})
 	for until := time.Now().Add(10 * time.Second); b.count(`SELECT count(*) FROM pg_locks WHERE NOT granted`) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
-			t.Fatal("no look waits")
+			t.Fatal("no check waits")
 		}
 	}
 	b.has(5000)
@@ -204,11 +204,10 @@ func TestCreditWhileALookWaits(t *testing.T) {
 	}
 }
 
-// Killed before or after any of its commits, and run again, a look does everything
-// once.
-func TestLookKilledAnywhere(t *testing.T) {
+// A check that is killed before or after any of its commits and run again does everything once.
+func TestCheckKilledAnywhere(t *testing.T) {
 	t.Parallel()
-	for commit := 1; commit <= 4; commit++ { // one for those who are told, and one for each who runs out
+	for commit := 1; commit <= 4; commit++ { // one for the notices, and one for each depleted tenant
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("commit %d, after it: %t", commit, after), func(t *testing.T) {
 				t.Parallel()
@@ -245,13 +244,13 @@ func TestLookKilledAnywhere(t *testing.T) {
 						t.Errorf("%d, want %d: %s", n, want, sql)
 					}
 				}
-				b.factsKeepTheirContract()
+				b.checkEventContract()
 			})
 		}
 	}
 }
 
-// killed has a server work one look over a database that dies.
+// killed runs one check over a database connection that breaks.
 func (b *bundle) killed(t *testing.T, d *dying) {
 	t.Helper()
 	deps, all := *b.deps, *b.deps.Services

@@ -8,10 +8,9 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
-// INV-13: a node that is removed beneath an allocation is carried out quietly: the
-// job is done, the node drains, and who is there stays, and may still become
-// active on it.
-func TestINV13RemovalBeneathAnAllocationDrains(t *testing.T) {
+// INV-13: applying the deletion of a node with live allocations succeeds: the job completes, the
+// node drains, and its allocations stay and may still become active.
+func TestINV13DeletionUnderAnAllocationDrains(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	a := b.Request(t, 1)
@@ -23,9 +22,9 @@ func TestINV13RemovalBeneathAnAllocationDrains(t *testing.T) {
 	}
 	b.done(b.ensure(a))
 	if b.state(a) != allocation.Provisioning || b.count(`SELECT count(*) FROM node_tasks`) != 1 {
-		t.Errorf("who stands on it is %s", b.state(a))
+		t.Errorf("its allocation is %s", b.state(a))
 	}
 	if n := b.count(`SELECT count(*) FROM observed_objects WHERE uid = $1 AND gone`, b.node); n != 1 {
-		t.Error("the loop would ask again and again")
+		t.Error("the loop would repeat the request for ever")
 	}
 }

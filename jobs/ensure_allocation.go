@@ -33,8 +33,8 @@ func (w *ensureAllocation) Work(ctx context.Context, job *river.Job[reconciler.E
 		if err != nil {
 			return cancelUnknown(err)
 		}
-		// Another generation, fence or epoch: a newer plan owns this allocation
-		// now. The job is done, because its order was overtaken, not lost.
+		// Another generation, fence or epoch means that a newer plan owns this allocation. The job
+		// succeeds, because it was superseded and not lost.
 		if want.Generation != job.Args.Generation || want.Fence != job.Args.Fence || want.Epoch != job.Args.Epoch || spec.Released {
 			return nil
 		}
@@ -55,7 +55,7 @@ func (w *ensureAllocation) Work(ctx context.Context, job *river.Job[reconciler.E
 	return err
 }
 
-// lockDeclared reads an allocation's declaration and holds it.
+// lockDeclared reads and locks an allocation's desired object.
 func lockDeclared(ctx context.Context, tx pgx.Tx, store *revision.Store, id ids.Allocation) (desired.Object, desired.Allocation, error) {
 	want, err := store.LockUID(ctx, tx, desired.KindAllocation, ids.Object(id))
 	if err != nil {
@@ -77,7 +77,7 @@ func cancelUnknown(err error) error {
 	return err
 }
 
-// overtaken: a newer fence is already in the mailbox, so this order is done with.
+// overtaken translates the error of a mailbox with a newer fence: the job succeeds without a task.
 func overtaken(err error) error {
 	if errs.CodeOf(err) == errs.TaskSuperseded {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Roll is one look at the rollouts, in tx, and says how many nodes it asked.
+// Roll runs one pass over the rollouts in tx and returns the number of nodes with a new task.
 func (d *Deps) Roll(ctx context.Context, tx pgx.Tx) (int, error) {
 	policy, err := d.Policies.Refresh(ctx)
 	if err != nil {

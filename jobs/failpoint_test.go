@@ -42,8 +42,8 @@ import (
 	"github.com/gpuaas/gpuaas/services"
 )
 
-// TestMain turns this binary into a server that does one thing when it was started
-// as one: only a process of its own can be killed.
+// TestMain runs this binary as a server with one job if it was started as one: only a process of
+// its own can be killed.
 func TestMain(m *testing.M) {
 	step := os.Getenv("PAYMENT_TEST_STEP")
 	if step == "" {
@@ -108,7 +108,7 @@ func serveStep(ctx context.Context, step string) error {
 	return workAll(ctx, db, client)
 }
 
-// once is what the door does with a request that is repeated.
+// once runs a repeated request through the idempotency keys, as the middleware does.
 func once(ctx context.Context, people *identity.Service, c identity.Caller, route string, do func(identity.Key) error) error {
 	key := identity.Key{Principal: c.Principal(), Method: http.MethodPost, Route: route, Key: "k"}
 	_, found, err := people.Replay(ctx, key)
@@ -224,7 +224,7 @@ func killedPaying(t *testing.T, point string) {
 		t.Fatal(err)
 	}
 	told(1)
-	if point == "payment.sweep.before_commit" { // which has something to commit only where nobody was told
+	if point == "payment.sweep.before_commit" { // which has something to commit only where no webhook arrived
 		if _, err := w.DB.Exec(ctx, `UPDATE payment_sessions SET created_at = created_at - interval '1 hour'`); err != nil {
 			t.Fatal(err)
 		}

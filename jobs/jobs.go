@@ -1,8 +1,7 @@
-// Package jobs holds the River workers, one file per kind, and their one list.
-// A job carries out one action of one plan and decides nothing: it looks under
-// lock whether its order still stands, does it, and is completed in the
-// transaction of its effect. Losing any job costs seconds, because the loop asks
-// again.
+// Package jobs contains the River workers, one file per kind, and the list of all kinds. A job
+// executes one action of one plan and decides nothing. It checks with the rows locked whether its
+// plan is still current, executes the action, and is completed in the transaction of its effect. A
+// lost job costs seconds, because the loop requests the action again.
 package jobs
 
 import (
@@ -34,14 +33,15 @@ import (
 	"github.com/gpuaas/gpuaas/services"
 )
 
-// Logins are the policy values of logins on hosts.
+// Logins are the policies for logins on nodes.
 type Logins struct {
 	Limits protocol.Limits
-	// StopAfterHours is how long a host that hears nothing lets them be; 0: for ever.
+	// StopAfterHours is the time after which a node without contact stops its allocations. 0 means
+	// never.
 	StopAfterHours int
 }
 
-// Deps is what the workers need: all services, the mailboxes of nodes, and policies.
+// Deps contains the services that the workers need, the mailboxes of nodes, and the policies.
 type Deps struct {
 	*services.Services
 	Policy
@@ -54,7 +54,7 @@ type Deps struct {
 	// Began is the time at which this server began to listen. Silence of a node before that is not
 	// evidence. Zero: long ago.
 	Began   time.Time
-	Figures *reconciler.Metrics // nil: not counted
+	Metrics *reconciler.Metrics // nil: not counted
 	Log     *slog.Logger
 }
 
@@ -133,7 +133,7 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 		cfg.FetchCooldown = fetchCooldown
 		cfg.FetchPollInterval = fetchPoll
 		cfg.PeriodicJobs = periodicJobs(d)
-		// Only an owner of the tables may, and nobody who works is one.
+		// Reindexing needs the owner of the tables. The role of the workers owns none.
 		cfg.ReindexerSchedule = river.NeverSchedule()
 	}
 	client, err := river.NewClient(riverpgxv5.New(pool), cfg)

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// The planner speaks of states in the words of the room that owns them.
-func TestINV04PlanSpeaksTheRoomsWords(t *testing.T) {
+// The planner uses the state names of the package that owns the state machine.
+func TestINV04PlanUsesTheStatesOfAllocations(t *testing.T) {
 	t.Parallel()
 	planned := []plan.State{plan.Requested, plan.Provisioning, plan.Active, plan.Releasing, plan.Released, plan.Failed, plan.ReleaseFailed}
 	var words, rooms []string
@@ -31,11 +31,11 @@ func TestINV04PlanSpeaksTheRoomsWords(t *testing.T) {
 		rooms = append(rooms, string(s))
 	}
 	if !slices.Equal(words, rooms) {
-		t.Errorf("the planner says %v, the room %v", words, rooms)
+		t.Errorf("planner %v, state machine %v", words, rooms)
 	}
 	for event, planned := range map[allocation.Trigger]plan.Trigger{allocation.NodeReady: plan.NodeReady, allocation.CleanupProved: plan.CleanupProved, allocation.Exhausted: plan.Exhausted} {
 		if string(event) != string(planned) {
-			t.Errorf("the planner says %s, the room %s", planned, event)
+			t.Errorf("planner %s, state machine %s", planned, event)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestEnsure(t *testing.T) {
 		t.Errorf("%s, expected %+v %+v", b.state(a), e, o)
 	}
 
-	// INV-22: what has changed since the plan was made is seen under the lock.
+	// INV-22: a change since the plan was made is found after the rows are locked.
 	for why, change := range map[string]func(*reconciler.EnsureAllocation){
 		"another generation": func(e *reconciler.EnsureAllocation) { e.Generation++ },
 		"another fence":      func(e *reconciler.EnsureAllocation) { e.Fence-- },
@@ -69,7 +69,7 @@ func TestEnsure(t *testing.T) {
 	b.nothing("it is a tombstone", b.ensure(a))
 
 	if job := b.work(reconciler.EnsureAllocation{Allocation: ids.New[ids.Allocation](), Generation: 1, Fence: 1}); job.State != rivertype.JobStateCancelled {
-		t.Errorf("of one that nobody knows: %s", job.State)
+		t.Errorf("unknown allocation: %s", job.State)
 	}
 }
 
@@ -94,12 +94,12 @@ func TestRelease(t *testing.T) {
 	}
 	b.nothing("it is still wanted", b.release(b.Active(t, 1)))
 	if job := b.work(reconciler.ReleaseAllocation{Allocation: ids.New[ids.Allocation](), Node: b.node, Fence: 3}); job.State != rivertype.JobStateCancelled {
-		t.Errorf("of one that nobody knows: %s", job.State)
+		t.Errorf("unknown allocation: %s", job.State)
 	}
 }
 
-// What a host still holds though it is declared no more is let go of by what the
-// rooms remember: a host takes no order without an account and devices.
+// An allocation that a node still has after its object was deleted is released by the stored rows,
+// since a node rejects a task without an account and devices.
 func TestReleaseOfALeak(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -137,7 +137,7 @@ func TestRecordNodeReady(t *testing.T) {
 	b.nothing("the report is stale", args)
 	b.exec(`UPDATE observed_nodes SET stale_at = now() + interval '1 min'`)
 	b.exec(`UPDATE observed_allocations SET node_id = gen_random_uuid()`)
-	b.nothing("another node says so", args)
+	b.nothing("another node reports it", args)
 	b.exec(`UPDATE observed_allocations SET node_id = $1`, b.node)
 	b.twice(args)
 	if b.state(a) != allocation.Active || b.count(`SELECT count(*) FROM usage_records WHERE end_s IS NULL`) != 1 {
@@ -146,12 +146,12 @@ func TestRecordNodeReady(t *testing.T) {
 	args.Fence--
 	b.nothing("another fence", args)
 	if job := b.work(reconciler.RecordAllocation{Allocation: ids.New[ids.Allocation](), Event: plan.NodeReady}); job.State != rivertype.JobStateCancelled {
-		t.Errorf("of one that nobody knows: %s", job.State)
+		t.Errorf("unknown allocation: %s", job.State)
 	}
 }
 
-// INV-03 and INV-46: slots come free by a proof of their own fence, of their own
-// node, with nothing left, and by no other word.
+// INV-03 and INV-46: slots are freed only by a proof of their own fence from their own node with
+// nothing left.
 func TestINV46RecordSlotsGone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -182,8 +182,8 @@ func TestINV46RecordSlotsGone(t *testing.T) {
 	}
 }
 
-// An attempt that came through at the last moment is not given up; one whose host
-// nobody can see is.
+// An allocation that became ready at the last moment does not fail. One on a node with stale
+// reports does.
 func TestRecordGaveUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -250,7 +250,7 @@ func TestProbe(t *testing.T) {
 	b.nothing("no node is meant", reconciler.ProbeNode{})
 }
 
-// Each kind is carried out by its room, once for a generation, and let go of.
+// Each kind is applied by its package once per generation, and deleted by it.
 func TestCarry(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -264,7 +264,7 @@ func TestCarry(t *testing.T) {
 	} {
 		args := b.declare(kind, "thing", c.spec)
 		if diff := b.twice(args); !strings.Contains(diff, "+ "+c.table+" ") || !strings.Contains(diff, "+ observed_objects ") {
-			t.Errorf("%s: carried out as\n%s", kind, diff)
+			t.Errorf("%s: applied as\n%s", kind, diff)
 		}
 		stale := args
 		stale.Generation--
@@ -276,7 +276,7 @@ func TestCarry(t *testing.T) {
 			t.Errorf("%s is not known to be gone", kind)
 		}
 		if job := b.work(reconciler.ApplyObject{ObjectKind: kind, Object: ids.New[ids.Object]().UUID, Generation: 1}); job.State != rivertype.JobStateCancelled {
-			t.Errorf("%s that nobody declared: %s", kind, job.State)
+			t.Errorf("%s that does not exist: %s", kind, job.State)
 		}
 	}
 }
@@ -301,7 +301,7 @@ func TestINV20OneCommit(t *testing.T) {
 				t.Errorf("the job is %s, and it left\n%s", job.State, diff())
 			}
 			b.exec(`DROP TRIGGER dies ON ` + c.table)
-			b.exec(`DELETE FROM river.river_job WHERE state <> 'running'`) // INV-21: lost, and asked for again
+			b.exec(`DELETE FROM river.river_job WHERE state <> 'running'`) // INV-21: lost, and requested again
 			b.done(args)
 			if b.count(`SELECT count(*) FROM node_tasks`) != 1 || b.state(a) != allocation.Provisioning {
 				t.Error(b.state(a))
@@ -310,8 +310,8 @@ func TestINV20OneCommit(t *testing.T) {
 	}
 }
 
-// Housekeeping forgets replies that are past their day, and no others.
-func TestKeepHouse(t *testing.T) {
+// Maintenance deletes idempotency keys that are older than a day, and no others.
+func TestMaintenance(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.exec(`INSERT INTO idempotency_keys (principal, method, route, key, body_hash, status, created_at)
@@ -322,7 +322,7 @@ func TestKeepHouse(t *testing.T) {
 	}
 }
 
-// A job seals what is there, and one beside it or after it nothing more.
+// A job seals the existing rows. A concurrent or later job seals nothing more.
 func TestSealAudit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -350,7 +350,7 @@ func TestSealAudit(t *testing.T) {
 
 // Housekeeping makes partitions of every month that it may be away for, so that
 // the first row of a month has its place.
-func TestKeepHouseMakesPartitionsAhead(t *testing.T) {
+func TestMaintenanceCreatesPartitions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.exec(`DO $$ DECLARE part text; BEGIN

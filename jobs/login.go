@@ -12,9 +12,9 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// order is what the host is told. When only who logs in has changed it is told no
-// more than that: a key that leaked must go also where a GPU is sick, and nothing
-// that the tenant has open is put at risk.
+// order returns the task for the node. If only the login keys differ, the task is rotate_keys and
+// changes nothing else. A leaked key must be removed from a node with an unhealthy GPU, too, and
+// open sessions and processes of the tenant must not be put at risk.
 func (w *ensureAllocation) order(ctx context.Context, tx pgx.Tx, a allocation.Allocation, want desired.Object, spec desired.Allocation) (nodetask.Order, error) {
 	whole := protocol.ProvisionUserParams{User: spec.Login, UID: spec.UID, PublicKeys: spec.Keys, GPUs: spec.GPUUUIDs}
 	o := nodetask.Order{
@@ -47,7 +47,8 @@ func (w *ensureAllocation) order(ctx context.Context, tx pgx.Tx, a allocation.Al
 	return o, nil
 }
 
-// onlyLoginsDiffer says whether a rotation leads from what stands to what is wanted.
+// onlyLoginsDiffer reports whether rotate_keys alone leads from the present parameters to the
+// desired ones.
 func onlyLoginsDiffer(stands, want protocol.ProvisionUserParams) bool {
 	same := stands.User == want.User && stands.UID == want.UID && slices.Equal(stands.GPUs, want.GPUs) && stands.Limits == want.Limits &&
 		stands.Principal == want.Principal && stands.StopAfterHours == want.StopAfterHours

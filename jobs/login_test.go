@@ -27,7 +27,7 @@ func (b *bundle) speaks(capability int) {
 	})
 }
 
-// ends has the node answer an order.
+// ends makes the node report the result of a task.
 func (b *bundle) ends(e protocol.Envelope, o protocol.Outcome) {
 	b.t.Helper()
 	b.Do(b.t, func(tx pgx.Tx) error {
@@ -38,7 +38,7 @@ func (b *bundle) ends(e protocol.Envelope, o protocol.Outcome) {
 	})
 }
 
-// ensured is the order that the node gets when it is asked for.
+// ensured returns the task that a node gets for an allocation.
 func (b *bundle) ensured(a allocation.Allocation) (protocol.Envelope, protocol.Order) {
 	b.t.Helper()
 	b.done(b.ensure(a))
@@ -61,7 +61,7 @@ func setupLogins(t *testing.T) (*bundle, *jobs.Logins) {
 	return b, l
 }
 
-// What a policy says, and who signs certificates, goes with the order.
+// The task contains the limits of the policies and the certificate authorities.
 func TestEnsureCarriesLimitsAndAuthorities(t *testing.T) {
 	t.Parallel()
 	b, l := setupLogins(t)
@@ -72,7 +72,7 @@ func TestEnsureCarriesLimitsAndAuthorities(t *testing.T) {
 	}
 }
 
-// An agent of the build before refuses what it does not know, so it is not told.
+// An agent of the previous release rejects unknown parameters, so the task omits them.
 func TestEnsureForAnOlderAgent(t *testing.T) {
 	t.Parallel()
 	b, _ := setupLogins(t)
@@ -83,12 +83,12 @@ func TestEnsureForAnOlderAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(fields) != 4 || o.Principal != "" {
-		t.Errorf("told %s", e.Params)
+		t.Errorf("sent %s", e.Params)
 	}
 }
 
-// KEY-01: when only who logs in has changed, the host is told no more. When that
-// fails, or anything else differs, it is told all.
+// KEY-01: if only the login keys differ, the task changes nothing else. If that task fails, or
+// anything else differs, the node receives the complete task.
 func TestARotationOfKeysIsNoProvisioning(t *testing.T) {
 	t.Parallel()
 	b, limits := setupLogins(t)
@@ -113,7 +113,7 @@ func TestARotationOfKeysIsNoProvisioning(t *testing.T) {
 	second := is("keys while it is being made", protocol.ProvisionUser, 2, 2)
 	b.ends(second, protocol.Succeeded)
 	if first.Task == second.Task {
-		t.Error("one task for two orders")
+		t.Error("one task for two requests")
 	}
 	rekey()
 	third := is("other keys", protocol.RotateKeys, 3, 3)

@@ -9,13 +9,13 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Maintenance makes the partitions of the months ahead, and forgets old replies.
+// Maintenance creates the partitions of the next months and deletes old idempotency keys.
 type Maintenance struct{}
 
 // Kind names the job to River.
 func (Maintenance) Kind() string { return "maintenance" }
 
-// InsertOpts keeps one waiting at most.
+// InsertOpts allows one waiting job at most.
 func (Maintenance) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
@@ -46,7 +46,7 @@ func (w *maintenance) Work(ctx context.Context, _ *river.Job[Maintenance]) error
 	return nil
 }
 
-// deleteBatch keeps each round short beside requests that store theirs.
+// deleteBatch limits the rows of one statement, so that requests that store rows wait only briefly.
 const deleteBatch = 5000
 
 // MakePartitions makes those of the months ahead. A server also does it before it

@@ -22,12 +22,12 @@ const (
 
 	opened = int64(1_800_000_000)
 	window = int64(300)
-	grace  = int64(45) // until everything is carried out
+	grace  = int64(45) // until all releases are executed
 )
 
-// manyTenants are made as rows: through the rooms they would take a minute. Each
-// has one allocation that runs; every other one has a second that does not yet. The
-// window that begins uses up the credit of all but the rich, of some to the cent.
+// manyTenants inserts the rows directly: the services would need a minute. Each tenant has one
+// active allocation, and every other tenant a second one that is not active yet. The next window
+// uses up the balance of all tenants but the rich ones, for some of them to the cent.
 var manyTenants = []string{
 	`CREATE FUNCTION many_id(kind text, n int) RETURNS uuid IMMUTABLE LANGUAGE sql RETURN (kind || lpad(n::text, 31, '0'))::uuid`,
 	`CREATE FUNCTION many_gpus(n int) RETURNS int IMMUTABLE LANGUAGE sql RETURN 1 + n % 3`,
@@ -55,10 +55,10 @@ var manyTenants = []string{
 	`ANALYZE`,
 }
 
-// INV-35: a thousand tenants run out in one window, while nothing is published and
-// no hint reaches another process. Two servers work, and each is asked twice. Every
-// allocation is released once, every tenant is told once, and what anyone owes is
-// within what the window and the release took.
+// INV-35: a thousand tenants are depleted in one window, while no event is published and no hint
+// reaches another process. Two servers work, and each gets every job twice. Every allocation is
+// released once, every tenant is notified once, and the debt is within the cost of the window and
+// the release.
 func TestINV35AThousandRunOut(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -72,7 +72,7 @@ func TestINV35AThousandRunOut(t *testing.T) {
 	began := time.Now()
 	must(t, clock.Set(t.Context(), opened+window))
 	b.done(jobs.Accrue{})
-	must(t, clock.Set(t.Context(), opened+window+grace)) // whoever is released from here on is late
+	must(t, clock.Set(t.Context(), opened+window+grace)) // a release from here on is late
 	b.enqueue(ledger.CheckRunway{}, ledger.CheckRunway{})
 	b.idle(ledger.CheckRunway{}.Kind())
 	t.Logf("from the charge to the last release: %s", time.Since(began))
@@ -98,17 +98,17 @@ func TestINV35AThousandRunOut(t *testing.T) {
 	b.enqueue(ledger.CheckRunway{})
 	b.idle(ledger.CheckRunway{}.Kind())
 	if n := b.count(`SELECT count(*) FROM outbox_events WHERE subject = 'billing.balance_depleted'`); n != many-many/rich {
-		t.Errorf("%d were told that they ran out", n)
+		t.Errorf("%d notices of an empty balance", n)
 	}
 	over := `SELECT count(*) FROM (SELECT gpus, rich, (SELECT sum(e.amount_minor) FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id
 		WHERE a.org_id = tenant AND a.name = 'balance') AS balance FROM many) AS m WHERE NOT rich AND NOT balance BETWEEN $1::bigint * gpus AND 0`
 	if n := b.count(over, -perGPU*(window+grace)); n != 0 {
 		t.Errorf("%d owe more than the window and the release cost", n)
 	}
-	b.factsKeepTheirContract()
+	b.checkEventContract()
 }
 
-// beside is one more server that works on the same database.
+// beside starts a second server on the same database.
 func (b *bundle) beside(t *testing.T) {
 	t.Helper()
 	other, err := river.NewClient(riverpgxv5.New(b.DB), &river.Config{
@@ -141,9 +141,9 @@ func (b *bundle) idle(kind string) {
 	}
 }
 
-// factsKeepTheirContract holds what was stated against the contract of facts, and
-// expects each place in an aggregate once.
-func (b *bundle) factsKeepTheirContract() {
+// checkEventContract validates all events against their contract and checks that each version
+// of an aggregate exists once.
+func (b *bundle) checkEventContract() {
 	b.t.Helper()
 	contract, err := asyncapi.Load()
 	must(b.t, err)

@@ -17,9 +17,9 @@ type paymentEvent struct {
 	d *Deps
 }
 
-// Work asks the provider where the event has to be asked about, and then credits,
-// moves the session and ends the job in one commit. A crash before it leaves the
-// event as it came.
+// Work queries the provider if the event requires it. Then it credits the payment, updates the
+// session and completes the job in one commit. After a crash before the commit, the event is
+// unprocessed.
 func (w *paymentEvent) Work(ctx context.Context, job *river.Job[payment.ProcessEvent]) error {
 	told, err := w.d.Payments.Gather(ctx, job.Args.Event)
 	if err != nil {

@@ -17,8 +17,8 @@ type paymentRefund struct {
 	d *Deps
 }
 
-// Work asks the provider for the refund, and writes down what it says. A crash in
-// between leaves the refund requested; asked again, the provider finds it.
+// Work requests the refund from the provider and stores its response. After a crash in between, the
+// refund is still requested, and a repeated request finds it at the provider.
 func (w *paymentRefund) Work(ctx context.Context, job *river.Job[payment.SettleRefund]) error {
 	said, due, err := w.d.Payments.Send(ctx, job.Args.Refund)
 	if err != nil {

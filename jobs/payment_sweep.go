@@ -7,13 +7,13 @@ import (
 	"github.com/riverqueue/river"
 )
 
-// SweepPayments looks for what the payment provider told and nobody heard.
+// SweepPayments processes payments of which the platform received no webhook.
 type SweepPayments struct{}
 
 // Kind names the job to River.
 func (SweepPayments) Kind() string { return "payment_sweep" }
 
-// InsertOpts keeps one waiting or at work: a second would ask the same.
+// InsertOpts allows one waiting or running job: a second would send the same requests.
 func (SweepPayments) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueBilling, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
@@ -24,11 +24,11 @@ type paymentSweep struct {
 	d *Deps
 }
 
-// sweepWithin is below the time after which a job is taken for lost, so that no
-// second sweep begins beside it. What it does not reach, the next one does.
+// sweepWithin is shorter than the time after which River rescues a job, so that no second sweep
+// runs at the same time. The next sweep continues where this one ends.
 const sweepWithin = rescueAfter - 5*time.Second
 
-// Timeout lets it wait for the provider longer than a transaction may take.
+// Timeout is longer than that of other jobs, because the job waits for the provider.
 func (w *paymentSweep) Timeout(*river.Job[SweepPayments]) time.Duration { return sweepWithin }
 
 func (w *paymentSweep) Work(ctx context.Context, _ *river.Job[SweepPayments]) error {

@@ -25,15 +25,14 @@ import (
 
 const topUp = money.Minor(2500)
 
-// payer is a world with workers and a provider in process, which tells it of what
-// it does by its webhook, as Stripe would.
+// payer contains workers and an in-process payment provider, which sends webhooks as Stripe does.
 type payer struct {
 	*bundle
 
 	provider *stripetest.Provider
 	before   money.Minor
-	// refunding is the fault of the next refund that is asked for: armed any
-	// earlier, it would strike the look for one that is there already.
+	// refunding is the fault of the next refund request. If it were set earlier, the search for an
+	// existing refund would fail instead.
 	refunding atomic.Pointer[string]
 }
 
@@ -144,32 +143,32 @@ func (p *payer) told() (all []string) {
 	return all
 }
 
-// A person pays, and whatever happens to the word of it, is credited once.
+// A payment is credited once, whatever happens to its webhooks.
 func TestTopUp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		faults []string
 		card   string
 		state  payment.State // empty: credited
-		sweeps bool          // nothing comes of it without a sweep
+		sweeps bool          // only a sweep credits it
 	}{
-		"at once":                  {},
-		"later":                    {card: stripe.CardLater},
-		"never":                    {card: stripe.CardLaterFails, state: payment.Expired},
-		"told twice":               {faults: []string{"webhook_duplicate"}},
-		"told late":                {faults: []string{"webhook_delay"}},
-		"told out of order":        {card: stripe.CardLater, faults: []string{"webhook_reorder"}},
-		"told never":               {faults: []string{"webhook_drop"}, sweeps: true},
-		"forged first":             {faults: []string{"webhook_forged"}},
-		"stale first":              {faults: []string{"webhook_stale"}},
-		"in another version":       {faults: []string{"event_version"}},
-		"of another amount":        {faults: []string{"event_amount"}, state: payment.FailedReconcile},
-		"of another currency":      {faults: []string{"event_currency"}, state: payment.FailedReconcile},
-		"of another customer":      {faults: []string{"event_customer"}, state: payment.FailedReconcile},
-		"of another reference":     {faults: []string{"event_reference"}, state: payment.FailedReconcile},
-		"of the other mode":        {faults: []string{"event_livemode"}, state: payment.FailedReconcile},
-		"of another account":       {faults: []string{"event_account"}, state: payment.FailedReconcile},
-		"asked for while it fails": {faults: []string{"event_version", "api_error"}, sweeps: true},
+		"at once":                {},
+		"later":                  {card: stripe.CardLater},
+		"never":                  {card: stripe.CardLaterFails, state: payment.Expired},
+		"reported twice":         {faults: []string{"webhook_duplicate"}},
+		"reported late":          {faults: []string{"webhook_delay"}},
+		"reported out of order":  {card: stripe.CardLater, faults: []string{"webhook_reorder"}},
+		"reported never":         {faults: []string{"webhook_drop"}, sweeps: true},
+		"forged first":           {faults: []string{"webhook_forged"}},
+		"stale first":            {faults: []string{"webhook_stale"}},
+		"in another version":     {faults: []string{"event_version"}},
+		"of another amount":      {faults: []string{"event_amount"}, state: payment.FailedReconcile},
+		"of another currency":    {faults: []string{"event_currency"}, state: payment.FailedReconcile},
+		"of another customer":    {faults: []string{"event_customer"}, state: payment.FailedReconcile},
+		"of another reference":   {faults: []string{"event_reference"}, state: payment.FailedReconcile},
+		"of the other mode":      {faults: []string{"event_livemode"}, state: payment.FailedReconcile},
+		"of another account":     {faults: []string{"event_account"}, state: payment.FailedReconcile},
+		"queried while it fails": {faults: []string{"event_version", "api_error"}, sweeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,7 +197,7 @@ func TestTopUp(t *testing.T) {
 			if c.state != payment.FailedReconcile {
 				return
 			}
-			// A person has the provider asked, which knows what was paid.
+			// An operator starts a reconciliation with the provider, which has the payment.
 			s, err := p.deps.Payments.Reconcile(t.Context(), identity.Change[payment.Session]{Caller: p.Operator}, s.ID)
 			if err != nil || s.State != payment.Credited || p.balance() != p.before+topUp {
 				t.Errorf("reconciled to %s with %d: %v", s.State, p.balance(), err)
@@ -239,23 +238,23 @@ func TestBeginWhileTheProviderFails(t *testing.T) {
 	}
 }
 
-// A refund to the card, whatever the provider answers, is given once or comes back.
+// A refund to the card is paid once or credited back, whatever the provider responds.
 func TestRefundToTheCard(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		fault, card string
 		back        bool
-		untold      bool // no event says what became of it
+		untold      bool // no event reports the result
 	}{
-		"at once":                {},
-		"pending for a while":    {fault: "refund_pending"},
-		"failing after a while":  {fault: "refund_failed", back: true},
-		"answered 500, not done": {fault: "api_error"},
-		"done, answered 500":     {fault: "api_lost"},
-		"done, 500 for good":     {fault: "api_kept"},
-		"done, and nobody says":  {fault: "api_kept", untold: true},
-		"a card that is slow":    {card: "4000000000007726"},
-		"a card that refuses":    {card: "4000000000005126", back: true},
+		"at once":                 {},
+		"pending for a while":     {fault: "refund_pending"},
+		"failing after a while":   {fault: "refund_failed", back: true},
+		"answered 500, not done":  {fault: "api_error"},
+		"done, answered 500":      {fault: "api_lost"},
+		"done, 500 for good":      {fault: "api_kept"},
+		"done, without a report":  {fault: "api_kept", untold: true},
+		"a card that is slow":     {card: "4000000000007726"},
+		"a card that is declined": {card: "4000000000005126", back: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

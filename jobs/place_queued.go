@@ -12,15 +12,15 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation"
 )
 
-// PlaceQueued gives requests that wait what has come free meanwhile.
+// PlaceQueued places queued allocations on slots that became free.
 type PlaceQueued struct{}
 
 // Kind names the job to River.
 func (PlaceQueued) Kind() string { return "place_queued" }
 
-// InsertOpts leaves it not unique: one whose worker was killed counts as running
-// until it is rescued, and nobody would be placed meanwhile. Two at once share the
-// queue by its row locks.
+// InsertOpts makes the job not unique. The job of a killed worker counts as running until River
+// rescues it, and a unique job would place nothing in the meantime. Two concurrent jobs share the
+// queue by row locks.
 func (PlaceQueued) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 1}
 }
@@ -39,8 +39,8 @@ func (w *placeQueued) Work(ctx context.Context, _ *river.Job[PlaceQueued]) error
 	return err
 }
 
-// rekeyed has the keys of a placed one read again behind its commit: somebody may
-// be registering or deleting one just now.
+// rekeyed queues a check of the login keys after this commit, because a concurrent transaction may
+// be adding or deleting a key.
 func rekeyed(ctx context.Context, tx pgx.Tx, a allocation.Allocation) error {
 	_, err := river.ClientFromContext[pgx.Tx](ctx).InsertTx(ctx, tx, identity.RekeyAllocations{Principal: a.User.UUID}, nil)
 	if err != nil {

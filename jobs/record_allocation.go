@@ -21,8 +21,8 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// recordAllocation writes down in the allocation room what was observed, after
-// it has seen under lock that the observation still holds.
+// recordAllocation passes an observed trigger to product/allocation after it has checked, with the
+// rows locked, that the observation still holds.
 type recordAllocation struct {
 	river.WorkerDefaults[reconciler.RecordAllocation]
 
@@ -40,7 +40,7 @@ func (w *recordAllocation) Work(ctx context.Context, job *river.Job[reconciler.R
 			return cancelUnknown(err)
 		}
 		if want.Generation != job.Args.Generation || want.Fence != job.Args.Fence {
-			return nil // decided anew since; that decision will be followed
+			return nil // a newer plan exists and will be executed
 		}
 		seen, err := w.d.Observed.AllocationIn(ctx, tx, a.ID)
 		if err != nil && errs.CodeOf(err) != errs.NotFound {
@@ -58,7 +58,7 @@ func (w *recordAllocation) Work(ctx context.Context, job *river.Job[reconciler.R
 
 func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconciler.RecordAllocation, a allocation.Allocation, want desired.Object, seen observed.Allocation) error {
 	if seen.Node != a.Node {
-		seen = observed.Allocation{} // nobody else can say how it is
+		seen = observed.Allocation{} // only this node can report its state
 	}
 	ready := isReady(a, seen, want)
 	gone := seen.Proven && seen.Phase == protocol.Gone && seen.Fence >= want.Fence && want.DeletedAt != nil
@@ -79,7 +79,7 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 		return w.d.Allocations.SlotsGone(ctx, tx, a, proof)
 	case plan.Exhausted:
 		if ready || gone {
-			return nil // it came through at the last moment, and the next plan says so
+			return nil // it became ready at the last moment, and the next plan records it
 		}
 		failures := failuresAt(want.Fence, seen)
 		return w.d.Allocations.GaveUp(ctx, tx, a, failures, why(args, failures, seen))
@@ -96,7 +96,7 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 	return fmt.Errorf("allocation %s: no such event as %q", a.ID, args.Event)
 }
 
-// leave carries out what a drain of its node means for an allocation, as it is now.
+// leave records the eviction that the drain of its node means for an allocation.
 func (w *recordAllocation) leave(ctx context.Context, tx pgx.Tx, e plan.Trigger, a allocation.Allocation, leave fleet.Eviction, leaves bool) error {
 	switch {
 	case !leaves:
@@ -108,7 +108,7 @@ func (w *recordAllocation) leave(ctx context.Context, tx pgx.Tx, e plan.Trigger,
 	}
 }
 
-// observation is what metering keeps of what was seen.
+// observation converts an observed state to the values that metering stores.
 func observation(seen observed.Allocation) metering.Observation {
 	return metering.Observation{
 		Node: seen.Node, Fence: seen.Fence, Generation: seen.Generation,
@@ -116,7 +116,7 @@ func observation(seen observed.Allocation) metering.Observation {
 	}
 }
 
-// failuresAt leaves out the failures of orders that were overtaken.
+// failuresAt excludes the failures of superseded tasks.
 func failuresAt(fence int64, seen observed.Allocation) int {
 	if seen.FailedFence != fence {
 		return 0
@@ -124,7 +124,7 @@ func failuresAt(fence int64, seen observed.Allocation) int {
 	return seen.Failures
 }
 
-// why is what the user is told: the plan's reason, and the host's own words.
+// why returns the reason for the user: the plan's reason and the node's message.
 func why(args reconciler.RecordAllocation, failures int, seen observed.Allocation) string {
 	if failures == 0 || seen.Message == "" {
 		return args.Reason

@@ -12,8 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// recordNode writes down what was observed of a node: that its reports have stopped
-// or begun again, and how far a drain has come.
+// recordNode records that a node's reports have stopped or resumed, and the progress of a drain.
 type recordNode struct {
 	river.WorkerDefaults[reconciler.RecordNode]
 

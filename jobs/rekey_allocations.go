@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// rekeyAllocations declares anew what is opened by other keys than its principal
-// has registered. The loop then sees a newer fence, and the host gets the keys.
+// rekeyAllocations puts allocations again whose login keys differ from the registered keys of their
+// user. The new fence makes the loop send the keys to the node.
 type rekeyAllocations struct {
 	river.WorkerDefaults[identity.RekeyAllocations]
 

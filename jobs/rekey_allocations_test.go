@@ -40,7 +40,7 @@ func (b *bundle) addKey(name string) identity.SSHKey {
 	return k
 }
 
-// asCaller is the scope that the door gives.
+// asCaller returns the scope that the middleware sets.
 func (b *bundle) asCaller() context.Context {
 	return pg.WithScope(b.t.Context(), pg.Scope{Tenant: b.Caller.Tenant.String(), Principal: b.Caller.Principal().String()})
 }
@@ -79,7 +79,7 @@ func (b *bundle) opens(what string, a allocation.Allocation, fence int64, keys .
 	}
 }
 
-// KEY-01: a change of someone's keys reaches what they hold.
+// KEY-01: a change of a user's keys reaches the user's live allocations.
 func TestKeysReachLiveAllocations(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -116,7 +116,7 @@ func TestKeysReachLiveAllocations(t *testing.T) {
 	b.opens("all but two", all, 4, second)
 	b.opens("named keys without the third", named, 2)
 
-	// The loop asks for what it finds declared, and the host is told the new keys.
+	// The loop queues a task for the changed object, and the node receives the new keys.
 	b.done(b.ensure(all))
 	if e, o := b.order(); e.Allocation != all.ID || e.Fence != 4 || e.Type != protocol.ProvisionUser || !slices.Equal(o.PublicKeys, []string{second.PublicKey}) {
 		t.Errorf("ordered %+v %+v", e, o)
@@ -138,7 +138,7 @@ func TestKeysReachLiveAllocations(t *testing.T) {
 	b.opens("no keys", all, 5)
 }
 
-// An allocation that is made beside the deletion of a key is not opened by it.
+// An allocation that is created while a key is deleted does not contain the key.
 func TestADeletedKeyOpensNothingThatIsBeingMade(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -162,8 +162,8 @@ func TestADeletedKeyOpensNothingThatIsBeingMade(t *testing.T) {
 	}
 }
 
-// The request holds its principal, so a deletion that comes between its reading
-// of the keys and its transaction is noticed there.
+// The request locks its user's key version, so a deletion between its read of the keys and its
+// transaction is detected.
 func TestKeysThatChangedAreReadAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
-// releaseAllocation leaves the order to let go in the node's mailbox.
+// releaseAllocation queues the release task in the node's mailbox.
 type releaseAllocation struct {
 	river.WorkerDefaults[reconciler.ReleaseAllocation]
 
@@ -36,19 +36,19 @@ func (w *releaseAllocation) Work(ctx context.Context, job *river.Job[reconciler.
 	return err
 }
 
-// order is what the host is told: by the declaration, or where there is none, by
-// what the rooms remember of it.
+// order returns the task for the node: from the desired object or, if it is deleted, from the
+// stored rows.
 func (w *releaseAllocation) order(ctx context.Context, tx pgx.Tx, args reconciler.ReleaseAllocation) (o nodetask.Order, stands bool, err error) {
 	a, err := w.d.Allocations.Lock(ctx, tx, args.Allocation)
 	if err != nil {
-		return o, false, cancelUnknown(err) // a host takes no order without an account's name
+		return o, false, cancelUnknown(err) // a node rejects a task without an account name
 	}
 	o = nodetask.Order{Node: args.Node, Allocation: a.ID, Type: protocol.RevokeUser, Fence: args.Fence, Generation: args.Generation, Trace: a.Trace}
 	params := protocol.RevokeUserParams{User: a.Login, UID: a.HostUID, Mode: "clear"}
 	want, spec, err := lockDeclared(ctx, tx, w.d.Desired, a.ID)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound:
-		// A leak is let go of only while it is one: declared again, a newer plan
+		// A leak is released only while it is one. If the object exists again, a newer plan
 		// decides.
 		if stands = args.Generation == 0; stands {
 			params.GPUs, err = w.d.NodeHealth.GPUsOf(ctx, tx, a.ID)
@@ -65,7 +65,7 @@ func (w *releaseAllocation) order(ctx context.Context, tx pgx.Tx, args reconcile
 	return o, stands, err
 }
 
-// probeNode asks a node for a whole report.
+// probeNode requests a complete report from a node.
 type probeNode struct {
 	river.WorkerDefaults[reconciler.ProbeNode]
 

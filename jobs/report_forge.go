@@ -23,11 +23,12 @@ const (
 	// A round: three seconds each leave time for the last one to run out of its own.
 	reportsAtOnce = 20
 	reportWithin  = rescueAfter - 20*time.Second
-	// What no answer can be had for is asked again, without a count of attempts.
+	// unansweredFor is the pause after an error without a response. Such an error does not count as
+	// an attempt.
 	unansweredFor = time.Minute
 )
 
-// Timeout lets it wait for the forge longer than a transaction may take.
+// Timeout is longer than that of other jobs, because the job waits for the forge.
 func (w *reportForge) Timeout(*river.Job[forge.ReportForge]) time.Duration { return reportWithin }
 
 func (w *reportForge) Work(ctx context.Context, job *river.Job[forge.ReportForge]) error {
@@ -42,7 +43,7 @@ func (w *reportForge) Work(ctx context.Context, job *river.Job[forge.ReportForge
 		err = w.d.Reports.PutOff(ctx, source, err, unansweredFor)
 	case ok:
 		err = w.d.Reports.Send(ctx, source, f, reportsAtOnce)
-	default: // nobody is to be told; a forge that is declared later finds it
+	default: // the source has no forge; one that is added later finds the report
 		return w.end(ctx, job, func(context.Context, pgx.Tx) error { return nil })
 	}
 	if err != nil {
@@ -62,9 +63,9 @@ func (w *reportForge) forge(ctx context.Context, source string) (f forge.Forge, 
 	return forge.Of(ctx, settings, w.d.Development)
 }
 
-// end completes the job first, and then looks for more: who wants something while
-// this job runs finds it there and adds none, and its row is locked until both are
-// done. So either this look sees the wish, or the wish comes with a job.
+// end completes the job first and then reads the pending reports. A transaction that stores a
+// report while this job runs finds its row, adds no second job, and waits for the row's lock. So
+// either this read finds the report, or the report is stored with a job of its own.
 func (w *reportForge) end(ctx context.Context, job *river.Job[forge.ReportForge], then func(context.Context, pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, w.d.DB, func(tx pgx.Tx) error {
 		if _, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job); err != nil {
@@ -74,7 +75,7 @@ func (w *reportForge) end(ctx context.Context, job *river.Job[forge.ReportForge]
 	})
 }
 
-// again comes back when the first of what is left is due.
+// again queues a job for the time of the next pending report.
 func (w *reportForge) again(ctx context.Context, tx pgx.Tx, source string) error {
 	untold, err := w.d.Reports.Pending(ctx, tx, source)
 	if err != nil {
@@ -86,7 +87,7 @@ func (w *reportForge) again(ctx context.Context, tx pgx.Tx, source string) error
 	return nil
 }
 
-// wake asks again for those of whom no job remains.
+// wake queues jobs for sources with pending reports and no job.
 func (w *reportForge) wake(ctx context.Context, tx pgx.Tx) error {
 	untold, err := w.d.Reports.Pending(ctx, tx, "")
 	if err != nil {

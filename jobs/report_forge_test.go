@@ -70,13 +70,13 @@ func (b *teller) git(args ...string) string {
 func (b *teller) want(state gitopsforge.State, text string) {
 	b.t.Helper()
 	b.Do(b.t, func(tx pgx.Tx) error {
-		return b.deps.Reports.Want(b.t.Context(), tx, []gitopsforge.Report{
+		return b.deps.Reports.Put(b.t.Context(), tx, []gitopsforge.Report{
 			gitopsforge.OfCommit("fleet", b.commit, gitopsforge.Status{Context: gitopsforge.ContextValidate, State: state, Text: text}),
 		})
 	})
 }
 
-// shown waits until the forge shows it.
+// shown waits until the forge has the status.
 func (b *teller) shown(state gitopsforge.State, text string) {
 	b.t.Helper()
 	var got forge.Status
@@ -93,8 +93,8 @@ func (b *teller) left() int {
 	return b.count(`SELECT count(*) FROM river.river_job WHERE kind = 'report_forge' AND state IN ('scheduled', 'available', 'retryable')`)
 }
 
-// TestForgeIsToldWithTheWish: the wish brings its own job, and nothing is left of it.
-func TestForgeIsToldWithTheWish(t *testing.T) {
+// TestForgeGetsTheReport: the wish brings its own job, and nothing is left of it.
+func TestForgeGetsTheReport(t *testing.T) {
 	t.Parallel()
 	b := setupTeller(t)
 	for i := range 20 { // each may meet the end of the one before
@@ -107,10 +107,10 @@ func TestForgeIsToldWithTheWish(t *testing.T) {
 	}
 }
 
-func TestForgeThatFailsIsToldLater(t *testing.T) {
+func TestForgeThatFailsGetsReportsLater(t *testing.T) {
 	t.Parallel()
 	b := setupTeller(t)
-	b.double.Refuse(forge.Fault{Status: 503, Times: 1})
+	b.double.InjectFault(forge.Fault{Status: 503, Times: 1})
 	b.want(gitopsforge.Success, "valid")
 	later := func() int {
 		return b.count(`SELECT count(*) FROM river.river_job WHERE kind = 'report_forge' AND state = 'scheduled' AND scheduled_at > now() + interval '2 seconds'`)
@@ -125,7 +125,8 @@ func TestForgeThatFailsIsToldLater(t *testing.T) {
 	b.shown(gitopsforge.Success, "valid")
 }
 
-// TestWishWithoutAJobIsFound: a job was lost, or nobody was told to make one.
+// TestWishWithoutAJobIsFound checks a pending report without a job: the job was lost or never
+// queued.
 func TestWishWithoutAJobIsFound(t *testing.T) {
 	t.Parallel()
 	b := setupTeller(t)
@@ -135,8 +136,9 @@ func TestWishWithoutAJobIsFound(t *testing.T) {
 	b.shown(gitopsforge.Failure, "line 12")
 }
 
-// TestSourceWithoutAForgeTellsNobody: and asks nobody again and again.
-func TestSourceWithoutAForgeTellsNobody(t *testing.T) {
+// TestSourceWithoutAForgeSendsNothing checks that a source without a forge sends nothing and queues
+// no further jobs.
+func TestSourceWithoutAForgeSendsNothing(t *testing.T) {
 	t.Parallel()
 	b := setupTeller(t)
 	b.declareSource([]byte(`{}`))

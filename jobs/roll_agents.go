@@ -18,27 +18,26 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// RollAgents has the nodes become the build of the agent that is declared for them,
-// ring by ring. It asks, looks how those fare that it asked before, and decides
-// nothing: that is rollout.
+// RollAgents updates the agents of the nodes to their desired version, ring by ring. It queues
+// tasks and reads the results of earlier ones; package rollout decides.
 type RollAgents struct{}
 
 // Kind names the job to River.
 func (RollAgents) Kind() string { return "roll_agents" }
 
-// InsertOpts keeps one waiting at most: a second one would find nothing.
+// InsertOpts allows one waiting job at most: a second one would find nothing to do.
 func (RollAgents) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
 
 const (
-	// updateWithin is two minutes to fetch the task, two to fetch the build over a
-	// slow line, and the host's own gate.
+	// updateWithin is the sum of two minutes to fetch the task, two to download the build over a
+	// slow line, and one for the node's own check.
 	updateWithin = 5 * time.Minute
-	// soakReports are what a ring must have been healthy for: a minute of a fleet
-	// that reports as usual.
+	// soakReports is the number of healthy reports before a ring is complete: one minute at the
+	// usual interval.
 	soakReports = 6
-	// Longer than a host takes to restart.
+	// patience exceeds the restart of a node.
 	patience = 30 * time.Minute
 )
 
@@ -72,13 +71,13 @@ func (w *rollAgents) Work(ctx context.Context, job *river.Job[RollAgents]) error
 	return nil
 }
 
-// roll is one look, in tx.
+// roll runs one pass in tx.
 func (w *rollAgents) roll(ctx context.Context, tx pgx.Tx, policy policies.Snapshot) (asked []ids.Node, stopped []rollout.Version, err error) {
 	leads, now, err := w.d.Releases.Lead(ctx, tx)
 	if err != nil || !leads {
-		return nil, nil, err // another worker looks just now
+		return nil, nil, err // another worker runs a pass now
 	}
-	in, updates, err := w.look(ctx, tx, policy, now)
+	in, updates, err := w.rolloutState(ctx, tx, policy, now)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,7 +88,7 @@ func (w *rollAgents) roll(ctx context.Context, tx pgx.Tx, policy policies.Snapsh
 		if err != nil {
 			return nil, nil, err
 		}
-		if off { // else the node has it, and it comes to its end
+		if off { // otherwise the node has fetched it and will finish it
 			moves = append(moves, m)
 		}
 	}
@@ -108,8 +107,8 @@ type key struct {
 	version string
 }
 
-// look reads what is decided by.
-func (w *rollAgents) look(ctx context.Context, tx pgx.Tx, policy policies.Snapshot, now time.Time) (in rollout.Input, updates map[key]agentrelease.Update, err error) {
+// rolloutState reads the input of the decision.
+func (w *rollAgents) rolloutState(ctx context.Context, tx pgx.Tx, policy policies.Snapshot, now time.Time) (in rollout.Input, updates map[key]agentrelease.Update, err error) {
 	fleet, err := w.d.Releases.Fleet(ctx, tx)
 	if err != nil {
 		return in, nil, err
@@ -145,7 +144,7 @@ func (w *rollAgents) look(ctx context.Context, tx pgx.Tx, policy policies.Snapsh
 	return in, updates, err
 }
 
-// rows joins what was asked with how its task stands.
+// rows joins the requested updates with the progress of their tasks.
 func (w *rollAgents) rows(ctx context.Context, tx pgx.Tx, list []agentrelease.Update) (rows []rollout.Row, updates map[key]agentrelease.Update, err error) {
 	asked := make([]nodetask.Request, len(list))
 	for i, u := range list {
@@ -177,7 +176,7 @@ func (w *rollAgents) rows(ctx context.Context, tx pgx.Tx, list []agentrelease.Up
 	return rows, updates, nil
 }
 
-// ask leaves a task for each node that is asked now.
+// ask queues a task for each selected node.
 func (w *rollAgents) ask(ctx context.Context, tx pgx.Tx, asks []rollout.Ask) (asked []ids.Node, err error) {
 	for _, a := range asks {
 		r, err := w.d.Releases.Find(ctx, a.Build.Version, a.Build.Platform)

@@ -74,7 +74,7 @@ func (r *rolling) runs(node ids.Node, version string) {
 	})
 }
 
-// fetched is the order that waits for a node.
+// fetched returns the pending task of a node.
 func (r *rolling) fetched(node ids.Node) (e protocol.Envelope, ok bool) {
 	r.t.Helper()
 	taken, err := r.deps.Tasks.Next(r.t.Context(), node)
@@ -90,15 +90,15 @@ func (r *rolling) fetched(node ids.Node) (e protocol.Envelope, ok bool) {
 	}
 	p, err := protocol.ParamsOf[protocol.AgentUpdateParams](e)
 	if err != nil {
-		r.t.Fatalf("the node refuses it: %v", err)
+		r.t.Fatalf("the node rejects it: %v", err)
 	}
 	if _, err := protocol.OpenRelease(p.Metadata, p.Signature, r.keys.Public()); err != nil {
-		r.t.Fatalf("the node refuses what it is to become: %v", err)
+		r.t.Fatalf("the node rejects the version: %v", err)
 	}
 	return e, true
 }
 
-// become has every node that is asked do it, and counts them.
+// become makes every node with a task execute it and returns their number.
 func (r *rolling) become(outcome protocol.Outcome, code protocol.RejectReason) (n int) {
 	r.t.Helper()
 	for _, node := range r.nodes {
@@ -157,8 +157,8 @@ func TestRollsInRings(t *testing.T) {
 	}
 }
 
-// INV-49: a version that nodes go back from stops, is told of once, and goes on
-// when a person says so.
+// INV-49: a version from which nodes roll back stops, is reported once, and continues after an
+// operator resumes it.
 func TestINV49Stops(t *testing.T) {
 	t.Parallel()
 	r := setupRolling(t)
@@ -174,7 +174,7 @@ func TestINV49Stops(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if n := r.count(`SELECT count(*) FROM outbox_events WHERE subject = 'fleet.agent_update_stopped'`); n != 1 {
-		t.Errorf("told of %d times", n)
+		t.Errorf("reported %d times", n)
 	}
 	if n := r.become(protocol.Succeeded, ""); n != 0 {
 		t.Fatalf("%d were asked of a version that was stopped", n)
@@ -212,8 +212,8 @@ func TestRollsOnce(t *testing.T) {
 	}
 }
 
-// What is no longer wanted is taken back from nodes that have not fetched it, and
-// only from those.
+// Pending updates to a replaced version are cancelled on nodes that have not fetched them, and only
+// on those.
 func TestRollCallsOff(t *testing.T) {
 	t.Parallel()
 	r := setupRolling(t)
@@ -228,18 +228,18 @@ func TestRollCallsOff(t *testing.T) {
 	r.set(policies.Platform, "node.agent_version", "")
 	r.done(jobs.RollAgents{})
 	if n := r.count(`SELECT count(*) FROM node_tasks WHERE type = 'node.agent_update' AND status = 'superseded'`); n != 1 {
-		t.Errorf("%d tasks were taken back", n)
+		t.Errorf("%d tasks were cancelled", n)
 	}
 	if n := r.count(`SELECT count(*) FROM agent_updates WHERE node_id = $1 AND status = 'running'`, has); n != 1 {
 		t.Errorf("the node that has its task is not followed")
 	}
 	if n := r.count(`SELECT count(*) FROM agent_rollouts`); n != 0 {
-		t.Errorf("%d rollouts of what nobody wants", n)
+		t.Errorf("%d rollouts of a replaced version", n)
 	}
 }
 
-// One node may be declared another version; a version that nobody published is
-// said, and asks nothing.
+// One node may have its own version. A version that was not published is reported, and no task is
+// queued.
 func TestRollOneNode(t *testing.T) {
 	t.Parallel()
 	r := setupRolling(t)

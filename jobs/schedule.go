@@ -42,7 +42,7 @@ func schedule(d *Deps) []periodicJob {
 		// The delay between a free slot and a queued allocation. Provisioning takes longer, and a pass is one read of an
 		// index that is mostly empty.
 		{args: PlaceQueued{}, interval: fixed(5 * time.Second)},
-		// A rollout waits for nodes, which take minutes.
+		// A rollout waits for nodes, which need minutes.
 		{args: RollAgents{}, interval: fixed(10 * time.Second), unless: d.Releases == nil},
 		// The delay of a report whose job was lost or whose forge was configured later.
 		{args: forge.ReportForge{}, interval: fixed(time.Minute), onStart: true, unless: d.Reports == nil},

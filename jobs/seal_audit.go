@@ -6,14 +6,14 @@ import (
 	"github.com/riverqueue/river"
 )
 
-// SealAudit seals the audit rows of transactions that are over. Whatever was not
-// sealed in time, for a restart or for hours without a worker, the next one takes.
+// SealAudit seals the audit rows of committed transactions. Rows that were not sealed in time,
+// because of a restart or without a worker, are sealed by the next job.
 type SealAudit struct{}
 
 // Kind names the job to River.
 func (SealAudit) Kind() string { return "seal_audit" }
 
-// InsertOpts keeps one waiting at most: a second one would find nothing.
+// InsertOpts allows one waiting job at most: a second one would find nothing.
 func (SealAudit) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }

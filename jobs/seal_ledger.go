@@ -9,20 +9,20 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 )
 
-// SealLedger sums up and seals the accounts that money has moved on. Whatever was
-// not sealed in time the next one takes.
+// SealLedger totals and seals the accounts with new entries. The next job seals what this one did
+// not reach.
 type SealLedger struct{}
 
 // Kind names the job to River.
 func (SealLedger) Kind() string { return "seal_ledger" }
 
-// InsertOpts keeps one waiting at most: a second one would find nothing.
+// InsertOpts allows one waiting job at most: a second one would find nothing.
 func (SealLedger) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
 
-// sealingAgain leaves a long pass of accrual most of its time: sealing holds up
-// every posting while it waits for the open ones.
+// sealingAgain leaves most of the time to a long accrual pass: sealing blocks every posting while
+// it waits for the open ones.
 const sealingAgain = 30 * time.Second
 
 type sealLedger struct {

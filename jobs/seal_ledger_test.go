@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaas/jobs"
 )
 
-// A job seals every account that has entries, however few, and one after it
-// nothing more. While somebody posts for long it comes again later.
+// A job seals every account with entries, however few, and a second job seals nothing more. While a
+// posting stays open, the job runs again later.
 func TestSealLedger(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -28,7 +28,7 @@ func TestSealLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e := <-later; e.Job.Kind != "seal_ledger" || b.count(`SELECT count(*) FROM ledger_checkpoints`) != 0 {
-		t.Errorf("beside an open posting: %+v", e.Job)
+		t.Errorf("with an open posting: %+v", e.Job)
 	}
 	if err := post.Commit(t.Context()); err != nil {
 		t.Fatal(err)

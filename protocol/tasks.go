@@ -93,8 +93,8 @@ func (t Type) Effect() Effect {
 	return row.Effect
 }
 
-// Capability returns the lowest capability of an agent that runs the type. Whoever queues a task compares
-// it with the capability that the node has reported.
+// Capability returns the lowest capability of an agent that runs the type. A job compares
+// it with the capability that the node has reported before it queues a task.
 func (t Type) Capability() int {
 	row, _ := t.row()
 	return row.Capability

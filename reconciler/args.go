@@ -10,72 +10,73 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// The queues of the loop's jobs, so that a flood of one kind of work does not
-// hold up another.
+// The queues of the loop's jobs. Each kind of work has its own, so that many jobs of one kind do
+// not delay the others.
 const (
 	QueueProvision = "provision"
 	QueueRecord    = "record"
 )
 
-// Every kind carries Ask, which time of asking it belongs to. A worker that was
-// killed leaves its job running, as far as River knows, until the rescuer comes
-// after minutes: without Ask the loop's next question would be dropped as the
-// same one, and a lost job would cost minutes instead of seconds.
+// Every kind of job has a request id, which counts the requests for one object. River considers the
+// job of a killed worker as running until it is rescued minutes later. Without the id, River would
+// drop the loop's next request as a duplicate, and a lost job would cost minutes instead of
+// seconds.
 
-// EnsureAllocation asks for one allocation's task to be in its node's mailbox.
+// EnsureAllocation queues the task of one allocation in its node's mailbox.
 type EnsureAllocation struct {
 	Allocation ids.Allocation `json:"allocation" river:"unique"`
 	Generation int64          `json:"generation" river:"unique"`
 	Fence      int64          `json:"fence" river:"unique"`
 	Epoch      int64          `json:"epoch" river:"unique"`
-	Ask        int64          `json:"ask" river:"unique"`
+	RequestID  int64          `json:"ask" river:"unique"`
 	Reason     string         `json:"reason"`
 }
 
-// ReleaseAllocation asks for the order to let go of one allocation to be in its
-// node's mailbox. Generation 0 means that it is not declared at all.
+// ReleaseAllocation queues the release of one allocation in its node's mailbox. Generation 0 means
+// that no desired object exists.
 type ReleaseAllocation struct {
 	Allocation ids.Allocation `json:"allocation" river:"unique"`
 	Node       ids.Node       `json:"node"`
 	Generation int64          `json:"generation" river:"unique"`
 	Fence      int64          `json:"fence" river:"unique"`
 	Epoch      int64          `json:"epoch" river:"unique"`
-	Ask        int64          `json:"ask" river:"unique"`
+	RequestID  int64          `json:"ask" river:"unique"`
 	Reason     string         `json:"reason"`
 }
 
-// ProbeNode asks a node for a whole report.
+// ProbeNode requests a complete report from a node.
 type ProbeNode struct {
-	Node   ids.Node `json:"node" river:"unique"`
-	Ask    int64    `json:"ask" river:"unique"`
-	Reason string   `json:"reason"`
+	Node      ids.Node `json:"node" river:"unique"`
+	RequestID int64    `json:"ask" river:"unique"`
+	Reason    string   `json:"reason"`
 }
 
-// RecordAllocation asks the allocation room to write down what was observed.
+// RecordAllocation requests that the allocation package records what was observed.
 type RecordAllocation struct {
 	Allocation ids.Allocation `json:"allocation" river:"unique"`
 	Event      plan.Trigger   `json:"event" river:"unique"`
 	Generation int64          `json:"generation" river:"unique"`
 	Fence      int64          `json:"fence" river:"unique"`
-	Ask        int64          `json:"ask" river:"unique"`
+	RequestID  int64          `json:"ask" river:"unique"`
 	Reason     string         `json:"reason"`
 }
 
-// RecordNode asks the inventory to write down a node's silence or return.
+// RecordNode requests that product/fleet records that a node's reports have stopped or resumed.
 type RecordNode struct {
-	Node   ids.Node     `json:"node" river:"unique"`
-	Event  plan.Trigger `json:"event" river:"unique"`
-	Ask    int64        `json:"ask" river:"unique"`
-	Reason string       `json:"reason"`
+	Node      ids.Node     `json:"node" river:"unique"`
+	Event     plan.Trigger `json:"event" river:"unique"`
+	RequestID int64        `json:"ask" river:"unique"`
+	Reason    string       `json:"reason"`
 }
 
-// ApplyObject asks the room of a declaration to carry it out, or to let it go.
+// ApplyObject requests that the owning package applies a desired object, or deletes what it
+// created.
 type ApplyObject struct {
 	ObjectKind desired.Kind `json:"object_kind" river:"unique"`
 	Object     uuid.UUID    `json:"object" river:"unique"`
 	Generation int64        `json:"generation" river:"unique"`
 	Epoch      int64        `json:"epoch" river:"unique"`
-	Ask        int64        `json:"ask" river:"unique"`
+	RequestID  int64        `json:"ask" river:"unique"`
 	Reason     string       `json:"reason"`
 }
 
@@ -94,7 +95,8 @@ func (RecordAllocation) InsertOpts() river.InsertOpts  { return opts(QueueRecord
 func (RecordNode) InsertOpts() river.InsertOpts        { return opts(QueueRecord) }
 func (ApplyObject) InsertOpts() river.InsertOpts       { return opts(QueueRecord) }
 
-// Five tries: the loop asks again, and is the real retry.
+// maxAttempts is low: the loop requests the action again, so River's retries only bridge short
+// errors.
 const maxAttempts = 5
 
 func opts(queue string) river.InsertOpts {
@@ -105,8 +107,8 @@ func opts(queue string) river.InsertOpts {
 	}
 }
 
-// unfinished leaves out completed, which River counts by default: the loop could
-// not ask again when a host forgets what it did.
+// unfinished excludes completed jobs, which River counts as duplicates by default. The loop could
+// otherwise not repeat a request after a node has lost its effect.
 func unfinished() []rivertype.JobState {
 	return []rivertype.JobState{
 		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable,
@@ -120,7 +122,7 @@ func job(a plan.Action, ask int64) river.JobArgs {
 	allocation, node := ids.Allocation{UUID: a.Object}, a.Node
 	switch {
 	case a.Verb == plan.Probe:
-		return ProbeNode{Node: node, Ask: ask, Reason: a.Reason}
+		return ProbeNode{Node: node, RequestID: ask, Reason: a.Reason}
 	case a.Kind == desired.KindAllocation && a.Verb == plan.Ensure:
 		return EnsureAllocation{allocation, a.Generation, a.Fence, a.Epoch, ask, a.Reason}
 	case a.Kind == desired.KindAllocation && a.Verb == plan.Release:

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// The statuses of a drift. An open one stands and something is due about it, an
-// ignored one stands and nothing is, until its time.
+// The statuses of drift. Open drift exists and something is due about it. Ignored drift exists and
+// nothing is done about it before its time.
 const (
 	DriftOpen    = "open"
 	DriftIgnored = "ignored"
@@ -34,7 +34,7 @@ type Drift struct {
 	Policy                   string // what it leads to: heal | warn | ignore
 	Owner                    string // who must act: platform | operator | tenant
 	Cause                    string
-	OpenedAt, SeenAt         time.Time  // SeenAt: when it was last found to have changed
+	OpenedAt, ChangedAt      time.Time  // ChangedAt: the last change of the difference
 	DeadlineAt               *time.Time // until when the owner should have acted
 	HealedAt                 *time.Time
 	Cost                     money.Minor // per hour, while it lasts
@@ -47,14 +47,14 @@ type Drift struct {
 // Place is the drift's own in the list, for the page after it.
 func (d Drift) Place() DriftPlace { return DriftPlace{d.Status, d.OpenedAt, d.ID} }
 
-// DriftPlace is where a page ended.
+// DriftPlace is the position at the end of a page.
 type DriftPlace struct {
 	Status string
 	At     time.Time
 	ID     uuid.UUID
 }
 
-// DriftFilter says which; what is zero does not matter.
+// DriftFilter selects drift. Zero fields select all.
 type DriftFilter struct {
 	Status, Kind string
 	Object       uuid.UUID
@@ -62,8 +62,8 @@ type DriftFilter struct {
 	Limit        int
 }
 
-// The list begins after every place. Statuses sort open, ignored, healed from the
-// last letter to the first, which is the order in which people want them.
+// firstDrift sorts after every row. The list is descending, so that the statuses come in the order
+// open, ignored, healed.
 var firstDrift = DriftPlace{"z", time.UnixMicro(math.MaxInt32 * int64(time.Second/time.Microsecond)), uuid.Max}
 
 // Drifts lists what differs, open before ignored before healed, and in each the
@@ -100,11 +100,11 @@ func (h *History) DriftOf(ctx context.Context, object uuid.UUID, limit int) ([]D
 func (h *History) OpenDrift(ctx context.Context, of []uuid.UUID) (map[uuid.UUID][]Drift, error) {
 	rows, err := h.DB.Query(ctx, selectOpenOf, of)
 	if err != nil {
-		return nil, fmt.Errorf("reading standing drift: %w", err)
+		return nil, fmt.Errorf("reading open drift: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Drift])
 	if err != nil {
-		return nil, fmt.Errorf("reading standing drift: %w", err)
+		return nil, fmt.Errorf("reading open drift: %w", err)
 	}
 	all := map[uuid.UUID][]Drift{}
 	for _, d := range list {
@@ -121,9 +121,8 @@ func (h *History) Drift(ctx context.Context, id uuid.UUID) (Drift, error) {
 // longestIgnored is a quarter: what is lived with for longer should be declared so.
 const longestIgnored = 90 * 24 * time.Hour
 
-// Ignore has a standing drift left alone until a time; then it is open again if it
-// is still there. Whoever asks writes it down: the commit is refused without an
-// audit row.
+// Ignore ignores an open drift until a time. After that time the drift opens again if it still
+// exists. The caller writes the audit row; without it the commit fails.
 func (h *History) Ignore(ctx context.Context, tx pgx.Tx, id uuid.UUID, by, reason string, until time.Time) (Drift, error) {
 	var now time.Time
 	if err := tx.QueryRow(ctx, `SELECT now()`).Scan(&now); err != nil {

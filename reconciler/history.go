@@ -41,7 +41,7 @@ type StoredAction struct {
 	Generation int64
 	Epoch      int64
 	Reason     string
-	Held       string // why the check refused it; empty when it ran
+	Held       string // why the check rejected it; empty when it ran
 }
 
 // lastPlan is after every id; a first page starts there.
@@ -90,13 +90,13 @@ func (h *History) actions(ctx context.Context, sql string, args ...any) ([]Store
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[StoredAction])
 }
 
-// Load is how much work of one kind stands before the loop.
+// Load counts the due work of one kind.
 type Load struct {
 	Kind      string
 	Due       int64
 	OldestFor time.Duration
 	Drifting  int64
-	Overdue   int64 // of these, past the deadline of whoever must act
+	Overdue   int64 // of these, past the deadline of the responsible package
 }
 
 // Load counts it by kind.

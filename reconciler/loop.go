@@ -1,8 +1,6 @@
-// Package reconciler is the loop: it takes the objects that are due, reads what
-// is desired and what was observed of exactly those, plans, checks the plan, and
-// stores the plan with the jobs that carry it out in one transaction. It owns
-// the due set, the plans and the drift; it owns no product table and moves no
-// product state.
+// Package reconciler is the control loop. It locks due objects, reads their desired and observed
+// state, plans, checks the plan, and stores the plan with its jobs in one transaction. It owns the
+// due set, the plans and the drift. It owns no product table and changes no product state.
 package reconciler
 
 import (
@@ -24,12 +22,13 @@ import (
 )
 
 const (
-	// batch is how many due objects one pass takes: large enough that the fixed
-	// cost of a transaction does not count, small enough to stay in memory.
+	// batch limits the due objects of one pass. It is large enough that the fixed cost of a
+	// transaction does not matter, and small enough for the memory of one pass.
 	batch = 1000
 	// tick is the longest a due object waits when its hint was lost.
 	tick = time.Second
-	// retryAfter follows a failed pass; the due set has kept everything.
+	// retryAfter is the pause after a failed pass. Its transaction was rolled back, so the due set
+	// is unchanged.
 	retryAfter = 200 * time.Millisecond
 )
 
@@ -42,15 +41,15 @@ type Loop struct {
 	// Limits are read once for each pass, so that one plan sees one revision.
 	Limits  func() Limits
 	Naming  ids.Naming // of drift
-	Figures *Metrics   // nil: nobody counts
+	Metrics *Metrics   // nil: no metrics
 	Log     *slog.Logger
 }
 
-// Limits are what policy says about planning, checking and sweeping.
+// Limits are the policies for planning, checking and sweeping.
 type Limits struct {
 	plan.Limits
 
-	Enabled      bool          // reconcile.enabled; off, the loop only looks
+	Enabled      bool          // reconcile.enabled; off: the loop plans nothing
 	SweepEvery   time.Duration // the whole key space is walked once in this time
 	MassReleases int           // node.mass_release_limit
 	// How many nodes may go off the market without a person: the larger of the two.
@@ -99,8 +98,7 @@ func (l *Loop) drain(ctx context.Context) error {
 	}
 }
 
-// Pass takes one batch of the due set and answers it. It returns how many
-// objects it took.
+// Pass processes one batch of the due set and returns the number of objects.
 func (l *Loop) Pass(ctx context.Context) (taken int, err error) {
 	limits := l.Limits()
 	if !limits.Enabled {
@@ -129,16 +127,17 @@ func (l *Loop) Pass(ctx context.Context) (taken int, err error) {
 	return taken, nil
 }
 
-// answered is what a pass came to.
+// answered is the result of a pass.
 type answered struct {
 	acted bool
 	drift []plan.Drift
 }
 
-// emitEvents is for after the commit: facts are waited for, and figures count what is true.
+// emitEvents runs after the commit: listeners wait for the events, and metrics must count only what
+// was committed.
 func (l *Loop) emitEvents(did answered) {
 	if len(did.drift) > 0 {
-		l.Figures.Moved(did.drift)
+		l.Metrics.Moved(did.drift)
 		l.Hints.Send(event.Topic)
 	}
 }

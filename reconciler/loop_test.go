@@ -53,7 +53,7 @@ func TestLoopsShareTheDueSet(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for taken := 1; taken > 0; { // what one of them held while the others ended
+	for taken := 1; taken > 0; { // objects that one loop had locked while the others ended
 		taken = s.pass()
 	}
 	if planned, objects, jobs := s.count(`SELECT count(*) FROM plan_actions`), s.count(`SELECT count(DISTINCT object_id) FROM plan_actions`), s.count(`SELECT count(*) FROM river.river_job`); planned != n || objects != n || jobs != n {
@@ -61,9 +61,9 @@ func TestLoopsShareTheDueSet(t *testing.T) {
 	}
 }
 
-// A mark that comes while a pass holds the row is there after it, whether the pass
-// settles the row or puts it off.
-func TestMarkDuringAPassIsKept(t *testing.T) {
+// An object that is marked while a pass has locked its row is due after the pass, whether the pass
+// deletes the row or delays it.
+func TestMarkDuringAPassStays(t *testing.T) {
 	t.Parallel()
 	for name, rows := range map[string]string{
 		"settled": "due x kind=SKU",
@@ -108,7 +108,7 @@ func (s *scene) waitBlocked() {
 			return
 		}
 	}
-	s.t.Fatal("nobody waits")
+	s.t.Fatal("no goroutine waits")
 }
 
 // INV-05: what the due set has lost the sweep finds, by the same path.
@@ -130,8 +130,8 @@ func TestINV05SweepFindsWhatWasLost(t *testing.T) {
 	}
 }
 
-// INV-16: a sweep over a fleet at rest writes nothing; that reports move the time
-// of the next look does not either.
+// INV-16: a sweep over a converged fleet writes nothing, even though each report moves the time of
+// the next check.
 func TestINV16IdleSweep(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, pgtest.Clone(t))
@@ -151,7 +151,7 @@ func TestINV16IdleSweep(t *testing.T) {
 	}
 }
 
-// A sweep takes no look that is older than a mark for the last word.
+// A sweep that began before an object was marked does not delay the mark.
 func TestSweepDoesNotPutAMarkOff(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, pgtest.Clone(t))
@@ -177,8 +177,7 @@ func TestSweepDoesNotPutAMarkOff(t *testing.T) {
 	}
 }
 
-// INV-62: the budget is one for all loops and for the whole period, and asking
-// again for a release that was asked for costs nothing.
+// INV-62: all loops share one budget for the whole period, and repeating a release costs nothing.
 func TestINV62Breaker(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, pgtest.Clone(t))
@@ -193,7 +192,7 @@ func TestINV62Breaker(t *testing.T) {
 		s.lines(fmt.Sprintf("due leak%d", i))
 	}
 	s.pass()
-	for range 3 { // the host does not answer
+	for range 3 { // the node does not respond
 		s.exec(`UPDATE reconcile_due SET due_at = now(), previous_until = now()`)
 		s.pass()
 	}
@@ -208,10 +207,10 @@ func TestINV62Breaker(t *testing.T) {
 		t.Errorf("%d released; due\n%s", n, s.remains())
 	}
 	s.exec(`UPDATE plans SET created_at = created_at - interval '11 minutes'`)
-	s.exec(`DELETE FROM reconcile_due WHERE object_id IN (SELECT object_id FROM plan_actions WHERE rejected_reason = '')`) // the host has answered
+	s.exec(`DELETE FROM reconcile_due WHERE object_id IN (SELECT object_id FROM plan_actions WHERE rejected_reason = '')`) // the node has responded
 	s.exec(`UPDATE reconcile_due SET due_at = now(), previous_until = now()`)
 	s.pass()
-	// Which ones is open: those that did not answer are asked again, too.
+	// The choice of objects is not fixed: unanswered ones are requested again as well.
 	if n := s.count(`SELECT count(*) FROM plan_actions a JOIN plans p ON p.id = a.plan_id WHERE a.rejected_reason = '' AND p.created_at > now() - interval '1 minute'`); n != 2 {
 		t.Errorf("%d released in the next period", n)
 	}
@@ -247,7 +246,7 @@ func TestINV62BreakerForAllLoops(t *testing.T) {
 	}
 }
 
-// Switched off, the loop takes nothing; switched on, it finds everything.
+// A disabled loop processes nothing. After it is enabled, all objects are still due.
 func TestSwitchedOff(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, pgtest.Tx(t))
@@ -280,8 +279,9 @@ func TestFailedPassLosesNothing(t *testing.T) {
 	}
 }
 
-// INV-21: a job that is done is no reason not to ask again, one that is not done is.
-func TestINV21AskedAgain(t *testing.T) {
+// INV-21: a completed job does not prevent the next request of the same action, an unfinished one
+// does.
+func TestINV21RequestedAgain(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[string]int{"available": 1, "running": 1, "retryable": 1, "completed": 2, "cancelled": 2, "discarded": 2} {
 		t.Run(state, func(t *testing.T) {
@@ -318,7 +318,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The history says what was planned and why, from the newest.
+// The history lists plans with their reasons, newest first.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, pgtest.Tx(t))
@@ -355,8 +355,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// INV-16: what nobody will do anything about is looked at and left as it is: warned,
-// ignored, suspended, hardware that waits for hands.
+// INV-16: drift that causes no action is recorded and left unchanged: warned, ignored, suspended,
+// and hardware that needs manual work.
 func TestINV16IdleWithDrift(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, pgtest.Clone(t))
@@ -383,8 +383,7 @@ func TestINV16IdleWithDrift(t *testing.T) {
 	}
 }
 
-// INV-62: the bound holds over many passes and two loops at once, and is free again
-// when the period is over.
+// INV-62: the limit applies to many passes and two loops together, and is reset after the period.
 func TestINV62NodesOverPasses(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, pgtest.Clone(t))

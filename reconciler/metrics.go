@@ -6,7 +6,7 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// Metrics counts what this process has found to differ, and put right.
+// Metrics counts the drift that this process has opened and healed.
 type Metrics struct{ found, mended *prometheus.CounterVec }
 
 // NewMetrics begins at zero.
@@ -17,7 +17,7 @@ func NewMetrics() *Metrics {
 	}
 }
 
-// Describe names the figures.
+// Describe lists the metrics.
 func (f *Metrics) Describe(c chan<- *prometheus.Desc) {
 	f.found.Describe(c)
 	f.mended.Describe(c)

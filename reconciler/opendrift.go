@@ -18,7 +18,7 @@ import (
 // OpenDrift is the drift that is open or ignored, by object.
 type OpenDrift map[uuid.UUID][]plan.OpenDrift
 
-// QueueOpenDrift reads what stands of exactly these objects.
+// QueueOpenDrift reads the open drift of exactly these objects.
 func QueueOpenDrift(b *pgx.Batch, keys []uuid.UUID) OpenDrift {
 	s := OpenDrift{}
 	b.Queue(selectFindings, keys).Query(func(rows pgx.Rows) error {
@@ -52,7 +52,7 @@ func orNull(t time.Time) *time.Time {
 	return &t
 }
 
-// Drifts writes what became of differences, and tells it.
+// Drifts writes the moves of drift findings and emits their events.
 type Drifts struct{ Naming ids.Naming }
 
 // Queue adds the moves to the caller's transaction, by three statements however many
@@ -71,7 +71,7 @@ func (d Drifts) Queue(b *pgx.Batch, moves []plan.Drift) error {
 		case plan.Healed:
 			healed = append(healed, m.ID)
 		}
-		d.tell(b, *m)
+		d.queueEvents(b, *m)
 	}
 	for move, sql := range map[plan.Move]string{plan.Opened: openDrift, plan.Changed: changeDrift} {
 		if len(rows[move]) == 0 {
@@ -145,9 +145,9 @@ type DriftEvent struct {
 	Currency string      `json:"currency"`
 }
 
-// tell says what came and what went. A changed word of a difference is no news; that
-// it is no longer ignored is.
-func (d Drifts) tell(b *pgx.Batch, m plan.Drift) {
+// queueEvents emits events for opened and closed drift. A changed text of a finding emits none; the end of
+// an ignore period does.
+func (d Drifts) queueEvents(b *pgx.Batch, m plan.Drift) {
 	subject, sequence := SubjectDriftOpened, m.Version+1
 	switch {
 	case m.Move == plan.Healed:
@@ -165,8 +165,7 @@ func (d Drifts) tell(b *pgx.Batch, m plan.Drift) {
 	})
 }
 
-// Carried closes what a room kept otherwise than declared, once its declaration has
-// been carried out in tx.
+// Carried closes the drift of stored specs after tx has applied their desired object.
 func (d Drifts) Carried(ctx context.Context, tx pgx.Tx, o plan.Subject) (moves []plan.Drift, err error) {
 	b := &pgx.Batch{}
 	stands := QueueOpenDrift(b, []uuid.UUID{o.Object})

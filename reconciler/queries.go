@@ -6,7 +6,7 @@ const (
 		FROM reconcile_due WHERE due_at <= now()
 		ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED`
 
-	// A row that another replica holds is left out: it is being looked at.
+	// A row that another replica has locked is skipped: that replica is processing it.
 	selectSwept = `
 		WITH keys AS (SELECT * FROM unnest($1::text[], $2::uuid[]) AS k(kind, object_id)),
 		there AS MATERIALIZED (
@@ -20,32 +20,32 @@ const (
 			LEFT JOIN there t ON (t.kind, t.object_id) = (k.kind, k.object_id)
 		WHERE m.object_id IS NOT NULL OR t.object_id IS NULL`
 
-	// The allocation room's published view.
+	// The published view of product/allocation.
 	selectProgress = `SELECT allocation_id, status, status_at, expires_at, hourly_minor, currency, eviction_at, eviction_by, eviction_reason FROM allocation_progress WHERE allocation_id = ANY($1)`
 	// The inventory's published view.
-	selectKept     = `SELECT node_id, reachable, sellable, changed, lifecycle, retiring, drain_deadline, hold_expires_at, occupied FROM node_progress WHERE node_id = ANY($1)`
-	selectLeaving  = `SELECT allocation_id, eviction_at, owner, reason FROM eviction_progress WHERE allocation_id = ANY($1)`
-	countNodes     = `SELECT count(*) FROM node_progress WHERE in_fleet`
-	selectFindings = `
+	selectNodeSpecs = `SELECT node_id, reachable, sellable, changed, lifecycle, retiring, drain_deadline, hold_expires_at, occupied FROM node_progress WHERE node_id = ANY($1)`
+	selectLeaving   = `SELECT allocation_id, eviction_at, owner, reason FROM eviction_progress WHERE allocation_id = ANY($1)`
+	countNodes      = `SELECT count(*) FROM node_progress WHERE in_fleet`
+	selectFindings  = `
 		SELECT object_id, id, field, desired, observed, cause, policy, owner, opened_at, deadline_at, status = 'ignored', ignored_by, ignored_reason,
 			ignored_until, cost_minor, currency, version
 		FROM drift WHERE object_id = ANY($1) AND status IN ('open', 'ignored') ORDER BY object_id, field`
 
-	settleDue = `DELETE FROM reconcile_due WHERE object_id = ANY($1)`
+	deleteDue = `DELETE FROM reconcile_due WHERE object_id = ANY($1)`
 
-	// The rows that this pass holds are put off.
-	nextLooks = `
+	// The rows that this pass has locked get their next time.
+	upsertRechecks = `
 		SELECT * FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::int[], $10::timestamptz[])
 			AS look(kind, object_id, due_at, reason, previous_verb, previous_trigger, previous_fence, previous_generation, previous_failures, previous_until)`
 	keepDue = `
 		UPDATE reconcile_due d SET due_at = look.due_at, reason = look.reason, previous_verb = look.previous_verb, previous_trigger = look.previous_trigger,
 			previous_fence = look.previous_fence, previous_generation = look.previous_generation, previous_failures = look.previous_failures, previous_until = look.previous_until
-		FROM (` + nextLooks + `) AS look WHERE (d.kind, d.object_id) = (look.kind, look.object_id)`
-	// A swept object had no row to hold. One that has come meanwhile is a mark, and
-	// a mark is never put off by a look that was taken before it.
+		FROM (` + upsertRechecks + `) AS look WHERE (d.kind, d.object_id) = (look.kind, look.object_id)`
+	// A swept object had no row to lock. A row that has appeared since is a mark, and a check that
+	// began before the mark must not delay it.
 	addDue = `
 		INSERT INTO reconcile_due (kind, object_id, due_at, reason, previous_verb, previous_trigger, previous_fence, previous_generation, previous_failures, previous_until)
-		` + nextLooks + ` ORDER BY object_id ON CONFLICT (kind, object_id) DO NOTHING`
+		` + upsertRechecks + ` ORDER BY object_id ON CONFLICT (kind, object_id) DO NOTHING`
 
 	insertPlan    = `INSERT INTO plans (id, hash, actions, rejected_actions) VALUES ($1, $2, $3, $4)`
 	insertActions = `
@@ -53,13 +53,13 @@ const (
 		SELECT $1, number, kind, object_id, node_id, verb, trigger, fence, generation, epoch, reason, rejected_reason, automatic
 		FROM jsonb_to_recordset($2) AS r(number int, kind text, object_id uuid, node_id uuid, verb text, trigger text,
 			fence bigint, generation bigint, epoch bigint, reason text, rejected_reason text, automatic boolean)`
-	// One plan with judged actions at a time: two that count at once would both
-	// find the whole budget.
-	lockJudged   = `SELECT pg_advisory_xact_lock(hashtext('reconciler judged'))`
-	selectJudged = `
+	// Plans with automatic actions are checked one at a time. Two plans that count at once would
+	// both find the whole budget.
+	lockAutomatic   = `SELECT pg_advisory_xact_lock(hashtext('reconciler automatic'))`
+	selectAutomatic = `
 		SELECT DISTINCT a.object_id, a.kind FROM plans p JOIN plan_actions a ON a.plan_id = p.id
 		WHERE a.automatic AND (a.verb = 'release' OR a.trigger = 'eviction_due' OR a.kind = 'Node') AND a.rejected_reason = '' AND p.created_at > now() - $1::interval`
-	// What a person has approved is no judgement of the platform's.
+	// Actions of an approved revision do not count as automatic.
 	selectApproved = `
 		SELECT DISTINCT p.source, p.commit FROM unnest($1::text[], $2::text[]) AS asked(source, commit)
 			JOIN plans p ON p.origin = 'change' AND (p.source, p.commit) = (asked.source, asked.commit)
@@ -83,7 +83,7 @@ const (
 	// Of several objects at once, what is open.
 	selectOpenOf = driftColumns + ` WHERE object_id = ANY($1) AND status = 'open' ORDER BY field`
 	driftPage    = ` ORDER BY status DESC, opened_at DESC, id DESC LIMIT $4`
-	// Due at once, so that the next look waits for the end of it.
+	// Due at once, so that the loop schedules the end of the ignore period.
 	ignoreDrift = `
 		WITH put AS (
 			UPDATE drift SET status = 'ignored', ignored_by = $2, ignored_reason = $3, ignored_until = $4, owner = 'operator', deadline_at = NULL, version = version + 1
@@ -101,14 +101,16 @@ const (
 			SELECT kind, 0, NULL, count(*), count(*) FILTER (WHERE deadline_at < now()) FROM drift WHERE status = 'open' GROUP BY kind
 		) AS both_sides GROUP BY kind ORDER BY kind`
 
-	// Two who find the same at once differ in who is first; the other looks again.
+	// Two transactions may find the same drift at once. The second insert has no effect, and its
+	// pass is repeated.
 	openDrift = `
 		INSERT INTO drift (id, kind, object_id, name, field, desired, observed, cause, policy, owner, status, deadline_at, cost_minor, currency,
 			ignored_by, ignored_reason, ignored_until)
 		SELECT id, kind, object_id, name, field, desired, observed, cause, policy, owner, status, deadline_at, cost_minor, currency,
 			ignored_by, ignored_reason, ignored_until
 		FROM jsonb_to_recordset($1) AS r(` + driftRow + `)`
-	// A person may have ignored it since it was read: the next look sees that.
+	// An operator may have ignored the drift since it was read. Then the row is unchanged, and the
+	// next pass reads it.
 	changeDrift = `
 		UPDATE drift d SET name = r.name, desired = r.desired, observed = r.observed, cause = r.cause, policy = r.policy, owner = r.owner, status = r.status,
 			deadline_at = r.deadline_at, cost_minor = r.cost_minor, currency = r.currency, ignored_by = r.ignored_by, ignored_reason = r.ignored_reason,

@@ -15,30 +15,29 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// dueRow is one object of the due set, held until the pass commits. A swept
-// object that is not due has no row and is not kept.
+// dueRow is one object of the due set, locked until the pass commits. A swept object that is not
+// due has no row.
 type dueRow struct {
 	Kind     desired.Kind
 	Object   uuid.UUID
-	Asked    plan.Previous
+	Previous plan.Previous
 	DueAt    *time.Time // nil: not in the due set
 	AskUntil *time.Time
 }
 
-// state is what a pass knows of its due objects, as values.
+// state contains the rows of the due objects of a pass.
 type state struct {
 	objects     []plan.DueObject
 	allocations []plan.DueAllocation
 }
 
-// lockDue locks the next due rows. Other replicas skip them; whoever marks one
-// of them due meanwhile waits for this commit and then finds it free.
+// lockDue locks the next due rows. Other replicas skip the locked rows. A transaction that marks
+// one of them due waits for this commit and then inserts it again.
 func lockDue(ctx context.Context, tx pgx.Tx, limit int) ([]dueRow, error) {
 	return scanDue(tx.Query(ctx, selectDue, limit))
 }
 
-// lockSwept finds the due rows of swept keys, leaving out those that another
-// replica holds at the moment.
+// lockSwept locks the due rows of swept keys and skips those that another replica has locked.
 func lockSwept(ctx context.Context, tx pgx.Tx, keys []desired.Key) ([]dueRow, error) {
 	kinds, uids := make([]string, len(keys)), make([]uuid.UUID, len(keys))
 	for i, k := range keys {
@@ -52,9 +51,9 @@ func scanDue(rows pgx.Rows, err error) ([]dueRow, error) {
 		return nil, fmt.Errorf("taking due objects: %w", err)
 	}
 	due, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d dueRow, err error) {
-		err = row.Scan(&d.Kind, &d.Object, &d.DueAt, &d.Asked.Verb, &d.Asked.Event, &d.Asked.Fence, &d.Asked.Generation, &d.Asked.Failures, &d.AskUntil)
+		err = row.Scan(&d.Kind, &d.Object, &d.DueAt, &d.Previous.Verb, &d.Previous.Event, &d.Previous.Fence, &d.Previous.Generation, &d.Previous.Failures, &d.AskUntil)
 		if d.AskUntil != nil {
-			d.Asked.Until = *d.AskUntil
+			d.Previous.Until = *d.AskUntil
 		}
 		return d, err
 	})
@@ -92,28 +91,28 @@ func readState(ctx context.Context, tx pgx.Tx, due []dueRow) (now time.Time, w s
 	return now, w, nil
 }
 
-// allocationSides holds what was read, by allocation.
+// allocationSides contains the rows of the due allocations.
 type allocationSides struct {
-	want     map[uuid.UUID]plan.Want
-	have     map[uuid.UUID]plan.Have
-	progress map[uuid.UUID]plan.Progress
-	leaving  map[uuid.UUID]plan.Eviction
-	standing OpenDrift
+	want      map[uuid.UUID]plan.Desired
+	have      map[uuid.UUID]plan.Observed
+	progress  map[uuid.UUID]plan.Progress
+	leaving   map[uuid.UUID]plan.Eviction
+	openDrift OpenDrift
 }
 
 func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
-	s := allocationSides{map[uuid.UUID]plan.Want{}, map[uuid.UUID]plan.Have{}, map[uuid.UUID]plan.Progress{}, map[uuid.UUID]plan.Eviction{}, nil}
+	s := allocationSides{map[uuid.UUID]plan.Desired{}, map[uuid.UUID]plan.Observed{}, map[uuid.UUID]plan.Progress{}, map[uuid.UUID]plan.Eviction{}, nil}
 	if len(keys) == 0 {
 		return s
 	}
 	desired.QueueAllocations(b, keys, func(d desired.DeclaredAllocation) {
-		s.want[d.ID.UUID] = plan.Want{
+		s.want[d.ID.UUID] = plan.Desired{
 			Name: d.Name, Suspended: suspension(d.Halted), Drift: d.Drift, Ignore: d.Ignore, Node: d.Node, Generation: d.Generation, Fence: d.Fence, Epoch: d.Epoch,
 			SpecHash: d.SpecHash, Slots: d.Slots, Released: d.Released,
 		}
 	})
 	observed.QueueReports(b, keys, func(o observed.AllocationState) {
-		s.have[o.ID.UUID] = plan.Have{
+		s.have[o.ID.UUID] = plan.Observed{
 			Node: o.Node, Phase: o.Phase, Fence: o.Fence, SpecHash: o.SpecHash, Message: o.Message,
 			Proven: o.Proven, Complete: o.Complete, StaleAt: o.StaleAt, Failures: o.Failures, FailedFence: o.FailedFence,
 		}
@@ -122,8 +121,8 @@ func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
 		var id uuid.UUID
 		var p plan.Progress
 		var expires, leave *time.Time
-		_, err := pgx.ForEachRow(rows, []any{&id, &p.State, &p.Since, &expires, &p.Hourly, &p.Currency, &leave, &p.Leave.By, &p.Leave.Why}, func() error {
-			p.ExpiresAt, p.Leave.At = timeOf(expires), timeOf(leave)
+		_, err := pgx.ForEachRow(rows, []any{&id, &p.State, &p.Since, &expires, &p.Hourly, &p.Currency, &leave, &p.Eviction.By, &p.Eviction.Why}, func() error {
+			p.ExpiresAt, p.Eviction.At = timeOf(expires), timeOf(leave)
 			s.progress[id] = p
 			return nil
 		})
@@ -138,7 +137,7 @@ func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
 		})
 		return err
 	})
-	s.standing = QueueOpenDrift(b, keys)
+	s.openDrift = QueueOpenDrift(b, keys)
 	return s
 }
 
@@ -152,13 +151,13 @@ func timeOf(t *time.Time) time.Time {
 
 func (s allocationSides) due(d dueRow) plan.DueAllocation {
 	due := plan.DueAllocation{
-		ID: ids.Allocation{UUID: d.Object}, Asked: d.Asked, Standing: s.standing[d.Object],
-		Want: found(s.want, d.Object), Have: found(s.have, d.Object), Progress: found(s.progress, d.Object),
-		Leave: found(s.leaving, d.Object),
+		ID: ids.Allocation{UUID: d.Object}, Previous: d.Previous, OpenDrift: s.openDrift[d.Object],
+		Desired: found(s.want, d.Object), Observed: found(s.have, d.Object), Progress: found(s.progress, d.Object),
+		Eviction: found(s.leaving, d.Object),
 	}
-	// Only the node that it was placed on can say how an allocation is.
-	if due.Want != nil && due.Have != nil && due.Want.Node != due.Have.Node {
-		due.Have = nil
+	// Only the node with the allocation reports its state; a report of another node is ignored.
+	if due.Desired != nil && due.Observed != nil && due.Desired.Node != due.Observed.Node {
+		due.Observed = nil
 	}
 	return due
 }
@@ -176,14 +175,14 @@ func suspension(h desired.Halted) *plan.Suspension {
 }
 
 type objectSides struct {
-	want     map[uuid.UUID]desired.Declared
-	applied  map[uuid.UUID]observed.Applied
-	heard    map[uuid.UUID]observed.Heard
-	kept     map[uuid.UUID]nodeSpec
-	standing OpenDrift
+	want      map[uuid.UUID]desired.Declared
+	applied   map[uuid.UUID]observed.Applied
+	heard     map[uuid.UUID]observed.Heard
+	specs     map[uuid.UUID]nodeSpec
+	openDrift OpenDrift
 }
 
-// nodeSpec is a node as the inventory keeps it.
+// nodeSpec is a node as product/fleet stores it.
 type nodeSpec struct {
 	reachable, onMarket bool
 	holding             plan.Holding
@@ -198,19 +197,19 @@ func queueObjects(b *pgx.Batch, keys []uuid.UUID) objectSides {
 	desired.QueueDeclared(b, keys, func(d desired.Declared) { s.want[d.UID] = d })
 	observed.QueueApplied(b, keys, func(a observed.Applied) { s.applied[a.UID] = a })
 	observed.QueueHeard(b, keys, func(h observed.Heard) { s.heard[h.Node] = h })
-	b.Queue(selectKept, keys).Query(func(rows pgx.Rows) error {
+	b.Queue(selectNodeSpecs, keys).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
 		var k nodeSpec
 		var leave, lapses *time.Time
 		h := &k.holding
 		_, err := pgx.ForEachRow(rows, []any{&id, &k.reachable, &k.onMarket, &k.changed, &h.Lifecycle, &h.Retiring, &leave, &lapses, &h.Occupied}, func() error {
 			h.LeaveAt, h.LapsesAt = timeOf(leave), timeOf(lapses)
-			s.kept[id] = k
+			s.specs[id] = k
 			return nil
 		})
 		return err
 	})
-	s.standing = QueueOpenDrift(b, keys)
+	s.openDrift = QueueOpenDrift(b, keys)
 	return s
 }
 
@@ -219,19 +218,19 @@ func (s objectSides) due(d dueRow) plan.DueObject {
 	due := plan.DueObject{
 		Kind: d.Kind, Object: d.Object, Name: w.Name, Generation: w.Generation, Epoch: w.Epoch, SpecHash: w.SpecHash,
 		Deleted: w.Deleted, Suspended: suspension(w.Halted), Drift: w.Drift, Ignore: w.Ignore, Source: w.Source, Commit: w.Commit,
-		AppliedGeneration: a.Generation, AppliedEpoch: a.Epoch, AppliedHash: a.SpecHash, Gone: a.Gone, Asked: d.Asked, Standing: s.standing[d.Object],
+		AppliedGeneration: a.Generation, AppliedEpoch: a.Epoch, AppliedHash: a.SpecHash, Gone: a.Gone, Previous: d.Previous, OpenDrift: s.openDrift[d.Object],
 	}
 	if d.Kind != desired.KindNode {
 		return due
 	}
 	heard, known := s.heard[d.Object]
 	if known {
-		due.Silence = &plan.ReportState{StaleAt: heard.StaleAt, Reachable: s.kept[d.Object].reachable}
+		due.Silence = &plan.ReportState{StaleAt: heard.StaleAt, Reachable: s.specs[d.Object].reachable}
 	}
-	if k, known := s.kept[d.Object]; known {
+	if k, known := s.specs[d.Object]; known {
 		due.Holding = &k.holding
 	}
-	due.Machine = machine(w, heard, s.kept[d.Object])
+	due.Machine = machine(w, heard, s.specs[d.Object])
 	return due
 }
 

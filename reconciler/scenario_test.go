@@ -21,9 +21,8 @@ func sorted(text string) string {
 	return strings.TrimPrefix(strings.Join(lines, "\n")+"\n", "\n")
 }
 
-// Each scenario holds the rows before, and what one pass makes of them: the plan
-// with its reasons, the jobs, what remains due, and drift. It then says that a
-// second pass does nothing more (INV-16).
+// Each scenario contains the rows before a pass and its results: the plan with its reasons, the
+// jobs, the due set, and drift. A second pass must do nothing more (INV-16).
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -39,7 +38,7 @@ func TestScenarios(t *testing.T) {
 			}
 			told, _, _ := strings.Cut(string(text), "-- plan --\n")
 			_, rows, _ := strings.Cut(told, "-- rows --\n")
-			s := newScene(t, pgtest.Tx(t)) // within one transaction the time stands still
+			s := newScene(t, pgtest.Tx(t)) // now() is constant within one transaction
 			for line := range strings.Lines(rows) {
 				s.line(line)
 			}

@@ -19,11 +19,11 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// check holds back what must not run, counting what was already done in the
-// breaker's period only when the plan holds something to count.
+// check returns the actions that must not run. It counts the actions of the breaker's period only
+// if the plan contains automatic ones.
 func (l *Loop) check(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits) (held map[int]string, err error) {
 	var budget check.Budget
-	if slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Judged }) {
+	if slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Automatic }) {
 		if budget, err = breakerBudget(ctx, tx, p, limits); err != nil {
 			return nil, err
 		}
@@ -37,24 +37,24 @@ func (l *Loop) check(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits)
 	return held, nil
 }
 
-// breakerBudget is what the platform may still do by its own judgement in the breaker's
-// period, and what it has done already.
+// breakerBudget returns the remaining budget of automatic actions in the breaker's period, and the
+// objects that have used it.
 func breakerBudget(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits) (check.Budget, error) {
-	if _, err := tx.Exec(ctx, lockJudged); err != nil {
+	if _, err := tx.Exec(ctx, lockAutomatic); err != nil {
 		return check.Budget{}, fmt.Errorf("waiting for other plans: %w", err)
 	}
 	budget := check.Budget{Releases: limits.MassReleases, Spent: map[uuid.UUID]bool{}, Approved: map[check.Revision]bool{}}
 	var nodes int
 	var sources, commits []string
 	for _, a := range p.Actions {
-		if a.Judged && a.Source != "" {
+		if a.Automatic && a.Source != "" {
 			sources, commits = append(sources, a.Source), append(commits, a.Commit)
 		}
 	}
 	b := &pgx.Batch{}
 	b.Queue(countNodes).QueryRow(func(row pgx.Row) error { return row.Scan(&nodes) })
 	var withdrawn int
-	b.Queue(selectJudged, massPeriod).Query(func(rows pgx.Rows) error {
+	b.Queue(selectAutomatic, massPeriod).Query(func(rows pgx.Rows) error {
 		var object uuid.UUID
 		var kind desired.Kind
 		_, err := pgx.ForEachRow(rows, []any{&object, &kind}, func() error {
@@ -77,7 +77,7 @@ func breakerBudget(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits) (
 		return err
 	})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return check.Budget{}, fmt.Errorf("counting what the platform has judged: %w", err)
+		return check.Budget{}, fmt.Errorf("counting automatic actions: %w", err)
 	}
 	budget.Nodes = max(limits.MassNodes, nodes*limits.MassPercent/percent) - withdrawn
 	return budget, nil
@@ -114,12 +114,13 @@ func (l *Loop) store(ctx context.Context, tx pgx.Tx, p plan.Plan, held map[int]s
 	return nil
 }
 
-// jobsOf leaves out what is held. A node is asked once for all that it holds: one
-// statement inserts the jobs, and it refuses two that are the same to River.
+// jobsOf returns the jobs of a plan without the actions that the check stopped. It queues one probe
+// for a node with many due objects: all jobs are inserted in one statement, which fails if two of
+// them are equal to River.
 func jobsOf(p plan.Plan, held map[int]string) (jobs []river.InsertManyParams) {
 	asks := make(map[uuid.UUID]int64, len(p.Next))
 	for _, n := range p.Next {
-		asks[n.Object] = n.Asked.Until.UnixMilli()
+		asks[n.Object] = n.Previous.Until.UnixMilli()
 	}
 	asked := map[ids.Node]bool{}
 	for i, a := range p.Actions {
@@ -152,7 +153,7 @@ func queuePlan(b *pgx.Batch, p plan.Plan, held map[int]string) error {
 	}
 	rows := make([]row, len(p.Actions))
 	for i, a := range p.Actions {
-		rows[i] = row{i, string(a.Kind), a.Object, nil, string(a.Verb), string(a.Event), a.Fence, a.Generation, a.Epoch, a.Reason, held[i], a.Judged}
+		rows[i] = row{i, string(a.Kind), a.Object, nil, string(a.Verb), string(a.Event), a.Fence, a.Generation, a.Epoch, a.Reason, held[i], a.Automatic}
 		if a.Node != (ids.Node{}) {
 			rows[i].Node = &a.Node
 		}
@@ -168,8 +169,8 @@ func queuePlan(b *pgx.Batch, p plan.Plan, held map[int]string) error {
 	return nil
 }
 
-// queueDue settles the taken rows: those with a next look stay with its time,
-// the others leave. A swept object gets a row only when something is awaited.
+// queueDue updates the locked rows: those with a next check get its time, the others are deleted. A
+// swept object gets a row only if a check is scheduled.
 func queueDue(b *pgx.Batch, next []plan.Next, due []dueRow, now time.Time) {
 	looks := make(map[uuid.UUID]plan.Next, len(next))
 	for _, n := range next {
@@ -183,7 +184,7 @@ func queueDue(b *pgx.Batch, next []plan.Next, due []dueRow, now time.Time) {
 		case again && d.DueAt == nil:
 			added.add(look)
 		case again && d.waitsFor(look, now):
-			// Swept, and it will be looked at in time.
+			// A swept object without a row: the next sweep checks it in time.
 		case again:
 			kept.add(look)
 		case d.DueAt != nil:
@@ -191,18 +192,18 @@ func queueDue(b *pgx.Batch, next []plan.Next, due []dueRow, now time.Time) {
 		}
 	}
 	if len(gone) > 0 {
-		b.Queue(settleDue, gone)
+		b.Queue(deleteDue, gone)
 	}
 	kept.queue(b, keepDue)
 	added.queue(b, addDue)
 }
 
-// waitsFor says whether a row that is not due yet leads to the look all the same.
+// waitsFor reports whether a row that is not due yet will lead to the same check.
 func (d dueRow) waitsFor(look plan.Next, now time.Time) bool {
-	return d.DueAt.After(now) && !d.DueAt.After(look.At) && d.Asked == look.Asked
+	return d.DueAt.After(now) && !d.DueAt.After(look.At) && d.Previous == look.Previous
 }
 
-// columns are rows turned, as unnest takes them.
+// columns contains rows in columns, as unnest requires.
 type columns struct {
 	kind, reason, verb, event []string
 	object                    []uuid.UUID
@@ -215,12 +216,12 @@ type columns struct {
 func (c *columns) add(n plan.Next) {
 	c.kind, c.object = append(c.kind, string(n.Kind)), append(c.object, n.Object)
 	c.at, c.reason = append(c.at, n.At), append(c.reason, n.Reason)
-	c.verb, c.event = append(c.verb, string(n.Asked.Verb)), append(c.event, string(n.Asked.Event))
-	c.fence, c.generation = append(c.fence, n.Asked.Fence), append(c.generation, n.Asked.Generation)
-	c.failures = append(c.failures, int32(n.Asked.Failures)) //nolint:gosec // a count of tasks
+	c.verb, c.event = append(c.verb, string(n.Previous.Verb)), append(c.event, string(n.Previous.Event))
+	c.fence, c.generation = append(c.fence, n.Previous.Fence), append(c.generation, n.Previous.Generation)
+	c.failures = append(c.failures, int32(n.Previous.Failures)) //nolint:gosec // a count of tasks
 	var until *time.Time
-	if !n.Asked.Until.IsZero() {
-		until = &n.Asked.Until
+	if !n.Previous.Until.IsZero() {
+		until = &n.Previous.Until
 	}
 	c.until = append(c.until, until)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 )
 
-// The stages of a trace, in the order in which one leads to the next.
+// The stages of a trace in their usual sequence.
 const (
 	StageRequest  = "request"
 	StageDesired  = "desired"
@@ -23,7 +23,7 @@ const (
 
 var stages = []string{StageRequest, StageDesired, StagePlan, StageJob, StageTask, StageObserved, StageDrift}
 
-// TraceStep is one thing that happened to an object on its way.
+// TraceStep is one step in the history of an object.
 type TraceStep struct {
 	Stage     string
 	At        time.Time
@@ -32,22 +32,21 @@ type TraceStep struct {
 	Reference string // a correlation id, commit, plan, job or task
 }
 
-// Teller tells the newest steps of an object that one room knows.
+// Teller returns the newest steps of an object from the rows of one package.
 type Teller func(ctx context.Context, o desired.Object, limit int) ([]TraceStep, error)
 
-// Tracer puts together what every room knows of an object. The rooms keep their
-// rows to themselves, so each tells its own part.
+// Tracer merges the steps of an object from all packages. Each package reads only its own tables.
 type Tracer struct {
 	History *History
 	Desired *desired.Store
-	// Others tell of what is not the loop's: requests, jobs, tasks, observations.
+	// Others return steps of other packages: requests, jobs, tasks, observations.
 	Others []Teller
 }
 
-// stepsEach bounds what one room tells: the newest explain how it is now.
+// stepsEach limits the steps of one package. The newest steps explain the present state.
 const stepsEach = 50
 
-// Trace tells how an object came to be as it is, the oldest step first.
+// Trace returns the history of an object, oldest step first.
 func (t *Tracer) Trace(ctx context.Context, kind desired.Kind, scope, name string) (desired.Object, []TraceStep, error) {
 	o, err := t.Desired.Last(ctx, kind, scope, name)
 	if err != nil {

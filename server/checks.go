@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest"
 )
 
-// checks are what healthz lists, in the order of what depends on what.
+// checks lists the health checks of healthz, each after the checks that it depends on.
 func (s *Server) checks() []rest.Check {
 	checks := []rest.Check{{Name: "postgres", Ask: s.askPostgres}, {Name: "nats", Ask: s.askNATS}, {Name: "fleet", Ask: s.askFleet}}
 	if s.relay != nil {
@@ -35,8 +35,7 @@ func (s *Server) askNATS(context.Context) (rest.Status, string) {
 	return rest.OK, ""
 }
 
-// outboxLag is far beyond what a relay that works needs for any backlog it takes
-// in one go.
+// outboxLag is far above the lag of a working relay, whatever the backlog.
 const outboxLag = 30 * time.Second
 
 func (s *Server) askOutbox(ctx context.Context) (rest.Status, string) {

@@ -22,7 +22,7 @@ import (
 // Role is a part of the server that may run in a process of its own.
 type Role string
 
-// The roles that exist so far; terminal comes with terminals.
+// The existing roles. The role terminal will be added with terminals.
 const (
 	RoleAPI       Role = "api"       // REST, events, docs, sign-in, River UI
 	RoleNode      Role = "node"      // the mTLS API for agents
@@ -46,10 +46,10 @@ func ParseRoles(s string) (roles []Role, err error) {
 	return roles, nil
 }
 
-// DatabaseRole is who the role is to the database.
+// DatabaseRole returns the PostgreSQL role of the server role.
 func (r Role) DatabaseRole() string { return "gpuaas_" + string(r) }
 
-// Config is what a server is started with.
+// Config is the configuration of a server.
 type Config struct {
 	// DatabaseURL names the owner of the schema, who migrates and serves nothing.
 	DatabaseURL string
@@ -66,29 +66,30 @@ type Config struct {
 	Listen        string // of the API; port 0 takes a free one
 	NodeListen    string
 	MetricsListen string
-	// Roam lets a listener move to the next port when its own is taken.
+	// Roam lets a listener use the next port if its own is occupied.
 	Roam bool
-	// NodeHosts are the names and addresses that agents reach the node door by.
+	// NodeHosts are the names and addresses at which agents reach the node API.
 	NodeHosts []string
 
-	// SignIn goes before what the profile says about the provider.
+	// SignIn overrides the provider of the profile.
 	SignIn SignIn
-	// Payments is who takes money; without a key nobody does.
+	// Payments configures the payment provider. Without a key, payments are off.
 	Payments Payments
 
-	// Keys is where private keys are used; files of the state directory when empty.
+	// Keys configures the key store of private keys. If it is empty, the state directory stores
+	// them as files.
 	Keys keystore.Config
 
 	Front    middleware.Front // the proxy before the API, if there is one
 	StateDir string           // keys of the CA, of tasks, tokens and cursors, and the sealing key
-	AgentDir string           // builds of the agent that hosts fetch; empty: beside this program
+	AgentDir string           // agent builds that nodes download; empty: the folder of this binary
 	GitDir   string           // copies of repositories elsewhere; empty: in StateDir
 	Source   *sync.Root
 	Log      *slog.Logger
 	Clock    clock.Clock
 }
 
-func (c Config) has(r Role) bool { return slices.Contains(c.Roles, r) }
+func (c Config) hasRole(r Role) bool { return slices.Contains(c.Roles, r) }
 
 func (c Config) naming() ids.Naming {
 	return ids.Naming{Vendor: c.Profile.Vendor, Service: c.Profile.Service, Region: c.Profile.Region}

@@ -38,7 +38,7 @@ func (s *Server) watchKeys(ctx context.Context) error {
 }
 
 const (
-	// warnFrom leaves a month for a roll-over that takes an hour.
+	// warnFrom leaves a month for a rotation that needs an hour.
 	warnFrom  = 30 * 24 * time.Hour
 	warnEvery = 24 * time.Hour
 )

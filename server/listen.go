@@ -11,11 +11,11 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// ports is how many ports after a taken one are tried.
+// ports limits the ports that are tried after an occupied one.
 const ports = 50
 
-// Listen opens an address. Where roam is set, a taken port moves to the next
-// free one, so that two development servers may run beside each other.
+// Listen opens an address. If roam is set, it tries the next ports after an occupied one, so that
+// two development servers can run at the same time.
 func Listen(ctx context.Context, address string, roam bool) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

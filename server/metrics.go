@@ -22,7 +22,7 @@ func (s *Server) metricsHandler() http.Handler {
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return telemetry.Door("gpuaas/metrics", mux)
+	return telemetry.Traced("gpuaas/metrics", mux)
 }
 
 func buildInfo() prometheus.Collector {

@@ -11,7 +11,7 @@ import (
 
 // Payments is the account at the payment provider.
 type Payments struct {
-	SecretKey     string // empty: nobody takes money
+	SecretKey     string // empty: payments are off
 	WebhookSecret string
 	APIURL        string // empty: the provider's own; another one is for development
 	Livemode      bool   // as the key says
@@ -23,8 +23,8 @@ const (
 	apiURLName        = "GPUAAS_PAYMENTS_API_URL"
 )
 
-// PaymentsFromEnv reads what stands in the environment. A key without the secret
-// of its webhook would take money that nobody is credited, so it is refused.
+// PaymentsFromEnv reads the environment. It rejects a key without the webhook secret, because
+// payments would then never be credited.
 func PaymentsFromEnv(getenv func(string) string) (p Payments, err error) {
 	if p.SecretKey, err = secretref.FromEnv(getenv, secretKeyName); err != nil {
 		return Payments{}, err
@@ -50,8 +50,8 @@ func PaymentsFromEnv(getenv func(string) string) (p Payments, err error) {
 	return p, nil
 }
 
-// Check holds the account against the profile: a key of the wrong mode would sell
-// for play money, or take real money in a place that is for trying things out.
+// Check compares the key's account with the profile. A test key would sell GPUs for play money, and
+// a live key would charge real money in a test environment.
 func (p Payments) Check(profile desired.Environment) error {
 	want := profile.Payments
 	switch {
@@ -75,10 +75,10 @@ func modeOf(live bool) string {
 	return "test"
 }
 
-// check is Check at a server's start. A place may be without a key for a while:
-// then nobody can top up, and all else goes on.
+// check runs Check at a server's start. An installation may be without a key for a while: top-ups
+// then fail, and all else works.
 func (p Payments) check(ctx context.Context, c Config) error {
-	if p.SecretKey == "" && c.Profile.Payments.Provider == desired.ProviderStripe && c.has(RoleAPI) {
+	if p.SecretKey == "" && c.Profile.Payments.Provider == desired.ProviderStripe && c.hasRole(RoleAPI) {
 		c.Log.WarnContext(ctx, "the profile names a payment provider without a key: top-ups are disabled", "component", "payment")
 	}
 	return p.Check(c.Profile)

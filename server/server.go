@@ -101,7 +101,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		address string
 		to      *net.Listener
 	}{{RoleAPI, s.cfg.Listen, &s.apiListener}, {RoleNode, s.cfg.NodeListen, &s.nodeListener}, {"", s.cfg.MetricsListen, &s.metricsListener}} {
-		if listener.role != "" && !s.cfg.has(listener.role) {
+		if listener.role != "" && !s.cfg.hasRole(listener.role) {
 			continue
 		}
 		if *listener.to, err = Listen(ctx, listener.address, s.cfg.Roam); err != nil {
@@ -139,10 +139,10 @@ func (s *Server) run(ctx context.Context) error {
 		group.Go(func() error { return one.Identity.Run(ctx) })
 	}
 	group.Go(func() error { return s.serveMetrics(ctx) })
-	if s.cfg.has(RoleReconcile) {
+	if s.cfg.hasRole(RoleReconcile) {
 		s.startLoop(ctx)
 	}
-	if s.cfg.has(RoleRelay) {
+	if s.cfg.hasRole(RoleRelay) {
 		js, err := natsd.JetStream(s.nats)
 		if err != nil {
 			return err
@@ -150,16 +150,16 @@ func (s *Server) run(ctx context.Context) error {
 		s.relay = &event.Relay{DB: s.pool(RoleRelay), JS: js, Hints: s.hints, Environment: s.cfg.Environment, Log: s.cfg.Log, Clock: s.cfg.Clock}
 		group.Go(func() error { return s.relay.Run(ctx) })
 	}
-	if s.cfg.has(RoleWork) {
+	if s.cfg.hasRole(RoleWork) {
 		if err := s.jobs.Start(ctx); err != nil {
 			return fmt.Errorf("starting the workers: %w", err)
 		}
 		group.Go(func() error { return s.followPeriods(ctx) })
 	}
-	if s.cfg.has(RoleNode) {
+	if s.cfg.hasRole(RoleNode) {
 		group.Go(func() error { return s.serveNodes(ctx) })
 	}
-	if s.cfg.has(RoleAPI) {
+	if s.cfg.hasRole(RoleAPI) {
 		return s.serveAPI(ctx)
 	}
 	return nil
@@ -170,7 +170,7 @@ func (s *Server) startLoop(ctx context.Context) {
 	r := s.services[RoleReconcile]
 	loop := &reconciler.Loop{
 		DB: s.pools[RoleReconcile], Jobs: s.jobs, Desired: r.Desired.Store, Hints: s.hints, Limits: reconciler.LimitsFrom(s.policies),
-		Naming: s.cfg.naming(), Figures: s.drift, Log: s.cfg.Log,
+		Naming: s.cfg.naming(), Metrics: s.drift, Log: s.cfg.Log,
 	}
 	s.group.Go(func() error { return loop.Run(ctx) })
 	if s.cfg.Source == nil {
@@ -180,10 +180,10 @@ func (s *Server) startLoop(ctx context.Context) {
 	s.sync = &sync.Syncer{
 		Desired: r.Desired, Change: r.Changes, Reports: r.Reports, Root: *s.cfg.Source,
 		Environment: s.cfg.Environment, Development: s.cfg.Profile.Development, Dir: s.cfg.gitDir(), Rules: sync.RulesFrom(s.policies),
-		Naming: s.cfg.naming(), Figures: sync.NewMetrics(), Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
+		Naming: s.cfg.naming(), Metrics: sync.NewMetrics(), Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	}
 	r.Desired.Record = s.sync.Record
-	s.metrics.MustRegister(s.sync.Figures)
+	s.metrics.MustRegister(s.sync.Metrics)
 	s.group.Go(func() error { return s.sync.Run(ctx) })
 }
 
@@ -214,13 +214,13 @@ func (s *Server) Failed() <-chan error {
 // drainFor is the time for accepted requests to end.
 const drainFor = 10 * time.Second
 
-// Stop ends the server in the order that loses nothing: listeners, workers, bus, database.
+// Stop ends the server in the sequence that loses nothing: listeners, workers, bus, database.
 func (s *Server) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainFor)
 	defer cancel()
 	s.stop()
 	err := s.group.Wait()
-	if s.cfg.has(RoleWork) {
+	if s.cfg.hasRole(RoleWork) {
 		if stopErr := stopJobs(ctx, s.jobs); err == nil {
 			err = stopErr
 		}

@@ -24,7 +24,7 @@ import (
 )
 
 // Maximum connections of each role. Together they stay below the 60 of the private cluster. A
-// bigger database takes more replicas, not bigger pools.
+// bigger database needs more replicas, not bigger pools.
 const (
 	apiConns       = 16
 	nodeConns      = 10
@@ -33,7 +33,7 @@ const (
 	relayConns     = 4
 )
 
-// ownerConns: a migration holds a lock on one connection and works on others.
+// ownerConns: a migration has its lock on one connection and works on others.
 const ownerConns = 4
 
 // shared contains what the roles of this process have in common, and the services of each.
@@ -158,7 +158,7 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 	if s.auth.provider != nil {
 		config.SignIn = s.auth.provider
 	}
-	s.tasks[role] = &nodetask.Store{DB: db, Signer: s.keys.Signer, Hints: s.hints, Clock: c.Clock, Figures: s.taskMetrics}
+	s.tasks[role] = &nodetask.Store{DB: db, Signer: s.keys.Signer, Hints: s.hints, Clock: c.Clock, Metrics: s.taskMetrics}
 	s.services[role], err = services.New(config)
 	return err
 }
@@ -180,7 +180,7 @@ func (s *shared) addQueues(c Config) (err error) {
 	}
 	deps := &jobs.Deps{
 		Services: w, Policy: jobs.PolicyFrom(s.policies), Tasks: s.tasks[RoleWork], UserCA: s.keys.Users.Public,
-		Development: c.Profile.Development, Began: c.Clock.Now(), Figures: s.drift, Log: c.Log,
+		Development: c.Profile.Development, Began: c.Clock.Now(), Metrics: s.drift, Log: c.Log,
 	}
 	if s.jobs, err = jobs.NewClient(s.pools[RoleWork], deps, c.Log); err != nil {
 		return fmt.Errorf("making the workers: %w", err)

@@ -24,7 +24,7 @@ var (
 	gpus       = prometheus.NewDesc("gpuaas_gpus", "Devices by health; missing ones are no longer in their node's report.", []string{"sku", "region", "state"}, nil)
 	breaker    = prometheus.NewDesc("gpuaas_mass_action_stopped", "1 while the breaker keeps the platform from holding more nodes by itself.", nil, nil)
 	sourceLag  = prometheus.NewDesc("gpuaas_git_sync_lag_seconds", "For how long a source has named what is not applied, or has given no answer.", []string{"source"}, nil)
-	overdue    = prometheus.NewDesc("gpuaas_state_overdue", "Objects in a state for longer than it may last: for drift, than whoever must act has.", []string{"kind", "state"}, nil)
+	overdue    = prometheus.NewDesc("gpuaas_state_overdue", "Objects in a state for longer than its SLA; for drift, than its deadline.", []string{"kind", "state"}, nil)
 	driftOpen  = prometheus.NewDesc("gpuaas_drift_open", "Open differences of observed from desired.", []string{"kind"}, nil)
 
 	accrualLag = prometheus.NewDesc("gpuaas_accrual_lag_seconds", "For how long use has not been charged.", nil, nil)

@@ -81,7 +81,7 @@ type Services struct {
 	Queue *river.Client[pgx.Tx]
 }
 
-// Config is what the services of a role need from the server.
+// Config contains the values that the services of a role need from the server.
 type Config struct {
 	DB       pg.Pool
 	Policies *policies.Client
@@ -169,7 +169,7 @@ func (s *Services) addGitOps(c Config, schema validate.Lazy) {
 		Policies: c.Policies, Identity: s.Identity, Catalog: s.Catalog, Ledger: s.Ledger, Metering: s.Metering, Fleet: s.Fleet, Allocations: s.Allocations,
 	}
 	s.Changes = &change.Service{
-		DB: c.DB, Desired: s.Desired, Identity: s.Identity, Facts: facts.Facts, History: s.History, Rules: change.RulesFrom(c.Policies),
+		DB: c.DB, Desired: s.Desired, Identity: s.Identity, Gather: facts.Gather, History: s.History, Rules: change.RulesFrom(c.Policies),
 		Normal: schema.Object, Validate: validate.Run, Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 	}
 	s.Reports = &forge.Reports{DB: c.DB}

@@ -148,7 +148,7 @@ func (s *Server) Handler() http.Handler {
 		mux.Handle(pattern, handler)
 	}
 	mux.Handle("/", s.known(notFound)) // strangers do not learn which paths exist
-	return telemetry.Door("gpuaas/node", mux)
+	return telemetry.Traced("gpuaas/node", mux)
 }
 
 func (s *Server) routes() map[string]http.Handler {

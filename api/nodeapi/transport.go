@@ -246,9 +246,9 @@ func (c *conn) leave() (wasIdle bool) {
 }
 
 // bounded limits the time of the body of a request and of its handler. net/http reads what a handler has
-// left unread, without a limit of its own: a body that never arrives would keep its goroutine. A request
-// that changes something goes on when its caller leaves, because the caller repeats it and must find its
-// effect. Polls and downloads end with their caller.
+// left unread, without a limit of its own: a body that never arrives would occupy its goroutine for ever.
+// A request that changes something goes on when its caller leaves, because the caller repeats it and must
+// find its effect. Polls and downloads end with their caller.
 func (t *transport) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {

@@ -98,7 +98,7 @@ func AllocationTable(now time.Time, all ...oapi.Allocation) output.Table {
 	return t
 }
 
-// WhatOf says what an allocation is of, and where when that was chosen.
+// WhatOf describes an allocation: its GPUs and, if the user chose them, its region and node.
 func WhatOf(one oapi.Allocation) string {
 	text := fmt.Sprintf("%d × %s", one.Gpus, one.Sku)
 	if one.Region != "" {
@@ -107,8 +107,8 @@ func WhatOf(one oapi.Allocation) string {
 	return text
 }
 
-// Axes are the two that are never merged into one: does it match what was asked,
-// and is it well. Each state says both; a drift is seen besides.
+// Axes returns the two summaries that are never merged: whether the allocation matches its spec,
+// and whether it is healthy. Each state determines both; drift is added.
 func Axes(one oapi.Allocation) (sync, health string) {
 	switch one.Status {
 	case oapi.AllocationStatusActive:

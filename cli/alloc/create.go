@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// creation holds the flags of alloc create.
+// creation contains the flags of alloc create.
 type creation struct {
 	sku, name, region, ttl string
 	gpus                   int
@@ -123,7 +123,7 @@ func quote(ctx context.Context, c *client.Client, f creation, ttl time.Duration)
 		return Quote{}, err
 	}
 	balance, err := c.Balance(ctx)
-	// Who may ask for GPUs need not be who pays, nor see it.
+	// A user who may request GPUs may lack the right to read the balance.
 	if err != nil && !client.IsForbidden(err) {
 		return Quote{}, err
 	}

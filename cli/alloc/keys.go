@@ -20,7 +20,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// NewKeys returns the command group of SSH keys. The caller adds the commands of other areas under the same word.
+// NewKeys returns the command group of SSH keys. The caller adds the commands of other areas with
+// the same name.
 func NewKeys(a *output.Console, more ...*cobra.Command) *cobra.Command {
 	return output.Group("keys", "Manage SSH keys", append([]*cobra.Command{newKeysAdd(a), newKeysList(a), newKeysDelete(a)}, more...)...)
 }
@@ -49,8 +50,8 @@ func newKeysAdd(a *output.Console) *cobra.Command {
 	}
 }
 
-// publicKey reads the key and keeps a private one on this machine: the server
-// would refuse it, but by then it would have travelled.
+// publicKey reads the key. It rejects a private key here: the server would reject it as well, but
+// only after the key has crossed the network.
 func publicKey(a *output.Console, from []string) (string, error) {
 	text, err := keyText(a, from)
 	if err != nil {

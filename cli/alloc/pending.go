@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// PendingSections say why a request waits, and what would let it through: nothing
-// for one that does not wait.
+// PendingSections describe why a request is queued and what would place it. They are empty for
+// other requests.
 func PendingSections(p *oapi.Pending) []output.Section {
 	if p == nil {
 		return nil
@@ -30,7 +30,7 @@ func PendingSections(p *oapi.Pending) []output.Section {
 		fits.Add("", f.Text, output.FormatTime(output.ValueOrZero(f.FitsAt)))
 	}
 	return []output.Section{
-		{Title: "Waits for capacity:", Facts: [][2]string{
+		{Title: "Waits for capacity:", Fields: [][2]string{
 			{"  Position", position}, {"  Since", output.FormatTime(p.StartedAt)}, {"  Given up", output.FormatTime(output.ValueOrZero(p.DeadlineAt))}, {"  Why", p.Message},
 		}},
 		{Title: "Nodes left out:", Table: filters},
@@ -38,8 +38,8 @@ func PendingSections(p *oapi.Pending) []output.Section {
 	}
 }
 
-// waitsAs reads a request that was just put in the queue again: only a look says
-// why it waits. The request stands whether or not the look succeeds.
+// waitsAs reads a new queued request again, because only a read returns the reason. An error of the
+// read is ignored: the request exists.
 func waitsAs(ctx context.Context, c *client.Client, made client.Response[oapi.Allocation]) client.Response[oapi.Allocation] {
 	if seen, err := c.Allocation(ctx, made.Value.Id); err == nil {
 		return seen
@@ -47,13 +47,13 @@ func waitsAs(ctx context.Context, c *client.Client, made client.Response[oapi.Al
 	return made
 }
 
-// Queued says that a request waits for capacity.
+// Queued reports whether a request waits for capacity.
 func Queued(one oapi.Allocation) bool {
 	ready, _ := output.Condition(one.Conditions, "Ready")
 	return ready.Reason == "Queued"
 }
 
-// orQueue names the way out that only whoever asked without it has.
+// orQueue adds the suggestion --queue to an error of a request without it.
 func (f creation) orQueue(err error) error {
 	refused, ok := errors.AsType[*output.CommandError](err)
 	if !ok || f.queue || client.CodeOf(err) != errs.SKUUnavailable {

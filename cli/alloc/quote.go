@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// Quote is what a person should know before GPUs cost money.
+// Quote is the cost that the user confirms before the request.
 type Quote struct {
 	Sku     oapi.Sku
 	GPUs    int
@@ -78,8 +78,7 @@ func (q Quote) free() int {
 	return 0
 }
 
-// Runway is how long a balance lasts when more is burnt per hour; not ok when it
-// lasts for ever.
+// Runway returns how long a balance lasts with an additional burn rate; not ok if it never ends.
 func Runway(balance, burn, more int64) (seconds int64, ok bool) {
 	if balance <= 0 {
 		return 0, true
@@ -96,8 +95,8 @@ func Runway(balance, burn, more int64) (seconds int64, ok bool) {
 	return int64(min(s, math.MaxInt64)), true
 }
 
-// Text is the quote as a person reads it, and warnings about what the server is
-// likely to refuse. The server has the last word, so none of them stops anything.
+// Text formats the quote, with warnings about likely errors of the server. Only the server decides,
+// so a warning stops nothing.
 func (q Quote) Text() (string, error) {
 	d, err := q.data()
 	if err != nil {
@@ -124,7 +123,7 @@ func (q Quote) Text() (string, error) {
 	return b.String(), nil
 }
 
-// means are what there is to pay with, for those who may see it.
+// means returns the tenant's balance and limits, for users who may read them.
 func (q Quote) means(d quoted) [][2]string {
 	if d.Balance == nil {
 		return [][2]string{{"Balance", "not visible to you; the server checks it"}}

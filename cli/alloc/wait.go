@@ -14,13 +14,13 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// verdict is what a look at an allocation says to whoever waits for it.
+// verdict is the result of one poll of an allocation.
 type verdict int
 
 const (
 	notYet verdict = iota
 	reached
-	stalled // it will not come about without somebody's doing
+	stalled // it needs a user's action
 )
 
 func untilReady(one oapi.Allocation) verdict {
@@ -30,7 +30,7 @@ func untilReady(one oapi.Allocation) verdict {
 			return reached
 		}
 	case oapi.AllocationStatusFailed, oapi.AllocationStatusReleaseFailed, oapi.AllocationStatusReleasing, oapi.AllocationStatusReleased:
-		return stalled // released by somebody else, or by its lease
+		return stalled // released by another user, or at its TTL
 	case oapi.AllocationStatusRequested, oapi.AllocationStatusProvisioning:
 	}
 	if output.IsTrue(one.Conditions, "Stalled") {
@@ -49,13 +49,13 @@ func untilReleased(one oapi.Allocation) verdict {
 	return notYet
 }
 
-// await follows an allocation until judge has a verdict, and prints it as it was
-// last seen. It only watches: whatever ends it, the allocation goes on.
+// await polls an allocation until judge returns a verdict, and prints its last state. It only
+// reads: the end of the command does not affect the allocation.
 func await(ctx context.Context, a *output.Console, c *client.Client, from client.Response[oapi.Allocation], timeout time.Duration, judge func(oapi.Allocation) verdict) error {
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	w := Watch{App: a, Began: a.Clock.Now(), now: from}
-	err := w.follow(within, c, judge)
+	err := w.poll(within, c, judge)
 	name := from.Value.Name
 	switch {
 	case err == nil:
@@ -74,7 +74,7 @@ func await(ctx context.Context, a *output.Console, c *client.Client, from client
 	return errors.Join(showAllocation(a, w.now), err)
 }
 
-// Watch is one wait: the allocation as last seen, and what was printed of it.
+// Watch is one wait: the last state of the allocation and what was printed of it.
 type Watch struct {
 	App     *output.Console
 	Began   time.Time
@@ -82,7 +82,7 @@ type Watch struct {
 	Printed map[string]string
 }
 
-func (w *Watch) follow(ctx context.Context, c *client.Client, judge func(oapi.Allocation) verdict) error {
+func (w *Watch) poll(ctx context.Context, c *client.Client, judge func(oapi.Allocation) verdict) error {
 	wake := make(chan struct{}, 1)
 	listening, cancel := context.WithCancel(ctx)
 	defer cancel()

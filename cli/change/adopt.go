@@ -41,7 +41,7 @@ func NewAdopt(a *output.Console) *cobra.Command {
 			return nil, err
 		}
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
-			return c.AdoptDesired(ctx, t.Kind(), t.Name, nil, oapi.Adopt{Owner: owner, Source: output.PointerOrNil(source)}, asSeen(now.Value), once)
+			return c.AdoptDesired(ctx, t.Kind(), t.Name, nil, oapi.Adopt{Owner: owner, Source: output.PointerOrNil(source)}, ifUnchanged(now.Value), once)
 		}, nil
 	}, client.ObjectTable)
 	cmd.Flags().StringVar(&to, "to", "", "git or api; required")
@@ -51,8 +51,8 @@ func NewAdopt(a *output.Console) *cobra.Command {
 	return cmd
 }
 
-// asSeen says that an object is changed as it was seen.
-func asSeen(o oapi.DesiredObject) oapi.RequestEditorFn {
+// ifUnchanged makes the server reject the change if the object has changed since it was read.
+func ifUnchanged(o oapi.DesiredObject) oapi.RequestEditorFn {
 	return func(_ context.Context, r *http.Request) error {
 		r.Header.Set("If-Match", `"`+o.Metadata.ResourceVersion+`"`)
 		return nil

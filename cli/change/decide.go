@@ -46,7 +46,7 @@ func NewApply(a *output.Console) *cobra.Command {
 	return cmd
 }
 
-// proposed is the plan that somebody names, or that is made of the files they name.
+// proposed returns the plan of the given id, or creates one from the given files.
 func proposed(ctx context.Context, a *output.Console, c *client.Client, args []string) (planned, error) {
 	if _, isPlan := client.PlanRef(args[0]); isPlan && len(args) == 1 && !exists(args[0]) {
 		got, err := PlanNamed(ctx, c, args[0])
@@ -56,7 +56,7 @@ func proposed(ctx context.Context, a *output.Console, c *client.Client, args []s
 		return plannedFrom(got)
 	}
 	p, err := (&proposal{}).plan(ctx, c, args)
-	if wrong, ok := errors.AsType[*refused](err); ok {
+	if wrong, ok := errors.AsType[*invalidFiles](err); ok {
 		return planned{}, places(a, wrong)
 	}
 	return p, err
@@ -87,7 +87,7 @@ func apply(ctx context.Context, a *output.Console, c *client.Client, p planned, 
 	return showDecided(a, got)
 }
 
-// read shows a person the plan that they decide about, and asks.
+// read prints the plan and asks the user for a decision.
 func read(ctx context.Context, a *output.Console, p planned, yes bool, question, declined string) error {
 	if err := p.change.Text(a.Err); err != nil {
 		return fmt.Errorf("showing the plan: %w", err)
@@ -102,7 +102,7 @@ func showDecided(a *output.Console, got client.Response[oapi.PlanDetail]) error 
 	return a.Show(got.Raw, planTable(a.Clock.Now(), []oapi.Plan{briefly(got.Value)}))
 }
 
-// moved says what is no longer as the plan found it.
+// moved explains an error about a stale plan.
 func moved(a *output.Console, err error, p planned) error {
 	f, ok := errors.AsType[*output.CommandError](err)
 	if !ok {
@@ -122,7 +122,7 @@ func moved(a *output.Console, err error, p planned) error {
 	return &again
 }
 
-// verdictOn is what a person decides about a change: what is asked, and what is sent.
+// verdictOn is a reviewer's decision about a change: the question, and the request.
 type verdictOn struct {
 	question, declined string
 	send               func(c *client.Client, p planned, d oapi.Decision) client.Sending

@@ -39,7 +39,7 @@ func NewDiff(a *output.Console) *cobra.Command {
 			if err == nil {
 				return nil
 			}
-			// 1 says that something differs, so no failure may end with it.
+			// Exit code 1 means a difference, so no failure may return it.
 			f := *a.Explain(cmd.Context(), err)
 			if f.Exit == output.ExitFailure && !f.Silent {
 				f.Exit = output.ExitUsage
@@ -57,7 +57,7 @@ func diff(ctx context.Context, a *output.Console, p proposal, args []string) err
 		return err
 	}
 	got, err := p.plan(ctx, c, args)
-	if wrong, ok := errors.AsType[*refused](err); ok {
+	if wrong, ok := errors.AsType[*invalidFiles](err); ok {
 		return places(a, wrong)
 	}
 	if err != nil {
@@ -123,8 +123,8 @@ func colour(a *output.Console, code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// externalDiff runs the person's own program over two folders. Its exit code says
-// no more than ours: that something differs.
+// externalDiff runs the user's own program on two folders. Its exit code means the same as ours: a
+// difference exists.
 func externalDiff(ctx context.Context, a *output.Console, c *client.Client, program []string, p preview.Plan) error {
 	dir, err := os.MkdirTemp("", "gpuaas-diff-")
 	if err != nil {
@@ -157,7 +157,7 @@ func writeSides(ctx context.Context, c *client.Client, dir string, s preview.Ste
 	name := strings.ToLower(string(s.Kind)) + "-" + s.Name + ".yaml"
 	document := map[string]any{"apiVersion": "gpuaas/v1alpha1", "kind": string(s.Kind), "metadata": map[string]any{"name": s.Name}}
 	if s.Action != preview.Create {
-		now, err := c.Desired(ctx, client.ResourceRef{Word: string(s.Kind), Scope: s.Scope, Name: s.Name})
+		now, err := c.Desired(ctx, client.ResourceRef{KindName: string(s.Kind), Scope: s.Scope, Name: s.Name})
 		if err != nil {
 			return err
 		}
@@ -208,7 +208,7 @@ func writeYAML(path string, raw json.RawMessage) error {
 	return os.WriteFile(path, text, 0o600)
 }
 
-// pointer takes a JSON pointer apart, as RFC 6901 writes it.
+// pointer splits a JSON pointer as defined in RFC 6901.
 func pointer(path string) []string {
 	if path == "" {
 		return nil

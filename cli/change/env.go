@@ -78,7 +78,7 @@ func envDiff(ctx context.Context, a *output.Console, nameA, nameB string) error 
 	return &output.CommandError{Exit: output.ExitFailure, Silent: true}
 }
 
-// unreadable keeps 1 for environments that differ.
+// unreadable replaces exit code 1, which means that the environments differ.
 func unreadable(f *output.CommandError) error {
 	if f.Exit == output.ExitFailure {
 		f.Exit = output.ExitUsage
@@ -118,7 +118,7 @@ func invalid(name string, findings []desired.Finding) error {
 	}
 }
 
-// compareEnvironments lists what differs, in the order of application.
+// compareEnvironments lists the differences in apply order.
 func compareEnvironments(before, after []desired.Object) []envChange {
 	changes := []envChange{}
 	left, right := fieldsByObject(before), fieldsByObject(after)
@@ -139,7 +139,7 @@ func compareEnvironments(before, after []desired.Object) []envChange {
 	return changes
 }
 
-// profileLabel stands for the profile, of which there is one on each side.
+// profileLabel is the label of the profile, of which each side has one.
 const profileLabel = string(desired.KindEnvironment)
 
 func envLabel(o desired.Object) string {
@@ -180,8 +180,7 @@ func side(v json.RawMessage) string {
 	return output.OneLine(string(v))
 }
 
-// fieldsByObject takes the objects apart into the values of their fields; a list
-// is one value.
+// fieldsByObject splits the objects into the values of their fields. A list is one value.
 func fieldsByObject(objects []desired.Object) map[string]map[string]json.RawMessage {
 	all := map[string]map[string]json.RawMessage{}
 	for _, o := range objects {

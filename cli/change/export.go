@@ -22,7 +22,7 @@ const exportText = `Prints objects as documents for a fleet repository. Commit t
 objects; the plan of the next commit is then empty. The export contains no allocations,
 because only the API creates them. -o is yaml, json or cue.`
 
-// exported is what somebody wants to have as files.
+// exported selects the objects to export as files.
 type exported struct {
 	kinds  []string
 	allAPI bool
@@ -61,7 +61,7 @@ func NewExport(a *output.Console) *cobra.Command {
 	return cmd
 }
 
-// objects are in the order in which a revision is applied.
+// objects returns the objects in the sequence in which a revision is applied.
 func (e exported) objects(ctx context.Context, c *client.Client, args []string) (all []oapi.DesiredObject, err error) {
 	for _, arg := range args {
 		t, err := c.Object(ctx, arg)

@@ -27,7 +27,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// proposal is a change that somebody wants to know the effects of.
+// proposal is a change whose effects the user wants to preview.
 type proposal struct {
 	source, commit, author string
 }
@@ -41,7 +41,7 @@ func (p *proposal) record(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.author, "author", "", "author of the change, stored with the plan")
 }
 
-// plan asks what the files under the paths would do.
+// plan requests the effect of the files under the paths.
 func (p *proposal) plan(ctx context.Context, c *client.Client, paths []string) (planned, error) {
 	files, err := planFiles(ctx, paths)
 	if err != nil {
@@ -52,12 +52,12 @@ func (p *proposal) plan(ctx context.Context, c *client.Client, paths []string) (
 		return c.CreatePlan(ctx, nil, r, once)
 	})
 	if err != nil {
-		return planned{}, refusedFiles(err)
+		return planned{}, findInvalidFiles(err)
 	}
 	return plannedFrom(got)
 }
 
-// planned is a plan of the API, and the change in it as the house renders those.
+// planned is a plan of the API, with its change in the form that gitops/preview formats.
 type planned struct {
 	client.Response[oapi.PlanDetail]
 
@@ -93,7 +93,7 @@ func planFiles(ctx context.Context, paths []string) (map[string]string, error) {
 		case err != nil:
 			return nil, err
 		case len(tree.Findings) > 0:
-			return nil, &refused{findings: tree.Findings}
+			return nil, &invalidFiles{findings: tree.Findings}
 		}
 		maps.Copy(files, tree.Files)
 	}
@@ -124,24 +124,24 @@ func inRepository(name string) string {
 	return strings.TrimLeft(strings.TrimPrefix(path.Clean(filepath.ToSlash(name)), "../"), "/")
 }
 
-// refused says that files cannot be applied, and where they are wrong.
-type refused struct {
+// invalidFiles is an error about files that cannot be applied, with the positions of its findings.
+type invalidFiles struct {
 	findings []desired.Finding
-	cause    *output.CommandError // what the server said, where it was the one to refuse
+	cause    *output.CommandError // the server's error, if the server rejected the files
 }
 
-func (r *refused) Error() string {
+func (r *invalidFiles) Error() string {
 	return "the files have " + output.CountOf(len(r.findings), "finding")
 }
 
-// refusedFiles finds the places in what the server refused.
-func refusedFiles(err error) error {
+// findInvalidFiles extracts the positions from the server's error.
+func findInvalidFiles(err error) error {
 	f, ok := errors.AsType[*output.CommandError](err)
 	if !ok || errs.Code(f.Code) != errs.SpecInvalid {
 		return err
 	}
 	raw, _ := json.Marshal(f.Details["findings"]) // it came as JSON
-	r := &refused{cause: f}
+	r := &invalidFiles{cause: f}
 	if json.Unmarshal(raw, &r.findings) != nil || len(r.findings) == 0 {
 		return err
 	}
@@ -149,7 +149,7 @@ func refusedFiles(err error) error {
 }
 
 // places prints what is wrong where, and makes an error of it.
-func places(a *output.Console, r *refused) error {
+func places(a *output.Console, r *invalidFiles) error {
 	for _, f := range r.findings {
 		if _, err := fmt.Fprintln(a.Out, output.OneLine(f.String())); err != nil {
 			return fmt.Errorf("writing result: %w", err)
@@ -186,8 +186,8 @@ func NewPlan(a *output.Console) *cobra.Command {
 				return err
 			}
 			got, err := p.plan(cmd.Context(), c, args)
-			if wrong, ok := errors.AsType[*refused](err); ok {
-				return refusedPlan(a, p, wrong, file)
+			if wrong, ok := errors.AsType[*invalidFiles](err); ok {
+				return reportInvalid(a, p, wrong, file)
 			}
 			if err != nil {
 				return err
@@ -205,8 +205,8 @@ func NewPlan(a *output.Console) *cobra.Command {
 	return cmd
 }
 
-// DetailedExit is the flag under which every failure ends with 1, also one of usage:
-// 2 says that something would change.
+// DetailedExit is the flag with which every failure, usage errors included, exits with 1. Exit code
+// 2 means that the plan has changes.
 const DetailedExit = "detailed-exitcode"
 
 func showProposed(a *output.Console, got planned, detailed bool) error {
@@ -226,8 +226,8 @@ func inapplicable(p preview.Plan) error {
 	return &output.CommandError{Message: "the change cannot be applied: " + p.Findings[0].String(), Code: output.CodeFindings, Try: "correct the places above", Exit: output.ExitFailure}
 }
 
-// refusedPlan tells of files from which no plan could be made, also in the comment.
-func refusedPlan(a *output.Console, p proposal, wrong *refused, file string) error {
+// reportInvalid reports files from which no plan can be made, also in the comment.
+func reportInvalid(a *output.Console, p proposal, wrong *invalidFiles, file string) error {
 	told := preview.Plan{Source: p.source, Commit: p.commit, Findings: wrong.findings, Summary: wrong.Error()}
 	if err := commentInto(file, told); err != nil {
 		return err
@@ -239,8 +239,8 @@ func refusedPlan(a *output.Console, p proposal, wrong *refused, file string) err
 	return places(a, wrong)
 }
 
-// comment begins as those do that the server leaves at the forge, so that whoever
-// comes second edits the first one's.
+// comment starts with the server's marker for forge comments, so that the later writer edits the
+// comment of the earlier one.
 func comment(p preview.Plan) string { return forge.Marker(p.Source) + "\n" + p.Markdown() }
 
 func commentInto(file string, p preview.Plan) error {
@@ -254,7 +254,7 @@ func commentInto(file string, p preview.Plan) error {
 	return err
 }
 
-// showChange prints a plan of a change in the form that was asked for.
+// showChange prints a plan in the requested format.
 func showChange(a *output.Console, p planned) error {
 	switch a.Format() {
 	case "markdown":
@@ -283,7 +283,7 @@ func ShowPlan(a *output.Console, got client.Response[oapi.PlanDetail]) error {
 	return showChange(a, p)
 }
 
-// briefly is a plan without what it holds, as lists have it.
+// briefly returns a plan without its details, as lists contain it.
 func briefly(p oapi.PlanDetail) oapi.Plan {
 	return oapi.Plan{
 		Id: p.Id, CreatedAt: p.CreatedAt, Status: oapi.PlanStatus(p.Status), Hash: p.Hash, Actions: p.Actions, Blocked: p.Blocked, Source: p.Source, Commit: p.Commit,

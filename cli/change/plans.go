@@ -107,7 +107,7 @@ func DescribePlan(ctx context.Context, a *output.Console, c *client.Client, name
 		{"Decided", decisionOf(p)},
 		{"Applied", output.FormatTime(output.ValueOrZero(p.AppliedAt))},
 	}
-	sections := []output.Section{{Facts: facts}}
+	sections := []output.Section{{Fields: facts}}
 	if p.Change == nil {
 		sections = append(sections, output.Section{Title: "Steps:", Table: stepTable(p.Steps)})
 	}

@@ -151,8 +151,7 @@ func newPolicySet(a *output.Console) *cobra.Command {
 	return cmd
 }
 
-// PolicyValue reads a value as the key's default is one. Whether it is allowed is
-// the server's to say.
+// PolicyValue parses a value with the type of the key's default. The server checks the bounds.
 func PolicyValue(key oapi.PolicyKey, text string) (v oapi.PolicyValue, err error) {
 	raw, err := key.Default.MarshalJSON()
 	if err != nil || len(raw) == 0 {

@@ -47,7 +47,7 @@ func NewPut(a *output.Console) *cobra.Command {
 	return cmd
 }
 
-// longestFile is what the API takes of one object, many times over.
+// longestFile limits a file to several times the size that the API accepts for one object.
 const longestFile = 16 << 20
 
 func readFile(a *output.Console, path string) ([]byte, error) {
@@ -70,7 +70,7 @@ func put(ctx context.Context, a *output.Console, c *client.Client, all []client.
 	made := client.Page{}
 	var objects []oapi.DesiredObject
 	for _, one := range all {
-		t := client.ResourceRef{Word: one.Kind, Name: one.Metadata.Name}
+		t := client.ResourceRef{KindName: one.Kind, Name: one.Metadata.Name}
 		seen, err := c.Desired(ctx, t)
 		if err != nil && client.CodeOf(err) != errs.NotFound {
 			return err
@@ -79,7 +79,7 @@ func put(ctx context.Context, a *output.Console, c *client.Client, all []client.
 		got, err := client.Change[oapi.DesiredObject](ctx, c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 			send := []oapi.RequestEditorFn{once}
 			if !isNew {
-				send = append(send, asSeen(seen.Value))
+				send = append(send, ifUnchanged(seen.Value))
 			}
 			return c.PutDesired(ctx, t.Kind(), t.Name, &oapi.PutDesiredParams{DryRun: output.PointerOrNil(dry)}, write(one), send...)
 		})
@@ -137,7 +137,7 @@ func NewDelete(a *output.Console) *cobra.Command {
 		return client.Effect{
 			Name: t.Name, What: fmt.Sprintf("%s is deleted; the control loop removes what it describes", t),
 			Send: func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
-				return c.DeleteDesired(ctx, t.Kind(), t.Name, nil, asSeen(seen.Value), once)
+				return c.DeleteDesired(ctx, t.Kind(), t.Name, nil, ifUnchanged(seen.Value), once)
 			},
 		}, nil
 	}, func(e client.Effect, did client.Response[oapi.DesiredObject]) error {

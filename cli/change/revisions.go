@@ -65,7 +65,7 @@ func RevisionTable(now time.Time, all []oapi.Revision) output.Table {
 	return t
 }
 
-// VerdictOf says why a revision is not applied: its first finding, or its first wait.
+// VerdictOf returns why a revision is not applied: its first finding, or its first wait.
 func VerdictOf(r oapi.Revision) string {
 	text, more := "", 0
 	switch waits := output.ValueOrZero(r.ApprovalReasons); {
@@ -120,7 +120,7 @@ func DescribeRevision(ctx context.Context, a *output.Console, c *client.Client, 
 		facts = append(facts, [2]string{"Plan", "plan/" + r.PlanId.String()})
 	}
 	return a.Describe("revision/"+output.Itoa(r.Revision), map[string]json.RawMessage{"revision": found.Raw},
-		output.Section{Facts: facts},
+		output.Section{Fields: facts},
 		output.Section{Title: "Findings:", Table: findingTable(r.Findings)},
 		output.Section{Title: "Waits for:", Table: waitTable(output.ValueOrZero(r.ApprovalReasons))})
 }
@@ -150,7 +150,7 @@ func waitTable(all []oapi.ApprovalReason) output.Table {
 	return t
 }
 
-// SomeOf of a list: what fits beside other columns.
+// SomeOf formats the first elements of a list for a table column.
 func SomeOf(all []string) string {
 	const most = 5
 	if len(all) <= most {

@@ -47,7 +47,7 @@ func NewRollback(a *output.Console) *cobra.Command {
 	return cmd
 }
 
-// rollbackPlan is what has to be done to go back.
+// rollbackPlan contains the values of a rollback.
 type rollbackPlan struct {
 	Revision int64    `json:"revision"`
 	Source   string   `json:"source"`
@@ -127,7 +127,7 @@ func rollback(ctx context.Context, a *output.Console, b rollbackPlan, repository
 	return err
 }
 
-// author is who the checkout's own Git says that commits are by.
+// author returns the author that Git would use in the checkout.
 func author(ctx context.Context, a *output.Console, repository string) source.Author {
 	ask := func(key, other string) string {
 		out, err := exec.CommandContext(ctx, "git", "-C", repository, "config", "--get", key).Output() //nolint:gosec // the person's own checkout
@@ -142,7 +142,7 @@ func author(ctx context.Context, a *output.Console, repository string) source.Au
 	}
 }
 
-// shellWord is one word for a shell, whatever is in it.
+// shellWord quotes a text as one word for a shell.
 func shellWord(s string) string {
 	if s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:@", r)

@@ -49,10 +49,10 @@ func sourceState(s oapi.GitSource) string {
 	}
 }
 
-// short is a commit as people say it.
+// short abbreviates a commit hash.
 func short(commit string) string { return output.OrDash(commit[:min(10, len(commit))]) }
 
-// recentRevisions of a source tell its story; more are in get revisions.
+// recentRevisions limits the revisions of a source; get revisions lists more.
 const recentRevisions = 5
 
 func DescribeSource(ctx context.Context, a *output.Console, c *client.Client, name string) error {
@@ -81,7 +81,7 @@ func DescribeSource(ctx context.Context, a *output.Console, c *client.Client, na
 		{"Removed at", output.FormatTime(output.ValueOrZero(s.GoneAt))},
 	}
 	return a.Describe("source/"+s.Name, map[string]json.RawMessage{"source": found.Raw, "revisions": history.Raw},
-		output.Section{Facts: facts},
+		output.Section{Fields: facts},
 		output.Section{Title: "Conditions:", Table: output.ConditionTable(s.Conditions)},
 		output.Section{Title: "Revisions:", Table: RevisionTable(a.Clock.Now(), history.Items)})
 }

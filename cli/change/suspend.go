@@ -25,7 +25,7 @@ func changesOne(a *output.Console, cmd *cobra.Command, object func(c *client.Cli
 		if err != nil {
 			return err
 		}
-		if t.Word == client.WordSource {
+		if t.KindName == client.WordSource {
 			return changed(cmd.Context(), a, c, t.Name, source, SourceTable)
 		}
 		if t, err = c.Object(cmd.Context(), args[0]); err != nil {

@@ -41,7 +41,7 @@ type validated struct {
 }
 
 func validateFiles(ctx context.Context, a *output.Console, dir string) error {
-	// Read as a server would: what it refuses, a commit with it would be refused for.
+	// Read with the server's limits: the server rejects a commit with files that exceed them.
 	tree, err := source.ReadPath(ctx, dir, source.DefaultLimits())
 	switch {
 	case errs.CodeOf(err) == errs.NotFound:

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Find looks an allocation up by id or name. A name may come back once its
-// allocation has ended, so one that lives is meant before one that does not.
+// Find returns an allocation by id or name. A name may be used again after its allocation has
+// ended, so a live allocation has priority.
 func (c *Client) Find(ctx context.Context, ref string) (Response[oapi.Allocation], error) {
 	ref = strings.TrimPrefix(strings.TrimPrefix(ref, "allocation/"), "alloc/")
 	if id, err := uuid.Parse(ref); err == nil {

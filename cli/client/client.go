@@ -40,8 +40,7 @@ type Client struct {
 	Settings Settings
 }
 
-// Connect connects as the settings say; a command that needs no sign-in takes an
-// anonymous one.
+// Connect connects with the current settings. A command without sign-in uses an anonymous client.
 func Connect(a *output.Console) (*Client, error) {
 	c, err := ConnectAnonymously(a)
 	if err == nil && c.Settings.Token == "" {
@@ -126,7 +125,7 @@ func (c *Client) mark(_ context.Context, r *http.Request) error {
 	return nil
 }
 
-// InProject goes with the operations that take a project.
+// InProject adds the project to operations that have one.
 func (c *Client) InProject(_ context.Context, r *http.Request) error {
 	if c.Settings.Project != "" {
 		r.Header.Set("X-Project-ID", c.Settings.Project)
@@ -144,7 +143,7 @@ func IdempotencyKey() oapi.RequestEditorFn {
 	}
 }
 
-// Response is what the server said, and the bytes in which it said it.
+// Response is the server's response, decoded and as bytes.
 type Response[T any] struct {
 	Value T
 	Raw   json.RawMessage
@@ -177,7 +176,7 @@ func Send[T any](ctx context.Context, c *Client, send Sender) (Response[T], erro
 	}
 }
 
-// sendOnce also says how long to wait before another try; below zero: it is of no use.
+// sendOnce also returns the pause before a retry. Below zero, a retry has no use.
 func sendOnce[T any](ctx context.Context, c *Client, send Sender) (got Response[T], hint time.Duration, err error) {
 	within, cancel := context.WithTimeout(ctx, OneTry)
 	defer cancel()
@@ -187,7 +186,7 @@ func sendOnce[T any](ctx context.Context, c *Client, send Sender) (got Response[
 			return got, -1, ctx.Err()
 		}
 		if hasCode(err) {
-			return got, -1, err // refused before anything was sent
+			return got, -1, err // failed before the request was sent
 		}
 		return got, repeatable(err), c.Unreachable(err)
 	}
@@ -213,14 +212,15 @@ func sendOnce[T any](ctx context.Context, c *Client, send Sender) (got Response[
 	return got, -1, nil
 }
 
-// hasCode says that the error has its words already.
+// hasCode reports whether the error has a code already.
 func hasCode(err error) bool {
 	_, ours := errors.AsType[*output.CommandError](err)
 	_, coded := errors.AsType[*errs.Error](err)
 	return ours || coded
 }
 
-// repeatable: nobody listens is an answer, and repeating it only delays it.
+// repeatable returns the pause before a retry. A closed port is final, and a retry would
+// only delay the error.
 func repeatable(err error) time.Duration {
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
@@ -291,13 +291,13 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// IsForbidden says that an answer is for operators, which is no reason to fail
-// what can be told without it.
+// IsForbidden reports whether an error means that only operators may read a value. A command then
+// prints the rest without it.
 func IsForbidden(err error) bool {
 	var f *output.CommandError
 	return errors.As(err, &f) && f.Exit == output.ExitDenied
 }
 
-// Events wake the wait; the look behind them is what counts. Without events the
-// wait is slower by this much and no different.
+// PollEvery is the polling interval. Events notify the wait earlier, and the poll decides; without
+// events the wait is only slower by this much.
 const PollEvery = time.Second

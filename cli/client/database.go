@@ -16,9 +16,9 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// ReadKept reads what an earlier run of a command has printed. A file without
-// heads would find nothing, and say that all is well.
-func ReadKept(path, command string, into any, heads func() bool) error {
+// ReadStored reads the output of an earlier run. It rejects a file without heads, which would
+// verify nothing and report success.
+func ReadStored(path, command string, into any, heads func() bool) error {
 	if path == "" {
 		return nil
 	}
@@ -35,8 +35,8 @@ func ReadKept(path, command string, into any, heads func() bool) error {
 	return nil
 }
 
-// Database opens the one of DATABASE_URL, or of gpuaas up on this machine.
-// PostgreSQL lists the connections under as.
+// Database opens the database of DATABASE_URL, or of gpuaas up on the local machine. PostgreSQL
+// lists the connections under the name as.
 func Database(ctx context.Context, a *output.Console, as string) (*pgxpool.Pool, error) {
 	url, err := secret(a, "DATABASE_URL")
 	if err != nil {
@@ -85,7 +85,7 @@ func TenantNames(ctx context.Context, db pg.Pool) (map[ids.Tenant]string, error)
 	}
 }
 
-// TenantNamed also takes an id that names nothing: its rows outlive a tenant.
+// TenantNamed also accepts an unknown id: rows may exist after their tenant was deleted.
 func TenantNamed(names map[ids.Tenant]string, asked string) (ids.Tenant, error) {
 	if asked == "" {
 		return ids.Tenant{}, nil

@@ -89,7 +89,7 @@ func documentAt(name string, node *yaml.Node) (one Document, err error) {
 	return one, nil
 }
 
-// plainLabel is a name that CUE takes without quotes.
+// plainLabel matches a name that CUE accepts without quotes.
 var plainLabel = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
 
 // cueWords mean something else at the beginning of a field.

@@ -49,7 +49,7 @@ func SaveExport(ctx context.Context, a *output.Console, c *Client, file, mime st
 	return err
 }
 
-// exportSilence is longer than the server takes to give a slow reader up.
+// exportSilence exceeds the time after which the server abandons a slow client.
 const exportSilence = 90 * time.Second
 
 // export copies the stream. One that broke has no end, and copying it fails.
@@ -84,12 +84,12 @@ func (c *Client) export(ctx context.Context, mime string, open Sender, to io.Wri
 type deadlineReader struct {
 	io.Reader
 
-	each func()
+	onRead func()
 }
 
 func (h deadlineReader) Read(p []byte) (int, error) {
 	n, err := h.Reader.Read(p)
-	h.each()
+	h.onRead()
 	return n, err
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Credential reads a service account's credential; never from the command line,
-// where every process of the machine sees it.
+// Credential reads a service account's credential from a file or stdin. It never reads the command
+// line, which every local process can read.
 func Credential(a *output.Console, from []string) (string, error) {
 	var text []byte
 	var err error

@@ -18,9 +18,10 @@ import (
 // make, change and take away things of the API.
 
 type (
-	// Pager asks for one page of a list.
+	// Pager requests one page of a list.
 	Pager func(ctx context.Context, size *int, cursor *string) (*http.Response, error)
-	// Sending sends a change; the editor says that all repetitions of it are one.
+	// Sending sends a change. The editor adds the idempotency key, so that all retries count as one
+	// request.
 	Sending func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error)
 )
 
@@ -30,8 +31,8 @@ func Change[T any](ctx context.Context, c *Client, send Sending) (Response[T], e
 	return Send[T](ctx, c, func(ctx context.Context) (*http.Response, error) { return send(ctx, once) })
 }
 
-// IfMatch is the version that a person has looked at, so that a change of somebody
-// else's is not overwritten unread.
+// IfMatch sends the version that the user has read, so that another user's later change is not
+// overwritten.
 func IfMatch(version int64) oapi.RequestEditorFn {
 	return func(_ context.Context, r *http.Request) error {
 		r.Header.Set("If-Match", strconv.Quote(strconv.FormatInt(version, 10)))
@@ -67,8 +68,8 @@ func ShowList[T any](ctx context.Context, a *output.Console, c *Client, limit in
 	return a.Show(all.Raw, show(a, all.Items...))
 }
 
-// ChangeCommand completes a command that makes or changes one thing and shows it. of
-// looks at what is there and says what to send.
+// ChangeCommand completes a command that creates or changes one resource and prints it. of reads
+// the resource and returns the request.
 func ChangeCommand[T any](a *output.Console, cmd *cobra.Command, of func(ctx context.Context, c *Client, args []string) (Sending, error), show func(a *output.Console, all ...T) output.Table) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := Connect(a)
@@ -88,14 +89,14 @@ func ChangeCommand[T any](a *output.Console, cmd *cobra.Command, of func(ctx con
 	return cmd
 }
 
-// Effect is something that a command takes away, or money that it moves.
+// Effect is a consequence of a command: a deleted resource or moved money.
 type Effect struct {
 	Name string // to be typed
 	What string // what will be so then
 	Send Sending
 }
 
-// DeleteCommand completes a command that takes something away.
+// DeleteCommand completes a command that deletes or releases something.
 func DeleteCommand(a *output.Console, cmd *cobra.Command, of func(ctx context.Context, c *Client, args []string) (Effect, error)) *cobra.Command {
 	return ConfirmedCommand(a, cmd, of, func(e Effect, _ Response[struct{}]) error {
 		a.Notify("%s done: %s", output.SymbolGood, e.What)
@@ -103,8 +104,8 @@ func DeleteCommand(a *output.Console, cmd *cobra.Command, of func(ctx context.Co
 	})
 }
 
-// ConfirmedCommand completes a command that cannot be taken back: it looks what it is about,
-// says what will be so then, and asks for the name.
+// ConfirmedCommand completes a command that cannot be reverted: it reads the resource, prints the
+// consequence, and requests its name.
 func ConfirmedCommand[T any](a *output.Console, cmd *cobra.Command, of func(ctx context.Context, c *Client, args []string) (Effect, error), then func(Effect, Response[T]) error) *cobra.Command {
 	var yes, dry bool
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/profile"
 )
 
-// renewBefore the end: longer than a request may take to be looked at.
+// renewBefore is the time before the expiry at which a token is renewed. It exceeds the duration of
+// a request.
 const renewBefore = 30 * time.Second
 
 // renewWithin bounds how long other commands wait for the file.
@@ -30,7 +31,8 @@ func (c *Client) Bearer(ctx context.Context) (string, error) {
 	return c.Settings.Token, nil
 }
 
-// renewable: tokens from the environment are somebody else's to renew.
+// renewable reports whether the CLI may renew the token. A token from the environment belongs to
+// another program.
 func (c *Client) renewable() bool { return c.Settings.RefreshToken != "" && c.Settings.Name != "" }
 
 func (c *Client) fresh(p profile.Profile) bool {
@@ -45,7 +47,7 @@ func (c *Client) renew(ctx context.Context) error {
 	err := c.Settings.Store.Edit(func(f *profile.File) error {
 		p := f.Profiles[c.Settings.Name]
 		switch {
-		case p.Token == "" || !SameOrigin(p.URL, c.Settings.URL): // somebody has logged out
+		case p.Token == "" || !SameOrigin(p.URL, c.Settings.URL): // another process has logged out
 			ended = signInEnded()
 			return nil
 		case p.RefreshToken != "" && !c.fresh(p):
@@ -71,8 +73,8 @@ func signInEnded() error {
 	return errs.New(errs.TokenExpired, "the sign-in has ended").Try("gpuaas login")
 }
 
-// refresh asks once: whether the provider has used the token up when no answer
-// came is unknown, and a second use would end the sign-in.
+// refresh sends one request and never retries. If the response is lost, the provider may have
+// invalidated the refresh token, and a second use would end the session.
 func (c *Client) refresh(ctx context.Context, p profile.Profile) (profile.Profile, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewWithin)
 	defer cancel()

@@ -34,7 +34,7 @@ var shortWords = map[string]string{
 	"git-source": WordSource, "git-sources": WordSource, "rev": WordRevision, "revs": WordRevision, "drifts": WordDrift,
 }
 
-// KindWords are the words that help and completion give.
+// KindWords lists the names of kinds for help and completion.
 func KindWords() []string {
 	words := make([]string, 0, len(desired.Kinds()))
 	for _, kind := range desired.Kinds() {
@@ -43,8 +43,8 @@ func KindWords() []string {
 	return words
 }
 
-// wordOf finds what a person means by the part before the slash: a kind, or one of
-// the words above; empty when neither.
+// wordOf maps the part before the slash to a kind name. It returns an empty string for an unknown
+// one.
 func wordOf(text string) string {
 	text = strings.ToLower(text)
 	if word, ok := shortWords[text]; ok {
@@ -61,23 +61,25 @@ func wordOf(text string) string {
 	return all[at]
 }
 
-// ResourceRef is what KIND/NAME names. Allocations are named within a project, which a
-// person may write between the two: allocation/PROJECT-ID/NAME.
+// ResourceRef is a parsed KIND/NAME. An allocation name is unique within a project, which the user
+// may write between the two: allocation/PROJECT-ID/NAME.
 type ResourceRef struct {
-	Word, Scope, Name string
+	KindName, Scope, Name string
 }
 
-func (t ResourceRef) String() string { return t.Word + "/" + t.Name }
+func (t ResourceRef) String() string { return t.KindName + "/" + t.Name }
 
-func (t ResourceRef) Kind() oapi.Kind { return oapi.Kind(t.Word) }
+func (t ResourceRef) Kind() oapi.Kind { return oapi.Kind(t.KindName) }
 
-// declarable says that it is an object of desired state.
-func (t ResourceRef) declarable() bool { return slices.Contains(desired.Kinds(), desired.Kind(t.Word)) }
+// declarable reports whether the resource is a desired object.
+func (t ResourceRef) declarable() bool {
+	return slices.Contains(desired.Kinds(), desired.Kind(t.KindName))
+}
 
 func ParseResourceRef(text string) (ResourceRef, error) {
 	word, name, found := strings.Cut(text, "/")
-	t := ResourceRef{Word: wordOf(word), Name: name}
-	if t.Word == string(oapi.KindAllocation) {
+	t := ResourceRef{KindName: wordOf(word), Name: name}
+	if t.KindName == string(oapi.KindAllocation) {
 		if scope, rest, scoped := strings.Cut(name, "/"); scoped {
 			t.Scope, t.Name = scope, rest
 		}
@@ -87,7 +89,7 @@ func ParseResourceRef(text string) (ResourceRef, error) {
 		f := output.UsageError("%q is not of the form KIND/NAME", text)
 		f.Try = "like node/" + cmp.Or(word, "gpu-07")
 		return ResourceRef{}, f
-	case t.Word == "":
+	case t.KindName == "":
 		f := output.UsageError("kind %q does not exist", word)
 		f.Try = "one of " + strings.Join(append(KindWords(), WordSource, WordRevision, WordPlan), ", ")
 		return ResourceRef{}, f
@@ -95,9 +97,9 @@ func ParseResourceRef(text string) (ResourceRef, error) {
 	return t, nil
 }
 
-// KindNamed is the kind of objects that a word means.
+// KindNamed returns the kind of a name.
 func KindNamed(word string) (oapi.Kind, error) {
-	t := ResourceRef{Word: wordOf(word)}
+	t := ResourceRef{KindName: wordOf(word)}
 	if t.declarable() {
 		return t.Kind(), nil
 	}
@@ -106,14 +108,14 @@ func KindNamed(word string) (oapi.Kind, error) {
 	return "", f
 }
 
-// Object finds which object of desired state is meant. An allocation without its
-// project is looked for where the caller is.
+// Object returns the desired object of a reference. An allocation without a project is searched in
+// the caller's project.
 func (c *Client) Object(ctx context.Context, text string) (ResourceRef, error) {
 	t, err := ParseResourceRef(text)
 	if err != nil {
 		return ResourceRef{}, err
 	}
-	if _, err := KindNamed(t.Word); err != nil {
+	if _, err := KindNamed(t.KindName); err != nil {
 		return ResourceRef{}, err
 	}
 	return c.Placed(ctx, t)
@@ -164,7 +166,7 @@ func ObjectTable(a *output.Console, all ...oapi.DesiredObject) output.Table {
 	return t
 }
 
-// stateOf says who stands between an object and the loop, if anybody does.
+// stateOf returns what stops the reconciliation of an object, if anything does.
 func stateOf(m oapi.DesiredMetadata) string {
 	switch {
 	case m.Suspended != nil:
@@ -176,7 +178,7 @@ func stateOf(m oapi.DesiredMetadata) string {
 	}
 }
 
-// PlaceOf is file:line where one edits an object, or the word of its owner.
+// PlaceOf returns file:line of an object of Git, or the name of its owner.
 func PlaceOf(s oapi.Source) string {
 	if s.Path == nil {
 		return string(s.Owner)
@@ -202,7 +204,7 @@ func CompleteResources(a *output.Console, more ...string) cobra.CompletionFunc {
 	}
 }
 
-// completionWait is how long a person looks at a cursor that stands still.
+// completionWait is the time that a user accepts for a completion in the shell.
 const completionWait = 2 * time.Second
 
 func namesOf(ctx context.Context, a *output.Console, word string) (names []string) {
@@ -226,7 +228,7 @@ func namesOf(ctx context.Context, a *output.Console, word string) (names []strin
 	return names
 }
 
-// PlanRef reads the id of a plan, also with the word before it.
+// PlanRef parses the id of a plan, with or without the prefix "plan/".
 func PlanRef(text string) (uuid.UUID, bool) {
 	id, err := uuid.Parse(strings.TrimPrefix(strings.TrimPrefix(text, "plan/"), "plans/"))
 	return id, err == nil

@@ -14,15 +14,14 @@ import (
 	"github.com/gpuaas/gpuaas/internal/secretref"
 )
 
-// Settings is what a command talks to: a profile with flags and environment laid
-// over it.
+// Settings describe the connection of a command: a profile, overridden by flags and environment.
 type Settings struct {
 	profile.Profile
 	Name  string // empty when no profile is used
 	Store profile.Store
 }
 
-// ReadSettings resolves in the order flag, environment, profile.
+// ReadSettings resolves each setting from flag, environment and profile, in this sequence.
 func ReadSettings(a *output.Console) (Settings, error) {
 	store, err := profile.Find(a.Env)
 	if err != nil {
@@ -48,8 +47,8 @@ func ReadSettings(a *output.Console) (Settings, error) {
 	s.URL = strings.TrimRight(cmp.Or(a.Url, a.Env("GPUAAS_URL"), found.URL), "/")
 	s.Project = cmp.Or(a.Project, a.Env("GPUAAS_PROJECT"), found.Project)
 	if !SameOrigin(s.URL, found.URL) {
-		// The rest of the profile is about another installation: its token must
-		// not travel there, and its data is not what is being looked at.
+		// The rest of the profile belongs to another installation. Its token must not be sent to
+		// this one.
 		s.Profile = profile.Profile{URL: s.URL}
 		s.Project = cmp.Or(a.Project, a.Env("GPUAAS_PROJECT"))
 	}
@@ -67,8 +66,8 @@ func ReadSettings(a *output.Console) (Settings, error) {
 	return s, nil
 }
 
-// OperatorProfile is the profile of an operator of the same installation, which
-// up writes beside a tenant's; empty when there is none.
+// OperatorProfile returns the operator profile of the same installation, which up writes next to a
+// tenant's. It is empty if there is none.
 func OperatorProfile(a *output.Console) string {
 	s, err := ReadSettings(a)
 	if err != nil || s.Name == "" {
@@ -103,7 +102,7 @@ func (s Settings) Address() error {
 	return nil
 }
 
-// OperatorHint is a hint in brackets, where there is somebody to be instead.
+// OperatorHint returns a hint in brackets if an operator profile exists.
 func OperatorHint(a *output.Console) string {
 	if name := OperatorProfile(a); name != "" {
 		return " (--profile " + name + ")"

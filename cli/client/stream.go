@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 )
 
-// Fact is one event of the stream: its envelope, and the bytes of it.
-type Fact struct {
+// Event is one event of the stream: its envelope, and the bytes of it.
+type Event struct {
 	ID            string          `json:"event_id"`
 	Type          string          `json:"event_type"`
 	At            time.Time       `json:"occurred_at"`
@@ -23,13 +23,13 @@ type Fact struct {
 	Raw           json.RawMessage
 }
 
-// Longer than the 15 s between heartbeats: silence beyond means that the
-// connection is gone without having said so.
+// streamSilence exceeds the 15 s between heartbeats. A longer silence means that the connection is
+// lost.
 const streamSilence = 40 * time.Second
 
 // Stream reads one connection until it ends, or until each returns an error.
 // opened is called once the server has answered.
-func (c *Client) Stream(ctx context.Context, params oapi.ListEventsParams, opened func(), each func(Fact) error) error {
+func (c *Client) Stream(ctx context.Context, params oapi.ListEventsParams, opened func(), each func(Event) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	resp, err := c.ListEvents(ctx, &params)
@@ -50,9 +50,9 @@ func (c *Client) Stream(ctx context.Context, params oapi.ListEventsParams, opene
 	return ReadStream(resp.Body, func() { silent.Reset(streamSilence) }, each)
 }
 
-// ReadStream parses server-sent events. heard is called for every line, also for
-// the comments that only say that the connection lives.
-func ReadStream(body io.Reader, heard func(), each func(Fact) error) error {
+// ReadStream parses server-sent events. It calls heard for every line, also for the comments that
+// are only heartbeats.
+func ReadStream(body io.Reader, heard func(), each func(Event) error) error {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, 1<<20) // an event's payload is far below the API's body limit
 	var id string
@@ -63,7 +63,7 @@ func ReadStream(body io.Reader, heard func(), each func(Fact) error) error {
 		value = strings.TrimPrefix(value, " ")
 		switch {
 		case lines.Text() == "" && len(data) > 0:
-			f := Fact{Raw: json.RawMessage(strings.Join(data, "\n"))}
+			f := Event{Raw: json.RawMessage(strings.Join(data, "\n"))}
 			if err := json.Unmarshal(f.Raw, &f); err != nil {
 				return fmt.Errorf("reading event %s: %w", id, err)
 			}
@@ -86,8 +86,8 @@ func ReadStream(body io.Reader, heard func(), each func(Fact) error) error {
 	return io.EOF
 }
 
-// WakeUp pokes whenever anything happened, until ctx ends. It is a hint: what it
-// misses, the next look finds.
+// WakeUp sends to wake after every event until ctx ends. It is a hint: the next poll finds what it
+// misses.
 func (c *Client) WakeUp(ctx context.Context, wake chan<- struct{}) {
 	poke := func() {
 		select {
@@ -97,7 +97,7 @@ func (c *Client) WakeUp(ctx context.Context, wake chan<- struct{}) {
 	}
 	for ctx.Err() == nil {
 		// What happened before the connection stood is found by looking once now.
-		_ = c.Stream(ctx, oapi.ListEventsParams{}, poke, func(Fact) error { poke(); return nil })
+		_ = c.Stream(ctx, oapi.ListEventsParams{}, poke, func(Event) error { poke(); return nil })
 		if Sleep(ctx, 2*time.Second) != nil {
 			return
 		}

@@ -13,7 +13,8 @@ import (
 // secretPrefix begins the credentials of service accounts.
 const secretPrefix = "gps_"
 
-// tradeBefore the end: longer than a request may take to be looked at.
+// tradeBefore is the time before the expiry at which a token is exchanged. It exceeds the duration
+// of a request.
 const tradeBefore = 30 * time.Second
 
 // traded is the token that was last got for a credential.

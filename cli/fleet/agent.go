@@ -26,7 +26,7 @@ func NewAgent(a *output.Console) *cobra.Command {
 	return output.Group("agent", "Manage agent releases", newAgentPublish(a), newAgentList(a), newAgentRetry(a), newUpdate(a))
 }
 
-// agentDesk is what the commands work on.
+// agentDesk contains the values that the agent commands share.
 type agentDesk struct {
 	files agentrelease.Files
 	store *agentrelease.Store
@@ -39,7 +39,7 @@ func openAgentDesk(ctx context.Context, a *output.Console, stateDir string) (d a
 			stateDir = filepath.Join(s.DataDir, "secrets")
 		}
 	}
-	// Opening the keys of another folder would make some, and no node would believe them.
+	// Opening the keys in another folder would create new ones, which no node trusts.
 	if _, err := os.Stat(filepath.Join(stateDir, agentrelease.KeysDir)); err != nil {
 		return d, nil, errs.Invalid("--state-dir", "%s contains no release keys of a server", stateDir).Try("name the folder that gpuaas server has as --state-dir").Because(err)
 	}
@@ -170,7 +170,7 @@ func showReleases(a *output.Console, all []agentrelease.Release, rollouts []agen
 		}
 		add(p)
 	}
-	for i, one := range rollouts { // what nobody published stands here alone
+	for i, one := range rollouts { // versions without a published build are listed only here
 		if !shown[one.Version] {
 			add(published{Version: one.Version, Rollout: &rollouts[i]})
 		}

@@ -36,7 +36,7 @@ func newNodeList(a *output.Console) *cobra.Command {
 	return cmd
 }
 
-// onNode completes a command that changes one node and shows how it stands then.
+// onNode completes a command that changes one node and prints its new state.
 func onNode(a *output.Console, cmd *cobra.Command, send func(c *client.Client, name string) (client.Sending, error)) *cobra.Command {
 	return onNodeShown(a, cmd, send, heldTable)
 }
@@ -55,14 +55,14 @@ func onNodeShown(
 
 func nodeNamed(ref string) string { return strings.TrimPrefix(ref, "node/") }
 
-// heldTable is a node as a verb leaves it: how it stands, and what holds it. Of
-// several holds the oldest is named and the others are counted.
+// heldTable prints the state of a node after a command, with its holds. Of several holds it names
+// the oldest and counts the others.
 func heldTable(a *output.Console, all ...oapi.Node) output.Table {
 	return nodesHeld(all, func(oapi.Hold) bool { return true })
 }
 
-// heldFor is heldTable for a verb that has set a hold: of several the table names
-// that one. The API lists the oldest first, which may be somebody else's.
+// heldFor is heldTable for a command that has set a hold. Of several holds the table displays this
+// one; the API lists the oldest first, which may be another operator's.
 func heldFor(kind oapi.HoldKind, reason *string) nodeView {
 	return func(a *output.Console, all ...oapi.Node) output.Table {
 		return nodesHeld(all, func(h oapi.Hold) bool { return h.Kind == kind && h.Reason == *reason })
@@ -98,7 +98,7 @@ func OwnerOf(h oapi.Hold) string {
 	return h.Owner
 }
 
-// nodeStatus is the lifecycle, and what keeps a node unsold beside it.
+// nodeStatus returns the lifecycle and the reasons why the node is not sold.
 func nodeStatus(n oapi.Node) string {
 	status := string(n.Lifecycle)
 	if n.Cordoned && n.Lifecycle != oapi.NodeLifecycleDraining && n.Lifecycle != oapi.NodeLifecycleDrained {
@@ -191,10 +191,10 @@ func newNodeDrain(a *output.Console) *cobra.Command {
 	return cmd
 }
 
-// drainLook is how often a drain is looked at: it goes on by itself.
-const drainLook = time.Second
+// drainPoll is the interval at which a drain is polled. The drain continues without the command.
+const drainPoll = time.Second
 
-// awaitDrained says how many are left until nobody is.
+// awaitDrained prints the number of remaining allocations until it is zero.
 func awaitDrained(ctx context.Context, a *output.Console, c *client.Client, name string, timeout time.Duration) error {
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -221,13 +221,13 @@ func awaitDrained(ctx context.Context, a *output.Console, c *client.Client, name
 			a.Notify("%s %s", output.SymbolBusy, now)
 			last = now
 		}
-		if err := client.Sleep(within, drainLook); err != nil {
+		if err := client.Sleep(within, drainPoll); err != nil {
 			continue // which of the two is over is said above
 		}
 	}
 }
 
-// DrainWaits says what a drain waits for.
+// DrainWaits describes what a drain waits for.
 func DrainWaits(a *output.Console, n oapi.Node) string {
 	switch {
 	case output.ValueOrZero(n.Occupied) == 0:

@@ -85,12 +85,13 @@ func newNodeEnrol(a *output.Console) *cobra.Command {
 }
 
 const (
-	// A node is known to the door once the loop has carried its declaration out.
+	// carriedWithin is the time for which the command waits until the loop has applied the node's
+	// object. The node API knows the node only afterwards.
 	carriedWithin = 30 * time.Second
-	carriedLook   = 200 * time.Millisecond
+	appliedPoll   = 200 * time.Millisecond
 )
 
-// tokenOf asks for a token as soon as the declaration was carried out.
+// tokenOf requests a token as soon as the node's object was applied.
 func tokenOf(ctx context.Context, c *client.Client, name string) (client.Response[oapi.EnrolmentToken], error) {
 	within, cancel := context.WithTimeout(ctx, carriedWithin)
 	defer cancel()
@@ -98,13 +99,13 @@ func tokenOf(ctx context.Context, c *client.Client, name string) (client.Respons
 		got, err := client.Change[oapi.EnrolmentToken](ctx, c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
 			return c.CreateEnrolmentToken(ctx, name, nil, oapi.Empty{}, once)
 		})
-		if err == nil || client.CodeOf(err) != errs.NotFound || client.Sleep(within, carriedLook) != nil {
+		if err == nil || client.CodeOf(err) != errs.NotFound || client.Sleep(within, appliedPoll) != nil {
 			return got, err
 		}
 	}
 }
 
-// showToken prints the line for the host, and nothing beside it where a person reads.
+// showToken prints the install command, and nothing else on stdout.
 func showToken(a *output.Console, token client.Response[oapi.EnrolmentToken], root bool, parts map[string]json.RawMessage) error {
 	t := token.Value
 	if a.Data() {

@@ -59,8 +59,8 @@ func nodeTable(now time.Time, all ...oapi.Node) output.Table {
 	return t
 }
 
-// NodeReady sums the axes up for one column, and only for a column. A node that
-// is silent is neither ready nor not: nobody knows.
+// NodeReady merges the states of a node into one table column. A node with stale reports is neither
+// ready nor not ready: its state is unknown.
 func NodeReady(n oapi.Node) oapi.ConditionStatus {
 	switch {
 	case n.Reachability != oapi.NodeReachabilityReachable || n.Health == oapi.NodeHealthUnknown:

@@ -34,10 +34,10 @@ keys that each node has acknowledged. It writes an audit row.`
 type rotated struct {
 	name string // in the record: ca, task_keys, login_keys
 	what string
-	// nodes says that nodes must hear of the new before the old may go.
-	nodes bool
-	of    func(keystore.KeyStores) any
-	again string // the command, for people
+	// nodes reports that every node must receive the new key before the old one is removed.
+	nodes  bool
+	keysOf func(keystore.KeyStores) any
+	again  string // the command, for people
 }
 
 func rotates(name string) rotated {
@@ -58,10 +58,10 @@ func NewKeysRotate(a *output.Console) *cobra.Command {
 	return newRotate(a, [3]string{"Rotate task signing keys", "Create the new signing key", "Remove the old signing key"}, "tasks", "logins")
 }
 
-// rotation is what the three commands share.
+// rotation contains the flags that the three commands share.
 type rotation struct {
 	a        *output.Console
-	of       string
+	purpose  string
 	stateDir string
 	force    bool
 }
@@ -69,7 +69,7 @@ type rotation struct {
 // newRotate returns the group with its three commands. shorts are those of the group, of begin and of
 // finish.
 func newRotate(a *output.Console, shorts [3]string, of ...string) *cobra.Command {
-	r := &rotation{a: a, of: of[0]}
+	r := &rotation{a: a, purpose: of[0]}
 	begin := &cobra.Command{
 		Use: "begin", Short: shorts[1], Long: rotateText, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), r.begin) },
@@ -89,25 +89,25 @@ func newRotate(a *output.Console, shorts [3]string, of ...string) *cobra.Command
 	}
 	if len(of) > 1 {
 		for _, c := range g.Commands() {
-			c.Flags().StringVar(&r.of, "of", of[0], "which keys: tasks or logins")
+			c.Flags().StringVar(&r.purpose, "of", of[0], "which keys: tasks or logins")
 		}
 	}
 	return g
 }
 
-// desk is what a rotation works on.
+// desk contains the database and the keys that a rotation changes.
 type desk struct {
 	rotated
 
-	db      *pgxpool.Pool
-	custody keystore.KeyStores
-	fleet   *secret.Certificates
+	db     *pgxpool.Pool
+	stores keystore.KeyStores
+	fleet  *secret.Certificates
 }
 
 func (r *rotation) run(ctx context.Context, do func(context.Context, desk) error) error {
-	d := desk{rotated: rotates(r.of)}
+	d := desk{rotated: rotates(r.purpose)}
 	if d.name == "" {
-		return output.UsageError("keys %q do not exist; use --of tasks|logins", r.of)
+		return output.UsageError("keys %q do not exist; use --of tasks|logins", r.purpose)
 	}
 	keys, err := keystore.ConfigFromEnv(r.a.Env)
 	if err != nil {
@@ -121,18 +121,18 @@ func (r *rotation) run(ctx context.Context, do func(context.Context, desk) error
 		return err
 	}
 	defer d.db.Close()
-	if d.custody, err = keystore.Open(ctx, keys, dir, r.a.Clock); err != nil {
+	if d.stores, err = keystore.Open(ctx, keys, dir, r.a.Clock); err != nil {
 		return err
 	}
 	d.fleet = &secret.Certificates{DB: d.db}
 	return do(ctx, d)
 }
 
-// serverDir is where gpuaas server keeps its keys by default.
+// serverDir is the default key folder of gpuaas server.
 const serverDir = "/var/lib/gpuaas-server"
 
-// dir is the state directory. One that holds no keys is refused: opening it would
-// make some, and everybody would wonder.
+// dir returns the state directory. It rejects a directory without keys: opening it would create new
+// ones, and the rotation would affect keys that no server uses.
 func (r *rotation) dir() (string, error) {
 	dir := r.stateDir
 	if dir == "" {
@@ -170,7 +170,7 @@ func (r *rotation) finish(ctx context.Context, d desk) error {
 		return errs.New(errs.Conflict, "nodes receive a new key with the next allocation or change of keys, and the server does not count them").
 			Try("once every running allocation is newer than the new key: %s finish --force", d.again)
 	case d.nodes && behind > 0 && !r.force:
-		return errs.New(errs.Conflict, "%s not acknowledged the new %s", has(behind), d.what).
+		return errs.New(errs.Conflict, "%s not acknowledged the new %s", verbFor(behind), d.what).
 			Try("check again with %s status; after --force an operator must enrol these nodes again", d.again)
 	case d.nodes && behind > 0:
 		r.a.Notify("%s %s left behind and must be enrolled again.", output.SymbolWarn, output.CountOf(behind, "node"))
@@ -181,7 +181,7 @@ func (r *rotation) finish(ctx context.Context, d desk) error {
 	return r.show(ctx, d)
 }
 
-func has(n int) string {
+func verbFor(n int) string {
 	if n == 1 {
 		return "1 node has"
 	}
@@ -191,7 +191,7 @@ func has(n int) string {
 // act rolls over inside the transaction that audits it, last: what failed is not
 // recorded, and what could not be recorded was hardly ever done.
 func (r *rotation) act(ctx context.Context, d desk, verb string, do func(secret.Rotator, context.Context) error) error {
-	rotator, ok := d.of(d.custody).(secret.Rotator)
+	rotator, ok := d.keysOf(d.stores).(secret.Rotator)
 	if !ok {
 		return errs.New(errs.Conflict, "this %s is rotated in its key store", d.what).Try("see docs/guides/rotate-ca-and-keys.md; status works here")
 	}
@@ -207,10 +207,10 @@ func (r *rotation) act(ctx context.Context, d desk, verb string, do func(secret.
 	})
 }
 
-// behind counts the nodes that were not told of all that is to be believed.
+// behind counts the nodes that have not acknowledged the present trust state.
 func (d desk) behind(ctx context.Context) (behind, all int, err error) {
 	beliefs, err := d.fleet.Beliefs(ctx)
-	now := secret.Stamp(d.custody.Authority.Bundle(), d.custody.Signer.Public())
+	now := secret.Stamp(d.stores.Authority.Bundle(), d.stores.Signer.Public())
 	for _, b := range beliefs {
 		all += b.Nodes
 		if b.Trust != now {
@@ -256,7 +256,7 @@ func (r *rotation) show(ctx context.Context, d desk) error {
 }
 
 func (d desk) keys() (list []rotating) {
-	switch of := d.of(d.custody).(type) {
+	switch of := d.keysOf(d.stores).(type) {
 	case *pki.Local:
 		gens := of.Generations()
 		for i, g := range gens {

@@ -57,7 +57,7 @@ func newUpdate(a *output.Console) *cobra.Command {
 	return cmd
 }
 
-// newNodeUpdate is the same for one node, beside the other verbs of nodes.
+// newNodeUpdate is the same command for one node, in the group of node commands.
 func newNodeUpdate(a *output.Console) *cobra.Command {
 	cmd := newUpdate(a)
 	cmd.Use, cmd.Short, cmd.Args = "update NODE", "Set the agent version of a node", cobra.ExactArgs(1)

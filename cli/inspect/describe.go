@@ -42,7 +42,7 @@ func NewDescribe(a *output.Console) *cobra.Command {
 		one("plan", nil, "Show a plan in detail", change.DescribePlan))
 	describe.Example = "  gpuaas describe node gpu-07\n  gpuaas describe revision/12"
 	describe.ValidArgsFunction = client.CompleteResources(a, client.WordSource, client.WordRevision, client.WordPlan)
-	describe.RunE = named(a, describeThing)
+	describe.RunE = named(a, describeResource)
 	return describe
 }
 
@@ -85,10 +85,10 @@ func describeAllocation(ctx context.Context, a *output.Console, c *client.Client
 	}
 	return a.Describe("allocation/"+one.Name,
 		map[string]json.RawMessage{"allocation": found.Raw, "timeline": timeline.Raw, "plans": reasons.raw},
-		slices.Concat([]output.Section{{Facts: facts}}, alloc.PendingSections(one.Pending), []output.Section{
+		slices.Concat([]output.Section{{Fields: facts}}, alloc.PendingSections(one.Pending), []output.Section{
 			{Title: "Conditions:", Table: output.ConditionTable(one.Conditions)},
 			{Title: "Timeline:", Table: history},
-			{Title: "Why (plans of the loop):", Table: reasons.table, Facts: reasons.note},
+			{Title: "Why (plans of the loop):", Table: reasons.table, Fields: reasons.note},
 		})...)
 }
 
@@ -134,7 +134,7 @@ func describeNode(ctx context.Context, a *output.Console, c *client.Client, name
 	return a.Describe("node/"+n.Name,
 		map[string]json.RawMessage{"node": found.Raw, "desired": output.OrNull(declared.Raw), "plans": reasons.raw},
 		slices.Concat([]output.Section{
-			{Facts: facts},
+			{Fields: facts},
 			{Title: "Conditions:", Table: output.ConditionTable(conditions)},
 		}, nextSection(nodeAdvice(a, n)), []output.Section{
 			{Title: "Holds:", Table: holdTable(output.ValueOrZero(n.Holds))},
@@ -142,7 +142,7 @@ func describeNode(ctx context.Context, a *output.Console, c *client.Client, name
 			{Title: "Health:", Table: healthTable(output.ValueOrZero(n.HealthReports))},
 			{Title: "Last tasks:", Table: taskTable(output.ValueOrZero(n.Tasks))},
 			{Title: "Certificates:", Table: certificateTable(output.ValueOrZero(n.Certificates))},
-			{Title: "Why (plans of the loop, last day):", Table: reasons.table, Facts: reasons.note},
+			{Title: "Why (plans of the loop, last day):", Table: reasons.table, Fields: reasons.note},
 		})...)
 }
 
@@ -174,7 +174,7 @@ func describeSku(ctx context.Context, a *output.Console, c *client.Client, name 
 		regions.Add("", r.Region, strconv.Itoa(r.Total), strconv.Itoa(r.Free))
 	}
 	return a.Describe("sku/"+s.Name, map[string]json.RawMessage{"sku": found.Raw, "desired": output.OrNull(declared.Raw)},
-		output.Section{Facts: facts}, output.Section{Title: "Regions:", Table: regions})
+		output.Section{Fields: facts}, output.Section{Title: "Regions:", Table: regions})
 }
 
 // declared reads the declaration behind an object, when one may.
@@ -188,20 +188,20 @@ func declared(ctx context.Context, c *client.Client, kind oapi.Kind, name string
 	return got, err
 }
 
-// describeThing is describe with KIND/NAME.
-func describeThing(ctx context.Context, a *output.Console, c *client.Client, t client.ResourceRef) error {
+// describeResource is describe with KIND/NAME.
+func describeResource(ctx context.Context, a *output.Console, c *client.Client, t client.ResourceRef) error {
 	do, ok := map[string]func(context.Context, *output.Console, *client.Client, string) error{
 		string(oapi.KindNode): describeNode, string(oapi.KindSKU): describeSku, string(oapi.KindAllocation): describeAllocation,
 		client.WordSource: change.DescribeSource, client.WordRevision: change.DescribeRevision, client.WordPlan: change.DescribePlan,
 		client.WordDrift: func(context.Context, *output.Console, *client.Client, string) error { return noSingleDrift() },
-	}[t.Word]
+	}[t.KindName]
 	if ok && t.Scope == "" {
 		return do(ctx, a, c, t.Name)
 	}
 	return describeObject(ctx, a, c, t)
 }
 
-// origin is where one edits an object.
+// origin returns the file or command with which an object is edited.
 func origin(o oapi.DesiredObject) string {
 	s := o.Metadata.Source
 	if s.Path == nil {
@@ -210,7 +210,7 @@ func origin(o oapi.DesiredObject) string {
 	return fmt.Sprintf("%s:%d (generation %d, commit %.10s)", *s.Path, output.ValueOrZero(s.Line), o.Metadata.Generation, output.ValueOrZero(s.Commit))
 }
 
-// why is what plans say about one object.
+// why is a plan's reason about one object.
 type why struct {
 	table output.Table
 	raw   json.RawMessage
@@ -218,11 +218,11 @@ type why struct {
 	Steps []oapi.PlanAction
 }
 
-// Plans cannot be asked for by object, so the newest are read one by one.
+// plansRead limits the plans that are read: the API cannot filter plans by object.
 const plansRead = 40
 
-// Reasons collects the steps of recent plans that are about something. They are
-// for operators: others are told so, and nothing fails.
+// Reasons returns the steps of recent plans about an object. Only operators may read them: for
+// other users Reasons prints a note and does not fail.
 func Reasons(ctx context.Context, a *output.Console, c *client.Client, since time.Time, about func(oapi.PlanAction) bool) (why, error) {
 	w := why{table: output.Table{Head: []string{"AT", "VERB", "FENCE", "REASON", "PLAN"}}}
 	found := []json.RawMessage{}

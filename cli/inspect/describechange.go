@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 )
 
-// describeObject tells of a declared object what is the same for all kinds.
+// describeObject prints the fields that are common to all kinds.
 func describeObject(ctx context.Context, a *output.Console, c *client.Client, t client.ResourceRef) error {
 	t, err := c.Placed(ctx, t)
 	if err != nil {
@@ -52,7 +52,7 @@ func describeObject(ctx context.Context, a *output.Console, c *client.Client, t 
 		declared.Add("", strings.TrimRight(line, "\n"))
 	}
 	return a.Describe(strings.ToLower(t.String()), map[string]json.RawMessage{"desired": found.Raw},
-		output.Section{Facts: facts}, output.Section{Title: "Conditions:", Table: output.ConditionTable(output.ConditionsOf(s))}, output.Section{Title: "Spec:", Table: declared})
+		output.Section{Fields: facts}, output.Section{Title: "Conditions:", Table: output.ConditionTable(output.ConditionsOf(s))}, output.Section{Title: "Spec:", Table: declared})
 }
 
 func adoptionOf(a *oapi.Adoption) string {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 )
 
-// nodeAdvice is what to do next, in plain words; nothing where nothing is to be done.
+// nodeAdvice returns the next actions for an operator, or nothing if none is needed.
 func nodeAdvice(a *output.Console, n oapi.Node) (advice []string) {
 	add := func(format string, args ...any) { advice = append(advice, fmt.Sprintf(format, args...)) }
 	switch n.Lifecycle {

@@ -79,7 +79,7 @@ func driftState(s oapi.DriftStatus) string {
 	return symbol + " " + string(s)
 }
 
-// due is how long there is until a deadline.
+// due returns the time until a deadline.
 func due(now time.Time, at *time.Time) string {
 	switch {
 	case at == nil:
@@ -128,7 +128,7 @@ func ignoring(c *client.Client, id uuid.UUID, what oapi.Ignore) client.Sending {
 	}
 }
 
-// later reads a time to come: RFC 3339, a day, or a length of time from now.
+// later parses a time in the future: RFC 3339, a date, or a duration from now.
 func later(a *output.Console, flag, text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {

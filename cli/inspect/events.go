@@ -17,11 +17,11 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 )
 
-// listing holds the flags of events.
+// listing contains the flags of events.
 type listing struct {
-	follow, platform bool
-	since, about     string
-	limit            int
+	followNew, platform bool
+	since, about        string
+	limit               int
 }
 
 func NewEvents(a *output.Console) *cobra.Command {
@@ -33,7 +33,7 @@ event. As json, yaml or name it prints one document per event.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return events(cmd.Context(), a, f) },
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&f.follow, "follow", "f", false, "continue until Ctrl-C")
+	flags.BoolVarP(&f.followNew, "follow", "f", false, "continue until Ctrl-C")
 	flags.StringVar(&f.since, "since", "", "only later than this event id, or than so long ago, like 10m")
 	flags.StringVar(&f.about, "for", "", "only about this allocation")
 	flags.BoolVar(&f.platform, "platform", false, "of all tenants, for operators")
@@ -61,26 +61,26 @@ func events(ctx context.Context, a *output.Console, f listing) error {
 		from = strings.TrimPrefix(f.since, "event/")
 	}
 	last, err := backlog(ctx, a, c, f, from, s)
-	if err != nil || !f.follow {
+	if err != nil || !f.followNew {
 		return err
 	}
 	return followEvents(ctx, a, c, f, last, s)
 }
 
-// selection decides which facts are shown.
+// selection filters the printed events.
 type selection struct {
 	about string
 	after time.Time
 	limit int
 }
 
-func (s *selection) takes(f client.Fact) bool {
+func (s *selection) takes(f client.Event) bool {
 	return !f.At.Before(s.after) && (s.about == "" || bytes.Contains(f.Payload, []byte(s.about)))
 }
 
-// The stream does not say where the past ends. It is over when a fact is younger
-// than the question, or when nothing came for a moment; the first fact may take
-// longer, because the server has to find it.
+// The stream does not mark the end of the backlog. The backlog ends with the first event that is
+// newer than the request, or after a moment without events. The first event may need longer,
+// because the server searches for it.
 const (
 	pastBegins = 3 * time.Second
 	pastPauses = 500 * time.Millisecond
@@ -88,7 +88,7 @@ const (
 
 var errPastEnds = errors.New("end of the stored events")
 
-// backlog prints what happened before and returns the id of the last fact seen.
+// backlog prints earlier events and returns the id of the last one.
 func backlog(ctx context.Context, a *output.Console, c *client.Client, f listing, from string, s *selection) (last string, err error) {
 	reading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -96,9 +96,9 @@ func backlog(ctx context.Context, a *output.Console, c *client.Client, f listing
 	quiet := time.AfterFunc(pastBegins+client.OneTry, func() { cancel(errPastEnds) })
 	defer quiet.Stop()
 
-	var past []client.Fact
+	var past []client.Event
 	last = from
-	err = c.Stream(reading, f.params(from), func() { quiet.Reset(pastBegins) }, func(one client.Fact) error {
+	err = c.Stream(reading, f.params(from), func() { quiet.Reset(pastBegins) }, func(one client.Event) error {
 		quiet.Reset(pastPauses)
 		last = one.ID
 		if s.takes(one) {
@@ -119,7 +119,7 @@ func backlog(ctx context.Context, a *output.Console, c *client.Client, f listing
 		return last, err
 	}
 	for i, one := range past {
-		if err := showFact(a, one, i == 0); err != nil {
+		if err := printEvent(a, one, i == 0); err != nil {
 			return last, err
 		}
 	}
@@ -129,12 +129,12 @@ func backlog(ctx context.Context, a *output.Console, c *client.Client, f listing
 // followEvents reconnects with the last id, so that nothing is left out.
 func followEvents(ctx context.Context, a *output.Console, c *client.Client, f listing, last string, s *selection) error {
 	for {
-		err := c.Stream(ctx, f.params(last), func() {}, func(one client.Fact) error {
+		err := c.Stream(ctx, f.params(last), func() {}, func(one client.Event) error {
 			last = one.ID
 			if !s.takes(one) {
 				return nil
 			}
-			return showFact(a, one, false)
+			return printEvent(a, one, false)
 		})
 		var known *output.CommandError
 		switch {
@@ -159,7 +159,7 @@ func (f listing) params(last string) oapi.ListEventsParams {
 	return p
 }
 
-func showFact(a *output.Console, f client.Fact, first bool) error {
+func printEvent(a *output.Console, f client.Event, first bool) error {
 	switch a.Format() {
 	case "json": // one line each, so that a program can read on while they come
 		var b bytes.Buffer
@@ -185,9 +185,8 @@ func showFact(a *output.Console, f client.Fact, first bool) error {
 	return err
 }
 
-// Subject is what a fact is about: its name when it tells one, else the end of
-// its resource name.
-func Subject(f client.Fact) string {
+// Subject returns the resource of an event: its name, or the end of its URN.
+func Subject(f client.Event) string {
 	var p struct {
 		URN  string `json:"urn"`
 		Name string `json:"name"`

@@ -27,7 +27,7 @@ func NewGet(a *output.Console) *cobra.Command {
 	return get
 }
 
-// named completes a group of commands that also takes KIND/NAME.
+// named completes a command group that also accepts KIND/NAME.
 func named(a *output.Console, do func(ctx context.Context, a *output.Console, c *client.Client, t client.ResourceRef) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 || !strings.Contains(args[0], "/") {
@@ -47,7 +47,7 @@ func named(a *output.Console, do func(ctx context.Context, a *output.Console, c 
 
 // getOne shows what KIND/NAME names; of a declared object the declaration.
 func getOne(ctx context.Context, a *output.Console, c *client.Client, t client.ResourceRef) error {
-	switch t.Word {
+	switch t.KindName {
 	case client.WordSource:
 		got, err := c.Source(ctx, t.Name)
 		if err != nil {

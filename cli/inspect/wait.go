@@ -18,12 +18,12 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// sight is something with conditions, as it was last seen.
+// sight is the last read state of a resource with conditions.
 type sight struct {
 	conditions []oapi.Condition
 	raw        json.RawMessage
 	table      output.Table
-	// since is when a source was last looked at.
+	// since is the time of the source's last poll at the beginning.
 	since time.Time
 }
 
@@ -32,7 +32,7 @@ type readCondition func(ctx context.Context) (sight, error)
 const waitText = `Polls the object until the condition has the value, and prints it. If the object is Stalled, the
 command ends with 1, because longer waiting has no effect. The end of a wait changes nothing.`
 
-// Longer than a node takes to be told, to act and to report.
+// defaultWait exceeds the time in which a node receives a task, executes it and reports.
 const defaultWait = 10 * time.Minute
 
 func NewWait(a *output.Console) *cobra.Command {
@@ -59,7 +59,7 @@ func NewWait(a *output.Console) *cobra.Command {
 			}
 			return awaitCondition(cmd.Context(), a, c, t, timeout, look, func(s sight) bool {
 				got, ok := output.Condition(s.conditions, name)
-				// What only stands while it is true is false when it is not there.
+				// A condition that exists only while it is true is false if it is missing.
 				return ok && got.Status == status || !ok && status == oapi.ConditionStatusFalse
 			})
 		},
@@ -86,9 +86,9 @@ func conditionWanted(text string) (name string, status oapi.ConditionStatus, err
 	return name, status, nil
 }
 
-// conditionReader finds how to look at what KIND/NAME names.
+// conditionReader returns the function that reads the conditions of KIND/NAME.
 func conditionReader(ctx context.Context, a *output.Console, c *client.Client, t client.ResourceRef) (readCondition, error) {
-	switch t.Word {
+	switch t.KindName {
 	case client.WordSource:
 		return func(ctx context.Context) (sight, error) {
 			got, err := c.Source(ctx, t.Name)
@@ -101,13 +101,13 @@ func conditionReader(ctx context.Context, a *output.Console, c *client.Client, t
 			return sight{conditions: got.Value.Conditions, raw: got.Raw, table: alloc.AllocationTable(a.Clock.Now(), got.Value)}, err
 		}, err
 	}
-	if _, err := client.KindNamed(t.Word); err != nil {
+	if _, err := client.KindNamed(t.KindName); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) (sight, error) {
 		got, err := c.Desired(ctx, t)
 		s := sight{raw: got.Raw, table: client.ObjectTable(a, got.Value)}
-		// A condition of an older generation says nothing about this one.
+		// A condition of an older generation does not describe this one.
 		if status := got.Value.Status; status != nil && status.ObservedGeneration >= got.Value.Metadata.Generation {
 			s.conditions = output.ConditionsOf(*status)
 		}
@@ -115,7 +115,7 @@ func conditionReader(ctx context.Context, a *output.Console, c *client.Client, t
 	}, nil
 }
 
-// awaitCondition looks until it is as it should be. It only watches.
+// awaitCondition polls until the condition has the status. It only reads.
 func awaitCondition(ctx context.Context, a *output.Console, c *client.Client, t client.ResourceRef, timeout time.Duration, look readCondition, reached func(sight) bool) error {
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -144,7 +144,7 @@ func awaitCondition(ctx context.Context, a *output.Console, c *client.Client, t 
 				Message: fmt.Sprintf("%s is stalled: %s", t, why.Message), Code: output.CodeStalled, Try: "gpuaas describe " + t.String(), Correlation: c.Correlation, Exit: output.ExitFailure,
 			}
 		}
-		// Cut short, the look above says why.
+		// If the time is over, the poll above returns the reason.
 		_ = client.Sleep(within, client.PollEvery)
 	}
 }
@@ -170,7 +170,7 @@ func NewReconcile(a *output.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if t.Word == client.WordSource {
+			if t.KindName == client.WordSource {
 				return syncSource(ctx, a, c, t, wait, timeout)
 			}
 			if t, err = c.Object(ctx, args[0]); err != nil {
@@ -227,7 +227,7 @@ func syncSource(ctx context.Context, a *output.Console, c *client.Client, t clie
 	return unready(t, last, c.Correlation)
 }
 
-// unready says that the branch is not what is applied, and why.
+// unready explains that the branch is not applied.
 func unready(t client.ResourceRef, s sight, correlation string) error {
 	why, ok := output.Condition(s.conditions, "Ready")
 	if !ok || why.Status != oapi.ConditionStatusFalse {

@@ -43,7 +43,7 @@ func examineMachine(ctx context.Context) []examination {
 	return []examination{pg, git}
 }
 
-// examineProfile also says whether there is an address to go on with.
+// examineProfile also reports whether there is an address for further checks.
 func examineProfile(ctx context.Context, a *output.Console) (all []examination, usable bool) {
 	e := examination{Name: "profile", Status: statusOK}
 	s, err := client.ReadSettings(a)
@@ -153,8 +153,8 @@ func examineSignIn(ctx context.Context, a *output.Console) examination {
 	return e
 }
 
-// examineDataDir compares who holds the data with whether the server answers:
-// held by a process that does not answer is what a person has to know.
+// examineDataDir compares the owner of the data directory with the server's health: a process that
+// owns the data and does not respond is a problem.
 func examineDataDir(a *output.Console, reachable bool) []examination {
 	s, err := client.ReadSettings(a)
 	if err != nil || s.DataDir == "" {
@@ -184,8 +184,8 @@ func examineDataDir(a *output.Console, reachable bool) []examination {
 	return []examination{e}
 }
 
-// heldBy asks the kernel who holds the lock of a data directory. Asking takes the
-// lock for an instant, shared, so that two doctors do not see each other.
+// heldBy queries the kernel for the process that has locked a data directory. The query takes the
+// lock shared for an instant, so that two doctors do not block each other.
 func heldBy(dir string) (holder string, held bool) {
 	paths, _ := filepath.Glob(filepath.Join(dir, "*", "lock")) // the pattern is well formed
 	for _, path := range append(paths, filepath.Join(dir, "lock")) {

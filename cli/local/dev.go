@@ -24,7 +24,7 @@ func newDevDrift(a *output.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "drift NODE", Short: "Change a simulated node outside the control plane", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return trouble(a, args[0], func(dir string) (string, error) { return sim.Drift(dir, way) })
+			return changeNode(a, args[0], func(dir string) (string, error) { return sim.Drift(dir, way) })
 		},
 	}
 	cmd.Flags().StringVar(&way, "way", way, "how: "+strings.Join(sim.Drifts(), ", "))
@@ -36,7 +36,7 @@ func newDevFault(a *output.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "fault NODE", Short: "Inject a GPU fault", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return trouble(a, args[0], func(dir string) (string, error) {
+			return changeNode(a, args[0], func(dir string) (string, error) {
 				return fmt.Sprintf("GPU %d reports XID %d", gpu, xid), sim.Fault(dir, gpu, xid)
 			})
 		},
@@ -50,7 +50,7 @@ func newDevPartition(a *output.Console) *cobra.Command {
 	return &cobra.Command{
 		Use: "partition NODE", Short: "Disconnect a simulated node", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return trouble(a, args[0], func(dir string) (string, error) { return "cut off from the control plane", sim.Partition(dir) })
+			return changeNode(a, args[0], func(dir string) (string, error) { return "cut off from the control plane", sim.Partition(dir) })
 		},
 	}
 }
@@ -59,14 +59,14 @@ func newDevHeal(a *output.Console) *cobra.Command {
 	return &cobra.Command{
 		Use: "heal NODE", Short: "Clear faults and partition of a node", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return trouble(a, args[0], func(dir string) (string, error) { return "faults and partition are over", sim.Heal(dir) })
+			return changeNode(a, args[0], func(dir string) (string, error) { return "faults and partition are over", sim.Heal(dir) })
 		},
 	}
 }
 
-// trouble edits the file that a simulated host is. No server takes part: the
-// agent finds the difference as it would find one on a real host.
-func trouble(a *output.Console, node string, do func(dir string) (did string, err error)) error {
+// changeNode edits the state file of a simulated node. No server is involved: the agent finds the
+// difference as on a real node.
+func changeNode(a *output.Console, node string, do func(dir string) (did string, err error)) error {
 	node = strings.TrimPrefix(node, "node/")
 	dir, err := hostDir(a, node)
 	if err != nil {
@@ -85,7 +85,7 @@ func trouble(a *output.Console, node string, do func(dir string) (did string, er
 	return a.Show(document, t)
 }
 
-// hostDir is where a simulated host lives.
+// hostDir returns the state directory of a simulated node.
 func hostDir(a *output.Console, node string) (string, error) {
 	s, err := client.ReadSettings(a)
 	if err != nil {

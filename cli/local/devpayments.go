@@ -42,14 +42,14 @@ func paymentProvider(a *output.Console) (access control.Access, err error) {
 	return access, err
 }
 
-// withProvider does one thing at the provider, and says what went wrong there.
+// withProvider runs an action at the payment double and explains its error.
 func withProvider(a *output.Console, do func(control.Access) error) error {
 	access, err := paymentProvider(a)
 	if err != nil {
 		return err
 	}
 	err = do(access)
-	var refused *control.RefusedError
+	var refused *control.DeniedError
 	var unreachable *url.Error
 	switch {
 	case errors.As(err, &refused) && refused.Status == http.StatusNotFound:
@@ -201,7 +201,7 @@ func newDevPaymentsDeliver(a *output.Console) *cobra.Command {
 	}
 }
 
-// did shows one thing that was done.
+// did prints the result of an action.
 func did(a *output.Console, what, did string) error {
 	document, err := output.Encode(map[string]string{"what": what, "did": did})
 	if err != nil {

@@ -17,7 +17,7 @@ func NewDoctor(a *output.Console) *cobra.Command {
 	}
 }
 
-// examination is one line of doctor: what was looked at, how it is, what to do.
+// examination is one line of doctor: the check, its result and the remedy.
 type examination struct {
 	Name    string `json:"name"`
 	Status  string `json:"status"` // ok, warn, fail

@@ -75,7 +75,7 @@ func writeNew(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a repository, to be read by others
 		return fmt.Errorf("making %s: %w", dir, err)
 	}
-	// A root of its own: no link that stands there leads out of it.
+	// os.Root rejects symbolic links that lead out of the folder.
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", dir, err)

@@ -37,7 +37,7 @@ and the verified result. The first failed check ends the tour with exit 1.`,
 	return cmd
 }
 
-// tour is one telling of the story.
+// tour is one run of the demonstration.
 type tour struct {
 	app *output.Console
 	api *client.Client // as the tenant
@@ -46,11 +46,10 @@ type tour struct {
 	opsProfile []string
 	fast       bool
 
-	story // what was found on the way
+	results // what was found on the way
 }
 
-// step is a part of the story: it plays commands, and then looks whether what
-// they say is so.
+// step is a part of the tour: it runs commands and then checks their effect.
 type step struct {
 	title string
 	play  func(context.Context) error
@@ -85,7 +84,7 @@ func runTour(ctx context.Context, a *output.Console, own, fast bool) (err error)
 	return nil
 }
 
-// signIn takes the profile and, where up has put one beside it, the operator's.
+// signIn reads the profile and the operator profile that up has written next to it.
 func (t *tour) signIn() (err error) {
 	if t.api, err = client.Connect(t.app); err != nil {
 		return err
@@ -105,7 +104,7 @@ func (t *tour) operate(ctx context.Context, args ...string) (string, error) {
 	return t.run(ctx, slices.Concat(t.opsProfile, args)...)
 }
 
-// broke keeps the words of the step around whatever failed in it.
+// broke adds the step's name to its error.
 func (t *tour) broke(ctx context.Context, where string, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
@@ -120,8 +119,8 @@ func (t *tour) broke(ctx context.Context, where string, err error) error {
 	return f
 }
 
-// runsHere says whether the profile's installation answers and lives on this
-// machine, where trouble can be made.
+// runsHere reports whether the profile's installation responds and is local, so that the tour can
+// inject faults.
 func runsHere(ctx context.Context, a *output.Console) bool {
 	c, err := client.Connect(a)
 	if err != nil || c.Settings.DataDir == "" {
@@ -135,7 +134,7 @@ func runsHere(ctx context.Context, a *output.Console) bool {
 
 func (t *tour) print(format string, args ...any) { _, _ = fmt.Fprintf(t.app.Out, format, args...) }
 
-func (t *tour) seen(format string, args ...any) {
+func (t *tour) printChecked(format string, args ...any) {
 	t.print("%s verified: %s\n", output.SymbolGood, fmt.Sprintf(format, args...))
 }
 
@@ -171,9 +170,8 @@ func (t *tour) play(ctx context.Context, shown io.Writer, args ...string) (strin
 	return out.String(), nil
 }
 
-// alone is the same world for another command line. Its flags start anew, so
-// what was chosen by flag goes along in the environment; its form of output is
-// the tour's own affair.
+// alone returns a console for another command line. Its flags have their defaults, so chosen
+// profiles are passed in the environment. The output format is that of the tour alone.
 func alone(a *output.Console) *output.Console {
 	chosen := map[string]string{
 		"GPUAAS_PROFILE": a.Profile, "GPUAAS_URL": a.Url, "GPUAAS_PROJECT": a.Project,
@@ -190,8 +188,7 @@ func alone(a *output.Console) *output.Console {
 	return &output.Console{In: strings.NewReader(""), Out: a.Out, Err: a.Err, Env: env, Clock: a.Clock, Correlation: a.Correlation, Execute: a.Execute}
 }
 
-// until looks again and again for what should become true, and fails with what
-// it saw last.
+// until polls for an expected state and fails with the last one.
 func (t *tour) until(ctx context.Context, what string, look func(context.Context) (bool, string, error)) error {
 	// Several times what the slowest of them needs: a report every two seconds,
 	// money every ten.
@@ -203,7 +200,7 @@ func (t *tour) until(ctx context.Context, what string, look func(context.Context
 		done, saw, err := look(within)
 		switch {
 		case err == nil && done:
-			t.seen("%s", what)
+			t.printChecked("%s", what)
 			return nil
 		case err == nil:
 			last = saw

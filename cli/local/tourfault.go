@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 )
 
-// drift changes a host and waits for the loop to change it back.
+// drift changes a simulated node and waits until the loop has healed it.
 func (t *tour) drift(ctx context.Context) error {
 	before, err := t.host(t.node)
 	if err != nil {
@@ -61,7 +61,8 @@ func sameAccounts(before, now *sim.Host) bool {
 	return true
 }
 
-// fault breaks a GPU that nobody holds, sees it taken off sale, and heals it.
+// fault injects a fault into a GPU without an allocation, waits until the platform stops selling
+// it, and heals it.
 func (t *tour) fault(ctx context.Context) error {
 	node, gpu, err := t.freeGPU(ctx)
 	if err != nil {
@@ -103,7 +104,8 @@ func (t *tour) freeGPU(ctx context.Context) (node, gpu string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	// The tour's own machine first: a fault beside the tenant is the better story.
+	// The node of the tour's allocation comes first: a fault next to a tenant demonstrates the
+	// isolation.
 	slices.SortStableFunc(nodes.Items, func(a, b oapi.Node) int {
 		if a.Name == t.node {
 			return -1
@@ -140,8 +142,8 @@ func (t *tour) device(ctx context.Context, node, gpu string) (oapi.Gpu, error) {
 	return oapi.Gpu{}, err
 }
 
-// tidy leaves nothing of an unfinished tour behind: neither a machine that costs
-// money nor a GPU that is broken. Also after Ctrl-C, hence its own time.
+// tidy releases the allocation and heals the GPU of an unfinished tour. It also runs after Ctrl-C,
+// hence its own timeout.
 func (t *tour) tidy(ctx context.Context) {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

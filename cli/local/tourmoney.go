@@ -15,10 +15,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// topped is what the tour pays in.
+// topped is the amount of the tour's top-up.
 const topped = 2500
 
-// topUp pays on the page of the development provider, and sees the money come.
+// topUp pays on the page of the payment double and waits for the credit.
 func (t *tour) topUp(ctx context.Context) error {
 	if _, err := paymentProvider(t.app); err != nil {
 		if errs.CodeOf(err) != errs.NotFound {
@@ -59,12 +59,12 @@ func (t *tour) topUp(ctx context.Context) error {
 	if i < 0 || entries[i].AmountMinor != topped {
 		return fmt.Errorf("the ledger has no transfer %s of %s", money.IdCell(p.TransferId), output.Amount(p.Amount))
 	}
-	t.seen("the ledger has it once, as entry %d", entries[i].Id)
+	t.printChecked("the ledger has it once, as entry %d", entries[i].Id)
 	return nil
 }
 
-// grown looks whether the balance is what it was and the money. Where others spend
-// meanwhile only the payment itself can be held against anything.
+// grown checks whether the balance has increased by the payment. If other allocations are charged
+// at the same time, only the payment itself can be checked.
 func (t *tour) grown(ctx context.Context) (bool, string, error) {
 	now, err := t.api.Balance(ctx)
 	if err != nil {
@@ -96,15 +96,15 @@ func (t *tour) books(ctx context.Context, cost oapi.Money) error {
 	if sum != cost.AmountMinor || len(transfers) != len(entries) {
 		return fmt.Errorf("%d entries of %d transfers sum to %s, not to %s", len(entries), len(transfers), output.ParseAmount(cost.Currency, sum), output.Amount(cost))
 	}
-	t.seen("the ledger has charged %s for it, in %s", output.Amount(cost), output.CountOf(len(entries), "transfer"))
+	t.printChecked("the ledger has charged %s for it, in %s", output.Amount(cost), output.CountOf(len(entries), "transfer"))
 	if _, err := t.run(ctx, "statement", "list"); err != nil {
 		return err
 	}
 	return t.until(ctx, "the statement adds up to the balance", t.addsUp)
 }
 
-// addsUp holds the lines of this month's statement against its end, and that
-// against the balance.
+// addsUp compares the lines of this month's statement with its closing balance, and that with the
+// balance.
 func (t *tour) addsUp(ctx context.Context) (bool, string, error) {
 	text, err := t.quietly(ctx, "statement", "show", "-o", "json")
 	if err != nil {

@@ -15,21 +15,21 @@ import (
 	"github.com/gpuaas/gpuaas/cli/client"
 )
 
-// The first start makes a PostgreSQL cluster, which takes seconds on a slow disk.
+// The first start creates a PostgreSQL cluster, which needs seconds on a slow disk.
 const (
 	startsWithin = time.Minute
 	stopsWithin  = 20 * time.Second
 )
 
-// startOwn starts an installation in a folder of its own, with profiles of its
-// own, so that the person's stay as they are. stop ends it and takes the folder
-// away; after a failure the folder stays, for whoever looks into it.
+// startOwn starts an installation in a temporary folder with its own profiles, so that the user's
+// profiles stay unchanged. stop ends it and deletes the folder. After a failure the folder stays
+// for diagnosis.
 func (t *tour) startOwn(ctx context.Context) (stop func(failed error), err error) {
 	dir, err := os.MkdirTemp("", "gpuaas-tour-")
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for the tour: %w", err)
 	}
-	// PostgreSQL refuses root and then runs as another user, who has to get through.
+	// As root, PostgreSQL runs as another user, which must be able to enter the folder.
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("opening the folder of the tour: %w", err)
 	}
@@ -100,7 +100,7 @@ func (t *tour) awaitReady(ctx context.Context, ready string, ended chan error) e
 			URL string `json:"url"`
 		}
 		if err == nil && json.Unmarshal(text, &said) == nil && said.URL != "" {
-			t.seen("it is ready at %s", said.URL)
+			t.printChecked("it is ready at %s", said.URL)
 			return nil
 		}
 		select {

@@ -22,8 +22,8 @@ import (
 	internalmoney "github.com/gpuaas/gpuaas/internal/money"
 )
 
-// story is what a tour has found and done so far.
-type story struct {
+// results contains the results of the steps so far.
+type results struct {
 	name  string          // of the tour's allocation
 	mine  oapi.Allocation // as last seen
 	node  string          // where it is
@@ -33,18 +33,18 @@ type story struct {
 		gpus int
 	}
 	before oapi.Balance
-	// quiet says that nobody else burnt money when the tour began, so that the
-	// balance can be held against the tour's own cost to the cent.
+	// quiet reports that the tenant had no other burn rate when the tour began. The tour can then
+	// compare the balance with its own cost to the cent.
 	quiet    bool
 	released bool
 }
 
 func (t *tour) steps() []step {
 	return []step{
-		{"Read the fleet", t.lookAround},
+		{"Read the fleet", t.showCatalog},
 		{"Top up", t.topUp},
 		{"Create", t.create},
-		{"Read the allocation", t.lookAt},
+		{"Read the allocation", t.showAllocation},
 		{"Drift: the simulated node is changed outside the control plane", t.drift},
 		{"Fault: a GPU breaks", t.fault},
 		{"Release", t.release},
@@ -52,7 +52,7 @@ func (t *tour) steps() []step {
 	}
 }
 
-func (t *tour) lookAround(ctx context.Context) error {
+func (t *tour) showCatalog(ctx context.Context) error {
 	if err := t.until(ctx, "a node with free GPUs is ready", t.choose); err != nil {
 		return err
 	}
@@ -83,8 +83,8 @@ func (t *tour) lookAround(ctx context.Context) error {
 	return nil
 }
 
-// choose takes the dearest order that leaves a GPU of some machine free: dear, so
-// that a cent is due within seconds, and a free one for the fault.
+// choose selects the most expensive offer that leaves a GPU of some node free: expensive, so that a
+// cent is charged within seconds, and a free GPU for the fault.
 func (t *tour) choose(ctx context.Context) (bool, string, error) {
 	nodes, err := fleet.Nodes(ctx, t.ops, client.PageSize)
 	if err != nil {
@@ -128,11 +128,11 @@ func (t *tour) create(ctx context.Context) error {
 	if t.mine.Status != oapi.AllocationStatusActive || !output.IsTrue(t.mine.Conditions, "Ready") || t.mine.Gpus != t.order.gpus {
 		return fmt.Errorf("%s is %s with %d GPUs, not active with %d", t.name, t.mine.Status, t.mine.Gpus, t.order.gpus)
 	}
-	t.seen("%s is active and Ready with %d GPUs", t.name, t.mine.Gpus)
+	t.printChecked("%s is active and Ready with %d GPUs", t.name, t.mine.Gpus)
 	return nil
 }
 
-func (t *tour) lookAt(ctx context.Context) error {
+func (t *tour) showAllocation(ctx context.Context) error {
 	if _, err := t.operate(ctx, "describe", "alloc", t.name); err != nil {
 		return err
 	}
@@ -165,11 +165,11 @@ func (t *tour) lookAt(ctx context.Context) error {
 	if _, there := host.Accounts[t.mine.Login]; !there || held != t.order.gpus || open != t.order.gpus {
 		return fmt.Errorf("on %s the account %s exists: %v; %d slots are claimed, %d GPUs are open to it, not %d", t.node, t.mine.Login, there, held, open, t.order.gpus)
 	}
-	t.seen("on %s, account %s exists and opens exactly its %d GPUs", t.node, t.mine.Login, open)
+	t.printChecked("on %s, account %s exists and opens exactly its %d GPUs", t.node, t.mine.Login, open)
 	return nil
 }
 
-// held counts the slots of its machine that the allocation holds.
+// held counts the slots of the allocation on its node.
 func (t *tour) held(ctx context.Context) (int, error) {
 	n, err := t.machine(ctx, t.node)
 	held := 0
@@ -223,7 +223,7 @@ func (t *tour) release(ctx context.Context) error {
 	if _, there := host.Accounts[t.mine.Login]; there || held > 0 {
 		return fmt.Errorf("after the release, account %s exists on %s: %v; %d slots are claimed", t.mine.Login, t.node, there, held)
 	}
-	t.seen("account %s is removed from %s, and no slot is claimed", t.mine.Login, t.node)
+	t.printChecked("account %s is removed from %s, and no slot is claimed", t.mine.Login, t.node)
 	return nil
 }
 
@@ -251,11 +251,11 @@ func (t *tour) pay(ctx context.Context) error {
 	if u.EndedAt == nil || u.Cost.AmountMinor != int64(due) {
 		return fmt.Errorf("%d s of %d GPUs at %s come to %d, the usage says %s (open: %v)", u.Seconds, u.Gpus, output.Amount(u.Price), due, output.Amount(u.Cost), u.EndedAt == nil)
 	}
-	t.seen("the interval is closed: %d s × %d GPUs × %s per hour = %s", u.Seconds, u.Gpus, output.Amount(u.Price), output.Amount(u.Cost))
+	t.printChecked("the interval is closed: %d s × %d GPUs × %s per hour = %s", u.Seconds, u.Gpus, output.Amount(u.Price), output.Amount(u.Cost))
 	if err := t.until(ctx, "the ledger has charged "+output.Amount(u.Cost), func(ctx context.Context) (bool, string, error) { return t.charged(ctx, u.Cost) }); err != nil {
 		return err
 	}
-	if err := t.facts(ctx); err != nil {
+	if err := t.showEvents(ctx); err != nil {
 		return err
 	}
 	if err := t.books(ctx, u.Cost); err != nil {
@@ -278,15 +278,15 @@ func (t *tour) charged(ctx context.Context, cost oapi.Money) (bool, string, erro
 	return fell >= cost.AmountMinor, saw + ", with other usage", nil
 }
 
-// facts looks for the milestones of the allocation among the events.
-func (t *tour) facts(ctx context.Context) error {
+// showEvents searches the events for the milestones of the allocation.
+func (t *tour) showEvents(ctx context.Context) error {
 	text, err := t.quietly(ctx, "events", "--for", t.mine.Id.String(), "--limit", "0", "-o", "json")
 	if err != nil {
 		return err
 	}
 	var types []string
 	for line := range strings.Lines(text) {
-		var f client.Fact
+		var f client.Event
 		if err := json.Unmarshal([]byte(line), &f); err != nil {
 			return fmt.Errorf("reading event: %w", err)
 		}
@@ -300,6 +300,6 @@ func (t *tour) facts(ctx context.Context) error {
 		}
 		at = i
 	}
-	t.seen("the events are complete and in order: %s", strings.Join(types, ", "))
+	t.printChecked("the events are complete and in order: %s", strings.Join(types, ", "))
 	return nil
 }

@@ -61,7 +61,7 @@ func NewUp() *cobra.Command {
 	return cmd
 }
 
-// explain prints the findings of a refused fleet, each at its place.
+// explain prints the findings of an invalid fleet with their positions.
 func explain(cmd *cobra.Command, err error) error {
 	var invalid *up.InvalidError
 	if !errors.As(err, &invalid) {
@@ -88,5 +88,5 @@ func newLog(level string, quiet slog.Level) (*slog.Logger, error) {
 	return slog.New(Logged.Urgent(slog.NewJSONHandler(Logged, options))), nil
 }
 
-// Logged is what servers say: there is one place for it.
+// Logged writes the log of all servers of this process to stderr.
 var Logged = telemetry.NewLogWriter(os.Stderr)

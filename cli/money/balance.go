@@ -55,7 +55,7 @@ func balanceTable(b oapi.Balance) output.Table {
 	return t
 }
 
-// warnOf says what will happen by itself unless somebody pays.
+// warnOf prints what the platform will do if the tenant does not top up.
 func warnOf(a *output.Console, b oapi.Balance) {
 	switch {
 	case b.ReleasesAt != nil:

@@ -17,21 +17,21 @@ func NewLedger(a *output.Console) *cobra.Command {
 	return output.Group("ledger", "Show and verify the ledger", newLedgerList(a), newLedgerExport(a), newLedgerVerify(a))
 }
 
-// entriesAsked is which entries somebody wants to see.
-type entriesAsked struct {
+// entryFilter contains the filters of the ledger commands.
+type entryFilter struct {
 	period
 
 	kind, allocation string
 }
 
-func (q *entriesAsked) flags(cmd *cobra.Command) {
+func (q *entryFilter) flags(cmd *cobra.Command) {
 	q.period.flags(cmd)
 	cmd.Flags().StringVar(&q.kind, "kind", "", "only of this kind, like usage, topup or fault_credit")
 	cmd.Flags().StringVar(&q.allocation, "allocation", "", "only about this one, by name or id")
 }
 
 // read is the parameters of the list; those of the export are the same.
-func (q *entriesAsked) read(ctx context.Context, a *output.Console, c *client.Client) (p oapi.ListLedgerParams, err error) {
+func (q *entryFilter) read(ctx context.Context, a *output.Console, c *client.Client) (p oapi.ListLedgerParams, err error) {
 	if p.From, p.To, err = q.period.read(a); err != nil {
 		return p, err
 	}
@@ -54,7 +54,7 @@ func ofAllocation(ctx context.Context, c *client.Client, ref string) (*uuid.UUID
 }
 
 func newLedgerList(a *output.Console) *cobra.Command {
-	q := &entriesAsked{}
+	q := &entryFilter{}
 	cmd := &cobra.Command{
 		Use: "list", Short: "List ledger entries", Args: cobra.NoArgs,
 		Example: "  gpuaas ledger list --from 7d\n  gpuaas ledger list --allocation brave-otter",
@@ -70,7 +70,7 @@ func newLedgerList(a *output.Console) *cobra.Command {
 }
 
 func newLedgerExport(a *output.Console) *cobra.Command {
-	q := &entriesAsked{}
+	q := &entryFilter{}
 	cmd := &cobra.Command{
 		Use: "export", Short: "Export ledger entries as CSV", Args: cobra.NoArgs,
 		Example: "  gpuaas ledger export --from 2026-01-01 --to 2026-02-01 -f january.csv",

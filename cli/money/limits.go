@@ -31,8 +31,8 @@ func newLimits(a *output.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// Only one that is named here: that of the profile is where one works, and
-			// limits are the tenant's unless said otherwise.
+			// Only a project that is named here. The profile's project is a default for other
+			// commands, and limits without a project are the tenant's.
 			var project *uuid.UUID
 			if a.Project != "" {
 				p, err := people.ProjectOf(cmd.Context(), c, []string{a.Project})
@@ -68,7 +68,7 @@ func limits(ctx context.Context, c *client.Client, project *uuid.UUID) (client.R
 	})
 }
 
-// limit changes what was named, of the limits as they were seen.
+// limit changes the named limits and sends the others as they were read.
 func limit(c *client.Client, cmd *cobra.Command, now oapi.BillingLimits, project *uuid.UUID, hourly, monthly string) (client.Response[oapi.BillingLimits], error) {
 	var body oapi.BillingLimitsRequest
 	for _, l := range []struct {

@@ -67,7 +67,7 @@ func paymentTable(a *output.Console, all ...oapi.PaymentSession) output.Table {
 	return t
 }
 
-// paid is how far a payment has come, with its symbol.
+// paid returns the status of a top-up with its symbol.
 func paid(s oapi.PaymentStatus) string {
 	switch s {
 	case oapi.PaymentStatusCredited:

@@ -49,7 +49,7 @@ func final(yes bool) string {
 	return output.SymbolBusy + " open"
 }
 
-// showing is how somebody wants a statement.
+// showing contains the flags of statement show.
 type showing struct {
 	file      string
 	csv, open bool
@@ -93,11 +93,11 @@ func statementPage(c *client.Client, month string) client.Sender {
 	return func(ctx context.Context) (*http.Response, error) { return c.GetStatementPage(ctx, month) }
 }
 
-// openStatement shows the page from a file of this machine: a browser has no token
-// to fetch it with, and an address must never carry one.
+// openStatement opens the page from a local file: a browser has no token to fetch it, and a URL
+// must never contain one.
 func openStatement(ctx context.Context, a *output.Console, c *client.Client, month, file string) error {
 	if file == "" {
-		dir, err := os.MkdirTemp("", "gpuaas-statement-") // 0700: the page is nobody else's
+		dir, err := os.MkdirTemp("", "gpuaas-statement-") // 0700: only the user may read the page
 		if err != nil {
 			return fmt.Errorf("making a folder for the page: %w", err)
 		}
@@ -144,5 +144,5 @@ func showStatement(ctx context.Context, a *output.Console, c *client.Client, mon
 		moved.Add("", output.FormatTime(m.OccurredAt), string(m.Kind), output.ParseAmount(s.Currency, m.AmountMinor), output.CellText(m.Reference), output.CellText(output.ValueOrZero(m.Note)))
 	}
 	return a.Describe("statement/"+s.Month, map[string]json.RawMessage{"statement": got.Raw},
-		output.Section{Facts: facts}, output.Section{Title: "Use:", Table: used}, output.Section{Title: "All else:", Table: moved})
+		output.Section{Fields: facts}, output.Section{Title: "Use:", Table: used}, output.Section{Title: "All else:", Table: moved})
 }

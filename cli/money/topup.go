@@ -67,7 +67,7 @@ func topUp(ctx context.Context, c *client.Client, text string) (client.Response[
 	})
 }
 
-// opener is the browser, unless nobody wants it.
+// opener returns the function that opens the browser, or nil if the user has disabled it.
 func opener(a *output.Console, not bool) func(string) error {
 	if not {
 		return nil
@@ -75,8 +75,7 @@ func opener(a *output.Console, not bool) func(string) error {
 	return a.Browser()
 }
 
-// awaitPayment follows a checkout to its end and prints it as it was last seen. It
-// only watches.
+// awaitPayment polls a checkout to its end and prints its last state. It only reads.
 func awaitPayment(ctx context.Context, a *output.Console, c *client.Client, from client.Response[oapi.PaymentSession], timeout time.Duration) error {
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -99,7 +98,7 @@ func awaitPayment(ctx context.Context, a *output.Console, c *client.Client, from
 	return errors.Join(a.Show(now.Raw, paymentTable(a, p)), err)
 }
 
-// followPayment looks until the checkout has ended.
+// followPayment polls until the checkout has ended.
 func followPayment(ctx context.Context, a *output.Console, c *client.Client, now client.Response[oapi.PaymentSession]) (client.Response[oapi.PaymentSession], error) {
 	wake := make(chan struct{}, 1)
 	listening, cancel := context.WithCancel(ctx)
@@ -139,7 +138,7 @@ func followPayment(ctx context.Context, a *output.Console, c *client.Client, now
 	}
 }
 
-// sayCredited also says what there is now, for who may see it.
+// sayCredited also prints the balance, for users who may read it.
 func sayCredited(ctx context.Context, a *output.Console, c *client.Client, p oapi.PaymentSession) {
 	a.Notify("%s %s is on the balance", output.SymbolGood, output.Amount(p.Amount))
 	if b, err := c.Balance(ctx); err == nil {

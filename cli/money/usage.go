@@ -114,7 +114,7 @@ func usageTable(_ *output.Console, all ...oapi.Usage) output.Table {
 	return t
 }
 
-// sumTable shows sums under the word that they are by.
+// sumTable formats sums with the name of their group.
 func sumTable(by string) func(*output.Console, ...oapi.UsageSum) output.Table {
 	return func(_ *output.Console, all ...oapi.UsageSum) output.Table {
 		t := output.Table{Head: []string{strings.ToUpper(by), "USED", "GPU TIME", "CHARGED", "CREDITED", "COST"}, Wide: []string{"KEY"}}
@@ -140,7 +140,7 @@ func intervalTable(_ *output.Console, all ...oapi.UsageInterval) output.Table {
 	return t
 }
 
-// observation is what was seen of a machine, on one line.
+// observation formats a node's observation on one line.
 func observation(seen *map[string]any) string {
 	if seen == nil {
 		return "-"

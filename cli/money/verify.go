@@ -39,7 +39,7 @@ func newLedgerVerify(a *output.Console) *cobra.Command {
 	return cmd
 }
 
-// books is the answer as data; --heads takes it back.
+// books is the result as data; --heads reads it back.
 type books struct {
 	Accounts   []book      `json:"accounts"`
 	Entries    int64       `json:"entries"`
@@ -91,7 +91,7 @@ func readLedgerHeads(path string) ([]ledger.Chain, error) {
 	var b struct {
 		Accounts []ledger.Chain `json:"accounts"`
 	}
-	err := client.ReadKept(path, "gpuaas ledger verify -o json", &b, func() bool {
+	err := client.ReadStored(path, "gpuaas ledger verify -o json", &b, func() bool {
 		return slices.ContainsFunc(b.Accounts, func(c ledger.Chain) bool { return c.Head != "" })
 	})
 	return b.Accounts, err
@@ -142,7 +142,7 @@ func sayOpen(a *output.Console, r ledger.Report) {
 	}
 }
 
-// misfits tells the first fault, and how many more there are.
+// misfits returns the first mismatch as an error, with the number of the others.
 func misfits(a *output.Console, all []Misfit) error {
 	f := all[0]
 	whose := "the platform's account " + f.Name

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Visit sends the person to a page: by itself where it can, and else in words.
+// Visit opens a page in the browser if possible, and prints its address otherwise.
 func (a *Console) Visit(at string, open func(string) error, words string) {
 	if open != nil && open(at) == nil {
 		words = "The browser opens. If it does not open, go to"
@@ -16,8 +16,7 @@ func (a *Console) Visit(at string, open func(string) error, words string) {
 	a.Notify("%s\n%s", words, at)
 }
 
-// Browser returns what opens a page for the person at this machine, or nil where
-// nobody would see it.
+// Browser returns a function that opens a page in the local browser, or nil if there is no display.
 func (a *Console) Browser() func(string) error {
 	show := a.Viewer()
 	if show == nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// RequireConfirmation refuses at once what would have to ask later and cannot: before
-// anything was looked up, and never by taking silence for a yes.
+// RequireConfirmation returns an error before the first request if the command needs a confirmation
+// and cannot prompt for it. A missing answer never counts as a yes.
 func (a *Console) RequireConfirmation(yes bool, what string) error {
 	if yes || a.CanPrompt() {
 		return nil
@@ -18,7 +18,7 @@ func (a *Console) RequireConfirmation(yes bool, what string) error {
 	return f
 }
 
-// Confirm asks for a yes.
+// Confirm prompts for a yes.
 func (a *Console) Confirm(ctx context.Context, question, declined string) error {
 	_, _ = fmt.Fprintf(a.Err, "%s [y/N] ", question)
 	said, err := a.line(ctx)
@@ -32,7 +32,7 @@ func (a *Console) Confirm(ctx context.Context, question, declined string) error 
 	return &CommandError{Message: declined, Code: CodeDeclined, Try: "confirm with y, or use --yes", Exit: ExitFailure}
 }
 
-// ConfirmName asks for the name of what is about to end: a yes is typed too fast.
+// ConfirmName prompts for the name of the resource that is about to end: a yes is typed too fast.
 func (a *Console) ConfirmName(ctx context.Context, name, what, declined string) error {
 	_, _ = fmt.Fprintf(a.Err, "%s\nType its name to continue: ", what)
 	said, err := a.line(ctx)

@@ -13,14 +13,13 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
-// Console is what commands share: the world they run in, and the flags that every
-// one of them takes.
+// Console is shared by all commands: streams, environment, clock, and the global flags.
 type Console struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Env      func(string) string
 	Clock    clock.Clock
-	// Terminal says that a person sits at In. Colours asks for escape codes on Out.
+	// Terminal reports that In is a terminal. Colours enables escape codes on Out.
 	Terminal, Colours bool
 	// Correlation is one id for all requests of this run, so that it can be named
 	// even when no answer came.
@@ -29,8 +28,8 @@ type Console struct {
 	Profile, Url, Project, Output string
 	NoHeaders, NoInput            bool
 
-	// Started is set once flags and arguments were understood. An error before
-	// that is a usage error, whichever words cobra finds for it.
+	// Started is set after flags and arguments were parsed. An error before that is a usage error,
+	// whatever Cobra returns.
 	Started bool
 
 	// Execute runs another command line in this process, as the tour does.
@@ -46,7 +45,7 @@ func NewConsole() *Console {
 	}
 }
 
-// CanPrompt says whether a question would find somebody to answer it.
+// CanPrompt reports whether a user can answer a prompt.
 func (a *Console) CanPrompt() bool {
 	return a.Terminal && !a.NoInput && a.Env("GPUAAS_NO_INPUT") == "" && a.Env("CI") == ""
 }

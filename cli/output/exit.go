@@ -60,7 +60,7 @@ func ExitOf(code errs.Code) int {
 	return ExitFailure // a newer server's word
 }
 
-// Meanings are in the order in which help prints them.
+// Meanings are in the sequence in which help prints them.
 func Meanings() [][2]string {
 	return [][2]string{
 		{"0", "done"},

@@ -22,12 +22,11 @@ const (
 	CodeTour        = "tour_failed"
 )
 
-// CommandError is an error as a person reads it: four lines, and an exit code for
-// whoever does not read.
+// CommandError is an error for users, in four lines, and for scripts, as an exit code.
 type CommandError struct {
 	Message, Code, Try, Correlation string
 	Exit                            int
-	// Details are what the server said besides.
+	// Details are the details of the server's error.
 	Details map[string]any
 	// Silent is an exit code that is an answer, and no error.
 	Silent bool
@@ -46,7 +45,7 @@ func UsageError(format string, args ...any) *CommandError {
 	return &CommandError{Message: fmt.Sprintf(format, args...), Code: codeUsage, Exit: ExitUsage}
 }
 
-// Explain finds the words for an error.
+// Explain converts an error for display.
 func (a *Console) Explain(ctx context.Context, err error) *CommandError {
 	var known *CommandError
 	var coded *errs.Error
@@ -61,7 +60,7 @@ func (a *Console) Explain(ctx context.Context, err error) *CommandError {
 	case !a.Started || strings.HasPrefix(err.Error(), "required flag(s)") || strings.Contains(err.Error(), "flags in the group ["):
 		return &CommandError{Message: err.Error(), Code: codeUsage, Try: "gpuaas --help", Exit: ExitUsage}
 	case errors.As(err, &coded):
-		// With its cause: this failed on the person's own machine.
+		// The cause is included, since the error is local.
 		return &CommandError{
 			Message: err.Error(), Code: string(coded.Code),
 			Try: cmp.Or(coded.Suggestion, Remedy(coded.Code, ExitOf(coded.Code))), Exit: ExitOf(coded.Code),
@@ -71,7 +70,7 @@ func (a *Console) Explain(ctx context.Context, err error) *CommandError {
 	}
 }
 
-// Remedy is what to try when neither the server nor the command knows better.
+// Remedy returns a suggestion if neither the server nor the command has one.
 func Remedy(code errs.Code, exit int) string {
 	switch code { //nolint:exhaustive // the codes whose remedy is a command; the others have one by exit code
 	case errs.InsufficientBalance, errs.RunwayTooShort, errs.SpendLimitExceeded:

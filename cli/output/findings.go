@@ -16,16 +16,15 @@ import (
 	"github.com/gpuaas/gpuaas/internal/version"
 )
 
-// Reports are the forms in which findings go to a forge's CI, beside those of
-// every command.
+// Reports are the additional output formats of findings for the CI of a forge.
 var Reports = map[string]func(io.Writer, FindingsReport) error{
 	"text": WriteText, "github": WriteGitHub, "sarif": writeSARIF, "gitlab": WriteGitLab, "junit": WriteJUnit,
 }
 
-// ReportNames are in the order in which help prints them.
+// ReportNames are in the sequence in which help prints them.
 func ReportNames() []string { return []string{"text", "github", "sarif", "gitlab", "junit"} }
 
-// FindingsReport is what was checked and found.
+// FindingsReport contains the number of checked objects and the findings.
 type FindingsReport struct {
 	Files    []string
 	Findings []desired.Finding
@@ -43,7 +42,7 @@ func WriteText(w io.Writer, r FindingsReport) error {
 	return nil
 }
 
-// Inlined is how many annotations GitHub shows of one step.
+// Inlined is the number of annotations that GitHub displays for one step.
 const Inlined = 10
 
 // WriteGitHub prints workflow commands, and all findings on the page of the run.
@@ -86,7 +85,7 @@ func property(text string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C").Replace(text)
 }
 
-// TableCell keeps an author's text from becoming Markdown or HTML.
+// TableCell prevents an author's text from becoming Markdown or HTML.
 func TableCell(text string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", "&#124;", "`", "&#96;", "*", "&#42;", "_", "&#95;", "[", "&#91;", "@", "&#64;", "\n", " ", "\r", " ").Replace(text)
 }
@@ -96,13 +95,13 @@ func sentence(f desired.Finding) string {
 	return strings.TrimPrefix(f.String(), fmt.Sprintf("%s:%d:%d: ", f.Path, f.Line, f.Column))
 }
 
-// fingerprint tells findings apart beyond the line that they are in, which moves.
+// fingerprint identifies a finding by more than its line, which moves when the file is edited.
 func fingerprint(f desired.Finding) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{f.Code, f.Path, f.Object, f.Field, f.Message}, "\x00")))
 	return hex.EncodeToString(sum[:16])
 }
 
-// rulesPage is where the rules are explained.
+// rulesPage is the address of the page that explains the rules.
 const rulesPage = "https://github.com/gpuaas/gpuaas/blob/main/docs/reference/findings.md"
 
 type sarifText struct {
@@ -251,7 +250,7 @@ func WriteJUnit(w io.Writer, r FindingsReport) error {
 	return nil
 }
 
-// plain leaves out what XML cannot say.
+// plain removes the characters that XML does not allow.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' || r == 0xfffe || r == 0xffff {

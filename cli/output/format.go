@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// A symbol never stands alone: the word after it says the same.
+// Symbols are never used alone: a word follows each.
 const (
 	SymbolGood = "✓"
 	SymbolBad  = "✗"
@@ -161,8 +161,8 @@ func IdOf(ref string) (uuid.UUID, string, bool) {
 	return id, ref, err == nil
 }
 
-// ShowSecret prints a secret that exists nowhere else: alone on stdout, so that a
-// script can take it, with all the rest beside it on stderr.
+// ShowSecret prints a secret that cannot be read again. It prints the secret alone on stdout, so
+// that a script can read it, and all else on stderr.
 func (a *Console) ShowSecret(raw []byte, secret, of string) error {
 	a.Notify("%s %s: the secret is printed only once. Store it in a safe place.", SymbolWarn, of)
 	if a.Data() {
@@ -213,7 +213,7 @@ func FlagOrNil[T any](cmd *cobra.Command, flag string, value T) *T {
 	return &value
 }
 
-// CellText is a text of somebody else's, fit for a table and a terminal.
+// CellText makes a text of another author safe for a table and a terminal.
 func CellText(text string) string {
 	return OrDash(OneLine(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -223,7 +223,7 @@ func CellText(text string) string {
 	}, text)))
 }
 
-// Ago is how long something was not used.
+// Ago formats the time since the last use.
 func Ago(now time.Time, at *time.Time) string {
 	if at == nil {
 		return "never"

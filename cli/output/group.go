@@ -4,8 +4,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Overview is what a group of commands does without a word that it knows. Cobra
-// alone would print help and call an unknown word a success.
+// Overview is the action of a command group without a known subcommand. Cobra alone would print
+// help and exit with 0 for an unknown subcommand.
 func Overview(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()

@@ -136,7 +136,7 @@ func (a *Console) Paint(cell string) string {
 	return cell
 }
 
-// Notify talks to the person, beside the result.
+// Notify prints a message for the user to stderr, separate from the result.
 func (a *Console) Notify(format string, args ...any) {
 	_, _ = fmt.Fprintf(a.Err, format+"\n", args...)
 }

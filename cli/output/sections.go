@@ -10,9 +10,9 @@ import (
 
 // Section is a part of a description: a title over facts or over a table.
 type Section struct {
-	Title string
-	Facts [][2]string
-	Table Table
+	Title  string
+	Fields [][2]string
+	Table  Table
 }
 
 // Describe prints documents of the API as one, or sections for people.
@@ -37,7 +37,7 @@ func (a *Console) Sections(sections ...Section) string {
 			}
 			b.WriteString(s.Title + "\n")
 		}
-		for _, f := range s.Facts {
+		for _, f := range s.Fields {
 			fmt.Fprintf(&b, "%-13s%s\n", f[0], OrDash(f[1]))
 		}
 		switch {
@@ -45,7 +45,7 @@ func (a *Console) Sections(sections ...Section) string {
 			for line := range strings.Lines(a.Render(s.Table)) {
 				b.WriteString("  " + line)
 			}
-		case len(s.Facts) == 0:
+		case len(s.Fields) == 0:
 			b.WriteString("  none\n")
 		}
 	}

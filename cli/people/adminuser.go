@@ -167,7 +167,7 @@ func userTable(a *output.Console, all ...oapi.User) output.Table {
 	return t
 }
 
-// calledBy is a name for somebody who was given none.
+// calledBy returns a display name for a user without one.
 func calledBy(name, email string) string {
 	if name != "" {
 		return name

@@ -16,8 +16,8 @@ func NewAudit(a *output.Console) *cobra.Command {
 	return output.Group("audit", "Show and verify audit logs", newAuditList(a), newAuditExport(a), newAuditVerify(a))
 }
 
-// auditAsked is which records somebody wants to see.
-type auditAsked struct {
+// auditFilter contains the filters of the audit commands.
+type auditFilter struct {
 	all                           bool
 	tenant, actor, action, target string
 	fromText, toText              string
@@ -25,7 +25,7 @@ type auditAsked struct {
 	tenantID                      *oapi.TenantID
 }
 
-func (q *auditAsked) flags(cmd *cobra.Command) {
+func (q *auditFilter) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&q.all, "all", false, "rows of the whole platform instead of your tenant; needs role admin")
 	flags.StringVar(&q.tenant, "tenant", "", "with --all: of this tenant, by name or id")
@@ -37,7 +37,7 @@ func (q *auditAsked) flags(cmd *cobra.Command) {
 }
 
 // read completes what was typed.
-func (q *auditAsked) read(ctx context.Context, a *output.Console, c *client.Client) (err error) {
+func (q *auditFilter) read(ctx context.Context, a *output.Console, c *client.Client) (err error) {
 	if q.from, err = a.ParseTime("--from", q.fromText); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (q *auditAsked) read(ctx context.Context, a *output.Console, c *client.Clie
 }
 
 func newAuditList(a *output.Console) *cobra.Command {
-	q := &auditAsked{}
+	q := &auditFilter{}
 	cmd := &cobra.Command{
 		Use: "list", Short: "List audit logs", Args: cobra.NoArgs,
 		Example: "  gpuaas audit list --action allocation. --from 7d",
@@ -89,7 +89,7 @@ func auditTable(_ *output.Console, all ...oapi.AuditRecord) output.Table {
 }
 
 func newAuditExport(a *output.Console) *cobra.Command {
-	q := &auditAsked{}
+	q := &auditFilter{}
 	cmd := &cobra.Command{
 		Use: "export", Short: "Export audit logs as CSV", Args: cobra.NoArgs,
 		Example: "  gpuaas audit export --from 2026-01-01 --to 2026-02-01 -f january.csv",
@@ -101,7 +101,7 @@ func newAuditExport(a *output.Console) *cobra.Command {
 	})
 }
 
-func openExport(ctx context.Context, c *client.Client, q *auditAsked) (*http.Response, error) {
+func openExport(ctx context.Context, c *client.Client, q *auditFilter) (*http.Response, error) {
 	if q.all {
 		return c.ExportAdminAuditLogs(ctx, &oapi.ExportAdminAuditLogsParams{
 			Actor: output.PointerOrNil(q.actor), Action: output.PointerOrNil(q.action), Target: output.PointerOrNil(q.target), From: q.from, To: q.to, Tenant: q.tenantID,

@@ -79,7 +79,7 @@ func readHeads(path string) ([]audit.Chain, error) {
 	var c struct {
 		Chains []audit.Chain `json:"chains"`
 	}
-	err := client.ReadKept(path, "gpuaas audit verify -o json", &c, func() bool {
+	err := client.ReadStored(path, "gpuaas audit verify -o json", &c, func() bool {
 		return slices.ContainsFunc(c.Chains, func(c audit.Chain) bool { return c.Head != "" })
 	})
 	return c.Chains, err

@@ -44,7 +44,7 @@ func (l *loginFlow) byBrowser(ctx context.Context, s *signing, open func(string)
 	}
 }
 
-// headerWithin is how long the browser may take to ask.
+// headerWithin is the time in which the browser must send its request header.
 const headerWithin = 5 * time.Second
 
 // browsing answers the browser that comes back.

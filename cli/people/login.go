@@ -112,7 +112,7 @@ func loginSettings(a *output.Console) (client.Settings, error) {
 	return s, s.Address()
 }
 
-// tokens is what a sign-in gives.
+// tokens is the result of a sign-in.
 type tokens struct {
 	access, refresh string
 	expires         time.Time

@@ -26,8 +26,8 @@ expires.`,
 	}
 }
 
-// logout forgets the tokens also when the server cannot be told: who signs out
-// wants them gone from this machine first of all.
+// logout deletes the local tokens even if the server is unavailable: the user's first intent is
+// that no token stays on the local machine.
 func logout(ctx context.Context, a *output.Console) error {
 	if tokenInEnv(a) {
 		f := output.UsageError("GPUAAS_TOKEN is set, and is not the profile's to sign out of")
@@ -65,7 +65,7 @@ func logout(ctx context.Context, a *output.Console) error {
 	return nil
 }
 
-// leave tells the server. A sign-in that has ended needs no end.
+// leave revokes the session on the server. A session that has ended is no error.
 func leave(ctx context.Context, c *client.Client) error {
 	_, err := client.Send[struct{}](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		if _, err := c.Bearer(ctx); err != nil { // which may change the refresh token

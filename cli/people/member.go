@@ -49,8 +49,8 @@ func newProjectMemberSet(a *output.Console) *cobra.Command {
 	}, memberTable)
 }
 
-// colleague finds somebody of the tenant. Only its owners may look everyone up;
-// the admin of a project knows those who are in it by name, and others by id.
+// colleague finds a user of the tenant. Only tenant owners may list all users. A project admin can
+// name the members of the project, and other users by id.
 func colleague(ctx context.Context, c *client.Client, ref string, project uuid.UUID) (uuid.UUID, error) {
 	if id, _, ok := output.IdOf(ref); ok {
 		return id, nil

@@ -50,7 +50,7 @@ func (l *loginFlow) atProvider(ctx context.Context, c *client.Client) (tokens, o
 	ctx = oidc.ClientContext(ctx, s.http)
 	token, err := l.choose(ctx, s)
 	if err != nil {
-		return none, oapi.UserSummary{}, l.refused(ctx, err)
+		return none, oapi.UserSummary{}, l.loginError(ctx, err)
 	}
 	text, err := s.check(ctx, token)
 	if err != nil {
@@ -110,8 +110,8 @@ func (l *loginFlow) byDevice(ctx context.Context, s *signing) (*oauth2.Token, er
 	return s.oauth.DeviceAccessToken(ctx, begun, oauth2.VerifierOption(verifier))
 }
 
-// check believes the ID token or refuses the sign-in. A device has no nonce: its
-// code was never in a browser.
+// check verifies the ID token. A device sign-in has no nonce, because its code was never in a
+// browser.
 func (s *signing) check(ctx context.Context, token *oauth2.Token) (text string, err error) {
 	text, _ = token.Extra("id_token").(string)
 	said, err := s.verifier.Verify(ctx, text)
@@ -132,8 +132,8 @@ func (s *signing) end(token *oauth2.Token) time.Time {
 	return s.clock.Now().Add(time.Duration(token.ExpiresIn) * time.Second).Truncate(time.Second)
 }
 
-// refused finds the words for what the provider or the wait for it ended with.
-func (l *loginFlow) refused(ctx context.Context, err error) error {
+// loginError translates an error of the provider or of the wait for it.
+func (l *loginFlow) loginError(ctx context.Context, err error) error {
 	var answer *oauth2.RetrieveError
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

@@ -31,8 +31,8 @@ func newSessionEnd(a *output.Console) *cobra.Command {
 	})
 }
 
-// endSession asks nothing: an id is not typed by mistake, and whoever was wrong
-// signs in again.
+// endSession needs no confirmation: a session id is not typed by mistake, and the user can sign in
+// again.
 func endSession(a *output.Console, short string, send func(ctx context.Context, c *client.Client, id uuid.UUID, once oapi.RequestEditorFn) (*http.Response, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: "end ID", Short: short, Args: cobra.ExactArgs(1),

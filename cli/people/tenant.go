@@ -118,7 +118,7 @@ func invitationPages(c *client.Client) client.Pager {
 	}
 }
 
-// newTenantUninvite asks nothing: whoever was wrong invites again.
+// newTenantUninvite needs no confirmation: the user can be invited again.
 func newTenantUninvite(a *output.Console) *cobra.Command {
 	return &cobra.Command{
 		Use: "uninvite EMAIL", Short: "Revoke an invitation", Args: cobra.ExactArgs(1),

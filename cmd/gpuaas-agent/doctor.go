@@ -29,7 +29,7 @@ const (
 	fail verdict = "fail"
 )
 
-// finding is what a check found, why that matters, and what to do.
+// finding is the result of a failed check: the problem, its consequence, and the remedy.
 type finding struct {
 	Check   string  `json:"check"`
 	Verdict verdict `json:"verdict"`
@@ -37,16 +37,16 @@ type finding struct {
 	Do      string  `json:"do,omitempty"`
 }
 
-// check looks at one thing of the host. An empty why is fine.
+// check is one check of the host OS. An empty result means success.
 type check struct {
 	name   string
 	bad    verdict // what it is called when it is not fine
 	do     string
-	look   func(context.Context) (why string)
+	run    func(context.Context) (why string)
 	before bool // also asked before anything is installed
 }
 
-// checks of a host that is to be a node.
+// checks returns the checks of a future node.
 func checks(socket string) []check {
 	return []check{
 		{"root", fail, "run it as root", asRoot, true},
@@ -65,11 +65,11 @@ func checks(socket string) []check {
 	}
 }
 
-// examine runs the checks. What comes after one that failed is looked at all the same.
+// examine runs all checks, also after one has failed.
 func examine(ctx context.Context, list []check) (found []finding, failed int) {
 	for _, c := range list {
 		f := finding{Check: c.name, Verdict: ok}
-		if why := c.look(ctx); why != "" {
+		if why := c.run(ctx); why != "" {
 			f.Verdict, f.Why, f.Do = c.bad, why, c.do
 		}
 		if f.Verdict == fail {
@@ -201,14 +201,14 @@ func pamSystemd(context.Context) string {
 // deviceCommand is the hidden child that tries to open a device.
 const deviceCommand = "open-device"
 
-// deviceControl tries it: a device that the unit does not allow must be refused. A
-// host that cannot load BPF programs ignores DevicePolicy= and says nothing.
+// deviceControl opens a device that the unit does not allow, which must fail. A kernel that cannot
+// load BPF programs ignores DevicePolicy= without an error.
 func deviceControl(ctx context.Context) string {
 	self, err := os.Executable()
 	if err != nil {
 		return err.Error()
 	}
-	dir, err := os.MkdirTemp("/dev", "gpuaas-doctor-") // elsewhere a mount may refuse every device
+	dir, err := os.MkdirTemp("/dev", "gpuaas-doctor-") // elsewhere a mount may be nodev
 	if err != nil {
 		return err.Error()
 	}
@@ -228,7 +228,7 @@ func deviceControl(ctx context.Context) string {
 	return ""
 }
 
-// openDevice says how opening a device ends.
+// openDevice returns the result of opening a device.
 func openDevice(_ context.Context, p process) error {
 	if len(p.args) != 1 {
 		return &usageError{errors.New("want one path")}

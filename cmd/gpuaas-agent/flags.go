@@ -12,7 +12,7 @@ func (p process) flags() *flag.FlagSet {
 	return flags
 }
 
-// parse reads flags, and takes no argument beside them.
+// parse reads flags and rejects other arguments.
 func (p process) parse(flags *flag.FlagSet) error {
 	if err := flags.Parse(p.args); errors.Is(err, flag.ErrHelp) {
 		return err

@@ -28,10 +28,10 @@ const (
 	binLink      = "/usr/bin/gpuaas-agent"
 )
 
-// units in the order in which they are started.
+// units in the sequence of their start.
 var units = []string{files.SSHDSocket, files.HelperUnit, files.NetworkUnit, files.GuardTimer}
 
-// agentUser is who the half that speaks runs as.
+// agentUser returns the user of the network process.
 func agentUser() (uid, gid int, err error) {
 	u, err := user.Lookup(agentAccount)
 	if err != nil {
@@ -45,7 +45,8 @@ func agentUser() (uid, gid int, err error) {
 	return uid, gid, err
 }
 
-// install makes this host a node. Each part looks first: run twice, it is done once.
+// install makes this computer a node. Each part first checks whether it is done, so a second run
+// changes nothing.
 func install(ctx context.Context, p process) error {
 	s, err := read(p.name, p.args, p.errOut, p.env)
 	if err != nil {
@@ -100,7 +101,7 @@ func install(ctx context.Context, p process) error {
 	return nil
 }
 
-// preflight refuses a host that could not keep tenants apart.
+// preflight rejects a host OS that cannot isolate tenants.
 func preflight(ctx context.Context, out io.Writer) error {
 	var before []check
 	for _, c := range checks(statusSocket) {
@@ -168,7 +169,7 @@ func tokenFrom(in io.Reader) (string, error) {
 	return "", errors.New("no enrolment token: pipe it in, or name a file with -token-file")
 }
 
-// installBinary puts this program beside the one that runs, and then in its place.
+// installBinary copies this binary next to the running one and then renames it.
 func installBinary() (changed bool, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -246,7 +247,7 @@ func installFiles(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// sshdFile tells the unit that passes the helper's probes on where sshd listens.
+// sshdFile contains sshd's address for the unit that forwards the helper's probes.
 const sshdFile = "/etc/gpuaas/sshd.env"
 
 func installSSHD(ctx context.Context) (changed bool, err error) {
@@ -271,7 +272,7 @@ func installSSHD(ctx context.Context) (changed bool, err error) {
 	return true, durable.Write(sshdFile, text, 0o644)
 }
 
-// reportWithin is long enough for a first look at eight devices and a renewal.
+// reportWithin is enough for the first check of eight devices and a renewal.
 const reportWithin = 2 * time.Minute
 
 // awaitReport waits for the control plane to accept a report.

@@ -55,7 +55,7 @@ const (
 	exitUsage = 2
 )
 
-// process is what a command is started with.
+// process contains the environment of a command.
 type process struct {
 	name        string
 	args        []string
@@ -107,7 +107,7 @@ func printUsage(_ context.Context, p process) error {
 	return err
 }
 
-// serving is the configuration of a command that runs until it is told to stop.
+// serving returns the configuration of a command that runs until a signal stops it.
 func (p process) serving(ctx context.Context) (agent.Config, error) {
 	s, err := read(p.name, p.args, p.errOut, p.env)
 	if err != nil {

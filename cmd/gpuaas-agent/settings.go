@@ -21,8 +21,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/version"
 )
 
-// settings are the keys of the configuration file, and the flags of the same
-// names. No secret is among them: a command line is read by every user of a host.
+// settings are the keys of the configuration file and the flags of the same names. They contain no
+// secret, because every local user can read a command line.
 type settings struct {
 	Server        string `yaml:"server,omitempty"`
 	StateDir      string `yaml:"state_dir,omitempty"`
@@ -47,8 +47,8 @@ func (e *usageError) Unwrap() error { return e.error }
 // prefix of the environment's names: GPUAAS_AGENT_SERVER is --server.
 const prefix = "GPUAAS_AGENT_"
 
-// read takes each setting from its flag, else the environment, else the file,
-// else its default.
+// read reads each setting from its flag, the environment, the file, or its default, in this
+// sequence.
 func read(name string, args []string, errOut io.Writer, env func(string) string) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("gpuaas-agent "+name, flag.ContinueOnError)
@@ -100,10 +100,10 @@ func read(name string, args []string, errOut io.Writer, env func(string) string)
 	return s, s.complete()
 }
 
-// defaultFile is where install writes the configuration.
+// defaultFile is the configuration file that install writes.
 const defaultFile = "/etc/gpuaas/agent.yaml"
 
-// configFile is read where nothing else is said. A simulated node has none.
+// configFile returns the default configuration file. A simulated node has none.
 func configFile(command string, env func(string) string) string {
 	if file := env(prefix + "CONFIG"); file != "" || command == "run" || command == "inventory" {
 		return file
@@ -127,7 +127,7 @@ func (s *settings) load(file string) error {
 	return nil
 }
 
-// save writes the configuration of this host. A token is never part of it.
+// save writes the configuration. A token is never part of it.
 func (s settings) save() (changed bool, err error) {
 	s.TokenFile = ""
 	text, err := yaml.Marshal(s)

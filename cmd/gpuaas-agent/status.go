@@ -17,13 +17,13 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// statusSocket is where the half that speaks answers on the host.
+// statusSocket is the network process's socket for local status requests.
 const statusSocket = "/run/gpuaas-agent-net/status.sock"
 
-// askWithin leaves the helper its time to look at the host.
+// askWithin leaves the helper its time to check the host OS.
 const askWithin = 30 * time.Second
 
-// ask gets one answer from the half that speaks.
+// ask sends one request to the network process.
 func ask(ctx context.Context, socket, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
@@ -52,7 +52,7 @@ func ask(ctx context.Context, socket, path string, into any) error {
 	return nil
 }
 
-// output reads -o, which every command that only tells takes.
+// output reads the flag -o, which all read-only commands have.
 func (p process) output() (asJSON bool, socket string, err error) {
 	flags := p.flags()
 	o := flags.String("o", "text", "text or json")
@@ -90,7 +90,7 @@ func status(ctx context.Context, p process) error {
 	return nil
 }
 
-// writeStatus tells what is, and returns what is wrong and what to do about it.
+// writeStatus prints the status and returns the problems with their remedies.
 func writeStatus(w io.Writer, st agent.Status, now time.Time) (wrong []string) {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-14s"+format+"\n", append([]any{name}, args...)...)

@@ -1,8 +1,8 @@
-// Command gpuaas is the whole product in one binary: the installation on one
-// machine (up), the server (server), and the command line that talks to either.
+// Command gpuaas is the whole product in one binary: the local installation (up), the server
+// (server), and the command line.
 //
-// This package wires; it owns no rule of the product. What the command line
-// knows it knows from the API, and what it prints as JSON is what the API said.
+// This package only wires. The command line knows only what the API returns, and prints the API's
+// JSON unchanged.
 package main
 
 import (

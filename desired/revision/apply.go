@@ -178,8 +178,8 @@ func (s *Store) Preview(ctx context.Context, q pg.Queryer, snap Snapshot) (Diffe
 	return d, err
 }
 
-// Refuse records a commit that failed validation. The applied revision stays in effect.
-func (s *Store) Refuse(ctx context.Context, snap Snapshot, findings []desired.Finding) (Revision, error) {
+// Reject records a commit that failed validation. The applied revision stays in effect.
+func (s *Store) Reject(ctx context.Context, snap Snapshot, findings []desired.Finding) (Revision, error) {
 	rev := snap.revision()
 	rev.Status, rev.Objects, rev.Findings = StatusInvalid, 0, findings
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {

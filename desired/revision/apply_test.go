@@ -104,7 +104,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// INV-16: what is applied already writes nothing, not even a row that says so.
+// INV-16: an applied tree writes nothing, not even a row about it.
 func TestINV16AppliedAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -116,7 +116,7 @@ func TestINV16AppliedAgain(t *testing.T) {
 	}
 }
 
-// Labels and the place in the file are kept true without a new generation.
+// Labels and the position in the file are updated without a new generation.
 func TestApplyLabelsOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -171,15 +171,15 @@ func TestINV13Prune(t *testing.T) {
 		t.Errorf("%s %+v", counts(rev), rev.Waits)
 	}
 	if left := diff(); left != "" {
-		t.Errorf("refused, and changed\n%s", left)
+		t.Errorf("rejected, and changed\n%s", left)
 	}
 	if rev := b.apply(snapshot("c3", many(36, nil)...)); counts(rev) != "applied 36: +0 ~0 -4" {
 		t.Errorf("within the cap: %s", counts(rev))
 	}
-	b.apply(revision.Snapshot{Source: "made up", Commit: "x", Generated: true}) // nobody wrote it by accident
+	b.apply(revision.Snapshot{Source: "made up", Commit: "x", Generated: true}) // generated, so no accident
 }
 
-// INV-13: the gate is asked for what would go, inside the transaction, and its word holds.
+// INV-13: the gate decides about the deletions inside the transaction.
 func TestINV13Gate(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -205,8 +205,8 @@ func TestINV13Gate(t *testing.T) {
 	}
 }
 
-// INV-14: a name that the API owns is not taken over, and the finding is in the
-// author's own file.
+// INV-14: an object of the API is not adopted without an offer, and the finding is in the author's
+// own file.
 func TestINV14ManagedByAPI(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -248,9 +248,8 @@ func TestTwoReplicasApplyOnce(t *testing.T) {
 	}
 }
 
-// A commit that does not validate is kept with its findings; the last good one
-// stays.
-func TestRefuseKeepsThePointer(t *testing.T) {
+// An invalid commit is stored with its findings; the last valid one stays applied.
+func TestRejectKeepsThePointer(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	if _, err := b.Pointer(b.ctx, repo); errs.CodeOf(err) != errs.NotFound {
@@ -259,7 +258,7 @@ func TestRefuseKeepsThePointer(t *testing.T) {
 	b.apply(snapshot("c1", many(3, nil)...))
 	b.unmark()
 	diff := pgtest.Diff(t, b.db, pgtest.Without("desired_revisions"))
-	rev, err := b.Refuse(b.ctx, revision.Snapshot{Source: repo, Commit: "c2", TreeHash: "t"}, []desired.Finding{{Path: "a.cue", Line: 3, Column: 1, Message: "no"}})
+	rev, err := b.Reject(b.ctx, revision.Snapshot{Source: repo, Commit: "c2", TreeHash: "t"}, []desired.Finding{{Path: "a.cue", Line: 3, Column: 1, Message: "no"}})
 	if err != nil || rev.Status != "invalid" || rev.Revision == 0 || diff() != "" {
 		t.Errorf("%+v, %v\n%s", rev, err, diff())
 	}

@@ -42,12 +42,12 @@ type Pair struct{ Old, New desired.Object }
 
 // Difference lists what a snapshot changes. An object that was removed before is created again with its old uid.
 type Difference struct {
-	Created []desired.Object
-	Adopted []Pair // from another owner, which offered the adoption
-	Changed []Pair
-	Deleted []desired.Object
-	Foreign []desired.Finding // names that belong to another owner
-	Kept    int               // the number of objects that stay, changed or not
+	Created   []desired.Object
+	Adopted   []Pair // from another owner, which offered the adoption
+	Changed   []Pair
+	Deleted   []desired.Object
+	Foreign   []desired.Finding // names that belong to another owner
+	Unchanged int               // the number of objects that stay, changed or not
 }
 
 // Empty reports whether the difference changes nothing.
@@ -65,7 +65,7 @@ func (d Difference) written() []desired.Object {
 }
 
 // Had returns the number of objects of the source before the change.
-func (d Difference) Had() int { return d.Kept + len(d.Deleted) }
+func (d Difference) Had() int { return d.Unchanged + len(d.Deleted) }
 
 // Compare computes the changes of a snapshot from the objects of its source and those of other owners with the same names.
 // It is pure.
@@ -83,7 +83,7 @@ func Compare(have []desired.Object, snap Snapshot) (d Difference) {
 		d.place(old, want, ok, snap.Source)
 	}
 	if snap.Base != "" {
-		d.Kept = snap.Total - len(d.Created) - len(d.Adopted)
+		d.Unchanged = snap.Total - len(d.Created) - len(d.Adopted)
 	}
 	gone := d.gone(snap)
 	for _, o := range have {
@@ -121,9 +121,9 @@ func (d *Difference) place(old, want desired.Object, known bool, source string) 
 		d.Foreign = append(d.Foreign, foreign(old, want))
 	case old.SpecHash != desired.Hash(want.Spec), moved(old, want):
 		d.Changed = append(d.Changed, Pair{old, want})
-		d.Kept++
+		d.Unchanged++
 	default:
-		d.Kept++
+		d.Unchanged++
 	}
 }
 
@@ -139,7 +139,7 @@ func foreign(old, want desired.Object) desired.Finding {
 }
 
 // moved reports whether labels, annotations or the position in the file differ. They are updated without a new generation:
-// the position tells users where to edit.
+// users read where to edit from the position.
 func moved(old, want desired.Object) bool {
 	return !maps.Equal(old.Labels, want.Labels) || !maps.Equal(old.Annotations, want.Annotations) ||
 		old.Source.Path != want.Source.Path || old.Source.Line != want.Source.Line || old.Source.Column != want.Source.Column

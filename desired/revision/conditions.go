@@ -46,7 +46,7 @@ func (s SourceState) fetched(now time.Time) desired.Condition {
 func (s SourceState) validated(now time.Time) desired.Condition {
 	switch r := s.Latest; {
 	case s.headEvaluated() && r.Status == StatusInvalid:
-		return s.condition("Validated", isFalse, refusedAs(r), firstOf(r), r.UpdatedAt)
+		return s.condition("Validated", isFalse, rejectedAs(r), firstOf(r), r.UpdatedAt)
 	case s.headEvaluated():
 		return s.condition("Validated", isTrue, "Succeeded", "no findings", r.UpdatedAt)
 	case s.upToDate():
@@ -61,7 +61,7 @@ func (s SourceState) applied(now time.Time) desired.Condition {
 	if s.headEvaluated() {
 		switch r.Status {
 		case StatusInvalid:
-			return s.condition("Applied", isFalse, refusedAs(r), firstOf(r), r.UpdatedAt)
+			return s.condition("Applied", isFalse, rejectedAs(r), firstOf(r), r.UpdatedAt)
 		case StatusRejected:
 			return s.condition("Applied", isFalse, "Rejected", firstOf(r), r.UpdatedAt)
 		case StatusWaiting:
@@ -76,9 +76,9 @@ func (s SourceState) applied(now time.Time) desired.Condition {
 	return s.condition("Applied", unclear, "Progressing", "the commit of the branch is not validated yet", s.checkedAt(now))
 }
 
-// refusedAs returns the reason of an invalid revision. An empty tree has its own: its cause is a wrong folder and not a
+// rejectedAs returns the reason of an invalid revision. An empty tree has its own: its cause is a wrong folder and not a
 // wrong file.
-func refusedAs(r Revision) string {
+func rejectedAs(r Revision) string {
 	if len(r.Findings) > 0 && r.Findings[0].Code == desired.CodeSourceEmpty {
 		return "SourceEmpty"
 	}

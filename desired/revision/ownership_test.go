@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
 
-// part is what differs from a tree: a snapshot at the cost of what changed.
+// part returns a snapshot that contains only the difference from a tree.
 func part(commit, base string, total int, removed []string, objects ...desired.Object) revision.Snapshot {
 	s := snapshot(commit, objects...)
 	s.Base, s.Total = base, total
@@ -28,8 +28,8 @@ func part(commit, base string, total int, removed []string, objects ...desired.O
 	return s
 }
 
-// A difference from the applied tree ends where the whole tree would, counts the
-// same, and asks the gate the same.
+// Applying a difference from the applied tree has the same result, the same counts and the same
+// gate input as applying the whole tree.
 func TestPartEqualsWhole(t *testing.T) {
 	t.Parallel()
 	whole, parts := setup(t), on(t, pgtest.Clone(t))
@@ -61,8 +61,9 @@ func TestPartEqualsWhole(t *testing.T) {
 	}
 }
 
-// Whoever read before the source moved is refused, whole or part, and writes nothing.
-func TestSlowerReaderIsRefused(t *testing.T) {
+// A snapshot that was read before the source moved is rejected, complete or partial, and writes
+// nothing.
+func TestSlowerReaderIsRejected(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	first := b.apply(snapshot("c1", many(3, nil)...))
@@ -75,14 +76,14 @@ func TestSlowerReaderIsRefused(t *testing.T) {
 		if _, err := b.Apply(b.ctx, snap, nil); errs.CodeOf(err) != errs.Conflict || diff() != "" {
 			t.Errorf("%v\n%s", err, diff())
 		}
-		if _, err := b.Refuse(b.ctx, snap, nil); errs.CodeOf(err) != errs.Conflict || diff() != "" {
-			t.Errorf("refused: %v\n%s", err, diff())
+		if _, err := b.Reject(b.ctx, snap, nil); errs.CodeOf(err) != errs.Conflict || diff() != "" {
+			t.Errorf("rejected: %v\n%s", err, diff())
 		}
 	}
 }
 
-// Versions are compared, Git's objects are refused with their place, and the same
-// again writes nothing.
+// Versions are compared, a write to an object of Git is rejected with its file, and an equal write
+// changes nothing.
 func TestINV14PutVersion(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -140,8 +141,8 @@ func TestINV14PutVersion(t *testing.T) {
 	}
 }
 
-// An object is left alone until its time, which is marked due, or until somebody
-// resumes; an offer and a suspension that have run out are none.
+// A suspended object is not due before the end of its suspension, which marks it due, or before an
+// operator resumes it. Expired offers and suspensions have no effect.
 func TestSuspendAndOfferEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -173,7 +174,7 @@ func TestSuspendAndOfferEnd(t *testing.T) {
 		}
 		_, err = b.OfferAdoption(b.ctx, tx, name, "nowhere", 0)
 		if errs.CodeOf(err) != errs.NotFound {
-			t.Errorf("offered to nobody: %v", err)
+			t.Errorf("offered without an adopter: %v", err)
 		}
 		o, err := b.AdoptToAPI(b.ctx, tx, name, 0)
 		if err == nil {
@@ -196,8 +197,7 @@ func TestSuspendAndOfferEnd(t *testing.T) {
 	}
 }
 
-// Each word about a commit is told once, in its transaction: what cannot be told is
-// not so.
+// The record of a commit is called once within the transaction. If it fails, the transaction fails.
 func TestRecordIsPartOfIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -215,7 +215,7 @@ func TestRecordIsPartOfIt(t *testing.T) {
 	}
 	want := fmt.Sprintf("applied %d/1, waiting_approval %d/1, applied %d/2", first.Revision-1, first.Revision, first.Revision)
 	if got := strings.Join(told, ", "); got != want {
-		t.Errorf("told %s, want %s", got, want)
+		t.Errorf("recorded %s, want %s", got, want)
 	}
 	b.Record = func(context.Context, pgx.Tx, revision.Revision) error { return errors.New("broken") }
 	b.unmark()
@@ -225,8 +225,8 @@ func TestRecordIsPartOfIt(t *testing.T) {
 	}
 }
 
-// What a source's conditions say in each of its states: the summary, the steps to
-// it (fetched, validated, applied), and what is only said when it is so.
+// The conditions of a source in each of its states: the summary, the steps (fetched, validated,
+// applied), and the conditions that exist only while they are true.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
@@ -276,7 +276,7 @@ func TestConditions(t *testing.T) {
 		"planned": {
 			judged(revision.StatusPlanned, ""), "Ready False Suspended: revision 8 waits: removes much", fetched + ", " + valid + ", Applied False Suspended", "", time.Minute,
 		},
-		"taken back": {func(s *revision.SourceState) {
+		"reverted": {func(s *revision.SourceState) {
 			judged(revision.StatusInvalid, "")(s)
 			s.Head, s.TreeHash = "c1", "t1"
 		}, "Ready True Succeeded: revision 7 is applied", fetched + ", " + valid + ", " + stands, "", 0},

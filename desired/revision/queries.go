@@ -41,7 +41,7 @@ const (
 	selectRevision = allRevisions + ` WHERE revision = $1`
 	selectLatest   = allRevisions + ` WHERE source = $1 ORDER BY revision DESC LIMIT 1`
 
-	// A source that was known by its repository keeps what it declared under its name.
+	// A source that was named after its repository passes its objects to its new name.
 	renamePointer  = `UPDATE desired_pointer SET source = $1 WHERE source = $2 AND NOT EXISTS (SELECT FROM desired_pointer WHERE source = $1)`
 	renameRevision = `UPDATE desired_revisions SET source = $1 WHERE source = $2`
 
@@ -68,7 +68,7 @@ const (
 		WHERE name = $1`
 	selectSettings = `SELECT settings FROM git_sources WHERE name = $1 AND removed_at IS NULL`
 	askSource      = `UPDATE git_sources SET sync_requested_at = now() WHERE name = $1 AND removed_at IS NULL`
-	// Its tree is compared whole by the next look, changed or not.
+	// The next poll compares the whole tree, changed or not.
 	invalidateTree = `UPDATE git_sources SET tree_hash = '' WHERE name = $1`
 	suspendSource  = `
 		UPDATE git_sources SET suspended_by = $2, suspended_reason = $3, suspended_at = now(), suspended_until = $4, version = version + 1 WHERE name = $1`

@@ -36,8 +36,8 @@ func from(source string, snap revision.Snapshot) revision.Snapshot {
 	return snap
 }
 
-// What only one object may say is refused a second time whoever asks, with the place
-// in the file where there is one, and names the first and its owner.
+// A value that only one object may have is rejected the second time for every writer. The error has
+// the place in the file, if there is one, and names the first object and its owner.
 func TestOnlyOneSaysIt(t *testing.T) {
 	t.Parallel()
 	for _, c := range claims {
@@ -60,7 +60,7 @@ func TestOnlyOneSaysIt(t *testing.T) {
 					t.Errorf("previewed as %+v, %v", d.Foreign, err)
 				}
 			}
-			b := on(t, pgtest.Clone(t)) // of its own: whoever claims anything holds a lock
+			b := on(t, pgtest.Clone(t)) // of its own: every claim takes a global lock
 			if err := b.put(declare(c.kind, "first", c.spec)); err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestOnlyOneSaysIt(t *testing.T) {
 	}
 }
 
-// Two that say it at the same moment: one of them is refused.
+// Of two transactions that write the value at the same time, one is rejected.
 func TestOnlyOneOfTwoAtOnce(t *testing.T) {
 	t.Parallel()
 	b := on(t, pgtest.Clone(t))

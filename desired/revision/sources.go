@@ -65,18 +65,18 @@ func (s SourceSpec) Declared() (desired.GitSource, error) {
 type SourceState struct {
 	SourceSpec
 
-	DeclaredBy string
-	Head       string // the commit of Ref
-	TreeHash   string // of that commit's folders
-	CheckedAt  *time.Time
-	FetchedAt  *time.Time // the last fetch that succeeded
-	FaultCode  string
-	Fault      string
-	FaultSince *time.Time
-	AskedAt    *time.Time
-	Suspended  *desired.Suspension
-	Version    int64
-	GoneAt     *time.Time
+	DeclaredBy  string
+	Head        string // the commit of Ref
+	TreeHash    string // of that commit's folders
+	CheckedAt   *time.Time
+	FetchedAt   *time.Time // the last fetch that succeeded
+	FaultCode   string
+	Fault       string
+	FaultSince  *time.Time
+	RequestedAt *time.Time
+	Suspended   *desired.Suspension
+	Version     int64
+	GoneAt      *time.Time
 
 	Applied Pointer  // zero: no revision yet
 	Latest  Revision // the latest revision: number, commit, tree, status, objects, findings, waits, time
@@ -107,8 +107,8 @@ func (s *Store) DeclareSources(ctx context.Context, by string, specs []SourceSpe
 	return nil
 }
 
-// Seen is the result of a fetch: a commit and its tree, or the error.
-type Seen struct {
+// Fetched is the result of a fetch: a commit and its tree, or the error.
+type Fetched struct {
 	Head, TreeHash string
 	// Before is the tree that was stored when the fetch began. Saw stores the new tree only if it is still the same, so
 	// that an invalidation during the fetch is not lost.
@@ -116,8 +116,8 @@ type Seen struct {
 	Fault  error
 }
 
-// Saw stores the result of a fetch. A repeated error keeps the time of the first one.
-func (s *Store) Saw(ctx context.Context, name string, seen Seen) error {
+// RecordFetch stores the result of a fetch. A repeated error keeps the time of the first one.
+func (s *Store) RecordFetch(ctx context.Context, name string, seen Fetched) error {
 	code, text := "", ""
 	if seen.Fault != nil {
 		code, text = faultOf(seen.Fault)
@@ -198,7 +198,7 @@ func scanSource(row pgx.CollectableRow) (s SourceState, err error) {
 	var by desired.SuspensionRow
 	var appliedAt, evaluatedAt *time.Time
 	err = row.Scan(&s.Name, &s.Repository, &s.Ref, &s.Dirs, &s.DeclaredBy, &s.Settings, &s.Head, &s.TreeHash, &s.CheckedAt, &s.FetchedAt,
-		&s.FaultCode, &s.Fault, &s.FaultSince, &s.AskedAt, &by.By, &by.Reason, &by.At, &by.Until, &s.Version, &s.GoneAt,
+		&s.FaultCode, &s.Fault, &s.FaultSince, &s.RequestedAt, &by.By, &by.Reason, &by.At, &by.Until, &s.Version, &s.GoneAt,
 		&s.Applied.Revision, &s.Applied.Commit, &s.Applied.TreeHash, &appliedAt,
 		&s.Latest.Revision, &s.Latest.Commit, &s.Latest.TreeHash, &s.Latest.Status, &s.Latest.Objects, &s.Latest.Findings, &s.Latest.Waits, &evaluatedAt)
 	if err != nil {

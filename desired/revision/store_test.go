@@ -76,9 +76,9 @@ func sku(name, spec string) desired.Object {
 	return desired.Object{Kind: desired.KindSKU, Name: name, Spec: []byte(spec)}
 }
 
-// INV-14: what Git owns is refused here with the file and line to edit, and what
-// the schema refuses is refused before the database is asked.
-func TestINV14PutRefused(t *testing.T) {
+// INV-14: a write to an object of Git is rejected with the file and line to edit. An invalid spec
+// is rejected before the first statement.
+func TestINV14PutRejected(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.apply(snapshot("c1", at(sku("h100", `{}`), "sku.cue", 12, 5)))

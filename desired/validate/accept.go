@@ -21,7 +21,7 @@ type kindSchema struct {
 	written  map[string]any
 }
 
-// schemaURL is absolute, because the library would look for a relative one in the file system.
+// schemaURL is absolute, because the library would search for a relative one in the file system.
 const schemaURL = "urn:gpuaas:schema"
 
 // compileSchemas compiles the generated schema, kind by kind. It fails only in a build whose schema is
@@ -34,7 +34,7 @@ func compileSchemas() (map[desired.Kind]kindSchema, error) {
 	c := jsonschema.NewCompiler()
 	// Both read a time as CUE's time.Time does.
 	c.RegisterFormat(&jsonschema.Format{Name: "date-time", Validate: validTime})
-	// A pattern stands at many fields, and is compiled once.
+	// Each pattern is used by many fields and compiled once.
 	patterns := map[string]jsonschema.Regexp{}
 	c.UseRegexpEngine(func(source string) (jsonschema.Regexp, error) {
 		if patterns[source] == nil {
@@ -75,8 +75,8 @@ func validTime(v any) error {
 }
 
 // accepted validates a document with the JSON Schema of its kind. It returns what CUE would return,
-// places included. It reports false for a document that the schema does not accept: CUE then decides,
-// and has the words.
+// positions included. It reports false for a document that the schema does not accept: then CUE
+// decides and writes the findings.
 func (c *Checker) accepted(n *document.Node, at document.Place) (checked, bool) {
 	kind := n.Member("kind")
 	if c.slow || kind == nil {
@@ -171,7 +171,7 @@ func addDefault(s, object map[string]any, field string, name any) {
 	}
 }
 
-// chosen reports whether the generated condition holds: one field, and the text that it holds.
+// chosen reports whether the generated condition is true: one field has the given text.
 func chosen(condition any, object map[string]any) bool {
 	s, _ := condition.(map[string]any)
 	fields, _ := s["properties"].(map[string]any)

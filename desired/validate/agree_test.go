@@ -202,7 +202,7 @@ func (g generator) text() string {
 		length := pick(g, 1, 2, 31, 32, 33, 62, 63, 64, 127, 128, 129, 253, 254, 256, 257, 512, 513)
 		return strings.Repeat(pick(g, "a", "A", "0", "-", "é", "a/"), length)
 	}
-	if g.IntN(8) == 0 { // of pieces that mean something to somebody
+	if g.IntN(8) == 0 { // of fragments with a meaning in CUE or JSON
 		var b strings.Builder
 		for range 1 + g.IntN(6) {
 			b.WriteString(pick(g, "a", "b7", "-", ".", "/", "_", ":", "A", "é", "e\u0301", " ", "\n", "\t", "\x00", "\u200d", "\u202e", "\u2028", "\ue000", "\U0001F600", "\u0378", "<", "&", `"`, `\`, "#", "@", "*", "\x7f", "ﬁ", "Å", "\u00ad"))

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Input is a tree, or what differs from one that the cache stands at.
+// Input is a tree, or the difference from the tree that the cache contains.
 type Input struct {
 	Tree string // hash of this tree
 	// Files are all of them, or with Base at least those of Changed.
@@ -25,7 +25,7 @@ type Input struct {
 	Changed, Removed []string
 }
 
-// Delta is what differs from the tree that the cache stood at.
+// Delta is the difference from the tree that the cache contains.
 type Delta struct {
 	Base    string           // its hash; empty: there was none
 	Objects []desired.Object // new, changed, or elsewhere in their file; in apply order
@@ -33,10 +33,9 @@ type Delta struct {
 	Total   int // of the whole tree
 }
 
-// Cache validates one source, whose trees take turns, again and again at the cost of what changed. It
-// keeps what each unit of the tree it stands at said, the indexes of the rules
-// between objects, and for a while what units of other trees said, such as those
-// of open pull requests.
+// Cache validates one source whose tree changes again and again, at the cost of the change. It
+// stores the results of all units of its tree, the indexes of the rules between objects, and, up to
+// a limit, results of units of other trees, such as those of open pull requests.
 type Cache struct {
 	Limits Limits // of each child; zero: the defaults
 
@@ -63,13 +62,12 @@ type change struct {
 	folders map[string]map[string][]byte // nil map: gone
 }
 
-// mostPending trees wait to be kept: the tracked branch's, and those that were
-// looked at beside it.
+// mostPending limits the validated trees that wait to be cached: the tracked branch's and those of
+// pull requests.
 const mostPending = 8
 
-// Validate says what it thinks of a tree. The cache stays where it is: Keep takes
-// it along. A Base other than the tree it stands at is a conflict, and the caller
-// reads everything.
+// Validate validates a tree and leaves the cache unchanged: Keep stores the tree. If Base is not
+// the cached tree, Validate returns a conflict, and the caller reads the whole tree.
 func (c *Cache) Validate(ctx context.Context, in Input) (Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +79,7 @@ func (c *Cache) Validate(ctx context.Context, in Input) (Result, error) {
 	if verdict, err := c.evaluate(ctx, ch, sources); err != nil || verdict != nil {
 		return Result{Findings: verdict}, err
 	}
-	result := Result{Findings: c.judge(ch)}
+	result := Result{Findings: c.checkRules(ch)}
 	if len(result.Findings) > 0 {
 		return result, nil
 	}
@@ -96,8 +94,8 @@ func (c *Cache) Validate(ctx context.Context, in Input) (Result, error) {
 	return result, nil
 }
 
-// Keep makes a tree that was validated the one that later ones are compared with.
-// It is called once the tree is applied; another tree changes nothing.
+// Keep makes a validated tree the base of later differences. It is called after the tree was
+// applied. An unknown tree changes nothing.
 func (c *Cache) Keep(tree string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +186,7 @@ type source struct {
 	files map[string][]byte
 }
 
-// schemaHash makes what another build said worthless.
+// schemaHash is part of the cache keys, so that the results of another build are not used.
 var schemaHash = sync.OnceValue(func() [sha256.Size]byte {
 	sum := sha256.New()
 	entries, _ := schema.Schema.ReadDir("schema") // embedded; a broken one does not compile
@@ -245,8 +243,8 @@ func nameOf(folder map[string][]byte) string {
 	return slices.Min(slices.Collect(maps.Keys(folder)))
 }
 
-// evaluate asks a child about the units that nobody remembers. A verdict is about
-// a child that broke its limits.
+// evaluate sends the units that are not cached to a child process. A verdict means that the child
+// exceeded its limits.
 func (c *Cache) evaluate(ctx context.Context, ch *change, sources map[string]source) ([]desired.Finding, error) {
 	files := map[string][]byte{}
 	for name, s := range sources {
@@ -298,8 +296,8 @@ func (c *Cache) back(ch *change) {
 	c.rules.forget()
 }
 
-// judge holds the rules against the tree that the change leads to.
-func (c *Cache) judge(ch *change) []desired.Finding {
+// checkRules checks the rules between objects for the tree after the change.
+func (c *Cache) checkRules(ch *change) []desired.Finding {
 	c.rules.forget()
 	c.shift(ch)
 	findings := c.rules.check()
@@ -355,7 +353,7 @@ func (c *Cache) all(ch *change) []desired.Object {
 	return objects
 }
 
-// lru remembers parts by the hash of their unit, up to a sum of source bytes.
+// lru caches parts by the hash of their unit, up to a sum of source bytes.
 type lru struct {
 	entries map[[sha256.Size]byte]*list.Element
 	order   list.List // of remembered, newest in front

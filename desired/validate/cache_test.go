@@ -31,8 +31,8 @@ func imageText(name string, isDefault bool) string {
 	return fmt.Sprintf("{apiVersion: gpuaas/v1alpha1, kind: OSImage, metadata: {name: %s}, spec: {digest: %q, default: %v}}\n", name, "sha256:"+strings.Repeat("0", 64), isDefault)
 }
 
-// Whatever a series of changes does, the cache says what a whole validation says,
-// and its deltas add up to the tree.
+// After any series of changes the cache returns the findings of a complete validation, and its
+// deltas add up to the tree.
 func TestCacheAgreesWithRun(t *testing.T) {
 	t.Parallel()
 	g := rand.New(rand.NewPCG(rand.Uint64(), 7))
@@ -76,7 +76,7 @@ func TestCacheAgreesWithRun(t *testing.T) {
 			t.Fatalf("round %d, incremental %v: findings (-whole +cache):\n%s", round, incremental, diff)
 		}
 		if !got.OK() || g.IntN(5) == 0 {
-			continue // refused, or not applied
+			continue // rejected, or not applied
 		}
 		good++
 		c.Keep(tree)
@@ -144,7 +144,7 @@ func TestCacheKnowsOneBase(t *testing.T) {
 	if err != nil || !r.OK() || r.Delta.Base != "a" || len(r.Delta.Objects) != 1 || r.Delta.Total != 2 || r.Objects != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
-	// A pull request beside it, which is never kept.
+	// A pull request against the same base, which is never cached.
 	beside := Input{Tree: "c", Base: "a", Removed: []string{"a.yaml"}, Changed: []string{"n.yaml"}, Files: map[string][]byte{"n.yaml": []byte(nodeText("n", "t4"))}}
 	if r, err := c.Validate(t.Context(), beside); err != nil || len(r.Findings) != 1 || r.Findings[0].Code != desired.CodeUnresolvedReference {
 		t.Errorf("%+v, %v", r, err)
@@ -160,8 +160,8 @@ func TestCacheKnowsOneBase(t *testing.T) {
 	}
 }
 
-// The work is that of the change: what did not change reaches no child, and what
-// was looked at before does not reach one again.
+// The work is proportional to the change: an unchanged unit reaches no child, and a unit that was
+// evaluated before is not sent again.
 func TestCacheEvaluatesOnlyWhatChanged(t *testing.T) {
 	t.Parallel()
 	c := &Cache{}

@@ -16,19 +16,19 @@ import (
 	"github.com/gpuaas/gpuaas/desired/validate/explain"
 )
 
-// contextLife is how many objects one evaluator context sees. Contexts keep
-// what they evaluate; beyond this the memory costs more than a new one.
+// contextLife is the number of objects per CUE context. A context never frees what it has
+// evaluated; beyond this number a new context costs less than the memory.
 const contextLife = 500
 
-// Checker checks single objects against the definition of their kind. It may be
-// used by many goroutines. An object that the JSON Schema accepts costs no turn;
-// the others take turns, because CUE's contexts are not safe to share.
+// Checker checks single objects against the definition of their kind. Many goroutines may use it.
+// An object that the JSON Schema accepts needs no lock; the others are serialised, because CUE's
+// contexts are not safe for concurrent use.
 type Checker struct {
 	mu          sync.Mutex
 	left        int
 	ctx         *cue.Context
 	definitions map[desired.Kind]cue.Value
-	known       map[desired.Kind]explain.Known
+	fields      map[desired.Kind]explain.Fields
 	schemas     map[desired.Kind]kindSchema
 
 	slow bool // leaves everything to CUE, for comparison
@@ -47,10 +47,10 @@ func New() (*Checker, error) {
 func (c *Checker) renew() (err error) {
 	c.ctx, c.definitions, err = definition.Compile()
 	c.left = contextLife
-	if err == nil && c.known == nil {
-		c.known = map[desired.Kind]explain.Known{}
+	if err == nil && c.fields == nil {
+		c.fields = map[desired.Kind]explain.Fields{}
 		for kind, d := range c.definitions {
-			c.known[kind] = explain.Describe(d)
+			c.fields[kind] = explain.Describe(d)
 		}
 	}
 	return err
@@ -64,13 +64,13 @@ type checked struct {
 	at       validatedocument.Place
 	fields   []fieldPlace // of the fields that rules between objects speak about
 	findings []desired.Finding
-	refused  bool // a child has its findings
+	rejected bool // a child has its findings
 
 	unit  string // in which it was found
 	index int    // and where
 }
 
-func (o checked) faulty() bool { return o.refused || len(o.findings) > 0 }
+func (o checked) faulty() bool { return o.rejected || len(o.findings) > 0 }
 
 type fieldPlace struct {
 	field string
@@ -87,7 +87,7 @@ func (o checked) place(field string) validatedocument.Place {
 	return o.at
 }
 
-// label is how findings call the object.
+// label returns the name of the object in findings.
 func (o checked) label() string {
 	if o.name == "" {
 		return string(o.kind)
@@ -157,7 +157,7 @@ func (c *Checker) check(v cue.Value, at validatedocument.Place) checked {
 	o.kind = kind
 	c.locate(&o, v)
 	if refused != nil {
-		o.findings = explain.Explain(at, o.label(), v, c.definitions[kind], c.known[kind], refused)
+		o.findings = explain.Explain(at, o.label(), v, c.definitions[kind], c.fields[kind], refused)
 		return o
 	}
 	var err error
@@ -196,8 +196,8 @@ var sourcesPath, namePath = cue.ParsePath("spec.sources"), cue.ParsePath("name")
 // sourceName is the field in which the i-th source of an Environment is named.
 func sourceName(i int) string { return fmt.Sprintf("spec.sources.%d.name", i) }
 
-// kindOf reads the kind, which chooses the definition. Choosing it by hand keeps
-// errors exact: against a disjunction of all kinds they would vanish.
+// kindOf reads the kind, which selects the definition. Selecting it in Go preserves exact errors:
+// CUE reports none for a disjunction of all kinds.
 func kindOf(v cue.Value, at validatedocument.Place) (desired.Kind, *desired.Finding) {
 	field := v.LookupPath(cue.ParsePath("kind"))
 	text, err := field.String()

@@ -27,9 +27,8 @@ type message struct {
 	Failed string    `json:"failed,omitempty"` // ours, not the author's
 }
 
-// Child does the work and exits when this process is a validation child, and
-// returns at once when it is not. Every binary that calls Run calls it first
-// thing in main, and every test binary in TestMain.
+// Child validates and exits if this process is a validation child, and returns at once otherwise.
+// Every binary that calls Run calls Child first in main, and every test binary in TestMain.
 func Child() {
 	if os.Getenv(childMark) == "" {
 		return

@@ -49,8 +49,8 @@ func cueFolder(c *Checker, paths []string, files map[string][]byte) part {
 	return p
 }
 
-// parse reads the syntax and refuses what needs more than these files: other
-// modules, the network, tool files.
+// parse parses the files and rejects imports of other modules, of the network, and of tool
+// packages: a tree must be complete by itself.
 func (p *part) parse(paths []string, files map[string][]byte) []*ast.File {
 	var parsed []*ast.File
 	for _, name := range paths {
@@ -76,14 +76,14 @@ func (p *part) parse(paths []string, files map[string][]byte) []*ast.File {
 			p.failAt(desired.CodePackageMixed, at, "", fmt.Sprintf("is of package %q", f.PackageName()), fmt.Sprintf("package %q, as %s in the same folder", parsed[0].PackageName(), parsed[0].Filename))
 			continue
 		}
-		p.refuseImports(f)
+		p.rejectImports(f)
 		parsed = append(parsed, f)
 	}
 	return parsed
 }
 
-// deepestSyntax is more than a person writes. The parser goes on to 10,000, and
-// evaluating that takes more memory than a child has.
+// deepestSyntax is deeper than authors write. The parser's own limit is 10,000, and evaluating that
+// needs more memory than a child has.
 const deepestSyntax = 256
 
 // tooDeep finds the first place that is.
@@ -101,47 +101,46 @@ func tooDeep(f *ast.File) (at document.Place, deep bool) {
 	return at, deep
 }
 
-func (p *part) refuseImports(f *ast.File) {
+func (p *part) rejectImports(f *ast.File) {
 	for _, d := range f.Decls {
 		ast.Walk(d, func(n ast.Node) bool {
 			// Without an effect here, and with one wherever else the file is evaluated.
 			if a, ok := n.(*ast.Attribute); ok && (strings.HasPrefix(a.Text, "@embed") || strings.HasPrefix(a.Text, "@extern")) {
 				at, _ := document.PlaceAt(a.Pos())
-				p.failAt(desired.CodeImportRefused, at, "", "asks for other files with "+document.Printable(a.Text), "the value written out: nothing else is read")
+				p.failAt(desired.CodeImportRejected, at, "", "asks for other files with "+document.Printable(a.Text), "the value written out: nothing else is read")
 			}
 			return true
 		}, nil)
 	}
 	for spec := range f.ImportSpecs() {
-		// Packages that come with CUE have no dot in their first element, and
-		// those under tool run programs.
+		// CUE's own packages have no dot in their first element, and those under tool run programs.
 		name := strings.Trim(spec.Path.Value, `"`)
 		if first, _, _ := strings.Cut(name, "/"); strings.Contains(first, ".") || first == "tool" {
 			at, _ := document.PlaceAt(spec.Pos())
-			p.failAt(desired.CodeImportRefused, at, "", fmt.Sprintf("imports %q", name), "packages that come with CUE: nothing else is read, here or from the network")
+			p.failAt(desired.CodeImportRejected, at, "", fmt.Sprintf("imports %q", name), "packages that come with CUE: nothing else is read, here or from the network")
 		}
 	}
 }
 
-// repeats refuses an object, or a list of them, that is declared in two places.
-// CUE would unify the two, and two nodes of one name would become one.
+// repeats rejects an object, or a list of objects, that is written in two places. CUE would unify
+// the two, and two nodes of one name would become one.
 func (p *part) repeats(files []*ast.File) {
 	seen := map[string]document.Place{}
 	for _, f := range files {
 		for _, top := range fieldsOf(f.Decls) {
 			inner, ok := top.field.Value.(*ast.StructLit)
 			if !ok {
-				p.once(seen, top.name, top)
+				p.checkUnique(seen, top.name, top)
 				continue
 			}
 			for _, in := range fieldsOf(inner.Elts) {
-				p.once(seen, top.name+"."+in.name, in)
+				p.checkUnique(seen, top.name+"."+in.name, in)
 			}
 		}
 	}
 }
 
-func (p *part) once(seen map[string]document.Place, name string, f labelled) {
+func (p *part) checkUnique(seen map[string]document.Place, name string, f labelled) {
 	at, ok := document.PlaceAt(f.field.Pos())
 	if !ok {
 		return
@@ -177,7 +176,7 @@ func fieldsOf(decls []ast.Decl) []labelled {
 // walk finds the objects of an instance.
 func (p *part) walk(c *Checker, root cue.Value, at document.Place) {
 	if isObject(root) {
-		p.take(c, root, firstPlace(root, at))
+		p.addObject(c, root, firstPlace(root, at))
 		return
 	}
 	for name, v := range explain.EachField(root) {
@@ -187,7 +186,7 @@ func (p *part) walk(c *Checker, root cue.Value, at document.Place) {
 		case v.IncompleteKind() == cue.ListKind:
 			p.takeList(c, v, at)
 		case v.IncompleteKind() == cue.StructKind && isObject(v):
-			p.take(c, v, document.PlaceOf(v, at))
+			p.addObject(c, v, document.PlaceOf(v, at))
 		case v.IncompleteKind() == cue.StructKind:
 			p.takeStruct(c, name, v, document.PlaceOf(v, at))
 		default:
@@ -203,28 +202,27 @@ func (p *part) takeList(c *Checker, v cue.Value, at document.Place) {
 		return
 	}
 	for it.Next() && len(p.findings) < mostFindings {
-		p.take(c, it.Value(), document.PlaceOf(it.Value(), document.PlaceOf(v, at)))
+		p.addObject(c, it.Value(), document.PlaceOf(it.Value(), document.PlaceOf(v, at)))
 	}
 }
 
 func (p *part) takeStruct(c *Checker, name string, v cue.Value, at document.Place) {
 	found := 0
 	for _, inner := range explain.EachField(v) {
-		p.take(c, inner, document.PlaceOf(inner, at))
+		p.addObject(c, inner, document.PlaceOf(inner, at))
 		found++
 	}
-	// A choice that is not made has no fields, and must not look like none.
+	// A disjunction without a decision has no fields and must not be treated as an empty struct.
 	if found == 0 && v.Validate(cue.Concrete(true)) != nil {
 		p.failAt(desired.CodeNotConcrete, at, name, "could be one of several values", "one value")
 	}
 }
 
-func (p *part) take(c *Checker, v cue.Value, at document.Place) {
+func (p *part) addObject(c *Checker, v cue.Value, at document.Place) {
 	p.keep(c.check(v, at))
 }
 
-// isObject tells an object from a struct of objects, also when the author
-// forgot its kind.
+// isObject distinguishes an object from a struct of objects, even if the object has no kind.
 func isObject(v cue.Value) bool {
 	for _, name := range []string{"kind", "apiVersion", "metadata", "spec"} {
 		if v.LookupPath(cue.MakePath(cue.Str(name))).Exists() {
@@ -234,7 +232,7 @@ func isObject(v cue.Value) bool {
 	return false
 }
 
-// firstPlace is where a file that is one whole object begins.
+// firstPlace returns the position of a file that consists of one object.
 func firstPlace(root cue.Value, at document.Place) document.Place {
 	var places []document.Place
 	for _, v := range explain.EachField(root) {

@@ -57,8 +57,8 @@ func (c *Checker) document(p *part, n *document.Node, text document.Lines) {
 	}
 }
 
-// mostValues of one document are far more than any kind has. Explaining a finding takes CUE time by the
-// square of them.
+// mostValues exceeds every kind's number of values by far. CUE needs quadratic time to explain a
+// finding.
 const mostValues = 5000
 
 // unfit returns the finding of a document that CUE need not evaluate: it is no object, or has too many values.

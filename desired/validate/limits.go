@@ -15,13 +15,13 @@ type Limits struct {
 	Wall        time.Duration `json:"wall"`
 }
 
-// DefaultLimits are far above what a fleet needs: 10,000 objects in YAML take 0.65 s
-// and 114 MiB. A hostile file of 300 bytes would take 47 s and a gigabyte.
+// DefaultLimits are far above the needs of a fleet: 10,000 objects in YAML need 0.65 s and 114 MiB.
+// A hostile file of 300 bytes would need 47 s and a gigabyte.
 func DefaultLimits() Limits {
 	return Limits{MemoryBytes: 512 << 20, CPU: 10 * time.Second, Wall: 15 * time.Second}
 }
 
-// exitMemory is how the child says that it has grown too large.
+// exitMemory is the exit code of a child that has exceeded its memory limit.
 const exitMemory = 77
 
 // watchEvery is short against the time in which CUE fills half a gigabyte, some
@@ -32,7 +32,7 @@ const watchEvery = 10 * time.Millisecond
 // one; the watch ends the process before, with a clear exit code, and is all
 // there is where the kernel does not count.
 func confine(ctx context.Context, l Limits) error {
-	// Collecting harder near the limit is cheaper than being refused.
+	// A higher rate of garbage collection near the limit is better than a rejected tree.
 	debug.SetMemoryLimit(int64(l.MemoryBytes / 8 * 7)) //nolint:gosec // far below 2^63
 	go watch(ctx, l.MemoryBytes)
 	return restrict(l)

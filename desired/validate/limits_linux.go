@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dataSlack is what the kernel counts beyond the limit. Go maps its heap 64 MiB
-// at a time; without room for one more piece the watch would never get to speak.
+// dataSlack is the margin between our limit and the kernel's. Go maps its heap in pieces of 64 MiB.
+// Without space for one more piece the child would die before it can report the exceeded limit.
 const dataSlack = 128 << 20
 
 // childPriority gives a child about a third of a core that others want as well.
@@ -20,7 +20,7 @@ const childPriority = 5
 // restrict sets the kernel's limits. RLIMIT_AS is of no use to a Go program: the
 // runtime reserves more address space than the limit before main begins.
 func restrict(l Limits) error {
-	// Whoever serves people goes first.
+	// Processes that serve requests have priority over validation.
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, childPriority); err != nil {
 		return fmt.Errorf("lowering the priority: %w", err)
 	}
@@ -51,7 +51,7 @@ func peak(ended *os.ProcessState) uint64 {
 	return uint64(usage.Maxrss) << 10 //nolint:gosec // kilobytes, never negative
 }
 
-// isolate makes the child die with us, and keeps our terminal's signals from it.
+// isolate makes the child end with this process, and protects it from the terminal's signals.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Object checks one object that was written through the API and returns it with
-// its spec normalised. It runs in this process: the input is JSON, which is
-// data, and never CUE. References to other objects are the store's to check.
+// Object validates one object that was written through the API and returns it with a normalised
+// spec. It runs in this process: the input is JSON, which is data, and never CUE. References to
+// other objects are checked by the store.
 //
-// A refusal is spec_invalid with the first finding's field and all findings
-// among its details.
+// The error has the code spec_invalid, the field of the first finding, and all findings in its
+// details.
 func (c *Checker) Object(o desired.Object) (desired.Object, error) {
 	written, err := json.Marshal(map[string]any{
 		"apiVersion": "gpuaas/v1alpha1",
@@ -28,11 +28,11 @@ func (c *Checker) Object(o desired.Object) (desired.Object, error) {
 	const name = "spec.json"
 	text := document.LinesOf(name, written)
 	if at := document.FirstInvalid(written); at >= 0 {
-		return o, refusal([]desired.Finding{text.Place(at).Finding(desired.CodeNotUTF8, "", "spec", "is not UTF-8", "UTF-8 text")})
+		return o, invalidSpec([]desired.Finding{text.Place(at).Finding(desired.CodeNotUTF8, "", "spec", "is not UTF-8", "UTF-8 text")})
 	}
 	root, findings := document.ReadJSON(text, written)
 	if len(findings) > 0 {
-		return o, refusal(findings)
+		return o, invalidSpec(findings)
 	}
 	checked, ok := c.accepted(&root, document.Place{Path: name, Line: 1, Column: 1})
 	if !ok {
@@ -41,7 +41,7 @@ func (c *Checker) Object(o desired.Object) (desired.Object, error) {
 		c.mu.Unlock()
 	}
 	if len(checked.findings) > 0 {
-		return o, refusal(checked.findings)
+		return o, invalidSpec(checked.findings)
 	}
 	o.Spec, o.SpecHash = checked.object.Spec, checked.object.SpecHash
 	return o, nil
@@ -58,7 +58,7 @@ func metadata(o desired.Object) map[string]any {
 	return m
 }
 
-func refusal(findings []desired.Finding) error {
+func invalidSpec(findings []desired.Finding) error {
 	lines := make([]map[string]string, len(findings))
 	for i, f := range findings {
 		lines[i] = map[string]string{"code": f.Code, "field": f.Field, "message": f.Message, "expected": f.Expected}

@@ -27,7 +27,7 @@ func checker(t *testing.T) *Checker {
 
 const someID = "01935b1e-7c2f-7000-8000-000000000001"
 
-// specs holds one value of each Go type that mirrors a definition.
+// specs contains one value of each Go type that mirrors a definition.
 func specs() map[desired.Kind]any {
 	expire := time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)
 	return map[desired.Kind]any{
@@ -48,7 +48,7 @@ func specs() map[desired.Kind]any {
 	}
 }
 
-// The Go types and the definitions say the same, field for field.
+// The Go types and the definitions have the same fields.
 func TestSpecsMirrorTheSchema(t *testing.T) {
 	t.Parallel()
 	c := checker(t)
@@ -78,7 +78,7 @@ func TestSpecsMirrorTheSchema(t *testing.T) {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			inGo = append(inGo, name)
 		}
-		inSchema := slices.Clone(c.known[kind]["spec"].Fields)
+		inSchema := slices.Clone(c.fields[kind]["spec"].Fields)
 		slices.Sort(inGo)
 		slices.Sort(inSchema)
 		if diff := cmp.Diff(inGo, inSchema); diff != "" {
@@ -111,7 +111,8 @@ func TestObjectRefusals(t *testing.T) {
 	}
 }
 
-// Contexts of the evaluator are not safe to share, and keep what they see.
+// Contexts of the evaluator are not safe for concurrent use, and never free what they have
+// evaluated.
 func TestObjectFromManySides(t *testing.T) {
 	t.Parallel()
 	c := checker(t)

@@ -5,7 +5,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired/validate/document"
 )
 
-// part is what one unit brought.
+// part contains the objects and findings of one unit.
 type part struct {
 	objects  []checked // with and without faults
 	findings []desired.Finding

@@ -14,11 +14,11 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// set holds objects by their place in memory; order is found when it is needed.
+// set contains objects by address. They are sorted when a rule needs it.
 type set map[*checked]struct{}
 
-// rules are those between objects, over indexes that stand from one tree to the
-// next. A change touches some keys of them, and only those are looked at again.
+// rules are the rules between objects. Their indexes stay from one tree to the next. A change
+// touches some keys, and only those are checked again.
 type rules struct {
 	names        map[string]set // by Kind/name
 	settings     map[string]set // policies by key and scope
@@ -41,7 +41,7 @@ func newRules() *rules {
 	return r
 }
 
-// forget what the last change touched and brought.
+// forget resets the touched keys and the findings of the last change.
 func (r *rules) forget() {
 	r.touched, r.set, r.only = map[string]bool{}, map[string]bool{}, false
 	r.fresh, r.findings, r.broken = nil, nil, false
@@ -54,7 +54,7 @@ func put(in map[string]set, key string, o *checked) {
 	in[key][o] = struct{}{}
 }
 
-func take(from map[string]set, key string, o *checked) {
+func addTo(from map[string]set, key string, o *checked) {
 	delete(from[key], o)
 	if len(from[key]) == 0 {
 		delete(from, key)
@@ -84,16 +84,16 @@ func (r *rules) remove(p *part) {
 		o := &p.objects[i]
 		r.total--
 		if o.name != "" {
-			take(r.names, o.name, o)
+			addTo(r.names, o.name, o)
 			r.touched[o.name] = true
 		}
 		if !o.faulty() {
-			r.index(o, take)
+			r.index(o, addTo)
 		}
 	}
 }
 
-// index puts an object into the indexes of its kind, or takes it out.
+// index adds an object to the indexes of its kind, or removes it.
 func (r *rules) index(o *checked, into func(map[string]set, string, *checked)) {
 	switch o.object.Kind {
 	case desired.KindEnvironment:
@@ -124,7 +124,7 @@ func (r *rules) onlyOne(those set, o *checked, into func(map[string]set, string,
 	}
 }
 
-// check looks at what was touched since forget.
+// check checks the keys that were touched since forget.
 func (r *rules) check() []desired.Finding {
 	for name := range r.touched {
 		r.uniqueName(name)
@@ -163,7 +163,7 @@ func (r *rules) check() []desired.Finding {
 			Expected: "at least one object in a .cue, .yaml, .yml or .json file",
 		}}
 	}
-	return told(r.findings)
+	return sortFindings(r.findings)
 }
 
 // inOrder lists objects as the files do.
@@ -206,7 +206,7 @@ func (r *rules) setting(setting string) {
 	}
 }
 
-// sources of one environment are told apart by their names.
+// sources checks that the names of the Git sources of one environment differ.
 func (r *rules) sources(o *checked) {
 	first := map[string]int{}
 	for i, s := range read[desired.Environment](o).Sources {
@@ -247,8 +247,8 @@ func (r *rules) report(code string, o *checked, field, message, expected string)
 // mostFindings is more than a person reads; a hostile file could have a million.
 const mostFindings = 100
 
-// told sorts findings, each once, and cuts what nobody reads.
-func told(findings []desired.Finding) []desired.Finding {
+// sortFindings sorts the findings, removes duplicates, and limits their number.
+func sortFindings(findings []desired.Finding) []desired.Finding {
 	slices.SortFunc(findings, func(a, b desired.Finding) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), a.Line-b.Line, a.Column-b.Column, strings.Compare(a.Field, b.Field), strings.Compare(a.Message, b.Message))
 	})
@@ -278,7 +278,7 @@ func read[T any](o *checked) T {
 	d := json.NewDecoder(bytes.NewReader(o.object.Spec))
 	d.UseNumber()
 	if err := d.Decode(&spec); err != nil {
-		var zero T // cannot happen to an accepted spec; the rules refuse the zero value
+		var zero T // impossible for a valid spec; the rules reject the zero value
 		return zero
 	}
 	return spec

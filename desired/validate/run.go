@@ -53,8 +53,8 @@ func runUnits(ctx context.Context, limits Limits, files map[string][]byte) (map[
 
 	cmd := exec.CommandContext(within, self) //nolint:gosec // our own binary
 	cmd.Args = []string{"gpuaas-validate"}
-	// No secret of ours goes along. One thread: a bomb must leave others room, and
-	// evaluating is one after the other anyway.
+	// The child inherits no secret. It has one thread, so that a bomb leaves the other CPUs free;
+	// evaluation is sequential in any case.
 	cmd.Env = []string{childMark + "=1", "GOTRACEBACK=none", "GOMAXPROCS=1"}
 	cmd.Dir = "/"
 	cmd.Stdin = bytes.NewReader(body)
@@ -87,8 +87,8 @@ func runUnits(ctx context.Context, limits Limits, files map[string][]byte) (map[
 	return nil, []desired.Finding{f}, nil
 }
 
-// verdict says which limit the files have broken. The unit is what the child
-// was at when it ended.
+// verdict returns the finding about the limit that the files have exceeded. The unit is the one
+// that the child was evaluating when it ended.
 func verdict(l Limits, unit string, ended *os.ProcessState, late bool, complaint []byte) desired.Finding {
 	f := desired.Finding{
 		Code: desired.CodeEvaluationLimit, Path: unit, Line: 1, Column: 1,
@@ -99,8 +99,9 @@ func verdict(l Limits, unit string, ended *os.ProcessState, late bool, complaint
 		f.Message = fmt.Sprintf("evaluating took longer than %s", l.Wall)
 	case starved(l, ended, complaint):
 		f.Message = fmt.Sprintf("evaluating took more than %d MiB of memory", l.MemoryBytes>>20)
-	// The kernel counts its limit in whole ticks of whoever ran, and rusage exactly:
-	// on a busy machine they are far apart. Nobody else would have killed it.
+	// The kernel counts the CPU limit in whole ticks and rusage exactly. On a busy computer the two
+	// differ widely, so half of the limit is enough to explain a SIGKILL: no other process would
+	// have sent it.
 	case ended.UserTime()+ended.SystemTime() >= l.CPU/2:
 		f.Message = fmt.Sprintf("evaluating took more than %s of CPU", l.CPU)
 	default:
@@ -110,9 +111,8 @@ func verdict(l Limits, unit string, ended *os.ProcessState, late bool, complaint
 	return f
 }
 
-// starved says that memory ended the child. Go's runtime does not always die of
-// it in plain words, but a process that breaks down at half its memory or more
-// was growing.
+// starved reports whether the child ended for lack of memory. Go's runtime does not always report
+// it clearly, but a process that fails at half of its limit or more was growing.
 func starved(l Limits, ended *os.ProcessState, complaint []byte) bool {
 	return ended.ExitCode() == exitMemory || bytes.Contains(complaint, []byte("out of memory")) ||
 		ended.ExitCode() == exitCrash && peak(ended) > l.MemoryBytes/2
@@ -121,7 +121,7 @@ func starved(l Limits, ended *os.ProcessState, complaint []byte) bool {
 // exitCrash is the code of a Go program that the runtime ended.
 const exitCrash = 2
 
-// said is what a child told before it ended.
+// said is the output of a child before its end.
 type said struct {
 	unit   string // the last one it touched
 	parts  map[string]*part
@@ -154,7 +154,7 @@ func answerLimit(body []byte) int { return max(32<<20, 3*len(body)) }
 
 const complaintLimit = 4 << 10
 
-// bounded keeps the first bytes and drops the rest; a cut answer is no answer.
+// bounded stores the first bytes and drops the rest. A truncated output is discarded as a whole.
 type bounded struct {
 	bytes.Buffer
 	limit int

@@ -23,7 +23,7 @@ func disjunctions() string {
 	return b.String()
 }
 
-// lists holds ten to the power of n+1 elements.
+// lists returns nested lists with ten to the power of n+1 elements.
 func lists(n int) string {
 	var b strings.Builder
 	b.WriteString("a0: [1,1,1,1,1,1,1,1,1,1]\n")
@@ -33,7 +33,7 @@ func lists(n int) string {
 	return b.String()
 }
 
-func TestBombsAreRefused(t *testing.T) {
+func TestBombsAreRejected(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("the kernel's limits are Linux's")
@@ -65,7 +65,7 @@ func TestBombsAreRefused(t *testing.T) {
 	}
 }
 
-// What a file cannot do: each is refused or harmless within a second.
+// Attacks by files: each is rejected or harmless within a second.
 func TestHostileSources(t *testing.T) {
 	t.Parallel()
 
@@ -117,8 +117,8 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A fleet of 1,000 objects is valid within a second, in a child as a server runs it. The machine may
-// have other work: of some runs the fastest counts.
+// A fleet of 1,000 objects is validated within a second, in a child as on a server. Other processes
+// may slow a run down, so the fastest of several runs counts.
 func TestThousandObjectsTakeASecond(t *testing.T) { //nolint:paralleltest // it measures
 	files := map[string][]byte{"fleet.yaml": []byte(fleet(1000))}
 	var best time.Duration

@@ -1,12 +1,10 @@
-// Package validate decides whether files, or one object written through the
-// API, are desired state. It owns the only evaluator of CUE, gives every object
-// its place in its author's own file, and fills in the defaults, so that a
-// comparison never mistakes an omitted field for drift.
+// Package validate checks files, or one object written through the API, against the schema. It is
+// the only package that evaluates CUE. It finds the position of every object in the author's file
+// and fills in the defaults, so that a comparison never reports an omitted field as drift.
 //
-// It refuses to guess: an unknown field, a second object of one name, a key
-// written twice or a reference to nothing is a finding, and one finding refuses
-// the whole tree. Files are evaluated in a child process with limits, because
-// CUE has no budget of its own; what tenants write is data and never CUE.
+// It does not guess: an unknown field, a second object of one name, a duplicate key or a reference
+// to a missing object is a finding, and one finding rejects the whole tree. Files are evaluated in
+// a child process with limits, because CUE itself has none. Input of tenants is data and never CUE.
 package validate
 
 import (
@@ -23,15 +21,15 @@ import (
 // SourceEmpty begins the message of a tree that declares nothing.
 const SourceEmpty = "SourceEmpty"
 
-// Result is the answer about a tree: its objects in apply order, or what is
-// wrong with it. Objects are empty when there is any finding.
+// Result contains the objects of a tree in apply order, or its findings. With any finding there are
+// no objects.
 type Result struct {
 	Objects  []desired.Object  `json:"objects"`
 	Findings []desired.Finding `json:"findings"`
 	Delta    *Delta            `json:"-"` // of a Cache
 }
 
-// OK says that the tree may be applied.
+// OK reports whether the tree may be applied.
 func (r Result) OK() bool { return len(r.Findings) == 0 }
 
 // evaluate does the work in this process, whatever it costs. progress hears the
@@ -50,7 +48,7 @@ func evaluate(files map[string][]byte, progress func(unit string)) (Result, erro
 	return together(parts), nil
 }
 
-// together holds the rules between objects against all parts of a tree.
+// together checks the rules between objects for all parts of a tree.
 func together(parts map[string]*part) Result {
 	r := newRules()
 	for _, p := range parts {
@@ -69,8 +67,8 @@ func together(parts map[string]*part) Result {
 	return result
 }
 
-// unit is what is evaluated together: one YAML or JSON file, or the CUE files
-// of one package in one folder.
+// unit is evaluated as a whole: one YAML or JSON file, or the CUE files of one package in one
+// folder.
 type unit struct {
 	name  string
 	paths []string

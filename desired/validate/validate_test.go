@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/environments"
 )
 
-var update = flag.Bool("update", false, "write the golden parts of testdata anew")
+var update = flag.Bool("update", false, "write the golden parts of testdata again")
 
 // TestMain makes the test binary its own validation child.
 func TestMain(m *testing.M) {
@@ -22,8 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Each archive holds the files of a tree, and what validation says about it in
-// the file called findings, or objects when it is good.
+// Each archive contains the files of a tree, and its expected findings or objects.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 
@@ -129,7 +128,7 @@ func TestEnvironmentsAreValid(t *testing.T) {
 					t.Errorf("the profile of %s is called %s", name, o.Name)
 				}
 			case desired.KindNode:
-				// A simulated machine that is sold would be a lie.
+				// A simulated node must not be sellable: no tenant could use it.
 				if simulated := strings.Contains(string(o.Spec), `"onboarding":"simulated"`); simulated != development {
 					t.Errorf("%s of %s is simulated: %v", o.Name, name, simulated)
 				}

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaas/desired/validate/document"
 )
 
-// What the child tells of a unit. Hashes and sources follow from the rest, and
-// are not told.
+// partWire is the part of a unit that the child sends. Hashes and sources can be computed from the
+// rest and are not sent.
 type partWire struct {
 	Objects  []objectWire      `json:"o,omitempty"`
 	Findings []desired.Finding `json:"f,omitempty"`
@@ -56,11 +56,11 @@ func (p part) wire(unit string) partWire {
 func (w partWire) part(unit string) *part {
 	p := &part{findings: w.Findings, broken: w.Broken, objects: make([]checked, len(w.Objects))}
 	for i, from := range w.Objects {
-		o := checked{kind: from.Kind, name: from.Label, at: from.At.place(unit), refused: from.Faulty, unit: unit, index: i}
+		o := checked{kind: from.Kind, name: from.Label, at: from.At.place(unit), rejected: from.Faulty, unit: unit, index: i}
 		for _, f := range from.Fields {
 			o.fields = append(o.fields, fieldPlace{f.Field, f.At.place(unit)})
 		}
-		if !o.refused {
+		if !o.rejected {
 			o.object = desired.Object{
 				Kind: from.Kind, Name: from.Name, Labels: from.Labels, Annotations: from.Annotations, Spec: from.Spec, SpecHash: desired.Hash(from.Spec),
 				Source: desired.Source{Owner: desired.OwnerGit, Path: o.at.Path, Line: o.at.Line, Column: o.at.Column},

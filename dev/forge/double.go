@@ -25,7 +25,7 @@ const (
 	Gitea  = "gitea"
 )
 
-// Config is what stands at the forge before anybody comes.
+// Config is the initial content of the forge.
 type Config struct {
 	Kind    string
 	Dir     string // the bare repository is made below it
@@ -34,7 +34,7 @@ type Config struct {
 	Account string // the login that the token is of; empty: gpuaas-bot
 	// Hooks go there, signed with the secret. Empty: nowhere.
 	HookURL, HookSecret string
-	// PageSize makes pages shorter than whoever asks wants them. 0: as at the forge.
+	// PageSize makes pages shorter than requested. 0 means the page size of the real forge.
 	PageSize int
 }
 
@@ -55,10 +55,10 @@ type Double struct {
 	hooks    []Delivery
 }
 
-// Status is what somebody has stated about a commit, in the forge's own words.
+// Status is a commit status in the values of the simulated forge.
 type Status struct{ Context, State, Text, URL string }
 
-// Comment is what stands beneath a pull request.
+// Comment is a comment on a pull request.
 type Comment struct {
 	ID     int64
 	Author string
@@ -72,14 +72,14 @@ type Call struct {
 	Status       int
 }
 
-// Fault is a bad moment: requests that fit are answered with it, as often as said.
+// Fault is an injected error. Matching requests get it as the response, as often as configured.
 type Fault struct {
 	Method, Path string // of the path a part; empty fits all
 	Status       int
 	Header       map[string]string
 	Body         string
 	Times        int
-	// Done has the forge do what was asked before it fails to say so.
+	// Done executes the request before it fails, as if only the response were lost.
 	Done bool
 }
 
@@ -89,7 +89,7 @@ func New(ctx context.Context, cfg Config) (*Double, error) {
 		cfg.Account = "gpuaas-bot"
 	}
 	d := &Double{cfg: cfg, mux: http.NewServeMux(), statuses: map[string][]Status{}}
-	d.handler = telemetry.Door("forge", d.mux)
+	d.handler = telemetry.Traced("forge", d.mux)
 	d.repo = filepath.Join(cfg.Dir, filepath.FromSlash(cfg.Project)+".git")
 	if err := d.initRepository(ctx); err != nil {
 		return nil, err
@@ -109,12 +109,12 @@ func New(ctx context.Context, cfg Config) (*Double, error) {
 	return d, nil
 }
 
-// Repository is the bare repository's path on this machine.
+// Repository returns the path of the bare repository.
 func (d *Double) Repository() string { return d.repo }
 
 func (d *Double) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) }
 
-// account is the id of a login; whoever is named exists.
+// account returns the id of a login. Every login that is named exists.
 func (d *Double) account(login string) int64 {
 	if i := slices.Index(d.accounts, login); i >= 0 {
 		return int64(i) + 1
@@ -128,14 +128,14 @@ func (d *Double) id() int64 {
 	return d.lastID
 }
 
-// Refuse adds a bad moment.
-func (d *Double) Refuse(f Fault) {
+// InjectFault adds a fault for a later request.
+func (d *Double) InjectFault(f Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.faults = append(d.faults, &f)
 }
 
-// Calls lists what the API was asked so far, and forgets it.
+// Calls returns the API calls since the last call of Calls.
 func (d *Double) Calls() []Call {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,14 +153,14 @@ type call struct {
 	body map[string]string
 }
 
-// reply is what goes out.
+// reply is an HTTP response.
 type reply struct {
 	status int
 	body   any
 	header map[string]string
 }
 
-// maxBody is more than any forge takes of a comment.
+// maxBody exceeds every forge's limit of a comment.
 const maxBody = 2 << 20
 
 // handle has a route of the API: bad moments first, then the token, then what is
@@ -190,7 +190,7 @@ func (d *Double) answer(r *http.Request, do func(*call) reply) reply {
 	if fault != nil && !fault.Done {
 		return reply{fault.Status, fault.Body, fault.Header}
 	}
-	if !d.known(r.Header) {
+	if !d.authorised(r.Header) {
 		return d.unknown()
 	}
 	c := &call{Double: d, ctx: r.Context(), r: r, body: map[string]string{}}
@@ -220,8 +220,8 @@ func (d *Double) fault(r *http.Request) *Fault {
 	return nil
 }
 
-// known compares the token, given as the forge wants it.
-func (d *Double) known(h http.Header) bool {
+// authorised compares the token, given as the forge wants it.
+func (d *Double) authorised(h http.Header) bool {
 	given, want := h.Get("Authorization"), "Bearer "+d.cfg.Token
 	switch d.cfg.Kind {
 	case GitLab:

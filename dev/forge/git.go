@@ -14,7 +14,7 @@ import (
 // The person that merges are made by.
 const merger = "Forge <forge@example.com>"
 
-// git runs in the bare repository, with nobody's configuration.
+// git runs a command in the bare repository without the user's Git configuration.
 func (d *Double) git(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"--git-dir", d.repo}, args...)...) //nolint:gosec // a test's own words
 	cmd.Env = environment(d.cfg.Dir)
@@ -49,7 +49,7 @@ func (d *Double) initRepository(ctx context.Context) error {
 	return nil
 }
 
-// ref is the commit that a name stands for, or "".
+// ref returns the commit of a name, or "".
 func (d *Double) ref(ctx context.Context, name string) string {
 	commit, err := d.git(ctx, "rev-parse", "--verify", "--quiet", name+"^{commit}")
 	if err != nil {

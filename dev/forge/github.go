@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// routesOfGitHub also has those of Gitea, which took GitHub's shapes over. Where
-// they differ is asked of the kind.
+// routesOfGitHub also contains Gitea's routes, which have GitHub's formats. The kind decides where
+// they differ.
 func (d *Double) routesOfGitHub(base string) {
 	repo := base + "/repos/{owner}/{repo}"
 	d.handle("GET "+base+"/user", func(c *call) reply { return reply{http.StatusOK, c.user(c.cfg.Account), nil} })
@@ -55,7 +55,7 @@ func (c *call) listPulls() reply {
 	query := c.r.URL.Query()
 	var list []any
 	for _, p := range slices.Backward(c.pulls) {
-		// Gitea knows no base to ask for.
+		// Gitea cannot filter by base branch.
 		if base := query.Get("base"); c.cfg.Kind == GitHub && base != "" && base != p.Into {
 			continue
 		}
@@ -81,7 +81,7 @@ func (c *call) asGitHub(p *pull) map[string]any {
 	}
 }
 
-// page cuts a list, and says in Link where the next page is.
+// page returns one page of a list, with the next page in the Link header.
 func (c *call) page(list []any) reply {
 	most, asked := 100, "per_page"
 	if c.cfg.Kind == Gitea {
@@ -111,8 +111,8 @@ func (c *call) page(list []any) reply {
 	return out
 }
 
-// The most statuses of one context that GitHub keeps of a commit, and the longest
-// description and comment.
+// GitHub's limits: statuses of one context for a commit, length of a description, length of a
+// comment.
 const (
 	mostStatuses     = 1000
 	mostDescription  = 140
@@ -182,7 +182,7 @@ func (c *call) createComment() reply {
 	return reply{http.StatusCreated, c.asComment(c.comment(p, c.cfg.Account, c.body["body"])), nil}
 }
 
-// editComment edits anybody's: whoever may write in the project may.
+// editComment edits a comment of any author, as every writer of a project may on GitHub.
 func (c *call) editComment() reply {
 	for _, p := range c.pulls {
 		for _, one := range p.comments {

@@ -115,7 +115,7 @@ func (c *call) listNotes() reply {
 	if p == nil {
 		return gitLabMissing("")
 	}
-	// What happened stands among what was said.
+	// GitLab mixes system notes with the comments of users.
 	list := []any{map[string]any{"id": 900_000 + p.Number, "body": "changed the description", "system": true, "author": c.gitLabUser(p.Author)}}
 	for _, one := range p.comments {
 		list = append(list, c.asNote(one))
@@ -140,7 +140,7 @@ func (c *call) createNote() reply {
 	return reply{http.StatusCreated, c.asNote(c.comment(p, c.cfg.Account, c.body["body"])), nil}
 }
 
-// editNote edits one's own only, which GitLab holds to.
+// editNote edits a user's own note only, as GitLab does.
 func (c *call) editNote() reply {
 	p := c.find(c.r.PathValue("number"))
 	if p == nil {

@@ -38,7 +38,7 @@ func (d *Double) Deliveries() []Delivery {
 
 const nowhere = "0000000000000000000000000000000000000000"
 
-// pushed tells of every branch that a push has moved, and of the pull requests that
+// pushed sends webhooks for every branch that a push has moved, and for the pull requests that
 // moved with it.
 func (d *Double) pushed(ctx context.Context, before map[string]string) {
 	d.mu.Lock()
@@ -96,7 +96,7 @@ func (d *Double) deliverPull(ctx context.Context, p *pull, action string) {
 	d.deliver(ctx, event, body)
 }
 
-// hookTimeout is what GitHub gives a receiver.
+// hookTimeout is GitHub's limit for the response of a receiver.
 const hookTimeout = 10 * time.Second
 
 // deliver sends once: a forge does not send again by itself.
@@ -129,7 +129,7 @@ func (d *Double) deliver(ctx context.Context, event string, payload any) {
 	sent.Status = res.StatusCode
 }
 
-// proof are the headers that say what happened and that the secret is known.
+// proof returns the headers with the event type and the signature.
 func (d *Double) proof(event string, body []byte) map[string]string {
 	mac := hmac.New(sha256.New, []byte(d.cfg.HookSecret))
 	mac.Write(body)
@@ -147,7 +147,7 @@ func (d *Double) proof(event string, body []byte) map[string]string {
 	}
 }
 
-// Hook builds a hook as this forge would send it, for whoever sends it himself.
+// Hook builds a webhook as this forge would send it, for tests that send it themselves.
 func (d *Double) Hook(event string, body []byte) http.Header {
 	h := http.Header{"Content-Type": {"application/json"}}
 	for name, value := range d.proof(event, body) {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Pull is a pull request as somebody opens it.
+// Pull is a pull request as a user opens it.
 type Pull struct {
 	From, Into string // branches
 	Title      string
 	Author     string
-	// Fork has the commits come from another repository: the commit named in From is
-	// in this one, but no branch of this one leads there.
+	// Fork makes the commits come from another repository: the commit named in From is in this one,
+	// but no branch here contains it.
 	Fork bool
 }
 
@@ -26,7 +26,7 @@ type pull struct {
 	merged   bool
 }
 
-// Open opens a pull request, and tells by hook.
+// Open opens a pull request and sends the webhook.
 func (d *Double) Open(ctx context.Context, p Pull) (number int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,8 +52,8 @@ func (d *Double) Close(number int) {
 	d.pulls[number-1].closed = true
 }
 
-// Merge merges a pull request by a commit of its own, and tells by hook. What does
-// not merge cleanly is an error.
+// Merge merges a pull request with a merge commit and sends the webhook. A merge conflict is an
+// error.
 func (d *Double) Merge(ctx context.Context, number int) (commit string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,7 +79,7 @@ func (d *Double) Merge(ctx context.Context, number int) (commit string, err erro
 	return commit, nil
 }
 
-// Say has somebody comment on a pull request.
+// Say adds a user's comment to a pull request.
 func (d *Double) Say(number int, author, body string) (id int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,7 +93,7 @@ func (d *Double) comment(p *pull, author, body string) *Comment {
 	return c
 }
 
-// Delete takes a comment away.
+// Delete deletes a comment.
 func (d *Double) Delete(id int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,7 +102,7 @@ func (d *Double) Delete(id int64) {
 	}
 }
 
-// Comments are what stands beneath a pull request now.
+// Comments returns the present comments of a pull request.
 func (d *Double) Comments(number int) (all []Comment) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +123,7 @@ func (d *Double) Statuses(commit string) map[string]Status {
 	return newest
 }
 
-// Stated is all that was ever stated about a commit, in its order.
+// Stated returns all statuses that a commit ever had, in their order.
 func (d *Double) Stated(commit string) []Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -35,8 +35,8 @@ func (*client) RestrictAdditionalAccessTokenScopes() scoping { return slices.Clo
 
 type scoping = func([]string) []string
 
-// RedirectURIs of a loopback client hold for any port, as RFC 8252 has it: a
-// program on a desk takes the port that is free.
+// RedirectURIs of a loopback client are valid for any port, as in RFC 8252: a local program uses a
+// free port.
 func (c *client) RedirectURIs() []string {
 	if c.Loopback {
 		return append(slices.Clone(c.Redirects), "http://127.0.0.1/callback", "http://127.0.0.1/")
@@ -66,8 +66,7 @@ func (c *client) GrantTypes() []oidc.GrantType {
 	return grants
 }
 
-// VerifyClient runs before any code or token is looked at, so a wrong secret
-// burns nothing.
+// VerifyClient runs before any code or token is read, so a wrong secret does not use up a code.
 func (s *Server) VerifyClient(_ context.Context, r *op.Request[op.ClientCredentials]) (op.Client, error) {
 	c := s.client(r.Data.ClientID)
 	if c == nil || subtle.ConstantTimeCompare([]byte(c.Secret), []byte(r.Data.ClientSecret)) != 1 {

@@ -30,12 +30,12 @@ func (s *Server) Authorize(ctx context.Context, r *op.ClientRequest[oidc.AuthReq
 	case a.CodeChallenge == "" || a.CodeChallengeMethod != oidc.CodeChallengeMethodS256:
 		refusal = oidc.ErrInvalidRequest().WithDescription("PKCE with S256 is required")
 	case slices.Contains(a.Prompt, oidc.PromptNone):
-		refusal = oidc.ErrLoginRequired() // nobody is ever signed in here
+		refusal = oidc.ErrLoginRequired() // the provider has no sign-in sessions
 	}
 	if refusal != nil {
 		return op.TryErrorRedirect(ctx, a, refusal, oidc.NewEncoder(), s.cfg.Log)
 	}
-	id := s.store.ask(s.cfg.Clock.Now(), asked{
+	id := s.store.ask(s.cfg.Clock.Now(), pendingSignIn{
 		grant:    grant{client: a.ClientID, scopes: a.Scopes, nonce: a.Nonce},
 		redirect: a.RedirectURI, state: a.State, challenge: a.CodeChallenge,
 	})
@@ -99,7 +99,7 @@ func (s *Server) RefreshToken(_ context.Context, r *op.ClientRequest[oidc.Refres
 	return op.NewResponse(answer), nil
 }
 
-// pollEvery is in seconds. It is short because nobody else is on this machine.
+// pollEvery is the polling interval in seconds. It is short because all clients are local.
 const pollEvery = 1
 
 // DeviceAuthorization starts the device flow.
@@ -130,7 +130,7 @@ func (s *Server) Revocation(_ context.Context, r *op.ClientRequest[oidc.Revocati
 	return op.NewResponse(nil), nil
 }
 
-// UserInfo says who the bearer of an access token is.
+// UserInfo returns the user of an access token.
 func (s *Server) UserInfo(_ context.Context, r *op.Request[oidc.UserInfoRequest]) (*op.Response, error) {
 	now := s.cfg.Clock.Now()
 	c, err := s.keys.read(r.Data.AccessToken)
@@ -143,8 +143,8 @@ func (s *Server) UserInfo(_ context.Context, r *op.Request[oidc.UserInfoRequest]
 	}), nil
 }
 
-// EndSession ends what the person of the ID token has allowed its client, and
-// goes back to that client when it asks for a page of its own.
+// EndSession revokes the grant of the ID token's user to its client. It redirects to that client if
+// the client has requested a page of its own.
 func (s *Server) EndSession(_ context.Context, r *op.Request[oidc.EndSessionRequest]) (*op.Redirect, error) {
 	said, err := s.keys.read(r.Data.IdTokenHint)
 	if err != nil || said.Type != typeID {

@@ -96,7 +96,7 @@ func idToken(t *testing.T, from *oauth2.Token) string {
 	return text
 }
 
-// refused expects the provider's answer with that error code.
+// refused expects the provider's response with that error code.
 func refused(t *testing.T, err error, code string) {
 	t.Helper()
 	var answer *oauth2.RetrieveError
@@ -140,8 +140,8 @@ func TestCodeWithPKCE(t *testing.T) {
 	}
 }
 
-// One is for the API and names its roles; the other is for the client alone. Who
-// takes the one for the other must be able to tell.
+// The access token is for the API and contains the roles; the ID token is for the client alone. A
+// verifier must be able to distinguish them.
 func TestAccessAndIDTokensDiffer(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -180,7 +180,7 @@ func TestAccessAndIDTokensDiffer(t *testing.T) {
 	}
 }
 
-// What a code is refused for, it is refused for once: it is burned.
+// A code that was rejected once cannot be used again.
 func TestCodesAreBurned(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -221,7 +221,7 @@ func TestOldCode(t *testing.T) {
 	refused(t, err, "invalid_grant")
 }
 
-// Whoever uses a code again may be its owner after a thief: the thief's tokens end.
+// The second use of a code may be by its owner after a thief, so the tokens of the first use end.
 func TestCodeTwiceEndsItsTokens(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -276,7 +276,7 @@ func TestRefreshRotates(t *testing.T) {
 	refused(t, err, "invalid_grant")
 }
 
-func TestRefreshIsRefused(t *testing.T) {
+func TestRefreshIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*testing.T, *bundle, *oauth2.Token) *oauth2.Config{
 		"revoked": func(t *testing.T, b *bundle, token *oauth2.Token) *oauth2.Config {
@@ -289,7 +289,7 @@ func TestRefreshIsRefused(t *testing.T) {
 			b.wait(31 * 24 * time.Hour)
 			return b.cli
 		},
-		"of somebody gone": func(_ *testing.T, b *bundle, _ *oauth2.Token) *oauth2.Config {
+		"of a deleted user": func(_ *testing.T, b *bundle, _ *oauth2.Token) *oauth2.Config {
 			b.SetPeople(nil)
 			return b.cli
 		},
@@ -377,7 +377,7 @@ func TestDeviceFlow(t *testing.T) {
 	}
 }
 
-func TestDeviceIsRefused(t *testing.T) {
+func TestDeviceIsRejected(t *testing.T) {
 	t.Parallel()
 	for want, spoil := range map[string]func(*testing.T, *bundle, *oauth2.DeviceAuthResponse){
 		"access_denied": func(t *testing.T, _ *bundle, d *oauth2.DeviceAuthResponse) {
@@ -406,7 +406,7 @@ func TestDeviceIsRefused(t *testing.T) {
 	}
 }
 
-// poll asks once, and returns the error.
+// poll sends one request and returns the error.
 func (b *bundle) poll(t *testing.T, device string) string {
 	t.Helper()
 	answer, err := http.PostForm(b.URL+"/token", url.Values{
@@ -450,7 +450,7 @@ func TestKeysRotate(t *testing.T) {
 	}
 	b.DropOldKeys()
 	if verify(old) == nil {
-		t.Error("a token of a dropped key is still believed")
+		t.Error("a token of a dropped key is still trusted")
 	}
 	if err := verify(fresh); err != nil {
 		t.Errorf("after dropping: %v", err)
@@ -472,7 +472,7 @@ func TestKeysRotate(t *testing.T) {
 
 // A foreign page must not sign anybody in: not by a name of its own that leads
 // here, not by a form.
-func TestForeignPagesAreRefused(t *testing.T) {
+func TestForeignPagesAreRejected(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ask := b.cli.AuthCodeURL("s", oauth2.S256ChallengeOption(oauth2.GenerateVerifier()))
@@ -522,7 +522,7 @@ func (b *bundle) follow(t *testing.T, to string) (at *url.URL, page string) {
 	return answer.Request.URL, page
 }
 
-func TestAuthorizeRefuses(t *testing.T) {
+func TestAuthorizeRejects(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	challenge := oauth2.S256ChallengeOption(oauth2.GenerateVerifier())
@@ -534,7 +534,7 @@ func TestAuthorizeRefuses(t *testing.T) {
 	unknown.ClientID = "unknown"
 	for name, c := range map[string]struct {
 		url  string
-		want string // the error that the client is told; empty: the person is
+		want string // the error that the client receives; empty: the user sees it
 	}{
 		"no PKCE":                  {b.web.AuthCodeURL("s"), "invalid_request"},
 		"plain PKCE":               {b.web.AuthCodeURL("s", oauth2.SetAuthURLParam("code_challenge", "x"), oauth2.SetAuthURLParam("code_challenge_method", "plain")), "invalid_request"},
@@ -617,7 +617,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-func TestNewRefusesOtherHosts(t *testing.T) {
+func TestNewRejectsOtherHosts(t *testing.T) {
 	t.Parallel()
 	for at, allowed := range map[string]bool{
 		"http://127.0.0.1:1": true, "http://localhost:1/realms/x": true, "http://[::1]:1": true,

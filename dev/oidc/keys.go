@@ -10,11 +10,11 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// algorithm is what providers sign with unless told otherwise.
+// algorithm is the default signature algorithm of OIDC providers.
 const algorithm = jose.RS256
 
-// ring holds the signing keys, newest first.
-type ring struct {
+// signingKeys contains the signing keys, newest first.
+type signingKeys struct {
 	mu   sync.RWMutex
 	keys []jose.JSONWebKey
 }
@@ -33,14 +33,14 @@ func (s *Server) Rotate() error {
 	return nil
 }
 
-// DropOldKeys takes all keys but the one that signs out of the JWKS.
+// DropOldKeys removes all keys but the newest from the JWKS.
 func (s *Server) DropOldKeys() {
 	s.keys.mu.Lock()
 	defer s.keys.mu.Unlock()
 	s.keys.keys = s.keys.keys[:1:1]
 }
 
-func (r *ring) public() jose.JSONWebKeySet {
+func (r *signingKeys) public() jose.JSONWebKeySet {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var set jose.JSONWebKeySet
@@ -50,7 +50,7 @@ func (r *ring) public() jose.JSONWebKeySet {
 	return set
 }
 
-func (r *ring) sign(typ string, claims any) (string, error) {
+func (r *signingKeys) sign(typ string, claims any) (string, error) {
 	r.mu.RLock()
 	key := r.keys[0]
 	r.mu.RUnlock()
@@ -65,9 +65,9 @@ func (r *ring) sign(typ string, claims any) (string, error) {
 	return token, nil
 }
 
-// read returns the claims of a token that this issuer has signed, also after
-// its end: an old ID token still says who wants to leave.
-func (r *ring) read(token string) (c claims, err error) {
+// read returns the claims of a token that this issuer has signed, also after its expiry: an old ID
+// token still identifies the user who signs out.
+func (r *signingKeys) read(token string) (c claims, err error) {
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{algorithm})
 	if err != nil {
 		return c, fmt.Errorf("reading a token: %w", err)

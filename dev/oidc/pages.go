@@ -20,8 +20,8 @@ type page struct {
 	People           []Person
 }
 
-// show writes a page. Browsers hold the redirect that follows a form against
-// form-action too, so it names where the client is.
+// show writes a page. Browsers check the redirect after a form against form-action too, so the
+// header contains the client's origin.
 func (s *Server) show(w http.ResponseWriter, status int, p page, next string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy",
@@ -112,7 +112,7 @@ func (s *Server) approveDevice(w http.ResponseWriter, r *http.Request) {
 	case !s.store.answerDevice(s.cfg.Clock.Now(), r.PostFormValue("user_code"), subject):
 		p.Problem = "No device waits with this code. Codes hold for ten minutes."
 	case subject == "":
-		p.Message = "The device was refused."
+		p.Message = "The device was denied."
 	default:
 		p.Message = "The device is signed in as " + subject + ". You may close this page."
 	}

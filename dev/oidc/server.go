@@ -29,13 +29,13 @@ type Client struct {
 	Device    bool // may use the device flow
 }
 
-// Person is someone who may sign in.
+// Person is a user who may sign in.
 type Person struct {
 	Subject, Email, Name string
 	Roles                []string // claim realm_access.roles
 }
 
-// Config is what an issuer is made from.
+// Config is the configuration of an issuer.
 type Config struct {
 	Issuer   string // its URL, of a loopback name
 	Audience string // of access tokens
@@ -55,9 +55,10 @@ type Server struct {
 	clients atomic.Pointer[map[string]*client]
 	people  atomic.Pointer[[]Person]
 	store   store
-	keys    ring
+	keys    signingKeys
 	handler http.Handler
-	// Another page could otherwise sign in here on behalf of whoever looks at it.
+	// sameOrigin rejects forms of other sites, which could otherwise sign in as the user who visits
+	// them.
 	sameOrigin *http.CrossOriginProtection
 
 	broken   atomic.Bool
@@ -112,11 +113,11 @@ func (s *Server) routes(prefix string) http.Handler {
 		Revocation: op.NewEndpoint(pathRevoke), Userinfo: op.NewEndpoint(pathUserInfo), EndSession: op.NewEndpoint(pathEnd),
 		DeviceAuthorization: op.NewEndpoint(pathDevice),
 	}, op.WithFallbackLogger(s.cfg.Log), op.WithServerCORSOptions(nil)))
-	return http.StripPrefix(prefix, telemetry.Door("gpuaas/issuer", mux))
+	return http.StripPrefix(prefix, telemetry.Traced("gpuaas/issuer", mux))
 }
 
-// ServeHTTP answers all paths below the issuer's. Another Host may be a foreign
-// page's name that was made to point here, so it is refused.
+// ServeHTTP serves all paths below the issuer's. It rejects another Host header, because a foreign
+// site may point its own name at this address (DNS rebinding).
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Host != s.host {
 		http.Error(w, "This issuer answers at "+s.base+" only.", http.StatusMisdirectedRequest)
@@ -147,8 +148,8 @@ func (s *Server) SetClients(clients []Client) {
 
 func (s *Server) client(id string) *client { return (*s.clients.Load())[id] }
 
-// SetPeople replaces who may sign in. Whoever is gone gets no more tokens, and
-// changed roles are in the next ones.
+// SetPeople replaces the users who may sign in. A removed user gets no more tokens, and changed
+// roles appear in the next ones.
 func (s *Server) SetPeople(people []Person) {
 	people = slices.Clone(people)
 	s.people.Store(&people)
@@ -163,7 +164,7 @@ func (s *Server) person(subject string) (Person, bool) {
 	return Person{}, false
 }
 
-// JWKSRequests counts how often the keys were asked for.
+// JWKSRequests counts the requests for the keys.
 func (s *Server) JWKSRequests() int { return int(s.keyReads.Load()) }
 
 // Break makes discovery and the keys answer 503, or heals them.

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	askedFor   = 10 * time.Minute // a person may read before choosing
-	codeFor    = time.Minute
-	deviceFor  = 10 * time.Minute
-	refreshFor = 30 * 24 * time.Hour
+	signInWithin = 10 * time.Minute // a person may read before choosing
+	codeFor      = time.Minute
+	deviceFor    = 10 * time.Minute
+	refreshFor   = 30 * 24 * time.Hour
 )
 
-// grant is what a person has allowed a client.
+// grant is the consent of a user to a client.
 type grant struct {
 	client, subject string
 	scopes          []string
@@ -24,24 +24,24 @@ type grant struct {
 	at              time.Time
 }
 
-// family is all refresh tokens that come from one sign-in.
+// family contains all refresh tokens of one sign-in.
 type family struct {
 	grant
 
 	revoked bool
 }
 
-// asked is a sign-in that waits for somebody to choose who they are.
-type asked struct {
+// pendingSignIn is a pending sign-in: the user has not chosen an identity yet.
+type pendingSignIn struct {
 	grant
 
 	redirect, state, challenge string
 	until                      time.Time
 }
 
-// code is what an asked sign-in has become.
+// code is an authorisation code of a completed sign-in.
 type code struct {
-	asked
+	pendingSignIn
 
 	family *family // of the tokens that it was changed for
 	spent  bool
@@ -53,7 +53,7 @@ type refresh struct {
 	spent  bool
 }
 
-// device is a program that asks by code on another screen.
+// device is a program that signs in with a code on another screen.
 type device struct {
 	grant
 
@@ -62,11 +62,11 @@ type device struct {
 	done, denied bool
 }
 
-// store is everything that the issuer remembers. Secrets are keys of its maps:
-// what was ended stays until its time is over, so that using it again is noticed.
+// store contains the state of the issuer. Secrets are map keys. An ended secret stays until its
+// expiry, so that a second use is detected.
 type store struct {
 	mu       sync.Mutex
-	asked    map[string]asked
+	pending  map[string]pendingSignIn
 	codes    map[string]*code
 	refresh  map[string]*refresh
 	devices  map[string]*device
@@ -77,54 +77,54 @@ type store struct {
 // secret is 130 random bits.
 func secret() string { return rand.Text() }
 
-// open locks the store and forgets what is over.
+// open locks the store and deletes expired entries.
 func (s *store) open(now time.Time) {
 	s.mu.Lock()
-	if s.asked == nil {
-		s.asked, s.codes, s.refresh = map[string]asked{}, map[string]*code{}, map[string]*refresh{}
+	if s.pending == nil {
+		s.pending, s.codes, s.refresh = map[string]pendingSignIn{}, map[string]*code{}, map[string]*refresh{}
 		s.devices, s.revoked = map[string]*device{}, map[string]time.Time{}
 	}
-	maps.DeleteFunc(s.asked, func(_ string, a asked) bool { return now.After(a.until) })
-	maps.DeleteFunc(s.codes, func(_ string, c *code) bool { return now.After(c.until.Add(askedFor)) })
+	maps.DeleteFunc(s.pending, func(_ string, a pendingSignIn) bool { return now.After(a.until) })
+	maps.DeleteFunc(s.codes, func(_ string, c *code) bool { return now.After(c.until.Add(signInWithin)) })
 	maps.DeleteFunc(s.refresh, func(_ string, r *refresh) bool { return now.After(r.until) })
 	maps.DeleteFunc(s.devices, func(_ string, d *device) bool { return now.After(d.until.Add(deviceFor)) })
 	maps.DeleteFunc(s.revoked, func(_ string, until time.Time) bool { return now.After(until) })
 	s.families = slices.DeleteFunc(s.families, func(f *family) bool { return f.revoked || now.After(f.at.Add(refreshFor)) })
 }
 
-func (s *store) ask(now time.Time, a asked) (id string) {
+func (s *store) ask(now time.Time, a pendingSignIn) (id string) {
 	s.open(now)
 	defer s.mu.Unlock()
-	a.until = now.Add(askedFor)
+	a.until = now.Add(signInWithin)
 	id = secret()
-	s.asked[id] = a
+	s.pending[id] = a
 	return id
 }
 
-func (s *store) waiting(now time.Time, id string) (asked, bool) {
+func (s *store) waiting(now time.Time, id string) (pendingSignIn, bool) {
 	s.open(now)
 	defer s.mu.Unlock()
-	a, ok := s.asked[id]
+	a, ok := s.pending[id]
 	return a, ok
 }
 
-// choose turns an asked sign-in into a code, once.
-func (s *store) choose(now time.Time, id, subject string) (text string, a asked, ok bool) {
+// choose turns a pending sign-in into a code, once.
+func (s *store) choose(now time.Time, id, subject string) (text string, a pendingSignIn, ok bool) {
 	s.open(now)
 	defer s.mu.Unlock()
-	if a, ok = s.asked[id]; !ok {
+	if a, ok = s.pending[id]; !ok {
 		return "", a, false
 	}
-	delete(s.asked, id)
+	delete(s.pending, id)
 	a.subject, a.at, a.until = subject, now, now.Add(codeFor)
 	text = secret()
-	s.codes[text] = &code{asked: a}
+	s.codes[text] = &code{pendingSignIn: a}
 	return text, a, true
 }
 
-// spend burns a code before anyone looks whether its bearer may have it: a wrong
-// verifier must not be tried twice. A second use may be a thief's or the owner's
-// after a thief's, so it also ends what the first one was given.
+// spend invalidates a code before its bearer is checked: a wrong verifier must not be tried twice.
+// A second use may be by a thief, or by the owner after a thief, so it also revokes the tokens of
+// the first use.
 func (s *store) spend(now time.Time, text string) (*code, bool) {
 	s.open(now)
 	defer s.mu.Unlock()
@@ -160,8 +160,8 @@ func (s *store) next(now time.Time, f *family) (token string) {
 	return token
 }
 
-// rotate changes a refresh token for the next one. One that comes back was
-// copied, by whom cannot be known: its whole family ends.
+// rotate replaces a refresh token. A replaced token that is used again was copied by an unknown
+// party, so its whole family ends.
 func (s *store) rotate(now time.Time, token, client string) (next string, g grant, ok bool) {
 	s.open(now)
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ func (s *store) rotate(now time.Time, token, client string) (next string, g gran
 	return s.next(now, r.family), r.family.grant, true
 }
 
-// revoke ends the family of a client's refresh token, and says whether it was one.
+// revoke ends the family of a client's refresh token and reports whether the token was one.
 func (s *store) revoke(now time.Time, token, client string) bool {
 	s.open(now)
 	defer s.mu.Unlock()
@@ -241,7 +241,7 @@ func (s *store) deviceWaits(now time.Time, user string) (client string, ok bool)
 	return d.client, true
 }
 
-// answerDevice lets the device in as a person; nobody denies it.
+// answerDevice approves a device sign-in as a user. The double has no way to deny one.
 func (s *store) answerDevice(now time.Time, user, subject string) bool {
 	s.open(now)
 	defer s.mu.Unlock()
@@ -253,7 +253,7 @@ func (s *store) answerDevice(now time.Time, user, subject string) bool {
 	return true
 }
 
-// poll says how far a device has come, and forgets it once it is let in.
+// poll returns the progress of a device and deletes it after its sign-in.
 func (s *store) poll(now time.Time, text, client string) (device, bool) {
 	s.open(now)
 	defer s.mu.Unlock()

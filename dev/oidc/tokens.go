@@ -18,7 +18,7 @@ const (
 	typeID     = "ID"
 )
 
-// claims are those of both kinds of token; typ tells them apart.
+// claims are the claims of both kinds of token; typ distinguishes them.
 type claims struct {
 	Issuer          string           `json:"iss"`
 	Subject         string           `json:"sub"`

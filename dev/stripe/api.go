@@ -94,7 +94,7 @@ func (s *Server) execute(r *http.Request, do method, now time.Time) reply {
 	case old != nil && now.Sub(old.At) < keyLifetime:
 		return failed(&stripego.Error{HTTPStatusCode: http.StatusBadRequest, Type: stripego.ErrorTypeIdempotency, Msg: "The key '" + key + "' was used with other parameters."})
 	}
-	fault := s.takeFault(faultAPIError, faultAPILost, faultAPIKept)
+	fault := s.takeFault(faultAPIError, faultAPILost, faultAPIStored)
 	if fault == faultAPIError {
 		return outage()
 	}
@@ -103,7 +103,7 @@ func (s *Server) execute(r *http.Request, do method, now time.Time) reply {
 		return failed(failure)
 	}
 	out := reply{Status: http.StatusOK, Body: body}
-	if fault == faultAPIKept {
+	if fault == faultAPIStored {
 		out = outage()
 	}
 	if out.At, out.Request = now, sum[:]; key != "" {

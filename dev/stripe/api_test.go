@@ -29,7 +29,7 @@ func TestAPageForOnePayment(t *testing.T) {
 	}
 }
 
-func TestWhatIsPaidIsSeenEverywhere(t *testing.T) {
+func TestPaymentsAppearEverywhere(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{})
 	s := b.paid(t, devstripe.CardPaid)
@@ -43,7 +43,7 @@ func TestWhatIsPaidIsSeenEverywhere(t *testing.T) {
 	}
 }
 
-// Refusals have the shape that the official library takes apart.
+// Errors have the format that the official library parses.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{})
@@ -92,7 +92,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestTheDoor(t *testing.T) {
+func TestTheAPI(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{})
 	_, err := apiOf(b.URL, "sk_test_another").Refunds.Get("re_x", nil)
@@ -104,7 +104,7 @@ func TestTheDoor(t *testing.T) {
 	}{
 		"no key":                  {map[string]string{"Authorization": ""}, "/v1/events", 401},
 		"another version":         {map[string]string{"Stripe-Version": "2024-06-20"}, "/v1/events", 400},
-		"what nobody knows":       {nil, "/v1/subscriptions", 404},
+		"an unknown path":         {nil, "/v1/subscriptions", 404},
 		"another name for here":   {map[string]string{"Host": "provider.example"}, "/v1/events", 421},
 		"control with an API key": {nil, "/control/status", 401},
 	} {
@@ -117,7 +117,7 @@ func TestTheDoor(t *testing.T) {
 	}
 }
 
-func TestLiveKeysAndForeignNamesAreRefused(t *testing.T) {
+func TestLiveKeysAndForeignNamesAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]devstripe.Config{
 		"a live key":       {URL: "http://127.0.0.1:1", SecretKey: "sk_live_1", WebhookSecret: "w"},
@@ -130,7 +130,7 @@ func TestLiveKeysAndForeignNamesAreRefused(t *testing.T) {
 	}
 }
 
-// A key does its work once, whoever asks again, and stands for that work alone.
+// An idempotency key works once, for every repetition of one request and for no other request.
 func TestKeysAreSpentOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{})
@@ -164,8 +164,8 @@ func TestKeysAreSpentOnce(t *testing.T) {
 	}
 }
 
-// A refusal came before anything was done: the key is free for a better request.
-func TestARefusalKeepsNoKey(t *testing.T) {
+// A rejected request has changed nothing, so its key is free for a corrected request.
+func TestARejectionKeepsNoKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{})
 	ask := func(customer string) error {
@@ -223,8 +223,8 @@ func TestEventsAreListedByTimeAndType(t *testing.T) {
 	}
 }
 
-// A secret never stands where others read it.
-func TestNothingTellsTheKeys(t *testing.T) {
+// A secret never appears where other users can read it.
+func TestNothingContainsTheKeys(t *testing.T) {
 	t.Parallel()
 	log := &lines{}
 	b := setup(t, devstripe.Config{Log: log.logger()})

@@ -73,7 +73,7 @@ func (s *Server) charge(p *payment, with card, now time.Time) (problem string) {
 		p.Intent.LastPaymentError = &stripego.Error{Type: stripego.ErrorTypeCard, Code: stripego.ErrorCodeCardDeclined, DeclineCode: stripego.DeclineCode(with.decline), Msg: with.message}
 		return with.message
 	case with.later != "":
-		p.Intent.Status, p.Settle = stripego.PaymentIntentStatusProcessing, settlement{string(with.later), now.Add(s.cfg.Settle)}
+		p.Intent.Status, p.Settlement = stripego.PaymentIntentStatusProcessing, settlement{string(with.later), now.Add(s.cfg.CompleteAfter)}
 	default:
 		p.succeed()
 	}
@@ -93,9 +93,9 @@ func (p *payment) succeed() {
 	p.Session.PaymentStatus = stripego.CheckoutSessionPaymentStatusPaid
 }
 
-func (s *Server) settlePayment(p *payment, now time.Time) {
-	status := stripego.PaymentIntentStatus(p.Settle.Status)
-	p.Settle = settlement{}
+func (s *Server) completePayment(p *payment, now time.Time) {
+	status := stripego.PaymentIntentStatus(p.Settlement.Status)
+	p.Settlement = settlement{}
 	if status != stripego.PaymentIntentStatusSucceeded {
 		p.Intent.Status = status
 		s.emit("checkout.session.async_payment_failed", p.Session, nil, now)

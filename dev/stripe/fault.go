@@ -15,9 +15,9 @@ const (
 	faultWebhookForged    = "webhook_forged"
 	faultWebhookStale     = "webhook_stale"
 
-	faultAPIError = "api_error"
-	faultAPILost  = "api_lost"
-	faultAPIKept  = "api_kept"
+	faultAPIError  = "api_error"
+	faultAPILost   = "api_lost"
+	faultAPIStored = "api_kept"
 
 	faultRefundPending = "refund_pending"
 	faultRefundFailed  = "refund_failed"
@@ -40,7 +40,7 @@ var faults = map[string]string{
 	"event_version":       "the next payment's event has another version of the API",
 	faultAPIError:         "the next call returns 500 without an effect",
 	faultAPILost:          "the next call is done and returns 500; a retry with its key returns the result",
-	faultAPIKept:          "the next call is done and returns 500, and so do retries with its key",
+	faultAPIStored:        "the next call is done and returns 500, and so do retries with its key",
 	faultRefundPending:    "the next refund is pending for some time, then succeeds",
 	faultRefundFailed:     "the next refund succeeds, and fails after some time",
 }

@@ -15,7 +15,7 @@ import (
 
 const completed = stripe.EventTypeCheckoutSessionCompleted
 
-// Events that say what is not so: the event alone lies, and lies to everyone.
+// Events with false content: only the event is wrong, the API is right.
 func TestEventsThatLie(t *testing.T) {
 	t.Parallel()
 	for fault, differs := range map[string]func(e *stripe.Event, s *stripe.CheckoutSession) bool{
@@ -63,7 +63,7 @@ func TestWebhooksThatAreLost(t *testing.T) {
 	if len(events) != 1 || events[0].GetObjectValue("id") != second.ID {
 		t.Errorf("%v", typesOf(events))
 	}
-	// Whoever looks for what was missed finds it.
+	// The client finds a missed event in the list.
 	all := b.api.Events.List(&stripe.EventListParams{Type: new(string(completed))})
 	var found []string
 	for all.Next() {
@@ -72,7 +72,7 @@ func TestWebhooksThatAreLost(t *testing.T) {
 	if !slices.Equal(found, []string{second.ID, first.ID}) {
 		t.Errorf("%v", found)
 	}
-	// And word of it can still be sent.
+	// The webhook of it can still be sent.
 	lost := slices.IndexFunc(statusOf(t, b).Deliveries, func(d devstripe.Delivery) bool { return d.GaveUp })
 	if lost < 0 {
 		t.Fatalf("%+v", statusOf(t, b))
@@ -123,7 +123,7 @@ func TestWebhooksThatComeTwice(t *testing.T) {
 
 func TestWebhooksThatOvertake(t *testing.T) {
 	t.Parallel()
-	b := setup(t, devstripe.Config{Late: time.Hour, Settle: time.Millisecond})
+	b := setup(t, devstripe.Config{Late: time.Hour, CompleteAfter: time.Millisecond})
 	b.arm(t, "webhook_reorder", 1)
 	b.paid(t, devstripe.CardLater)
 	want := []string{string(stripe.EventTypeCheckoutSessionAsyncPaymentSucceeded), string(completed)}
@@ -132,7 +132,7 @@ func TestWebhooksThatOvertake(t *testing.T) {
 	}
 }
 
-// A signature that is wrong is refused, and the next attempt has a right one.
+// An invalid signature is rejected, and the next attempt has a valid one.
 func TestWebhooksThatAreForged(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"webhook_forged", "webhook_stale"} {
@@ -145,13 +145,13 @@ func TestWebhooksThatAreForged(t *testing.T) {
 				t.Errorf("%v", typesOf(events))
 			}
 			if n := b.hook.calls(); n != 2 {
-				t.Errorf("%d attempts, want one that is refused and one that is taken", n)
+				t.Errorf("%d attempts, want one that is rejected and one that is accepted", n)
 			}
 		})
 	}
 }
 
-// Calls that fail: what was done, and what the same key is told afterwards.
+// Failing calls: what was executed, and which response a retry with the same key gets.
 func TestCallsThatFail(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]struct {
@@ -238,18 +238,18 @@ func TestControl(t *testing.T) {
 		"no page":               func() error { _, err := c.Page(t.Context(), ""); return err },
 		"a page somewhere else": func() error { _, err := c.Page(t.Context(), "http://evil.example/c/pay/cs_1"); return err },
 	} {
-		if no, ok := errors.AsType[*control.RefusedError](ask()); !ok || no.Status != 404 {
+		if no, ok := errors.AsType[*control.DeniedError](ask()); !ok || no.Status != 404 {
 			t.Errorf("%s: %v", name, no)
 		}
 	}
 	c.ControlToken = "guessed"
 	_, err = c.Status(t.Context())
-	if no, ok := errors.AsType[*control.RefusedError](err); !ok || no.Status != 401 {
+	if no, ok := errors.AsType[*control.DeniedError](err); !ok || no.Status != 401 {
 		t.Errorf("a guessed token: %v", err)
 	}
 }
 
-// Every fault that is listed says what it does, and can be asked for.
+// Every listed fault has a description and can be injected.
 func TestFaultsAreListed(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{})

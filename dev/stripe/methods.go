@@ -164,17 +164,17 @@ func (c *call) scheduleRefund(p *payment, r *refund) {
 	}
 	switch outcome {
 	case faultRefundPending:
-		r.Refund.Status, r.Settle.Status = stripego.RefundStatusPending, string(stripego.RefundStatusSucceeded)
+		r.Refund.Status, r.Settlement.Status = stripego.RefundStatusPending, string(stripego.RefundStatusSucceeded)
 	case faultRefundFailed:
-		r.Settle.Status = string(stripego.RefundStatusFailed)
+		r.Settlement.Status = string(stripego.RefundStatusFailed)
 	}
-	r.Settle.At = c.now.Add(c.cfg.Settle)
+	r.Settlement.At = c.now.Add(c.cfg.CompleteAfter)
 }
 
-// settleRefund ends a refund. The amount of a failed refund can be refunded again.
-func (s *Server) settleRefund(r *refund, now time.Time) {
+// completeRefund ends a refund. The amount of a failed refund can be refunded again.
+func (s *Server) completeRefund(r *refund, now time.Time) {
 	before := map[string]any{"status": r.Refund.Status}
-	r.Refund.Status, r.Settle = stripego.RefundStatus(r.Settle.Status), settlement{}
+	r.Refund.Status, r.Settlement = stripego.RefundStatus(r.Settlement.Status), settlement{}
 	if r.Refund.Status == stripego.RefundStatusFailed {
 		r.Refund.FailureReason = stripego.RefundFailureReasonLostOrStolenCard
 	}

@@ -28,8 +28,8 @@ func pathOf(t *testing.T, address string) string {
 	return at.Path
 }
 
-// What a bank or a card says stands on the page, at its field, and in the API.
-func TestCardsThatAreRefused(t *testing.T) {
+// The page shows the error of a bank or a card at its field, and the API returns it.
+func TestCardsThatAreRejected(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{})
 	for name, c := range map[string]struct {
@@ -61,7 +61,7 @@ func TestCardsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A card that was refused leaves the page to the next one, of the same intent.
+// After a declined card, the page accepts another card for the same intent.
 func TestAnotherCardPays(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{})
@@ -135,7 +135,7 @@ func TestThePageShowsWhatIsPaidAndLeadsBack(t *testing.T) {
 	}
 }
 
-// What is over says so, and takes no card.
+// An expired page displays its state and accepts no card.
 func TestPagesThatAreOver(t *testing.T) {
 	t.Parallel()
 	m := &moved{}
@@ -183,8 +183,8 @@ func TestPagesThatAreOver(t *testing.T) {
 	}
 }
 
-// A page of another place cannot send the form for whoever looks at it, nor say
-// where the payment leads.
+// A page of another site can neither submit the form for a visitor nor choose the address after the
+// payment.
 func TestFormsOfOtherPlaces(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{})
@@ -207,7 +207,7 @@ func TestFormsOfOtherPlaces(t *testing.T) {
 	}
 }
 
-// Some payments take their time: the page is complete, the money comes, or not.
+// A slow payment: the page is complete, and the payment succeeds or fails later.
 func TestPaymentsThatTakeTheirTime(t *testing.T) {
 	t.Parallel()
 	for number, want := range map[string]struct {
@@ -221,7 +221,7 @@ func TestPaymentsThatTakeTheirTime(t *testing.T) {
 		t.Run(number, func(t *testing.T) {
 			t.Parallel()
 			m := &moved{}
-			b := setup(t, devstripe.Config{Clock: m.clock(), Settle: time.Minute})
+			b := setup(t, devstripe.Config{Clock: m.clock(), CompleteAfter: time.Minute})
 			s := b.paid(t, number)
 			i := b.intent(t, s.PaymentIntent.ID)
 			if s.Status != "complete" || s.PaymentStatus != "unpaid" || i.Status != "processing" {
@@ -242,7 +242,7 @@ func TestPaymentsThatTakeTheirTime(t *testing.T) {
 	}
 }
 
-// A holder may ask the bank for the money, after it was credited.
+// A cardholder may dispute a payment after it was credited.
 func TestPaymentsThatAreDisputed(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{})

@@ -47,7 +47,7 @@ func TestRefundsAddUpToTheCharge(t *testing.T) {
 	}
 }
 
-// INV-32: whatever comes at once, no more is given back than was paid.
+// INV-32: concurrent refunds never exceed the payment.
 func TestINV32RefundsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{})
@@ -66,7 +66,7 @@ func TestINV32RefundsAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	if sum.Load() != 2400 {
-		t.Errorf("%d was given back of 2500, in parts of 300", sum.Load())
+		t.Errorf("%d was refunded of 2500, in parts of 300", sum.Load())
 	}
 }
 
@@ -86,7 +86,7 @@ func TestRefundsThatTakeTheirTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := &moved{}
-			b := setup(t, devstripe.Config{Clock: m.clock(), Settle: time.Minute})
+			b := setup(t, devstripe.Config{Clock: m.clock(), CompleteAfter: time.Minute})
 			s := b.paid(t, c.card)
 			if c.fault != "" {
 				b.arm(t, c.fault, 1)

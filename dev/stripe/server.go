@@ -32,8 +32,8 @@ type Config struct {
 	Clock         clock.Clock
 	Log           *slog.Logger
 
-	// Settle is the duration of a payment or a refund that does not complete immediately.
-	Settle time.Duration
+	// CompleteAfter is the duration of a payment or a refund that does not complete immediately.
+	CompleteAfter time.Duration
 	// Late is the delay of a delayed webhook.
 	Late time.Duration
 	// Pause returns the time between two attempts to deliver a webhook.
@@ -58,7 +58,7 @@ type Server struct {
 }
 
 const (
-	settle         = 5 * time.Second
+	completeAfter  = 5 * time.Second
 	late           = 30 * time.Second
 	maxBody        = 1 << 20
 	webhookTimeout = 10 * time.Second
@@ -78,7 +78,7 @@ func New(cfg Config) (*Server, error) {
 	case cfg.WebhookSecret == "":
 		return nil, errors.New("the payment double needs a secret to sign webhooks")
 	}
-	cfg.Settle, cfg.Late = cmp.Or(cfg.Settle, settle), cmp.Or(cfg.Late, late)
+	cfg.CompleteAfter, cfg.Late = cmp.Or(cfg.CompleteAfter, completeAfter), cmp.Or(cfg.Late, late)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -111,7 +111,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /portal", s.servePortal)
 	mux.HandleFunc("GET /style.css", serveStyle)
 	s.addControl(mux)
-	return telemetry.Door("gpuaas/checkout", mux)
+	return telemetry.Traced("gpuaas/checkout", mux)
 }
 
 // ServeHTTP rejects requests for another host name: a foreign page may have a name that resolves to

@@ -23,14 +23,14 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
-// receiver takes webhooks as their receiver does: by the official library.
+// receiver verifies webhooks with the official library.
 type receiver struct {
 	url string
 
 	mu     sync.Mutex
 	events []stripe.Event
 	said   []int // statuses to answer with first
-	// redirect is where to send everybody instead.
+	// redirect is the address to which the receiver redirects every webhook.
 	redirect string
 	called   int
 	heard    chan struct{}
@@ -73,7 +73,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.heard <- struct{}{}
 }
 
-// until waits for events of the types, in any order, and returns all there are.
+// until waits for events of the types, in any sequence, and returns all events.
 func (r *receiver) until(t *testing.T, types ...stripe.EventType) []stripe.Event {
 	t.Helper()
 	end := time.After(10 * time.Second)
@@ -103,14 +103,14 @@ func (r *receiver) until(t *testing.T, types ...stripe.EventType) []stripe.Event
 	}
 }
 
-// calls is how often the webhook was called.
+// calls returns the number of webhook calls.
 func (r *receiver) calls() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.called
 }
 
-// typesOf is what came, in order.
+// typesOf returns the types of the events in their order.
 func typesOf(events []stripe.Event) (types []string) {
 	for _, e := range events {
 		types = append(types, string(e.Type))
@@ -234,7 +234,7 @@ func (b *bundle) arm(t *testing.T, name string, count int) {
 	}
 }
 
-// ask sends a request as no library would.
+// ask sends a request that no library would send.
 func (b *bundle) ask(t *testing.T, method, path, body string, header map[string]string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, b.URL+path, strings.NewReader(body))

@@ -32,19 +32,19 @@ type state struct {
 
 // payment is a checkout session with its intent and its refunds.
 type payment struct {
-	Session  stripego.CheckoutSession
-	Title    string            // of the line item
-	Metadata map[string]string // of the intent
-	Intent   *stripego.PaymentIntent
-	Charges  int // cards that were tried
-	Refunds  []*refund
-	By       string // outcome of its refunds, by the card
-	Settle   settlement
+	Session    stripego.CheckoutSession
+	Title      string            // of the line item
+	Metadata   map[string]string // of the intent
+	Intent     *stripego.PaymentIntent
+	Charges    int // cards that were tried
+	Refunds    []*refund
+	By         string // outcome of its refunds, by the card
+	Settlement settlement
 }
 
 type refund struct {
-	Refund stripego.Refund
-	Settle settlement
+	Refund     stripego.Refund
+	Settlement settlement
 }
 
 // settlement is a status that a payment or a refund reaches later. The zero value means none.
@@ -152,12 +152,12 @@ func (s *Server) advance(now time.Time) {
 			p.Session.Status, p.Session.URL = stripego.CheckoutSessionStatusExpired, ""
 			s.emit("checkout.session.expired", p.Session, nil, now)
 		}
-		if p.Settle.Status != "" && s.due(p.Settle.At, now) {
-			s.settlePayment(p, now)
+		if p.Settlement.Status != "" && s.due(p.Settlement.At, now) {
+			s.completePayment(p, now)
 		}
 		for _, r := range p.Refunds {
-			if r.Settle.Status != "" && s.due(r.Settle.At, now) {
-				s.settleRefund(r, now)
+			if r.Settlement.Status != "" && s.due(r.Settlement.At, now) {
+				s.completeRefund(r, now)
 			}
 		}
 	}

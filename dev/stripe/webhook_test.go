@@ -31,7 +31,7 @@ func TestAPaymentEndsAtTheWebhook(t *testing.T) {
 	}
 }
 
-// What is sent is tried until it is taken, signed anew each time.
+// A webhook is sent until it is accepted, with a new signature for each attempt.
 func TestWebhooksAreSentUntilTheyAreTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{})
@@ -44,7 +44,7 @@ func TestWebhooksAreSentUntilTheyAreTaken(t *testing.T) {
 	}
 }
 
-// Until somebody takes webhooks they wait, and none is lost.
+// Webhooks wait until a receiver exists, and none is lost.
 func TestWebhooksWaitForTheirReceiver(t *testing.T) {
 	t.Parallel()
 	b := &bundle{Provider: stripetest.Start(t, devstripe.Config{}), hook: receive(t)}
@@ -57,7 +57,7 @@ func TestWebhooksWaitForTheirReceiver(t *testing.T) {
 	b.hook.until(t, stripe.EventTypeCheckoutSessionCompleted)
 }
 
-// Whoever was away for a while is told at once when they are back.
+// A receiver that was unavailable gets its webhooks at once when it returns.
 func TestWebhooksDoNotWaitForTheNextPause(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{Pause: func(int) time.Duration { return time.Hour }})
@@ -88,8 +88,8 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// Nothing of a payment is lost by a restart: not what was sold, not what a key was
-// answered, not a webhook that nobody has taken yet.
+// A restart loses nothing of a payment: neither the session, nor the response of a key, nor a
+// pending webhook.
 func TestARestartForgetsNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "payments.json")

@@ -26,8 +26,8 @@ type seeded struct {
 	currency             string
 }
 
-// fleetWithin is how long the first screen waits for the nodes: it should not
-// say none when they are a moment away, nor hold up who asked for a thousand.
+// fleetWithin is the time for which the first screen waits for nodes. The screen should not report
+// "none" when they arrive a moment later, and a fleet of a thousand nodes should not delay it.
 const fleetWithin = 2 * time.Second
 
 func (i *installation) announce(ctx context.Context) error {
@@ -38,7 +38,7 @@ func (i *installation) announce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Operators' keys stand beside the user's, each under a name of its own.
+	// The operators' keys are separate profiles next to the user's.
 	for suffix, key := range map[string]string{"-admin": i.seed.admin, "-operator": i.seed.operator} {
 		if err := store.Edit(func(f *profile.File) error {
 			p := f.Profiles[i.cfg.Profile]
@@ -116,7 +116,7 @@ func (i *installation) screen(ctx context.Context, active int, profilePath strin
 // firstAdmin of the seeded people: they may sign in where no provider knows them.
 const firstAdmin = "admin@dev.localhost"
 
-// signInLines say who may sign in where; another provider has people of its own.
+// signInLines list the users who may sign in. Another provider has its own users.
 func (i *installation) signInLines() (lines [][2]string) {
 	if i.issuer == nil {
 		return nil
@@ -146,7 +146,7 @@ func (i *installation) firstSKU() string {
 	return specs[names[len(names)-1]].SKU
 }
 
-// writeReady tells whoever started this, once every door answers.
+// writeReady notifies the parent process after every listener is ready.
 func (i *installation) writeReady() error {
 	if i.cfg.ReadyFile == "" {
 		return nil

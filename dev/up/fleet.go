@@ -37,8 +37,8 @@ func (i *installation) simulated() (names []string, specs map[string]desired.Nod
 	return names, specs
 }
 
-// generated declares what --sim-nodes asks for beyond the declared fleet: more of
-// the same kinds, in turn.
+// generated returns the nodes that --sim-nodes requires beyond the configured fleet, with the same
+// kinds in turn.
 func (i *installation) generated() []desired.Object {
 	names, specs := i.simulated()
 	var more []desired.Object
@@ -56,7 +56,7 @@ func (i *installation) generated() []desired.Object {
 	return more
 }
 
-// fleet is the agents that run beside the server.
+// fleet contains the agents that run in addition to the server.
 type fleet struct {
 	nodes int
 	ended chan error
@@ -107,12 +107,11 @@ func (i *installation) agentDir(name string) string {
 	return filepath.Join(i.cfg.Dir, "agents", name)
 }
 
-// tokenPause is between two looks for a node that has just been declared: its
-// row follows within milliseconds.
+// tokenPause is the polling interval for the row of a new node, which is created within
+// milliseconds.
 const tokenPause = 20 * time.Millisecond
 
-// token waits for the node's declaration to be carried out: a simulated node is
-// plugged in before the paper about it is filed.
+// token waits until the node's object was applied. The simulated node may exist before.
 func (i *installation) token(ctx context.Context, id ids.Node) (string, error) {
 	for {
 		token, err := i.enrolmentToken(ctx, id)
@@ -127,7 +126,7 @@ func (i *installation) token(ctx context.Context, id ids.Node) (string, error) {
 	}
 }
 
-// spawn runs each agent as a process of its own, as on real hosts.
+// spawn runs each agent as its own process, as on real nodes.
 func (i *installation) spawn(ctx context.Context, configs []agent.Config) (*fleet, error) {
 	binary, err := agentBinary()
 	if err != nil {
@@ -147,7 +146,7 @@ func (i *installation) spawn(ctx context.Context, configs []agent.Config) (*flee
 	return f, nil
 }
 
-// prepareProcess leaves beside an agent what an operator would.
+// prepareProcess writes the files that an operator would create for an agent.
 func (i *installation) prepareProcess(ctx context.Context, c agent.Config) error {
 	if err := os.MkdirAll(c.StateDir, 0o700); err != nil {
 		return fmt.Errorf("making %s: %w", c.StateDir, err)
@@ -168,7 +167,7 @@ func (i *installation) prepareProcess(ctx context.Context, c agent.Config) error
 	return nil
 }
 
-// restartPause is what systemd's RestartSec would be.
+// restartPause corresponds to systemd's RestartSec.
 const restartPause = 200 * time.Millisecond
 
 // superviseAgent starts an agent again whenever it ends, as its unit would.
@@ -195,7 +194,7 @@ func (i *installation) superviseAgent(ctx context.Context, binary string, c agen
 	}
 }
 
-// agentBinary lies beside this one.
+// agentBinary returns the agent's path in the folder of this binary.
 func agentBinary() (string, error) {
 	self, err := os.Executable()
 	if err != nil {

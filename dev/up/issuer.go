@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/server"
 )
 
-// callbackPath is where the server finishes what a browser began.
+// callbackPath is the path at which the server completes a sign-in of a browser.
 const callbackPath = "/auth/callback"
 
 // provider is the development issuer and its listener.

@@ -55,7 +55,7 @@ func TestIssuerOfUp(t *testing.T) {
 	}
 }
 
-// Whoever names a provider gets that one.
+// A configured provider is used instead of the double.
 func TestAnotherProviderIsEnough(t *testing.T) {
 	t.Setenv("GPUAAS_OIDC_ISSUER_URL", "https://id.example/realms/gpuaas")
 	i := &installation{profile: desired.Environment{Development: true}}

@@ -4,6 +4,6 @@ package up
 
 import "syscall"
 
-// endsWithUs: elsewhere an agent whose server was killed goes on until somebody
-// ends it, as on a real host.
+// endsWithUs has no effect here: an agent whose server was killed runs until the user ends it, as
+// on a real node.
 func endsWithUs() *syscall.SysProcAttr { return nil }

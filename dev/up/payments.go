@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/server"
 )
 
-// webhookPath is where the server hears of payments.
+// webhookPath is the server's path for payment webhooks.
 const webhookPath = "/api/v1/payments/webhook"
 
 // payments is the development payment provider and its listener.
@@ -64,7 +64,7 @@ func (i *installation) startPayments(ctx context.Context) (named server.Payments
 	return server.Payments{SecretKey: access.SecretKey, WebhookSecret: access.WebhookSecret, APIURL: url}, nil
 }
 
-// PaymentsAccess is where the keys of a data directory's provider are kept.
+// PaymentsAccess returns the file with the provider's keys in a data directory.
 func PaymentsAccess(dir string) string { return filepath.Join(dir, "secrets", "payments.json") }
 
 func (p *payments) run(ctx context.Context, i *installation, listener net.Listener) {

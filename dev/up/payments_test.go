@@ -49,7 +49,7 @@ func halt(t *testing.T, i *installation) {
 	}
 }
 
-// openPage asks for a page for EUR 25.00, as the server does.
+// openPage creates a page for EUR 25.00, as the server does.
 func openPage(t *testing.T, at server.Payments) string {
 	t.Helper()
 	form := url.Values{
@@ -75,8 +75,8 @@ func openPage(t *testing.T, at server.Payments) string {
 	return page.URL
 }
 
-// The provider speaks to the server by the keys that the server is started with,
-// before and after a restart, and the data directory opens it to nobody else.
+// The provider uses the keys that the server is started with, before and after a restart. Only the
+// owner can read them in the data directory.
 func TestPaymentsOfUp(t *testing.T) {
 	t.Setenv("STRIPE_SECRET_KEY", "")
 	noKeys(t)
@@ -110,7 +110,7 @@ func TestPaymentsOfUp(t *testing.T) {
 	if _, err := control.Pay(t.Context(), openPage(t, named), stripe.CardPaid); err != nil {
 		t.Fatal(err)
 	}
-	halt(t, i) // with a webhook that nobody was there for
+	halt(t, i) // with a webhook that no receiver has accepted
 
 	i, again := begin(t, dir)
 	defer halt(t, i)
@@ -133,15 +133,14 @@ func TestPaymentsOfUp(t *testing.T) {
 	}
 }
 
-// Whoever has a key gets the provider that it is of, and where no money is taken
-// none is started.
+// With a configured key the real provider is used. Without payments none is started.
 func TestOnlyWhereMoneyIsTaken(t *testing.T) {
 	t.Setenv("STRIPE_SECRET_KEY", "")
 	noKeys(t)
 	for name, p := range map[string]desired.Environment{
-		"nobody takes money": takes("none"),
-		"no development":     {Payments: desired.Payments{Provider: "stripe"}},
-		"real money":         {Development: true, Payments: desired.Payments{Provider: "stripe", Livemode: true}},
+		"without payments": takes("none"),
+		"no development":   {Payments: desired.Payments{Provider: "stripe"}},
+		"real money":       {Development: true, Payments: desired.Payments{Provider: "stripe", Livemode: true}},
 	} {
 		i := &installation{cfg: Config{Dir: t.TempDir()}, profile: p}
 		if named, err := i.startPayments(t.Context()); err != nil || i.payments != nil || named.SecretKey != "" {

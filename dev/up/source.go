@@ -71,8 +71,7 @@ func findSource(cfg Config) (*sync.Root, error) {
 	return &sync.Root{Name: sync.DefaultName, Builtin: files}, nil
 }
 
-// apply makes the validated fleet desired before the first screen, so that what
-// is shown is there.
+// apply applies the validated fleet before the first screen, which lists its nodes.
 func (i *installation) apply(ctx context.Context) error {
 	rev, err := i.server.Sync(ctx)
 	if err != nil {

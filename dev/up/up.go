@@ -1,7 +1,6 @@
-// Package up runs a whole installation on one machine: a private PostgreSQL,
-// NATS in process, every role of the server, an OpenID provider, a payment provider,
-// development tenants with people of every role, and simulated nodes that are real agents. It
-// is for development and for looking around.
+// Package up runs a whole installation on the local machine: a private PostgreSQL, NATS in process,
+// every role of the server, an OpenID provider, a payment double, development tenants with users of
+// every role, and simulated nodes with real agents. It is for development and evaluation.
 package up
 
 import (
@@ -27,7 +26,7 @@ import (
 	"github.com/gpuaas/gpuaas/server"
 )
 
-// Config is what an installation is started with.
+// Config is the configuration of an installation.
 type Config struct {
 	Dir         string // the data directory
 	Environment string // folder of environments/
@@ -50,7 +49,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// InvalidError is the refusal of a fleet with faults, each at its place.
+// InvalidError rejects a fleet with findings, each at its place.
 type InvalidError struct{ Findings []desired.Finding }
 
 func (e *InvalidError) Error() string {
@@ -60,7 +59,7 @@ func (e *InvalidError) Error() string {
 	return fmt.Sprintf("the fleet has %d findings; nothing was started", len(e.Findings))
 }
 
-// installation is what runs.
+// installation contains the running parts of an installation.
 type installation struct {
 	cfg     Config
 	source  *sync.Root
@@ -71,14 +70,13 @@ type installation struct {
 	cluster  *pgcluster.Cluster
 	bus      *natsd.Server
 	issuer   *provider // nil where the environment names another
-	payments *payments // nil where the environment has a key, or nobody takes money
+	payments *payments // nil where the environment has a key, or payments are off
 	server   *server.Server
 	seed     seeded
 	fleet    *fleet
 }
 
-// Run starts an installation and keeps it until ctx ends or something of it
-// fails. It keeps the data.
+// Run starts an installation and runs it until ctx ends or a part of it fails. The data stays.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Reset {
 		if err := reset(cfg.Dir); err != nil {
@@ -93,8 +91,8 @@ func Run(ctx context.Context, cfg Config) error {
 	return i.keep(ctx)
 }
 
-// start brings everything up in order. Reading the fleet and starting the
-// database take the longest and need nothing of each other.
+// start starts all parts in sequence. Reading the fleet and starting the database are the slowest
+// and independent, so they run in parallel.
 func (i *installation) start(ctx context.Context) error {
 	dir, err := filepath.Abs(i.cfg.Dir)
 	if err != nil {
@@ -147,8 +145,8 @@ func (i *installation) start(ctx context.Context) error {
 	return i.announce(ctx)
 }
 
-// nodeHosts are the names that the node door is reached by: the address that it was
-// told to listen on for others, and this machine's own. The first is what nodes are told.
+// nodeHosts returns the names of the node API's certificate: the listen address for other
+// computers, and the names of the local machine. Nodes use the first.
 func nodeHosts(listen string) []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" && !slices.Contains(names, host) {
@@ -182,7 +180,7 @@ func (i *installation) startDatabase(ctx context.Context) (err error) {
 	return err
 }
 
-// keep waits for the end: what was asked for, or what cannot be mended here.
+// keep waits for the end: a stop request, or an error without a recovery.
 func (i *installation) keep(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -206,7 +204,7 @@ func (i *installation) keep(ctx context.Context) error {
 // stopWithin bounds each part of a stop.
 const stopWithin = 15 * time.Second
 
-// stop ends what was started, the users of a thing before the thing.
+// stop stops the parts, each before the parts that it uses.
 func (i *installation) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
 	defer cancel()
@@ -237,7 +235,7 @@ func (i *installation) stop(ctx context.Context) {
 	}
 }
 
-// reset removes a data directory, and nothing that does not look like one.
+// reset deletes a data directory. It rejects a folder that does not look like one.
 func reset(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {

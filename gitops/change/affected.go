@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// The subjects that this room states facts under.
+// Subjects of the events that this package emits.
 const (
 	SubjectDecided       = "fleet.plan_decided"
 	SubjectObjectChanged = "fleet.object_changed"
@@ -64,17 +64,17 @@ func (s *Service) changedEvent(o desired.Object, what string, by identity.Caller
 	}
 }
 
-// record is what stands beside a change: its audit row, and what it tells.
+// record describes one change for its audit row and its event.
 type record struct {
 	audit.Entry
 
-	facts []event.Fact
+	events []event.Fact
 }
 
 func (r record) queue(b *pgx.Batch, by identity.Caller) {
 	r.Actor, r.CorrelationID = by.Actor(), by.CorrelationID
 	audit.Queue(b, r.Entry)
-	for _, f := range r.facts {
+	for _, f := range r.events {
 		event.Queue(b, f)
 	}
 }

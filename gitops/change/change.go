@@ -1,8 +1,7 @@
-// Package change is what people do to declarations: they propose, approve, reject
-// and apply plans, write and remove objects, move them between owners, and leave
-// them alone for a while. Each is one transaction with its idempotency key and one
-// audit row, all of it or nothing. It owns the plans of changes; what a plan would
-// do is preview's to say, and what stands declared is written by desired alone.
+// Package change executes what users do to desired objects: they propose, approve, reject and apply
+// plans, put and delete objects, adopt them, and suspend them for a while. Each use case is one
+// transaction with its idempotency key and one audit row. The package owns the plans of changes.
+// Package preview computes their effect, and only package desired writes objects.
 package change
 
 import (
@@ -28,14 +27,14 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
-// Service is the room. It works under the scope of its callers, who act for the
-// platform: the doors have made sure of that.
+// Service creates, decides and applies plans, and writes the objects that the API owns. It runs
+// with the scope of its callers, who act for the platform: the HTTP handlers have authorised them.
 type Service struct {
 	DB       pg.Pool
 	Desired  *revision.Store
 	Identity *identity.Service // whose idempotency keys are used; nil where no request is answered
-	// Facts reads what a preview needs to know; services.New sets Gatherer.Facts.
-	Facts   func(ctx context.Context, q pg.Queryer, touched preview.Touched) (preview.Facts, error)
+	// Gather reads what a preview needs to know; services.New sets Gatherer.Facts.
+	Gather  func(ctx context.Context, q pg.Queryer, touched preview.Touched) (preview.Inputs, error)
 	History *reconciler.History
 	Rules   func() preview.Rules
 	// Normal checks one object and fills in what its spec leaves out; nil: as it is.
@@ -47,8 +46,8 @@ type Service struct {
 	Clock    clock.Clock
 }
 
-// do makes one change: the key first, so that a repetition waits for nothing; then
-// the work, which says what its audit row holds; then what it is answered.
+// do executes one change. The idempotency key comes first, so that a repeated request waits for no
+// other lock. Then work runs and returns the values of its audit row, and do stores the response.
 func do[T any](ctx context.Context, s *Service, ch identity.Change[T], work func(pgx.Tx) (T, record, error)) (T, error) {
 	var made, none T
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
@@ -80,8 +79,8 @@ func do[T any](ctx context.Context, s *Service, ch identity.Change[T], work func
 	return made, nil
 }
 
-// conflictError: what is not there cannot be locked, so only the index refuses the later
-// of two who declare one name.
+// conflictError translates a violation of the name index. A row that does not exist cannot be
+// locked, so only the index rejects the second of two transactions that create the same name.
 func conflictError(err error) error {
 	var broken *pgconn.PgError
 	if errors.As(err, &broken) && broken.ConstraintName == "desired_objects_one_name" {
@@ -97,12 +96,12 @@ func send(ctx context.Context, tx pgx.Tx, b *pgx.Batch) error {
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// entry is the audit row of something done to a thing.
+// entry returns the audit row of an action on an object.
 func (s *Service) entry(action, kind, id string, before, after any) record {
 	return record{Entry: audit.Entry{Action: action, Target: s.Naming.Name("", "", kind, id).String(), Before: before, After: after}}
 }
 
-// types are the words of resource names.
+// types maps kinds to the resource types of URNs.
 var types = map[desired.Kind]string{
 	desired.KindEnvironment: "environment", desired.KindPolicy: "policy", desired.KindRole: "role", desired.KindSKU: "sku",
 	desired.KindOSImage: "os-image", desired.KindNode: "node", desired.KindAllocation: "allocation",
@@ -112,11 +111,11 @@ func (s *Service) about(action string, o desired.Object, before, after any) reco
 	return s.entry(action, types[o.Kind], o.UID.String(), before, after)
 }
 
-// affectedFacts are those of a difference.
-func (s *Service) affectedFacts(ctx context.Context, q pg.Queryer, d revision.Difference) (preview.Facts, error) {
-	f, err := s.Facts(ctx, q, preview.Touch(d))
+// gatherAffected are those of a difference.
+func (s *Service) gatherAffected(ctx context.Context, q pg.Queryer, d revision.Difference) (preview.Inputs, error) {
+	f, err := s.Gather(ctx, q, preview.Touch(d))
 	if err != nil {
-		return preview.Facts{}, fmt.Errorf("reading what a change touches: %w", err)
+		return preview.Inputs{}, fmt.Errorf("reading what a change touches: %w", err)
 	}
 	return f, nil
 }

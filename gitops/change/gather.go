@@ -31,8 +31,8 @@ type Gatherer struct {
 	Allocations *allocation.Service
 }
 
-// Facts reads on q, so that the rows are those that the caller's transaction sees.
-func (g Gatherer) Facts(ctx context.Context, q pg.Queryer, t preview.Touched) (f preview.Facts, err error) {
+// Gather reads on q, so that the rows are those that the caller's transaction sees.
+func (g Gatherer) Gather(ctx context.Context, q pg.Queryer, t preview.Touched) (f preview.Inputs, err error) {
 	if t.Caps {
 		err = g.addHolders(ctx, q, &f)
 	}
@@ -46,7 +46,7 @@ func (g Gatherer) Facts(ctx context.Context, q pg.Queryer, t preview.Touched) (f
 }
 
 // addHolders counts live allocations by owner. Only a change of a cap needs the counts.
-func (g Gatherer) addHolders(ctx context.Context, q pg.Queryer, f *preview.Facts) (err error) {
+func (g Gatherer) addHolders(ctx context.Context, q pg.Queryer, f *preview.Inputs) (err error) {
 	if f.Policies, err = g.Policies.Snapshot(ctx); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (g Gatherer) addHolders(ctx context.Context, q pg.Queryer, f *preview.Facts
 }
 
 // addFleet adds nodes, slots and prices.
-func (g Gatherer) addFleet(ctx context.Context, q pg.Queryer, t preview.Touched, f *preview.Facts) error {
+func (g Gatherer) addFleet(ctx context.Context, q pg.Queryer, t preview.Touched, f *preview.Inputs) error {
 	reported, err := reportedNodes(ctx, q, t.Nodes)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (g Gatherer) addFleet(ctx context.Context, q pg.Queryer, t preview.Touched,
 	nodes, err := g.Fleet.NodeSummaries(ctx, q, t.Nodes)
 	for _, n := range nodes {
 		f.Nodes = append(f.Nodes, preview.Node{
-			ID: n.ID, Name: n.Name, SKU: n.SKU, Cordoned: n.Cordoned, Stock: preview.Stock(n.Stock), Held: n.Held, Seen: reported[n.ID.UUID],
+			ID: n.ID, Name: n.Name, SKU: n.SKU, Cordoned: n.Cordoned, Stock: preview.Stock(n.Stock), Held: n.Held, Reported: reported[n.ID.UUID],
 		})
 	}
 	if err != nil {
@@ -119,7 +119,7 @@ func reportedNodes(ctx context.Context, q pg.Queryer, nodes []ids.Node) (map[uui
 
 // addAllocations adds the live allocations on the touched nodes and SKUs, and the balances of their
 // tenants.
-func (g Gatherer) addAllocations(ctx context.Context, q pg.Queryer, t preview.Touched, f *preview.Facts) error {
+func (g Gatherer) addAllocations(ctx context.Context, q pg.Queryer, t preview.Touched, f *preview.Inputs) error {
 	list, err := g.Allocations.Standing(ctx, q, t.Nodes, t.SKUs)
 	if err != nil {
 		return err

@@ -37,9 +37,9 @@ func gathererOf(db pg.Pool) change.Gatherer {
 	}
 }
 
-// INV-61: both roles that preview changes read the same facts, with the rights that
-// they have: the API for whoever acts for the platform, and the loop.
-func TestINV61FactsUnderBothRoles(t *testing.T) {
+// INV-61: the API and the loop read the same data for a preview, each with the rights of its own
+// database role.
+func TestINV61GatherUnderBothRoles(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, 100_000)
 	one, two := w.Node(t, "node-1", 4), w.Node(t, "node-2", 2)
@@ -53,12 +53,12 @@ func TestINV61FactsUnderBothRoles(t *testing.T) {
 	touched := preview.Touched{Nodes: []ids.Node{one, two}, SKUs: []string{allocationtest.SKU}, Caps: true}
 	api := pgtest.Scoped(t, w.DB)
 	everyones := pg.WithScope(t.Context(), w.Operator.Scope(true))
-	f, err := gathererOf(api).Facts(everyones, api, touched)
+	f, err := gathererOf(api).Gather(everyones, api, touched)
 	if err != nil {
 		t.Fatal(err)
 	}
 	reconcile := pgtest.As(t, w.DB, "gpuaas_reconcile")
-	again, err := gathererOf(reconcile).Facts(t.Context(), reconcile, touched)
+	again, err := gathererOf(reconcile).Gather(t.Context(), reconcile, touched)
 	if err != nil || !reflect.DeepEqual(sorted(again), sorted(f)) {
 		t.Errorf("the API sees\n%+v\nthe loop sees\n%+v, %v", f, again, err)
 	}
@@ -67,7 +67,7 @@ func TestINV61FactsUnderBothRoles(t *testing.T) {
 	for _, n := range f.Nodes {
 		nodes[n.Name] = n
 	}
-	if n := nodes["node-1"]; n.ID != one || n.SKU != allocationtest.SKU || !n.Seen || nodes["node-2"].Seen || n.Held+nodes["node-2"].Held != 4 {
+	if n := nodes["node-1"]; n.ID != one || n.SKU != allocationtest.SKU || !n.Reported || nodes["node-2"].Reported || n.Held+nodes["node-2"].Held != 4 {
 		t.Errorf("%+v", f.Nodes)
 	}
 	if f.Fleet != 2 || f.Stock[allocationtest.SKU] != (preview.Stock{Sold: 3, Open: 3}) || f.Burn["EUR"] != 2*allocationtest.Price {
@@ -90,14 +90,14 @@ func TestINV61FactsUnderBothRoles(t *testing.T) {
 		t.Errorf("%+v", f.Holders)
 	}
 
-	// Without the platform's scope it is the caller's own tenant, or nobody.
-	if none, err := gathererOf(api).Facts(t.Context(), api, touched); err != nil || len(none.Allocations)+len(none.Tenants)+len(none.Holders) != 0 {
+	// Without the platform's scope only the caller's own tenant is visible, or none.
+	if none, err := gathererOf(api).Gather(t.Context(), api, touched); err != nil || len(none.Allocations)+len(none.Tenants)+len(none.Holders) != 0 {
 		t.Errorf("without a scope: %+v, %v", none, err)
 	}
 }
 
 // sorted leaves out what comes in no order.
-func sorted(f preview.Facts) map[string]int {
+func sorted(f preview.Inputs) map[string]int {
 	seen := map[string]int{}
 	note := func(v any) {
 		text, err := json.Marshal(v)
@@ -122,7 +122,7 @@ func sorted(f preview.Facts) map[string]int {
 	return seen
 }
 
-// What a plan says of a price is what happens when it is carried out.
+// The effect in a plan of a new price equals the effect of applying it.
 func TestThePlanOfAPriceComesTrue(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, 100_000)
@@ -130,8 +130,8 @@ func TestThePlanOfAPriceComesTrue(t *testing.T) {
 	w.Active(t, 2)
 	w.Request(t, 1)
 	w.Releasing(t, 1)
-	facts := func() preview.Facts {
-		f, err := gathererOf(w.DB).Facts(t.Context(), w.DB, preview.Touched{SKUs: []string{allocationtest.SKU}})
+	facts := func() preview.Inputs {
+		f, err := gathererOf(w.DB).Gather(t.Context(), w.DB, preview.Touched{SKUs: []string{allocationtest.SKU}})
 		if err != nil {
 			t.Fatal(err)
 		}

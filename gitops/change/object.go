@@ -18,10 +18,11 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// Write is one object as somebody wants it.
+// Write is a request to put one object.
 type Write struct {
 	Object desired.Object // kind, name, labels, annotations, spec
-	// Version is the one that was read; zero takes only a name that is free.
+	// Version is the resource version that the client has read. Zero creates the object and fails
+	// if the name exists.
 	Version int64
 	DryRun  bool // check and answer; write nothing
 }
@@ -53,12 +54,12 @@ func (s *Service) sendHints() {
 	s.Hints.Send(event.Topic)
 }
 
-// changed is what stands beside a change of one object. What is the same as before
-// is audited, since somebody asked for it, and told to nobody.
+// changed writes the audit row and, if the object differs, queues the event. An unchanged object is
+// audited, since an operator requested the change, but emits no event.
 func (s *Service) changed(what string, o desired.Object, by identity.Caller, before, after any, reason string) record {
 	r := s.about("desired."+what, o, before, after)
 	if was, ok := before.(map[string]any); !ok || was["version"] != o.ResourceVersion {
-		r.facts = []event.Fact{s.changedEvent(o, what, by, reason)}
+		r.events = []event.Fact{s.changedEvent(o, what, by, reason)}
 	}
 	return r
 }
@@ -84,7 +85,8 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Obj
 		return made, nil, err
 	}
 	if len(have) == 0 && w.Version == 0 {
-		// It was not there to be locked: whoever was faster has the name.
+		// No row existed that this transaction could lock. A faster transaction has created the
+		// name.
 		if err = s.Desired.PutAll(ctx, tx, []desired.Object{w.Object}); err == nil {
 			made, err = s.Desired.Lock(ctx, tx, w.Object.Kind, w.Object.Scope, w.Object.Name)
 		}
@@ -113,8 +115,8 @@ func SpecOf(body any) (json.RawMessage, error) {
 	return json.Marshal(spec)
 }
 
-// normal: what is left out has its default here as in a file, for whoever carries it
-// out reads the spec as it stands.
+// normal fills in the defaults of fields that the request omits, as validation does for a file. The
+// planner and the workers read the stored spec and know no defaults.
 func (s *Service) normal(o desired.Object) (desired.Object, error) {
 	if s.Normal == nil {
 		return o, nil
@@ -122,7 +124,7 @@ func (s *Service) normal(o desired.Object) (desired.Object, error) {
 	return s.Normal(o)
 }
 
-// writable: allocations have a door of their own, and money behind it.
+// writable rejects allocations. They have their own endpoint, which authorises the cost.
 func writable(k desired.Kind) error {
 	if k == desired.KindAllocation {
 		return errs.New(errs.SpecInvalid, "allocations are created and released through the API").At("kind")
@@ -130,8 +132,8 @@ func writable(k desired.Kind) error {
 	return nil
 }
 
-// consistent holds one object against the others, as a tree's are: what it names
-// is there, and nothing else says the same.
+// consistent checks one object against the others, as the validation of a tree does: the objects
+// that it names exist, and no other object claims the same value.
 func (s *Service) consistent(ctx context.Context, tx pgx.Tx, o desired.Object) error {
 	switch o.Kind {
 	case desired.KindNode:
@@ -157,8 +159,8 @@ func (s *Service) consistent(ctx context.Context, tx pgx.Tx, o desired.Object) e
 	return nil
 }
 
-// free refuses to take the ground from under anybody: that is a plan's to show,
-// and another person's to approve.
+// free rejects a change that removes slots from live allocations. Such a change needs a plan, which
+// displays the affected allocations, and the approval of a second operator.
 func (s *Service) free(ctx context.Context, tx pgx.Tx, d revision.Difference) error {
 	p, err := s.Make(ctx, tx, preview.Change{Owner: desired.OwnerAPI, Diff: d})
 	if err != nil {
@@ -172,7 +174,7 @@ func (s *Service) free(ctx context.Context, tx pgx.Tx, d revision.Difference) er
 	return nil
 }
 
-// Delete declares an object no more. What stands for it is let go by the loop.
+// Delete turns the object into a tombstone. The loop then releases what the object created.
 func (s *Service) Delete(ctx context.Context, ch identity.Change[desired.Object], n desired.Name, version int64) (desired.Object, error) {
 	return s.touch(ctx, ch, "delete", "", func(tx pgx.Tx) (desired.Object, any, error) {
 		if err := writable(n.Kind); err != nil {
@@ -186,8 +188,8 @@ func (s *Service) Delete(ctx context.Context, ch identity.Change[desired.Object]
 	})
 }
 
-// Adopt moves an object to its other owner: to a source, whose next revision may
-// take it over within a day; to the API at once.
+// Adopt moves an object to its other owner. A source's next revision may adopt it within a day; the
+// API adopts it at once.
 func (s *Service) Adopt(ctx context.Context, ch identity.Change[desired.Object], n desired.Name, to desired.Owner, source string, version int64) (desired.Object, error) {
 	return s.touch(ctx, ch, "adopt", "", func(tx pgx.Tx) (desired.Object, any, error) {
 		if to == desired.OwnerAPI {
@@ -199,8 +201,7 @@ func (s *Service) Adopt(ctx context.Context, ch identity.Change[desired.Object],
 	})
 }
 
-// Suspend has the loop ask nothing new of an object, until a time or until it is
-// resumed.
+// Suspend stops the reconciliation of an object until a time or until it is resumed.
 func (s *Service) Suspend(ctx context.Context, ch identity.Change[desired.Object], n desired.Name, reason string, until *time.Time) (desired.Object, error) {
 	by, err := s.suspension(ch.Caller, reason, until)
 	if err != nil {
@@ -227,12 +228,12 @@ func (s *Service) Resume(ctx context.Context, ch identity.Change[desired.Object]
 	})
 }
 
-// Reconcile has the same generation worked anew.
+// Reconcile makes the loop reconcile the same generation again.
 func (s *Service) Reconcile(ctx context.Context, ch identity.Change[desired.Object], n desired.Name, reason string) (desired.Object, error) {
 	return s.touch(ctx, ch, "reconcile", reason, func(tx pgx.Tx) (desired.Object, any, error) {
 		o, err := s.Desired.Lock(ctx, tx, n.Kind, n.Scope, n.Name)
 		if err == nil {
-			err = s.Desired.Rework(ctx, tx, o.Kind, o.UID, "asked for: "+reason)
+			err = s.Desired.BumpEpoch(ctx, tx, o.Kind, o.UID, "requested: "+reason)
 		}
 		if err == nil {
 			o, err = s.Desired.LockUID(ctx, tx, o.Kind, o.UID)
@@ -252,7 +253,7 @@ func (s *Service) touch(ctx context.Context, ch identity.Change[desired.Object],
 	return made, err
 }
 
-// declared is what an audit row keeps of an object.
+// declared returns the fields of an object that an audit row stores.
 func declared(o desired.Object) map[string]any {
 	return map[string]any{
 		"kind": o.Kind, "name": o.Name, "generation": o.Generation, "version": o.ResourceVersion,
@@ -260,7 +261,7 @@ func declared(o desired.Object) map[string]any {
 	}
 }
 
-// SuspendSource has commits read and judged, and none applied.
+// SuspendSource stops the application of new revisions. Commits are still fetched and validated.
 func (s *Service) SuspendSource(ctx context.Context, ch identity.Change[revision.SourceState], name, reason string, until *time.Time) (revision.SourceState, error) {
 	by, err := s.suspension(ch.Caller, reason, until)
 	if err != nil {
@@ -276,7 +277,7 @@ func (s *Service) ResumeSource(ctx context.Context, ch identity.Change[revision.
 	return s.turn(ctx, ch, "source.resume", nil, func(tx pgx.Tx) (revision.SourceState, error) { return s.Desired.ResumeSource(ctx, tx, name) })
 }
 
-// AskSource makes the next look at a source come now.
+// AskSource requests an immediate poll of a source.
 func (s *Service) AskSource(ctx context.Context, ch identity.Change[revision.SourceState], name string) (revision.SourceState, error) {
 	return s.turn(ctx, ch, "source.ask", nil, func(tx pgx.Tx) (revision.SourceState, error) { return s.Desired.AskSource(ctx, tx, name) })
 }

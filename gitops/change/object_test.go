@@ -58,8 +58,8 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// What is left out is filled in as in files, so that a file which declares the same
-// differs in nothing; and what is removed comes back under its uid.
+// Omitted fields get their defaults as in files, so that an equal file causes no difference. A
+// deleted object that is put again has its old uid.
 func TestPutNormalises(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -157,7 +157,7 @@ func TestINV14NoEditIsLost(t *testing.T) {
 	}
 }
 
-// What somebody stands on is neither removed nor cut anew by one person's write.
+// One operator alone can neither delete nor reslice a node with live allocations.
 func TestNotFromUnderAnybody(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -167,9 +167,9 @@ func TestNotFromUnderAnybody(t *testing.T) {
 		}
 	}
 	n1 := ids.Node{UUID: uuid.MustParse(b.text(`SELECT uid::text FROM desired_objects WHERE kind = 'Node'`))}
-	b.tell(preview.Facts{Nodes: []preview.Node{{ID: n1, Name: "n1", Held: 2}}})
+	b.tell(preview.Inputs{Nodes: []preview.Node{{ID: n1, Name: "n1", Held: 2}}})
 	diff := pgtest.Diff(t, b.db)
-	wantCode(t, "cut anew", second(b.put(nodeObject("n1", "a100"), 1)), errs.NodeInUse)
+	wantCode(t, "resliced", second(b.put(nodeObject("n1", "a100"), 1)), errs.NodeInUse)
 	wantCode(t, "removed", second(b.Delete(b.ctx, by[desired.Object](b.ada), desired.Name{Kind: desired.KindNode, Name: "n1"}, 1)), errs.NodeInUse)
 	if left := diff(); left != "" {
 		t.Error(left)
@@ -178,13 +178,14 @@ func TestNotFromUnderAnybody(t *testing.T) {
 	if _, err := b.put(cordoned, 1); err != nil {
 		t.Errorf("cordoned: %v", err)
 	}
-	b.tell(preview.Facts{})
+	b.tell(preview.Inputs{})
 	if o, err := b.Delete(b.ctx, by[desired.Object](b.ada), desired.Name{Kind: desired.KindNode, Name: "n1"}, 2); err != nil || o.DeletedAt == nil {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
 
-// INV-14: what Git owns is refused with the file and line to edit, whatever is asked.
+// INV-14: a write to an object that Git owns is rejected with the file and line to edit, for every
+// kind of request.
 func TestINV14PeopleAndGit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -278,13 +279,13 @@ func TestSources(t *testing.T) {
 	ch := by[revision.SourceState](b.ada)
 	woken, end := b.Hints.Listen(revision.HintSources)
 	defer end()
-	if s, err := b.AskSource(b.ctx, ch, "fleet"); err != nil || s.AskedAt == nil {
+	if s, err := b.AskSource(b.ctx, ch, "fleet"); err != nil || s.RequestedAt == nil {
 		t.Errorf("%+v, %v", s, err)
 	}
 	select {
 	case <-woken:
 	default:
-		t.Error("nobody was woken")
+		t.Error("no due row was written")
 	}
 	if s, err := b.SuspendSource(b.ctx, ch, "fleet", "a freeze", nil); err != nil || s.Suspended == nil || s.Suspended.By != b.ada.Actor() {
 		t.Errorf("%+v, %v", s, err)
@@ -298,8 +299,8 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// What only one object may say is refused a second time: as an object, in a plan that
-// was made before the first was there, and where a name would be taken for another key.
+// A value that only one object may have is rejected the second time: in a put, in a plan that is
+// older than the first object, and where a name equals the key of another object.
 func TestOnlyOneSaysIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -31,7 +31,7 @@ const (
 	StatusRejected = "rejected"
 )
 
-// Stored is a plan that is kept, and what was decided about it.
+// Stored is a stored plan with the decision about it.
 type Stored struct {
 	ID        ids.Plan
 	CreatedAt time.Time
@@ -47,10 +47,10 @@ type Stored struct {
 	AppliedAt *time.Time
 	Plan      preview.Plan
 
-	asked storedRequest
+	request storedRequest
 }
 
-// Request asks what files would do.
+// Request contains files whose effect is requested.
 type Request struct {
 	Source string // whose whole tree they are; empty: objects that the API would own
 	Commit string
@@ -58,10 +58,10 @@ type Request struct {
 	Files  map[string][]byte
 }
 
-// Origin is who asks for a plan to be kept.
+// Origin identifies the request for a plan: its author and, for a commit, the source.
 type Origin struct {
-	Author string // e-mail address or actor; whoever approves must be another
-	Actor  string // who asked, where it was a request
+	Author string // e-mail address or actor; the approver must differ
+	Actor  string // the requester, if it was a request
 	Pull   int
 }
 
@@ -76,21 +76,21 @@ type Filter struct {
 type Proposal struct {
 	Change preview.Change
 	Plan   preview.Plan
-	// Asked is all that was asked for. Nil: what the change writes, for then the
-	// commit names the rest.
-	Asked []desired.Object
+	// Requested contains the objects of the request. If it is nil, the plan stores what the change
+	// writes: the commit identifies the rest.
+	Requested []desired.Object
 }
 
-// Make says what a change would do now.
+// Make computes the effect of a change now.
 func (s *Service) Make(ctx context.Context, q pg.Queryer, c preview.Change) (Proposal, error) {
-	f, err := s.affectedFacts(ctx, q, c.Diff)
+	f, err := s.gatherAffected(ctx, q, c.Diff)
 	if err != nil {
 		return Proposal{}, err
 	}
 	return Proposal{Change: c, Plan: preview.Make(c, f, s.Rules())}, nil
 }
 
-// Store keeps a plan. The same one of the same source and commit is kept once.
+// Store stores a plan. An equal plan of the same source and commit is stored once.
 func (s *Service) Store(ctx context.Context, tx pgx.Tx, p Proposal, from Origin) (Stored, error) {
 	document, err := p.Plan.Document()
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Service) Store(ctx context.Context, tx pgx.Tx, p Proposal, from Origin)
 	case err == nil:
 		author := from.Author
 		if from.Actor != "" {
-			author = "" // a request does not say who wrote what is known already
+			author = "" // a request does not change the author of a stored plan
 		}
 		_, err = tx.Exec(ctx, renewPlan, id, from.Pull, author)
 	case errors.Is(err, pgx.ErrNoRows):
@@ -118,8 +118,8 @@ func (s *Service) Store(ctx context.Context, tx pgx.Tx, p Proposal, from Origin)
 	return readPlan(ctx, tx, selectPlan, id)
 }
 
-// Gate is what a gate says of a difference: the plan is kept, and what must be
-// approved waits until somebody has approved this very plan.
+// Gate checks a difference against the approval rules and stores its plan. The revision waits if
+// the rules require an approval and no other reviewer has approved this plan hash yet.
 func (s *Service) Gate(ctx context.Context, tx pgx.Tx, c preview.Change, from Origin) (revision.Verdict, error) {
 	p, err := s.Make(ctx, tx, c)
 	if err != nil || p.Plan.Empty() {
@@ -139,7 +139,7 @@ func (s *Service) Gate(ctx context.Context, tx pgx.Tx, c preview.Change, from Or
 	return v, nil
 }
 
-// Applied notes that the change of a plan was carried out, in that transaction.
+// Applied marks a plan as applied in the transaction that applies its change.
 func (s *Service) Applied(ctx context.Context, tx pgx.Tx, id ids.Plan) error {
 	if _, err := tx.Exec(ctx, finishPlan, id); err != nil {
 		return fmt.Errorf("finishing plan %s: %w", id, err)
@@ -147,8 +147,8 @@ func (s *Service) Applied(ctx context.Context, tx pgx.Tx, id ids.Plan) error {
 	return nil
 }
 
-// Propose says what files would do, and keeps the answer, so that it can be
-// approved or applied as it is.
+// Propose computes the effect of files and stores the plan, so that exactly this plan can be
+// approved or applied.
 func (s *Service) Propose(ctx context.Context, ch identity.Change[Stored], r Request) (Stored, error) {
 	snap, err := s.snapshot(ctx, r)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Service) Propose(ctx context.Context, ch identity.Change[Stored], r Req
 			return Stored{}, record{}, err
 		}
 		if r.Source == "" {
-			p.Asked = snap.Objects
+			p.Requested = snap.Objects
 		}
 		kept, err := s.Store(ctx, tx, p, Origin{Author: authorOf(r, ch.Caller), Actor: ch.Caller.Actor()})
 		return kept, s.planned("plan.propose", kept), err
@@ -181,7 +181,7 @@ func authorOf(r Request, c identity.Caller) string {
 	return c.Actor()
 }
 
-// Approve lets what waits through, as it was shown.
+// Approve approves a waiting plan with the hash that the reviewer has read.
 func (s *Service) Approve(ctx context.Context, ch identity.Change[Stored], id ids.Plan, hash, reason string) (Stored, error) {
 	made, err := do(ctx, s, ch, func(tx pgx.Tx) (Stored, record, error) {
 		p, _, err := s.lockObjects(ctx, tx, id, hash)
@@ -217,7 +217,8 @@ func (s *Service) Reject(ctx context.Context, ch identity.Change[Stored], id ids
 	return s.forgeReport(ctx, made, id, err)
 }
 
-// Apply carries out a plan of files that the API owns: all of it, as it was shown.
+// Apply applies a plan for objects that the API owns, completely and with the hash that the
+// operator has read.
 func (s *Service) Apply(ctx context.Context, ch identity.Change[Stored], id ids.Plan, hash string) (Stored, error) {
 	made, err := do(ctx, s, ch, func(tx pgx.Tx) (Stored, record, error) {
 		p, c, err := s.lockObjects(ctx, tx, id, hash)
@@ -261,7 +262,8 @@ func decided(p Stored) error {
 	return errs.New(errs.Conflict, "%s", text).With("status", p.Status).Try("propose the change again")
 }
 
-// lockObjects locks a plan and makes it again: one that has moved is refused with what moved.
+// lockObjects locks a plan and computes it again. If the result differs, it returns an error that
+// lists the differences.
 func (s *Service) lockObjects(ctx context.Context, tx pgx.Tx, id ids.Plan, hash string) (Stored, preview.Change, error) {
 	p, err := s.read(ctx, tx, lockPlan, id, hash)
 	if err != nil || p.Status != StatusProposed && p.Status != StatusApproved {
@@ -283,7 +285,7 @@ func (s *Service) lockObjects(ctx context.Context, tx pgx.Tx, id ids.Plan, hash 
 	return p, c, nil
 }
 
-// read compares the hash of what somebody has read.
+// read reads a plan and compares its hash with the hash that the operator has reviewed.
 func (*Service) read(ctx context.Context, q pg.Queryer, sql string, id ids.Plan, hash string) (Stored, error) {
 	p, err := readPlan(ctx, q, sql, id)
 	if err == nil && hash != "" && hash != p.Hash {
@@ -317,15 +319,15 @@ func (s *Service) decide(ctx context.Context, tx pgx.Tx, p *Stored, status strin
 	if p.Source == "" {
 		return nil
 	}
-	// Whoever follows the source looks at it again, and finds the decision.
+	// The watcher of the source polls it again and finds the decision.
 	if _, err := s.Desired.AskSource(ctx, tx, p.Source); err != nil && errs.CodeOf(err) != errs.NotFound {
 		return err
 	}
 	return nil
 }
 
-// forgeReport wakes whoever waits for a decision, or marks a plan that has moved: the
-// transaction that found it so is gone.
+// forgeReport queues a forge report after a decision, or marks the plan as stale. It needs its own
+// transaction, because the transaction that found the difference was rolled back.
 func (s *Service) forgeReport(ctx context.Context, made Stored, id ids.Plan, err error) (Stored, error) {
 	switch {
 	case err == nil:
@@ -341,13 +343,13 @@ func (s *Service) forgeReport(ctx context.Context, made Stored, id ids.Plan, err
 func (s *Service) age(ctx context.Context, id ids.Plan, why error) {
 	var refused *errs.Error
 	if p, err := s.Plan(ctx, id); err == nil && errors.As(why, &refused) && refused.Field == "" {
-		_, _ = s.DB.Exec(ctx, agePlan, id, p.Hash) // shown sooner as what the next reader finds anyway
+		_, _ = s.DB.Exec(ctx, agePlan, id, p.Hash) // best effort: the next reader of the plan finds the same
 	}
 }
 
-// by says whether the caller wrote the change, or asked for its plan.
+// by reports whether the caller is the author or the requester of the plan.
 func (p Stored) by(c identity.Caller) bool {
-	return c.Email != "" && strings.EqualFold(p.Author, c.Email) || p.Author == c.Actor() || p.asked.By == c.Actor()
+	return c.Email != "" && strings.EqualFold(p.Author, c.Email) || p.Author == c.Actor() || p.request.By == c.Actor()
 }
 
 func (s *Service) planned(action string, p Stored) record {
@@ -364,7 +366,7 @@ func (s *Service) decision(action string, p Stored, by identity.Caller) record {
 	if p.Status == StatusApplied {
 		reason = "" // it was the approver's
 	}
-	r.facts = []event.Fact{s.decidedEvent(p, by, reason)}
+	r.events = []event.Fact{s.decidedEvent(p, by, reason)}
 	return r
 }
 

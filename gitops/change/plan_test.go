@@ -67,7 +67,7 @@ func TestProposeAndApply(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestProposeRefuses(t *testing.T) {
+func TestProposeRejects(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.source()
@@ -103,7 +103,7 @@ func TestProposeRefuses(t *testing.T) {
 	}
 }
 
-// INV-14: what Git owns is shown, and never applied from here.
+// INV-14: a plan for objects of Git can be previewed, and is never applied here.
 func TestINV14GitOwns(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -132,10 +132,10 @@ func TestINV14GitOwns(t *testing.T) {
 	if err != nil || p.Plan.Changes != 1 || p.Plan.Base != "c1" {
 		t.Fatalf("%+v, %v", p.Plan, err)
 	}
-	wantCode(t, "applied beside Git", second(b.Apply(b.ctx, by[change.Stored](b.bob), p.ID, p.Hash)), errs.Conflict)
+	wantCode(t, "applied outside Git", second(b.Apply(b.ctx, by[change.Stored](b.bob), p.ID, p.Hash)), errs.Conflict)
 }
 
-// What was applied once, or turned down, may be asked for again.
+// A plan that was applied or rejected once may be requested again.
 func TestProposedAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -160,7 +160,7 @@ func TestProposedAgain(t *testing.T) {
 	}
 }
 
-// A plan that has moved is refused with what moved, and is stale from then on.
+// A stale plan is rejected with its differences and stays stale.
 func TestStalePlans(t *testing.T) {
 	t.Parallel()
 	lives := preview.Allocation{ID: ids.Allocation{UUID: uuid.UUID{15: 9}}, SKU: "h100"}
@@ -178,9 +178,9 @@ func TestStalePlans(t *testing.T) {
 			id := ids.Node{UUID: uuid.MustParse(b.text(`SELECT uid::text FROM desired_objects WHERE kind = 'Node'`))}
 			here := lives
 			here.Node = id
-			b.tell(preview.Facts{Nodes: []preview.Node{{ID: id, Name: "n1"}}, Allocations: []preview.Allocation{here}})
+			b.tell(preview.Inputs{Nodes: []preview.Node{{ID: id, Name: "n1"}}, Allocations: []preview.Allocation{here}})
 		}, []string{"allocation " + lives.ID.String() + " started on n1"}},
-		"somebody removes it": {func(b *bundle) { b.exec(`UPDATE desired_objects SET deleted_at = now() WHERE kind = 'Node'`) }, []string{"Node/n1 was at generation 1, and is not changed by this any more"}},
+		"another operator deletes it": {func(b *bundle) { b.exec(`UPDATE desired_objects SET deleted_at = now() WHERE kind = 'Node'`) }, []string{"Node/n1 was at generation 1, and is not changed by this any more"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -223,7 +223,7 @@ func TestStaleAndBack(t *testing.T) {
 	}
 }
 
-// waiting is a plan that cuts a node anew beneath somebody.
+// waiting returns a plan that reslices a node with live allocations.
 func (b *bundle) waiting() change.Stored {
 	b.t.Helper()
 	first := b.proposed(b.ada, docs(sku("h100", 249), sku("a100", 99), node("n1", "h100")))
@@ -231,7 +231,7 @@ func (b *bundle) waiting() change.Stored {
 		b.t.Fatal(err)
 	}
 	id := ids.Node{UUID: uuid.MustParse(b.text(`SELECT uid::text FROM desired_objects WHERE kind = 'Node'`))}
-	b.tell(preview.Facts{Nodes: []preview.Node{{ID: id, Name: "n1", Held: 1}}})
+	b.tell(preview.Inputs{Nodes: []preview.Node{{ID: id, Name: "n1", Held: 1}}})
 	return b.proposed(b.ada, docs(sku("h100", 249), sku("a100", 99), node("n1", "a100")))
 }
 
@@ -244,7 +244,7 @@ func TestAnotherPersonApproves(t *testing.T) {
 	shouting.Email, shouting.User = "ADA@example.com", ids.User{UUID: uuid.UUID{15: 77}}
 	moved := b.ada
 	moved.Email = "other@example.com"
-	for name, who := range map[string]identity.Caller{"the author": b.ada, "the author's address": shouting, "whoever asked": moved} {
+	for name, who := range map[string]identity.Caller{"the author": b.ada, "the author's address": shouting, "the requester": moved} {
 		wantCode(t, name, second(b.Approve(b.ctx, by[change.Stored](who), p.ID, p.Hash, "mine")), errs.PolicyDenied)
 	}
 	approved, err := b.Approve(b.ctx, by[change.Stored](b.bob), p.ID, p.Hash, "agreed with ops")
@@ -263,7 +263,7 @@ func TestAnotherPersonApproves(t *testing.T) {
 	}
 }
 
-// Where no policy asks for another person, the author may.
+// If no policy requires another reviewer, the author may approve.
 func TestOneMayBeEnough(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -419,7 +419,7 @@ func TestARevisionWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if asked := b.text(`SELECT (sync_requested_at > now() - interval '1 minute')::text FROM git_sources`); asked != "true" {
-		t.Error("nobody looks at the source again")
+		t.Error("the source is not polled again")
 	}
 	// The approval is of this plan: with one more to go it waits again.
 	b.exec(`UPDATE desired_objects SET resource_version = 7 WHERE name = 'a100'`)
@@ -442,8 +442,8 @@ func TestARevisionWaits(t *testing.T) {
 	}
 }
 
-// Whoever asks for the plan of somebody's commit under another name does not become
-// its author: the one who follows the source knows who is.
+// A user who requests the plan of another author's commit does not become its author. The sync
+// determines the author from Git.
 func TestTheAuthorIsGits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -454,7 +454,7 @@ func TestTheAuthorIsGits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, "whoever asked for it", second(b.Approve(b.ctx, by[change.Stored](b.bob), p.ID, "", "")), errs.PolicyDenied)
+	wantCode(t, "the requester", second(b.Approve(b.ctx, by[change.Stored](b.bob), p.ID, "", "")), errs.PolicyDenied)
 	rev, err := b.apply("c2", func(ctx context.Context, tx pgx.Tx, d revision.Difference) (revision.Verdict, error) {
 		return b.as(nil, nil).Gate(ctx, tx, preview.Change{Source: "fleet", Repository: "git://fleet", Commit: "c2", Base: "c1", Diff: d}, change.Origin{Author: "ada@example.com", Pull: 7})
 	}, skuObject("h100", 249))

@@ -9,11 +9,10 @@ import (
 )
 
 const (
-	// Two who ask the same at once get one plan.
+	// Two equal requests at the same time get one plan.
 	lockChange = `SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'plan', $1::text, $2::text, $3::text), 0))`
-	// What is applied or was turned down is history: whoever wants it again asks anew. A
-	// commit that was rejected stays so. The hash is of what would be written, and says
-	// nothing of what cannot be.
+	// An applied or rejected plan is history; a new request creates a new plan. A rejected commit
+	// stays rejected. The hash covers what would be written, and not the findings.
 	findPlan = `
 		SELECT id FROM plans
 		WHERE origin = 'change' AND source = $1 AND commit = $2 AND hash = $3 AND document->'findings' = $4
@@ -22,7 +21,8 @@ const (
 	insertPlan = `
 		INSERT INTO plans (id, origin, status, hash, actions, source, commit, pull, document, objects, author)
 		VALUES ($1, 'change', 'proposed', $2, $3, $4, $5, $6, $7, $8, $9)`
-	// What had moved may have moved back. The author is whom Git names, whoever asked first.
+	// The state may have returned to what the plan was made for. The author is the one of the Git
+	// commit, not the first requester.
 	renewPlan = `
 		UPDATE plans SET status = CASE WHEN status = 'stale' THEN 'proposed' ELSE status END, pull = greatest(pull, $2), author = coalesce(nullif($3, ''), author)
 		WHERE id = $1 AND (status = 'stale' OR pull < $2 OR $3 <> '' AND author <> $3)`
@@ -38,14 +38,14 @@ const (
 		UPDATE plans SET status = $2, decided_by = $3, decided_at = now(), decision = $4
 		WHERE id = $1 AND status IN ('proposed', 'approved')
 		RETURNING decided_at`
-	// Of a plan that nobody could refuse any more.
+	// A plan that no reviewer can reject any more.
 	finishPlan = `UPDATE plans SET status = 'applied', applied_at = now() WHERE id = $1 AND status IN ('proposed', 'approved') RETURNING applied_at`
 	agePlan    = `UPDATE plans SET status = 'stale' WHERE id = $1 AND status IN ('proposed', 'approved') AND hash = $2`
 )
 
 func scanPlan(row pgx.CollectableRow) (p Stored, err error) {
 	var document []byte
-	err = row.Scan(&p.ID, &p.CreatedAt, &p.Hash, &p.Status, &p.Source, &p.Commit, &p.Pull, &document, &p.asked, &p.Author, &p.DecidedBy, &p.DecidedAt,
+	err = row.Scan(&p.ID, &p.CreatedAt, &p.Hash, &p.Status, &p.Source, &p.Commit, &p.Pull, &document, &p.request, &p.Author, &p.DecidedBy, &p.DecidedAt,
 		&p.Decision, &p.AppliedAt)
 	if err == nil {
 		p.Plan, err = preview.Read(document)

@@ -21,17 +21,17 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// storedRequest is what a plan asks for, as it is kept. Of a source that is only what
-// differs from where it stood, so that a plan costs what it changes. Made again, it
-// is compared with what is declared then.
+// storedRequest is the request of a plan as it is stored. For a source it contains only the
+// difference from the applied tree, so that the size of a plan grows with its change and not with
+// the source. Computing the plan again compares the request with the objects of that moment.
 type storedRequest struct {
-	By       string         `json:"by,omitempty"` // who asked for the plan, where it was a request
+	By       string         `json:"by,omitempty"` // the requester, if it was a request
 	Diverged bool           `json:"diverged,omitempty"`
 	Wanted   []want         `json:"wanted"`
 	Removed  []desired.Name `json:"removed"`
 }
 
-// want keeps the spec as text: its hash is that of its bytes.
+// want stores the spec as text, because its hash covers its bytes.
 type want struct {
 	Kind        desired.Kind      `json:"kind"`
 	Scope       string            `json:"scope,omitempty"`
@@ -44,7 +44,7 @@ type want struct {
 
 func requestOf(p Proposal, from Origin) storedRequest {
 	a := storedRequest{By: from.Actor, Diverged: p.Change.Diverged, Wanted: []want{}, Removed: []desired.Name{}}
-	objects := p.Asked
+	objects := p.Requested
 	if objects == nil {
 		objects = wanted(p.Change.Diff)
 	}
@@ -77,7 +77,7 @@ func (a storedRequest) objects() []desired.Object {
 	return list
 }
 
-// snapshot evaluates what is asked for.
+// snapshot validates the files of a request.
 func (s *Service) snapshot(ctx context.Context, r Request) (revision.Snapshot, error) {
 	snap := revision.Snapshot{Source: r.Source, Commit: r.Commit}
 	if unsafe := source.Names(r.Files); len(unsafe) > 0 {
@@ -122,12 +122,12 @@ func invalid(findings []desired.Finding) error {
 	return errs.New(errs.SpecInvalid, "%s", findings[0]).At("files").With("findings", findings)
 }
 
-// apiObjectsFile holds what objects of the API name and do not declare themselves. No
-// file of a request is called so, for a backslash is refused: it would be hidden.
+// apiObjectsFile is the name of the file with existing objects that the API objects of a request
+// refer to. No file of a request can have this name, because validation rejects a backslash.
 const apiObjectsFile = `declared\beside.json`
 
-// apiObjects validates objects that name others which are declared already. A source is
-// a whole by itself; what the API owns stands beside everything else.
+// apiObjects validates API objects together with the existing objects that they name. A source is
+// complete by itself, but an API object may refer to any other object.
 func (s *Service) apiObjects(ctx context.Context, files map[string][]byte, alone validate.Result) (validate.Result, error) {
 	var missing []desired.Name
 	for _, f := range alone.Findings {
@@ -169,7 +169,7 @@ func within(files map[string][]byte, dirs []string) map[string][]byte {
 	return kept
 }
 
-// compare is what a snapshot would change now.
+// compare computes what a snapshot would change now.
 func (s *Service) compare(ctx context.Context, q pg.Queryer, snap revision.Snapshot) (preview.Change, error) {
 	c := preview.Change{Source: snap.Source, Repository: snap.Repository, Commit: snap.Commit, Owner: desired.OwnerGit}
 	if snap.Source == "" {
@@ -188,11 +188,11 @@ func (s *Service) compare(ctx context.Context, q pg.Queryer, snap revision.Snaps
 	return c, err
 }
 
-// compareLocked is what a kept plan would change now. The objects that the API
-// owns are held until the transaction ends: it may write them.
+// compareLocked computes what a stored plan would change now. It locks the objects that the API
+// owns until the end of the transaction, because the transaction may write them.
 func (s *Service) compareLocked(ctx context.Context, tx pgx.Tx, p Stored) (preview.Change, error) {
 	snap := revision.Snapshot{
-		Source: p.Source, Repository: p.Plan.Repository, Commit: p.Commit, Objects: p.asked.objects(), Removed: p.asked.Removed,
+		Source: p.Source, Repository: p.Plan.Repository, Commit: p.Commit, Objects: p.request.objects(), Removed: p.request.Removed,
 		Base: p.Plan.Base, Total: p.Plan.Objects,
 	}
 	if p.Source == "" {
@@ -206,7 +206,7 @@ func (s *Service) compareLocked(ctx context.Context, tx pgx.Tx, p Stored) (previ
 		snap.Base = "nothing" // what is compared is a part, whatever the source stood at
 	}
 	c, err := s.compare(ctx, tx, snap)
-	c.Diverged = p.asked.Diverged
+	c.Diverged = p.request.Diverged
 	return c, err
 }
 
@@ -224,7 +224,8 @@ func names(objects []desired.Object) []desired.Name {
 	return list
 }
 
-// owned is what objects change that the API would own; what they do not name stays.
+// owned compares API objects with the stored ones. Objects that the request does not name stay
+// unchanged.
 func owned(have, want []desired.Object) (d revision.Difference) {
 	there := make(map[desired.Name]desired.Object, len(have))
 	for _, o := range have {
@@ -243,11 +244,11 @@ func owned(have, want []desired.Object) (d revision.Difference) {
 				})
 			}
 		case same(old, o):
-			d.Kept++
+			d.Unchanged++
 		default:
 			o.UID = old.UID
 			d.Changed = append(d.Changed, revision.Pair{Old: old, New: o})
-			d.Kept++
+			d.Unchanged++
 		}
 	}
 	return d

@@ -28,7 +28,7 @@ var apis = map[Kind]struct{ home, path string }{
 	Gitea:  {"", "/api/v1"},
 }
 
-// address is where the API answers.
+// address returns the base URL of the forge's API.
 func address(c Config) (string, error) {
 	at := c.URL
 	if at == "" || c.Kind == GitHub && strings.TrimSuffix(at, "/") == "https://github.com" {
@@ -68,13 +68,13 @@ func credentials(c Config) http.Header {
 }
 
 const (
-	// A third of what a job may take.
+	// callTimeout is a third of the job's timeout.
 	callTimeout = 10 * time.Second
 	dialTimeout = 5 * time.Second
 )
 
-// bounded makes the client that all calls go through. It follows no redirect: the
-// token is for one host, and a project that has moved should be named anew.
+// bounded returns the HTTP client for all calls. The client follows no redirect: the token is valid
+// for one host only, and the operator should correct the address of a project that has moved.
 func bounded(c Config) *http.Client {
 	client := http.Client{Timeout: callTimeout}
 	if c.Client != nil {
@@ -93,9 +93,9 @@ func bounded(c Config) *http.Client {
 	return &client
 }
 
-// public refuses what a name must not lead to: this machine, and the addresses
-// that clouds answer machines at. It sees what was resolved, whatever was written.
-// A private network is allowed: forges live there.
+// public rejects the addresses that a name must not resolve to: the loopback interface and the
+// metadata addresses of clouds. It receives the resolved address, so a DNS name cannot bypass it.
+// Private networks are allowed, because forges run there.
 func public(_, at string, _ syscall.RawConn) error {
 	host, err := netip.ParseAddrPort(at)
 	if err != nil {

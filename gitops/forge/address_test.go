@@ -13,7 +13,7 @@ func TestAddresses(t *testing.T) {
 		kind    Kind
 		url     string
 		private bool
-		want    string // empty: refused
+		want    string // empty: rejected
 	}{
 		{GitHub, "", false, "https://api.github.com"},
 		{GitHub, "https://github.com/", false, "https://api.github.com"},
@@ -42,7 +42,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-func TestOddConfigurationsAreRefused(t *testing.T) {
+func TestOddConfigurationsAreRejected(t *testing.T) {
 	t.Parallel()
 	good := Config{Kind: GitHub, Project: "acme/fleet", Token: []byte("t")}
 	if _, err := New(good); err != nil {
@@ -76,7 +76,7 @@ func TestOddConfigurationsAreRefused(t *testing.T) {
 	}
 }
 
-// TestNamesThatLeadInwards: whatever was written, it is judged as it resolved.
+// TestNamesThatLeadInwards checks that the resolved address decides, not the name.
 func TestNamesThatLeadInwards(t *testing.T) {
 	t.Parallel()
 	for at, allowed := range map[string]bool{

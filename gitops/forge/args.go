@@ -5,12 +5,12 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// ReportForge tells a source's forge what it should show. Without a source it asks
-// which ones were forgotten.
+// ReportForge sends the pending reports of a source to its forge. Without a source, the job queues
+// one job for each source with pending reports.
 type ReportForge struct {
 	Source string `json:"source" river:"unique"`
-	// At is when what had to wait is due, and 0 for what is wanted now: the one must
-	// not wait for the other, which to River would be the same.
+	// At is the due time of a delayed report, or 0 for an immediate one. River compares it as part
+	// of the uniqueness: an immediate job must not be dropped because a delayed one is waiting.
 	At int64 `json:"at" river:"unique"`
 }
 
@@ -20,8 +20,8 @@ func (ReportForge) Kind() string { return "report_forge" }
 // QueueForge is a queue of its own: forges are slow, and nothing may wait for them.
 const QueueForge = "forge"
 
-// InsertOpts keeps one for each source and time waiting or at work: two would only
-// meet at the same rows.
+// InsertOpts allows one waiting or running job for each source and time. A second one would only
+// wait for the same rows.
 func (ReportForge) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: QueueForge, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: []rivertype.JobState{
 		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable,

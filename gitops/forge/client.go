@@ -53,7 +53,7 @@ func (c *client) Open(ctx context.Context, branch string) ([]Pull, error) {
 func (c *client) Status(ctx context.Context, commit string, s Status) error {
 	path, body := c.status(commit, s)
 	_, err := c.send(ctx, http.MethodPost, path, body)
-	if said, ok := errors.AsType[*answer](err); ok && c.told(said) {
+	if said, ok := errors.AsType[*answer](err); ok && c.unchanged(said) {
 		return nil
 	}
 	if err != nil {
@@ -68,7 +68,8 @@ func (c *client) get(ctx context.Context, path string) (body []byte, more bool, 
 	if err != nil {
 		return nil, false, err
 	}
-	// Only that there is one: where it is, we know, and a forge should not say.
+	// Only the existence of a next page is read. The client computes its address, because a forge
+	// must not choose it.
 	return res.body, strings.Contains(res.header.Get("Link"), `rel="next"`), nil
 }
 
@@ -118,11 +119,11 @@ func unread(err error) error {
 	return errs.New(errs.ProviderFailed, "the response of the forge is not valid").Because(err)
 }
 
-// answer is a refusal as the forge worded it.
+// answer is an error response of the forge.
 type answer struct {
 	status  int
 	message string
-	wait    time.Duration // what it asked for
+	wait    time.Duration // the requested pause
 }
 
 func (a *answer) Error() string { return fmt.Sprintf("the forge responds %d: %s", a.status, a.message) }

@@ -12,13 +12,12 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Comment edits by id where there is one. A person may have deleted it, and the
-// database may have lost it: then it is looked for by its marker among our own,
-// and made anew if there is none.
+// Comment edits a comment by its id. If the id is unknown or its comment was deleted, Comment
+// searches our own comments for the marker, and creates a new comment if there is none.
 func (c *client) Comment(ctx context.Context, want Comment) (string, error) {
 	text := want.Marker + "\n" + want.Body
-	// The id with its place: the number alone would be somebody else's comment after
-	// the source has moved to another forge.
+	// The stored id includes the path. After the source has moved to another forge, the number
+	// alone would identify another user's comment.
 	place := c.base + c.comments(want.Pull).all + "#"
 	known, here := strings.CutPrefix(want.RemoteID, place)
 	if here {
@@ -52,18 +51,18 @@ func (c *client) Comment(ctx context.Context, want Comment) (string, error) {
 
 func (c *client) edit(ctx context.Context, pull int, id, text string) error {
 	at := c.comments(pull)
-	_, err := c.send(ctx, at.edit, at.each+url.PathEscape(id), map[string]string{"body": text})
+	_, err := c.send(ctx, at.edit, at.item+url.PathEscape(id), map[string]string{"body": text})
 	return err
 }
 
-// find looks through the comments for ours. Anybody may copy the marker, and many
-// tokens may edit anybody's words: only what we have written ourselves is ours.
+// find searches the comments for ours. Any user may copy the marker, and many tokens may edit other
+// users' comments, so only a comment of our own account is ours.
 func (c *client) find(ctx context.Context, want Comment) (string, error) {
 	me, err := c.whoami(ctx)
 	if err != nil || me == "" {
 		return "", err
 	}
-	// Gitea gives all at once, and says of no other page.
+	// Gitea returns all comments at once and no next page.
 	for page := 1; page <= maxPages; page++ {
 		body, more, err := c.get(ctx, fmt.Sprintf("%s?per_page=100&page=%d", c.comments(want.Pull).all, page))
 		if err != nil {
@@ -85,8 +84,8 @@ func (c *client) find(ctx context.Context, want Comment) (string, error) {
 	return "", nil
 }
 
-// whoami is the id of the token's own account. A token that may not ask, as those
-// of GitHub's apps, has none: it finds nothing again, and makes a new comment.
+// whoami returns the id of the token's account. Tokens without the right to read it, as those of
+// GitHub apps, have none: find returns nothing, and a new comment is created.
 func (c *client) whoami(ctx context.Context) (string, error) {
 	body, _, err := c.get(ctx, "/user")
 	if err != nil {

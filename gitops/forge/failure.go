@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// failure sorts what a forge refused. The codes are for whoever repeats it:
-// rate_limited and unavailable pass by themselves, the others need a person.
+// failure classifies an error response of the forge. Jobs with rate_limited and unavailable are
+// retried; all other codes need an operator.
 func failure(res *http.Response, body []byte, now time.Time) error {
 	a := &answer{status: res.StatusCode, message: errorMessage(body), wait: retryAfter(res.Header, now)}
 	switch {
@@ -32,21 +32,22 @@ func failure(res *http.Response, body []byte, now time.Time) error {
 	return errs.New(errs.ProviderFailed, "the forge rejects the request").Because(a)
 }
 
-// limited tells GitHub's limits from its other refusals: both are 403.
+// limited distinguishes GitHub's rate limits from its other errors: both have status 403.
 func limited(h http.Header, a *answer) bool {
 	return h.Get("Retry-After") != "" || h.Get("X-RateLimit-Remaining") == "0" || strings.Contains(strings.ToLower(a.message), "rate limit")
 }
 
-// Pauses that are believed; a forge that asks for more is asked again sooner.
+// Limits of the pause that a forge requests. A longer pause is shortened, since a wrong header
+// would otherwise stop the reports for days.
 const (
 	leastPause = time.Second
 	mostPause  = time.Hour
-	// What GitHub wants of whoever is limited and told nothing else.
+	// GitHub's documentation requires this pause if the response has no header.
 	usualPause = time.Minute
 )
 
-// retryAfter reads how long to wait: seconds or a date, or the time at which the budget
-// is full again. Zero: nothing was said.
+// retryAfter returns the requested pause: seconds, a date, or the time at which the rate limit is
+// reset. Zero means that the response has none.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	wait := time.Duration(0)
 	if after := h.Get("Retry-After"); after != "" {
@@ -70,7 +71,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return min(max(wait, leastPause), mostPause)
 }
 
-// Pause is how long the forge asked to be left alone, or 0.
+// Pause returns the pause that the forge has requested, or 0.
 func Pause(err error) time.Duration {
 	said, ok := errors.AsType[*answer](err)
 	if errs.CodeOf(err) != errs.RateLimited {
@@ -82,8 +83,8 @@ func Pause(err error) time.Duration {
 	return said.wait
 }
 
-// errorMessage finds the sentence in a refusal. GitLab's may be an object, so what is no
-// sentence is kept as it is; it is shown to people, and kept short and printable.
+// errorMessage extracts the message of an error response. GitLab's message may be an object; then
+// its JSON is used. Operators read the text, so it is shortened and made printable.
 func errorMessage(body []byte) string {
 	var refusal struct {
 		Message json.RawMessage `json:"message"`
@@ -119,7 +120,7 @@ func line(text string, most int) string {
 	return text
 }
 
-// reason says to people what a forge has refused; the chain of wrapping is for logs.
+// reason returns the forge's message for operators, without the wrapped errors of the log.
 func reason(err error) string {
 	text := ""
 	if e, ok := errors.AsType[*errs.Error](err); ok {

@@ -14,7 +14,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// TestRefusalsAreSorted: what passes by itself is told from what needs a person.
+// TestRefusalsAreSorted checks that temporary errors are distinguished from errors that need an
+// operator.
 func TestRefusalsAreSorted(t *testing.T) {
 	t.Parallel()
 	reset := strconv.FormatInt(time.Now().Add(30*time.Minute).Unix(), 10)
@@ -48,7 +49,7 @@ func TestRefusalsAreSorted(t *testing.T) {
 			eachForge(t, func(t *testing.T, kind gitopsforge.Kind) {
 				w := alone(t, kind, nil)
 				c.fault.Times = 1
-				w.double.Refuse(c.fault)
+				w.double.InjectFault(c.fault)
 				pulls, err := w.forge.Open(t.Context(), "main")
 				if errs.CodeOf(err) != c.want || len(pulls) != 0 {
 					t.Fatalf("%v and %d pulls, want %s", err, len(pulls), c.want)
@@ -75,7 +76,7 @@ func TestWrongTokenIsSaid(t *testing.T) {
 	})
 }
 
-// TestTokenGoesToOneHost: a redirect is an answer, and nobody's next request.
+// TestTokenGoesToOneHost checks that a redirect is returned as a response and never followed.
 func TestTokenGoesToOneHost(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -85,7 +86,7 @@ func TestTokenGoesToOneHost(t *testing.T) {
 		w := setup(t, kind, nil)
 		pull, head := w.pull("change")
 		for _, status := range []int{301, 302, 303, 307, 308} {
-			w.double.Refuse(forge.Fault{Status: status, Header: map[string]string{"Location": elsewhere.URL + "/api"}, Times: 3})
+			w.double.InjectFault(forge.Fault{Status: status, Header: map[string]string{"Location": elsewhere.URL + "/api"}, Times: 3})
 			_, opening := w.forge.Open(t.Context(), "main")
 			_, commenting := w.forge.Comment(t.Context(), comment(pull, "", "plan"))
 			for _, err := range []error{opening, commenting, w.forge.Status(t.Context(), head, gitopsforge.Status{Context: gitopsforge.ContextPlan, State: gitopsforge.Success})} {
@@ -94,8 +95,8 @@ func TestTokenGoesToOneHost(t *testing.T) {
 				}
 			}
 		}
-		// Where the next page is, the forge may say; nobody goes there.
-		w.double.Refuse(forge.Fault{Status: 200, Body: "[]", Header: map[string]string{"Link": "<" + elsewhere.URL + `>; rel="next"`}, Times: 1})
+		// The forge names the next page. The client does not follow the name.
+		w.double.InjectFault(forge.Fault{Status: 200, Body: "[]", Header: map[string]string{"Link": "<" + elsewhere.URL + `>; rel="next"`}, Times: 1})
 		if _, err := w.forge.Open(t.Context(), "main"); err != nil {
 			t.Error(err)
 		}

@@ -1,7 +1,7 @@
-// Package forge speaks to GitHub, GitLab and Gitea: which pull requests are open,
-// what a commit's statuses are, and the one comment that a pull request has from
-// us. It keeps what a forge should show and what it was last told (forge_reports);
-// it decides nothing about changes and believes nothing that a hook says.
+// Package forge is the client of GitHub, GitLab and Gitea: it lists open pull requests, sets commit
+// statuses, and maintains our one comment on a pull request. It stores what a forge should display
+// and what it was sent last (table forge_reports). It decides nothing about changes and does not
+// trust the content of a webhook.
 package forge
 
 import (
@@ -34,9 +34,9 @@ type Config struct {
 	Project string
 	// Token reads pull requests, writes statuses and comments. Never logged.
 	Token []byte
-	// WebhookSecret is what hooks are signed with; Verify takes it.
+	// WebhookSecret is the key that signs webhooks. Verify requires it.
 	WebhookSecret []byte
-	// AllowPrivate is for development: a forge on this machine, and without TLS.
+	// AllowPrivate is for development: it permits a forge on the local machine and without TLS.
 	AllowPrivate bool
 	// Client is for tests; nil makes one that is bounded and follows nothing.
 	Client *http.Client
@@ -47,7 +47,7 @@ type Forge interface {
 	// Open lists the open pull requests against a branch, newest first. Beyond a
 	// thousand the oldest are left out.
 	Open(ctx context.Context, branch string) ([]Pull, error)
-	// Status says one line about a commit. Saying it twice is saying it once.
+	// Status sets one commit status. Setting it twice has no further effect.
 	Status(ctx context.Context, commit string, s Status) error
 	// Comment edits our comment, or makes it, and returns its id there.
 	Comment(ctx context.Context, c Comment) (remoteID string, err error)
@@ -60,13 +60,13 @@ type Pull struct {
 	Ref    string // what to fetch from the repository to have that commit
 	Title  string
 	Author string // the name at the forge
-	// AuthorEmail is empty where the forge does not tell; the commit has one.
+	// AuthorEmail is empty where the forge does not return it. Then the commit's author is used.
 	AuthorEmail string
 	URL         string
 	Fork        bool // the commits come from another repository
 }
 
-// State of a commit's status, in the words of GitHub.
+// State is the state of a commit status, with GitHub's values.
 type State string
 
 // The states of a status.
@@ -94,7 +94,7 @@ type Status struct {
 	URL     string
 }
 
-// Comment is what a pull request should show of ours.
+// Comment is our comment on a pull request.
 type Comment struct {
 	Pull int
 	// RemoteID is of the comment that was made before, or empty.
@@ -109,28 +109,28 @@ type Comment struct {
 // follow the same repository.
 func Marker(source string) string { return "<!-- gpuaas:plan:" + source + " -->" }
 
-// dialect is what the three APIs differ in.
+// dialect contains the differences between the three APIs.
 type dialect interface {
 	pulls(branch string, page int) (path string)
 	readPulls(body []byte, branch string) ([]Pull, error)
 	status(commit string, s Status) (path string, body any)
 	comments(pull int) thread
 	readComments(body []byte) ([]remoteComment, error)
-	told(err *answer) bool
+	unchanged(err *answer) bool
 }
 
-// thread is where a pull request's comments are: listed and made at the one path,
-// edited below the other.
-type thread struct{ all, each, edit string }
+// thread contains the paths of a pull request's comments: one path to list and create, and a prefix
+// to edit.
+type thread struct{ all, item, edit string }
 
-// remoteComment is a comment as a forge has it, by whoever.
+// remoteComment is a comment by any user, as the forge returns it.
 type remoteComment struct {
 	ID     string
 	Author string
 	Body   string
 }
 
-// New makes the adapter of a repository. It calls nobody.
+// New returns the adapter of a repository. It makes no request.
 func New(c Config) (Forge, error) {
 	if len(c.Token) == 0 {
 		return nil, errs.Invalid("tokenRef", "a forge needs a token").Try("name one by env:, file: or credential:")

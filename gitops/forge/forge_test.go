@@ -102,7 +102,8 @@ func TestStatesAreSaid(t *testing.T) {
 	})
 }
 
-// TestLongWordsAreCut: a description beyond the forge's limit would be refused whole.
+// TestLongWordsAreCut checks that a long description is shortened. The forge would reject it
+// otherwise.
 func TestLongWordsAreCut(t *testing.T) {
 	t.Parallel()
 	limits := map[forge.Kind]int{forge.GitHub: 140, forge.GitLab: 255, forge.Gitea: 255}
@@ -123,7 +124,7 @@ func TestLongWordsAreCut(t *testing.T) {
 	})
 }
 
-func TestUnknownCommitIsARefusal(t *testing.T) {
+func TestUnknownCommitIsARejection(t *testing.T) {
 	t.Parallel()
 	eachForge(t, func(t *testing.T, kind forge.Kind) {
 		w := setup(t, kind, nil)
@@ -160,7 +161,7 @@ func TestCommentIsEditedInPlace(t *testing.T) {
 		for _, text := range many(3) {
 			w.double.Say(pull, "ada", text)
 		}
-		// Somebody quotes us, marker and all: before ours, and as if it were ours.
+		// Another user quotes our comment with its marker, before ours and in the same form.
 		w.double.Say(pull, "eve", forge.Marker("fleet")+"\nall is well")
 		w.double.Say(pull, "gpuaas-bot", "not a plan: "+forge.Marker("fleet"))
 
@@ -185,14 +186,14 @@ func TestCommentIsEditedInPlace(t *testing.T) {
 		}
 		for i, want := range []string{"change-0", "change-1", "change-2", forge.Marker("fleet") + "\nall is well"} {
 			if all[i].Body != want || all[i].Edits != 0 {
-				t.Errorf("somebody's comment is now %+v", all[i])
+				t.Errorf("another user's comment is now %+v", all[i])
 			}
 		}
 	})
 }
 
-// TestMovedSourceEditsNobodysComment: the number that was ours at the old forge is
-// somebody else's at the new one.
+// TestMovedSourceEditsNobodysComment checks that the id of our comment at the old forge, which
+// identifies another user's comment at the new one, is not used there.
 func TestMovedSourceEditsNobodysComment(t *testing.T) {
 	t.Parallel()
 	eachForge(t, func(t *testing.T, kind forge.Kind) {
@@ -208,7 +209,7 @@ func TestMovedSourceEditsNobodysComment(t *testing.T) {
 	})
 }
 
-func TestDeletedCommentIsMadeAnew(t *testing.T) {
+func TestDeletedCommentIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	eachForge(t, func(t *testing.T, kind forge.Kind) {
 		w := setup(t, kind, nil)
@@ -222,13 +223,14 @@ func TestDeletedCommentIsMadeAnew(t *testing.T) {
 	})
 }
 
-// TestLostAnswerMakesOneComment: the forge made it and broke down before it said so.
+// TestLostAnswerMakesOneComment checks a forge that creates the comment and fails before it
+// responds.
 func TestLostAnswerMakesOneComment(t *testing.T) {
 	t.Parallel()
 	eachForge(t, func(t *testing.T, kind forge.Kind) {
 		w := setup(t, kind, nil)
 		pull, _ := w.pull("change")
-		w.double.Refuse(devforge.Fault{Method: "POST", Status: 502, Body: "<html>", Times: 1, Done: true})
+		w.double.InjectFault(devforge.Fault{Method: "POST", Status: 502, Body: "<html>", Times: 1, Done: true})
 		if _, err := w.forge.Comment(t.Context(), comment(pull, "", "plan one")); errs.CodeOf(err) != errs.Unavailable {
 			t.Fatalf("%v, want unavailable", err)
 		}
@@ -239,15 +241,15 @@ func TestLostAnswerMakesOneComment(t *testing.T) {
 	})
 }
 
-// TestNamelessTokenMakesANewComment: a token that may not ask who it is never
-// touches what somebody wrote.
+// TestNamelessTokenMakesANewComment checks that a token without the right to read its own user
+// never edits an existing comment.
 func TestNamelessTokenMakesANewComment(t *testing.T) {
 	t.Parallel()
 	eachForge(t, func(t *testing.T, kind forge.Kind) {
 		w := setup(t, kind, nil)
 		pull, _ := w.pull("change")
 		w.double.Say(pull, "eve", forge.Marker("fleet")+"\nmine")
-		w.double.Refuse(devforge.Fault{Path: "/user", Status: 403, Body: `{"message":"Resource not accessible by integration"}`, Times: 1})
+		w.double.InjectFault(devforge.Fault{Path: "/user", Status: 403, Body: `{"message":"Resource not accessible by integration"}`, Times: 1})
 		id := w.comment(comment(pull, "", "plan one"))
 		w.comment(comment(pull, id, "plan two"))
 		if all := w.double.Comments(pull); len(all) != 2 || all[0].Edits != 0 || !strings.Contains(all[1].Body, "plan two") {

@@ -26,7 +26,7 @@ func (g github) status(commit string, s Status) (string, any) {
 	return g.repo + "/statuses/" + url.PathEscape(commit), ofGitHub{s.State, line(s.Text, gitHubText), s.Context, s.URL}
 }
 
-// ofGitHub is a status in GitHub's words, which Gitea shares.
+// ofGitHub is a status in GitHub's format, which Gitea shares.
 type ofGitHub struct {
 	State       State  `json:"state"`
 	Description string `json:"description"`
@@ -35,12 +35,12 @@ type ofGitHub struct {
 }
 
 func (g github) comments(pull int) thread {
-	return thread{all: fmt.Sprintf("%s/issues/%d/comments", g.repo, pull), each: g.repo + "/issues/comments/", edit: http.MethodPatch}
+	return thread{all: fmt.Sprintf("%s/issues/%d/comments", g.repo, pull), item: g.repo + "/issues/comments/", edit: http.MethodPatch}
 }
 
 func (github) readComments(body []byte) ([]remoteComment, error) { return readComments(body) }
 
-func (github) told(*answer) bool { return false }
+func (github) unchanged(*answer) bool { return false }
 
 // readPulls reads what GitHub and Gitea both answer.
 func readPulls(body []byte, branch string) (pulls []Pull, err error) {
@@ -62,7 +62,7 @@ func readPulls(body []byte, branch string) (pulls []Pull, err error) {
 		return nil, fmt.Errorf("reading pull requests: %w", err)
 	}
 	for _, p := range list {
-		// Gitea takes no branch to ask for.
+		// Gitea cannot filter by branch.
 		if p.Base.Ref != branch || p.Head.SHA == "" {
 			continue
 		}

@@ -33,7 +33,7 @@ func (gitlab) readPulls(body []byte, branch string) (pulls []Pull, err error) {
 		return nil, fmt.Errorf("reading merge requests: %w", err)
 	}
 	for _, m := range list {
-		// Without a commit where its branch is gone or still being taken over.
+		// A merge request has no commit while its branch is deleted or being imported.
 		if m.SHA == "" || m.TargetBranch != branch {
 			continue
 		}
@@ -45,7 +45,7 @@ func (gitlab) readPulls(body []byte, branch string) (pulls []Pull, err error) {
 	return pulls, nil
 }
 
-// GitLab's words for the states. It knows no error apart from failure.
+// GitLab's values of the states. It has no error state apart from failed.
 var gitLabStates = map[State]string{Pending: "pending", Success: "success", Failure: "failed", Errored: "failed"}
 
 // What GitLab cuts descriptions and addresses at, by refusing them.
@@ -66,7 +66,7 @@ func (g gitlab) status(commit string, s Status) (string, any) {
 
 func (g gitlab) comments(pull int) thread {
 	notes := fmt.Sprintf("%s/merge_requests/%d/notes", g.project, pull)
-	return thread{all: notes, each: notes + "/", edit: http.MethodPut}
+	return thread{all: notes, item: notes + "/", edit: http.MethodPut}
 }
 
 func (gitlab) readComments(body []byte) (comments []remoteComment, err error) {
@@ -87,8 +87,8 @@ func (gitlab) readComments(body []byte) (comments []remoteComment, err error) {
 	return comments, nil
 }
 
-// told: a status that has this state already is refused before GitLab 18.4
-// (gitlab-org/gitlab issue 556757). Its text stays the older one.
-func (gitlab) told(a *answer) bool {
+// unchanged recognises an unchanged status. GitLab before 18.4 rejects a status that has the same state already (gitlab-org/gitlab issue
+// 556757). The older description stays.
+func (gitlab) unchanged(a *answer) bool {
 	return a.status == http.StatusBadRequest && strings.Contains(a.message, "Cannot transition status")
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// HookKind is what a hook is about.
+// HookKind is the event type of a webhook.
 type HookKind string
 
-// The hooks that make somebody look. Every other is received and forgotten.
+// Webhooks that start a poll. All others are accepted and ignored.
 const (
 	HookPush HookKind = "push"
 	HookPull HookKind = "pull"
 )
 
-// Hook is why to look now. It is a hint: what is there is asked of the repository
-// and the forge. So a hook that is sent again, or late, costs one look.
+// Hook is the reason for an immediate poll. It is a hint: the poll reads the repository and the
+// forge. A repeated or late webhook therefore costs one poll and has no other effect.
 type Hook struct {
 	Kind   HookKind
 	Branch string // that was pushed to, or that the pull request goes to
@@ -33,25 +33,25 @@ type Hook struct {
 // MaxHook is the most of a hook's body that is read.
 const MaxHook = 256 << 10
 
-// signature says where a forge proves that it knows the secret: by a code over
-// the body, or, on GitLab, by repeating it.
+// signature describes how a forge proves that it knows the secret: by a MAC over the body or, on
+// GitLab, by repeating the secret.
 type signature struct {
 	header, prefix string
 	event          string
 	repeated       bool
 }
 
-// GitHub: docs.github.com/webhooks, "Validating webhook deliveries". GitLab:
-// docs.gitlab.com, "Webhooks", secret token. Gitea: docs.gitea.com, "Webhooks"; it
-// sends GitHub's headers as well, which are not asked.
+// GitHub: docs.github.com/webhooks, "Validating webhook deliveries". GitLab: docs.gitlab.com,
+// "Webhooks", secret token. Gitea: docs.gitea.com, "Webhooks"; it sends GitHub's headers as well,
+// which are ignored.
 var signatures = map[Kind]signature{
 	GitHub: {header: "X-Hub-Signature-256", prefix: "sha256=", event: "X-GitHub-Event"},
 	GitLab: {header: "X-Gitlab-Token", event: "X-Gitlab-Event", repeated: true},
 	Gitea:  {header: "X-Gitea-Signature", event: "X-Gitea-Event"},
 }
 
-// Verify reads a hook that somebody has sent who knows the secret. A signed hook
-// of no interest is the zero Hook.
+// Verify checks the signature of a webhook and decodes it. A valid webhook of another type returns
+// the zero Hook.
 func Verify(kind Kind, secret []byte, h http.Header, body []byte) (Hook, error) {
 	s, ok := signatures[kind]
 	switch {
@@ -76,14 +76,14 @@ func Verify(kind Kind, secret []byte, h http.Header, body []byte) (Hook, error) 
 	return hook, nil
 }
 
-// holds takes one header and no more: which of two were meant, a proxy before us
-// might answer otherwise.
+// holds accepts exactly one header. With two, a proxy before us might choose the other one.
 func (s signature) holds(secret []byte, given []string, body []byte) bool {
 	if len(given) != 1 {
 		return false
 	}
 	if s.repeated {
-		// Of hashes, which all have one length: comparing tells nothing of it.
+		// Compare hashes: they have equal length, so the time of the comparison reveals nothing
+		// about the secret.
 		want, got := sha256.Sum256(secret), sha256.Sum256([]byte(given[0]))
 		return subtle.ConstantTimeCompare(want[:], got[:]) == 1
 	}

@@ -85,7 +85,7 @@ func TestSignedHooksAreRead(t *testing.T) {
 	}
 }
 
-func TestHooksWithoutTheSecretAreRefused(t *testing.T) {
+func TestHooksWithoutTheSecretAreRejected(t *testing.T) {
 	t.Parallel()
 	body := []byte(`{"ref":"refs/heads/main","after":"c0ffee"}`)
 	for _, kind := range forge.Kinds() {

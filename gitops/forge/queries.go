@@ -1,8 +1,8 @@
 package forge
 
 const (
-	// What stands already is left alone. A report that waits out a pause of the forge
-	// goes on waiting, whatever else is to be told by then.
+	// An unchanged report keeps its row. A report that waits for the end of a forge's pause keeps
+	// its time, even if its content changes.
 	wantReports = `
 		INSERT INTO forge_reports AS have (source, subject, context, state, body, url, hash)
 		SELECT source, subject, context, state, body, url, hash
@@ -12,7 +12,7 @@ const (
 			attempts = 0, error = '', updated_at = now(), next_at = CASE WHEN have.sent_hash = have.hash THEN now() ELSE have.next_at END
 		WHERE have.hash <> excluded.hash`
 
-	// Whoever takes one has until then to tell it. A crash meanwhile has it told again.
+	// A worker owns a report until this time. After a crash of the worker, the report is due again.
 	lockReport = `
 		UPDATE forge_reports SET attempts = attempts + 1, next_at = now() + $2::interval
 		WHERE (source, subject, context) = (
@@ -21,7 +21,7 @@ const (
 			ORDER BY next_at, updated_at LIMIT 1 FOR UPDATE SKIP LOCKED)
 		RETURNING subject, context, state, body, url, hash, remote_id, attempts`
 
-	// It may say something else by now; then that is told next.
+	// The report may have changed during the request. Then it stays pending.
 	markSent = `
 		UPDATE forge_reports SET sent_hash = $4, remote_id = $5, attempts = 0, error = '', next_at = now()
 		WHERE source = $1 AND subject = $2 AND context = $3`

@@ -20,8 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Report is one thing that a forge should show: a commit's status, or a pull
-// request's comment.
+// Report is a status of a commit or a comment on a pull request that a forge should display.
 type Report struct {
 	Source  string
 	Subject string // a commit, or pull/N
@@ -48,15 +47,15 @@ type Queue interface {
 	InsertTx(ctx context.Context, tx pgx.Tx, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 }
 
-// Reports keeps what forges should show, and tells them.
+// Reports stores the reports for forges and sends them.
 type Reports struct {
 	DB   pg.Pool
 	Jobs Queue
 }
 
-// Want writes down what a forge should show from now on, and enqueues the telling
+// Put writes down what a forge should show from now on, and enqueues the telling
 // with it. What it shows already costs nothing.
-func (r *Reports) Want(ctx context.Context, tx pgx.Tx, reports []Report) error {
+func (r *Reports) Put(ctx context.Context, tx pgx.Tx, reports []Report) error {
 	type row struct {
 		Source  string `json:"source"`
 		Subject string `json:"subject"`
@@ -66,7 +65,7 @@ func (r *Reports) Want(ctx context.Context, tx pgx.Tx, reports []Report) error {
 		URL     string `json:"url"`
 		Hash    string `json:"hash"`
 	}
-	// One statement may touch a row once: the last word counts.
+	// One statement may change a row once, so the last report of a subject counts.
 	last := map[[3]string]row{}
 	for _, w := range reports {
 		w.Body = strings.ReplaceAll(strings.ToValidUTF8(w.Body, "�"), "\x00", "�")
@@ -87,7 +86,8 @@ func (r *Reports) Want(ctx context.Context, tx pgx.Tx, reports []Report) error {
 	if tag.RowsAffected() == 0 || r.Jobs == nil {
 		return nil
 	}
-	// In one order: two that enqueue for the same sources would deadlock otherwise.
+	// Sort the sources. Two transactions that queue jobs for the same sources would otherwise
+	// deadlock.
 	slices.Sort(sources)
 	for _, source := range sources {
 		if _, err := r.Jobs.InsertTx(ctx, tx, ReportForge{Source: source}, nil); err != nil {
@@ -104,9 +104,10 @@ func (r Report) hash() string {
 }
 
 const (
-	// Longer than one report takes: an edit, a search through many comments, a new one.
+	// lease exceeds the time of one report: an edit, a search through many comments, and a new
+	// comment.
 	lease = 2 * time.Minute
-	// What nobody could be told in a week, nobody waits for.
+	// Reports that could not be sent for a week are deleted: no user waits for them any more.
 	deleteAfter = 7 * 24 * time.Hour
 	// Between attempts: doubled from the one to the other.
 	firstBackoff = 5 * time.Second
@@ -121,7 +122,7 @@ func backoff(attempts int) time.Duration {
 	return min(wait, lastBackoff)
 }
 
-// lockedReport is a report that this process tells now.
+// lockedReport is a report that this process is sending.
 type lockedReport struct {
 	Report
 
@@ -130,9 +131,9 @@ type lockedReport struct {
 	attempts int
 }
 
-// Send tells a forge what differs, at most limit reports. Where the forge is away or
-// asks for a pause, the rest waits with the one that has met it. Its error is the
-// database's; what the forge answers is in the rows.
+// Send sends at most limit pending reports of a source. If the forge is unavailable or requests a
+// pause, the remaining reports are delayed together with the failed one. Send returns only database
+// errors; errors of the forge are stored in the rows.
 func (r *Reports) Send(ctx context.Context, source string, f Forge, limit int) error {
 	for range limit {
 		one, ok, err := r.lockNext(ctx, source)
@@ -146,7 +147,7 @@ func (r *Reports) Send(ctx context.Context, source string, f Forge, limit int) e
 		if err == nil {
 			_, err = r.DB.Exec(ctx, markSent, source, one.Subject, one.Context, one.hash, remoteID)
 			if err != nil {
-				return fmt.Errorf("writing down what the forge was told: %w", err)
+				return fmt.Errorf("marking a forge report as sent: %w", err)
 			}
 			continue
 		}
@@ -182,12 +183,11 @@ func (t lockedReport) send(ctx context.Context, f Forge) (remoteID string, err e
 	return f.Comment(ctx, Comment{Pull: n, RemoteID: t.remoteID, Marker: Marker(t.Source), Body: t.Body})
 }
 
-// failed puts a report off. What the forge has against this one alone does not
-// hold up the others.
+// failed delays a report. An error that concerns only this report does not delay the others.
 func (r *Reports) failed(ctx context.Context, source string, one lockedReport, why error) (stop bool, err error) {
 	wait := max(backoff(one.attempts), Pause(why))
 	if _, err := r.DB.Exec(ctx, reportFailed, source, one.Subject, one.Context, reason(why), wait); err != nil {
-		return true, fmt.Errorf("writing down what the forge refused: %w", err)
+		return true, fmt.Errorf("storing the error of a forge report: %w", err)
 	}
 	if code := errs.CodeOf(why); code != errs.RateLimited && code != errs.Unavailable {
 		return false, nil
@@ -195,7 +195,7 @@ func (r *Reports) failed(ctx context.Context, source string, one lockedReport, w
 	return true, r.PutOff(ctx, source, why, wait)
 }
 
-// PutOff has all that a source's forge is not told yet wait, and says why.
+// PutOff delays all pending reports of a source and stores the reason.
 func (r *Reports) PutOff(ctx context.Context, source string, why error, wait time.Duration) error {
 	if _, err := r.DB.Exec(ctx, pauseReports, source, reason(why), wait, deleteAfter); err != nil {
 		return fmt.Errorf("putting off what the forge should show: %w", err)
@@ -203,12 +203,12 @@ func (r *Reports) PutOff(ctx context.Context, source string, why error, wait tim
 	return nil
 }
 
-// Pending lists the sources whose forges are to be told something, and when. With
-// a source, only that one.
+// Pending returns the time of the next report for each source with pending reports, or for the
+// given source only.
 func (r *Reports) Pending(ctx context.Context, q pg.Queryer, source string) (map[string]time.Time, error) {
 	rows, err := q.Query(ctx, selectPending, deleteAfter, source)
 	if err != nil {
-		return nil, fmt.Errorf("asking what forges are not told: %w", err)
+		return nil, fmt.Errorf("reading pending forge reports: %w", err)
 	}
 	untold := map[string]time.Time{}
 	var name string
@@ -217,7 +217,7 @@ func (r *Reports) Pending(ctx context.Context, q pg.Queryer, source string) (map
 		untold[name] = at
 		return nil
 	}); err != nil {
-		return nil, fmt.Errorf("asking what forges are not told: %w", err)
+		return nil, fmt.Errorf("reading pending forge reports: %w", err)
 	}
 	return untold, nil
 }
@@ -226,7 +226,7 @@ func (r *Reports) Pending(ctx context.Context, q pg.Queryer, source string) (map
 type ReportStatus struct {
 	Report
 
-	Told     bool
+	Sent     bool
 	RemoteID string
 	Attempts int
 	Fault    string
@@ -240,6 +240,6 @@ func (r *Reports) Of(ctx context.Context, source, subject string, limit int) ([]
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s ReportStatus, err error) {
 		s.Source = source
-		return s, row.Scan(&s.Subject, &s.Context, &s.State, &s.Body, &s.URL, &s.Told, &s.RemoteID, &s.Attempts, &s.Fault)
+		return s, row.Scan(&s.Subject, &s.Context, &s.State, &s.Body, &s.URL, &s.Sent, &s.RemoteID, &s.Attempts, &s.Fault)
 	})
 }

@@ -20,12 +20,12 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
 
-// listener is a forge that remembers, and refuses when it is told to.
+// listener is a forge that records its calls and fails on request.
 type listener struct {
-	mu      sync.Mutex
-	said    []string
-	refusal func(what string) error
-	during  func() // while it is being told
+	mu        sync.Mutex
+	said      []string
+	rejection func(what string) error
+	during    func() // during a call
 }
 
 func (l *listener) hear(what string) error {
@@ -34,8 +34,8 @@ func (l *listener) hear(what string) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.refusal != nil {
-		if err := l.refusal(what); err != nil {
+	if l.rejection != nil {
+		if err := l.rejection(what); err != nil {
 			return err
 		}
 	}
@@ -53,7 +53,7 @@ func (l *listener) heard() []string {
 }
 
 func (*listener) Open(context.Context, string) ([]forge.Pull, error) {
-	return nil, errors.New("nobody asks")
+	return nil, errors.New("not called by this test")
 }
 
 func (l *listener) Status(_ context.Context, commit string, s forge.Status) error {
@@ -68,7 +68,7 @@ func (l *listener) Comment(_ context.Context, c forge.Comment) (string, error) {
 	return id, l.hear(fmt.Sprintf("%s on %d: %s%s", id, c.Pull, c.Marker, c.Body))
 }
 
-// orders remembers what was enqueued.
+// orders records the queued jobs.
 type orders struct {
 	mu  sync.Mutex
 	all []river.JobArgs
@@ -90,7 +90,7 @@ type book struct {
 	forge  *listener
 }
 
-// openBook wants as the loop does and tells as workers do, with their rights.
+// openBook uses the rights of the loop to store reports and the rights of the workers to send them.
 func openBook(t *testing.T) *book {
 	t.Helper()
 	pool := pgtest.Clone(t)
@@ -102,7 +102,7 @@ func openBook(t *testing.T) *book {
 func (b *book) want(reports ...forge.Report) {
 	b.Helper()
 	loop := pgtest.As(b.T, b.pool, "gpuaas_reconcile")
-	if err := pgx.BeginFunc(b.Context(), loop, func(tx pgx.Tx) error { return b.Want(b.Context(), tx, reports) }); err != nil {
+	if err := pgx.BeginFunc(b.Context(), loop, func(tx pgx.Tx) error { return b.Put(b.Context(), tx, reports) }); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -123,7 +123,7 @@ func (b *book) later() {
 	}
 }
 
-// waits says for how long each subject still waits, in whole seconds.
+// waits returns the remaining delay of each subject in whole seconds.
 func (b *book) waits() map[string]int {
 	b.Helper()
 	rows, err := b.pool.Query(b.Context(), `SELECT subject, extract(epoch FROM next_at - now())::int FROM forge_reports WHERE sent_hash <> hash`)
@@ -150,7 +150,7 @@ func (b *book) expect(want ...string) {
 	}
 }
 
-func TestOnlyWhatDiffersIsTold(t *testing.T) {
+func TestOnlyDifferencesAreSent(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	b.want(status("c1", forge.Pending, "planning"), forge.OfPull("fleet", 7, "plan one"), forge.OfPull("catalogue", 7, "another source's"))
@@ -162,17 +162,17 @@ func TestOnlyWhatDiffersIsTold(t *testing.T) {
 	b.expect("c1 success no change")
 	b.want(forge.OfPull("fleet", 7, "plan two"))
 	b.expect("17 on 7: <!-- gpuaas:plan:fleet -->plan two")
-	// Wanted, told and unchanged: only what changed something enqueues a job.
+	// Three kinds of calls, new, sent and unchanged: only a change queues a job.
 	if n := len(b.orders.all); n != 4 {
 		t.Errorf("%d jobs: %+v", n, b.orders.all)
 	}
 }
 
-func TestForgeThatWasAwayIsToldOnceAndLater(t *testing.T) {
+func TestForgeThatWasAwayGetsReportsOnceAndLater(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	asked := 0
-	b.forge.refusal = func(string) error {
+	b.forge.rejection = func(string) error {
 		asked++
 		return errs.New(errs.Unavailable, "the forge cannot be reached")
 	}
@@ -196,19 +196,19 @@ func TestForgeThatWasAwayIsToldOnceAndLater(t *testing.T) {
 	if last < 20 {
 		t.Errorf("the longest pause was %d s: it does not grow", last)
 	}
-	b.forge.refusal = nil
+	b.forge.rejection = nil
 	if got := b.tell(); len(got) != 5 {
-		t.Errorf("told %q, want 5", got)
+		t.Errorf("sent %q, want 5", got)
 	}
 	b.expect()
 }
 
-func TestPauseThatWasAskedForIsKept(t *testing.T) {
+func TestRequestedPauseIsObserved(t *testing.T) {
 	t.Parallel()
 	w := alone(t, forge.GitHub, nil)
 	b := openBook(t)
 	b.want(status(strings.Repeat("a", 40), forge.Success, "x"), status(strings.Repeat("b", 40), forge.Success, "x"))
-	w.double.Refuse(faulty(429, "Retry-After", "1800"))
+	w.double.InjectFault(faulty(429, "Retry-After", "1800"))
 	if err := b.Send(t.Context(), "fleet", w.forge, 100); err != nil {
 		t.Fatal(err)
 	}
@@ -227,11 +227,12 @@ func TestPauseThatWasAskedForIsKept(t *testing.T) {
 	}
 }
 
-// TestRefusalOfOneHoldsUpNoOther: and it says why.
-func TestRefusalOfOneHoldsUpNoOther(t *testing.T) {
+// TestRejectionOfOneHoldsUpNoOther checks that a rejected report stores its reason and delays no
+// other.
+func TestRejectionOfOneHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
-	b.forge.refusal = func(what string) error {
+	b.forge.rejection = func(what string) error {
 		if strings.HasPrefix(what, "bad") {
 			return fmt.Errorf("stating: %w", errs.New(errs.NotFound, "the forge does not know it"))
 		}
@@ -241,13 +242,14 @@ func TestRefusalOfOneHoldsUpNoOther(t *testing.T) {
 	b.want(status("good", forge.Success, "x"))
 	b.expect("good success x")
 	shown, err := b.Of(t.Context(), "fleet", "bad", 10)
-	if err != nil || len(shown) != 1 || shown[0].Told || shown[0].Fault != "the forge does not know it" || shown[0].Attempts != 1 {
+	if err != nil || len(shown) != 1 || shown[0].Sent || shown[0].Fault != "the forge does not know it" || shown[0].Attempts != 1 {
 		t.Errorf("%+v, %v", shown, err)
 	}
 }
 
-// TestWishDuringTheTellingIsToldNext: the row says already what the forge was not told.
-func TestWishDuringTheTellingIsToldNext(t *testing.T) {
+// TestChangeDuringASendIsSentNext checks a change of the row during the request: the new content
+// stays pending.
+func TestChangeDuringASendIsSentNext(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	b.want(status("c1", forge.Pending, "planning"))
@@ -256,7 +258,8 @@ func TestWishDuringTheTellingIsToldNext(t *testing.T) {
 	b.expect("c1 pending planning", "c1 success planned")
 }
 
-// TestCrashWhileTelling: who took it and died has it told again, after its lease.
+// TestCrashWhileTelling checks that a report of a crashed worker is sent again after its lock has
+// expired.
 func TestCrashWhileTelling(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -275,7 +278,7 @@ func TestCrashWhileTelling(t *testing.T) {
 	b.expect("17 on 7: <!-- gpuaas:plan:fleet -->plan")
 }
 
-func TestTwoWorkersTellEachOnce(t *testing.T) {
+func TestTwoWorkersSendEachOnce(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	for _, commit := range many(20) {
@@ -291,7 +294,7 @@ func TestTwoWorkersTellEachOnce(t *testing.T) {
 	}
 	both.Wait()
 	if got := b.forge.heard(); len(got) != 20 || len(slices.Compact(got)) != 20 {
-		t.Errorf("%d told: %q", len(got), got)
+		t.Errorf("%d sent: %q", len(got), got)
 	}
 }
 
@@ -308,7 +311,7 @@ func TestWhatIsAWeekOldIsForgotten(t *testing.T) {
 	}
 }
 
-func TestUntoldNamesSourcesAndTimes(t *testing.T) {
+func TestPendingNamesSourcesAndTimes(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	b.want(status("c1", forge.Success, "x"), forge.OfPull("catalogue", 1, "plan"))
@@ -325,8 +328,8 @@ func TestUntoldNamesSourcesAndTimes(t *testing.T) {
 	}
 }
 
-// TestOddTextIsKept: neither NUL nor half a character stops a report.
-func TestOddTextIsKept(t *testing.T) {
+// TestOddTextIsStored: neither NUL nor half a character stops a report.
+func TestOddTextIsStored(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	b.want(status("c1", forge.Failure, "a\x00b\xffc"))

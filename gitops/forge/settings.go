@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/secretref"
 )
 
-// settings are what a source declares of its forge, among other things.
+// settings contains the fields of a GitSource spec that describe its forge.
 type settings struct {
 	Forge *struct {
 		Kind     Kind   `json:"kind"`
@@ -18,9 +18,9 @@ type settings struct {
 	} `json:"forge"`
 }
 
-// Of makes the adapter for the forge that a source's settings declare. It answers
-// none for a source without one, and for one that is to be told nothing, since it
-// names no token. The secret is read anew at each call: it may have been changed.
+// Of returns the adapter for the forge of a source. It returns false for a source without a forge
+// and for one without a token, which can send no reports. Of reads the secret at each call, because
+// an operator may have replaced it.
 func Of(ctx context.Context, declared json.RawMessage, allowPrivate bool) (f Forge, ok bool, err error) {
 	var s settings
 	if len(declared) > 0 {

@@ -13,43 +13,42 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 )
 
-// Basis is what a plan was made from, as far as another basis would make it
-// another plan: what is asked for, where the source and each touched object
-// stood, and who lived on what is taken away. What the source declares and does
-// not change is named by the commit that it stands at.
+// Basis contains the inputs of a plan whose change makes the plan stale: the request, the applied
+// commit, the version of each touched object, and the live allocations on removed slots. The commit
+// identifies the unchanged objects of the source.
 //
-// Who merely pays another price is not in it: on a busy fleet nobody could ever
-// approve what they have read.
+// Allocations that only pay another price are not part of it. On a busy fleet they change every
+// minute, and no plan could be approved.
 type Basis struct {
-	Source  string          `json:"source"`
-	Commit  string          `json:"commit"`
-	Base    string          `json:"base"`
-	Asked   string          `json:"asked"` // hash of what is wanted and of what goes
-	Stood   []ObjectVersion `json:"stood"`
-	Beneath []Beneath       `json:"beneath"`
+	Source   string          `json:"source"`
+	Commit   string          `json:"commit"`
+	Base     string          `json:"base"`
+	Request  string          `json:"asked"` // hash of what is wanted and of what goes
+	Versions []ObjectVersion `json:"stood"`
+	Affected []Affected      `json:"beneath"`
 }
 
-// ObjectVersion is where a touched object was.
+// ObjectVersion identifies the version of a touched object.
 type ObjectVersion struct {
 	Object     string `json:"object"` // Kind/name, with its scope
 	Generation int64  `json:"generation"`
 	Version    int64  `json:"version"`
 }
 
-// Beneath is an allocation that stood on what is taken away.
-type Beneath struct {
+// Affected is a live allocation on a removed slot.
+type Affected struct {
 	Allocation string `json:"allocation"`
 	On         string `json:"on"` // node, or SKU
 }
 
 func basisOf(c Change, e effect) Basis {
-	b := Basis{Source: c.Source, Commit: c.Commit, Base: c.Base, Asked: hashOfDesired(e.meant), Stood: []ObjectVersion{}, Beneath: []Beneath{}}
+	b := Basis{Source: c.Source, Commit: c.Commit, Base: c.Base, Request: hashOfDesired(e.meant), Versions: []ObjectVersion{}, Affected: []Affected{}}
 	stood := func(o desired.Object) {
 		name := string(o.Kind) + "/" + o.Name
 		if o.Scope != "" {
 			name = string(o.Kind) + "/" + o.Scope + "/" + o.Name
 		}
-		b.Stood = append(b.Stood, ObjectVersion{name, o.Generation, o.ResourceVersion})
+		b.Versions = append(b.Versions, ObjectVersion{name, o.Generation, o.ResourceVersion})
 	}
 	for _, o := range e.deleted {
 		stood(o)
@@ -57,19 +56,19 @@ func basisOf(c Change, e effect) Basis {
 	for _, p := range slices.Concat(e.changed, e.adopted) {
 		stood(p.Old)
 	}
-	slices.SortFunc(b.Stood, func(x, y ObjectVersion) int { return strings.Compare(x.Object, y.Object) })
-	for _, a := range e.beneath {
+	slices.SortFunc(b.Versions, func(x, y ObjectVersion) int { return strings.Compare(x.Object, y.Object) })
+	for _, a := range e.affected {
 		on := a.SKU
-		if n, ok := e.nodes[a.Node]; ok && (e.removed[a.Node] || e.recut[a.Node]) {
+		if n, ok := e.nodes[a.Node]; ok && (e.removed[a.Node] || e.resliced[a.Node]) {
 			on = n.Name
 		}
-		b.Beneath = append(b.Beneath, Beneath{a.ID.String(), on})
+		b.Affected = append(b.Affected, Affected{a.ID.String(), on})
 	}
 	return b
 }
 
-// hashOfDesired hashes the wanted objects without their places: a line that moved asks for
-// nothing else.
+// hashOfDesired hashes the requested objects without their positions: a moved line requests no
+// other change.
 func hashOfDesired(m meant) string {
 	type want struct {
 		Action            Action
@@ -108,8 +107,8 @@ func (b Basis) hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Moved says in people's words what is no longer as it was when the old plan was
-// made. It is empty where both have one hash.
+// Moved lists what has changed since the old plan was made. It is empty if both plans have one
+// hash.
 func Moved(old, now Plan) []string {
 	if old.Hash == now.Hash {
 		return []string{}
@@ -123,7 +122,7 @@ func Moved(old, now Plan) []string {
 	if was.Commit != is.Commit {
 		say("the commit is %s, was %s", short(is.Commit), short(was.Commit))
 	}
-	before, after := byObject(was.Stood), byObject(is.Stood)
+	before, after := byObject(was.Versions), byObject(is.Versions)
 	for _, name := range union(before, after) {
 		a, had := before[name]
 		b, has := after[name]
@@ -138,7 +137,7 @@ func Moved(old, now Plan) []string {
 			say("%s: version %d, was %d", name, b.Version, a.Version)
 		}
 	}
-	lived, live := byAllocation(was.Beneath), byAllocation(is.Beneath)
+	lived, live := byAllocation(was.Affected), byAllocation(is.Affected)
 	for _, id := range union(lived, live) {
 		_, had := lived[id]
 		_, has := live[id]
@@ -163,7 +162,7 @@ func byObject(list []ObjectVersion) map[string]ObjectVersion {
 	return m
 }
 
-func byAllocation(list []Beneath) map[string]string {
+func byAllocation(list []Affected) map[string]string {
 	m := make(map[string]string, len(list))
 	for _, b := range list {
 		m[b.Allocation] = b.On

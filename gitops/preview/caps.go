@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// caps are the keys that count what somebody holds at once.
+// caps are the policy keys that limit the number of concurrent allocations.
 var caps = []struct {
 	key policies.IntKey
 	of  func(Holder) (scope policies.Scope, name string)
@@ -35,9 +35,9 @@ func isCap(key string) bool {
 	})
 }
 
-// policiesAfter are those in force once the change is carried out.
+// policiesAfter returns the policies in effect after the change.
 func (e effect) policiesAfter() policies.Snapshot {
-	s := e.facts.Policies
+	s := e.inputs.Policies
 	set := func(o desired.Object, there bool) {
 		spec := specOf[desired.Policy](o)
 		if o.Kind != desired.KindPolicy || !isCap(spec.Key) {
@@ -64,13 +64,13 @@ func (e effect) policiesAfter() policies.Snapshot {
 	return s
 }
 
-// overCaps finds who holds more than a cap that the change lowers.
+// overCaps returns the holders of more allocations than a lowered cap.
 func (e effect) overCaps() []OverCap {
 	list := []OverCap{}
-	now, then := e.facts.Policies, e.policiesAfter()
+	now, then := e.inputs.Policies, e.policiesAfter()
 	for _, c := range caps {
 		used := map[policies.Scope]int64{}
-		for _, h := range e.facts.Holders {
+		for _, h := range e.inputs.Holders {
 			scope, _ := c.of(h)
 			if scope.Level() == policies.LevelUser {
 				// A person is counted in all their projects of the tenant.
@@ -79,7 +79,7 @@ func (e effect) overCaps() []OverCap {
 			used[scope] += h.Count
 		}
 		worst := map[policies.Scope]OverCap{}
-		for _, h := range e.facts.Holders {
+		for _, h := range e.inputs.Holders {
 			scope, name := c.of(h)
 			key := scope
 			if scope.Level() == policies.LevelUser {
@@ -104,7 +104,7 @@ func (e effect) overCaps() []OverCap {
 	return list
 }
 
-// scopes are those that a request of theirs is judged along.
+// scopes returns the policy scopes that apply to a request of the holder.
 func (h Holder) scopes() []policies.Scope {
 	list := []policies.Scope{
 		policies.In(policies.LevelTenant, h.TenantName), policies.In(policies.LevelTenant, h.Tenant.String()), policies.In(policies.LevelProject, h.Project.String()),

@@ -11,22 +11,22 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// effect is what a change does to the fleet and to who uses it.
+// effect computes the consequences of a change for nodes, allocations and tenants.
 type effect struct {
 	meant
 
-	facts   Facts
-	nodes   map[ids.Node]Node
-	removed map[ids.Node]bool // nodes
-	recut   map[ids.Node]bool // nodes that become something else
-	cordons []desired.Object  // nodes
-	dropped map[string]bool   // SKUs
-	touched []Allocation      // by node or by SKU
-	beneath []Allocation      // of those, the ones that the change takes the ground from
+	inputs   Inputs
+	nodes    map[ids.Node]Node
+	removed  map[ids.Node]bool // nodes
+	resliced map[ids.Node]bool // nodes that become something else
+	cordons  []desired.Object  // nodes
+	dropped  map[string]bool   // SKUs
+	touched  []Allocation      // by node or by SKU
+	affected []Allocation      // of those, the ones whose slots the change removes
 }
 
-func effectOf(m meant, f Facts) effect {
-	e := effect{meant: m, facts: f, nodes: map[ids.Node]Node{}, removed: map[ids.Node]bool{}, recut: map[ids.Node]bool{}, dropped: map[string]bool{}}
+func effectOf(m meant, f Inputs) effect {
+	e := effect{meant: m, inputs: f, nodes: map[ids.Node]Node{}, removed: map[ids.Node]bool{}, resliced: map[ids.Node]bool{}, dropped: map[string]bool{}}
 	for _, n := range f.Nodes {
 		e.nodes[n.ID] = n
 	}
@@ -45,7 +45,7 @@ func effectOf(m meant, f Facts) effect {
 		case desired.KindNode:
 			old, now := specOf[desired.Node](p.Old), specOf[desired.Node](p.New)
 			changedNodes[nodeID(p.New)] = !reflect.DeepEqual(old, now)
-			e.recut[nodeID(p.New)] = old.SKU != now.SKU || old.GPUs != now.GPUs || old.Hardware != now.Hardware || old.Slicing != now.Slicing
+			e.resliced[nodeID(p.New)] = old.SKU != now.SKU || old.GPUs != now.GPUs || old.Hardware != now.Hardware || old.Slicing != now.Slicing
 			if !old.Cordoned && now.Cordoned {
 				e.cordons = append(e.cordons, p.New)
 			}
@@ -57,9 +57,9 @@ func effectOf(m meant, f Facts) effect {
 		}
 	}
 	for _, a := range slices.SortedFunc(slices.Values(f.Allocations), func(a, b Allocation) int { return compareID(a.ID.UUID, b.ID.UUID) }) {
-		beneath := e.removed[a.Node] || e.recut[a.Node] || e.dropped[a.SKU]
+		beneath := e.removed[a.Node] || e.resliced[a.Node] || e.dropped[a.SKU]
 		if beneath {
-			e.beneath = append(e.beneath, a)
+			e.affected = append(e.affected, a)
 		}
 		if beneath || changedNodes[a.Node] || changedSKUs[a.SKU] {
 			e.touched = append(e.touched, a)
@@ -79,7 +79,7 @@ func (e effect) blast() Blast {
 		on[a.Node]++
 	}
 	b.Allocations, b.Projects, b.Tenants = len(e.touched), len(projects), len(tenants)
-	for _, t := range e.facts.Tenants {
+	for _, t := range e.inputs.Tenants {
 		if tenants[t.ID] {
 			b.Names = append(b.Names, t.Name)
 		}
@@ -87,7 +87,7 @@ func (e effect) blast() Blast {
 	slices.Sort(b.Names)
 	for _, n := range e.touchedNodes() {
 		b.Nodes++
-		if n.Seen {
+		if n.Reported {
 			b.Agents++
 		}
 		if e.removed[n.ID] && n.Held > 0 {
@@ -98,7 +98,7 @@ func (e effect) blast() Blast {
 	return b
 }
 
-// touchedNodes are those that are there and whose declaration changes or goes.
+// touchedNodes returns the existing nodes whose object changes or is deleted.
 func (e effect) touchedNodes() (list []Node) {
 	for _, o := range e.deleted {
 		if o.Kind == desired.KindNode {
@@ -113,8 +113,8 @@ func (e effect) touchedNodes() (list []Node) {
 	return list
 }
 
-// node is what the inventory knows of it; one that is declared and not carried
-// out yet is known by its declaration alone.
+// node returns the stored node. A node whose object is not applied yet has no row, so only its spec
+// is known.
 func (e effect) node(o desired.Object) Node {
 	if n, ok := e.nodes[nodeID(o)]; ok {
 		return n

@@ -12,15 +12,15 @@ import (
 	"github.com/gpuaas/gpuaas/desired/revision"
 )
 
-// fields lists what differs between two forms of one object, by JSON pointer and
-// in the order of the pointers. A zero object has nothing.
+// fields lists the differences between two versions of one object by JSON pointer, sorted. A zero
+// object has no fields.
 func fields(old, now desired.Object) []Field {
 	list := []Field{}
 	differ(&list, "", document(old), document(now))
 	return list
 }
 
-// document is what people write of an object, as far as it may differ.
+// document returns the user-written fields of an object, as far as two versions may differ.
 func document(o desired.Object) any {
 	if o.Kind == "" {
 		return absent{}
@@ -31,8 +31,8 @@ func document(o desired.Object) any {
 	}
 }
 
-// opened are the parts of a document that are looked into also where there was
-// none: of a new object each field is shown, of a new value the value.
+// opened are the paths below which every field of a new object is listed by itself. Elsewhere a new
+// value is one field.
 var opened = []string{"", "/metadata", "/metadata/labels", "/metadata/annotations", "/spec"}
 
 func stringMap(m map[string]string) map[string]any {
@@ -43,7 +43,7 @@ func stringMap(m map[string]string) map[string]any {
 	return all
 }
 
-// decode keeps numbers as they are written: a float would round them.
+// decode preserves numbers as they are written: a float would round them.
 func decode(text []byte) (v any) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -78,7 +78,8 @@ func differ(list *[]Field, at string, old, now any) {
 	}
 }
 
-// orEmpty is an empty object in place of nothing, beside an object.
+// orEmpty returns an empty object for a missing value if the other value is an object. Each field
+// is then compared by itself.
 func orEmpty(v, beside any) any {
 	if _, object := beside.(map[string]any); object && isAbsent(v) {
 		return map[string]any{}
@@ -86,7 +87,7 @@ func orEmpty(v, beside any) any {
 	return v
 }
 
-// absent is where there is no value; nil is JSON's null.
+// absent marks a missing value. JSON's null is nil.
 type absent struct{}
 
 func missing(m map[string]any, name string) any {
@@ -130,7 +131,7 @@ func displayValue(v any) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// same says that nothing differs but the place in the file.
+// same reports whether only the position in the file differs.
 func same(p revision.Pair) bool {
 	if p.Old.SpecHash == desired.Hash(p.New.Spec) {
 		return maps.Equal(p.Old.Labels, p.New.Labels) && maps.Equal(p.Old.Annotations, p.New.Annotations)

@@ -7,16 +7,16 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// A comment may hold 65,536 characters at GitHub; the marker that finds it again
-// and what the forge adds need their part.
+// A GitHub comment may contain 65,536 characters. The marker and the forge's own additions need the
+// difference.
 const maxComment = 60_000
 
-// Markdown is the plan as one comment of a pull request, of at most maxComment
-// bytes. Whatever somebody else wrote stands in a code span, where it links
-// nothing, mentions nobody, and ends no table.
+// Markdown formats the plan as one comment of a pull request, of at most maxComment bytes. Texts of
+// other authors are written as code spans, in which they cannot create links or mentions or end a
+// table.
 func (p Plan) Markdown() string {
 	var head, tail strings.Builder
-	fmt.Fprintf(&head, "### Plan of %s\n\n**%s**\n\n", code(p.of()), p.Summary)
+	fmt.Fprintf(&head, "### Plan of %s\n\n**%s**\n\n", code(p.sourceName()), p.Summary)
 	p.verdict(&head)
 	p.table(&head)
 	p.effects(&head)
@@ -28,7 +28,7 @@ func (p Plan) Markdown() string {
 	return top + p.details(maxComment-len(top)-tail.Len()) + tail.String()
 }
 
-func (p Plan) of() string {
+func (p Plan) sourceName() string {
 	if p.Source == "" {
 		return "objects that the API owns"
 	}
@@ -49,7 +49,7 @@ func (p Plan) verdict(b *strings.Builder) {
 	if len(p.Waits) > 0 {
 		b.WriteString("**It waits for approval:**\n\n")
 		for _, w := range p.Waits {
-			fmt.Fprintf(b, "- %s: %s", code(w.Reason), clean(w.Message)) // words of ours
+			fmt.Fprintf(b, "- %s: %s", code(w.Reason), clean(w.Message)) // our own text
 			for i, o := range w.Objects[:min(len(w.Objects), maxRows)] {
 				b.WriteString([]string{" — ", ", "}[min(i, 1)] + code(o))
 			}
@@ -104,7 +104,7 @@ func (m MoneyChange) markdown(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-// details are the steps, as many as there is room for.
+// details formats as many steps as fit into the remaining bytes.
 func (p Plan) details(room int) string {
 	const open, end = "<details><summary>Steps</summary>\n\n", "\n</details>\n"
 	var b strings.Builder
@@ -128,7 +128,7 @@ func (p Plan) details(room int) string {
 	return b.String() + end
 }
 
-// maxFields bounds what is shown of one object.
+// maxFields limits the listed fields of one object.
 const maxFields = 20
 
 func (s Step) markdown() string {
@@ -143,7 +143,7 @@ func (s Step) markdown() string {
 	return b.String()
 }
 
-// symbol keeps Markdown from reading one as a list or a heading.
+// symbol escapes the symbol, which Markdown would otherwise read as a list or a heading.
 func symbol(a Action) string { return `\` + symbols[a] }
 
 // code is a text in a code span: its own backticks would end it.

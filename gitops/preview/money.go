@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// hour is what one hour has in seconds.
+// hour is one hour in seconds.
 const hour = 3600
 
 // book adds up by currency, and notes what cannot be counted.
@@ -38,10 +38,10 @@ func (b *book) perHour(price money.Minor, units int) money.Minor {
 	return due
 }
 
-// prices are those of the catalogue now, and those after the change. What is
-// declared and not carried out yet counts as declared.
+// prices returns the catalogue's prices before and after the change. An object that is not applied
+// yet counts with its desired price.
 func (e effect) prices() (before, after map[string]Price) {
-	before = maps.Clone(e.facts.Prices)
+	before = maps.Clone(e.inputs.Prices)
 	if before == nil {
 		before = map[string]Price{}
 	}
@@ -74,9 +74,9 @@ func priceOf(o desired.Object) Price {
 	return Price{s.Price.Currency, money.Minor(s.Price.AmountMinor), s.Active}
 }
 
-// stock is the fleet's after the change: a node takes its slots with it.
+// stock returns the slots of the fleet after the change: a deleted node removes its slots.
 func (e effect) stock() map[string]Stock {
-	after := maps.Clone(e.facts.Stock)
+	after := maps.Clone(e.inputs.Stock)
 	if after == nil {
 		after = map[string]Stock{}
 	}
@@ -108,8 +108,7 @@ func (n Node) open(cordoned bool) int {
 	return n.Stock.Open
 }
 
-// capacity is what all slots for sale come to: those that are sold, and those that
-// can be.
+// capacity returns the price of all sellable slots: the allocated and the free ones.
 func capacity(stock map[string]Stock, prices map[string]Price) *book {
 	b := newBook(nil)
 	for _, sku := range slices.Sorted(maps.Keys(stock)) {
@@ -124,12 +123,12 @@ func capacity(stock map[string]Stock, prices map[string]Price) *book {
 	return b
 }
 
-// money is what the change comes to. What does not fit into an amount refuses it:
-// nothing is shown as less than it is.
+// money returns the financial effect of the change. An amount that overflows returns a finding,
+// which rejects the plan: a wrapped sum would display too small an effect.
 func (e effect) money() ([]MoneyChange, []desired.Finding) {
 	before, after := e.prices()
-	capacityBefore, capacityAfter := capacity(e.facts.Stock, before), capacity(e.stock(), after)
-	burnBefore, burnAfter := newBook(e.facts.Burn), newBook(e.facts.Burn)
+	capacityBefore, capacityAfter := capacity(e.inputs.Stock, before), capacity(e.stock(), after)
+	burnBefore, burnAfter := newBook(e.inputs.Burn), newBook(e.inputs.Burn)
 	byTenant := map[ids.Tenant]*book{}
 	for _, a := range e.touched {
 		price, ok := after[a.SKU]
@@ -154,7 +153,7 @@ func (e effect) money() ([]MoneyChange, []desired.Finding) {
 			Currency: c, CapacityBefore: capacityBefore.sums[c], CapacityAfter: capacityAfter.sums[c],
 			BurnBefore: burnBefore.sums[c], BurnAfter: burnAfter.sums[c], Tenants: []TenantMoney{},
 		}
-		for _, t := range e.facts.Tenants {
+		for _, t := range e.inputs.Tenants {
 			if sums := byTenant[t.ID]; sums != nil && t.Currency == c {
 				own := newBook(map[string]money.Minor{c: t.Burn})
 				own.add(c, sums.sums[c])

@@ -1,7 +1,6 @@
-// Package preview says what a change would do before it is done: to which
-// objects, to whom, for how much money, and why it must wait for a person. It is
-// pure: values in, a plan out. It decides nothing; whoever applies compares the
-// plan that was read with the one that holds.
+// Package preview computes the effect of a change before it is applied: the changed objects, the
+// affected tenants and allocations, the money, and the reasons for an approval. It is pure and
+// decides nothing. Before a plan is applied, gitops/change computes it again and compares the two.
 package preview
 
 import (
@@ -12,28 +11,29 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// Change is what is about to be done.
+// Change is a difference that is about to be applied.
 type Change struct {
 	Source     string // name of the Git source; empty: objects that the API owns
 	Repository string
 	Commit     string
-	Base       string // the commit that the source stands at
+	Base       string // the applied commit of the source
 	Owner      desired.Owner
 	Generated  bool // no person wrote this
-	// Diverged says that Commit does not descend from Base, or that nobody can tell.
+	// Diverged reports that Commit does not descend from Base, or that the history is too short to
+	// find out.
 	Diverged bool
 	Diff     revision.Difference
 }
 
-// Rules are the policies that a change is held against.
+// Rules are the policies for changes.
 type Rules struct {
 	PruneObjects, PrunePercent int // gitops.prune_cap_*
-	// Requires are the words of gitops.apply_requires.
+	// Requires is the value of gitops.apply_requires.
 	Requires                 []string
 	MassPercent, MassMinimum int // node.mass_action_*
 }
 
-// Requires words that are asked for here and by whoever approves.
+// Values of Requires. The reviewer confirms the same values when approving.
 const (
 	RequiresApproved   = "approved"
 	RequiresUndiverged = "undiverged"
@@ -61,8 +61,8 @@ const (
 	WaitRejected         = "rejected"
 )
 
-// Plan is what a change does, to whom, and what it comes to. Its JSON is the
-// contract's ChangePlan.
+// Plan is the effect of a change on objects, tenants and money. Its JSON is the contract's
+// ChangePlan.
 type Plan struct {
 	Source     string            `json:"source"`
 	Repository string            `json:"repository"`
@@ -85,7 +85,7 @@ type Plan struct {
 	Basis Basis  `json:"-"`
 }
 
-// Step is what is done to one object.
+// Step is the change of one object.
 type Step struct {
 	Action     Action         `json:"action"`
 	Kind       desired.Kind   `json:"kind"`
@@ -108,7 +108,7 @@ type Field struct {
 	To   string `json:"to,omitempty"`
 }
 
-// Blast is what is touched.
+// Blast counts the affected resources (blast radius).
 type Blast struct {
 	Tenants     int       `json:"tenants"`
 	Projects    int       `json:"projects"`
@@ -127,8 +127,8 @@ type Drain struct {
 	Slots       int    `json:"slots"`
 }
 
-// OverCap is somebody who has more than the new cap. Nothing is taken away;
-// nothing more is given.
+// OverCap is a tenant or project with more allocations than the new cap. They stay, but new
+// requests are denied.
 type OverCap struct {
 	Key   string `json:"key"`
 	Scope string `json:"scope"` // tenant:<id>
@@ -137,7 +137,7 @@ type OverCap struct {
 	Used  int64  `json:"used"`
 }
 
-// MoneyChange is what a change comes to in one currency, per hour.
+// MoneyChange is the financial effect in one currency, per hour.
 type MoneyChange struct {
 	Currency       string        `json:"currency"`
 	CapacityBefore money.Minor   `json:"capacity_before_minor"`
@@ -158,17 +158,16 @@ type TenantMoney struct {
 	RunwayAfter  *int64      `json:"runway_after_minutes,omitempty"`
 }
 
-// maxSteps bounds what a plan shows and keeps: a first revision may declare a
-// whole fleet.
+// maxSteps limits the listed steps of a plan: a first revision may create a whole fleet.
 const maxSteps = 5000
 
-// Make says what a change would do, given what is so now. Its answer depends on
-// nothing else, and not on the order of what it is given.
-func Make(c Change, f Facts, r Rules) Plan {
+// Make computes the effect of a change from the given inputs. The result depends on nothing else,
+// and not on the sequence of the inputs.
+func Make(c Change, f Inputs, r Rules) Plan {
 	m := meantBy(c.Diff)
 	p := Plan{
 		Source: c.Source, Repository: c.Repository, Commit: c.Commit, Base: c.Base,
-		Objects: c.Diff.Kept + len(c.Diff.Created) + len(c.Diff.Adopted),
+		Objects: c.Diff.Unchanged + len(c.Diff.Created) + len(c.Diff.Adopted),
 		Creates: len(m.created), Changes: len(m.changed), Deletes: len(m.deleted), Adopts: len(m.adopted),
 	}
 	e := effectOf(m, f)
@@ -184,10 +183,10 @@ func Make(c Change, f Facts, r Rules) Plan {
 	return p
 }
 
-// Empty says that applying the plan writes nothing.
+// Empty reports whether applying the plan writes nothing.
 func (p Plan) Empty() bool { return p.Creates+p.Changes+p.Deletes+p.Adopts == 0 }
 
-// stored is a plan as it is kept: with what it was made from.
+// stored is the stored form of a plan, with its basis.
 type stored struct {
 	Plan
 
@@ -195,7 +194,7 @@ type stored struct {
 	Basis Basis  `json:"basis"`
 }
 
-// Document is the plan as it is kept; Read reads it back.
+// Document encodes the plan for storage. Read decodes it.
 func (p Plan) Document() ([]byte, error) { return json.Marshal(stored{p, p.Hash, p.Basis}) }
 
 // Read is a plan that Document wrote.

@@ -15,7 +15,7 @@ import (
 
 func TestAnEmptyDifferenceIsAnEmptyPlan(t *testing.T) {
 	t.Parallel()
-	p := preview.Make(change(revision.Difference{Kept: 3}), preview.Facts{}, rules())
+	p := preview.Make(change(revision.Difference{Unchanged: 3}), preview.Inputs{}, rules())
 	var text strings.Builder
 	if err := p.Text(&text); err != nil || !p.Empty() || p.Objects != 3 || len(p.Steps)+len(p.Waits)+len(p.Findings) != 0 {
 		t.Errorf("%+v, %v", p, err)
@@ -29,8 +29,8 @@ func TestAnEmptyDifferenceIsAnEmptyPlan(t *testing.T) {
 	}
 }
 
-// story is the issue's: a price changes, a node is cordoned, a cap is lowered; and
-// one node goes from under two allocations.
+// story changes a price, cordons a node, lowers a cap, and deletes a node with two live
+// allocations, as in the issue.
 func story() revision.Difference {
 	labelled := node("n9", 9, nil)
 	labelled.Annotations, labelled.Labels = map[string]string{"gpuaas/prune": "confirm"}, map[string]string{"rack": "b/2"}
@@ -42,12 +42,12 @@ func story() revision.Difference {
 			pair(policy("cap", 3, "allocation.max_concurrent_per_tenant", "tenant:acme", 64), policy("cap", 3, "allocation.max_concurrent_per_tenant", "tenant:acme", 1)),
 			pair(node("n9", 9, nil), labelled),
 		},
-		Deleted: []desired.Object{node("n7", 7, nil)},
-		Kept:    11,
+		Deleted:   []desired.Object{node("n7", 7, nil)},
+		Unchanged: 11,
 	}
 }
 
-func TestTheStoryAsPeopleReadIt(t *testing.T) {
+func TestPlanAsText(t *testing.T) {
 	t.Parallel()
 	p := made(story())
 	var text strings.Builder
@@ -63,7 +63,7 @@ func TestTheStoryAsPeopleReadIt(t *testing.T) {
 	golden(t, "testdata/story.json", string(document)+"\n")
 }
 
-// What is kept is read back as it was, with what is not shown.
+// A stored plan is read back unchanged, including the fields that are not displayed.
 func TestDocumentAndRead(t *testing.T) {
 	t.Parallel()
 	p := made(story())
@@ -106,16 +106,16 @@ func TestWaitsAndFindings(t *testing.T) {
 		"nothing":                                {},
 		"as many as the cap go":                  {d: revision.Difference{Deleted: many(5)}},
 		"one more than the cap goes":             {d: revision.Difference{Deleted: many(6)}, want: "prune_cap Role/r0,Role/r1,Role/r2,Role/r3,Role/r4,Role/r5"},
-		"a share of many goes":                   {d: revision.Difference{Deleted: many(6), Kept: 114}},
-		"a bit more than the share":              {d: revision.Difference{Deleted: many(6), Kept: 113}, want: "prune_cap Role/r0,Role/r1,Role/r2,Role/r3,Role/r4,Role/r5"},
+		"a share of many goes":                   {d: revision.Difference{Deleted: many(6), Unchanged: 114}},
+		"a bit more than the share":              {d: revision.Difference{Deleted: many(6), Unchanged: 113}, want: "prune_cap Role/r0,Role/r1,Role/r2,Role/r3,Role/r4,Role/r5"},
 		"a cap of none":                          {d: revision.Difference{Deleted: many(1)}, rules: func(r *preview.Rules) { r.PruneObjects = 0 }, want: "prune_cap Role/r0"},
-		"the author wants to be asked":           {d: revision.Difference{Deleted: annotated("confirm")}, want: "confirm Role/r"},
+		"the author requires a confirmation":     {d: revision.Difference{Deleted: annotated("confirm")}, want: "confirm Role/r"},
 		"the author forbade it":                  {d: revision.Difference{Deleted: annotated("disabled")}, findings: 1},
 		"another owner's":                        {d: revision.Difference{Foreign: []desired.Finding{{Message: "is managed by the API"}}}, findings: 1},
 		"a node under allocations goes":          {d: revision.Difference{Deleted: []desired.Object{node("n7", 7, nil)}}, want: "under_allocations Node/n7"},
 		"a free node goes":                       {d: revision.Difference{Deleted: []desired.Object{node("n9", 9, nil)}}},
-		"a node is cut anew under allocations":   {d: revision.Difference{Changed: []revision.Pair{pair(node("n8", 8, nil), node("n8", 8, smaller))}}, want: "under_allocations Node/n8"},
-		"a free node is cut anew":                {d: revision.Difference{Changed: []revision.Pair{pair(node("n9", 9, nil), node("n9", 9, smaller))}}},
+		"a node with allocations is resliced":    {d: revision.Difference{Changed: []revision.Pair{pair(node("n8", 8, nil), node("n8", 8, smaller))}}, want: "under_allocations Node/n8"},
+		"a free node is resliced":                {d: revision.Difference{Changed: []revision.Pair{pair(node("n9", 9, nil), node("n9", 9, smaller))}}},
 		"a SKU under allocations goes":           {d: revision.Difference{Deleted: []desired.Object{sku("h100", 1, 249)}}, want: "under_allocations SKU/h100"},
 		"a cordon under allocations is no drain": {d: revision.Difference{Changed: []revision.Pair{pair(node("n8", 8, nil), node("n8", 8, cordon))}}},
 		"more nodes than the breaker lets": {d: revision.Difference{
@@ -127,8 +127,8 @@ func TestWaitsAndFindings(t *testing.T) {
 			pair(node("n9", 9, cordon), node("n9", 9, func(n *desired.Node) { n.Cordoned, n.Region = true, "eu-2" })),
 			pair(node("n10", 10, cordon), node("n10", 10, func(n *desired.Node) { n.Cordoned, n.Region = true, "eu-2" })),
 		}}},
-		"diverged, and nobody minds": {diverged: true},
-		"diverged":                   {diverged: true, rules: func(r *preview.Rules) { r.Requires = append(r.Requires, preview.RequiresUndiverged) }, want: "diverged "},
+		"diverged, and allowed": {diverged: true},
+		"diverged":              {diverged: true, rules: func(r *preview.Rules) { r.Requires = append(r.Requires, preview.RequiresUndiverged) }, want: "diverged "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -150,7 +150,7 @@ func TestWaitsAndFindings(t *testing.T) {
 	}
 }
 
-// A node whose slots are not proved clean yet is not free, though nobody lives there.
+// A node without allocations whose slots are not proved clean yet is not free.
 func TestWaitsForProof(t *testing.T) {
 	t.Parallel()
 	f := facts()
@@ -164,7 +164,7 @@ func TestWaitsForProof(t *testing.T) {
 func TestMovedSaysWhat(t *testing.T) {
 	t.Parallel()
 	p := made(story())
-	later := func(alter func(*preview.Change, *preview.Facts)) preview.Plan {
+	later := func(alter func(*preview.Change, *preview.Inputs)) preview.Plan {
 		c, f := change(story()), facts()
 		alter(&c, &f)
 		return preview.Make(c, f, rules())
@@ -173,19 +173,19 @@ func TestMovedSaysWhat(t *testing.T) {
 		now  preview.Plan
 		want []string
 	}{
-		"nothing":                       {later(func(*preview.Change, *preview.Facts) {}), []string{}},
-		"another balance moves no plan": {later(func(_ *preview.Change, f *preview.Facts) { f.Tenants[0].Balance = 1 }), []string{}},
-		"another line moves no plan":    {later(func(c *preview.Change, _ *preview.Facts) { c.Diff.Changed[0].New.Source.Line = 99 }), []string{}},
-		"the price is paid by one more": {later(func(_ *preview.Change, f *preview.Facts) { f.Allocations = append(f.Allocations, lives(204, 8, 1)) }), []string{}},
-		"a generation":                  {later(func(c *preview.Change, _ *preview.Facts) { c.Diff.Deleted[0].Generation = 3 }), []string{"Node/n7: generation 3, was 2"}},
-		"a label":                       {later(func(c *preview.Change, _ *preview.Facts) { c.Diff.Deleted[0].ResourceVersion = 4 }), []string{"Node/n7: version 4, was 3"}},
-		"the source":                    {later(func(c *preview.Change, _ *preview.Facts) { c.Base = "1234" }), []string{"fleet is at 1234, was 8e2b1c0d8e2b"}},
-		"the commit":                    {later(func(c *preview.Change, _ *preview.Facts) { c.Commit = "1234" }), []string{"the commit is 1234, was 9f3c2d1e9f3c"}},
-		"what is asked":                 {later(func(c *preview.Change, _ *preview.Facts) { c.Diff.Created[0] = node("n10", 10, cordon) }), []string{"the request has changed"}},
-		"somebody starts on what goes":  {later(func(_ *preview.Change, f *preview.Facts) { f.Allocations = append(f.Allocations, lives(205, 7, 1)) }), []string{"allocation " + uid(205).String() + " started on n7"}},
-		"somebody leaves what goes":     {later(func(_ *preview.Change, f *preview.Facts) { f.Allocations = f.Allocations[1:] }), []string{"allocation " + uid(201).String() + " ended on n7"}},
-		"somebody else has done it":     {later(func(c *preview.Change, _ *preview.Facts) { c.Diff.Deleted = nil }), []string{"Node/n7 was at generation 2, and is not changed by this any more", "allocation " + uid(201).String() + " ended on n7", "allocation " + uid(202).String() + " ended on n7"}},
-		"it has been declared meanwhile": {later(func(c *preview.Change, _ *preview.Facts) {
+		"nothing":                                {later(func(*preview.Change, *preview.Inputs) {}), []string{}},
+		"another balance moves no plan":          {later(func(_ *preview.Change, f *preview.Inputs) { f.Tenants[0].Balance = 1 }), []string{}},
+		"another line moves no plan":             {later(func(c *preview.Change, _ *preview.Inputs) { c.Diff.Changed[0].New.Source.Line = 99 }), []string{}},
+		"the price is paid by one more":          {later(func(_ *preview.Change, f *preview.Inputs) { f.Allocations = append(f.Allocations, lives(204, 8, 1)) }), []string{}},
+		"a generation":                           {later(func(c *preview.Change, _ *preview.Inputs) { c.Diff.Deleted[0].Generation = 3 }), []string{"Node/n7: generation 3, was 2"}},
+		"a label":                                {later(func(c *preview.Change, _ *preview.Inputs) { c.Diff.Deleted[0].ResourceVersion = 4 }), []string{"Node/n7: version 4, was 3"}},
+		"the source":                             {later(func(c *preview.Change, _ *preview.Inputs) { c.Base = "1234" }), []string{"fleet is at 1234, was 8e2b1c0d8e2b"}},
+		"the commit":                             {later(func(c *preview.Change, _ *preview.Inputs) { c.Commit = "1234" }), []string{"the commit is 1234, was 9f3c2d1e9f3c"}},
+		"the request":                            {later(func(c *preview.Change, _ *preview.Inputs) { c.Diff.Created[0] = node("n10", 10, cordon) }), []string{"the request has changed"}},
+		"an allocation starts on a removed node": {later(func(_ *preview.Change, f *preview.Inputs) { f.Allocations = append(f.Allocations, lives(205, 7, 1)) }), []string{"allocation " + uid(205).String() + " started on n7"}},
+		"an allocation leaves a removed node":    {later(func(_ *preview.Change, f *preview.Inputs) { f.Allocations = f.Allocations[1:] }), []string{"allocation " + uid(201).String() + " ended on n7"}},
+		"another change has done it":             {later(func(c *preview.Change, _ *preview.Inputs) { c.Diff.Deleted = nil }), []string{"Node/n7 was at generation 2, and is not changed by this any more", "allocation " + uid(201).String() + " ended on n7", "allocation " + uid(202).String() + " ended on n7"}},
+		"it has been declared meanwhile": {later(func(c *preview.Change, _ *preview.Inputs) {
 			c.Diff.Changed = append(c.Diff.Changed, pair(node("n11", 11, nil), node("n11", 11, cordon)))
 		}), []string{"Node/n11 is at generation 2, and was not to be changed"}},
 	} {
@@ -195,8 +195,8 @@ func TestMovedSaysWhat(t *testing.T) {
 	}
 }
 
-// A first revision may declare a whole fleet: a plan keeps within bounds, and shows
-// whatever is taken away or changed.
+// A first revision may create a whole fleet: a plan limits its steps and lists all deletions and
+// changes.
 func TestManySteps(t *testing.T) {
 	t.Parallel()
 	d := story()

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// value draws any JSON that a spec may hold.
+// value draws any JSON that a spec may contain.
 func value(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		most := 6
@@ -78,7 +78,7 @@ func TestINV16EqualTreesAreAnEmptyPlan(t *testing.T) {
 	})
 }
 
-// Nothing depends on the order in which objects and facts come.
+// The result does not depend on the order of objects and inputs.
 func TestOrderNeverMatters(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -180,8 +180,8 @@ func normal(text []byte) string {
 	return string(again)
 }
 
-// patched carries out fields by the meaning of JSON pointers alone: removals from
-// the last, so that a list keeps its numbers, then what is set.
+// patched applies fields by the meaning of JSON pointers alone: removals from the last, so that a
+// list preserves its indexes, then the new values.
 func patched(t *rapid.T, text string, fields []preview.Field) string {
 	var root any
 	d := json.NewDecoder(strings.NewReader(text))
@@ -247,8 +247,8 @@ func with(at any, path []string, v any, there bool) any {
 	return with(map[string]any{}, path, v, there)
 }
 
-// INV-37: what the change comes to is exact, or it is refused; nothing wraps.
-func TestINV37MoneyIsExactOrRefused(t *testing.T) {
+// INV-37: the financial effect is exact, or the change is rejected; no sum overflows.
+func TestINV37MoneyIsExactOrRejected(t *testing.T) {
 	t.Parallel()
 	near := rapid.OneOf(rapid.Int64Range(0, 500), rapid.Int64Range(1<<62-9, math.MaxInt64), rapid.Int64Range(0, math.MaxInt64))
 	rapid.Check(t, func(t *rapid.T) {
@@ -276,7 +276,7 @@ func TestINV37MoneyIsExactOrRefused(t *testing.T) {
 		}
 		if len(p.Findings) > 0 {
 			if fits && old != now {
-				t.Fatalf("all fits, and it is refused: %v", p.Findings)
+				t.Fatalf("all fits, and it is rejected: %v", p.Findings)
 			}
 			return
 		}
@@ -302,7 +302,7 @@ func TestPricesFollow(t *testing.T) {
 		"but not what leaves":                         {alter: func(a *preview.Allocation) { a.Leaving, a.Charged = true, false }, want: 1245 + 20},
 		"nor what is paused":                          {alter: func(a *preview.Allocation) { a.Charged = false }, want: 1245 + 20},
 		"nor what is in another currency":             {alter: func(a *preview.Allocation) { a.Currency = "USD" }, want: 1245 + 20},
-		"a new currency reprices nobody":              {now: func(s *desired.SKU) { s.Price.Currency = "USD" }, want: 1245},
+		"a new currency changes no running price":     {now: func(s *desired.SKU) { s.Price.Currency = "USD" }, want: 1245},
 		"what is not sold any more costs what it did": {now: func(s *desired.SKU) { s.Active, s.Price.AmountMinor = false, 249 }, want: 1245},
 	} {
 		f := facts()
@@ -322,7 +322,7 @@ func TestPricesFollow(t *testing.T) {
 	}
 }
 
-// What all slots for sale come to, with what a change does to them.
+// The price of all sellable slots before and after a change.
 func TestCapacity(t *testing.T) {
 	t.Parallel()
 	const before = 24 * 249
@@ -332,9 +332,9 @@ func TestCapacity(t *testing.T) {
 		d    revision.Difference
 		want money.Minor
 	}{
-		"a node comes":         {revision.Difference{Created: []desired.Object{node("n10", 10, nil)}}, before + 8*249},
-		"a cordoned one comes": {revision.Difference{Created: []desired.Object{node("n10", 10, cordon)}}, before},
-		"a node goes":          {revision.Difference{Deleted: []desired.Object{node("n7", 7, nil)}}, before - 8*249},
+		"a node is created":                             {revision.Difference{Created: []desired.Object{node("n10", 10, nil)}}, before + 8*249},
+		"a cordoned node is created":                    {revision.Difference{Created: []desired.Object{node("n10", 10, cordon)}}, before},
+		"a node goes":                                   {revision.Difference{Deleted: []desired.Object{node("n7", 7, nil)}}, before - 8*249},
 		"a node is cordoned and keeps what it has sold": {revision.Difference{Changed: []revision.Pair{pair(node("n7", 7, nil), node("n7", 7, cordon))}}, before - 5*249},
 		"a node is sold as something dearer":            {revision.Difference{Created: []desired.Object{sku("a100", 2, 300)}, Changed: []revision.Pair{pair(node("n9", 9, nil), node("n9", 9, other))}}, before - 8*249 + 8*300},
 		"or as what has no price":                       {revision.Difference{Changed: []revision.Pair{pair(node("n9", 9, nil), node("n9", 9, other))}}, before - 8*249},
@@ -356,15 +356,15 @@ func TestOverCaps(t *testing.T) {
 		d    revision.Difference
 		want string
 	}{
-		"raised":                {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 100)}}},
-		"lowered, and room":     {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 2)}}},
-		"lowered for all":       {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 1)}}, want: "tenant acme 2 of 1"},
-		"for nobody":            {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 0)}}, want: "tenant acme 2 of 0, tenant umbrella 1 of 0"},
-		"by the tenant's id":    {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "tenant:"+acme.String(), 1)}}, want: "tenant acme 2 of 1"},
-		"for a project":         {d: revision.Difference{Created: []desired.Object{policy("p", 1, perProject, "project:"+serve.String(), 0)}}, want: "project serve 1 of 0"},
-		"for people":            {d: revision.Difference{Created: []desired.Object{policy("p", 1, perUser, "tenant:acme", 1)}}, want: "user:" + ada.String() + " 2 of 1"},
-		"for another tenant":    {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "tenant:umbrella", 1)}}},
-		"unset, so the default": {set: policies.Snapshot{}.With(perUser, "platform", int64(9)), d: revision.Difference{Deleted: []desired.Object{policy("p", 1, perUser, "platform", 9)}}},
+		"raised":                     {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 100)}}},
+		"lowered, and below the cap": {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 2)}}},
+		"lowered for all":            {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 1)}}, want: "tenant acme 2 of 1"},
+		"zero":                       {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "platform", 0)}}, want: "tenant acme 2 of 0, tenant umbrella 1 of 0"},
+		"by the tenant's id":         {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "tenant:"+acme.String(), 1)}}, want: "tenant acme 2 of 1"},
+		"for a project":              {d: revision.Difference{Created: []desired.Object{policy("p", 1, perProject, "project:"+serve.String(), 0)}}, want: "project serve 1 of 0"},
+		"for people":                 {d: revision.Difference{Created: []desired.Object{policy("p", 1, perUser, "tenant:acme", 1)}}, want: "user:" + ada.String() + " 2 of 1"},
+		"for another tenant":         {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "tenant:umbrella", 1)}}},
+		"unset, so the default":      {set: policies.Snapshot{}.With(perUser, "platform", int64(9)), d: revision.Difference{Deleted: []desired.Object{policy("p", 1, perUser, "platform", 9)}}},
 		"moved to another": {
 			set: policies.Snapshot{}.With(perTenant, "tenant:umbrella", int64(0)),
 			d:   revision.Difference{Changed: []revision.Pair{pair(policy("p", 1, perTenant, "tenant:umbrella", 0), policy("p", 1, perTenant, "tenant:acme", 0))}}, want: "tenant acme 2 of 0",
@@ -390,7 +390,8 @@ func TestOverCaps(t *testing.T) {
 	}
 }
 
-// Whoever writes a name repaints no terminal, mentions nobody, and ends no table.
+// A hostile name can neither send control characters to a terminal nor create mentions nor end a
+// table.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	names := []string{"a`b", "a|b", "@everyone", "</details><script>", "\x1b[2J\x1b[31m", "a\u202eb", "a\r\n# h", "![x](http://e.vil/x)", "<!-- gpuaas:plan:fleet -->", strings.Repeat("x", 5000), "\u0085\u2028"}

@@ -24,7 +24,7 @@ func meantBy(d revision.Difference) (m meant) {
 
 func byPair(a, b revision.Pair) int { return byKey(a.New, b.New) }
 
-// steps are in the order of applying: by kind, and what goes comes last, in reverse.
+// steps are in the sequence of applying: by kind, with deletions last and in reverse.
 func (m meant) steps() []Step {
 	all := make([]Step, 0, min(maxSteps, len(m.created)+len(m.changed)+len(m.adopted)+len(m.deleted)))
 	for _, o := range m.deleted {
@@ -42,7 +42,7 @@ func (m meant) steps() []Step {
 		}
 		all = append(all, step(Create, desired.Object{}, o, fields(desired.Object{}, o)))
 	}
-	// What takes away or changes is never the part that is left out.
+	// Deletions and changes are never left out: creations come last.
 	all = all[:min(len(all), maxSteps)]
 	slices.SortStableFunc(all, func(a, b Step) int {
 		switch {

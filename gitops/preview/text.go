@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// symbols say in a character what a step does; the word stands beside it.
+// symbols marks each step with one character, next to the word.
 var symbols = map[Action]string{Create: "+", Modify: "~", Delete: "-", Adopt: "="}
 
 // Text writes the plan for a terminal. It ends with the summary.
@@ -62,7 +62,7 @@ func (m MoneyChange) text(line func(string, ...any)) {
 	}
 }
 
-// left is how many steps are counted and not listed.
+// left returns the number of steps that are counted and not listed.
 func (p Plan) left() int { return p.Creates + p.Changes + p.Deletes + p.Adopts - len(p.Steps) }
 
 func (f Field) change() string {
@@ -95,7 +95,7 @@ func lasting(minutes *int64) string {
 	return fmt.Sprintf("%d h %d min", *minutes/60, *minutes%60)
 }
 
-// longest is how much is shown of one text that somebody else wrote.
+// longest limits the displayed bytes of one text of another author.
 const longest = 200
 
 // clean is a text that cannot repaint whatever shows it: what is not printable is

@@ -8,10 +8,10 @@ import (
 	"github.com/gpuaas/gpuaas/desired/revision"
 )
 
-// annotationPrune says what may take an object away: allow, confirm, disabled.
+// annotationPrune decides whether a revision may delete the object: allow, confirm, disabled.
 const annotationPrune = "gpuaas/prune"
 
-// findings are why a change cannot be applied at all.
+// findings returns the reasons why a change cannot be applied at all.
 func findings(c Change) []desired.Finding {
 	list := append([]desired.Finding{}, c.Diff.Foreign...)
 	for _, o := range slices.SortedFunc(slices.Values(c.Diff.Deleted), byKey) {
@@ -25,7 +25,7 @@ func findings(c Change) []desired.Finding {
 	return list
 }
 
-// waits are why a change needs a person's word.
+// waits returns the reasons why a change needs an approval.
 func waits(c Change, e effect, r Rules) []revision.Wait {
 	list := []revision.Wait{}
 	add := func(reason string, objects []desired.Object, format string, args ...any) {
@@ -36,7 +36,7 @@ func waits(c Change, e effect, r Rules) []revision.Wait {
 	if slices.Contains(r.Requires, RequiresUndiverged) && c.Diverged {
 		list = append(list, revision.Wait{Reason: WaitDiverged, Message: fmt.Sprintf("%s does not descend from %s, which is applied", short(c.Commit), short(c.Base)), Objects: []string{}})
 	}
-	total := c.Diff.Kept + len(e.deleted)
+	total := c.Diff.Unchanged + len(e.deleted)
 	if most := max(r.PruneObjects, total*r.PrunePercent/100); len(e.deleted) > most {
 		add(WaitPruneCap, e.deleted, "%d of %d objects are removed, and one revision may remove %d", len(e.deleted), total, most)
 	}
@@ -48,15 +48,15 @@ func waits(c Change, e effect, r Rules) []revision.Wait {
 	}
 	add(WaitConfirm, confirm, "confirm the deletion of %s", counted(len(confirm), "object"))
 	under := e.under()
-	add(WaitUnderAllocations, under, "%s on removed or changed objects; they continue, and a removed object is deleted after their release", livings(len(e.beneath)))
+	add(WaitUnderAllocations, under, "%s on removed or changed objects; they continue, and a removed object is deleted after their release", livings(len(e.affected)))
 	going := slices.Clone(e.cordons)
 	for _, o := range e.deleted {
 		if o.Kind == desired.KindNode {
 			going = append(going, o)
 		}
 	}
-	if most := max(r.MassMinimum, e.facts.Fleet*r.MassPercent/100); len(going) > most {
-		add(WaitMassAction, going, "%d of %d nodes are taken out of service; more than %d need an approval", len(going), e.facts.Fleet, most)
+	if most := max(r.MassMinimum, e.inputs.Fleet*r.MassPercent/100); len(going) > most {
+		add(WaitMassAction, going, "%d of %d nodes are taken out of service; more than %d need an approval", len(going), e.inputs.Fleet, most)
 	}
 	return list
 }
@@ -71,10 +71,10 @@ func livings(n int) string {
 	return fmt.Sprintf("%d allocations depend", n)
 }
 
-// under are the objects that live allocations, or claims, stand on.
+// under returns the objects with live allocations or claims.
 func (e effect) under() (list []desired.Object) {
 	on := map[string]bool{}
-	for _, a := range e.beneath {
+	for _, a := range e.affected {
 		on[a.Node.String()], on[a.SKU] = true, true
 	}
 	for _, o := range e.deleted {
@@ -83,7 +83,7 @@ func (e effect) under() (list []desired.Object) {
 		}
 	}
 	for _, p := range slices.Concat(e.changed, e.adopted) {
-		if o := p.New; o.Kind == desired.KindNode && e.recut[nodeID(o)] && (on[o.UID.String()] || e.node(o).Held > 0) {
+		if o := p.New; o.Kind == desired.KindNode && e.resliced[nodeID(o)] && (on[o.UID.String()] || e.node(o).Held > 0) {
 			list = append(list, o)
 		}
 	}

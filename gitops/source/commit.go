@@ -17,21 +17,20 @@ import (
 // stay below 100 kB.
 const largestCommit = 1 << 20
 
-// commit is one commit object, read from its very bytes: what a signature covers
-// and what is applied must be one text, and go-git writes anew what it has
-// understood of it.
+// commit is a commit object, parsed from its raw bytes. The signature covers these bytes, and what
+// is applied must be the same text. go-git would encode its parsed form again.
 type commit struct {
 	Commit
 	tree    plumbing.Hash
 	parents []plumbing.Hash
-	// committerEmail is as it stands there, to compare with and not to show.
+	// committerEmail is the raw text of the commit, to compare and not to display.
 	committerEmail string
 	signature      string
 	signed         []byte // the object without its signature
 }
 
-// parseCommit takes nothing twice and nothing out of order, as git fsck does: two
-// readers of one commit must not see two trees.
+// parseCommit rejects duplicate and unsorted headers, as git fsck does: two readers of one commit
+// must not find two trees.
 func parseCommit(hash plumbing.Hash, raw []byte) (commit, error) {
 	head, message, ok := bytes.Cut(raw, []byte("\n\n"))
 	if ok {
@@ -47,7 +46,7 @@ func parseCommit(hash plumbing.Hash, raw []byte) (commit, error) {
 			return commit{}, malformed(plumbing.CommitObject, hash, err.Error())
 		}
 	}
-	if c.tree.IsZero() || !h.seen["author"] || !h.seen["committer"] {
+	if c.tree.IsZero() || !h.found["author"] || !h.found["committer"] {
 		return commit{}, malformed(plumbing.CommitObject, hash, "names no tree, author or committer")
 	}
 	if len(c.parents) > 0 {
@@ -62,7 +61,7 @@ func parseCommit(hash plumbing.Hash, raw []byte) (commit, error) {
 type headers struct {
 	rest, line, signed []byte
 	name, value        string
-	seen               map[string]bool
+	found              map[string]bool
 }
 
 func (h *headers) next() bool {
@@ -87,19 +86,19 @@ func (h *headers) next() bool {
 }
 
 func (c *commit) header(h *headers) error {
-	if h.seen == nil {
-		h.seen = map[string]bool{}
+	if h.found == nil {
+		h.found = map[string]bool{}
 	}
-	again := h.seen[h.name]
-	h.seen[h.name] = true
+	again := h.found[h.name]
+	h.found[h.name] = true
 	switch h.name {
 	case "tree":
-		if again || len(h.seen) > 1 || !plumbing.IsHash(h.value) {
+		if again || len(h.found) > 1 || !plumbing.IsHash(h.value) {
 			return errors.New("has a tree that is not its one first line")
 		}
 		c.tree = plumbing.NewHash(h.value)
 	case "parent":
-		if h.seen["author"] || !plumbing.IsHash(h.value) {
+		if h.found["author"] || !plumbing.IsHash(h.value) {
 			return errors.New("has a parent that is none")
 		}
 		c.parents = append(c.parents, plumbing.NewHash(h.value))

@@ -12,7 +12,7 @@ import (
 	sourcesignature "github.com/gpuaas/gpuaas/gitops/source/signature"
 )
 
-// hostileCase is one repository, and the code that it must come to nothing with.
+// hostileCase is one repository with the code that reading it must return.
 type hostileCase struct {
 	name  string
 	want  string // "": accepted, within the bounds
@@ -48,7 +48,7 @@ func tornPacks() []hostileCase {
 			p.good()
 			p.finish = func(all []byte) []byte { all[len(all)/2] ^= 1; return all }
 		}, nil},
-		{"pack: one bit turned, checksum made anew", "unavailable", func(p *rawPack) {
+		{"pack: one bit turned, checksum recomputed", "unavailable", func(p *rawPack) {
 			p.good()
 			p.finish = func(all []byte) []byte { all[len(all)-26] ^= 0x10; return resummed(all[:len(all)-20]) }
 		}, nil},
@@ -74,7 +74,7 @@ func tornPacks() []hostileCase {
 
 const mib = 1 << 20
 
-// Little that becomes much: refused for what it would cost.
+// Small packs that expand to large contents. They are rejected for their cost.
 func bombs() []hostileCase {
 	return []hostileCase{
 		{"bomb: a gigabyte in a megabyte", "repository_too_large", func(p *rawPack) { p.good(); p.raw(3, 1<<30, deflatedZeros(1<<30)) }, nil},
@@ -248,7 +248,7 @@ func deltas() []hostileCase {
 		{"delta: copies beyond its base", "unavailable", onBlob(append(size(10, 10), 0x91, 5, 10)), nil},
 		{"delta: makes less than it says", "unavailable", onBlob(append(size(10, 20), 0x90, 10)), nil},
 		{"delta: makes more than it says", "unavailable", onBlob(append(size(10, 5), 0x90, 10)), nil},
-		{"delta: a word that nobody knows", "unavailable", onBlob(append(size(10, 10), 0)), nil},
+		{"delta: an unknown opcode", "unavailable", onBlob(append(size(10, 10), 0)), nil},
 		{"delta: cut", "unavailable", onBlob(append(size(10, 10), 0x90)), nil},
 		{"delta: empty", "unavailable", onBlob(nil), nil},
 	}
@@ -326,7 +326,7 @@ func layouts() []hostileCase {
 			p.fleet(line40("120000", "a.cue", p.blob("b.cue")), line40("120000", "b.cue", p.blob("a.cue")))
 		}, nil},
 		{"link: to a folder", "symlink", fleet("120000", "sub", "/etc"), nil},
-		{"link: that nobody would read", "symlink", fleet("120000", "README", "/etc/passwd"), nil},
+		{"link: outside the folders", "symlink", fleet("120000", "README", "/etc/passwd"), nil},
 		{"link: the folder of declarations", "symlink", root("120000"), nil},
 		{"submodule", "submodule", fleet("160000", "sub", "x"), nil},
 		{"submodule: the folder of declarations", "submodule", root("160000"), nil},
@@ -397,7 +397,7 @@ func hostileContents() []hostileCase {
 	}
 }
 
-// Servers that say other things than Git's.
+// Servers with invalid responses.
 func hostileServers() []hostileCase {
 	get := func(answer func(w http.ResponseWriter)) func(*rawPack) {
 		return func(p *rawPack) {
@@ -447,7 +447,7 @@ func hostileServers() []hostileCase {
 		{"server: a ref of no hash", "unavailable", get(func(w http.ResponseWriter) { advertise(w, pkt("zz refs/heads/main\x00ofs-delta\n")) }), nil},
 		{"server: a ref of zeros", "unavailable", func(p *rawPack) { p.good(); p.tip = plumbing.ZeroHash }, nil},
 		{"server: an error that repaints terminals", "unavailable", post(pkt("ERR \x1b[2J\x1b]0;x\x07\u202eno\n")), nil},
-		{"server: an error beside the pack", "unavailable", post("0000" + pkt("NAK\n") + pkt("\x03\x1b[2Jno\n")), nil},
+		{"server: an error next to the pack", "unavailable", post("0000" + pkt("NAK\n") + pkt("\x03\x1b[2Jno\n")), nil},
 		{"server: nothing", "unavailable", post(""), nil},
 		{"server: a flush", "unavailable", post("0000"), nil},
 		{"server: other words", "unavailable", post("0000" + pkt("HELLO\n")), nil},
@@ -459,7 +459,7 @@ func hostileServers() []hostileCase {
 	}
 }
 
-// Commits that a source with verify refuses, whatever is in them.
+// Commits that a source with verify rejects regardless of their content.
 func unsigned() []hostileCase {
 	demand := func(s *Spec) {
 		s.Verify = sourcesignature.Verify{Required: true, SSH: []string{"t@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPKSUTyz1HwHReFVvD5obVsALAgJRNarH4TRpNePnAS"}}

@@ -8,12 +8,13 @@ import (
 	"github.com/gpuaas/gpuaas/gitops/source/pack"
 )
 
-// mostAncestors is how far back a line of descent is followed.
+// mostAncestors limits the number of commits that are followed to the base. A longer history counts
+// as diverged.
 const mostAncestors = 20_000
 
-// Descends says whether ancestor is commit itself or one of its ancestors, so that
-// nothing that was applied is lost by going on to commit. Where the history that
-// is at hand ends before the answer, the answer is no.
+// Descends reports whether ancestor is the commit itself or one of its ancestors. Then applying the
+// commit loses nothing that was applied. If the local history ends before the ancestor is found,
+// the result is false.
 func (s *Source) Descends(ctx context.Context, commit, ancestor string) (bool, error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()

@@ -28,8 +28,8 @@ const defaultDepth = 50
 // longestFetch is the end of a fetch whose caller sets none.
 const longestFetch = 10 * time.Minute
 
-// fetch brings the commit that a ref names into the store, if it is not there. It
-// says whether anything was there before.
+// fetch fetches the commit that a ref names into the store if it is missing. It reports whether the
+// store had any commit before.
 func (s *Source) fetch(ctx context.Context, st *store, ref string) (commit plumbing.Hash, err error) {
 	ctx, cancel := context.WithTimeout(ctx, longestFetch)
 	defer cancel()
@@ -44,7 +44,7 @@ func (s *Source) fetch(ctx context.Context, st *store, ref string) (commit plumb
 	var much tooMuchError
 	for _, depth := range s.depths(st, ref) {
 		commit, err = s.fetchOnce(ctx, st, ref, depth)
-		if !errors.As(err, &much) || s.refused[much.commit] != "" || ref != s.Ref {
+		if !errors.As(err, &much) || s.rejected[much.commit] != "" || ref != s.Ref {
 			break
 		}
 		// Less of the history may fit where all of it does not.
@@ -58,12 +58,12 @@ func (s *Source) fetch(ctx context.Context, st *store, ref string) (commit plumb
 	return commit, s.unreachable(err)
 }
 
-// reject remembers what is not to be fetched again at each look.
+// reject stores a commit that is not fetched again at every poll.
 func (s *Source) reject(much tooMuchError) {
-	if len(s.refused) >= mostTips {
-		clear(s.refused)
+	if len(s.rejected) >= mostTips {
+		clear(s.rejected)
 	}
-	s.refused[much.commit] = much.What
+	s.rejected[much.commit] = much.What
 }
 
 // depths to try: what is new since the last time, then a new store. What strangers
@@ -104,7 +104,7 @@ func (s *Source) fetchOnce(ctx context.Context, st *store, ref string, depth int
 			return plumbing.ZeroHash, err
 		}
 	}
-	if what, ok := s.refused[want]; ok {
+	if what, ok := s.rejected[want]; ok {
 		return plumbing.ZeroHash, tooMuchError{want, pack.ExcessError{What: what}}
 	}
 	if !st.packs.Has(want) {
@@ -137,7 +137,7 @@ func (s *Source) at() (remote.Remote, error) {
 	return remote.Remote{URL: u, Auth: s.spec.Auth, AllowPrivate: s.spec.AllowPrivate, AllowFile: s.spec.AllowFile || s.dir == ""}, nil
 }
 
-// tooMuchError is a commit that is refused for what it would cost to read it.
+// tooMuchError rejects a commit because reading it would cost too much.
 type tooMuchError struct {
 	commit plumbing.Hash
 	pack.ExcessError
@@ -145,11 +145,11 @@ type tooMuchError struct {
 
 func (e tooMuchError) Unwrap() error { return e.ExcessError }
 
-// bring asks for what the store lacks, and keeps it once all of it is judged and
-// named: packs that are half there, or cost too much, never become part of it.
-func (s *Source) bring(ctx context.Context, st *store, l remote.Line, o remote.Offer, want plumbing.Hash, depth int) error {
-	r := remote.Request{Want: want, Depth: depth}
-	r.Haves, r.Shallow = st.known()
+// bring fetches the missing objects into the store. The packs become part of the store only after
+// all of them were checked and renamed. Partial or too expensive packs are deleted.
+func (s *Source) bring(ctx context.Context, st *store, l remote.Line, o remote.Advertisement, want plumbing.Hash, depth int) error {
+	r := remote.Request{Commit: want, Depth: depth}
+	r.Haves, r.Shallow = st.negotiation()
 	a, err := r.Send(ctx, l, o)
 	if err != nil {
 		return err
@@ -173,8 +173,8 @@ func (s *Source) bring(ctx context.Context, st *store, l remote.Line, o remote.O
 	return nil
 }
 
-// receive writes a pack beside the others, judges it, and only then gives it a
-// name that counts.
+// receive writes a pack to a temporary file, checks it, and only then renames it. go-git's storage
+// ignores the temporary name.
 func (s *store) receive(ctx context.Context, from io.Reader, b pack.Bounds) error {
 	const arriving = pack.Folder + "/arriving"
 	f, err := s.root.OpenFile(arriving, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -213,7 +213,7 @@ func (s *store) receive(ctx context.Context, from io.Reader, b pack.Bounds) erro
 	return nil
 }
 
-// tip notes what a name stands for, and forgets another one where there are many.
+// tip records the commit of a name and drops the oldest record above the limit.
 func (s *store) tip(name string, commit plumbing.Hash) {
 	s.tips[name] = commit
 	for other := range s.tips {
@@ -228,7 +228,7 @@ func peel(from pack.Objects, hash plumbing.Hash) (plumbing.Hash, error) {
 	for range 5 {
 		o, err := from.EncodedObject(plumbing.AnyObject, hash)
 		if err != nil {
-			return hash, torn(hash, err)
+			return hash, corruptError(hash, err)
 		}
 		switch o.Type() { //nolint:exhaustive // all others are no commits
 		case plumbing.CommitObject:
@@ -239,7 +239,7 @@ func peel(from pack.Objects, hash plumbing.Hash) (plumbing.Hash, error) {
 		}
 		raw, err := pack.ReadObject(from, plumbing.TagObject, hash, largestCommit)
 		if err != nil {
-			return hash, torn(hash, err)
+			return hash, corruptError(hash, err)
 		}
 		first, _, _ := strings.Cut(string(raw), "\n")
 		target, ok := strings.CutPrefix(first, "object ")
@@ -251,7 +251,7 @@ func peel(from pack.Objects, hash plumbing.Hash) (plumbing.Hash, error) {
 	return hash, errs.New(errs.NotFound, "%s is a tag of tags, without end", hash)
 }
 
-// unreachable gives what went wrong over there a code, if it has none.
+// unreachable adds a code to an error of the remote repository that has none.
 func (s *Source) unreachable(err error) error {
 	var coded *errs.Error
 	var much tooMuchError
@@ -262,12 +262,12 @@ func (s *Source) unreachable(err error) error {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.As(err, &much):
 		return err
 	case errors.As(err, &coded):
-		return coded // what stands around it may hold an address
+		return coded // the wrapping text may contain an address
 	case errors.As(err, &disk), errors.As(err, &link):
-		return errs.New(errs.Unavailable, "the store of %s cannot be kept", redacted(s.remote)).Because(err)
+		return errs.New(errs.Unavailable, "the store of %s cannot be written", redacted(s.remote)).Because(err)
 	case errors.As(err, &web):
 		err = web.Err
 	}
-	// What the other side says may repaint the terminal that it is shown on.
+	// The server's message may contain control characters for the operator's terminal.
 	return errs.New(errs.Unavailable, "the repository %s gives no answer", redacted(s.remote)).Because(errors.New(text.Printable(err.Error())))
 }

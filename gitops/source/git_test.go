@@ -167,9 +167,9 @@ func TestRefMovesAndPacksChange(t *testing.T) {
 	}
 }
 
-// Whatever stands in the tree is refused before any content is read: each of
-// these blobs is absent from the repository, or huge.
-func TestHostileTreesAreRefused(t *testing.T) {
+// A hostile tree is rejected before any content is read: each of these blobs is missing in the
+// repository, or huge.
+func TestHostileTreesAreRejected(t *testing.T) {
 	t.Parallel()
 	const ok = "100644 blob %s\tgood.cue\n"
 	for name, c := range map[string]struct {
@@ -351,7 +351,7 @@ func TestMissingFolderIsNoEmptyFleet(t *testing.T) {
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenRejects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		location, ref, dir string

@@ -25,8 +25,8 @@ const (
 	mostMemory = 64 << 10 // kB
 )
 
-// childVariable makes the test's own program the one that reads what is hostile:
-// its memory is nobody else's.
+// childVariable makes the test program run as the child that reads hostile input, so that the
+// memory limit covers nothing else.
 const childVariable = "GPUAAS_HOSTILE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -51,7 +51,7 @@ type outcome struct {
 	KB    int64 // that the process grew by, at most; -1: not known
 }
 
-// readHostile reads one repository after the other, and says what came of it.
+// readHostile reads the repositories one after the other and prints each result.
 func readHostile() {
 	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
 	for {
@@ -79,7 +79,7 @@ func (o order) read() outcome {
 	var t Tree
 	if err == nil {
 		t, err = s.Snapshot(ctx, "")
-		s.kept.packs.Close()
+		s.store.packs.Close()
 	}
 	r.Took, r.Files = time.Since(began), len(t.Files)
 	if known {
@@ -173,7 +173,7 @@ func (r outcome) judge(t *testing.T, c hostileCase) {
 	}
 }
 
-// Addresses, refs and folders that are refused before anything is dialled.
+// Addresses, refs and folders that are rejected before a connection is opened.
 func TestINV15HostileSpecs(t *testing.T) {
 	t.Parallel()
 	const url = "https://example.com/r.git"
@@ -226,7 +226,7 @@ func TestINV15HostileSpecs(t *testing.T) {
 	}
 }
 
-// Spellings of this machine that pass as hosts are found when connecting.
+// Spellings of the loopback address that pass as host names are rejected at connection time.
 func TestINV15HostileHosts(t *testing.T) {
 	t.Parallel()
 	for _, host := range []string{"localhost", "127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0", "[::1]", "[::ffff:127.0.0.1]", "[::]", "169.254.169.254", "[fe80::1]", "[64:ff9b::7f00:1]"} {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// isURL tells an address from a path: it has a scheme, or a host before a colon.
+// isURL distinguishes an address from a path: an address has a scheme, or a host before a colon.
 func isURL(location string) bool {
 	if strings.Contains(location, "://") || strings.Contains(location, "::") {
 		return true
@@ -20,12 +20,12 @@ func isURL(location string) bool {
 	return ok && len(host) > 1 && !strings.ContainsAny(host, `/\.`) || ok && strings.Contains(host, "@")
 }
 
-// host of a repository: a name or an address, nothing that a program could take
-// for an option or a resolver for something else.
+// host matches the host of a repository: a name or an address. A program could take another text
+// for an option, and a resolver for something else.
 var host = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
 
-// parse reads where a repository is. It refuses transports that run programs or
-// trust the wire, and every spelling that two readers could read differently.
+// parse parses the location of a repository. It rejects transports that start programs or are not
+// authenticated, and spellings that two parsers could understand differently.
 func parse(location string) (*url.URL, error) {
 	no := func(why string, args ...any) (*url.URL, error) { return nil, errs.Invalid("repository", why, args...) }
 	if strings.Contains(location, "::") && !strings.Contains(location, "://") || strings.HasPrefix(location, "-") {
@@ -69,8 +69,8 @@ func parse(location string) (*url.URL, error) {
 	return u, nil
 }
 
-// name of a ref, or a hash, or HEAD. Git's language of revisions is larger, and
-// some of its words search the whole history; `~` and `^` are for people.
+// name matches a ref, a hash, or HEAD. Git's revision syntax is larger, and parts of it search the
+// whole history; `~` and `^` are for users of the CLI.
 var name = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./+@#=,%-]*([~^][0-9]{0,4}){0,4}$`)
 
 func checkRef(ref string) error {

@@ -2,5 +2,6 @@
 
 package source
 
-// race says that memory is the detector's, not ours.
+// race reports whether the race detector is on. It multiplies the memory, so limits are not checked
+// with it.
 const race = false

@@ -15,13 +15,13 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// rawPack is a pack as nobody's git would write it.
+// rawPack builds packs that no git program would write.
 type rawPack struct {
 	body  bytes.Buffer
 	count uint32
 	// What a hostile server changes.
 	version  uint32
-	pretend  uint32                   // the count that the header says; 0: the true one
+	pretend  uint32                   // the object count of the header; 0: the true one
 	finish   func(pack []byte) []byte // of the whole pack
 	extra    string                   // of the advertisement
 	answer   func(w http.ResponseWriter, r *http.Request, pack []byte) bool
@@ -39,8 +39,8 @@ func deflated(data []byte) []byte {
 	return to.Bytes()
 }
 
-// deflatedZeros deflates n zeros, whole megabytes, without the time that it takes:
-// the second megabyte and all after it are the same bytes.
+// deflatedZeros compresses n zero bytes, in whole megabytes, in constant time: every megabyte after
+// the first has the same compressed bytes.
 func deflatedZeros(n int64) []byte {
 	var to bytes.Buffer
 	z, megabyte := zlib.NewWriter(&to), make([]byte, mib)
@@ -132,7 +132,7 @@ func (p *rawPack) fleet(entries ...string) {
 	p.root(p.tree(line40("40000", "fleet", p.tree(entries...))))
 }
 
-// good is a whole small fleet, to be spoilt by what stands around it.
+// good writes a complete small fleet, which the case then damages.
 func (p *rawPack) good() { p.fleet(line40("100644", "a.cue", p.blob("a"))) }
 
 func (p *rawPack) bytes() []byte {

@@ -27,11 +27,11 @@ func (s *Source) Reads() Reads {
 	return s.reads
 }
 
-// treeCache is what a source knows of trees that it has read.
+// treeCache stores what a source has read of earlier trees.
 type treeCache struct {
-	trees  map[string]tree
-	judged map[string]checkedTree  // folders without a fault, by path
-	sizes  map[plumbing.Hash]int64 // of blobs
+	trees   map[string]tree
+	checked map[string]checkedTree  // folders without a fault, by path
+	sizes   map[plumbing.Hash]int64 // of blobs
 }
 
 type checkedTree struct {
@@ -51,8 +51,8 @@ func (m *treeCache) add(t tree) {
 }
 
 func (m *treeCache) ready() {
-	if m.judged == nil || len(m.judged) > mostSizes || len(m.sizes) > mostSizes {
-		m.judged, m.sizes = map[string]checkedTree{}, map[plumbing.Hash]int64{}
+	if m.checked == nil || len(m.checked) > mostSizes || len(m.sizes) > mostSizes {
+		m.checked, m.sizes = map[string]checkedTree{}, map[plumbing.Hash]int64{}
 	}
 }
 
@@ -81,7 +81,7 @@ func (s *Source) read(ctx context.Context, from pack.Objects, hash plumbing.Hash
 		t.Unchanged = true
 		return t, nil
 	}
-	old, based := s.seen.trees[known]
+	old, based := s.cache.trees[known]
 	err = s.walk(ctx, from, &t, roots, old.Folders)
 	if based && isGone(err) {
 		based = false
@@ -96,10 +96,10 @@ func (s *Source) read(ctx context.Context, from pack.Objects, hash plumbing.Hash
 	return t, nil
 }
 
-// walk judges the folders and then reads what differs from the old ones.
+// walk checks the folders and then reads the files that differ from the previous tree.
 func (s *Source) walk(ctx context.Context, from pack.Objects, t *Tree, roots []folder, old map[string]string) error {
-	s.seen.ready()
-	w := &walker{ctx: ctx, from: from, limits: s.Limits, judge: newTreeCheck(), seen: &s.seen, reads: &s.reads}
+	s.cache.ready()
+	w := &walker{ctx: ctx, from: from, limits: s.Limits, check: newTreeCheck(), cache: &s.cache, reads: &s.reads}
 	for _, f := range roots {
 		if err := w.tree(f.path, f.hash, plumbing.NewHash(old[f.path]), 0); err != nil {
 			return err
@@ -112,21 +112,21 @@ func (s *Source) walk(ctx context.Context, from pack.Objects, t *Tree, roots []f
 			}
 		}
 	}
-	if t.Findings = w.judge.findings; len(t.Findings) > 0 {
+	if t.Findings = w.check.findings; len(t.Findings) > 0 {
 		return nil
 	}
 	files, err := w.contents()
 	if err != nil {
 		return err
 	}
-	if t.Findings = w.judge.findings; len(t.Findings) > 0 {
+	if t.Findings = w.check.findings; len(t.Findings) > 0 {
 		return nil
 	}
 	t.Files = files
 	if old != nil {
 		t.Changed, t.Removed = slices.Sorted(maps.Keys(files)), slices.Sorted(slices.Values(w.removed))
 	}
-	s.seen.add(treeOf(t.TreeHash, roots))
+	s.cache.add(treeOf(t.TreeHash, roots))
 	return nil
 }
 
@@ -138,7 +138,7 @@ func treeOf(hash string, roots []folder) tree {
 	return t
 }
 
-// invalidOrCorrupt tells the author's fault from the disk's.
+// invalidOrCorrupt distinguishes an error of the author from a damaged store.
 func invalidOrCorrupt(t Tree, hash plumbing.Hash, err error) (Tree, error) {
 	if bad, ok := errors.AsType[malformedError](err); ok {
 		return invalidTree(t, t.Commit, finding(desired.CodeMalformedObject, t.Commit, bad.Error(), "an object as Git writes it")), nil
@@ -148,7 +148,7 @@ func invalidOrCorrupt(t Tree, hash plumbing.Hash, err error) (Tree, error) {
 	} else if ok {
 		return invalidTree(t, t.Commit, finding(desired.CodeMalformedObject, t.Commit, size.Error(), "a smaller one")), nil
 	}
-	return Tree{}, torn(hash, err)
+	return Tree{}, corruptError(hash, err)
 }
 
 func invalidTree(t Tree, commit string, findings ...desired.Finding) Tree {
@@ -162,15 +162,15 @@ type folder struct {
 	hash plumbing.Hash
 }
 
-// folders finds the trees of Dirs. One that is missing is left out, but all of
-// them missing is a finding: a wrong folder must not look like an empty fleet.
+// folders returns the trees of Dirs. A missing folder is skipped, but if all are missing there is a
+// finding: a wrong folder name must not look like an empty fleet.
 func (s *Source) folders(from pack.Objects, root plumbing.Hash) ([]folder, []desired.Finding, error) {
 	var found []folder
 	for _, dir := range s.Dirs {
 		if dir == "." {
 			dir = ""
 		}
-		e, ok, err := follow(from, root, dir, s.Limits.tree())
+		e, ok, err := resolvePath(from, root, dir, s.Limits.tree())
 		switch {
 		case err != nil:
 			return nil, nil, err
@@ -197,7 +197,7 @@ func splitPath(path string) iter.Seq[string] {
 	}
 }
 
-// isGone says that the tree to compare with is no longer at hand.
+// isGone reports whether the base tree is no longer stored.
 func isGone(err error) bool {
 	var base baseError
 	return errors.As(err, &base)

@@ -16,10 +16,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// RevertTo makes a commit on a new branch, on top of the checkout's HEAD, whose
-// folders are as they were at an older commit and whose other files are HEAD's. It
-// touches neither work tree nor index nor any other branch, so whoever works in
-// the checkout loses nothing. The commit is not signed.
+// RevertTo creates a commit on a new branch on top of the checkout's HEAD. The given folders have
+// their content of an older commit, all other files that of HEAD. RevertTo changes neither the work
+// tree nor the index nor another branch, so uncommitted work in the checkout is safe. The commit is
+// not signed.
 func RevertTo(ctx context.Context, checkout, to string, dirs []string, branch, message string, author Author) (Rollback, error) {
 	name := plumbing.NewBranchReferenceName(branch)
 	if err := name.Validate(); err != nil {
@@ -30,7 +30,7 @@ func RevertTo(ctx context.Context, checkout, to string, dirs []string, branch, m
 		return Rollback{}, err
 	}
 	if s.remote != "" {
-		return Rollback{}, errs.Invalid("checkout", "%q is not a folder of this machine", checkout)
+		return Rollback{}, errs.Invalid("checkout", "%q is not a folder of the local machine", checkout)
 	}
 	repo, err := s.open()
 	if err != nil {
@@ -66,7 +66,7 @@ func ends(repo *gogit.Repository, to string) (head, old *object.Commit, err erro
 			return nil, nil, err
 		}
 		if *into, err = repo.CommitObject(hash); err != nil {
-			return nil, nil, torn(hash, err)
+			return nil, nil, corruptError(hash, err)
 		}
 	}
 	return head, old, nil
@@ -76,19 +76,19 @@ func ends(repo *gogit.Repository, to string) (head, old *object.Commit, err erro
 func folderOf(repo *gogit.Repository, at *object.Commit, dir string) (plumbing.Hash, error) {
 	root, err := at.Tree()
 	if err != nil {
-		return plumbing.ZeroHash, torn(at.Hash, err)
+		return plumbing.ZeroHash, corruptError(at.Hash, err)
 	}
 	entry, err := root.FindEntry(dir)
 	switch {
 	case errors.Is(err, object.ErrEntryNotFound), errors.Is(err, object.ErrDirectoryNotFound):
 		return plumbing.ZeroHash, nil
 	case err != nil:
-		return plumbing.ZeroHash, torn(at.Hash, err)
+		return plumbing.ZeroHash, corruptError(at.Hash, err)
 	case entry.Mode != filemode.Dir:
 		return plumbing.ZeroHash, errs.New(errs.Conflict, "%s was no folder at %s", dir, at.Hash)
 	}
 	if _, err := object.GetTree(repo.Storer, entry.Hash); err != nil {
-		return plumbing.ZeroHash, torn(at.Hash, err)
+		return plumbing.ZeroHash, corruptError(at.Hash, err)
 	}
 	return entry.Hash, nil
 }
@@ -123,8 +123,8 @@ func grafted(repo *gogit.Repository, tree plumbing.Hash, at []string, folder plu
 	return writeTree(repo, entries)
 }
 
-// writeTree stores entries in Git's order, in which a folder's name ends with a
-// slash. A folder without entries is no entry.
+// writeTree stores entries in Git's order, in which a folder's name ends with a slash. Git has no
+// empty folders.
 func writeTree(repo *gogit.Repository, entries []object.TreeEntry) (plumbing.Hash, error) {
 	if len(entries) == 0 {
 		return plumbing.ZeroHash, nil

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Source is one repository, with the folders that hold declarations.
+// Source is one repository with the folders of its desired objects.
 type Source struct {
 	Repository string   // as it was opened: a path or a URL
 	Ref        string   // branch, tag, full commit hash, or HEAD
@@ -34,14 +34,14 @@ type Source struct {
 	remote string // URL, when the repository is elsewhere
 	dir    string // of the store; empty: one for each read
 
-	turn    sync.Mutex // one read at a time
-	kept    *store
-	refused map[plumbing.Hash]string // commits that are too much to fetch
-	seen    treeCache
-	reads   Reads
+	turn     sync.Mutex // one read at a time
+	store    *store
+	rejected map[plumbing.Hash]string // commits that are too much to fetch
+	cache    treeCache
+	reads    Reads
 }
 
-// Tree is what the source declares at one commit.
+// Tree contains the files of the source at one commit.
 type Tree struct {
 	Commit    string // full hash, or "worktree"
 	TreeHash  string // changes with anything under Dirs, and with nothing else
@@ -50,24 +50,23 @@ type Tree struct {
 	Unchanged bool // the tree is the known one, so no file was read
 	// Meta is the commit's own description of itself; empty for a work tree.
 	Meta Commit
-	// Base is the hash of the tree that Files are the changes against: they then
-	// hold only what is new or differs, and Changed and Removed are the paths. Empty
-	// where Files are all files.
+	// Base is the hash of the tree against which Files are the changes. Files then contains only
+	// new and changed files, and Changed and Removed are the paths. Base is empty if Files contains
+	// all files.
 	Base    string
 	Changed []string
 	Removed []string
-	// Findings are why the tree was refused; Files are then empty.
+	// Findings lists why the tree is invalid. Files is empty then.
 	Findings []desired.Finding
 }
 
-// WorkTreeCommit stands for a commit where uncommitted files were read.
+// WorkTreeCommit is used as the commit of uncommitted files.
 const WorkTreeCommit = "worktree"
 
-// Open opens a repository: a folder in a checkout, a linked work tree, a bare
-// repository, or the URL of one elsewhere (https, ssh or file), which is then
-// fetched anew for each read.
+// Open opens a repository: a folder in a checkout, a linked work tree, a bare repository, or a URL
+// (https, ssh or file), which is then fetched again for each read.
 func Open(location, ref string, dirs ...string) (*Source, error) {
-	s := &Source{Repository: location, Ref: ref, Dirs: dirs, Limits: DefaultLimits(), refused: map[plumbing.Hash]string{}}
+	s := &Source{Repository: location, Ref: ref, Dirs: dirs, Limits: DefaultLimits(), rejected: map[plumbing.Hash]string{}}
 	if s.Ref == "" {
 		s.Ref = "HEAD"
 	}
@@ -90,16 +89,16 @@ func Open(location, ref string, dirs ...string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A bare repository has no files beside it.
+	// A bare repository has no work tree.
 	if checkout, err := repo.Worktree(); err == nil {
 		s.root = checkout.Filesystem.Root()
 	}
 	return s, nil
 }
 
-// OpenStore opens a repository elsewhere, and keeps what it fetched in dir, which
-// is the source's own: a bare store, thrown away and fetched again where it is
-// torn or has outgrown the limits.
+// OpenStore opens a remote repository and stores what it fetches in dir, a bare repository that
+// only this source uses. The store is deleted and fetched again if it is corrupt or exceeds the
+// limits.
 func OpenStore(dir string, spec Spec) (*Source, error) {
 	location := spec.Location
 	if !isURL(location) {
@@ -122,8 +121,8 @@ func OpenStore(dir string, spec Spec) (*Source, error) {
 	return s, nil
 }
 
-// open opens a local repository. It is opened anew for each read: an open one
-// never sees the packs that a later gc or push makes, and reports torn commits.
+// open opens a local repository again for each read. An open go-git repository never sees the packs
+// of a later gc or push and reports missing objects.
 func (s *Source) open() (*gogit.Repository, error) {
 	if _, err := os.Stat(s.Repository); err != nil {
 		return nil, errs.New(errs.NotFound, "no repository at %s", s.Repository).Because(err)
@@ -148,11 +147,10 @@ func isBare(location string) bool {
 	return true
 }
 
-// Snapshot reads the tree of the commit that Ref names now. Where its hash is
-// the known one nothing else is read; where the known tree can still be told,
-// only what differs from it. A tree that may not be read comes back with findings;
-// an error means that the repository gave no answer, or half of one, and the last
-// good tree stays.
+// Snapshot reads the tree of the commit that Ref names now. If its hash equals the known one,
+// nothing else is read. If the known tree is in the cache, only the difference is read. An invalid
+// tree returns findings. An error means that the repository was unavailable or answered partially;
+// the caller keeps the last good tree.
 func (s *Source) Snapshot(ctx context.Context, known string) (Tree, error) {
 	return s.At(ctx, s.Ref, known)
 }
@@ -183,9 +181,10 @@ func (s *Source) At(ctx context.Context, ref, known string) (t Tree, err error) 
 	return t, err
 }
 
-// inStore lends the store, which is another one each time where none is kept.
+// inStore calls do with the store. A source without a permanent store gets a new temporary one each
+// time.
 func (s *Source) inStore(do func(*store) error) error {
-	st := s.kept
+	st := s.store
 	if st == nil {
 		st = &store{dir: s.dir}
 	}
@@ -198,7 +197,7 @@ func (s *Source) inStore(do func(*store) error) error {
 		defer os.RemoveAll(dir) //nolint:errcheck // what is left of it is found by whoever clears temporary files
 		defer st.packs.Close()
 	} else {
-		s.kept = st
+		s.store = st
 	}
 	if err := st.open(); err != nil {
 		return err
@@ -207,7 +206,7 @@ func (s *Source) inStore(do func(*store) error) error {
 	return do(st)
 }
 
-// fetchAndRead begins anew, once, where the store turns out to be torn.
+// fetchAndRead deletes a corrupt store and fetches once more.
 func (s *Source) fetchAndRead(ctx context.Context, st *store, ref, known string) (Tree, error) {
 	old := len(st.packs.List) > 0
 	t, err := s.fetchAndReadOnce(ctx, st, ref, known)
@@ -217,7 +216,7 @@ func (s *Source) fetchAndRead(ctx context.Context, st *store, ref, known string)
 	if err := st.clear(); err != nil {
 		return Tree{}, err
 	}
-	s.seen = treeCache{}
+	s.cache = treeCache{}
 	return s.fetchAndReadOnce(ctx, st, ref, known)
 }
 
@@ -231,13 +230,13 @@ func (s *Source) fetchAndReadOnce(ctx context.Context, st *store, ref, known str
 		return Tree{}, err
 	}
 	if old, ok := st.tree(known); ok {
-		s.seen.add(old)
+		s.cache.add(old)
 	}
 	t, err := s.read(ctx, &st.packs, hash, known)
 	if err != nil || len(t.Findings) > 0 {
 		return t, err
 	}
-	return t, st.remember(s.seen.trees[t.TreeHash])
+	return t, st.remember(s.cache.trees[t.TreeHash])
 }
 
 // resolve finds the commit once: everything after it reads that commit, however
@@ -255,9 +254,9 @@ type tornError struct{ err error }
 
 func (e *tornError) Error() string { return e.err.Error() }
 
-// torn is a commit of which something is missing: a push or fetch in progress,
+// corruptError is a commit of which something is missing: a push or fetch in progress,
 // or a broken disk. Waiting may heal it, so it is no fault of the author's.
-func torn(commit plumbing.Hash, err error) error {
+func corruptError(commit plumbing.Hash, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}

@@ -20,7 +20,8 @@ func DefaultLimits() Limits { return Limits{Files: 2000, FileBytes: 1 << 20, Tre
 
 func (l Limits) bounds() pack.Bounds { return pack.BoundsOf(l.Files, l.FileBytes, l.TreeBytes) }
 
-// Spec says which repository to follow, and whom to believe about it.
+// Spec describes a Git source: its repository, its credentials, and the keys that may sign its
+// commits.
 type Spec struct {
 	Name     string // of the source, for people
 	Location string // https://…, ssh://…, user@host:path, file://… or an absolute path
@@ -29,18 +30,18 @@ type Spec struct {
 	Limits   Limits // zero: DefaultLimits
 	Auth     remote.Auth
 	Verify   signature.Verify
-	// CloneDepth is how many commits a new store begins with; 0: defaultDepth.
+	// CloneDepth is the number of commits in a new store. 0 means defaultDepth.
 	CloneDepth int
-	// AllowPrivate lets the address be one of this machine or of its link. For
-	// development: elsewhere such an address is somebody's attempt to reach what only
-	// the server can.
+	// AllowPrivate permits loopback and link-local addresses. It is for development: elsewhere such
+	// an address is an attempt to reach services that only the server can reach.
 	AllowPrivate bool
-	// AllowFile lets the location be a folder of this machine. For what an operator
-	// names on the command line; never for what a repository declares.
+	// AllowFile permits a local folder as location. It is for folders that an operator names on the
+	// command line, never for a location in a desired object.
 	AllowFile bool
 }
 
-// Commit is what a commit says about itself. All but Signer is its author's word.
+// Commit contains the fields of a commit. Its author has chosen all of them except Signer, which is
+// verified.
 type Commit struct {
 	Hash        string
 	Parent      string // the first; empty for a root

@@ -20,9 +20,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// store is the bare repository that a source keeps of what it fetched. Everything
-// in it can be fetched again, so it is written without waiting for the disk, and
-// thrown away at the first sign that it is not whole.
+// store is the bare repository with everything that a source has fetched. All of it can be fetched
+// again, so it is written without fsync and deleted at the first sign of corruption.
 type store struct {
 	dir     string
 	root    *os.Root
@@ -33,21 +32,21 @@ type store struct {
 	trees   []tree                   // read before, oldest first
 }
 
-// tree is what a hash of a Tree stands for: folders, and the trees they were.
+// tree describes the hash of a Tree: its folders and the hashes of their trees.
 type tree struct {
 	Hash    string            `json:"hash"`
 	Folders map[string]string `json:"folders"`
 }
 
-// mostTips are refs whose commits the other side is told of; with each of them a
-// fetch has less to bring. Pull requests come and go.
+// mostTips limits the refs whose commits are advertised to the server as present. Each of them
+// reduces the fetch; branches of pull requests come and go.
 const mostTips = 32
 
-// mostTrees are kept to read differences against: the applied one is among the
-// last, pull requests are read in between.
+// mostTrees limits the trees that can be the base of a difference. The applied tree is among the
+// last; pull requests are read in between.
 const mostTrees = 64
 
-// state is what stands beside the packs.
+// state is the file next to the packs.
 type state struct {
 	Tips    map[string]string `json:"tips"`
 	Shallow []string          `json:"shallow"`
@@ -56,8 +55,7 @@ type state struct {
 
 const stateFile = "gpuaas.json"
 
-// open takes the folder for one read, and looks at what another process has done
-// to it since.
+// open locks the folder for one read and loads the changes of other processes.
 func (s *store) open() error {
 	if s.root == nil {
 		if err := os.MkdirAll(s.dir, 0o700); err != nil {
@@ -85,8 +83,8 @@ func (s *store) open() error {
 }
 
 func (s *store) release() {
-	// Not by closing alone: a program that is being started elsewhere in this process
-	// holds a copy for a moment.
+	// Closing the file is not enough: a child process that is being started in another goroutine
+	// has a copy for a moment.
 	_ = syscall.Flock(int(s.lock.Fd()), syscall.LOCK_UN)
 	_ = s.lock.Close()
 	s.lock = nil
@@ -138,7 +136,7 @@ func (s *store) clear() error {
 	return nil
 }
 
-// prepare makes the folder one that git itself can be asked about.
+// prepare makes the folder a repository that git itself can read.
 func (s *store) prepare() error {
 	for _, dir := range []string{pack.Folder, "refs"} {
 		if err := s.root.MkdirAll(dir, 0o700); err != nil {
@@ -153,7 +151,7 @@ func (s *store) prepare() error {
 	return nil
 }
 
-// save writes what stands beside the packs. A crash before it costs a fetch.
+// save writes the state file. A crash before it costs another fetch.
 func (s *store) save() error {
 	kept := state{Tips: map[string]string{}, Trees: s.trees}
 	for name, hash := range s.tips {
@@ -199,11 +197,10 @@ func (s *store) replace(name string, text []byte) error {
 	return nil
 }
 
-// mostPacks: each fetch adds one, and each is looked through.
+// mostPacks limits the packs: each fetch adds one, and each lookup searches all.
 const mostPacks = 50
 
-// outgrown says that it is cheaper to begin again than to go on: there is no
-// garbage collection.
+// outgrown reports whether a new store is cheaper than this one, which has no garbage collection.
 func (s *store) outgrown(l Limits) bool {
 	var bytes int64
 	for _, one := range s.packs.List {
@@ -216,7 +213,7 @@ func (s *store) outgrown(l Limits) bool {
 	return len(s.packs.List) > mostPacks || bytes > 2*l.bounds().Bytes
 }
 
-// tree is what a hash stood for when it was read.
+// tree returns the trees of a hash as they were read.
 func (s *store) tree(hash string) (tree, bool) {
 	for _, t := range s.trees {
 		if t.Hash == hash {
@@ -226,7 +223,7 @@ func (s *store) tree(hash string) (tree, bool) {
 	return tree{}, false
 }
 
-// remember keeps what a hash of a tree stands for.
+// remember stores the trees of a tree hash.
 func (s *store) remember(t tree) error {
 	if t.Hash == "" || slices.ContainsFunc(s.trees, func(o tree) bool { return o.Hash == t.Hash }) {
 		return nil
@@ -238,8 +235,8 @@ func (s *store) remember(t tree) error {
 	return s.save()
 }
 
-// known are the tips that the other side need not send again.
-func (s *store) known() (haves, shallow []plumbing.Hash) {
+// negotiation returns the commits that the server need not send again.
+func (s *store) negotiation() (haves, shallow []plumbing.Hash) {
 	for _, h := range s.tips {
 		if !slices.Contains(haves, h) {
 			haves = append(haves, h)

@@ -130,7 +130,7 @@ func TestDifferenceLeadsFromOneTreeToTheOther(t *testing.T) {
 	}
 }
 
-// What was judged once is not judged again, but what it adds up to is.
+// A file that was checked once is not checked again, but it counts for the limits.
 func TestINV15LimitsHoldForDifferences(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -310,7 +310,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	snapshot(t, s, "")
 }
 
-func TestRefusedRepositoryIsNotFetchedAgain(t *testing.T) {
+func TestRejectedRepositoryIsNotFetchedAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.write("fleet/a.cue", "a")

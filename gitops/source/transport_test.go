@@ -146,19 +146,19 @@ func TestHTTPSRefusals(t *testing.T) {
 			}
 			return ""
 		}), want: errs.Unavailable, says: "circle"},
-		"no such repository":      {want: errs.NotFound, spec: func(s *Spec) { s.Location += "-none" }},
-		"not authorised":          {wrap: serve(401, "text/plain", "no"), want: errs.NotFound},
-		"forbidden":               {wrap: serve(403, "text/plain", "no"), want: errs.NotFound},
-		"broken":                  {wrap: serve(500, "text/plain", "no"), want: errs.Unavailable},
-		"a web page":              {wrap: serve(200, "text/html", "<html>"), want: errs.Unavailable, says: "smart protocol"},
-		"the dumb protocol":       {wrap: serve(200, "text/plain", strings.Repeat("1", 40)+"\trefs/heads/main\n"), want: errs.Unavailable, says: "smart protocol"},
-		"nothing":                 {wrap: serve(200, advertisement, ""), want: errs.Unavailable},
-		"garbage":                 {wrap: serve(200, advertisement, "zzzz"), want: errs.Unavailable},
-		"half a line":             {wrap: serve(200, advertisement, "001e# service=git-upload-pack\n0000ffff"), want: errs.Unavailable},
-		"an error":                {wrap: serve(200, advertisement, "001e# service=git-upload-pack\n00000010ERR \x1b[2Jno"), want: errs.Unavailable},
-		"a certificate of nobody": {want: errs.Unavailable, says: "certificate", spec: func(s *Spec) { s.Auth.CA = elsewhereCA(t) }},
-		"no certificate":          {want: errs.ValidationError, spec: func(s *Spec) { s.Auth.CA = []byte("none") }},
-		"this machine":            {want: errs.ValidationError, says: "only this server", spec: func(s *Spec) { s.AllowPrivate = false }},
+		"no such repository":       {want: errs.NotFound, spec: func(s *Spec) { s.Location += "-none" }},
+		"not authorised":           {wrap: serve(401, "text/plain", "no"), want: errs.NotFound},
+		"forbidden":                {wrap: serve(403, "text/plain", "no"), want: errs.NotFound},
+		"broken":                   {wrap: serve(500, "text/plain", "no"), want: errs.Unavailable},
+		"a web page":               {wrap: serve(200, "text/html", "<html>"), want: errs.Unavailable, says: "smart protocol"},
+		"the dumb protocol":        {wrap: serve(200, "text/plain", strings.Repeat("1", 40)+"\trefs/heads/main\n"), want: errs.Unavailable, says: "smart protocol"},
+		"nothing":                  {wrap: serve(200, advertisement, ""), want: errs.Unavailable},
+		"garbage":                  {wrap: serve(200, advertisement, "zzzz"), want: errs.Unavailable},
+		"half a line":              {wrap: serve(200, advertisement, "001e# service=git-upload-pack\n0000ffff"), want: errs.Unavailable},
+		"an error":                 {wrap: serve(200, advertisement, "001e# service=git-upload-pack\n00000010ERR \x1b[2Jno"), want: errs.Unavailable},
+		"an untrusted certificate": {want: errs.Unavailable, says: "certificate", spec: func(s *Spec) { s.Auth.CA = elsewhereCA(t) }},
+		"no certificate":           {want: errs.ValidationError, spec: func(s *Spec) { s.Auth.CA = []byte("none") }},
+		"this machine":             {want: errs.ValidationError, says: "only this server", spec: func(s *Spec) { s.AllowPrivate = false }},
 		"this machine, by name": {want: errs.ValidationError, says: "only this server", spec: func(s *Spec) {
 			s.AllowPrivate, s.Location = false, strings.Replace(s.Location, "127.0.0.1", "localhost", 1)
 		}},
@@ -174,16 +174,16 @@ func TestHTTPSRefusals(t *testing.T) {
 			tree, err := b.storedIn(t.TempDir(), spec).Snapshot(t.Context(), "")
 			switch {
 			case c.want == "" && (err != nil || len(tree.Files) != 1):
-				t.Fatalf("refused: %v", err)
+				t.Fatalf("rejected: %v", err)
 			case c.want == "":
 				return
 			case errs.CodeOf(err) != c.want || !strings.Contains(err.Error(), c.says):
 				t.Errorf("error is %v, want %s: %s", err, c.want, c.says)
 			case strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "\x1b"):
-				t.Errorf("the error tells too much: %v", err)
+				t.Errorf("the error contains a secret: %v", err)
 			}
 			if elsewhere.asked.Load() > 0 {
-				t.Error("another host was asked")
+				t.Error("another host got a request")
 			}
 		})
 	}
@@ -323,19 +323,19 @@ func TestSSHRefusals(t *testing.T) {
 	}{
 		"accepted":              {},
 		"a host of another key": {func(s *Spec) { s.Auth.KnownHosts = d.known(stranger.PublicKey()) }, errs.Unavailable, "knownHosts does not have"},
-		"a host that nobody knows": {func(s *Spec) {
+		"an unknown host": {func(s *Spec) {
 			s.Auth.KnownHosts = []byte(knownhosts.Line([]string{"other.example.com"}, d.host.PublicKey()))
 		}, errs.Unavailable, "knownHosts does not have"},
-		"a revoked host":           {func(s *Spec) { s.Auth.KnownHosts = append([]byte("@revoked "), d.known(d.host.PublicKey())...) }, errs.Unavailable, "knownHosts does not have"},
-		"no known hosts":           {func(s *Spec) { s.Auth.KnownHosts = []byte(" \n") }, errs.ValidationError, "needs the host's key"},
-		"broken known hosts":       {func(s *Spec) { s.Auth.KnownHosts = []byte("host ssh-ed25519 AAAA") }, errs.ValidationError, "cannot be read"},
-		"a key that is not let in": {func(s *Spec) { s.Auth.SSHKey = strange }, errs.NotFound, "refuses the key"},
-		"no key":                   {func(s *Spec) { s.Auth.SSHKey = nil }, errs.ValidationError, "cannot be read"},
-		"another user":             {func(s *Spec) { s.Location = strings.Replace(s.Location, "git@", "root@", 1) }, errs.NotFound, "refuses the key"},
-		"no repository":            {func(s *Spec) { s.Location += "-none" }, errs.Unavailable, "no answer"},
-		"a command in the path":    {func(s *Spec) { s.Location += "';touch${IFS}" + marker + ";'" }, errs.Unavailable, "no answer"},
-		"this machine":             {func(s *Spec) { s.AllowPrivate = false }, errs.ValidationError, "only this server"},
-		"nobody listens":           {func(s *Spec) { s.Location = "ssh://git@127.0.0.1:1" + b.path }, errs.Unavailable, "no answer"},
+		"a revoked host":        {func(s *Spec) { s.Auth.KnownHosts = append([]byte("@revoked "), d.known(d.host.PublicKey())...) }, errs.Unavailable, "knownHosts does not have"},
+		"no known hosts":        {func(s *Spec) { s.Auth.KnownHosts = []byte(" \n") }, errs.ValidationError, "needs the host's key"},
+		"broken known hosts":    {func(s *Spec) { s.Auth.KnownHosts = []byte("host ssh-ed25519 AAAA") }, errs.ValidationError, "cannot be read"},
+		"an unknown key":        {func(s *Spec) { s.Auth.SSHKey = strange }, errs.NotFound, "rejects the key"},
+		"no key":                {func(s *Spec) { s.Auth.SSHKey = nil }, errs.ValidationError, "cannot be read"},
+		"another user":          {func(s *Spec) { s.Location = strings.Replace(s.Location, "git@", "root@", 1) }, errs.NotFound, "rejects the key"},
+		"no repository":         {func(s *Spec) { s.Location += "-none" }, errs.Unavailable, "no answer"},
+		"a command in the path": {func(s *Spec) { s.Location += "';touch${IFS}" + marker + ";'" }, errs.Unavailable, "no answer"},
+		"this machine":          {func(s *Spec) { s.AllowPrivate = false }, errs.ValidationError, "only this server"},
+		"no listener":           {func(s *Spec) { s.Location = "ssh://git@127.0.0.1:1" + b.path }, errs.Unavailable, "no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -346,7 +346,7 @@ func TestSSHRefusals(t *testing.T) {
 			tree, err := b.storedIn(t.TempDir(), spec).Snapshot(t.Context(), "")
 			switch {
 			case c.want == "" && (err != nil || len(tree.Files) != 1):
-				t.Errorf("refused: %v", err)
+				t.Errorf("rejected: %v", err)
 			case c.want != "" && (errs.CodeOf(err) != c.want || !strings.Contains(err.Error(), c.says)):
 				t.Errorf("error is %v, want %s: %s", err, c.want, c.says)
 			}
@@ -357,7 +357,7 @@ func TestSSHRefusals(t *testing.T) {
 	}
 }
 
-// A silent host ends with the caller's patience, not with its own.
+// A server that does not respond is abandoned at the end of the context, not at an own timeout.
 func TestSilentHostsEndWithTheContext(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -398,12 +398,12 @@ func TestINV15AddressesOfThisMachine(t *testing.T) {
 		"10.0.0.1": false, "192.168.1.1": false, "172.16.0.1": false, "140.82.121.3": false, "2606:50c0:8000::153": false, "fd12::1": false, "64:ff9b::8c52:7903": false,
 	} {
 		if got := remote.Reserved(netip.MustParseAddr(address)); got != refused {
-			t.Errorf("%s: refused is %v", address, got)
+			t.Errorf("%s: rejected is %v", address, got)
 		}
 	}
 }
 
-// The end of a look's time, or of the server, closes a line beside the fetch itself.
+// The end of a poll, or of the server, may close a connection while the fetch closes it, too.
 func TestALineIsClosedByTwoAtOnce(t *testing.T) {
 	t.Parallel()
 

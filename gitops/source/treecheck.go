@@ -25,14 +25,14 @@ const mostFindings = 100
 // treeCheck decides about names, modes and sizes, without any content.
 type treeCheck struct {
 	fold     cases.Caser
-	seen     map[string]string // folded path to the path first seen
+	folded   map[string]string // folded path to the first path with it
 	findings []desired.Finding
 	files    int
 	bytes    int64
 }
 
 func newTreeCheck() *treeCheck {
-	return &treeCheck{fold: cases.Fold(), seen: map[string]string{}}
+	return &treeCheck{fold: cases.Fold(), folded: map[string]string{}}
 }
 
 func (j *treeCheck) reject(code, name, message, expected string) {
@@ -41,11 +41,11 @@ func (j *treeCheck) reject(code, name, message, expected string) {
 	}
 }
 
-// full says that there is nothing to gain from looking further.
+// full reports whether enough findings exist to stop.
 func (j *treeCheck) full() bool { return len(j.findings) >= mostFindings }
 
-// name judges one element of a path, and says whether to go on with it. It is given
-// apart: a tree may name an entry a/../b.
+// name checks one element of a path and reports whether its entry may be read. The name is passed
+// separately, because a tree may contain an entry named a/../b.
 func (j *treeCheck) name(full, base string) bool {
 	switch {
 	case !utf8.ValidString(base):
@@ -66,18 +66,18 @@ func (j *treeCheck) name(full, base string) bool {
 	return false
 }
 
-// alone refuses two names that some file systems hold for one.
+// alone rejects two names that are equal on some file systems.
 func (j *treeCheck) alone(full string) bool {
 	folded := norm.NFC.String(j.fold.String(full))
-	if other, taken := j.seen[folded]; taken {
+	if other, taken := j.folded[folded]; taken {
 		j.reject(desired.CodeNameCollision, full, fmt.Sprintf("the name differs from %s in case only", quoted(other)), "names that differ everywhere")
 		return false
 	}
-	j.seen[folded] = full
+	j.folded[folded] = full
 	return true
 }
 
-// file judges one readable file by its size.
+// file checks the size of one readable file.
 func (j *treeCheck) file(full string, size int64, l Limits) {
 	j.bytes += size
 	switch {
@@ -88,7 +88,7 @@ func (j *treeCheck) file(full string, size int64, l Limits) {
 	}
 }
 
-// count counts every entry, readable or not, and says whether to go on.
+// count counts every entry, readable or not, and reports whether the limit permits more.
 func (j *treeCheck) count(full string, l Limits) bool {
 	j.files++
 	if j.files == l.Files+1 {
@@ -97,7 +97,7 @@ func (j *treeCheck) count(full string, l Limits) bool {
 	return j.files <= l.Files
 }
 
-// judgeMode says what is wrong with an entry that is neither file nor folder.
+// mode adds a finding for an entry that is neither file nor folder.
 func (j *treeCheck) mode(full string, mode filemode.FileMode) bool {
 	switch mode {
 	case filemode.Regular:
@@ -116,7 +116,7 @@ func (j *treeCheck) mode(full string, mode filemode.FileMode) bool {
 	return false
 }
 
-// checkFolder refuses a folder of declarations that is none.
+// checkFolder rejects a declared folder that is not a folder.
 func checkFolder(dir string, mode filemode.FileMode) desired.Finding {
 	code := desired.CodeFileMode
 	switch mode { //nolint:exhaustive // the others are files
@@ -128,8 +128,7 @@ func checkFolder(dir string, mode filemode.FileMode) desired.Finding {
 	return finding(code, dir, fmt.Sprintf("has mode %s", mode), "a folder of declarations")
 }
 
-// add counts a folder that was judged before.
-// Names judges the names of files that come without a tree like those of one.
+// Names checks the names of files without a tree by the rules for a tree.
 func Names(files map[string][]byte) []desired.Finding {
 	j, judged := newTreeCheck(), map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -176,7 +175,7 @@ func finding(code, name, message, expected string) desired.Finding {
 	return desired.Finding{Code: code, Path: quoted(name), Line: 1, Column: 1, Message: message, Expected: expected}
 }
 
-// quoted keeps a hostile name from repainting the terminal it is shown on.
+// quoted removes control characters from a hostile name before a terminal displays it.
 func quoted(name string) string {
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, text.Hidden) {
 		return strconv.QuoteToASCII(name)

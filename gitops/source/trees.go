@@ -55,8 +55,8 @@ func parseTree(hash plumbing.Hash, raw []byte) (list []entry, err error) {
 	return list, nil
 }
 
-// follow finds what stands at a path below a tree.
-func follow(from pack.Objects, tree plumbing.Hash, path string, most int64) (entry, bool, error) {
+// resolvePath returns the entry at a path below a tree.
+func resolvePath(from pack.Objects, tree plumbing.Hash, path string, most int64) (entry, bool, error) {
 	e := entry{mode: filemode.Dir, hash: tree}
 	for name := range splitPath(path) {
 		if e.mode != filemode.Dir {

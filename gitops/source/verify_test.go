@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
-// noon is when the commits of these tests are judged; they are made an hour before.
+// noon is the time of the check in these tests. The commits are one hour older.
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
 const who = "t@example.com"
@@ -56,7 +56,7 @@ func (b bundle) rewrite(change func(string) string) {
 	b.git("update-ref", "refs/heads/main", hash)
 }
 
-// withSignature puts a signature over what a commit says into it.
+// withSignature adds a signature of the commit to it.
 func withSignature(raw, signature string) string {
 	head, message, _ := strings.Cut(raw, "\n\n")
 	return head + "\ngpgsig " + strings.ReplaceAll(strings.TrimSpace(signature), "\n", "\n ") + "\n\n" + message
@@ -68,7 +68,7 @@ func (b bundle) judged(v sourcesignature.Verify) Tree {
 	s.Verify, s.Clock = v, clock.At(func() time.Time { return noon })
 	t := snapshot(b.t, s, "")
 	if len(t.Findings) > 0 && (s.reads != (Reads{}) || t.Files != nil || t.Meta.Signer != "") {
-		b.t.Errorf("a refused commit was read: %+v %+v", s.reads, t)
+		b.t.Errorf("a rejected commit was read: %+v %+v", s.reads, t)
 	}
 	return t
 }
@@ -86,29 +86,29 @@ func TestINV18SSHSignatures(t *testing.T) {
 		change func(string) string
 		want   string // part of the finding; empty: accepted
 	}{
-		"accepted":                   {key: file, signer: who + " " + public},
-		"accepted, rsa":              {key: rsaFile, signer: who + " " + rsaPublic},
-		"accepted, ecdsa":            {key: ecFile, signer: who + " " + ecPublic},
-		"accepted by a pattern":      {key: file, signer: "*@example.com " + public},
-		"accepted for git":           {key: file, signer: who + ` namespaces="file,git" ` + public},
-		"accepted within its time":   {key: file, signer: who + ` valid-after="20260101",valid-before="20270101Z" ` + public},
-		"unsigned":                   {signer: who + " " + public, want: "not signed"},
-		"key nobody knows":           {key: file, signer: who + " " + other, want: "not among those"},
-		"nobody's key":               {key: file, want: "not among those"},
-		"another principal's":        {key: file, signer: "other@example.com " + public, want: "not for the committer"},
-		"excluded principal's":       {key: file, signer: "*@example.com,!" + who + " " + public, want: "not for the committer"},
-		"lookalike principal's":      {key: file, signer: "t@example.com.evil.org " + public, want: "not for the committer"},
-		"expired":                    {key: file, signer: who + ` valid-before="20260601115959Z" ` + public, want: "other times"},
-		"not valid yet":              {key: file, signer: who + ` valid-after="20260601123000Z" ` + public, want: "other times"},
-		"only for files":             {key: file, signer: who + ` namespaces="file" ` + public, want: "not for git"},
-		"weak":                       {key: weakFile, signer: who + " " + weakPublic, want: "1024 bits"},
-		"another tree":               {key: file, signer: who + " " + public, want: "not about this commit", change: swapTree},
-		"another message":            {key: file, signer: who + " " + public, want: "not about this commit", change: func(s string) string { return s + "more\n" }},
-		"another parent":             {key: file, signer: who + " " + public, want: "not about this commit", change: addParent},
-		"another committer":          {key: file, signer: "*@example.com " + public, want: "not about this commit", change: func(s string) string { return strings.ReplaceAll(s, who, "boss@example.com") }},
-		"a header that nobody reads": {key: file, signer: who + " " + public, want: "not about this commit", change: func(s string) string { return strings.Replace(s, "\ngpgsig", "\nextra x\ngpgsig", 1) }},
-		"two signatures":             {key: file, signer: who + " " + public, want: "two signatures", change: twice},
-		"armour of something else":   {key: file, signer: who + " " + public, want: "neither", change: func(s string) string { return strings.ReplaceAll(s, "SSH SIGNATURE", "SIGNED MESSAGE") }},
+		"accepted":                 {key: file, signer: who + " " + public},
+		"accepted, rsa":            {key: rsaFile, signer: who + " " + rsaPublic},
+		"accepted, ecdsa":          {key: ecFile, signer: who + " " + ecPublic},
+		"accepted by a pattern":    {key: file, signer: "*@example.com " + public},
+		"accepted for git":         {key: file, signer: who + ` namespaces="file,git" ` + public},
+		"accepted within its time": {key: file, signer: who + ` valid-after="20260101",valid-before="20270101Z" ` + public},
+		"unsigned":                 {signer: who + " " + public, want: "not signed"},
+		"unknown key":              {key: file, signer: who + " " + other, want: "not among those"},
+		"key without an owner":     {key: file, want: "not among those"},
+		"another principal's":      {key: file, signer: "other@example.com " + public, want: "not for the committer"},
+		"excluded principal's":     {key: file, signer: "*@example.com,!" + who + " " + public, want: "not for the committer"},
+		"lookalike principal's":    {key: file, signer: "t@example.com.evil.org " + public, want: "not for the committer"},
+		"expired":                  {key: file, signer: who + ` valid-before="20260601115959Z" ` + public, want: "other times"},
+		"not valid yet":            {key: file, signer: who + ` valid-after="20260601123000Z" ` + public, want: "other times"},
+		"only for files":           {key: file, signer: who + ` namespaces="file" ` + public, want: "not for git"},
+		"weak":                     {key: weakFile, signer: who + " " + weakPublic, want: "1024 bits"},
+		"another tree":             {key: file, signer: who + " " + public, want: "not about this commit", change: swapTree},
+		"another message":          {key: file, signer: who + " " + public, want: "not about this commit", change: func(s string) string { return s + "more\n" }},
+		"another parent":           {key: file, signer: who + " " + public, want: "not about this commit", change: addParent},
+		"another committer":        {key: file, signer: "*@example.com " + public, want: "not about this commit", change: func(s string) string { return strings.ReplaceAll(s, who, "boss@example.com") }},
+		"an unknown header":        {key: file, signer: who + " " + public, want: "not about this commit", change: func(s string) string { return strings.Replace(s, "\ngpgsig", "\nextra x\ngpgsig", 1) }},
+		"two signatures":           {key: file, signer: who + " " + public, want: "two signatures", change: twice},
+		"armour of something else": {key: file, signer: who + " " + public, want: "neither", change: func(s string) string { return strings.ReplaceAll(s, "SSH SIGNATURE", "SIGNED MESSAGE") }},
 		"text behind the signature": {key: file, signer: who + " " + public, want: "cannot be read", change: func(s string) string {
 			return strings.Replace(s, "-----END SSH SIGNATURE-----", "-----END SSH SIGNATURE-----\n trailer", 1)
 		}},
@@ -133,7 +133,7 @@ func TestINV18SSHSignatures(t *testing.T) {
 			tree := b.judged(v)
 			switch {
 			case c.want == "" && (len(tree.Findings) > 0 || tree.Meta.Signer != who || len(tree.Files) != 1):
-				t.Errorf("refused: %+v", tree)
+				t.Errorf("rejected: %+v", tree)
 			case c.want != "" && (len(tree.Findings) != 1 || !strings.Contains(tree.Findings[0].Message, c.want)):
 				t.Errorf("want %q: %+v", c.want, tree)
 			}
@@ -190,7 +190,7 @@ func TestINV18OtherNamespace(t *testing.T) {
 	}
 }
 
-// pgpKey is a key that is born and expires when it is asked to.
+// pgpKey creates a key with the given creation and expiry times.
 func pgpKey(t *testing.T, email string, born time.Time, lives time.Duration) (*openpgp.Entity, []byte) {
 	t.Helper()
 	e, err := openpgp.NewEntity("t", "", email, &packet.Config{
@@ -296,7 +296,7 @@ func TestINV18OpenPGPSignatures(t *testing.T) {
 			tree := b.judged(sourcesignature.Verify{Required: true, OpenPGP: [][]byte{public}})
 			switch {
 			case c.want == "" && (len(tree.Findings) > 0 || tree.Meta.Signer != who):
-				t.Errorf("refused: %+v", tree.Findings)
+				t.Errorf("rejected: %+v", tree.Findings)
 			case c.want != "" && (len(tree.Findings) != 1 || !strings.Contains(tree.Findings[0].Message, c.want)):
 				t.Errorf("want %q: %+v", c.want, tree.Findings)
 			}
@@ -341,11 +341,11 @@ func TestINV18RealGPG(t *testing.T) {
 	s := b.open("main")
 	s.Verify = sourcesignature.Verify{Required: true, OpenPGP: [][]byte{gpg("--armor", "--export", who)}}
 	if tree := snapshot(t, s, ""); len(tree.Findings) > 0 || tree.Meta.Signer != who {
-		t.Errorf("refused: %+v", tree.Findings)
+		t.Errorf("rejected: %+v", tree.Findings)
 	}
 }
 
-// Where signatures are not demanded, a wrong one is refused all the same.
+// Where signatures are optional, an invalid one is rejected as well.
 func TestINV18WrongIsWorseThanNone(t *testing.T) {
 	t.Parallel()
 	file, public := sshKey(t, "ed25519")

@@ -17,14 +17,14 @@ import (
 	"github.com/gpuaas/gpuaas/gitops/source/pack"
 )
 
-// walker goes through the trees of one commit, beside those of an older one. It
-// opens no blob until all of them are judged, and no folder that is what it was.
+// walker walks the trees of one commit together with those of an older one. It opens no blob before
+// all trees are checked, and no folder that is unchanged.
 type walker struct {
 	ctx     context.Context //nolint:containedctx // of one read; the walk is recursive
 	from    pack.Objects
 	limits  Limits
-	judge   *treeCheck
-	seen    *treeCache
+	check   *treeCheck
+	cache   *treeCache
 	reads   *Reads
 	blobs   []folder // to read
 	removed []string
@@ -41,15 +41,15 @@ func (w *walker) list(hash plumbing.Hash) ([]entry, error) {
 	return readTree(w.from, hash, w.limits.tree())
 }
 
-// tree judges one folder. old is what stood at its path; zero for nothing.
+// tree checks one folder. old is the hash of the folder at this path in the older commit, or zero.
 func (w *walker) tree(at string, hash, old plumbing.Hash, depth int) error {
 	if depth > deepest {
-		w.judge.reject(desired.CodeTooDeep, at, fmt.Sprintf("is nested more than %d deep", deepest), "a flatter layout")
+		w.check.reject(desired.CodeTooDeep, at, fmt.Sprintf("is nested more than %d deep", deepest), "a flatter layout")
 		return nil
 	}
-	before := w.seen.judged[at]
+	before := w.cache.checked[at]
 	if hash == old && before.hash == hash {
-		w.judge.add(at, before, w.limits)
+		w.check.add(at, before, w.limits)
 		return nil
 	}
 	entries, err := w.list(hash)
@@ -60,15 +60,15 @@ func (w *walker) tree(at string, hash, old plumbing.Hash, depth int) error {
 	if err != nil {
 		return err
 	}
-	files, size, faults := w.judge.files, w.judge.bytes, len(w.judge.findings)
-	// Names that stood here before, and were judged, need no second judgement.
+	files, size, faults := w.check.files, w.check.bytes, len(w.check.findings)
+	// Names of the older commit were checked with it and need no second check.
 	familiar := before.hash == old && !old.IsZero() && !fresh(entries, was)
 	for _, e := range entries {
 		full := below(at, e.name)
-		if !w.judge.count(full, w.limits) || w.judge.full() {
+		if !w.check.count(full, w.limits) || w.check.full() {
 			return nil
 		}
-		if !familiar && !w.judge.name(full, e.name) {
+		if !familiar && !w.check.name(full, e.name) {
 			continue
 		}
 		if err := w.entry(full, e, was[e.name], depth); err != nil {
@@ -81,8 +81,8 @@ func (w *walker) tree(at string, hash, old plumbing.Hash, depth int) error {
 			return err
 		}
 	}
-	if len(w.judge.findings) == faults {
-		w.seen.judged[at] = checkedTree{hash, w.judge.files - files, w.judge.bytes - size}
+	if len(w.check.findings) == faults {
+		w.cache.checked[at] = checkedTree{hash, w.check.files - files, w.check.bytes - size}
 	}
 	return nil
 }
@@ -137,33 +137,33 @@ func (w *walker) entry(full string, e, was entry, depth int) error {
 			return err
 		}
 	}
-	if !w.judge.mode(full, e.mode) || !document.Readable(full) {
+	if !w.check.mode(full, e.mode) || !document.Readable(full) {
 		return nil
 	}
 	size, err := w.size(e.hash)
 	if err != nil {
 		return fmt.Errorf("reading size of %s: %w", full, err)
 	}
-	w.judge.file(full, size, w.limits)
+	w.check.file(full, size, w.limits)
 	if e != was {
 		w.blobs = append(w.blobs, folder{full, e.hash})
 	}
 	return nil
 }
 
-// size comes from the object's header: nothing is inflated.
+// size reads the size from the object's header without inflating it.
 func (w *walker) size(blob plumbing.Hash) (int64, error) {
-	if size, ok := w.seen.sizes[blob]; ok {
+	if size, ok := w.cache.sizes[blob]; ok {
 		return size, nil
 	}
 	size, err := w.from.EncodedObjectSize(blob)
 	if err == nil {
-		w.seen.sizes[blob] = size
+		w.cache.sizes[blob] = size
 	}
 	return size, err
 }
 
-// lost notes what an entry held that is no longer there.
+// lost records the removed files of an entry.
 func (w *walker) lost(full string, e entry, depth int) error {
 	switch {
 	case e.mode == filemode.Dir:
@@ -187,7 +187,7 @@ func (w *walker) isGone(at string, tree plumbing.Hash, depth int) error {
 	return nil
 }
 
-// pointer is how a file of Git LFS begins.
+// pointer is the first line of a Git LFS pointer file.
 var pointer = []byte("version https://git-lfs.github.com/spec/")
 
 func (w *walker) contents() (map[string][]byte, error) {
@@ -202,7 +202,7 @@ func (w *walker) contents() (map[string][]byte, error) {
 			return nil, fmt.Errorf("reading %s: %w", b.path, err)
 		}
 		if bytes.HasPrefix(body, pointer) {
-			w.judge.reject(desired.CodeLFSPointer, b.path, "is a pointer of Git LFS, not the file", "the file itself")
+			w.check.reject(desired.CodeLFSPointer, b.path, "is a pointer of Git LFS, not the file", "the file itself")
 		}
 		files[b.path] = body
 	}

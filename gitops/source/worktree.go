@@ -21,9 +21,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// WorkTree reads the files of the checkout, committed or not, under the same
-// rules as a commit. Where they equal the commit's it says so and names the
-// commit; where they do not it says Dirty, and Commit is "worktree".
+// WorkTree reads the files of the checkout, committed or not, under the same rules as a commit. If
+// they equal the commit's, Commit is its hash. Otherwise Dirty is set, and Commit is "worktree".
 func (s *Source) WorkTree(ctx context.Context) (Tree, error) {
 	if s.root == "" {
 		return Tree{}, errs.New(errs.NotFound, "%s has no checkout", s.Repository)
@@ -44,7 +43,7 @@ func (s *Source) WorkTree(ctx context.Context) (Tree, error) {
 	return t, nil
 }
 
-// Dirty says whether the checkout's declarations differ from the commit's.
+// Dirty reports whether the desired objects of the checkout differ from the commit's.
 func (s *Source) Dirty(ctx context.Context) (bool, error) {
 	if s.root == "" {
 		return false, nil
@@ -63,7 +62,7 @@ func ReadFolder(ctx context.Context, root string, limits Limits, dirs ...string)
 	}
 	defer top.Close() //nolint:errcheck // read only
 
-	r := folderReader{ctx: ctx, top: top, limits: limits, judge: newTreeCheck(), files: map[string][]byte{}}
+	r := folderReader{ctx: ctx, top: top, limits: limits, check: newTreeCheck(), files: map[string][]byte{}}
 	present := 0
 	for _, dir := range dirs {
 		name := path.Clean(filepath.ToSlash(dir))
@@ -76,7 +75,7 @@ func ReadFolder(ctx context.Context, root string, limits Limits, dirs ...string)
 		}
 		present++
 	}
-	t := Tree{Commit: WorkTreeCommit, Dirty: true, Findings: r.judge.findings}
+	t := Tree{Commit: WorkTreeCommit, Dirty: true, Findings: r.check.findings}
 	if present == 0 {
 		t.Findings = append(t.Findings, finding(desired.CodeSourceEmpty, path.Join(dirs...), "SourceEmpty: there is no such folder", "a folder of declarations"))
 	}
@@ -88,8 +87,8 @@ func ReadFolder(ctx context.Context, root string, limits Limits, dirs ...string)
 	return t, nil
 }
 
-// ReadPath reads what a person names on a command line: a folder, or one file.
-// Files keep the path under which the person knows them.
+// ReadPath reads a folder or a file that the user names on the command line. Files have the path
+// that the user has given.
 func ReadPath(ctx context.Context, name string, limits Limits) (Tree, error) {
 	root, only := name, ""
 	if info, err := os.Stat(name); err != nil {
@@ -114,8 +113,8 @@ func ReadPath(ctx context.Context, name string, limits Limits) (Tree, error) {
 	return t, nil
 }
 
-// invalidHash lets a caller tell a tree that is refused again from another one;
-// with the commit where that is what is refused.
+// invalidHash returns a hash of the findings, and of the commit if a finding is about the commit. A
+// caller uses it to recognise a tree that was rejected before.
 func invalidHash(commit string, findings []desired.Finding) string {
 	sum := sha256.New()
 	_, _ = fmt.Fprintln(sum, commit)
@@ -129,7 +128,7 @@ type folderReader struct {
 	ctx    context.Context //nolint:containedctx // of one read; WalkDir passes none
 	top    *os.Root
 	limits Limits
-	judge  *treeCheck
+	check  *treeCheck
 	files  map[string][]byte
 }
 
@@ -146,13 +145,13 @@ func (r *folderReader) visit(name string, d fs.DirEntry, err error) error {
 		return nil
 	case d.IsDir() && base == ".git":
 		return fs.SkipDir // of the checkout itself
-	case !r.judge.count(name, r.limits) || r.judge.full():
+	case !r.check.count(name, r.limits) || r.check.full():
 		return fs.SkipAll
-	case !r.judge.name(name, base):
+	case !r.check.name(name, base):
 		return skip(d)
 	case d.IsDir():
 		return nil
-	case !r.judge.mode(name, modeOf(d)) || !document.Readable(name):
+	case !r.check.mode(name, modeOf(d)) || !document.Readable(name):
 		return nil
 	}
 	return r.file(name)
@@ -182,12 +181,12 @@ func (r *folderReader) file(name string) error {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // read only
-	// Read, not asked: an editor may be writing it just now.
+	// The size comes from reading and not from stat: an editor may be writing the file.
 	body, err := io.ReadAll(io.LimitReader(f, r.limits.FileBytes+1))
 	if err != nil {
 		return err
 	}
-	r.judge.file(name, int64(len(body)), r.limits)
+	r.check.file(name, int64(len(body)), r.limits)
 	r.files[name] = body
 	return nil
 }

@@ -27,11 +27,11 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-func init() { step = lookOnce }
+func init() { step = pollOnce }
 
-// lookOnce is a server that looks at its source once: only a process of its own can
-// be killed.
-func lookOnce(ctx context.Context) error {
+// pollOnce is a server that polls its source once. It is a process of its own, because only a
+// process can be killed.
+func pollOnce(ctx context.Context) error {
 	db, err := pg.Open(ctx, os.Getenv("FOLLOW_TEST_DB"), "test", 4)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func lookOnce(ctx context.Context) error {
 	hints := &hint.Bus{}
 	store := &revision.Store{Store: &desired.Store{DB: db, Hints: hints}}
 	changes := &change.Service{
-		DB: db, Desired: store, Facts: (&world{}).Facts, Naming: ids.DefaultNaming, Hints: hints, Validate: validate.Run,
+		DB: db, Desired: store, Gather: (&world{}).Facts, Naming: ids.DefaultNaming, Hints: hints, Validate: validate.Run,
 		Rules: func() preview.Rules { return preview.Rules{PruneObjects: 100, PrunePercent: 100} },
 	}
 	f := &sync.Syncer{
@@ -56,8 +56,8 @@ func lookOnce(ctx context.Context) error {
 	return err
 }
 
-// INV-10: killed at every point of an apply, the old or the new revision stands,
-// whole, and the next look ends at the new one, told once.
+// INV-10: after a kill at any point of an apply, the old or the new revision is complete. The next
+// poll applies the new one and emits its event once.
 func TestKillAtEveryPointOfAnApply(t *testing.T) {
 	t.Parallel()
 	n := 0
@@ -107,7 +107,7 @@ func killed(t *testing.T, point string) {
 	if commit == last {
 		old = "10 2"
 	} else if commit != first {
-		t.Errorf("the pointer stands at %s", commit)
+		t.Errorf("the pointer is at %s", commit)
 	}
 	const whole = `SELECT count(*) || ' ' || string_agg(DISTINCT spec->'price'->>'amountMinor', ',') FROM desired_objects WHERE kind = 'SKU' AND deleted_at IS NULL`
 	if got := h.text(whole); got != old {

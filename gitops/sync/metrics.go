@@ -2,7 +2,7 @@ package sync
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics count looks at sources.
+// Metrics count the polls of sources.
 type Metrics struct{ fetches *prometheus.CounterVec }
 
 // NewMetrics makes them.

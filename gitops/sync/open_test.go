@@ -10,8 +10,8 @@ import (
 	gitopssync "github.com/gpuaas/gpuaas/gitops/sync"
 )
 
-// A repository elsewhere is kept between looks in a bare store, the same one after a
-// restart, and not cloned for each.
+// A remote repository is stored between polls in a bare repository. A restart uses the same one,
+// and no poll clones again.
 func TestOpenSourceKeepsAStore(t *testing.T) {
 	t.Parallel()
 	repo, kept := t.TempDir(), t.TempDir()
@@ -33,7 +33,7 @@ func TestOpenSourceKeepsAStore(t *testing.T) {
 		now, err := os.Stat(head)
 		must(t, err)
 		if born != nil && !os.SameFile(born, now) {
-			t.Error("it was cloned anew")
+			t.Error("it was cloned again")
 		}
 		born = now
 	}

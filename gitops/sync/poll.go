@@ -26,13 +26,13 @@ type validatedTree struct {
 	validated
 }
 
-// once reads the source and makes it desired, if it is not so already.
-func (w *watcher) once(ctx context.Context) (seen revision.Seen, rev revision.Revision, err error) {
+// syncOnce reads the source and makes it desired, if it is not so already.
+func (w *watcher) syncOnce(ctx context.Context) (seen revision.Fetched, rev revision.Revision, err error) {
 	state, err := w.Desired.SourceByName(ctx, w.Desired.DB, w.spec.Name)
 	if err != nil {
 		return seen, rev, err
 	}
-	w.answer(state.AskedAt)
+	w.answer(state.RequestedAt)
 	reader, err := w.open(ctx)
 	if err != nil {
 		return seen, rev, err
@@ -41,7 +41,7 @@ func (w *watcher) once(ctx context.Context) (seen revision.Seen, rev revision.Re
 	if err != nil {
 		return seen, rev, err
 	}
-	seen = revision.Seen{Head: tree.Commit, TreeHash: tree.TreeHash, Before: state.TreeHash}
+	seen = revision.Fetched{Head: tree.Commit, TreeHash: tree.TreeHash, Before: state.TreeHash}
 	failpoint.Hit("git.apply.fetched")
 	if upToDate(state, tree) {
 		w.held = nil
@@ -59,7 +59,7 @@ func (w *watcher) once(ctx context.Context) (seen revision.Seen, rev revision.Re
 	return seen, rev, nil
 }
 
-// reader is what a source is read with.
+// reader reads the commits of a source.
 type reader interface {
 	tree(ctx context.Context, known string) (source.Tree, error)
 }
@@ -71,7 +71,7 @@ func (r remote) tree(ctx context.Context, known string) (source.Tree, error) {
 	return r.Snapshot(ctx, known)
 }
 
-// repository is nil where the source is none.
+// repository returns nil if the reader is not a Git repository.
 func repository(r reader) *source.Source {
 	switch r := r.(type) {
 	case remote:
@@ -82,7 +82,7 @@ func repository(r reader) *source.Source {
 	return nil
 }
 
-// open resolves the secrets anew each time: they may have been changed.
+// open resolves the secrets at each poll, because an operator may have replaced them.
 func (w *watcher) open(ctx context.Context) (reader, error) {
 	rules := w.Rules()
 	if w.root && w.Root.Git == nil {
@@ -104,8 +104,8 @@ func (w *watcher) open(ctx context.Context) (reader, error) {
 		Name: w.spec.Name, Location: w.spec.Repository, Ref: w.spec.Ref, Dirs: w.spec.Dirs, Limits: rules.Limits, Auth: auth, Verify: verify,
 		AllowPrivate: w.Development, AllowFile: w.Development,
 	}
-	// Kept from look to look, with what it remembers of trees, for as long as it would
-	// be opened the same way.
+	// The opened source and its cache of trees are reused as long as its spec and secrets are
+	// unchanged.
 	if w.source != nil && reflect.DeepEqual(w.opened, spec) {
 		return remote{w.source}, nil
 	}
@@ -144,18 +144,21 @@ func (w *watcher) secret(ctx context.Context, ref string) ([]byte, error) {
 	return secretref.Resolve(ctx, ref)
 }
 
-// upToDate: the tree is applied, and nobody has taken anything of it away since.
+// upToDate reports whether the tree is applied and no object of it was adopted by the API since
+// then.
 func upToDate(state revision.SourceState, tree source.Tree) bool {
-	return state.Applied.Revision > 0 && tree.TreeHash == state.Applied.TreeHash && !torn(state)
+	return state.Applied.Revision > 0 && tree.TreeHash == state.Applied.TreeHash && !ownershipChanged(state)
 }
 
-// torn: an object has changed its owner since the last look, so that what is applied
-// may not be what the tree declares.
-func torn(state revision.SourceState) bool { return state.TreeHash == "" && state.CheckedAt != nil }
+// ownershipChanged reports whether an object has changed its owner since the last poll. Then the applied
+// objects may differ from the tree.
+func ownershipChanged(state revision.SourceState) bool {
+	return state.TreeHash == "" && state.CheckedAt != nil
+}
 
-// read reads the tree, and no file of one about which everything has been said.
+// read reads the tree. It reads no file of a tree whose result is stored already.
 func (w *watcher) read(ctx context.Context, r reader, state revision.SourceState) (source.Tree, error) {
-	if torn(state) {
+	if ownershipChanged(state) {
 		w.held = nil
 		return r.tree(ctx, "")
 	}
@@ -166,14 +169,15 @@ func (w *watcher) read(ctx context.Context, r reader, state revision.SourceState
 		}
 	}
 	tree, err := r.tree(ctx, state.Applied.TreeHash)
-	if err != nil || tree.Base == "" || tree.Base == w.kept {
+	if err != nil || tree.Base == "" || tree.Base == w.cached {
 		return tree, err
 	}
 	return r.tree(ctx, "")
 }
 
-// isUpToDate: the last tree that was judged would be judged the same, or is still in
-// memory. One that the gate refused may be let through by now.
+// isUpToDate reports whether the latest tree needs no new validation. The tree is still in memory,
+// or it was rejected for its content. A tree that waits for an approval is checked again, because
+// it may be approved by now.
 func (w *watcher) isUpToDate(state revision.SourceState) bool {
 	l := state.Latest
 	switch {
@@ -187,18 +191,19 @@ func (w *watcher) isUpToDate(state revision.SourceState) bool {
 	return faulty(l)
 }
 
-// faulty: what it holds was refused, and not what it would do.
+// faulty reports whether a revision is invalid because of its files and not because of its effect.
 func faulty(r revision.Revision) bool { return r.Status == revision.StatusInvalid && r.Objects == 0 }
 
-// validateAndApply validates a tree that is not applied, and has it judged.
+// validateAndApply validates a tree that is not applied yet, checks it against the approval rules,
+// and applies it.
 func (w *watcher) validateAndApply(ctx context.Context, r reader, state revision.SourceState, tree source.Tree) (revision.Revision, error) {
 	latest := state.Latest
 	snap := w.snapshot(state, tree)
 	switch {
 	case len(tree.Findings) > 0:
-		return w.Desired.Refuse(ctx, snap, tree.Findings)
+		return w.Desired.Reject(ctx, snap, tree.Findings)
 	case tree.TreeHash == latest.TreeHash && faulty(latest):
-		return w.Desired.Refuse(ctx, snap, latest.Findings)
+		return w.Desired.Reject(ctx, snap, latest.Findings)
 	case tree.TreeHash == latest.TreeHash && tree.Commit == latest.Commit && latest.Status == revision.StatusRejected:
 		return latest, nil
 	case !w.ownsSource(state, tree):
@@ -209,14 +214,15 @@ func (w *watcher) validateAndApply(ctx context.Context, r reader, state revision
 		failpoint.Hit("git.apply.validated")
 		if len(findings) > 0 {
 			w.held = nil
-			return w.Desired.Refuse(ctx, snap, findings)
+			return w.Desired.Reject(ctx, snap, findings)
 		}
 		w.held = &validatedTree{tree, v}
 	}
 	return w.apply(ctx, r, state, w.held.within(snap, state))
 }
 
-// ownsSource: the tree was validated by the last look, against what is applied still.
+// ownsSource reports whether the last poll has validated the tree against the revision that is
+// still applied.
 func (w *watcher) ownsSource(state revision.SourceState, tree source.Tree) bool {
 	return w.held != nil && w.held.tree.TreeHash == tree.TreeHash && (w.held.objects != nil || w.held.delta.Base == state.Applied.TreeHash)
 }
@@ -251,8 +257,8 @@ func (w *watcher) change(state revision.SourceState, snap revision.Snapshot) pre
 	return preview.Change{Source: snap.Source, Repository: snap.Repository, Commit: snap.Commit, Base: state.Applied.Commit, Owner: desired.OwnerGit}
 }
 
-// diverged: somebody may have rewritten the branch. Asked only where it matters: it
-// may cost a fetch.
+// diverged reports whether the branch was rewritten. It is called only where the result matters,
+// because it may cost a fetch.
 func (w *watcher) diverged(ctx context.Context, r reader, state revision.SourceState, commit string) (bool, error) {
 	repo := repository(r)
 	before := state.Applied.Commit
@@ -270,7 +276,7 @@ func authorOf(m revision.Meta) string {
 	return m.Author
 }
 
-// gate has the difference planned, and holds it back while the source is suspended.
+// gate returns the approval gate of a change. While the source is suspended, every change waits.
 func (w *watcher) gate(c preview.Change, author string) revision.Gate {
 	return func(ctx context.Context, tx pgx.Tx, d revision.Difference) (revision.Verdict, error) {
 		c.Diff = d

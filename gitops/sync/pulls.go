@@ -16,13 +16,12 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// pullsAtOnce is how many pull requests one look says something about: each may
-// cost an evaluation at its limits. The others come at the next looks.
+// pullsAtOnce limits the pull requests that one poll validates: each may cost a validation at its
+// limits. The others follow in the next polls.
 const pullsAtOnce = 5
 
-// review says what each open pull request would do, once for each head and each
-// revision that it is compared with. What is wrong with one of them, or with the
-// forge, is no fault of the source.
+// review previews each open pull request once for each head and each applied revision. Errors of
+// one pull request, or of the forge, do not affect the source.
 func (w *watcher) review(ctx context.Context) {
 	if !w.forgeReports(w.spec.Name) {
 		return
@@ -62,7 +61,7 @@ func (w *watcher) reviewAll(ctx context.Context) (err error) {
 		done++
 		if err := w.preview(ctx, repository(r), state, pull); err != nil {
 			w.Log.WarnContext(ctx, "pull request cannot be previewed", "component", "git", "source", w.spec.Name, "pull", pull.Number, "err", err)
-			continue // and again at the next look
+			continue // retried in the next poll
 		}
 		said[pull.Number] = key
 	}
@@ -88,11 +87,11 @@ func (w *watcher) forge(ctx context.Context) (forge.Forge, bool, error) {
 
 func branchOf(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
 
-// preview validates a pull request's head, plans it, and leaves word for its
-// readers. Nothing of it is applied, whatever it says.
+// preview validates the head of a pull request, computes its plan, and stores the report for the
+// forge. It applies nothing.
 func (w *watcher) preview(ctx context.Context, repo *source.Source, state revision.SourceState, pull forge.Pull) error {
-	tree, err := repo.At(ctx, pull.Ref, w.kept)
-	if err == nil && (tree.Unchanged || tree.Base != "" && tree.Base != w.kept) {
+	tree, err := repo.At(ctx, pull.Ref, w.cached)
+	if err == nil && (tree.Unchanged || tree.Base != "" && tree.Base != w.cached) {
 		tree, err = repo.At(ctx, pull.Ref, "")
 	}
 	if err != nil {
@@ -126,7 +125,7 @@ func (w *watcher) preview(ctx context.Context, repo *source.Source, state revisi
 				return err
 			}
 		}
-		return w.Reports.Want(ctx, tx, reviewed(w.spec.Name, tree.Commit, pull.Number, made.Plan))
+		return w.Reports.Put(ctx, tx, reviewed(w.spec.Name, tree.Commit, pull.Number, made.Plan))
 	})
 }
 
@@ -134,15 +133,15 @@ func (w *watcher) reject(ctx context.Context, tree source.Tree, pull forge.Pull,
 	p := preview.Plan{Source: w.spec.Name, Repository: w.spec.Repository, Commit: tree.Commit, Findings: findings, Summary: counted(len(findings), "finding")}
 	first := findings[0].String()
 	return pgx.BeginFunc(ctx, w.Desired.DB, func(tx pgx.Tx) error {
-		return w.Reports.Want(ctx, tx, []forge.Report{
+		return w.Reports.Put(ctx, tx, []forge.Report{
 			forge.OfCommit(w.spec.Name, tree.Commit, forge.Status{Context: forge.ContextValidate, State: forge.Failure, Text: first}),
 			forge.OfPull(w.spec.Name, pull.Number, p.Markdown()),
 		})
 	})
 }
 
-// reviewed is what a pull request shows. One that must be approved does not fail:
-// it may be merged, and waits then.
+// reviewed returns the reports for a valid pull request. A change that needs an approval does not
+// fail the check: the pull request may be merged, and the revision waits then.
 func reviewed(source, commit string, pull int, p preview.Plan) []forge.Report {
 	of := func(context string, state forge.State, text string) forge.Report {
 		return forge.OfCommit(source, commit, forge.Status{Context: context, State: state, Text: text})

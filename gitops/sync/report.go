@@ -21,7 +21,7 @@ const (
 	SubjectRejected = "fleet.revision_rejected"
 )
 
-// outcomes are what becomes of a commit: the fact, and how an audit row calls it.
+// outcomes maps the result of a commit to the subject of its event and the action of its audit row.
 var outcomes = map[string]struct{ subject, action string }{
 	revision.StatusApplied:  {SubjectApplied, "revision.apply"},
 	revision.StatusWaiting:  {SubjectWaiting, "revision.wait"},
@@ -71,8 +71,8 @@ func author(r revision.Revision) string {
 	return authorOf(revision.Meta{Author: r.Author, AuthorEmail: r.AuthorEmail})
 }
 
-// Record says what became of a commit, in the transaction in which it became so: a
-// fact, an audit row, and what the forge should show.
+// Record records the result of a commit in the transaction that decides it: an event, an audit row,
+// and the forge reports.
 func (f *Syncer) Record(ctx context.Context, tx pgx.Tx, r revision.Revision) error {
 	word := outcomes[r.Status]
 	target := f.Naming.Name("", "", "revision", fmt.Sprint(r.Revision)).String()
@@ -92,11 +92,10 @@ func (f *Syncer) Record(ctx context.Context, tx pgx.Tx, r revision.Revision) err
 	if !f.forgeReports(r.Source) {
 		return nil
 	}
-	return f.Reports.Want(ctx, tx, statuses(r))
+	return f.Reports.Put(ctx, tx, statuses(r))
 }
 
-// actor is who wrote the commit. Files that nobody has committed are the
-// platform's own.
+// actor returns the author of the commit. A revision without a commit was written by the platform.
 func actor(r revision.Revision) string {
 	if by := author(r); by != "" {
 		return "git:" + by
@@ -104,7 +103,7 @@ func actor(r revision.Revision) string {
 	return "system:reconcile"
 }
 
-// forgeReports: somebody is shown what becomes of this source's commits.
+// forgeReports reports whether this source has a forge that displays the results of its commits.
 func (f *Syncer) forgeReports(source string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,7 +111,7 @@ func (f *Syncer) forgeReports(source string) bool {
 	return f.Reports != nil && w != nil && w.spec.Forge != nil && w.spec.Forge.TokenRef != ""
 }
 
-// statuses are what a commit of the tracked branch shows.
+// statuses returns the commit statuses for a commit of the tracked branch.
 func statuses(r revision.Revision) []forge.Report {
 	of := func(context string, state forge.State, text string) forge.Report {
 		return forge.OfCommit(r.Source, r.Commit, forge.Status{Context: context, State: state, Text: text})

@@ -18,7 +18,7 @@ import (
 type Root struct {
 	Name string
 	Git  *source.Source
-	// WorkTree also takes uncommitted files, for development.
+	// WorkTree also reads uncommitted files, for development.
 	WorkTree bool
 	Builtin  map[string][]byte
 }

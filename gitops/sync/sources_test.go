@@ -33,8 +33,8 @@ func other(name string, r repo) string {
 	return fmt.Sprintf("{name: %s, repository: %q, dirs: [fleet]}", name, r.url())
 }
 
-// The profile names a source, and it is followed; it names it no more, and what it
-// declared stays, until somebody takes it over.
+// The profile names a source, and the sync starts. After its removal from the profile, the objects
+// stay until another source adopts them.
 func TestSourcesComeAndGo(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
@@ -50,12 +50,12 @@ func TestSourcesComeAndGo(t *testing.T) {
 	h.until("its next commit is applied", func() bool { return strings.Contains(h.declared(), "SKU/team-a 2") })
 
 	team.commit(map[string]string{"a.yaml": sku("team-a", 6), "env.yaml": fmt.Sprintf(environment, "")})
-	h.until("its environment is refused", func() bool {
+	h.until("its environment is rejected", func() bool {
 		l := h.source("team").Latest
 		return l.Status == revision.StatusInvalid && codes(l) == desired.CodeKindNotAllowed
 	})
 	team.commit(map[string]string{"a.yaml": sku("s000", 6)})
-	h.until("another source's name is refused", func() bool { return codes(h.source("team").Latest) == desired.CodeManagedByGit })
+	h.until("another source's name is rejected", func() bool { return codes(h.source("team").Latest) == desired.CodeManagedByGit })
 
 	h.repo.commit(skus(1, 35))
 	h.until("it is gone", func() bool { return h.source("team").GoneAt != nil })
@@ -72,8 +72,8 @@ func TestSourcesComeAndGo(t *testing.T) {
 	}
 }
 
-// A repository that is away is a fault with its time, asked for less and less
-// often, and holds up nobody. It is followed again when it is back.
+// An unavailable repository is a fault with its time. The watcher polls it less and less often, and
+// delays no other source. The sync continues after the repository is available again.
 func TestSourceIsAway(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
@@ -106,7 +106,7 @@ func TestSourceIsAway(t *testing.T) {
 }
 
 // A hostile source costs its own child and deadline; others are not twice as slow.
-func TestINV15HostileSourceSlowsNobody(t *testing.T) {
+func TestINV15HostileSourceSlowsNoOther(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	stuck, err := net.Listen("tcp", "127.0.0.1:0") // a server that takes the call and never answers
@@ -124,9 +124,9 @@ func TestINV15HostileSourceSlowsNobody(t *testing.T) {
 		h.repo.commit(with(skus(1, price), "env.yaml", names(other("bomb", bomb), hang)))
 		h.until("the first source goes on", func() bool { return strings.Contains(h.declared(), fmt.Sprintf("SKU/s000 %d", price-34)) })
 	}
-	h.until("the bomb is refused", func() bool { return h.source("bomb").Latest.Status == revision.StatusInvalid })
+	h.until("the bomb is rejected", func() bool { return h.source("bomb").Latest.Status == revision.StatusInvalid })
 	if c := codes(h.source("bomb").Latest); strings.Contains(h.declared(), "bomb") || c == "" {
-		t.Errorf("%s refused as %q", h.declared(), c)
+		t.Errorf("%s rejected as %q", h.declared(), c)
 	}
 }
 
@@ -194,9 +194,9 @@ func TestINV10TornCommit(t *testing.T) {
 	}
 }
 
-// INV-18: where signatures are demanded, a commit without one is refused before it
-// is read, whatever it holds.
-func TestINV18UnsignedIsRefused(t *testing.T) {
+// INV-18: where signatures are required, a commit without one is rejected before its files are
+// read.
+func TestINV18UnsignedIsRejected(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	h.repo.commit(skus(2, 35))
@@ -270,7 +270,7 @@ func TestPullRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.run(h.Syncer)
-	h.until("both are judged", func() bool {
+	h.until("both are validated", func() bool {
 		return h.text(`SELECT count(*)::text FROM forge_reports WHERE subject LIKE 'pull/%'`) == "2"
 	})
 	for subject, want := range map[string]string{
@@ -283,7 +283,7 @@ func TestPullRequests(t *testing.T) {
 	}
 	merged := h.repo.commit(with(base, "s001.yaml", sku("s001", 36)))
 	h.repo.git("push", "-q", "origin", "main")
-	h.until("the merged one is told", func() bool {
+	h.until("the merged one is reported", func() bool {
 		return h.text(`SELECT count(*)::text FROM forge_reports WHERE subject = $1 AND state = 'success'`, merged) == "4"
 	})
 	comment := h.text(`SELECT body FROM forge_reports WHERE subject = $1`, fmt.Sprintf("pull/%d", first))
@@ -298,7 +298,7 @@ func TestPullRequests(t *testing.T) {
 	}
 }
 
-// Adopted both ways, an object comes back to where it was, with nothing to change.
+// An object that is adopted by the API and back by Git is unchanged.
 func TestAdoptRoundTrip(t *testing.T) {
 	t.Parallel()
 	h := setup(t)

@@ -27,17 +27,17 @@ import (
 type Syncer struct {
 	Desired *revision.Store
 	Change  *change.Service
-	Reports *forge.Reports // nil: no forge is told anything
+	Reports *forge.Reports // nil: no forge receives reports
 	Root    Root
 	// Environment is the name of the profile; sources of another are left alone.
 	Environment string
-	// Development allows repositories on this machine and on its network.
+	// Development permits repositories on the local machine and on its network.
 	Development bool
 	Dir         string // of the bare stores, one folder for each source
 	Rules       func() Rules
 	Secret      func(ctx context.Context, ref string) ([]byte, error)
 	Naming      ids.Naming
-	Figures     *Metrics
+	Metrics     *Metrics
 	Hints       *hint.Bus
 	Log         *slog.Logger
 	Clock       clock.Clock
@@ -45,8 +45,8 @@ type Syncer struct {
 	mu       sync.Mutex
 	watchers map[string]*watcher
 
-	// A mutex of its own: whoever declares may wait for rows that a revision holds,
-	// and that revision asks for the watchers.
+	// declaring is a mutex of its own. A caller that stores sources may wait for rows that a
+	// revision has locked, and the watcher of that revision locks the other mutex.
 	declaring sync.Mutex
 	rows      string // what was declared last
 }
@@ -68,8 +68,7 @@ func (f *Syncer) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for {
-		// Before the first look the root alone is known; each of its revisions may
-		// name others.
+		// Before the first poll only the root is known. Each of its revisions may name others.
 		if err := f.arrange(ctx, &all); err != nil && ctx.Err() == nil {
 			f.Log.WarnContext(ctx, "sources cannot be arranged", "component", "git", "err", err)
 		}
@@ -82,11 +81,11 @@ func (f *Syncer) Run(ctx context.Context) error {
 	}
 }
 
-// A source that the profile has just named is followed within this time; a look
-// at one row, and no write, is what it costs.
+// arrangeEvery is the time in which the sync of a new source begins. Each round costs the read of
+// one row and no write.
 const arrangeEvery = 2 * time.Second
 
-// arrange starts and stops watchers as the declared sources say.
+// arrange starts and stops watchers according to the declared sources.
 func (f *Syncer) arrange(ctx context.Context, all *sync.WaitGroup) error {
 	specs, err := f.declared(ctx)
 	if err != nil {
@@ -109,7 +108,7 @@ func (f *Syncer) arrange(ctx context.Context, all *sync.WaitGroup) error {
 	return nil
 }
 
-// watcher is that of a source, made when it is asked for first.
+// watcher returns the watcher of a source and creates it at the first call.
 func (f *Syncer) watcher(spec desired.GitSource) *watcher {
 	if f.watchers == nil {
 		f.watchers = map[string]*watcher{}
@@ -134,7 +133,7 @@ func (f *Syncer) declared(ctx context.Context) ([]desired.GitSource, error) {
 	for _, s := range profile.Sources {
 		switch {
 		case s.Environment != "" && s.Environment != f.Environment:
-		case s.Name == root.Name: // how it is read and verified; where it is, the flags say
+		case s.Name == root.Name: // the spec configures reading and verifying; the flags name the repository
 			root.Forge, root.Auth, root.Verify = s.Forge, s.Auth, s.Verify
 		default:
 			others = append(others, s)
@@ -179,7 +178,7 @@ func find(specs []desired.GitSource, name string) (desired.GitSource, bool) {
 	return specs[i], true
 }
 
-// Sync looks at the root source now, and says what came of it.
+// Sync polls the root source now and returns the result.
 func (f *Syncer) Sync(ctx context.Context) (revision.Revision, error) {
 	specs, err := f.declared(ctx)
 	if err != nil {
@@ -192,7 +191,7 @@ func (f *Syncer) Sync(ctx context.Context) (revision.Revision, error) {
 	return w.pollSource(ctx)
 }
 
-// Fault is why a source is not followed, or empty where all are.
+// Fault returns the reason why a source is not synced, or an empty string.
 func (f *Syncer) Fault() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -214,11 +213,11 @@ func (f *Syncer) Fault() string {
 
 func same(a, b desired.GitSource) bool { return text(a) == text(b) }
 
-// text compares what is declared by what it says.
+// text compares specs by their JSON.
 func text(v any) string {
 	said, err := json.Marshal(v)
 	if err != nil {
-		return err.Error() // words and lists of them
+		return err.Error() // strings and lists of them
 	}
 	return string(said)
 }

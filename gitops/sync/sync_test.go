@@ -40,8 +40,8 @@ func TestCommitIsApplied(t *testing.T) {
 	}
 }
 
-// INV-11: one bad file among 500 applies nothing, is evaluated once, also by a
-// server that was started later, and says where.
+// INV-11: one invalid file among 500 applies nothing, is validated once, also after a restart of
+// the server, and is reported with its position.
 func TestINV11OneBadFileOf500(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
@@ -63,7 +63,7 @@ func TestINV11OneBadFileOf500(t *testing.T) {
 	if c := state.Conditions(h.Clock.Now())[0]; c.Status != "False" || c.Reason != "ValidationFailed" || !strings.Contains(c.Message, "s250.yaml") || state.Lag(h.Clock.Now()) <= 0 {
 		t.Errorf("%+v, lag %s", c, state.Lag(h.Clock.Now()))
 	}
-	// Taken back: the source stands where it stood, and nothing lags.
+	// After the reset the source is up to date again, and nothing lags.
 	h.repo.git("reset", "-q", "--hard", "HEAD~1")
 	h.sync()
 	state = h.source("fleet")
@@ -87,8 +87,8 @@ func TestINV13EmptyTree(t *testing.T) {
 	}
 }
 
-// INV-14: a name that the API owns refuses the whole commit, in the author's file;
-// once it is offered, the same commit takes it over.
+// INV-14: a name that the API owns rejects the whole commit, with the author's file. After the name
+// is offered for adoption, the same commit adopts it.
 func TestINV14ForeignThenAdopted(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
@@ -112,8 +112,8 @@ func TestINV14ForeignThenAdopted(t *testing.T) {
 	}
 }
 
-// A commit that takes too much away waits under a number, is judged again without
-// being read, and is applied under that number once another person has approved it.
+// A commit that deletes too much waits under a revision number. It is checked again without being
+// read, and is applied under that number after another operator has approved it.
 func TestApproval(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
@@ -144,7 +144,7 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-// What was approved is what was shown: if the world has moved, the new plan waits.
+// An approval covers the displayed plan: if the state has changed, the new plan waits again.
 func TestStaleApprovalWaitsAgain(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
@@ -168,8 +168,7 @@ func TestStaleApprovalWaitsAgain(t *testing.T) {
 	}
 }
 
-// A rejected commit is asked about no more; the next one is, and what waited is
-// overtaken by it.
+// A rejected commit is not checked again. The next one is, and it supersedes a waiting one.
 func TestRejected(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
@@ -203,7 +202,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// A suspended source is read and judged, and applied when it is resumed.
+// A suspended source is read and validated, and applied after it is resumed.
 func TestSuspendedSource(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
@@ -226,8 +225,8 @@ func TestSuspendedSource(t *testing.T) {
 	}
 }
 
-// A rewritten branch waits where it is asked that commits descend from what is
-// applied, and is held to the prune cap in any case.
+// A rewritten branch waits if the policy requires that commits descend from the applied one. The
+// prune cap applies in any case.
 func TestINV13ForcePush(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
@@ -252,9 +251,9 @@ func TestINV13ForcePush(t *testing.T) {
 	}
 }
 
-// Every word about a commit is one fact as the contract has it, with the author in
-// its audit row, and rises within its aggregate.
-func TestWordsAreFacts(t *testing.T) {
+// Each result of a commit emits one valid event, with the author in its audit row and a rising
+// version in its aggregate.
+func TestResultsAreEvents(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	h.repo.commit(skus(20, 35))

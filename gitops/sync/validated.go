@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/gitops/source"
 )
 
-// validated is a tree without faults: what differs from the tree that the cache
-// stands at, and all of it where all of it was read.
+// validated is a tree without findings: the difference from the cached tree, and all objects if all
+// files were read.
 type validated struct {
 	objects []desired.Object // nil: only delta
 	delta   validate.Delta
@@ -20,8 +20,8 @@ type validated struct {
 // validate costs what changed since the applied tree, where that is the one that
 // this process knows.
 func (w *watcher) validate(ctx context.Context, t source.Tree) (v validated, findings []desired.Finding, err error) {
-	if t.Base != "" && t.Base != w.kept {
-		return v, nil, fmt.Errorf("validating %s: the tree %s is read against another than %s", w.spec.Name, t.Base, w.kept)
+	if t.Base != "" && t.Base != w.cached {
+		return v, nil, fmt.Errorf("validating %s: the tree %s is read against another than %s", w.spec.Name, t.Base, w.cached)
 	}
 	result, err := w.cache.Validate(ctx, validate.Input{Tree: t.TreeHash, Files: t.Files, Base: t.Base, Changed: t.Changed, Removed: t.Removed})
 	if err != nil {
@@ -38,11 +38,11 @@ func (w *watcher) validate(ctx context.Context, t source.Tree) (v validated, fin
 	return v, w.misplaced(v.delta.Objects), nil
 }
 
-// within puts it into a snapshot: the difference, where it is one from what is
-// applied and nobody has taken anything of that away.
+// within adds the validated tree to a snapshot. It adds only the difference if the difference
+// starts at the applied tree and no object of that tree was adopted by the API since then.
 func (v validated) within(snap revision.Snapshot, state revision.SourceState) revision.Snapshot {
 	snap.Total = v.delta.Total
-	if base := v.delta.Base; base != "" && base == state.Applied.TreeHash && !torn(state) {
+	if base := v.delta.Base; base != "" && base == state.Applied.TreeHash && !ownershipChanged(state) {
 		snap.Base, snap.Objects, snap.Removed = base, v.delta.Objects, v.delta.Removed
 		return snap
 	}
@@ -53,10 +53,10 @@ func (v validated) within(snap revision.Snapshot, state revision.SourceState) re
 // storeTree makes the applied tree the one that later ones are compared with.
 func (w *watcher) storeTree(tree string) {
 	w.cache.Keep(tree)
-	w.kept = tree
+	w.cached = tree
 }
 
-// owned says of objects where they come from.
+// owned sets the source and the commit of objects.
 func owned(objects []desired.Object, spec desired.GitSource, commit string) []desired.Object {
 	for i := range objects {
 		o := &objects[i].Source
@@ -65,7 +65,7 @@ func owned(objects []desired.Object, spec desired.GitSource, commit string) []de
 	return objects
 }
 
-// misplaced: only the root says what this installation is and what it follows.
+// misplaced rejects an Environment outside of the root source.
 func (w *watcher) misplaced(objects []desired.Object) (findings []desired.Finding) {
 	for _, o := range objects {
 		if o.Kind == desired.KindEnvironment && !w.root {

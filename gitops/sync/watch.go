@@ -25,23 +25,23 @@ type watcher struct {
 	source *source.Source // of a source that is not the root
 	opened source.Spec    // how
 	cache  validate.Cache
-	kept   string // the tree that the cache stands at
+	cached string // the tree that the cache contains
 
-	turn  sync.Mutex     // one look at a time: somebody may ask for one beside the clock's
-	held  *validatedTree // what was validated and is not applied: the next look need not read it again
-	pulls map[int]string // what was said of each pull request, and about what
+	turn  sync.Mutex     // one poll at a time: a caller may request one between the periodic ones
+	held  *validatedTree // validated and not applied: the next poll need not read it again
+	pulls map[int]string // the key of the last report of each pull request
 
 	mu   sync.Mutex
 	said string // why, for healthz; empty when the source is followed
-	// answered is when somebody had asked for the last look. By the database's clock
-	// alone: a look and a request may be of two servers.
+	// answered is the time of the request that the last poll has served. It is the database's time,
+	// because the request and the poll may belong to two servers.
 	answered *time.Time
 }
 
 const (
-	// A fetch and an evaluation at their own limits take less than half of it.
+	// pollTimeout is more than twice the limits of a fetch and a validation.
 	pollTimeout = 2 * time.Minute
-	// A repository that is away is asked less and less often.
+	// longestWait limits the growing interval between polls of an unavailable repository.
 	longestWait = 10 * time.Minute
 	// In slices: a revision may have just set the period, and a new one would
 	// otherwise count only after the old one has passed.
@@ -55,7 +55,7 @@ func (w *watcher) start(ctx context.Context, all *sync.WaitGroup) {
 	all.Go(func() { w.run(ctx) })
 }
 
-// run looks at the source again and again. Losing it costs nothing but news.
+// run polls the source until ctx ends. Without it the applied objects stay unchanged.
 func (w *watcher) run(ctx context.Context) {
 	hints, stop := w.Hints.Listen(revision.HintSources)
 	defer stop()
@@ -69,7 +69,7 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// rest waits for the period, longer after failures, or until somebody asks.
+// rest waits for the period, longer after failures, or until a poll is requested.
 func (w *watcher) rest(ctx context.Context, hints <-chan struct{}, failures int) {
 	for waited := time.Duration(0); waited < pause(w.Rules().Poll, failures); waited += slice {
 		select {
@@ -92,8 +92,8 @@ func pause(poll time.Duration, failures int) time.Duration {
 	return max(poll, min(wait, longestWait))
 }
 
-// syncRequested: somebody asked for a look, or decided about what waits. A hint names no
-// source, and a look costs a fetch.
+// syncRequested reports whether a poll was requested or a waiting revision was decided. A hint does
+// not name its source, and a poll costs a fetch, so the watcher reads the source's row first.
 func (w *watcher) syncRequested(ctx context.Context) bool {
 	state, err := w.Desired.SourceByName(ctx, w.Desired.DB, w.spec.Name)
 	if err != nil {
@@ -101,7 +101,7 @@ func (w *watcher) syncRequested(ctx context.Context) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	answered := state.AskedAt == nil || w.answered != nil && !state.AskedAt.After(*w.answered)
+	answered := state.RequestedAt == nil || w.answered != nil && !state.RequestedAt.After(*w.answered)
 	return !answered || state.Latest.Status == revision.StatusPlanned && state.Suspended == nil
 }
 
@@ -111,7 +111,7 @@ func (w *watcher) answer(asked *time.Time) {
 	w.answered = asked
 }
 
-// pollSource is one look, within its time, and leaves word of what it found.
+// pollSource polls once within the timeout and records the result.
 func (w *watcher) pollSource(ctx context.Context) (rev revision.Revision, err error) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
@@ -121,9 +121,9 @@ func (w *watcher) pollSource(ctx context.Context) (rev revision.Revision, err er
 	if ctx.Err() != nil {
 		return rev, ctx.Err() // the server stops; that is no fault of the source
 	}
-	w.Figures.count(w.spec.Name, resultOf(rev, err))
+	w.Metrics.count(w.spec.Name, resultOf(rev, err))
 	seen.Fault = err
-	if kept := w.Desired.Saw(ctx, w.spec.Name, seen); kept != nil && err == nil {
+	if kept := w.Desired.RecordFetch(ctx, w.spec.Name, seen); kept != nil && err == nil {
 		err = kept
 	}
 	w.report(ctx, rev, err)
@@ -131,13 +131,13 @@ func (w *watcher) pollSource(ctx context.Context) (rev revision.Revision, err er
 	return rev, err
 }
 
-// guarded: what a repository holds is written by strangers, and a reader that
-// breaks over it must not take the server along.
-func (w *watcher) guarded(ctx context.Context) (seen revision.Seen, rev revision.Revision, err error) {
+// guarded recovers from a panic. Strangers write the content of a repository, and a bug in its
+// reader must not end the server.
+func (w *watcher) guarded(ctx context.Context) (seen revision.Fetched, rev revision.Revision, err error) {
 	defer w.unbroken(ctx, &err)
-	// Whoever was faster has moved the source; then what it says now is looked at.
+	// Another server has moved the source in the meantime. Read its state again and retry.
 	for range tries {
-		if seen, rev, err = w.once(ctx); errs.CodeOf(err) != errs.Conflict {
+		if seen, rev, err = w.syncOnce(ctx); errs.CodeOf(err) != errs.Conflict {
 			break
 		}
 	}
@@ -151,7 +151,7 @@ func (w *watcher) unbroken(ctx context.Context, err *error) {
 	}
 }
 
-// Two replicas that look at once meet once.
+// tries limits the retries: two replicas that poll at once conflict only once.
 const tries = 3
 
 // report logs a change of the source's condition, once.
@@ -179,7 +179,7 @@ func (w *watcher) fault() string {
 	return w.said
 }
 
-// Reason is why a revision is not applied.
+// Reason returns why a revision is not applied.
 func Reason(rev revision.Revision) string {
 	for _, f := range rev.Findings {
 		return f.String()

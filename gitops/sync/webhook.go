@@ -16,8 +16,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/secretref"
 )
 
-// Webhooks receives the webhooks of forges. A webhook only makes the next poll of its source come
-// sooner, so a lost one costs one poll interval.
+// Webhooks receives the webhooks of forges. A webhook only makes the next poll of its source
+// earlier, so a lost one costs one poll interval.
 type Webhooks struct {
 	DB      pg.Pool
 	Desired *revision.Store

@@ -25,9 +25,9 @@ type alertRule struct {
 	Labels, Annotations map[string]string
 }
 
-// TestEveryAlertCanFireAndIsExplained holds the rules for Prometheus against what the
-// server exports and against the runbooks: an alert about a metric that nobody
-// exports never fires, and one without a runbook helps nobody at night.
+// TestEveryAlertCanFireAndIsExplained compares the Prometheus rules with the exported metrics and
+// with the runbooks. An alert on a metric that does not exist never fires, and one without a
+// runbook gives the operator on call no instruction.
 func TestEveryAlertCanFireAndIsExplained(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../deploy/alerts/gpuaas.rules.yaml")
@@ -46,12 +46,12 @@ func TestEveryAlertCanFireAndIsExplained(t *testing.T) {
 	exported := exportedMetrics(t)
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
-			judgeAlert(t, r, exported)
+			checkAlert(t, r, exported)
 		}
 	}
 }
 
-func judgeAlert(t *testing.T, r alertRule, exported map[string]bool) {
+func checkAlert(t *testing.T, r alertRule, exported map[string]bool) {
 	t.Helper()
 	name, ours := strings.CutPrefix(r.Alert, "GPUaaS")
 	if !ours || name == "" {
@@ -96,7 +96,7 @@ func kebab(name string) string {
 	return b.String()
 }
 
-// exportedMetrics are the names that product code gives to figures.
+// exportedMetrics returns the names of the metrics in the product code.
 func exportedMetrics(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}

@@ -14,22 +14,22 @@ import (
 	"github.com/gpuaas/gpuaas/api/openapi"
 )
 
-// unaudited are the writes for a caller that leave no audit row, and why: by
-// operationId, or by room and function.
+// unaudited are the writes for a caller without an audit row, with the reason: by operationId, or
+// by package and function.
 var unaudited = map[string]string{
-	"receiveGitHook":          "makes the next look at a source come sooner, as its clock does; nobody of ours does anything",
-	"receivePaymentEvent":     "keeps what the payment provider has signed; nobody of ours does anything, and what follows is a worker's",
+	"receiveGitHook":          "makes the next poll of a source earlier; no user acts",
+	"receivePaymentEvent":     "stores the provider's signed event; no user acts, and a worker processes it",
 	"mintServiceAccountToken": "mints from a credential whose making was audited, and changes nothing but the time of its last use",
 }
 
-// unprivileged tables hold nothing that anybody did.
+// unprivileged tables contain no actions of users.
 var unprivileged = []string{
 	"idempotency_keys", // what was answered
 }
 
-// TestPrivilegedChangesAreAudited is CI-04: whoever writes for a caller queues an
-// audit row. It reads the code, by names: that the row is there is for the matrix
-// of the doors and for the trigger that refuses a commit without one.
+// TestPrivilegedChangesAreAudited is CI-04: a write for a caller queues an audit row. It reads the
+// code and compares names. The matrix tests check that the row exists, and so does the trigger that
+// rejects a commit without one.
 func TestPrivilegedChangesAreAudited(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
@@ -68,7 +68,7 @@ func TestPrivilegedChangesAreAudited(t *testing.T) {
 		}
 		found++
 		if !audited(all, pkg, "."+handler) {
-			fault(op.OperationID, "changes something, and no room that its handler calls reaches an audit.Queue")
+			fault(op.OperationID, "changes state, and no package that its handler calls reaches audit.Queue")
 		}
 	}
 	if found < 3 {
@@ -91,8 +91,8 @@ func packageOf(all map[string]*bodiesOf, handler string) string {
 	return ""
 }
 
-// audited says whether a function reaches an audit row in its package, or in a
-// room that it calls, or in what the wiring hands in.
+// audited reports whether a function queues an audit row in its package, in a package that it
+// calls, or in a function that the wiring passes in.
 func audited(all map[string]*bodiesOf, pkg, name string) bool {
 	if all[pkg].audits(name) {
 		return true
@@ -107,7 +107,7 @@ func audited(all map[string]*bodiesOf, pkg, name string) bool {
 			if other != pkg && underAny(other, []string{"platform", "product", "gitops/change", "services", "server", "cli"}) && (room.audits("."+called) || room.audits(called)) {
 				return true
 			}
-			// A room that asks a lower one: once, and no deeper.
+			// A package that calls a lower one: one level only.
 			for further := range room.reach("."+called, wiredTo) {
 				if other != pkg && under(other, "product") && (all["platform/identity"].audits("."+further) || all["product/fleet"] != nil && all["product/fleet"].audits("."+further)) {
 					return true
@@ -118,8 +118,8 @@ func audited(all map[string]*bodiesOf, pkg, name string) bool {
 	return false
 }
 
-// function is what is known of one, by names: methods of one package that share a
-// name are taken together.
+// function contains what the source says about a function name. Methods of one package that share a
+// name are merged.
 type function struct {
 	calls     map[string]bool // functions and statements of its own package, and .methods
 	rooms     map[string]bool // of what it calls on a field of its receiver: s.Identity.Add
@@ -273,7 +273,8 @@ func (fn *function) read(f file, n ast.Node, receiver string) {
 			switch {
 			case plain && imported[x.Name]:
 				fn.audits = fn.audits || qualified(n) == "audit.Queue"
-				// ledger.QueueFunds; event.Queue would be taken for the audit's.
+				// ledger.QueueFunds counts; event.Queue does not, since it would be confused with
+				// audit.Queue.
 				if strings.HasPrefix(n.Sel.Name, "Queue") && n.Sel.Name != "Queue" {
 					fn.rooms[n.Sel.Name] = true
 				}
@@ -305,8 +306,8 @@ func wired(n *ast.SelectorExpr, receiver string) (name string, found bool) {
 	return "", false
 }
 
-// isCaller says whether a parameter tells who asks: a caller, a change, or a
-// struct of the room with one of them.
+// isCaller reports whether a parameter identifies the caller: a caller, a change, or a struct of
+// the package with one of them.
 func isCaller(pkg string, e ast.Expr, callers map[string]bool) bool {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -323,7 +324,7 @@ func isCaller(pkg string, e ast.Expr, callers map[string]bool) bool {
 
 var change = regexp.MustCompile(`(\bFOR |\bDO )?\b(?:INSERT INTO|UPDATE|DELETE FROM)\s+(?:ONLY\s+)?(\w+)`)
 
-// changes says whether an expression is a statement that writes a table of ours.
+// changes reports whether an expression is a statement that writes one of our tables.
 func changes(e ast.Expr, owner map[string]string) bool {
 	lit, ok := e.(*ast.BasicLit)
 	if !ok || lit.Kind != token.STRING {
@@ -338,8 +339,8 @@ func changes(e ast.Expr, owner map[string]string) bool {
 	return false
 }
 
-// demanded are the tables whose change a trigger refuses without an audit row.
-// One leaves the list only here, in sight.
+// demanded are the tables whose trigger rejects a change without an audit row. A table can leave
+// the list only by an edit here, which a reviewer sees.
 var demanded = []string{
 	"tenants", "projects", "tenant_memberships", "project_memberships", "users", "user_passwords", "invitations",
 	"service_accounts", "service_account_credentials", "api_keys", "ssh_keys", "sessions", "sign_in_links", "allocations", "enrolment_tokens",

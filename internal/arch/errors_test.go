@@ -20,14 +20,14 @@ var uncoded = map[string]string{
 	"api/rest/server.go NewWith":                      "a fault of the wiring: the process does not start",
 	"api/rest/request/operation.go OperationsOf":      "a fault of the contract or of the roles: the process does not start",
 	"platform/identity/oidc/oidctest/issuer.go serve": "stands for a foreign provider that is away, in tests alone",
-	"api/stream/stream.go errSlow":                    "ends a stream whose reader has gone; nobody is answered",
+	"api/stream/stream.go errSlow":                    "ends a stream without a reader; no response is sent",
 }
 
-// doors answer people, programs and nodes.
+// doors are the packages that answer users, service accounts and nodes.
 var doors = []string{"api/rest", "api/nodeapi", "api/stream"}
 
-// TestAnswersAreCoded is CI-03: what a client is refused with has a code of the
-// catalogue, and one function per door turns codes into numbers.
+// TestAnswersAreCoded is CI-03: every error response has a code of the catalogue, and one function
+// per API maps codes to status numbers.
 func TestAnswersAreCoded(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
@@ -65,7 +65,7 @@ func answers(f file) map[string][]string {
 		ast.Inspect(d, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CallExpr:
-				judgeCall(f, n, note)
+				checkCall(f, n, note)
 			case *ast.SelectorExpr:
 				if status := qualified(n); isFailure(status) && !read[n] && path.Base(f.path) != "problem.go" {
 					note("%s: return a coded error of internal/errs, and let problem.go find the number", status)
@@ -92,7 +92,7 @@ func declared(d ast.Decl) string {
 	return ""
 }
 
-// compared are the numbers that are looked at, not answered.
+// compared returns the numbers that are only compared and not sent.
 func compared(d ast.Decl) map[ast.Node]bool {
 	seen := map[ast.Node]bool{}
 	ast.Inspect(d, func(n ast.Node) bool {
@@ -116,7 +116,7 @@ var (
 	bare = []string{"http.Error", "http.NotFound"}
 )
 
-func judgeCall(f file, call *ast.CallExpr, note func(string, ...any)) {
+func checkCall(f file, call *ast.CallExpr, note func(string, ...any)) {
 	callee, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
 		return
@@ -156,8 +156,8 @@ func literal(e ast.Expr) string {
 	return lit.Value
 }
 
-// isFailure says whether a name of net/http is a status of 400 and above. Names
-// that it cannot place are failures.
+// isFailure reports whether a name of net/http is a status of 400 and above. Unknown names count as
+// failures.
 func isFailure(name string) bool {
 	word, found := strings.CutPrefix(name, "http.Status")
 	if !found || word == "Text" {

@@ -9,8 +9,8 @@ import (
 
 var named = regexp.MustCompile(`\bTest\w+`)
 
-// TestGuardsGuard: a guard whose test was renamed runs nothing and is green; one
-// that make does not call, or that nobody explains, is no guard.
+// TestGuardsGuard finds guards that check nothing: a guard whose test was renamed runs no test and
+// passes, and a guard that make does not call never runs. Each guard needs an explanation.
 func TestGuardsGuard(t *testing.T) {
 	t.Parallel()
 	tests := map[string]bool{}

@@ -24,7 +24,7 @@ func TestEveryPackageHasAnImportRule(t *testing.T) {
 }
 
 // TestImportsPointDown checks the import table. Test files may import higher layers. The library
-// rules hold for them too.
+// rules apply to them too.
 func TestImportsPointDown(t *testing.T) {
 	t.Parallel()
 	for _, f := range sources(t) {

@@ -13,7 +13,7 @@ import (
 	modpath "golang.org/x/mod/module"
 )
 
-// node is the program that runs as root on every machine of the fleet.
+// node is the program that runs as root on every node of the fleet.
 const node = module + "/cmd/gpuaas-agent"
 
 // TestNodeBinaryLinksNoServer follows the imports of the node binary through
@@ -84,7 +84,7 @@ func (g *graph) follow(name string, chain []string) {
 	g.seen[name] = append([]string{}, chain...)
 	folder, ok := g.folderOf(name)
 	if !ok {
-		return // of the standard library, which links nobody else's
+		return // the standard library links only itself
 	}
 	pkg, err := g.context.ImportDir(folder, 0)
 	if none := (*build.NoGoError)(nil); errors.As(err, &none) {
@@ -98,7 +98,7 @@ func (g *graph) follow(name string, chain []string) {
 	}
 }
 
-// folderOf finds a package by the longest module path that holds it.
+// folderOf finds a package by the longest module path that contains it.
 func (g *graph) folderOf(name string) (string, bool) {
 	best := ""
 	for path, folder := range g.folders {

@@ -9,11 +9,11 @@ import (
 // untraced are the routers that may do without, and why, by file and function.
 var untraced = map[string]string{
 	"api/rest/bare/bare.go Handler": "it is what the trace and the rest are measured against",
-	"agent/status.go serveStatus":   "it answers people on the host itself, and calls nobody",
+	"agent/status.go serveStatus":   "it serves the local socket, and calls no server",
 }
 
-// TestRoutersAreTraced is CI-06: whoever makes a router puts the trace and the
-// correlation id before it, in the same function, where it cannot be forgotten.
+// TestRoutersAreTraced is CI-06: a function that creates a router also wraps it with the trace and
+// the correlation id, so that no router is without them.
 func TestRoutersAreTraced(t *testing.T) {
 	t.Parallel()
 	routers := 0
@@ -27,7 +27,7 @@ func TestRoutersAreTraced(t *testing.T) {
 			ast.Inspect(d, func(n ast.Node) bool {
 				if s, ok := n.(*ast.SelectorExpr); ok {
 					made = made || slices.Contains([]string{"http.NewServeMux", "gin.New", "gin.Default"}, qualified(s))
-					traced = traced || slices.Contains([]string{"otelgin.Middleware", "telemetry.Door"}, qualified(s))
+					traced = traced || slices.Contains([]string{"otelgin.Middleware", "telemetry.Traced"}, qualified(s))
 				}
 				return true
 			})
@@ -37,7 +37,7 @@ func TestRoutersAreTraced(t *testing.T) {
 			routers++
 			place := f.path + " " + declared(d)
 			if used[place] = !traced; !traced && untraced[place] == "" {
-				t.Errorf("%s makes a router without a trace: wrap it in telemetry.Door", place)
+				t.Errorf("%s makes a router without a trace: wrap it in telemetry.Traced", place)
 			}
 		}
 	}
@@ -47,6 +47,6 @@ func TestRoutersAreTraced(t *testing.T) {
 		}
 	}
 	if routers < 3 {
-		t.Errorf("only %d routers found: the API, the node door and the metrics have one each", routers)
+		t.Errorf("only %d routers found: the API, the node API and the metrics have one each", routers)
 	}
 }

@@ -70,8 +70,8 @@ var importRules = map[string][]string{
 		"reconciler", "gitops", "jobs/nodetask", "web", "docs",
 	},
 	"api/stream": {"api/oapi", "platform", "product", "policies", "desired", "observed"},
-	// desired: the hint that wakes the loop. platform/secret: whether a node's certificate is in
-	// force, checked at every call.
+	// desired: the hint that wakes up the loop. platform/secret: the validity of a node's
+	// certificate, checked at every call.
 	"api/nodeapi": {"protocol", "jobs/nodetask", "observed", "product/slots", "product/fleet", "product/nodehealth", "product/agentrelease", "desired", "platform/secret"},
 
 	"server": {
@@ -103,7 +103,7 @@ var importRules = map[string][]string{
 var notImported = []string{"cmd", "e2e", "scripts"}
 
 // layers lists the packages of a group, lowest first. A package imports only lower layers. The
-// order is total on purpose: two packages that need each other mean that one should enqueue.
+// sequence is total on purpose: if two packages need each other, one of them should queue a job.
 var layers = map[string][]string{
 	"platform": {"audit", "event", "identity", "secret", "catalog", "ledger", "payment", "metering", "billing", "notification", "evidence"},
 	"product":  {"slots", "fleet", "nodehealth", "agentrelease", "storage", "allocation", "app", "terminal"},

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// unscoped are the functions that look at every tenant's rows. A new one is a
-// decision: a request that is known to be somebody's has a scope of its own.
+// unscoped are the functions that read the rows of every tenant. A new entry is a decision: a
+// request with a known caller has a scope of its own.
 var unscoped = []string{
 	"dev/up.enrolmentToken",       // of a development fleet, before anyone has signed in
 	"dev/up.seedTenant",           // likewise
@@ -17,7 +17,7 @@ var unscoped = []string{
 	"platform/billing.Limits",     // declarations are the platform's; those of the caller's own tenant are read
 	"platform/billing.SetLimits",  // and written, after it was made sure whose they are
 	"platform/payment.Receive",    // the payment provider, who is of no tenant, and whose word is kept as it came
-	"platform/identity.Scope",     // the same, in that room's words
+	"platform/identity.Scope",     // the same, in the terms of that package
 	"platform/identity.unscoped",  // for those below
 
 	// What finds out who calls and for whom, and begins or ends that.
@@ -33,13 +33,13 @@ var unscoped = []string{
 	"platform/identity.Logout",
 	"platform/identity.MintToken",
 
-	"platform/payment.Receive", // nobody has signed in where the payment provider speaks
+	"platform/payment.Receive", // the payment provider is not a signed-in user
 
 	// Builds of the agent belong to no tenant, and so do the audit rows about them.
 	"product/agentrelease.Publish",
 	"product/agentrelease.Retry",
 
-	// An administrator's act on somebody who is in no tenant yet.
+	// An administrator changes a user without a tenant.
 	"platform/identity.PutTenantMember",
 }
 
@@ -73,8 +73,8 @@ func TestINV61WhoSeesAllTenants(t *testing.T) {
 	}
 }
 
-// seesAll looks for pg.Platform, for the scope of a caller who is an operator,
-// and in identity for the function that stands for the first.
+// seesAll searches for pg.Platform, for the scope of a caller who is an operator, and in identity
+// for the function that wraps the first.
 func seesAll(pkg string, in ast.Node) (all bool) {
 	ast.Inspect(in, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -25,7 +25,7 @@ type file struct {
 	imports []string
 }
 
-// unwalked are folders that hold no package of this module.
+// unwalked are folders without packages of this module.
 var unwalked = map[string]bool{"bin": true, "dist": true, "node_modules": true, "testdata": true, "tools": true, "result": true}
 
 // walk calls visit for every file of the repository that could be source.
@@ -92,7 +92,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// under says whether a slash-separated path is the folder or below it.
+// under reports whether a slash-separated path is the folder or below it.
 func under(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, folder+"/")
 }

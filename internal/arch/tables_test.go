@@ -73,14 +73,13 @@ func folderOf(name string) string {
 	return ""
 }
 
-// lawless are folders that serve every room: the schema itself, tools, and
-// programs that look at the product from outside.
+// lawless are folders without tables of their own: the schema, tools, and programs that test the
+// product from outside.
 var lawless = []string{"migrations", "internal", "e2e", "scripts"}
 
-// TestTablesStayInTheirRoom is TAB-03: a statement names only tables of the room
-// that it stands in. Whoever wants another's rows asks the room, its view or
-// its function. A foreign key may cross.
-func TestTablesStayInTheirRoom(t *testing.T) {
+// TestTablesStayInTheirPackage is TAB-03: a statement names only tables of its own package. Other
+// packages call the owner, its view or its function. A foreign key may cross.
+func TestTablesStayInTheirPackage(t *testing.T) {
 	t.Parallel()
 	owner := owners(t)
 	judge := func(path, pkg, text string) {
@@ -90,7 +89,7 @@ func TestTablesStayInTheirRoom(t *testing.T) {
 				continue
 			}
 			if room != "" && !under(pkg, room) && !underAny(pkg, sharedTables[table]) {
-				t.Errorf("%s names table %s of %s: ask that room, or its view or function", path, table, room)
+				t.Errorf("%s names table %s of %s: call that package, or use its view or function", path, table, room)
 			}
 		}
 	}
@@ -142,8 +141,8 @@ func literals(syntax *ast.File) (texts []string) {
 	return texts
 }
 
-// Our statements have upper-case keywords, so that prose does not match. FROM
-// takes a list, as in UPDATE … FROM a, b.
+// Our statements have upper-case keywords, so that prose does not match. FROM has a list of tables,
+// as in UPDATE … FROM a, b.
 var (
 	naming  = regexp.MustCompile(`\b(?:FROM|JOIN|INTO|UPDATE|TRUNCATE|TABLE|USING|COPY)\s+(?:ONLY\s+|LATERAL\s+)?((?:public\.)?\w+(?:\s+(?:AS\s+)?[a-z]\w*)?(?:\s*,\s*(?:public\.)?\w+(?:\s+(?:AS\s+)?[a-z]\w*)?)*)`)
 	comment = regexp.MustCompile(`--[^\n]*`)

@@ -3,7 +3,7 @@ package clock
 
 import "time"
 
-// Clock tells the time. The zero value is the wall clock.
+// Clock returns the time. The zero value is the wall clock.
 type Clock struct{ now func() time.Time }
 
 // At returns a clock that a test moves by changing what now returns.

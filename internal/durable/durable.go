@@ -1,5 +1,5 @@
-// Package durable replaces files so that a crash, of the process or of the
-// machine, leaves either the old content or the new, never a part of one.
+// Package durable replaces files atomically. After a crash of the process or a power cut, a file
+// has either the old content or the new one.
 package durable
 
 import (
@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Write replaces path with data: a new file beside it, fsync, rename, and fsync
-// of the directory. When it returns nil the content outlives a power cut.
+// Write replaces path with data: a temporary file in the same directory, fsync, rename, and fsync
+// of the directory. After it returns nil, the content survives a power cut.
 func Write(path string, data []byte, mode fs.FileMode) error {
 	temp, err := stage(path, data, mode)
 	if err != nil {

@@ -1,10 +1,10 @@
 package errs
 
-// Code is a word of the catalogue: stable, lower_snake, documented at
+// Code is an error code of the catalogue: stable, lower_snake, documented at
 // /docs/reference/errors.
 type Code string
 
-// The catalogue, by the HTTP status that the doors answer with.
+// The catalogue, by the HTTP status of the response.
 const (
 	// 400
 	BadRequest              Code = "bad_request"
@@ -96,7 +96,7 @@ const (
 	AgentTimeout Code = "agent_timeout"
 )
 
-// All lists the catalogue in the order above.
+// All lists the catalogue in the sequence above.
 func All() []Code {
 	return []Code{
 		BadRequest,

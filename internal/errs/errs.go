@@ -1,6 +1,6 @@
-// Package errs holds the one error type that callers tell apart, and the
-// catalogue of its codes. A failure without a code is ours, never the client's:
-// the doors answer it as internal and log the cause.
+// Package errs contains the one coded error type and the catalogue of its codes. A package creates
+// a code where a caller must distinguish the failure. An error without a code is our fault and
+// never the client's: the API answers "internal" and logs the cause.
 package errs
 
 import (
@@ -13,10 +13,11 @@ import (
 type Error struct {
 	Code    Code
 	Message string
-	// Field names what was wrong with the input, in the client's own words
-	// ("gpus", "body.name", "fleet.cue:12:5"); empty when no one field is.
+	// Field names the invalid input in the client's notation ("gpus", "body.name",
+	// "fleet.cue:12:5"). It is empty if no single field is invalid.
 	Field string
-	// Suggestion says what to do about it; empty when the message already does.
+	// Suggestion describes how to correct the request. It is empty if the message already
+	// does.
 	Suggestion string
 	// Details are further facts for the client, by snake_case name.
 	Details map[string]any
@@ -39,7 +40,7 @@ func (e *Error) At(field string) *Error {
 	return e
 }
 
-// Try says what the caller can do about it.
+// Try adds a suggestion.
 func (e *Error) Try(format string, args ...any) *Error {
 	e.Suggestion = fmt.Sprintf(format, args...)
 	return e
@@ -54,7 +55,7 @@ func (e *Error) With(name string, value any) *Error {
 	return e
 }
 
-// Because keeps the cause for the log; the client does not see it.
+// Because adds the cause for the log. The client does not receive it.
 func (e *Error) Because(cause error) *Error {
 	e.cause = cause
 	return e

@@ -1,18 +1,15 @@
-// Package failpoint marks the moments at which a crash matters. A point costs
-// one atomic load until it is armed.
+// Package failpoint marks the points at which tests kill the process. A point costs one atomic load
+// until it is armed.
 //
-// GPUAAS_FAILPOINT=name[:n] ends the process with SIGKILL at the n-th hit of
-// name (the first by default): nothing is flushed and no deferred call runs,
-// just as when the machine takes the process away. GPUAAS_FAILPOINT_LOG names a
-// file to which the hit is appended, so that a test can assert that the chosen
-// point was reached; a point that stands in it already kills nobody again.
-// GPUAAS_FAILPOINT_GATE names a file before whose existence no hit counts, so
-// that a start can be left behind. All work only in a binary built with
-// -tags failpoint.
+// GPUAAS_FAILPOINT=name[:n] sends SIGKILL to the process at the n-th hit of name (the first by
+// default). Nothing is flushed and no deferred call runs, as in a crash. GPUAAS_FAILPOINT_LOG names
+// a file to which the hit is appended, so that a test can assert that the point was reached; a
+// point that the file already contains does not kill again. GPUAAS_FAILPOINT_GATE names a file:
+// hits count only after it exists, so that a start can be excluded. All of this works only in a
+// binary built with -tags failpoint.
 package failpoint
 
-// Points lists every failpoint of the product. A test holds it against the
-// calls in the code.
+// Points lists every failpoint of the product. A test compares it with the calls in the code.
 var Points = []string{
 	"identity.change.before_commit",
 	"identity.change.after_commit",

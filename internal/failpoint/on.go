@@ -43,9 +43,8 @@ func open() bool {
 	return err == nil
 }
 
-// note writes the hit down. One that stands there already has done its work: a
-// supervisor starts a killed process again with the same environment, and a
-// second kill at the same point would only be repeated for ever.
+// note records the hit. A recorded point does not kill again: a supervisor restarts a killed
+// process with the same environment, and the kill would be repeated for ever.
 func note(name string) (first bool) {
 	if logFile == "" {
 		return true

@@ -1,10 +1,10 @@
-// Package hint carries wake-ups that may be lost. Whoever listens must also look
-// by itself now and then; a hint only makes that look come sooner.
+// Package hint carries wake-ups that may be lost. A listener must also poll by itself; a hint only
+// makes the next poll earlier.
 package hint
 
 import "sync"
 
-// Bus wakes the listeners of a topic. The zero value is ready to use.
+// Bus notifies the listeners of a topic. The zero value is ready to use.
 type Bus struct {
 	mu        sync.Mutex
 	listeners map[string]map[chan struct{}]struct{}
@@ -14,7 +14,7 @@ type Bus struct {
 	Forward func(topic string)
 }
 
-// Send wakes everyone who listens to topic, here and where Forward leads.
+// Send notifies all listeners of a topic, in this process and where Forward leads.
 func (b *Bus) Send(topic string) {
 	b.Wake(topic)
 	if b.Forward != nil {
@@ -22,7 +22,7 @@ func (b *Bus) Send(topic string) {
 	}
 }
 
-// Wake wakes the listeners in this process only.
+// Wake notifies the listeners in this process only.
 func (b *Bus) Wake(topic string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -37,8 +37,8 @@ func (b *Bus) Wake(topic string) {
 	}
 }
 
-// Listen returns a channel that receives when topic is hinted at, and a function
-// that ends it. Hints that come while one is unread are merged with it.
+// Listen returns a channel that receives the hints of a topic, and a function that closes it. Hints
+// that arrive while one is unread are merged.
 func (b *Bus) Listen(topic string) (<-chan struct{}, func()) {
 	c := make(chan struct{}, 1)
 	b.mu.Lock()
@@ -61,8 +61,8 @@ func (b *Bus) Listen(topic string) (<-chan struct{}, func()) {
 	}
 }
 
-// Tap calls each with every topic, for whoever waits for thousands of them and
-// would keep a channel for each. It must not block, and not call the bus.
+// Tap calls each with every topic. It is for a listener that waits for thousands of topics and
+// needs no channel for each. The function must not block and must not call the bus.
 func (b *Bus) Tap(each func(topic string)) (off func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package ids holds the identifiers of things as types, so that a node's id is
-// never passed where an allocation's belongs. All are UUIDv7: they sort by time.
+// Package ids defines a type for each kind of identifier, so that a node's id cannot be passed as
+// an allocation's. All are UUIDv7 and sort by time.
 package ids
 
 import (
@@ -24,17 +24,17 @@ type (
 	APIKey struct{ uuid.UUID }
 	// Session is one sign-in of a person.
 	Session struct{ uuid.UUID }
-	// Invitation asks a person into a tenant.
+	// Invitation identifies the invitation of a user to a tenant.
 	Invitation struct{ uuid.UUID }
 	// SSHKey is a registered public key.
 	SSHKey struct{ uuid.UUID }
-	// Node is a machine that runs our agent. It equals the uid of its declaration.
+	// Node identifies a node. It equals the uid of the node's desired object.
 	Node struct{ uuid.UUID }
-	// Slot is what is sold of a node.
+	// Slot identifies a sellable unit of a node.
 	Slot struct{ uuid.UUID }
 	// Allocation is the promise of slots to a project.
 	Allocation struct{ uuid.UUID }
-	// Task is an order in a node's mailbox.
+	// Task identifies a task in a node's mailbox.
 	Task struct{ uuid.UUID }
 	// Object is the uid of a desired object of any kind.
 	Object struct{ uuid.UUID }

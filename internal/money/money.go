@@ -1,5 +1,5 @@
-// Package money counts in integers of a currency's minor unit. Every operation
-// that could overflow says so; nothing wraps.
+// Package money calculates with integers of a currency's minor unit. Every operation that could
+// overflow returns an error; no result wraps.
 package money
 
 import (
@@ -24,9 +24,9 @@ func Add(a, b Minor) (Minor, error) {
 	return sum, nil
 }
 
-// Due is what an hourly price has come to after seconds: the floor of
-// price × units × seconds ÷ 3600. Taking differences of it at any cuts of time
-// sums to the same amount. Arguments must not be negative.
+// Due returns the charge for an hourly price after seconds: the floor of price × units × seconds ÷
+// 3600. The differences between any points in time sum to the same amount. Arguments must not be
+// negative.
 func Due(pricePerHour Minor, units, seconds int64) (Minor, error) {
 	if pricePerHour < 0 || units < 0 || seconds < 0 {
 		return 0, fmt.Errorf("price %d × %d × %d s: negative", pricePerHour, units, seconds)
@@ -56,8 +56,8 @@ func Format(currency string, m Minor) string {
 	return fmt.Sprintf("%s %s%d.%02d", currency, sign, abs/100, abs%100)
 }
 
-// Lasts is for how many seconds a balance bears what is burnt per hour, rounded
-// down: none when it is used up. Without a burn it never ends.
+// Lasts returns the runway: the seconds that a balance covers at an hourly burn rate, rounded down,
+// and zero for an empty balance. Without a burn rate the runway has no end.
 func Lasts(balance, perHour Minor) (seconds int64, ends bool) {
 	switch {
 	case perHour <= 0:

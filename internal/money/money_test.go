@@ -32,7 +32,7 @@ func TestINV30DueTelescopes(t *testing.T) {
 	})
 }
 
-func TestINV37AddRefusesToWrap(t *testing.T) {
+func TestINV37AddRejectsToWrap(t *testing.T) {
 	t.Parallel()
 
 	for _, c := range [][2]money.Minor{{math.MaxInt64, 1}, {math.MinInt64, -1}} {
@@ -45,7 +45,7 @@ func TestINV37AddRefusesToWrap(t *testing.T) {
 	}
 }
 
-// INV-37: near ±2⁶² and the ends a sum is right or refused.
+// INV-37: near ±2⁶² and the limits of the type, a sum is exact or an error.
 func TestINV37AddIsExactNearTheEnds(t *testing.T) {
 	t.Parallel()
 

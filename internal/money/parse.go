@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Parse reads an amount as Format prints it, and also without its currency or its
-// decimals: "EUR 12.34", "12.3", "12". Nothing is rounded: what does not fit into
-// the minor unit is refused. The currency is empty where none was written.
+// Parse reads an amount as Format prints it, and also without its currency or its decimals: "EUR
+// 12.34", "12.3", "12". Parse never rounds: an amount with more decimals than the minor unit is an
+// error. The currency is empty if the text has none.
 func Parse(text string) (currency string, m Minor, err error) {
 	number := strings.TrimSpace(text)
 	if before, after, found := strings.Cut(number, " "); found {

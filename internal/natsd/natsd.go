@@ -17,24 +17,24 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Config says where a server keeps its streams and how it is reached.
+// Config is the configuration of a server: the folder of its streams and its address.
 type Config struct {
 	Dir string // made when missing; streams survive a restart in it
-	// Listen also opens a loopback address, for command line tools and for
-	// agents of other processes. Port 0 takes a free one.
+	// Listen also opens a loopback address, for command line tools and for agents of other
+	// processes. Port 0 selects a free port.
 	Listen bool
 	Port   int
 	Log    *slog.Logger
 }
 
 const (
-	// Memory streams are not used; this is for what JetStream keeps beside files.
+	// Memory streams are not used; this memory is for JetStream's indexes of file streams.
 	maxMemory = 64 << 20
-	// Full is a refusal that the outbox outlasts, not a lost message.
+	// A full store rejects messages. The outbox retries them, so none is lost.
 	maxStore = 4 << 30
-	// A file server is ready in a few milliseconds; recovering big streams takes longer.
+	// A file server is ready in a few milliseconds. The recovery of big streams needs more time.
 	readyWithin = 30 * time.Second
-	look        = 100 * time.Millisecond
+	pollEvery   = 100 * time.Millisecond
 )
 
 // Server is a NATS server in this process.
@@ -42,8 +42,8 @@ type Server struct {
 	ns *server.Server
 }
 
-// Start returns when the server takes connections. Starting again in the same
-// folder after Stop, or after a crash, finds the streams as they were.
+// Start returns after the server accepts connections. A start in the same folder after Stop, or
+// after a crash, finds the streams unchanged.
 func Start(c Config) (*Server, error) {
 	if err := dropHalfMade(c); err != nil {
 		return nil, fmt.Errorf("starting NATS in %s: %w", c.Dir, err)
@@ -80,10 +80,10 @@ func Start(c Config) (*Server, error) {
 	return s, nil
 }
 
-// dropHalfMade removes streams that a crash cut short while they were made: their
-// description is there, its checksum is not. The server leaves such a stream out,
-// makes another one in the same folder when it is asked to, and never writes the
-// checksum: the stream would be lost with all its messages at every restart.
+// dropHalfMade deletes streams whose creation was interrupted by a crash: the description exists
+// and its checksum does not. The server ignores such a stream, creates another one in the same
+// folder on request, and never writes the checksum. The stream would lose all its messages at every
+// restart.
 func dropHalfMade(c Config) error {
 	metas, err := filepath.Glob(filepath.Join(c.Dir, server.JetStreamStoreDir, "*", "streams", "*", server.JetStreamMetaFile))
 	if err != nil {
@@ -95,7 +95,7 @@ func dropHalfMade(c Config) error {
 			continue
 		}
 		if c.Log != nil {
-			c.Log.Warn("a stream was cut short while it was made, and is made anew", "stream", filepath.Base(dir))
+			c.Log.Warn("a stream was created only in part, and is created again", "stream", filepath.Base(dir))
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("removing half a stream: %w", err)
@@ -112,13 +112,13 @@ func port(c Config) int {
 }
 
 func (s *Server) ready(fatal <-chan string) error {
-	for range readyWithin / look {
+	for range readyWithin / pollEvery {
 		select {
 		case text := <-fatal:
 			return errors.New(text)
 		default:
 		}
-		if s.ns.ReadyForConnections(look) && s.ns.JetStreamEnabled() {
+		if s.ns.ReadyForConnections(pollEvery) && s.ns.JetStreamEnabled() {
 			return nil
 		}
 	}
@@ -144,8 +144,8 @@ func (s *Server) Stop() {
 	s.ns.WaitForShutdown()
 }
 
-// Dial connects to a server elsewhere. One that is down is no error: the
-// connection comes up when the server does, and until then publishing fails.
+// Dial connects to a remote server. An unavailable server is no error: the connection is opened
+// when the server starts, and until then publishing fails.
 func Dial(url, name string) (*nats.Conn, error) {
 	return dial(url, name, nats.RetryOnFailedConnect(true))
 }
@@ -155,8 +155,8 @@ func dial(url, name string, more nats.Option) (*nats.Conn, error) {
 		nats.Name(name),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(reconnectWait),
-		// Nothing is kept while disconnected: it would be sent after what its
-		// sender has since published again.
+		// Nothing is buffered while disconnected. The outbox publishes unsent events again, so a
+		// buffered copy would arrive late.
 		nats.ReconnectBufSize(-1),
 	)
 	if err != nil {
@@ -167,7 +167,7 @@ func dial(url, name string, more nats.Option) (*nats.Conn, error) {
 
 const (
 	reconnectWait = 250 * time.Millisecond
-	// The relay's window is smaller; at this many the client would refuse.
+	// The relay's window is smaller. Above this number the client returns an error.
 	maxPending = 4_096
 	// A server that stores does it in milliseconds; one that is gone never answers.
 	ackWithin = 5 * time.Second

@@ -51,7 +51,7 @@ func TestStreamsOutliveTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if url := first.URL(); url != "" {
-		t.Errorf("a server that was not told to listens at %s", url)
+		t.Errorf("a server without a listen option listens at %s", url)
 	}
 	first.Stop()
 
@@ -85,13 +85,13 @@ func TestServerThatIsDownIsNoErrorYet(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if _, err := js.Publish(ctx, "s.a", nil); err == nil {
-		t.Error("published to nobody")
+		t.Error("published without a stream")
 	}
 }
 
 // A crash between the two files that describe a new stream leaves one of them. What
 // is then made of that name must outlive the server, too.
-func TestAHalfMadeStreamIsMadeAnew(t *testing.T) {
+func TestAHalfMadeStreamIsMadeAgain(t *testing.T) {
 	t.Parallel()
 
 	dir := t.TempDir()

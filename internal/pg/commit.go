@@ -38,7 +38,7 @@ func Commit(ctx context.Context, db DB, b *pgx.Batch, before func()) error {
 	if err != nil {
 		return fmt.Errorf("taking a connection: %w", err)
 	}
-	// A connection that is still in a transaction is closed, not kept.
+	// A connection in an open transaction is closed and not returned to the pool.
 	defer conn.Release()
 	whole.QueuedQueries = append(whole.QueuedQueries, b.QueuedQueries...)
 	if err := conn.SendBatch(ctx, whole).Close(); err != nil {
@@ -60,8 +60,8 @@ func Commit(ctx context.Context, db DB, b *pgx.Batch, before func()) error {
 // longer than the connection is worth.
 const rollbackWithin = time.Second
 
-// rollback keeps the connection for the next caller. If it cannot, the release
-// closes it, which ends the transaction as well.
+// rollback makes the connection usable for the next caller. If the rollback fails, the release
+// closes the connection, which ends the transaction as well.
 func rollback(ctx context.Context, conn *pgxpool.Conn) {
 	if conn.Conn().IsClosed() {
 		return

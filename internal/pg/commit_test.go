@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
 
-var errRefused = errors.New("refused")
+var errRejected = errors.New("refused")
 
 func TestCommitKeepsAllOrNothing(t *testing.T) {
 	t.Parallel()
@@ -37,13 +37,13 @@ func TestCommitKeepsAllOrNothing(t *testing.T) {
 			b.Queue(`INSERT INTO written VALUES (1)`)
 			b.Queue(c.second).Exec(func(pgconn.CommandTag) error {
 				if c.refuse {
-					return errRefused
+					return errRejected
 				}
 				return nil
 			})
 			calls := 0
 			err := pg.Commit(t.Context(), db, b, func() { calls++ })
-			if (err == nil) != (c.rows > 0) || c.refuse && !errors.Is(err, errRefused) || calls != c.calls {
+			if (err == nil) != (c.rows > 0) || c.refuse && !errors.Is(err, errRejected) || calls != c.calls {
 				t.Errorf("got %v after %d calls", err, calls)
 			}
 			var rows int

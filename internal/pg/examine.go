@@ -10,10 +10,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// unfit lists what a server must not serve on: settings that lose what was
-// promised, and rights that nobody who answers requests may have. A table is a
-// tenant's when a column says so, or when it has a policy; a fact is what refuses
-// changes by a trigger, and all of the ledger.
+// unfit lists the reasons why a server must not use a database: settings that can lose committed
+// data, and rights that a role that answers requests must not have. A table belongs to a tenant if
+// a column says so or if it has a policy. A table is append-only if a trigger rejects changes, as
+// for the whole ledger.
 const unfit = `
 	WITH tables AS (
 		SELECT c.oid, c.relname, c.relrowsecurity AND c.relforcerowsecurity AS forced,
@@ -42,7 +42,7 @@ const unfit = `
 	SELECT 'row-level security is not forced on ' || relname FROM tables WHERE of_tenants AND NOT forced
 	ORDER BY 1`
 
-// Examine refuses a database, or a role of it, that a server must not serve on.
+// Examine returns an error for a database or a role that a server must not use.
 func Examine(ctx context.Context, q Queryer) error {
 	rows, err := q.Query(ctx, unfit)
 	if err != nil {

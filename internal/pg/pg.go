@@ -27,7 +27,7 @@ type Queryer interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// Pool is what services hold: it both begins and queries.
+// Pool is the part of a connection pool that services use: it begins transactions and runs queries.
 type Pool interface {
 	DB
 	Queryer
@@ -43,9 +43,8 @@ const (
 	idleInTxTimeout  = "30s"
 )
 
-// Open connects a pool of at most size connections as the URL's own user. The
-// application name shows in pg_stat_activity as the server role that holds the
-// connection.
+// Open connects a pool of at most size connections as the URL's own user. pg_stat_activity displays
+// the application name, which is the server role.
 func Open(ctx context.Context, url, application string, size int32) (*pgxpool.Pool, error) {
 	return OpenAs(ctx, url, "", application, size)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Scope is whose rows a statement may touch. Row-level security reads it from
-// two settings of the transaction.
+// Scope identifies the tenant and project whose rows a statement may access. Row-level security
+// reads it from two settings of the transaction.
 type Scope struct {
 	Tenant    string // id of the tenant; empty: none; or everyone's, as in Platform
 	Principal string // id of the user or service account; empty: none
@@ -37,7 +37,7 @@ func (s Scope) valid() error {
 	return nil
 }
 
-// uuidLength keeps the other forms out that a parser takes.
+// uuidLength excludes the other notations that the parser accepts.
 const uuidLength = 36
 
 // carried is a scope made ready once for all statements of a request, and the
@@ -101,7 +101,7 @@ func (s Scoped) Begin(ctx context.Context) (pgx.Tx, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	// The values are ids or a word of ours: valid has seen to that.
+	// The values are ids or constants: valid has checked them.
 	return s.Pool.BeginTx(ctx, pgx.TxOptions{
 		BeginQuery: "begin; set local gpuaas.tenant = '" + c.scope.Tenant + "'; set local gpuaas.principal = '" + c.scope.Principal + "'",
 	})
@@ -165,8 +165,8 @@ func (c *carried) statement() *pgx.QueuedQuery {
 	return &pgx.QueuedQuery{SQL: setScope, Arguments: c.args[:]}
 }
 
-// pair is one statement behind its scope, in one allocation: a lookup by key
-// takes less time than the collector would for eight.
+// pair is one statement behind its scope, in one allocation: a lookup by key needs less time than
+// the garbage collector would for eight.
 type pair struct {
 	batch   pgx.Batch
 	queued  [2]*pgx.QueuedQuery
@@ -184,8 +184,8 @@ func (s Scoped) send(ctx context.Context, c *carried, sql string, args []any) pg
 	return under(s.Pool.SendBatch(ctx, &p.batch))
 }
 
-// under takes the result of the settings away. If that failed, so do the others,
-// with its reason.
+// under skips the result of the settings. If they failed, all other statements fail with the same
+// error.
 func under(results pgx.BatchResults) pgx.BatchResults {
 	_, _ = results.Exec()
 	return results

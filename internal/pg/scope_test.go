@@ -14,10 +14,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
 
-// settings is what a transaction sees of its scope.
+// settings reads the scope of a transaction.
 const settings = `SELECT coalesce(current_setting('gpuaas.tenant', true), '') || '/' || coalesce(current_setting('gpuaas.principal', true), '')`
 
-// one returns a pool of one connection: whoever is next has the same.
+// one returns a pool of one connection, so that consecutive callers share it.
 func one(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	cfg := pgtest.Clone(t).Config()
@@ -156,7 +156,7 @@ func TestScopeEndsWithAFailure(t *testing.T) {
 }
 
 // What is deferred fails at the end of the implicit transaction, after the rows.
-func TestScopedTellsWhatFailsAtTheEnd(t *testing.T) {
+func TestScopedReportsTheErrorAtTheEnd(t *testing.T) {
 	t.Parallel()
 	pool := one(t)
 	if _, err := pool.Exec(t.Context(), `CREATE TABLE late (i int UNIQUE DEFERRABLE INITIALLY DEFERRED)`); err != nil {
@@ -177,7 +177,7 @@ func TestScopedTellsWhatFailsAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestScopeThatIsNoIdIsRefused(t *testing.T) {
+func TestScopeThatIsNoIdIsRejected(t *testing.T) {
 	t.Parallel()
 	db := pg.Scoped{Pool: one(t)}
 	if _, err := db.Pool.Exec(t.Context(), `CREATE TABLE seen (s text)`); err != nil {

@@ -1,9 +1,8 @@
-// Package pgcluster runs a private PostgreSQL: one data directory, one owner
-// process, one Unix socket that only its user can reach. It downloads nothing
-// and uses the installed server binaries.
+// Package pgcluster runs a private PostgreSQL: one data directory, one owner process, and one Unix
+// socket that only its user can open. It downloads nothing and uses the installed server binaries.
 //
-// It refuses what would harm data: a directory in use, a directory of another
-// major version, running as root. It knows no schema.
+// It rejects what would damage data: a directory in use, a directory of another major version, and
+// running as root. It knows no schema.
 package pgcluster
 
 import (
@@ -20,13 +19,11 @@ import (
 	"time"
 )
 
-// Config says what to run.
+// Config is the configuration of a cluster.
 type Config struct {
-	// Dir holds data/, run/ (the socket), lock and postgres.log. It is made
-	// when it is missing.
+	// Dir contains data/, run/ (the socket), lock and postgres.log. It is created if it is missing.
 	Dir string
-	// Durable keeps every promise of a commit through a power cut. Without it
-	// the cluster is for tests.
+	// Durable makes commits survive a power cut. Without it the cluster is for tests.
 	Durable bool
 	// Params are further server settings, by name; they win over ours.
 	Params map[string]string
@@ -93,8 +90,8 @@ func (c *Cluster) begin(ctx context.Context) (err error) {
 	return c.launch(ctx)
 }
 
-// longestSocket is what fits beside "/.s.PGSQL.5432" and its end in the 108
-// bytes that the kernel has for a socket's path.
+// longestSocket is the longest directory for a socket. The kernel allows 108 bytes for the path,
+// including "/.s.PGSQL.5432.lock" and the final zero.
 const longestSocket = 107 - len("/.s.PGSQL.5432.lock")
 
 func socketFolder(dir string) string {
@@ -105,13 +102,13 @@ func socketFolder(dir string) string {
 	return filepath.Join("/tmp", "gpuaas-"+hex.EncodeToString(sum[:6]))
 }
 
-// URL is where the cluster answers, also after a restart.
+// URL returns the connection string. It stays the same after a restart.
 func (c *Cluster) URL() string { return at(c.socket, superuser) }
 
 // URLAs is URL for another user of the database.
 func (c *Cluster) URLAs(user string) string { return at(c.socket, user) }
 
-// URLOf is where the cluster of a directory answers, for others than its owner.
+// URLOf returns the connection string of a directory for processes that do not own the cluster.
 func URLOf(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -130,17 +127,18 @@ func at(socket, user string) string {
 	return u.String()
 }
 
-// LogFile is where the server writes its log.
+// LogFile returns the path of the server's log.
 func (c *Cluster) LogFile() string { return filepath.Join(c.cfg.Dir, "postgres.log") }
 
-// Done is closed when the server that runs now has ended, by Stop or by dying.
+// Done returns a channel that is closed when the present server process has ended, by Stop or by a
+// crash.
 func (c *Cluster) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.server.ended
 }
 
-// Mode says how a server is stopped.
+// Mode is the way to stop a server.
 type Mode syscall.Signal
 
 const (
@@ -152,7 +150,8 @@ const (
 	Immediate = Mode(syscall.SIGQUIT)
 )
 
-// fastStop is how long a checkpoint may take before we prefer recovery.
+// fastStop limits the checkpoint of a fast shutdown. After it, a recovery at the next start is
+// quicker.
 const fastStop = 20 * time.Second
 
 // Stop ends the server and lets the directory go.

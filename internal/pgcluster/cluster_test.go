@@ -90,7 +90,7 @@ func postmaster(t *testing.T, dir string) int {
 	return pid
 }
 
-// within polls until the condition holds.
+// within polls until the condition is true.
 func within(t *testing.T, d time.Duration, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(d); !holds(); time.Sleep(5 * time.Millisecond) {
@@ -174,7 +174,7 @@ func TestRootsPrivateFolderIsNoObstacle(t *testing.T) {
 	}
 }
 
-func TestAnotherVersionsDataIsRefused(t *testing.T) {
+func TestAnotherVersionsDataIsRejected(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "data"), 0o700); err != nil {

@@ -23,8 +23,8 @@ type Binaries struct {
 	Major int
 }
 
-// places are where distributions put server binaries, which Debian, Alpine and
-// Homebrew keep out of PATH.
+// places are the folders in which Debian, Alpine and Homebrew install server binaries outside of
+// PATH.
 var places = []string{
 	"/usr/lib/postgresql/*/bin",         // Debian, Ubuntu
 	"/usr/pgsql-*/bin",                  // PGDG on Fedora, RHEL
@@ -85,8 +85,8 @@ func candidates() []string {
 
 var version = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
-// majorOf asks the binary: a folder's name may lie, and a client-only package
-// leaves the folder without a server.
+// majorOf runs the binary: a folder's name may be wrong, and a client-only package leaves the
+// folder without a server.
 func majorOf(ctx context.Context, dir string) (int, bool) {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return 0, false

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// superuser is the only database user of a private cluster. Whoever can open
-// the socket's folder is trusted, and only the owner can.
+// superuser is the only database user of a private cluster. A process that can open the socket's
+// folder is trusted, and only the owner can.
 const superuser = "gpuaas"
 
 // initdb makes a new data directory. It appears whole or not at all: a crash in the middle leaves only a

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// settings of every private cluster. jit compiles for longer than our
-// statements run; 60 sessions are all roles with their pools and room for psql.
+// settings of every private cluster. jit is off because compiling takes longer than our statements.
+// 60 sessions are enough for the pools of all roles and for psql.
 var settings = map[string]string{
 	"listen_addresses":        "",
 	"unix_socket_permissions": "0700",
@@ -28,7 +28,7 @@ var settings = map[string]string{
 
 var durable = map[string]string{"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 
-// fragile is what a cluster sets that nobody will ask about tomorrow.
+// fragile are the settings of a test cluster whose data may be lost.
 var fragile = map[string]string{
 	"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off",
 	"shared_buffers": "32MB", "autovacuum": "off", "wal_level": "minimal", "max_wal_senders": "0",
@@ -49,8 +49,7 @@ func (c *Cluster) arguments(data, socket string) []string {
 	return args
 }
 
-// launch starts a server on the directory and waits until it is ready. The
-// caller holds c.mu.
+// launch starts a server on the directory and waits until it is ready. The caller has locked c.mu.
 func (c *Cluster) launch(ctx context.Context) error {
 	if err := sweep(ctx, c.data, c.socket); err != nil {
 		return fmt.Errorf("ending an orphaned PostgreSQL: %w", err)
@@ -82,7 +81,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 	return nil
 }
 
-// await has no limit of its own: recovery takes as long as it takes.
+// await has no time limit of its own, because the duration of a recovery cannot be predicted.
 func (c *Cluster) await(ctx context.Context, server *process) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
@@ -100,7 +99,7 @@ func (c *Cluster) await(ctx context.Context, server *process) error {
 	return nil
 }
 
-// logLimit is when the log is set aside; only one older log is kept.
+// logLimit is the size at which the log is renamed. One older log is stored.
 const logLimit = 16 << 20
 
 func openLog(path string) (*os.File, error) {
@@ -116,7 +115,7 @@ func openLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// lastWords is what a server that did not start said.
+// lastWords returns the last lines of the log of a server that did not start.
 func lastWords(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// poll is how often a start looks at the pid file: a warm start takes 30 ms.
+// poll is the interval at which a start reads the pid file. A warm start takes 30 ms.
 const poll = 5 * time.Millisecond
 
-// patience is how long processes of a killed cluster get to end by themselves.
-// A postmaster kills its own stragglers after 5 s.
+// patience is the time for the processes of a killed cluster to end by themselves. A postmaster
+// kills its own children after 5 s.
 const patience = 7 * time.Second
 
-// sweep ends what a killed owner left running on the data directory. We hold
-// the lock, so none of it belongs to anybody. Two servers on one directory would
-// destroy it; PostgreSQL refuses the second, and we would never start.
+// sweep ends the processes that a killed owner has left on the data directory. We own the lock, so
+// no process there has an owner. PostgreSQL rejects a second server on one directory, so the
+// cluster would otherwise never start.
 func sweep(ctx context.Context, data, socket string) error {
 	postmaster, ok := readPid(data)
 	if !ok {
@@ -51,8 +51,8 @@ func sweep(ctx context.Context, data, socket string) error {
 		case <-tick.C:
 		}
 	}
-	// The pid may by now be anybody's, or a zombie's that init never reaps.
-	// PostgreSQL would believe both lock files.
+	// The pid may now belong to another process, or to a zombie that init never reaps. PostgreSQL
+	// would trust both lock files and not start.
 	for _, file := range []string{filepath.Join(data, "postmaster.pid"), filepath.Join(socket, ".s.PGSQL.5432.lock")} {
 		if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("removing a stale lock: %w", err)
@@ -74,12 +74,12 @@ func readPid(data string) (int, bool) {
 	if len(lines) == 0 {
 		return 0, false
 	}
-	pid, _ := strconv.Atoi(strings.TrimSpace(lines[0])) // torn by a crash: nobody's
+	pid, _ := strconv.Atoi(strings.TrimSpace(lines[0])) // truncated by a crash: no process
 	return pid, true
 }
 
-// ready says whether the postmaster of this pid accepts connections: it writes
-// so to the eighth line.
+// ready reports whether the postmaster of this pid accepts connections: it writes this to the
+// eighth line of the pid file.
 func ready(data string, pid int) bool {
 	lines := pidFile(data)
 	return len(lines) >= 8 && lines[0] == strconv.Itoa(pid) && strings.TrimSpace(lines[7]) == "ready"

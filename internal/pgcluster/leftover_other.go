@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// runningIn asks ps about the postmaster alone: there is no /proc to find
-// orphaned backends by, and PostgreSQL itself waits for those.
+// runningIn checks only the postmaster with ps: without /proc there is no way to find orphaned
+// backends, and PostgreSQL itself waits for those.
 func runningIn(_ string, postmaster int) []int {
 	if postmaster <= 0 || syscall.Kill(postmaster, 0) != nil {
 		return nil

@@ -11,9 +11,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// hold takes the directory for this process. The kernel lets go of the lock
-// when the process ends in whatever way, so a lock file that lies around means
-// nothing.
+// hold locks the directory for this process. The kernel releases the lock at the end of the process
+// for any reason, so a leftover lock file has no meaning.
 func hold(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if os.IsPermission(err) {
@@ -51,7 +50,7 @@ func heldBy(f *os.File, dir string) error {
 
 func trim(text []byte) []byte { return bytes.TrimSpace(text) }
 
-// Idle refuses, as Start would, while another process owns the directory.
+// Idle returns an error, as Start would, while another process owns the directory.
 func Idle(dir string) error {
 	f, err := hold(dir)
 	if err != nil {

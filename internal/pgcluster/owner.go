@@ -10,15 +10,15 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// owner is the user that PostgreSQL runs as. It refuses to run as root.
+// owner is the operating system user of PostgreSQL, which does not run as root.
 type owner struct {
 	uid, gid int
-	// drop says that this is not the user we are.
+	// drop reports whether this process must change to the user.
 	drop bool
 }
 
-// ownerOf keeps the owner of a data directory that exists. Otherwise root
-// becomes postgres, or nobody where that user does not exist.
+// ownerOf returns the owner of an existing data directory. For a new one, root uses the user
+// postgres or, if it does not exist, the system's unprivileged user.
 func ownerOf(data string) (owner, error) {
 	me := owner{uid: os.Geteuid(), gid: os.Getegid()}
 	var st syscall.Stat_t

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// process is a running child, and the channel that says when it has ended.
+// process is a running child with the channel that is closed at its end.
 type process struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
@@ -24,8 +24,8 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, ended: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
-		// The kernel sends the parent-death signal when the thread that forked
-		// ends, not the process. This goroutine keeps its thread to the end.
+		// The kernel sends the parent-death signal at the end of the thread that forked, not of the
+		// process. This goroutine owns its thread until the end.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -43,7 +43,7 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 
 func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) } // it may just have ended
 
-// endsWithin waits for the end and says whether it came.
+// endsWithin waits for the end and reports whether it happened in time.
 func (p *process) endsWithin(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

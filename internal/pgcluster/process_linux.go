@@ -2,7 +2,7 @@ package pgcluster
 
 import "syscall"
 
-// descriptorPaths says that /proc names a process's open folders.
+// descriptorPaths reports whether /proc names a process's open folders.
 const descriptorPaths = true
 
 // dieWithParent makes our own kill -9 an immediate shutdown of the child: its

@@ -7,9 +7,10 @@ import (
 )
 
 const (
-	// restartPause keeps a server that dies at once from eating a core.
+	// restartPause prevents a server that ends at once from using a whole CPU.
 	restartPause = 100 * time.Millisecond
-	// restartTries is after how many failed starts in a row a person must look.
+	// restartTries is the number of failed starts in a row after which the supervisor stops and an
+	// operator must act.
 	restartTries = 5
 )
 
@@ -51,7 +52,7 @@ func (c *Cluster) restart(ctx context.Context) (over bool, err error) {
 	return false, fmt.Errorf("restarting postgres: %w", err)
 }
 
-// pause says whether the time passed before ctx ended.
+// pause reports whether the time passed before ctx ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// As opens the database of a Clone once more, as one of the roles that servers
-// have, such as gpuaas_api. A superuser, as whom Clone connects, is refused nothing.
+// As opens the database of a Clone again as one of the servers' roles, such as gpuaas_api. Clone
+// connects as a superuser, to whom no right is denied.
 func As(t testing.TB, pool *pgxpool.Pool, role string) *pgxpool.Pool {
 	t.Helper()
 	cfg := pool.Config()

@@ -21,12 +21,11 @@ import (
 // prefix names the folders of test clusters.
 const prefix = "gpuaas-pgtest-"
 
-// keeping is set by Keep.
+// keeping is true after Keep.
 var keeping atomic.Bool
 
-// Keep makes this process's cluster keep what was committed, because a server
-// refuses to serve on one that does not. It is for a package that starts one: call
-// it before the first test.
+// Keep makes this process's cluster durable, because a server rejects a database that may lose
+// commits. A package that starts a server calls it before the first test.
 func Keep() { keeping.Store(true) }
 
 func begin(ctx context.Context) (*instance, error) {
@@ -61,15 +60,14 @@ func begin(ctx context.Context) (*instance, error) {
 	return in, nil
 }
 
-// room is what a few hundred clones take at the most; containers often have a
-// /dev/shm of 64 MB.
-const room = 1 << 30
+// cloneSpace is the disk space for a few hundred clones. Containers often have a /dev/shm of only 64 MB.
+const cloneSpace = 1 << 30
 
 // roomy returns memory where there is enough of it, else the temporary folder.
 func roomy() string {
 	const memory = "/dev/shm"
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(memory, &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < room {
+	if err := syscall.Statfs(memory, &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < cloneSpace {
 		return os.TempDir()
 	}
 	if syscall.Access(memory, 2) != nil {
@@ -78,7 +76,8 @@ func roomy() string {
 	return memory
 }
 
-// abandoned is the age at which a folder that nobody holds was not just made.
+// abandoned is the age at which a folder without a lock counts as left over. A younger one may be
+// in creation.
 const abandoned = time.Minute
 
 // sweep removes the folders of processes that were killed with their watchers.

@@ -57,10 +57,9 @@ type (
 	rows map[string]row
 )
 
-// Diff looks at all rows of all our tables, and returns a function that says
-// what has changed since: "+" a new row, "-" one that is gone, "~" one with
-// other values. It therefore also finds writes that nobody meant. Calling it
-// again compares with the same beginning.
+// Diff reads all rows of all our tables and returns a function that lists the changes since: "+" a
+// new row, "-" a deleted one, "~" one with other values. It therefore also finds unintended writes.
+// Each call compares with the same beginning.
 func Diff(t testing.TB, db pg.Queryer, options ...Option) func() string {
 	t.Helper()
 	d := &differ{masked: map[string]bool{}}
@@ -126,7 +125,7 @@ func readTable(ctx context.Context, db pg.Queryer, table string, key []string) (
 		}
 		name := nameOf(r, key)
 		for _, twin := all[name]; twin; _, twin = all[name] {
-			name += "'" // without a primary key, equal rows are told apart by number
+			name += "'" // without a primary key, equal rows are distinguished by number
 		}
 		all[name] = r
 		return nil
@@ -134,7 +133,7 @@ func readTable(ctx context.Context, db pg.Queryer, table string, key []string) (
 	return all, err
 }
 
-// nameOf is how the diff calls a row: its primary key, else all of it.
+// nameOf returns the name of a row in the diff: its primary key, or all columns.
 func nameOf(r row, key []string) string {
 	if len(key) == 0 {
 		key = slices.Sorted(maps.Keys(r))

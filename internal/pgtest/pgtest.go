@@ -22,18 +22,18 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgcluster"
 )
 
-// poolSize is what one test may have open; the cluster takes 400 sessions.
+// poolSize limits the connections of one test. The cluster allows 400 sessions.
 const poolSize = 10
 
 // instance is the process's cluster.
 type instance struct {
-	// Held for as long as the process: its lock goes with it, and a folder that
-	// nobody holds is swept by the next test process.
+	// cluster lives as long as the process. Its lock ends with the process, and the next test
+	// process deletes a folder without a lock.
 	cluster *pgcluster.Cluster
 	url     string
 
-	// One connection makes and drops every database: each waits for a checkpoint
-	// anyhow, and a pool's background work would look like a leak to tests.
+	// One connection creates and drops all databases. Each statement waits for a checkpoint in any
+	// case, and a pool's background goroutines would look like a leak to tests.
 	mu    sync.Mutex
 	admin *pgx.Conn
 
@@ -101,9 +101,8 @@ func open(t testing.TB, in *instance, from string) *pgxpool.Pool {
 	return pool
 }
 
-// Tx begins a transaction on a database that this process's tests share, and
-// rolls it back when the test ends. It is the cheapest, for tests in which one
-// connection is enough and nobody commits.
+// Tx begins a transaction on a database that the tests of this process share, and rolls it back at
+// the end of the test. It is the cheapest way for tests that need one connection and no commit.
 func Tx(t testing.TB) pgx.Tx {
 	t.Helper()
 	pool, err := cluster(t).shared()

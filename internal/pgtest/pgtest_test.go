@@ -122,7 +122,7 @@ func folders(t *testing.T) map[string]bool {
 func TestOwnedByVictim(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("PGTEST_VICTIM") == "" {
-		return // nobody wants to kill this process
+		return // this test must not kill its own process
 	}
 	url := pgtest.URL(t)
 	if _, err := os.Stdout.WriteString("up " + url + "\n"); err != nil {
@@ -174,8 +174,8 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	t.Logf("gone after %s", time.Since(began))
 }
 
-// running says whether the process works; a zombie that init has not reaped has
-// no working folder.
+// running reports whether the process runs. A zombie that init has not reaped has no working
+// folder.
 func running(pid string) bool {
 	_, err := os.Readlink("/proc/" + pid + "/cwd")
 	return err == nil

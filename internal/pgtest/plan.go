@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// KeepIndexes fails when a statement finds its rows by other indexes, or with
-// other conditions, as the API's role than as one that row-level security does
-// not hold: a policy goes before every condition that is not leakproof.
+// KeepIndexes fails if a statement uses other indexes or conditions as the API's role than as a
+// role without row-level security: PostgreSQL evaluates a policy before every condition that is not
+// leakproof.
 func KeepIndexes(t *testing.T, statements map[string]string) {
 	t.Helper()
 	tx := Tx(t)
@@ -64,7 +64,8 @@ func indexesOf(t *testing.T, tx pgx.Tx, role string, d *pgconn.StatementDescript
 	return found
 }
 
-// numbered is what the planner adds to an alias that a policy uses as well.
+// numbered matches the suffix that PostgreSQL's planner adds to an alias that a policy uses as
+// well.
 var numbered = regexp.MustCompile(`_\d+\.`)
 
 func visit(v any, each func(map[string]any)) {

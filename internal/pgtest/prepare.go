@@ -11,8 +11,8 @@ import (
 // A column may be called like a table, so only names in a table's place count.
 var tablePlace = regexp.MustCompile(`(?i)\b(?:FROM|JOIN|INTO|UPDATE|TABLE|USING)\s+([a-z_][a-z0-9_]*)`)
 
-// Prepare prepares each statement of a room against the present schema, and
-// fails when one names a table of ours that is not in the list.
+// Prepare prepares each statement of a package against the present schema. It fails if a statement
+// names one of our tables that is not in the list.
 func Prepare(t *testing.T, tables []string, statements map[string]string) {
 	t.Helper()
 	tx := Tx(t)
@@ -31,7 +31,7 @@ func Prepare(t *testing.T, tables []string, statements map[string]string) {
 		}
 		for _, at := range tablePlace.FindAllStringSubmatch(sql, -1) {
 			if table := at[1]; slices.Contains(all, table) && !slices.Contains(tables, table) {
-				t.Errorf("%s names %s, a table of another room", name, table)
+				t.Errorf("%s names %s, a table of another package", name, table)
 			}
 		}
 	}

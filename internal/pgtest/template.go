@@ -24,8 +24,8 @@ import (
 // template is the migrated database that clones are made from.
 const template = "gpuaas_template"
 
-// migrated returns a data directory that holds the template. The first process
-// with this schema makes it, later ones find it: 0.1 s instead of 1.5 s.
+// migrated returns a data directory with the migrated template. The first process with this schema
+// creates it in 1.5 s; later ones find it in 0.1 s.
 func migrated(ctx context.Context) (string, error) {
 	base := filepath.Join(os.TempDir(), prefix+"cache-"+strconv.Itoa(os.Getuid()))
 	if err := own(base); err != nil {
@@ -69,7 +69,7 @@ func keyOf(ctx context.Context) (string, error) {
 	return fmt.Sprintf("pg%d-%s-river%d", bin.Major, hash, len(river.AllVersions())), nil
 }
 
-// own refuses a cache that another user has prepared for us.
+// own rejects a cache folder that belongs to another user.
 func own(base string) error {
 	if err := os.Mkdir(base, 0o700); err != nil && !os.IsExist(err) {
 		return fmt.Errorf("making the template's folder: %w", err)
@@ -123,8 +123,8 @@ func fill(ctx context.Context, url string) error {
 	return migrations.Up(ctx, pool)
 }
 
-// outdated is when a template of another schema is removed. Not at once: two
-// branches may be under test.
+// outdated is the age at which a template of another schema is removed. Two branches with different
+// schemas may be under test.
 const outdated = 24 * time.Hour
 
 func forget(base string) {

@@ -9,12 +9,11 @@ import (
 
 var errNotResumed = errors.New("the session was not resumed")
 
-// Connect dials and shakes hands. config names the server, and keeps sessions.
+// Connect dials and performs the TLS handshake. config names the server and caches sessions.
 //
-// Where a session is at hand, the exchange of keys is X25519 alone, which is a
-// third of the work: what was agreed in the session, by a hybrid exchange that
-// holds against a quantum computer, is mixed in. A server that does not know the
-// session any more is dialled again, and meets the hybrid.
+// With a cached session, the key exchange is X25519 alone, which costs a third. The secret of the
+// session, which came from a hybrid exchange that is safe against a quantum computer, is mixed in.
+// If the server no longer knows the session, Connect dials again with the hybrid exchange.
 func Connect(ctx context.Context, dial func(context.Context) (net.Conn, error), config *tls.Config) (*tls.Conn, error) {
 	if _, known := session(config); known {
 		c, err := shake(ctx, dial, resuming(config))

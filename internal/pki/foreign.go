@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// slack is how much longer than asked for an authority elsewhere may let a
-// certificate live: its clock and ours differ.
+// slack is the time by which the certificate of an external authority may exceed the requested
+// lifetime, because the clocks differ.
 const slack = 10 * time.Minute
 
 // Certificates reads all certificates of a PEM text.
@@ -38,9 +38,9 @@ func Certificates(text []byte) (list []*x509.Certificate, err error) {
 	return list, nil
 }
 
-// Accept checks what an authority elsewhere made of a request: our own rules hold
-// whatever its operator has configured. A certificate with another name, for
-// another key, of another use or with a longer life is refused.
+// Accept checks the certificate of an external authority against our own rules, whatever its
+// operator has configured. Accept rejects a certificate with another name, another key, another use
+// or a longer lifetime.
 func Accept(chain []*x509.Certificate, csr []byte, uri *url.URL, ttl time.Duration, now time.Time) (Certificate, error) {
 	request, err := ParseRequest(csr)
 	if err != nil {
@@ -78,11 +78,11 @@ func chainPEM(chain []*x509.Certificate) []byte {
 	return b.Bytes()
 }
 
-// SelfSigned says whether c is a root.
+// SelfSigned reports whether c is a root.
 func SelfSigned(c *x509.Certificate) bool { return bytes.Equal(c.RawIssuer, c.RawSubject) }
 
-// Bundle is the PEM of roots without their repetitions, oldest first: that one
-// the door leads to until a roll-over ends.
+// Bundle returns the PEM of the roots without duplicates, oldest first: the node API's certificate
+// leads to the oldest until a rotation ends.
 func Bundle(roots []*x509.Certificate) []byte {
 	var b bytes.Buffer
 	seen := map[string]bool{}
@@ -95,7 +95,7 @@ func Bundle(roots []*x509.Certificate) []byte {
 	return b.Bytes()
 }
 
-// ServerRequest makes a listener's key, and the request to certify it for hosts.
+// ServerRequest creates a listener's key and the request to certify it for hosts.
 func ServerRequest(hosts []string) (key crypto.Signer, csr []byte, err error) {
 	key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

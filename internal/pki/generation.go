@@ -27,8 +27,8 @@ type generation struct {
 	root, issuing pair
 }
 
-// whole says whether it may be used. A generation without its issuing half is
-// being made, or being removed.
+// whole reports whether the generation may be used. One without its issuing half is being created
+// or deleted.
 func (g generation) whole() bool { return g.root.cert != nil && g.issuing.cert != nil }
 
 type pair struct {
@@ -74,7 +74,7 @@ func newest(numbers []int) int {
 	return slices.Max(numbers)
 }
 
-// load reads a generation. What is missing is made if create says so, else left out.
+// load reads a generation. A missing part is created if create is set, and left out otherwise.
 func (l *Local) load(n int, create bool) (g generation, err error) {
 	g.number = n
 	g.root, err = l.loadPair(rootFile(n), create, func(key crypto.Signer) ([]byte, error) {
@@ -95,9 +95,8 @@ func (l *Local) load(n int, create bool) (g generation, err error) {
 	return g, nil
 }
 
-// loadPair reads a key and its certificate from one file. They are one file so
-// that a crash, or another process that makes them too, cannot leave a key
-// beside a certificate of another.
+// loadPair reads a key and its certificate from one file. With two files, a crash or a concurrent
+// process could leave a key with the certificate of another key.
 func (l *Local) loadPair(name string, create bool, certify func(crypto.Signer) ([]byte, error)) (pair, error) {
 	path := filepath.Join(l.dir, name)
 	text, err := os.ReadFile(path)
@@ -108,7 +107,7 @@ func (l *Local) loadPair(name string, create bool, certify func(crypto.Signer) (
 		if err := makePair(path, certify); err != nil && !errors.Is(err, fs.ErrExist) {
 			return pair{}, err
 		}
-		text, err = os.ReadFile(path) // ours, or that of whoever was faster
+		text, err = os.ReadFile(path) // ours, or that of a faster process
 	}
 	if err != nil {
 		return pair{}, fmt.Errorf("reading %s: %w", path, err)
@@ -120,7 +119,7 @@ func (l *Local) loadPair(name string, create bool, certify func(crypto.Signer) (
 	return p, nil
 }
 
-// Generation is one that the authority has, for people.
+// Generation describes one generation of the authority for operators.
 type Generation struct {
 	Number      int
 	Fingerprint string // of the root, by which it is pinned
@@ -129,7 +128,7 @@ type Generation struct {
 	Issuing     *x509.Certificate
 }
 
-// Generations lists what is believed, oldest first.
+// Generations lists the trusted generations, oldest first.
 func (l *Local) Generations() []Generation {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -162,9 +161,9 @@ func (l *Local) Begin(context.Context) error {
 	return l.refresh()
 }
 
-// Finish forgets all but the newest generation: nothing that they signed is
-// believed any more. The issuing half goes first, so that a crash leaves one that
-// is not whole, which nobody uses and the next Finish removes.
+// Finish deletes all generations but the newest, and certificates that they signed are no longer
+// trusted. Finish deletes the issuing half first. After a crash an incomplete generation is left,
+// which is never used and which the next Finish deletes.
 func (l *Local) Finish(context.Context) error {
 	numbers, err := generations(l.dir)
 	if err != nil {
@@ -238,7 +237,7 @@ func certify(template *x509.Certificate, parent pair, public any) ([]byte, error
 	return x509.CreateCertificate(rand.Reader, template, parent.cert, public, parent.key)
 }
 
-// newSerial is random, so that it tells nothing and needs no counter.
+// newSerial returns a random serial, which reveals nothing and needs no counter.
 func newSerial() (*big.Int, error) {
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // MaxTTL bounds what a stolen key is worth.
 const MaxTTL = 24 * time.Hour
 
-// Certificate is what Issue made.
+// Certificate is the result of Issue.
 type Certificate struct {
 	Serial   string
 	Issuer   string // which issuing key: the identifier of it, in hex
@@ -29,8 +29,8 @@ type Certificate struct {
 	Chain    []byte // PEM, leaf first, without the root
 }
 
-// ParseRequest reads a PEM signing request and proves that whoever made it holds
-// the key. Only the key of the result is ever used.
+// ParseRequest reads a PEM signing request and verifies that the requester owns the key. Only the
+// key of the result is ever used.
 func ParseRequest(csr []byte) (*x509.CertificateRequest, error) {
 	block, rest := pem.Decode(csr)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(rest) > 0 {
@@ -55,8 +55,8 @@ func ParseRequest(csr []byte) (*x509.CertificateRequest, error) {
 	return request, nil
 }
 
-// Issue certifies the key behind csr as the client named uri. Names, usages and
-// times that the request asks for are ignored.
+// Issue certifies the key of csr for the client uri. Names, usages and times of the request are
+// ignored.
 func (l *Local) Issue(_ context.Context, csr []byte, uri *url.URL, ttl time.Duration) (Certificate, error) {
 	request, err := ParseRequest(csr)
 	if err != nil {
@@ -68,9 +68,9 @@ func (l *Local) Issue(_ context.Context, csr []byte, uri *url.URL, ttl time.Dura
 	})
 }
 
-// Server makes a key and certificate for a listener that is reached under hosts:
-// names or addresses. The chain ends with the root, so that a peer who knows
-// only the root's fingerprint can find it there.
+// Server creates a key and a certificate for a listener with the given names or addresses. The
+// chain ends with the root, so that a peer that knows only the root's fingerprint can find it
+// there.
 func (l *Local) Server(_ context.Context, hosts []string, ttl time.Duration) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -118,7 +118,7 @@ func (l *Local) leaf(by generation, public any, ttl time.Duration, shape func(*x
 	now := l.Clock.Now()
 	end := now.Add(ttl)
 	if last := by.issuing.cert.NotAfter; end.After(last) {
-		end = last // nobody believes it any longer
+		end = last // no verifier trusts it any longer
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{Organization: []string{"GPUaaS"}},

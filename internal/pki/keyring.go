@@ -22,9 +22,9 @@ import (
 	"github.com/gpuaas/gpuaas/internal/durable"
 )
 
-// Keyring holds the Ed25519 keys that sign for one purpose. Two may be known at
-// a time. Where whoever verifies asks us for the keys, the newest signs; where it
-// has to hear of a new key first, the oldest does until it is retired.
+// Keyring contains the Ed25519 keys that sign for one purpose, at most two. If verifiers fetch the
+// keys from us, the newest key signs. If verifiers must learn of a new key first, the oldest signs
+// until it is retired.
 type Keyring struct {
 	dir    string
 	oldest bool
@@ -42,8 +42,8 @@ const (
 // OpenKeyring reads the keys of dir, or makes the first. The newest signs.
 func OpenKeyring(dir string) (*Keyring, error) { return openKeyring(dir, false) }
 
-// OpenAnnounced is OpenKeyring for keys that hosts must hear of before they see
-// anything signed by them: the oldest signs.
+// OpenAnnounced is OpenKeyring for keys that nodes must receive before anything is signed with
+// them: the oldest signs.
 func OpenAnnounced(dir string) (*Keyring, error) { return openKeyring(dir, true) }
 
 func openKeyring(dir string, oldest bool) (*Keyring, error) {
@@ -79,7 +79,7 @@ func (r *Keyring) active() string {
 	return slices.Max(slices.Collect(maps.Keys(r.keys)))
 }
 
-// Kids lists what is believed, oldest first.
+// Kids lists the ids of the trusted keys, oldest first.
 func (r *Keyring) Kids() []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -100,7 +100,7 @@ func (r *Keyring) Sign(kid string, body []byte) ([]byte, error) {
 	return ed25519.Sign(key, body), nil
 }
 
-// Public is every key that is believed, by kid.
+// Public returns the trusted public keys by id.
 func (r *Keyring) Public() map[string][]byte {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -124,7 +124,7 @@ func (r *Keyring) Rotate() (kid string, err error) {
 	return kid, r.read()
 }
 
-// Retire forgets an older key: nothing signed by it is believed any more.
+// Retire deletes an older key: its signatures are no longer trusted.
 func (r *Keyring) Retire(kid string) error {
 	if kids := r.Kids(); len(kids) < 2 || !r.oldest && kid == r.Active() {
 		return fmt.Errorf("key %q signs; rotate first", kid)
@@ -194,12 +194,12 @@ func Fingerprint(der []byte) string {
 func (r *Keyring) Signer(kid string) crypto.Signer { return ringSigner{r, kid} }
 
 type ringSigner struct {
-	ring *Keyring
-	kid  string
+	keyring *Keyring
+	kid     string
 }
 
-func (s ringSigner) Public() crypto.PublicKey { return ed25519.PublicKey(s.ring.Public()[s.kid]) }
+func (s ringSigner) Public() crypto.PublicKey { return ed25519.PublicKey(s.keyring.Public()[s.kid]) }
 
 func (s ringSigner) Sign(_ io.Reader, body []byte, _ crypto.SignerOpts) ([]byte, error) {
-	return s.ring.Sign(s.kid, body)
+	return s.keyring.Sign(s.kid, body)
 }

@@ -1,10 +1,9 @@
-// Package pki is the certificate authority of small installations, made of
-// files: roots, issuing keys below them, and the keys that sign orders and
-// logins. It issues short-lived certificates and keeps no list of them: whoever
-// asks records the serials and decides which still stand.
+// Package pki is the certificate authority of small installations. It stores roots, issuing keys
+// and the keys that sign tasks and logins as files. It issues short-lived certificates and stores
+// no list of them: the caller records the serials and decides which are still valid.
 //
-// It refuses to take anything but the public key from a signing request, to
-// issue for longer than MaxTTL, and to speak anything older than TLS 1.3.
+// It uses only the public key of a signing request, issues nothing longer than MaxTTL, and supports
+// nothing older than TLS 1.3.
 package pki
 
 import (
@@ -26,17 +25,17 @@ const (
 	issuingLife = 365 * 24 * time.Hour
 	// A holder whose clock is behind ours must accept what it was just given.
 	backdate = 5 * time.Minute
-	// settle is how long a new generation signs nothing: until every process that
-	// opened the directory has seen it and believes what it signs.
-	settle = 3 * time.Second
+	// propagation is the time for which a new generation signs nothing. Every process that has opened
+	// the directory reads it within this time and then trusts its signatures.
+	propagation = 3 * time.Second
 )
 
-// Local is an authority whose keys are files of one directory, 0600. Several
-// processes may open the same directory; Refresh shows one what another changed.
+// Local is an authority with its keys in the files of one directory, mode 0600. Several processes
+// may open the directory; Refresh reads the changes of other processes.
 //
-// While it rolls over it has two generations. Both are believed. Nodes are
-// certified by the newer; the door itself by the older, which is what a node
-// that has heard of nothing yet believes.
+// During a rotation there are two generations, and both are trusted. The newer one certifies nodes.
+// The older one certifies the node API, because a node that has not received the new root trusts
+// only the older one.
 type Local struct {
 	Clock clock.Clock
 
@@ -95,7 +94,7 @@ func (l *Local) refresh() error {
 	return nil
 }
 
-// Bundle is what peers should trust, in PEM, oldest first.
+// Bundle returns the roots that peers should trust, in PEM, oldest first.
 func (l *Local) Bundle() []byte {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -106,19 +105,18 @@ func (l *Local) Bundle() []byte {
 	return b.Bytes()
 }
 
-// Pool is Bundle in the form that crypto/tls takes. It is another pool only when
-// the bundle is another.
+// Pool returns Bundle as crypto/tls requires it. The pool is replaced only if the bundle changes.
 func (l *Local) Pool() *x509.CertPool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.pool
 }
 
-// Revoke has nothing to do: this authority keeps no list, and whoever recorded
-// the serial says whether it stands.
+// Revoke does nothing: this authority has no revocation list. The package that recorded the serial
+// decides whether it is valid.
 func (*Local) Revoke(context.Context, string) error { return nil }
 
-// oldest certifies the door.
+// oldest returns the generation that certifies the node API.
 func (l *Local) oldest() generation {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -131,7 +129,7 @@ func (l *Local) issuing() generation {
 	defer l.mu.RUnlock()
 	last := l.gens[len(l.gens)-1]
 	made := last.issuing.cert.NotBefore.Add(backdate)
-	if len(l.gens) > 1 && l.Clock.Now().Before(made.Add(settle)) {
+	if len(l.gens) > 1 && l.Clock.Now().Before(made.Add(propagation)) {
 		return l.gens[len(l.gens)-2]
 	}
 	return last

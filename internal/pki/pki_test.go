@@ -84,11 +84,11 @@ func TestIssueTakesOnlyTheKeyFromTheRequest(t *testing.T) {
 	case len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth:
 		t.Errorf("usage %v", leaf.ExtKeyUsage)
 	case made.Serial != pki.SerialOf(leaf) || !made.NotAfter.Equal(leaf.NotAfter):
-		t.Errorf("told %s until %s, made %s until %s", made.Serial, made.NotAfter, pki.SerialOf(leaf), leaf.NotAfter)
+		t.Errorf("returned %s until %s, issued %s until %s", made.Serial, made.NotAfter, pki.SerialOf(leaf), leaf.NotAfter)
 	}
 }
 
-func TestIssueRefuses(t *testing.T) {
+func TestIssueRejects(t *testing.T) {
 	t.Parallel()
 
 	ca := open(t)
@@ -153,7 +153,7 @@ func TestNameIsStrict(t *testing.T) {
 	}
 }
 
-// The second process finds what the first one made, whoever is faster.
+// The second process uses the keys of the first one, in whichever order they start.
 func TestOpenTogether(t *testing.T) {
 	t.Parallel()
 
@@ -210,7 +210,7 @@ func TestKeyringRollsOver(t *testing.T) {
 	}
 	public := ring.Public()
 	if len(public) != 2 || !ed25519.Verify(public[old], []byte("order"), before) {
-		t.Errorf("old key no longer believed: %d keys", len(public))
+		t.Errorf("old key no longer trusted: %d keys", len(public))
 	}
 	if err := ring.Retire(kid); err == nil {
 		t.Error("retired the key that signs")

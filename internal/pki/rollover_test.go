@@ -37,7 +37,7 @@ func issued(t *testing.T, ca *pki.Local) pki.Certificate {
 	return made
 }
 
-// believed says whether a holder's certificate leads to a root of the pool.
+// believed reports whether a node's certificate leads to a root of the pool.
 func believed(t *testing.T, ca *pki.Local, made pki.Certificate) bool {
 	t.Helper()
 	chain, err := pki.Certificates(made.Chain)
@@ -50,8 +50,8 @@ func believed(t *testing.T, ca *pki.Local, made pki.Certificate) bool {
 	return err == nil
 }
 
-// Both authorities are believed between begin and finish, and nobody is certified
-// by one that another server has not seen yet.
+// Both generations are trusted between begin and finish, and no certificate is issued by one that
+// another server has not read yet.
 func TestRollOverOverlaps(t *testing.T) {
 	t.Parallel()
 	a, b, dir, ahead := replicas(t)
@@ -76,7 +76,7 @@ func TestRollOverOverlaps(t *testing.T) {
 	}
 	door, err := b.Server(t.Context(), []string{"localhost"}, time.Hour)
 	if err != nil || pki.IssuerOf(door.Leaf) != old.Issuer {
-		t.Errorf("the door is certified by what old nodes do not believe: %v", err)
+		t.Errorf("the node API has a certificate that old nodes do not trust: %v", err)
 	}
 	if err := b.Begin(t.Context()); errs.CodeOf(err) != errs.Conflict {
 		t.Errorf("a second roll-over inside the first: %v", err)
@@ -91,7 +91,7 @@ func TestRollOverOverlaps(t *testing.T) {
 		t.Error("the old authority is not forgotten")
 	}
 	if again, err := pki.Open(dir, clock.Clock{}); err != nil || string(again.Bundle()) != string(a.Bundle()) {
-		t.Errorf("a server that starts now believes something else: %v", err)
+		t.Errorf("a server that starts now trusts other roots: %v", err)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestRollOverSurvivesACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := b.Refresh(t.Context()); err != nil || string(b.Bundle()) != old {
-		t.Fatalf("half an authority is believed: %v", err)
+		t.Fatalf("half an authority is trusted: %v", err)
 	}
 	if started, err := pki.Open(dir, clock.Clock{}); err != nil || string(started.Bundle()) != old {
 		t.Fatalf("a server that starts now: %v", err)
@@ -142,7 +142,7 @@ func TestAnOpenKeyringIsNeverEmpty(t *testing.T) {
 	}
 	first := ring.Active()
 	if _, err := ring.Rotate(); err != nil || ring.Active() != first {
-		t.Errorf("a key signs that nobody has heard of: %v", err)
+		t.Errorf("a key signs that no verifier has read: %v", err)
 	}
 	for _, kid := range ring.Kids() {
 		if err := os.Remove(filepath.Join(dir, "order-"+kid+".pem")); err != nil {
@@ -154,8 +154,7 @@ func TestAnOpenKeyringIsNeverEmpty(t *testing.T) {
 	}
 }
 
-// A certificate that outlives what signed it would fail at a time that nobody
-// expects.
+// A certificate that outlives its issuer would fail at an unexpected time.
 func TestNothingOutlivesItsAuthority(t *testing.T) {
 	t.Parallel()
 	a, _, _, ahead := replicas(t)

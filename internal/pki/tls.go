@@ -13,16 +13,15 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
-// ServerTLS is for a listener whose callers prove who they are by a certificate
-// of clients. A caller without one gets through the handshake: the first contact
-// has none, and the handler must refuse it elsewhere. A caller with a bad one
-// does not. clients is asked at each handshake: a roll-over changes the answer.
+// ServerTLS returns the configuration of a listener whose clients authenticate by certificate. A
+// client without a certificate passes the handshake, because enrolment happens without one; the
+// handler must reject it for other requests. A client with an invalid certificate fails the
+// handshake. clients is called at each handshake, because a rotation changes the roots.
 //
-// Sessions may be resumed, which is what lets a fleet come back at once. A session
-// carries the certificate that opened it, and is refused when that has expired or
-// no longer leads to one of clients. Whether its serial stands is for the handler
-// to ask at each request, as of any other connection. The keys of the tickets are
-// this process's own and change daily.
+// Sessions may be resumed, so that a whole fleet can reconnect quickly. A session contains the
+// certificate that opened it. It is rejected after the certificate has expired or no longer leads
+// to one of clients. The handler checks at each request whether the serial is valid. The ticket
+// keys belong to this process and change daily.
 func ServerTLS(certificate func() (*tls.Certificate, error), clients func() *x509.CertPool, c clock.Clock) *tls.Config {
 	base := &tls.Config{
 		MinVersion:     tls.VersionTLS13,
@@ -60,8 +59,8 @@ func ClientTLS(roots []byte, certificate func() (*tls.Certificate, error), c clo
 	return config, nil
 }
 
-// PinnedTLS is for a caller that knows only the fingerprint of its peer's root.
-// The chain must hold that very certificate and lead to it.
+// PinnedTLS is for a client that knows only the fingerprint of its peer's root. The chain must
+// contain that certificate and lead to it.
 func PinnedTLS(fingerprint string, c clock.Clock) *tls.Config {
 	fingerprint = strings.ToLower(strings.ReplaceAll(fingerprint, ":", ""))
 	return &tls.Config{

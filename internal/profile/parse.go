@@ -11,8 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// parse refuses what it does not know: a key that is misspelt would otherwise be
-// a setting that silently does nothing.
+// parse rejects unknown keys: a misspelt key would otherwise be a setting without an effect.
 func parse(path string, text []byte) (File, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -22,13 +21,13 @@ func parse(path string, text []byte) (File, error) {
 		return File{}, nil
 	}
 	root := doc.Content[0]
-	if err := known(path, "the file", root, keysOf(File{})); err != nil {
+	if err := checkKeys(path, "the file", root, keysOf(File{})); err != nil {
 		return File{}, err
 	}
 	if profiles := child(root, "profiles"); profiles != nil {
 		for i := 0; i+1 < len(profiles.Content); i += 2 {
 			where := "profile " + profiles.Content[i].Value
-			if err := known(path, where, profiles.Content[i+1], keysOf(Profile{})); err != nil {
+			if err := checkKeys(path, where, profiles.Content[i+1], keysOf(Profile{})); err != nil {
 				return File{}, err
 			}
 		}
@@ -40,7 +39,7 @@ func parse(path string, text []byte) (File, error) {
 	return f, nil
 }
 
-func known(path, where string, n *yaml.Node, keys []string) error {
+func checkKeys(path, where string, n *yaml.Node, keys []string) error {
 	if n.Kind != yaml.MappingNode {
 		return invalid(path, n.Line, "%s must be a mapping of %s", where, strings.Join(keys, ", "))
 	}

@@ -1,7 +1,7 @@
-// Package profile keeps the file that says which installation a command line
-// talks to, and as whom. It holds tokens: the file is its owner's alone, it is
-// replaced whole, and two writers take turns. It resolves nothing; whoever reads
-// it decides what a flag or the environment overrides.
+// Package profile stores the CLI's profiles: the installations, and the credentials for them. The
+// file contains tokens, so only its owner may read it. It is replaced as a whole, and a lock
+// serialises writers. The package resolves nothing: its caller decides which flags and variables
+// override a profile.
 package profile
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Profile is one installation. The addresses behind the first are only known for
-// one that runs on this machine.
+// Profile describes one installation. All addresses except the first exist only for an installation
+// on the local machine.
 type Profile struct {
 	URL   string `yaml:"url"`
 	Token string `yaml:"token,omitempty"`
@@ -45,13 +45,13 @@ type File struct {
 // Store is the file at a path.
 type Store struct{ Path string }
 
-// Find says where the file lies: in GPUAAS_CONFIG_DIR, else where XDG puts it.
+// Find returns the profile file: in GPUAAS_CONFIG_DIR, or in XDG's configuration folder.
 func Find(getenv func(string) string) (Store, error) {
 	const name = "config.yaml"
 	if dir := getenv("GPUAAS_CONFIG_DIR"); dir != "" {
 		return Store{filepath.Join(dir, name)}, nil
 	}
-	// XDG says that a relative path here is to be ignored.
+	// XDG requires that a relative path is ignored.
 	if dir := getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return Store{filepath.Join(dir, "gpuaas", name)}, nil
 	}
@@ -62,8 +62,7 @@ func Find(getenv func(string) string) (Store, error) {
 		Try("set GPUAAS_CONFIG_DIR to a folder")
 }
 
-// Write keeps a profile in the file that the environment names and makes it the
-// current one.
+// Write stores a profile in the file that the environment names and makes it the current one.
 func Write(name string, p Profile) (Store, error) {
 	s, err := Find(os.Getenv)
 	if err != nil {
@@ -72,7 +71,7 @@ func Write(name string, p Profile) (Store, error) {
 	return s, s.Write(name, p)
 }
 
-// Read returns what the file says; a file that is not there says nothing.
+// Read returns the content of the file. A missing file is empty.
 func (s Store) Read() (File, error) {
 	text, err := os.ReadFile(s.Path)
 	switch {
@@ -84,7 +83,7 @@ func (s Store) Read() (File, error) {
 	return parse(s.Path, text)
 }
 
-// Write keeps a profile under a name and makes it the current one.
+// Write stores a profile under a name and makes it the current one.
 func (s Store) Write(name string, p Profile) error {
 	return s.Edit(func(f *File) error {
 		f.Profiles[name] = p
@@ -143,7 +142,7 @@ func (s Store) replace(f File) error {
 	return nil
 }
 
-// Exposed says that others than the owner can read the file.
+// Exposed reports whether users other than the owner can read the file.
 func (s Store) Exposed() bool {
 	found, err := os.Stat(s.Path)
 	return err == nil && found.Mode().Perm()&0o077 != 0

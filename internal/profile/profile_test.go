@@ -93,7 +93,7 @@ func TestBadFiles(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), s.Path) || errs.CodeOf(err) != errs.ValidationError {
 				t.Errorf("%v, want %s", err, c.want)
 			}
-			// A file that nobody understands is not overwritten either.
+			// A file that cannot be parsed is not overwritten either.
 			if err := s.Write("dev", profile.Profile{}); err == nil {
 				t.Error("wrote over a file that could not be read")
 			}

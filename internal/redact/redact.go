@@ -1,6 +1,5 @@
-// Package redact takes secrets out of what is written down: log lines and audit
-// rows. It goes by the name that a value stands under, at any depth; a secret
-// under an innocent name it cannot know.
+// Package redact removes secrets from log lines and audit rows. It decides by the name of a value,
+// at any depth. It cannot recognise a secret with another name.
 package redact
 
 import (
@@ -13,36 +12,36 @@ import (
 	"unicode"
 )
 
-// Mask stands where something was taken out.
+// Mask replaces a secret.
 const Mask = "[redacted]"
 
-// Words that make a name a secret's, wherever they stand in it.
-var words = map[string]bool{
+// Parts of a name that make its value a secret, at any position.
+var secretWords = map[string]bool{
 	"secret": true, "secrets": true, "token": true, "tokens": true, "password": true, "passwords": true, "passwd": true,
 	"passphrase": true, "authorization": true, "cookie": true, "cookies": true, "dsn": true,
 }
 
-// Pairs of words that do so where they stand together, as in ssh_private_key_pem.
+// Pairs of adjacent parts that make a value a secret, as in ssh_private_key_pem.
 var pairs = map[[2]string]bool{{"private", "key"}: true, {"api", "key"}: true, {"signing", "key"}: true, {"database", "url"}: true}
 
-// Words at the end that tell about a secret without telling it.
+// Last words of a key that describe a secret without containing it.
 var about = map[string]bool{"id": true, "ids": true, "name": true, "type": true, "at": true, "seconds": true, "fingerprint": true}
 
-// Secret says whether what stands under this name must not be written anywhere.
+// Secret reports whether the value of this name must not be written anywhere.
 func Secret(name string) bool {
 	parts := split(name)
 	if len(parts) == 0 || len(parts) > 1 && about[parts[len(parts)-1]] {
 		return false
 	}
 	for i, word := range parts {
-		if words[word] || i > 0 && pairs[[2]string{parts[i-1], word}] {
+		if secretWords[word] || i > 0 && pairs[[2]string{parts[i-1], word}] {
 			return true
 		}
 	}
 	return false
 }
 
-// split finds the words of snake_case, kebab-case and camelCase.
+// split splits snake_case, kebab-case and camelCase.
 func split(name string) []string {
 	var spaced strings.Builder
 	before := ' '
@@ -86,8 +85,8 @@ func walk(v any, hidden func(string) bool) any {
 	return v
 }
 
-// Attr is the ReplaceAttr of every logger. Logs leave the house, so that it takes
-// out addresses of people as well.
+// Attr is the ReplaceAttr function of every logger. Logs leave the installation, so Attr removes
+// e-mail addresses as well.
 func Attr(_ []string, a slog.Attr) slog.Attr {
 	switch {
 	case private(a.Key):
@@ -106,7 +105,7 @@ func private(name string) bool {
 	return len(parts) > 0 && (parts[len(parts)-1] == "email" || parts[len(parts)-1] == "mail")
 }
 
-// value looks into maps and structs; what has a text of its own is no container.
+// value redacts maps and structs. A value with a text form of its own is no container.
 func value(v any) any {
 	switch v.(type) {
 	case nil, error, fmt.Stringer, encoding.TextMarshaler, *slog.Source:

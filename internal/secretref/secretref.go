@@ -1,8 +1,8 @@
-// Package secretref finds secrets by their reference. Declarations hold only
-// references, because what stands in a repository stays in its history.
+// Package secretref resolves references to secrets. Desired objects contain only references,
+// because the history of a repository stores every value for ever.
 //
-// It repeats neither a secret nor a reference that it cannot read: somebody may
-// have put the secret itself in its place.
+// Its errors repeat neither a secret nor an invalid reference: the author may have written the
+// secret itself in its place.
 package secretref
 
 import (
@@ -23,11 +23,11 @@ var form = regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:/\PC{1,51
 // largest is more than any key or token.
 const largest = 64 << 10
 
-// own are the server's secrets. Whoever may declare a forge could otherwise have
-// them sent to it.
+// own are the prefixes of the server's secrets. An author of a GitSource could otherwise have them
+// sent to a forge.
 var own = []string{"DATABASE_URL", "NATS_", "STRIPE_", "MAAS_", "VAULT_", "GPUAAS_OIDC_", "GPUAAS_TOKEN", "PG"}
 
-// Valid says whether text is a reference.
+// Valid reports whether text is a reference.
 func Valid(text string) bool { return form.MatchString(text) }
 
 // Resolve reads the secret that ref names, less the end of line that editors

@@ -39,7 +39,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// Somebody may have put the secret where the reference belongs.
+// The author may have written the secret in place of the reference.
 func TestNoSecretInTheError(t *testing.T) {
 	t.Parallel()
 	_, err := Resolve(t.Context(), "ghp_hunter2")

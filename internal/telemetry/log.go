@@ -16,8 +16,8 @@ const (
 	logHolds  = 64 << 10
 )
 
-// LogWriter gathers lines and writes them together. What is written is whole
-// lines, in their order. A process that is killed loses what it said last.
+// LogWriter collects lines and writes them together. It writes whole lines in their sequence. A
+// killed process loses its last lines.
 type LogWriter struct {
 	to io.Writer
 
@@ -28,8 +28,8 @@ type LogWriter struct {
 // NewLogWriter gathers for a writer.
 func NewLogWriter(to io.Writer) *LogWriter { return &LogWriter{to: to} }
 
-// Write takes one line. The first of a batch orders the write that ends it, so
-// that a silent process has nothing to do.
+// Write buffers one line. The first line of a batch schedules its flush, so that an idle process
+// has nothing to do.
 func (w *LogWriter) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

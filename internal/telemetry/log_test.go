@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 )
 
-// written counts writes, and keeps what was in them.
+// written counts writes and stores their content.
 type written struct {
 	mu    sync.Mutex
 	text  strings.Builder

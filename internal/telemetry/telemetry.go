@@ -20,20 +20,20 @@ type Service struct {
 	Name, Version, Environment string
 }
 
-// Wanted says whether the environment names a collector.
+// Wanted reports whether the environment names a collector.
 func Wanted() bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// On says whether this process makes spans at all.
+// On reports whether this process creates spans.
 func On() bool {
 	_, made := otel.GetTracerProvider().(*trace.TracerProvider)
 	return made
 }
 
-// Start lets trace contexts pass through this process, and sends spans where a
-// collector is wanted. What end returns says whether the last of them arrived; a
-// collector that is away loses spans and holds nobody up.
+// Start propagates trace contexts and exports spans if a collector is configured. The returned
+// function flushes the last spans and returns an error if they were lost. An unavailable collector
+// loses spans and delays no request.
 func Start(ctx context.Context, s Service) (end func(context.Context) error, err error) {
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
 	if !Wanted() {

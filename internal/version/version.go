@@ -1,4 +1,4 @@
-// Package version says which build this is.
+// Package version returns the version of this build.
 package version
 
 import "runtime/debug"
@@ -7,8 +7,8 @@ import "runtime/debug"
 // -X github.com/gpuaas/gpuaas/internal/version.Version=v0.1.0
 var Version = "devel"
 
-// Revision is the commit that was built, with "+dirty" when the work tree held
-// more than the commit, or "" when it was not built from a checkout.
+// Revision returns the commit of the build, with "+dirty" if the work tree differed from it, or ""
+// if the build had no checkout.
 func Revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -17,7 +17,7 @@ func Revision() string {
 	return revisionOf(info.Settings)
 }
 
-// shown is how much of a commit's name git shows where it has room.
+// shown is the length of an abbreviated commit hash.
 const shown = 12
 
 func revisionOf(settings []debug.BuildSetting) string {

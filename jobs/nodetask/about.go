@@ -14,7 +14,7 @@ import (
 const (
 	// One who draws waits for the other's commit, or both would draw the same.
 	lockFence = `SELECT pg_advisory_xact_lock(hashtextextended('nodetask.fence ' || $1::text, 0))`
-	// The time keeps it rising also where old tasks are no longer kept.
+	// The time is a lower bound, so that the number also rises after old tasks were deleted.
 	nextFence = `
 		SELECT greatest(coalesce(max(fence), 0) + 1, extract(epoch FROM now())::bigint) FROM node_tasks
 		WHERE node_id = $1 AND allocation_id IS NULL AND fence > 0`
@@ -28,8 +28,8 @@ const (
 		WHERE node_id = $1 AND fence = $2 AND type = $3 AND allocation_id IS NULL AND status = 'queued'`
 )
 
-// NextFence draws the number that orders a decision about the node itself. It is
-// the caller's until tx ends.
+// NextFence returns the fence of a new decision about the node itself. The lock lasts until tx
+// ends, so fences follow the order of commits.
 func (*Store) NextFence(ctx context.Context, tx pgx.Tx, node ids.Node) (fence int64, err error) {
 	if _, err := tx.Exec(ctx, lockFence, node); err != nil {
 		return 0, fmt.Errorf("drawing a fence of %s: %w", node, err)
@@ -46,17 +46,17 @@ type Request struct {
 	Fence int64
 }
 
-// About is how such a task stands.
+// About describes the progress of such a task.
 type About struct {
 	Request
 
 	Status  string
 	Code    protocol.RejectReason
 	Message string
-	Late    bool // nobody may start it any more
+	Late    bool // the node may no longer start it
 }
 
-// About reads how tasks of a type about nodes stand, by node and fence.
+// About reads the progress of tasks of a type about nodes, by node and fence.
 func (*Store) About(ctx context.Context, tx pgx.Tx, t protocol.Type, asked []Request) (map[Request]About, error) {
 	nodes, fences := make([]uuid.UUID, len(asked)), make([]int64, len(asked))
 	for i, a := range asked {
@@ -78,7 +78,7 @@ func (*Store) About(ctx context.Context, tx pgx.Tx, t protocol.Type, asked []Req
 	return found, nil
 }
 
-// CallOff takes a task back that its node has not fetched; false means that it has.
+// CallOff cancels a task that its node has not fetched. False means that the node has it.
 func (*Store) CallOff(ctx context.Context, tx pgx.Tx, t protocol.Type, a Request) (bool, error) {
 	tag, err := tx.Exec(ctx, callOff, a.Node, a.Fence, t)
 	if err != nil {

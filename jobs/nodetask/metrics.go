@@ -6,8 +6,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Metrics are how tasks fare: how long until a node has one, how long until it is
-// over, and what went wrong.
+// Metrics measure tasks: the time until the node receives one, the time until it ends, and the
+// errors.
 type Metrics struct {
 	dispatch, duration *prometheus.HistogramVec
 	failures           *prometheus.CounterVec
@@ -15,14 +15,14 @@ type Metrics struct {
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// Timeout is the reason of a task that was not done in time; the others are the codes
-// of hosts.
+// Timeout is the reason of a task that missed its deadline. All other reasons are error codes of
+// nodes.
 const Timeout = "timeout"
 
-// NewMetrics makes figures at zero.
+// NewMetrics returns metrics at zero.
 func NewMetrics() *Metrics {
-	// From a poll that waits to one that comes back after a minute's silence; and
-	// from a probe to a scrub of all GPUs.
+	// The buckets reach from a waiting poll to one that returns after a minute, and from a probe to
+	// a scrub of all GPUs.
 	quick, long := prometheus.ExponentialBuckets(0.01, 3, 9), prometheus.ExponentialBuckets(0.1, 3, 9)
 	return &Metrics{
 		dispatch: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "gpuaas_node_task_dispatch_seconds", Help: "Time from the creation of a task to its delivery.", Buckets: quick}, []string{"type"}),
@@ -35,7 +35,7 @@ func (f *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{f.dispatch, f.duration, f.failures}
 }
 
-// Describe names the figures.
+// Describe lists the metrics.
 func (f *Metrics) Describe(c chan<- *prometheus.Desc) {
 	for _, one := range f.all() {
 		one.Describe(c)
@@ -49,8 +49,8 @@ func (f *Metrics) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
-// ended counts a result that was accepted. Its transaction may yet be rolled back;
-// then the node tells it again.
+// ended counts an accepted result. If the transaction is rolled back afterwards, the node sends the
+// result again and it is counted twice.
 func (f *Metrics) ended(t protocol.Type, dispatch, duration float64, code protocol.RejectReason) {
 	if f == nil {
 		return

@@ -1,5 +1,5 @@
-// Package nodetask owns each node's mailbox: signed orders waiting to be pulled,
-// and what became of them. A node is never dialled; it asks.
+// Package nodetask owns each node's mailbox: signed tasks that wait for the node's poll, and their
+// results. The server never connects to a node; the node polls.
 package nodetask
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Signer signs the canonical bytes of an envelope. The key's name is part of
-// what is signed, so it is asked for first.
+// Signer signs the canonical bytes of an envelope. The envelope contains the key id, so the id is
+// read first.
 type Signer interface {
 	Active() (kid string)
 	Sign(ctx context.Context, kid string, body []byte) (signature []byte, err error)
@@ -35,25 +35,25 @@ type Store struct {
 	Signer Signer
 	Hints  *hint.Bus
 	Clock  clock.Clock
-	// Figures count how tasks fare; nil: nobody counts.
-	Figures *Metrics
+	// Metrics measures tasks. Nil disables the metrics.
+	Metrics *Metrics
 }
 
 const (
-	// lifetime bounds how late a task may still be started. Long work goes on
-	// after it; the deadline of the work itself stands in the due set.
+	// lifetime limits how late a node may start a task. A long task continues after it; the
+	// deadline of the whole action is in the due set.
 	lifetime = 2 * time.Minute
-	// clockSlack is how far a host's clock may be behind ours.
+	// clockSlack is the allowed delay of a node's clock behind ours.
 	clockSlack = protocol.Backdate
 	// deliverAgain follows a delivery that nothing was heard of: the agent died
 	// between the pull and its journal.
 	deliverAgain = 5 * time.Second
 )
 
-// Topic is where a node's waiting poll is hinted at.
+// Topic returns the hint topic of a node's waiting poll.
 func Topic(node ids.Node) string { return "node:" + node.String() }
 
-// Order is what a job asks a node for.
+// Order is a task as a job requests it.
 type Order struct {
 	Node       ids.Node
 	Allocation ids.Allocation // zero: about the node
@@ -66,9 +66,9 @@ type Order struct {
 	Trace      string
 }
 
-// Put leaves an order in the mailbox, in the transaction of whoever decided it.
-// The same order again, while one is on its way, is no second order; a newer
-// fence supersedes what waits; an older one is refused as task_superseded.
+// Put queues a task in the mailbox within the caller's transaction. A task equal to the pending one
+// changes nothing, a newer fence supersedes the pending task, and an older fence returns
+// task_superseded.
 func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Order) error {
 	attempt, waits, err := s.dropOldest(ctx, tx, o)
 	if err != nil || waits {
@@ -86,24 +86,24 @@ func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Order) error {
 	return nil
 }
 
-// Hint wakes the node's poll after the commit.
+// Hint notifies the node's poll after the commit.
 func (s *Store) Hint(node ids.Node) { s.Hints.Send(Topic(node)) }
 
 // dropOldest settles what waits for the same allocation and counts the attempt.
 func (s *Store) dropOldest(ctx context.Context, tx pgx.Tx, o Order) (attempt int, waits bool, err error) {
 	if o.Allocation == (ids.Allocation{}) {
 		var expired int
-		err := tx.QueryRow(ctx, settleNodeTasks, o.Node, o.Type).Scan(&expired, &waits)
+		err := tx.QueryRow(ctx, finishNodeTasks, o.Node, o.Type).Scan(&expired, &waits)
 		if err != nil {
 			return 0, false, fmt.Errorf("reading mailbox: %w", err)
 		}
-		s.Figures.expired(o.Type, expired)
+		s.Metrics.expired(o.Type, expired)
 		return 1, waits, nil
 	}
 	var newest int64
 	var expired int
-	err = tx.QueryRow(ctx, settleTasks, o.Allocation, o.Fence, o.Type).Scan(&expired, &newest, &attempt, &waits)
-	s.Figures.expired(o.Type, expired)
+	err = tx.QueryRow(ctx, finishTasks, o.Allocation, o.Fence, o.Type).Scan(&expired, &newest, &attempt, &waits)
+	s.Metrics.expired(o.Type, expired)
 	switch {
 	case err != nil:
 		return 0, false, fmt.Errorf("reading mailbox: %w", err)
@@ -139,8 +139,8 @@ func (s *Store) sign(ctx context.Context, o Order, attempt int) (protocol.Signed
 	return protocol.Signed{Body: body, Signature: signature}, env, nil
 }
 
-// Next hands each of the nodes its oldest waiting task, if it has one, and marks
-// it delivered. Nodes that are woken together cost one statement.
+// Next returns the oldest waiting task of each node and marks it delivered. One statement serves
+// all nodes whose polls were notified together.
 func (s *Store) Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]protocol.Signed, error) {
 	keys := make([]uuid.UUID, len(nodes))
 	for i, n := range nodes {
@@ -164,7 +164,7 @@ func (s *Store) Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]proto
 	return taken, nil
 }
 
-// Step records progress of a running task; one that was overtaken is told so.
+// Step stores the progress of a running task. A superseded task returns an error.
 func (s *Store) Step(ctx context.Context, node ids.Node, task ids.Task, p protocol.Progress) error {
 	step := fmt.Sprintf("%s (%d of %d)", p.Step, p.Number, p.Of)
 	return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
@@ -176,9 +176,8 @@ func (s *Store) Step(ctx context.Context, node ids.Node, task ids.Task, p protoc
 	})
 }
 
-// Finish accepts a result by compare-and-set on task, node, allocation, fence and
-// attempt: a node speaks for nothing but what it was asked.
-// The same result again is no second result.
+// Finish accepts a result by compare-and-set on task, node, allocation, fence and attempt: a node
+// can only report results of its own tasks. A repeated result has no effect.
 func (s *Store) Finish(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol.Result) (first bool, err error) {
 	status := "succeeded"
 	if r.Outcome != protocol.Succeeded {
@@ -190,7 +189,7 @@ func (s *Store) Finish(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol
 		Scan(&kind, &dispatch, &duration)
 	switch {
 	case err == nil:
-		s.Figures.ended(kind, dispatch, duration, r.Code)
+		s.Metrics.ended(kind, dispatch, duration, r.Code)
 		return true, nil
 	case !errors.Is(err, pgx.ErrNoRows):
 		return false, fmt.Errorf("accepting result: %w", err)

@@ -62,7 +62,7 @@ func (b *bundle) mustPut(o nodetask.Order) {
 	}
 }
 
-// next is what the node gets, opened as the node opens it.
+// next returns the pending task after the node has verified it.
 func (b *bundle) next() (protocol.Envelope, bool) {
 	b.t.Helper()
 	taken, err := b.Next(b.t.Context(), b.node)
@@ -75,10 +75,10 @@ func (b *bundle) next() (protocol.Envelope, bool) {
 	}
 	env, err := protocol.Open(signed, b.keys.Public())
 	if err != nil {
-		b.t.Fatalf("the node refuses it: %v", err)
+		b.t.Fatalf("the node rejects it: %v", err)
 	}
 	if _, err := env.Order(); err != nil {
-		b.t.Fatalf("the node refuses what it asks for: %v", err)
+		b.t.Fatalf("the node rejects the parameters: %v", err)
 	}
 	return env, true
 }
@@ -142,7 +142,7 @@ func TestEnvelope(t *testing.T) {
 	}
 }
 
-// What an order comes to, given what is in the mailbox already.
+// The result of Put for each state of the mailbox.
 func TestPut(t *testing.T) {
 	t.Parallel()
 	release := func(o nodetask.Order) nodetask.Order {
@@ -192,7 +192,7 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// Eight workers with one order leave one task.
+// Eight workers that put the same task create one.
 func TestPutAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -263,7 +263,7 @@ func TestNextInOrder(t *testing.T) {
 	b.mustPut(b.order(1))
 	b.age(time.Hour)
 	if _, ok := b.next(); ok {
-		t.Error("an expired order was handed out")
+		t.Error("an expired task was delivered")
 	}
 	var want []ids.Allocation
 	for range 3 {
@@ -278,8 +278,8 @@ func TestNextInOrder(t *testing.T) {
 	}
 }
 
-// INV-41 and INV-45: a result is accepted from the node that was asked, for what it
-// was asked, once; the same again is fine, anything else was overtaken.
+// INV-41 and INV-45: a result is accepted once, from the node of the task and for the task. An
+// equal result is accepted again without an effect; any other returns task_superseded.
 func TestINV45Finish(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -332,9 +332,9 @@ func TestINV45Finish(t *testing.T) {
 	}
 }
 
-// A parameter that does not encode is our fault and is said so, before anything is
+// A parameter that cannot be encoded is our own fault and returns an error before anything is
 // written.
-func TestPutRefusesWhatItCannotSay(t *testing.T) {
+func TestPutRejectsWhatItCannotEncode(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	o := b.order(1)
@@ -351,8 +351,8 @@ func (away) Sign(context.Context, string, []byte) ([]byte, error) {
 	return nil, errs.New(errs.Unavailable, "the signer is away")
 }
 
-// A task that cannot be signed is not there: whoever ordered it is told why, and
-// tries again with the same order.
+// A task that cannot be signed is not stored. The job gets the error and retries with the same
+// task.
 func TestNoTaskWithoutItsSignature(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -1,10 +1,9 @@
 package nodetask
 
 const (
-	// Locks what is live for the allocation, ends what this order overtakes, and
-	// says: the highest fence that ever was, attempts at this one, and whether
-	// the very same order is still on its way.
-	settleTasks = `
+	// Locks the live tasks of the allocation, ends those that the new task supersedes, and returns
+	// the highest fence so far, the attempts at this fence, and whether an equal task is pending.
+	finishTasks = `
 		WITH live AS (
 			SELECT id, fence, type, expires_at FROM node_tasks
 			WHERE allocation_id = $1 AND status IN ('queued', 'delivered', 'running') FOR UPDATE
@@ -19,7 +18,7 @@ const (
 			EXISTS (SELECT FROM live WHERE fence = $2 AND type = $3 AND expires_at > now())`
 
 	// A node that is away for long would gather a question with each plan.
-	settleNodeTasks = `
+	finishNodeTasks = `
 		WITH ended AS (
 			UPDATE node_tasks SET status = 'expired', finished_at = now()
 			WHERE node_id = $1 AND type = $2 AND allocation_id IS NULL AND status IN ('queued', 'delivered', 'running') AND expires_at <= now() RETURNING id
@@ -31,8 +30,8 @@ const (
 		INSERT INTO node_tasks (id, node_id, allocation_id, type, fence, generation, attempt, body, signature, status, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', $10)`
 
-	// The oldest of each node, by key. A delivery that led to nothing is repeated;
-	// the host knows the task again.
+	// The oldest task of each node. An unacknowledged delivery is repeated; the node recognises the
+	// task by its id.
 	takeTasks = `
 		WITH due AS (
 			SELECT t.id FROM unnest($1::uuid[]) AS n (node_id), LATERAL (
@@ -55,7 +54,8 @@ const (
 			AND status IN ('queued', 'delivered', 'running')
 		RETURNING type, extract(epoch FROM coalesce(delivered_at, now()) - created_at)::float8, extract(epoch FROM now() - created_at)::float8`
 	countQueued = `SELECT type, count(*) FROM node_tasks WHERE status IN ('queued', 'delivered', 'running') AND expires_at > now() GROUP BY type`
-	// Without body and signature: they hold keys, and the door may not read them.
+	// Body and signature are not read: the body contains keys, and the API's role has no right to
+	// read it.
 	taskColumns = `SELECT id, node_id, type, fence, generation, attempt, status, step, code, message, created_at, delivered_at, finished_at, allocation_id FROM node_tasks`
 	selectOf    = taskColumns + ` WHERE allocation_id = $1 ORDER BY created_at DESC LIMIT $2`
 	selectLast  = taskColumns + ` WHERE node_id = $1 ORDER BY created_at DESC LIMIT $2`

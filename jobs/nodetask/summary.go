@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// TaskSummary is an order as people read it: without what it says to whom.
+// TaskSummary is a task for display, without its parameters, which contain keys.
 type TaskSummary struct {
 	ID          ids.Task
 	Node        ids.Node
@@ -30,24 +30,24 @@ type TaskSummary struct {
 	Allocation  *uuid.UUID // nil: about the node
 }
 
-// Of reads the newest orders about an allocation.
+// Of reads the newest tasks of an allocation.
 func (s *Store) Of(ctx context.Context, allocation ids.Allocation, limit int) ([]TaskSummary, error) {
 	return s.summaries(ctx, selectOf, allocation.UUID, limit)
 }
 
-// To reads the orders about itself that a node has not answered: it is asked often,
-// and every answer stands in its report.
+// To reads the unfinished tasks about the node itself. It runs for every report, so the query uses
+// an index of unfinished tasks only.
 func (s *Store) To(ctx context.Context, node ids.Node, limit int) ([]TaskSummary, error) {
 	return s.summaries(ctx, selectTo, node.UUID, limit)
 }
 
-// Last reads the newest orders of a node's mailbox, whatever they are about.
+// Last reads the newest tasks of a node's mailbox.
 func (s *Store) Last(ctx context.Context, node ids.Node, limit int) ([]TaskSummary, error) {
 	return s.summaries(ctx, selectLast, node.UUID, limit)
 }
 
-// Probed says whether a question about the whole node, asked then or later, has had
-// its answer.
+// Probed reports whether a probe of the whole node that was requested at that time or later has a
+// result.
 func (s *Store) Probed(ctx context.Context, node ids.Node, asked time.Time) (answered bool, err error) {
 	if err := s.DB.QueryRow(ctx, selectProbed, node, asked, protocol.Probe).Scan(&answered); err != nil {
 		return false, fmt.Errorf("looking for an answer of %s: %w", node, err)
@@ -67,7 +67,7 @@ func (s *Store) summaries(ctx context.Context, sql string, key uuid.UUID, limit 
 	return list, nil
 }
 
-// Queued counts the orders that nodes have not answered, by type.
+// Queued counts the unfinished tasks by type.
 func (s *Store) Queued(ctx context.Context) (map[string]int, error) {
 	rows, err := s.DB.Query(ctx, countQueued)
 	if err != nil {

@@ -117,7 +117,7 @@ func (s *Service) bury(ctx context.Context, tx pgx.Tx, a Allocation, reason stri
 	// Asked again after it had failed, the fence rises all the same, so that what
 	// is still on its way is void.
 	spec.Released, spec.Reason = true, reason
-	_, err = s.Desired.Bury(ctx, tx, desired.KindAllocation, uid, spec)
+	_, err = s.Desired.Tombstone(ctx, tx, desired.KindAllocation, uid, spec)
 	return err
 }
 

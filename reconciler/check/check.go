@@ -1,6 +1,5 @@
-// Package check lints a plan by rules of its own, so that a fault of the planner
-// is held back before it becomes work. It is pure and shares no code with the
-// planner but the shape of a plan.
+// Package check checks a plan by rules of its own, so that a bug in the planner does not become
+// work on nodes. It is pure and shares only the types of a plan with the planner.
 package check
 
 import (
@@ -13,27 +12,27 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// Deferred is an action that must not run now, and why. Held is a delay, not an
-// error: the object stays due.
+// Deferred is an action that must not run now, with the reason. It is delayed and no error: the
+// object stays due.
 type Deferred struct {
 	Number int // index of the action in its plan
 	Why    string
 }
 
-// Budget bounds what the platform may do by its own judgement.
+// Budget limits the actions that the platform decides by itself.
 type Budget struct {
 	Releases int // allocations it may still release in this period
-	Nodes    int // nodes it may still take off the market
-	// Spent holds what it has judged already: to ask again costs nothing.
+	Nodes    int // nodes that it may still make unsellable
+	// Spent contains the objects that were counted already: repeating their action costs nothing.
 	Spent map[uuid.UUID]bool
-	// Approved are the revisions that a person has let through.
+	// Approved contains the revisions that an operator has approved.
 	Approved map[Revision]bool
 }
 
 // Revision is a commit of a source.
 type Revision struct{ Source, Commit string }
 
-// Plan returns the actions of p that must be held.
+// Plan returns the actions of p that must not run now.
 func Plan(p plan.Plan, b Budget) (held []Deferred) {
 	slots := map[string]plan.Action{}
 	seen := map[ids.Object]bool{}
@@ -52,7 +51,7 @@ func reject(a plan.Action, slots map[string]plan.Action, seen map[ids.Object]boo
 		return "an action needs a reason"
 	case seen[object]:
 		return "a second action for one object in one plan"
-	case a.Blind && (a.Verb == plan.Ensure || a.Verb == plan.Release):
+	case a.Unobserved && (a.Verb == plan.Ensure || a.Verb == plan.Release):
 		return "acts on a report that is stale or incomplete"
 	}
 	seen[object] = true
@@ -70,16 +69,16 @@ func reject(a plan.Action, slots map[string]plan.Action, seen map[ids.Object]boo
 	return spend(a, b)
 }
 
-// spend takes a judged action out of the budget. What a user, a lease or a
-// balance asked for, or a person approved, is not judged and costs nothing. A drain
-// that ends in a release is: whoever is released has not asked for it.
+// spend subtracts an automatic action from the budget. An action costs nothing if a user, a TTL or
+// a balance caused it, or if an operator approved it. A release at the end of a drain costs: the
+// tenant has not requested it.
 func spend(a plan.Action, b *Budget) string {
 	left, why := &b.Releases, "too many automatic releases; an operator must check"
 	if a.Kind == desired.KindNode {
 		left, why = &b.Nodes, "too many nodes taken out of service automatically; an operator must check"
 	}
 	switch {
-	case !a.Judged || a.Kind != desired.KindNode && a.Verb != plan.Release && a.Event != plan.EvictionDue || b.Spent[a.Object]:
+	case !a.Automatic || a.Kind != desired.KindNode && a.Verb != plan.Release && a.Event != plan.EvictionDue || b.Spent[a.Object]:
 		return ""
 	case a.Source != "" && b.Approved[Revision{a.Source, a.Commit}]:
 		return ""

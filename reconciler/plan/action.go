@@ -1,6 +1,5 @@
-// Package plan compares what should be with what was last seen and answers with
-// the actions that close the gap, each with its reason. It is pure: values in,
-// values out; no clock, no database, no context.
+// Package plan compares desired with observed state and returns the actions that close the
+// difference, each with its reason. It is pure: it has no clock, no database and no context.
 package plan
 
 import (
@@ -12,9 +11,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Verb of an action. Ensure, Release and Probe are levels that a host or a room
-// is brought to: twice equals once. Record writes down in the owning room what
-// has been observed.
+// Verb is the type of an action. Ensure, Release and Probe describe a target, so executing them
+// twice equals once. Record writes into the owning package what was observed.
 type Verb string
 
 // The four verbs.
@@ -25,52 +23,55 @@ const (
 	Record  Verb = "record"
 )
 
-// Event is what a Record writes down: it happened.
+// Trigger is the input of a state machine that a Record passes on.
 type Trigger string
 
-// The events that the loop observes; each room's machine has the last word.
+// Triggers that the loop observes. The state machine of the owning package decides whether a
+// trigger applies.
 const (
-	NodeReady      Trigger = "node_ready"      // the host proved everything ordered in place
-	CleanupProved  Trigger = "cleanup_proved"  // the host proved that nothing is left
+	NodeReady      Trigger = "node_ready"      // the node reported everything in place
+	CleanupProved  Trigger = "cleanup_proved"  // the node proved that nothing is left
 	Exhausted      Trigger = "exhausted"       // attempts or time are used up
 	Expired        Trigger = "expired"         // the lease has ended
 	ReportsStale   Trigger = "reports_stale"   // a node's reports have stopped
 	ReportsResumed Trigger = "reports_resumed" // and have begun again
 
 	DrainStarted      Trigger = "drain_started"      // a node is to be empty by a time
-	DrainCompleted    Trigger = "drain_completed"    // and nobody stands on it
+	DrainCompleted    Trigger = "drain_completed"    // and no live allocation is left
 	DrainCancelled    Trigger = "drain_cancelled"    // and it need not be, after all
 	HoldExpired       Trigger = "hold_expired"       // a hold expired
-	EvictionScheduled Trigger = "eviction_scheduled" // who stands on such a node is to leave it
+	EvictionScheduled Trigger = "eviction_scheduled" // an allocation must leave such a node
 	EvictionCancelled Trigger = "eviction_cancelled" // and may stay
 	EvictionDue       Trigger = "eviction_due"       // and has not left in time
 )
 
-// Action is one step of a plan. It names everything that its execution needs to
-// see whether it still stands, and leaves no choice to it.
+// Action is one step of a plan. It contains everything that its execution needs to check whether
+// the plan is still current, and leaves no decision to it.
 type Action struct {
 	Verb       Verb
 	Kind       desired.Kind
 	Object     uuid.UUID
-	Node       ids.Node // zero when no host is concerned
+	Node       ids.Node // zero when no node is involved
 	Event      Trigger  // of a Record
 	Fence      int64
 	Generation int64
 	Epoch      int64
 	Reason     string
-	// Slots are the devices that an Ensure gives access to; check holds them apart.
+	// Slots are the devices that an Ensure gives access to. The plan check rejects a plan that
+	// gives a slot to two allocations.
 	Slots []string
-	// Judged says that the platform decided this by itself (drift, a leak, a
-	// prune), not a user, a lease or a balance. The breaker counts these.
-	Judged bool
-	// Source and Commit are the revision that asks for a judged action; a person who
-	// has approved it has taken the decision. Empty: no revision asks.
+	// Automatic marks a decision of the platform (drift, a leak, a prune) in contrast to one of a
+	// user, a TTL or a balance. The breaker counts only automatic actions.
+	Automatic bool
+	// Source and Commit identify the revision that caused an automatic action. After an operator
+	// has approved the revision, the breaker does not count the action. They are empty if no
+	// revision caused it.
 	Source, Commit string
-	// Blind says that the host's present state is not known.
-	Blind bool
+	// Unobserved marks an action without knowledge of the node's present state.
+	Unobserved bool
 }
 
-// Previous is what an earlier plan asked for, until when it waits for the answer.
+// Previous is the request of an earlier plan and the time until which it may still be answered.
 type Previous struct {
 	Verb       Verb
 	Event      Trigger
@@ -84,24 +85,24 @@ type Previous struct {
 // being executed, or it has failed more than once.
 //
 // The first failure is retried at once. After each further failure the rest of the time passes. A
-// host that has just started responds before its driver does and would otherwise use up all attempts
-// within a second.
+// node that has just started responds before its driver does and would otherwise use up all
+// attempts within a second.
 func (a Previous) covers(act Action, failures int, now time.Time) bool {
 	return a.Verb == act.Verb && a.Event == act.Event && a.Fence == act.Fence && a.Generation == act.Generation &&
 		(a.Failures == failures || failures > 1) && now.Before(a.Until)
 }
 
-// Next is when an object must be looked at again though nothing changes: every
-// wait has a deadline, and this is where it stands.
+// Next is the time of the next check of an unchanged object. Every wait has a deadline, and Next is
+// the earliest.
 type Next struct {
-	Kind   desired.Kind
-	Object uuid.UUID
-	At     time.Time
-	Reason string
-	Asked  Previous // zero when nothing is awaited
+	Kind     desired.Kind
+	Object   uuid.UUID
+	At       time.Time
+	Reason   string
+	Previous Previous // zero when nothing is awaited
 }
 
-// Plan is the answer to one look at the due set.
+// Plan is the result for one batch of the due set.
 type Plan struct {
 	Actions []Action
 	Next    []Next
@@ -114,15 +115,15 @@ type Limits struct {
 	ReleaseDeadline   time.Duration
 	ProvisionAttempts int
 	ReleaseAttempts   int
-	// AskAgain is how long an unanswered action waits before it is asked anew.
+	// AskAgain is the time after which an unanswered action is requested again.
 	AskAgain time.Duration
-	// Drift is what drift of each kind leads to, unless the declaration says so
-	// itself; a kind that is not in it is healed.
+	// Drift maps each kind to its drift rule. The object may override the rule. A kind that is
+	// missing is healed.
 	Drift map[desired.Kind]Rule
 }
 
-// request adds an action unless it is already under way, and the time at which it
-// is asked again if no answer comes.
+// request adds an action unless it is under way already, and the time at which it is repeated if no
+// response arrives.
 func (p *Plan) request(act Action, needed bool, asked Previous, failures int, again time.Duration, now time.Time) {
 	if !needed {
 		return
@@ -142,9 +143,9 @@ func (p *Plan) retain(kind desired.Kind, object uuid.UUID, previous Previous, no
 	}
 }
 
-// recheckAt adds a deadline, merged with an earlier look at the same object. One that
-// has passed was answered by an action, whose own time is the next look: to look
-// at once would spin until the action is done.
+// recheckAt adds a deadline and merges it with an earlier one for the same object. A deadline in
+// the past was answered by an action, and the action's own time is the next check. An immediate
+// check would spin until the action is done.
 func (p *Plan) recheckAt(kind desired.Kind, object uuid.UUID, at, now time.Time, reason string) {
 	if !at.After(now) {
 		return

@@ -12,10 +12,10 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// State of an allocation, in the words of the room that owns the machine.
+// State of an allocation, with the values of product/allocation, which owns the state machine.
 type State string
 
-// The states that planning tells apart; released and failed need no look.
+// States that the planner distinguishes. Released and failed allocations need no action.
 const (
 	Requested     State = "requested"
 	Provisioning  State = "provisioning"
@@ -26,8 +26,8 @@ const (
 	ReleaseFailed State = "release_failed"
 )
 
-// Want is what is declared of an allocation.
-type Want struct {
+// Desired is the desired state of an allocation.
+type Desired struct {
 	Name       string
 	Node       ids.Node
 	Generation int64
@@ -41,46 +41,46 @@ type Want struct {
 	Drift, Ignore string
 }
 
-// Have is what its host last reported.
-type Have struct {
+// Observed is the last report of the node about the allocation.
+type Observed struct {
 	Node     ids.Node
 	Phase    protocol.Phase
 	Fence    int64
 	SpecHash string
 	Message  string
-	Proven   bool      // gone, and the host's own scan found nothing left
-	Complete bool      // the report it stands in was whole
+	Proven   bool      // gone, and the node's leftover scan found nothing
+	Complete bool      // the report was complete
 	StaleAt  time.Time // when that report stops being evidence
 	// Failures counts the tasks of FailedFence that did not succeed.
 	Failures    int
 	FailedFence int64
 }
 
-// Progress is how far the owning room has come, and since when.
+// Progress is the state that product/allocation has stored, and its time.
 type Progress struct {
 	State     State
 	Since     time.Time
 	ExpiresAt time.Time // zero: no lease end
-	// Hourly is what its tenant pays while it is active.
+	// Hourly is the price per hour while the allocation is active.
 	Hourly   money.Minor
 	Currency string
-	Leave    Eviction // as its tenant was told
+	Eviction Eviction // as announced to its tenant
 }
 
 // DueAllocation is one allocation of the due set; what is nil is not there.
 type DueAllocation struct {
-	ID       ids.Allocation
-	Want     *Want
-	Have     *Have
-	Progress *Progress
-	Asked    Previous
-	Standing []OpenDrift // drift that is open or ignored
-	Leave    *Eviction   // nil: its node may keep it
+	ID        ids.Allocation
+	Desired   *Desired
+	Observed  *Observed
+	Progress  *Progress
+	Previous  Previous
+	OpenDrift []OpenDrift // drift that is open or ignored
+	Eviction  *Eviction   // nil: it may stay on its node
 }
 
-// Allocations compares, for each allocation of the due set, what should be with
-// what its node last reported, and returns the actions that close the gap: at
-// most one for each, because what is recorded now changes what is asked next.
+// Allocations compares the desired state of each due allocation with its node's last report and
+// returns the actions that close the difference. There is at most one action for each allocation,
+// because a recorded trigger changes the next request.
 func Allocations(due []DueAllocation, l Limits, now time.Time) Plan {
 	var p Plan
 	for _, d := range due {
@@ -94,13 +94,13 @@ func Allocations(due []DueAllocation, l Limits, now time.Time) Plan {
 			needed = false
 		}
 		p.Drift = append(p.Drift, a.Moves...)
-		p.request(act, needed, d.Asked, a.failures(), l.AskAgain, now)
+		p.request(act, needed, d.Previous, a.failures(), l.AskAgain, now)
 		if !needed && a.atWork() {
-			p.retain(desired.KindAllocation, d.ID.UUID, d.Asked, now)
+			p.retain(desired.KindAllocation, d.ID.UUID, d.Previous, now)
 		}
 		p.recheckAt(desired.KindAllocation, d.ID.UUID, a.deadline(), now, "deadline of "+string(a.state()))
 		p.recheckEviction(a)
-		p.recheckAt(desired.KindAllocation, d.ID.UUID, a.LookAt, now, "a difference is no longer ignored")
+		p.recheckAt(desired.KindAllocation, d.ID.UUID, a.RecheckAt, now, "a difference is no longer ignored")
 		if s := a.suspension(); s != nil {
 			p.recheckAt(desired.KindAllocation, d.ID.UUID, s.Until, now, "its suspension ends")
 		}
@@ -118,7 +118,7 @@ type allocation struct {
 	now time.Time
 }
 
-// record is what the room must write down: it follows what was observed.
+// record returns the trigger that follows from the observed state, if any.
 func (a allocation) record() (Action, bool) {
 	if act, needed := a.observed(); needed {
 		return act, true
@@ -157,8 +157,8 @@ func (a allocation) observed() (Action, bool) {
 			return a.event(Exhausted, "release took too long")
 		}
 	case ReleaseFailed, Failed:
-		// Final for the user, not for the slots: only a proof frees them, and it
-		// may still come.
+		// The state is final for the user and not for the slots: only a proof frees them, and a
+		// proof may still arrive.
 		if a.isGone() {
 			return a.event(CleanupProved, "node proved the cleanup")
 		}
@@ -167,7 +167,7 @@ func (a allocation) observed() (Action, bool) {
 	return Action{}, false
 }
 
-// deadline is when the present state has lasted too long, or the lease ends.
+// deadline returns the time at which the present state violates its SLA, or at which the TTL ends.
 func (a allocation) deadline() time.Time {
 	switch a.state() {
 	case Requested, Provisioning:
@@ -181,14 +181,14 @@ func (a allocation) deadline() time.Time {
 	return time.Time{}
 }
 
-// host is what the node must be asked.
+// host returns the action for the node, if any.
 func (a allocation) host() (Action, bool) {
-	w, h := a.Want, a.Have
+	w, h := a.Desired, a.Observed
 	switch {
 	case a.blind():
-		// A silent host may still run the old spec, and half a report proves no
-		// absence. Acting on either could sell a slot twice, so only ask, and
-		// only while there is something left to learn.
+		// A node with stale reports may still run the old spec, and an incomplete report proves no
+		// absence. Acting on either could sell a slot twice. So only probe, and only while a report
+		// can still change the result.
 		if w == nil && h.Phase == protocol.Gone || a.hasConverged() {
 			return Action{}, false
 		}
@@ -200,13 +200,13 @@ func (a allocation) host() (Action, bool) {
 		}
 		// Both sides of a due key are read in full: a leak, not a gap.
 		act := a.action(Release, "not desired")
-		act.Fence, act.Judged = h.Fence+1, true
+		act.Fence, act.Automatic = h.Fence+1, true
 		return act, true
 
 	case w.Released:
-		// Released, failed, out of money alike, reported or not: until the host
-		// says gone at this fence, an older task may still reach it, and its slots
-		// are neither clean nor for sale.
+		// Released, failed and depleted allocations are treated alike, reported or not. Until the
+		// node reports "gone" at this fence, an older task may still reach it, and its slots are
+		// neither clean nor sellable.
 		if a.isGone() {
 			return Action{}, false
 		}
@@ -221,45 +221,45 @@ func (a allocation) host() (Action, bool) {
 	case w.SpecHash != h.SpecHash:
 		return a.action(Ensure, "spec differs"), true
 	case h.Phase == protocol.Gone, h.Phase == protocol.Broken:
-		// What was once right and no longer is may be somebody's to decide about;
-		// what never was is still being made.
+		// A difference of an active allocation is drift, and a rule may decide about it. A
+		// difference of one that was never ready belongs to its provisioning.
 		return a.action(Ensure, "drifted: "+a.drifted()), !a.drifting() || len(a.Heals) > 0
 	}
 	return Action{}, false
 }
 
-// evaluate opens findings when an active allocation is no longer as it was, and closes
-// them when it is again. In between, while the host is at work or not heard, what
-// stands stays.
+// evaluate opens findings when an active allocation differs from its spec, and closes them when it
+// no longer does. While the node is executing a task or its reports are stale, open findings stay.
 func (a allocation) evaluate() DriftResult {
 	s := Subject{Kind: desired.KindAllocation, Object: a.ID.UUID}
-	if w := a.Want; w != nil {
+	if w := a.Desired; w != nil {
 		s.Name, s.Suspended = w.Name, w.Suspended
 		s.Rules = RulesOf(desired.KindAllocation, w.Drift, w.Ignore, a.Drift)
 	}
 	switch {
 	case !a.isDesired(), a.ready():
-		return EvaluateDrift(s, nil, a.Standing, anyField, a.now)
+		return EvaluateDrift(s, nil, a.OpenDrift, anyField, a.now)
 	case a.drifting():
-		return EvaluateDrift(s, a.differences(), a.Standing, anyField, a.now)
+		return EvaluateDrift(s, a.differences(), a.OpenDrift, anyField, a.now)
 	}
 	return DriftResult{}
 }
 
 func anyField(string) bool { return true }
 
-// drifting: it was right at this fence, and its host says that it no longer is.
+// drifting reports whether the allocation was ready at this fence and its node now reports a
+// difference.
 func (a allocation) drifting() bool {
-	return a.isDesired() && a.state() == Active && a.Have != nil && !a.blind() && a.Have.Fence == a.Want.Fence &&
-		(a.Have.Phase == protocol.Broken || a.Have.Phase == protocol.Gone)
+	return a.isDesired() && a.state() == Active && a.Observed != nil && !a.blind() && a.Observed.Fence == a.Desired.Fence &&
+		(a.Observed.Phase == protocol.Broken || a.Observed.Phase == protocol.Gone)
 }
 
-// differences are what the host has found. All of them together cost what the
-// tenant pays for something else than it has.
+// differences returns what the node has reported to differ. Together they cost the allocation's
+// price: the tenant pays for a product that is not complete.
 func (a allocation) differences() []Difference {
 	all := []Difference{{Field: "presence", Desired: "as ordered", Observed: "gone", Cause: "the node does not report it"}}
-	if a.Have.Phase == protocol.Broken {
-		all = split(a.Have.Message)
+	if a.Observed.Phase == protocol.Broken {
+		all = split(a.Observed.Message)
 	}
 	if a.Progress.Hourly > 0 {
 		all[0].Cost, all[0].Currency = a.Progress.Hourly, a.Progress.Currency
@@ -267,13 +267,13 @@ func (a allocation) differences() []Difference {
 	return all
 }
 
-// The fields that hosts name. What an older agent says has none, and is a whole.
+// Fields that nodes report. A message of an older agent has no field and is one difference.
 var fields = []string{
 	"account", "keys", "principals", "access", "process", "home", "network", "slice", "settings", "cpu_weight", "memory_mib", "tasks",
 }
 
-// split reads the words of a host: sentences between semicolons, each a field, what
-// was found, and what was ordered.
+// split parses a node's message: sentences separated by semicolons, each with a field, the observed
+// and the desired value.
 func split(message string) (all []Difference) {
 	for sentence := range strings.SplitSeq(message, "; ") {
 		d := Difference{Field: "state", Desired: "as ordered", Observed: cmp.Or(sentence, "not as ordered"), Cause: "changed on the node"}
@@ -295,29 +295,29 @@ func split(message string) (all []Difference) {
 
 func (a allocation) drifted() string {
 	switch {
-	case a.Have.Message != "":
-		return a.Have.Message
-	case a.Have.Phase == protocol.Gone:
+	case a.Observed.Message != "":
+		return a.Observed.Message
+	case a.Observed.Phase == protocol.Gone:
 		return "the node does not report it"
 	}
 	return "not as ordered"
 }
 
-// suspension is nil where a person has suspended nothing.
+// suspension returns nil if the object is not suspended.
 func (a allocation) suspension() *Suspension {
-	if a.Want == nil {
+	if a.Desired == nil {
 		return nil
 	}
-	return a.Want.Suspended
+	return a.Desired.Suspended
 }
 
 func (a allocation) action(v Verb, reason string) Action {
-	act := Action{Verb: v, Kind: desired.KindAllocation, Object: a.ID.UUID, Reason: reason, Blind: a.blind()}
-	if a.Want != nil {
-		act.Node, act.Fence, act.Generation, act.Epoch = a.Want.Node, a.Want.Fence, a.Want.Generation, a.Want.Epoch
-		act.Slots = a.Want.Slots
-	} else if a.Have != nil {
-		act.Node, act.Fence = a.Have.Node, a.Have.Fence
+	act := Action{Verb: v, Kind: desired.KindAllocation, Object: a.ID.UUID, Reason: reason, Unobserved: a.blind()}
+	if a.Desired != nil {
+		act.Node, act.Fence, act.Generation, act.Epoch = a.Desired.Node, a.Desired.Fence, a.Desired.Generation, a.Desired.Epoch
+		act.Slots = a.Desired.Slots
+	} else if a.Observed != nil {
+		act.Node, act.Fence = a.Observed.Node, a.Observed.Fence
 	}
 	return act
 }
@@ -328,7 +328,7 @@ func (a allocation) event(e Trigger, reason string) (Action, bool) {
 	return act, true
 }
 
-// state is Released where the room holds no row: there is nothing to record.
+// state returns Released if product/allocation has no row: there is nothing to record.
 func (a allocation) state() State {
 	if a.Progress == nil {
 		return Released
@@ -337,46 +337,46 @@ func (a allocation) state() State {
 }
 
 // isDesired: declared, and not to go.
-func (a allocation) isDesired() bool { return a.Want != nil && !a.Want.Released }
+func (a allocation) isDesired() bool { return a.Desired != nil && !a.Desired.Released }
 
-// blind: the host has reported, but what it runs now is not known.
+// blind reports whether the node's last report no longer describes its present state.
 func (a allocation) blind() bool {
-	return a.Have != nil && (!a.Have.Complete || !a.now.Before(a.Have.StaleAt))
+	return a.Observed != nil && (!a.Observed.Complete || !a.now.Before(a.Observed.StaleAt))
 }
 
-// atWork: the host is carrying out what it was asked.
+// atWork reports whether the node is executing the requested task.
 func (a allocation) atWork() bool {
-	return a.Have != nil && a.Have.Phase == protocol.Working && !a.blind()
+	return a.Observed != nil && a.Observed.Phase == protocol.Working && !a.blind()
 }
 
 // ready: a fresh, whole report shows exactly what is declared.
 func (a allocation) ready() bool {
-	h := a.Have
-	return h != nil && a.Want != nil && h.Phase == protocol.Ready && h.Fence == a.Want.Fence &&
-		h.SpecHash == a.Want.SpecHash && !a.blind()
+	h := a.Observed
+	return h != nil && a.Desired != nil && h.Phase == protocol.Ready && h.Fence == a.Desired.Fence &&
+		h.SpecHash == a.Desired.SpecHash && !a.blind()
 }
 
-// isGone: the host has proved it at the fence that asked for it, or a later one.
-// Proof does not age: nothing older than the fence can act on that host again.
+// isGone reports whether the node has proved the cleanup at the requested fence or a later one. A
+// proof does not become stale: no task with an older fence can run on that node again.
 func (a allocation) isGone() bool {
-	return a.Have != nil && a.Want != nil && a.Want.Released && a.Have.Phase == protocol.Gone &&
-		a.Have.Proven && a.Have.Fence >= a.Want.Fence
+	return a.Observed != nil && a.Desired != nil && a.Desired.Released && a.Observed.Phase == protocol.Gone &&
+		a.Observed.Proven && a.Observed.Fence >= a.Desired.Fence
 }
 
-// hasConverged: nothing is asked of the host, whatever it says. A host gone silent is
-// then the node's business.
+// hasConverged reports whether the node needs no action, whatever it reports. Stale reports then
+// concern only the node and not the allocation.
 func (a allocation) hasConverged() bool {
 	if a.isGone() {
 		return true
 	}
 	return a.isDesired() && a.Progress != nil && a.Progress.State == Active &&
-		a.Have.Fence == a.Want.Fence && a.Have.Phase == protocol.Ready
+		a.Observed.Fence == a.Desired.Fence && a.Observed.Phase == protocol.Ready
 }
 
 // failures counts those of the present fence only.
 func (a allocation) failures() int {
-	if a.Have == nil || a.Want == nil || a.Have.FailedFence != a.Want.Fence {
+	if a.Observed == nil || a.Desired == nil || a.Observed.FailedFence != a.Desired.Fence {
 		return 0
 	}
-	return a.Have.Failures
+	return a.Observed.Failures
 }

@@ -10,10 +10,9 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// Whatever is edited, and whichever tasks are lost, repeated or late, the fleet
-// converges, and no host ever goes back to an older fence. It is judged by the
-// world: a planner that forgets a case has nothing left to do either, so an
-// empty plan proves nothing.
+// Whatever is edited, and whichever tasks are lost, repeated or late, the fleet converges, and no
+// node returns to an older fence. The test checks the simulated nodes and not only the plan: a
+// planner that forgets a case returns an empty plan, too.
 func TestAllocationsConverge(t *testing.T) {
 	t.Parallel()
 
@@ -22,7 +21,7 @@ func TestAllocationsConverge(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(t, "edits") {
 			f.edit(t)
 			if held := check.Plan(f.look(), check.Budget{Releases: len(f.names)}); len(held) > 0 {
-				t.Fatalf("the check holds back: %+v", held)
+				t.Fatalf("the check stops: %+v", held)
 			}
 			f.deliverSome(t)
 		}
@@ -32,14 +31,14 @@ func TestAllocationsConverge(t *testing.T) {
 			w, h, p := f.want[id], f.have[id], f.progress[id]
 			switch {
 			case w == nil && h != nil && h.Phase != protocol.Gone:
-				t.Errorf("%s is not desired, but its host says %s", id, h.Phase)
+				t.Errorf("%s is not desired, but its node reports %s", id, h.Phase)
 			case w == nil:
 			case w.Released:
 				t.Errorf("%s was released and still waits in %s: want %+v, have %+v", id, p.State, w, h)
 			case h == nil || h.Phase != protocol.Ready || h.Fence != w.Fence || h.SpecHash != w.SpecHash:
 				t.Errorf("%s: want %+v, have %+v", id, w, h)
 			case p.State != plan.Active:
-				t.Errorf("%s is ready on its host and %s in its room", id, p.State)
+				t.Errorf("%s is ready on its node and %s in its row", id, p.State)
 			}
 		}
 		for _, fault := range f.faults {
@@ -52,8 +51,7 @@ func TestAllocationsConverge(t *testing.T) {
 	})
 }
 
-// INV-46: a stale or incomplete report allows nothing but a question, and a
-// question that is being asked is not asked again.
+// INV-46: a stale or incomplete report allows only a probe, and a pending probe is not repeated.
 func TestINV46BlindOnlyProbes(t *testing.T) {
 	t.Parallel()
 
@@ -62,18 +60,18 @@ func TestINV46BlindOnlyProbes(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "edits") {
 			f.edit(t)
 			for _, h := range f.have {
-				h.StaleAt = f.now // nobody's report is fresh
+				h.StaleAt = f.now // no report is fresh
 			}
 			for _, a := range f.look().Actions {
 				if f.spoke(a) && (a.Verb == plan.Ensure || a.Verb == plan.Release) {
 					t.Errorf("acts on a stale report: %+v", a)
 				}
 				if a.Event == plan.NodeReady {
-					t.Errorf("believes a stale report: %+v", a)
+					t.Errorf("acts on a stale report: %+v", a)
 				}
 			}
 			if again := f.look(); len(again.Actions) > 0 {
-				t.Errorf("asked twice: %+v", again.Actions)
+				t.Errorf("requested twice: %+v", again.Actions)
 			}
 			f.deliverSome(t)
 		}

@@ -14,78 +14,78 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-func want(fence int64) *plan.Want {
-	return &plan.Want{Generation: fence, Fence: fence, SpecHash: fmt.Sprint(fence)}
+func want(fence int64) *plan.Desired {
+	return &plan.Desired{Generation: fence, Fence: fence, SpecHash: fmt.Sprint(fence)}
 }
 
-func released(fence int64) *plan.Want {
+func released(fence int64) *plan.Desired {
 	w := want(fence)
 	w.Released = true
 	return w
 }
 
-func have(p protocol.Phase, fence int64) *plan.Have {
-	return &plan.Have{Phase: p, Fence: fence, SpecHash: fmt.Sprint(fence), Complete: true, StaleAt: t0.Add(time.Minute), Proven: p == protocol.Gone}
+func have(p protocol.Phase, fence int64) *plan.Observed {
+	return &plan.Observed{Phase: p, Fence: fence, SpecHash: fmt.Sprint(fence), Complete: true, StaleAt: t0.Add(time.Minute), Proven: p == protocol.Gone}
 }
 
 func since(s plan.State, ago time.Duration) *plan.Progress {
 	return &plan.Progress{State: s, Since: t0.Add(-ago)}
 }
 
-func with(h *plan.Have, change func(*plan.Have)) *plan.Have {
+func with(h *plan.Observed, change func(*plan.Observed)) *plan.Observed {
 	change(h)
 	return h
 }
 
-// Each row is a situation and the whole answer to it: the action with its fence
-// and reason, when it is looked at again, and the drift that opens or closes.
+// Each row is a state and the complete result: the action with its fence and reason, the time of
+// the next check, and the drift that opens or closes.
 func TestAllocationCases(t *testing.T) {
 	t.Parallel()
 
-	failed := func(n int) func(*plan.Have) { return func(h *plan.Have) { h.FailedFence, h.Failures = 1, n } }
+	failed := func(n int) func(*plan.Observed) { return func(h *plan.Observed) { h.FailedFence, h.Failures = 1, n } }
 	for name, c := range map[string]struct {
 		due  plan.DueAllocation
 		want string
 	}{
-		"first order":                  {plan.DueAllocation{Want: want(1), Progress: since(plan.Requested, 0)}, "ensure@1 never reported; look +10s"},
-		"already asked":                {plan.DueAllocation{Want: want(1), Progress: since(plan.Requested, 0), Asked: plan.Previous{Verb: plan.Ensure, Fence: 1, Generation: 1, Until: t0.Add(4 * time.Second)}}, "; look +4s"},
-		"asked, but it failed":         {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Gone, 0), failed(1)), Progress: since(plan.Provisioning, 0), Asked: plan.Previous{Verb: plan.Ensure, Fence: 1, Generation: 1, Until: t0.Add(4 * time.Second)}}, "ensure@1 newer fence; look +10s"},
-		"failed twice, and too early":  {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Gone, 0), failed(2)), Progress: since(plan.Provisioning, 0), Asked: plan.Previous{Verb: plan.Ensure, Fence: 1, Generation: 1, Failures: 1, Until: t0.Add(4 * time.Second)}}, "; look +4s"},
-		"failed twice, a while ago":    {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Gone, 0), failed(2)), Progress: since(plan.Provisioning, 0), Asked: plan.Previous{Verb: plan.Ensure, Fence: 1, Generation: 1, Failures: 1, Until: t0}}, "ensure@1 newer fence; look +10s"},
-		"at work":                      {plan.DueAllocation{Want: want(1), Have: have(protocol.Working, 1), Progress: since(plan.Provisioning, 0)}, "; look +15m0s"},
-		"at work, as it was asked":     {plan.DueAllocation{Want: want(1), Have: have(protocol.Working, 1), Progress: since(plan.Provisioning, 0), Asked: plan.Previous{Verb: plan.Ensure, Fence: 1, Generation: 1, Until: t0.Add(4 * time.Second)}}, "; look +4s"},
-		"ready is recorded":            {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: since(plan.Provisioning, 0)}, "record node_ready@1 node reports ready; look +10s"},
-		"ready at an older fence":      {plan.DueAllocation{Want: want(2), Have: have(protocol.Ready, 1), Progress: since(plan.Provisioning, 0)}, "ensure@2 newer fence; look +10s"},
-		"attempts used up":             {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Gone, 0), failed(3)), Progress: since(plan.Provisioning, 0)}, "record exhausted@1 provisioning attempts used up; look +10s"},
-		"failures of an older fence":   {plan.DueAllocation{Want: want(2), Have: with(have(protocol.Gone, 0), failed(3)), Progress: since(plan.Provisioning, 0)}, "ensure@2 newer fence; look +10s"},
-		"provisioning too long":        {plan.DueAllocation{Want: want(1), Progress: since(plan.Provisioning, 15*time.Minute)}, "record exhausted@1 provisioning took too long; look +10s"},
-		"at rest":                      {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: since(plan.Active, time.Hour)}, ""},
-		"at rest on a silent node":     {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: since(plan.Active, time.Hour)}, ""},
-		"a lease to come":              {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0.Add(time.Hour)}}, "; look +1h0m0s"},
-		"lease ended":                  {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0}}, "record expired@1 TTL expired; look +10s"},
-		"drifted":                      {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Broken, 1), func(h *plan.Have) { h.Message = "keys" }), Progress: since(plan.Active, 0)}, "ensure@1 drifted: keys; look +10s; drift opened: state"},
-		"still drifting":               {plan.DueAllocation{Standing: drifting(), Want: want(1), Have: have(protocol.Broken, 1), Progress: since(plan.Active, 0)}, "ensure@1 drifted: not as ordered; look +10s"},
-		"healed":                       {plan.DueAllocation{Standing: drifting(), Want: want(1), Have: have(protocol.Ready, 1), Progress: since(plan.Active, 0)}, "; drift healed: state"},
-		"forgotten by its host":        {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Gone, 1), func(h *plan.Have) { h.Proven = false }), Progress: since(plan.Active, 0)}, "ensure@1 drifted: the node does not report it; look +10s; drift opened: presence"},
-		"another spec at this fence":   {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Ready, 1), func(h *plan.Have) { h.SpecHash = "?" }), Progress: since(plan.Active, 0)}, "ensure@1 spec differs; look +10s"},
-		"release":                      {plan.DueAllocation{Want: released(2), Have: have(protocol.Ready, 1), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
-		"release before any report":    {plan.DueAllocation{Want: released(2), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
-		"release on a silent node":     {plan.DueAllocation{Want: released(2), Have: with(have(protocol.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: since(plan.Releasing, 0)}, "probe@2 report is stale or incomplete; look +10s"},
-		"release on half a report":     {plan.DueAllocation{Want: released(2), Have: with(have(protocol.Ready, 1), func(h *plan.Have) { h.Complete = false }), Progress: since(plan.Releasing, 0)}, "probe@2 report is stale or incomplete; look +10s"},
-		"gone, proved":                 {plan.DueAllocation{Want: released(2), Have: have(protocol.Gone, 2), Progress: since(plan.Releasing, 0)}, "record cleanup_proved@2 node proved the cleanup; look +10s"},
-		"gone at an older fence":       {plan.DueAllocation{Want: released(2), Have: have(protocol.Gone, 1), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
-		"gone, unproved":               {plan.DueAllocation{Want: released(2), Have: with(have(protocol.Gone, 2), func(h *plan.Have) { h.Proven = false }), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
-		"release attempts used up":     {plan.DueAllocation{Want: released(1), Have: with(have(protocol.Broken, 1), failed(5)), Progress: since(plan.Releasing, 0)}, "record exhausted@1 release attempts used up; look +10s"},
-		"release too long":             {plan.DueAllocation{Want: released(2), Have: have(protocol.Ready, 1), Progress: since(plan.Releasing, 15*time.Minute)}, "record exhausted@2 release took too long; look +10s"},
-		"release too long, in silence": {plan.DueAllocation{Want: released(2), Have: with(have(protocol.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: since(plan.Releasing, 15*time.Minute)}, "record exhausted@2 release took too long; look +10s"},
-		"a late proof heals":           {plan.DueAllocation{Want: released(2), Have: have(protocol.Gone, 2), Progress: since(plan.ReleaseFailed, time.Hour)}, "record cleanup_proved@2 node proved the cleanup; look +10s"},
-		"release failed, asked on":     {plan.DueAllocation{Want: released(2), Have: have(protocol.Ready, 1), Progress: since(plan.ReleaseFailed, time.Hour)}, "release@2 released; look +10s"},
-		"a failed one is cleaned":      {plan.DueAllocation{Want: released(2), Have: have(protocol.Broken, 1), Progress: since(plan.Failed, time.Hour)}, "release@2 released; look +10s"},
-		"a failed one is clean":        {plan.DueAllocation{Want: released(2), Have: have(protocol.Gone, 2), Progress: since(plan.Failed, time.Hour)}, "record cleanup_proved@2 node proved the cleanup; look +10s"},
-		"a leak":                       {plan.DueAllocation{Have: have(protocol.Ready, 3)}, "release@4 not desired; look +10s"},
-		"a leak on a silent node":      {plan.DueAllocation{Have: with(have(protocol.Ready, 3), func(h *plan.Have) { h.StaleAt = t0 })}, "probe@3 report is stale or incomplete; look +10s"},
-		"a memory of what is gone":     {plan.DueAllocation{Have: have(protocol.Gone, 3)}, ""},
-		"a memory, on a silent node":   {plan.DueAllocation{Have: with(have(protocol.Gone, 3), func(h *plan.Have) { h.StaleAt = t0 })}, ""},
+		"first order":                  {plan.DueAllocation{Desired: want(1), Progress: since(plan.Requested, 0)}, "ensure@1 never reported; look +10s"},
+		"already asked":                {plan.DueAllocation{Desired: want(1), Progress: since(plan.Requested, 0), Previous: plan.Previous{Verb: plan.Ensure, Fence: 1, Generation: 1, Until: t0.Add(4 * time.Second)}}, "; look +4s"},
+		"asked, but it failed":         {plan.DueAllocation{Desired: want(1), Observed: with(have(protocol.Gone, 0), failed(1)), Progress: since(plan.Provisioning, 0), Previous: plan.Previous{Verb: plan.Ensure, Fence: 1, Generation: 1, Until: t0.Add(4 * time.Second)}}, "ensure@1 newer fence; look +10s"},
+		"failed twice, and too early":  {plan.DueAllocation{Desired: want(1), Observed: with(have(protocol.Gone, 0), failed(2)), Progress: since(plan.Provisioning, 0), Previous: plan.Previous{Verb: plan.Ensure, Fence: 1, Generation: 1, Failures: 1, Until: t0.Add(4 * time.Second)}}, "; look +4s"},
+		"failed twice, a while ago":    {plan.DueAllocation{Desired: want(1), Observed: with(have(protocol.Gone, 0), failed(2)), Progress: since(plan.Provisioning, 0), Previous: plan.Previous{Verb: plan.Ensure, Fence: 1, Generation: 1, Failures: 1, Until: t0}}, "ensure@1 newer fence; look +10s"},
+		"at work":                      {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Working, 1), Progress: since(plan.Provisioning, 0)}, "; look +15m0s"},
+		"at work, as it was asked":     {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Working, 1), Progress: since(plan.Provisioning, 0), Previous: plan.Previous{Verb: plan.Ensure, Fence: 1, Generation: 1, Until: t0.Add(4 * time.Second)}}, "; look +4s"},
+		"ready is recorded":            {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: since(plan.Provisioning, 0)}, "record node_ready@1 node reports ready; look +10s"},
+		"ready at an older fence":      {plan.DueAllocation{Desired: want(2), Observed: have(protocol.Ready, 1), Progress: since(plan.Provisioning, 0)}, "ensure@2 newer fence; look +10s"},
+		"attempts used up":             {plan.DueAllocation{Desired: want(1), Observed: with(have(protocol.Gone, 0), failed(3)), Progress: since(plan.Provisioning, 0)}, "record exhausted@1 provisioning attempts used up; look +10s"},
+		"failures of an older fence":   {plan.DueAllocation{Desired: want(2), Observed: with(have(protocol.Gone, 0), failed(3)), Progress: since(plan.Provisioning, 0)}, "ensure@2 newer fence; look +10s"},
+		"provisioning too long":        {plan.DueAllocation{Desired: want(1), Progress: since(plan.Provisioning, 15*time.Minute)}, "record exhausted@1 provisioning took too long; look +10s"},
+		"at rest":                      {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: since(plan.Active, time.Hour)}, ""},
+		"at rest on a silent node":     {plan.DueAllocation{Desired: want(1), Observed: with(have(protocol.Ready, 1), func(h *plan.Observed) { h.StaleAt = t0 }), Progress: since(plan.Active, time.Hour)}, ""},
+		"a lease to come":              {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0.Add(time.Hour)}}, "; look +1h0m0s"},
+		"lease ended":                  {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0}}, "record expired@1 TTL expired; look +10s"},
+		"drifted":                      {plan.DueAllocation{Desired: want(1), Observed: with(have(protocol.Broken, 1), func(h *plan.Observed) { h.Message = "keys" }), Progress: since(plan.Active, 0)}, "ensure@1 drifted: keys; look +10s; drift opened: state"},
+		"still drifting":               {plan.DueAllocation{OpenDrift: drifting(), Desired: want(1), Observed: have(protocol.Broken, 1), Progress: since(plan.Active, 0)}, "ensure@1 drifted: not as ordered; look +10s"},
+		"healed":                       {plan.DueAllocation{OpenDrift: drifting(), Desired: want(1), Observed: have(protocol.Ready, 1), Progress: since(plan.Active, 0)}, "; drift healed: state"},
+		"forgotten by its host":        {plan.DueAllocation{Desired: want(1), Observed: with(have(protocol.Gone, 1), func(h *plan.Observed) { h.Proven = false }), Progress: since(plan.Active, 0)}, "ensure@1 drifted: the node does not report it; look +10s; drift opened: presence"},
+		"another spec at this fence":   {plan.DueAllocation{Desired: want(1), Observed: with(have(protocol.Ready, 1), func(h *plan.Observed) { h.SpecHash = "?" }), Progress: since(plan.Active, 0)}, "ensure@1 spec differs; look +10s"},
+		"release":                      {plan.DueAllocation{Desired: released(2), Observed: have(protocol.Ready, 1), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
+		"release before any report":    {plan.DueAllocation{Desired: released(2), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
+		"release on a silent node":     {plan.DueAllocation{Desired: released(2), Observed: with(have(protocol.Ready, 1), func(h *plan.Observed) { h.StaleAt = t0 }), Progress: since(plan.Releasing, 0)}, "probe@2 report is stale or incomplete; look +10s"},
+		"release on half a report":     {plan.DueAllocation{Desired: released(2), Observed: with(have(protocol.Ready, 1), func(h *plan.Observed) { h.Complete = false }), Progress: since(plan.Releasing, 0)}, "probe@2 report is stale or incomplete; look +10s"},
+		"gone, proved":                 {plan.DueAllocation{Desired: released(2), Observed: have(protocol.Gone, 2), Progress: since(plan.Releasing, 0)}, "record cleanup_proved@2 node proved the cleanup; look +10s"},
+		"gone at an older fence":       {plan.DueAllocation{Desired: released(2), Observed: have(protocol.Gone, 1), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
+		"gone, unproved":               {plan.DueAllocation{Desired: released(2), Observed: with(have(protocol.Gone, 2), func(h *plan.Observed) { h.Proven = false }), Progress: since(plan.Releasing, 0)}, "release@2 released; look +10s"},
+		"release attempts used up":     {plan.DueAllocation{Desired: released(1), Observed: with(have(protocol.Broken, 1), failed(5)), Progress: since(plan.Releasing, 0)}, "record exhausted@1 release attempts used up; look +10s"},
+		"release too long":             {plan.DueAllocation{Desired: released(2), Observed: have(protocol.Ready, 1), Progress: since(plan.Releasing, 15*time.Minute)}, "record exhausted@2 release took too long; look +10s"},
+		"release too long, in silence": {plan.DueAllocation{Desired: released(2), Observed: with(have(protocol.Ready, 1), func(h *plan.Observed) { h.StaleAt = t0 }), Progress: since(plan.Releasing, 15*time.Minute)}, "record exhausted@2 release took too long; look +10s"},
+		"a late proof heals":           {plan.DueAllocation{Desired: released(2), Observed: have(protocol.Gone, 2), Progress: since(plan.ReleaseFailed, time.Hour)}, "record cleanup_proved@2 node proved the cleanup; look +10s"},
+		"release failed, asked on":     {plan.DueAllocation{Desired: released(2), Observed: have(protocol.Ready, 1), Progress: since(plan.ReleaseFailed, time.Hour)}, "release@2 released; look +10s"},
+		"a failed one is cleaned":      {plan.DueAllocation{Desired: released(2), Observed: have(protocol.Broken, 1), Progress: since(plan.Failed, time.Hour)}, "release@2 released; look +10s"},
+		"a failed one is clean":        {plan.DueAllocation{Desired: released(2), Observed: have(protocol.Gone, 2), Progress: since(plan.Failed, time.Hour)}, "record cleanup_proved@2 node proved the cleanup; look +10s"},
+		"a leak":                       {plan.DueAllocation{Observed: have(protocol.Ready, 3)}, "release@4 not desired; look +10s"},
+		"a leak on a silent node":      {plan.DueAllocation{Observed: with(have(protocol.Ready, 3), func(h *plan.Observed) { h.StaleAt = t0 })}, "probe@3 report is stale or incomplete; look +10s"},
+		"a memory of what is gone":     {plan.DueAllocation{Observed: have(protocol.Gone, 3)}, ""},
+		"a memory, on a silent node":   {plan.DueAllocation{Observed: with(have(protocol.Gone, 3), func(h *plan.Observed) { h.StaleAt = t0 })}, ""},
 		"nothing on either side":       {plan.DueAllocation{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

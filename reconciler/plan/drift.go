@@ -11,14 +11,14 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// Rule is what drift leads to.
+// Rule is the reaction to drift.
 type Rule string
 
 // The rules, as policy and annotations name them.
 const (
-	Heal   Rule = "heal"   // it is put right
-	Warn   Rule = "warn"   // a person is told, and nothing is done
-	Ignore Rule = "ignore" // nobody is asked to do anything
+	Heal   Rule = "heal"   // it is corrected
+	Warn   Rule = "warn"   // operators are notified, nothing is changed
+	Ignore Rule = "ignore" // neither notified nor changed
 )
 
 // The owners of a difference: who must act.
@@ -30,9 +30,11 @@ const (
 const (
 	// What the platform heals it heals within this: the promise of INV-17.
 	healWithin = 2 * time.Minute
-	// A day has one shift that looks after what the platform may not, or cannot, put right.
+	// personWithin is one day, since a day has one shift that works on what the platform may not or
+	// cannot correct.
 	personWithin = 24 * time.Hour
-	// A rule that ignores has no end of its own; after a quarter it is written anew.
+	// ignoredFor limits an ignore that comes from a rule, which has no end of its own. After a
+	// quarter the row is renewed.
 	ignoredFor = 90 * 24 * time.Hour
 )
 
@@ -41,11 +43,11 @@ type Difference struct {
 	Field, Desired, Observed, Cause string
 	Cost                            money.Minor // per hour, while it lasts
 	Currency                        string
-	// Remote says that the platform cannot put it right: nobody plugs in a GPU from here.
+	// Remote marks drift that the platform cannot heal, such as a missing GPU.
 	Remote bool
 }
 
-// Finding is how a difference is written down: a row of the history of drift.
+// Finding is a stored difference: a row of the drift history.
 type Finding struct {
 	Difference
 
@@ -66,7 +68,7 @@ type OpenDrift struct {
 	Version  int64
 }
 
-// Move is what becomes of a finding.
+// Move is the change of a finding.
 type Move string
 
 // The moves. Only the outermost are facts: a difference is there, or no longer.
@@ -84,33 +86,35 @@ type Drift struct {
 	Kind   desired.Kind
 	Object uuid.UUID
 	Name   string
-	// Reopened: it was ignored, and no longer is. It is told as it was when it opened.
+	// Reopened reports that the finding was ignored and no longer is. It emits the same event as a
+	// new finding.
 	Reopened bool
 }
 
-// Suspension is when a person has said that nothing is to be done to an object.
+// Suspension ends at a time that an operator has set. Until then the loop does nothing to the
+// object.
 type Suspension struct{ Until time.Time } // zero: without an end
 
-// covers says whether the suspension has not ended by itself.
+// covers reports whether the suspension has not ended.
 func (s *Suspension) covers(now time.Time) bool {
 	return s != nil && (s.Until.IsZero() || now.Before(s.Until))
 }
 
-// forbids says whether nothing of the kind may be done: neither is anything put in
-// place, nor taken away because the platform thinks so.
+// forbids reports whether a suspension stops an action: an ensure, or a release that the platform
+// decided by itself.
 func (s *Suspension) forbids(act Action, now time.Time) bool {
-	return s.covers(now) && (act.Verb == Ensure || act.Verb == Release && act.Judged)
+	return s.covers(now) && (act.Verb == Ensure || act.Verb == Release && act.Automatic)
 }
 
-// Rules are what policy and the declaration say of an object's drift.
+// Rules are the drift rules of an object from the policies and from its spec.
 type Rules struct {
 	Rule    Rule
-	By      string // what says so
+	By      string // the origin of the rule
 	Ignored []desired.IgnoredDifference
 }
 
-// RulesOf puts the rule of a kind and the annotations of an object together. An
-// annotation that cannot be read says nothing: ignoring is asked for, not guessed.
+// RulesOf merges the rule of a kind with the annotations of an object. An invalid annotation is
+// skipped: drift is ignored only on an explicit request.
 func RulesOf(kind desired.Kind, drift, ignore string, policy map[desired.Kind]Rule) Rules {
 	r := Rules{Rule: Heal, By: "policy"}
 	if rule, set := policy[kind]; set {
@@ -126,7 +130,7 @@ func RulesOf(kind desired.Kind, drift, ignore string, policy map[desired.Kind]Ru
 	return r
 }
 
-// Subject is the object whose differences are judged.
+// Subject is the object that is compared.
 type Subject struct {
 	Kind      desired.Kind
 	Object    uuid.UUID
@@ -135,17 +139,17 @@ type Subject struct {
 	Suspended *Suspension
 }
 
-// DriftResult is what differences lead to.
+// DriftResult is the result of EvaluateDrift.
 type DriftResult struct {
 	Moves []Drift
-	// Heals holds the fields that the platform must put right now.
+	// Heals contains the fields that the platform must correct now.
 	Heals []string
-	// LookAt is when something that is ignored stops being so; zero: nothing is.
-	LookAt time.Time
+	// RecheckAt is the time at which an ignore period ends. Zero means that nothing is ignored.
+	RecheckAt time.Time
 }
 
-// EvaluateDrift compares the differences of an object with those that stand. Standing ones
-// that mine does not accept are somebody else's to judge.
+// EvaluateDrift compares the differences of an object with its open drift. Open drift of a field
+// that mine rejects belongs to another evaluation and stays unchanged.
 func EvaluateDrift(s Subject, found []Difference, standing []OpenDrift, mine func(field string) bool, now time.Time) (j DriftResult) {
 	left := slices.Clone(standing)
 	for _, d := range found {
@@ -167,8 +171,8 @@ func EvaluateDrift(s Subject, found []Difference, standing []OpenDrift, mine fun
 
 func (j *DriftResult) add(s Subject, f Finding, have *OpenDrift, now time.Time) {
 	switch {
-	case f.Ignored && (j.LookAt.IsZero() || f.IgnoredUntil.Before(j.LookAt)):
-		j.LookAt = f.IgnoredUntil
+	case f.Ignored && (j.RecheckAt.IsZero() || f.IgnoredUntil.Before(j.RecheckAt)):
+		j.RecheckAt = f.IgnoredUntil
 	case !f.Ignored && f.Owner == OwnerPlatform:
 		j.Heals = append(j.Heals, f.Field)
 	}
@@ -183,7 +187,7 @@ func (j *DriftResult) add(s Subject, f Finding, have *OpenDrift, now time.Time) 
 	j.Moves = append(j.Moves, move)
 }
 
-// finding says who must do what about a difference, and until when.
+// finding returns the actor that must resolve a difference, and the deadline.
 func (s Subject) finding(d Difference, have *OpenDrift, now time.Time) Finding {
 	f := Finding{Difference: d, Policy: s.Rules.Rule, Owner: OwnerOperator}
 	if f.ignore(s.Rules, have, now) {
@@ -203,8 +207,8 @@ func (s Subject) finding(d Difference, have *OpenDrift, now time.Time) Finding {
 // ByRule begins what is ignored by a rule; whatever else ignores is a person.
 const ByRule = "rule: "
 
-// ignore says whether a difference is left alone: by a person, by an annotation for
-// this field, or by the rule for all of them.
+// ignore reports whether a difference is ignored: by an operator, by an annotation for this field,
+// or by the rule for all fields.
 func (f *Finding) ignore(r Rules, have *OpenDrift, now time.Time) bool {
 	standing := have != nil && have.Ignored && now.Before(have.IgnoredUntil)
 	if standing && !strings.HasPrefix(have.IgnoredBy, ByRule) {

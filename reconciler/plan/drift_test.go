@@ -14,8 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// drifting is what stands of an allocation whose host said nothing more than that it
-// is not as ordered.
+// drifting is the open drift of an allocation whose node reported only that the state differs.
 func drifting() []plan.OpenDrift {
 	return []plan.OpenDrift{{
 		ID: uuid.UUID{1}, OpenedAt: t0.Add(-time.Minute), Version: 1,
@@ -26,10 +25,10 @@ func drifting() []plan.OpenDrift {
 	}}
 }
 
-// broken is an active allocation whose host says what is wrong.
+// broken is an active allocation whose node reports a difference.
 func broken(message string, change ...func(*plan.DueAllocation)) plan.DueAllocation {
 	d := plan.DueAllocation{
-		ID: ids.Allocation{UUID: uuid.UUID{9}}, Want: want(1), Have: with(have(protocol.Broken, 1), func(h *plan.Have) { h.Message = message }),
+		ID: ids.Allocation{UUID: uuid.UUID{9}}, Desired: want(1), Observed: with(have(protocol.Broken, 1), func(h *plan.Observed) { h.Message = message }),
 		Progress: &plan.Progress{State: plan.Active, Since: t0.Add(-time.Hour), Hourly: 500, Currency: "EUR"},
 	}
 	for _, c := range change {
@@ -39,18 +38,18 @@ func broken(message string, change ...func(*plan.DueAllocation)) plan.DueAllocat
 }
 
 func noted(drift, ignore string) func(*plan.DueAllocation) {
-	return func(d *plan.DueAllocation) { d.Want.Drift, d.Want.Ignore = drift, ignore }
+	return func(d *plan.DueAllocation) { d.Desired.Drift, d.Desired.Ignore = drift, ignore }
 }
 
 func stands(s ...plan.OpenDrift) func(*plan.DueAllocation) {
-	return func(d *plan.DueAllocation) { d.Standing = s }
+	return func(d *plan.DueAllocation) { d.OpenDrift = s }
 }
 
 func suspended(until time.Time) func(*plan.DueAllocation) {
-	return func(d *plan.DueAllocation) { d.Want.Suspended = &plan.Suspension{Until: until} }
+	return func(d *plan.DueAllocation) { d.Desired.Suspended = &plan.Suspension{Until: until} }
 }
 
-// by is what stands of drifting once somebody ignores it.
+// by is the open drift of drifting after an actor has ignored it.
 func by(who string, until time.Time) plan.OpenDrift {
 	s := drifting()[0]
 	s.Ignored, s.IgnoredBy, s.IgnoredReason, s.IgnoredUntil = true, who, "vendor visit", until
@@ -58,7 +57,7 @@ func by(who string, until time.Time) plan.OpenDrift {
 	return s
 }
 
-// details says of each move what is written down.
+// details lists the stored values of each move.
 func details(p plan.Plan) string {
 	var b strings.Builder
 	for _, d := range p.Drift {
@@ -80,8 +79,8 @@ func details(p plan.Plan) string {
 	return b.String()
 }
 
-// Each row is what a host says, what policy and people have said of it, and what is
-// done and written down.
+// Each row is a node's report, the rules of policies and operators, and the resulting action and
+// findings.
 func TestDriftOfAllocations(t *testing.T) {
 	t.Parallel()
 	rules := func(r plan.Rule) plan.Limits {
@@ -105,14 +104,14 @@ func TestDriftOfAllocations(t *testing.T) {
 			broken("account u has 2 login keys"), limits,
 			"ensure@1", "opened state: \"account u has 2 login keys\", not \"as ordered\"; heal by platform in 2m0s, costs 500 EUR\n",
 		},
-		"one that stands is written once": {broken("", stands(drifting()...), cheap), limits, "ensure@1", ""},
+		"open drift is written once": {broken("", stands(drifting()...), cheap), limits, "ensure@1", ""},
 		"one field is mended, another breaks": {
 			broken("process: 7 (xmrig), expected none", stands(drifting()...), cheap), limits, "ensure@1",
 			"opened process: \"7 (xmrig)\", not \"none\"; heal by platform in 2m0s\nhealed state: \"not as ordered\", not \"as ordered\"; heal by platform in 1m0s\n",
 		},
-		"warn does nothing":    {broken("", cheap), rules(plan.Warn), "", "opened state: \"not as ordered\", not \"as ordered\"; warn by operator in 24h0m0s\n"},
-		"ignore asks nobody":   {broken("", cheap), rules(plan.Ignore), "look +2160h0m0s", "opened state: \"not as ordered\", not \"as ordered\"; ignore by operator, ignored by rule: policy for 2160h0m0s\n"},
-		"the annotation rules": {broken("", noted("warn", ""), cheap), rules(plan.Heal), "", "opened state: \"not as ordered\", not \"as ordered\"; warn by operator in 24h0m0s\n"},
+		"warn does nothing":       {broken("", cheap), rules(plan.Warn), "", "opened state: \"not as ordered\", not \"as ordered\"; warn by operator in 24h0m0s\n"},
+		"ignore requests nothing": {broken("", cheap), rules(plan.Ignore), "look +2160h0m0s", "opened state: \"not as ordered\", not \"as ordered\"; ignore by operator, ignored by rule: policy for 2160h0m0s\n"},
+		"the annotation rules":    {broken("", noted("warn", ""), cheap), rules(plan.Heal), "", "opened state: \"not as ordered\", not \"as ordered\"; warn by operator in 24h0m0s\n"},
 		"an annotation of nonsense does not": {
 			broken("", noted("perhaps", "/state for ever"), cheap), limits, "ensure@1", "opened state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s\n",
 		},
@@ -128,9 +127,9 @@ func TestDriftOfAllocations(t *testing.T) {
 			broken("", noted("", "/state owner=ada until=2026-11-20T12:00:00Z"), stands(by("rule: ada", t0)), cheap), limits, "ensure@1",
 			"changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n",
 		},
-		"ignored by a person":            {broken("", stands(by("user:ada", t0.Add(time.Hour))), cheap), limits, "look +1h0m0s", ""},
+		"ignored by an operator":         {broken("", stands(by("user:ada", t0.Add(time.Hour))), cheap), limits, "look +1h0m0s", ""},
 		"a person's time is over":        {broken("", stands(by("user:ada", t0)), cheap), limits, "ensure@1", "changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n"},
-		"ignored, and then it is mended": {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: since(plan.Active, time.Hour), Standing: []plan.OpenDrift{by("user:ada", t0.Add(time.Hour))}}, limits, "", "healed state: \"not as ordered\", not \"as ordered\"; heal by operator, ignored by user:ada for 1h0m0s\n"},
+		"ignored, and then it is mended": {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: since(plan.Active, time.Hour), OpenDrift: []plan.OpenDrift{by("user:ada", t0.Add(time.Hour))}}, limits, "", "healed state: \"not as ordered\", not \"as ordered\"; heal by operator, ignored by user:ada for 1h0m0s\n"},
 		"policy no longer ignores": {
 			broken("", stands(by("rule: policy", t0.Add(time.Hour))), cheap), limits, "ensure@1",
 			"changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n",
@@ -146,15 +145,15 @@ func TestDriftOfAllocations(t *testing.T) {
 		"suspended without an end": {broken("", suspended(time.Time{}), stands(drifting()...), cheap), limits, "", "changed state: \"not as ordered\", not \"as ordered\"; heal by operator in 24h0m0s\n"},
 		"the suspension has ended": {broken("", suspended(t0), stands(drifting()...), cheap), limits, "ensure@1", ""},
 		"released": {
-			plan.DueAllocation{Want: released(2), Have: have(protocol.Broken, 1), Progress: since(plan.Releasing, 0), Standing: drifting()},
+			plan.DueAllocation{Desired: released(2), Observed: have(protocol.Broken, 1), Progress: since(plan.Releasing, 0), OpenDrift: drifting()},
 			rules(plan.Warn), "release@2",
 			"healed state: \"not as ordered\", not \"as ordered\"; heal by platform in 1m0s\n",
 		},
-		"never was right": {plan.DueAllocation{Want: want(1), Have: have(protocol.Broken, 1), Progress: since(plan.Provisioning, 0)}, rules(plan.Ignore), "ensure@1", ""},
+		"never was right": {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Broken, 1), Progress: since(plan.Provisioning, 0)}, rules(plan.Ignore), "ensure@1", ""},
 		"not heard": {
-			broken("", stands(drifting()...), func(d *plan.DueAllocation) { d.Have.StaleAt = t0 }), limits, "probe@1", "",
+			broken("", stands(drifting()...), func(d *plan.DueAllocation) { d.Observed.StaleAt = t0 }), limits, "probe@1", "",
 		},
-		"at work": {broken("", stands(drifting()...), func(d *plan.DueAllocation) { d.Have.Phase = protocol.Working }), limits, "", ""},
+		"at work": {broken("", stands(drifting()...), func(d *plan.DueAllocation) { d.Observed.Phase = protocol.Working }), limits, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,9 +171,9 @@ func TestDriftOfAllocations(t *testing.T) {
 			if did != c.plan || details(p) != c.writes {
 				t.Errorf("did %s, wanted %s\nwrites\n%swant\n%s", did, c.plan, details(p), c.writes)
 			}
-			// INV-16: once it is written, the next look writes nothing.
+			// INV-16: after the result is stored, the next pass writes nothing.
 			again := c.due
-			again.Standing = after(p, c.due.Standing)
+			again.OpenDrift = after(p, c.due.OpenDrift)
 			if p := plan.Allocations([]plan.DueAllocation{again}, c.limits, t0); len(p.Drift) > 0 {
 				t.Errorf("and again\n%s", details(p))
 			}
@@ -182,7 +181,7 @@ func TestDriftOfAllocations(t *testing.T) {
 	}
 }
 
-// after is what stands once the moves of a plan are written.
+// after returns the open drift after the moves of a plan.
 func after(p plan.Plan, standing []plan.OpenDrift) (left []plan.OpenDrift) {
 	moved := map[string]bool{}
 	for _, d := range p.Drift {
@@ -199,12 +198,12 @@ func after(p plan.Plan, standing []plan.OpenDrift) (left []plan.OpenDrift) {
 	return left
 }
 
-// What a suspension forbids, and what it does not: records, and releases that a
-// user, a lease or a balance asked for.
+// A suspension stops actions, but neither records nor releases that a user, a TTL or a balance
+// requested.
 func TestSuspended(t *testing.T) {
 	t.Parallel()
 	halt := &plan.Suspension{Until: t0.Add(time.Hour)}
-	held := func(w *plan.Want) *plan.Want { w.Suspended = halt; return w }
+	held := func(w *plan.Desired) *plan.Desired { w.Suspended = halt; return w }
 	sku := func(change func(*plan.DueObject)) plan.DueObject {
 		d := plan.DueObject{Kind: desired.KindSKU, Object: uuid.UUID{7}, Generation: 2, SpecHash: "2", AppliedGeneration: 1, AppliedHash: "1", Suspended: halt}
 		change(&d)
@@ -214,21 +213,21 @@ func TestSuspended(t *testing.T) {
 		got  plan.Plan
 		want string
 	}{
-		"nothing is put in place": {plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Progress: since(plan.Requested, 0)}}, limits, t0), "; look +15m0s"},
-		"what was seen is recorded": {
-			plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Have: have(protocol.Ready, 1), Progress: since(plan.Provisioning, 0)}}, limits, t0),
+		"nothing is put in place": {plan.Allocations([]plan.DueAllocation{{Desired: held(want(1)), Progress: since(plan.Requested, 0)}}, limits, t0), "; look +15m0s"},
+		"an observation is recorded": {
+			plan.Allocations([]plan.DueAllocation{{Desired: held(want(1)), Observed: have(protocol.Ready, 1), Progress: since(plan.Provisioning, 0)}}, limits, t0),
 			"record node_ready@1 node reports ready; look +10s",
 		},
 		"a deadline stands": {
-			plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Progress: since(plan.Provisioning, time.Hour)}}, limits, t0),
+			plan.Allocations([]plan.DueAllocation{{Desired: held(want(1)), Progress: since(plan.Provisioning, time.Hour)}}, limits, t0),
 			"record exhausted@1 provisioning took too long; look +10s",
 		},
 		"a user's release goes on": {
-			plan.Allocations([]plan.DueAllocation{{Want: held(released(2)), Have: have(protocol.Ready, 1), Progress: since(plan.Releasing, 0)}}, limits, t0),
+			plan.Allocations([]plan.DueAllocation{{Desired: held(released(2)), Observed: have(protocol.Ready, 1), Progress: since(plan.Releasing, 0)}}, limits, t0),
 			"release@2 released; look +10s",
 		},
 		"a lease ends": {
-			plan.Allocations([]plan.DueAllocation{{Want: held(want(1)), Have: have(protocol.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0}}}, limits, t0),
+			plan.Allocations([]plan.DueAllocation{{Desired: held(want(1)), Observed: have(protocol.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0}}}, limits, t0),
 			"record expired@1 TTL expired; look +10s",
 		},
 		"a declaration waits":     {plan.Objects([]plan.DueObject{sku(func(*plan.DueObject) {})}, limits, t0), "; look +1h0m0s"},
@@ -287,29 +286,29 @@ func TestDriftOfMachines(t *testing.T) {
 		"the same serials":   {machine(func(d *plan.DueObject) { d.Machine.Spec.Serials = []string{"a", "b"} }), ""},
 		"another serial":     {machine(func(d *plan.DueObject) { d.Machine.Spec.Serials = []string{"a", "c"} }), "opened serials: \"a, b\", not \"a, c\"; heal by operator in 24h0m0s\n"},
 		"not whole":          {machine(func(d *plan.DueObject) { d.Machine.Devices = nil }), ""},
-		"not whole, still":   {machine(func(d *plan.DueObject) { d.Machine.Devices, d.Standing = nil, []plan.OpenDrift{missing} }), ""},
+		"not whole, still":   {machine(func(d *plan.DueObject) { d.Machine.Devices, d.OpenDrift = nil, []plan.OpenDrift{missing} }), ""},
 		"not heard, still": {machine(func(d *plan.DueObject) {
-			d.Silence.StaleAt, d.Silence.Reachable, d.Standing = t0, false, []plan.OpenDrift{missing}
+			d.Silence.StaleAt, d.Silence.Reachable, d.OpenDrift = t0, false, []plan.OpenDrift{missing}
 		}), ""},
-		"plugged in again":                     {machine(func(d *plan.DueObject) { d.Standing = []plan.OpenDrift{missing} }), "healed gpus: \"1\", not \"2\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
-		"no longer declared":                   {machine(func(d *plan.DueObject) { d.Deleted, d.Gone, d.Standing = true, true, []plan.OpenDrift{missing} }), "healed gpus: \"1\", not \"2\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
-		"what a job found is its own to close": {machine(func(d *plan.DueObject) { d.Standing = []plan.OpenDrift{spec} }), ""},
+		"plugged in again":                     {machine(func(d *plan.DueObject) { d.OpenDrift = []plan.OpenDrift{missing} }), "healed gpus: \"1\", not \"2\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
+		"no longer declared":                   {machine(func(d *plan.DueObject) { d.Deleted, d.Gone, d.OpenDrift = true, true, []plan.OpenDrift{missing} }), "healed gpus: \"1\", not \"2\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
+		"what a job found is its own to close": {machine(func(d *plan.DueObject) { d.OpenDrift = []plan.OpenDrift{spec} }), ""},
 	} {
 		p := plan.Objects([]plan.DueObject{c.due}, limits, t0)
 		if got := details(p); got != c.writes {
 			t.Errorf("%s: writes\n%swant\n%s", name, got, c.writes)
 		}
 		again := c.due
-		again.Standing = after(p, c.due.Standing)
+		again.OpenDrift = after(p, c.due.OpenDrift)
 		if p := plan.Objects([]plan.DueObject{again}, limits, t0); len(p.Drift) > 0 {
 			t.Errorf("%s, and again\n%s", name, details(p))
 		}
 	}
-	// What a room keeps is put right by carrying the declaration out again.
+	// Drift of a stored spec is healed by applying the object again.
 	due := machine(func(d *plan.DueObject) {
-		d.Standing, d.Machine.Spec.Cordoned, d.Machine.OnMarket, d.Source = []plan.OpenDrift{spec}, true, true, "fleet"
+		d.OpenDrift, d.Machine.Spec.Cordoned, d.Machine.OnMarket, d.Source = []plan.OpenDrift{spec}, true, true, "fleet"
 	})
-	if p := plan.Objects([]plan.DueObject{due}, limits, t0); len(p.Actions) != 1 || p.Actions[0].Reason != "drifted: spec.cordoned" || !p.Actions[0].Judged || p.Actions[0].Source != "" {
+	if p := plan.Objects([]plan.DueObject{due}, limits, t0); len(p.Actions) != 1 || p.Actions[0].Reason != "drifted: spec.cordoned" || !p.Actions[0].Automatic || p.Actions[0].Source != "" {
 		t.Errorf("planned %+v", p.Actions)
 	}
 	due.Drift = "warn"

@@ -20,32 +20,31 @@ var limits = plan.Limits{
 	ProvisionAttempts: 3, ReleaseAttempts: 5, AskAgain: 10 * time.Second,
 }
 
-// host is one allocation's place on a node: what it does with orders, by the
-// rule that a lower fence is refused.
+// host simulates one allocation on a node: it rejects tasks with a lower fence.
 type host struct {
-	plan.Have
+	plan.Observed
 
 	acted int64     // highest fence acted on
 	verb  plan.Verb // and what was ordered at it
 }
 
-// fleet is a small world: declarations, hosts, and the rooms that record.
+// fleet simulates desired objects, nodes, and the packages that record states.
 type fleet struct {
 	now      time.Time
 	names    []ids.Allocation
-	want     map[ids.Allocation]*plan.Want
+	want     map[ids.Allocation]*plan.Desired
 	have     map[ids.Allocation]*host
 	progress map[ids.Allocation]*plan.Progress
 	asked    map[ids.Allocation]plan.Previous
 	standing map[ids.Allocation][]plan.OpenDrift
 	mail     []plan.Action
-	ever     map[ids.Allocation]int64 // highest fence a host has acted on
+	ever     map[ids.Allocation]int64 // highest fence that a node has executed
 	faults   []string
 }
 
 func newFleet() *fleet {
 	f := &fleet{
-		now: t0, want: map[ids.Allocation]*plan.Want{}, have: map[ids.Allocation]*host{}, progress: map[ids.Allocation]*plan.Progress{},
+		now: t0, want: map[ids.Allocation]*plan.Desired{}, have: map[ids.Allocation]*host{}, progress: map[ids.Allocation]*plan.Progress{},
 		asked: map[ids.Allocation]plan.Previous{}, standing: map[ids.Allocation][]plan.OpenDrift{}, ever: map[ids.Allocation]int64{},
 	}
 	for i := range 2 {
@@ -57,13 +56,13 @@ func newFleet() *fleet {
 
 var edits = []string{"create", "release", "respec", "redecide", "drift", "corrupt", "forget", "silence", "leak", "wait", "fail"}
 
-// edit is what users, operators and faults do between two looks.
+// edit changes the fleet as users, operators and faults do between two passes.
 func (f *fleet) edit(t *rapid.T) {
 	id := rapid.SampledFrom(f.names).Draw(t, "which")
 	w, h := f.want[id], f.have[id]
 	switch what := rapid.SampledFrom(edits).Draw(t, "edit"); {
 	case what == "create" && w == nil && h == nil:
-		f.want[id] = &plan.Want{Generation: 1, Fence: 1, SpecHash: "1", Slots: []string{id.String()}}
+		f.want[id] = &plan.Desired{Generation: 1, Fence: 1, SpecHash: "1", Slots: []string{id.String()}}
 		f.progress[id] = &plan.Progress{State: plan.Requested, Since: f.now}
 	case what == "release" && w != nil && !w.Released && f.progress[id].State != plan.Failed:
 		f.decide(w)
@@ -85,7 +84,7 @@ func (f *fleet) edit(t *rapid.T) {
 	case what == "silence" && h != nil:
 		h.StaleAt = f.now
 	case what == "leak" && w == nil && h == nil:
-		f.have[id] = &host{Have: plan.Have{Phase: protocol.Ready, Fence: 3, SpecHash: "x", Complete: true, StaleAt: f.now.Add(time.Minute)}, acted: 3, verb: plan.Ensure}
+		f.have[id] = &host{Observed: plan.Observed{Phase: protocol.Ready, Fence: 3, SpecHash: "x", Complete: true, StaleAt: f.now.Add(time.Minute)}, acted: 3, verb: plan.Ensure}
 	case what == "fail" && w != nil && h != nil:
 		f.fail(id)
 	case what == "wait":
@@ -93,7 +92,7 @@ func (f *fleet) edit(t *rapid.T) {
 	}
 }
 
-func (f *fleet) decide(w *plan.Want) {
+func (f *fleet) decide(w *plan.Desired) {
 	w.Generation++
 	w.Fence++
 	w.SpecHash = fmt.Sprint(w.Generation)
@@ -109,21 +108,21 @@ func (f *fleet) fail(id ids.Allocation) {
 
 func (f *fleet) due() (due []plan.DueAllocation) {
 	for _, id := range f.names {
-		d := plan.DueAllocation{ID: id, Want: f.want[id], Progress: f.progress[id], Asked: f.asked[id], Standing: f.standing[id]}
+		d := plan.DueAllocation{ID: id, Desired: f.want[id], Progress: f.progress[id], Previous: f.asked[id], OpenDrift: f.standing[id]}
 		if h := f.have[id]; h != nil {
-			have := h.Have
-			d.Have = &have
+			have := h.Observed
+			d.Observed = &have
 		}
 		due = append(due, d)
 	}
 	return due
 }
 
-// look plans once and remembers what the loop would.
+// look plans once and stores what the loop would store.
 func (f *fleet) look() plan.Plan {
 	p := plan.Allocations(f.due(), limits, f.now)
 	for _, n := range p.Next {
-		f.asked[ids.Allocation{UUID: n.Object}] = n.Asked
+		f.asked[ids.Allocation{UUID: n.Object}] = n.Previous
 	}
 	for _, d := range p.Drift {
 		f.write(ids.Allocation{UUID: d.Object}, d)
@@ -132,7 +131,7 @@ func (f *fleet) look() plan.Plan {
 	return p
 }
 
-// write keeps the history of drift as the loop does.
+// write stores drift as the loop does.
 func (f *fleet) write(id ids.Allocation, d plan.Drift) {
 	rest := slices.DeleteFunc(f.standing[id], func(s plan.OpenDrift) bool { return s.Field == d.Field })
 	if d.Move != plan.Healed {
@@ -173,7 +172,7 @@ func (f *fleet) deliver(a plan.Action) {
 	}
 }
 
-// act is the host: it never goes back to an older fence.
+// act simulates the node: it never returns to an older fence.
 func (f *fleet) act(id ids.Allocation, a plan.Action) {
 	h := f.have[id]
 	if h == nil {
@@ -181,7 +180,7 @@ func (f *fleet) act(id ids.Allocation, a plan.Action) {
 		f.have[id] = h
 	}
 	if a.Fence < h.acted || a.Fence == h.acted && h.verb != a.Verb {
-		return // refused: stale, or two orders at one fence
+		return // rejected: stale, or two tasks with one fence
 	}
 	h.acted, h.verb, h.Fence = a.Fence, a.Verb, a.Fence
 	h.Complete, h.StaleAt, h.Message = true, f.now.Add(time.Minute), ""
@@ -196,11 +195,11 @@ func (f *fleet) act(id ids.Allocation, a plan.Action) {
 	f.ever[id] = max(f.ever[id], a.Fence)
 }
 
-// record is the room: it looks again before it writes.
+// record simulates the owning package, which reads the state again before it writes.
 func (f *fleet) record(id ids.Allocation, a plan.Action) {
 	w, h, p := f.want[id], f.have[id], f.progress[id]
 	if w == nil || p == nil || w.Fence != a.Fence {
-		return // decided anew since
+		return // a newer plan exists
 	}
 	switch a.Event {
 	case plan.NodeReady:
@@ -237,7 +236,7 @@ func (f *fleet) move(id ids.Allocation, s plan.State) {
 	p.State, p.Since = s, f.now
 }
 
-// spoke says whether the host an action is about has ever reported.
+// spoke reports whether the node of an action has ever reported.
 func (f *fleet) spoke(a plan.Action) bool { return f.have[ids.Allocation{UUID: a.Object}] != nil }
 
 // heal is a network that works again: everything sent now arrives.

@@ -6,17 +6,17 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 )
 
-// Holding is what holds mean for a node, beside what its declaration says.
+// Holding is the effect of operator holds on a node, in addition to its spec.
 type Holding struct {
 	Lifecycle string
 	Retiring  bool      // it drains because it is declared no more, and then retires
-	LeaveAt   time.Time // by when nobody may stand on it; zero: it does not drain
+	LeaveAt   time.Time // deadline of the drain; zero: it does not drain
 	LapsesAt  time.Time // the next end of a hold; zero: none ends by itself
-	Occupied  bool      // a slot of it is held, or is not proved clean
+	Occupied  bool      // a slot is claimed, or is not proved clean
 }
 
-// suspended is what the inventory must write down of a node's holds: it follows what
-// stands, one step at a time.
+// suspended returns the trigger that the fleet package must record for a node's holds. It follows
+// the stored lifecycle one transition at a time.
 func (d DueObject) suspended(now time.Time) (Action, bool) {
 	h := d.Holding
 	if h == nil || d.AppliedGeneration == 0 || d.Gone || h.Retiring {
@@ -41,29 +41,29 @@ func (d DueObject) suspended(now time.Time) (Action, bool) {
 	return act, true
 }
 
-// Eviction is by when an allocation is to be off its node, whose word that is, and why.
+// Eviction is the forced end of an allocation on a draining node: the deadline, the operator who
+// started the drain, and the reason.
 type Eviction struct {
 	At      time.Time
 	By, Why string
 }
 
-// evictionDue is what follows from the node's drain: its tenant is told, and at the
-// deadline it is released. Nobody asked for that but whoever drains: the breaker
-// counts these releases.
+// evictionDue returns the action that follows from the node's drain: announce the eviction, and
+// release at the deadline. The tenant has not requested the release, so the breaker counts it.
 func (a allocation) evictionDue() (Action, bool) {
 	if !a.isDesired() || a.Progress == nil {
 		return Action{}, false
 	}
-	switch told := a.Progress.Leave; {
-	case a.Leave == nil && told != (Eviction{}):
+	switch told := a.Progress.Eviction; {
+	case a.Eviction == nil && told != (Eviction{}):
 		return a.event(EvictionCancelled, "its node need not be empty")
-	case a.Leave == nil:
+	case a.Eviction == nil:
 		return Action{}, false
-	case !a.Leave.same(told):
+	case !a.Eviction.same(told):
 		return a.event(EvictionScheduled, "its node is to be empty")
-	case !a.now.Before(a.Leave.At):
+	case !a.now.Before(a.Eviction.At):
 		act, needed := a.event(EvictionDue, "its node is to be empty")
-		act.Judged = true
+		act.Automatic = true
 		return act, needed
 	}
 	return Action{}, false
@@ -72,7 +72,7 @@ func (a allocation) evictionDue() (Action, bool) {
 func (l Eviction) same(o Eviction) bool { return l.At.Equal(o.At) && l.By == o.By && l.Why == o.Why }
 
 func (p *Plan) recheckEviction(a allocation) {
-	if a.Leave != nil && a.isDesired() {
-		p.recheckAt(desired.KindAllocation, a.ID.UUID, a.Leave.At, a.now, "its node is to be empty")
+	if a.Eviction != nil && a.isDesired() {
+		p.recheckAt(desired.KindAllocation, a.ID.UUID, a.Eviction.At, a.now, "its node is to be empty")
 	}
 }

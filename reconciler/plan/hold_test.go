@@ -12,8 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// Each row is what holds a node, how far a drain of it is, and the one step that
-// follows.
+// Each row contains a node's holds, the progress of its drain, and the one transition that follows.
 func TestHoldsOfANodeAreFollowed(t *testing.T) {
 	t.Parallel()
 	later, past := t0.Add(time.Hour), t0.Add(-time.Second)
@@ -21,18 +20,18 @@ func TestHoldsOfANodeAreFollowed(t *testing.T) {
 		h    plan.Holding
 		want string
 	}{
-		"nothing holds it":             {plan.Holding{Lifecycle: "active"}, ""},
-		"a cordon runs":                {plan.Holding{Lifecycle: "active", LapsesAt: later}, "look +1h0m0s"},
-		"a cordon has ended":           {plan.Holding{Lifecycle: "active", LapsesAt: past}, "hold_expired"},
-		"a drain begins":               {plan.Holding{Lifecycle: "active", LeaveAt: later, Occupied: true}, "drain_started"},
-		"a drain of a silent node":     {plan.Holding{Lifecycle: "offline", LeaveAt: later, Occupied: true}, "drain_started"},
-		"somebody stands on it":        {plan.Holding{Lifecycle: "draining", LeaveAt: past, Occupied: true}, ""},
-		"nobody does":                  {plan.Holding{Lifecycle: "draining", LeaveAt: later}, "drain_completed"},
-		"drained stays drained":        {plan.Holding{Lifecycle: "drained", LeaveAt: past}, ""},
-		"called off":                   {plan.Holding{Lifecycle: "draining", Occupied: true}, "drain_cancelled"},
-		"called off when it was empty": {plan.Holding{Lifecycle: "drained"}, "drain_cancelled"},
-		"it leaves the fleet":          {plan.Holding{Lifecycle: "draining", Retiring: true, LeaveAt: later}, ""},
-		"it has never been active":     {plan.Holding{Lifecycle: "declared", LeaveAt: later}, ""},
+		"no hold":                     {plan.Holding{Lifecycle: "active"}, ""},
+		"a cordon runs":               {plan.Holding{Lifecycle: "active", LapsesAt: later}, "look +1h0m0s"},
+		"a cordon has ended":          {plan.Holding{Lifecycle: "active", LapsesAt: past}, "hold_expired"},
+		"a drain begins":              {plan.Holding{Lifecycle: "active", LeaveAt: later, Occupied: true}, "drain_started"},
+		"a drain of a silent node":    {plan.Holding{Lifecycle: "offline", LeaveAt: later, Occupied: true}, "drain_started"},
+		"an allocation is left":       {plan.Holding{Lifecycle: "draining", LeaveAt: past, Occupied: true}, ""},
+		"no allocation is left":       {plan.Holding{Lifecycle: "draining", LeaveAt: later}, "drain_completed"},
+		"drained stays drained":       {plan.Holding{Lifecycle: "drained", LeaveAt: past}, ""},
+		"cancelled":                   {plan.Holding{Lifecycle: "draining", Occupied: true}, "drain_cancelled"},
+		"cancelled when it was empty": {plan.Holding{Lifecycle: "drained"}, "drain_cancelled"},
+		"it leaves the fleet":         {plan.Holding{Lifecycle: "draining", Retiring: true, LeaveAt: later}, ""},
+		"it has never been active":    {plan.Holding{Lifecycle: "declared", LeaveAt: later}, ""},
 	} {
 		due := plan.DueObject{Kind: desired.KindNode, Object: uuid.New(), Generation: 1, AppliedGeneration: 1, Holding: &c.h}
 		p := plan.Objects([]plan.DueObject{due}, limits, t0)
@@ -52,8 +51,8 @@ func TestHoldsOfANodeAreFollowed(t *testing.T) {
 	}
 }
 
-// Who stands on a node that drains is told once for each word, released at the
-// deadline, and told that it may stay; only the last counts against the breaker.
+// The tenant of an allocation on a draining node is notified once for each new deadline or reason,
+// and of the cancellation. The release at the deadline alone counts against the breaker.
 func TestLeavingCases(t *testing.T) {
 	t.Parallel()
 	word := func(in time.Duration, why string) *plan.Eviction {
@@ -62,7 +61,7 @@ func TestLeavingCases(t *testing.T) {
 	told := func(s plan.State, l *plan.Eviction) *plan.Progress {
 		p := since(s, 0)
 		if l != nil {
-			p.Leave = *l
+			p.Eviction = *l
 		}
 		return p
 	}
@@ -72,21 +71,21 @@ func TestLeavingCases(t *testing.T) {
 		judged bool
 		look   time.Duration
 	}{
-		"told":                      {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, nil), Leave: word(time.Hour, "swap")}, plan.EvictionScheduled, false, 10 * time.Second},
-		"waits for the deadline":    {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap")), Leave: word(time.Hour, "swap")}, "", false, time.Hour},
-		"another deadline":          {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap")), Leave: word(time.Minute, "swap")}, plan.EvictionScheduled, false, 10 * time.Second},
-		"the deadline":              {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, word(0, "swap")), Leave: word(0, "swap")}, plan.EvictionDue, true, 10 * time.Second},
-		"the deadline, untold":      {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, nil), Leave: word(0, "swap")}, plan.EvictionScheduled, false, 10 * time.Second},
-		"the deadline, node silent": {plan.DueAllocation{Want: want(1), Have: with(have(protocol.Ready, 1), func(h *plan.Have) { h.StaleAt = t0 }), Progress: told(plan.Active, word(0, "swap")), Leave: word(0, "swap")}, plan.EvictionDue, true, 10 * time.Second},
-		"called off":                {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap"))}, plan.EvictionCancelled, false, 10 * time.Second},
-		"it leaves by itself":       {plan.DueAllocation{Want: released(2), Have: have(protocol.Gone, 2), Progress: told(plan.Releasing, word(0, "swap")), Leave: word(0, "swap")}, plan.CleanupProved, false, 10 * time.Second},
-		"ready is recorded first":   {plan.DueAllocation{Want: want(1), Have: have(protocol.Ready, 1), Progress: told(plan.Provisioning, nil), Leave: word(time.Hour, "swap")}, plan.NodeReady, false, 10 * time.Second},
+		"told":                        {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: told(plan.Active, nil), Eviction: word(time.Hour, "swap")}, plan.EvictionScheduled, false, 10 * time.Second},
+		"waits for the deadline":      {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap")), Eviction: word(time.Hour, "swap")}, "", false, time.Hour},
+		"another deadline":            {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap")), Eviction: word(time.Minute, "swap")}, plan.EvictionScheduled, false, 10 * time.Second},
+		"the deadline":                {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: told(plan.Active, word(0, "swap")), Eviction: word(0, "swap")}, plan.EvictionDue, true, 10 * time.Second},
+		"the deadline, not announced": {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: told(plan.Active, nil), Eviction: word(0, "swap")}, plan.EvictionScheduled, false, 10 * time.Second},
+		"the deadline, node silent":   {plan.DueAllocation{Desired: want(1), Observed: with(have(protocol.Ready, 1), func(h *plan.Observed) { h.StaleAt = t0 }), Progress: told(plan.Active, word(0, "swap")), Eviction: word(0, "swap")}, plan.EvictionDue, true, 10 * time.Second},
+		"cancelled":                   {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap"))}, plan.EvictionCancelled, false, 10 * time.Second},
+		"it leaves by itself":         {plan.DueAllocation{Desired: released(2), Observed: have(protocol.Gone, 2), Progress: told(plan.Releasing, word(0, "swap")), Eviction: word(0, "swap")}, plan.CleanupProved, false, 10 * time.Second},
+		"ready is recorded first":     {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: told(plan.Provisioning, nil), Eviction: word(time.Hour, "swap")}, plan.NodeReady, false, 10 * time.Second},
 	} {
 		p := plan.Allocations([]plan.DueAllocation{c.due}, limits, t0)
 		var got plan.Trigger
 		judged := false
 		for _, a := range p.Actions {
-			got, judged = a.Event, a.Judged
+			got, judged = a.Event, a.Automatic
 		}
 		if got != c.want || judged != c.judged || len(p.Next) == 0 || p.Next[0].At.Sub(t0) != c.look {
 			t.Errorf("%s: %q judged %t, next %+v; want %q judged %t in %s", name, got, judged, p.Next, c.want, c.judged, c.look)

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// Machine is a node as it is declared, kept and seen.
+// Machine is the desired, stored and observed state of a node.
 type Machine struct {
 	Spec     desired.Node
 	ByPerson bool // the API owns the object, not a revision
@@ -21,7 +21,7 @@ type Machine struct {
 	Price    money.Minor // per GPU and hour
 	Currency string
 
-	// As the inventory keeps it.
+	// As product/fleet has stored it.
 	OnMarket bool   // neither cordoned nor retired there
 	Changed  string // how its hardware differs from what an operator accepted
 
@@ -35,8 +35,8 @@ type Device struct {
 	Serial string `json:"serial"`
 }
 
-// The fields in which a machine can differ. The others of a declaration are in what
-// rooms keep, which a job compares: their names begin with spec.
+// Fields in which a node can differ. Other fields belong to stored specs, which a job compares.
+// Their names begin with "spec".
 const (
 	fieldGPUs     = "gpus"
 	fieldModel    = "model"
@@ -49,36 +49,36 @@ func ofMachine(field string) bool {
 	return field == fieldGPUs || field == fieldModel || field == fieldSerials || field == fieldHardware
 }
 
-// OfSpec says whether a field is one of a declaration, which a room keeps.
+// OfSpec reports whether a field belongs to a spec that an owning package stores.
 func OfSpec(field string) bool { return field == inSpec || strings.HasPrefix(field, inSpec+".") }
 
 func specs(fields []string) []string {
 	return slices.DeleteFunc(slices.Clone(fields), func(f string) bool { return !OfSpec(f) })
 }
 
-// evaluateDrift compares the machine with its declaration, and looks again at what a job has
-// found to differ in its room: the rule may have changed since.
+// evaluateDrift compares the node with its spec. It also evaluates the findings of the job that
+// compares stored specs again, because the drift rule may have changed since.
 func (d DueObject) evaluateDrift(l Limits, now time.Time) DriftResult {
 	s := Subject{d.Kind, d.Object, d.Name, RulesOf(d.Kind, d.Drift, d.Ignore, l.Drift), d.Suspended}
 	if d.Generation == 0 || d.Deleted {
-		return EvaluateDrift(s, nil, d.Standing, anyField, now)
+		return EvaluateDrift(s, nil, d.OpenDrift, anyField, now)
 	}
 	var found []Difference
-	for _, st := range d.Standing {
+	for _, st := range d.OpenDrift {
 		if OfSpec(st.Field) {
 			found = append(found, st.Difference)
 		}
 	}
 	if m := d.Machine; m != nil && m.Devices != nil && d.Silence != nil && now.Before(d.Silence.StaleAt) {
-		return EvaluateDrift(s, append(found, m.differences()...), d.Standing, ofMachine, now)
+		return EvaluateDrift(s, append(found, m.differences()...), d.OpenDrift, ofMachine, now)
 	}
-	// A machine that is not seen may have been mended, or not.
-	for _, st := range d.Standing {
+	// A node with stale reports may have been repaired or not, so its open drift stays.
+	for _, st := range d.OpenDrift {
 		if ofMachine(st.Field) {
 			found = append(found, st.remote())
 		}
 	}
-	return EvaluateDrift(s, found, d.Standing, func(string) bool { return false }, now)
+	return EvaluateDrift(s, found, d.OpenDrift, func(string) bool { return false }, now)
 }
 
 func (s OpenDrift) remote() Difference {
@@ -87,8 +87,8 @@ func (s OpenDrift) remote() Difference {
 	return d
 }
 
-// differences are what only hands can put right. What is missing costs what it
-// would be sold for.
+// differences returns the hardware differences, which need manual work. A missing GPU costs the
+// price at which it would be sold.
 func (m Machine) differences() (all []Difference) {
 	const mend = "the hardware differs from the desired node"
 	if n := len(m.Devices); n != m.Spec.GPUs {
@@ -138,8 +138,8 @@ func (m Machine) priced(d Difference, gpus int) Difference {
 	return d
 }
 
-// shrinks says whether an action takes a node off the market that is on it, and no
-// person asked: the breaker counts these.
+// shrinks reports whether an action makes a sellable node unsellable without an operator's request.
+// The breaker counts these actions.
 func (d DueObject) shrinks(v Verb) bool {
 	m := d.Machine
 	if m == nil || !m.OnMarket || d.AppliedGeneration == 0 {

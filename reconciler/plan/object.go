@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// DueObject is a due declaration that a room carries out without a host: a SKU,
-// a policy, a role, an image, an environment, or a node as the fleet lists it.
+// DueObject is a due object that the control plane applies without a task for a node: an SKU, a
+// policy, a role, an image, an environment, or a node as the fleet package lists it.
 type DueObject struct {
 	Kind       desired.Kind
 	Object     uuid.UUID
@@ -23,15 +23,15 @@ type DueObject struct {
 	Suspended  *Suspension
 	// Drift and Ignore are its annotations of these.
 	Drift, Ignore string
-	// Source and Commit are set where a revision declares it, and no person.
+	// Source and Commit are set if a Git revision owns the object and empty if the API does.
 	Source, Commit string
 
-	AppliedGeneration int64 // 0: no room has carried it out yet
+	AppliedGeneration int64 // 0: not applied yet
 	AppliedEpoch      int64
 	AppliedHash       string
-	Gone              bool // the room has let it go
-	Asked             Previous
-	Standing          []OpenDrift // drift that is open or ignored
+	Gone              bool // the owning package has deleted it
+	Previous          Previous
+	OpenDrift         []OpenDrift // drift that is open or ignored
 
 	// Silence and Machine are set for nodes only.
 	Silence *ReportState
@@ -39,13 +39,13 @@ type DueObject struct {
 	Holding *Holding
 }
 
-// ReportState is what the loop knows of a node's reports.
+// ReportState describes how recent and complete a node's reports are.
 type ReportState struct {
 	StaleAt   time.Time // zero: never reported
-	Reachable bool      // as the owning room has recorded it
+	Reachable bool      // as product/fleet has recorded it
 }
 
-// Objects compares declarations with what their rooms have carried out.
+// Objects compares desired objects with what the owning packages have applied.
 func Objects(due []DueObject, l Limits, now time.Time) Plan {
 	var p Plan
 	for _, d := range due {
@@ -61,13 +61,13 @@ func Objects(due []DueObject, l Limits, now time.Time) Plan {
 			act, needed = d.suspended(now)
 		}
 		p.Drift = append(p.Drift, judgement.Moves...)
-		p.request(act, needed, d.Asked, 0, l.AskAgain, now)
-		// Fresh reports move the time without touching the due set, so that a
-		// healthy fleet is looked at once per silence limit, not once per report.
+		p.request(act, needed, d.Previous, 0, l.AskAgain, now)
+		// A report moves this time without a write to the due set. A healthy fleet therefore costs
+		// one check per staleness limit and not one per report.
 		if s := d.Silence; s != nil {
 			p.recheckAt(d.Kind, d.Object, s.StaleAt, now, "report turns stale")
 		}
-		p.recheckAt(d.Kind, d.Object, judgement.LookAt, now, "a difference is no longer ignored")
+		p.recheckAt(d.Kind, d.Object, judgement.RecheckAt, now, "a difference is no longer ignored")
 		if h := d.Holding; h != nil {
 			p.recheckAt(d.Kind, d.Object, h.LapsesAt, now, "a hold ends")
 		}
@@ -78,7 +78,7 @@ func Objects(due []DueObject, l Limits, now time.Time) Plan {
 	return p
 }
 
-// applyObject is what the room must do, given what has drifted of what it keeps.
+// applyObject returns the action for the owning package, given the drift of the stored spec.
 func (d DueObject) applyObject(drifted []string) (Action, bool) {
 	switch {
 	case d.Generation == 0:
@@ -94,7 +94,7 @@ func (d DueObject) applyObject(drifted []string) (Action, bool) {
 	}
 	if kept := specs(drifted); len(kept) > 0 {
 		act := d.action(Ensure, "drifted: "+strings.Join(kept, ", "))
-		act.Source, act.Commit = "", "" // no revision asks for it
+		act.Source, act.Commit = "", "" // no revision caused it
 		return act, true
 	}
 	return Action{}, false
@@ -121,8 +121,8 @@ func (d DueObject) action(v Verb, reason string) Action {
 	act := Action{Verb: v, Kind: d.Kind, Object: d.Object, Generation: d.Generation, Epoch: d.Epoch, Reason: reason}
 	if d.Kind == desired.KindNode {
 		act.Node = ids.Node{UUID: d.Object}
-		act.Judged = d.shrinks(v)
-		if act.Judged {
+		act.Automatic = d.shrinks(v)
+		if act.Automatic {
 			act.Source, act.Commit = d.Source, d.Commit
 		}
 	}

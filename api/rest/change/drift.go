@@ -48,7 +48,7 @@ func toDrift(d reconciler.Drift) oapi.Drift {
 	shown := oapi.Drift{
 		Id: d.ID, Kind: oapi.Kind(d.Kind), ObjectId: d.Object, Name: d.Name, Field: d.Field, Desired: d.Desired, Observed: d.Observed,
 		Status: oapi.DriftStatus(d.Status), Policy: oapi.DriftPolicy(d.Policy), Owner: d.Owner, Cause: d.Cause,
-		OpenedAt: d.OpenedAt.UTC(), ObservedAt: d.SeenAt.UTC(), DeadlineAt: response.UTC(d.DeadlineAt), HealedAt: response.UTC(d.HealedAt), Version: d.Version,
+		OpenedAt: d.OpenedAt.UTC(), ObservedAt: d.ChangedAt.UTC(), DeadlineAt: response.UTC(d.DeadlineAt), HealedAt: response.UTC(d.HealedAt), Version: d.Version,
 	}
 	if d.Currency != "" {
 		cost := response.Money(d.Cost, d.Currency)

@@ -66,7 +66,7 @@ func (m NodeParts) Probe(ctx context.Context, c identity.Caller, n fleet.Node) e
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err
 		}
-		_, err := m.Queue.InsertTx(ctx, tx, reconciler.ProbeNode{Node: n.ID, Ask: requested.UnixMicro(), Reason: "requested by " + c.Actor()}, nil)
+		_, err := m.Queue.InsertTx(ctx, tx, reconciler.ProbeNode{Node: n.ID, RequestID: requested.UnixMicro(), Reason: "requested by " + c.Actor()}, nil)
 		return err
 	})
 	if err != nil {

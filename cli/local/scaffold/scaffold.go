@@ -18,21 +18,21 @@ import (
 //go:embed files
 var files embed.FS
 
-// Options is what differs from fleet to fleet.
+// Options are the values in which fleets differ.
 type Options struct {
 	Environment, Region, TrustDomain string
 	Forge                            string
 	Source                           string // name of the Git source on the server
 }
 
-// words are what the templates know.
-type words struct {
+// values are the values of the templates.
+type values struct {
 	Options
 
 	Host, API, CI, CIVariables string
 }
 
-var hosts = map[string]words{
+var hosts = map[string]values{
 	"github": {Host: "github.com", API: "api.github.com", CIVariables: "The workflow plans once the repository has the variable `GPUAAS_URL` and the secret `GPUAAS_TOKEN`."},
 	"gitlab": {Host: "gitlab.com", API: "gitlab.com", CIVariables: "The pipeline plans once the project has the variables `GPUAAS_URL` and `GPUAAS_TOKEN`."},
 	"gitea":  {Host: "git.example.com", API: "git.example.com", CIVariables: "The workflow plans once the repository has the variable `GPUAAS_URL` and the secret `GPUAAS_TOKEN`."},
@@ -70,7 +70,7 @@ func Files(o Options) (map[string][]byte, error) {
 	return all, nil
 }
 
-// place is where a template's text goes.
+// place returns the path of a template's output.
 func place(name string, o Options) string {
 	name = strings.TrimPrefix(name, "files/")
 	if name == "settings.json" {
@@ -82,7 +82,7 @@ func place(name string, o Options) string {
 	return name
 }
 
-func (w words) fill(name string) ([]byte, error) {
+func (w values) fill(name string) ([]byte, error) {
 	t, err := template.New(path.Base(name)).Option("missingkey=error").ParseFS(files, name)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (w words) fill(name string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// forEnvironment sets the two variables that stand at the top of each file.
+// forEnvironment sets the two variables at the top of each file.
 func forEnvironment(text []byte, o Options) []byte {
 	text = bytes.Replace(text, []byte("GPUAAS_ENVIRONMENT: production"), []byte("GPUAAS_ENVIRONMENT: "+o.Environment), 1)
 	return bytes.Replace(text, []byte("GPUAAS_SOURCE: fleet"), []byte("GPUAAS_SOURCE: "+o.Source), 1)

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuaas/gpuaas/desired/validate/definition"
 )
 
-// contextLife is how many objects a context sees: more cost more than a new one.
+// contextLife is the number of objects per CUE context. A context never frees what it has
+// evaluated; beyond this number a new context costs less than the memory.
 const contextLife = 500
 
 // CUE is an evaluator with the schema in it.

@@ -1,6 +1,6 @@
-// Package definition compiles the CUE of cue/schema and puts its constraints into words. Validation
-// and the generator of the JSON Schema both read the definitions here, so that a value means the same
-// to both.
+// Package definition compiles the CUE of cue/schema and describes its constraints as text.
+// Validation and the generator of the JSON Schema both read the definitions here, so that a value
+// means the same to both.
 package definition
 
 import (

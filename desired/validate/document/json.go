@@ -20,7 +20,7 @@ import (
 // mostDigits is more than any number needs. CUE reads a number in time by the square of its digits.
 const mostDigits = 400
 
-// ReadJSON reads one document that takes all of src.
+// ReadJSON reads one document that must fill all of src.
 func ReadJSON(text Lines, src []byte) (Node, []desired.Finding) {
 	d := json.NewDecoder(bytes.NewReader(src))
 	d.UseNumber()
@@ -34,8 +34,7 @@ func ReadJSON(text Lines, src []byte) (Node, []desired.Finding) {
 	if errors.Is(err, errRejected) {
 		return root, r.findings
 	}
-	// The decoder of whole values has the better words, and names the offset behind the character that
-	// it did not expect.
+	// Unmarshal has the clearer message. Its offset is behind the unexpected character.
 	offset := int(d.InputOffset())
 	if whole := json.Unmarshal(src, new(json.RawMessage)); whole != nil {
 		err = whole
@@ -50,8 +49,8 @@ func ReadJSON(text Lines, src []byte) (Node, []desired.Finding) {
 // errRejected ends the reading of a document. The finding is there already.
 var errRejected = errors.New("rejected")
 
-// jsonReader adds places to the tokens of encoding/json, and rejects what readers of JSON take
-// differently: keys that stand twice, halves of characters, very long numbers.
+// jsonReader adds positions to the tokens of encoding/json. It rejects input that JSON parsers read
+// differently: duplicate keys, unpaired surrogates, very long numbers.
 type jsonReader struct {
 	d        *json.Decoder
 	src      []byte
@@ -143,7 +142,7 @@ func (r *jsonReader) object(depth int) ([]Member, error) {
 	return members, err
 }
 
-// escape is an escaped character. A pair of surrogates stands for one.
+// escape matches an escaped character. A pair of surrogates is one character.
 var escape = regexp.MustCompile(`\\(?:u[0-9a-fA-F]{4}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|.)`)
 
 // whole rejects half of a pair of surrogates, which the decoder replaces without an error.

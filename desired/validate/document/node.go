@@ -48,7 +48,8 @@ func (n *Node) Member(names ...string) (found *Member) {
 }
 
 // Plain returns the value as the JSON Schema library reads it. It reports false for a number with a
-// point or an exponent: JSON Schema takes 1.0 for an integer, CUE does not, and no kind has such a field.
+// point or an exponent: JSON Schema treats 1.0 as an integer, CUE does not, and no kind has such a
+// field.
 func (n *Node) Plain() (any, bool) {
 	switch v := n.Value.(type) {
 	case json.Number:
@@ -93,7 +94,7 @@ func (n *Node) Count(most int) int {
 	return total
 }
 
-// Shown returns the value as findings show it.
+// Shown formats the value for findings.
 func (n *Node) Shown() string {
 	switch v := n.Value.(type) {
 	case nil:

@@ -35,10 +35,10 @@ type Place struct {
 
 func (p Place) String() string { return fmt.Sprintf("%s:%d:%d", p.Path, p.Line, p.Column) }
 
-// longest is what a person reads of one sentence.
+// longest limits a message to a length that an operator still reads.
 const longest = 800
 
-// short cuts what an author has made too long to be shown.
+// short shortens a text of an author for display.
 func short(text string) string {
 	if len(text) <= longest {
 		return text

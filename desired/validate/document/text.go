@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// shownRunes keeps a finding on one line of a terminal.
+// shownRunes limits a value so that a finding fits on one line of a terminal.
 const shownRunes = 60
 
 // ShownText returns a text as findings show it: quoted and short.

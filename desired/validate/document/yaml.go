@@ -68,7 +68,7 @@ func (y *yamlReader) node(n *yaml.Node, depth int) Node {
 	case depth > deepest:
 		y.fault(desired.CodeTooDeep, n, "", fmt.Sprintf("is nested more than %d deep", deepest), "less nesting")
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
-		// A few lines of aliases can stand for gigabytes.
+		// A few lines of aliases can expand to gigabytes.
 		y.fault(desired.CodeAliasLimit, n, "", "uses an anchor or alias", "the value written out; repetition belongs in CUE files")
 	case n.Kind == yaml.MappingNode && n.ShortTag() == "!!map":
 		to.Value = y.mapping(n, depth)
@@ -173,7 +173,7 @@ func (y *yamlReader) fault(code string, n *yaml.Node, field, message, expected s
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
-// syntax finds the place of a syntax error, of which the parser tells only a line.
+// syntax returns the position of a syntax error. The parser reports only the line.
 func (y *yamlReader) syntax(err error) (Place, string) {
 	at := Place{y.lines.Path, 1, 1}
 	m := yamlLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " "))

@@ -1,3 +1,3 @@
-// Package explain turns the errors of the CUE evaluator into findings: one for each field, in the words of the schema, at
-// the position in the author's file.
+// Package explain turns the errors of the CUE evaluator into findings: one for each field, with the
+// text of the schema, at the position in the author's file.
 package explain

@@ -16,21 +16,21 @@ import (
 	"github.com/gpuaas/gpuaas/desired/validate/document"
 )
 
-// explainer turns the evaluator's errors about one object into findings: one
-// for each field, in words of the schema, at the place of the author's value.
+// explainer turns the evaluator's errors about one object into findings: one for each field, with
+// the text of the schema, at the position of the author's value.
 type explainer struct {
 	at         document.Place
 	object     string
 	value      cue.Value // as the author wrote it, before the schema
 	definition cue.Value
-	known      Known
+	fields     Fields
 	findings   []desired.Finding
 }
 
-// unknownFields looks for them itself: the evaluator leaves them out when the
-// same struct has another fault, and the author would meet them one by one.
+// unknownFields searches for unknown fields itself. The evaluator omits them if the struct has
+// another error, and the author would find them one by one.
 func (e *explainer) unknownFields(at []string, v cue.Value) {
-	k, ok := e.known[pattern(at)]
+	k, ok := e.fields[pattern(at)]
 	if !ok {
 		return
 	}
@@ -78,14 +78,14 @@ func (e *explainer) freeNames(at []string, v cue.Value) {
 	free := e.definition.LookupPath(cue.MakePath(path...))
 	for name, inner := range EachField(v) {
 		if free.Exists() && !free.Allows(cue.Str(name)) {
-			e.add(desired.CodeInvalidName, document.PlaceOf(inner, e.at), strings.Join(append(slices.Clone(at), name), "."), "the name "+document.Quoted(name)+" is not allowed", e.known[pattern(at)].expected)
+			e.add(desired.CodeInvalidName, document.PlaceOf(inner, e.at), strings.Join(append(slices.Clone(at), name), "."), "the name "+document.Quoted(name)+" is not allowed", e.fields[pattern(at)].expected)
 		}
 	}
 }
 
 // Explain returns a finding for each fault of an object that the evaluator rejected with err.
-func Explain(at document.Place, object string, v, definition cue.Value, fields Known, err error) []desired.Finding {
-	e := explainer{at: at, object: object, value: v, definition: definition, known: fields}
+func Explain(at document.Place, object string, v, definition cue.Value, fields Fields, err error) []desired.Finding {
+	e := explainer{at: at, object: object, value: v, definition: definition, fields: fields}
 	e.unknownFields(nil, v)
 	e.read(err)
 	return e.findings
@@ -101,7 +101,7 @@ func (e *explainer) read(err error) {
 		if e.reported(field) {
 			continue
 		}
-		k, listed := e.known[pattern(path)]
+		k, listed := e.fields[pattern(path)]
 		v := e.value.LookupPath(pathOf(path))
 		switch {
 		case !v.Exists() && !k.required:
@@ -110,25 +110,25 @@ func (e *explainer) read(err error) {
 			e.add(desired.CodeMissingField, e.nearest(path), field, "is missing", k.expected)
 		case !listed:
 			// Below a field of free names: a label, an annotation.
-			around := e.known[pattern(path[:len(path)-1])]
-			e.refused(field, v, knownField{expected: around.element, kind: around.elements})
+			around := e.fields[pattern(path[:len(path)-1])]
+			e.reject(field, v, fieldText{expected: around.element, kind: around.elements})
 		case !v.IsConcrete() && v.IncompleteKind() != cue.StructKind && v.IncompleteKind() != cue.ListKind:
 			e.add(desired.CodeNotConcrete, document.PlaceOf(v, e.at), field, "has no value yet", k.expected)
 		default:
-			e.refused(field, v, k)
+			e.reject(field, v, k)
 		}
 	}
 	// The schema computes these from other fields; with those mended they may
 	// well be there.
 	if len(e.findings) == 0 {
 		for _, path := range computed {
-			e.add(desired.CodeMissingField, e.nearest(path), strings.Join(path, "."), "is missing", e.known[pattern(path)].expected)
+			e.add(desired.CodeMissingField, e.nearest(path), strings.Join(path, "."), "is missing", e.fields[pattern(path)].expected)
 		}
 	}
 }
 
-// refused says what a value is and should be, and never repeats a secret.
-func (e *explainer) refused(field string, v cue.Value, k knownField) {
+// reject adds a finding with the value and the expected type. It never repeats a secret.
+func (e *explainer) reject(field string, v cue.Value, k fieldText) {
 	code, message := desired.CodeInvalidValue, "is "+Shown(v)
 	text, err := v.String()
 	switch {
@@ -149,7 +149,7 @@ func (e *explainer) add(code string, at document.Place, field, message, expected
 	e.findings = append(e.findings, at.Finding(code, e.object, field, message, expected))
 }
 
-// reported says whether this field, or one inside it or around it, already is.
+// reported reports whether this field, or one inside or around it, has a finding.
 func (e *explainer) reported(field string) bool {
 	for _, f := range e.findings {
 		if f.Field == field || strings.HasPrefix(f.Field, field+".") || strings.HasPrefix(field, f.Field+".") || field == "" {
@@ -208,7 +208,7 @@ func pathOf(path []string) cue.Path {
 	return cue.MakePath(selectors...)
 }
 
-// Shown returns the author's value, short and safe to print.
+// Shown formats the author's value, short and safe to print.
 func Shown(v cue.Value) string {
 	switch v.IncompleteKind() {
 	case cue.StringKind:
@@ -293,7 +293,7 @@ func authored(err errors.Error) []document.Place {
 	return places
 }
 
-// EachField returns the ordinary fields in the order of the files.
+// EachField iterates over the regular fields in the sequence of the files.
 func EachField(v cue.Value) func(yield func(string, cue.Value) bool) {
 	return func(yield func(string, cue.Value) bool) {
 		it, err := v.Fields()

@@ -92,7 +92,7 @@ func (c *condition) add(n *ast.Comprehension) error {
 	return nil
 }
 
-// branches asks CUE, for each word that the deciding field may hold, what the other fields become.
+// branches evaluates, for each value of the deciding field, the constraints of the other fields.
 func (c *condition) branches(all *converter, at string, v cue.Value) ([]any, error) {
 	c.read = true
 	by := v.LookupPath(cue.MakePath(cue.Str(c.field)))

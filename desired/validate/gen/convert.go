@@ -22,7 +22,7 @@ func unknown(at string, v cue.Value, what string) error {
 	return fmt.Errorf("%s (%v): %s %v: teach desired/validate/gen", at, v.Pos(), what, v)
 }
 
-// schema converts the value of a field, with the words and the default that people see.
+// schema converts the constraints of a field, with its description and default.
 func (c *converter) schema(at string, v cue.Value) (object, error) {
 	s, err := c.constraint(at, v)
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *converter) constraint(at string, v cue.Value) (object, error) {
 	return nil, unknown(at, v, "the operator "+op.String()+" of")
 }
 
-// all joins constraints that all hold.
+// all converts constraints that must all be true.
 func (c *converter) all(at string, args []cue.Value) (object, error) {
 	joined, rest := object{}, []any{}
 	for _, a := range args {

@@ -73,8 +73,8 @@ func TestContractHasTheSpecs(t *testing.T) {
 	}
 }
 
-// The generator rejects what it does not know: a definition must not mean one thing to CUE and another
-// to the JSON Schema.
+// The generator rejects unknown expressions: a definition must not mean one value set to CUE and
+// another to the JSON Schema.
 func TestUnknownExpressionsAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

@@ -45,7 +45,7 @@ func goTypes([]byte) ([]byte, error) {
 	return text, nil
 }
 
-// goWriter writes structures in the order in which they are first used.
+// goWriter writes structures in the sequence of their first use.
 type goWriter struct {
 	text   bytes.Buffer
 	queued []goStruct

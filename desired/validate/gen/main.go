@@ -54,8 +54,8 @@ func run(root string) error {
 	return nil
 }
 
-// generate returns the schema. Its root is for editors: it chooses by kind, so that an editor names the
-// wrong field, and leaves out Allocation, which files cannot hold.
+// generate returns the schema. Its root is for editors: it selects the definition by kind, so that
+// an editor marks the wrong field. It omits Allocation, which files cannot contain.
 func generate([]byte) ([]byte, error) {
 	c, definitions, err := newConverter(definition.Expectation)
 	if err != nil {

@@ -38,7 +38,7 @@ func Start(t *testing.T, cfg oidc.Config) *Issuer {
 	return started
 }
 
-// Config is what x/oauth2 needs for a client of the issuer.
+// Config returns the x/oauth2 configuration of a client of the issuer.
 func (i *Issuer) Config(id, secret, redirect string) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: id, ClientSecret: secret, RedirectURL: redirect, Scopes: []string{"openid", "profile", "email", "offline_access"},
@@ -60,8 +60,8 @@ func SignIn(t *testing.T, authorize, subject string) *url.URL {
 	return back
 }
 
-// Approve opens a device's page, with its code in the URL, and lets it in as the
-// person; an empty subject refuses it.
+// Approve opens a device's page, with its code in the URL, and approves the sign-in of a user. An
+// empty subject denies it.
 func Approve(t *testing.T, verification, subject string) {
 	t.Helper()
 	if _, status := submit(t, verification, subject); status != http.StatusOK {

@@ -57,13 +57,13 @@ func KeepAccess(path, at string) (Access, error) {
 	return a, durable.Write(path, append(text, '\n'), 0o600)
 }
 
-// RefusedError is the response of the double to an invalid control request.
-type RefusedError struct {
+// DeniedError is the response of the double to an invalid control request.
+type DeniedError struct {
 	Status  int
 	Message string
 }
 
-func (e *RefusedError) Error() string { return e.Message }
+func (e *DeniedError) Error() string { return e.Message }
 
 // Status returns the status of the double.
 func (a Access) Status(ctx context.Context) (s stripe.Status, err error) {
@@ -92,7 +92,7 @@ func (a Access) Deliver(ctx context.Context, event string) (sent int, err error)
 func (a Access) Page(ctx context.Context, ref string) (string, error) {
 	if strings.Contains(ref, "://") {
 		if !strings.HasPrefix(ref, a.URL+"/c/pay/") {
-			return "", &RefusedError{http.StatusNotFound, "this is no page of the development provider at " + a.URL}
+			return "", &DeniedError{http.StatusNotFound, "this is no page of the development provider at " + a.URL}
 		}
 		return ref, nil
 	}
@@ -105,7 +105,7 @@ func (a Access) Page(ctx context.Context, ref string) (string, error) {
 			return p.URL, nil
 		}
 	}
-	return "", &RefusedError{http.StatusNotFound, "no page has this id or reference"}
+	return "", &DeniedError{http.StatusNotFound, "no page has this id or reference"}
 }
 
 // controlTimeout limits a control request: the double is on the same computer.
@@ -136,7 +136,7 @@ func (a Access) call(ctx context.Context, method, path string, body stripe.Contr
 	case err != nil:
 		return fmt.Errorf("reading the response of the payment double: %w", err)
 	case response.StatusCode != http.StatusOK:
-		return &RefusedError{response.StatusCode, strings.TrimSpace(string(text))}
+		return &DeniedError{response.StatusCode, strings.TrimSpace(string(text))}
 	}
 	if err := json.Unmarshal(text, result); err != nil {
 		return fmt.Errorf("reading the response of the payment double: %w", err)

@@ -33,8 +33,8 @@ func Start(t testing.TB, cfg stripe.Config) *Provider {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { started.ServeHTTP(w, r) }))
 	started.URL, cfg.URL = server.URL, server.URL
 	cfg.SecretKey, cfg.WebhookSecret, cfg.ControlToken = SecretKey, WebhookSecret, ControlToken
-	if cfg.Settle == 0 {
-		cfg.Settle = 50 * time.Millisecond
+	if cfg.CompleteAfter == 0 {
+		cfg.CompleteAfter = 50 * time.Millisecond
 	}
 	if cfg.Late == 0 {
 		cfg.Late = 200 * time.Millisecond

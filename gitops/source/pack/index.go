@@ -15,9 +15,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 )
 
-// indexer names the objects of a pack that has passed the sieve. go-git's own
-// keeps up to 96 MiB of what it has inflated; this one holds an object and what it
-// is a difference to, and no more.
+// indexer computes the hashes of a pack that has passed the sieve. go-git's indexer caches up to 96
+// MiB of inflated objects; this one stores an object and its delta base, and no more.
 type indexer struct {
 	Bounds
 	ctx    context.Context //nolint:containedctx // of one pack; the walk is recursive
@@ -55,7 +54,7 @@ func (b Bounds) Index(ctx context.Context, pack *os.File, sum plumbing.Hash) (*i
 	return x.encode(sum)
 }
 
-// ends20: behind the last object stands the checksum, and nothing else.
+// ends20 checks that the last object is followed by the checksum and nothing else.
 func ends20(pack *os.File, list []packed) error {
 	info, err := pack.Stat()
 	if err != nil {
@@ -93,7 +92,7 @@ func (x *indexer) resolve() error {
 
 func (x *indexer) leaf(p packed) bool { return len(x.byBase[p.at]) == 0 && len(x.byHash[p.hash]) == 0 }
 
-// children names what is made from one object; live is what is held in memory.
+// children hashes the objects that are deltas of one object. live is the number of bytes in memory.
 func (x *indexer) children(base packed, kind plumbing.ObjectType, from []byte, live int64, depth int) error {
 	if err := x.ctx.Err(); err != nil {
 		return err

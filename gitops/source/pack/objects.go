@@ -7,7 +7,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// Objects is all that is asked of a repository: go-git's stores have it, and ours.
+// Objects is the part of a Git repository that the reader needs. go-git's stores implement it, and
+// so does Packs.
 type Objects interface {
 	EncodedObject(kind plumbing.ObjectType, hash plumbing.Hash) (plumbing.EncodedObject, error)
 	EncodedObjectSize(hash plumbing.Hash) (int64, error)
@@ -60,7 +61,7 @@ func appendAll(to []byte, r io.Reader) ([]byte, error) {
 	}
 }
 
-// TooLargeError is an object that nobody needs to read to know that it is refused.
+// TooLargeError rejects an object by its size before it is read.
 type TooLargeError struct {
 	Kind       plumbing.ObjectType
 	hash       plumbing.Hash

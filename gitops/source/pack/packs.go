@@ -20,8 +20,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 )
 
-// Packs are the objects of a store: its packs, newest first, with their indexes in
-// memory. go-git's own storage would read every index anew for each new pack.
+// Packs contains the packs of a store, newest first, with their indexes in memory. go-git's own
+// storage would read every index again for each new pack.
 type Packs struct {
 	List  []*Pack
 	Cache cache.Object
@@ -34,7 +34,7 @@ type Pack struct {
 	*packfile.Packfile
 }
 
-// CacheBytes are the bases of differences that are kept while a tree is read.
+// CacheBytes limits the delta bases that are cached while a tree is read.
 const CacheBytes = 4 * cache.MiByte
 
 func (p *Packs) Close() {
@@ -44,7 +44,7 @@ func (p *Packs) Close() {
 	p.List = nil
 }
 
-// find looks into the newest pack first: what changed last is asked for most.
+// find searches the newest pack first, since most requests are for recent objects.
 func (p *Packs) find(hash plumbing.Hash) (*Pack, int64, error) {
 	for _, one := range p.List {
 		at, err := one.index.FindOffset(hash)
@@ -166,7 +166,7 @@ func readIndex(root *os.Root, name string) (*idxfile.MemoryIndex, error) {
 	return index, idxfile.NewDecoder(f).Decode(index)
 }
 
-// sameEnd: a pack that ends otherwise than its index says was cut.
+// sameEnd rejects a truncated pack: its end differs from the checksum in the index.
 func sameEnd(root *os.Root, name string, sum plumbing.Hash) error {
 	f, err := root.Open(name)
 	if err != nil {
@@ -186,7 +186,7 @@ func sameEnd(root *os.Root, name string, sum plumbing.Hash) error {
 	return nil
 }
 
-// Checksum holds the last twenty bytes of a pack against all that is before them.
+// Checksum compares the last twenty bytes of a pack with the hash of all bytes before them.
 func Checksum(f *os.File) (sum plumbing.Hash, err error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil || size < 32 {

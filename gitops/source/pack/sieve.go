@@ -17,10 +17,10 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// Bounds of one pack. A megabyte of pack can hold a gigabyte of blob, and a few
-// deltas can make a gigabyte of a kilobyte, so none of them follows from another.
+// Bounds are the limits of one pack. A megabyte of pack can contain a gigabyte of blob, and a few
+// deltas can make a gigabyte of a kilobyte, so no limit follows from another.
 type Bounds struct {
-	Bytes    int64 // of the pack as it comes
+	Bytes    int64 // of the pack as received
 	objects  uint32
 	object   int64 // of one object, whole
 	inflated int64 // of all of them: what working through the pack may cost
@@ -55,15 +55,15 @@ type packed struct {
 
 func (p packed) delta() bool { return p.kind.IsDelta() }
 
-// ExcessError is a pack that is refused for what it would cost.
+// ExcessError rejects a pack because reading it would cost too much.
 type ExcessError struct{ What string }
 
 func (e ExcessError) Error() string { return e.What }
 
 func excess(format string, args ...any) error { return ExcessError{fmt.Sprintf(format, args...)} }
 
-// sieve reads a pack from end to end without keeping any of its contents, and
-// refuses it as soon as a bound is passed.
+// sieve reads a pack once without storing its contents and rejects it as soon as it exceeds a
+// limit.
 type sieve struct {
 	Bounds
 	in       *offsetReader
@@ -236,7 +236,7 @@ func (s *sieve) cost(n int64) error {
 	return nil
 }
 
-// Cut calls an end that comes too early by one name.
+// Cut maps all kinds of an early end to one error.
 func Cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -244,8 +244,8 @@ func Cut(err error) error {
 	return err
 }
 
-// offsetReader knows where it is: it gives single bytes, so that inflating takes
-// no more than it needs.
+// offsetReader counts the bytes that were read. It implements io.ByteReader, so that inflating
+// reads no more than it needs.
 type offsetReader struct {
 	r *bufio.Reader
 	n int64
@@ -265,7 +265,7 @@ func (o *offsetReader) ReadByte() (byte, error) {
 	return b, err
 }
 
-// sumOf is the checksum that an index keeps of an object as it is packed.
+// sumOf returns the CRC that an index stores of the packed object.
 func (p packed) sumOf(pack io.ReaderAt) (uint32, error) {
 	sum := crc32.NewIEEE()
 	if _, err := io.Copy(sum, io.NewSectionReader(pack, p.at, p.end-p.at)); err != nil {

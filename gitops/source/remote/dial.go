@@ -12,12 +12,12 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// connecting takes longer than this only where nobody will answer.
+// connecting limits the time to connect. A reachable server answers within seconds, even on another
+// continent.
 const connecting = 10 * time.Second
 
-// dialer of addresses that a repository's declaration chose. It judges the
-// address that is connected to, after every name was looked up: a name that
-// points elsewhere the second time gains nothing.
+// dialer connects to addresses that a GitSource names. It checks the resolved address at connection
+// time. A DNS name that resolves differently the second time therefore gains nothing.
 func dialer(private bool) *net.Dialer {
 	d := &net.Dialer{Timeout: connecting}
 	if !private {
@@ -38,7 +38,7 @@ func public(address string) error {
 	return nil
 }
 
-// carriers hold an IPv4 address in an IPv6 one, from which bit on.
+// carriers are the IPv6 prefixes that contain an IPv4 address, with its first bit.
 var carriers = map[netip.Prefix]int{
 	netip.MustParsePrefix("64:ff9b::/96"):   12,
 	netip.MustParsePrefix("64:ff9b:1::/48"): 12,

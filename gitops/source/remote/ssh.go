@@ -17,8 +17,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// overSSH runs git-upload-pack over there. Nothing of the machine's own ssh
-// configuration or agent is used.
+// overSSH runs git-upload-pack on the server. It ignores the SSH configuration and agent of the
+// local user.
 func (r Remote) overSSH(ctx context.Context, u *url.URL) (Line, error) {
 	config, address, err := r.sshConfig(u)
 	if err != nil {
@@ -30,7 +30,7 @@ func (r Remote) overSSH(ctx context.Context, u *url.URL) (Line, error) {
 	}
 	// The library's handshakes and reads know no context.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	l, err := speak(conn, address, config, u)
+	l, err := handshake(conn, address, config, u)
 	if err != nil {
 		stop()
 		_ = conn.Close()
@@ -44,7 +44,7 @@ func (r Remote) overSSH(ctx context.Context, u *url.URL) (Line, error) {
 	return l, nil
 }
 
-func speak(conn net.Conn, address string, config *ssh.ClientConfig, u *url.URL) (*pipeLine, error) {
+func handshake(conn net.Conn, address string, config *ssh.ClientConfig, u *url.URL) (*pipeLine, error) {
 	c, chans, reqs, err := ssh.NewClientConn(conn, address, config)
 	if err != nil {
 		return nil, sshError(u.Hostname(), err)
@@ -63,16 +63,16 @@ func speak(conn net.Conn, address string, config *ssh.ClientConfig, u *url.URL) 
 		return nil, fmt.Errorf("opening a session: %w", err)
 	}
 	if err := session.Start("git-upload-pack " + quote(sshPath(u))); err != nil {
-		return nil, fmt.Errorf("starting git-upload-pack over there: %w", err)
+		return nil, fmt.Errorf("starting git-upload-pack on the server: %w", err)
 	}
 	return &pipeLine{in, out, func() error { _ = client.Close(); return nil }}, nil
 }
 
-// Relative marks a path that is not from the root over there.
+// Relative marks a path relative to the home directory on the server.
 const Relative = "/:"
 
-// sshPath: user@host:path is below that user's home, and so is ssh://host/~/path,
-// in the words of git-upload-pack.
+// sshPath returns the path in the syntax of git-upload-pack: user@host:path is relative to the
+// user's home directory, and so is ssh://host/~/path.
 func sshPath(u *url.URL) string {
 	if rest, ok := strings.CutPrefix(u.Path, Relative); ok {
 		return rest
@@ -83,8 +83,8 @@ func sshPath(u *url.URL) string {
 	return u.Path
 }
 
-// quote is for the shell over there: everything between single quotes stands for
-// itself, but a single quote, and in some shells an exclamation mark.
+// quote quotes a path for the shell on the server. Everything between single quotes is literal,
+// except a single quote and, in some shells, an exclamation mark.
 func quote(path string) string {
 	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(path) + "'"
 }
@@ -97,7 +97,7 @@ func sshError(host string, err error) error {
 		return errs.New(errs.Unavailable, "the host %s shows a key that knownHosts does not have", host).
 			Try("compare the key with what the host's operator publishes, and change knownHosts").Because(err)
 	case strings.Contains(err.Error(), "unable to authenticate"):
-		return errs.New(errs.NotFound, "the host %s refuses the key", host).Try("let the key read the repository").Because(err)
+		return errs.New(errs.NotFound, "the host %s rejects the key", host).Try("let the key read the repository").Because(err)
 	}
 	return fmt.Errorf("greeting %s: %w", host, err)
 }
@@ -149,8 +149,8 @@ func knownHosts(lines []byte) (ssh.HostKeyCallback, error) {
 	return known, nil
 }
 
-// algorithms asks the host for the keys that are known: it has others, too, and
-// would show the one that it likes best.
+// algorithms returns the key types that are known for the server. Without it, the server would
+// choose another type of key, which knownHosts does not contain.
 func algorithms(known ssh.HostKeyCallback, address string) []string {
 	var of *knownhosts.KeyError
 	if err := known(address, &net.TCPAddr{}, noKey{}); !errors.As(err, &of) {
@@ -168,7 +168,7 @@ func algorithms(known ssh.HostKeyCallback, address string) []string {
 	return list
 }
 
-// noKey is nobody's: it makes the library say which keys it knows.
+// noKey matches no server. Its use makes the library return the keys that it knows for the host.
 type noKey struct{}
 
 func (noKey) Type() string                        { return "none" }

@@ -22,8 +22,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// overHTTPS speaks Git's smart protocol. Proxies of the environment are not used:
-// the judged address would be theirs.
+// overHTTPS uses Git's smart HTTP protocol. Proxies of the environment are not used: the address
+// check would see the proxy's address.
 func (r Remote) overHTTPS(_ context.Context, u *url.URL) (Line, error) {
 	pool, err := r.roots()
 	if err != nil {
@@ -59,8 +59,8 @@ type httpsLine struct {
 	open   []io.Closer
 }
 
-// redirect follows none that leads to another host, port or scheme, and none at
-// all of a question: the token would go along, and where to is not ours to judge.
+// redirect rejects a redirect to another host, port or scheme, and every redirect of a POST. The
+// token would be sent to an address that the source does not name.
 func (h *httpsLine) redirect(to *http.Request, via []*http.Request) error {
 	if to.URL.Scheme != "https" || to.URL.Host != h.base.Host || to.URL.User != nil {
 		return errs.New(errs.Unavailable, "the repository's host sends its readers on to %s", text.Printable(to.URL.Host)).
@@ -79,7 +79,7 @@ func (h *httpsLine) Refs(ctx context.Context) (io.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Where a redirect has led, on the same host, the question is asked too.
+	// After a redirect on the same host, the POST goes to the new address.
 	moved := *res.Request.URL
 	moved.RawQuery, moved.Path, moved.RawPath = "", strings.TrimSuffix(moved.Path, "/info/refs"), ""
 	h.base = &moved
@@ -171,9 +171,8 @@ func (p *pipeLine) Close() error {
 	return p.close()
 }
 
-// local lets Git's own program serve a repository of this machine. It refuses the
-// repositories of other users by itself; hooks and fetches of what is missing are
-// off.
+// local runs Git's own program on a repository of the local machine. Git itself rejects
+// repositories of other users. Hooks and lazy fetches of missing objects are off.
 func (r Remote) local(ctx context.Context, u *url.URL) (Line, error) {
 	if !r.AllowFile && !r.AllowPrivate {
 		return nil, errs.Invalid("repository", "%q is a folder of the server", u.Path).Try("name a repository by https or ssh")
@@ -203,7 +202,7 @@ func (r Remote) local(ctx context.Context, u *url.URL) (Line, error) {
 	// for ever.
 	end := sync.OnceFunc(func() {
 		cancel()
-		_ = cmd.Wait() // it was told to end
+		_ = cmd.Wait() // the context has ended it
 	})
 	return &pipeLine{in, out, func() error { end(); return nil }}, nil
 }

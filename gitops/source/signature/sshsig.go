@@ -26,7 +26,7 @@ type sshSignature struct {
 	Signature []byte
 }
 
-// sshSigned is what the key has really signed.
+// sshSigned is the structure that the SSH key signs. It wraps the hash of the message.
 type sshSigned struct {
 	Namespace, Reserved, Hash string
 	Sum                       []byte
@@ -91,7 +91,7 @@ func (sig sshSignature) verify(message []byte) error {
 	return nil
 }
 
-// principal looks for a line that lets the key sign for who.
+// principal searches for a line that permits the key to sign for who.
 func (v Verify) principal(key []byte, who string, now time.Time) (string, error) {
 	why := errors.New("its key is not among those that count")
 	for _, line := range v.SSH {
@@ -151,8 +151,8 @@ func parseSigner(line string) (a allowedSigner, err error) {
 	return a, nil
 }
 
-// sshTime reads YYYYMMDD[HHMM[SS]][Z]; without the Z it is UTC as well, or it
-// would depend on where the server stands.
+// sshTime parses YYYYMMDD[HHMM[SS]][Z]. Without the Z it uses UTC as well, because the local time
+// zone depends on the server.
 func sshTime(text string) (time.Time, error) {
 	digits := strings.TrimSuffix(text, "Z")
 	for _, layout := range []string{"20060102", "200601021504", "20060102150405"} {
@@ -180,5 +180,5 @@ func matches(patterns []string, who string) (yes bool) {
 	return yes && who != ""
 }
 
-// escaped takes from a pattern what only path.Match gives a meaning.
+// escaped quotes the characters that only path.Match interprets.
 var escaped = strings.NewReplacer("[", `\[`, `\`, `\\`, "/", "|")

@@ -11,13 +11,13 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// skew is how far the clock of whoever signs may be ahead of ours.
+// skew allows for the difference between the signer's clock and ours.
 const skew = 5 * time.Minute
 
-// Verify says whose signatures count.
+// Verify configures whose signatures are accepted.
 type Verify struct {
-	// Required refuses commits that carry no valid signature. Without it a signature
-	// is still looked at where keys are known, and a wrong one refused.
+	// Required rejects commits without a valid signature. Without it, a signature is still checked
+	// if keys are configured, and an invalid one is rejected.
 	Required bool
 	OpenPGP  [][]byte // armoured public keys
 	SSH      []string // lines of an allowed_signers file
@@ -31,8 +31,8 @@ type SignedCommit struct {
 	CommitterEmail string
 }
 
-// Keys reads whom a source believes, so that a fault in that is found when the
-// source is opened and not at its next commit.
+// Keys parses the configured keys, so that an invalid key is found when the source is opened and
+// not at its next commit.
 func (v Verify) Keys() error {
 	if _, err := pgpKeys(v.OpenPGP); err != nil {
 		return errs.Invalid("verify.openPGP", "the keys cannot be read").Because(err)
@@ -43,15 +43,14 @@ func (v Verify) Keys() error {
 		}
 	}
 	if v.Required && len(v.OpenPGP)+len(v.SSH) == 0 {
-		return errs.Invalid("verify", "signatures are required, and nobody's would count").Try("list keys in verify.openPGP or verify.ssh")
+		return errs.Invalid("verify", "signatures are required, and no key is configured").Try("list keys in verify.openPGP or verify.ssh")
 	}
 	return nil
 }
 
-// Check finds who signed a commit. A key counts while it is valid now: a commit's
-// own date is its author's word, and whoever found an old key would write an old
-// date. The key must belong to whom the commit names as its committer; otherwise
-// one colleague could sign in another's name.
+// Check finds the signer of a commit. A key must be valid now: the commit's date is chosen by its
+// author, and a thief of an expired key would write an old date. The key must belong to the
+// committer that the commit names. Otherwise one colleague could sign in another's name.
 func (v Verify) Check(c SignedCommit, now time.Time) (string, *desired.Finding) {
 	if !v.Required && len(v.OpenPGP)+len(v.SSH) == 0 {
 		return "", nil
@@ -71,7 +70,7 @@ func (v Verify) Check(c SignedCommit, now time.Time) (string, *desired.Finding) 
 	return signer, nil
 }
 
-// The words that signatures begin with.
+// The first lines of signatures.
 const (
 	PGPArmour = "-----BEGIN PGP SIGNATURE-----"
 	SSHArmour = "-----BEGIN SSH SIGNATURE-----"

@@ -88,15 +88,15 @@ func lives(n byte, on byte, gpus int) preview.Allocation {
 	}
 }
 
-// facts are a fleet of three nodes, on two of which somebody lives.
-func facts() preview.Facts {
+// facts returns a fleet of three nodes, two of them with live allocations.
+func facts() preview.Inputs {
 	other := lives(203, 8, 2)
 	other.Tenant, other.Project = umbrella, serve
-	return preview.Facts{
+	return preview.Inputs{
 		Fleet: 3,
 		Nodes: []preview.Node{
-			{ID: ids.Node{UUID: uid(7)}, Name: "n7", SKU: "h100", Stock: preview.Stock{Sold: 3, Open: 5}, Held: 3, Seen: true},
-			{ID: ids.Node{UUID: uid(8)}, Name: "n8", SKU: "h100", Stock: preview.Stock{Sold: 2, Open: 6}, Held: 2, Seen: true},
+			{ID: ids.Node{UUID: uid(7)}, Name: "n7", SKU: "h100", Stock: preview.Stock{Sold: 3, Open: 5}, Held: 3, Reported: true},
+			{ID: ids.Node{UUID: uid(8)}, Name: "n8", SKU: "h100", Stock: preview.Stock{Sold: 2, Open: 6}, Held: 2, Reported: true},
 			{ID: ids.Node{UUID: uid(9)}, Name: "n9", SKU: "h100", Stock: preview.Stock{Open: 8}},
 		},
 		Allocations: []preview.Allocation{lives(201, 7, 1), lives(202, 7, 2), other},

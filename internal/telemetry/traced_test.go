@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 )
 
-func TestDoorTracesEveryAnswer(t *testing.T) { //nolint:paralleltest // the process has one tracer
+func TestTracedCoversEveryResponse(t *testing.T) { //nolint:paralleltest // the process has one tracer
 	spans := tracetest.NewSpanRecorder()
 	otel.SetTracerProvider(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)))
 	otel.SetTextMapPropagator(propagation.TraceContext{})
@@ -23,7 +23,7 @@ func TestDoorTracesEveryAnswer(t *testing.T) { //nolint:paralleltest // the proc
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /beds/{id}", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /fire", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-	door := telemetry.Door("test", mux)
+	door := telemetry.Traced("test", mux)
 
 	const traceID = "0af7651916cd43dd8448eb211c80319c"
 	for path, want := range map[string]struct{ name, status string }{

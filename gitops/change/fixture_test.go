@@ -29,14 +29,14 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// TestMain also stands for the children that evaluate files.
+// TestMain also runs the child processes that validate files.
 func TestMain(m *testing.M) {
 	validate.Child()
 	os.Exit(m.Run())
 }
 
-// bundle is the service as the API has it: with that role's rights, and a world
-// whose facts the test tells.
+// bundle contains the service with the rights of the API's database role. The test provides the
+// data about nodes and tenants.
 type bundle struct {
 	*change.Service
 
@@ -48,17 +48,17 @@ type bundle struct {
 	rules preview.Rules
 
 	mu    sync.Mutex
-	facts preview.Facts
+	facts preview.Inputs
 }
 
-// Facts are what the test tells.
-func (b *bundle) Facts(context.Context, pg.Queryer, preview.Touched) (preview.Facts, error) {
+// Facts returns the data that the test has set.
+func (b *bundle) Facts(context.Context, pg.Queryer, preview.Touched) (preview.Inputs, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.facts, nil
 }
 
-func (b *bundle) tell(f preview.Facts) {
+func (b *bundle) tell(f preview.Inputs) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.facts = f
@@ -86,7 +86,7 @@ func setup(t *testing.T) *bundle {
 func (b *bundle) as(db pg.Pool, check func(desired.Object) error) *change.Service {
 	hints := &hint.Bus{}
 	return &change.Service{
-		DB: db, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: hints, Check: check}}, Identity: &identity.Service{DB: db}, Facts: b.Facts,
+		DB: db, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: hints, Check: check}}, Identity: &identity.Service{DB: db}, Gather: b.Facts,
 		Rules: func() preview.Rules { return b.rules }, Validate: validate.Run, Naming: ids.DefaultNaming, Hints: hints, Clock: clock.Clock{},
 	}
 }
@@ -108,13 +108,13 @@ func (b *bundle) text(sql string) (text string) {
 	return text
 }
 
-// audited is what the audit rows say was done, in order.
+// audited returns the audit rows in their order.
 func (b *bundle) audited() string {
 	b.t.Helper()
 	return b.text(`SELECT coalesce(string_agg(action, ', ' ORDER BY at, id), '') FROM audit_logs`)
 }
 
-// told is what was stated, in order; each payload as the contract has it.
+// told returns the events in their order. It validates each payload against the contract.
 func (b *bundle) told() string {
 	b.t.Helper()
 	rows, err := b.db.Query(b.t.Context(), `SELECT subject, payload FROM outbox_events WHERE stream = 'FLEET'`)

@@ -6,11 +6,11 @@ import (
 	"github.com/gpuaas/gpuaas/desired/validate/definition"
 )
 
-// Known describes the fields of a kind by dotted path, in the words of findings. An element of a list has the path with
-// a star.
-type Known map[string]knownField
+// Fields describes the fields of a kind by dotted path, with the texts of findings. An element of a
+// list has the path with a star.
+type Fields map[string]fieldText
 
-type knownField struct {
+type fieldText struct {
 	expected string
 	required bool
 	secret   bool     // only a reference may stand there
@@ -22,15 +22,15 @@ type knownField struct {
 }
 
 // Describe reads the fields of a definition.
-func Describe(d cue.Value) Known {
-	k := Known{}
+func Describe(d cue.Value) Fields {
+	k := Fields{}
 	k.add("", d)
 	return k
 }
 
-func (k Known) add(at string, v cue.Value) {
+func (k Fields) add(at string, v cue.Value) {
 	secret := v.Attribute("secret")
-	f := knownField{expected: definition.Expectation(v), kind: v.IncompleteKind(), secret: secret.Err() == nil}
+	f := fieldText{expected: definition.Expectation(v), kind: v.IncompleteKind(), secret: secret.Err() == nil}
 	if v.IncompleteKind() == cue.StructKind {
 		it, err := v.Fields(cue.Optional(true))
 		if err == nil {

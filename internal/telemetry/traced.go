@@ -14,16 +14,16 @@ import (
 // CorrelationHeader carries the id that a request is found by.
 const CorrelationHeader = "X-Correlation-ID"
 
-// Door gives every request of a router a span, as a child of the caller's where
-// it sends one, and a correlation id, which the reply names. It wraps a mux, whose
-// pattern becomes the span's name.
-func Door(name string, routes http.Handler) http.Handler {
+// Traced gives every request of a router a span, as a child of the client's span if there is one, and
+// a correlation id, which the response contains. It wraps a mux, whose pattern becomes the span's
+// name.
+func Traced(name string, routes http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(CorrelationHeader, CorrelationOf(r.Header.Get(CorrelationHeader)))
 		ctx := otel.GetTextMapPropagator().Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx, span := otel.Tracer(name).Start(ctx, r.Method, trace.WithSpanKind(trace.SpanKindServer))
 		defer span.End()
-		if !span.IsRecording() { // nobody collects
+		if !span.IsRecording() { // no collector
 			routes.ServeHTTP(w, r.WithContext(ctx))
 			return
 		}
@@ -41,7 +41,7 @@ func Door(name string, routes http.Handler) http.Handler {
 	})
 }
 
-// answered remembers the status.
+// answered stores the status of the response.
 type answered struct {
 	http.ResponseWriter
 
@@ -56,10 +56,10 @@ func (a *answered) WriteHeader(status int) {
 // Unwrap lets deadlines through.
 func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// maxCorrelation keeps a foreign id from filling logs, events and audit rows.
+// maxCorrelation prevents a client's id from filling logs, events and audit rows.
 const maxCorrelation = 64
 
-// CorrelationOf takes the client's id when it is plain, else makes one.
+// CorrelationOf returns the client's id if it is plain, and a new one otherwise.
 func CorrelationOf(asked string) string {
 	if asked == "" || len(asked) > maxCorrelation {
 		return uuid.Must(uuid.NewV7()).String()

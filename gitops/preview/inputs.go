@@ -14,9 +14,9 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// Facts are what is so while a plan is made: of what the change touches, and the
-// sums that it is shown beside.
-type Facts struct {
+// Inputs contains the data that a plan needs besides the change itself: the nodes, allocations and
+// tenants that the change affects, and the totals that the plan displays.
+type Inputs struct {
 	Fleet       int // nodes that have not retired
 	Nodes       []Node
 	Allocations []Allocation           // live ones on the touched nodes or of the touched SKUs
@@ -36,20 +36,20 @@ type Node struct {
 	Cordoned bool
 	Stock    Stock
 	Held     int  // slots that are claimed, or not proved clean yet
-	Seen     bool // its agent has reported
+	Reported bool // its agent has reported
 }
 
 // Stock counts slots that are sold, and slots that can be.
 type Stock struct{ Sold, Open int }
 
-// Price is what a SKU is sold for, per GPU and hour.
+// Price is the price of an SKU per GPU and hour.
 type Price struct {
 	Currency string
 	Minor    money.Minor
-	Active   bool // it can be asked for
+	Active   bool // it can be requested
 }
 
-// Allocation is one that lives.
+// Allocation is a live allocation.
 type Allocation struct {
 	ID       ids.Allocation
 	Tenant   ids.Tenant
@@ -60,10 +60,10 @@ type Allocation struct {
 	Price    money.Minor
 	Currency string
 	Charged  bool // active, and not paused
-	Leaving  bool // its release was asked for: prices do not follow
+	Leaving  bool // its release was requested: a new price has no effect
 }
 
-// Tenant is whom it belongs to.
+// Tenant is the tenant of the allocation.
 type Tenant struct {
 	ID       ids.Tenant
 	Name     string
@@ -72,7 +72,8 @@ type Tenant struct {
 	Burn     money.Minor
 }
 
-// Holder counts what one person or program holds in one project, as the caps count.
+// Holder counts the allocations of one user or service account in one project, as the caps count
+// them.
 type Holder struct {
 	Tenant      ids.Tenant
 	TenantName  string
@@ -89,7 +90,7 @@ type Touched struct {
 	Caps  bool
 }
 
-// Touch says what a difference touches.
+// Touch returns the names that a difference touches.
 func Touch(d revision.Difference) Touched {
 	var t Touched
 	all := slices.Clone(d.Deleted)
@@ -123,7 +124,7 @@ func specOf[T any](o desired.Object) (spec T) {
 
 func label(o desired.Object) string { return string(o.Kind) + "/" + o.Name }
 
-// byKey sorts objects as steps are shown: in the order of the kinds.
+// byKey sorts objects in the sequence in which steps are displayed: by kind and name.
 func byKey(a, b desired.Object) int {
 	kinds := desired.Kinds()
 	return cmp.Or(cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Name, b.Name))

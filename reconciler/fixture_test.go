@@ -69,7 +69,7 @@ func (s *scene) exec(sql string, args ...any) {
 	}
 }
 
-// words is one line of a scenario: a verb, a name, and key=value pairs.
+// words is one parsed line of a scenario: a verb, a name, and key=value pairs.
 type words map[string]string
 
 func (w words) or(key, otherwise string) string {
@@ -161,7 +161,7 @@ func (s *scene) line(text string) {
 	}
 }
 
-// whose is somebody where the key is there at all.
+// whose returns an actor if the key is present.
 func (w words) whose(key string) string {
 	if _, there := w[key]; there {
 		return "user:ada"
@@ -181,7 +181,7 @@ func (w words) list(key string) []string {
 	return strings.Split(w[key], ",")
 }
 
-// spec holds what the loop reads of it, whatever the kind.
+// spec returns the fields that the loop reads, for any kind.
 func (s *scene) spec(w words, released bool) map[string]any {
 	_, cordoned := w["cordoned"]
 	spec := map[string]any{
@@ -264,7 +264,7 @@ func (s *scene) drifts() string {
 		|| CASE WHEN status = 'ignored' THEN ' ignored by ' || ignored_by || ' for ' || round(extract(epoch FROM ignored_until - now())) || 's' ELSE '' END FROM drift`)
 }
 
-// facts are held against their contract, too.
+// facts returns the events and validates them against their contract.
 func (s *scene) facts() string {
 	s.t.Helper()
 	rows, err := s.db.Query(s.t.Context(), `SELECT subject, payload FROM outbox_events`)

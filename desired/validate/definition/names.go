@@ -7,8 +7,8 @@ import (
 	"cuelang.org/go/cue"
 )
 
-// Expectation returns in words what a value must be: the sentence of the schema, or one made of the
-// type, the bounds and the enumeration.
+// Expectation describes the expected value: the sentence of the schema, or one made of the type,
+// the bounds and the enumeration.
 func Expectation(v cue.Value) string {
 	if a := v.Attribute("expect"); a.Err() == nil {
 		if text, err := a.String(0); err == nil {
@@ -35,8 +35,7 @@ func Expectation(v cue.Value) string {
 	return ""
 }
 
-// Alternatives lists the words of an enumeration once each, or nothing when the
-// value is not one.
+// Alternatives lists the values of an enumeration once each. It returns nothing for another type.
 func Alternatives(v cue.Value) []string {
 	if s, err := v.String(); err == nil && v.IsConcrete() && !isDisjunction(v) {
 		return []string{s}
@@ -109,7 +108,7 @@ func limits(v cue.Value, depth int) (low, high string) {
 
 func number(v cue.Value) string { return strings.ReplaceAll(fmt.Sprint(v), "_", "") }
 
-// OneOf joins the words of a choice.
+// OneOf joins the alternatives of a choice.
 func OneOf(words []string) string {
 	if len(words) == 1 {
 		return words[0]

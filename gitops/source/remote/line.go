@@ -24,9 +24,9 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Line is one conversation with a repository's git-upload-pack. We hold it
-// ourselves, over go-git's messages: go-git's clients follow the user's ssh
-// configuration and the environment's proxies, and judge no address.
+// Line is one connection to a repository's git-upload-pack. We implement it with go-git's message
+// types only: go-git's clients follow the user's SSH configuration and the proxies of the
+// environment, and check no address.
 type Line interface {
 	Refs(ctx context.Context) (io.Reader, error)
 	request(ctx context.Context, request []byte) (io.Reader, error)
@@ -41,12 +41,12 @@ type Remote struct {
 	AllowFile    bool // the URL may be a folder of this computer
 }
 
-// Auth is what a source is read with. The caller resolves it from references; it
-// is neither logged nor kept on disk.
+// Auth contains the credentials of a source. The caller resolves them from references. They are
+// neither logged nor stored on disk.
 type Auth struct {
 	Token      []byte // https
 	SSHKey     []byte // ssh: a private key in PEM
-	KnownHosts []byte // ssh: lines of a known_hosts file; without them nobody is believed
+	KnownHosts []byte // ssh: lines of a known_hosts file; without them no server is trusted
 	CA         []byte // https: PEM certificates to trust instead of the system's
 }
 
@@ -64,37 +64,37 @@ func (r Remote) Call(ctx context.Context) (Line, error) {
 // largestAdvertisement is that of a hundred thousand refs.
 const largestAdvertisement = 8 << 20
 
-// Offer is what the other side says of itself.
-type Offer struct {
+// Advertisement is the server's advertisement: its refs and capabilities.
+type Advertisement struct {
 	refs    map[string]plumbing.Hash
 	peeled  map[string]plumbing.Hash
 	Shallow []plumbing.Hash
 	caps    *capability.List
 }
 
-func Greet(ctx context.Context, l Line) (Offer, error) {
+func Greet(ctx context.Context, l Line) (Advertisement, error) {
 	r, err := l.Refs(ctx)
 	if err != nil {
-		return Offer{}, err
+		return Advertisement{}, err
 	}
 	a := packp.NewAdvRefs()
 	err = a.Decode(&pack.AtMost{R: r, Left: largestAdvertisement, What: "the repository lists more refs than are read"})
 	switch {
 	case errors.Is(err, packp.ErrEmptyAdvRefs):
-		return Offer{}, errs.New(errs.NotFound, "the repository has no commit yet")
+		return Advertisement{}, errs.New(errs.NotFound, "the repository has no commit yet")
 	case err != nil:
-		return Offer{}, fmt.Errorf("reading the refs: %w", pack.Cut(err))
+		return Advertisement{}, fmt.Errorf("reading the refs: %w", pack.Cut(err))
 	}
-	o := Offer{refs: a.References, peeled: a.Peeled, Shallow: a.Shallows, caps: a.Capabilities}
+	o := Advertisement{refs: a.References, peeled: a.Peeled, Shallow: a.Shallows, caps: a.Capabilities}
 	if a.Head != nil {
 		o.refs["HEAD"] = *a.Head
 	}
 	return o, nil
 }
 
-// Find is the commit that a ref names over there, and the ref's full name. A full
-// hash names itself: whether the other side has it shows when it is asked for.
-func (o Offer) Find(ref string) (string, plumbing.Hash, error) {
+// Find returns the full name and the commit of a ref that the server advertised. A full hash
+// resolves to itself. The server may still reject it during the fetch.
+func (o Advertisement) Find(ref string) (string, plumbing.Hash, error) {
 	for _, name := range []string{ref, "refs/heads/" + ref, "refs/tags/" + ref} {
 		if strings.Count(ref, "/") == 0 && name == ref && ref != "HEAD" {
 			continue // only HEAD stands outside of refs
@@ -109,16 +109,16 @@ func (o Offer) Find(ref string) (string, plumbing.Hash, error) {
 	return "", plumbing.ZeroHash, errs.New(errs.NotFound, "the repository has no ref %q", ref)
 }
 
-// Request asks for one commit: all of it that the haves do not reach, or no more
-// than so many commits of it.
+// Request requests one commit with all ancestors that the haves do not reach, or with a limited
+// number of them.
 type Request struct {
-	Want    plumbing.Hash
+	Commit  plumbing.Hash
 	Haves   []plumbing.Hash
 	Shallow []plumbing.Hash
 	Depth   int
 }
 
-func (r Request) encode(o Offer) ([]byte, error) {
+func (r Request) encode(o Advertisement) ([]byte, error) {
 	var to bytes.Buffer
 	e := pktline.NewEncoder(&to)
 	caps := []string{"agent=gpuaas"}
@@ -127,7 +127,7 @@ func (r Request) encode(o Offer) ([]byte, error) {
 			caps = append(caps, c.String())
 		}
 	}
-	lines := []string{fmt.Sprintf("want %s %s\n", r.Want, strings.Join(caps, " "))}
+	lines := []string{fmt.Sprintf("want %s %s\n", r.Commit, strings.Join(caps, " "))}
 	for _, h := range r.Shallow {
 		lines = append(lines, fmt.Sprintf("shallow %s\n", h))
 	}
@@ -139,19 +139,19 @@ func (r Request) encode(o Offer) ([]byte, error) {
 		lines = append(lines, fmt.Sprintf("have %s\n", h))
 	}
 	if err := e.EncodeString(append(lines, "done\n")...); err != nil {
-		return nil, fmt.Errorf("asking for %s: %w", r.Want, err)
+		return nil, fmt.Errorf("asking for %s: %w", r.Commit, err)
 	}
 	return to.Bytes(), nil
 }
 
-// answer is what stands before the pack.
+// answer is the part of the response before the pack.
 type answer struct {
 	Shallow, Unshallow []plumbing.Hash
 	Pack               io.Reader
 }
 
-// Send asks, and reads up to where the pack begins.
-func (r Request) Send(ctx context.Context, l Line, o Offer) (a answer, err error) {
+// Send sends the request and reads the response up to the start of the pack.
+func (r Request) Send(ctx context.Context, l Line, o Advertisement) (a answer, err error) {
 	text, err := r.encode(o)
 	if err != nil {
 		return a, err

@@ -115,7 +115,7 @@ func TestINV10TornOnDisk(t *testing.T) {
 	}
 }
 
-// So is one that lies: bits that turned, under a process that has it open or not.
+// A store with flipped bits is fetched again, whether or not a process has it open.
 func TestINV10BitsThatTurn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -212,14 +212,14 @@ func TestINV10ShallowAndPartialRepositories(t *testing.T) {
 	if yes, err := shallow.Descends(t.Context(), tree.Commit, b.git("rev-parse", "HEAD~4")); yes || err != nil {
 		t.Errorf("beyond a shallow repository: %v, %v", yes, err)
 	}
-	// The blobs are elsewhere, and nobody is asked to fetch them.
+	// The blobs are in another repository, and no lazy fetch is made.
 	partial := b.storedIn(t.TempDir(), Spec{Location: to + "/partial.git", AllowFile: true})
 	if tree, err := partial.Snapshot(t.Context(), ""); err == nil || len(tree.Files) > 0 {
 		t.Errorf("partial: %+v", tree)
 	}
 }
 
-// A full disk changes nothing: what was there is read on, and a later look succeeds.
+// A full disk changes nothing: stored commits can be read, and a later poll succeeds.
 func TestINV10FullDisk(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -238,7 +238,7 @@ func TestINV10FullDisk(t *testing.T) {
 	b.noise(300)
 	b.commit()
 	_, err := s.Snapshot(t.Context(), first.TreeHash)
-	if errs.CodeOf(err) != errs.Unavailable || !strings.Contains(err.Error(), "cannot be kept") {
+	if errs.CodeOf(err) != errs.Unavailable || !strings.Contains(err.Error(), "cannot be written") {
 		t.Fatalf("error is %v", err)
 	}
 	tree, err := s.At(t.Context(), first.Commit, "")

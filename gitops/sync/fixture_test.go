@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// step is what this binary does when it was started as a server that looks once.
+// step is the function that the test binary runs when it was started as a server for one poll.
 var step func(ctx context.Context) error
 
 // repo is a repository made with the real git.
@@ -74,7 +74,7 @@ func (r repo) git(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// commit makes the folder hold these files and no others.
+// commit makes the folder contain exactly these files.
 func (r repo) commit(files map[string]string) string {
 	r.t.Helper()
 	if err := os.RemoveAll(filepath.Join(r.path, "fleet")); err != nil {
@@ -106,7 +106,7 @@ func sku(name string, price int) string {
 	return fmt.Sprintf("apiVersion: gpuaas/v1alpha1\nkind: SKU\nmetadata: {name: %s}\nspec: {gpuModel: Tesla T4, memoryGiB: 16, price: {currency: EUR, amountMinor: %d}}\n", name, price)
 }
 
-// skus are n files of one SKU each, beside the environment.
+// skus returns n files with one SKU each, and the environment.
 func skus(n, price int) map[string]string {
 	files := map[string]string{"env.yaml": fmt.Sprintf(environment, "")}
 	for i := range n {
@@ -129,14 +129,14 @@ func without(files map[string]string, names ...string) map[string]string {
 	return fewer
 }
 
-// world has nobody on it: what a change would do to people is tested where they are.
+// world contains no allocations. The tests of gitops/change cover the effects on them.
 type world struct{}
 
-func (*world) Facts(context.Context, pg.Queryer, preview.Touched) (preview.Facts, error) {
-	return preview.Facts{}, nil
+func (*world) Facts(context.Context, pg.Queryer, preview.Touched) (preview.Inputs, error) {
+	return preview.Inputs{}, nil
 }
 
-// house is an installation that follows a repository, with the rights of the loop.
+// house is an installation that syncs a repository with the rights of the loop.
 type house struct {
 	*gitopssync.Syncer
 
@@ -165,7 +165,7 @@ func setup(t *testing.T) *house {
 
 func (h *house) changes(db pg.Pool) *change.Service {
 	return &change.Service{
-		DB: db, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: h.hints}}, Identity: &identity.Service{DB: db}, Facts: h.world.Facts, Naming: ids.DefaultNaming, Hints: h.hints,
+		DB: db, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: h.hints}}, Identity: &identity.Service{DB: db}, Gather: h.world.Facts, Naming: ids.DefaultNaming, Hints: h.hints,
 		Validate: validate.Run, Rules: func() preview.Rules { h.mu.Lock(); defer h.mu.Unlock(); return h.limit },
 	}
 }
@@ -181,7 +181,7 @@ func (h *house) replica() *gitopssync.Syncer {
 	f := &gitopssync.Syncer{
 		Desired: changes.Desired, Change: changes, Root: gitopssync.Root{Name: "fleet", Git: source}, Environment: "prod", Development: true, Dir: h.t.TempDir(),
 		Rules:  func() gitopssync.Rules { h.mu.Lock(); defer h.mu.Unlock(); return h.rules },
-		Naming: ids.DefaultNaming, Figures: gitopssync.NewMetrics(), Hints: h.hints, Log: slog.New(slog.DiscardHandler),
+		Naming: ids.DefaultNaming, Metrics: gitopssync.NewMetrics(), Hints: h.hints, Log: slog.New(slog.DiscardHandler),
 	}
 	changes.Desired.Record = f.Record
 	return f
@@ -193,7 +193,7 @@ func (h *house) decide(change func(r *gitopssync.Rules, l *preview.Rules)) {
 	change(&h.rules, &h.limit)
 }
 
-// sync looks at the root once.
+// sync polls the root source once.
 func (h *house) sync() revision.Revision {
 	h.t.Helper()
 	rev, err := h.Sync(h.t.Context())
@@ -216,7 +216,7 @@ func (h *house) run(f *gitopssync.Syncer) {
 	})
 }
 
-// until waits for what must come true.
+// until waits for a condition.
 func (h *house) until(what string, holds func() bool) {
 	h.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {
@@ -227,7 +227,7 @@ func (h *house) until(what string, holds func() bool) {
 	}
 }
 
-// declared is what holds, as Kind/name generation, but for tombstones.
+// declared returns the desired objects without tombstones, as "Kind/name generation".
 func (h *house) declared() string {
 	h.t.Helper()
 	return h.text(`SELECT coalesce(string_agg(kind || '/' || name || ' ' || generation, ', ' ORDER BY kind, name), '') FROM desired_objects WHERE deleted_at IS NULL`)
@@ -288,7 +288,7 @@ func (h *house) put(o desired.Object) {
 	if err := json.Unmarshal(o.Spec, &spec); err != nil {
 		h.t.Fatal(err)
 	}
-	o.Spec, _ = json.Marshal(spec) // as whoever validates it writes it
+	o.Spec, _ = json.Marshal(spec) // as the validation writes it
 	h.tx(func(tx pgx.Tx) error {
 		_, err := h.people.Desired.Put(h.t.Context(), tx, o)
 		return err
@@ -317,7 +317,7 @@ func (h *house) suspend(source string, by *desired.Suspension) {
 
 type ctx = context.Context
 
-// ask makes the next look come now.
+// ask requests an immediate poll.
 func (h *house) ask(source string) {
 	h.t.Helper()
 	if _, err := h.people.Desired.AskSource(h.t.Context(), h.db, source); err != nil {

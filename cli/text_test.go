@@ -51,7 +51,7 @@ func TestBornAt(t *testing.T) {
 		t.Errorf("born %s", got)
 	}
 	if got := output.BornAt(uuid.New()); !got.IsZero() {
-		t.Errorf("a random id tells the time %s", got)
+		t.Errorf("a random id contains the time %s", got)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestReadStream(t *testing.T) {
 	const body = "retry: 2000\n\n: alive\n\nid: 7\nevent: a.b\ndata: {\"event_type\":\ndata: \"a.b\",\"payload\":{\"urn\":\"v:s:-:-:-:node:9\",\"name\":\"n1\"}}\n\ndata:{\"event_type\":\"c\"}\n\ndata: {\"cut"
 	heard := 0
 	var got []string
-	err := client.ReadStream(strings.NewReader(body), func() { heard++ }, func(f client.Fact) error {
+	err := client.ReadStream(strings.NewReader(body), func() { heard++ }, func(f client.Event) error {
 		got = append(got, f.ID+" "+f.Type+" "+inspect.Subject(f))
 		return nil
 	})
@@ -114,7 +114,7 @@ func TestReadStream(t *testing.T) {
 	if heard < 10 {
 		t.Errorf("comments were not heard: %d lines", heard)
 	}
-	if err := client.ReadStream(strings.NewReader("data: nonsense\n\n"), func() {}, func(client.Fact) error { return nil }); err == nil {
+	if err := client.ReadStream(strings.NewReader("data: nonsense\n\n"), func() {}, func(client.Event) error { return nil }); err == nil {
 		t.Error("nonsense was read")
 	}
 }
