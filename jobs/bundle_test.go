@@ -38,7 +38,7 @@ import (
 // bundle is a world with workers at work. What the loop would enqueue the test
 // enqueues itself.
 type bundle struct {
-	*allocationtest.World
+	*allocationtest.Fixture
 
 	t        *testing.T
 	deps     *jobs.Deps
@@ -61,7 +61,7 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	b := &bundle{World: w, t: t, deps: &jobs.Deps{
+	b := &bundle{Fixture: w, t: t, deps: &jobs.Deps{
 		Services: &services.Services{
 			DB: w.DB, Desired: &revision.Store{Store: w.Desired}, Observed: &observed.Store{DB: w.DB}, Allocations: w.Allocations, NodeHealth: w.Inventory, Catalog: w.Catalog,
 			Policies: &policies.Client{DB: w.DB, Hints: w.Hints, Log: quiet}, Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Audit: &audit.Service{DB: w.DB},
@@ -75,7 +75,7 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 	}}
 	b.deps.Billing = &billing.Service{
 		DB: w.DB, Identity: w.Allocations.Identity, Ledger: w.Ledger, Metering: b.deps.Metering, Running: w.Allocations,
-		Payments: &payment.Service{DB: w.DB}, Figures: billing.NewFigures(),
+		Payments: &payment.Service{DB: w.DB}, Metrics: billing.NewMetrics(),
 		Policy: func(ids.Tenant, string, ids.Project) policies.View { return policies.Snapshot{}.For() },
 		Naming: ids.DefaultNaming, Hints: w.Hints,
 	}
@@ -85,7 +85,7 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 			Limits: func(identity.Caller) payment.Limits {
 				return payment.Limits{Min: 500, Max: 500_000, SessionTTL: time.Hour, RefundWindow: 30 * 24 * time.Hour}
 			},
-			PublicURL: func() string { return "https://gpuaas.example" }, Figures: payment.NewFigures(),
+			PublicURL: func() string { return "https://gpuaas.example" }, Metrics: payment.NewMetrics(),
 		}
 	}
 	b.node = w.Node(t, "node-1", 4)

@@ -152,7 +152,7 @@ func (w *checkDrift) compare(ctx context.Context, tx pgx.Tx, kind desired.Kind, 
 	case desired.KindPolicy:
 		return w.policies(ctx, tx, objects)
 	case desired.KindSKU:
-		stored, err := w.d.Catalog.Kept(ctx, tx, names(objects))
+		stored, err := w.d.Catalog.StoredSKUs(ctx, tx, names(objects))
 		return forEach(encodedAs[desired.SKU](objects), err, func(o desired.Object) (any, bool) {
 			k, exists := stored[o.Name]
 			return desired.SKU{
@@ -161,7 +161,7 @@ func (w *checkDrift) compare(ctx context.Context, tx pgx.Tx, kind desired.Kind, 
 			}, exists
 		})
 	case desired.KindOSImage:
-		stored, err := w.d.Catalog.KeptImages(ctx, tx, names(objects))
+		stored, err := w.d.Catalog.StoredImages(ctx, tx, names(objects))
 		all, err := forEach(encodedAs[desired.OSImage](objects), err, func(o desired.Object) (any, bool) {
 			k, exists := stored[o.Name]
 			return desired.OSImage{DisplayName: k.DisplayName, Digest: k.Digest, Default: k.Default}, exists

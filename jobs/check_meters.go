@@ -168,8 +168,8 @@ func (w *checkMeters) doubt(ctx context.Context, tx pgx.Tx, a allocation.Allocat
 	switch {
 	case err != nil:
 		return "", last, err
-	case unhealthy && since.Before(last.SeenAt):
-		last.SeenAt = since.UTC()
+	case unhealthy && since.Before(last.ObservedAt):
+		last.ObservedAt = since.UTC()
 		return metering.NodeUnhealthy, last, nil
 	case seen.Age > w.d.ObservationStale():
 		return metering.ObservationStale, last, nil

@@ -33,7 +33,7 @@ func (w *paymentEvent) Work(ctx context.Context, job *river.Job[payment.ProcessE
 	if err != nil {
 		return err
 	}
-	w.d.Payments.Figures.Count(o)
+	w.d.Payments.Metrics.Count(o)
 	w.d.Hints.Send(event.Topic)
 	if o.Attention {
 		w.d.Log.ErrorContext(ctx, "payment event needs an operator", "component", "payment", "event_id", told.ID, "type", o.Type, "result", o.Result, "reason", o.Reason)

@@ -12,14 +12,14 @@ import (
 )
 
 type paymentRefund struct {
-	river.WorkerDefaults[payment.SettleRefund]
+	river.WorkerDefaults[payment.RecordRefund]
 
 	d *Deps
 }
 
 // Work requests the refund from the provider and stores its response. After a crash in between, the
 // refund is still requested, and a repeated request finds it at the provider.
-func (w *paymentRefund) Work(ctx context.Context, job *river.Job[payment.SettleRefund]) error {
+func (w *paymentRefund) Work(ctx context.Context, job *river.Job[payment.RecordRefund]) error {
 	said, due, err := w.d.Payments.Send(ctx, job.Args.Refund)
 	if err != nil {
 		return fmt.Errorf("sending refund %s: %w", job.Args.Refund, err)
@@ -29,7 +29,7 @@ func (w *paymentRefund) Work(ctx context.Context, job *river.Job[payment.SettleR
 	}
 	var state payment.RefundState
 	err = finish(ctx, w.d.DB, job, "payment_refund", func(tx pgx.Tx) (err error) {
-		state, err = w.d.Payments.Settle(ctx, tx, said)
+		state, err = w.d.Payments.RecordRefund(ctx, tx, said)
 		return err
 	})
 	if err != nil {

@@ -100,11 +100,11 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 func (w *recordAllocation) leave(ctx context.Context, tx pgx.Tx, e plan.Trigger, a allocation.Allocation, leave fleet.Eviction, leaves bool) error {
 	switch {
 	case !leaves:
-		return w.d.Allocations.Stay(ctx, tx, a)
+		return w.d.Allocations.CancelEviction(ctx, tx, a)
 	case e == plan.EvictionDue:
-		return w.d.Allocations.LeaveDue(ctx, tx, a, allocation.Leave(leave))
+		return w.d.Allocations.Evict(ctx, tx, a, allocation.Eviction(leave))
 	default:
-		return w.d.Allocations.LeaveBy(ctx, tx, a, allocation.Leave(leave))
+		return w.d.Allocations.ScheduleEviction(ctx, tx, a, allocation.Eviction(leave))
 	}
 }
 
@@ -112,7 +112,7 @@ func (w *recordAllocation) leave(ctx context.Context, tx pgx.Tx, e plan.Trigger,
 func observation(seen observed.Allocation) metering.Observation {
 	return metering.Observation{
 		Node: seen.Node, Fence: seen.Fence, Generation: seen.Generation,
-		Boot: seen.Boot, Sequence: seen.Sequence, SeenAt: seen.ReportedAt.UTC(),
+		Boot: seen.Boot, Sequence: seen.Sequence, ObservedAt: seen.ReportedAt.UTC(),
 	}
 }
 

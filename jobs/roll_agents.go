@@ -95,10 +95,10 @@ func (w *rollAgents) roll(ctx context.Context, tx pgx.Tx, policy policies.Snapsh
 	if err := w.d.Releases.Moves(ctx, tx, moves, plan.Forget); err != nil {
 		return nil, nil, err
 	}
-	if asked, err = w.ask(ctx, tx, plan.Ask); err != nil {
+	if asked, err = w.ask(ctx, tx, plan.Requests); err != nil {
 		return nil, nil, err
 	}
-	stopped, err = w.d.Releases.Judge(ctx, tx, plan.Versions)
+	stopped, err = w.d.Releases.StoreVersions(ctx, tx, plan.Versions)
 	return asked, stopped, err
 }
 
@@ -177,7 +177,7 @@ func (w *rollAgents) rows(ctx context.Context, tx pgx.Tx, list []agentrelease.Up
 }
 
 // ask queues a task for each selected node.
-func (w *rollAgents) ask(ctx context.Context, tx pgx.Tx, asks []rollout.Ask) (asked []ids.Node, err error) {
+func (w *rollAgents) ask(ctx context.Context, tx pgx.Tx, asks []rollout.UpdateRequest) (asked []ids.Node, err error) {
 	for _, a := range asks {
 		r, err := w.d.Releases.Find(ctx, a.Build.Version, a.Build.Platform)
 		if err != nil {
@@ -191,7 +191,7 @@ func (w *rollAgents) ask(ctx context.Context, tx pgx.Tx, asks []rollout.Ask) (as
 		if err := w.d.Tasks.Put(ctx, tx, order); err != nil {
 			return nil, fmt.Errorf("asking %s to become %s: %w", a.Node, a.Build.Version, err)
 		}
-		if err := w.d.Releases.Asked(ctx, tx, a, fence, updateWithin); err != nil {
+		if err := w.d.Releases.RecordRequest(ctx, tx, a, fence, updateWithin); err != nil {
 			return nil, err
 		}
 		asked = append(asked, a.Node)

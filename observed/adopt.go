@@ -14,11 +14,11 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// After a restart every node is heard for the first time, and nearly all say what
-// their rows say already. Their reports are taken together.
+// After a restart, every node reports for the first time to this process, and nearly all reports equal
+// their rows. Their reports are processed in batches.
 const (
 	adoptAtOnce = 1000
-	adopters    = 4 // statements beside each other: each waits for the disk
+	adopters    = 4 // concurrent statements: each waits for the disk
 	adoptWithin = 10 * time.Second
 )
 
@@ -30,17 +30,17 @@ type adoption struct {
 }
 
 type adopted struct {
-	taken bool
-	err   error
+	accepted bool
+	err      error
 }
 
-// adopt puts a node under this lease whose row says the same as its report. False
-// where it does not, or where the node was silent and others wait to hear of it.
+// adopt adds a node to this lease if its row equals its report. It returns false if they differ, or if
+// the node was stale and other objects wait for its report.
 func (l *Leases) adopt(ctx context.Context, node ids.Node, r protocol.Report, digest [sha256.Size]byte) (bool, error) {
 	done := make(chan adopted, 1)
 	a := adoption{node, lastReport{r.Boot, r.Sequence, digest, l.Clock.Now()}, done}
 	l.mu.Lock()
-	l.asked = append(l.asked, a)
+	l.adoptions = append(l.adoptions, a)
 	begin := l.asking < adopters
 	if begin {
 		l.asking++
@@ -51,21 +51,21 @@ func (l *Leases) adopt(ctx context.Context, node ids.Node, r protocol.Report, di
 	}
 	select {
 	case got := <-done:
-		return got.taken, got.err
+		return got.accepted, got.err
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
 }
 
-// adoptAll runs while somebody asks. What comes while one statement runs is in
-// the next.
+// adoptAll runs while adoptions are requested. Requests that arrive while one statement runs go into the
+// next.
 func (l *Leases) adoptAll(ctx context.Context) {
 	for {
 		l.mu.Lock()
-		some := l.asked[:min(len(l.asked), adoptAtOnce)]
-		l.asked = l.asked[len(some):]
+		some := l.adoptions[:min(len(l.adoptions), adoptAtOnce)]
+		l.adoptions = l.adoptions[len(some):]
 		if len(some) == 0 {
-			l.asked = nil
+			l.adoptions = nil
 			l.asking--
 		}
 		id := l.id
@@ -89,6 +89,9 @@ func (l *Leases) adoptAll(ctx context.Context) {
 	}
 }
 
+// adoptSome adopts a batch of nodes with one statement and returns those whose rows equal their
+// reports. The timeout is its own and not that of a caller, because the batch contains reports of
+// many requests.
 func (l *Leases) adoptSome(ctx context.Context, id uuid.UUID, some []adoption) (map[ids.Node]struct{}, error) {
 	ctx, cancel := context.WithTimeout(ctx, adoptWithin)
 	defer cancel()

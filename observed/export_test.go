@@ -5,7 +5,7 @@ import "context"
 // Renew is one turn of Run.
 func (l *Leases) Renew(ctx context.Context) error { return l.renew(ctx) }
 
-// Held is how many nodes are remembered.
+// Held returns the number of nodes that the lease covers.
 func (l *Leases) Held() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

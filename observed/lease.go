@@ -15,13 +15,13 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Leases keeps reports that say nothing new out of the database. One row stands
-// for all nodes that this process hears: it says since when, at the latest, none of
-// them has been silent. Only what a node says anew is written for the node.
+// Leases avoids a database write for each report without news. One row per process states the earliest
+// time of the last report of all nodes that report to this process. Only a report with new content is
+// written for the node itself.
 //
-// What the rows tell others errs to one side. A node is never called alive after
-// its last report has gone stale; one that lives may be called silent early, by at
-// most the window, and only when this process has died or cannot write.
+// The rows are conservative in one direction. A node never counts as reachable after its last report is
+// stale. A reachable node may count as stale early, by at most the window, and only if this process has
+// died or cannot write.
 type Leases struct {
 	DB         pg.Pool
 	Clock      clock.Clock
@@ -31,31 +31,31 @@ type Leases struct {
 	mu   sync.Mutex
 	id   uuid.UUID // of the lease; nil before the first renewal
 	held map[ids.Node]lastReport
-	// doubted are nodes whose rows may have come to name the lease without anybody
-	// hearing of it: the answer to a commit can be lost.
-	doubted map[ids.Node]time.Time
-	sure    time.Time // when it was last renewed, by our clock
-	dbSure  time.Time // the same moment by the database's
-	asked   []adoption
-	asking  int
+	// doubted contains nodes whose rows may name the lease without this process knowing it, because the
+	// response to a commit can be lost.
+	doubted   map[ids.Node]time.Time
+	sure      time.Time // when it was last renewed, by our clock
+	dbSure    time.Time // the same moment by the database's
+	adoptions []adoption
+	asking    int
 }
 
-// lastReport is the last word of a node, as far as order and sameness go.
+// lastReport identifies the last report of a node, to compare sequence and content.
 type lastReport struct {
 	boot, sequence int64
 	digest         [sha256.Size]byte
 	at             time.Time
 }
 
-// window is how old the last report of a node may be that the lease vouches for.
-// A node is heard two or three times within it, or it is on its own.
+// window is the maximum age of a node's last report under the lease. A node reports two or three times
+// within it; otherwise its row is written individually.
 func window(staleAfter time.Duration) time.Duration { return staleAfter / 2 }
 
 // every leaves three more tries to renew before anything goes stale for want of it.
 func every(staleAfter time.Duration) time.Duration { return staleAfter / 10 }
 
-// begin returns what a report's row is to name, so that the lease vouches for it;
-// nil while there is none. The node is in doubt until Hold.
+// begin returns the lease id for a report's row, or nil while there is no lease. The node is in doubt
+// until Hold.
 func (l *Leases) begin(node ids.Node) *uuid.UUID {
 	if l == nil {
 		return nil
@@ -70,8 +70,7 @@ func (l *Leases) begin(node ids.Node) *uuid.UUID {
 	return &id
 }
 
-// Sure says whether reports may be kept from the database: the lease was renewed
-// of late.
+// Sure reports whether a report may stay unwritten: the lease was renewed recently.
 func (l *Leases) Sure() bool {
 	now := l.Clock.Now()
 	l.mu.Lock()
@@ -84,8 +83,8 @@ func (l *Leases) sureAt(now time.Time) bool {
 	return l.id != uuid.Nil && now.Sub(l.sure) <= 3*every(l.StaleAfter())
 }
 
-// Again takes a report that says what the last one said. False means that the
-// database must decide: it is another one, or this process does not know.
+// Again processes a report that equals the last one. False means that the database must decide: the
+// report differs, or this process does not know the last one.
 func (l *Leases) Again(ctx context.Context, node ids.Node, r protocol.Report) (taken bool, err error) {
 	if l == nil {
 		return false, nil
@@ -100,7 +99,8 @@ func (l *Leases) Again(ctx context.Context, node ids.Node, r protocol.Report) (t
 	case unknown:
 		return l.adopt(ctx, node, r, digest)
 	case older:
-		// The row may be behind what was taken here. It must not be, to refuse this.
+		// The row may be older than the report in memory. It must be written before this report can be
+		// rejected, because other processes compare with the row only.
 		return false, l.write(ctx, node)
 	case other:
 	}
@@ -116,8 +116,8 @@ const (
 	older
 )
 
-// compare trusts memory only as long as the lease is sure to be seen, and only for
-// the very next report: a gap may mean that another process has taken one.
+// compare uses memory only while other processes are sure to see the lease, and only for the next
+// sequence number: a gap may mean that another process has received a report.
 func (l *Leases) compare(node ids.Node, r protocol.Report, digest [sha256.Size]byte) comparison {
 	now, staleAfter := l.Clock.Now(), l.StaleAfter()
 	l.mu.Lock()
@@ -141,7 +141,7 @@ func (l *Leases) compare(node ids.Node, r protocol.Report, digest [sha256.Size]b
 	return same
 }
 
-// Store remembers a report that the database has taken.
+// Store caches a report that the database has accepted.
 func (l *Leases) Store(node ids.Node, r protocol.Report) error {
 	if l == nil {
 		return nil
@@ -154,8 +154,8 @@ func (l *Leases) Store(node ids.Node, r protocol.Report) error {
 	return nil
 }
 
-// store may be late: the lease may be another one by now. The next renewal compares
-// with the rows, and forgets who is not under it.
+// store may run late, under a newer lease. The next renewal compares with the rows, and drops nodes that
+// are not under the lease.
 func (l *Leases) store(node ids.Node, h lastReport) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

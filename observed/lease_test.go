@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// replica is one server process: it hears reports as the node door does.
+// replica is one server process. It receives reports as the node API does.
 type replica struct {
 	*observed.Store
 
@@ -54,8 +54,7 @@ func (r *replica) renew() {
 	}
 }
 
-// hears takes a report; memory says that it cost the database no transaction of
-// its own.
+// hears processes a report. memory means that it cost the database no transaction of its own.
 func (r *replica) hears(node ids.Node, w protocol.Report) (memory bool, err error) {
 	if taken, err := r.Leases.Again(r.t.Context(), node, w); err != nil || taken {
 		return taken, err
@@ -106,8 +105,8 @@ func (r *replica) row(node ids.Node) (n observed.Node) {
 	return n
 }
 
-// F3: what says nothing new writes nothing, and what the row says still moves: it
-// was heard half of its patience ago at most.
+// F3: a report without news writes nothing, and the row's time still advances: the last report is at
+// most half of the stale time old.
 func TestUnchangedWritesNothing(t *testing.T) {
 	t.Parallel()
 	a, _ := replicas(t, minute)
@@ -131,13 +130,13 @@ func TestUnchangedWritesNothing(t *testing.T) {
 	a.renew()
 	for _, n := range nodes {
 		row := a.row(n)
-		if heard := row.StaleAt.Sub(row.SeenAt); heard != minute || time.Until(row.StaleAt) < minute/2-time.Second {
-			t.Errorf("stale %s after it was seen, in %s", heard, time.Until(row.StaleAt))
+		if heard := row.StaleAt.Sub(row.ObservedAt); heard != minute || time.Until(row.StaleAt) < minute/2-time.Second {
+			t.Errorf("stale %s after its report, in %s", heard, time.Until(row.StaleAt))
 		}
 	}
 }
 
-// A report that says something new is believed at once, and then remembered.
+// A report with new content is applied at once, and then covered by the lease.
 func TestNewsIsWritten(t *testing.T) {
 	t.Parallel()
 	a, _ := replicas(t, minute)
@@ -154,9 +153,9 @@ func TestNewsIsWritten(t *testing.T) {
 	a.must(true, node, news(4, 2))
 }
 
-// What is older than what memory has taken is refused, also when the row knows
-// nothing of that yet, and by other processes.
-func TestOlderThanMemoryIsRefused(t *testing.T) {
+// A report older than the one in memory is rejected, even if the row does not contain that one yet, and
+// also by other processes.
+func TestReportOlderThanMemoryIsRejected(t *testing.T) {
 	t.Parallel()
 	a, b := replicas(t, minute)
 	node := ids.New[ids.Node]()
@@ -166,7 +165,7 @@ func TestOlderThanMemoryIsRefused(t *testing.T) {
 	for _, old := range []protocol.Report{report(1, 3), report(1, 2), report(0, 9)} {
 		for name, r := range map[string]*replica{"here": a, "elsewhere": b} {
 			if name == "elsewhere" && old.Sequence == 3 {
-				continue // asked after the first refusal only: that is what writes the row
+				continue // compared after the first rejection only: that is what writes the row
 			}
 			if _, err := r.hears(node, old); errs.CodeOf(err) != errs.StaleReport {
 				t.Errorf("%s, boot %d sequence %d: %v", name, old.Boot, old.Sequence, err)
@@ -179,8 +178,8 @@ func TestOlderThanMemoryIsRefused(t *testing.T) {
 	a.must(true, node, report(1, 4)) // adopted again
 }
 
-// A node that stops is let go of, with the time that it was really heard.
-func TestWhoStopsIsNotVouchedFor(t *testing.T) {
+// The lease drops a node that stops reporting, with the time of its last report.
+func TestLeaseDropsASilentNode(t *testing.T) {
 	t.Parallel()
 	const stale = 3 * time.Second // real time passes here
 	a, _ := replicas(t, stale)
@@ -205,7 +204,7 @@ func TestWhoStopsIsNotVouchedFor(t *testing.T) {
 		<-tick.C
 	}
 	row := a.row(stops)
-	if row.SeenAt.After(last.Add(time.Millisecond)) || row.StaleAt.Sub(row.SeenAt) != stale || row.Sequence != 2 {
+	if row.ObservedAt.After(last.Add(time.Millisecond)) || row.StaleAt.Sub(row.ObservedAt) != stale || row.Sequence != 2 {
 		t.Errorf("last heard at %s, row %+v", last, row)
 	}
 	if n := a.Leases.Held(); n != 1 {
@@ -213,14 +212,14 @@ func TestWhoStopsIsNotVouchedFor(t *testing.T) {
 	}
 	cancel()
 	running.Wait()
-	// On purpose: the row says all that was known.
-	if row := a.row(stays); time.Since(row.SeenAt) > stale || row.Sequence < 3 {
+	// On purpose: the row contains all that was reported.
+	if row := a.row(stays); time.Since(row.ObservedAt) > stale || row.Sequence < 3 {
 		t.Errorf("after the end %+v", row)
 	}
 }
 
-// A process that dies vouches for nobody: its nodes go stale in their time, or are
-// taken over as they are.
+// The lease of a process that dies covers no node any more: its nodes become stale in their time, or
+// another process adopts them unchanged.
 func TestCrashLosesAWindow(t *testing.T) {
 	t.Parallel()
 	a, b := replicas(t, minute)
@@ -243,7 +242,7 @@ func TestCrashLosesAWindow(t *testing.T) {
 	a.exec(`DELETE FROM reconcile_due`)
 	b.must(true, node, report(1, 3)) // without a transaction of its own
 	if due() != 0 {
-		t.Error("a move woke somebody")
+		t.Error("a move made a row due")
 	}
 	a.exec(`UPDATE observed_leases SET observed_at = now() - interval '1 h', stale_at = now()`) // of both
 	if !a.silent(lost) || a.silent(node) {
@@ -251,7 +250,7 @@ func TestCrashLosesAWindow(t *testing.T) {
 	}
 	b.must(false, lost, report(1, 3))
 	if due() == 0 {
-		t.Error("nobody hears that it is back")
+		t.Error("no row became due for its return")
 	}
 }
 
@@ -280,12 +279,12 @@ func TestNodesMove(t *testing.T) {
 	a.renew()
 	b.renew()
 	if a.Leases.Held()+b.Leases.Held() != 1 {
-		t.Errorf("%d and %d hold it", a.Leases.Held(), b.Leases.Held())
+		t.Errorf("%d and %d cover it", a.Leases.Held(), b.Leases.Held())
 	}
 }
 
-// Whoever was stopped, or could not write for too long, starts anew: what it
-// remembers may be long past, and others have seen its nodes go.
+// A process that was stopped, or could not write for too long, starts with a new lease: its memory may
+// be outdated, and other processes have seen its nodes become stale.
 func TestALostLeaseIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*replica){
@@ -314,8 +313,7 @@ func TestALostLeaseIsNotRenewed(t *testing.T) {
 	}
 }
 
-// A commit whose answer was lost leaves a row that names the lease, and nobody who
-// remembers it.
+// A commit whose response was lost leaves a row that names the lease, and no process that knows it.
 func TestStraysAreLetGo(t *testing.T) {
 	t.Parallel()
 	a, _ := replicas(t, minute)
@@ -335,7 +333,7 @@ func TestStraysAreLetGo(t *testing.T) {
 	}
 }
 
-// While the lease is not sure to be seen, every report is written.
+// While other processes may not see the lease, every report is written.
 func TestWithoutALeaseAllIsWritten(t *testing.T) {
 	t.Parallel()
 	a, _ := replicas(t, minute)
@@ -349,7 +347,7 @@ func TestWithoutALeaseAllIsWritten(t *testing.T) {
 	}
 }
 
-// After a restart the fleet is heard at once, and is taken together.
+// After a restart the whole fleet reports at once, and is adopted in batches.
 func TestManyAreAdoptedTogether(t *testing.T) {
 	t.Parallel()
 	a, b := replicas(t, minute)
@@ -377,7 +375,7 @@ func TestManyAreAdoptedTogether(t *testing.T) {
 	}
 }
 
-// Nobody waits for a batch past their own patience.
+// A caller waits for a batch no longer than its own deadline.
 func TestAdoptionEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	a, _ := replicas(t, minute)

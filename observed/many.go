@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Allocations reads what hosts last said of several allocations; those that
-// nobody has spoken of are left out.
+// Allocations reads the last reported state of several allocations. Allocations without a report are
+// left out.
 func (s *Store) Allocations(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]Allocation, error) {
 	keys := make([]uuid.UUID, len(of))
 	for i, id := range of {
@@ -20,11 +20,11 @@ func (s *Store) Allocations(ctx context.Context, of []ids.Allocation) (map[ids.A
 	}
 	rows, err := s.DB.Query(ctx, selectMany, keys)
 	if err != nil {
-		return nil, fmt.Errorf("reading what was seen: %w", err)
+		return nil, fmt.Errorf("reading reports: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Allocation])
 	if err != nil {
-		return nil, fmt.Errorf("reading what was seen: %w", err)
+		return nil, fmt.Errorf("reading reports: %w", err)
 	}
 	seen := make(map[ids.Allocation]Allocation, len(list))
 	for _, a := range list {
@@ -33,11 +33,11 @@ func (s *Store) Allocations(ctx context.Context, of []ids.Allocation) (map[ids.A
 	return seen, nil
 }
 
-// AppliedSpec is what a room has last carried out of a declaration.
+// AppliedSpec is the spec of a desired object that a package has last applied.
 type AppliedSpec struct {
 	Applied
 
-	SeenAt time.Time
+	ObservedAt time.Time
 }
 
 // AppliedSpecs reads it for several declarations; those of which nothing was carried
@@ -45,16 +45,16 @@ type AppliedSpec struct {
 func (s *Store) AppliedSpecs(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]AppliedSpec, error) {
 	rows, err := s.DB.Query(ctx, selectCarried, of)
 	if err != nil {
-		return nil, fmt.Errorf("reading what was carried out: %w", err)
+		return nil, fmt.Errorf("reading applied specs: %w", err)
 	}
 	all := make(map[uuid.UUID]AppliedSpec, len(of))
 	var c AppliedSpec
-	_, err = pgx.ForEachRow(rows, []any{&c.UID, &c.Generation, &c.SpecHash, &c.Gone, &c.SeenAt}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&c.UID, &c.Generation, &c.SpecHash, &c.Gone, &c.ObservedAt}, func() error {
 		all[c.UID] = c
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading what was carried out: %w", err)
+		return nil, fmt.Errorf("reading applied specs: %w", err)
 	}
 	return all, nil
 }
@@ -64,11 +64,11 @@ func (s *Store) AppliedSpecs(ctx context.Context, of []uuid.UUID) (map[uuid.UUID
 func (s *Store) Old(ctx context.Context, than time.Duration, after ids.Allocation, limit int) ([]ids.Allocation, error) {
 	rows, err := s.DB.Query(ctx, selectOld, than, after.UUID, limit)
 	if err != nil {
-		return nil, fmt.Errorf("listing what was not seen for %s: %w", than, err)
+		return nil, fmt.Errorf("listing nodes without a report for %s: %w", than, err)
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.Allocation])
 	if err != nil {
-		return nil, fmt.Errorf("listing what was not seen for %s: %w", than, err)
+		return nil, fmt.Errorf("listing nodes without a report for %s: %w", than, err)
 	}
 	return list, nil
 }
@@ -82,7 +82,7 @@ func (s *Store) StaleNodes(ctx context.Context) (silent, all int, err error) {
 	return silent, all, nil
 }
 
-// LastReports is when each node last spoke, for figures.
+// LastReports returns the time of the last report of each node, for metrics.
 func (s *Store) LastReports(ctx context.Context) (map[uuid.UUID]time.Time, error) {
 	rows, err := s.DB.Query(ctx, selectLast)
 	if err != nil {

@@ -34,7 +34,7 @@ func setup(t *testing.T) *bundle {
 	return &bundle{observed.Store{DB: tx}, t, tx, ids.New[ids.Node](), ids.New[ids.Allocation]()}
 }
 
-// report is whole, and says that allocations are in a phase at a fence.
+// report is a complete report with allocations in a phase at a fence.
 func report(boot, sequence int64, seen ...protocol.AllocationReport) protocol.Report {
 	return protocol.Report{
 		Capability: 1, Agent: "1", BootID: fmt.Sprint("boot-", boot), Boot: boot, Sequence: sequence, Complete: true, Allocations: seen,
@@ -46,7 +46,7 @@ func (b *bundle) is(phase protocol.Phase, fence int64) protocol.AllocationReport
 	return protocol.AllocationReport{Allocation: b.a, Phase: phase, Fence: fence, Generation: fence, SpecHash: "h"}
 }
 
-// says takes a report of the node and forgets which marks stood before.
+// says processes a report of the node and clears the due rows before it.
 func (b *bundle) says(r protocol.Report) (changed bool) {
 	b.t.Helper()
 	b.unmark()
@@ -80,7 +80,7 @@ func (b *bundle) due() string {
 	return strings.Join(list, ", ")
 }
 
-func (b *bundle) seen() observed.Allocation {
+func (b *bundle) allocation() observed.Allocation {
 	b.t.Helper()
 	a, err := b.AllocationIn(b.t.Context(), b.tx, b.a)
 	if err != nil {
@@ -89,8 +89,8 @@ func (b *bundle) seen() observed.Allocation {
 	return a
 }
 
-// for the loop: what it reads of the allocation.
-func (b *bundle) looked() (s observed.AllocationState) {
+// loopState returns the state of the allocation that the control loop reads.
+func (b *bundle) loopState() (s observed.AllocationState) {
 	b.t.Helper()
 	batch := &pgx.Batch{}
 	observed.QueueReports(batch, []uuid.UUID{b.a.UUID}, func(got observed.AllocationState) { s = got })
@@ -100,8 +100,8 @@ func (b *bundle) looked() (s observed.AllocationState) {
 	return s
 }
 
-// A report is believed only when it is newer: by boot first, since a sequence
-// begins anew with each.
+// A report is applied only if it is newer: by boot first, because the sequence starts again with each
+// boot.
 func TestNewerWins(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -115,12 +115,12 @@ func TestNewerWins(t *testing.T) {
 		case c.newer && err != nil:
 			t.Errorf("boot %d sequence %d: %v", c.boot, c.sequence, err)
 		case !c.newer && (errs.CodeOf(err) != errs.StaleReport || diff() != ""):
-			t.Errorf("boot %d sequence %d was believed: %v\n%s", c.boot, c.sequence, err, diff())
+			t.Errorf("boot %d sequence %d was applied: %v\n%s", c.boot, c.sequence, err, diff())
 		}
 	}
 }
 
-// A report that says nothing new is one row, whatever its counters say.
+// A report without news writes one row, whatever its counters contain.
 func TestUnchangedIsOneRow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -134,7 +134,7 @@ func TestUnchangedIsOneRow(t *testing.T) {
 	if b.says(again) {
 		t.Error("counters are news")
 	}
-	// now() stands still within a transaction, so only the sequence moves.
+	// now() is constant within a transaction, so only the sequence changes.
 	want := fmt.Sprintf("~ observed_nodes node_id=%q: sequence: 1 → 2\n", b.node)
 	if got := diff(); got != want {
 		t.Errorf("wrote\n%swant\n%s", got, want)
@@ -147,7 +147,7 @@ func TestMarks(t *testing.T) {
 	b := setup(t)
 	b.says(report(1, 1, b.is(protocol.Working, 1)))
 	if got := b.due(); got != "Allocation: reported, Node: reports have begun" {
-		t.Errorf("first words: %s", got)
+		t.Errorf("first report: %s", got)
 	}
 	b.says(report(1, 2, b.is(protocol.Ready, 1)))
 	if got := b.due(); got != "Allocation: reported" {
@@ -169,11 +169,11 @@ func TestAbsence(t *testing.T) {
 	half := report(1, 2)
 	half.Complete, half.Missing = false, []string{"host"}
 	b.says(half)
-	if a := b.seen(); a.Phase != protocol.Ready || a.Fresh || b.looked().Complete {
+	if a := b.allocation(); a.Phase != protocol.Ready || a.Fresh || b.loopState().Complete {
 		t.Errorf("half a report: %+v", a)
 	}
 	b.says(report(1, 3))
-	if a := b.seen(); a.Phase != protocol.Gone || a.Fence != 3 || a.Proven || !a.Fresh || !strings.Contains(b.due(), "Allocation") {
+	if a := b.allocation(); a.Phase != protocol.Gone || a.Fence != 3 || a.Proven || !a.Fresh || !strings.Contains(b.due(), "Allocation") {
 		t.Errorf("a whole one: %+v, due %s", a, b.due())
 	}
 	b.says(report(1, 4))
@@ -189,11 +189,11 @@ func TestProof(t *testing.T) {
 		proof *protocol.Proof
 		want  bool
 	}{
-		"clean":              {&protocol.Proof{Fence: 3, Leftovers: []string{}}, true},
-		"clean, said by nil": {&protocol.Proof{Fence: 3}, true},
-		"leftovers":          {&protocol.Proof{Fence: 3, Leftovers: []string{"/home/u"}}, false},
-		"of an older fence":  {&protocol.Proof{Fence: 2}, false},
-		"none":               {nil, false},
+		"clean":                  {&protocol.Proof{Fence: 3, Leftovers: []string{}}, true},
+		"clean, with a nil list": {&protocol.Proof{Fence: 3}, true},
+		"leftovers":              {&protocol.Proof{Fence: 3, Leftovers: []string{"/home/u"}}, false},
+		"of an older fence":      {&protocol.Proof{Fence: 2}, false},
+		"none":                   {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -201,26 +201,26 @@ func TestProof(t *testing.T) {
 			gone := b.is(protocol.Gone, 3)
 			gone.Proof = c.proof
 			b.says(report(1, 1, gone))
-			if b.looked().Proven != c.want || b.seen().Proven != c.want {
-				t.Errorf("proven: %v, %v", b.looked().Proven, b.seen().Proven)
+			if b.loopState().Proven != c.want || b.allocation().Proven != c.want {
+				t.Errorf("proven: %v, %v", b.loopState().Proven, b.allocation().Proven)
 			}
-			b.says(report(1, 2)) // the host has dropped its record: what it proved stands
-			if b.looked().Proven != c.want {
-				t.Errorf("forgotten with its record: %v", b.looked().Proven)
+			b.says(report(1, 2)) // the node has dropped its record: its proof stays
+			if b.loopState().Proven != c.want {
+				t.Errorf("forgotten with its record: %v", b.loopState().Proven)
 			}
 		})
 	}
 }
 
-// INV-45: a late word of an older fence changes nothing, and (INV-41) a node's word
-// about what another one holds neither.
+// INV-45: a late report of an older fence changes nothing. INV-41: neither does a report of a node about
+// another node's allocation.
 func TestINV45LateAndForeignWords(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.says(report(1, 1, b.is(protocol.Ready, 5)))
 	b.says(report(1, 2, b.is(protocol.Gone, 4)))
-	if a := b.seen(); a.Phase != protocol.Ready || a.Fence != 5 || b.due() != "" {
-		t.Errorf("after a late word %+v, due %s", a, b.due())
+	if a := b.allocation(); a.Phase != protocol.Ready || a.Fence != 5 || b.due() != "" {
+		t.Errorf("after a late report %+v, due %s", a, b.due())
 	}
 	own := b.node
 	b.node = ids.New[ids.Node]()
@@ -228,7 +228,7 @@ func TestINV45LateAndForeignWords(t *testing.T) {
 	gone.Proof = &protocol.Proof{Fence: 9, Scrubbed: []string{"GPU-1"}}
 	b.says(report(1, 1, gone))
 	b.failed(protocol.Result{Allocation: b.a, Fence: 9})
-	if a := b.seen(); a.Phase != protocol.Ready || a.Fence != 5 || a.Node != own || a.Failures != 0 {
+	if a := b.allocation(); a.Phase != protocol.Ready || a.Fence != 5 || a.Node != own || a.Failures != 0 {
 		t.Errorf("another node changed it to %+v", a)
 	}
 }
@@ -240,7 +240,7 @@ func (b *bundle) failed(r protocol.Result) {
 	}
 }
 
-// A node that refuses a task as replayed has tried nothing: that uses up no attempt.
+// A node that rejects a task as replayed has tried nothing, so the rejection uses up no attempt.
 func TestAReplayIsNoFailure(t *testing.T) {
 	t.Parallel()
 
@@ -248,18 +248,18 @@ func TestAReplayIsNoFailure(t *testing.T) {
 	for range 3 {
 		b.failed(protocol.Result{Allocation: b.a, Fence: 1, Code: protocol.Replayed, Message: "signed before"})
 	}
-	if a := b.seen(); a.Failures != 0 || a.FailedFence != 1 || a.Message != "signed before" {
+	if a := b.allocation(); a.Failures != 0 || a.FailedFence != 1 || a.Message != "signed before" {
 		t.Errorf("%+v", a)
 	}
 	b.failed(protocol.Result{Allocation: b.a, Fence: 1, Code: protocol.StepFailed})
 	b.failed(protocol.Result{Allocation: b.a, Fence: 1, Code: protocol.Replayed})
-	if a := b.seen(); a.Failures != 1 {
+	if a := b.allocation(); a.Failures != 1 {
 		t.Errorf("%+v", a)
 	}
 }
 
-// Failures are counted for one fence: those of an order that was overtaken do not
-// count against the next, and a late one not at all.
+// Failures are counted for one fence: those of an overtaken task do not count against the next one, and
+// late ones are ignored.
 func TestFailuresPerFence(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -269,7 +269,7 @@ func TestFailuresPerFence(t *testing.T) {
 		at       int64
 	}{{2, 1, 2}, {2, 2, 2}, {3, 1, 3}, {2, 1, 3}, {3, 2, 3}} {
 		b.failed(protocol.Result{Allocation: b.a, Fence: c.fence, Code: protocol.StepFailed, Message: "no"})
-		if a := b.seen(); a.Failures != c.failures || a.FailedFence != c.at || a.Proven || a.Message != "no" {
+		if a := b.allocation(); a.Failures != c.failures || a.FailedFence != c.at || a.Proven || a.Message != "no" {
 			t.Errorf("after a failure at %d: %+v", c.fence, a)
 		}
 	}
@@ -278,8 +278,8 @@ func TestFailuresPerFence(t *testing.T) {
 	}
 }
 
-// A node that comes back, or whose report is whole again, wakes what waits for it;
-// what is gone waits for nothing.
+// A node that resumes its reports, or whose report is complete again, makes the waiting objects due.
+// Released objects wait for nothing.
 func TestWhoComesBackWakes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -334,7 +334,7 @@ func TestReads(t *testing.T) {
 	}
 	b.says(report(1, 1, b.is(protocol.Ready, 1)))
 	n, err := b.Node(t.Context(), b.node)
-	if err != nil || !n.Complete || len(n.Inventory.GPUs) != 1 || n.StaleAt.Sub(n.SeenAt) != minute {
+	if err != nil || !n.Complete || len(n.Inventory.GPUs) != 1 || n.StaleAt.Sub(n.ObservedAt) != minute {
 		t.Errorf("%+v, %v", n, err)
 	}
 	all, err := b.Allocations(t.Context(), []ids.Allocation{b.a, ids.New[ids.Allocation]()})
@@ -345,7 +345,7 @@ func TestReads(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// What a room has carried out is kept per declaration and marks it.
+// The applied spec is stored per desired object and makes it due.
 func TestApplied(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -1,9 +1,9 @@
 package observed
 
 const (
-	// The row is compared and moved in one statement; no row comes back when the
-	// report is not newer. "blind" is whether the last word had gone stale, or was
-	// half a report and this one is whole.
+	// The statement compares and updates the row in one step; it returns no row if the report is not
+	// newer. "blind" reports whether the last report was stale, or was incomplete and this one is
+	// complete.
 	putReport = `
 		WITH last AS (
 			SELECT content_hash, greatest(stale_at, (SELECT l.stale_at FROM observed_leases l WHERE l.id = lease)) AS stale_at, complete, devices
@@ -12,7 +12,7 @@ const (
 			INSERT INTO observed_nodes AS n (node_id, boot, boot_id, sequence, complete, missing, agent, capability, inventory,
 				content_hash, foreign_use, devices, observed_at, stale_at, lease)
 			-- From the lock: read any later, the row would be this statement's own, and
-			-- every report would be taken for news.
+			-- every report would count as a change.
 			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $13::jsonb, now(), now() + $12::interval, $14 FROM (SELECT count(*) FROM last) AS locked
 			ON CONFLICT (node_id) DO UPDATE SET
 				boot = excluded.boot, boot_id = excluded.boot_id, sequence = excluded.sequence, complete = excluded.complete,
@@ -36,10 +36,10 @@ const (
 		SELECT mark_due('Allocation', allocation_id, now(), 'its node reports again')
 		FROM (SELECT allocation_id FROM observed_allocations WHERE node_id = $1 AND phase <> 'gone' ORDER BY allocation_id) AS held`
 
-	// Only what differs is written and marked. An older fence than the one seen is
-	// a late word and changes nothing, and so is a node's word about what another
-	// node holds: an allocation never moves.
-	putSeen = `
+	// Only differing rows are written and marked as due. A report with an older fence is late and
+	// changes nothing. A report about an allocation of another node changes nothing either, because an
+	// allocation never moves.
+	putObserved = `
 		WITH input AS (
 			SELECT * FROM jsonb_to_recordset($2) AS r(allocation_id uuid, phase text, fence bigint, observed_generation bigint,
 				spec_hash text, step text, message text, proof jsonb)
@@ -56,8 +56,8 @@ const (
 		)
 		SELECT count(mark_due('Allocation', allocation_id, now(), 'reported')) FROM (SELECT allocation_id FROM put ORDER BY 1) AS sorted`
 
-	// A host that no longer mentions what it held has forgotten it. That is no
-	// proof: the fence stays, the proof goes.
+	// A node that no longer reports an allocation has lost its record. That is no proof: the fence
+	// stays, the proof is removed.
 	forget = `
 		WITH put AS (
 			UPDATE observed_allocations SET phase = 'gone', proof = NULL, message = 'the host no longer reports it', observed_at = now()
@@ -92,9 +92,9 @@ const (
 	proven = `a.proof IS NOT NULL AND (a.proof->>'fence')::bigint = a.fence
 				AND jsonb_array_length(coalesce(nullif(a.proof->'leftovers', 'null'), '[]')) = 0`
 
-	// OFFSET 0 keeps the look at the node a look-up by key. As a plain join it
-	// became a hash of the whole fleet for a thousand keys.
-	selectSeen = `
+	// OFFSET 0 makes PostgreSQL read the node by its key. As a plain join it built a hash of the whole
+	// fleet for a thousand keys.
+	selectObserved = `
 		SELECT a.allocation_id, a.node_id, a.phase, a.fence, a.spec_hash, a.message, ` + proven + `,
 			coalesce(n.complete, false), coalesce(n.stale_at, 'epoch'::timestamptz), a.failures, a.failed_fence
 		FROM observed_allocations a LEFT JOIN LATERAL (
@@ -105,15 +105,15 @@ const (
 	selectCarriedOut = `SELECT uid, generation, epoch, spec_hash, gone, observed_at FROM observed_objects WHERE uid = $1`
 	selectHeard      = `SELECT node_id, ` + staleAt + `, CASE WHEN complete THEN devices END FROM ` + nodesLeased + ` WHERE node_id = ANY($1)`
 	selectCapability = `SELECT capability FROM observed_nodes WHERE node_id = $1`
-	selectLast       = `SELECT node_id, ` + seenAt + ` FROM ` + nodesLeased
+	selectLast       = `SELECT node_id, ` + observedAt + ` FROM ` + nodesLeased
 	selectSilent     = `SELECT ` + staleAt + ` <= now() FROM ` + nodesLeased + ` WHERE node_id = $1`
 	selectNode       = `
-		SELECT node_id, boot, sequence, complete, missing, agent, capability, inventory, foreign_use, ` + seenAt + `, ` + staleAt + `
+		SELECT node_id, boot, sequence, complete, missing, agent, capability, inventory, foreign_use, ` + observedAt + `, ` + staleAt + `
 		FROM ` + nodesLeased + ` WHERE node_id = $1`
 	held = `
 		SELECT a.allocation_id, a.node_id, a.phase, a.fence, a.observed_generation, a.step, a.message, a.proof, a.failures, a.failed_code, a.observed_at,
 			a.failed_fence, a.spec_hash, ` + proven + `, coalesce(n.complete AND ` + staleAt + ` > now(), false),
-			coalesce(n.boot, 0), coalesce(n.sequence, 0), coalesce(` + seenAt + `, a.observed_at), now() - coalesce(` + seenAt + `, a.observed_at)
+			coalesce(n.boot, 0), coalesce(n.sequence, 0), coalesce(` + observedAt + `, a.observed_at), now() - coalesce(` + observedAt + `, a.observed_at)
 		FROM observed_allocations a LEFT JOIN (` + nodesLeased + `) ON n.node_id = a.node_id`
 
 	selectHeld    = held + ` WHERE a.allocation_id = $1`
@@ -121,13 +121,13 @@ const (
 	selectCarried = `SELECT uid, generation, spec_hash, gone, observed_at FROM observed_objects WHERE uid = ANY($1)`
 	selectOld     = `
 		SELECT a.allocation_id FROM ` + nodesLeased + ` JOIN observed_allocations a ON a.node_id = n.node_id
-		WHERE ` + seenAt + ` < now() - $1::interval AND a.phase <> 'gone' AND a.allocation_id > $2 ORDER BY a.allocation_id LIMIT $3`
+		WHERE ` + observedAt + ` < now() - $1::interval AND a.phase <> 'gone' AND a.allocation_id > $2 ORDER BY a.allocation_id LIMIT $3`
 	countSilent = `SELECT count(*) FILTER (WHERE ` + staleAt + ` <= now()), count(*) FROM ` + nodesLeased
 
-	// What is known of a node's age is what its row says, or the lease that its row
-	// names, whichever is later.
+	// The time of a node's last report is in its row, or in the lease that its row names, whichever is
+	// later.
 	nodesLeased = `observed_nodes n LEFT JOIN observed_leases l ON l.id = n.lease`
-	seenAt      = `greatest(n.observed_at, l.observed_at)`
+	observedAt  = `greatest(n.observed_at, l.observed_at)`
 	staleAt     = `greatest(n.stale_at, l.stale_at)`
 
 	selectLease  = `SELECT now(), coalesce((SELECT stale_at FROM observed_leases WHERE id = $1), 'epoch')`
@@ -138,8 +138,8 @@ const (
 	endLease   = `DELETE FROM observed_leases WHERE id = $1`
 	dropLeases = `DELETE FROM observed_leases WHERE stale_at < now() - interval '1 day'` // of processes that died
 
-	// Only where the row says the same and has not gone stale: all else is news to
-	// somebody.
+	// Only if the row has the same content and is not stale: every other report is a change that must be
+	// processed.
 	adoptReports = `
 		UPDATE observed_nodes n SET sequence = i.sequence, observed_at = now(), stale_at = now() + $2::interval, lease = $1
 		FROM unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::text[]) AS i (node_id, boot, sequence, content_hash)

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// AllocationState is what the loop reads of an allocation's host.
+// AllocationState is the observed state of an allocation that the control loop reads.
 type AllocationState struct {
 	ID          ids.Allocation
 	Node        ids.Node
@@ -24,14 +24,14 @@ type AllocationState struct {
 	Fence       int64
 	SpecHash    string
 	Message     string
-	Proven      bool // gone, and the host's scan found nothing left
+	Proven      bool // gone, and the leftover scan of the node found nothing
 	Complete    bool
 	StaleAt     time.Time
 	Failures    int
 	FailedFence int64
 }
 
-// Applied is what a room has carried out.
+// Applied is the spec that a package has applied.
 type Applied struct {
 	UID        uuid.UUID
 	Generation int64
@@ -42,7 +42,7 @@ type Applied struct {
 
 // QueueReports reads the reports about exactly these allocations.
 func QueueReports(b *pgx.Batch, keys []uuid.UUID, each func(AllocationState)) {
-	b.Queue(selectSeen, keys).Query(func(rows pgx.Rows) error {
+	b.Queue(selectObserved, keys).Query(func(rows pgx.Rows) error {
 		var s AllocationState
 		_, err := pgx.ForEachRow(rows, []any{
 			&s.ID, &s.Node, &s.Phase, &s.Fence, &s.SpecHash, &s.Message, &s.Proven, &s.Complete,
@@ -52,13 +52,13 @@ func QueueReports(b *pgx.Batch, keys []uuid.UUID, each func(AllocationState)) {
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("reading what was seen: %w", err)
+			return fmt.Errorf("reading reports: %w", err)
 		}
 		return nil
 	})
 }
 
-// QueueApplied reads what rooms have carried out of exactly these declarations.
+// QueueApplied reads the specs that packages have applied for exactly these desired objects.
 func QueueApplied(b *pgx.Batch, keys []uuid.UUID, each func(Applied)) {
 	b.Queue(selectApplied, keys).Query(func(rows pgx.Rows) error {
 		var a Applied
@@ -67,17 +67,17 @@ func QueueApplied(b *pgx.Batch, keys []uuid.UUID, each func(Applied)) {
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("reading what was carried out: %w", err)
+			return fmt.Errorf("reading applied specs: %w", err)
 		}
 		return nil
 	})
 }
 
-// Heard is what the loop reads of a node's last report.
+// Heard is the part of a node's last report that the control loop reads.
 type Heard struct {
 	Node    uuid.UUID
 	StaleAt time.Time
-	Devices []Device // nil: the report was not whole, or older than this was kept
+	Devices []Device // nil: the report was incomplete, or older than this column
 }
 
 // QueueHeard reads the last reports of exactly these nodes.
@@ -107,7 +107,7 @@ type Node struct {
 	Capability int
 	Inventory  protocol.Inventory
 	Foreign    []string
-	SeenAt     time.Time
+	ObservedAt time.Time
 	StaleAt    time.Time
 }
 
@@ -121,7 +121,7 @@ func (s *Store) Node(ctx context.Context, id ids.Node) (Node, error) {
 	return n, notFound(err, "node %s has not reported yet", id)
 }
 
-// Allocation is what a host last said of one allocation, for people.
+// Allocation is the last reported state of one allocation, for display.
 type Allocation struct {
 	ID         ids.Allocation
 	Node       ids.Node
@@ -133,32 +133,32 @@ type Allocation struct {
 	Proof      json.RawMessage
 	Failures   int
 	FailedCode string
-	SeenAt     time.Time
+	ObservedAt time.Time
 
 	FailedFence int64 // whose tasks the failures are
 	SpecHash    string
-	Proven      bool // gone, and the host's scan found nothing left
+	Proven      bool // gone, and the leftover scan of the node found nothing
 	Fresh       bool // its node's last report is whole and not stale
 
-	// Of that report: it says the same as SeenAt's, or it would be that one.
+	// Boot is that of a report with the same content as the one at ObservedAt.
 	Boot       int64
 	Sequence   int64
 	ReportedAt time.Time
 	Age        time.Duration // of that report, by the database's clock
 }
 
-// Allocation reads it; not_found when no host has spoken of it.
+// Allocation reads the last report of an allocation. It returns not_found if no node has reported it.
 func (s *Store) Allocation(ctx context.Context, id ids.Allocation) (Allocation, error) {
 	return allocation(ctx, s.DB, id)
 }
 
-// AllocationIn reads it inside tx, where a worker decides whether its order still
-// stands. A report that commits meanwhile marks the allocation due again.
+// AllocationIn reads it inside tx, where a worker decides whether its task is still needed. A report
+// that commits meanwhile makes the allocation due again.
 func (s *Store) AllocationIn(ctx context.Context, tx pgx.Tx, id ids.Allocation) (Allocation, error) {
 	return allocation(ctx, tx, id)
 }
 
-// Capability is what the agent of a node said it can do. It is not known of one that
+// Capability returns the capability that a node's agent has reported. known is false for a node that
 // never reported.
 func (s *Store) Capability(ctx context.Context, tx pgx.Tx, id ids.Node) (capability int, known bool, err error) {
 	err = tx.QueryRow(ctx, selectCapability, id).Scan(&capability)
@@ -170,8 +170,8 @@ func (s *Store) Capability(ctx context.Context, tx pgx.Tx, id ids.Node) (capabil
 	return capability, true, nil
 }
 
-// IsStale says whether a node's last report has gone stale, read in tx; unknown
-// where it never reported.
+// IsStale reports whether a node's last report is stale, read in tx. known is false if the node never
+// reported.
 func (s *Store) IsStale(ctx context.Context, tx pgx.Tx, id ids.Node) (silent, known bool, err error) {
 	err = tx.QueryRow(ctx, selectSilent, id).Scan(&silent)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -186,7 +186,7 @@ func (s *Store) IsStale(ctx context.Context, tx pgx.Tx, id ids.Node) (silent, kn
 func allocation(ctx context.Context, q pg.Queryer, id ids.Allocation) (Allocation, error) {
 	rows, err := q.Query(ctx, selectHeld, id)
 	if err != nil {
-		return Allocation{}, fmt.Errorf("reading what was seen of %s: %w", id, err)
+		return Allocation{}, fmt.Errorf("reading the report of %s: %w", id, err)
 	}
 	a, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Allocation])
 	return a, notFound(err, "no node has reported allocation %s", id)

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// clocksApart is how far the database's clock and ours may drift between two
-// renewals. More means that one was set, or that this process was stopped: what it
-// remembers as a moment ago may be an hour ago.
+// clocksApart is the tolerated drift between the database's clock and ours between two renewals. A
+// larger drift means that a clock was set or that this process was stopped. A report that seems recent
+// may then be an hour old.
 const clocksApart = time.Second
 
 // doubtFor outlasts every transaction: what has not been committed by then will
@@ -42,8 +42,8 @@ func (l *Leases) Run(ctx context.Context) {
 	}
 }
 
-// renew says anew that whoever is held was heard of late, and lets go of the
-// others, in one transaction: no moment vouches for a node that was not heard.
+// renew extends the lease for the nodes that have reported recently and drops the others, in one
+// transaction. At no time does the lease therefore cover a node that has not reported.
 func (l *Leases) renew(ctx context.Context) error {
 	staleAfter := l.StaleAfter()
 	// No longer than the margin that isLost leaves.
@@ -85,9 +85,8 @@ func (l *Leases) present() uuid.UUID {
 	return l.id
 }
 
-// abandon gives up on all that this process remembers. The rows go stale in their
-// time; each node's next report is compared with its row again, and wakes who
-// waited for it.
+// abandon drops everything that this process has cached. The rows become stale in their time. Each
+// node's next report is compared with its row again, and makes the objects due that wait for it.
 func (l *Leases) abandon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,14 +94,14 @@ func (l *Leases) abandon() {
 	l.sure, l.dbSure = time.Time{}, time.Time{}
 }
 
-// quietNode is one that the lease no longer vouches for.
+// quietNode is a node that the lease no longer covers.
 type quietNode struct {
 	node           ids.Node
 	boot, sequence int64
 	age            time.Duration
 }
 
-// renewal is what one transaction finds.
+// renewal is the result of one renewal transaction.
 type renewal struct {
 	lost    bool
 	now, db time.Time
@@ -111,8 +110,8 @@ type renewal struct {
 	gone    map[ids.Node]struct{} // of the quiet, those whose rows are written
 }
 
-// survey compares the rows that name the lease with what is remembered. Ages are
-// taken after the database has told its time, so they are never too short for it.
+// survey compares the rows that name the lease with the nodes in memory. Ages are computed after the
+// database has returned its time, so they are never too small.
 func (l *Leases) survey(ctx context.Context, tx pgx.Tx, id uuid.UUID, staleAfter time.Duration) (r renewal, err error) {
 	var staleAt time.Time
 	if err := tx.QueryRow(ctx, selectLease, id).Scan(&r.db, &staleAt); err != nil {
@@ -122,9 +121,9 @@ func (l *Leases) survey(ctx context.Context, tx pgx.Tx, id uuid.UUID, staleAfter
 	if r.lost = l.isLost(r.now, r.db, staleAt, staleAfter); r.lost {
 		return r, nil
 	}
-	rows, err := tx.Query(ctx, selectLeased, id, l.isKnown())
+	rows, err := tx.Query(ctx, selectLeased, id, l.leaseNodes())
 	if err != nil {
-		return r, fmt.Errorf("reading whom it stands for: %w", err)
+		return r, fmt.Errorf("reading the nodes of the lease: %w", err)
 	}
 	r.rows = map[ids.Node]struct{}{}
 	var node ids.Node
@@ -132,14 +131,14 @@ func (l *Leases) survey(ctx context.Context, tx pgx.Tx, id uuid.UUID, staleAfter
 		r.rows[node] = struct{}{}
 		return nil
 	}); err != nil {
-		return r, fmt.Errorf("reading whom it stands for: %w", err)
+		return r, fmt.Errorf("reading the nodes of the lease: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for node := range r.rows {
 		h, known := l.held[node]
 		switch age := r.now.Sub(h.at); {
-		case !known: // its report was taken, and the answer to that was lost
+		case !known: // its report was stored, and the response was lost
 			r.quiet = append(r.quiet, quietNode{node: node, age: staleAfter})
 		case age > window(staleAfter):
 			r.quiet = append(r.quiet, quietNode{node, h.boot, h.sequence, age})
@@ -148,8 +147,8 @@ func (l *Leases) survey(ctx context.Context, tx pgx.Tx, id uuid.UUID, staleAfter
 	return r, nil
 }
 
-// isKnown are all whose rows may name the lease.
-func (l *Leases) isKnown() []uuid.UUID {
+// leaseNodes returns all nodes whose rows may name the lease.
+func (l *Leases) leaseNodes() []uuid.UUID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := make([]uuid.UUID, 0, len(l.held)+len(l.doubted))
@@ -164,8 +163,8 @@ func (l *Leases) isKnown() []uuid.UUID {
 	return all
 }
 
-// isLost says whether the lease may not be renewed: others may have seen it go
-// stale, and nobody would tell them that its nodes are back.
+// isLost reports whether the lease must not be renewed: other processes may have seen it become stale,
+// and no due row would announce that its nodes have resumed.
 func (l *Leases) isLost(now, db, staleAt time.Time, staleAfter time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,8 +175,8 @@ func (l *Leases) isLost(now, db, staleAt time.Time, staleAfter time.Duration) bo
 	return apart > clocksApart || !db.Before(staleAt.Add(-every(staleAfter)))
 }
 
-// lapse writes what is known of nodes and takes them from the lease. It skips
-// those that are just being written to.
+// lapse writes the last report times of nodes and removes them from the lease. It skips rows that
+// another transaction has locked.
 func lapse(ctx context.Context, tx pgx.Tx, id uuid.UUID, staleAfter time.Duration, quiet []quietNode) (map[ids.Node]struct{}, error) {
 	gone := map[ids.Node]struct{}{}
 	if len(quiet) == 0 {
@@ -202,8 +201,8 @@ func lapse(ctx context.Context, tx pgx.Tx, id uuid.UUID, staleAfter time.Duratio
 	return gone, nil
 }
 
-// renewAll forgets who is not under the lease any more. Reports that were taken
-// while it was renewed are left alone: they are younger than what it read.
+// renewAll drops the nodes that are not under the lease any more. Reports that arrived during the
+// renewal stay, because they are newer than its snapshot.
 func (l *Leases) renewAll(id uuid.UUID, r renewal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -225,7 +224,7 @@ func (l *Leases) renewAll(id uuid.UUID, r renewal) {
 	}
 }
 
-// write takes one node from the lease, for the database to decide about it.
+// write removes one node from the lease, so that the database decides about its next report.
 func (l *Leases) write(ctx context.Context, node ids.Node) error {
 	now := l.Clock.Now()
 	l.mu.Lock()

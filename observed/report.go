@@ -1,6 +1,6 @@
-// Package observed owns what was last seen: the reports of nodes, their age and
-// completeness, and what rooms have carried out. It believes a report only as
-// far as its order allows, and decides nothing.
+// Package observed owns the observed state: the reports of nodes, their age and completeness, and the
+// specs that packages have applied. It accepts a report only if it is newer than the last one, and makes
+// no decision.
 package observed
 
 import (
@@ -21,16 +21,16 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Store keeps reports.
+// Store stores reports.
 type Store struct {
 	DB pg.Pool
-	// Leases, where there are any, vouch for the nodes that are heard here.
+	// Leases covers the nodes that report to this process. It may be nil.
 	Leases *Leases
 }
 
-// Report takes a node's report and marks what it changed as due. It says whether
-// the content differs from the last one: most do not, and cost one row. A report
-// that is not newer than the last is refused as stale_report.
+// Report stores a node's report and marks the objects that it changed as due. It returns whether the
+// content differs from the last report: most reports do not differ and cost one row. A report that is
+// not newer than the last one is rejected with stale_report.
 func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol.Report, staleAfter time.Duration) (changed bool, err error) {
 	hash, err := contentHash(r)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol
 		return false, fmt.Errorf("storing report of %s: %w", node, err)
 	}
 	if blind {
-		// Nobody knew how the node was: what waited for it may move now.
+		// The node was stale until now, so objects that wait for it may continue.
 		if _, err := tx.Exec(ctx, wakeNode, node); err != nil {
 			return false, fmt.Errorf("waking what waits for %s: %w", node, err)
 		}
@@ -68,6 +68,9 @@ func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol
 	return true, putAllocations(ctx, tx, node, r)
 }
 
+// putAllocations stores the state of each reported allocation. Only a complete report proves that an
+// allocation is absent. An incomplete one leaves the rows of unreported allocations unchanged,
+// because they may be in the missing section.
 func putAllocations(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol.Report) error {
 	type row struct {
 		protocol.AllocationReport
@@ -90,7 +93,7 @@ func putAllocations(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol.Re
 	if err != nil {
 		return fmt.Errorf("encoding report: %w", err)
 	}
-	if _, err := tx.Exec(ctx, putSeen, node, text); err != nil {
+	if _, err := tx.Exec(ctx, putObserved, node, text); err != nil {
 		return fmt.Errorf("storing what %s holds: %w", node, err)
 	}
 	if !r.Complete {
@@ -102,8 +105,7 @@ func putAllocations(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol.Re
 	return nil
 }
 
-// Device is what tells one GPU of a report from another, to whoever compares them
-// with what was declared.
+// Device identifies a GPU in a report, so that it can be compared with the desired GPUs of the node.
 type Device struct {
 	Model  string `json:"model"`
 	Serial string `json:"serial"`
@@ -142,10 +144,10 @@ func digestOf(r protocol.Report) ([sha256.Size]byte, error) {
 	return sha256.Sum256(text), nil
 }
 
-// Failed counts a task that did not succeed, so that the next plan sees it. A task
-// that the node refuses as replayed is noted and not counted: the node has tried
-// nothing. A host that has just started refuses all that was signed before, also
-// within the second of its start, and would use up all attempts by that.
+// Failed counts a task that did not succeed, so that the next plan sees it. A task that the node rejects
+// as replayed is recorded and not counted, because the node has tried nothing. A node that has just
+// started rejects all tasks that were signed before, also within the second of its start, and would
+// otherwise use up all attempts.
 func (s *Store) Failed(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol.Result) error {
 	counted := 1
 	if r.Code == protocol.Replayed {
@@ -157,11 +159,10 @@ func (s *Store) Failed(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol
 	return nil
 }
 
-// Applied records that a room has carried out a declaration, in the room's own
-// transaction.
+// Applied records that a package has applied a spec, in the package's own transaction.
 func (s *Store) Applied(ctx context.Context, tx pgx.Tx, kind string, a Applied) error {
 	if _, err := tx.Exec(ctx, putApplied, a.UID, kind, a.Generation, a.SpecHash, a.Gone, a.Epoch); err != nil {
-		return fmt.Errorf("recording %s %s as carried out: %w", kind, a.UID, err)
+		return fmt.Errorf("recording %s %s as applied: %w", kind, a.UID, err)
 	}
 	return nil
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// LastApplied is what a room last carried out of a declaration, and when.
+// LastApplied is the generation of a desired object that a package last applied, and the time.
 type LastApplied struct {
 	Applied
 
 	At time.Time
 }
 
-// LastApplied reads it; known is false where no room has yet.
+// LastApplied reads it; known is false if no package has applied one yet.
 func (s *Store) LastApplied(ctx context.Context, uid uuid.UUID) (c LastApplied, known bool, err error) {
 	err = s.DB.QueryRow(ctx, selectCarriedOut, uid).Scan(&c.UID, &c.Generation, &c.Epoch, &c.SpecHash, &c.Gone, &c.At)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return LastApplied{}, false, nil
 	}
 	if err != nil {
-		return LastApplied{}, false, fmt.Errorf("reading what was carried out of %s: %w", uid, err)
+		return LastApplied{}, false, fmt.Errorf("reading the applied spec of %s: %w", uid, err)
 	}
 	return c, true, nil
 }

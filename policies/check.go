@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Scope is where a value holds: platform, or a level and a name.
+// Scope is the area in which a value applies: the platform, or a level and a name.
 type Scope string
 
 // Platform is the widest scope.
@@ -17,7 +17,7 @@ const Platform Scope = "platform"
 // In makes the scope of one tenant, project, user, node, region or SKU.
 func In(level Level, name string) Scope { return Scope(string(level) + ":" + name) }
 
-// Level says which kind of scope this is, or nothing when it is none.
+// Level returns the kind of the scope, or nothing if it is invalid.
 func (s Scope) Level() Level {
 	if s == Platform {
 		return LevelPlatform
@@ -29,7 +29,7 @@ func (s Scope) Level() Level {
 	return Level(level)
 }
 
-// Fault is why a setting is refused: which part of it, and what was expected.
+// Fault is the reason why a value is rejected: the field, and the expected value.
 type Fault struct {
 	Field    string // key, scope or value
 	Message  string
@@ -56,7 +56,7 @@ func Check(key, scope string, value any) (any, *Fault) {
 	return nil, &Fault{"value", "is " + shown(value), k.Expected()}
 }
 
-// accept converts a value as JSON brings it, and says whether it is allowed.
+// accept converts a value from JSON, and reports whether it is allowed.
 func (k Key) accept(value any) (any, bool) {
 	switch k.Type {
 	case TypeBool:
@@ -123,7 +123,7 @@ func integer(value any) (int64, bool) {
 	return 0, false
 }
 
-// Expected says in words what a value of this key must be.
+// Expected describes the allowed values of this key.
 func (k Key) Expected() string {
 	switch k.Type {
 	case TypeBool:

@@ -19,8 +19,7 @@ import (
 // Topic is hinted at after a commit that set or unset a value.
 const Topic = "policies"
 
-// refreshEvery bounds how old a snapshot gets when hints are lost. A look costs
-// one row by primary key.
+// refreshEvery limits the age of a snapshot if hints are lost. A check costs one row by primary key.
 const refreshEvery = 2 * time.Second
 
 // Client reads and writes policy values. The zero values of Hints and Log will
@@ -34,8 +33,8 @@ type Client struct {
 	loading sync.Mutex
 }
 
-// Snapshot returns the latest values that this process has seen. Only the first
-// call asks the database; Run keeps the answer fresh behind the callers' backs.
+// Snapshot returns the latest values that this process has read. Only the first call queries the
+// database; Run refreshes the values in the background.
 func (c *Client) Snapshot(ctx context.Context) (Snapshot, error) {
 	if s := c.current.Load(); s != nil {
 		return *s, nil
@@ -58,8 +57,8 @@ func (c *Client) For(ctx context.Context, scopes ...Scope) (View, error) {
 	return s.For(scopes...), err
 }
 
-// Refresh reads the values again where the revision has moved, and returns them.
-// A test, or whoever must see a commit of its own, calls it directly.
+// Refresh reads the values again if the revision has changed, and returns them. A test, or a caller that
+// must see its own commit, calls it directly.
 func (c *Client) Refresh(ctx context.Context) (Snapshot, error) {
 	c.loading.Lock() // one reader is enough, and an older answer must not land last
 	defer c.loading.Unlock()
@@ -119,8 +118,8 @@ func (c *Client) load(ctx context.Context) (Snapshot, error) {
 		if err := json.Unmarshal(raw, &value); err != nil {
 			return err
 		}
-		// Written by a newer or older binary whose definition differs. The value
-		// further out, or the default, stands in for it.
+		// A newer or older binary with another definition has written this value. The value of the outer
+		// scope, or the default, replaces it.
 		v, fault := Check(*key, *scope, value)
 		if fault != nil {
 			c.Log.WarnContext(ctx, "policy value ignored", "key", *key, "scope", *scope, "reason", fault.Message)
@@ -135,9 +134,9 @@ func (c *Client) load(ctx context.Context) (Snapshot, error) {
 	return s, nil
 }
 
-// Set stores one value in the caller's transaction, which then holds the next
-// revision. source says who set it: "git:<path>:<line>" or "user:<id>". Setting
-// what is already set changes nothing. Hint at Topic after the commit.
+// Set stores one value in the caller's transaction, which then contains the next revision. source names
+// the actor: "git:<path>:<line>" or "user:<id>". A value that is set already changes nothing. Send the
+// hint Topic after the commit.
 func (c *Client) Set(ctx context.Context, tx pgx.Tx, key string, scope Scope, value any, source string) error {
 	v, fault := Check(key, string(scope), value)
 	if fault != nil {
@@ -158,8 +157,8 @@ func (c *Client) Set(ctx context.Context, tx pgx.Tx, key string, scope Scope, va
 	return nil
 }
 
-// Unset removes one value, so that the one further out holds. Removing what is
-// not set changes nothing.
+// Unset removes one value, so that the value of the outer scope applies. Removing a value that is not
+// set changes nothing.
 func (c *Client) Unset(ctx context.Context, tx pgx.Tx, key string, scope Scope) error {
 	if _, err := tx.Exec(ctx, unsetValue, key, string(scope)); err != nil {
 		return fmt.Errorf("unsetting policy %s: %w", key, err)

@@ -74,7 +74,7 @@ func TestSetAndUnset(t *testing.T) {
 	}
 }
 
-func TestSetRefuses(t *testing.T) {
+func TestSetRejects(t *testing.T) {
 	t.Parallel()
 	c, pool := setup(t)
 	for key, want := range map[string]errs.Code{"no.such": errs.NotFound, "allocation.max_gpus": errs.ValidationError} {
@@ -104,7 +104,7 @@ func TestForeignValuesAreLeftOut(t *testing.T) {
 	}
 }
 
-// counted fails the test's purpose when a snapshot asks the database again.
+// counted counts the queries of a snapshot.
 type counted struct {
 	*pgxpool.Pool
 	mu      sync.Mutex
@@ -163,7 +163,7 @@ func TestRunFollowsHints(t *testing.T) {
 		}
 		select {
 		case <-deadline:
-			t.Fatal("the value was never seen")
+			t.Fatal("the value was never read")
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -173,8 +173,8 @@ func TestRunFollowsHints(t *testing.T) {
 	}
 }
 
-// Two keys that are always set together must never be read apart, and whoever
-// has seen a revision has seen all before it.
+// Two keys that are always set together must never be read apart, and a reader that has seen a revision
+// has seen all earlier ones.
 func TestReadersSeeWholeRevisions(t *testing.T) {
 	t.Parallel()
 	c, pool := setup(t)

@@ -2,7 +2,7 @@
 
 package policies
 
-// The keys. The type of a constant says how it is read.
+// The keys. The type of a constant selects the method that reads it.
 const (
 	// AuthPersonalLoginEnabled: users can sign in with a password instead of the identity provider.
 	AuthPersonalLoginEnabled BoolKey = "auth.personal_login_enabled"

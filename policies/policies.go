@@ -1,10 +1,9 @@
-// Package policies is what is allowed: every policy key with its type, default,
-// bounds and scopes, the roles with their operations, and the one typed client
-// that reads the values. It owns policy_values and policy_revision.
+// Package policies owns the definition of every policy key with its type, default, bounds and scopes,
+// the roles with their operations, and the typed client that reads the values. It owns policy_values and
+// policy_revision.
 //
-// It refuses a value that its key's definition does not allow, and it takes no
-// decision itself. The data is keys.cue and roles.cue; Go reads the tables
-// generated from them, so nothing evaluates CUE to take a decision.
+// It rejects a value that its key's definition does not allow, and makes no decision itself. The data is
+// in keys.cue and roles.cue; Go reads tables that are generated from them, so no decision evaluates CUE.
 package policies
 
 import (
@@ -46,7 +45,7 @@ func Levels() []Level {
 	return []Level{LevelPlatform, LevelRegion, LevelSKU, LevelNode, LevelTenant, LevelProject, LevelUser}
 }
 
-// Cap is how a value that is set further out limits the ones further in.
+// Cap is the rule by which a value of an outer scope limits the values of inner scopes.
 type Cap string
 
 // The caps: an inner number is at most, or at least, the outer; a switch that is
@@ -66,9 +65,9 @@ type (
 	IntKey string
 	// MinorKey names an amount.
 	MinorKey string
-	// TextKey names a word or a text.
+	// TextKey names a text value.
 	TextKey string
-	// ListKey names a list of words.
+	// ListKey names a list of texts.
 	ListKey string
 )
 
@@ -87,7 +86,7 @@ type Key struct {
 	ZeroIsNone bool // zero is no limit, and caps nothing
 }
 
-// Keys lists all keys, in the order of their definition.
+// Keys lists all keys, as they are defined.
 func Keys() []Key { return slices.Clone(keys) }
 
 // Define finds the definition of a key.
@@ -96,7 +95,7 @@ func Define(name string) (Key, bool) {
 	return k, ok
 }
 
-// index is made once: every decision of the hot path looks keys up.
+// index is built once, because every request looks up keys.
 var index = sync.OnceValue(func() map[string]Key {
 	byName := make(map[string]Key, len(keys))
 	for _, k := range keys {
@@ -105,7 +104,7 @@ var index = sync.OnceValue(func() map[string]Key {
 	return byName
 })
 
-// Role is who a caller may be, with the operations that follow from it.
+// Role is the role of a caller, with the operations that it allows.
 type Role struct {
 	Name       string // "admin", "tenant.owner", "project.member"
 	Scope      string // platform, tenant, project, service_account
@@ -116,8 +115,8 @@ type Role struct {
 // Roles lists all roles.
 func Roles() []Role { return slices.Clone(roles) }
 
-// Allows says whether a role may call an operation. What is not listed is
-// denied, an unknown role too.
+// Allows reports whether a role may call an operation. An unlisted operation or an unknown role is
+// denied.
 func Allows(role, operation string) bool {
 	for _, r := range roles {
 		if r.Name == role {
@@ -127,8 +126,8 @@ func Allows(role, operation string) bool {
 	return false
 }
 
-// Covered says whether some role lists the operation by name. An operation that
-// nobody thought about is only reached by "*", and a test refuses that.
+// Covered reports whether a role lists the operation by name. Only "*" allows an operation that is in no
+// list, and a test rejects such operations.
 func Covered(operation string) bool {
 	return slices.ContainsFunc(roles, func(r Role) bool { return slices.Contains(r.Operations, operation) })
 }

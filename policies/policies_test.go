@@ -22,7 +22,7 @@ func TestDefinitionsAreSound(t *testing.T) {
 	t.Parallel()
 	for _, k := range Keys() {
 		if _, fault := Check(k.Name, string(scopeOf(k.Scopes[0])), k.Default); fault != nil {
-			t.Errorf("%s: its default is refused: %+v", k.Name, fault)
+			t.Errorf("%s: its default is rejected: %+v", k.Name, fault)
 		}
 		if _, err := regexp.Compile(k.Pattern); err != nil {
 			t.Errorf("%s: %v", k.Name, err)
@@ -49,14 +49,14 @@ func TestNarrowestWinsAndOuterCaps(t *testing.T) {
 		scopes []Scope
 		want   int64
 	}{
-		"default":                      {nil, []Scope{tenant}, 8},
-		"platform":                     {map[string]any{gpus + "platform": int64(4)}, nil, 4},
-		"narrower":                     {map[string]any{gpus + "platform": int64(16), gpus + "tenant:t": int64(2)}, []Scope{tenant}, 2},
-		"capped":                       {map[string]any{gpus + "platform": int64(4), gpus + "tenant:t": int64(64)}, []Scope{tenant}, 4},
-		"capped in the middle":         {map[string]any{gpus + "tenant:t": int64(4), gpus + "project:p": int64(64)}, []Scope{project, tenant}, 4},
-		"the default is no cap":        {map[string]any{gpus + "tenant:t": int64(64)}, []Scope{tenant}, 64},
-		"another tenant's is not seen": {map[string]any{gpus + "tenant:other": int64(64)}, []Scope{tenant}, 8},
-		"a scope it does not have":     {map[string]any{gpus + "user:u": int64(1)}, []Scope{user}, 1},
+		"default":                     {nil, []Scope{tenant}, 8},
+		"platform":                    {map[string]any{gpus + "platform": int64(4)}, nil, 4},
+		"narrower":                    {map[string]any{gpus + "platform": int64(16), gpus + "tenant:t": int64(2)}, []Scope{tenant}, 2},
+		"capped":                      {map[string]any{gpus + "platform": int64(4), gpus + "tenant:t": int64(64)}, []Scope{tenant}, 4},
+		"capped in the middle":        {map[string]any{gpus + "tenant:t": int64(4), gpus + "project:p": int64(64)}, []Scope{project, tenant}, 4},
+		"the default is no cap":       {map[string]any{gpus + "tenant:t": int64(64)}, []Scope{tenant}, 64},
+		"another tenant's is ignored": {map[string]any{gpus + "tenant:other": int64(64)}, []Scope{tenant}, 8},
+		"a scope it does not have":    {map[string]any{gpus + "user:u": int64(1)}, []Scope{user}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +85,7 @@ func TestCapsOfOtherKinds(t *testing.T) {
 	}
 	runway := "billing.minimum_runway_minutes@"
 	if have := view(map[string]any{runway + "platform": int64(60), runway + "tenant:t": int64(5)}, tenant).Int(BillingMinimumRunwayMinutes); have != 60 {
-		t.Errorf("a floor further out holds: %d", have)
+		t.Errorf("a minimum of an outer scope applies: %d", have)
 	}
 	keys := "auth.api_keys_enabled@"
 	if view(map[string]any{keys + "platform": false, keys + "tenant:t": true}, tenant).Bool(AuthAPIKeysEnabled) {
@@ -102,8 +102,7 @@ func TestCapsOfOtherKinds(t *testing.T) {
 	}
 }
 
-// Whatever is set, a limit never exceeds one that is set further out, and an
-// order of scopes does not matter.
+// A limit never exceeds one of an outer scope, and the sequence of scopes does not matter.
 func TestCapsHold(t *testing.T) {
 	t.Parallel()
 	scopes := []Scope{Platform, In(LevelTenant, "t"), In(LevelProject, "p"), In(LevelUser, "u")}
@@ -164,7 +163,7 @@ func TestCheck(t *testing.T) {
 			case fault == nil && c.field != "":
 				t.Error("accepted")
 			case fault != nil && fault.Field != c.field:
-				t.Errorf("refused for %s: %s (%s)", fault.Field, fault.Message, fault.Expected)
+				t.Errorf("rejected for %s: %s (%s)", fault.Field, fault.Message, fault.Expected)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ const setValue = `
 	ON CONFLICT (key, scope) DO UPDATE
 	SET value = excluded.value, revision = excluded.revision, source = excluded.source, set_at = now()`
 
-// In the same order of locks as setting.
+// The statement locks in the same sequence as the one that sets a value.
 const unsetValue = `
 	WITH next AS (
 		UPDATE policy_revision SET revision = revision + 1

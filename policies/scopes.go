@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// Scopes is a set of what a token may be used for, such as allocations:read. It
-// bounds the rights of whoever holds the token and never adds to a person's.
+// Scopes is the set of uses that a token is limited to, such as allocations:read. It limits the rights
+// of the token's holder and never adds to them.
 type Scopes uint32
 
 // tokenScope marks the roles of roles.cue that are scopes of tokens.
 const tokenScope = "token"
 
-// scopeNames lists the scopes in the order of their definition; a scope's place
-// is its bit, in this process only.
+// scopeNames lists the scopes as they are defined. The index of a scope is its bit, in this process
+// only.
 var scopeNames = sync.OnceValue(func() (names []string) {
 	for _, r := range roles {
 		if r.Scope == tokenScope {
@@ -27,7 +27,7 @@ var scopeNames = sync.OnceValue(func() (names []string) {
 // ScopeNames lists every scope that a token can have.
 func ScopeNames() []string { return slices.Clone(scopeNames()) }
 
-// ParseScopes reads names of scopes, in any order.
+// ParseScopes reads names of scopes.
 func ParseScopes(names []string) (s Scopes, err error) {
 	for _, name := range names {
 		i := slices.Index(scopeNames(), name)
@@ -50,5 +50,5 @@ func (s Scopes) Names() []string {
 	return names
 }
 
-// Within says whether s asks for nothing beyond most.
+// Within reports whether s contains no scope beyond most.
 func (s Scopes) Within(most Scopes) bool { return s&^most == 0 }

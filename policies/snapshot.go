@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// Snapshot is all values at one revision. It never changes: a decision takes
-// one, reads whatever it needs, and records the revision that it has read.
+// Snapshot contains all values at one revision. It never changes: a decision uses one snapshot for all
+// its values, and records its revision.
 type Snapshot struct {
 	Revision int64
 	values   map[setting]any
@@ -20,14 +20,14 @@ type setting struct {
 	scope Scope
 }
 
-// View reads a snapshot for one caller, or one thing: along its scopes.
+// View reads a snapshot for one caller or one resource, along its scopes.
 type View struct {
 	Revision int64
 	values   map[setting]any
 	scopes   []Scope // from wide to narrow
 }
 
-// For reads along these scopes, in any order; the platform is always among them.
+// For reads along these scopes. The platform is always among them.
 func (s Snapshot) For(scopes ...Scope) View {
 	v := View{Revision: s.Revision, values: s.values, scopes: []Scope{Platform}}
 	for _, scope := range scopes {
@@ -42,8 +42,7 @@ func (s Snapshot) For(scopes ...Scope) View {
 	return v
 }
 
-// With is the view as it will be once a value is set that was declared and is not
-// carried out yet. The value is one that Check has passed.
+// With returns the view as it will be once a desired value is applied. The value must have passed Check.
 func (v View) With(key string, scope Scope, value any) View {
 	values := maps.Clone(v.values)
 	if values == nil {
@@ -72,20 +71,20 @@ func (v View) Minor(key MinorKey) money.Minor {
 	return money.Minor(n)
 }
 
-// String reads a word or a text.
+// String reads a text.
 func (v View) String(key TextKey) string {
 	s, _ := v.value(string(key)).(string)
 	return s
 }
 
-// List reads a list of words.
+// List reads a list of texts.
 func (v View) List(key ListKey) []string {
 	l, _ := v.value(string(key)).([]string)
 	return slices.Clone(l)
 }
 
-// value walks inwards: the narrowest value wins, as far as the ones around it
-// let it. The default is no cap: it only stands until somebody sets a value.
+// value reads the scopes from the outermost to the innermost: the innermost value wins, within the caps
+// of the outer ones. The default is no cap: it applies only until a value is set.
 func (v View) value(key string) any {
 	k, ok := Define(key)
 	if !ok {
@@ -144,8 +143,7 @@ type Value struct {
 	Value any
 }
 
-// Values lists what is set, by key and scope. Keys that stand at their default
-// are not in it.
+// Values lists the values that are set, by key and scope. Keys with their default are not in it.
 func (s Snapshot) Values() []Value {
 	out := make([]Value, 0, len(s.values))
 	for at, v := range s.values {

@@ -10,15 +10,15 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Stored is a value as its row holds it, whether or not Check would pass it.
+// Stored is the value of a row, whether or not Check accepts it.
 type Stored struct {
 	Key   string
 	Scope Scope
 	Value json.RawMessage
 }
 
-// Stored reads the rows of these keys: for whoever compares them with what was
-// declared. Decisions take a snapshot.
+// Stored reads the rows of these keys, so that the caller can compare them with the desired objects.
+// Decisions use a snapshot instead.
 func (*Client) Stored(ctx context.Context, q pg.Queryer, keys []string) ([]Stored, error) {
 	rows, err := q.Query(ctx, readStored, keys)
 	if err != nil {

@@ -155,7 +155,7 @@ func (d Drifts) queueEvents(b *pgx.Batch, m plan.Drift) {
 	case m.Move == plan.Changed && !m.Reopened:
 		return
 	}
-	event.Queue(b, event.Fact{
+	event.Queue(b, event.Draft{
 		Stream: event.StreamFleet, Subject: subject, Aggregate: "drift:" + m.ID.String(), Sequence: sequence,
 		URN: d.Naming.Name("", "", "drift", m.ID.String()).String(),
 		Payload: DriftEvent{

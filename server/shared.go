@@ -46,7 +46,7 @@ type shared struct {
 
 	drift          *reconciler.Metrics
 	taskMetrics    *nodetask.Metrics
-	paymentMetrics *payment.Figures
+	paymentMetrics *payment.Metrics
 
 	jobs *river.Client[pgx.Tx] // runs the workers, or only inserts for the loop
 	// followPeriods schedules periodic jobs again when a policy changes their period.
@@ -116,7 +116,7 @@ func prepare(ctx context.Context, c Config) error {
 func build(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, publicURL func() string) (*shared, error) {
 	s := &shared{
 		pools: pools, services: map[Role]*services.Services{}, tasks: map[Role]*nodetask.Store{}, hints: hints,
-		drift: reconciler.NewMetrics(), taskMetrics: nodetask.NewMetrics(), paymentMetrics: payment.NewFigures(), binaries: &nodeapi.Binaries{Dir: c.agentDir()},
+		drift: reconciler.NewMetrics(), taskMetrics: nodetask.NewMetrics(), paymentMetrics: payment.NewMetrics(), binaries: &nodeapi.Binaries{Dir: c.agentDir()},
 	}
 	var err error
 	if s.keys, err = keystore.Open(ctx, c.Keys, c.StateDir, c.Clock); err != nil {
@@ -197,7 +197,7 @@ func (s *shared) collectors() []prometheus.Collector {
 		all = append(all, services.LoopMetrics{Services: loop})
 	}
 	if worker := s.services[RoleWork]; worker != nil {
-		all = append(all, services.WorkerMetrics{Services: worker}, nodetask.QueuedMetrics{Store: s.tasks[RoleWork]}, worker.Billing.Figures)
+		all = append(all, services.WorkerMetrics{Services: worker}, nodetask.QueuedMetrics{Store: s.tasks[RoleWork]}, worker.Billing.Metrics)
 	}
 	return all
 }

@@ -86,7 +86,7 @@ func (m LoopMetrics) collectHealth(ctx context.Context, c chan<- prometheus.Metr
 	}
 	if trip, ever, err := m.NodeHealth.Breaker(ctx); err == nil {
 		stopped := 0.0
-		if ever && trip.Standing() {
+		if ever && trip.BreakerOpen() {
 			stopped = 1
 		}
 		c <- prometheus.MustNewConstMetric(breaker, prometheus.GaugeValue, stopped)

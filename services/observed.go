@@ -12,19 +12,19 @@ import (
 
 // ObservedAllocations returns what the nodes last reported of these allocations, together with the
 // GPU faults that their holders may know. Conditions of allocations need both.
-func (s *Services) ObservedAllocations(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]allocation.Seen, error) {
+func (s *Services) ObservedAllocations(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]allocation.Observed, error) {
 	reports, err := s.Observed.Allocations(ctx, of)
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[ids.Allocation]allocation.Seen, len(reports))
+	all := make(map[ids.Allocation]allocation.Observed, len(reports))
 	for id, o := range reports {
-		all[id] = allocation.Seen{Reported: true, Phase: string(o.Phase), Step: o.Step, Message: o.Message, Failures: o.Failures, Generation: o.Generation}
+		all[id] = allocation.Observed{Reported: true, Phase: string(o.Phase), Step: o.Step, Message: o.Message, Failures: o.Failures, Generation: o.Generation}
 	}
 	return all, s.addFaults(ctx, of, all)
 }
 
-func (s *Services) addFaults(ctx context.Context, of []ids.Allocation, all map[ids.Allocation]allocation.Seen) error {
+func (s *Services) addFaults(ctx context.Context, of []ids.Allocation, all map[ids.Allocation]allocation.Observed) error {
 	keys := make([]uuid.UUID, len(of))
 	for i, id := range of {
 		keys[i] = id.UUID

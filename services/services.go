@@ -101,7 +101,7 @@ type Config struct {
 	Builders agentrelease.Signer
 	// Payments is the payment provider; nil where top-ups are off.
 	Payments       payment.Provider
-	PaymentMetrics *payment.Figures
+	PaymentMetrics *payment.Metrics
 	// PublicURL returns the address under which browsers reach the server.
 	PublicURL func() string
 }
@@ -155,11 +155,11 @@ func (s *Services) addProduct(c Config) {
 func (s *Services) addMoney(c Config) {
 	s.Payments = &payment.Service{
 		DB: c.DB, Provider: c.Payments, Identity: s.Identity, Ledger: s.Ledger, Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
-		Limits: payment.LimitsFrom(c.Policies), PublicURL: c.PublicURL, Figures: c.PaymentMetrics, Log: c.Log,
+		Limits: payment.LimitsFrom(c.Policies), PublicURL: c.PublicURL, Metrics: c.PaymentMetrics, Log: c.Log,
 	}
 	s.Billing = &billing.Service{
 		DB: c.DB, Identity: s.Identity, Ledger: s.Ledger, Metering: s.Metering, Running: s.Allocations, Desired: s.Desired.Store,
-		Payments: s.Payments, Figures: billing.NewFigures(), Policy: billing.PolicyFrom(c.Policies), Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
+		Payments: s.Payments, Metrics: billing.NewMetrics(), Policy: billing.PolicyFrom(c.Policies), Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 	}
 	s.Statements = &billing.Statements{DB: c.DB, Identity: s.Identity, Ledger: s.Ledger, Metering: s.Metering, Clock: c.Clock}
 }

@@ -38,7 +38,7 @@ func configOf(t *testing.T) services.Config {
 	return services.Config{
 		DB: db, Policies: &policies.Client{DB: db, Hints: hints, Log: log}, Hints: hints, Naming: ids.DefaultNaming, Log: log,
 		Tokens: &identity.Tokens{Issuer: "test", Audience: "test", Keys: ring}, Seal: seal, Users: keys.Users, Builders: builders,
-		PaymentMetrics: payment.NewFigures(), PublicURL: func() string { return "https://gpuaas.example" },
+		PaymentMetrics: payment.NewMetrics(), PublicURL: func() string { return "https://gpuaas.example" },
 	}
 }
 

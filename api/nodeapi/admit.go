@@ -100,7 +100,7 @@ func (i *Intake) Check(ctx context.Context, node ids.Node, serial string) error 
 
 // Believes is the stamp of what the holder of serial was told to believe.
 func (i *Intake) Believes(ctx context.Context, node ids.Node, serial string) (string, error) {
-	return i.Certificates.Believes(ctx, node, serial, i.Clock.Now())
+	return i.Certificates.TrustOf(ctx, node, serial, i.Clock.Now())
 }
 
 // Fallen returns those of the serials that are no longer in force.

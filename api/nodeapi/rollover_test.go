@@ -243,7 +243,7 @@ func TestINV48AThousandAgentsOverTwoRollOvers(t *testing.T) {
 // behind is how many nodes do not know of all that is to be believed.
 func (h *house) behind() (n int) {
 	h.t.Helper()
-	beliefs, err := h.Certificates.Beliefs(h.t.Context())
+	beliefs, err := h.Certificates.TrustStates(h.t.Context())
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -169,7 +169,7 @@ func (b *world) buildServices() {
 	b.services, err = services.New(services.Config{
 		DB: b.database, Policies: client, Hints: hints, Naming: ids.DefaultNaming, Clock: now, Log: log,
 		Tokens: &identity.Tokens{Issuer: "gpuaas:test", Audience: "gpuaas-api", Keys: keys.tokens, Clock: now}, Seal: seal, SignIn: b.provider,
-		Users: keys.store.Users, Builders: keys.builders, Payments: payments, PaymentMetrics: payment.NewFigures(),
+		Users: keys.store.Users, Builders: keys.builders, Payments: payments, PaymentMetrics: payment.NewMetrics(),
 		PublicURL: func() string { return "https://gpuaas.example" },
 	})
 	must(b, err)

@@ -209,7 +209,7 @@ func (r *rotation) act(ctx context.Context, d desk, verb string, do func(secret.
 
 // behind counts the nodes that have not acknowledged the present trust state.
 func (d desk) behind(ctx context.Context) (behind, all int, err error) {
-	beliefs, err := d.fleet.Beliefs(ctx)
+	beliefs, err := d.fleet.TrustStates(ctx)
 	now := secret.Stamp(d.stores.Authority.Bundle(), d.stores.Signer.Public())
 	for _, b := range beliefs {
 		all += b.Nodes

@@ -40,12 +40,12 @@ type Changed struct {
 }
 
 // decidedEvent: a plan is approved first, and has one end.
-func (s *Service) decidedEvent(p Stored, by identity.Caller, reason string) event.Fact {
+func (s *Service) decidedEvent(p Stored, by identity.Caller, reason string) event.Draft {
 	sequence := int64(2)
 	if p.Status == StatusApproved {
 		sequence = 1
 	}
-	return event.Fact{
+	return event.Draft{
 		Stream: event.StreamFleet, Subject: SubjectDecided, Aggregate: "plan:" + p.ID.String(), Sequence: sequence,
 		URN: s.Naming.Name("", "", "plan", p.ID.String()).String(), CorrelationID: by.CorrelationID, Trace: by.Trace,
 		Payload: Decided{
@@ -54,8 +54,8 @@ func (s *Service) decidedEvent(p Stored, by identity.Caller, reason string) even
 	}
 }
 
-func (s *Service) changedEvent(o desired.Object, what string, by identity.Caller, reason string) event.Fact {
-	return event.Fact{
+func (s *Service) changedEvent(o desired.Object, what string, by identity.Caller, reason string) event.Draft {
+	return event.Draft{
 		Stream: event.StreamFleet, Subject: SubjectObjectChanged, Aggregate: "object:" + o.UID.String(), Sequence: o.ResourceVersion,
 		URN: s.Naming.Name("", "", types[o.Kind], o.UID.String()).String(), CorrelationID: by.CorrelationID, Trace: by.Trace,
 		Payload: Changed{
@@ -68,7 +68,7 @@ func (s *Service) changedEvent(o desired.Object, what string, by identity.Caller
 type record struct {
 	audit.Entry
 
-	events []event.Fact
+	events []event.Draft
 }
 
 func (r record) queue(b *pgx.Batch, by identity.Caller) {

@@ -120,7 +120,7 @@ func reportedNodes(ctx context.Context, q pg.Queryer, nodes []ids.Node) (map[uui
 // addAllocations adds the live allocations on the touched nodes and SKUs, and the balances of their
 // tenants.
 func (g Gatherer) addAllocations(ctx context.Context, q pg.Queryer, t preview.Touched, f *preview.Inputs) error {
-	list, err := g.Allocations.Standing(ctx, q, t.Nodes, t.SKUs)
+	list, err := g.Allocations.LiveAllocations(ctx, q, t.Nodes, t.SKUs)
 	if err != nil {
 		return err
 	}

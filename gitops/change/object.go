@@ -59,7 +59,7 @@ func (s *Service) sendHints() {
 func (s *Service) changed(what string, o desired.Object, by identity.Caller, before, after any, reason string) record {
 	r := s.about("desired."+what, o, before, after)
 	if was, ok := before.(map[string]any); !ok || was["version"] != o.ResourceVersion {
-		r.events = []event.Fact{s.changedEvent(o, what, by, reason)}
+		r.events = []event.Draft{s.changedEvent(o, what, by, reason)}
 	}
 	return r
 }

@@ -366,7 +366,7 @@ func (s *Service) decision(action string, p Stored, by identity.Caller) record {
 	if p.Status == StatusApplied {
 		reason = "" // it was the approver's
 	}
-	r.events = []event.Fact{s.decidedEvent(p, by, reason)}
+	r.events = []event.Draft{s.decidedEvent(p, by, reason)}
 	return r
 }
 

@@ -77,7 +77,7 @@ func (f *Syncer) Record(ctx context.Context, tx pgx.Tx, r revision.Revision) err
 	word := outcomes[r.Status]
 	target := f.Naming.Name("", "", "revision", fmt.Sprint(r.Revision)).String()
 	b := &pgx.Batch{}
-	event.Queue(b, event.Fact{
+	event.Queue(b, event.Draft{
 		Stream: event.StreamFleet, Subject: word.subject, Aggregate: fmt.Sprintf("revision:%d", r.Revision), Sequence: r.Version, URN: target, Payload: RevisedOf(r),
 	})
 	audit.Queue(b, audit.Entry{Actor: actor(r), Action: word.action, Target: target, After: RevisedOf(r)})

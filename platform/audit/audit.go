@@ -1,7 +1,7 @@
-// Package audit keeps who did what to which thing. It writes in the transaction
-// of the change, so that neither is ever there without the other, and it offers
-// no way to alter or remove a row. What is sealed cannot be changed unseen, by
-// whomever: Verify finds it.
+// Package audit stores audit rows: the actor, the action and the resource of each privileged change. It
+// writes in the transaction of the change, so a change and its audit row always exist together. It
+// offers no way to change or remove a row. Verify detects any later change of a sealed row, by any
+// database role.
 package audit
 
 import (
@@ -26,8 +26,8 @@ type Entry struct {
 	Target string     // resource name
 	// CorrelationID is that of the request or job which made the change.
 	CorrelationID string
-	// Before and After are the changed parts; nil where there was or is nothing.
-	// What stands there under the name of a secret is masked.
+	// Before and After are the changed parts. They are nil where there was or is nothing. Values under
+	// the name of a secret are masked.
 	Before, After any
 }
 
@@ -37,8 +37,8 @@ func Queue(b *pgx.Batch, e Entry) {
 		e.CorrelationID, document(e.Before), document(e.After))
 }
 
-// value makes any Go value a JSON document. Without it a string would be taken
-// for the text of a document, and fail the caller's transaction.
+// value encodes any Go value as a JSON document. Without it pgx would send a string as the text of a
+// document, and the caller's transaction would fail.
 type value struct{ any }
 
 func (v value) MarshalJSON() ([]byte, error) {

@@ -42,7 +42,7 @@ func TestEntryThatCannotBeWrittenFailsTheChange(t *testing.T) {
 	}
 }
 
-// AUD-01: what stands under the name of a secret is not written, however deep.
+// AUD-01: a value under the name of a secret is not written, at any depth.
 func TestSecretsAreNotWritten(t *testing.T) {
 	t.Parallel()
 	tx := pgtest.Tx(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// row is a record with all that its hash covers, in the order of selectRows.
+// row is a record with all columns that its hash covers, sorted as in selectRows.
 type row struct {
 	xid    uint64
 	id     uuid.UUID
@@ -28,9 +28,9 @@ func (r *row) fields() []any {
 
 type digest = [sha256.Size]byte
 
-// sum is the row's hash. Numbers have eight bytes and texts their length before
-// them, so that no two rows have the same bytes; a time is a number of
-// microseconds, whatever zone it is shown in.
+// sum returns the row's hash. A number has eight bytes, and a text follows its length, so that two
+// different rows never have the same bytes. A time is a number of microseconds and therefore independent
+// of the time zone.
 func (r *row) sum() (d digest) {
 	h := sha256.New()
 	number(h, r.xid)
@@ -74,7 +74,7 @@ type seal struct {
 	at     time.Time
 }
 
-// perRow is what one row takes in a seal.
+// perRow is the number of bytes that one row adds to a seal.
 const perRow = len(uuid.UUID{}) + sha256.Size
 
 func (s *seal) count() int64 { return int64(len(s.rows) / perRow) }
@@ -84,8 +84,8 @@ func (s *seal) add(r *row) {
 	s.rows = append(append(s.rows, r.id[:]...), d[:]...)
 }
 
-// follow is the chain that leads on from the one before.
-func (s *seal) follow(before digest) (d digest) {
+// chainAfter is the chain that leads on from the one before.
+func (s *seal) chainAfter(before digest) (d digest) {
 	h := sha256.New()
 	h.Write(before[:])
 	h.Write(s.tenant.UUID[:])

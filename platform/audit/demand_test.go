@@ -69,8 +69,8 @@ func asRole(t *testing.T) (db *pgxpool.Pool, role string) {
 	return db, role
 }
 
-// steps runs statements as the role in one transaction, and commits. "audit"
-// stands for an audit row.
+// steps runs statements as the role in one transaction, and commits. "audit" is replaced by an audit
+// row.
 func steps(ctx context.Context, db *pgxpool.Pool, role string, statements ...string) error {
 	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		for _, sql := range append([]string{`SET LOCAL ROLE ` + role}, statements...) {
@@ -88,8 +88,7 @@ func steps(ctx context.Context, db *pgxpool.Pool, role string, statements ...str
 	})
 }
 
-// AT-080. Each table's changes of who may do what, and those of its columns that
-// say only when.
+// AT-080. Changes of rights in each table need an audit row; changes of times only do not.
 func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 	t.Parallel()
 	db, role := asRole(t)
@@ -176,7 +175,7 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 			var refused *pgconn.PgError
 			switch {
 			case slices.Contains(free, sql) && err != nil:
-				t.Errorf("refused: %v", err)
+				t.Errorf("rejected: %v", err)
 			case slices.Contains(demanded, sql) && (!errors.As(err, &refused) || refused.Code != "23001" || refused.TableName != table || !strings.Contains(refused.Message, table)):
 				t.Errorf("got %v", err)
 			}
@@ -187,7 +186,8 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 	}
 }
 
-// A table that is forgotten is one whose changes nobody sees.
+// The list names every audited table. A missing table would let a server change its rows without an
+// audit row.
 func TestINV58TablesThatAreAudited(t *testing.T) {
 	t.Parallel()
 	rows, err := pgtest.Tx(t).Query(t.Context(), `
@@ -206,7 +206,7 @@ func TestINV58TablesThatAreAudited(t *testing.T) {
 	}
 }
 
-func TestINV58CommitWithoutARowIsRefused(t *testing.T) {
+func TestINV58CommitWithoutARowIsRejected(t *testing.T) {
 	t.Parallel()
 	db, role := asRole(t)
 	const change, other = `UPDATE users SET role = 'admin'`, `DELETE FROM ssh_keys`
@@ -218,9 +218,9 @@ func TestINV58CommitWithoutARowIsRefused(t *testing.T) {
 		"before":                             {[]string{"audit", change}, false},
 		"after":                              {[]string{change, "audit"}, false},
 		"two changes, one row":               {[]string{change, "audit", other}, false},
-		"the row taken back":                 {[]string{change, `SAVEPOINT s`, "audit", `ROLLBACK TO s`}, true},
-		"the row kept by its savepoint":      {[]string{change, `SAVEPOINT s`, "audit", `RELEASE s`}, false},
-		"the change taken back":              {[]string{`SAVEPOINT s`, change, `ROLLBACK TO s`}, false},
+		"the row rolled back":                {[]string{change, `SAVEPOINT s`, "audit", `ROLLBACK TO s`}, true},
+		"the row with a released savepoint":  {[]string{change, `SAVEPOINT s`, "audit", `RELEASE s`}, false},
+		"the change rolled back":             {[]string{`SAVEPOINT s`, change, `ROLLBACK TO s`}, false},
 		"the role laid down before the end":  {[]string{change, `RESET ROLE`}, true},
 		"constraints deferred by their name": {[]string{`SET CONSTRAINTS ALL DEFERRED`, change}, true},
 		"only time of use":                   {[]string{`UPDATE users SET signed_in_at = now()`}, false},

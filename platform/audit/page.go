@@ -22,18 +22,17 @@ type place struct {
 	tenant ids.Tenant
 }
 
-// compared is a seal and what the rows say against it. A loose one stands for a
-// seal that is not there.
+// compared is a seal with the rows that it should cover. A loose one represents a missing seal.
 type compared struct {
 	*seal
 
 	loose bool
-	left  map[uuid.UUID]digest // that no row was seen of
+	left  map[uuid.UUID]digest // without a row so far
 	fault *Fault
 }
 
-// newPage takes the last seals that there are to the end of what is sealed:
-// rows between are in none.
+// newPage assigns the rows up to the end of the sealed range to the last seals. Rows between two seals
+// belong to none.
 func newPage(seals []*seal, sealed uint64) *page {
 	p := &page{by: map[place]*compared{}}
 	for _, s := range seals {
@@ -56,7 +55,7 @@ func (p *page) add(c *compared) *compared {
 
 func (p *page) last() uint64 { return p.upTo[len(p.upTo)-1] }
 
-// compare takes the rows in the order of their transactions.
+// compare processes the rows in the order of their transactions.
 func (p *page) compare(r *row) {
 	for r.xid > p.upTo[p.stretch] {
 		p.stretch++
@@ -76,7 +75,7 @@ func (p *page) compare(r *row) {
 	}
 }
 
-// blame keeps the first fault.
+// blame stores the first fault only.
 func (c *compared) blame(w Wrong, id uuid.UUID) {
 	if c.fault == nil {
 		c.fault = &Fault{Wrong: w, Row: id, UpTo: c.upTo, SealedAt: c.at}

@@ -4,7 +4,7 @@ const insertEntry = `
 	INSERT INTO audit_logs (id, org_id, actor, action, target_urn, correlation_id, before, after)
 	VALUES ($1, nullif($2::uuid, '00000000-0000-0000-0000-000000000000'), $3, $4, $5, $6, $7, $8)`
 
-// A search is put together from these: its conditions, numbered as they come.
+// A search consists of these conditions, with numbered parameters.
 const (
 	selectRecords = `
 	SELECT id, at, coalesce(org_id, '00000000-0000-0000-0000-000000000000'), actor, action, target_urn, correlation_id, before, after
@@ -14,12 +14,12 @@ const (
 	byActor  = `actor = $%d`
 	ofAction = `action = $%d`
 	onTarget = `target_urn = $%d`
-	// These two read the rows of the tenant, or of the time, and leave some out:
-	// what they look for is a part of a text.
-	ofActions = `starts_with(action, $%d)`
-	onThing   = `right(target_urn, 37) = ':' || $%d::text`
-	from      = `at >= $%d`
-	until     = `at < $%d`
+	// These two conditions read all rows of the tenant or the period and drop some, because they match a
+	// part of a text.
+	ofActions  = `starts_with(action, $%d)`
+	onResource = `right(target_urn, 37) = ':' || $%d::text`
+	from       = `at >= $%d`
+	until      = `at < $%d`
 	// The time once more by itself: a comparison of rows leaves out no partition.
 	olderThan = `at <= $%[1]d AND (at, id) < ($%[1]d, $%[2]d)`
 

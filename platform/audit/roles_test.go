@@ -26,7 +26,7 @@ func become(t *testing.T, db *pgxpool.Pool, role string) *pgxpool.Pool {
 	return other
 }
 
-// However a server comes by its role, it is held.
+// The restrictions of a server apply however it has obtained its role.
 func TestINV58ServersAreHeld(t *testing.T) {
 	t.Parallel()
 	db, _ := asRole(t)
@@ -91,7 +91,7 @@ func TestRolesSearchAndSeal(t *testing.T) {
 		t.Errorf("the role that works makes no partitions: %v", err)
 	}
 	if err := api.Seal(pg.WithScope(t.Context(), pg.Platform)); err == nil {
-		t.Error("the role at the door seals")
+		t.Error("the role of the API seals")
 	}
 	for scope, want := range map[pg.Scope]int{pg.Platform: 1, {}: 0} {
 		ctx := pg.WithScope(t.Context(), scope)

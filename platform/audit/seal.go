@@ -13,17 +13,17 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// stretch bounds how many rows one round of sealing takes, some 20 ms of work
-// and 100 kB of seals; a larger transaction is taken whole.
+// stretch limits the rows of one round of sealing, about 20 ms of work and 100 kB of seals. A larger
+// transaction is sealed as a whole.
 const stretch = 2_000
 
-// ErrRestored means that seals name transactions which this database has not
-// begun: it was filled from a dump, and its numbers began anew.
+// ErrRestored means that the seals name transactions that this database has not started. A dump contains
+// the seals, but a database that is filled from it numbers its transactions from the beginning.
 var ErrRestored = errors.New("the seals are ahead of the database's transactions: it was filled from a dump")
 
-// Seal seals every row whose transaction is over, and all that began before it.
-// It may run at any time, by any number of processes; they take turns. A crash
-// loses at most the round that was under way.
+// Seal seals every row whose transaction has ended, and all rows of earlier transactions. Any number of
+// processes may run it at any time; a lock runs them one after the other. A crash loses at most the
+// current round.
 func (s *Service) Seal(ctx context.Context) error {
 	for {
 		more, err := s.round(ctx, stretch)
@@ -36,13 +36,16 @@ func (s *Service) Seal(ctx context.Context) error {
 	}
 }
 
+// round seals the next rows in one transaction and reports whether there may be more. The lock makes
+// seals of several processes follow one another: two of them would otherwise continue the same
+// chain.
 func (s *Service) round(ctx context.Context, most int) (more bool, err error) {
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, lockSeals); err != nil {
 			return err
 		}
-		// Each statement sees anew what is committed, so also the seals of whoever
-		// held the lock before.
+		// PostgreSQL takes a snapshot for each statement, so this one reads the seals that the previous
+		// owner of the lock has committed.
 		after, ahead, err := sealedTo(ctx, tx)
 		if err != nil {
 			return err
@@ -72,6 +75,8 @@ func sealedTo(ctx context.Context, q pg.Queryer) (upTo uint64, ahead bool, err e
 	return upTo, ahead, err
 }
 
+// sealStretch computes the seal of each tenant with rows in (after, upTo] and stores them together,
+// so that the sealed range ends at the same transaction for all tenants.
 func sealStretch(ctx context.Context, tx pgx.Tx, after, upTo uint64) error {
 	seals := map[ids.Tenant]*seal{}
 	rows, err := tx.Query(ctx, selectRows, after, upTo, ids.Tenant{})
@@ -115,7 +120,7 @@ func insert(ctx context.Context, tx pgx.Tx, upTo uint64, seals map[ids.Tenant]*s
 	for _, t := range tenants {
 		s := seals[t]
 		s.total = before[t].total + s.count()
-		next := s.follow(before[t].chain)
+		next := s.chainAfter(before[t].chain)
 		totals, all, chains = append(totals, s.total), append(all, s.rows), append(chains, next[:])
 	}
 	_, err = tx.Exec(ctx, insertSeals, upTo, tenants, totals, all, chains)

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/audit"
 )
 
-// sealAll seals until nothing waits. The horizon is the whole cluster's: other
-// tests' transactions hold it back for a moment.
+// sealAll seals until no row is left. The horizon covers the whole cluster, so transactions of other
+// tests may delay it.
 func sealAll(t *testing.T, s *audit.Service) audit.Report {
 	t.Helper()
 	for until := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -46,7 +46,7 @@ func TestSealTakesEveryTenantAndThePlatform(t *testing.T) {
 	}
 	a, b := ids.New[ids.Tenant](), ids.New[ids.Tenant]()
 	for range 2 {
-		write(t, s.DB, of(a), of(b), of(ids.Tenant{}), of(a))
+		write(t, s.DB, entryOf(a), entryOf(b), entryOf(ids.Tenant{}), entryOf(a))
 	}
 	if r := verify(t, s); r.Unsealed != 8 {
 		t.Errorf("before: %+v", r)
@@ -64,7 +64,7 @@ func TestSealTakesEveryTenantAndThePlatform(t *testing.T) {
 	if !slices.Equal(again.Chains, first.Chains) {
 		t.Errorf("again: %+v", again)
 	}
-	write(t, s.DB, of(b))
+	write(t, s.DB, entryOf(b))
 	last := sealAll(t, s)
 	if !last.OK() || last.Chains[2].Rows != 3 || last.Chains[1] != first.Chains[1] {
 		t.Errorf("after one more: %+v", last)
@@ -79,7 +79,7 @@ func TestSealTakesEveryTenantAndThePlatform(t *testing.T) {
 	}
 }
 
-func of(t ids.Tenant) audit.Entry {
+func entryOf(t ids.Tenant) audit.Entry {
 	return audit.Entry{Tenant: t, Actor: "user:u", Action: "a.b", Target: "t", Before: map[string]any{"n": 1}, After: "text"}
 }
 
@@ -90,14 +90,14 @@ func TestLateCommitBelongsToTheNextSeal(t *testing.T) {
 	db := pgtest.Clone(t)
 	s := &audit.Service{DB: db}
 	tenant := ids.New[ids.Tenant]()
-	write(t, db, of(tenant))
+	write(t, db, entryOf(tenant))
 	sealAll(t, s)
 	late, err := db.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, late, of(tenant)) // a savepoint of it
-	write(t, db, of(tenant))   // later, and committed sooner
+	write(t, late, entryOf(tenant)) // a savepoint of it
+	write(t, db, entryOf(tenant))   // later, and committed sooner
 	if err := s.Seal(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestEightWorkersSealOnce(t *testing.T) {
 			for n := range 10 {
 				b := &pgx.Batch{}
 				for _, tenant := range tenants {
-					audit.Queue(b, of(tenant))
+					audit.Queue(b, entryOf(tenant))
 				}
 				if err := db.SendBatch(t.Context(), b).Close(); err != nil {
 					return err
@@ -131,7 +131,7 @@ func TestEightWorkersSealOnce(t *testing.T) {
 				if err := s.Seal(t.Context()); err != nil {
 					return err
 				}
-				// Beside the others it sees no fault that is none.
+				// Verify runs concurrently with the seals and must report no fault.
 				if r, err := s.Verify(t.Context(), tenants[n%3], nil); err != nil || !r.OK() {
 					return fmt.Errorf("%+v, %w", r, err)
 				}
@@ -148,9 +148,9 @@ func TestEightWorkersSealOnce(t *testing.T) {
 	}
 }
 
-// A database that was filled from a dump numbers its transactions anew; to seal
-// there would leave out rows.
-func TestSealRefusesSealsOfAnotherNumbering(t *testing.T) {
+// A database that was filled from a dump numbers its transactions from the beginning. A seal there would
+// leave out rows.
+func TestSealRejectsSealsOfAnotherNumbering(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
 	if _, err := db.Exec(t.Context(), `INSERT INTO audit_seals (up_to, org_id, total, rows, chain)
@@ -163,7 +163,7 @@ func TestSealRefusesSealsOfAnotherNumbering(t *testing.T) {
 	}
 }
 
-// More rows than a round takes.
+// More rows than one round seals.
 func TestSealGoesOnToTheEnd(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)

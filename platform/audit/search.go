@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Record is a row as it is shown.
+// Record is a row for display.
 type Record struct {
 	ID                    uuid.UUID
 	At                    time.Time
@@ -23,7 +23,7 @@ type Record struct {
 	Before, After         json.RawMessage // nil where there was or is nothing
 }
 
-// Place is where a page ended.
+// Place is the cursor of the last row of a page.
 type Place struct {
 	At time.Time
 	ID uuid.UUID
@@ -32,7 +32,7 @@ type Place struct {
 // Place is the record's own, for the page after it.
 func (r Record) Place() Place { return Place{At: r.At, ID: r.ID} }
 
-// Query says which records; what is zero does not matter.
+// Query selects records. Zero fields select all.
 type Query struct {
 	Tenant                ids.Tenant
 	Actor, Action, Target string    // Action ends in a dot: all that begin so; Target is a resource name or an id
@@ -59,9 +59,8 @@ func (s *Service) Search(ctx context.Context, q Query) ([]Record, error) {
 // round trips between pages do not show.
 const exportPage = 500
 
-// Export hands over all records of the query, the newest first, and as many as
-// there are. It reads page by page: whoever takes them slowly holds back no
-// connection and no vacuum. The error of each ends it.
+// Export calls each for all records of the query, the newest first. It reads one page at a time, so a
+// slow reader blocks neither a connection nor a vacuum. An error of each ends the export.
 func (s *Service) Export(ctx context.Context, q Query, each func(Record) error) error {
 	left := q.Limit
 	for {
@@ -122,7 +121,7 @@ func (q Query) conditions() []condition {
 		action = ofActions
 	}
 	if id, err := uuid.Parse(q.Target); err == nil {
-		target, about = onThing, id.String()
+		target, about = onResource, id.String()
 	}
 	return []condition{
 		{q.Tenant != ids.Tenant{}, ofTenant, []any{q.Tenant.UUID}},

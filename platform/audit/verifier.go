@@ -15,10 +15,10 @@ type progress struct {
 	Chain
 
 	last     digest
-	expected map[int64]string // heads that were kept elsewhere, by their number of rows
+	expected map[int64]string // heads that were stored elsewhere, by their number of rows
 }
 
-func (v *verifier) of(t ids.Tenant) *progress {
+func (v *verifier) progressOf(t ids.Tenant) *progress {
 	if v.chains[t] == nil {
 		v.chains[t] = &progress{Chain: Chain{Tenant: t}, expected: map[int64]string{}}
 	}
@@ -37,14 +37,16 @@ func (c *progress) blame(f *Fault) {
 	}
 }
 
-func (v *verifier) take(p *page) {
+// addPage compares the seals of a page with the progress of their tenants. It continues from the
+// stored hash, so a broken seal is reported once and not again for every later seal.
+func (v *verifier) addPage(p *page) {
 	for _, s := range p.inOrder() {
-		c := v.of(s.tenant)
+		c := v.progressOf(s.tenant)
 		if s.loose {
 			c.blame(s.fault)
 			continue
 		}
-		if s.follow(c.last) != s.chain {
+		if s.chainAfter(c.last) != s.chain {
 			// What it lists is worth nothing then.
 			s.fault = &Fault{Wrong: SealBroken, UpTo: s.upTo, SealedAt: s.at}
 		}

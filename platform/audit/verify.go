@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Wrong is what is wrong at a place.
+// Wrong is the kind of a fault.
 type Wrong string
 
 // What Verify finds.
@@ -21,10 +21,10 @@ const (
 	RowMissing  Wrong = "row_missing"
 	RowInserted Wrong = "row_inserted" // behind a seal that does not know it
 	SealBroken  Wrong = "seal_broken"  // it was changed, or one before it is gone
-	HeadLost    Wrong = "head_lost"    // no seal leads to the head that was kept elsewhere
+	HeadLost    Wrong = "head_lost"    // no seal leads to the head that was stored elsewhere
 )
 
-// Fault is the first place of a chain where it does not hold.
+// Fault is the first fault of a chain.
 type Fault struct {
 	Wrong Wrong     `json:"wrong"`
 	Row   uuid.UUID `json:"row,omitzero"`
@@ -33,7 +33,7 @@ type Fault struct {
 	SealedAt time.Time `json:"sealed_at,omitzero"`
 }
 
-// Chain is what became of one tenant's.
+// Chain is the result of the check of one tenant's chain.
 type Chain struct {
 	Tenant ids.Tenant `json:"tenant"` // zeros for the platform's own
 	Rows   int64      `json:"rows"`   // that are sealed
@@ -42,7 +42,7 @@ type Chain struct {
 	Fault  *Fault     `json:"fault,omitzero"`
 }
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	Chains []Chain `json:"chains"`
 	// Unsealed rows are newer than the last seal; nothing is promised of them yet.
@@ -50,20 +50,20 @@ type Report struct {
 	UnsealedSince time.Time `json:"unsealed_since"`
 }
 
-// OK says that every chain holds.
+// OK reports that no chain has a fault.
 func (r Report) OK() bool {
 	return !slices.ContainsFunc(r.Chains, func(c Chain) bool { return c.Fault != nil })
 }
 
-// Verify derives every chain again from its first row, and compares it with each
-// seal. The zero tenant means all. Whoever can write all tables can write rows
-// and seals that fit each other; heads that an earlier report named, and that were
-// kept elsewhere, find that, too. It reads everything, a page at a time.
+// Verify derives every chain again from its first row and compares it with each seal. The zero tenant
+// means all tenants. An attacker who can write all tables can write rows and seals that fit each other;
+// only heads that an earlier report named and that were stored elsewhere reveal that. Verify reads all
+// rows, one page at a time.
 func (s *Service) Verify(ctx context.Context, tenant ids.Tenant, heads []Chain) (Report, error) {
 	v := &verifier{chains: map[ids.Tenant]*progress{}}
 	for _, h := range heads {
 		if tenant == (ids.Tenant{}) || tenant == h.Tenant {
-			v.of(h.Tenant).expect(h)
+			v.progressOf(h.Tenant).expect(h)
 		}
 	}
 	sealed, _, err := sealedTo(ctx, s.DB)
@@ -79,7 +79,7 @@ func (s *Service) Verify(ctx context.Context, tenant ids.Tenant, heads []Chain) 
 		if err := s.compare(ctx, p, after, tenant); err != nil {
 			return Report{}, fmt.Errorf("reading audit records: %w", err)
 		}
-		v.take(p)
+		v.addPage(p)
 		after = p.last()
 	}
 	r := Report{Chains: v.report()}

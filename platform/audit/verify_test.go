@@ -34,7 +34,7 @@ func sealed(t *testing.T) (s *audit.Service, tenant ids.Tenant, row uuid.UUID) {
 	tenant = ids.New[ids.Tenant]()
 	for range 3 {
 		for range 3 {
-			write(t, s.DB, of(tenant), of(ids.New[ids.Tenant]()), of(ids.Tenant{}))
+			write(t, s.DB, entryOf(tenant), entryOf(ids.New[ids.Tenant]()), entryOf(ids.Tenant{}))
 		}
 		if r := sealAll(t, s); !r.OK() {
 			t.Fatalf("it is broken before anybody has touched it: %+v", r)
@@ -100,8 +100,8 @@ func TestINV29EditBehindASealIsFound(t *testing.T) {
 			}
 			alone := wrong
 			if strings.HasPrefix(sql, `DELETE FROM audit_seals`) {
-				// Nothing else says then where the stretch ended: its rows fall into the
-				// next one, whose seal does not follow.
+				// The end of the removed seal is not stored elsewhere: its rows fall into the next seal,
+				// which then does not follow.
 				alone = audit.SealBroken
 			}
 			one, err := s.Verify(t.Context(), tenant, nil)
@@ -124,9 +124,9 @@ func TestFaultIsBlamedOnItsTenant(t *testing.T) {
 	}
 }
 
-// Rows and seals that were all written anew fit each other. Only heads that were
-// kept elsewhere tell.
-func TestRewrittenSealsAreFoundByHeadsKeptElsewhere(t *testing.T) {
+// Rows and seals that were all rewritten fit each other. Only heads that were stored elsewhere reveal
+// the change.
+func TestRewrittenSealsAreFoundByStoredHeads(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
 		"an edited row":           `UPDATE audit_logs SET actor = 'user:v' WHERE id = $1`,
@@ -152,8 +152,8 @@ func TestRewrittenSealsAreFoundByHeadsKeptElsewhere(t *testing.T) {
 	}
 }
 
-// Any order of writes, late commits, rollbacks and seals leaves whole chains, and
-// any one edit behind them is found.
+// Any sequence of writes, late commits, rollbacks and seals leaves complete chains, and any one later
+// edit is detected.
 func TestINV29AnyHistoryIsSealedWhole(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
@@ -164,7 +164,7 @@ func TestINV29AnyHistoryIsSealedWhole(t *testing.T) {
 		entries := func() (b *pgx.Batch) {
 			b = &pgx.Batch{}
 			for range rapid.IntRange(1, 3).Draw(r, "entries") {
-				e := of(rapid.SampledFrom(tenants).Draw(r, "tenant"))
+				e := entryOf(rapid.SampledFrom(tenants).Draw(r, "tenant"))
 				e.Target = rapid.StringMatching(`[a-z:"\\é]{0,8}`).Draw(r, "target")
 				audit.Queue(b, e)
 			}

@@ -23,20 +23,19 @@ import (
 type Adjustment struct {
 	Transfer    uuid.UUID
 	Tenant      ids.Tenant
-	User        ids.User    // about whom it was asked
-	AmountMinor money.Minor // below zero where it is taken
+	User        ids.User    // the user in the request
+	AmountMinor money.Minor // below zero for a debit
 	Currency    string
 	Reason      string
 }
 
-// A thousand times the largest payment: more is a slip of the finger, and so many
-// of these as a lifetime holds stay below what a balance can count.
+// maxAdjustment is a thousand times the largest payment. A larger amount is a typing error, and the sum
+// of many maximum adjustments cannot overflow a balance.
 const maxAdjustment money.Minor = 1e11
 
 const maxReason = 512
 
-// Adjust gives to, or takes from, the balance of a person's tenant. It is for who
-// may see all tenants.
+// Adjust credits or debits the balance of a user's tenant. The caller must be able to see all tenants.
 func (s *Service) Adjust(ctx context.Context, ch identity.Change[Adjustment], user ids.User, amount money.Minor, reason string) (Adjustment, error) {
 	a, err := s.draftAdjustment(ctx, user, amount, reason)
 	if err != nil {
@@ -57,7 +56,7 @@ func (s *Service) Adjust(ctx context.Context, ch identity.Change[Adjustment], us
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err
 		}
-		return s.look(ctx, tx, a.Tenant)
+		return s.queueCheck(ctx, tx, a.Tenant)
 	})
 	if err != nil {
 		return Adjustment{}, err
@@ -66,17 +65,18 @@ func (s *Service) Adjust(ctx context.Context, ch identity.Change[Adjustment], us
 	return a, nil
 }
 
-// look has the tenant's balance looked at once tx is committed.
-func (s *Service) look(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) error {
+// queueCheck queues a check of the tenant's balance notices, which runs after the commit of tx.
+func (s *Service) queueCheck(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) error {
 	if s.Jobs == nil {
 		return nil
 	}
 	if _, err := s.Jobs.InsertTx(ctx, tx, ledger.CheckRunway{Tenant: tenant.UUID}, nil); err != nil {
-		return fmt.Errorf("asking for the balance to be looked at: %w", err)
+		return fmt.Errorf("queueing a check of the balance: %w", err)
 	}
 	return nil
 }
 
+// draftAdjustment validates the request and reads the tenant of the user. It changes nothing.
 func (s *Service) draftAdjustment(ctx context.Context, user ids.User, amount money.Minor, reason string) (Adjustment, error) {
 	reason = strings.TrimSpace(reason)
 	switch {
@@ -108,7 +108,7 @@ func (s *Service) draftAdjustment(ctx context.Context, user ids.User, amount mon
 	}, nil
 }
 
-// transfer moves a positive amount, in the direction that the sign says.
+// transfer moves a positive amount; the sign of the adjustment decides the direction.
 func (a Adjustment) transfer() ledger.Transfer {
 	t := ledger.Transfer{
 		ID: a.Transfer, Kind: ledger.Adjustment, Reference: a.Transfer.String(), From: ledger.Adjustments, To: ledger.BalanceOf(a.Tenant),
@@ -122,11 +122,11 @@ func (a Adjustment) transfer() ledger.Transfer {
 
 // adjusted is the fact. Its aggregate is the transfer: the tenant's own sequence
 // is the workers' to count.
-func (s *Service) adjusted(a Adjustment, by identity.Caller) event.Fact {
-	return event.Fact{
+func (s *Service) adjusted(a Adjustment, by identity.Caller) event.Draft {
+	return event.Draft{
 		Stream: event.StreamBilling, Subject: SubjectAdjusted, Aggregate: "transfer:" + a.Transfer.String(), Sequence: 1,
 		Tenant: a.Tenant, URN: s.urn(a.Tenant), CorrelationID: by.CorrelationID, Trace: by.Trace,
-		Payload: AdjustedFact{
+		Payload: AdjustedEvent{
 			Transfer: a.Transfer.String(), User: a.User.String(), AmountMinor: a.AmountMinor, Currency: a.Currency,
 			Reason: a.Reason, AdjustedBy: by.Actor(),
 		},

@@ -24,9 +24,9 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 )
 
-// desk is the room as the API works in it: as its role, under a scope.
+// desk is the service with the database role of the API and the scope of an operator.
 type desk struct {
-	*allocationtest.World
+	*allocationtest.Fixture
 	*billing.Service
 }
 
@@ -60,19 +60,19 @@ func (d desk) adjust(t *testing.T, key string, amount money.Minor, reason string
 
 func (d desk) balance(t *testing.T) money.Minor {
 	t.Helper()
-	balance, _, err := d.World.Ledger.Balance(t.Context(), d.World.DB, d.Caller.Tenant)
+	balance, _, err := d.Fixture.Ledger.Balance(t.Context(), d.Fixture.DB, d.Caller.Tenant)
 	must(t, err)
 	return balance
 }
 
-// A correction is one transfer, one audit row, one fact and one look at the
-// balance, in one commit, both ways.
+// An adjustment is one transfer, one audit row, one event and one check of the balance, in one commit,
+// in both directions.
 func TestAdjust(t *testing.T) {
 	t.Parallel()
 	d := setup(t, 100)
 	for _, amount := range []money.Minor{250, -300} {
 		before := d.balance(t)
-		diff := pgtest.Diff(t, d.World.DB, pgtest.MaskIDs(), pgtest.MaskTimes(), pgtest.Mask("xid", "seq", "body_hash"))
+		diff := pgtest.Diff(t, d.Fixture.DB, pgtest.MaskIDs(), pgtest.MaskTimes(), pgtest.Mask("xid", "seq", "body_hash"))
 		a, err := d.adjust(t, "", amount, " double top-up ")
 		must(t, err)
 		if got := d.balance(t) - before; got != amount || a.Currency != "EUR" || a.Reason != "double top-up" || a.Tenant != d.Caller.Tenant {
@@ -86,24 +86,24 @@ func TestAdjust(t *testing.T) {
 		}
 	}
 	var looks int
-	must(t, d.World.DB.QueryRow(t.Context(), `SELECT count(*) FROM river.river_job WHERE kind = 'check_runway' AND args->>'tenant' = $1`, d.Caller.Tenant.String()).Scan(&looks))
+	must(t, d.Fixture.DB.QueryRow(t.Context(), `SELECT count(*) FROM river.river_job WHERE kind = 'check_runway' AND args->>'tenant' = $1`, d.Caller.Tenant.String()).Scan(&looks))
 	if looks != 2 {
-		t.Errorf("%d looks at the balance", looks)
+		t.Errorf("%d checks of the balance", looks)
 	}
 	var audit, payload string
-	must(t, d.World.DB.QueryRow(t.Context(), `SELECT action || ' ' || correlation_id || ' ' || (after->>'amount_minor') || ' ' || (after->>'reason')
+	must(t, d.Fixture.DB.QueryRow(t.Context(), `SELECT action || ' ' || correlation_id || ' ' || (after->>'amount_minor') || ' ' || (after->>'reason')
 		FROM audit_logs WHERE org_id = $1 AND action = 'balance.adjust' ORDER BY at LIMIT 1`, d.Caller.Tenant).Scan(&audit))
 	if audit != "balance.adjust corr-9 250 double top-up" {
-		t.Errorf("audit says %s", audit)
+		t.Errorf("the audit row is %s", audit)
 	}
-	must(t, d.World.DB.QueryRow(t.Context(), `SELECT payload FROM outbox_events WHERE subject = 'billing.balance_adjusted' LIMIT 1`).Scan(&payload))
+	must(t, d.Fixture.DB.QueryRow(t.Context(), `SELECT payload FROM outbox_events WHERE subject = 'billing.balance_adjusted' LIMIT 1`).Scan(&payload))
 	contract, err := asyncapi.Load()
 	must(t, err)
 	must(t, contract.Payload(billing.SubjectAdjusted, []byte(payload)))
 	var kind, note string
-	must(t, d.World.DB.QueryRow(t.Context(), `SELECT kind, note FROM ledger_transfers WHERE kind = 'adjustment' LIMIT 1`).Scan(&kind, &note))
+	must(t, d.Fixture.DB.QueryRow(t.Context(), `SELECT kind, note FROM ledger_transfers WHERE kind = 'adjustment' LIMIT 1`).Scan(&kind, &note))
 	if note != "double top-up" {
-		t.Errorf("the ledger says %q", note)
+		t.Errorf("the ledger's note is %q", note)
 	}
 }
 
@@ -122,8 +122,8 @@ func TestAdjustOncePerKey(t *testing.T) {
 	}
 }
 
-// What is refused posts nothing.
-func TestAdjustRefuses(t *testing.T) {
+// A rejected adjustment posts nothing.
+func TestAdjustRejects(t *testing.T) {
 	t.Parallel()
 	d := setup(t, 100)
 	stray := ids.New[ids.User]()
@@ -131,23 +131,23 @@ func TestAdjustRefuses(t *testing.T) {
 		_, err := tx.Exec(t.Context(), `INSERT INTO users (id, oidc_subject, email, name, role) VALUES ($1, 'stray', 'stray', 'stray', 'user')`, stray)
 		return err
 	})
-	diff := pgtest.Diff(t, d.World.DB)
+	diff := pgtest.Diff(t, d.Fixture.DB)
 	for name, c := range map[string]struct {
 		user   ids.User
 		amount money.Minor
 		reason string
 		want   errs.Code
 	}{
-		"zero":              {d.Caller.User, 0, "why", errs.ValidationError},
-		"too much":          {d.Caller.User, 1e11 + 1, "why", errs.ValidationError},
-		"too much taken":    {d.Caller.User, -1e11 - 1, "why", errs.ValidationError},
-		"overflow":          {d.Caller.User, math.MaxInt64, "why", errs.ValidationError},
-		"overflow below":    {d.Caller.User, math.MinInt64, "why", errs.ValidationError},
-		"no reason":         {d.Caller.User, 1, " ", errs.ValidationError},
-		"a reason of lines": {d.Caller.User, 1, "a\nb", errs.ValidationError},
-		"a long reason":     {d.Caller.User, 1, strings.Repeat("ä", 513), errs.ValidationError},
-		"unknown user":      {ids.New[ids.User](), 1, "why", errs.UserNotFound},
-		"of no tenant":      {stray, 1, "why", errs.Conflict},
+		"zero":                      {d.Caller.User, 0, "why", errs.ValidationError},
+		"too much":                  {d.Caller.User, 1e11 + 1, "why", errs.ValidationError},
+		"a debit that is too large": {d.Caller.User, -1e11 - 1, "why", errs.ValidationError},
+		"overflow":                  {d.Caller.User, math.MaxInt64, "why", errs.ValidationError},
+		"overflow below":            {d.Caller.User, math.MinInt64, "why", errs.ValidationError},
+		"no reason":                 {d.Caller.User, 1, " ", errs.ValidationError},
+		"a reason of lines":         {d.Caller.User, 1, "a\nb", errs.ValidationError},
+		"a long reason":             {d.Caller.User, 1, strings.Repeat("ä", 513), errs.ValidationError},
+		"unknown user":              {ids.New[ids.User](), 1, "why", errs.UserNotFound},
+		"of no tenant":              {stray, 1, "why", errs.Conflict},
 	} {
 		ctx := pg.WithScope(t.Context(), pg.Platform)
 		_, err := d.Adjust(ctx, identity.Change[billing.Adjustment]{Caller: d.Operator}, c.user, c.amount, c.reason)
@@ -155,7 +155,7 @@ func TestAdjustRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A tenant's own scope finds nobody else, and posts nothing of its own.
+	// The scope of a tenant contains no other tenant, and a tenant cannot adjust its own balance.
 	own := pg.WithScope(t.Context(), d.Caller.Scope(false))
 	if _, err := d.Adjust(own, identity.Change[billing.Adjustment]{Caller: d.Caller}, d.Caller.User, 1, "why"); err == nil {
 		t.Error("a tenant gave itself credit")
@@ -165,7 +165,7 @@ func TestAdjustRefuses(t *testing.T) {
 	}
 }
 
-// The status is what the doors show of a tenant's money.
+// The status is the part of a tenant's billing state that the API displays.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	d := setup(t, 2000)

@@ -1,8 +1,7 @@
-// Package billing is what a tenant is told of its money and may spend of it:
-// notices, limits, corrections by a person, and the hourly check of the books. It
-// keeps what each tenant has been told, and nothing else: the ledger holds the
-// balance, metering what it is used for, policy the limits. It moves no
-// allocation; it asks Running to.
+// Package billing evaluates the balance of each tenant: balance notices, spend limits, adjustments by an
+// operator, and the hourly check of the books. It owns the notice state of each tenant and nothing else:
+// the ledger owns the balance, metering the usage, policies the limits. It releases no allocation
+// itself; it calls Running.
 package billing
 
 import (
@@ -23,35 +22,36 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// Service is the room.
+// Service implements the use cases of billing.
 type Service struct {
 	DB       pg.Pool
 	Identity *identity.Service
 	Ledger   *ledger.Service
 	Metering *metering.Service
-	// Payments is for who examines the books.
+	// Payments is used only to check the books.
 	Payments *payment.Service
-	// Running is what uses money up; only whoever checks balances needs it.
+	// Running releases and lists the consumers of money. Only the process that checks balances needs it.
 	Running Running
 	// Desired stores the limits of tenants as Policy objects. Only limits need it.
 	Desired *desired.Store
 	// Policy reads along the scopes of a tenant, and of a project where there is one.
 	Policy func(tenant ids.Tenant, name string, project ids.Project) policies.View
-	// Jobs look at a balance that a person has corrected.
+	// Jobs queues the check of the balance after an adjustment.
 	Jobs   *river.Client[pgx.Tx]
 	Naming ids.Naming
 	Hints  *hint.Bus
 	Clock  clock.Clock
-	// Figures shows what examining the books finds; nil where nobody asks.
-	Figures *Figures
+	// Metrics exports the result of the check of the books. It may be nil.
+	Metrics *Metrics
 }
 
-// Running is what a tenant's money is used for, in the room that knows it.
+// Running is the port to the package that owns the resources that a tenant pays for.
 type Running interface {
-	// Deplete lets go of everything of a tenant that costs or is about to, in tx,
-	// and names it.
+	// Deplete releases everything of a tenant that costs money or is about to, in tx, and returns its
+	// names.
 	Deplete(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (released []string, err error)
-	// Committed names what Deplete would let go of, of each tenant that has any.
+	// Committed returns the names of all resources that Deplete would release, for each tenant that has
+	// any.
 	Committed(ctx context.Context, q pg.Queryer, tenants []ids.Tenant) (map[ids.Tenant][]string, error)
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering"
 )
 
-// Books is what an examination found. Three rooms keep them: what was used, what
-// was paid, and what was booked of both.
+// Books is the result of a check of three packages against each other: usage in metering, payments in
+// payment, and the entries of both in the ledger.
 type Books struct {
 	Ledger   ledger.Report
 	Ticks    int                   // of use that were charged again
@@ -33,8 +33,8 @@ type PaymentDifference struct {
 	Currency     string
 }
 
-// examined is how much use is charged again: enough to cover some checks that did
-// not run. What was booked earlier is behind seals.
+// examined is the period of usage that is rated again. It covers some checks that did not run. Seals
+// protect older entries.
 const examined = 48 * time.Hour
 
 // Examine derives every balance from its first entry, the charges of the last two
@@ -50,13 +50,13 @@ func (s *Service) Examine(ctx context.Context) (b Books, err error) {
 	if b.Payments, err = s.comparePayments(ctx); err != nil {
 		return b, err
 	}
-	if s.Figures != nil {
-		s.Figures.set(b)
+	if s.Metrics != nil {
+		s.Metrics.set(b)
 	}
 	return b, nil
 }
 
-// comparePayments reads both sides in one snapshot: a credit may come in between.
+// comparePayments reads both tables in one snapshot, because a credit may commit between two reads.
 func (s *Service) comparePayments(ctx context.Context) (found []PaymentDifference, err error) {
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`); err != nil {
@@ -89,11 +89,11 @@ func apart(paid, booked map[ids.Tenant]ledger.Balance) (found []PaymentDifferenc
 	return found
 }
 
-// Whole says that nothing was found.
+// Whole reports that no difference was found.
 func (b Books) Whole() bool { return b.Ledger.OK() && len(b.Usage) == 0 && len(b.Payments) == 0 }
 
-// Mismatch is how much does not fit, without sign, by currency; zero for each in
-// which everything does.
+// Mismatch returns the absolute difference of all checks, by currency. It is zero for a currency without
+// a difference.
 func (b Books) Mismatch() map[string]money.Minor {
 	sums, currency := map[string]money.Minor{}, map[uuid.UUID]string{}
 	for _, c := range b.Ledger.Chains {
@@ -116,7 +116,7 @@ func (b Books) Mismatch() map[string]money.Minor {
 
 func size(m money.Minor) money.Minor { return max(m, -m) }
 
-// Faults says in a sentence each what was found.
+// Faults describes each difference in one sentence.
 func (b Books) Faults() (all []string) {
 	for _, f := range b.Ledger.Faults {
 		all = append(all, fmt.Sprintf("ledger: %s: account %s of tenant %s, transfer %s, entries %d to %d, difference %d",

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 )
 
-// BILL-11: books that hold are whole; whatever is changed in one of them behind
-// its triggers is found, with how much it is.
+// BILL-11: consistent books have no fault. A change with the triggers disabled is found, with its
+// amount.
 func TestExamine(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -26,19 +26,19 @@ func TestExamine(t *testing.T) {
 		fault  string
 		by     money.Minor
 	}{
-		"nothing":                   {`SELECT`, "", 0},
-		"an entry is worth more":    {`UPDATE ledger_entries SET amount_minor = amount_minor + 7 WHERE id = (SELECT min(id) FROM ledger_entries WHERE amount_minor > 0)`, "ledger: ", 7},
-		"less was used":             {`UPDATE usage_records SET start_s = start_s + 60`, "usage: ", allocationtest.Price / 60},
-		"a payment nobody made":     {`UPDATE ledger_transfers SET kind = 'topup' WHERE kind = 'test_credit'`, "payments: ", 1000},
-		"a payment is worth more":   {`UPDATE stripe_payments SET amount_minor = amount_minor + 3`, "payments: ", 3},
-		"a payment is forgotten":    {`DELETE FROM stripe_payments`, "payments: ", 50},
-		"a charge that was removed": {`DELETE FROM ledger_entries WHERE transfer_id IN (SELECT id FROM ledger_transfers WHERE kind = 'usage')`, "usage: ", allocationtest.Price},
+		"nothing":                     {`SELECT`, "", 0},
+		"an entry is worth more":      {`UPDATE ledger_entries SET amount_minor = amount_minor + 7 WHERE id = (SELECT min(id) FROM ledger_entries WHERE amount_minor > 0)`, "ledger: ", 7},
+		"less was used":               {`UPDATE usage_records SET start_s = start_s + 60`, "usage: ", allocationtest.Price / 60},
+		"a payment without a session": {`UPDATE ledger_transfers SET kind = 'topup' WHERE kind = 'test_credit'`, "payments: ", 1000},
+		"a payment is worth more":     {`UPDATE stripe_payments SET amount_minor = amount_minor + 3`, "payments: ", 3},
+		"a payment is forgotten":      {`DELETE FROM stripe_payments`, "payments: ", 50},
+		"a charge that was removed":   {`DELETE FROM ledger_entries WHERE transfer_id IN (SELECT id FROM ledger_transfers WHERE kind = 'usage')`, "usage: ", allocationtest.Price},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := allocationtest.New(t, 1000)
 			w.Node(t, "node-1", 1)
-			now := one[int64](t, w, `SELECT extract(epoch FROM now())::bigint`)
+			now := queryOne[int64](t, w, `SELECT extract(epoch FROM now())::bigint`)
 			clock := meteringtest.New(t, w.DB, now-3600)
 			w.Active(t, 1)
 			must(t, clock.Set(t.Context(), now))
@@ -62,7 +62,7 @@ func TestExamine(t *testing.T) {
 
 			work := pgtest.As(t, w.DB, "gpuaas_work")
 			s := &billing.Service{
-				DB: work, Ledger: &ledger.Service{DB: work}, Metering: &metering.Service{DB: work}, Payments: &payment.Service{DB: work}, Figures: billing.NewFigures(),
+				DB: work, Ledger: &ledger.Service{DB: work}, Metering: &metering.Service{DB: work}, Payments: &payment.Service{DB: work}, Metrics: billing.NewMetrics(),
 			}
 			books, err := s.Examine(t.Context())
 			must(t, err)
@@ -73,18 +73,18 @@ func TestExamine(t *testing.T) {
 			case books.Mismatch()["EUR"] < c.by, c.by == 0 && books.Mismatch()["EUR"] != 0:
 				t.Errorf("off by %v: %s", books.Mismatch(), faults)
 			}
-			if got := shown(t, s.Figures); got != books.Mismatch()["EUR"] {
-				t.Errorf("shown as %d of %v", got, books.Mismatch())
+			if got := shown(t, s.Metrics); got != books.Mismatch()["EUR"] {
+				t.Errorf("exported as %d of %v", got, books.Mismatch())
 			}
 			if books.Ticks == 0 {
-				t.Error("no use was looked at")
+				t.Error("no usage was compared")
 			}
 		})
 	}
 }
 
-// shown is what a scrape reads.
-func shown(t *testing.T, f *billing.Figures) money.Minor {
+// shown returns the value that Prometheus would scrape.
+func shown(t *testing.T, f *billing.Metrics) money.Minor {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	must(t, registry.Register(f))
@@ -96,8 +96,8 @@ func shown(t *testing.T, f *billing.Figures) money.Minor {
 	return money.Minor(families[0].GetMetric()[0].GetGauge().GetValue())
 }
 
-// paid credits a payment as its room does.
-func paid(t *testing.T, w *allocationtest.World, tx pgx.Tx, amount money.Minor) error {
+// paid credits a payment with the statements of the payment package.
+func paid(t *testing.T, w *allocationtest.Fixture, tx pgx.Tx, amount money.Minor) error {
 	t.Helper()
 	b := &pgx.Batch{}
 	b.Queue(`INSERT INTO payment_sessions (id, org_id, principal, amount_minor, currency, status, livemode, expires_at)
@@ -112,7 +112,7 @@ func paid(t *testing.T, w *allocationtest.World, tx pgx.Tx, amount money.Minor) 
 	return tx.SendBatch(t.Context(), b).Close()
 }
 
-func one[T any](t *testing.T, w *allocationtest.World, sql string) (v T) {
+func queryOne[T any](t *testing.T, w *allocationtest.Fixture, sql string) (v T) {
 	t.Helper()
 	must(t, w.DB.QueryRow(t.Context(), sql).Scan(&v))
 	return v

@@ -15,29 +15,29 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// Concerned lists by id the tenants whose money may have moved since they were
-// last looked at, or who were told something that may no longer hold.
+// Concerned lists, by id, the tenants whose balance may have changed since their last check, and those
+// with a notice that may no longer apply.
 func (s *Service) Concerned(ctx context.Context, q pg.Queryer) ([]ids.Tenant, error) {
 	charged, err := s.Metering.Charged(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := q.Query(ctx, selectTold)
+	rows, err := q.Query(ctx, selectPendingNotices)
 	if err != nil {
-		return nil, fmt.Errorf("listing who was told of money: %w", err)
+		return nil, fmt.Errorf("listing the tenants to check: %w", err)
 	}
 	warned, err := pgx.CollectRows(rows, pgx.RowTo[ids.Tenant])
 	if err != nil {
-		return nil, fmt.Errorf("listing who was told of money: %w", err)
+		return nil, fmt.Errorf("listing the tenants to check: %w", err)
 	}
 	all := slices.Concat(charged, warned)
 	slices.SortFunc(all, func(a, b ids.Tenant) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(all), nil
 }
 
-// Check tells tenants what has become of their money, in tx. Those who use
-// something and have nothing left are not touched but returned: letting go holds
-// what runs, so Deplete takes them one by one.
+// Check updates the notices of the tenants in tx. It returns the tenants that use something and have an
+// empty balance, and does not change them: a release locks allocations, so the caller runs Deplete in
+// one transaction for each tenant.
 func (s *Service) Check(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) (depleted []ids.Tenant, err error) {
 	rows, balances, err := s.hold(ctx, tx, tenants)
 	if err != nil {
@@ -58,12 +58,13 @@ func (s *Service) Check(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) (d
 			depleted = append(depleted, t)
 		}
 	}
-	rows = slices.DeleteFunc(rows, func(row told) bool { return len(running[row.tenant]) > 0 })
-	return depleted, s.tell(ctx, tx, rows, balances, nil)
+	rows = slices.DeleteFunc(rows, func(row noticeRow) bool { return len(running[row.tenant]) > 0 })
+	return depleted, s.notify(ctx, tx, rows, balances, nil)
 }
 
-// Deplete lets go of everything of a tenant that has nothing left, and tells it.
-// What is so under its row counts: with money again it keeps everything.
+// Deplete releases all active allocations of a tenant with an empty balance and queues the notice.
+// Deplete reads the balance under the tenant's notice lock. A credit that commits first prevents the
+// release.
 func (s *Service) Deplete(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (released []string, err error) {
 	rows, balances, err := s.hold(ctx, tx, []ids.Tenant{tenant})
 	if err != nil || len(rows) == 0 {
@@ -74,15 +75,15 @@ func (s *Service) Deplete(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (re
 			return nil, fmt.Errorf("releasing what %s can no longer pay: %w", tenant, err)
 		}
 	}
-	return released, s.tell(ctx, tx, rows, balances, released)
+	return released, s.notify(ctx, tx, rows, balances, released)
 }
 
-// hold locks what the tenants were told before it reads their balances. So whoever
-// adds credit and then has them checked finds either that the credit was seen, or
-// what was told without it. A tenant without an account is left out: nothing has
-// ever cost it anything.
-func (s *Service) hold(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) ([]told, map[ids.Tenant]ledger.Balance, error) {
-	rows, err := lockTold(ctx, tx, tenants)
+// hold locks the notice rows of the tenants before it reads their balances. A transaction that adds a
+// credit and then checks these tenants therefore finds either that this check has read the credit, or
+// the notices that it wrote without it. A tenant without an account is left out, because nothing was
+// ever charged to it.
+func (s *Service) hold(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) ([]noticeRow, map[ids.Tenant]ledger.Balance, error) {
+	rows, err := lockNoticeRows(ctx, tx, tenants)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,14 +91,14 @@ func (s *Service) hold(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) ([]
 	if err != nil {
 		return nil, nil, err
 	}
-	return slices.DeleteFunc(rows, func(row told) bool {
+	return slices.DeleteFunc(rows, func(row noticeRow) bool {
 		_, known := balances[row.tenant]
 		return !known
 	}), balances, nil
 }
 
-// tell states what has changed for each, and keeps that it was stated.
-func (s *Service) tell(ctx context.Context, tx pgx.Tx, rows []told, balances map[ids.Tenant]ledger.Balance, released []string) error {
+// notify computes the notices of each tenant and stores them with the new notice state.
+func (s *Service) notify(ctx context.Context, tx pgx.Tx, rows []noticeRow, balances map[ids.Tenant]ledger.Balance, released []string) error {
 	tenants := make([]ids.Tenant, len(rows))
 	for i, row := range rows {
 		tenants[i] = row.tenant
@@ -112,7 +113,7 @@ func (s *Service) tell(ctx context.Context, tx pgx.Tx, rows []told, balances map
 	}
 	var turns []turn
 	for _, row := range rows {
-		t := turn{told: row, currency: balances[row.tenant].Currency, released: released, Reading: Reading{
+		t := turn{noticeRow: row, currency: balances[row.tenant].Currency, released: released, Reading: Reading{
 			Balance: balances[row.tenant].Minor, Burn: burns[row.tenant], Released: len(released) > 0, Now: row.now,
 			Terms: terms(s.Policy(row.tenant, names[row.tenant], ids.Project{})),
 		}}
@@ -126,7 +127,7 @@ func (s *Service) tell(ctx context.Context, tx pgx.Tx, rows []told, balances map
 	return s.state(ctx, tx, turns)
 }
 
-// state queues the facts of all turns, and what was told with them.
+// state queues the events of all turns and stores the notice rows that belong to them.
 func (s *Service) state(ctx context.Context, tx pgx.Tx, turns []turn) error {
 	var pending []ids.Tenant
 	for _, t := range turns {
@@ -143,10 +144,10 @@ func (s *Service) state(ctx context.Context, tx pgx.Tx, turns []turn) error {
 		t.running = running[t.tenant]
 		for _, n := range t.notices {
 			t.sequence++
-			subject, payload := t.fact(n)
-			s.queueTold(b, t.tenant, t.sequence, subject, payload)
+			subject, payload := t.event(n)
+			s.queueNotice(b, t.tenant, t.sequence, subject, payload)
 		}
-		b.Queue(updateNotices, t.tenant, t.next.LowSince, t.next.LowToldAt, t.next.PendingSince, t.next.ReleasesAt, t.next.DepletedAt, t.sequence)
+		b.Queue(updateNotices, t.tenant, t.next.LowSince, t.next.LowNotifiedAt, t.next.PendingSince, t.next.ReleasesAt, t.next.DepletedAt, t.sequence)
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("telling tenants of their money: %w", err)
@@ -154,8 +155,7 @@ func (s *Service) state(ctx context.Context, tx pgx.Tx, turns []turn) error {
 	return nil
 }
 
-// committed asks only where there is somebody to ask about: in most passes nobody
-// is short of money.
+// committed calls Running only for tenants with a low balance. In most passes there are none.
 func (s *Service) committed(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) (map[ids.Tenant][]string, error) {
 	if len(tenants) == 0 {
 		return nil, nil //nolint:nilnil // a map that is only read

@@ -27,9 +27,9 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 )
 
-// limited is the room that keeps limits, as the API works in it.
+// limited is the service with the database role of the API.
 type limited struct {
-	*allocationtest.World
+	*allocationtest.Fixture
 	*billing.Service
 
 	policies *policies.Client
@@ -57,7 +57,7 @@ func (l limited) set(project ids.Project, version int64, hourly, monthly *money.
 // carryOut does what the loop's job does with a declared policy.
 func (l limited) carryOut(t *testing.T) {
 	t.Helper()
-	found, err := l.World.Desired.List(t.Context(), desired.KindPolicy, "", 100)
+	found, err := l.Fixture.Desired.List(t.Context(), desired.KindPolicy, "", 100)
 	must(t, err)
 	for _, o := range found {
 		var spec desired.Policy
@@ -75,14 +75,14 @@ func (l limited) git(t *testing.T, key, scope string, value int64) {
 	t.Helper()
 	spec, err := json.Marshal(desired.Policy{Key: key, Scope: scope, Value: value})
 	must(t, err)
-	_, err = (&revision.Store{Store: l.World.Desired}).Apply(t.Context(), revision.Snapshot{Source: "r", Repository: "r", Commit: "c", TreeHash: "t", Objects: []desired.Object{{
+	_, err = (&revision.Store{Store: l.Fixture.Desired}).Apply(t.Context(), revision.Snapshot{Source: "r", Repository: "r", Commit: "c", TreeHash: "t", Objects: []desired.Object{{
 		Kind: desired.KindPolicy, Name: "theirs", Spec: spec, Source: desired.Source{Owner: desired.OwnerGit, Repository: "r", Commit: "c", Path: "policies.cue", Line: 7, Column: 2},
 	}}}, nil)
 	must(t, err)
 }
 
-// A tenant's limits are declared, shown at once as they will be, carried out by
-// the loop, and outlast another name of the tenant.
+// The limits of a tenant are put as desired objects, displayed immediately as they will be, applied by
+// the control loop, and survive a change of the tenant's name.
 func TestLimitsAreDeclared(t *testing.T) {
 	t.Parallel()
 	l := limit(t)
@@ -91,7 +91,7 @@ func TestLimitsAreDeclared(t *testing.T) {
 	if v.HourlySpendMinor != nil || v.EffectiveHourlyMinor != 8000 || v.EffectiveMonthlyMinor != 0 || v.Version != 1 || v.Currency != "EUR" {
 		t.Errorf("at first: %+v", v)
 	}
-	diff := pgtest.Diff(t, l.World.DB)
+	diff := pgtest.Diff(t, l.Fixture.DB)
 	set, err := l.set(ids.Project{}, v.Version, new(money.Minor(5000)), new(money.Minor(90000)))
 	must(t, err)
 	if *set.HourlySpendMinor != 5000 || *set.MonthlyBudgetMinor != 90000 || set.EffectiveHourlyMinor != 5000 || set.EffectiveMonthlyMinor != 90000 || set.Version <= v.Version {
@@ -119,7 +119,7 @@ func TestLimitsAreDeclared(t *testing.T) {
 	}
 }
 
-// A project's limit is held within its tenant's; they do not share a version.
+// A project's limit is capped by its tenant's. The two have separate versions.
 func TestLimitsOfAProject(t *testing.T) {
 	t.Parallel()
 	l := limit(t)
@@ -142,8 +142,8 @@ func TestLimitsOfAProject(t *testing.T) {
 	}
 }
 
-// What is refused changes nothing.
-func TestLimitsRefused(t *testing.T) {
+// A rejected limit changes nothing.
+func TestLimitsRejected(t *testing.T) {
 	t.Parallel()
 	l := limit(t)
 	l.git(t, "billing.monthly_budget_minor", "project:"+l.Caller.Project.String(), 700)
@@ -156,7 +156,7 @@ func TestLimitsRefused(t *testing.T) {
 		b.Queue(`INSERT INTO projects (id, org_id, name) VALUES ($1, $1, 'p')`, foreign.UUID)
 		return tx.SendBatch(t.Context(), b).Close()
 	})
-	diff := pgtest.Diff(t, l.World.DB)
+	diff := pgtest.Diff(t, l.Fixture.DB)
 	for name, c := range map[string]struct {
 		project         ids.Project
 		version         int64
@@ -167,7 +167,7 @@ func TestLimitsRefused(t *testing.T) {
 		"an older version":            {l.Caller.Project, first.Version - 1, new(money.Minor(1)), nil, errs.VersionMismatch, ""},
 		"below zero":                  {l.Caller.Project, 0, new(money.Minor(-1)), nil, errs.ValidationError, "hourly_spend_limit_minor"},
 		"above the bound":             {ids.Project{}, 0, nil, new(money.Minor(1e11 + 1)), errs.ValidationError, "monthly_budget_minor"},
-		"kept in Git":                 {l.Caller.Project, 0, nil, new(money.Minor(1)), errs.ManagedByGit, "monthly_budget_minor"},
+		"owned by Git":                {l.Caller.Project, 0, nil, new(money.Minor(1)), errs.ManagedByGit, "monthly_budget_minor"},
 		"another tenant's project":    {foreign, 0, new(money.Minor(1)), nil, errs.NotFound, ""},
 		"a project that is not there": {ids.New[ids.Project](), 0, new(money.Minor(1)), nil, errs.NotFound, ""},
 	} {
@@ -187,14 +187,14 @@ func TestLimitsRefused(t *testing.T) {
 	v, err := l.Service.Limits(l.ctx, l.Caller, l.Caller.Project)
 	must(t, err)
 	if v.MonthlyManagedBy != "policies.cue:7:2" || v.HourlyManagedBy != "" || *v.MonthlyBudgetMinor != 700 {
-		t.Errorf("shown as %+v", v)
+		t.Errorf("displayed as %+v", v)
 	}
 	if _, err := l.Service.Limits(l.ctx, l.Caller, foreign); errs.CodeOf(err) != errs.NotFound {
 		t.Errorf("another tenant's: %v", err)
 	}
 }
 
-// What Git says of a tenant by its name binds the tenant as well.
+// A limit in Git that names the tenant applies to the tenant as well.
 func TestLimitsOfATenantInGit(t *testing.T) {
 	t.Parallel()
 	l := limit(t)
@@ -207,7 +207,7 @@ func TestLimitsOfATenantInGit(t *testing.T) {
 	v, err := l.Service.Limits(l.ctx, l.Caller, ids.Project{})
 	must(t, err)
 	if v.EffectiveHourlyMinor != 600 || v.HourlyManagedBy == "" {
-		t.Errorf("shown as %+v", v)
+		t.Errorf("displayed as %+v", v)
 	}
 }
 

@@ -16,14 +16,14 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// Limits are what a tenant, or a project, may spend by a will of its own. Nil is
-// not set; zero is no limit of its own.
+// Limits are the spend limits that a tenant or a project sets for itself. Nil is not set. Zero means no
+// limit of its own.
 type Limits struct {
 	HourlySpendMinor   *money.Minor // what everything that runs may cost in an hour
 	MonthlyBudgetMinor *money.Minor // from what on nothing more is started in a month
 }
 
-// LimitsView is what is set for a tenant, or for a project, and what follows.
+// LimitsView contains the limits that are set for a tenant or a project, and the limits in effect.
 type LimitsView struct {
 	Project ids.Project // zero: of the tenant
 	Limits
@@ -39,7 +39,7 @@ type LimitsView struct {
 type limit struct {
 	key         policies.MinorKey
 	name, field string // of its declaration, and in the API
-	of          func(*Limits) **money.Minor
+	value       func(*Limits) **money.Minor
 	effective   func(*LimitsView) *money.Minor
 	managed     func(*LimitsView) *string
 }
@@ -59,8 +59,8 @@ var limits = []limit{
 	},
 }
 
-// place is whose limits are meant. Git may name a tenant by its name, which may
-// change; what the API declares keeps to the id.
+// place identifies the tenant or project of the limits. Git may name a tenant by its name, which may
+// change; an object that the API owns uses the id.
 type place struct {
 	tenant  identity.Tenant
 	project ids.Project
@@ -81,8 +81,8 @@ func (s *Service) Limits(ctx context.Context, c identity.Caller, project ids.Pro
 	return view, err
 }
 
-// SetLimits declares what is not nil. It is carried out by the loop, as everything
-// that is declared, within a moment.
+// SetLimits puts the limits that are not nil as desired objects. The control loop applies them within
+// moments, as it does every object.
 func (s *Service) SetLimits(ctx context.Context, ch identity.Change[LimitsView], project ids.Project, version int64, set Limits) (LimitsView, error) {
 	at, err := s.place(ctx, ch.Caller, project)
 	if err == nil {
@@ -107,10 +107,10 @@ func (s *Service) SetLimits(ctx context.Context, ch identity.Change[LimitsView],
 	}
 }
 
-// errRaced says that what a change was made from is no longer so.
+// errRaced means that another request has changed the rows that a change was computed from.
 var errRaced = errors.New("it was changed meanwhile")
 
-// tries is how often a change looks again when others were faster.
+// tries is the number of attempts of a change that concurrent changes overtake.
 const tries = 5
 
 // setLimits reads before its transaction, because the reply goes first into it,
@@ -128,7 +128,7 @@ func (s *Service) setLimits(ctx context.Context, ch identity.Change[LimitsView],
 	if err != nil {
 		return LimitsView{}, err
 	}
-	is := s.once(was, at, set, changed)
+	is := s.afterChange(was, at, set, changed)
 	return is, pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
 		s.Identity.QueueKey(b, ch.Key, reply(ch, is))
@@ -144,7 +144,7 @@ func (s *Service) setLimits(ctx context.Context, ch identity.Change[LimitsView],
 			return errRaced
 		}
 		for _, l := range changed {
-			if err := s.putLimit(ctx, tx, l.name+at.id, string(l.key), at.own, int64(**l.of(&set))); err != nil {
+			if err := s.putLimit(ctx, tx, l.name+at.id, string(l.key), at.own, int64(**l.value(&set))); err != nil {
 				return err
 			}
 		}
@@ -152,10 +152,10 @@ func (s *Service) setLimits(ctx context.Context, ch identity.Change[LimitsView],
 	})
 }
 
-// changed are the limits that differ from what is set, none of which Git keeps.
+// changed returns the limits that differ from the stored ones. It rejects a limit that Git owns.
 func (v LimitsView) changed(set Limits, found []limitObject) (changed []limit, err error) {
 	for _, l := range limits {
-		have, want := *l.of(&v.Limits), *l.of(&set)
+		have, want := *l.value(&v.Limits), *l.value(&set)
 		if want == nil || have != nil && *have == *want {
 			continue
 		}
@@ -169,17 +169,17 @@ func (v LimitsView) changed(set Limits, found []limitObject) (changed []limit, e
 	return changed, nil
 }
 
-// once is the view as it will be when the change is carried out.
-func (s *Service) once(was LimitsView, at place, set Limits, changed []limit) LimitsView {
+// afterChange returns the view as it will be after the change is applied.
+func (s *Service) afterChange(was LimitsView, at place, set Limits, changed []limit) LimitsView {
 	is, view := was, s.Policy(at.tenant.ID, at.tenant.Name, at.project)
 	for _, l := range limits {
-		if have := *l.of(&was.Limits); have != nil {
+		if have := *l.value(&was.Limits); have != nil {
 			view = view.With(string(l.key), at.own, int64(*have)) // it may be on its way as well
 		}
 	}
 	for _, l := range changed {
-		want := **l.of(&set)
-		*l.of(&is.Limits) = &want
+		want := **l.value(&set)
+		*l.value(&is.Limits) = &want
 		is.Version++
 		view = view.With(string(l.key), at.own, int64(want))
 	}
@@ -189,7 +189,7 @@ func (s *Service) once(was LimitsView, at place, set Limits, changed []limit) Li
 	return is
 }
 
-// limits reads what is declared, and makes of it what people are shown.
+// limits reads the desired objects and returns the view for display.
 func (s *Service) limits(ctx context.Context, q pg.Queryer, at place) (LimitsView, []limitObject, error) {
 	keys := make([]string, len(limits))
 	for i, l := range limits {
@@ -209,7 +209,7 @@ func (s *Service) limits(ctx context.Context, q pg.Queryer, at place) (LimitsVie
 				continue
 			}
 			value := money.Minor(d.value)
-			*l.of(&v.Limits) = &value
+			*l.value(&v.Limits) = &value
 			if d.byGit {
 				*l.managed(&v) = d.source.String()
 			}
@@ -221,10 +221,10 @@ func (s *Service) limits(ctx context.Context, q pg.Queryer, at place) (LimitsVie
 	return v, found, nil
 }
 
-// check holds what is asked for against the definition of its key.
+// check validates each limit against the definition of its policy key.
 func (set Limits) check(scope policies.Scope) error {
 	for _, l := range limits {
-		want := *l.of(&set)
+		want := *l.value(&set)
 		if want == nil {
 			continue
 		}
@@ -235,8 +235,7 @@ func (set Limits) check(scope policies.Scope) error {
 	return nil
 }
 
-// place finds whose limits are meant, or says that there is no such project: also
-// where it is another tenant's.
+// place returns the tenant or project of the limits. A project of another tenant is not found.
 func (s *Service) place(ctx context.Context, c identity.Caller, project ids.Project) (place, error) {
 	tenant, err := s.Identity.Tenant(ctx, c)
 	if err != nil {
@@ -275,7 +274,7 @@ func (s *Service) noteLimits(ctx context.Context, tx pgx.Tx, by identity.Caller,
 func (v LimitsView) fields() map[string]any {
 	fields := map[string]any{}
 	for _, l := range limits {
-		fields[l.field] = *l.of(&v.Limits)
+		fields[l.field] = *l.value(&v.Limits)
 	}
 	return fields
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// State is what a tenant has been told about its money.
+// State is the notice state of a tenant: the notices that were sent and still apply.
 type State struct {
-	LowSince     *time.Time // the crossing; nil while the balance is at the threshold or above
-	LowToldAt    *time.Time
-	PendingSince *time.Time // release for lack of money is announced
-	ReleasesAt   *time.Time // as it was announced
-	DepletedAt   *time.Time // everything was released; nil since there is money again
+	LowSince      *time.Time // the crossing; nil while the balance is at the threshold or above
+	LowNotifiedAt *time.Time
+	PendingSince  *time.Time // release for lack of money is announced
+	ReleasesAt    *time.Time // as it was announced
+	DepletedAt    *time.Time // everything was released; nil since there is money again
 }
 
 // Reading is a tenant's money at a moment, and what policy makes of it.
@@ -24,14 +24,14 @@ type Reading struct {
 	Terms
 }
 
-// Terms are the policy values by which a tenant is told.
+// Terms are the policy values that decide about notices.
 type Terms struct {
 	Threshold money.Minor   // below it the balance is low
-	Reminder  time.Duration // until a low balance is told again
+	Reminder  time.Duration // until the notice of a low balance is repeated
 	Grace     time.Duration // a shorter runway is announced
 }
 
-// Notice is one thing that a tenant is told.
+// Notice is the type of a balance notice.
 type Notice string
 
 // The notices.
@@ -42,8 +42,8 @@ const (
 	Depleted       Notice = "balance_depleted"
 )
 
-// Next is what a tenant is told now, and what it has been told then. Whatever is
-// told stays told until it no longer holds: reading the same again says nothing.
+// Next returns the new notice state and the notices to send. A notice stays in effect until its
+// condition ends, so the same reading twice sends nothing.
 func Next(s State, r Reading) (State, []Notice) {
 	var told []Notice
 	if s.low(r) {
@@ -62,24 +62,24 @@ func Next(s State, r Reading) (State, []Notice) {
 	return s, told
 }
 
-// low follows the threshold. One reminder is for those whose balance still falls:
-// nobody needs to be told every day of money that nothing uses.
+// low compares the balance with the threshold. It sends one reminder, and only while the balance falls.
+// A daily reminder about a balance that nothing uses would have no effect.
 func (s *State) low(r Reading) (told bool) {
 	switch {
 	case r.Balance >= r.Threshold:
-		s.LowSince, s.LowToldAt = nil, nil
+		s.LowSince, s.LowNotifiedAt = nil, nil
 		return false
 	case s.LowSince == nil:
 		s.LowSince = &r.Now
-	case r.Burn <= 0 || s.LowToldAt != nil && r.Now.Before(s.LowToldAt.Add(r.Reminder)):
+	case r.Burn <= 0 || s.LowNotifiedAt != nil && r.Now.Before(s.LowNotifiedAt.Add(r.Reminder)):
 		return false
 	}
-	s.LowToldAt = &r.Now
+	s.LowNotifiedAt = &r.Now
 	return true
 }
 
-// announce follows the runway. The deadline that was told is kept: people plan by
-// it, while the balance itself says how it moves.
+// announce compares the runway with the grace time. The announced deadline stays unchanged, because
+// tenants plan with it; the balance itself shows how it moves.
 func (s *State) announce(r Reading) Notice {
 	left, ends := runway(r.Balance, r.Burn)
 	short := ends && r.Balance > 0 && left < r.Grace
@@ -98,10 +98,10 @@ func (s *State) announce(r Reading) Notice {
 	return ReleaseCleared
 }
 
-// longest is a runway that nobody waits for: more does not fit a Duration.
+// longest is the maximum runway. A longer one does not fit a Duration.
 const longest = 100 * 365 * 24 * time.Hour
 
-// runway is how long a balance lasts; it has no end while nothing is burnt.
+// runway returns the balance divided by the burn rate. Without a burn rate it has no end.
 func runway(balance, burn money.Minor) (left time.Duration, ends bool) {
 	seconds, ends := money.Lasts(balance, burn)
 	return time.Duration(min(seconds, int64(longest/time.Second))) * time.Second, ends

@@ -16,7 +16,7 @@ var (
 	usual = billing.Terms{Threshold: 1000, Reminder: 24 * time.Hour, Grace: time.Hour}
 )
 
-// What a tenant is told, look by look.
+// A sequence of readings, with the notices of each.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	type look struct {
@@ -52,15 +52,15 @@ func TestNotices(t *testing.T) {
 				var got []billing.Notice
 				s, got = billing.Next(s, billing.Reading{Balance: l.balance, Burn: l.burn, Released: l.released, Now: t0.Add(l.after), Terms: usual})
 				if !slices.Equal(got, l.want) {
-					t.Errorf("look %d says %v, want %v", i, got, l.want)
+					t.Errorf("reading %d returns %v, want %v", i, got, l.want)
 				}
 			}
 		})
 	}
 }
 
-// The deadline is when the balance is used up, and stays as it was told.
-func TestTheDeadlineIsKept(t *testing.T) {
+// The deadline is the end of the runway, and stays as announced.
+func TestTheDeadlineStaysUnchanged(t *testing.T) {
 	t.Parallel()
 	s, _ := billing.Next(billing.State{}, billing.Reading{Balance: 1500, Burn: 3600, Now: t0, Terms: usual})
 	if s.ReleasesAt == nil || !s.ReleasesAt.Equal(t0.Add(25*time.Minute)) {
@@ -87,21 +87,21 @@ func TestRunwayOfAnySize(t *testing.T) {
 	}
 }
 
-// Whatever happens to the money: told after a crossing, and not twice; announced
-// before what is announced ends or comes; nothing when nothing has changed.
+// For any sequence of balances: a crossing is notified once; a release is announced before it is
+// cancelled or happens; an unchanged reading sends nothing.
 func TestNoticesFollowTheMoney(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r := billing.Reading{Now: t0, Terms: usual}
 		var s billing.State
 		var lowTold time.Time // of the present crossing
-		var pending bool      // as whoever only reads the facts believes
+		var pending bool      // the state that a consumer derives from the events alone
 		for range rapid.IntRange(1, 40).Draw(t, "looks") {
 			r.Now = r.Now.Add(time.Duration(rapid.IntRange(1, 30*60).Draw(t, "minutes")) * time.Minute)
 			r.Balance = money.Minor(rapid.IntRange(-500, 3000).Draw(t, "balance"))
 			r.Burn = money.Minor(rapid.SampledFrom([]int{0, 100, 1000, 5000}).Draw(t, "burn"))
 			if r.Released = r.Balance <= 0 && r.Burn > 0; r.Released {
-				r.Burn = 0 // the job lets go before it tells
+				r.Burn = 0 // the job releases before it sends the notice
 			}
 			next, told := billing.Next(s, r)
 			count := func(n billing.Notice) (c int) {
@@ -117,9 +117,9 @@ func TestNoticesFollowTheMoney(t *testing.T) {
 			case n > 1, n == 1 && !low:
 				t.Fatalf("low %d times at %d", n, r.Balance)
 			case low && lowTold.IsZero() && n == 0:
-				t.Fatalf("a crossing to %d was not told", r.Balance)
+				t.Fatalf("a crossing to %d was not notified", r.Balance)
 			case n == 1 && !lowTold.IsZero() && r.Now.Sub(lowTold) < usual.Reminder:
-				t.Fatalf("told again after %s", r.Now.Sub(lowTold))
+				t.Fatalf("notified again after %s", r.Now.Sub(lowTold))
 			case low && r.Burn > 0 && n == 0 && r.Now.Sub(lowTold) >= usual.Reminder:
 				t.Fatalf("not reminded after %s", r.Now.Sub(lowTold))
 			case n == 1:
@@ -134,19 +134,19 @@ func TestNoticesFollowTheMoney(t *testing.T) {
 			case p == 1 && (pending || !short), c == 1 && (!pending || short || r.Released), d == 1 && !r.Released:
 				t.Fatalf("%v at %+v, pending before: %t", told, r, pending)
 			case short && !pending && p == 0, !short && pending && c+d == 0, r.Released && d == 0:
-				t.Fatalf("%+v was not told, pending before: %t, said %v", r, pending, told)
+				t.Fatalf("%+v was not notified, pending before: %t, sent %v", r, pending, told)
 			case p == 1:
 				pending = true
 			case c+d == 1:
 				pending = false
 			}
 			if pending != (next.PendingSince != nil) || pending != (next.ReleasesAt != nil) {
-				t.Fatalf("kept %+v", next)
+				t.Fatalf("state %+v", next)
 			}
 			again := r
 			again.Released = false
 			if _, twice := billing.Next(next, again); len(twice) != 0 {
-				t.Fatalf("the same again says %v after %v", twice, told)
+				t.Fatalf("the same reading returns %v after %v", twice, told)
 			}
 			s = next
 		}

@@ -1,7 +1,7 @@
 package billing
 
-// In id order, so that two passes queue and never deadlock. A row that another
-// pass has just made is waited for.
+// Rows are locked in id order, so that two passes wait for each other and never deadlock. A row that
+// another pass has just inserted blocks until that pass ends.
 const (
 	insertNotices = `
 		INSERT INTO balance_notices (org_id)
@@ -18,8 +18,8 @@ const (
 		SET low_since = $2, low_notified_at = $3, pending_since = $4, releases_at = $5, depleted_at = $6, sequence = $7
 		WHERE org_id = $1`
 
-	// Told of something that may no longer hold.
-	selectTold = `
+	// Tenants with a notice that may no longer apply.
+	selectPendingNotices = `
 		SELECT org_id FROM balance_notices WHERE low_since IS NOT NULL OR pending_since IS NOT NULL OR depleted_at IS NOT NULL`
 
 	selectPending = `SELECT pending_since IS NOT NULL FROM balance_notices WHERE org_id = $1`

@@ -9,7 +9,7 @@ import (
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"balance_notices"}, map[string]string{
-		"insertNotices": insertNotices, "lockNotices": lockNotices, "updateNotices": updateNotices, "selectTold": selectTold, "selectPending": selectPending,
+		"insertNotices": insertNotices, "lockNotices": lockNotices, "updateNotices": updateNotices, "selectPendingNotices": selectPendingNotices, "selectPending": selectPending,
 	})
 }
 

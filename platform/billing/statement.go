@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering"
 )
 
-// Statements tell what became of a tenant's money in a month of UTC. They keep
-// nothing: the ledger has the sums and the movements, metering what was used.
+// Statements compute the monthly statement of a tenant, by UTC. They store nothing: the ledger has the
+// sums and the transfers, metering has the usage.
 type Statements struct {
 	DB       pg.Pool
 	Identity *identity.Service
@@ -35,7 +35,7 @@ type Totals struct {
 	Opening     money.Minor
 	TopUps      money.Minor // payments, and credit for tests
 	Usage       money.Minor // below zero
-	Credits     money.Minor // given back because the platform was at fault
+	Credits     money.Minor // fault credits
 	Refunds     money.Minor
 	Adjustments money.Minor
 	Closing     money.Minor
@@ -62,8 +62,8 @@ func (t *Totals) add(kind ledger.Kind, sum money.Minor) {
 	t.Closing += sum
 }
 
-// Months lists the sums of the months before the given one, newest first: those
-// since the tenant's first entry, and none that is still to come.
+// Months lists the sums of the months before the given one, newest first: those since the tenant's first
+// entry, without future months.
 func (s *Statements) Months(ctx context.Context, tenant ids.Tenant, before time.Time, limit int) (list []Totals, err error) {
 	err = s.still(ctx, func(at *Statements) error {
 		first, last, err := at.span(ctx, tenant)

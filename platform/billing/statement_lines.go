@@ -22,7 +22,7 @@ type Statement struct {
 	Movements []ledger.Entry
 }
 
-// Use is what one allocation has come to in a month, as far as it is charged.
+// Use is the charged usage of one allocation in a month.
 type Use struct {
 	metering.Usage
 
@@ -37,7 +37,7 @@ func (s *Statements) Statement(ctx context.Context, tenant ids.Tenant, m time.Ti
 		return Statement{}, err
 	}
 	err = s.still(ctx, func(at *Statements) (err error) {
-		if st.Totals, err = at.of(ctx, tenant, m); err != nil {
+		if st.Totals, err = at.totalsOf(ctx, tenant, m); err != nil {
 			return err
 		}
 		if st.Uses, err = at.use(ctx, tenant, st.Totals); err != nil {
@@ -51,7 +51,7 @@ func (s *Statements) Statement(ctx context.Context, tenant ids.Tenant, m time.Ti
 	return st, err
 }
 
-func (s *Statements) of(ctx context.Context, tenant ids.Tenant, m time.Time) (Totals, error) {
+func (s *Statements) totalsOf(ctx context.Context, tenant ids.Tenant, m time.Time) (Totals, error) {
 	m = month(m)
 	first, last, err := s.span(ctx, tenant)
 	switch {
@@ -67,8 +67,8 @@ func (s *Statements) of(ctx context.Context, tenant ids.Tenant, m time.Time) (To
 	return list[0], nil
 }
 
-// use is what the ledger's entries of use in the month are made of: of a month
-// that runs, up to where it is charged.
+// use returns the usage that the ledger's entries of the month consist of. For the current month it ends
+// where charging has stopped.
 func (s *Statements) use(ctx context.Context, tenant ids.Tenant, t Totals) (all []Use, err error) {
 	to, err := s.Metering.ChargedTo(ctx, s.DB, tenant)
 	if err != nil {

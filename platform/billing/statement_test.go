@@ -74,7 +74,7 @@ func (b *books) wait(d time.Duration) {
 	must(b.T, b.clock.Set(b.Context(), b.now.Unix()))
 }
 
-// post moves money now, whatever the database's clock says.
+// post posts a transfer at the test's time, independent of the database's clock.
 func (b *books) post(kind ledger.Kind, against string, amount money.Minor) uuid.UUID {
 	id := uuid.Must(uuid.NewV7())
 	must(b.T, b.exec(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, at, org_id, amount_minor) VALUES ($1, $2, $3, $6, $8, $5) RETURNING id)
@@ -130,7 +130,7 @@ func (b *books) charge() {
 	}
 }
 
-// agree holds a statement against itself, the ledger and metering.
+// agree compares a statement with itself, the ledger and metering.
 func (b *books) agree(m time.Time) billing.Statement {
 	b.Helper()
 	st, err := b.Statement(b.ctx, b.tenant, m)
@@ -154,12 +154,12 @@ func (b *books) agree(m time.Time) billing.Statement {
 	}
 	for at, want := range map[time.Time]money.Minor{st.From: st.Opening, st.To: st.Closing} {
 		if have, err := b.ledger.BalanceAt(b.Context(), b.db, b.tenant, at); err != nil || have != want {
-			b.Errorf("%s: the balance at %s is %d, %v, the statement says %d", st.Month(), at, have, err, want)
+			b.Errorf("%s: the balance at %s is %d, %v, the statement has %d", st.Month(), at, have, err, want)
 		}
 	}
 	kinds, err := b.ledger.SumByKind(b.Context(), b.db, b.tenant, st.From, st.To)
 	must(b.T, err)
-	// Of a month that runs, credits are told with the use that is charged.
+	// A statement of the current month contains credits only for usage that is charged.
 	if ledgers := kinds[ledger.Usage]; ledgers != st.Usage || st.Final && credited != kinds[ledger.FaultCredit] {
 		b.Errorf("%s: the ledger has use of %d and credits of %d, the statement %d and %d", st.Month(), ledgers, kinds[ledger.FaultCredit], st.Usage, credited)
 	}
@@ -178,7 +178,7 @@ func (b *books) agree(m time.Time) billing.Statement {
 			return nil
 		}))
 		if used != -st.Usage {
-			b.Errorf("%s by %s: used %d, the statement says %d", st.Month(), by, used, st.Usage)
+			b.Errorf("%s by %s: used %d, the statement has %d", st.Month(), by, used, st.Usage)
 		}
 	}
 	return st
@@ -229,14 +229,14 @@ func TestStatementsAgreeToTheMinorUnit(t *testing.T) {
 		for i, st := range months {
 			full := b.agree(st.From)
 			if full.Totals != st || !st.Final != st.From.Equal(last) {
-				t.Errorf("seed %d: listed as %+v, and shown as %+v", seed, st, full.Totals)
+				t.Errorf("seed %d: listed as %+v, and displayed as %+v", seed, st, full.Totals)
 			}
 			if i > 0 && months[i-1].Opening != st.Closing {
 				t.Errorf("seed %d: %s closes with %d, and the next opens with %d", seed, st.Month(), st.Closing, months[i-1].Opening)
 			}
 		}
 		if len(months) != 4 || months[0].Usage > 0 || months[1].Usage == 0 {
-			t.Errorf("seed %d: %d months: this test looks at too little: %+v", seed, len(months), months)
+			t.Errorf("seed %d: %d months: this test compares too little: %+v", seed, len(months), months)
 		}
 	}
 }
@@ -312,7 +312,7 @@ func TestStatementsOfOtherMonthsAndTenants(t *testing.T) {
 		month  time.Time
 	}{
 		"before the first entry": {b.ctx, b.tenant, now.AddDate(0, -1, 0)},
-		"to come":                {b.ctx, b.tenant, now.AddDate(0, 1, 0)},
+		"in future":              {b.ctx, b.tenant, now.AddDate(0, 1, 0)},
 		"another tenant's":       {pg.WithScope(t.Context(), pg.Scope{Tenant: other.String()}), b.tenant, now},
 		"of one without money":   {pg.WithScope(t.Context(), pg.Scope{Tenant: other.String()}), other, now},
 	} {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Status is how a tenant's money stands.
+// Status is the billing state of a tenant: balance, burn rate, runway and announced release.
 type Status struct {
 	BalanceMinor   money.Minor
 	Currency       string
@@ -22,8 +22,8 @@ type Status struct {
 	RunwaySeconds  *int64      // nil while nothing is burnt
 	Low            bool
 	ThresholdMinor money.Minor // below it the balance is low
-	// ReleasesAt is when everything will be released if nothing changes; nil while
-	// that is not announced.
+	// ReleasesAt is the time of the release of all allocations if nothing changes. It is nil while no
+	// release is announced.
 	ReleasesAt      *time.Time
 	SpentMonthMinor money.Minor // since the month began, by UTC, charged or not yet
 }
@@ -64,16 +64,16 @@ func (s *Service) Status(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (
 	return st, err
 }
 
-// announced says whether the tenant was told that everything will be released.
+// announced reports whether the tenant has an announced release.
 func announced(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (pending bool, err error) {
 	err = q.QueryRow(ctx, selectPending, tenant).Scan(&pending)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return false, fmt.Errorf("reading what %s was told: %w", tenant, err)
+		return false, fmt.Errorf("reading the notices of %s: %w", tenant, err)
 	}
 	return pending, nil
 }
 
-// month is when the month of a moment began. Months are UTC's, as in the ledger.
+// month returns the start of the month that contains now. Months are in UTC, as in the ledger.
 func month(now time.Time) time.Time {
 	now = now.UTC()
 	return time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)

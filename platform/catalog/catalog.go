@@ -1,6 +1,5 @@
-// Package catalog says what is sold and at what price, and which operating
-// system images there are. What it holds comes from declarations; it decides
-// neither who may buy nor whether anything is free.
+// Package catalog owns the SKUs with their prices, and the operating system images. Its rows come from
+// desired objects. It decides neither who may buy nor whether slots are free.
 package catalog
 
 import (
@@ -23,7 +22,7 @@ import (
 // Topic is the hint to send after a commit that changed the catalogue.
 const Topic = "catalog"
 
-// SKU is what is sold, with its present price.
+// SKU is a product with its current price.
 type SKU struct {
 	ID          ids.Object
 	Name        string
@@ -53,8 +52,8 @@ type Service struct {
 // offersFor bounds what a lost hint costs: a price that is this late.
 const offersFor = 5 * time.Second
 
-// Offer returns an active SKU by name.
-func (s *Service) Offer(ctx context.Context, name string) (SKU, error) {
+// ActiveSKU returns an active SKU by name.
+func (s *Service) ActiveSKU(ctx context.Context, name string) (SKU, error) {
 	offers, epoch := s.remembered()
 	if offers == nil {
 		var err error
@@ -71,8 +70,8 @@ func (s *Service) Offer(ctx context.Context, name string) (SKU, error) {
 	return sku, nil
 }
 
-// Forget makes the next Offer read again. Declare calls it before the commit of
-// its transaction is known, so whoever commits sends the hint, too.
+// Forget makes the next ActiveSKU read the database again. Declare calls it before the commit of its
+// transaction, so the caller that commits sends the hint, too.
 func (s *Service) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +97,7 @@ func (s *Service) remembered() (offers map[string]SKU, epoch int64) {
 	return s.offers, s.epoch
 }
 
-// remember keeps what was read unless something changed since.
+// remember caches the result of a read unless something changed since.
 func (s *Service) remember(offers map[string]SKU, epoch int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +135,7 @@ func (s *Service) List(ctx context.Context, after string, limit int) ([]SKU, err
 	return all, nil
 }
 
-// All is what is sold and what was, with the prices of now, as q sees it.
+// All returns the active and the withdrawn SKUs with their current prices, as q reads them.
 func (s *Service) All(ctx context.Context, q pg.Queryer) ([]SKU, error) {
 	rows, err := q.Query(ctx, selectAll)
 	if err != nil {
@@ -155,8 +154,8 @@ func scanSKU(row pgx.CollectableRow) (s SKU, err error) {
 	return s, err
 }
 
-// Declare makes the SKU so. A price that differs from the last adds a row with
-// today's date: what was sold before keeps the price it was sold at.
+// Declare stores the SKU as desired. A price that differs from the last one adds a row with today's
+// date; existing intervals keep their price.
 func (s *Service) Declare(ctx context.Context, tx pgx.Tx, sku SKU) error {
 	b := &pgx.Batch{}
 	b.Queue(upsertSKU, sku.ID.UUID, sku.Name, sku.DisplayName, sku.GPUModel, sku.MemoryGiB, sku.Isolation, sku.MaxGPUs, sku.Active)
@@ -168,7 +167,7 @@ func (s *Service) Declare(ctx context.Context, tx pgx.Tx, sku SKU) error {
 	return nil
 }
 
-// Retire takes the SKU off sale; allocations of it stay.
+// Retire withdraws the SKU from sale. Its allocations stay.
 func (s *Service) Retire(ctx context.Context, tx pgx.Tx, id ids.Object) error {
 	if _, err := tx.Exec(ctx, retireSKU, id.UUID); err != nil {
 		return fmt.Errorf("retiring SKU %s: %w", id, err)

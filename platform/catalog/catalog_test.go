@@ -39,13 +39,13 @@ func TestDeclaredIsOffered(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
 	s := &catalog.Service{DB: db}
-	_, err := s.Offer(t.Context(), "h100-sxm")
+	_, err := s.ActiveSKU(t.Context(), "h100-sxm")
 	if errs.CodeOf(err) != errs.SKUUnknown {
 		t.Errorf("before: %v", err)
 	}
 	sku := h100()
 	declare(t, s, db, sku)
-	if got, err := s.Offer(t.Context(), sku.Name); err != nil || got != sku {
+	if got, err := s.ActiveSKU(t.Context(), sku.Name); err != nil || got != sku {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if all, err := s.List(t.Context(), "", 10); err != nil || len(all) != 1 || all[0] != sku {
@@ -55,7 +55,7 @@ func TestDeclaredIsOffered(t *testing.T) {
 		t.Errorf("after the last %+v, %v", all, err)
 	}
 	within(t, db, func(tx pgx.Tx) error { return s.Retire(t.Context(), tx, sku.ID) })
-	if _, err := s.Offer(t.Context(), sku.Name); errs.CodeOf(err) != errs.SKUUnknown {
+	if _, err := s.ActiveSKU(t.Context(), sku.Name); errs.CodeOf(err) != errs.SKUUnknown {
 		t.Errorf("retired: %v", err)
 	}
 	if got, err := s.Get(t.Context(), sku.Name); err != nil || got.Active {
@@ -67,7 +67,7 @@ func TestDeclaredIsOffered(t *testing.T) {
 	// Declared again under another uid, as after an undeclaration.
 	sku.ID = ids.New[ids.Object]()
 	declare(t, s, db, sku)
-	if got, err := s.Offer(t.Context(), sku.Name); err != nil || got != sku {
+	if got, err := s.ActiveSKU(t.Context(), sku.Name); err != nil || got != sku {
 		t.Errorf("again %+v, %v", got, err)
 	}
 }
@@ -92,7 +92,7 @@ func TestPriceThatDiffersAddsARow(t *testing.T) {
 	declare(t, s, db, sku)
 	sku.PriceMinor = 250 // back again is a change, too
 	declare(t, s, db, sku)
-	if got, err := s.Offer(t.Context(), sku.Name); err != nil || got.PriceMinor != 250 || prices() != 3 {
+	if got, err := s.ActiveSKU(t.Context(), sku.Name); err != nil || got.PriceMinor != 250 || prices() != 3 {
 		t.Errorf("offered at %d with %d rows, %v", got.PriceMinor, prices(), err)
 	}
 	within(t, db, func(tx pgx.Tx) error { // twice at one time
@@ -103,7 +103,7 @@ func TestPriceThatDiffersAddsARow(t *testing.T) {
 		sku.PriceMinor = 2
 		return s.Declare(t.Context(), tx, sku)
 	})
-	if got, err := s.Offer(t.Context(), sku.Name); err != nil || got.PriceMinor != 2 {
+	if got, err := s.ActiveSKU(t.Context(), sku.Name); err != nil || got.PriceMinor != 2 {
 		t.Errorf("offered at %d, %v", got.PriceMinor, err)
 	}
 }
@@ -118,7 +118,7 @@ func TestOtherProcessLearnsByHintOrByTime(t *testing.T) {
 	sku := h100()
 	declare(t, declares, db, sku)
 	at := func(s *catalog.Service) int64 {
-		got, err := s.Offer(t.Context(), sku.Name)
+		got, err := s.ActiveSKU(t.Context(), sku.Name)
 		if err != nil {
 			t.Fatal(err)
 		}

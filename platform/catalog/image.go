@@ -18,7 +18,7 @@ type Image struct {
 	Default     bool
 }
 
-// DeclareImage makes the image so; a new default takes the word from the old one.
+// DeclareImage stores the image as desired. A new default image replaces the old default.
 func (s *Service) DeclareImage(ctx context.Context, tx pgx.Tx, i Image) error {
 	b := &pgx.Batch{}
 	if i.Default {

@@ -45,12 +45,12 @@ const selectImages = `
 	SELECT id, name, display_name, digest, is_default FROM os_images
 	WHERE retired_at IS NULL AND name > $1 ORDER BY name LIMIT $2`
 
-const selectKept = `
+const selectStoredSKUs = `
 	SELECT s.id, s.name, s.display_name, s.gpu_model, s.memory_gib, s.isolation, s.max_gpus, s.active, coalesce(p.currency, ''), coalesce(p.amount_minor, 0)
 	FROM sku_catalog s LEFT JOIN LATERAL (
 		SELECT currency, amount_minor FROM sku_prices
 		WHERE sku = s.name AND valid_from <= now() ORDER BY valid_from DESC LIMIT 1) p ON true
 	WHERE s.name = ANY ($1)`
 
-const selectKeptImages = `
+const selectStoredImages = `
 	SELECT id, name, display_name, digest, is_default FROM os_images WHERE retired_at IS NULL AND name = ANY ($1)`

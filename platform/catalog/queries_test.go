@@ -20,6 +20,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"upsertImage":  upsertImage,
 		"retireImage":  retireImage,
 		"selectImages": selectImages,
-		"selectKept":   selectKept, "selectKeptImages": selectKeptImages,
+		"selectKept":   selectStoredSKUs, "selectKeptImages": selectStoredImages,
 	})
 }

@@ -1,7 +1,6 @@
-// Package event states facts: what happened, said once, in the transaction that
-// made it true. It owns the outbox, hands facts to readers in an order that
-// skips none, and relays them to JetStream. It moves no allocation and no money,
-// and it waits for nobody: losing all of NATS costs delay and duplicates.
+// Package event emits events in the transaction that makes them true. It owns the outbox, returns events
+// to readers in an order that skips none, and publishes them to JetStream. It changes no allocation and
+// no balance, and it depends on no other service: the loss of NATS costs delay and duplicates.
 package event
 
 import (
@@ -23,11 +22,11 @@ const (
 	StreamDLQ          = "DLQ"   // what could not be published
 )
 
-// Topic is the hint to send after a commit that holds a fact.
+// Topic is the hint to send after a commit that contains an event.
 const Topic = "outbox"
 
-// Fact is something that happened, as its room states it.
-type Fact struct {
+// Draft is an event before the outbox has given it a sequence.
+type Draft struct {
 	ID        ids.Event // made when zero
 	Stream    string
 	Subject   string
@@ -45,27 +44,27 @@ type Fact struct {
 
 // Queue adds the fact to the caller's transaction. Its payload is stored with
 // urn, tenant_id and project_id added.
-func Queue(b *pgx.Batch, f Fact) {
+func Queue(b *pgx.Batch, f Draft) {
 	if f.ID == (ids.Event{}) {
 		f.ID = ids.New[ids.Event]()
 	}
-	b.Queue(insertFact, f.ID.UUID, f.Stream, f.Subject, f.Aggregate, f.Sequence, f.Tenant.UUID, f.Project.UUID,
+	b.Queue(insertEvent, f.ID.UUID, f.Stream, f.Subject, f.Aggregate, f.Sequence, f.Tenant.UUID, f.Project.UUID,
 		f.URN, f.CorrelationID, f.Trace, payload{f.Payload})
 }
 
-// payload keeps pgx from taking a string or bytes for the text of a document.
+// payload prevents pgx from using a string or bytes as the text of a document.
 type payload struct{ any }
 
 func (p payload) MarshalJSON() ([]byte, error) { return json.Marshal(p.any) }
 
-// Position is a place in the order of facts: by transaction, then by row. The
-// zero position is before the first.
+// Position is a place in the sequence of events: by transaction, then by row. The zero position is
+// before the first event.
 type Position struct {
 	XID uint64
 	Seq int64
 }
 
-// String writes the position as the cursor that clients keep; they must not read it.
+// String returns the position as a cursor for clients. Its format is not part of the API.
 func (p Position) String() string {
 	return strconv.FormatUint(p.XID, 36) + "." + strconv.FormatInt(p.Seq, 36)
 }
@@ -73,8 +72,8 @@ func (p Position) String() string {
 // Version is that of the envelope.
 const Version = "1.0"
 
-// Event is a fact as readers get it. Its JSON is the envelope that every door
-// and every stream uses.
+// Event is an event as readers receive it. Its JSON is the envelope of the stream API and of every
+// JetStream stream.
 type Event struct {
 	Position      `json:"-"`
 	ID            ids.Event       `json:"event_id"`

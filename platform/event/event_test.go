@@ -20,8 +20,8 @@ var (
 	tenantB = ids.From[ids.Tenant](uuid.MustParse("01990000-0000-7000-8000-00000000000b"))
 )
 
-func requested(sequence int64) event.Fact {
-	return event.Fact{
+func requested(sequence int64) event.Draft {
+	return event.Draft{
 		ID: ids.New[ids.Event](), Stream: event.StreamProvisioning, Subject: "provisioning.requested",
 		Aggregate: "allocation:1", Sequence: sequence, Tenant: tenantA,
 		URN: "core42:aicloud:-:a:p:allocation:1", CorrelationID: "c-1",
@@ -30,7 +30,7 @@ func requested(sequence int64) event.Fact {
 }
 
 // state commits the facts in one transaction.
-func state(t testing.TB, db pg.Queryer, facts ...event.Fact) {
+func state(t testing.TB, db pg.Queryer, facts ...event.Draft) {
 	t.Helper()
 	b := &pgx.Batch{}
 	for _, f := range facts {
@@ -41,8 +41,8 @@ func state(t testing.TB, db pg.Queryer, facts ...event.Fact) {
 	}
 }
 
-// eventually asks until the answer is yes. What one test has open holds back the
-// facts of all databases of the cluster, so readers may have to wait.
+// eventually repeats the check until it succeeds. An open transaction of one test hides the events of
+// all databases of the cluster, so readers may have to wait.
 func eventually(t testing.TB, what string, yes func() bool) {
 	t.Helper()
 	for began := time.Now(); !yes(); time.Sleep(2 * time.Millisecond) {
@@ -55,7 +55,7 @@ func eventually(t testing.TB, what string, yes func() bool) {
 // after reads until there are at least n facts.
 func after(t testing.TB, store *event.Store, tenant ids.Tenant, from event.Position, n int) (events []event.Event) {
 	t.Helper()
-	eventually(t, "facts are shown", func() bool {
+	eventually(t, "events are visible", func() bool {
 		var err error
 		if events, err = store.After(t.Context(), tenant, from, 10); err != nil {
 			t.Fatal(err)
@@ -133,7 +133,7 @@ func TestReadersSeeTheirTenantOnly(t *testing.T) {
 	}
 }
 
-func TestINV29FactsAreAppendOnly(t *testing.T) {
+func TestINV29EventsAreAppendOnly(t *testing.T) {
 	t.Parallel()
 	for _, sql := range []string{
 		"UPDATE outbox_events SET subject = 'x'", "DELETE FROM outbox_events", "TRUNCATE outbox_events",

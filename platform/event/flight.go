@@ -19,18 +19,21 @@ const (
 	ackWithin = 10 * time.Second
 )
 
-// flight is a batch on its way. Each message says after which sequence of the
-// stream it must come: when one fails, those behind it are refused, so the stream
-// never has a fact before an earlier one, and a relay that was overtaken
-// without knowing it adds nothing out of place.
+// flight is a batch that is being published. Each message states the sequence of the stream that it must
+// follow. If one fails, the server rejects those after it, so the stream never contains an event before
+// an earlier one. A relay that has lost its lead without noticing cannot insert an event out of order,
+// for the same reason.
 type flight struct {
-	acks    []jetstream.PubAckFuture
-	done    int    // answered, from the first on
-	stored  uint64 // of those, new to the stream
-	err     error  // the answer that ended it
-	refused error  // why the client did not send the next one
+	acks     []jetstream.PubAckFuture
+	done     int    // answered, from the first on
+	stored   uint64 // of those, new to the stream
+	err      error  // the answer that ended it
+	rejected error  // why the client did not send the next one
 }
 
+// send publishes a batch without waiting for each acknowledgement. At most window messages are
+// unacknowledged. It stops at the first error, because the server would reject the messages after
+// it.
 func (t *term) send(ctx context.Context, l *line, batch []Event) *flight {
 	f := &flight{acks: make([]jetstream.PubAckFuture, 0, len(batch))}
 	timer := time.NewTimer(ackWithin)
@@ -45,12 +48,12 @@ func (t *term) send(ctx context.Context, l *line, batch []Event) *flight {
 		}
 		msg, err := t.relay.message(e, l.stream, expected)
 		if err != nil {
-			f.refused = err
+			f.rejected = err
 			return f
 		}
 		ack, err := t.relay.JS.PublishMsgAsync(msg)
 		if err != nil {
-			f.refused = err
+			f.rejected = err
 			return f
 		}
 		f.acks = append(f.acks, ack)
@@ -68,16 +71,17 @@ func (f *flight) land(ctx context.Context, l *line) (done int, cause error) {
 	}
 	l.last += f.stored
 	if f.done > 0 {
-		// Repetitions come in a row, after a crash; new facts follow each other.
+		// After a crash, the already published messages form a sequence, and the new ones follow each
+		// other.
 		l.chained = f.stored > 0
 	}
 	if f.err != nil {
 		return f.done, f.err
 	}
-	return f.done, f.refused
+	return f.done, f.rejected
 }
 
-// await takes the oldest answer that is missing, and says whether it was good.
+// await receives the oldest missing acknowledgement, and reports whether it was positive.
 func (f *flight) await(ctx context.Context, timer *time.Timer) bool {
 	timer.Reset(ackWithin)
 	ack := f.acks[f.done]

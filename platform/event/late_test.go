@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event"
 )
 
-// A transaction that takes its numbers early and commits late is what a reader
-// that goes by numbers alone misses.
+// A transaction that receives its numbers early and commits late is missed by a reader that uses numbers
+// alone.
 func TestINV27LateCommitIsNotSkipped(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
@@ -30,7 +30,7 @@ func TestINV27LateCommitIsNotSkipped(t *testing.T) {
 
 	held, err := store.After(t.Context(), tenantA, event.Position{}, 10)
 	if err != nil || len(held) != 0 {
-		t.Fatalf("showed %v beside an open transaction, %v", held, err)
+		t.Fatalf("showed %v during an open transaction, %v", held, err)
 	}
 	if err := slow.Commit(t.Context()); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestINV27FiftySlowAndFastTransactions(t *testing.T) {
 	const writers, each = 50, 20
 	var wg sync.WaitGroup
 	stated := make([][]ids.Event, writers)
-	gate := make(chan struct{}, 8) // connections that writers may hold at once
+	gate := make(chan struct{}, 8) // connections that writers may use at once
 	for w := range writers {
 		wg.Go(func() {
 			gate <- struct{}{}
@@ -60,7 +60,7 @@ func TestINV27FiftySlowAndFastTransactions(t *testing.T) {
 					if err := tx.SendBatch(t.Context(), b).Close(); err != nil {
 						return err
 					}
-					if w%2 == 0 { // holds its numbers while others commit
+					if w%2 == 0 { // stays open while others commit
 						_, err := tx.Exec(t.Context(), "SELECT pg_sleep($1)", rand.Float64()/500)
 						return err
 					}
@@ -100,13 +100,13 @@ func TestINV27FiftySlowAndFastTransactions(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "all facts are shown", func() bool { read(); return len(seen) >= writers*each })
-	for read() > 0 { // none may come twice, either
+	eventually(t, "all events are visible", func() bool { read(); return len(seen) >= writers*each })
+	for read() > 0 { // none may be read twice, either
 	}
 	for w := range stated {
 		for _, id := range stated[w] {
 			if seen[id] != 1 {
-				t.Errorf("fact %s of writer %d was seen %d times", id, w, seen[id])
+				t.Errorf("event %s of writer %d was read %d times", id, w, seen[id])
 			}
 		}
 	}

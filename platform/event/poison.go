@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	// Failures of one fact, while the stream takes others, after which it is set aside.
+	// maxFailures is the number of failures of one event, while the stream accepts others, after which
+	// it becomes a dead letter.
 	maxFailures = 10
-	// Between tries of a fact that the server refused. Those behind it wait, as
-	// they must; ten tries hold them for a fifth of a second.
+	// retryAfter is the pause between attempts to publish an event that the server rejected. The events
+	// after it wait; ten attempts delay them by a fifth of a second.
 	retryAfter = 20 * time.Millisecond
 )
 
@@ -38,15 +39,14 @@ func (t *term) overcome(ctx context.Context, l *line, e Event, cause error) erro
 		return t.countFailure(ctx, l, e, cause)
 	case errors.Is(cause, nats.ErrMaxPayload), errors.Is(cause, nats.ErrBadSubject),
 		errors.Is(cause, nats.ErrBadHeaderMsg), errors.Is(cause, errMalformed):
-		// Our own client refuses it, as it will again: no pause would help.
+		// The client library itself rejects the event and will do so again, so a pause would not help.
 		return t.countFailure(ctx, l, e, cause)
 	}
 	return cause
 }
 
-// findPlace asks the stream for its last sequence. Whoever guessed wrong guesses
-// the other way: the first message behind the answer fits either, so each
-// round gets on.
+// findPlace reads the last sequence of the stream. A wrong expectation is corrected by the answer to the
+// first message, so each pass makes progress.
 func (t *term) findPlace(ctx context.Context, l *line) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -70,7 +70,7 @@ func (t *term) countFailure(ctx context.Context, l *line, e Event, cause error) 
 	if failures < maxFailures {
 		return nil
 	}
-	if err := t.bury(ctx, l, e, cause, failures); err != nil {
+	if err := t.deadLetter(ctx, l, e, cause, failures); err != nil {
 		return err
 	}
 	if _, err := t.conn.Exec(ctx, markDead, e.ID.UUID); err != nil {
@@ -81,7 +81,7 @@ func (t *term) countFailure(ctx context.Context, l *line, e Event, cause error) 
 	return t.advance(ctx, l, e.Position)
 }
 
-// DeadLetter is what the stream of dead letters carries.
+// DeadLetter is the content of a message in the dead-letter stream.
 type DeadLetter struct {
 	// Envelope is the event; one that is too large for NATS is without payload,
 	// which stays in the outbox.
@@ -90,7 +90,7 @@ type DeadLetter struct {
 	Attempts int    `json:"attempts"`
 }
 
-func (t *term) bury(ctx context.Context, l *line, e Event, cause error, attempts int) error {
+func (t *term) deadLetter(ctx context.Context, l *line, e Event, cause error, attempts int) error {
 	letter := DeadLetter{Envelope: e, Error: cause.Error(), Attempts: attempts}
 	err := t.publishDead(ctx, l, letter)
 	if errors.Is(err, nats.ErrMaxPayload) {

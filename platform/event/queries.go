@@ -1,6 +1,6 @@
 package event
 
-const insertFact = `
+const insertEvent = `
 	INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, org_id, project_id, correlation_id, trace, payload)
 	VALUES ($1, $2, $3, $4, $5,
 		nullif($6::uuid, '00000000-0000-0000-0000-000000000000'),
@@ -38,8 +38,8 @@ const selectPosition = `
 
 const selectHorizon = `SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::numeric - 1)::text::xid8`
 
-// Statements of the relay. It runs all but the first on the connection that
-// holds the lock, so that a relay which has lost the lock moves no position.
+// Statements of the relay. It runs all but the first on the connection that owns the lock, so a relay
+// that has lost the lock cannot move a position.
 const (
 	tryLead = `SELECT pg_try_advisory_lock(hashtextextended('event.relay', 0))`
 
@@ -63,8 +63,8 @@ const (
 	markDead = `UPDATE outbox_failures SET dead_at = now() WHERE event_id = $1`
 )
 
-// Counted only so far: nobody needs to know whether ten thousand or a million
-// are late, and counting a million is late, too.
+// The count stops at a limit. A backlog of ten thousand needs the same reaction as one of a million, and
+// a count of a million rows is slow.
 const selectBacklog = `
 	SELECT s.name, count(e.occurred_at), coalesce(extract(epoch FROM now() - min(e.occurred_at)), 0)::float8,
 		(SELECT count(*) FROM outbox_failures f WHERE f.stream = s.name AND f.dead_at IS NOT NULL)

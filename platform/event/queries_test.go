@@ -9,7 +9,7 @@ import (
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"outbox_events", "outbox_position", "outbox_failures", "inbox"}, map[string]string{
-		"insertFact":     insertFact,
+		"insertEvent":    insertEvent,
 		"selectTenant":   selectTenant,
 		"selectAll":      selectAll,
 		"selectStream":   selectStream,

@@ -16,9 +16,9 @@ import (
 	"github.com/gpuaas/gpuaas/internal/hint"
 )
 
-// Relay publishes the outbox to JetStream: in order, one process at a time. It
-// holds no transaction and no row lock while it waits for the network, so a
-// crash anywhere leaves at most what is published again under the same ids.
+// Relay publishes the outbox to JetStream in sequence, one process at a time. It has no open transaction
+// and no row lock while it waits for the network. A crash therefore causes at most a second publication
+// under the same ids.
 type Relay struct {
 	DB          *pgxpool.Pool
 	JS          jetstream.JetStream
@@ -31,7 +31,7 @@ type Relay struct {
 	status Status
 }
 
-// Status is what this process's relay does.
+// Status is the state of this process's relay.
 type Status struct {
 	Leading bool      // this process publishes; the others wait
 	Error   string    // why it does not get on, empty when it does
@@ -39,17 +39,17 @@ type Status struct {
 }
 
 const (
-	// Without a hint this is how late a fact gets out, and how soon another
-	// process takes over.
-	lookEvery = time.Second
-	// After a hint the fact may still be hidden behind an older transaction, whose
-	// end nobody hints at: look again soon, then ever later.
-	lookAgain = 10 * time.Millisecond
-	// The pause after a failure, doubled up to the second. An outage of hours
-	// then costs a few attempts per second at most, and its end is seen at once.
+	// pollEvery is the delay of an event whose hint was lost, and the time until another process takes
+	// the lead.
+	pollEvery = time.Second
+	// After a hint, the event may still be hidden by an older open transaction, whose end sends no hint.
+	// Poll again soon, then at growing intervals.
+	pollAgainAfter = 10 * time.Millisecond
+	// The pause after a failure is doubled up to two seconds. A long outage therefore costs a few
+	// attempts per second at most, and the relay notices its end soon.
 	backoffFrom, backoffTo = 50 * time.Millisecond, 2 * time.Second
-	// Longer than the pool's statement timeout: a database that vanished
-	// without closing its connections must not hold the relay for ever.
+	// answerWithin is longer than the pool's statement timeout. A database that vanished without closing
+	// its connections must not block the relay for ever.
 	answerWithin = 35 * time.Second
 )
 
@@ -63,7 +63,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		if progress {
 			pause = backoffFrom
 		}
-		wait := lookEvery // another process leads
+		wait := pollEvery // another process leads
 		if err != nil && ctx.Err() == nil {
 			r.note(Status{Error: err.Error()})
 			r.Log.Warn("the outbox relay pauses", "err", err, "duration_ms", pause.Milliseconds())
@@ -75,29 +75,29 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// lead publishes for as long as this process holds the lock and all goes well.
-// The lock belongs to a connection that is never given back to the pool: when it
-// ends, for whatever reason, so does the lead.
+// lead publishes as long as this process owns the lock and no error occurs. The lock belongs to a
+// connection that is never returned to the pool. The end of the connection therefore always ends the
+// lead.
 func (r *Relay) lead(ctx context.Context, wake <-chan struct{}) (progress bool, err error) {
 	conn, err := r.takeLock(ctx)
 	if err != nil || conn == nil {
 		return false, err
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookEvery)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), pollEvery)
 		defer cancel()
 		_ = conn.Close(closing) // the server ends the session either way
 	}()
 	t := &term{relay: r, conn: conn}
-	for wait := lookEvery; ctx.Err() == nil; {
+	for wait := pollEvery; ctx.Err() == nil; {
 		if err := t.pass(ctx); err != nil {
 			return t.moved, err
 		}
 		r.note(Status{Leading: true})
 		if sleep(ctx, wake, wait) {
-			wait = lookAgain
+			wait = pollAgainAfter
 		} else {
-			wait = min(2*wait, lookEvery)
+			wait = min(2*wait, pollEvery)
 		}
 	}
 	return t.moved, nil
@@ -140,7 +140,8 @@ func (r *Relay) note(now Status) {
 	}
 }
 
-// Backlog is what a stream still lacks, whoever relays it.
+// Backlog is the number and age of the events that a stream does not contain yet. It does not depend on
+// the process that publishes them.
 type Backlog struct {
 	Stream      string
 	Pending     int64 // counted up to 10,000
@@ -166,7 +167,7 @@ func (r *Relay) Pending(ctx context.Context) ([]Backlog, error) {
 	return all, nil
 }
 
-// sleep waits for a hint, the time, or the end, and says whether it was a hint.
+// sleep waits for a hint, the duration, or the end of ctx, and reports whether it was a hint.
 func sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) (hinted bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

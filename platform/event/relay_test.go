@@ -86,7 +86,7 @@ func (b *bundle) relay(t *testing.T) (r *event.Relay, stop func()) {
 	return r, stop
 }
 
-// got returns the ids in the stream, in its order.
+// got returns the ids in the stream, in sequence.
 func (b *bundle) got(t *testing.T, name string) (all []ids.Event) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -113,7 +113,7 @@ func (b *bundle) got(t *testing.T, name string) (all []ids.Event) {
 	return all
 }
 
-// wants waits until the stream holds exactly these, in this order.
+// wants waits until the stream contains exactly these ids, in this sequence.
 func (b *bundle) wants(t *testing.T, stream string, want []ids.Event) {
 	t.Helper()
 	var got []ids.Event
@@ -132,24 +132,24 @@ func (b *bundle) wants(t *testing.T, stream string, want []ids.Event) {
 	}
 }
 
-// say commits n facts, each in its own transaction, and returns their ids.
-func (b *bundle) say(t *testing.T, from, n int) (said []ids.Event) {
+// emit commits n events, each in its own transaction, and returns their ids.
+func (b *bundle) emit(t *testing.T, from, n int) (emitted []ids.Event) {
 	t.Helper()
 	for i := range n {
 		f := requested(int64(from + i))
 		state(t, b.db, f)
-		said = append(said, f.ID)
+		emitted = append(emitted, f.ID)
 	}
-	return said
+	return emitted
 }
 
-func TestFactsArriveInOrderWithTheirHeaders(t *testing.T) {
+func TestEventsArriveInOrderWithTheirHeaders(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	said := b.say(t, 1, 30)
+	emitted := b.emit(t, 1, 30)
 	r, _ := b.relay(t)
-	said = append(said, b.say(t, 31, 30)...)
-	b.wants(t, event.StreamProvisioning, said)
+	emitted = append(emitted, b.emit(t, 31, 30)...)
+	b.wants(t, event.StreamProvisioning, emitted)
 
 	stream, err := b.js.Stream(t.Context(), event.StreamProvisioning)
 	if err != nil {
@@ -161,7 +161,7 @@ func TestFactsArriveInOrderWithTheirHeaders(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"ce-specversion": "1.0", "ce-source": "/gpuaas/test", "ce-type": "io.gpuaas.provisioning.requested.v1",
-		"ce-subject": "core42:aicloud:-:a:p:allocation:1", "Nats-Msg-Id": said[0].String(),
+		"ce-subject": "core42:aicloud:-:a:p:allocation:1", "Nats-Msg-Id": emitted[0].String(),
 		"Gpuaas-Aggregate": "allocation:1", "Gpuaas-Sequence": "1",
 	} {
 		if got := msg.Header.Get(name); got != want {
@@ -169,7 +169,7 @@ func TestFactsArriveInOrderWithTheirHeaders(t *testing.T) {
 		}
 	}
 	var e event.Event
-	if err := json.Unmarshal(msg.Data, &e); err != nil || e.ID != said[0] || e.Version != "1.0" {
+	if err := json.Unmarshal(msg.Data, &e); err != nil || e.ID != emitted[0] || e.Version != "1.0" {
 		t.Errorf("message %s: %v", msg.Data, err)
 	}
 	eventually(t, "nothing is pending", func() bool {
@@ -179,10 +179,10 @@ func TestFactsArriveInOrderWithTheirHeaders(t *testing.T) {
 		}
 		return len(all) == 4 && all[3].Stream == event.StreamProvisioning && all[3].Pending == 0
 	})
-	eventually(t, "it says that it leads", func() bool { return r.Status().Leading && r.Status().Error == "" })
+	eventually(t, "its status is leading", func() bool { return r.Status().Leading && r.Status().Error == "" })
 }
 
-func TestManyFactsSpanBatches(t *testing.T) {
+func TestManyEventsSpanBatches(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, err := b.db.Exec(t.Context(), `INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, payload)
@@ -214,58 +214,58 @@ func TestINV24OutageCostsDelayOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	r, _ := b.relay(t)
-	said := b.say(t, 1, 5)
-	b.wants(t, event.StreamProvisioning, said)
+	emitted := b.emit(t, 1, 5)
+	b.wants(t, event.StreamProvisioning, emitted)
 
 	b.nats.Stop()
-	said = append(said, b.say(t, 6, 20)...)
-	eventually(t, "it says why it waits", func() bool { return r.Status().Error != "" })
+	emitted = append(emitted, b.emit(t, 6, 20)...)
+	eventually(t, "its status has an error", func() bool { return r.Status().Error != "" })
 	b.startNATS(t)
-	said = append(said, b.say(t, 26, 5)...)
-	b.wants(t, event.StreamProvisioning, said)
+	emitted = append(emitted, b.emit(t, 26, 5)...)
+	b.wants(t, event.StreamProvisioning, emitted)
 }
 
 func TestINV25WipedStreamIsFilledWithTheSameIDs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.relay(t)
-	said := b.say(t, 1, 20)
-	b.wants(t, event.StreamProvisioning, said)
+	emitted := b.emit(t, 1, 20)
+	b.wants(t, event.StreamProvisioning, emitted)
 
 	b.nats.Stop()
 	if err := os.RemoveAll(b.dir); err != nil {
 		t.Fatal(err)
 	}
-	said = append(said, b.say(t, 21, 5)...)
+	emitted = append(emitted, b.emit(t, 21, 5)...)
 	b.startNATS(t)
-	b.wants(t, event.StreamProvisioning, said)
+	b.wants(t, event.StreamProvisioning, emitted)
 
 	// By an operator, while the server runs.
 	if err := b.js.DeleteStream(t.Context(), event.StreamProvisioning); err != nil {
 		t.Fatal(err)
 	}
-	said = append(said, b.say(t, 26, 1)...)
-	b.wants(t, event.StreamProvisioning, said)
+	emitted = append(emitted, b.emit(t, 26, 1)...)
+	b.wants(t, event.StreamProvisioning, emitted)
 }
 
-func TestStreamThatLostItsTailIsFilledAnew(t *testing.T) {
+func TestStreamThatLostItsTailIsRefilled(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, stop := b.relay(t)
-	said := b.say(t, 1, 10)
-	b.wants(t, event.StreamProvisioning, said)
+	emitted := b.emit(t, 1, 10)
+	b.wants(t, event.StreamProvisioning, emitted)
 	stop()
 	// As after a power cut: what it acknowledged last is not there.
 	if _, err := b.db.Exec(t.Context(), "UPDATE outbox_position SET acked = acked + 3"); err != nil {
 		t.Fatal(err)
 	}
 	b.relay(t)
-	eventually(t, "the position goes back and comes again", func() bool {
+	eventually(t, "the position moves back and forward again", func() bool {
 		var acked int64
 		err := b.db.QueryRow(t.Context(), "SELECT acked FROM outbox_position WHERE stream = 'PROVISIONING'").Scan(&acked)
 		return err == nil && acked == 10
 	})
-	b.wants(t, event.StreamProvisioning, said) // those that are there are known by their ids
+	b.wants(t, event.StreamProvisioning, emitted) // those that are there are known by their ids
 }
 
 func TestRestartInTheMiddle(t *testing.T) {
@@ -279,15 +279,15 @@ func TestRestartInTheMiddle(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			_, stop := b.relay(t)
-			said := b.say(t, 1, 40)
-			b.wants(t, event.StreamProvisioning, said)
+			emitted := b.emit(t, 1, 40)
+			b.wants(t, event.StreamProvisioning, emitted)
 			stop()
 			if _, err := b.db.Exec(t.Context(), crash); err != nil {
 				t.Fatal(err)
 			}
-			said = append(said, b.say(t, 41, 40)...)
+			emitted = append(emitted, b.emit(t, 41, 40)...)
 			b.relay(t)
-			b.wants(t, event.StreamProvisioning, said)
+			b.wants(t, event.StreamProvisioning, emitted)
 		})
 	}
 }
@@ -296,16 +296,16 @@ func TestLostDatabaseConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.relay(t)
-	said := b.say(t, 1, 3)
-	b.wants(t, event.StreamProvisioning, said)
+	emitted := b.emit(t, 1, 3)
+	b.wants(t, event.StreamProvisioning, emitted)
 	_, err := b.db.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND pid <> pg_backend_pid()`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the pool works again", func() bool { return b.db.Ping(t.Context()) == nil })
-	said = append(said, b.say(t, 4, 3)...)
-	b.wants(t, event.StreamProvisioning, said)
+	emitted = append(emitted, b.emit(t, 4, 3)...)
+	b.wants(t, event.StreamProvisioning, emitted)
 }
 
 func TestOneRelayLeadsAndAnotherTakesOver(t *testing.T) {
@@ -314,14 +314,14 @@ func TestOneRelayLeadsAndAnotherTakesOver(t *testing.T) {
 	first, stop := b.relay(t)
 	eventually(t, "the first leads", func() bool { return first.Status().Leading })
 	second, _ := b.relay(t)
-	said := b.say(t, 1, 10)
-	b.wants(t, event.StreamProvisioning, said)
+	emitted := b.emit(t, 1, 10)
+	b.wants(t, event.StreamProvisioning, emitted)
 	if second.Status().Leading {
 		t.Error("two lead")
 	}
 	stop()
-	said = append(said, b.say(t, 11, 10)...)
-	b.wants(t, event.StreamProvisioning, said)
+	emitted = append(emitted, b.emit(t, 11, 10)...)
+	b.wants(t, event.StreamProvisioning, emitted)
 	eventually(t, "the second leads", func() bool { return second.Status().Leading })
 }
 
@@ -356,13 +356,13 @@ func TestINV28PoisonIsSetAsideAndOthersFlow(t *testing.T) {
 	}
 }
 
-// What the server refuses because of itself is no fault of the fact.
+// If the server rejects a message because of its own state, the event is not counted as failed.
 func TestFullStreamIsAnOutageAndNoPoison(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	r, _ := b.relay(t)
-	said := b.say(t, 1, 3)
-	b.wants(t, event.StreamProvisioning, said)
+	emitted := b.emit(t, 1, 3)
+	b.wants(t, event.StreamProvisioning, emitted)
 	limit := func(n int64, size int32) {
 		stream, err := b.js.Stream(t.Context(), event.StreamProvisioning)
 		if err != nil {
@@ -375,10 +375,10 @@ func TestFullStreamIsAnOutageAndNoPoison(t *testing.T) {
 		}
 	}
 	limit(3, -1)
-	said = append(said, b.say(t, 4, 3)...)
-	eventually(t, "it says why it waits", func() bool { return r.Status().Error != "" })
+	emitted = append(emitted, b.emit(t, 4, 3)...)
+	eventually(t, "its status has an error", func() bool { return r.Status().Error != "" })
 	limit(-1, -1)
-	b.wants(t, event.StreamProvisioning, said)
+	b.wants(t, event.StreamProvisioning, emitted)
 	if dead := b.got(t, event.StreamDLQ); len(dead) != 0 {
 		t.Errorf("%d dead letters", len(dead))
 	}
@@ -387,7 +387,7 @@ func TestFullStreamIsAnOutageAndNoPoison(t *testing.T) {
 	big, after := requested(8), requested(9)
 	big.Payload = map[string]any{"text": strings.Repeat("x", 2_000)}
 	state(t, b.db, big, after)
-	b.wants(t, event.StreamProvisioning, append(said, after.ID))
+	b.wants(t, event.StreamProvisioning, append(emitted, after.ID))
 	b.wants(t, event.StreamDLQ, []ids.Event{big.ID})
 }
 
@@ -395,8 +395,8 @@ func TestStreamThatAnotherMadeIsFilledToo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, stop := b.relay(t)
-	said := b.say(t, 1, 5)
-	b.wants(t, event.StreamProvisioning, said)
+	emitted := b.emit(t, 1, 5)
+	b.wants(t, event.StreamProvisioning, emitted)
 	stop()
 	if err := b.js.DeleteStream(t.Context(), event.StreamProvisioning); err != nil {
 		t.Fatal(err)
@@ -405,8 +405,8 @@ func TestStreamThatAnotherMadeIsFilledToo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want []ids.Event // as many as the lost one had: only the epoch tells
-	for range said {
+	var want []ids.Event // as many as the lost stream had: only the epoch differs
+	for range emitted {
 		id := ids.New[ids.Event]()
 		want = append(want, id)
 		if _, err := b.js.PublishMsg(t.Context(), &nats.Msg{Subject: "provisioning.foreign", Header: nats.Header{"ce-id": {id.String()}}}); err != nil {
@@ -414,5 +414,5 @@ func TestStreamThatAnotherMadeIsFilledToo(t *testing.T) {
 		}
 	}
 	b.relay(t)
-	b.wants(t, event.StreamProvisioning, append(want, said...))
+	b.wants(t, event.StreamProvisioning, append(want, emitted...))
 }

@@ -17,9 +17,9 @@ import (
 // Store reads facts back.
 type Store struct{ DB pg.Pool }
 
-// After returns up to limit facts of a tenant that follow from, in order. The
-// zero tenant reads those of all. What an open transaction may still precede is
-// held back, so that a reader who goes on from the last one misses none.
+// After returns up to limit events of a tenant after from, in sequence. The zero tenant reads those of
+// all tenants. Events that an open transaction may still precede are left out, so that a reader who
+// continues from the last one misses none.
 func (s *Store) After(ctx context.Context, tenant ids.Tenant, from Position, limit int) ([]Event, error) {
 	var rows pgx.Rows
 	var err error
@@ -38,7 +38,7 @@ func (s *Store) After(ctx context.Context, tenant ids.Tenant, from Position, lim
 	return events, nil
 }
 
-// Find returns where an event of the tenant stands.
+// Find returns the position of an event of the tenant.
 func (s *Store) Find(ctx context.Context, tenant ids.Tenant, id ids.Event) (Position, error) {
 	var p Position
 	err := s.DB.QueryRow(ctx, selectPosition, id.UUID, tenant.UUID).Scan(&p.XID, &p.Seq)

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// As long as the outbox itself keeps facts: a stream can be filled from it.
+	// retention equals that of the outbox, so that a stream can be refilled from it.
 	retention = 30 * 24 * time.Hour
-	// After a crash or an outage facts are published again within minutes; what
-	// comes later is dropped by the consumer's inbox.
+	// After a crash or an outage, events are published again within minutes. The consumer's inbox drops
+	// later duplicates.
 	duplicateWindow = 10 * time.Minute
-	// The stream's metadata under which its epoch stands.
+	// epochKey is the metadata key of the stream's epoch.
 	epochKey = "gpuaas_epoch"
 )
 
-// outboxStreams are those that facts may name, in the order they are relayed.
+// outboxStreams lists the streams that an event may name, in the order in which they are published.
 var outboxStreams = [...]string{StreamProvisioning, StreamBilling, StreamPayments, StreamFleet}
 
 func configOf(stream, epoch string) jetstream.StreamConfig {
@@ -56,6 +56,9 @@ func (t *term) openLines(ctx context.Context) ([]*line, error) {
 	return lines, nil
 }
 
+// openLine reads the state of a stream and its position in the outbox. If the stream has fewer
+// messages than it has acknowledged, a power cut has removed its end. The stream then gets a new
+// epoch and is filled again from the beginning of the outbox.
 func (t *term) openLine(ctx context.Context, stream string) (*line, error) {
 	info, err := t.ensureStream(ctx, stream)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 // term is one process's time as leader.
 type term struct {
 	relay *Relay
-	conn  *pgx.Conn // holds the lock, and moves the positions
+	conn  *pgx.Conn // owns the lock, and moves the positions
 
 	lines      []*line
 	checked    time.Time
@@ -34,8 +34,8 @@ type line struct {
 	stream string
 	at     Position // of the last fact that the stream has
 	last   uint64   // the stream's last sequence
-	// chained says how the next message's expected sequence is guessed: each one
-	// higher, or all the same because they are there already.
+	// chained decides how the next expected sequence is computed: each one higher, or all the same,
+	// because the messages are published already.
 	chained bool
 }
 
@@ -43,7 +43,7 @@ type line struct {
 func (t *term) pass(ctx context.Context) error {
 	nc := t.relay.JS.Conn()
 	if !nc.IsConnected() {
-		// Not left to the client: it would hold what it cannot send.
+		// The client would buffer messages while it is disconnected, so check here.
 		return errDisconnected
 	}
 	now := t.relay.Clock.Now()

@@ -27,18 +27,18 @@ type Project struct {
 	tenantName string
 }
 
-type projectAsked struct {
+type projectRequest struct {
 	user   ids.User
 	tenant ids.Tenant
-	asked  string
+	name   string
 }
 
-// InProject returns the caller acting in one project of their tenant, named by
-// its id or its name. Without one it is the tenant's only project. The tenant's
-// owners administer every project of it; a program is in its own. Whoever has no
-// role in it gets forbidden, and stands there for what a role in the tenant allows.
+// InProject returns the caller acting in one project of its tenant. The project is named by its id or
+// its name; without one, it is the tenant's only project. Owners of the tenant administer every project
+// of it. A service account acts in its own project. A caller without a role in the project gets
+// forbidden, except for operations that its role in the tenant allows.
 func (s *Service) InProject(ctx context.Context, c Caller, projectID string) (Caller, error) {
-	key := projectAsked{c.User, c.Tenant, projectID}
+	key := projectRequest{c.User, c.Tenant, projectID}
 	now := s.Clock.Now()
 	p, epoch, found := s.projects.get(key, now)
 	if !found {

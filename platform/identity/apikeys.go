@@ -21,7 +21,7 @@ type APIKey struct {
 	Secret                string // only when it was just made
 }
 
-// NewAPIKey is what one is made of. A TTL of zero makes one without end.
+// NewAPIKey contains the properties of a new API key. A TTL of zero means no expiry.
 type NewAPIKey struct {
 	Name   string
 	Scopes []string
@@ -33,8 +33,8 @@ func scanAPIKey(row pgx.CollectableRow) (k APIKey, err error) {
 	return k, err
 }
 
-func (c Caller) apiKey(id ids.APIKey) thing {
-	return thing{tenant: c.Tenant, kind: "api-key", id: id.String()}
+func (c Caller) apiKey(id ids.APIKey) resourceRef {
+	return resourceRef{tenant: c.Tenant, kind: "api-key", id: id.String()}
 }
 
 // APIKeys lists by id the caller's keys that were not revoked.
@@ -42,7 +42,7 @@ func (s *Service) APIKeys(ctx context.Context, c Caller, after ids.APIKey, limit
 	return list(ctx, s.DB, "API keys", selectAPIKeys, scanAPIKey, c.User, after, limit)
 }
 
-// CreateAPIKey makes a key of the caller, which is shown once.
+// CreateAPIKey creates an API key of the caller. The key is displayed once.
 func (s *Service) CreateAPIKey(ctx context.Context, ch Change[APIKey], n NewAPIKey) (APIKey, error) {
 	k, err := draftAPIKey(ch.Caller, n)
 	if err != nil {
@@ -67,7 +67,7 @@ func draftAPIKey(c Caller, n NewAPIKey) (k APIKey, err error) {
 	if c.User == (ids.User{}) {
 		return APIKey{}, errs.New(errs.Forbidden, "only users can have API keys").Try("create a credential of a service account")
 	}
-	if k.Name, err = words("name", n.Name, 1, maxName); err != nil {
+	if k.Name, err = validText("name", n.Name, 1, maxName); err != nil {
 		return APIKey{}, err
 	}
 	if k.Scopes, err = checkScopes(c, n.Scopes); err != nil {
@@ -82,7 +82,7 @@ func draftAPIKey(c Caller, n NewAPIKey) (k APIKey, err error) {
 // RevokeAPIKey ends a key of the caller.
 func (s *Service) RevokeAPIKey(ctx context.Context, ch Change[struct{}], id ids.APIKey) error {
 	made, err := change(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
-		k, err := one(ctx, s.DB, "API key", selectAPIKey, scanAPIKey, ch.Caller.User, id)
+		k, err := queryOne(ctx, s.DB, "API key", selectAPIKey, scanAPIKey, ch.Caller.User, id)
 		return none, func(b *pgx.Batch) {
 			b.Queue(revokeAPIKey, ch.Caller.User, id).Exec(orElse(errRaced))
 			s.note(b, ch.Caller, "api_key.revoke", ch.Caller.apiKey(id), fields{"name": k.Name, "scopes": k.Scopes}, nil)

@@ -5,9 +5,8 @@ import (
 	"github.com/riverqueue/river"
 )
 
-// RekeyAllocations asks for a principal's allocations to be opened by the SSH
-// keys that it has now. It is not unique: one that is at work may have read the
-// keys before this change of them.
+// RekeyAllocations updates the authorised keys of a principal's allocations to its current SSH keys. The
+// job is not unique: a running one may have read the keys before this change.
 type RekeyAllocations struct {
 	Principal uuid.UUID `json:"principal"`
 }
@@ -15,9 +14,9 @@ type RekeyAllocations struct {
 // Kind names the job to River.
 func (RekeyAllocations) Kind() string { return "rekey_allocations" }
 
-// InsertOpts leaves River's 25 tries: nothing asks again for this one, and a key
-// that was deleted must not open anything for good.
+// InsertOpts uses River's 25 attempts. No other job repeats this one, and a deleted key must not give
+// access for ever.
 func (RekeyAllocations) InsertOpts() river.InsertOpts { return river.InsertOpts{Queue: QueueAccess} }
 
-// QueueAccess is that of jobs which carry changed rights to where they are kept.
+// QueueAccess is the queue of jobs that apply changed rights.
 const QueueAccess = "access"

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Run forgets what is remembered whenever another process changes a right, until
-// ctx ends. A lost hint costs cachedFor.
+// Run clears the caches whenever another process changes a right, until ctx ends. A lost hint costs
+// cachedFor.
 func (s *Service) Run(ctx context.Context) error {
 	wake, stop := s.Hints.Listen(Topic)
 	defer stop()
@@ -23,8 +23,8 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 const (
-	// A revocation or a changed role that another process made is seen here
-	// after this long at most, when its hint was lost; in this process at once.
+	// cachedFor limits the delay of a revocation or a role change by another process whose hint was
+	// lost. In the same process it has no delay.
 	cachedFor = time.Second
 	// About 4 MB of callers. Beyond it the request pays for one query.
 	cacheSize = 10_000
@@ -34,8 +34,7 @@ const (
 type cache[K comparable, V any] struct {
 	mu      sync.Mutex
 	entries map[K]cached[V]
-	// epoch rises with each forgetting, so that an answer read before it is not
-	// kept after it.
+	// epoch increases whenever the cache is cleared, so that a value read before is not stored after.
 	epoch int64
 }
 
@@ -54,7 +53,7 @@ func (c *cache[K, V]) get(key K, now time.Time) (value V, epoch int64, found boo
 	return e.value, c.epoch, true
 }
 
-// put keeps value unless the cache was told to forget since epoch.
+// put stores value unless the cache was cleared since epoch.
 func (c *cache[K, V]) put(key K, value V, until time.Time, epoch int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +64,7 @@ func (c *cache[K, V]) put(key K, value V, until time.Time, epoch int64) {
 		c.entries = map[K]cached[V]{}
 	}
 	if len(c.entries) >= cacheSize {
-		for k := range c.entries { // any one: map order is as good as an eviction policy at this age
+		for k := range c.entries { // a random entry is as good as an eviction policy at this age
 			delete(c.entries, k)
 			break
 		}

@@ -17,12 +17,12 @@ import (
 	"github.com/gpuaas/gpuaas/platform/audit"
 )
 
-// Change is a request that changes something: who asks, the key under which the
-// request may be repeated, and what it is answered. T is what the change makes.
+// Change is a request that changes something: the caller, the idempotency key, and the response. T is
+// the type of the result.
 type Change[T any] struct {
 	Caller Caller
 	Key    Key
-	// Answer makes the reply that is kept with the key, from what was made.
+	// Answer builds the response that is stored with the key.
 	Answer func(T) Reply
 }
 
@@ -33,11 +33,10 @@ func (c Change[T]) reply(made T) Reply {
 	return c.Answer(made)
 }
 
-// Topic is hinted at when somebody may have lost a right.
+// Topic is the hint that a caller may have lost a right.
 const Topic = "identity"
 
-// RightsChanged has every process ask the database again who may do what. Call
-// it after the commit.
+// RightsChanged makes every process read rights from the database again. Call it after the commit.
 func (s *Service) RightsChanged() {
 	s.tokens.forget()
 	s.projects.forget()
@@ -68,21 +67,23 @@ func (s *Service) commit(ctx context.Context, b *pgx.Batch, and func(pgx.Tx) err
 	return err
 }
 
-// tries is how often a change looks again when others were faster. Each time at
-// least one of them has got what it wanted.
+// tries is the number of attempts of a change that concurrent changes overtake. In each round at least
+// one of them succeeds.
 const tries = 5
 
-// errRaced says that what a change was made from is no longer so.
+// errRaced means that another request has changed the rows that a change was computed from.
 var errRaced = errors.New("it was changed meanwhile")
 
-// change commits, as one transaction, what look says: what is made, and the
-// statements that make it; none where all is as it was asked for. It reads before
-// the transaction, because the reply goes first into it; the statements check
-// that what was read still stands, or fail with errRaced.
+// change calls look and commits its statements with the stored response in one transaction. The response
+// is stored first, so look reads before the transaction. The statements repeat the conditions that look
+// has read. If another transaction has changed the rows, they return errRaced, and change calls look
+// again.
 func change[T any](ctx context.Context, s *Service, ch Change[T], look func() (T, func(*pgx.Batch), error)) (T, error) {
 	return changeAnd(ctx, s, ch, look, nil)
 }
 
+// changeAnd is change with a function that runs in the same transaction after the statements. It
+// repeats look at most tries times, so that a busy row ends in an error instead of a loop.
 func changeAnd[T any](ctx context.Context, s *Service, ch Change[T], look func() (T, func(*pgx.Batch), error), and func(pgx.Tx) error) (T, error) {
 	var none T
 	for try := 1; ; try++ {
@@ -102,30 +103,30 @@ func changeAnd[T any](ctx context.Context, s *Service, ch Change[T], look func()
 		case err == nil:
 			return made, nil
 		case !errors.Is(err, errRaced):
-			return none, refusal(err)
+			return none, nameConflict(err)
 		case try == tries:
 			return none, errs.New(errs.Conflict, "the object was changed by another request").Try("repeat it in a moment")
 		}
 	}
 }
 
-// taken are the names that only an index can refuse: a rename races with others,
-// and those of other tenants cannot be seen from here.
-var taken = map[string]string{
+// nameTaken contains the messages for names that only a unique index can reject. A rename races with
+// other renames, and row-level security hides the names of other tenants.
+var nameTaken = map[string]string{
 	"tenants_name_key":          "a tenant with this name exists",
 	"projects_one_name":         "the tenant has a project of this name",
 	"service_accounts_one_name": "the project has a service account of this name",
 }
 
-func refusal(err error) error {
+func nameConflict(err error) error {
 	broken, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || taken[broken.ConstraintName] == "" {
+	if !ok || nameTaken[broken.ConstraintName] == "" {
 		return err
 	}
-	return errs.New(errs.AlreadyExists, "%s", taken[broken.ConstraintName]).At("name").Try("choose another name")
+	return errs.New(errs.AlreadyExists, "%s", nameTaken[broken.ConstraintName]).At("name").Try("choose another name")
 }
 
-// orElse refuses a statement that found no row to work on.
+// orElse returns its error for a statement that found no row.
 func orElse(refused error) func(pgconn.CommandTag) error {
 	return func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() == 0 {
@@ -135,7 +136,7 @@ func orElse(refused error) func(pgconn.CommandTag) error {
 	}
 }
 
-// unless refuses a statement that found one.
+// unless returns its error for a statement that found a row.
 func unless(refused error) func(pgconn.CommandTag) error {
 	return func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() > 0 {
@@ -145,7 +146,7 @@ func unless(refused error) func(pgconn.CommandTag) error {
 	}
 }
 
-// fits refuses a version that is not the row's. Zero fits all.
+// fits rejects a version that differs from the row's. Zero fits every version.
 func fits(asked, have int64) error {
 	if asked == 0 || asked == have {
 		return nil
@@ -154,8 +155,8 @@ func fits(asked, have int64) error {
 		Try("read it again and repeat the change").With("version", have)
 }
 
-// one reads a single row, or says that there is no such thing.
-func one[T any](ctx context.Context, q pg.Queryer, what, sql string, scan pgx.RowToFunc[T], args ...any) (T, error) {
+// queryOne reads a single row, or returns not found.
+func queryOne[T any](ctx context.Context, q pg.Queryer, what, sql string, scan pgx.RowToFunc[T], args ...any) (T, error) {
 	var none T
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
@@ -186,8 +187,8 @@ func list[T any](ctx context.Context, q pg.Queryer, what, sql string, scan pgx.R
 // noSuch answers for what does not exist and for another tenant's alike.
 func noSuch(what string) error { return errs.New(errs.NotFound, "no such %s", what) }
 
-// thing is what an audit row is about.
-type thing struct {
+// resourceRef identifies the resource of an audit row.
+type resourceRef struct {
 	tenant   ids.Tenant
 	project  ids.Project
 	kind, id string
@@ -196,10 +197,10 @@ type thing struct {
 type fields = map[string]any
 
 // note queues the one audit row of a change.
-func (s *Service) note(b *pgx.Batch, by Caller, action string, of thing, before, after fields) {
+func (s *Service) note(b *pgx.Batch, by Caller, action string, of resourceRef, before, after fields) {
 	e := audit.Entry{
 		Tenant: of.tenant, Actor: by.Actor(), Action: action, CorrelationID: by.CorrelationID,
-		Target: s.Naming.Name(known(of.tenant), known(of.project), of.kind, of.id).String(),
+		Target: s.Naming.Name(idOrEmpty(of.tenant), idOrEmpty(of.project), of.kind, of.id).String(),
 	}
 	if before != nil {
 		e.Before = before
@@ -210,7 +211,7 @@ func (s *Service) note(b *pgx.Batch, by Caller, action string, of thing, before,
 	audit.Queue(b, e)
 }
 
-func known[T interface {
+func idOrEmpty[T interface {
 	comparable
 	String() string
 }](id T) string {

@@ -22,8 +22,8 @@ type Credential struct {
 	Secret                           string // only when it was just made
 }
 
-// inForce is how many credentials an account may have: the one in use, and its
-// successor while it is being rolled out.
+// inForce is the number of credentials that an account may have: the current one and its successor
+// during a rotation.
 const inForce = 2
 
 func scanCredential(row pgx.CollectableRow) (c Credential, err error) {
@@ -31,8 +31,8 @@ func scanCredential(row pgx.CollectableRow) (c Credential, err error) {
 	return c, err
 }
 
-func (a ServiceAccount) credential(id ids.Credential) thing {
-	return thing{tenant: a.Tenant, project: a.Project, kind: "credential", id: id.String()}
+func (a ServiceAccount) credential(id ids.Credential) resourceRef {
+	return resourceRef{tenant: a.Tenant, project: a.Project, kind: "credential", id: id.String()}
 }
 
 // Credentials lists those of an account by id, ended ones too, without their
@@ -44,8 +44,7 @@ func (s *Service) Credentials(ctx context.Context, c Caller, account ids.Service
 	return list(ctx, s.DB, "credentials", selectCredentials, scanCredential, account, after, limit)
 }
 
-// CreateCredential makes a secret, which is shown once. A ttl of zero makes one
-// without end.
+// CreateCredential creates a credential. Its secret is displayed once. A TTL of zero means no expiry.
 func (s *Service) CreateCredential(ctx context.Context, ch Change[Credential], account ids.ServiceAccount, ttl time.Duration) (Credential, error) {
 	return change(ctx, s, ch, func() (Credential, func(*pgx.Batch), error) {
 		a, err := s.ServiceAccountByID(ctx, ch.Caller, account)
@@ -71,8 +70,8 @@ func (s *Service) CreateCredential(ctx context.Context, ch Change[Credential], a
 	})
 }
 
-// queueAccount holds the account as it was read, so that it neither ends nor
-// gets more scopes than the caller was allowed to give.
+// queueAccount locks the account in the version that was read, so that it is neither deleted nor given
+// scopes beyond the caller's.
 func queueAccount(b *pgx.Batch, a ServiceAccount) {
 	b.Queue(lockAccountVersion, a.ID, a.Version).Exec(orElse(errRaced))
 }
@@ -95,7 +94,7 @@ func (s *Service) RevokeCredential(ctx context.Context, ch Change[struct{}], acc
 		if err != nil {
 			return none, nil, err
 		}
-		c, err := one(ctx, s.DB, "credential", selectCredential, scanCredential, account, id)
+		c, err := queryOne(ctx, s.DB, "credential", selectCredential, scanCredential, account, id)
 		if err != nil || c.RevokedAt != nil {
 			return none, nil, err
 		}

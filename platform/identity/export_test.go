@@ -18,7 +18,7 @@ func (s *Service) StartSession(ctx context.Context, n NewSession) (token string,
 	ctx = unscoped(ctx)
 	var started Started
 	err = s.signing(ctx, func(tx pgx.Tx) error {
-		u, err := one(ctx, tx, "user", selectUser, scanUser, n.User)
+		u, err := queryOne(ctx, tx, "user", selectUser, scanUser, n.User)
 		if err != nil {
 			return err
 		}

@@ -13,22 +13,22 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// cost is what guessing one password takes.
+// cost contains the parameters that decide how expensive it is to guess one password.
 type cost struct {
 	memory  uint32 // KiB
 	passes  uint32
 	threads uint8
 }
 
-// The OWASP Password Storage Cheat Sheet's first choice for argon2id with one
-// thread. A hash made with less is made anew at its owner's next sign-in.
+// The first choice of the OWASP Password Storage Cheat Sheet for argon2id with one thread. A weaker hash
+// is replaced at the next sign-in of its user.
 var present = cost{memory: 19 << 10, passes: 2, threads: 1}
 
 const (
 	saltBytes = 16 // RFC 9106
 	hashBytes = 32
-	// What all hashes at work may take together: a flood of sign-ins must queue,
-	// not end the process.
+	// hashMemory limits the memory of all concurrent hashes. A flood of sign-ins must wait instead of
+	// ending the process.
 	hashMemory = 128 << 10 // KiB
 )
 
@@ -36,12 +36,12 @@ var errHash = errors.New("a stored password hash cannot be read")
 
 // hashing bounds how many hashes are made at once. The zero value is ready.
 type hashing struct {
-	once  sync.Once
-	slots chan struct{}
+	initOnce sync.Once
+	slots    chan struct{}
 }
 
-func (h *hashing) take(ctx context.Context) (release func(), err error) {
-	h.once.Do(func() { h.slots = make(chan struct{}, hashMemory/present.memory) })
+func (h *hashing) acquire(ctx context.Context) (release func(), err error) {
+	h.initOnce.Do(func() { h.slots = make(chan struct{}, hashMemory/present.memory) })
 	select {
 	case h.slots <- struct{}{}:
 		return func() { <-h.slots }, nil
@@ -52,7 +52,7 @@ func (h *hashing) take(ctx context.Context) (release func(), err error) {
 
 // make returns the PHC form of a password's hash.
 func (h *hashing) make(ctx context.Context, password string) (string, error) {
-	release, err := h.take(ctx)
+	release, err := h.acquire(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -71,14 +71,14 @@ func (c cost) text(salt, key []byte) string {
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, c.memory, c.passes, c.threads, b64(salt), b64(key))
 }
 
-// check says whether the password is the hash's, and whether that was made with
-// less than one would be today.
+// check reports whether the password matches the hash, and whether the hash is weaker than a new one
+// would be.
 func (h *hashing) check(ctx context.Context, password, text string) (right, weak bool, err error) {
 	c, salt, key, err := parseHash(text)
 	if err != nil {
 		return false, false, err
 	}
-	release, err := h.take(ctx)
+	release, err := h.acquire(ctx)
 	if err != nil {
 		return false, false, err
 	}
@@ -88,6 +88,8 @@ func (h *hashing) check(ctx context.Context, password, text string) (right, weak
 	return right, weak, nil
 }
 
+// parseHash reads a stored hash with its own parameters, so that hashes of older parameters can
+// still be checked and replaced.
 func parseHash(text string) (c cost, salt, key []byte, err error) {
 	parts := strings.Split(text, "$")
 	if len(parts) != 6 || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
@@ -101,14 +103,14 @@ func parseHash(text string) (c cost, salt, key []byte, err error) {
 		return c, nil, nil, errHash
 	}
 	key, err = base64.RawStdEncoding.DecodeString(parts[5])
-	// Beyond these a hash is none of ours, and argon2 would panic or take the host.
+	// A hash beyond these limits was not made here, and argon2 would panic or exhaust the memory.
 	if err != nil || len(key) < 16 || len(key) > 64 || c.memory < 8 || c.memory > hashMemory || c.passes < 1 || c.passes > 16 || c.threads < 1 {
 		return c, nil, nil, errHash
 	}
 	return c, salt, key, nil
 }
 
-// nobody is the hash that a password is held against when there is no such
-// person, so that a guess takes as long as for one who is there. Its key is of no
-// password.
-var nobody = present.text(make([]byte, saltBytes), make([]byte, hashBytes))
+// absentHash is compared with the password if the user does not exist. A sign-in then costs the same
+// time as for an existing user, so an attacker cannot find out which users exist. No password has this
+// hash.
+var absentHash = present.text(make([]byte, saltBytes), make([]byte, hashBytes))

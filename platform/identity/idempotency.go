@@ -25,12 +25,12 @@ type Key struct {
 	BodyHash  [32]byte
 }
 
-// Reply is what a request was answered.
+// Reply is the stored response to a request.
 type Reply struct {
 	Status         int
 	Location, ETag string
 	Body           []byte // as it was written
-	// Secret says that the body shows a secret, so that it is kept encrypted.
+	// Secret means that the body contains a secret and is stored encrypted.
 	Secret bool
 }
 
@@ -64,9 +64,8 @@ func (k Key) String() string {
 	return k.Principal.String() + " " + k.Method + " " + k.Route + " " + k.Key
 }
 
-// QueueKey stores the reply in the transaction of the effect, or fails it when
-// the same request is at work or done. Queue it first: the loser then waits for
-// nothing that the winner holds.
+// QueueKey stores the response in the transaction of the effect. It fails the transaction if the same
+// request is in progress or done. Queue it first, so that the loser waits for no lock of the winner.
 func (s *Service) QueueKey(b *pgx.Batch, k Key, r Reply) {
 	if k.Key == "" {
 		return
@@ -111,9 +110,9 @@ func (s *Service) ForgetReplies(ctx context.Context, q pg.Queryer, limit int) (i
 	return tag.RowsAffected(), nil
 }
 
-// QueueLock locks the caller's tenant, project and principal for the rest of the
-// transaction, in this order everywhere, so that two requests of one tenant wait
-// for each other and never deadlock. Caps and balance are checked under it.
+// QueueLock locks the caller's tenant, project and principal for the rest of the transaction. All code
+// locks them in this sequence, so two requests of one tenant wait for each other and never deadlock.
+// Caps and balance are checked under this lock.
 func QueueLock(b *pgx.Batch, c Caller) {
 	b.Queue(lockTenant, c.Tenant.UUID).Exec(held("tenant"))
 	if c.Project != (ids.Project{}) {

@@ -1,7 +1,7 @@
-// Package identity knows who calls and for whom: tenants, projects, people,
-// their tokens and SSH keys, and the replies owed to repeated requests. It keeps
-// no secret in clear, and it decides no permission: roles are read here, what a
-// role may do is policy.
+// Package identity owns tenants, projects, users, service accounts, their tokens and SSH keys, and the
+// stored responses of idempotency keys. It authenticates callers. It stores no secret in clear text and
+// makes no authorisation decision: it reads roles, and package policies defines the operations of a
+// role.
 package identity
 
 import (
@@ -18,7 +18,8 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// Caller is who acts and in which tenant and project: a person or a program.
+// Caller is the sender of a request, a user or a service account, with the tenant and project it acts
+// in.
 type Caller struct {
 	User           ids.User           // zero for a program
 	ServiceAccount ids.ServiceAccount // zero for a person
@@ -33,15 +34,14 @@ type Caller struct {
 	// Scopes bound what the token may do, when Limited; a program's token always is.
 	Scopes  policies.Scopes
 	Limited bool
-	// Session is what the token belongs to; zero for keys and foreign tokens.
+	// Session is the session of the token. It is zero for API keys and for tokens of other issuers.
 	Session ids.Session
 
 	CorrelationID string
 	Trace         string // traceparent
 }
 
-// Principal is the id under which the caller owns things: of a row of users or
-// of service_accounts.
+// Principal returns the id that owns the caller's objects: a row of users or of service_accounts.
 func (c Caller) Principal() uuid.UUID {
 	if c.ServiceAccount != (ids.ServiceAccount{}) {
 		return c.ServiceAccount.UUID
@@ -61,14 +61,14 @@ func (c Caller) Actor() string {
 type Service struct {
 	DB    pg.Pool
 	Clock clock.Clock
-	// Seal encrypts what is kept and shows a secret. Every replica needs the same.
+	// Seal encrypts stored secrets. Every replica needs the same key.
 	Seal   cipher.AEAD
 	Naming ids.Naming
-	// Hints, where there are any, tell other processes of lost rights.
+	// Hints notifies other processes of lost rights. It may be nil.
 	Hints *hint.Bus
-	// Provider is who else may sign people in; nil when nobody.
+	// Provider is the external identity provider. It may be nil.
 	Provider Provider
-	// Tokens are what service accounts are given; nil where none are minted.
+	// Tokens creates and verifies access tokens of service accounts. It is nil where they are disabled.
 	Tokens *Tokens
 	// Policy reads the policies for a caller; their defaults when nil.
 	Policy func(Caller) policies.View
@@ -77,7 +77,7 @@ type Service struct {
 
 	tokens   cache[[32]byte, Caller]
 	proven   cache[[32]byte, proven]
-	projects cache[projectAsked, Project]
+	projects cache[projectRequest, Project]
 	hashing  hashing
 }
 

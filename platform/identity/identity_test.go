@@ -59,7 +59,7 @@ func (b *bundle) begin(t *testing.T, n identity.NewSession) (token string) {
 	return token
 }
 
-// fresh is another process: it remembers nothing.
+// fresh returns the service of another process, with empty caches.
 func (b *bundle) fresh() *identity.Service { return &identity.Service{DB: b.db} }
 
 func wantCode(t *testing.T, what string, err error, code errs.Code) {
@@ -213,7 +213,7 @@ func key(b *bundle, text, body string) identity.Key {
 	return k
 }
 
-// work is one request: it keeps its reply with its effect, a project.
+// work is one request. It stores its response with its effect, a project.
 func (b *bundle) work(t *testing.T, k identity.Key) error {
 	return pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
@@ -289,7 +289,7 @@ func TestKeyAtWorkIsAnsweredAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Had it waited for the first, this would end by the lock timeout.
-	wantCode(t, "beside an open one", b.work(t, key(b, "k", "x")), errs.IdempotencyInFlight)
+	wantCode(t, "during an open one", b.work(t, key(b, "k", "x")), errs.IdempotencyInFlight)
 	if err := first.Rollback(t.Context()); err != nil && !errors.Is(err, pgx.ErrTxClosed) {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestKeyAtWorkIsAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-func TestLockOfWhatIsGoneIsRefused(t *testing.T) {
+func TestLockOfADeletedRowIsRejected(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	batch := &pgx.Batch{}

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Invitation asks a person into a tenant. It is accepted by signing in with its
-// e-mail address, verified by the provider.
+// Invitation is a pending membership of a tenant. A user accepts it by signing in with its e-mail
+// address, which the provider has verified.
 type Invitation struct {
 	ID                   ids.Invitation
 	Email, Role          string
@@ -22,8 +22,8 @@ type Invitation struct {
 // does not collect ways in.
 const invitedFor = 7 * 24 * time.Hour
 
-func (i Invitation) thing(tenant ids.Tenant) thing {
-	return thing{tenant: tenant, kind: "invitation", id: i.ID.String()}
+func (i Invitation) ref(tenant ids.Tenant) resourceRef {
+	return resourceRef{tenant: tenant, kind: "invitation", id: i.ID.String()}
 }
 
 func scanInvitation(row pgx.CollectableRow) (i Invitation, err error) {
@@ -36,7 +36,7 @@ func (s *Service) Invitations(ctx context.Context, c Caller, after ids.Invitatio
 	return list(ctx, s.DB, "invitations", selectInvitations, scanInvitation, c.Tenant, after, limit)
 }
 
-// Invite asks a person into the caller's tenant.
+// Invite invites a user to the caller's tenant.
 func (s *Service) Invite(ctx context.Context, ch Change[Invitation], email, role string) (Invitation, error) {
 	email, err := address("email", email)
 	if err == nil {
@@ -54,7 +54,7 @@ func (s *Service) Invite(ctx context.Context, ch Change[Invitation], email, role
 			b.Queue(selectMemberByEmail, tenant, email).Exec(unless(errs.New(errs.AlreadyExists, "a member of the tenant has this e-mail address").At("email")))
 			b.Queue(closeExpired, tenant, email)
 			b.Queue(insertInvitation, i.ID, tenant, i.Email, i.Role, ch.Caller.Principal(), i.CreatedAt, i.ExpiresAt).Exec(orElse(errs.New(errs.AlreadyExists, "this e-mail address is invited already").At("email").Try("revoke that invitation first")))
-			s.note(b, ch.Caller, "invitation.create", i.thing(tenant), nil, fields{"email": i.Email, "role": i.Role})
+			s.note(b, ch.Caller, "invitation.create", i.ref(tenant), nil, fields{"email": i.Email, "role": i.Role})
 		}, nil
 	})
 }
@@ -63,10 +63,10 @@ func (s *Service) Invite(ctx context.Context, ch Change[Invitation], email, role
 func (s *Service) RevokeInvitation(ctx context.Context, ch Change[struct{}], id ids.Invitation) error {
 	tenant := ch.Caller.Tenant
 	_, err := change(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
-		i, err := one(ctx, s.DB, "invitation", selectInvitation, scanInvitation, id, tenant)
+		i, err := queryOne(ctx, s.DB, "invitation", selectInvitation, scanInvitation, id, tenant)
 		return none, func(b *pgx.Batch) {
 			b.Queue(revokeInvitation, id, tenant).Exec(orElse(errRaced))
-			s.note(b, ch.Caller, "invitation.revoke", i.thing(tenant), fields{"email": i.Email, "role": i.Role}, nil)
+			s.note(b, ch.Caller, "invitation.revoke", i.ref(tenant), fields{"email": i.Email, "role": i.Role}, nil)
 		}, err
 	})
 	return err

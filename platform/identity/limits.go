@@ -15,9 +15,9 @@ import (
 // truth: the table is unlogged, and a crash forgives everyone.
 type Limits struct{ DB pg.Queryer }
 
-// Take charges one request to a bucket that gives one back each so often, and
-// holds so much time of them. It returns how long until the bucket is full again.
-func (l Limits) Take(ctx context.Context, bucket string, each, holds time.Duration) (allowed bool, fullIn time.Duration, err error) {
+// Allow charges one request to a bucket. The bucket refills by one request per each and has a capacity
+// of holds. Allow returns the time until the bucket is full again.
+func (l Limits) Allow(ctx context.Context, bucket string, each, holds time.Duration) (allowed bool, fullIn time.Duration, err error) {
 	var micros int64
 	err = l.DB.QueryRow(ctx, takeLimit, bucket, each.Microseconds(), holds.Microseconds()).Scan(&allowed, &micros)
 	switch {
@@ -53,7 +53,7 @@ func (l Limits) Share(ctx context.Context, spent map[string]time.Duration, withi
 	return fullIn, nil
 }
 
-// Forget removes buckets that are full.
+// Forget removes full buckets.
 func (l Limits) Forget(ctx context.Context) error {
 	if _, err := l.DB.Exec(ctx, forgetLimits); err != nil {
 		return fmt.Errorf("forgetting full rate limits: %w", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// Buckets give back one in an hour here, so that no test meets a refill.
+// The buckets refill one token in an hour here, so no test observes a refill.
 func TestSharedLimitLetsItsBurstThroughOnce(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
@@ -19,7 +19,7 @@ func TestSharedLimitLetsItsBurstThroughOnce(t *testing.T) {
 		if i%2 == 1 {
 			l = two
 		}
-		allowed, fullIn, err := l.Take(t.Context(), "sign-in:a", time.Hour, 3*time.Hour)
+		allowed, fullIn, err := l.Allow(t.Context(), "sign-in:a", time.Hour, 3*time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestSharedLimitLetsItsBurstThroughOnce(t *testing.T) {
 	if passed != 3 {
 		t.Errorf("%d of 10 passed a limit of 3", passed)
 	}
-	if allowed, _, err := one.Take(t.Context(), "sign-in:b", time.Hour, 3*time.Hour); !allowed || err != nil {
+	if allowed, _, err := one.Allow(t.Context(), "sign-in:b", time.Hour, 3*time.Hour); !allowed || err != nil {
 		t.Errorf("another bucket: %t, %v", allowed, err)
 	}
 }
@@ -57,7 +57,7 @@ func TestSharedLimitsAddUp(t *testing.T) {
 			t.Errorf("%s is full in %s, want about %s", name, got[name], want)
 		}
 	}
-	// Spent at some time within an hour, an hour's worth is given back already.
+	// The bucket was emptied at some time within an hour, so an hour's refill is complete.
 	if left := share(time.Hour, map[string]time.Duration{"d": time.Hour})["d"]; left > 0 {
 		t.Errorf("d is full in %s", left)
 	}

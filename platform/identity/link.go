@@ -17,7 +17,7 @@ import (
 
 const (
 	linkPrefix = "gpa_" // the first administrator's code
-	// linkFor is what it takes to copy a line from a terminal (AUTH-13).
+	// linkFor is enough time to copy a line from a terminal (AUTH-13).
 	linkFor = 15 * time.Minute
 )
 
@@ -28,9 +28,9 @@ type Link struct {
 	For   time.Duration
 }
 
-// FirstAdminLink makes a code for the administrator with the address, or without
-// one for who has been an administrator longest. Where nobody has the address, an
-// administrator is made: whoever calls this holds the installation's own files.
+// FirstAdminLink creates a sign-in code for the administrator with the address; without an address, for
+// the oldest administrator. If no user has the address, it creates an administrator. The caller needs no
+// other right, because it already has access to the installation's own files.
 func (s *Service) FirstAdminLink(ctx context.Context, email string) (link Link, err error) {
 	ctx = unscoped(ctx)
 	if email != "" {
@@ -55,7 +55,7 @@ func (s *Service) FirstAdminLink(ctx context.Context, email string) (link Link, 
 
 func administrator(ctx context.Context, tx pgx.Tx, email string) (u User, err error) {
 	if email == "" {
-		u, err = one(ctx, tx, "user", selectFirstAdmin, scanUser)
+		u, err = queryOne(ctx, tx, "user", selectFirstAdmin, scanUser)
 		if errs.CodeOf(err) == errs.NotFound {
 			return u, errs.New(errs.NotFound, "no administrator exists").Try("name one: gpuaas first-admin --email ADDRESS")
 		}
@@ -64,7 +64,7 @@ func administrator(ctx context.Context, tx pgx.Tx, email string) (u User, err er
 	if _, err := tx.Exec(ctx, insertAdmin, ids.New[ids.User](), email); err != nil {
 		return u, fmt.Errorf("making an administrator: %w", err)
 	}
-	u, err = one(ctx, tx, "user", selectPerson, scanUser, email)
+	u, err = queryOne(ctx, tx, "user", selectPerson, scanUser, email)
 	switch {
 	case err != nil:
 		return u, err
@@ -93,7 +93,7 @@ func (s *Service) UseLink(ctx context.Context, code string, o Origin) (started S
 		if err != nil {
 			return fmt.Errorf("using a sign-in link: %w", err)
 		}
-		u, err := one(ctx, tx, "user", selectUser, scanUser, user)
+		u, err := queryOne(ctx, tx, "user", selectUser, scanUser, user)
 		if err != nil {
 			return err
 		}

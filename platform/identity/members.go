@@ -29,7 +29,7 @@ func (s *Service) TenantMembers(ctx context.Context, c Caller, after ids.User, l
 	return list(ctx, s.DB, "members", selectTenantMembers, scanMember, c.Tenant, after, limit)
 }
 
-// candidate is somebody who may become a member: Tenant says whose they are.
+// candidate is a user who may become a member. Tenant is the current tenant of the user.
 type candidate struct {
 	Member
 	Tenant *uuid.UUID
@@ -37,7 +37,7 @@ type candidate struct {
 
 // member finds a person of the tenant, by an empty role also one who has none.
 func (s *Service) member(ctx context.Context, tenant ids.Tenant, user ids.User) (candidate, error) {
-	found, err := one(ctx, s.DB, "member", selectCandidate, func(row pgx.CollectableRow) (c candidate, err error) {
+	found, err := queryOne(ctx, s.DB, "member", selectCandidate, func(row pgx.CollectableRow) (c candidate, err error) {
 		err = row.Scan(&c.User, &c.Email, &c.Name, &c.Tenant, &c.Role)
 		return c, err
 	}, user)
@@ -78,7 +78,7 @@ func (s *Service) PutTenantMember(ctx context.Context, ch Change[Member], user i
 	return done(s, made, err)
 }
 
-// RemoveTenantMember takes a person out of the tenant and all of its projects.
+// RemoveTenantMember removes a user from the tenant and all of its projects.
 func (s *Service) RemoveTenantMember(ctx context.Context, ch Change[struct{}], user ids.User) error {
 	tenant := ch.Caller.Tenant
 	made, err := change(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
@@ -97,8 +97,8 @@ func (s *Service) RemoveTenantMember(ctx context.Context, ch Change[struct{}], u
 	return err
 }
 
-// queueTenantRole holds the tenant, and with it all of its memberships, and
-// refuses to leave it without an owner who can act.
+// queueTenantRole locks the tenant and with it all memberships. It rejects a change that leaves the
+// tenant without an enabled owner.
 func queueTenantRole(b *pgx.Batch, tenant ids.Tenant, user ids.User, from, to string) {
 	b.Queue(lockTenant, tenant).Exec(held("tenant"))
 	b.Queue(selectTenantRole, tenant, user).QueryRow(func(row pgx.Row) error {
@@ -147,7 +147,7 @@ func (s *Service) PutProjectMember(ctx context.Context, ch Change[Member], proje
 	return done(s, made, err)
 }
 
-// RemoveProjectMember takes a person out of a project.
+// RemoveProjectMember removes a user from a project.
 func (s *Service) RemoveProjectMember(ctx context.Context, ch Change[struct{}], project ids.Project, user ids.User) error {
 	tenant := ch.Caller.Tenant
 	made, err := change(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
@@ -178,12 +178,12 @@ func (s *Service) inProject(ctx context.Context, c Caller, project ids.Project, 
 	if err != nil {
 		return Member{}, "", err
 	}
-	role, err = one(ctx, s.DB, "member", selectProjectRole, pgx.RowTo[string], project, user)
+	role, err = queryOne(ctx, s.DB, "member", selectProjectRole, pgx.RowTo[string], project, user)
 	return have.Member, role, err
 }
 
-// queueProjectRole holds the tenant, so that nobody leaves it meanwhile, and the
-// project, so that it stays.
+// queueProjectRole locks the tenant, so that no user leaves it meanwhile, and the project, so that it is
+// not closed.
 func queueProjectRole(b *pgx.Batch, tenant ids.Tenant, project ids.Project, user ids.User, from string) {
 	b.Queue(lockTenant, tenant).Exec(held("tenant"))
 	b.Queue(lockProject, project).Exec(held("project"))
@@ -199,11 +199,11 @@ func queueProjectRole(b *pgx.Batch, tenant ids.Tenant, project ids.Project, user
 	})
 }
 
-func memberOf(tenant ids.Tenant, project ids.Project, user ids.User) thing {
-	return thing{tenant: tenant, project: project, kind: "member", id: user.String()}
+func memberOf(tenant ids.Tenant, project ids.Project, user ids.User) resourceRef {
+	return resourceRef{tenant: tenant, project: project, kind: "member", id: user.String()}
 }
 
-// before is what an audit row says of a role that was; nothing where there was none.
+// before returns the previous role for an audit row, or nothing without one.
 func before(role string) fields {
 	if role == "" {
 		return nil
@@ -211,7 +211,7 @@ func before(role string) fields {
 	return fields{"role": role}
 }
 
-// done ends a change after which somebody may do less.
+// done ends a change that may have removed a right.
 func done[T any](s *Service, made T, err error) (T, error) {
 	if err == nil {
 		s.RightsChanged()

@@ -23,22 +23,22 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// Signer holds Ed25519 keys by name; the active one signs.
+// Signer contains Ed25519 keys by name. The active one signs.
 type Signer interface {
 	Active() string
 	Sign(kid string, body []byte) ([]byte, error)
 	Public() map[string][]byte
 }
 
-// Tokens mints and verifies the tokens of service accounts. Its keys sign nothing
-// else: a task's signature must never be taken for a token's.
+// Tokens creates and verifies the tokens of service accounts. Its keys sign nothing else, so that the
+// signature of a task can never pass as that of a token.
 type Tokens struct {
 	Issuer, Audience string
 	Keys             Signer
 	Clock            clock.Clock
 }
 
-// Claims are what a token of a service account says.
+// Claims are the claims of a service account token.
 type Claims struct {
 	Account    ids.ServiceAccount
 	Credential ids.Credential
@@ -67,7 +67,7 @@ type wireClaims struct {
 const (
 	mintedType  = "at+jwt" // RFC 9068
 	programType = "service_account"
-	// longest is how long a token lives at most (decision 29), whatever a policy says.
+	// longest is the maximum lifetime of a token (decision 29). A policy can only shorten it.
 	longest = time.Hour
 )
 
@@ -122,7 +122,7 @@ func (t *Tokens) Document() ([]byte, error) {
 	return json.Marshal(set)
 }
 
-// Verify believes a token of ours, or refuses it.
+// Verify validates a token that this installation has signed, and rejects any other.
 func (t *Tokens) Verify(raw string) (Claims, error) {
 	parsed, err := jwt.Parse(raw)
 	if err != nil {
@@ -130,11 +130,11 @@ func (t *Tokens) Verify(raw string) (Claims, error) {
 	}
 	public, known := t.Keys.Public()[parsed.KeyID()]
 	if !known {
-		return Claims{}, jwt.Refuse("signing key %q is unknown", parsed.KeyID())
+		return Claims{}, jwt.Reject("signing key %q is unknown", parsed.KeyID())
 	}
 	key, err := jwt.NewKey(jose.JSONWebKey{Key: ed25519.PublicKey(public), KeyID: parsed.KeyID(), Algorithm: string(jose.EdDSA)})
 	if err != nil {
-		return Claims{}, jwt.Refuse("%w", err)
+		return Claims{}, jwt.Reject("%w", err)
 	}
 	if err := parsed.Verify(key); err != nil {
 		return Claims{}, err
@@ -148,26 +148,26 @@ func (t *Tokens) Verify(raw string) (Claims, error) {
 
 func claimsOf(t jwt.Token, until time.Time) (c Claims, err error) {
 	if t.Header.Text("typ") != mintedType || t.Claims.Text("actor_type") != programType {
-		return c, jwt.Refuse("it is no token of a service account")
+		return c, jwt.Reject("it is no token of a service account")
 	}
 	c = Claims{Until: until, Scopes: t.Claims.Texts("scopes")}
 	for name, to := range map[string]*uuid.UUID{"sub": &c.Account.UUID, "cid": &c.Credential.UUID, "tenant": &c.Tenant.UUID, "project": &c.Project.UUID} {
 		if *to, err = uuid.Parse(t.Claims.Text(name)); err != nil {
-			return c, jwt.Refuse("its %s is no id", name)
+			return c, jwt.Reject("its %s is no id", name)
 		}
 	}
 	return c, nil
 }
 
-// Minted is a token of a service account, shown once.
+// Minted is a new token of a service account. It is displayed once.
 type Minted struct {
 	Token  string
 	For    time.Duration
 	Scopes []string
 }
 
-// MintToken gives the holder of a credential a token: with the scopes that are
-// asked for, or all of the account's, never more.
+// MintToken creates a token for the owner of a credential. The token has the requested scopes, or all
+// scopes of the account, and never more.
 func (s *Service) MintToken(ctx context.Context, secret string, scopes []string, audience string) (Minted, error) {
 	ctx = unscoped(ctx)
 	if s.Tokens == nil {
@@ -198,7 +198,7 @@ func (s *Service) MintToken(ctx context.Context, secret string, scopes []string,
 	return Minted{Token: token, For: ttl.Truncate(time.Second), Scopes: scopes}, nil
 }
 
-// narrow returns what is asked for, in one order; nothing asked means all.
+// narrow returns the requested scopes in one sequence. No requested scope means all.
 func narrow(asked []string, most policies.Scopes) ([]string, error) {
 	if len(asked) == 0 {
 		return most.Names(), nil

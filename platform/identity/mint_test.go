@@ -19,7 +19,7 @@ import (
 )
 
 // account makes a service account with a credential and returns its secret.
-func (e *entrance) account(t *testing.T, scopes ...string) (secret string, id ids.ServiceAccount) {
+func (e *authFixture) account(t *testing.T, scopes ...string) (secret string, id ids.ServiceAccount) {
 	t.Helper()
 	id = ids.New[ids.ServiceAccount]()
 	secret = "gps_" + base64.RawURLEncoding.EncodeToString(slices.Concat(id.UUID[:], id.UUID[:]))
@@ -60,7 +60,7 @@ func TestProgramGetsATokenAndNoMoreThanItMay(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = e.api.Authenticate(t.Context(), elsewhere.Token)
-	wantCode(t, "a token for somebody else", err, errs.TokenInvalid)
+	wantCode(t, "a token for another audience", err, errs.TokenInvalid)
 
 	var claims map[string]any
 	text, err := base64.RawURLEncoding.DecodeString(strings.Split(m.Token, ".")[1])
@@ -131,8 +131,7 @@ func TestTokenLivesAsLongAsThePolicySays(t *testing.T) {
 	wantCode(t, "after its end", err, errs.TokenExpired)
 }
 
-// A token of a program and one of a person do not pass for each other, whoever
-// signed them.
+// A token of a service account is never accepted as a user's, or the reverse, whichever key signed it.
 func TestINV59ProgramsAndPeopleAreNotMistaken(t *testing.T) {
 	t.Parallel()
 	e := enter(t)
@@ -142,20 +141,20 @@ func TestINV59ProgramsAndPeopleAreNotMistaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := e.api.Provider.Verify(t.Context(), m.Token); errs.CodeOf(err) != errs.TokenInvalid {
-		t.Errorf("the provider's door takes a program's token: %v", err)
+		t.Errorf("the provider accepts a service account's token: %v", err)
 	}
 	own := oidctest.Object{"iss": "gpuaas:test", "actor_type": "service_account"}
 	kid := e.keys.Active()
 	parts := strings.Split(m.Token, ".")
 	for name, token := range map[string]string{
-		"the provider signs in our name":   e.issuer.Token("EdDSA", oidctest.Ed25519, nil, own),
-		"and names our key":                e.issuer.Token("EdDSA", oidctest.Ed25519, oidctest.Object{"kid": kid}, own),
-		"a person's token":                 e.bearer("s-1"),
-		"unsigned in our name":             oidctest.B64([]byte(`{"alg":"none","kid":"`+kid+`","typ":"at+jwt"}`)) + "." + parts[1] + ".",
-		"HS256 with our public key":        oidctest.HMAC(`{"alg":"HS256","kid":"`+kid+`","typ":"at+jwt"}`, `{"iss":"gpuaas:test"}`, e.keys.Public()[kid]),
-		"another header over our claims":   oidctest.B64([]byte(`{"alg":"EdDSA","kid":"`+kid+`","typ":"JWT"}`)) + "." + parts[1] + "." + parts[2],
-		"a signature that is cut":          m.Token[:len(m.Token)-4],
-		"a key that another process holds": foreignKey(t, e),
+		"the provider signs in our name": e.issuer.Token("EdDSA", oidctest.Ed25519, nil, own),
+		"and names our key":              e.issuer.Token("EdDSA", oidctest.Ed25519, oidctest.Object{"kid": kid}, own),
+		"a person's token":               e.bearer("s-1"),
+		"unsigned in our name":           oidctest.B64([]byte(`{"alg":"none","kid":"`+kid+`","typ":"at+jwt"}`)) + "." + parts[1] + ".",
+		"HS256 with our public key":      oidctest.HMAC(`{"alg":"HS256","kid":"`+kid+`","typ":"at+jwt"}`, `{"iss":"gpuaas:test"}`, e.keys.Public()[kid]),
+		"another header over our claims": oidctest.B64([]byte(`{"alg":"EdDSA","kid":"`+kid+`","typ":"JWT"}`)) + "." + parts[1] + "." + parts[2],
+		"a signature that is cut":        m.Token[:len(m.Token)-4],
+		"a key of another process":       foreignKey(t, e),
 	} {
 		if _, err := e.api.Tokens.Verify(token); errs.CodeOf(err) != errs.TokenInvalid {
 			t.Errorf("%s: %v", name, err)
@@ -163,7 +162,7 @@ func TestINV59ProgramsAndPeopleAreNotMistaken(t *testing.T) {
 	}
 }
 
-func foreignKey(t *testing.T, e *entrance) string {
+func foreignKey(t *testing.T, e *authFixture) string {
 	t.Helper()
 	ring, err := pki.OpenKeyring(t.TempDir())
 	if err != nil {

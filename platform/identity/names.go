@@ -10,9 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// NamesOf are what projects, people and programs are called, by their ids, also of
-// projects that were closed. Who has left the tenant has none: what they used
-// stays, under the id.
+// NamesOf returns the names of projects, users and service accounts by id, closed projects included. A
+// user who left the tenant has no name here: their usage stays, under the id.
 func (s *Service) NamesOf(ctx context.Context, q pg.Queryer, of []uuid.UUID) (map[uuid.UUID]string, error) {
 	if len(of) == 0 {
 		return map[uuid.UUID]string{}, nil
@@ -24,8 +23,8 @@ func (s *Service) NamesOf(ctx context.Context, q pg.Queryer, of []uuid.UUID) (ma
 	return names, nil
 }
 
-// ProjectNames are what these projects are called, closed ones as well. Roles
-// behind the doors may ask.
+// ProjectNames returns the names of these projects, closed projects included. Roles without a request
+// scope may call it.
 func (s *Service) ProjectNames(ctx context.Context, q pg.Queryer, of []ids.Project) (map[ids.Project]string, error) {
 	names, err := pg.Pairs[ids.Project, string](ctx, q, selectProjectNames, of)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	minPassword = 12   // characters; NIST SP 800-63B asks for 8, and for 15 where it is alone
-	maxPassword = 1024 // bytes: nobody types more
+	minPassword = 12   // characters; NIST SP 800-63B requires 8, and for 15 where it is alone
+	maxPassword = 1024 // bytes: longer than any typed password
 )
 
 // PersonalLogin signs in with a password, where the platform allows it. Who does
@@ -64,18 +64,19 @@ func (s *Service) personal() error {
 	return errs.New(errs.NotFound, "sign-in with a password is disabled").Try("sign in with your provider")
 }
 
-// passwordOf returns the person of an address with their hash, or nobody's.
+// passwordOf returns the user with this address and the password hash. If none exists, it returns
+// absentHash.
 func (s *Service) passwordOf(ctx context.Context, email string) (User, string, error) {
-	u, err := one(ctx, s.DB, "user", selectPerson, scanUser, strings.ToLower(strings.TrimSpace(email)))
+	u, err := queryOne(ctx, s.DB, "user", selectPerson, scanUser, strings.ToLower(strings.TrimSpace(email)))
 	if errs.CodeOf(err) == errs.NotFound {
-		u, err = User{}, nil // asks for nobody's hash: a question less would tell that nobody is there
+		u, err = User{}, nil // one query less would reveal that the user does not exist
 	}
 	if err != nil {
 		return User{}, "", err
 	}
 	hash, err := s.hashOf(ctx, u)
 	if hash == "" {
-		hash = nobody
+		hash = absentHash
 	}
 	return u, hash, err
 }
@@ -87,9 +88,9 @@ func (s *Service) hashOf(ctx context.Context, u User) (hash string, err error) {
 	return hash, nil
 }
 
-// SetPassword gives the caller a password; one that is there must be told. Their
-// other sessions end: whoever had the old password may have one of them. It is
-// not kept under an idempotency key, which would hold a fast hash of it.
+// SetPassword sets the password of the caller. A current password must be presented. All other sessions
+// of the user end, because a thief of the old password may have opened one. The response is not stored
+// under an idempotency key, because the stored request hash would be a fast hash of the password.
 func (s *Service) SetPassword(ctx context.Context, c Caller, old, fresh string) error {
 	ctx = pg.WithScope(ctx, c.Scope(false))
 	if err := s.personal(); err != nil {
@@ -143,7 +144,7 @@ func (s *Service) putPassword(ctx context.Context, tx pgx.Tx, c Caller, u User, 
 	if _, err := tx.Exec(ctx, endOthers, u.ID, c.Session); err != nil {
 		return fmt.Errorf("ending sessions: %w", err)
 	}
-	return s.noteNow(ctx, tx, c, "user.password", u.thing(), nil)
+	return s.noteNow(ctx, tx, c, "user.password", u.ref(), nil)
 }
 
 func checkPassword(password, email string) error {

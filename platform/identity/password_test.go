@@ -45,14 +45,14 @@ func TestPasswordSignsIn(t *testing.T) {
 	words := map[string]bool{}
 	for name, try := range map[string][2]string{
 		"another password": {"dev@dev.localhost", better}, "an empty one": {"dev@dev.localhost", ""}, "nobody": {"nobody@dev.localhost", good},
-		"somebody without a password": {"operator@dev.localhost", good}, "a very long one": {"dev@dev.localhost", good + strings.Repeat("x", 5000)},
+		"a user without a password": {"operator@dev.localhost", good}, "a very long one": {"dev@dev.localhost", good + strings.Repeat("x", 5000)},
 	} {
 		_, err := in(try[0], try[1])
 		wantCode(t, name, err, errs.LoginFailed)
 		words[err.Error()] = true
 	}
 	if len(words) != 1 {
-		t.Errorf("the answer tells who is there: %v", words)
+		t.Errorf("the response reveals which users exist: %v", words)
 	}
 
 	c, err := e.api.Authenticate(t.Context(), second.Token)
@@ -79,8 +79,8 @@ func TestPasswordSignsIn(t *testing.T) {
 	wantCode(t, "where there are no passwords", err, errs.NotFound)
 }
 
-// A hash that was made with less is made anew by the one who knows the password.
-func TestWeakHashIsMadeAnew(t *testing.T) {
+// The sign-in of a user replaces a hash with a lower cost.
+func TestWeakHashIsReplaced(t *testing.T) {
 	t.Parallel()
 	e := enter(t)
 	// argon2id of the password with m=64, t=1, made with the reference's form.
@@ -134,7 +134,7 @@ func TestCodeOfTheFirstAdministratorWorksOnce(t *testing.T) {
 		wantCode(t, name, err, errs.LoginFailed)
 	}
 	_, err = e.api.FirstAdminLink(t.Context(), "dev@dev.localhost")
-	wantCode(t, "somebody who is no administrator", err, errs.Conflict)
+	wantCode(t, "a user who is no administrator", err, errs.Conflict)
 	var minutes int
 	if _, err := e.api.FirstAdminLink(t.Context(), "root@example.org"); err != nil {
 		t.Fatal(err)

@@ -8,12 +8,12 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// The door asks for the project of a service account before it has decided
-// anything, so before the request has a scope.
+// The middleware reads the project of a service account before authorisation, so the request has no
+// scope yet.
 func TestTheProjectOfAnAccountIsFoundWithoutAScope(t *testing.T) {
 	t.Parallel()
 
-	w := settle(t)
+	w := newTenancy(t)
 	ctx := t.Context()
 	projects, err := w.ProjectPage(in(ctx, w.owner), w.owner, "", 1)
 	if err != nil || len(projects) != 1 {

@@ -10,25 +10,25 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// ProjectPatch is what may change of a project; nil leaves it.
+// ProjectPatch contains the changes of a project. Nil leaves a field unchanged.
 type ProjectPatch struct{ Name, Description *string }
 
-func (p Project) thing() thing {
-	return thing{tenant: p.Tenant, project: p.ID, kind: "project", id: p.ID.String()}
+func (p Project) ref() resourceRef {
+	return resourceRef{tenant: p.Tenant, project: p.ID, kind: "project", id: p.ID.String()}
 }
 
-// seesAll are those who see every project of their tenant.
+// seesAll reports whether the caller can see every project of its tenant.
 func seesAll(c Caller) bool {
 	return c.TenantRole == "owner" || c.TenantRole == "viewer" || c.Role == "admin" || c.Role == "operator"
 }
 
-// seen completes the caller's role in a project that was read, or refuses it.
-func seen(c Caller, p Project) (Project, error) {
+// withRole adds the caller's role to a project, or rejects the caller.
+func withRole(c Caller, p Project) (Project, error) {
 	switch {
 	case c.TenantRole == "owner", c.Role == "admin":
 		p.Role = "admin"
 	case c.ServiceAccount != (ids.ServiceAccount{}) && c.Project == p.ID:
-		p.Role = c.ProjectRole // its scopes say what it may do there
+		p.Role = c.ProjectRole // its scopes limit it further
 	case p.Role == "" && !seesAll(c):
 		return Project{}, errs.New(errs.Forbidden, "you are not a member of this project")
 	}
@@ -39,7 +39,7 @@ func seen(c Caller, p Project) (Project, error) {
 func (s *Service) ProjectPage(ctx context.Context, c Caller, after string, limit int) ([]Project, error) {
 	all, err := list(ctx, s.DB, "projects", selectProjectPage, scanProject, c.Tenant, c.User, after, limit, seesAll(c), c.Project)
 	for i, p := range all {
-		if all[i], err = seen(c, p); err != nil {
+		if all[i], err = withRole(c, p); err != nil {
 			return nil, err
 		}
 	}
@@ -48,11 +48,11 @@ func (s *Service) ProjectPage(ctx context.Context, c Caller, after string, limit
 
 // ProjectByID reads one project of the tenant that the caller sees.
 func (s *Service) ProjectByID(ctx context.Context, c Caller, id ids.Project) (Project, error) {
-	p, err := one(ctx, s.DB, "project", selectProjectByID, scanProject, c.Tenant, c.User, id)
+	p, err := queryOne(ctx, s.DB, "project", selectProjectByID, scanProject, c.Tenant, c.User, id)
 	if err != nil {
 		return Project{}, err
 	}
-	return seen(c, p)
+	return withRole(c, p)
 }
 
 // administered is a project whose people and programs the caller decides on.
@@ -69,7 +69,7 @@ func (s *Service) CreateProject(ctx context.Context, ch Change[Project], name, d
 	if err := checkLabel(name); err != nil {
 		return Project{}, err
 	}
-	description, err := words("description", description, 0, maxDescription)
+	description, err := validText("description", description, 0, maxDescription)
 	if err != nil {
 		return Project{}, err
 	}
@@ -81,7 +81,7 @@ func (s *Service) CreateProject(ctx context.Context, ch Change[Project], name, d
 			b.Queue(insertProject, p.ID, p.Tenant, p.Name, p.Description, p.CreatedAt).Exec(orElse(
 				errs.New(errs.AlreadyExists, "the tenant has a project of this name").At("name").Try("choose another name")))
 			b.Queue(putProjectMember, c.Tenant, p.ID, c.User, p.Role) // not of programs
-			s.note(b, c, "project.create", p.thing(), nil, fields{"name": p.Name, "description": p.Description})
+			s.note(b, c, "project.create", p.ref(), nil, fields{"name": p.Name, "description": p.Description})
 		}, nil
 	})
 }
@@ -107,7 +107,7 @@ func (s *Service) UpdateProject(ctx context.Context, ch Change[Project], id ids.
 		p.Version++
 		return p, func(b *pgx.Batch) {
 			b.Queue(updateProject, id, old.Version, p.Name, p.Description).Exec(orElse(errRaced))
-			s.note(b, ch.Caller, "project.update", p.thing(), was, is)
+			s.note(b, ch.Caller, "project.update", p.ref(), was, is)
 		}, nil
 	})
 	return done(s, made, err) // a project may be named by its name
@@ -121,14 +121,14 @@ func (patch ProjectPatch) apply(p *Project) (err error) {
 		err = checkLabel(p.Name)
 	}
 	if patch.Description != nil && err == nil {
-		p.Description, err = words("description", *patch.Description, 0, maxDescription)
+		p.Description, err = validText("description", *patch.Description, 0, maxDescription)
 	}
 	return err
 }
 
-// QueueCloseProject ends a project that was read with ProjectByID, and the
-// programs of it. It holds the project first, so that what the caller queues
-// after it counts what nobody can add to. Tell RightsChanged after the commit.
+// QueueCloseProject closes a project that was read with ProjectByID, with its service accounts. It locks
+// the project first, so a statement that the caller queues after it counts rows that no other
+// transaction can add to. Call RightsChanged after the commit.
 func (s *Service) QueueCloseProject(b *pgx.Batch, ch Change[struct{}], p Project, version int64) error {
 	if p.Role != "admin" {
 		return errs.New(errs.Forbidden, "you do not administer this project")
@@ -146,6 +146,6 @@ func (s *Service) QueueCloseProject(b *pgx.Batch, ch Change[struct{}], p Project
 		return nil
 	})
 	b.Queue(disableAccounts, p.ID)
-	s.note(b, ch.Caller, "project.delete", p.thing(), p.fields(), nil)
+	s.note(b, ch.Caller, "project.delete", p.ref(), p.fields(), nil)
 	return nil
 }

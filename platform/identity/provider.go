@@ -13,15 +13,16 @@ type Provider interface {
 	Issuer() string
 	// Keys is another text whenever its keys have changed.
 	Keys(ctx context.Context) (string, error)
-	// Verify believes an access token, or refuses it.
+	// Verify validates an access token, or rejects it.
 	Verify(ctx context.Context, token string) (Verified, error)
-	// Refresh asks for new tokens; program says that the older was given to one.
+	// Refresh exchanges a refresh token for new tokens. program means that the token was issued to a
+	// client program.
 	Refresh(ctx context.Context, refresh string, program bool) (Grant, error)
 	// Revoke ends a refresh token.
 	Revoke(ctx context.Context, refresh string, program bool) error
 }
 
-// Verified is what an issuer vouches for.
+// Verified is the identity that an issuer has asserted.
 type Verified struct {
 	Issuer, Subject string
 	Email           string // lower case
@@ -33,14 +34,14 @@ type Verified struct {
 	Until     time.Time
 }
 
-// Grant is what a provider gives for a code or a refresh token.
+// Grant is the result of a code exchange or a refresh.
 type Grant struct {
 	Verified            Verified
 	Access, Refresh, ID string
 	Until               time.Time // of the access token
 }
 
-// Origin is where a sign-in comes from, for its owner to recognise.
+// Origin describes the client of a sign-in, so that the user can recognise the session.
 type Origin struct {
 	Address, UserAgent string
 	CorrelationID      string
@@ -50,7 +51,7 @@ type Origin struct {
 type NewSession struct {
 	User    ids.User
 	Kind    string // browser, program
-	Issuer  string // who vouched for the person: the provider, or local
+	Issuer  string // issuer of the identity: the provider, or local
 	Refresh string // the provider's refresh token, if there is one
 	Origin  Origin
 }

@@ -23,8 +23,8 @@ const selectReplay = `
 	SELECT body_hash, status, location, etag, body, encrypted FROM idempotency_keys
 	WHERE principal = $1 AND method = $2 AND route = $3 AND key = $4 AND created_at > now() - interval '24 hours'`
 
-// The advisory lock is tried first: inserting beside an open transaction with
-// the same key would wait for its end instead of answering.
+// The advisory lock is tried first. An insert would wait for the end of an open transaction with the
+// same key instead of responding.
 const insertReply = `
 	WITH lock AS MATERIALIZED (
 		SELECT pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', $1::uuid, $2::text, $3::text, $4::text), 0)) AS got

@@ -29,7 +29,7 @@ const (
 		SELECT ` + credentialColumns + ` FROM service_account_credentials
 		WHERE service_account_id = $1 AND id > $2 ORDER BY id LIMIT $3`
 	selectCredential = `SELECT ` + credentialColumns + ` FROM service_account_credentials WHERE service_account_id = $1 AND id = $2`
-	// The caller holds the account.
+	// The caller has locked the account.
 	countCredentials = `
 		SELECT count(*) FROM service_account_credentials
 		WHERE service_account_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`
@@ -51,7 +51,7 @@ const (
 		SELECT ` + keyColumns + ` FROM api_keys
 		WHERE user_id = $1 AND id > $2 AND revoked_at IS NULL ORDER BY id LIMIT $3`
 	selectAPIKey = `SELECT ` + keyColumns + ` FROM api_keys WHERE user_id = $1 AND id = $2 AND revoked_at IS NULL`
-	// The caller holds the user. An expired key leaves its name free.
+	// The caller has locked the user. An expired key does not reserve its name.
 	insertAPIKey = `
 		INSERT INTO api_keys (id, user_id, name, secret_hash, scopes, created_at, expires_at)
 		SELECT $1, $2, $3, $4, $5, $6, $7

@@ -1,10 +1,9 @@
 package identity
 
-// Rate limits are token buckets, each kept as the one time at which it is full
-// again (GCRA), by the database's clock: servers with different clocks agree.
-// Lengths of time are microseconds.
+// Rate limits are token buckets. Each is stored as the time at which it is full again (GCRA), by the
+// database's clock, so that servers with different clocks agree. Durations are in microseconds.
 
-// A bucket gives one request back each $2, and holds $3 of them.
+// A bucket refills one request per $2, up to a capacity of $3.
 const takeLimit = `
 	WITH taken AS (
 		INSERT INTO rate_limits AS r (bucket, full_at) VALUES ($1, now() + $2::bigint * interval '1 microsecond')
@@ -17,9 +16,9 @@ const takeLimit = `
 	SELECT false, (extract(epoch FROM full_at - now()) * 1000000)::bigint FROM rate_limits
 	WHERE bucket = $1 AND NOT EXISTS (SELECT FROM taken)`
 
-// All of it was spent within the last $3, so the buckets are charged as of then:
-// what has been given back since is not lost. In one order, so that two servers
-// that share buckets wait for each other and never deadlock.
+// The requests came within the last $3, so the buckets are charged as of that time, and the refill since
+// then is not lost. The rows are updated in one order, so that two servers that share buckets wait for
+// each other and never deadlock.
 const shareLimits = `
 	INSERT INTO rate_limits AS r (bucket, full_at)
 	SELECT bucket, now() + (spent - $3::bigint) * interval '1 microsecond'

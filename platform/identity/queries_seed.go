@@ -17,7 +17,7 @@ const seedPeople = `
 	SET role = excluded.role, oidc_issuer = 'local', oidc_subject = excluded.oidc_subject, version = users.version + 1
 	WHERE (users.role, users.oidc_issuer, users.oidc_subject) IS DISTINCT FROM (excluded.role, 'local', excluded.oidc_subject)`
 
-// Who was moved to another tenant, or given another role, keeps that.
+// A user who was moved to another tenant, or given another role, stays unchanged.
 const seedMemberships = `
 	INSERT INTO tenant_memberships (org_id, user_id, role)
 	SELECT t.id, u.id, made.role FROM unnest($1::text[], $2::text[], $3::text[]) AS made (email, tenant, role)

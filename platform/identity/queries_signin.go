@@ -1,8 +1,8 @@
 package identity
 
-// What is left of a token is told by the database's clock, in milliseconds; one
-// without an end has a year left each time one looks. The last column says that
-// its use was not noted within the last minute.
+// The database's clock determines the remaining lifetime of a token, in milliseconds. A token without an
+// end always has a year left. The last column is true if the token's use was not recorded within the
+// last minute.
 const (
 	leftOfIt = `coalesce(extract(epoch FROM k.expires_at - now()) * 1000, 31536000000)::bigint,
 		coalesce(k.last_used_at < now() - interval '1 minute', true)`
@@ -31,7 +31,7 @@ const (
 		UPDATE service_accounts SET last_used_at = now() WHERE id IN (SELECT service_account_id FROM used)`
 )
 
-// A program may act while its credential, its account and its project stand.
+// A service account may act while its credential, its account and its project exist.
 const (
 	programSelect = `
 		SELECT a.id, a.name, a.org_id, t.name, a.project_id, a.scopes, k.id, ` + leftOfIt + `
@@ -45,7 +45,7 @@ const (
 )
 
 const (
-	// In id order: two sign-ins that each know one of two people would deadlock.
+	// Rows are locked in id order: two sign-ins that each match two users would otherwise deadlock.
 	lockPeople = `
 		SELECT id, oidc_issuer, (oidc_issuer = $1 AND oidc_subject = $2) FROM users
 		WHERE (oidc_issuer = $1 AND oidc_subject = $2) OR ($3 <> '' AND lower(email) = $3)

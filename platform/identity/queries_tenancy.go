@@ -19,14 +19,14 @@ const (
 		SELECT u.id, u.email, u.name, m.org_id, coalesce(m.role, '')
 		FROM users u LEFT JOIN tenant_memberships m ON m.user_id = u.id WHERE u.id = $1`
 
-	// The role of $2, and whether another owner could act. The caller holds the
-	// tenant, and whoever changes a membership holds it.
+	// The role of $2, and whether another enabled owner exists. The caller has locked the tenant, and so
+	// does every change of a membership.
 	selectTenantRole = `
 		SELECT coalesce((SELECT role FROM tenant_memberships WHERE org_id = $1 AND user_id = $2), ''),
 			EXISTS (SELECT FROM tenant_memberships m JOIN users u ON u.id = m.user_id
 				WHERE m.org_id = $1 AND m.user_id <> $2 AND m.role = 'owner' AND u.disabled_at IS NULL)`
 
-	// Somebody who joined another tenant meanwhile stays there.
+	// A user who joined another tenant meanwhile stays there.
 	putTenantMember = `
 		INSERT INTO tenant_memberships (org_id, user_id, role) VALUES ($1, $2, $3)
 		ON CONFLICT (user_id) DO UPDATE SET role = excluded.role WHERE tenant_memberships.org_id = excluded.org_id`
@@ -46,7 +46,7 @@ const (
 	selectInvitation    = `SELECT ` + invitationColumns + ` FROM invitations WHERE id = $1 AND org_id = $2 AND ` + invitationIsOpen
 	selectMemberByEmail = `
 		SELECT FROM tenant_memberships m JOIN users u ON u.id = m.user_id WHERE m.org_id = $1 AND lower(u.email) = $2`
-	// An open one that has expired would keep its place from a new one.
+	// An open invitation that has expired would block a new one.
 	closeExpired = `
 		UPDATE invitations SET revoked_at = now()
 		WHERE org_id = $1 AND lower(email) = $2 AND ` + invitationIsOpen + ` AND expires_at <= now()`
@@ -84,7 +84,7 @@ const (
 		WHERE m.project_id = $1 AND m.user_id > $2 ORDER BY m.user_id LIMIT $3`
 	selectProjectRole = `
 		SELECT coalesce((SELECT role FROM project_memberships WHERE project_id = $1 AND user_id = $2), '')`
-	// Only of the tenant's own people. The caller holds the tenant.
+	// Only users of the tenant itself. The caller has locked the tenant.
 	putProjectMember = `
 		INSERT INTO project_memberships (project_id, user_id, role)
 		SELECT $2::uuid, user_id, $4::text FROM tenant_memberships WHERE org_id = $1 AND user_id = $3

@@ -32,7 +32,7 @@ func together(n int, do func(i int) error) map[errs.Code]int {
 
 func TestATenantKeepsAnOwner(t *testing.T) {
 	t.Parallel()
-	w := settle(t)
+	w := newTenancy(t)
 	other := w.person(t, "second@dev.localhost", w.seed.Tenant, "owner")
 	pair := []identity.Caller{w.owner, other}
 	for round := range 20 {
@@ -57,12 +57,12 @@ func TestATenantKeepsAnOwner(t *testing.T) {
 	if _, err := w.UpdateUser(in(t.Context(), w.admin), ask[identity.User](w.admin), other.User, 0, identity.UserPatch{Disabled: new(true)}); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, "beside a disabled one", w.RemoveTenantMember(in(t.Context(), w.admin), ask[struct{}](w.admin), w.owner.User), errs.Conflict)
+	wantCode(t, "next to a disabled one", w.RemoveTenantMember(in(t.Context(), w.admin), ask[struct{}](w.admin), w.owner.User), errs.Conflict)
 }
 
 func TestThePlatformKeepsAnAdministrator(t *testing.T) {
 	t.Parallel()
-	w := settle(t)
+	w := newTenancy(t)
 	other := w.person(t, "second@dev.localhost", w.seed.Tenant, "viewer")
 	other.Role = "admin"
 	for range 20 {
@@ -80,7 +80,7 @@ func TestThePlatformKeepsAnAdministrator(t *testing.T) {
 
 func TestOneNameIsTakenOnce(t *testing.T) {
 	t.Parallel()
-	w := settle(t)
+	w := newTenancy(t)
 	ctx := t.Context()
 	p := w.project(t, "renamed")
 	for name, do := range map[string]func() error{
@@ -129,7 +129,7 @@ func TestOneNameIsTakenOnce(t *testing.T) {
 
 func TestINV06OneKeyOneChange(t *testing.T) {
 	t.Parallel()
-	w := settle(t)
+	w := newTenancy(t)
 	k := func(route string) identity.Key {
 		k := key(w.bundle, "once", "body")
 		k.Route = route
@@ -160,7 +160,8 @@ func TestINV06OneKeyOneChange(t *testing.T) {
 			if err == nil {
 				return nil
 			}
-			// As the door does: the first answer stands, whatever this one ran into.
+			// The middleware does the same: the first response stays, whatever error this attempt has
+			// met.
 			switch _, found, lost := w.Replay(in(t.Context(), w.admin), c.key); {
 			case lost != nil:
 				return lost
@@ -180,7 +181,7 @@ func TestINV06OneKeyOneChange(t *testing.T) {
 
 func TestReplayShowsTheSecretThatNoRowHolds(t *testing.T) {
 	t.Parallel()
-	w := settle(t)
+	w := newTenancy(t)
 	a := w.account(t, "robot")
 	var shown identity.Credential
 	ch := identity.Change[identity.Credential]{Caller: w.owner, Key: key(w.bundle, "secret", "body"), Answer: func(c identity.Credential) identity.Reply {
@@ -193,7 +194,7 @@ func TestReplayShowsTheSecretThatNoRowHolds(t *testing.T) {
 		t.Fatalf("%+v, %v", made, err)
 	}
 	_, err = w.CreateCredential(in(t.Context(), w.owner), ch, a.ID, 0)
-	wantCode(t, "the same again", err, errs.IdempotencyInFlight) // which the door answers with the first reply
+	wantCode(t, "the same again", err, errs.IdempotencyInFlight) // which the middleware answers with the stored response
 	first, found, err := w.Replay(in(t.Context(), w.admin), ch.Key)
 	var body struct{ Secret string }
 	if err != nil || !found || json.Unmarshal(first.Body, &body) != nil || body.Secret != made.Secret {
@@ -207,7 +208,7 @@ func TestReplayShowsTheSecretThatNoRowHolds(t *testing.T) {
 		n := w.count(t, `SELECT count(*) FROM `+table+` r
 			WHERE to_jsonb(r)::text LIKE '%' || $1 || '%' OR to_jsonb(r)::text LIKE '%' || encode(convert_to($1, 'UTF8'), 'hex') || '%'`, made.Secret[4:])
 		if n != 0 {
-			t.Errorf("the secret stands in %d rows of %s", n, table)
+			t.Errorf("the secret is in %d rows of %s", n, table)
 		}
 	}
 	list, err := w.Credentials(in(t.Context(), w.owner), w.owner, a.ID, ids.Credential{}, 5)
@@ -218,7 +219,7 @@ func TestReplayShowsTheSecretThatNoRowHolds(t *testing.T) {
 
 func TestTwoCredentialsOverlapAtMost(t *testing.T) {
 	t.Parallel()
-	w := settle(t)
+	w := newTenancy(t)
 	a := w.account(t, "robot")
 	create := func(int) error {
 		_, err := w.CreateCredential(in(t.Context(), w.owner), ask[identity.Credential](w.owner), a.ID, 0)
@@ -244,10 +245,10 @@ func TestTwoCredentialsOverlapAtMost(t *testing.T) {
 	}
 }
 
-// A member who leaves while a project takes them in is in no project after it.
+// A member who leaves the tenant while a project adds them is in no project afterwards.
 func TestWhoLeavesTheTenantIsInNoProject(t *testing.T) {
 	t.Parallel()
-	w := settle(t)
+	w := newTenancy(t)
 	for range 10 {
 		codes := together(2, func(i int) error {
 			if i == 0 {
@@ -268,7 +269,7 @@ func TestWhoLeavesTheTenantIsInNoProject(t *testing.T) {
 // The name of what has ended is free, and what hung on it works no more.
 func TestWhatEndsTakesItsRightsAlong(t *testing.T) {
 	t.Parallel()
-	w := settle(t)
+	w := newTenancy(t)
 	ctx := t.Context()
 	p := w.project(t, "bench")
 	a, err := w.CreateServiceAccount(in(ctx, w.owner), ask[identity.ServiceAccount](w.owner), p.ID, identity.NewServiceAccount{Name: "robot", Scopes: []string{"allocations:read"}})
@@ -317,10 +318,10 @@ func TestWhatEndsTakesItsRightsAlong(t *testing.T) {
 	wantCode(t, "another's session", w.EndSessionByID(in(ctx, w.owner), ask[struct{}](w.owner), ids.New[ids.Session](), false), errs.NotFound)
 }
 
-// An invitation that nobody took has no claim on the address.
-func TestAnExpiredInvitationMakesRoom(t *testing.T) {
+// An invitation that was not accepted does not reserve the address.
+func TestAnExpiredInvitationFreesTheAddress(t *testing.T) {
 	t.Parallel()
-	w := settle(t)
+	w := newTenancy(t)
 	invite := func() (identity.Invitation, error) {
 		return w.Invite(in(t.Context(), w.owner), ask[identity.Invitation](w.owner), "new@x.localhost", "member")
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Scope is whose rows the caller's request may touch: their tenant's, or where a
-// role on the platform has allowed it, everyone's.
+// Scope returns the tenants whose rows the request may access: the caller's tenant, or all tenants if a
+// platform role has allowed it.
 func (c Caller) Scope(platform bool) pg.Scope {
 	// One text for both: every request pays for it.
 	var text [2 * uuidLength]byte
@@ -46,6 +46,5 @@ func put(text []byte, id uuid.UUID) {
 
 const hexDigits = "0123456789abcdef"
 
-// unscoped is for what finds out who calls and for whom: until then a request
-// has no scope.
+// unscoped is for queries that identify the caller and the tenant. Before them a request has no scope.
 func unscoped(ctx context.Context) context.Context { return pg.WithScope(ctx, pg.Platform) }

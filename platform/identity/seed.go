@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/audit"
 )
 
-// Person is someone who may sign in.
+// Person is a user who may sign in.
 type Person struct {
 	ID          ids.User
 	Email, Name string
@@ -25,7 +25,7 @@ type Person struct {
 	TenantRole  string
 	// Projects are roles in the tenant's projects by their names, of seeded people.
 	Projects map[string]string
-	// Key is a fresh personal key, only where one was asked for.
+	// Key is a new API key, if keys were requested.
 	Key string
 }
 
@@ -55,9 +55,8 @@ var developmentProjects = map[string][]string{
 	"acme": {"default"},
 }
 
-// DevelopmentPeople are the people of a development installation: at least one
-// of each role, in two tenants. The seed, the development issuer and the
-// Keycloak realm hold the same.
+// DevelopmentPeople returns the users of a development installation: at least one of each role, in two
+// tenants. The seed, the development issuer and the Keycloak realm contain the same users.
 func DevelopmentPeople() []Person {
 	people := []Person{
 		person("dev", "admin", Person{Role: "admin", TenantRole: "viewer", Projects: inDefault("viewer")}),
@@ -90,7 +89,7 @@ func person(tenant, name string, p Person) Person {
 
 func inDefault(role string) map[string]string { return map[string]string{"default": role} }
 
-// Seed is what a development installation starts with.
+// Seed contains the initial objects of a development installation.
 type Seed struct {
 	Tenant               ids.Tenant  // dev
 	Project              ids.Project // default of dev
@@ -103,11 +102,10 @@ type Seed struct {
 // those before it.
 const DevelopmentKey = "development"
 
-// SeedDevelopment makes sure of the development tenants, projects and people. It
-// may run at every start: it changes nothing that is so already, and keeps the
-// memberships that somebody has changed since. People are known by their e-mail
-// again afterwards, because the issuer that they signed in at may be another one
-// now. With keys it also returns fresh personal keys of admin, operator and dev.
+// SeedDevelopment creates missing development tenants, projects and users. It may run at every start: it
+// changes no existing object and leaves memberships unchanged that a user has changed since. Afterwards
+// users are found by their e-mail again, because the issuer may have changed since they signed in. With
+// keys, it also returns new API keys of admin, operator and dev.
 func (s *Service) SeedDevelopment(ctx context.Context, tx pgx.Tx, keys bool) (Seed, error) {
 	seed := Seed{People: DevelopmentPeople(), Projects: map[string]ids.Project{}}
 	changed, err := seed.write(ctx, tx)
@@ -136,7 +134,7 @@ func (s *Service) SeedDevelopment(ctx context.Context, tx pgx.Tx, keys bool) (Se
 	return seed, tx.SendBatch(ctx, b).Close()
 }
 
-// write says whether anything was not so before.
+// write reports whether it has changed anything.
 func (seed *Seed) write(ctx context.Context, tx pgx.Tx) (changed bool, err error) {
 	b := &pgx.Batch{}
 	count := func(tag pgconn.CommandTag) error {

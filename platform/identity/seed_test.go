@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// What stands in the database is the table of people, and nothing else.
+// The database contains exactly the users of the table.
 func TestSeedHoldsThePeople(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -53,7 +53,7 @@ func TestSeedHoldsThePeople(t *testing.T) {
 	}
 }
 
-// Every role that somebody may have is somebody's: a matrix of roles needs them.
+// Every role has a user. The matrix of roles needs them.
 func TestEveryRoleIsSomebodys(t *testing.T) {
 	t.Parallel()
 	found := map[string]int{}
@@ -71,14 +71,14 @@ func TestEveryRoleIsSomebodys(t *testing.T) {
 		"acme/default admin", "acme/default member", "acme/default viewer",
 	} {
 		if found[want] == 0 {
-			t.Errorf("nobody is %s", want)
+			t.Errorf("no user is %s", want)
 		}
 	}
 }
 
 // The issuer's address changes between starts; people are found by their e-mail
 // again, and what was decided about them since stays.
-func TestSeedLinksPeopleAnew(t *testing.T) {
+func TestSeedLinksUsersAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.exec(t, `UPDATE users SET oidc_issuer = 'http://127.0.0.1:4444', oidc_subject = 'elsewhere' WHERE id = $1`, b.seed.Dev.ID.UUID)

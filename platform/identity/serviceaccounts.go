@@ -23,21 +23,21 @@ type ServiceAccount struct {
 	LastUsedAt, DisabledAt *time.Time
 }
 
-// NewServiceAccount is what one is made of.
+// NewServiceAccount contains the properties of a new service account.
 type NewServiceAccount struct {
 	Name, Description string
 	Scopes            []string
 }
 
-// ServiceAccountPatch is what may change of one; nil leaves it.
+// ServiceAccountPatch contains the changes of a service account. Nil leaves a field unchanged.
 type ServiceAccountPatch struct {
 	Name, Description *string
 	Scopes            *[]string
 	Disabled          *bool
 }
 
-func (a ServiceAccount) thing() thing {
-	return thing{tenant: a.Tenant, project: a.Project, kind: "service-account", id: a.ID.String()}
+func (a ServiceAccount) ref() resourceRef {
+	return resourceRef{tenant: a.Tenant, project: a.Project, kind: "service-account", id: a.ID.String()}
 }
 
 func (a ServiceAccount) fields() fields {
@@ -59,7 +59,7 @@ func (s *Service) ServiceAccounts(ctx context.Context, c Caller, project ids.Pro
 
 // ServiceAccountByID reads one whose project the caller administers.
 func (s *Service) ServiceAccountByID(ctx context.Context, c Caller, id ids.ServiceAccount) (ServiceAccount, error) {
-	a, err := one(ctx, s.DB, "service account", selectServiceAccount, scanServiceAccount, c.Tenant, id)
+	a, err := queryOne(ctx, s.DB, "service account", selectServiceAccount, scanServiceAccount, c.Tenant, id)
 	if err == nil {
 		_, err = s.administered(ctx, c, a.Project)
 	}
@@ -69,11 +69,11 @@ func (s *Service) ServiceAccountByID(ctx context.Context, c Caller, id ids.Servi
 	return a, nil
 }
 
-// ProjectOfAccount says where a service account of the caller's tenant acts; an
-// administrator of the platform finds those of all.
+// ProjectOfAccount returns the project of a service account of the caller's tenant. An administrator of
+// the platform finds the accounts of all tenants.
 func (s *Service) ProjectOfAccount(ctx context.Context, c Caller, id ids.ServiceAccount) (ids.Project, error) {
-	// Asked on the way to a decision: only that gives the request its scope.
-	return one(unscoped(ctx), s.DB, "service account", selectProjectOfAccount, pgx.RowTo[ids.Project], c.Tenant, id, c.Role == "admin")
+	// This query runs before authorisation, which gives the request its scope.
+	return queryOne(unscoped(ctx), s.DB, "service account", selectProjectOfAccount, pgx.RowTo[ids.Project], c.Tenant, id, c.Role == "admin")
 }
 
 // CreateServiceAccount makes one. It has no credential yet.
@@ -90,7 +90,7 @@ func (s *Service) CreateServiceAccount(ctx context.Context, ch Change[ServiceAcc
 			b.Queue(lockProject, project).Exec(held("project"))
 			b.Queue(insertServiceAccount, a.ID, a.Tenant, a.Project, a.Name, a.Description, a.Scopes, ch.Caller.Principal(), a.CreatedAt).Exec(orElse(
 				errs.New(errs.AlreadyExists, "the project has a service account of this name").At("name").Try("choose another name")))
-			s.note(b, ch.Caller, "service_account.create", a.thing(), nil, a.fields())
+			s.note(b, ch.Caller, "service_account.create", a.ref(), nil, a.fields())
 		}, err
 	})
 }
@@ -101,7 +101,7 @@ func (patch ServiceAccountPatch) apply(a *ServiceAccount, c Caller, now time.Tim
 		err = checkLabel(a.Name)
 	}
 	if patch.Description != nil && err == nil {
-		a.Description, err = words("description", *patch.Description, 0, maxDescription)
+		a.Description, err = validText("description", *patch.Description, 0, maxDescription)
 	}
 	if patch.Scopes != nil && err == nil {
 		if a.Scopes, err = checkScopes(c, *patch.Scopes); err == nil && len(a.Scopes) == 0 {
@@ -118,8 +118,8 @@ func (patch ServiceAccountPatch) apply(a *ServiceAccount, c Caller, now time.Tim
 	return err
 }
 
-// UpdateServiceAccount changes one. Tokens that are out keep no more than the
-// account still has.
+// UpdateServiceAccount changes a service account. Existing tokens lose the scopes that the account
+// loses.
 func (s *Service) UpdateServiceAccount(ctx context.Context, ch Change[ServiceAccount], id ids.ServiceAccount, version int64, patch ServiceAccountPatch) (ServiceAccount, error) {
 	made, err := change(ctx, s, ch, func() (ServiceAccount, func(*pgx.Batch), error) {
 		a, err := s.ServiceAccountByID(ctx, ch.Caller, id)
@@ -140,7 +140,7 @@ func (s *Service) UpdateServiceAccount(ctx context.Context, ch Change[ServiceAcc
 		a.Version++
 		return a, func(b *pgx.Batch) {
 			b.Queue(updateServiceAccount, id, old.Version, a.Name, a.Description, a.Scopes, a.DisabledAt).Exec(orElse(errRaced))
-			s.note(b, ch.Caller, "service_account.update", a.thing(), was, is)
+			s.note(b, ch.Caller, "service_account.update", a.ref(), was, is)
 		}, nil
 	})
 	return done(s, made, err)
@@ -157,7 +157,7 @@ func (s *Service) DeleteServiceAccount(ctx context.Context, ch Change[struct{}],
 		return none, func(b *pgx.Batch) {
 			b.Queue(deleteServiceAccount, id, a.Version).Exec(orElse(errRaced))
 			b.Queue(revokeCredentials, id)
-			s.note(b, ch.Caller, "service_account.delete", a.thing(), a.fields(), nil)
+			s.note(b, ch.Caller, "service_account.delete", a.ref(), a.fields(), nil)
 		}, err
 	})
 	_, err = done(s, made, err)

@@ -30,7 +30,7 @@ func (s *Service) enter(ctx context.Context, tx pgx.Tx, u User, n NewSession) (S
 	return s.begin(ctx, tx, arrival{user: u}, n)
 }
 
-// maxUserAgent keeps what a person needs to recognise a browser.
+// maxUserAgent is enough for a user to recognise a browser.
 const maxUserAgent = 256
 
 // begin writes the session with the one audit row of the sign-in.
@@ -48,13 +48,13 @@ func (s *Service) begin(ctx context.Context, tx pgx.Tx, a arrival, n NewSession)
 	}
 	after := fields{"session": info.ID.String(), "kind": info.Kind, "issuer": info.Issuer}
 	maps.Copy(after, a.changed)
-	return Started{a.user, token, info}, s.noteNow(ctx, tx, a.caller(n.Origin), "session.start", a.user.thing(), after)
+	return Started{a.user, token, info}, s.noteNow(ctx, tx, a.caller(n.Origin), "session.start", a.user.ref(), after)
 }
 
 func place(id ids.Session) string { return "session " + id.String() }
 
-// sealRefresh returns what is stored of a refresh token. Without a key it is not
-// kept: the session then ends here alone.
+// sealRefresh encrypts a refresh token for storage. Without a key it is not stored, and the sign-out
+// then ends only the local session.
 func (s *Service) sealRefresh(refresh string, id ids.Session) []byte {
 	if refresh == "" || s.Seal == nil {
 		return nil
@@ -62,7 +62,7 @@ func (s *Service) sealRefresh(refresh string, id ids.Session) []byte {
 	return s.seal([]byte(refresh), place(id))
 }
 
-// ownSession is what is stored of a session that has not ended.
+// ownSession is the stored part of a session that has not ended.
 type ownSession struct {
 	id     ids.Session
 	user   ids.User
@@ -102,7 +102,7 @@ func (s *Service) end(ctx context.Context, o *ownSession, by Caller) error {
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
-		return s.noteNow(ctx, tx, by, "session.end", thing{tenant: o.tenant, kind: "session", id: o.id.String()}, fields{"user": o.user.String()})
+		return s.noteNow(ctx, tx, by, "session.end", resourceRef{tenant: o.tenant, kind: "session", id: o.id.String()}, fields{"user": o.user.String()})
 	})
 	if err != nil {
 		return fmt.Errorf("ending a session: %w", err)
@@ -111,9 +111,8 @@ func (s *Service) end(ctx context.Context, o *ownSession, by Caller) error {
 	return nil
 }
 
-// Logout ends what the token stands for: a session, with the provider's refresh
-// token that it holds, or a signed token for as long as it would still live. A
-// refresh token that a program brings is revoked as well.
+// Logout revokes the token: a session together with the provider's refresh token, or a signed token
+// until its expiry. It also revokes the refresh token that a client program sends.
 func (s *Service) Logout(ctx context.Context, c Caller, token, refresh string) error {
 	ctx = unscoped(ctx)
 	var err error
@@ -151,7 +150,7 @@ func (s *Service) leave(ctx context.Context, c Caller, token string) (refresh st
 	return refresh, s.end(ctx, o, c)
 }
 
-// outlaw remembers a signed token as revoked until its end.
+// outlaw stores a signed token as revoked until its expiry.
 func (s *Service) outlaw(ctx context.Context, c Caller, token string) error {
 	p, err := s.prove(ctx, token, sha256.Sum256([]byte(token)))
 	if errs.CodeOf(err) == errs.TokenExpired {
@@ -166,7 +165,7 @@ func (s *Service) outlaw(ctx context.Context, c Caller, token string) error {
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
-		return s.noteNow(ctx, tx, c, "token.revoke", thing{tenant: c.Tenant, kind: "token", id: fmt.Sprintf("%x", hash[:8])}, nil)
+		return s.noteNow(ctx, tx, c, "token.revoke", resourceRef{tenant: c.Tenant, kind: "token", id: fmt.Sprintf("%x", hash[:8])}, nil)
 	})
 	if err != nil {
 		return fmt.Errorf("revoking a token: %w", err)
@@ -175,9 +174,8 @@ func (s *Service) outlaw(ctx context.Context, c Caller, token string) error {
 	return nil
 }
 
-// RefreshSession asks the provider whether the person of a session is still who
-// they were, and takes over what it says of their role. A provider that says no
-// ends the session.
+// RefreshSession renews the session's identity at the provider and applies the provider's role. A
+// rejection by the provider ends the session.
 func (s *Service) RefreshSession(ctx context.Context, token string, o Origin) (User, error) {
 	ctx = unscoped(ctx)
 	own, err := s.session(ctx, token)
@@ -191,12 +189,12 @@ func (s *Service) RefreshSession(ctx context.Context, token string, o Origin) (U
 	if err != nil {
 		return User{}, fmt.Errorf("opening a refresh token: %w", err)
 	}
-	if refresh == "" || s.Provider == nil { // whom no provider vouches for, it cannot ask about
+	if refresh == "" || s.Provider == nil { // no provider can confirm this user
 		return s.UserByID(ctx, own.user)
 	}
 	g, err := s.Provider.Refresh(ctx, refresh, false)
 	if errs.CodeOf(err) == errs.TokenInvalid {
-		return s.refusedSession(ctx, token, own, err)
+		return s.endRejected(ctx, token, own, err)
 	}
 	if err != nil {
 		return User{}, err
@@ -204,9 +202,9 @@ func (s *Service) RefreshSession(ctx context.Context, token string, o Origin) (U
 	return s.renew(ctx, own, g, o)
 }
 
-// refusedSession ends a session whose refresh token is not taken any more, unless
-// another request has just traded it for a new one.
-func (s *Service) refusedSession(ctx context.Context, token string, own *ownSession, refused error) (User, error) {
+// endRejected ends a session whose refresh token the provider has rejected, unless a concurrent request
+// has just exchanged it for a new one.
+func (s *Service) endRejected(ctx context.Context, token string, own *ownSession, refused error) (User, error) {
 	again, err := s.session(ctx, token)
 	switch {
 	case err != nil:
@@ -235,7 +233,7 @@ func (s *Service) renew(ctx context.Context, own *ownSession, g Grant, o Origin)
 				return fmt.Errorf("keeping a refresh token: %w", err)
 			}
 		}
-		return s.noteNow(ctx, tx, a.caller(o), "session.refresh", thing{tenant: a.user.Tenant, kind: "session", id: own.id.String()}, a.changed)
+		return s.noteNow(ctx, tx, a.caller(o), "session.refresh", resourceRef{tenant: a.user.Tenant, kind: "session", id: own.id.String()}, a.changed)
 	})
 	return s.arrived(a, err)
 }

@@ -18,7 +18,7 @@ type SessionInfo struct {
 	Address, UserAgent   string
 	CreatedAt, ExpiresAt time.Time
 	LastUsedAt           *time.Time
-	Current              bool // it is the one that asks
+	Current              bool // it is the session of the caller
 }
 
 func scanSession(row pgx.CollectableRow) (i SessionInfo, err error) {
@@ -53,14 +53,14 @@ func (s *Service) EndSessionByID(ctx context.Context, ch Change[struct{}], id id
 			user   ids.User
 			tenant *uuid.UUID
 		}
-		of, err := one(ctx, s.DB, "session", selectSessionOwner, func(row pgx.CollectableRow) (o owned, err error) {
+		of, err := queryOne(ctx, s.DB, "session", selectSessionOwner, func(row pgx.CollectableRow) (o owned, err error) {
 			err = row.Scan(&o.user, &o.tenant)
 			return o, err
 		}, id)
 		if err == nil && !anyone && of.user != ch.Caller.User {
 			err = noSuch("session")
 		}
-		about := thing{kind: "session", id: id.String()}
+		about := resourceRef{kind: "session", id: id.String()}
 		if of.tenant != nil {
 			about.tenant = ids.From[ids.Tenant](*of.tenant)
 		}

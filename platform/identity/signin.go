@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// SignIn makes sure of the person that an issuer vouches for, with one audit row.
+// SignIn creates or updates the user that an issuer has asserted, with one audit row.
 func (s *Service) SignIn(ctx context.Context, v Verified, o Origin) (User, error) {
 	ctx = unscoped(ctx)
 	var a arrival
@@ -21,7 +21,7 @@ func (s *Service) SignIn(ctx context.Context, v Verified, o Origin) (User, error
 		if a, err = s.arrive(ctx, tx, v); err != nil {
 			return err
 		}
-		return s.noteNow(ctx, tx, a.caller(o), "user.sign_in", a.user.thing(), a.changed)
+		return s.noteNow(ctx, tx, a.caller(o), "user.sign_in", a.user.ref(), a.changed)
 	})
 	return s.arrived(a, err)
 }
@@ -64,8 +64,8 @@ func (s *Service) arrived(a arrival, err error) (User, error) {
 	return a.user, nil
 }
 
-// signing runs one transaction of a sign-in. Two first sign-ins of a person may
-// meet; the slower one looks again.
+// signing runs one transaction of a sign-in. Two first sign-ins of a user may run concurrently; the
+// slower one runs again.
 func (s *Service) signing(ctx context.Context, do func(pgx.Tx) error) (err error) {
 	for range tries {
 		if err = pgx.BeginFunc(ctx, s.DB, do); !errors.Is(err, errRaced) {
@@ -75,8 +75,8 @@ func (s *Service) signing(ctx context.Context, do func(pgx.Tx) error) (err error
 	return errs.New(errs.Conflict, "another request signs this user in").Try("sign in again")
 }
 
-// arrive finds or makes the person, takes their role from the provider where it
-// decides roles, and accepts an invitation of whoever is of no tenant.
+// arrive finds or creates the user, applies the provider's role where it decides roles, and accepts a
+// pending invitation of a user without a tenant.
 func (s *Service) arrive(ctx context.Context, tx pgx.Tx, v Verified) (arrival, error) {
 	email := ""
 	if v.EmailVerified {
@@ -102,9 +102,9 @@ func (s *Service) arrive(ctx context.Context, tx pgx.Tx, v Verified) (arrival, e
 	return a, err
 }
 
-// find locks whoever the issuer's subject or the verified address is of: one
-// person at most. A local one, whom an administrator made ahead of their first
-// sign-in, is linked by the address; one of another issuer is somebody else.
+// find locks the user with the issuer's subject or the verified address: one user at most. A local user,
+// whom an administrator created before the first sign-in, is linked by the address. A user of another
+// issuer is not the same user.
 func (s *Service) find(ctx context.Context, tx pgx.Tx, v Verified, email string) (u User, linked bool, err error) {
 	rows, err := tx.Query(ctx, lockPeople, v.Issuer, v.Subject, email)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *Service) find(ctx context.Context, tx pgx.Tx, v Verified, email string)
 		return u, false, loginFailed("the e-mail address %s belongs to a user of another identity provider", email).
 			Try("sign in the way you did before, or contact an administrator")
 	}
-	if u, err = one(ctx, tx, "user", selectUser, scanUser, people[0].ID); err == nil && u.DisabledAt != nil {
+	if u, err = queryOne(ctx, tx, "user", selectUser, scanUser, people[0].ID); err == nil && u.DisabledAt != nil {
 		err = disabled()
 	}
 	return u, !people[0].Subject, err
@@ -160,7 +160,7 @@ func (a *arrival) add(ctx context.Context, tx pgx.Tx, v Verified, email string) 
 	return nil
 }
 
-// update notes the sign-in, and takes over what the provider decides.
+// update records the sign-in, and applies the values that the provider decides.
 func (a *arrival) update(ctx context.Context, tx pgx.Tx, v Verified, email string, linked bool) error {
 	old := a.user
 	u := &a.user
@@ -193,10 +193,10 @@ func (a *arrival) join(ctx context.Context, tx pgx.Tx, i invitation) error {
 		return fmt.Errorf("accepting an invitation: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
-		return errRaced // somebody else's change made them a member
+		return errRaced // a concurrent change made the user a member
 	}
 	a.changed["tenant"], a.changed["tenant_role"] = i.tenant.String(), i.role
-	a.user, err = one(ctx, tx, "user", selectUser, scanUser, a.user.ID)
+	a.user, err = queryOne(ctx, tx, "user", selectUser, scanUser, a.user.ID)
 	return err
 }
 
@@ -206,8 +206,8 @@ type invitation struct {
 	role   string
 }
 
-// invited finds an invitation of this address and holds its tenant: the tenant is
-// locked before the person, here as everywhere.
+// invited finds an invitation of this address and locks its tenant. The tenant is always locked before
+// the user.
 func (*Service) invited(ctx context.Context, tx pgx.Tx, email string) (i invitation, err error) {
 	if email == "" {
 		return i, nil
@@ -226,7 +226,7 @@ func (*Service) invited(ctx context.Context, tx pgx.Tx, email string) (i invitat
 }
 
 // noteNow writes the audit row of a transaction that is no batch.
-func (s *Service) noteNow(ctx context.Context, tx pgx.Tx, by Caller, action string, of thing, after fields) error {
+func (s *Service) noteNow(ctx context.Context, tx pgx.Tx, by Caller, action string, of resourceRef, after fields) error {
 	b := &pgx.Batch{}
 	s.note(b, by, action, of, nil, after)
 	return tx.SendBatch(ctx, b).Close()

@@ -25,9 +25,9 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// entrance is the room as the API's role of the database has it, with a provider,
-// so that what a grant or the audit refuses is refused here as well.
-type entrance struct {
+// authFixture is the service with the database role of the API and a provider, so that missing grants and
+// audit rules fail here, too.
+type authFixture struct {
 	*bundle
 
 	api     *identity.Service
@@ -36,9 +36,9 @@ type entrance struct {
 	seconds atomic.Int64 // that have passed
 }
 
-func enter(t *testing.T) *entrance {
+func enter(t *testing.T) *authFixture {
 	t.Helper()
-	e := &entrance{bundle: setup(t), issuer: oidctest.Start(t)}
+	e := &authFixture{bundle: setup(t), issuer: oidctest.Start(t)}
 	var err error
 	if e.keys, err = pki.OpenKeyring(t.TempDir()); err != nil {
 		t.Fatal(err)
@@ -48,8 +48,8 @@ func enter(t *testing.T) *entrance {
 	return e
 }
 
-// process is the room in one process.
-func (e *entrance) process(t *testing.T, hints *hint.Bus) *identity.Service {
+// process returns the service as one more process would have it.
+func (e *authFixture) process(t *testing.T, hints *hint.Bus) *identity.Service {
 	t.Helper()
 	start := time.Now()
 	c := clock.At(func() time.Time { return start.Add(time.Duration(e.seconds.Load()) * time.Second) })
@@ -67,17 +67,17 @@ func (e *entrance) process(t *testing.T, hints *hint.Bus) *identity.Service {
 	}
 }
 
-func (e *entrance) vouched(subject, email string) identity.Verified {
+func (e *authFixture) verified(subject, email string) identity.Verified {
 	return identity.Verified{Issuer: e.issuer.URL, Subject: subject, Email: email, EmailVerified: true, Name: "Somebody"}
 }
 
-func (e *entrance) bearer(subject string) string {
+func (e *authFixture) bearer(subject string) string {
 	return e.issuer.Token("ES256", oidctest.P256, nil, oidctest.Object{"sub": subject})
 }
 
 var from = identity.Origin{Address: "192.0.2.7", UserAgent: "Firefox", CorrelationID: "c-1"}
 
-func (e *entrance) audited(t *testing.T, action string) (n int) {
+func (e *authFixture) audited(t *testing.T, action string) (n int) {
 	t.Helper()
 	if err := e.db.QueryRow(t.Context(), "SELECT count(*) FROM audit_logs WHERE action = $1", action).Scan(&n); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestFirstSignInMakesAPerson(t *testing.T) {
 	e := enter(t)
 	_, err := e.api.Authenticate(t.Context(), e.bearer("s-1"))
 	wantCode(t, "before the first sign-in", err, errs.UserNotFound)
-	u, err := e.api.SignIn(t.Context(), e.vouched("s-1", "new@example.org"), from)
+	u, err := e.api.SignIn(t.Context(), e.verified("s-1", "new@example.org"), from)
 	if err != nil || u.Email != "new@example.org" || u.Role != "user" || u.RoleFrom != "platform" || u.Issuer != e.issuer.URL {
 		t.Fatalf("%+v, %v", u, err)
 	}
@@ -98,7 +98,7 @@ func TestFirstSignInMakesAPerson(t *testing.T) {
 	if err != nil || c.User != u.ID || c.Role != "user" || c.Tenant != (ids.Tenant{}) {
 		t.Errorf("%+v, %v", c, err)
 	}
-	again, err := e.api.SignIn(t.Context(), e.vouched("s-1", "renamed@example.org"), from)
+	again, err := e.api.SignIn(t.Context(), e.verified("s-1", "renamed@example.org"), from)
 	if err != nil || again.ID != u.ID || again.Email != "renamed@example.org" {
 		t.Errorf("again: %+v, %v", again, err)
 	}
@@ -107,31 +107,30 @@ func TestFirstSignInMakesAPerson(t *testing.T) {
 	}
 }
 
-// Decision 12: whom an administrator has made is found by the verified address,
-// and nobody else is.
+// Decision 12: only a user whom an administrator has created is found by the verified address.
 func TestSignInLinksLocalPeopleAlone(t *testing.T) {
 	t.Parallel()
 	e := enter(t)
-	unverified := e.vouched("s-dev", "dev@dev.localhost")
+	unverified := e.verified("s-dev", "dev@dev.localhost")
 	unverified.EmailVerified = false
 	_, err := e.api.SignIn(t.Context(), unverified, from)
 	wantCode(t, "an address that is not verified", err, errs.LoginFailed)
 
-	u, err := e.api.SignIn(t.Context(), e.vouched("s-dev", "dev@dev.localhost"), from)
+	u, err := e.api.SignIn(t.Context(), e.verified("s-dev", "dev@dev.localhost"), from)
 	if err != nil || u.ID != e.seed.Dev.ID || u.TenantRole != "owner" || u.Name != "Dev" {
 		t.Fatalf("linked %+v, %v", u, err)
 	}
-	_, err = e.api.SignIn(t.Context(), e.vouched("s-other", "dev@dev.localhost"), from)
+	_, err = e.api.SignIn(t.Context(), e.verified("s-other", "dev@dev.localhost"), from)
 	wantCode(t, "the same address under another subject", err, errs.LoginFailed)
-	other := e.vouched("s-dev", "dev@dev.localhost")
+	other := e.verified("s-dev", "dev@dev.localhost")
 	other.Issuer = "https://evil.example"
 	_, err = e.api.SignIn(t.Context(), other, from)
 	wantCode(t, "the same subject of another issuer", err, errs.LoginFailed)
-	_, err = e.api.SignIn(t.Context(), e.vouched("s-dev", "operator@dev.localhost"), from)
-	wantCode(t, "an address that somebody else has", err, errs.LoginFailed)
+	_, err = e.api.SignIn(t.Context(), e.verified("s-dev", "operator@dev.localhost"), from)
+	wantCode(t, "an address of another user", err, errs.LoginFailed)
 
 	e.exec(t, "UPDATE users SET disabled_at = now() WHERE id = $1", e.seed.Dev.ID)
-	_, err = e.api.SignIn(t.Context(), e.vouched("s-dev", "dev@dev.localhost"), from)
+	_, err = e.api.SignIn(t.Context(), e.verified("s-dev", "dev@dev.localhost"), from)
 	wantCode(t, "a disabled person", err, errs.LoginFailed)
 	_, err = e.api.Authenticate(t.Context(), e.bearer("s-dev"))
 	wantCode(t, "a disabled person's token", err, errs.TokenInvalid)
@@ -140,7 +139,7 @@ func TestSignInLinksLocalPeopleAlone(t *testing.T) {
 func TestProviderDecidesRolesWhereTheProfileMapsThem(t *testing.T) {
 	t.Parallel()
 	e := enter(t)
-	v := e.vouched("s-1", "new@example.org")
+	v := e.verified("s-1", "new@example.org")
 	v.MapsRoles, v.Role = true, "operator"
 	u, err := e.api.SignIn(t.Context(), v, from)
 	if err != nil || u.Role != "operator" || u.RoleFrom != "provider" {
@@ -169,7 +168,7 @@ func TestInvitationIsAcceptedByTheVerifiedAddress(t *testing.T) {
 	for i, row := range []struct{ email, expires string }{{"late@example.org", "-1 minute"}, {"in@example.org", "1 day"}, {"dev@dev.localhost", "1 day"}} {
 		e.exec(t, "INSERT INTO invitations (id, org_id, email, role, invited_by, expires_at) VALUES ($1, $2, $3, 'billing', $1, now() + $4::interval)",
 			uuid.Must(uuid.NewV7()), e.seed.Tenant, strings.ToUpper(row.email[:1])+row.email[1:], row.expires)
-		u, err := e.api.SignIn(t.Context(), e.vouched(row.email, row.email), from)
+		u, err := e.api.SignIn(t.Context(), e.verified(row.email, row.email), from)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +190,7 @@ func TestManyFirstSignInsMakeOnePerson(t *testing.T) {
 	seen := map[ids.User]int{}
 	for range 30 {
 		wg.Go(func() {
-			u, err := e.api.SignIn(t.Context(), e.vouched("s-1", "new@example.org"), from)
+			u, err := e.api.SignIn(t.Context(), e.verified("s-1", "new@example.org"), from)
 			mu.Lock()
 			defer mu.Unlock()
 			if seen[u.ID]++; err != nil {
@@ -208,7 +207,7 @@ func TestManyFirstSignInsMakeOnePerson(t *testing.T) {
 func TestSessionBeginsAndEnds(t *testing.T) {
 	t.Parallel()
 	e := enter(t)
-	started, err := e.api.SignInSession(t.Context(), e.vouched("s-dev", "dev@dev.localhost"), identity.NewSession{Kind: "browser", Refresh: "refresh-secret", Origin: from})
+	started, err := e.api.SignInSession(t.Context(), e.verified("s-dev", "dev@dev.localhost"), identity.NewSession{Kind: "browser", Refresh: "refresh-secret", Origin: from})
 	if err != nil || started.User.ID != e.seed.Dev.ID || started.Session.Address != "192.0.2.7" {
 		t.Fatalf("%+v, %v", started, err)
 	}
@@ -244,7 +243,7 @@ func TestLostRightsAreFeltElsewhere(t *testing.T) {
 	e := enter(t)
 	hints := &hint.Bus{}
 	other := e.process(t, hints)
-	started, err := e.api.SignInSession(t.Context(), e.vouched("s-dev", "dev@dev.localhost"), identity.NewSession{Kind: "browser", Origin: from})
+	started, err := e.api.SignInSession(t.Context(), e.verified("s-dev", "dev@dev.localhost"), identity.NewSession{Kind: "browser", Origin: from})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +260,7 @@ func TestLostRightsAreFeltElsewhere(t *testing.T) {
 		_, err := e.api.Authenticate(t.Context(), token)
 		wantCode(t, name+" where it was ended", err, errs.TokenInvalid)
 		if _, err := other.Authenticate(t.Context(), token); err != nil {
-			t.Errorf("%s is looked up each time: %v", name, err)
+			t.Errorf("%s is not cached: %v", name, err)
 		}
 	}
 	e.seconds.Add(1)
@@ -292,7 +291,7 @@ func TestLostRightsAreFeltElsewhere(t *testing.T) {
 func TestRevokedTokensStayRevokedUnderAnotherSignature(t *testing.T) {
 	t.Parallel()
 	e := enter(t)
-	person, err := e.api.SignIn(t.Context(), e.vouched("s-1", "new@example.org"), from)
+	person, err := e.api.SignIn(t.Context(), e.verified("s-1", "new@example.org"), from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +325,7 @@ func mirrored(t *testing.T, token string) string {
 func TestVerifiedTokensAreForgottenWithTheKeys(t *testing.T) {
 	t.Parallel()
 	e := enter(t)
-	if _, err := e.api.SignIn(t.Context(), e.vouched("s-1", "new@example.org"), from); err != nil {
+	if _, err := e.api.SignIn(t.Context(), e.verified("s-1", "new@example.org"), from); err != nil {
 		t.Fatal(err)
 	}
 	token := e.issuer.Token("ES256", oidctest.P256, nil, oidctest.Object{"sub": "s-1", "exp": time.Now().Unix() + 7200})
@@ -345,7 +344,7 @@ func TestVerifiedTokensAreForgottenWithTheKeys(t *testing.T) {
 			return
 		}
 		if err != nil || time.Now().After(deadline) {
-			t.Fatalf("still believed: %v", err)
+			t.Fatalf("still accepted: %v", err)
 		}
 		e.seconds.Add(1)
 	}
@@ -388,7 +387,7 @@ func TestPolicyTurnsKeysOff(t *testing.T) {
 	wantCode(t, "a key where there are none", err, errs.TokenInvalid)
 }
 
-// A session that has ended, however it did, holds no way back in at the provider.
+// A session that has ended, for any reason, stores no refresh token of the provider.
 func TestEndedSessionsKeepNoRefreshToken(t *testing.T) {
 	t.Parallel()
 	e := enter(t)
@@ -403,7 +402,7 @@ func TestEndedSessionsKeepNoRefreshToken(t *testing.T) {
 			return err
 		},
 	} {
-		started, err := e.api.SignInSession(t.Context(), e.vouched(name, name+"@example.org"), identity.NewSession{Kind: "browser", Refresh: "r", Origin: from})
+		started, err := e.api.SignInSession(t.Context(), e.verified(name, name+"@example.org"), identity.NewSession{Kind: "browser", Refresh: "r", Origin: from})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -413,7 +412,7 @@ func TestEndedSessionsKeepNoRefreshToken(t *testing.T) {
 		var kept, ended bool
 		err = e.db.QueryRow(t.Context(), "SELECT refresh_enc IS NOT NULL, ended_at IS NOT NULL FROM sessions WHERE id = $1", started.Session.ID).Scan(&kept, &ended)
 		if err != nil || kept || !ended {
-			t.Errorf("%s: kept %v, ended %v, %v", name, kept, ended, err)
+			t.Errorf("%s: stored %v, ended %v, %v", name, kept, ended, err)
 		}
 	}
 }

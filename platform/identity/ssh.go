@@ -28,13 +28,13 @@ type SSHKey struct {
 }
 
 const (
-	maxKeyText    = 16 << 10 // an RSA key of 16,384 bits takes 3 KB
+	maxKeyText    = 16 << 10 // an RSA key of 16,384 bits has 3 KB
 	minRSABits    = 2048
 	privateMarker = "PRIVATE KEY"
 )
 
-func (c Caller) sshKey(id ids.SSHKey) thing {
-	return thing{tenant: c.Tenant, kind: "ssh-key", id: id.String()}
+func (c Caller) sshKey(id ids.SSHKey) resourceRef {
+	return resourceRef{tenant: c.Tenant, kind: "ssh-key", id: id.String()}
 }
 
 func scanSSHKey(row pgx.CollectableRow) (k SSHKey, err error) {
@@ -48,7 +48,7 @@ func (s *Service) AddSSHKey(ctx context.Context, ch Change[SSHKey], name, public
 	if err != nil {
 		return SSHKey{}, err
 	}
-	if name, err = words("name", name, 1, maxName); err != nil {
+	if name, err = validText("name", name, 1, maxName); err != nil {
 		return SSHKey{}, err
 	}
 	return changeAnd(ctx, s, ch, func() (SSHKey, func(*pgx.Batch), error) {
@@ -78,8 +78,8 @@ func (s *Service) rekey(ctx context.Context, c Caller) func(pgx.Tx) error {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// parsePublicKey returns the key's canonical line and fingerprint. The line goes
-// into a host's authorized_keys, so nothing but the key itself may stand in it.
+// parsePublicKey returns the key's canonical line and fingerprint. The line is written to
+// authorized_keys on a node, so it must contain nothing but the key.
 func parsePublicKey(text string) (line, fingerprint string, err error) {
 	refuse := func(format string, args ...any) (string, string, error) {
 		return "", "", errs.New(errs.SSHKeyInvalid, format, args...).At("public_key")
@@ -108,8 +108,8 @@ func parsePublicKey(text string) (line, fingerprint string, err error) {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))), ssh.FingerprintSHA256(key), nil
 }
 
-// strong lists what is accepted; a type that a newer library learns is refused
-// until someone decides.
+// strong lists the accepted key types. A type that a newer version of the library supports is rejected
+// until it is added here.
 func strong(key ssh.PublicKey) error {
 	switch key.Type() {
 	case ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
@@ -140,7 +140,7 @@ func (s *Service) SSHKeys(ctx context.Context, c Caller, after ids.SSHKey, limit
 // opens.
 func (s *Service) DeleteSSHKey(ctx context.Context, ch Change[struct{}], id ids.SSHKey) error {
 	_, err := changeAnd(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
-		k, err := one(ctx, s.DB, "SSH key", selectSSHKey, scanSSHKey, ch.Caller.Principal(), id)
+		k, err := queryOne(ctx, s.DB, "SSH key", selectSSHKey, scanSSHKey, ch.Caller.Principal(), id)
 		return none, func(b *pgx.Batch) {
 			queuePrincipal(b, ch.Caller)
 			b.Queue(deleteSSHKey, ch.Caller.Principal(), id).Exec(orElse(errRaced))
@@ -150,8 +150,8 @@ func (s *Service) DeleteSSHKey(ctx context.Context, ch Change[struct{}], id ids.
 	return err
 }
 
-// KeysOf returns authorized_keys lines of the caller: of the named keys in the
-// order of their ids, or of all when none is named. One that is not theirs is not found.
+// KeysOf returns authorized_keys lines of the caller: of the named keys, sorted by id, or of all keys if
+// none is named. A key of another principal is not found.
 func (s *Service) KeysOf(ctx context.Context, q pg.Queryer, c Caller, named []ids.SSHKey) ([]string, error) {
 	asked := map[uuid.UUID]bool{}
 	for _, id := range named {
@@ -175,7 +175,7 @@ func (s *Service) KeysOf(ctx context.Context, q pg.Queryer, c Caller, named []id
 	return lines, nil
 }
 
-// ErrKeysChanged says that the keys are not those that were read before.
+// ErrKeysChanged means that the keys have changed since they were read.
 var ErrKeysChanged = errors.New("the SSH keys were changed meanwhile")
 
 // QueueKeysOf fails the caller's transaction with ErrKeysChanged unless KeysOf

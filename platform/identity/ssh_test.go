@@ -46,11 +46,11 @@ func bits(t *testing.T, n int) string {
 	return line(t, &key.PublicKey)
 }
 
-// dsa is the key of RFC-sized zeros: its type alone must be enough to refuse it.
+// dsa is a key of zeros in the format of the RFC. It must be rejected by its type alone.
 const dsa = "ssh-dss AAAAB3NzaC1kc3MAAAADAQABAAAAAwEAAQAAAAMBAAEAAAADAQAB"
 
 //nolint:paralleltest // it sets GODEBUG, to make a key as weak as it must refuse
-func TestSSHKeysThatAreRefused(t *testing.T) {
+func TestRejectedSSHKeys(t *testing.T) {
 	b := setup(t)
 	good, private := ed(t)
 	block, err := ssh.MarshalPrivateKey(private, "")
@@ -77,7 +77,7 @@ func TestSSHKeysThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestSSHKeysAreKeptListedAndGone(t *testing.T) {
+func TestSSHKeysAreStoredListedAndDeleted(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	dev, admin := identity.Caller{User: b.seed.Dev.ID}, identity.Caller{User: b.seed.Admin.ID}

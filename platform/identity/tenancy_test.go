@@ -51,7 +51,7 @@ func aead(t *testing.T) cipher.AEAD {
 	return sealed
 }
 
-func settle(t *testing.T) *tenancy {
+func newTenancy(t *testing.T) *tenancy {
 	t.Helper()
 	w := &tenancy{bundle: setup(t)}
 	// As the API has it: of its own tenant's rows it sees those, and no others.
@@ -75,7 +75,7 @@ func settle(t *testing.T) *tenancy {
 	return w
 }
 
-// in is the scope that the door gives a request of c.
+// in returns the scope that the middleware gives a request of c.
 func in(ctx context.Context, c identity.Caller) context.Context {
 	s := pg.Scope{Tenant: c.Tenant.String(), Principal: c.Principal().String()}
 	if c.Role == "admin" {
@@ -84,7 +84,7 @@ func in(ctx context.Context, c identity.Caller) context.Context {
 	return pg.WithScope(ctx, s)
 }
 
-// ask is a change of c without an idempotency key.
+// ask returns a change of c without an idempotency key.
 func ask[T any](c identity.Caller) identity.Change[T] { return identity.Change[T]{Caller: c} }
 
 func (w *tenancy) person(t *testing.T, email string, tenant ids.Tenant, role string) identity.Caller {
@@ -137,10 +137,10 @@ func (w *tenancy) close(t *testing.T, c identity.Caller, id ids.Project, version
 	return pg.Commit(in(t.Context(), c), w.DB, b, func() {})
 }
 
-// The one audit row of a change, and the hint of one that takes a right away.
+// Each change writes one audit row, and a change that removes a right sends a hint.
 func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 	t.Parallel()
-	w := settle(t)
+	w := newTenancy(t)
 	ctx, scopes := t.Context(), policies.ScopeNames()[:2]
 	var (
 		project    identity.Project
@@ -263,13 +263,13 @@ func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 			}
 		default:
 			if c.hinted {
-				t.Errorf("%s takes a right away and tells nobody", c.action)
+				t.Errorf("%s removes a right and sends no hint", c.action)
 			}
 		}
 	}
 	for _, secret := range []string{key.Secret, credential.Secret} {
 		if n := w.count(t, `SELECT count(*) FROM audit_logs a WHERE to_jsonb(a)::text LIKE '%' || $1 || '%'`, secret[4:]); n != 0 {
-			t.Errorf("a secret stands in %d audit rows", n)
+			t.Errorf("a secret is in %d audit rows", n)
 		}
 	}
 	if got := w.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'user.update' AND before = '{"disabled": false}' AND after = '{"disabled": true}'`); got != 1 {
@@ -279,7 +279,7 @@ func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 
 func TestWhatIsThereAlreadyIsNoChange(t *testing.T) {
 	t.Parallel()
-	w := settle(t)
+	w := newTenancy(t)
 	ctx := t.Context()
 	p, a := w.project(t, "bench"), w.account(t, "robot")
 	if _, err := w.PutProjectMember(in(ctx, w.owner), ask[identity.Member](w.owner), p.ID, w.member.User, "viewer"); err != nil {
@@ -330,9 +330,9 @@ func wantMember(m identity.Member, user ids.User, role string) error {
 
 // Other tenants' ids answer as unknown ones do, and a version that has passed
 // changes nothing.
-func TestChangesThatAreRefused(t *testing.T) {
+func TestRejectedChanges(t *testing.T) {
 	t.Parallel()
-	w := settle(t)
+	w := newTenancy(t)
 	ctx := t.Context()
 	p, a := w.project(t, "bench"), w.account(t, "robot")
 	theirs, err := w.CreateServiceAccount(in(ctx, w.foreign.owner), ask[identity.ServiceAccount](w.foreign.owner), w.foreign.project,
@@ -513,7 +513,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 		"API key without bounds":     {apiKey(limited, identity.NewAPIKey{Name: "x"}), errs.Forbidden, "scopes"},
 		"API key of a program":       {apiKey(robot, identity.NewAPIKey{Name: "x", Scopes: scope[:1]}), errs.Forbidden, ""},
 		"API key of another":         {func() error { return w.RevokeAPIKey(in(ctx, w.member), ask[struct{}](w.member), key.ID) }, errs.NotFound, ""},
-		"session of nobody": {func() error {
+		"session of no user": {func() error {
 			return w.EndSessionByID(in(ctx, w.admin), ask[struct{}](w.admin), ids.New[ids.Session](), true)
 		}, errs.NotFound, ""},
 		"user's address":               {user(identity.NewUser{Email: "x", Name: "X", Role: "user"}), errs.ValidationError, "email"},
@@ -543,7 +543,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 
 func TestListsGoOnWhereTheyEnded(t *testing.T) {
 	t.Parallel()
-	w := settle(t)
+	w := newTenancy(t)
 	ctx := t.Context()
 	for _, name := range []string{"a", "b", "c"} {
 		p := w.project(t, name)

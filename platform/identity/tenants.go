@@ -21,7 +21,9 @@ type Tenant struct {
 	CreatedAt      time.Time
 }
 
-func (t Tenant) thing() thing { return thing{tenant: t.ID, kind: "tenant", id: t.ID.String()} }
+func (t Tenant) ref() resourceRef {
+	return resourceRef{tenant: t.ID, kind: "tenant", id: t.ID.String()}
+}
 
 // Tenant reads the caller's.
 func (s *Service) Tenant(ctx context.Context, c Caller) (Tenant, error) {
@@ -30,7 +32,7 @@ func (s *Service) Tenant(ctx context.Context, c Caller) (Tenant, error) {
 
 // TenantByID reads any, for the platform.
 func (s *Service) TenantByID(ctx context.Context, id ids.Tenant) (Tenant, error) {
-	return one(ctx, s.DB, "tenant", selectTenant, scanTenant, id)
+	return queryOne(ctx, s.DB, "tenant", selectTenant, scanTenant, id)
 }
 
 // Tenants lists all by name, for the platform.
@@ -66,7 +68,7 @@ func scanTenant(row pgx.CollectableRow) (t Tenant, err error) {
 	return t, err
 }
 
-// firstProject is what a new tenant works in.
+// firstProject is the name of the first project of a new tenant.
 const firstProject = "default"
 
 // CreateTenant makes a tenant with one project and without people.
@@ -82,7 +84,7 @@ func (s *Service) CreateTenant(ctx context.Context, ch Change[Tenant], name, in 
 		return t, func(b *pgx.Batch) {
 			b.Queue(insertTenant, t.ID, t.Name, t.Currency, t.CreatedAt).Exec(orElse(errs.New(errs.AlreadyExists, "a tenant with this name exists").At("name").Try("choose another name")))
 			b.Queue(insertProject, ids.New[ids.Project](), t.ID, firstProject, "", t.CreatedAt)
-			s.note(b, ch.Caller, "tenant.create", t.thing(), nil, fields{"name": t.Name, "currency": t.Currency})
+			s.note(b, ch.Caller, "tenant.create", t.ref(), nil, fields{"name": t.Name, "currency": t.Currency})
 		}, nil
 	})
 }
@@ -104,7 +106,7 @@ func (s *Service) UpdateTenant(ctx context.Context, ch Change[Tenant], version i
 		t.Name, t.Version = name, t.Version+1
 		return t, func(b *pgx.Batch) {
 			b.Queue(updateTenant, t.ID, was.Version, t.Name).Exec(orElse(errRaced))
-			s.note(b, ch.Caller, "tenant.update", t.thing(), fields{"name": was.Name}, fields{"name": t.Name})
+			s.note(b, ch.Caller, "tenant.update", t.ref(), fields{"name": was.Name}, fields{"name": t.Name})
 		}, nil
 	})
 }

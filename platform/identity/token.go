@@ -23,7 +23,7 @@ import (
 const (
 	keyPrefix     = "gpk_" // a personal key
 	sessionPrefix = "gpb_" // a session
-	// 4 characters and 256 bits in base64url. Anything longer is not looked up.
+	// 4 characters and 256 bits in base64url. A longer token is rejected without a query.
 	tokenLength = 4 + 43
 )
 
@@ -36,8 +36,8 @@ func newToken(prefix string) (token string, hash [32]byte) {
 	return token, sha256.Sum256([]byte(token))
 }
 
-// Authenticate says who holds the token: a personal key, a session, an access
-// token of the provider, or one that we minted.
+// Authenticate returns the caller of a token: an API key, a session, an access token of the provider, or
+// a token of a service account.
 func (s *Service) Authenticate(ctx context.Context, token string) (Caller, error) {
 	switch {
 	case token == "":
@@ -51,7 +51,7 @@ func (s *Service) Authenticate(ctx context.Context, token string) (Caller, error
 	if found {
 		return caller, nil
 	}
-	caller, left, err := s.lookUp(unscoped(ctx), token, hash)
+	caller, left, err := s.findToken(unscoped(ctx), token, hash)
 	if err != nil {
 		return Caller{}, err
 	}
@@ -59,8 +59,8 @@ func (s *Service) Authenticate(ctx context.Context, token string) (Caller, error
 	return caller, nil
 }
 
-// lookUp returns the caller and how long the token still lives.
-func (s *Service) lookUp(ctx context.Context, token string, hash [32]byte) (Caller, time.Duration, error) {
+// findToken returns the caller and how long the token still lives.
+func (s *Service) findToken(ctx context.Context, token string, hash [32]byte) (Caller, time.Duration, error) {
 	switch {
 	case len(token) == tokenLength && strings.HasPrefix(token, keyPrefix):
 		return s.holder(ctx, selectKeyHolder, touchKey, hash)
@@ -70,8 +70,8 @@ func (s *Service) lookUp(ctx context.Context, token string, hash [32]byte) (Call
 	return s.bearer(ctx, token, hash)
 }
 
-// holder looks up a secret of ours. Its end is told by the database's clock, so
-// that servers with different clocks agree on it.
+// holder returns the caller of a secret that this installation has issued. The database's clock decides
+// whether it has expired, so that servers with different clocks agree.
 func (s *Service) holder(ctx context.Context, statement, touch string, hash [32]byte) (Caller, time.Duration, error) {
 	var c Caller
 	var tenant *uuid.UUID
@@ -100,7 +100,8 @@ func (s *Service) holder(ctx context.Context, statement, touch string, hash [32]
 		return Caller{}, 0, errs.New(errs.TokenInvalid, "API keys are disabled").Try("sign in")
 	}
 	s.touch(ctx, stale, touch, id)
-	// No more than we remember: a key without end would overflow a Duration.
+	// The result is limited to cachedFor: the remaining lifetime of a key without an end would overflow
+	// a Duration.
 	return c, time.Duration(min(left, cachedFor.Milliseconds())) * time.Millisecond, nil
 }
 
@@ -120,8 +121,8 @@ type proven struct {
 	keys            string
 }
 
-// bearer looks up who a signed token is of. What it says of rights is not asked:
-// those are what the database says now.
+// bearer returns the caller of a signed token. The database decides its current rights, not the token's
+// claims.
 func (s *Service) bearer(ctx context.Context, token string, hash [32]byte) (Caller, time.Duration, error) {
 	p, err := s.prove(ctx, token, hash)
 	if err != nil {
@@ -136,8 +137,8 @@ func (s *Service) bearer(ctx context.Context, token string, hash [32]byte) (Call
 	return c, p.until.Sub(s.Clock.Now()), err
 }
 
-// prove verifies a token, or remembers that it did: until the token ends or the
-// keys change, whichever is first.
+// prove verifies a token, or reads the cached result, which is valid until the token expires or the keys
+// change.
 func (s *Service) prove(ctx context.Context, token string, hash [32]byte) (proven, error) {
 	p, epoch, found := s.proven.get(hash, s.Clock.Now())
 	if !found {
@@ -154,8 +155,8 @@ func (s *Service) prove(ctx context.Context, token string, hash [32]byte) (prove
 	if found && p.keys == keys {
 		return p, nil
 	}
-	// The keys were asked for first: if they change meanwhile, the token is
-	// verified once more than needed.
+	// The keys were read first. If they change meanwhile, the token is only verified once more than
+	// needed.
 	p.keys = keys
 	if err := s.verify(ctx, token, &p); err != nil {
 		return proven{}, err
@@ -185,8 +186,8 @@ func (s *Service) verify(ctx context.Context, token string, p *proven) (err erro
 	return err
 }
 
-// revocation is what a signed token is remembered by when it is logged out: what
-// was signed. Of one ECDSA signature anybody makes a second that is as good.
+// revocation returns the key under which a revoked token is stored: a hash of the signed part. The
+// signature is left out, because anybody can derive a second valid signature from one ECDSA signature.
 func revocation(token string) [32]byte {
 	return sha256.Sum256([]byte(token[:max(strings.LastIndexByte(token, '.'), 0)]))
 }
@@ -233,8 +234,7 @@ func tokenExpired() error {
 	return errs.New(errs.TokenExpired, "the token has expired").Try("sign in again")
 }
 
-// NewKey makes a personal key; its text is shown once and kept nowhere. A ttl of
-// zero makes a key without end.
+// NewKey creates an API key. Its text is displayed once and not stored. A TTL of zero means no expiry.
 func (s *Service) NewKey(ctx context.Context, q pg.Queryer, user ids.User, name string, ttl time.Duration) (token string, err error) {
 	token, hash := newToken(keyPrefix)
 	if _, err := q.Exec(ctx, insertKey, uuid.Must(uuid.NewV7()), user.UUID, name, hash[:], ttl.Seconds()); err != nil {

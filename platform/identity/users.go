@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// User is a person. RoleFrom says who decides the role: platform or provider.
+// User is a user. RoleFrom names the source of the role: platform or provider.
 type User struct {
 	ID                     ids.User
 	Email, Name, Role      string
@@ -33,23 +33,25 @@ type UserFilter struct {
 	Limit  int
 }
 
-// NewUser is what a person is made of. Without a tenant they may do nothing yet.
+// NewUser contains the properties of a new user. Without a tenant a user has no rights yet.
 type NewUser struct {
 	Email, Name, Role string
 	Tenant            ids.Tenant
 	TenantRole        string
 }
 
-// UserPatch is what may change of a person; nil leaves it.
+// UserPatch contains the changes of a user. Nil leaves a field unchanged.
 type UserPatch struct {
 	Name, Role *string
 	Disabled   *bool
 }
 
-// localIssuer is that of people whom no provider has told us of.
+// localIssuer is the issuer of users without an external provider.
 const localIssuer = "local"
 
-func (u User) thing() thing { return thing{tenant: u.Tenant, kind: "user", id: u.ID.String()} }
+func (u User) ref() resourceRef {
+	return resourceRef{tenant: u.Tenant, kind: "user", id: u.ID.String()}
+}
 
 func (u User) fields() fields {
 	return fields{"name": u.Name, "role": u.Role, "disabled": u.DisabledAt != nil}
@@ -72,7 +74,7 @@ func (s *Service) Users(ctx context.Context, f UserFilter) ([]User, error) {
 
 // UserByID reads one person, for the platform.
 func (s *Service) UserByID(ctx context.Context, id ids.User) (User, error) {
-	return one(ctx, s.DB, "user", selectUser, scanUser, id)
+	return queryOne(ctx, s.DB, "user", selectUser, scanUser, id)
 }
 
 // CreateUser makes a person ahead of their first sign-in, which finds them by
@@ -100,7 +102,7 @@ func (s *Service) CreateUser(ctx context.Context, ch Change[User], n NewUser) (U
 				b.Queue(putTenantMember, u.Tenant, u.ID, u.TenantRole).Exec(orElse(errRaced))
 				after["tenant_role"] = u.TenantRole
 			}
-			s.note(b, ch.Caller, "user.create", u.thing(), nil, after)
+			s.note(b, ch.Caller, "user.create", u.ref(), nil, after)
 		}, nil
 	})
 }
@@ -110,7 +112,7 @@ func draftUser(n NewUser) (u User, err error) {
 	if u.Email, err = address("email", n.Email); err != nil {
 		return User{}, err
 	}
-	if u.Name, err = words("name", n.Name, 1, maxName); err != nil {
+	if u.Name, err = validText("name", n.Name, 1, maxName); err != nil {
 		return User{}, err
 	}
 	if err := checkRole("role", n.Role, platformRoles); err != nil {
@@ -125,8 +127,7 @@ func draftUser(n NewUser) (u User, err error) {
 	return u, err
 }
 
-// UpdateUser changes a person. Whoever is disabled loses their sessions, and
-// their keys work no more.
+// UpdateUser changes a user. A disabled user loses all sessions, and the API keys stop working.
 func (s *Service) UpdateUser(ctx context.Context, ch Change[User], id ids.User, version int64, patch UserPatch) (User, error) {
 	made, err := change(ctx, s, ch, func() (User, func(*pgx.Batch), error) {
 		u, err := s.UserByID(ctx, id)
@@ -141,6 +142,8 @@ func (s *Service) UpdateUser(ctx context.Context, ch Change[User], id ids.User, 
 	return done(s, made, err)
 }
 
+// editUser returns the changed user and the statements of the change. They lock the caller and the
+// user, so that the last administrator cannot be removed by two concurrent changes.
 func (s *Service) editUser(c Caller, old User, patch UserPatch) (User, func(*pgx.Batch), error) {
 	u := old
 	if err := patch.apply(&u, c, s.now()); err != nil {
@@ -159,13 +162,13 @@ func (s *Service) editUser(c Caller, old User, patch UserPatch) (User, func(*pgx
 		if u.DisabledAt != nil {
 			b.Queue(endSessions, u.ID)
 		}
-		s.note(b, c, "user.update", u.thing(), was, is)
+		s.note(b, c, "user.update", u.ref(), was, is)
 	}, nil
 }
 
 func (patch UserPatch) apply(u *User, c Caller, now time.Time) (err error) {
 	if patch.Name != nil {
-		if u.Name, err = words("name", *patch.Name, 1, maxName); err != nil {
+		if u.Name, err = validText("name", *patch.Name, 1, maxName); err != nil {
 			return err
 		}
 	}
@@ -192,9 +195,8 @@ func (patch UserPatch) apply(u *User, c Caller, now time.Time) (err error) {
 	return nil
 }
 
-// queueAdmin holds the caller and whom they change, in one order, and asks
-// whether the caller is still an administrator: of two who demote each other one
-// must remain.
+// queueAdmin locks the caller and the changed user in one sequence, and checks that the caller is still
+// an administrator. If two administrators demote each other, one must remain.
 func queueAdmin(b *pgx.Batch, c Caller, whom ids.User) {
 	b.Queue(lockUsers, []uuid.UUID{c.User.UUID, whom.UUID})
 	b.Queue(selectAdmin, c.User).QueryRow(func(row pgx.Row) error {

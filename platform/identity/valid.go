@@ -30,7 +30,7 @@ var (
 	currency = regexp.MustCompile(`^[A-Z]{3}$`)
 )
 
-// checkLabel takes RFC 1123 labels: names go into URLs and resource names.
+// checkLabel accepts RFC 1123 labels, because names are parts of URLs and URNs.
 func checkLabel(name string) error {
 	if !label.MatchString(name) {
 		return errs.Invalid("name", "must be 1 to 63 of a-z, 0-9 and -, and begin and end with a letter or digit")
@@ -38,8 +38,8 @@ func checkLabel(name string) error {
 	return nil
 }
 
-// words returns text that people read, trimmed.
-func words(field, text string, least, most int) (string, error) {
+// validText returns text that people read, trimmed.
+func validText(field, text string, least, most int) (string, error) {
 	text = strings.TrimSpace(text)
 	if len(text) < least || len(text) > most || strings.ContainsFunc(text, isControl) {
 		return "", errs.Invalid(field, "must be %d to %d printable characters", least, most)
@@ -63,7 +63,7 @@ func checkRole(field, role string, roles []string) error {
 	return nil
 }
 
-// until is when what is made now ends; nil without a ttl.
+// until returns the end of a lifetime that starts now. It is nil without a TTL.
 func until(now time.Time, ttl time.Duration) (*time.Time, error) {
 	switch {
 	case ttl == 0:
@@ -75,8 +75,8 @@ func until(now time.Time, ttl time.Duration) (*time.Time, error) {
 	return &end, nil
 }
 
-// checkScopes returns the names in one order, and refuses those beyond what the
-// caller's own token may do. A token that was stolen makes no stronger one.
+// checkScopes returns the names in one order. It rejects scopes beyond those of the caller's own token,
+// so a stolen token cannot create a stronger one.
 func checkScopes(c Caller, names []string) ([]string, error) {
 	asked, err := policies.ParseScopes(names)
 	if err != nil {
@@ -93,4 +93,4 @@ func tooMuch() error {
 		Try("request scopes of your token, or sign in without it")
 }
 
-func (s *Service) now() time.Time { return s.Clock.Now().Truncate(time.Microsecond) } // as the database will say it
+func (s *Service) now() time.Time { return s.Clock.Now().Truncate(time.Microsecond) } // in the precision of the database

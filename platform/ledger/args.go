@@ -8,9 +8,8 @@ import (
 // QueueBilling is that of jobs which follow from money that has moved.
 const QueueBilling = "billing"
 
-// CheckRunway asks for a tenant's balance to be held against what it uses; the
-// zero tenant means all. It is not unique: one that is at work may have read the
-// balance before this change of it.
+// CheckRunway checks a tenant's balance against its burn rate; the zero tenant means all. The job is not
+// unique: a running one may have read the balance before this change.
 type CheckRunway struct {
 	Tenant uuid.UUID `json:"tenant"`
 }
@@ -18,7 +17,8 @@ type CheckRunway struct {
 // Kind names the job to River.
 func (CheckRunway) Kind() string { return "check_runway" }
 
-// InsertOpts tries a few times: the next pass of accrual asks again for all.
+// InsertOpts uses a few attempts only, because the next accrual pass queues the check for all tenants
+// again.
 func (CheckRunway) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: QueueBilling, MaxAttempts: 5}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// seal is a checkpoint as it is kept.
+// seal is a stored checkpoint.
 type seal struct {
 	account uuid.UUID
 	upTo    int64
@@ -22,7 +22,7 @@ type seal struct {
 	text    []byte
 }
 
-// link is an entry as its account's chain takes it.
+// link is the part of an entry that enters its account's chain.
 type link struct {
 	account  uuid.UUID
 	id       int64
@@ -32,41 +32,39 @@ type link struct {
 	text     []byte
 }
 
-// walk follows one account from its first entry, and holds each seal on the way
-// against what it has found.
+// walk follows one account from its first entry, and compares each seal on the way with the entries.
 type walk struct {
-	of     *Chain
-	seals  []seal // still to come
-	passed seal   // the last one
-	tail   []byte // the chain since then
-	since  money.Minor
-	total  money.Minor
-	kept   map[int64]string // heads that were kept elsewhere and must be met
-	found  func(Fault)
+	chain    *Chain
+	seals    []seal // not reached yet
+	passed   seal   // the last one
+	tail     []byte // the chain since then
+	since    money.Minor
+	total    money.Minor
+	expected map[int64]string // heads that were stored elsewhere and must match
+	found    func(Fault)
 }
 
-// take goes on to an entry. They come in the order of their ids.
-func (w *walk) take(l *link) {
+// addEntry adds the next entry. Entries arrive in id order.
+func (w *walk) addEntry(l *link) {
 	for len(w.seals) > 0 && w.seals[0].upTo < l.id {
 		w.pass()
 	}
 	next := sha256.Sum256(append(bytes.Clone(w.tail), l.text...))
 	w.tail = next[:]
 	w.since, w.total = add(w.since, l.amount), add(w.total, l.amount)
-	if l.currency != w.of.Currency && w.of.Name != "" {
+	if l.currency != w.chain.Currency && w.chain.Name != "" {
 		w.found(Fault{Wrong: CurrencyDiffers, After: l.id - 1, UpTo: l.id})
 	}
 	if len(w.seals) == 0 {
-		w.of.Unsealed++
-		if w.of.UnsealedSince.IsZero() || l.posted.Before(w.of.UnsealedSince) {
-			w.of.UnsealedSince = l.posted.UTC()
+		w.chain.Unsealed++
+		if w.chain.UnsealedSince.IsZero() || l.posted.Before(w.chain.UnsealedSince) {
+			w.chain.UnsealedSince = l.posted.UTC()
 		}
 	}
 }
 
-// pass holds the next seal against the entries before it. It goes on from what is
-// kept, and not from what should be: a fault is told where it is, and not in every
-// seal that follows.
+// pass compares the next seal with the entries before it. It continues from the stored hash and not from
+// the expected one. A fault is therefore reported once, and not again for every later seal.
 func (w *walk) pass() {
 	s := w.seals[0]
 	h := sha256.New()
@@ -78,9 +76,9 @@ func (w *walk) pass() {
 	if !sums || !bytes.Equal(h.Sum(nil), s.chain) {
 		w.found(Fault{Wrong: SealedChanged, After: w.passed.upTo, UpTo: s.upTo, SealedAt: s.at.UTC(), Minor: add(s.balance, -w.total)})
 	}
-	w.of.Seals, w.of.UpTo, w.of.Head = w.of.Seals+1, s.upTo, hex.EncodeToString(s.chain)
-	if w.kept[s.upTo] == w.of.Head {
-		delete(w.kept, s.upTo)
+	w.chain.Seals, w.chain.UpTo, w.chain.Head = w.chain.Seals+1, s.upTo, hex.EncodeToString(s.chain)
+	if w.expected[s.upTo] == w.chain.Head {
+		delete(w.expected, s.upTo)
 	}
 	w.seals, w.passed, w.tail, w.since = w.seals[1:], s, nil, 0
 }
@@ -90,7 +88,7 @@ func (w *walk) end() {
 	for len(w.seals) > 0 {
 		w.pass()
 	}
-	for upTo := range w.kept {
+	for upTo := range w.expected {
 		w.found(Fault{Wrong: HeadLost, UpTo: upTo})
 	}
 }

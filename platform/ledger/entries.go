@@ -35,8 +35,8 @@ type Filter struct {
 	Limit      int   // zero means as many as a page of EachEntry has
 }
 
-// Entries lists those of the tenant's balance, by id. What is booked later may
-// have been written down earlier: ids are in the order of writing, nearly.
+// Entries lists the entries of the tenant's balance, by id. A later posting time may have a lower id,
+// because ids follow the time of writing, and only approximately.
 func (s *Service) Entries(ctx context.Context, tenant ids.Tenant, f Filter) ([]Entry, error) {
 	if f.Limit <= 0 {
 		f.Limit = page
@@ -71,8 +71,7 @@ func scanEntry(row pgx.CollectableRow) (e Entry, err error) {
 	return e, err
 }
 
-// page is some 400 kB: no statement runs long, and none is open while a slow
-// reader takes what it was given.
+// page is about 400 kB. No statement runs long, and none is open while a slow reader processes a page.
 const page = 2_000
 
 // EachEntry shows do all entries of the filter, by id, any number of them in the

@@ -70,7 +70,7 @@ func TestUsageIsBookedWhenItWasUsedOncePerPass(t *testing.T) {
 	}
 }
 
-func TestUsageOfAnAccountThatIsNoneIsRefused(t *testing.T) {
+func TestUsageOfAMissingAccountIsRejected(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	dollars := ids.New[ids.Tenant]()
@@ -181,7 +181,7 @@ func TestBalancesAndSumsFollowFromEntries(t *testing.T) {
 	}
 }
 
-// A list of any length takes the memory of a page, and ends when the reader wants.
+// A list of any length needs the memory of one page, and ends when the reader stops.
 func TestEachEntryGoesOnOverPages(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -211,7 +211,7 @@ func TestEachEntryGoesOnOverPages(t *testing.T) {
 	}
 }
 
-// INV-61: a tenant reads its own entries and nobody else's, by the same statements.
+// INV-61: the same statements return a tenant's own entries and no others.
 func TestEntriesAreTheTenantsOwn(t *testing.T) {
 	t.Parallel()
 	b, all, starts := months(t)
@@ -233,7 +233,7 @@ func TestEntriesAreTheTenantsOwn(t *testing.T) {
 	}
 }
 
-// INV-37: near the end of 63 bits a sum is right or refused, and never wraps.
+// INV-37: near the limit of 63 bits a sum is right or rejected. It never wraps.
 func TestINV37BalancesDoNotWrap(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
@@ -251,7 +251,7 @@ func TestINV37BalancesDoNotWrap(t *testing.T) {
 			r.Fatal(err)
 		}
 		for i, amount := range rapid.SliceOfN(near, 1, 6).Draw(r, "amounts") {
-			// Past the code, which takes no such amount.
+			// A direct insert, because the code rejects this amount.
 			_, err := tx.Exec(t.Context(), `WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) VALUES (gen_random_uuid(), 'topup', $3, $4, $2) RETURNING id)
 				INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) SELECT t.id, $1, $2, 'EUR' FROM t`, account, amount, fmt.Sprint(i), tenant)
 			if err != nil {

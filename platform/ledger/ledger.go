@@ -1,10 +1,10 @@
-// Package ledger keeps money: accounts, transfers, and entries that are added
-// and never changed. A balance is a sum, never a row that postings fight over:
-// posting locks no account, and a sealed checkpoint keeps the sum short. Mistakes
-// are put right by new transfers. It prices nothing and talks to no provider.
+// Package ledger owns accounts, transfers, and entries that are added and never changed. A balance is a
+// sum and not a row that transactions compete for: a transfer locks no account, and a sealed checkpoint
+// bounds the number of entries to add up. Mistakes are corrected by new transfers. The package prices
+// nothing and calls no payment provider.
 //
-// A tenant's balance account holds what it may still spend: credits are positive,
-// usage is negative, and the other side stands in an account of the platform.
+// A tenant's balance account contains the money that the tenant may still spend: credits are positive,
+// usage is negative. The opposite entry is in an account of the platform.
 package ledger
 
 import (
@@ -45,7 +45,7 @@ func scanEnsured(row pgx.Row, tenant ids.Tenant, currency string) (balance uuid.
 	return balance, nil
 }
 
-// Balance is what the tenant may still spend.
+// Balance returns the money that the tenant may still spend.
 func (s *Service) Balance(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (balance money.Minor, currency string, err error) {
 	err = q.QueryRow(ctx, selectBalance, tenant.UUID).Scan(&balance, &currency)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -88,9 +88,8 @@ func (s *Service) Balances(ctx context.Context, q pg.Queryer, tenants []ids.Tena
 	return balances, nil
 }
 
-// BalanceAt is what it was before the moment at: by when things were booked, not
-// by when they were written down. It reads back from today's balance, so it costs
-// what was booked since.
+// BalanceAt returns the balance before the moment at, by the posting time of the entries. It subtracts
+// later entries from the current balance, so its cost grows with their number.
 func (s *Service) BalanceAt(ctx context.Context, q pg.Queryer, tenant ids.Tenant, at time.Time) (balance money.Minor, err error) {
 	err = q.QueryRow(ctx, selectBalanceAt, tenant.UUID, at).Scan(&balance)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -102,16 +101,16 @@ func (s *Service) BalanceAt(ctx context.Context, q pg.Queryer, tenant ids.Tenant
 	return balance, nil
 }
 
-// QueueFunds has the tenant's balance judged in the caller's transaction, and
-// fails it with what judge says. It is a promise only under the tenant's lock. One
-// without an account has nothing, in no currency.
-func QueueFunds(b *pgx.Batch, tenant ids.Tenant, judge func(Balance) error) {
+// QueueFunds calls check with the tenant's balance in the caller's transaction, and the transaction
+// fails with the error of check. The balance can still change before the commit unless the caller has
+// locked the tenant. A tenant without an account has a balance of zero without a currency.
+func QueueFunds(b *pgx.Batch, tenant ids.Tenant, check func(Balance) error) {
 	b.Queue(selectBalance, tenant.UUID).QueryRow(func(row pgx.Row) error {
 		var have Balance
 		err := row.Scan(&have.Minor, &have.Currency)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("reading the balance of tenant %s: %w", tenant, err)
 		}
-		return judge(have)
+		return check(have)
 	})
 }

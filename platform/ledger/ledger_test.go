@@ -104,8 +104,8 @@ func TestAccountsAreMadeOnceUnderConcurrency(t *testing.T) {
 	}
 }
 
-// Whoever judges the balance in a transaction has its word for it.
-func TestFundsAreJudged(t *testing.T) {
+// The check of the balance decides whether the transaction commits.
+func TestFundsAreChecked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.credit(t, 10, "start")
@@ -126,12 +126,12 @@ func TestFundsAreJudged(t *testing.T) {
 			return c.say
 		})
 		if err := b.db.SendBatch(t.Context(), batch).Close(); !errors.Is(err, c.say) || seen != c.want {
-			t.Errorf("%s: judged %+v, ended as %v", name, seen, err)
+			t.Errorf("%s: checked %+v, ended as %v", name, seen, err)
 		}
 	}
 }
 
-func TestBalanceOfNobodyIsNotFound(t *testing.T) {
+func TestBalanceOfNoTenantIsNotFound(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	if _, err := b.BalanceAt(t.Context(), b.db, ids.New[ids.Tenant](), time.Now()); errs.CodeOf(err) != errs.NotFound {

@@ -14,15 +14,14 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// MonthSum is what the entries of one kind in one month, UTC, come to.
+// MonthSum is the sum of the entries of one kind in one month, UTC.
 type MonthSum struct {
 	Month time.Time // its first moment
 	Kind  Kind
 	Sum   money.Minor
 }
 
-// MonthSums sums the tenant's entries of [from, to) by month and kind, in the
-// order of the months.
+// MonthSums sums the tenant's entries of [from, to) by month and kind, sorted by month.
 func (s *Service) MonthSums(ctx context.Context, q pg.Queryer, tenant ids.Tenant, from, to time.Time) ([]MonthSum, error) {
 	rows, err := q.Query(ctx, sumByMonth, tenant.UUID, timeOrNull(from), timeOrNull(to))
 	if err != nil {
@@ -35,7 +34,7 @@ func (s *Service) MonthSums(ctx context.Context, q pg.Queryer, tenant ids.Tenant
 	return sums, nil
 }
 
-// Since is when the tenant's first entry was booked; without one it is not found.
+// Since returns the posting time of the tenant's first entry, or not found.
 func (s *Service) Since(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (at time.Time, err error) {
 	err = q.QueryRow(ctx, selectFirst, tenant.UUID).Scan(&at)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -2,11 +2,10 @@ package ledger
 
 const ensureAccounts = `SELECT ledger_ensure_accounts($1, $2)`
 
-// sumNow is what a tenant's account a holds: its newest checkpoint and the
-// transfers since. A number that is sealed can no longer appear: Seal waited for
-// everyone who might have held one. CASE, because row-level security lets it into
-// the index, and coalesce not. The sum is numeric until the end, so that it fails
-// where it does not fit.
+// sumNow is the balance of a tenant's account a: its newest checkpoint and the transfers since. No
+// transaction can add a number below a seal, because Seal waits for every transaction that may have one.
+// CASE is used because row-level security lets PostgreSQL use the index with it, and not with coalesce.
+// The sum is numeric until the end, so an overflow is an error.
 const (
 	sumNow = `(coalesce(c.balance_minor, 0) + coalesce((
 			SELECT sum(t.amount_minor) FROM ledger_transfers t
@@ -27,7 +26,7 @@ const selectBalances = `
 	FROM ledger_accounts a ` + newestCheckpoint + `
 	WHERE a.org_id = ANY ($1::uuid[]) AND a.name = 'balance'`
 
-// Only the partitions of the months since are read for what is taken away.
+// The subtraction reads only the partitions of the months since.
 const selectBalanceAt = `
 	SELECT (` + sumNow + ` - coalesce((
 			SELECT sum(e.amount_minor) FROM ledger_entries e WHERE e.account_id = a.id AND e.at >= $2), 0))::bigint
@@ -71,9 +70,8 @@ const sumByKind = `
 	SELECT t.kind, sum(e.amount_minor)::bigint` + ofTenant + `
 	GROUP BY t.kind`
 
-// What a chain takes of an entry and of its transfer, and of a checkpoint and its
-// account: as rows, so that no text can pass for its neighbour, and whatever the
-// session's settings.
+// The columns of an entry, its transfer, a checkpoint and its account that enter the chain. They are
+// encoded as rows, so that no text can pass as its neighbour, whatever the session's settings.
 const (
 	entryText = `row(e.id, e.transfer_id, e.allocation_id, e.amount_minor, e.currency, extract(epoch FROM e.at),
 			t.kind, t.reference, t.note, extract(epoch FROM t.at), t.seq, t.org_id, t.amount_minor)::text`
@@ -81,8 +79,8 @@ const (
 	sealText = `row(a.id, a.org_id, a.name, a.currency, c.org_id, c.up_to, c.balance_minor, extract(epoch FROM c.sealed_at))::text`
 )
 
-// Its lock waits until every open transaction that has posted is over, and lets
-// no new one begin until the id is read. It is held for no longer than that.
+// The lock waits until every open transaction with a posting has ended, and blocks new ones until the id
+// is read. It is released right after that.
 const (
 	lockEntries = `SELECT ledger_await_transfers()`
 	impatient   = `SET LOCAL lock_timeout = '1s'`
@@ -91,11 +89,11 @@ const (
 	// Of entries and transfers. Who posts has the lock before he has a number.
 	selectLastID = `SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ledger_entries_id_seq`
 
-	// Two that seal beside each other would both follow the same checkpoint.
+	// Two concurrent seals would both follow the same checkpoint.
 	lockSeals = `SELECT pg_advisory_xact_lock(hashtextextended('ledger.seal', 0))`
 
-	// By account, so that it reads the tails and not the history. A balance that
-	// would not fit is left as it is, and does not keep the others from being sealed.
+	// By account, so that the statement reads the newest entries and not the history. A balance that
+	// would overflow is left out and does not prevent the seals of the others.
 	sealAccounts = `
 	WITH chunk AS (
 		SELECT id, org_id, name, currency FROM ledger_accounts WHERE id > $2 ORDER BY id LIMIT $3
@@ -117,35 +115,35 @@ const (
 	smallest, largest = `-9223372036854775808`, `9223372036854775807`
 )
 
-// inRange is a sum as a number of 63 bits, the nearest where it does not fit: who
-// looks for faults must be able to read them.
+// inRange returns a sum as a number of 63 bits, the nearest one if it does not fit, so that the report
+// of a fault never fails itself.
 func inRange(sum string) string {
 	return `greatest(least(` + sum + `, ` + largest + `), ` + smallest + `)::bigint`
 }
 
 // A tenant's balance, or where $1 is null every account.
 const (
-	accountsAsked = `($1::uuid IS NULL OR a.org_id = $1 AND a.name = 'balance')`
-	entriesAsked  = `($1::uuid IS NULL OR e.account_id = (SELECT a.id FROM ledger_accounts a WHERE a.org_id = $1 AND a.name = 'balance'))`
+	requestedAccounts = `($1::uuid IS NULL OR a.org_id = $1 AND a.name = 'balance')`
+	requestedEntries  = `($1::uuid IS NULL OR e.account_id = (SELECT a.id FROM ledger_accounts a WHERE a.org_id = $1 AND a.name = 'balance'))`
 )
 
-// sumOfPlatform is what an account of the platform holds, which no transfer names.
+// sumOfPlatform is the balance of an account of the platform, which transfers do not name.
 const sumOfPlatform = `(coalesce(c.balance_minor, 0) + coalesce((
 			SELECT sum(e.amount_minor) FROM ledger_entries e WHERE e.account_id = a.id AND e.id > coalesce(c.up_to, 0)), 0))`
 
-// Every balance derived again from the first entry, beside what is told of it.
-// Entries of an account that is not there come without a name.
+// Every balance, derived again from the first entry, next to the reported balance. Entries of a missing
+// account have no name.
 var selectDerived = `
 	WITH derived AS (
-		SELECT e.account_id, count(*) AS n, sum(e.amount_minor) AS sum FROM ledger_entries e WHERE ` + entriesAsked + ` GROUP BY e.account_id
-	), told AS (
+		SELECT e.account_id, count(*) AS n, sum(e.amount_minor) AS sum FROM ledger_entries e WHERE ` + requestedEntries + ` GROUP BY e.account_id
+	), reported AS (
 		SELECT a.id, a.org_id, a.name, a.currency, CASE WHEN a.org_id IS NOT NULL THEN ` + sumNow + ` ELSE ` + sumOfPlatform + ` END AS sum
-		FROM ledger_accounts a ` + newestCheckpoint + ` WHERE ` + accountsAsked + `
+		FROM ledger_accounts a ` + newestCheckpoint + ` WHERE ` + requestedAccounts + `
 	)
-	SELECT coalesce(told.id, derived.account_id) AS id, coalesce(told.org_id, '00000000-0000-0000-0000-000000000000'), coalesce(told.name, ''), coalesce(told.currency, ''),
-		coalesce(derived.n, 0), ` + inRange(`coalesce(derived.sum, 0)`) + `, ` + inRange(`coalesce(told.sum, 0)`) + `,
-		` + inRange(`abs(coalesce(derived.sum, 0) - coalesce(told.sum, 0))`) + `
-	FROM told FULL JOIN derived ON derived.account_id = told.id
+	SELECT coalesce(reported.id, derived.account_id) AS id, coalesce(reported.org_id, '00000000-0000-0000-0000-000000000000'), coalesce(reported.name, ''), coalesce(reported.currency, ''),
+		coalesce(derived.n, 0), ` + inRange(`coalesce(derived.sum, 0)`) + `, ` + inRange(`coalesce(reported.sum, 0)`) + `,
+		` + inRange(`abs(coalesce(derived.sum, 0) - coalesce(reported.sum, 0))`) + `
+	FROM reported FULL JOIN derived ON derived.account_id = reported.id
 	ORDER BY 1`
 
 // The seals and the entries of the accounts from one id to another.
@@ -171,10 +169,10 @@ var selectUnbalanced = `
 		SELECT coalesce(t.id, sums.transfer_id) AS id, t.id IS NULL AS lost, ` + inRange(`coalesce(sums.sum, 0)`) + ` AS sum,
 			coalesce(sums.first, 0) AS first, coalesce(sums.last, 0) AS last
 		FROM (
-			SELECT t.id FROM ledger_transfers t WHERE $1::uuid IS NULL OR t.id IN (SELECT e.transfer_id FROM ledger_entries e WHERE ` + entriesAsked + `)
+			SELECT t.id FROM ledger_transfers t WHERE $1::uuid IS NULL OR t.id IN (SELECT e.transfer_id FROM ledger_entries e WHERE ` + requestedEntries + `)
 		) t FULL JOIN (
 			SELECT e.transfer_id, sum(e.amount_minor) AS sum, min(e.currency) <> max(e.currency) AS mixed, min(e.id) AS first, max(e.id) AS last
-			FROM ledger_entries e WHERE $1::uuid IS NULL OR e.transfer_id IN (SELECT e.transfer_id FROM ledger_entries e WHERE ` + entriesAsked + `)
+			FROM ledger_entries e WHERE $1::uuid IS NULL OR e.transfer_id IN (SELECT e.transfer_id FROM ledger_entries e WHERE ` + requestedEntries + `)
 			GROUP BY e.transfer_id
 		) sums ON sums.transfer_id = t.id
 		WHERE t.id IS NULL OR sums.transfer_id IS NULL OR sums.sum <> 0 OR sums.mixed

@@ -29,8 +29,8 @@ func (s *Service) Seal(ctx context.Context) error {
 	return fmt.Errorf("sealing balances up to entry %d: %w", last, err)
 }
 
-// sealAtOnce is how many accounts a transaction of sealing goes through: a run
-// that is ended early has not been for nothing.
+// sealAtOnce is the number of accounts that one transaction of Seal processes. A run that is interrupted
+// therefore loses little work.
 const sealAtOnce = 1_000
 
 // sealSome seals the accounts that follow one, and returns the last of them.
@@ -64,7 +64,7 @@ func (s *Service) lastPosted(ctx context.Context) (last int64, err error) {
 	return last, nil
 }
 
-// Busy tells whether Seal gave up because of open postings.
+// Busy reports whether Seal gave up because of open transactions.
 func Busy(err error) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && pgErr.Code == "55P03" // lock_not_available

@@ -27,7 +27,7 @@ func TestSealWaitsForOpenPostings(t *testing.T) {
 	b.credit(t, 1, "fast")
 	err = b.Seal(t.Context())
 	if !ledger.Busy(err) {
-		t.Errorf("sealed beside an open posting: %v", err)
+		t.Errorf("sealed during an open posting: %v", err)
 	}
 	if err := slow.Commit(t.Context()); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func (b *bundle) checkpoints(t *testing.T) (n int) {
 	return n
 }
 
-// One account that cannot be summed up keeps no other from being sealed.
+// An account whose sum overflows does not prevent the seals of the others.
 func TestSealPassesOverWhatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -88,8 +88,8 @@ func TestSealPassesOverWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Eight at once follow one another, and Verify beside them sees no fault that is none.
-func TestSealsBesideEachOtherMakeOneChain(t *testing.T) {
+// Eight concurrent seals follow one another, and concurrent runs of Verify report no fault.
+func TestConcurrentSealsMakeOneChain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var all errgroup.Group

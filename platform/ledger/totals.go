@@ -15,8 +15,8 @@ const selectTotals = `
 	FROM ledger_transfers t JOIN ledger_entries e ON e.transfer_id = t.id JOIN ledger_accounts a ON a.id = e.account_id
 	WHERE t.kind = $1 AND a.name = 'balance' GROUP BY a.org_id, a.currency`
 
-// Totals is what one kind has ever moved onto each tenant's balance, for whoever
-// keeps a record of the same from another side.
+// Totals returns the sum of all transfers of one kind for each tenant, so that another package can
+// compare its own records with the ledger.
 func (s *Service) Totals(ctx context.Context, q pg.Queryer, kind Kind) (map[ids.Tenant]Balance, error) {
 	rows, err := q.Query(ctx, selectTotals, kind)
 	if err != nil {

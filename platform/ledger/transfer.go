@@ -16,10 +16,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// Kind is what a transfer is for.
+// Kind is the purpose of a transfer.
 type Kind string
 
-// The kinds. Usage comes by UsageStatement only.
+// The kinds. Only UsageStatement posts usage.
 const (
 	Usage             Kind = "usage"
 	TestCredit        Kind = "test_credit"
@@ -29,7 +29,7 @@ const (
 	RefundCardUnspent Kind = "refund_card_unspent" // credit that was not used, to the card
 	RefundCardCharge  Kind = "refund_card_charge"  // a charge, to the card
 	RefundLedger      Kind = "refund_ledger"       // a charge, as credit
-	RefundReversed    Kind = "refund_reversed"     // what the card did not take
+	RefundReversed    Kind = "refund_reversed"     // of a refund that the card did not accept
 )
 
 // Account is a tenant's balance, or one of the platform's own, which there is for
@@ -39,9 +39,8 @@ type Account struct {
 	Name   string
 }
 
-// The platform's accounts: what use has earned, money at the payment provider,
-// credit that nobody paid for, corrections by a person, and what was given back of
-// what was earned.
+// The platform's accounts: revenue of usage, money at the payment provider, test credit, adjustments by
+// an operator, and fault credits.
 var (
 	Revenue     = Account{Name: "revenue"}
 	Clearing    = Account{Name: "clearing"}
@@ -52,10 +51,10 @@ var (
 
 const balance = "balance"
 
-// BalanceOf is what the tenant may still spend.
+// BalanceOf returns the balance account of the tenant.
 func BalanceOf(tenant ids.Tenant) Account { return Account{Tenant: tenant, Name: balance} }
 
-// move is from where to where a kind may take money, by the names of accounts.
+// move is the pair of accounts, by name, between which a kind may move money.
 type move struct{ from, to string }
 
 // moves is the whole of it: another way is a mistake of the caller.
@@ -70,9 +69,8 @@ var moves = map[Kind][]move{
 	RefundReversed:    {{Clearing.Name, balance}, {Clearing.Name, Refunds.Name}},
 }
 
-// Transfer moves a positive amount from one account to another. Kind and
-// Reference together name the reason for it, once: the same reason has no second
-// effect, and the first amount stands.
+// Transfer moves a positive amount from one account to another. Kind and Reference together identify its
+// reason: a second transfer with the same reason has no effect, and the first amount stays.
 type Transfer struct {
 	ID         uuid.UUID // fresh, of version 7: the caller may name it in rows of its own
 	Kind       Kind
@@ -88,7 +86,7 @@ type Transfer struct {
 // number of them in a lifetime makes a balance overflow.
 const most money.Minor = 1e15
 
-// noteLength is what the table takes.
+// noteLength is the limit of the column.
 const noteLength = 512
 
 func (t Transfer) check() error {
@@ -119,9 +117,8 @@ func (s *Service) Transfer(ctx context.Context, tx pgx.Tx, t Transfer) (posted b
 	return posted, err
 }
 
-// QueueTransfer posts t in the caller's batch, which fails with it. A tenant
-// without accounts gets them. posted may be nil; it says afterwards whether kind
-// and reference were new.
+// QueueTransfer posts t in the caller's batch, which fails with it. It creates missing accounts of the
+// tenant. posted may be nil; after the batch it is true if kind and reference were new.
 func QueueTransfer(b *pgx.Batch, t Transfer, posted *bool) {
 	if err := t.check(); err != nil {
 		b.Queue(`SELECT`).Exec(func(pgconn.CommandTag) error { return t.failed(err) })
@@ -174,8 +171,7 @@ func allocationOrNull(a ids.Allocation) *uuid.UUID {
 	return &a.UUID
 }
 
-// TestCredit gives a tenant that has a balance money that nobody paid, once per
-// reference.
+// TestCredit credits a tenant that has an account with money that was not paid, once per reference.
 func (s *Service) TestCredit(ctx context.Context, tx pgx.Tx, tenant ids.Tenant, amount money.Minor, reference string) error {
 	_, currency, err := s.Balance(ctx, tx, tenant)
 	if err != nil {

@@ -40,7 +40,7 @@ func TestOneReferenceHasOneEffect(t *testing.T) {
 	b.holds(t, 537)
 }
 
-func TestTransferThatIsWrongIsRefused(t *testing.T) {
+func TestInvalidTransferIsRejected(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for name, spoil := range map[string]func(*ledger.Transfer){
@@ -56,7 +56,7 @@ func TestTransferThatIsWrongIsRefused(t *testing.T) {
 		"wrong way":              func(x *ledger.Transfer) { x.From, x.To = x.To, x.From },
 		"to itself":              func(x *ledger.Transfer) { x.From = x.To },
 		"unknown account":        func(x *ledger.Transfer) { x.To.Name = "savings" },
-		"balance of nobody":      func(x *ledger.Transfer) { x.To.Tenant = ids.Tenant{} },
+		"balance of no tenant":   func(x *ledger.Transfer) { x.To.Tenant = ids.Tenant{} },
 		"other currency":         func(x *ledger.Transfer) { x.Currency = "USD" },
 		"platform's of a tenant": func(x *ledger.Transfer) { x.From.Tenant = b.tenant },
 	} {
@@ -66,7 +66,7 @@ func TestTransferThatIsWrongIsRefused(t *testing.T) {
 			err := pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error {
 				posted, err := b.Transfer(t.Context(), tx, x)
 				if posted {
-					t.Error("says that it was posted")
+					t.Error("reports that it was posted")
 				}
 				return err
 			})
@@ -78,7 +78,7 @@ func TestTransferThatIsWrongIsRefused(t *testing.T) {
 	b.holds(t, 0)
 }
 
-// Each kind goes its way, and what it takes from one account it adds to the other.
+// Each kind moves money between its own accounts, and adds to one what it subtracts from the other.
 func TestEveryKindGoesItsWay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -116,7 +116,7 @@ func TestARepeatSaysThatItIsOne(t *testing.T) {
 	for _, fresh := range []bool{true, false} {
 		posted, batch := !fresh, &pgx.Batch{}
 		ledger.QueueTransfer(batch, b.gift(5, "once"), &posted)
-		ledger.QueueTransfer(batch, b.gift(5, "nobody asks"), nil)
+		ledger.QueueTransfer(batch, b.gift(5, "no request"), nil)
 		if err := pg.Commit(t.Context(), b.db, batch, func() {}); err != nil || posted != fresh {
 			t.Errorf("posted %t, %v", posted, err)
 		}
@@ -124,7 +124,7 @@ func TestARepeatSaysThatItIsOne(t *testing.T) {
 	b.holds(t, 10)
 }
 
-// A tenant's first money makes its account, in the currency that it comes in.
+// The first transfer of a tenant creates its account, in the currency of the transfer.
 func TestFirstMoneyMakesTheAccount(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -169,7 +169,7 @@ func TestTheTenantsScopeMovesNoMoney(t *testing.T) {
 	b.holds(t, 10)
 }
 
-// A correction is somebody's: without an audit row of the same transaction it is refused.
+// An adjustment has an actor: without an audit row of the same transaction it is rejected.
 func TestACorrectionIsAudited(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -189,7 +189,7 @@ func TestACorrectionIsAudited(t *testing.T) {
 }
 
 // The same once more behind the code.
-func TestDatabaseRefusesWhatDoesNotSumToZero(t *testing.T) {
+func TestDatabaseRejectsEntriesThatDoNotSumToZero(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for name, c := range map[string]struct{ kind, entries, want string }{
@@ -211,7 +211,7 @@ func TestDatabaseRefusesWhatDoesNotSumToZero(t *testing.T) {
 	b.holds(t, 0)
 }
 
-// An id of zeros would be read as an allocation that nobody finds.
+// An id of zeros would be read as an allocation that does not exist.
 func TestAnEntryNamesTheAllocationThatItIsAbout(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

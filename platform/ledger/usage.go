@@ -1,9 +1,8 @@
 package ledger
 
-// Charges is how another room hands over what it has computed: the text of a
-// query with the columns account_id uuid, allocation_id uuid, currency text and
-// amount_minor bigint (above zero for what the tenant pays), and the reference
-// of the pass it belongs to.
+// Charges is the input of a usage pass from another package: the text of a query with the columns
+// account_id uuid, allocation_id uuid, currency text and amount_minor bigint (above zero if the tenant
+// pays), and the reference of the pass.
 type Charges struct {
 	With      string // common table expressions that Query and Reference use; may be empty
 	Query     string
@@ -11,18 +10,16 @@ type Charges struct {
 	At        string // an SQL timestamptz expression: when it is booked, the last second of the pass
 }
 
-// UsageStatement is the statement that posts a pass of usage: for each account
-// one transfer, in it one entry per allocation and one for revenue. It returns
-// the number of transfers.
+// UsageStatement returns the statement that posts a pass of usage: for each account one transfer, in it
+// one entry per allocation and one for revenue. The statement returns the number of transfers.
 //
-// It is text, because the other two ways cost more than the posting itself. A
-// function that takes arrays makes Postgres build and unpack a million values,
-// and a temporary table writes every row twice. This way the rows go from the
-// scan of what is metered straight into the entries. The tables of this room are
-// named here and only here; the caller's text names its own.
+// It is text, because the two other ways cost more than the posting itself. A function that receives
+// arrays makes PostgreSQL build and unpack a million values, and a temporary table writes every row
+// twice. As text, the rows go from the scan of the intervals straight into the entries. The tables of
+// this package are named only here; the caller's text names its own.
 //
-// The query stands in it twice, once for the sums and once for the entries: to
-// compute a charge again is cheaper than to keep it.
+// The statement contains the query twice, once for the sums and once for the entries: to compute a
+// charge again is cheaper than to store it.
 func UsageStatement(c Charges) string {
 	with := `WITH `
 	if c.With != "" {
@@ -55,9 +52,8 @@ func UsageStatement(c Charges) string {
 	SELECT count(*) FROM transfers`
 }
 
-// UsageComparison is the statement that holds a pass against what was posted for
-// it: a row for each allocation of which the two differ, with its account, what
-// the query says and what stands in the ledger.
+// UsageComparison returns the statement that compares a pass with its entries: a row for each allocation
+// with a difference, with its account, the amount of the query and the amount in the ledger.
 func UsageComparison(c Charges) string {
 	return `
 	WITH computed AS (

@@ -14,12 +14,11 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Verify derives every balance again from the first entry and compares it with
-// what is told, follows the chain of each account, and looks for transfers that do
-// not sum to zero. The zero tenant means all accounts; else it is that tenant's
-// balance. Whoever can write all tables can write entries and seals that fit each
-// other; chains that an earlier report named, and that were kept elsewhere, find
-// that, too. It reads everything, in one snapshot, beside whoever posts.
+// Verify derives every balance again from the first entry and compares it with the reported balance. It
+// checks the chain of each account and searches for transfers that do not sum to zero. The zero tenant
+// means all accounts; any other means that tenant's balance. An attacker who can write all tables can
+// write entries and seals that fit each other; only heads that an earlier report named and that were
+// stored elsewhere reveal that. Verify reads all rows in one snapshot and blocks no posting.
 func (s *Service) Verify(ctx context.Context, tenant ids.Tenant, heads ...Chain) (Report, error) {
 	v := &verifier{tenant: tenant, heads: headsOf(heads, tenant)}
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
@@ -36,8 +35,8 @@ func (s *Service) Verify(ctx context.Context, tenant ids.Tenant, heads ...Chain)
 	return v.report, nil
 }
 
-// Derive is the first part of Verify: each account's balance from the first entry
-// on, beside what is told.
+// Derive is the first part of Verify: it returns each account's balance from the first entry on, next to
+// the reported balance.
 func (s *Service) Derive(ctx context.Context, q pg.Queryer, tenant ids.Tenant) ([]Chain, error) {
 	rows, err := q.Query(ctx, selectDerived, tenantOrNull(BalanceOf(tenant)))
 	if err != nil {
@@ -55,10 +54,12 @@ func (s *Service) Derive(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (
 
 type verifier struct {
 	tenant ids.Tenant
-	heads  map[uuid.UUID]map[int64]string // chains that were kept elsewhere, by account and entry
+	heads  map[uuid.UUID]map[int64]string // chains that were stored elsewhere, by account and entry
 	report Report
 }
 
+// verify runs all checks in the snapshot of tx. Transfers that commit meanwhile are in none of them,
+// so they cannot appear as a difference.
 func (v *verifier) verify(ctx context.Context, tx pgx.Tx) (err error) {
 	if v.report.Chains, err = (&Service{}).Derive(ctx, tx, v.tenant); err != nil {
 		return err
@@ -76,7 +77,7 @@ func (v *verifier) verify(ctx context.Context, tx pgx.Tx) (err error) {
 	}
 	for rest := v.report.Chains; len(rest) > 0; {
 		n := portion(rest)
-		if err := v.follow(ctx, tx, rest[:n]); err != nil {
+		if err := v.verifyAccounts(ctx, tx, rest[:n]); err != nil {
 			return err
 		}
 		rest = rest[n:]
@@ -85,11 +86,11 @@ func (v *verifier) verify(ctx context.Context, tx pgx.Tx) (err error) {
 	return v.transfers(ctx, tx)
 }
 
-// atOnce bounds the entries that one statement sorts, and the seals that are held
-// in memory.
+// atOnce limits the entries that one statement sorts, and the seals in memory.
 const atOnce = 200_000
 
-// portion is how many accounts, one at least, have about so many entries.
+// portion returns the number of accounts, at least one, that together have about as many entries as one
+// transaction may read.
 func portion(chains []Chain) (n int) {
 	for left := int64(atOnce); n < len(chains); n++ {
 		if left -= chains[n].Entries; left < 0 {
@@ -99,13 +100,13 @@ func portion(chains []Chain) (n int) {
 	return max(n, 1)
 }
 
-// follow walks through neighbouring accounts.
-func (v *verifier) follow(ctx context.Context, tx pgx.Tx, chains []Chain) error {
+// verifyAccounts walks through neighbouring accounts.
+func (v *verifier) verifyAccounts(ctx context.Context, tx pgx.Tx, chains []Chain) error {
 	from, to := chains[0].Account, chains[len(chains)-1].Account
 	walks := make(map[uuid.UUID]*walk, len(chains))
 	for i := range chains {
 		c := &chains[i]
-		walks[c.Account] = &walk{of: c, kept: v.heads[c.Account], found: func(f Fault) { v.found(c, f) }}
+		walks[c.Account] = &walk{chain: c, expected: v.heads[c.Account], found: func(f Fault) { v.found(c, f) }}
 	}
 	if err := eachSeal(ctx, tx, from, to, func(s seal) {
 		if w := walks[s.account]; w != nil {
@@ -116,7 +117,7 @@ func (v *verifier) follow(ctx context.Context, tx pgx.Tx, chains []Chain) error 
 	}
 	if err := eachLink(ctx, tx, from, to, func(l *link) {
 		if w := walks[l.account]; w != nil {
-			w.take(l)
+			w.addEntry(l)
 		}
 	}); err != nil {
 		return err
@@ -159,7 +160,7 @@ func eachLink(ctx context.Context, tx pgx.Tx, from, to uuid.UUID, do func(*link)
 	return nil
 }
 
-// missing tells of heads whose accounts are gone.
+// missing reports the heads whose accounts do not exist any more.
 func (v *verifier) missing() {
 	for account, head := range v.heads {
 		_, there := slices.BinarySearchFunc(v.report.Chains, account, func(c Chain, id uuid.UUID) int { return bytes.Compare(c.Account[:], id[:]) })

@@ -76,11 +76,11 @@ func TestVerifySaysWhatThereIs(t *testing.T) {
 		t.Errorf("got %+v", c)
 	}
 	if r := b.verify(t, ids.New[ids.Tenant]()); !r.OK() || len(r.Chains) != 0 {
-		t.Errorf("of nobody: %+v", r)
+		t.Errorf("of no tenant: %+v", r)
 	}
 }
 
-// places are what the statements of a forger name.
+// places returns the values that the statements of a forger contain.
 func (b *bundle) places(t *testing.T, other ids.Tenant) (r *strings.Replacer, second, open int64) {
 	t.Helper()
 	list, err := b.Entries(t.Context(), b.tenant, ledger.Filter{})
@@ -128,11 +128,11 @@ func TestINV29AnEditByTheSuperuserIsFound(t *testing.T) {
 		"when it was written down":    `UPDATE ledger_transfers SET at = at - interval '1 microsecond' WHERE id = :transfer`,
 		"the kind":                    `UPDATE ledger_transfers SET kind = 'topup' WHERE id = :transfer`,
 		"the reference":               `UPDATE ledger_transfers SET reference = reference || '0' WHERE id = :transfer`,
-		"what a transfer says":        `UPDATE ledger_transfers SET amount_minor = amount_minor + 1 WHERE id = :transfer`,
+		"the amount of a transfer":    `UPDATE ledger_transfers SET amount_minor = amount_minor + 1 WHERE id = :transfer`,
 		"whose a transfer is":         `UPDATE ledger_transfers SET org_id = :other WHERE id = :transfer`,
 		"the number of a transfer":    `UPDATE ledger_transfers SET seq = seq + 1000 WHERE id = :transfer`,
 		"the note":                    `UPDATE ledger_transfers SET note = '' WHERE id = :transfer`,
-		"a word of the note":          `UPDATE ledger_transfers SET reference = reference || ',for', note = 'trying' WHERE id = :transfer`,
+		"a part of the note":          `UPDATE ledger_transfers SET reference = reference || ',for', note = 'trying' WHERE id = :transfer`,
 		"whose a seal is":             `UPDATE ledger_checkpoints SET org_id = :other WHERE account_id = :balance`,
 		"the sum of a seal":           `UPDATE ledger_checkpoints SET balance_minor = balance_minor + 1 WHERE account_id = :balance`,
 		"the end of a seal":           `UPDATE ledger_checkpoints SET up_to = up_to - 1 WHERE account_id = :balance`,
@@ -153,29 +153,29 @@ func TestINV29AnEditByTheSuperuserIsFound(t *testing.T) {
 				t.Errorf("found %+v", r.Faults)
 			}
 			if name == "an amount, on both sides" && (len(r.Faults) != 4 || r.Difference != 202) {
-				t.Errorf("a difference of %d, %+v", r.Difference, r.Faults) // told and chain, of both accounts
+				t.Errorf("a difference of %d, %+v", r.Difference, r.Faults) // balance and chain, of both accounts
 			}
 		})
 	}
 }
 
-// In the open the chain promises nothing yet, and sums hold all the same.
+// The chain does not protect unsealed entries, but the sums do.
 func TestVerifyFindsWhatIsWrongInTheOpen(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		sql   string
 		wrong ledger.Wrong
 	}{
-		"an amount":                  {`UPDATE ledger_entries SET amount_minor = amount_minor + 1 WHERE id = :open`, ledger.TransferUnbalanced},
-		"an entry":                   {`DELETE FROM ledger_entries WHERE account_id = :promotions AND transfer_id = :loose`, ledger.TransferUnbalanced},
-		"entries":                    {`DELETE FROM ledger_entries WHERE transfer_id = :loose`, ledger.TransferUnbalanced},
-		"a transfer":                 {`DELETE FROM ledger_transfers WHERE id = :loose`, ledger.TransferMissing},
-		"a currency, on both sides":  {`UPDATE ledger_entries SET currency = 'USD' WHERE transfer_id = :loose`, ledger.CurrencyDiffers},
-		"a currency, on one":         {`UPDATE ledger_entries SET currency = 'USD' WHERE id = :open`, ledger.TransferUnbalanced},
-		"an amount, on both sides":   {`UPDATE ledger_entries SET amount_minor = amount_minor * 2 WHERE transfer_id = :loose`, ledger.BalanceDiffers},
-		"what a transfer says":       {`UPDATE ledger_transfers SET amount_minor = amount_minor * 2 WHERE id = :loose`, ledger.BalanceDiffers},
-		"whose a transfer is":        {`UPDATE ledger_transfers SET org_id = :other WHERE id = :loose`, ledger.BalanceDiffers},
-		"an account that nobody has": {`UPDATE ledger_entries SET account_id = gen_random_uuid() WHERE id = :open`, ledger.AccountMissing},
+		"an amount":                      {`UPDATE ledger_entries SET amount_minor = amount_minor + 1 WHERE id = :open`, ledger.TransferUnbalanced},
+		"an entry":                       {`DELETE FROM ledger_entries WHERE account_id = :promotions AND transfer_id = :loose`, ledger.TransferUnbalanced},
+		"entries":                        {`DELETE FROM ledger_entries WHERE transfer_id = :loose`, ledger.TransferUnbalanced},
+		"a transfer":                     {`DELETE FROM ledger_transfers WHERE id = :loose`, ledger.TransferMissing},
+		"a currency, on both sides":      {`UPDATE ledger_entries SET currency = 'USD' WHERE transfer_id = :loose`, ledger.CurrencyDiffers},
+		"a currency, on one":             {`UPDATE ledger_entries SET currency = 'USD' WHERE id = :open`, ledger.TransferUnbalanced},
+		"an amount, on both sides":       {`UPDATE ledger_entries SET amount_minor = amount_minor * 2 WHERE transfer_id = :loose`, ledger.BalanceDiffers},
+		"the amount of a transfer":       {`UPDATE ledger_transfers SET amount_minor = amount_minor * 2 WHERE id = :loose`, ledger.BalanceDiffers},
+		"whose a transfer is":            {`UPDATE ledger_transfers SET org_id = :other WHERE id = :loose`, ledger.BalanceDiffers},
+		"an account that does not exist": {`UPDATE ledger_entries SET account_id = gen_random_uuid() WHERE id = :open`, ledger.AccountMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -201,9 +201,9 @@ func TestVerifyFindsWhatIsWrongInTheOpen(t *testing.T) {
 	}
 }
 
-// Who writes entries and seals anew that fit each other is found by a head that
-// somebody has kept, and by nothing else.
-func TestAKeptHeadFindsAHistoryThatWasWrittenAnew(t *testing.T) {
+// Forged entries and seals that fit each other are detected by a head that was stored elsewhere, and by
+// nothing else.
+func TestAStoredHeadFindsARewrittenHistory(t *testing.T) {
 	t.Parallel()
 	b, other := books(t)
 	before := b.verify(t, ids.Tenant{})

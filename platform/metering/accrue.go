@@ -19,11 +19,10 @@ import (
 // in one pass. It lies within one day of UTC.
 type Tick struct{ From, To time.Time }
 
-// Cut ends a tick now. It waits for whoever is opening or closing an interval at
-// this moment, and they for it, so that afterwards nothing can change before the
-// cut any more. Less than a second since the last one, nothing metered yet, or
-// somebody who does not come to an end: it does nothing, and the next trigger
-// cuts the longer tick.
+// Cut ends the current tick. Cut and the transactions that open or close an interval exclude each other,
+// so nothing before the end of the tick can change afterwards. Cut does nothing if the last tick is less
+// than a second old, if there is no interval yet, or if another transaction holds its lock for too long.
+// The next trigger then cuts a longer tick.
 func (s *Service) Cut(ctx context.Context) error {
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		if err := s.cut(ctx, tx); err != nil {
@@ -43,8 +42,7 @@ func (s *Service) Cut(ctx context.Context) error {
 	return nil
 }
 
-// waits is for how long others, too, may be held up by one who does not come to
-// an end.
+// waits limits the time for which one slow transaction blocks all others through Cut.
 const waits = time.Second
 
 const lockNotAvailable = "55P03"
@@ -76,9 +74,8 @@ func scanTick(row pgx.CollectableRow) (t Tick, err error) {
 	return Tick{From: at(from), To: at(to)}, err
 }
 
-// Charge posts what was used in a tick, and says to how many tenants. The tick
-// can be charged once, and only after all that lie before it. Beside another pass
-// it does nothing: done is false.
+// Charge posts the usage of a tick and returns the number of charged tenants. A tick is charged once,
+// and only after all earlier ticks. If another pass is running, Charge does nothing and done is false.
 func (s *Service) Charge(ctx context.Context, tx pgx.Tx, t Tick) (transfers int, done bool, err error) {
 	var mine bool
 	b := &pgx.Batch{}

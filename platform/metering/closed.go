@@ -31,7 +31,7 @@ func (s *Service) Open(ctx context.Context, of []ids.Allocation) ([]ids.Allocati
 const selectLag = `
 	SELECT coalesce(metering_clock() - coalesce((SELECT max(to_s) FROM usage_passes), (SELECT min(start_s) FROM usage_records)), 0)`
 
-// Lag is for how long use has not been charged.
+// Lag returns the age of the oldest usage that is not charged.
 func (s *Service) Lag(ctx context.Context) (time.Duration, error) {
 	var seconds int64
 	if err := s.DB.QueryRow(ctx, selectLag).Scan(&seconds); err != nil {
@@ -45,8 +45,8 @@ var sumClosed = `
 		- coalesce(sum((SELECT sum(c.amount_minor) FROM usage_credits c WHERE c.record_id = r.id)), 0)::bigint
 	FROM usage_records r WHERE r.allocation_id = $1 AND r.end_s IS NOT NULL`
 
-// Closed is what an allocation's ended intervals come to, charged or about to be,
-// without what was given back.
+// Closed returns the duration and the cost of an allocation's closed intervals, charged or not, without
+// fault credits.
 func Closed(ctx context.Context, q pg.Queryer, a ids.Allocation) (seconds int64, cost money.Minor, err error) {
 	if err := q.QueryRow(ctx, sumClosed, a.UUID).Scan(&seconds, &cost); err != nil {
 		return 0, 0, fmt.Errorf("summing usage of %s: %w", a, err)

@@ -17,13 +17,12 @@ type Difference struct {
 	Tick       Tick
 	Account    uuid.UUID
 	Allocation ids.Allocation
-	Used       money.Minor // what the intervals say
-	Charged    money.Minor // what the ledger says
+	Used       money.Minor // by the intervals
+	Charged    money.Minor // by the ledger
 }
 
-// Compare derives every charged tick of [from, to) again from the intervals, and
-// holds it against the ledger. There is nothing to find unless somebody has
-// changed one of them behind their triggers.
+// Compare derives every charged tick of [from, to) again from the intervals and compares it with the
+// ledger. A difference exists only if a row was changed with the triggers disabled.
 func (s *Service) Compare(ctx context.Context, from, to time.Time) (ticks int, found []Difference, err error) {
 	rows, err := s.DB.Query(ctx, selectPasses, from.Unix(), to.Unix())
 	if err != nil {

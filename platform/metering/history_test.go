@@ -19,8 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// history is what happens to a few allocations, at random, on a real database,
-// beside the model that it is judged by.
+// history applies random operations to a few allocations on a real database and on the model.
 type history struct {
 	*bundle
 	model
@@ -37,7 +36,7 @@ type use struct {
 	open *span
 	last int64  // where its last interval ended
 	held pgx.Tx // has changed it and not committed yet
-	redo func() // what the model learns when held commits
+	redo func() // applied to the model when the open transaction commits
 }
 
 // edges are the seconds at which a calendar does something: the ends of a month, a
@@ -77,7 +76,7 @@ func (h *history) jump(t *rapid.T) {
 	h.at(t, h.now+rapid.OneOf(rapid.Int64Range(-7_200, -1), rapid.Int64Range(80_000, 200_000)).Draw(t, "by"))
 }
 
-// pick is one that waits for no transaction; nil when all do.
+// pick returns a use that waits for no transaction, or nil if all do.
 func (h *history) pick(t *rapid.T) *use {
 	var free []*use
 	for _, u := range h.uses {
@@ -91,7 +90,7 @@ func (h *history) pick(t *rapid.T) *use {
 	return free[rapid.IntRange(0, len(free)-1).Draw(t, "allocation")]
 }
 
-// pickOpen ends what is not open, too, but at once: that holds up no cut.
+// pickOpen also ends an open transaction of the use, but at once, so it delays no cut.
 func (h *history) pickOpen(t *rapid.T) *use {
 	u := h.pick(t)
 	if u == nil || u.open != nil {
@@ -141,7 +140,7 @@ func (h *history) opens(t *rapid.T) {
 	by := rapid.SampledFrom([]Cause{ObservedReady, ObservedAgain}).Draw(t, "by")
 	i, price := u.Interval, h.prices[u.SKU]
 	i.PriceMinor = money.Minor(price)
-	seen := &Observation{Fence: 1, SeenAt: time.Unix(h.now, 0)}
+	seen := &Observation{Fence: 1, ObservedAt: time.Unix(h.now, 0)}
 	h.change(t, u, batched(func(b *pgx.Batch) { QueueOpen(b, i, by, seen) }), func() { h.model.open(u, price, by) })
 }
 
@@ -153,7 +152,7 @@ func (h *history) closes(t *rapid.T) {
 	h.change(t, u, batched(func(b *pgx.Batch) { QueueClose(b, u.Allocation, ReleaseRequested, nil) }), func() { h.model.close(u, ReleaseRequested) })
 }
 
-// pauses is a partition, or a sick node: the platform's fault since it was last seen.
+// pauses simulates a partition or an unhealthy node: a fault of the platform since the last report.
 func (h *history) pauses(t *rapid.T) {
 	u := h.pickOpen(t)
 	if u == nil {
@@ -162,7 +161,7 @@ func (h *history) pauses(t *rapid.T) {
 	by := rapid.SampledFrom([]Cause{ObservationStale, NodeUnhealthy}).Draw(t, "by")
 	seen := h.now - rapid.Int64Range(0, 4_000).Draw(t, "unseen for")
 	h.change(t, u, func(tx pgx.Tx) error {
-		_, err := Pause(h.ctx, tx, u.Allocation, by, Observation{SeenAt: time.Unix(seen, 0)})
+		_, err := Pause(h.ctx, tx, u.Allocation, by, Observation{ObservedAt: time.Unix(seen, 0)})
 		return err
 	}, func() {
 		if s := h.model.close(u, by); s != nil {
@@ -171,8 +170,8 @@ func (h *history) pauses(t *rapid.T) {
 	})
 }
 
-// reprices waits for nobody: in production the row of the allocation keeps it apart
-// from who opens and closes.
+// reprices waits for no other transaction: in production the lock on the allocation's row excludes those
+// that open and close.
 func (h *history) reprices(t *rapid.T) {
 	if h.busy() {
 		return
@@ -209,7 +208,7 @@ func (h *history) let(t failer, u *use) {
 	u.redo()
 }
 
-// begin is for transactions that may be held, or be left by a check that fails.
+// begin opens a transaction that may stay open, or that a failed check abandons.
 func (h *history) begin(t failer) pgx.Tx {
 	tx, err := h.db.Begin(h.ctx)
 	must(t, err)
@@ -228,7 +227,7 @@ func (h *history) busy() bool {
 	return slices.ContainsFunc(h.uses, func(u *use) bool { return u.held != nil })
 }
 
-// cuts may die before its commit, and waits for nobody who holds it up.
+// cuts may be killed before the commit, and waits for no transaction that blocks it.
 func (h *history) cutsTime(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "crash") == 0 {
 		tx := h.begin(t)
@@ -300,7 +299,7 @@ func (h *history) chargeAll(t failer) {
 	}
 }
 
-// chargeAtOnce has the job triggered three times. Whoever meets another gives up.
+// chargeAtOnce runs the job three times concurrently. A run that meets another gives up.
 func (h *history) chargeAtOnce(t failer, ticks []Tick) {
 	var wg sync.WaitGroup
 	for range 3 {
@@ -317,13 +316,13 @@ func (h *history) chargeAtOnce(t failer, ticks []Tick) {
 	must(t, h.db.QueryRow(h.ctx, `SELECT count(*) FROM usage_passes`).Scan(&h.model.charged))
 }
 
-// judge compares what is charged by now with the model. What a transaction holds
-// back cannot matter: it began after the last cut.
-func (h *history) judge(t *rapid.T) {
+// check compares the charged amounts with the model. An open transaction cannot change them: it began
+// after the last cut.
+func (h *history) check(t *rapid.T) {
 	want := map[string]int64{}
 	for _, s := range h.spans {
 		if owed := s.owes(s.start, h.chargedUntil()); owed > 0 {
-			want[s.of.Allocation.String()] += owed
+			want[s.use.Allocation.String()] += owed
 		}
 	}
 	h.same(t, "charged so far", want, `SELECT allocation_id::text, -sum(e.amount_minor)::bigint FROM ledger_entries e JOIN ledger_transfers t ON t.id = e.transfer_id
@@ -346,8 +345,8 @@ func (h *history) same(t failer, what string, want map[string]int64, sql string,
 	}
 }
 
-// settle charges all that there is, and compares every figure that anyone reads.
-func (h *history) settle(t *rapid.T) {
+// finish charges all usage, and compares every amount that a query returns.
+func (h *history) finish(t *rapid.T) {
 	for _, u := range h.uses {
 		if u.held != nil {
 			h.let(t, u)
@@ -359,7 +358,7 @@ func (h *history) settle(t *rapid.T) {
 	h.at(t, max(h.now, h.lastCut())+1)
 	h.cutNow(t)
 	h.chargeAll(t)
-	h.judge(t)
+	h.check(t)
 	if len(h.cuts) == 0 {
 		return // nothing was ever used
 	}
@@ -372,12 +371,12 @@ func (h *history) settle(t *rapid.T) {
 	given := map[string]int64{}
 	for _, s := range h.spans {
 		if n := s.given(); n > 0 {
-			given[s.of.Allocation.String()] += n
+			given[s.use.Allocation.String()] += n
 		}
 	}
-	h.same(t, "given back", given, `SELECT allocation_id::text, sum(e.amount_minor)::bigint FROM ledger_entries e JOIN ledger_transfers t ON t.id = e.transfer_id
+	h.same(t, "fault credits", given, `SELECT allocation_id::text, sum(e.amount_minor)::bigint FROM ledger_entries e JOIN ledger_transfers t ON t.id = e.transfer_id
 		WHERE t.kind = 'fault_credit' AND e.amount_minor > 0 GROUP BY 1`)
-	h.same(t, "given back, as metering has it", given, `SELECT r.allocation_id::text, sum(amount_minor)::bigint FROM usage_credits c JOIN usage_records r ON r.id = c.record_id
+	h.same(t, "fault credits of metering", given, `SELECT r.allocation_id::text, sum(amount_minor)::bigint FROM usage_credits c JOIN usage_records r ON r.id = c.record_id
 		WHERE amount_minor > 0 GROUP BY 1`)
 
 	ticks := map[string]int64{}
@@ -391,7 +390,7 @@ func (h *history) settle(t *rapid.T) {
 	h.same(t, "ticks", ticks, `SELECT from_s::text, to_s FROM usage_ticks`)
 	intervals := map[string]int64{}
 	for _, s := range h.spans {
-		intervals[fmt.Sprintf("%s %s %d %s %d %d", s.of.Allocation, s.opened, s.start, s.closed, s.end, s.price)]++
+		intervals[fmt.Sprintf("%s %s %d %s %d %d", s.use.Allocation, s.opened, s.start, s.closed, s.end, s.price)]++
 	}
 	h.same(t, "intervals", intervals, `SELECT concat_ws(' ', allocation_id, opened_by, start_s, coalesce(closed_by, ''), coalesce(end_s, 0), price_minor), count(*) FROM usage_records GROUP BY 1`)
 	h.reads(t, until)
@@ -401,8 +400,8 @@ func (h *history) settle(t *rapid.T) {
 	h.verified(h.ctx, t)
 }
 
-// reads asks for use as a tenant does. Of each allocation by itself and of each day
-// it comes to what the ledger holds.
+// reads queries usage as a tenant does. The sums of each allocation and of each day equal those of the
+// ledger.
 func (h *history) reads(t *rapid.T, until int64) {
 	byDay, byAllocation := map[string]int64{}, map[string]int64{}
 	for key, owed := range h.byPeriod(until, "2006-01-02") {
@@ -433,13 +432,12 @@ const clean = `SET session_replication_role = replica;
 	DELETE FROM ledger_entries; DELETE FROM ledger_transfers; DELETE FROM ledger_checkpoints; DELETE FROM ledger_accounts;
 	RESET session_replication_role`
 
-// shard is how many histories one database sees.
+// shard is the number of histories per database.
 const shard = 100
 
-// TestINV30RandomHistories: whatever happens, in whatever order, however time is
-// cut and whoever crashes, what is charged is what was used, to the minor unit: of
-// each allocation, each day and each month. 500 histories; GPUAAS_HISTORIES says
-// how many else.
+// TestINV30RandomHistories: for any sequence of operations, cuts and crashes, the charges equal the
+// usage to the minor unit, for each allocation, each day and each month. It runs 500 histories;
+// GPUAAS_HISTORIES sets another number.
 func TestINV30RandomHistories(t *testing.T) {
 	t.Parallel()
 	histories := 500
@@ -464,7 +462,7 @@ func happen(r *rapid.T, b *bundle) {
 	h.at(r, edge(rapid.SampledFrom(edges).Draw(r, "edge"))-rapid.Int64Range(0, 7_200).Draw(r, "before"))
 	tenants := []ids.Tenant{ids.New[ids.Tenant](), ids.New[ids.Tenant]()}
 	for _, tenant := range tenants {
-		// Made in a transaction that is held, they would hold up the others.
+		// Created in an open transaction, they would block the others.
 		must(r, pgx.BeginFunc(h.ctx, b.db, func(tx pgx.Tx) error {
 			_, err := b.ledger.EnsureAccounts(h.ctx, tx, tenant, "EUR")
 			return err
@@ -480,10 +478,10 @@ func happen(r *rapid.T, b *bundle) {
 	// when something is open and time has passed.
 	actions := []func(*rapid.T){
 		h.opens, h.advance, h.pauses, h.cutsTime, h.advance, h.reprices, h.closes, h.opens,
-		h.charges, h.jump, h.commitsLate, h.advance, h.cutsTime, h.commitsLate, h.judge,
+		h.charges, h.jump, h.commitsLate, h.advance, h.cutsTime, h.commitsLate, h.check,
 	}
 	for range rapid.IntRange(20, 80).Draw(r, "steps") {
 		actions[rapid.IntRange(0, len(actions)-1).Draw(r, "action")](r)
 	}
-	h.settle(r)
+	h.finish(r)
 }

@@ -13,27 +13,27 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// Record is one interval as it stands: what a charge is traced to. Its cost and
-// its credit are those of the whole interval, also where a filter cuts it.
+// Record is a stored interval, to which a charge is traced. Its cost and its credit are those of the
+// whole interval, even if a filter cuts it.
 type Record struct {
-	ID          uuid.UUID
-	Allocation  ids.Allocation
-	Project     ids.Project
-	User        ids.User // zero where it is not known
-	SKU         string
-	GPUs        int
-	PriceMinor  money.Minor // per GPU and hour
-	Currency    string
-	StartedAt   time.Time
-	EndedAt     *time.Time // nil while it is in use
-	OpenedBy    Cause
-	OpenedSeen  json.RawMessage // an Observation; nil where none is known
-	ClosedBy    Cause           // empty while it is in use
-	ClosedSeen  json.RawMessage
-	Seconds     int64
-	CostMinor   money.Minor
-	CreditMinor money.Minor
-	// CreditReason is why, and empty without one.
+	ID                uuid.UUID
+	Allocation        ids.Allocation
+	Project           ids.Project
+	User              ids.User // zero where it is not known
+	SKU               string
+	GPUs              int
+	PriceMinor        money.Minor // per GPU and hour
+	Currency          string
+	StartedAt         time.Time
+	EndedAt           *time.Time // nil while it is in use
+	OpenedBy          Cause
+	OpenedObservation json.RawMessage // an Observation; nil where none is known
+	ClosedBy          Cause           // empty while it is in use
+	ClosedObservation json.RawMessage
+	Seconds           int64
+	CostMinor         money.Minor
+	CreditMinor       money.Minor
+	// CreditReason is the cause of the credit, and empty without one.
 	CreditReason Cause
 }
 
@@ -43,11 +43,11 @@ type Filter struct {
 	Allocation ids.Allocation
 	Project    ids.Project
 	From, To   time.Time
-	After      uuid.UUID // the last interval that was seen
+	After      uuid.UUID // the last interval of the previous page
 	Limit      int
 }
 
-// Intervals lists a tenant's intervals in the order in which they began.
+// Intervals lists a tenant's intervals, sorted by their beginning.
 func (s *Service) Intervals(ctx context.Context, tenant ids.Tenant, f Filter) ([]Record, error) {
 	from, to := int64(0), int64(1)<<62
 	if !f.From.IsZero() {
@@ -67,7 +67,7 @@ func (s *Service) Intervals(ctx context.Context, tenant ids.Tenant, f Filter) ([
 	return list, nil
 }
 
-// intervalPage is some 2 MB: no statement is open while a slow reader takes them.
+// intervalPage is about 2 MB. No statement is open while a slow reader processes a page.
 const intervalPage = 2_000
 
 // EachInterval shows do all intervals of the filter, any number of them in the
@@ -104,7 +104,7 @@ func scanRecord(row pgx.CollectableRow) (r Record, err error) {
 	var end *int64
 	var closedBy, reason *Cause
 	err = row.Scan(&r.ID, &r.Allocation.UUID, &r.Project.UUID, &user, &r.SKU, &r.GPUs, &r.PriceMinor, &r.Currency, &start, &end,
-		&r.OpenedBy, &r.OpenedSeen, &closedBy, &r.ClosedSeen, &r.Seconds, &r.CostMinor, &r.CreditMinor, &reason)
+		&r.OpenedBy, &r.OpenedObservation, &closedBy, &r.ClosedObservation, &r.Seconds, &r.CostMinor, &r.CreditMinor, &reason)
 	if err != nil {
 		return Record{}, err
 	}

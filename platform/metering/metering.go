@@ -1,12 +1,10 @@
-// Package metering measures how long each allocation was in use, and from that
-// what it has come to. It owns intervals, the ticks that cut time for all of them,
-// and the passes that charge a tick. It decides neither when an interval opens nor
-// what a GPU costs: the price is kept from the start. It takes no time from anyone
-// but the database.
+// Package metering measures the duration of use of each allocation and its cost. It owns intervals, the
+// ticks that cut time for all of them, and the passes that charge a tick. It does not decide when an
+// interval opens or what a GPU costs: an interval stores the price of its start. All times come from the
+// database's clock.
 //
-// What is due after t seconds is floor(price × gpus × t ÷ 3600), and a pass
-// charges due(end of the tick) − due(its beginning), so any way of cutting time
-// sums to the same amount.
+// The amount due after t seconds is floor(price × gpus × t ÷ 3600), and a pass charges due(end of the
+// tick) − due(its beginning). Every way of cutting time therefore sums to the same amount.
 package metering
 
 import (
@@ -20,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Cause is why an interval begins or ends.
+// Cause is the reason for which an interval begins or ends.
 type Cause string
 
 // An interval opens by the first or the second of these, closes by one of the
@@ -34,15 +32,15 @@ const (
 	NodeUnhealthy    Cause = "node_unhealthy"
 )
 
-// Observation is what was seen of an allocation when its interval changed. It is
-// kept with the interval, so that a charge can be traced to a node's report.
+// Observation is the observed state of an allocation when its interval changed. It is stored with the
+// interval, so that a charge can be traced to a node's report.
 type Observation struct {
 	Node       ids.Node  `json:"node_id"`
 	Fence      int64     `json:"fence"`
 	Generation int64     `json:"generation"`
 	Boot       int64     `json:"boot,omitempty"`
 	Sequence   int64     `json:"sequence,omitempty"`
-	SeenAt     time.Time `json:"seen_at"`
+	ObservedAt time.Time `json:"seen_at"`
 }
 
 // Interval is a stretch of use that begins.
@@ -64,15 +62,15 @@ type Service struct {
 	waits time.Duration // in a test, for another one
 }
 
-// QueueOpen begins an interval in the caller's transaction, because of what was
-// seen. One that is open already goes on as it is.
+// QueueOpen opens an interval in the caller's transaction, because of the observation seen. An interval
+// that is open already stays unchanged.
 func QueueOpen(b *pgx.Batch, i Interval, by Cause, seen *Observation) {
 	b.Queue(openInterval, uuid.Must(uuid.NewV7()), i.Allocation.UUID, i.Tenant.UUID, i.Project.UUID, i.User.UUID,
 		i.SKU, i.GPUs, i.PriceMinor, i.Currency, by, seen)
 }
 
-// QueueClose ends the allocation's open interval, if there is one. Nothing needs
-// to be seen for it where a person asked.
+// QueueClose closes the allocation's open interval, if there is one. A release by a user needs no
+// observation.
 func QueueClose(b *pgx.Batch, a ids.Allocation, by Cause, seen *Observation) {
 	b.Queue(closeInterval, a.UUID, by, seen)
 }

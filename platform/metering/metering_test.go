@@ -89,7 +89,7 @@ func (b *bundle) tick(ctx context.Context, at int64) (ticks []Tick, transfers in
 	return ticks, transfers, nil
 }
 
-// charged is what the ledger holds against the allocation.
+// charged returns the amount that the ledger has charged for the allocation.
 func (b *bundle) charged(ctx context.Context, t failer, a ids.Allocation) int64 {
 	var sum int64
 	must(t, b.db.QueryRow(ctx, "SELECT coalesce(-sum(amount_minor), 0)::bigint FROM ledger_entries WHERE allocation_id = $1", a.UUID).Scan(&sum))
@@ -161,7 +161,7 @@ func TestOneTransferPerTenantAndTick(t *testing.T) {
 	var transfers, entries int
 	must(t, b.db.QueryRow(ctx, "SELECT (SELECT count(*) FROM ledger_transfers), (SELECT count(*) FROM ledger_entries)").Scan(&transfers, &entries))
 	if told != 2 || transfers != 2 || entries != 3+2 {
-		t.Errorf("%d transfers, %d entries, told of %d", transfers, entries, told)
+		t.Errorf("%d transfers, %d entries, reported %d", transfers, entries, told)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestINV34ProductionUsesTheDatabaseClock(t *testing.T) {
 	}
 }
 
-// INV-34: nobody whom a server connects as can move the clock of metering.
+// INV-34: no database role of a server can change the clock of metering.
 func TestINV34NoServerMovesTheClock(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
@@ -239,7 +239,7 @@ func TestINV30ATickIsChargedOnce(t *testing.T) {
 	if _, done, err := b.Charge(ctx, first, tick); err != nil || !done {
 		t.Errorf("the first pass: %v, %v", done, err)
 	}
-	// Beside an open pass there is nothing to do, and nothing is left after it.
+	// While a pass is open, another pass does nothing and leaves nothing.
 	for range 2 {
 		must(t, pgx.BeginFunc(ctx, b.db, func(tx pgx.Tx) error {
 			if n, done, err := b.Charge(ctx, tx, tick); err != nil || done || n > 0 {
@@ -252,7 +252,7 @@ func TestINV30ATickIsChargedOnce(t *testing.T) {
 	if got := b.charged(ctx, t, i.Allocation); got != owed(i, 100) {
 		t.Errorf("charged %d, want %d", got, owed(i, 100))
 	}
-	// Without the lock that keeps them apart the key still does.
+	// Without the lock, the primary key still prevents a second pass.
 	if _, err := b.db.Exec(ctx, chargeUsage, t0, t0+100); err == nil {
 		t.Error("the key of usage_passes let a second pass through")
 	}

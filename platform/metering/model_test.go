@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// model is what a history should come to, from the rules as they are told to
-// people: in integers of any size, second by second, with nothing of the code that
-// is judged by it.
+// model computes the expected result of a history from the documented rules: in integers of any size,
+// second by second, without any code of the package under test.
 type model struct {
 	now     int64 // by the database's clock, which may jump
 	cuts    []int64
@@ -18,7 +17,7 @@ type model struct {
 
 // span is one interval of an allocation.
 type span struct {
-	of         *use
+	use        *use
 	price      int64
 	start, end int64 // end is 0 while it is open
 	opened     Cause
@@ -26,7 +25,7 @@ type span struct {
 	credit     [2]int64 // from, to
 }
 
-// moment is when something that happens now counts: never before the last cut.
+// moment returns the effective time of an operation: never before the last cut.
 func (m *model) moment() int64 { return max(m.now, m.lastCut()) }
 
 func (m *model) lastCut() int64 {
@@ -40,7 +39,7 @@ func (m *model) open(u *use, price int64, by Cause) {
 	if u.open != nil {
 		return
 	}
-	s := &span{of: u, price: price, start: max(m.moment(), u.last), opened: by}
+	s := &span{use: u, price: price, start: max(m.moment(), u.last), opened: by}
 	u.open = s
 	m.spans = append(m.spans, s)
 }
@@ -87,7 +86,7 @@ func (m *model) chargedUntil() int64 {
 	return m.cuts[m.charged-1]
 }
 
-// owes is what the span comes to in [from, to), exactly.
+// owes returns the exact amount for the span in [from, to).
 func (s *span) owes(from, to int64) int64 {
 	end := to
 	if s.closed != "" {
@@ -96,8 +95,8 @@ func (s *span) owes(from, to int64) int64 {
 	return s.due(end) - s.due(from)
 }
 
-// due is what was due at a second: nothing before the start, nothing more after the
-// end, and whole minor units of price × GPUs × seconds ÷ 3600 between.
+// due returns the amount due at a second: nothing before the start, nothing more after the end, and
+// whole minor units of price × GPUs × seconds ÷ 3600 between.
 func (s *span) due(at int64) int64 {
 	if s.closed != "" {
 		at = min(at, s.end)
@@ -106,7 +105,7 @@ func (s *span) due(at int64) int64 {
 		return 0
 	}
 	n := new(big.Int).SetInt64(at - s.start)
-	n.Mul(n, big.NewInt(s.price)).Mul(n, big.NewInt(int64(s.of.GPUs)))
+	n.Mul(n, big.NewInt(s.price)).Mul(n, big.NewInt(int64(s.use.GPUs)))
 	return n.Quo(n, big.NewInt(3600)).Int64()
 }
 
@@ -117,8 +116,8 @@ func (s *span) given() int64 {
 	return s.due(s.credit[1]) - s.due(s.credit[0])
 }
 
-// byPeriod is what each allocation owes in each period that layout tells apart, up
-// to a second. Periods are walked hour by hour, which every one of them is made of.
+// byPeriod returns the amount that each allocation owes in each period of layout, up to a second. It
+// adds up hours, because every period consists of whole hours.
 func (m *model) byPeriod(until int64, layout string) map[string]int64 {
 	sums := map[string]int64{}
 	for _, s := range m.spans {
@@ -130,7 +129,7 @@ func (m *model) byPeriod(until int64, layout string) map[string]int64 {
 			hour := time.Unix(t, 0).UTC().Truncate(time.Hour).Add(time.Hour)
 			next := min(hour.Unix(), last)
 			if owed := s.owes(t, next); owed != 0 {
-				sums[s.of.Allocation.String()+" "+time.Unix(t, 0).UTC().Format(layout)] += owed
+				sums[s.use.Allocation.String()+" "+time.Unix(t, 0).UTC().Format(layout)] += owed
 			}
 			t = next
 		}

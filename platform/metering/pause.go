@@ -30,9 +30,8 @@ type ended struct {
 	start, end int64
 }
 
-// Pause ends an allocation's open interval, because nobody can vouch any longer
-// for what is paid for, and gives back what was metered since somebody last could.
-// Where none is open it does nothing.
+// Pause closes an allocation's open interval, because no report confirms its use any longer, and credits
+// the usage since the last report that did. Without an open interval it does nothing.
 func Pause(ctx context.Context, tx pgx.Tx, a ids.Allocation, by Cause, seen Observation) (paused bool, err error) {
 	var i ended
 	err = tx.QueryRow(ctx, pauseInterval, a.UUID, by, seen).Scan(&i.id, &i.tenant, &i.currency, &i.gpus, &i.price, &i.start, &i.end)
@@ -42,7 +41,7 @@ func Pause(ctx context.Context, tx pgx.Tx, a ids.Allocation, by Cause, seen Obse
 	if err != nil {
 		return false, fmt.Errorf("pausing %s: %w", a, err)
 	}
-	from := max(i.start, seen.SeenAt.Unix())
+	from := max(i.start, seen.ObservedAt.Unix())
 	if from >= i.end {
 		return true, nil // it began after that, and has not lasted a second
 	}
@@ -67,8 +66,8 @@ func Pause(ctx context.Context, tx pgx.Tx, a ids.Allocation, by Cause, seen Obse
 	return true, nil
 }
 
-// between is what the interval owes for [from, to): what the passes have charged
-// or will charge for it, however time is cut.
+// between returns the charge of the interval for [from, to): the sum of all passes, past and future,
+// however time is cut.
 func (i ended) between(from, to int64) (money.Minor, error) {
 	before, err := money.Due(i.price, i.gpus, from-i.start)
 	if err != nil {

@@ -6,9 +6,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// QueueReprice ends the open intervals of a SKU whose price is another one now,
-// and begins the next in the same second at the new price. What was used before
-// keeps the price that it was used at.
+// QueueReprice closes the open intervals of an SKU whose price has changed, and opens the next ones in
+// the same second at the new price. Earlier usage is charged at the old price.
 func QueueReprice(b *pgx.Batch, sku, currency string, price money.Minor) {
 	b.Queue(repriceIntervals, sku, currency, price)
 }

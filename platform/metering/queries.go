@@ -2,8 +2,8 @@ package metering
 
 import "github.com/gpuaas/gpuaas/platform/ledger"
 
-// The account is asked of its room here, so that accrual joins nothing. After a
-// clock that went back an interval begins where the one before it ended.
+// The statement reads the ledger's account here, so that the accrual needs no join. If the clock went
+// back, the interval begins where the previous one ended.
 const openInterval = `
 	INSERT INTO usage_records (id, allocation_id, org_id, project_id, user_id, sku, gpus, price_minor, currency, account_id, start_s, opened_by, opened_observation)
 	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, ledger_ensure_accounts($3, $9),
@@ -15,7 +15,7 @@ const closeInterval = `
 	UPDATE usage_records SET end_s = greatest(start_s, metering_moment()), closed_by = $2, closed_observation = $3
 	WHERE allocation_id = $1 AND end_s IS NULL`
 
-// The same, for whoever goes on with what was closed.
+// The same statement, for callers that continue with the closed interval.
 const pauseInterval = closeInterval + `
 	RETURNING id, org_id, currency, gpus, price_minor, start_s, end_s`
 
@@ -35,7 +35,7 @@ const insertCredit = `
 	INSERT INTO usage_credits (id, record_id, org_id, from_s, to_s, reason, amount_minor, transfer_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 
 const (
-	// Whoever changes an interval queues behind a cut that waits; not for long.
+	// A transaction that changes an interval waits for a waiting cut, but only briefly.
 	waitBriefly = `SELECT set_config('lock_timeout', $1, true)`
 	lockCut     = `SELECT pg_advisory_xact_lock(hashtextextended('metering.cut', 0))`
 )
@@ -59,8 +59,8 @@ const selectUncharged = `
 	SELECT from_s, to_s FROM usage_ticks
 	WHERE to_s > coalesce((SELECT to_s FROM usage_passes ORDER BY to_s DESC LIMIT 1), from_s) ORDER BY to_s`
 
-// One pass at a time, and each tick after the one before it. The key of
-// usage_passes stands behind it.
+// One pass at a time, and each tick after the previous one. The primary key of usage_passes guarantees
+// it as well.
 const (
 	lockCharge = `SELECT pg_try_advisory_xact_lock(hashtextextended('metering.charge', 0))`
 	// Under the lock, in a statement of its own: it must see what the last pass did.
@@ -75,8 +75,8 @@ func due(n string) string {
 	return `(r.gpus * r.price_minor * (` + n + ` / 3600) + r.gpus * r.price_minor * (` + n + ` % 3600) / 3600)`
 }
 
-// used is how many seconds of an interval lie before the second that an SQL
-// expression names. One that is open has lasted until now.
+// used returns the SQL for the seconds of an interval before the second that until names. An open
+// interval lasts until now.
 func used(until string) string {
 	return `greatest(least(coalesce(r.end_s, now.s), ` + until + `) - r.start_s, 0)`
 }
@@ -105,9 +105,8 @@ const selectPasses = `
 	SELECT t.from_s, t.to_s FROM usage_ticks t JOIN usage_passes p ON p.to_s = t.to_s
 	WHERE t.to_s > $1 AND t.from_s < $2 ORDER BY t.to_s`
 
-// selectUsage has a statement for each way of summing up. Both ends of the window
-// cut an interval; what is due between the cuts is its cost. The condition on the
-// end stands in two parts, for the index that finds each.
+// selectUsage has one statement for each key. Both ends of the window cut an interval; its cost is the
+// amount due between the cuts. The condition on the end has two parts, one for each index.
 var selectUsage = map[By]string{
 	ByAllocation: usageBy(`r.allocation_id::text`, `r.allocation_id::text`, ``, `$2::bigint`, `$3::bigint`),
 	ByProject:    usageBy(`r.project_id::text`, `r.project_id::text`, ``, `$2::bigint`, `$3::bigint`),

@@ -13,9 +13,9 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Whoever has something open, and whoever had within what was charged lately: a
-// last charge may cross a line after its interval is closed. An hour, so that a
-// check which failed a few times still finds them.
+// Tenants with an open interval, and tenants with a recent charge: the last charge may cross a threshold
+// after the interval is closed. The limit is one hour, so a check that failed a few times still finds
+// them.
 const selectCharged = `
 	SELECT org_id FROM usage_records WHERE end_s IS NULL
 	UNION
@@ -65,8 +65,8 @@ func (s *Service) BurnsOf(ctx context.Context, q pg.Queryer, tenants []ids.Tenan
 
 const selectAllBurns = `SELECT currency, sum(gpus * price_minor)::bigint FROM usage_records WHERE end_s IS NULL GROUP BY currency`
 
-// AllBurns is what everything that is in use costs per hour, by currency: of all
-// tenants that the caller may see.
+// AllBurns returns the cost per hour of all open intervals, by currency, of all tenants that the caller
+// may see.
 func (s *Service) AllBurns(ctx context.Context, q pg.Queryer) (map[string]money.Minor, error) {
 	burns, err := pg.Pairs[string, money.Minor](ctx, q, selectAllBurns)
 	if err != nil {
@@ -89,8 +89,8 @@ var selectSpent = `
 			WHERE c.org_id = $1 AND c.at >= to_timestamp($3::bigint) AND ($2::uuid IS NULL OR u.project_id = $2)), 0)::bigint
 	FROM r CROSS JOIN now`
 
-// SpentSince is what the tenant, or one of its projects, has come to since then,
-// charged or not yet, without what was given back for the platform's faults.
+// SpentSince returns the cost of the tenant, or of one of its projects, since a time, charged or not,
+// without fault credits.
 func (s *Service) SpentSince(ctx context.Context, q pg.Queryer, tenant ids.Tenant, project ids.Project, since time.Time) (money.Minor, error) {
 	var of *uuid.UUID
 	if project != (ids.Project{}) {

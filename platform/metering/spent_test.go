@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// What was spent since a moment is cut there and now, whether it is charged or
-// not, and whoever was charged lately is named, also with nothing open any more.
+// Usage since a time is cut at that time, charged or not. A recently charged tenant is listed, also
+// without an open interval.
 func TestSpentSince(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -34,7 +34,7 @@ func TestSpentSince(t *testing.T) {
 	}{
 		"of the tenant":    {tenant, ids.Project{}, inProject + owed(other, 7200) - owed(other, 1800)},
 		"of a project":     {tenant, gone.Project, inProject},
-		"of nobody":        {idle, ids.Project{}, 0},
+		"of no project":    {idle, ids.Project{}, 0},
 		"of another's one": {idle, gone.Project, 0},
 	} {
 		got, err := b.SpentSince(t.Context(), b.db, c.tenant, c.project, since)

@@ -9,9 +9,9 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// INV-33: no second of an allocation is metered twice, and time has no gap, no
-// overlap and no fork. The database refuses it whoever asks, a superuser too.
-func TestINV33WhatDoesNotTileIsRefused(t *testing.T) {
+// INV-33: no second of an allocation is metered twice, and time has no gap, no overlap and no fork. The
+// database rejects a violation by any role, superusers included.
+func TestINV33IntervalsThatDoNotTileAreRejected(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx := t.Context()
@@ -24,7 +24,7 @@ func TestINV33WhatDoesNotTileIsRefused(t *testing.T) {
 	_, _, err = b.tick(ctx, t0+400)
 	must(t, err)
 	must(t, pgx.BeginFunc(ctx, b.db, func(tx pgx.Tx) error {
-		_, err := Pause(ctx, tx, i.Allocation, ObservationStale, Observation{SeenAt: at(t0 + 350)})
+		_, err := Pause(ctx, tx, i.Allocation, ObservationStale, Observation{ObservedAt: at(t0 + 350)})
 		return err
 	}))
 
@@ -46,13 +46,13 @@ func TestINV33WhatDoesNotTileIsRefused(t *testing.T) {
 		{"that ends before it begins", record, []any{t0 + 900, t0 + 800}},
 		{"a tick with a gap", tick, []any{t0 + 400, t0 + 401, t0 + 500}},
 		{"that overlaps", tick, []any{t0 + 400, t0 + 399, t0 + 500}},
-		{"beside another", tick, []any{t0 + 300, t0 + 300, t0 + 350}},
+		{"next to another", tick, []any{t0 + 300, t0 + 300, t0 + 350}},
 		{"after nothing", tick, []any{nil, t0 + 400, t0 + 500}},
 		{"after one that is not there", tick, []any{t0 + 390, t0 + 390, t0 + 500}},
 		{"of no time", tick, []any{t0 + 400, t0 + 400, t0 + 400}},
 		{"a pass over no tick", `INSERT INTO usage_passes (to_s) VALUES ($1)`, []any{t0 + 350}},
 		{"a second pass", `INSERT INTO usage_passes (to_s) VALUES ($1)`, []any{t0 + 400}},
-		{"a credit for what was given back", credit, []any{t0 + 360, t0 + 370}},
+		{"a second credit", credit, []any{t0 + 360, t0 + 370}},
 		{"a change of a tick", `UPDATE usage_ticks SET to_s = to_s + 1 WHERE to_s = $1`, []any{t0 + 400}},
 		{"the loss of a tick", `DELETE FROM usage_ticks WHERE to_s = $1`, []any{t0 + 400}},
 		{"the loss of a pass", `DELETE FROM usage_passes WHERE to_s = $1`, []any{t0 + 400}},
@@ -62,15 +62,15 @@ func TestINV33WhatDoesNotTileIsRefused(t *testing.T) {
 		{"another credit", `UPDATE usage_credits SET amount_minor = 0 WHERE to_s = $1`, []any{t0 + 400}},
 	} {
 		if _, err := b.db.Exec(ctx, c.sql, c.args...); err == nil {
-			t.Errorf("%s was taken", c.rule)
+			t.Errorf("%s was accepted", c.rule)
 		}
 	}
 	if _, err := b.db.Exec(ctx, record, t0+100, t0+200); err != nil {
-		t.Errorf("what fits exactly was refused: %v", err)
+		t.Errorf("an exact fit was rejected: %v", err)
 	}
 }
 
-// A cut waits for whoever opens or closes, and gives up on one who does not end.
+// A cut waits for transactions that open or close intervals, and gives up on one that does not end.
 func TestINV30ACutWaitsForWhoChangesSomething(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -85,7 +85,7 @@ func TestINV30ACutWaitsForWhoChangesSomething(t *testing.T) {
 	QueueClose(batch, i.Allocation, ReleaseRequested, nil)
 	must(t, slow.SendBatch(ctx, batch).Close())
 	if ticks, _, err := b.tick(ctx, t0+20); err != nil || len(ticks) > 0 {
-		t.Errorf("cut beside a change that is under way: %+v, %v", ticks, err)
+		t.Errorf("cut during an open change: %+v, %v", ticks, err)
 	}
 	must(t, slow.Commit(ctx))
 	if _, _, err := b.tick(ctx, t0+20); err != nil || b.charged(ctx, t, i.Allocation) != owed(i, 10) {
@@ -93,9 +93,9 @@ func TestINV30ACutWaitsForWhoChangesSomething(t *testing.T) {
 	}
 }
 
-// What is given back is subtracted wherever a cost is told, and an interval names
-// why it began and ended.
-func TestCreditsAreReadBesideCosts(t *testing.T) {
+// Fault credits are subtracted from every reported cost, and an interval names the cause of its start
+// and end.
+func TestCreditsAreReadWithCosts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx := t.Context()
@@ -104,7 +104,7 @@ func TestCreditsAreReadBesideCosts(t *testing.T) {
 	must(t, b.open(ctx, i, t0))
 	must(t, b.clock.Set(ctx, t0+3600))
 	must(t, pgx.BeginFunc(ctx, b.db, func(tx pgx.Tx) error {
-		_, err := Pause(ctx, tx, i.Allocation, NodeUnhealthy, Observation{Fence: 7, SeenAt: at(t0 + 1800)})
+		_, err := Pause(ctx, tx, i.Allocation, NodeUnhealthy, Observation{Fence: 7, ObservedAt: at(t0 + 1800)})
 		return err
 	}))
 	must(t, b.clock.Set(ctx, t0+5400))
@@ -119,7 +119,7 @@ func TestCreditsAreReadBesideCosts(t *testing.T) {
 	records, err := b.Intervals(ctx, i.Tenant, Filter{Allocation: i.Allocation, Limit: 10})
 	must(t, err)
 	if len(records) != 1 || records[0].ClosedBy != NodeUnhealthy || records[0].OpenedBy != ObservedReady || int64(records[0].CostMinor) != whole ||
-		int64(records[0].CreditMinor) != half || records[0].CreditReason != NodeUnhealthy || records[0].User != i.User || records[0].OpenedSeen != nil {
+		int64(records[0].CreditMinor) != half || records[0].CreditReason != NodeUnhealthy || records[0].User != i.User || records[0].OpenedObservation != nil {
 		t.Errorf("intervals %+v", records)
 	}
 	// A credit counts when it was given, by the database's clock as in the ledger.
@@ -138,7 +138,7 @@ func TestCreditsAreReadBesideCosts(t *testing.T) {
 			}
 		}
 		if credit != half || cost != whole {
-			t.Errorf("by %s: cost %d, given back %d: %+v", by, cost, credit, list)
+			t.Errorf("by %s: cost %d, credit %d: %+v", by, cost, credit, list)
 		}
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// By is what use is summed up by.
+// By is the key by which usage is summed up.
 type By string
 
-// Of an allocation everything is told, of the others the key and the sums.
+// The first statement returns all columns of an allocation, the others only the key and the sums.
 const (
 	ByAllocation By = "allocation"
 	ByProject    By = "project"
@@ -26,25 +26,25 @@ const (
 	ByDay        By = "day" // of UTC
 )
 
-// Query asks for what a tenant used in [From, To).
+// Query selects the usage of a tenant in [From, To).
 type Query struct {
 	Tenant   ids.Tenant
 	Project  ids.Project // zero: all
 	From, To time.Time
 	By       By
-	After    string // the key of the last row that was seen
+	After    string // the key of the last row of the previous page
 	Limit    int
 }
 
-// Usage is what was used under one key. A credit counts in the period in which it
-// was given, as it does in the ledger.
+// Usage is the usage under one key. A credit counts in the period in which it was posted, as in the
+// ledger.
 type Usage struct {
 	Key         string // an id, the SKU's name, or a day: 2026-11-22
 	Currency    string
 	Seconds     int64
 	GPUSeconds  int64
 	CostMinor   money.Minor // charged already or not yet
-	CreditMinor money.Minor // of it, given back for the platform's faults
+	CreditMinor money.Minor // of it, fault credits
 	NetMinor    money.Minor
 
 	// Of an allocation alone.
@@ -58,7 +58,7 @@ type Usage struct {
 	EndedAt    *time.Time // nil while it is in use
 }
 
-// Usage lists it in the order of the keys.
+// Usage lists the usage, sorted by key.
 func (s *Service) Usage(ctx context.Context, q Query) ([]Usage, error) {
 	sql, ok := selectUsage[q.By]
 	if !ok {
@@ -128,8 +128,8 @@ func scanUsage(row pgx.CollectableRow, by By) (u Usage, err error) {
 	return u, nil
 }
 
-// CostOf returns what each allocation has come to so far, charged or not yet,
-// without what was given back. One that was never in use is left out.
+// CostOf returns the cost of each allocation so far, charged or not, without fault credits. An
+// allocation that was never active is left out.
 func (s *Service) CostOf(ctx context.Context, allocations []ids.Allocation) (map[ids.Allocation]money.Minor, error) {
 	rows, err := s.DB.Query(ctx, selectCosts, plain(allocations))
 	if err != nil {
@@ -156,7 +156,7 @@ func plain(allocations []ids.Allocation) []uuid.UUID {
 	return list
 }
 
-// Burn is what the tenant's open intervals cost per hour.
+// Burn returns the cost per hour of the tenant's open intervals.
 func (s *Service) Burn(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (money.Minor, error) {
 	var burn money.Minor
 	if err := q.QueryRow(ctx, selectBurn, tenant.UUID).Scan(&burn); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// ProcessEvent asks for one event of the provider to be worked on.
+// ProcessEvent processes one event of the provider.
 type ProcessEvent struct {
 	Event string `json:"event" river:"unique"`
 }
@@ -15,30 +15,29 @@ type ProcessEvent struct {
 // Kind names the job to River.
 func (ProcessEvent) Kind() string { return "payment_event" }
 
-// InsertOpts keeps one for each event waiting or at work. Of a worker that was
-// killed the sweep asks again, if River has not.
+// InsertOpts allows one waiting or running job for each event. The sweep queues the event again after a
+// worker was killed, if River has not.
 func (ProcessEvent) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queue, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
 
-// SettleRefund asks the provider to give a card its money, and writes down what
-// came of it.
-type SettleRefund struct {
+// RecordRefund sends a refund to the provider, and stores the result.
+type RecordRefund struct {
 	Refund ids.Refund `json:"refund" river:"unique"`
 }
 
 // Kind names the job to River.
-func (SettleRefund) Kind() string { return "payment_refund" }
+func (RecordRefund) Kind() string { return "payment_refund" }
 
-// InsertOpts keeps one for each refund waiting or at work.
-func (SettleRefund) InsertOpts() river.InsertOpts {
+// InsertOpts allows one waiting or running job for each refund.
+func (RecordRefund) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queue, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
 }
 
 const queue = "billing"
 
-// unfinished leaves out completed, which River counts by default: nothing could
-// be asked for again.
+// unfinished leaves out the state completed, which River includes by default. A job could not be queued
+// again otherwise.
 func unfinished() []rivertype.JobState {
 	return []rivertype.JobState{
 		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable,

@@ -19,8 +19,8 @@ func changeOf(c identity.Caller) identity.Change[payment.Session] {
 	return identity.Change[payment.Session]{Caller: c}
 }
 
-// dying is a database whose transactions end with their n-th statement: it is
-// done, and nobody hears of it.
+// dying is a database whose connection breaks after the n-th statement of a transaction: the statement
+// is executed, and the client receives no response.
 type dying struct {
 	pg.DB
 

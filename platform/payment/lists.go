@@ -19,8 +19,8 @@ type Filter struct {
 	Status string
 }
 
-// StuckStatus picks what somebody should look at: what is not what was asked for,
-// and what should have ended by now.
+// StuckStatus selects the sessions and refunds that need an operator: those with an unexpected result,
+// and those that are overdue.
 const StuckStatus = "stuck"
 
 // AllSessions lists them, newest first, from the one after the given on.
@@ -28,11 +28,11 @@ func (s *Service) AllSessions(ctx context.Context, f Filter, after ids.PaymentSe
 	return list(ctx, s.DB, selectAllSessions, f.Status, after, f.Tenant, limit)
 }
 
-// Credit is what a session has brought.
+// Credit is the credit that a session has led to.
 type Credit struct {
 	Transfer uuid.UUID // on the ledger
 	At       time.Time
-	Refunded money.Minor // given back of it
+	Refunded money.Minor // of it, refunded
 }
 
 // Credits reads those of many sessions at once. One that brought nothing is left out.

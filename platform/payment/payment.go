@@ -1,10 +1,10 @@
-// Package payment brings money in and gives it back: checkouts at the payment
-// provider, what the provider tells of them, the credit that follows, refunds.
+// Package payment owns top-ups and refunds: checkout sessions at the payment provider, the provider's
+// events, the credits that follow, and refunds.
 //
-// It sees no card. It believes no browser: that a person came back from the
-// provider's page says nothing, only what the provider has signed, or answers
-// when it is asked, credits anything, and only where it agrees with what was
-// begun here. It never waits for the provider inside a transaction.
+// It never receives card data. It does not trust the browser: the return of a user from the provider's
+// page proves nothing. Only a signed event or a response of the provider leads to a credit, and only if
+// it agrees with the session that was created here. The package never calls the provider inside a
+// transaction.
 package payment
 
 import (
@@ -30,10 +30,10 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 )
 
-// Service is the room.
+// Service implements the use cases of payment.
 type Service struct {
 	DB pg.Pool
-	// Provider is nil where payments are off.
+	// Provider is nil if payments are disabled.
 	Provider Provider
 	Identity *identity.Service
 	Ledger   *ledger.Service
@@ -43,15 +43,15 @@ type Service struct {
 	Clock    clock.Clock
 	// Limits reads one policy revision for one decision.
 	Limits func(identity.Caller) Limits
-	// PublicURL is where people reach the portal, without a slash at its end.
+	// PublicURL is the address of the portal, without a slash at its end.
 	PublicURL func() string
-	// Log is told the provider's reasons; who asked is not. Nil keeps them.
+	// Log receives the provider's reasons, which the caller does not see. Nil drops them.
 	Log *slog.Logger
-	// Figures counts what the provider tells; nil where nobody asks.
-	Figures *Figures
+	// Metrics counts the provider's events. It may be nil.
+	Metrics *Metrics
 }
 
-// Queue takes jobs into a transaction. A River client is one.
+// Queue inserts jobs in a transaction. A River client implements it.
 type Queue interface {
 	InsertTx(ctx context.Context, tx pgx.Tx, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 }
@@ -59,13 +59,13 @@ type Queue interface {
 // Limits are the policy values of one request.
 type Limits struct {
 	Min, Max money.Minor
-	// SessionTTL is how long a checkout stays open.
+	// SessionTTL is the lifetime of a checkout session.
 	SessionTTL time.Duration
 	// RefundWindow counts from the credit; 0 lets nothing go back to a card.
 	RefundWindow time.Duration
 }
 
-// on refuses where payments are off, as if there were no such thing.
+// on returns not found if payments are disabled.
 func (s *Service) on() error {
 	if s.Provider == nil {
 		return errs.New(errs.NotFound, "payments are off in this environment").
@@ -74,10 +74,10 @@ func (s *Service) on() error {
 	return nil
 }
 
-// ErrRefused is what a provider will never do, however often it is asked.
-var ErrRefused = errors.New("the payment provider rejects the request")
+// ErrRejected is a permanent error of the provider: a retry has the same result.
+var ErrRejected = errors.New("the payment provider rejects the request")
 
-// ErrUnknown is what a provider does not know.
+// ErrUnknown is the provider's response about an object that it does not have.
 var ErrUnknown = errors.New("the payment provider does not know this")
 
 // failed gives a provider's no a code, and its reason to the log.
@@ -86,16 +86,16 @@ func (s *Service) failed(ctx context.Context, doing string, err error) error {
 	if s.Log != nil && ctx.Err() == nil {
 		s.Log.WarnContext(ctx, "payment provider failed", slog.String("component", "payment"), slog.Any("err", err))
 	}
-	if errors.Is(err, ErrRefused) || errors.Is(err, ErrUnknown) {
+	if errors.Is(err, ErrRejected) || errors.Is(err, ErrUnknown) {
 		return errs.New(errs.ProviderFailed, "the payment provider rejected the request").Try("contact an operator: the log of the server has the reason").Because(err)
 	}
 	return err
 }
 
-// PagePath is where people see what became of a session; its id follows.
+// PagePath is the path of the page with the result of a session; the session's id follows.
 const PagePath = "/payments/"
 
-// home refuses to send a person to a place that is not ours.
+// home rejects a return address outside the portal.
 func (s *Service) home(target string) (string, error) {
 	ours := s.PublicURL()
 	switch {

@@ -15,53 +15,53 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 )
 
-// Outcome is what became of an event.
+// Outcome is the result of an event.
 type Outcome struct {
 	Type string
-	// Result is a word of few: credited, failed_reconcile, ignored …
+	// Result is one of a few codes: credited, failed_reconcile, ignored …
 	Result string
 	Reason string
-	// Attention says that a person must look: money has moved, or did not, in a
-	// way that nobody here has begun.
+	// Attention marks a result that an operator must check: money has moved, or has not, in a way that
+	// no request here explains.
 	Attention bool
 }
 
-// What becomes of an event beside the states of a session.
+// Results of an event other than the states of a session.
 const (
 	resultNotOurs   = "not_ours"  // about nothing that was begun here
-	resultIgnored   = "ignored"   // of a type that says nothing about money
+	resultIgnored   = "ignored"   // of a type without an effect on money
 	resultUnchanged = "unchanged" // known, late or overtaken
-	resultSettled   = "settled"   // of a refund
-	resultDisagrees = "disagrees" // about what is credited already, with other words
+	resultRecorded  = "settled"   // of a refund
+	resultDisagrees = "disagrees" // about a credited payment, with other data
 	resultElsewhere = "refunded_elsewhere"
 	resultDisputed  = "disputed"
 )
 
-// Gather reads an event that was kept, and asks the provider where its words are
-// of another version. It is for a worker, outside its transaction.
+// Gather reads a stored event, and queries the provider about its object if the event has another API
+// version. A worker calls it outside its transaction.
 func (s *Service) Gather(ctx context.Context, id string) (Event, error) {
 	var e Event
-	err := s.DB.QueryRow(ctx, selectEvent, id).Scan(&e.ID, &e.Type, &e.APIVersion, &e.Account, &e.Livemode, &e.Object, &e.Says, &e.CreatedAt)
+	err := s.DB.QueryRow(ctx, selectEvent, id).Scan(&e.ID, &e.Type, &e.APIVersion, &e.Account, &e.Livemode, &e.Object, &e.Payload, &e.CreatedAt)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return Event{}, errs.New(errs.NotFound, "no such event")
 	case err != nil:
 		return Event{}, fmt.Errorf("reading event %s: %w", id, err)
-	case e.Says != (Says{}) || !told(e.Type):
+	case e.Payload != (EventPayload{}) || !isHandled(e.Type):
 		return e, nil
-	case s.Provider == nil: // it waits until somebody can be asked
+	case s.Provider == nil: // it waits until a provider is configured
 		return Event{}, s.on()
 	}
 	return e, s.ask(ctx, &e)
 }
 
-// ask has the provider say in our version what the event is about. Of what it
-// does not know there is nothing to say.
+// ask replaces the event's payload by the provider's current report of the object. For an unknown object
+// the payload stays empty.
 func (s *Service) ask(ctx context.Context, e *Event) error {
 	if isCheckout(e.Type) {
 		c, err := s.Provider.Checkout(ctx, e.Object)
 		if err == nil {
-			e.Says.Checkout = &c
+			e.Payload.Checkout = &c
 		}
 		return unlessUnknown(err)
 	}
@@ -75,13 +75,13 @@ func (s *Service) ask(ctx context.Context, e *Event) error {
 	}
 	said, err := s.Provider.Refund(ctx, r)
 	if err == nil {
-		e.Says.Refund = &said
+		e.Payload.Refund = &said
 	}
 	return unlessUnknown(err)
 }
 
 func unlessUnknown(err error) error {
-	if errors.Is(err, ErrUnknown) || errors.Is(err, ErrRefused) {
+	if errors.Is(err, ErrUnknown) || errors.Is(err, ErrRejected) {
 		return nil
 	}
 	return wrap("asking the provider again", err)
@@ -96,7 +96,7 @@ func (s *Service) Process(ctx context.Context, tx pgx.Tx, e Event) (Outcome, err
 	if status != "stored" {
 		return Outcome{Type: e.Type, Result: resultUnchanged}, nil
 	}
-	o, err := s.follow(ctx, tx, e)
+	o, err := s.handle(ctx, tx, e)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -115,24 +115,24 @@ func (s *Service) Process(ctx context.Context, tx pgx.Tx, e Event) (Outcome, err
 	return o, nil
 }
 
-func (s *Service) follow(ctx context.Context, tx pgx.Tx, e Event) (Outcome, error) {
-	switch says := e.Says; {
+func (s *Service) handle(ctx context.Context, tx pgx.Tx, e Event) (Outcome, error) {
+	switch says := e.Payload; {
 	case says.Checkout != nil:
-		return s.claimed(ctx, tx, Claim{Checkout: *says.Checkout, Account: e.Account, Live: e.Livemode})
+		return s.applyReport(ctx, tx, Claim{Checkout: *says.Checkout, Account: e.Account, Live: e.Livemode})
 	case says.Refund != nil:
-		return s.refundTold(ctx, tx, *says.Refund)
+		return s.applyRefundReport(ctx, tx, *says.Refund)
 	case says.Payment != "":
-		return s.taken(ctx, tx, says.Payment, resultDisputed)
-	case told(e.Type):
+		return s.handleExternalRefund(ctx, tx, says.Payment, resultDisputed)
+	case isHandled(e.Type):
 		return Outcome{Result: resultNotOurs}, nil
 	}
 	return Outcome{Result: resultIgnored}, nil
 }
 
-// claimed takes a session where the claim leads it.
-func (s *Service) claimed(ctx context.Context, tx pgx.Tx, c Claim) (Outcome, error) {
+// applyReport moves a session according to the claim.
+func (s *Service) applyReport(ctx context.Context, tx pgx.Tx, c Claim) (Outcome, error) {
 	reference, _ := uuid.Parse(c.Reference) // none of ours, where it is none
-	session, err := one(ctx, tx, lockClaimed, c.ID, reference)
+	session, err := querySession(ctx, tx, lockClaimed, c.ID, reference)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound:
 		return Outcome{Result: resultNotOurs}, nil
@@ -142,7 +142,7 @@ func (s *Service) claimed(ctx context.Context, tx pgx.Tx, c Claim) (Outcome, err
 	return s.move(ctx, tx, session, c)
 }
 
-// move carries out what Next says of a session that is locked.
+// move applies the result of Next to a locked session.
 func (s *Service) move(ctx context.Context, tx pgx.Tx, session Session, c Claim) (Outcome, error) {
 	to, reason := Next(session, c)
 	if to == Credited && session.State != Credited {
@@ -155,17 +155,17 @@ func (s *Service) move(ctx context.Context, tx pgx.Tx, session Session, c Claim)
 	if to == session.State {
 		return unmoved(session, c), nil
 	}
-	if _, err := tx.Exec(ctx, moveSession, session.ID, to, reason, known(c.ID), nil); err != nil {
+	if _, err := tx.Exec(ctx, moveSession, session.ID, to, reason, textOrNull(c.ID), nil); err != nil {
 		return Outcome{}, fmt.Errorf("moving payment session %s to %s: %w", session.ID, to, err)
 	}
 	if to != FailedReconcile {
 		return Outcome{Result: string(to), Reason: reason}, nil
 	}
-	err := s.state(ctx, tx, session, SubjectReconcileFailed, FailedFact{Session: session.ID, Reason: reason})
+	err := s.state(ctx, tx, session, SubjectReconcileFailed, FailedEvent{Session: session.ID, Reason: reason})
 	return Outcome{Result: string(to), Reason: reason, Attention: true}, err
 }
 
-// unmoved tells a late word from one that contradicts.
+// unmoved distinguishes a late report from one that contradicts the session.
 func unmoved(session Session, c Claim) Outcome {
 	if wrong := c.disagrees(session); wrong != "" && c.Stage == StageComplete && c.Paid != PaidNever {
 		return Outcome{Result: resultDisagrees, Reason: wrong, Attention: true}
@@ -176,9 +176,8 @@ func unmoved(session Session, c Claim) Outcome {
 	return Outcome{Result: resultUnchanged}
 }
 
-// credit gives the tenant what was paid: the payment's row, the transfer, the
-// session's state and the fact are one commit. used says that the payment was
-// credited to another session.
+// credit credits the tenant with the payment: the payment's row, the transfer, the session's state and
+// the event are one commit. used reports that the payment was credited to another session.
 func (s *Service) credit(ctx context.Context, tx pgx.Tx, session Session, c Claim) (used bool, err error) {
 	transfer := uuid.Must(uuid.NewV7())
 	tag, err := tx.Exec(ctx, insertPayment, c.Payment, session.ID, session.Tenant, session.Amount, session.Currency, transfer)
@@ -201,7 +200,7 @@ func (s *Service) credit(ctx context.Context, tx pgx.Tx, session Session, c Clai
 		return false, fmt.Errorf("moving payment session %s to credited: %w", session.ID, err)
 	}
 	failpoint.Hit("payment.process.after_session")
-	if err := s.state(ctx, tx, session, SubjectCredited, CreditedFact{
+	if err := s.state(ctx, tx, session, SubjectCredited, CreditedEvent{
 		Session: session.ID, Transfer: transfer.String(), AmountMinor: session.Amount, Currency: session.Currency,
 	}); err != nil {
 		return false, err
@@ -213,20 +212,20 @@ func (s *Service) credit(ctx context.Context, tx pgx.Tx, session Session, c Clai
 // state states a fact about a session.
 func (s *Service) state(ctx context.Context, tx pgx.Tx, session Session, subject string, payload any) error {
 	b := &pgx.Batch{}
-	event.Queue(b, event.Fact{
+	event.Queue(b, event.Draft{
 		Stream: event.StreamPayments, Subject: subject, Aggregate: "payment_session:" + session.ID.String(), Sequence: session.Version + 1,
 		Tenant: session.Tenant, URN: session.URN(s.Naming), CorrelationID: session.CorrelationID, Payload: payload,
 	})
 	return wrap("stating "+subject, tx.SendBatch(ctx, b).Close())
 }
 
-// balanceMoved has what the tenant was told about its money looked at again.
+// balanceMoved queues a check of the tenant's balance notices.
 func (s *Service) balanceMoved(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) error {
 	_, err := s.Jobs.InsertTx(ctx, tx, ledger.CheckRunway{Tenant: tenant.UUID}, nil)
-	return wrap("asking for a look at the balance", err)
+	return wrap("queueing a check of the balance", err)
 }
 
-func known(text string) any {
+func textOrNull(text string) any {
 	if text == "" {
 		return nil
 	}

@@ -8,38 +8,38 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// Provider takes the money. Each call that changes something there may be made
-// again and has one effect: the ids that it is given are ours.
+// Provider is the port to the payment provider. Each call that changes something can be repeated and has
+// one effect, because it carries our own ids.
 //
-// What it cannot do now and may do later is an error of code provider_failed;
-// what it will never do is ErrRefused, and what it does not know ErrUnknown.
+// A temporary failure is an error with code provider_failed, a permanent one is ErrRejected, and an
+// unknown object is ErrUnknown.
 type Provider interface {
 	Pages
-	// Livemode says whether real money moves.
+	// Livemode reports whether the account moves real money.
 	Livemode() bool
-	// Refund gives money back, and says how far that is. Asked again, it finds
-	// what it has begun, also when its first answer was lost.
+	// Refund refunds money and returns the progress. A repeated call finds the existing refund, even if
+	// the first response was lost.
 	Refund(ctx context.Context, r NewRefund) (Refunded, error)
-	// Events hands over, page by page and in whatever order, what happened since.
+	// Events returns the events since a time, page by page, in any sequence.
 	Events(ctx context.Context, since time.Time, page func([]Event) error) error
-	// Verify reads an event that came with a signature, and refuses one that the
-	// provider has not signed just now with signature_invalid.
+	// Verify reads a signed event. It rejects an event with a wrong or an old signature with
+	// signature_invalid.
 	Verify(body []byte, signature string, now time.Time) (Event, error)
 }
 
-// Pages are where people meet the provider.
+// Pages are the addresses of the provider's pages for users.
 type Pages interface {
 	// CreateCustomer makes the tenant known, once.
 	CreateCustomer(ctx context.Context, c NewCustomer) (customer string, err error)
 	// OpenCheckout makes the page on which a person pays.
 	OpenCheckout(ctx context.Context, c NewCheckout) (Checkout, error)
-	// Checkout asks how far one is.
+	// Checkout returns the current state of a checkout.
 	Checkout(ctx context.Context, id string) (Checkout, error)
 	// OpenPortal makes the page on which a tenant sees its cards and receipts.
 	OpenPortal(ctx context.Context, customer, returnURL string) (url string, err error)
 }
 
-// NewCustomer is who a tenant is to the provider.
+// NewCustomer contains the properties of the tenant's customer at the provider.
 type NewCustomer struct {
 	Tenant      ids.Tenant
 	Name, Email string
@@ -56,18 +56,18 @@ type NewCheckout struct {
 	ExpiresAt             time.Time
 }
 
-// Paid is whether a checkout's money has come.
+// Paid is the payment state of a checkout.
 type Paid string
 
-// What a provider says of the money.
+// The payment states of the provider.
 const (
 	PaidYes   Paid = "paid"
 	PaidLater Paid = "unpaid" // not yet
-	PaidNever Paid = "failed" // the bank said no in the end
+	PaidNever Paid = "failed" // the bank has rejected it
 	PaidNone  Paid = "no_payment_required"
 )
 
-// Stage is how far a checkout is.
+// Stage is the progress of a checkout.
 type Stage string
 
 // The stages at the provider.
@@ -77,12 +77,12 @@ const (
 	StageExpired  Stage = "expired"
 )
 
-// Checkout is what the provider says of one.
+// Checkout is the provider's report of a checkout session.
 type Checkout struct {
 	ID        string      `json:"id"`
 	Reference string      `json:"reference"` // the id of our session
 	Customer  string      `json:"customer"`
-	Payment   string      `json:"payment"` // empty until somebody pays
+	Payment   string      `json:"payment"` // empty until it is paid
 	Amount    money.Minor `json:"amount_minor"`
 	Currency  string      `json:"currency"` // ISO 4217, upper case
 	Livemode  bool        `json:"livemode"`
@@ -92,16 +92,16 @@ type Checkout struct {
 	ExpiresAt time.Time   `json:"expires_at"`
 }
 
-// NewRefund asks for a part of a payment to go back.
+// NewRefund requests the refund of a part of a payment.
 type NewRefund struct {
 	ID      ids.Refund
 	Payment string
 	Amount  money.Minor
-	// ProviderID is what the provider calls it, once it has said so.
+	// ProviderID is the provider's id of the refund, empty until the provider has reported it.
 	ProviderID string
 }
 
-// RefundStage is how far a refund is at the provider.
+// RefundStage is the progress of a refund at the provider.
 type RefundStage string
 
 // The stages of a refund. One that has succeeded can still fail: the bank of the
@@ -112,7 +112,7 @@ const (
 	RefundFailed    RefundStage = "failed"
 )
 
-// Refunded is what the provider says of a refund.
+// Refunded is the provider's report of a refund.
 type Refunded struct {
 	ID        string      `json:"id"`
 	Reference string      `json:"reference"` // the id of our refund; empty when it is none of ours
@@ -122,7 +122,7 @@ type Refunded struct {
 	Failure   string      `json:"failure,omitempty"`
 }
 
-// Event is one thing that the provider has told.
+// Event is one event of the provider.
 type Event struct {
 	ID, Type, APIVersion string
 	Account              string // empty: our own
@@ -130,14 +130,13 @@ type Event struct {
 	CreatedAt            time.Time
 	Object               string // id of what it is about
 	Body                 []byte // as it was sent
-	Says                 Says
+	Payload              EventPayload
 }
 
-// Says is what an event says, as far as it was readable: of an event in another
-// version of the provider's language it is empty.
-type Says struct {
+// EventPayload is the readable part of an event. It is empty if the event has another API version.
+type EventPayload struct {
 	Checkout *Checkout `json:"checkout,omitempty"`
 	Refund   *Refunded `json:"refund,omitempty"`
-	// Payment is what was disputed, or refunded by somebody else.
+	// Payment is the payment that was disputed, or refunded outside this platform.
 	Payment string `json:"payment,omitempty"`
 }

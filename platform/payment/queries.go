@@ -30,11 +30,11 @@ const (
 	selectPending    = `SELECT coalesce(sum(amount_minor), 0)::bigint FROM payment_sessions WHERE org_id = $1 AND status = 'checkout_completed'`
 
 	lockSession = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE id = $1 FOR UPDATE`
-	// The one that the provider names comes before the one that it refers to: where
-	// they are not the same, the reference is wrong.
+	// The session that the provider's id names takes precedence over the one in the reference. If they
+	// differ, the reference is wrong.
 	lockClaimed = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE id = coalesce(
 			(SELECT id FROM payment_sessions WHERE provider_session = $1), (SELECT id FROM payment_sessions WHERE id = $2)) FOR UPDATE`
-	// Nobody pays where a session has ended, and its request begins another one.
+	// A session that has ended cannot be paid, and the same request creates another one.
 	moveSession = `UPDATE payment_sessions SET status = $2, reason = $3, provider_session = coalesce(provider_session, $4), payment = coalesce($5, payment),
 			url = CASE WHEN $2 = 'failed_reconcile' THEN url ELSE '' END, request_hash = NULL, status_at = now(), version = version + 1
 		WHERE id = $1`
@@ -60,7 +60,7 @@ const (
 		(SELECT min(created_at) FROM payment_sessions WHERE livemode = $1), $2)`
 	putSweep = `INSERT INTO payment_sweeps (livemode, up_to) VALUES ($1, $2)
 		ON CONFLICT (livemode) DO UPDATE SET up_to = greatest(payment_sweeps.up_to, excluded.up_to)`
-	// A quarter of an hour is what a person takes to pay, and an event to come.
+	// A user pays within a quarter of an hour, and the event arrives within that time.
 	selectOverdue = `SELECT ` + sessionColumns + ` FROM payment_sessions
 		WHERE status IN ('initiated', 'checkout_completed') AND livemode = $1 AND id > $2 AND created_at < now() - interval '15 minutes' ORDER BY id LIMIT $3`
 	endUnopened = `UPDATE payment_sessions SET status = 'expired', reason = 'never_opened', request_hash = NULL, status_at = now(), checked_at = now(), version = version + 1
@@ -94,7 +94,7 @@ const (
 	selectRefunds          = `SELECT ` + refundColumns + refunds + ` WHERE r.org_id = $1 AND r.id < ` + before + ` ORDER BY r.id DESC LIMIT $3`
 	selectAllRefunds       = `SELECT ` + refundColumns + refunds + `
 		WHERE r.id < CASE WHEN $1::uuid = '00000000-0000-0000-0000-000000000000' THEN 'ffffffff-ffff-ffff-ffff-ffffffffffff' ELSE $1::uuid END ORDER BY r.id DESC LIMIT $2`
-	settleRefund = `UPDATE refund_requests SET status = $2, failure = $3, provider_refund = coalesce($4, provider_refund), settled_at = now(), version = version + 1
+	recordRefund = `UPDATE refund_requests SET status = $2, failure = $3, provider_refund = coalesce($4, provider_refund), settled_at = now(), version = version + 1
 		WHERE id = $1`
 	nameRefund = `UPDATE refund_requests SET provider_refund = coalesce($2, provider_refund), version = version + 1 WHERE id = $1`
 )

@@ -11,13 +11,11 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// MaxEvent bounds what an event may weigh. Those of the types we ask for weigh a
-// few kilobytes.
+// MaxEvent limits the size of an event. The subscribed types have a few kilobytes.
 const MaxEvent = 256 << 10
 
-// Receive takes what came to the webhook: the very bytes, before anybody parses
-// them, and the signature's header. When it returns nil the event is kept, and a
-// worker will see to it; also when it was kept before.
+// Receive processes a webhook request: the unparsed body and the signature header. If it returns nil,
+// the event is stored and a worker will process it. That includes an event that was stored before.
 func (s *Service) Receive(ctx context.Context, body []byte, signature string) error {
 	if err := s.on(); err != nil {
 		return err
@@ -27,26 +25,26 @@ func (s *Service) Receive(ctx context.Context, body []byte, signature string) er
 	}
 	e, err := s.Provider.Verify(body, signature, s.Clock.Now())
 	if err != nil {
-		s.Figures.count("", "refused")
+		s.Metrics.count("", "refused")
 		return err
 	}
-	// Nobody has signed in where the provider speaks.
+	// The webhook has no signed-in user, so it has no tenant scope.
 	kept, err := s.keep(pg.WithScope(ctx, pg.Platform), "webhook", []Event{e})
 	if err != nil {
 		return err
 	}
 	if kept == 0 {
-		s.Figures.count(e.Type, "duplicate")
+		s.Metrics.count(e.Type, "duplicate")
 	}
 	return nil
 }
 
-// keep stores those events that are new, with a job for each, in one transaction.
+// keep stores the new events, with a job for each, in one transaction.
 func (s *Service) keep(ctx context.Context, source string, events []Event) (kept int, err error) {
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		kept = 0
 		for _, e := range events {
-			tag, err := tx.Exec(ctx, insertEvent, e.ID, e.Type, e.APIVersion, e.Account, e.Livemode, e.Object, e.Body, e.Says, source, e.CreatedAt)
+			tag, err := tx.Exec(ctx, insertEvent, e.ID, e.Type, e.APIVersion, e.Account, e.Livemode, e.Object, e.Body, e.Payload, source, e.CreatedAt)
 			if err != nil {
 				return fmt.Errorf("keeping event %s: %w", e.ID, err)
 			}

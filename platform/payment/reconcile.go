@@ -13,11 +13,11 @@ import (
 
 // SessionOf reads one of any tenant, for the platform.
 func (s *Service) SessionOf(ctx context.Context, id ids.PaymentSession) (Session, error) {
-	return one(ctx, s.DB, selectAnySession, id)
+	return querySession(ctx, s.DB, selectAnySession, id)
 }
 
-// Reconcile asks the provider now, and does what follows from its answer, as it
-// would from an event. What the answer contradicts stays as it is.
+// Reconcile queries the provider now, and applies the response as it would an event. A response that
+// contradicts the session changes nothing.
 func (s *Service) Reconcile(ctx context.Context, ch identity.Change[Session], id ids.PaymentSession) (Session, error) {
 	if err := s.on(); err != nil {
 		return Session{}, err
@@ -34,7 +34,7 @@ func (s *Service) Reconcile(ctx context.Context, ch identity.Change[Session], id
 		return Session{}, s.failed(ctx, "asking about payment session "+id.String(), err)
 	}
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		locked, err := one(ctx, tx, lockSession, id)
+		locked, err := querySession(ctx, tx, lockSession, id)
 		if err != nil {
 			return err
 		}
@@ -53,8 +53,8 @@ func (s *Service) Reconcile(ctx context.Context, ch identity.Change[Session], id
 			return fmt.Errorf("reading payment session %s: %w", id, err)
 		}
 		b = &pgx.Batch{}
-		// Only now is it known what is answered. Whoever repeats the request waits
-		// for the session, and finds the key.
+		// The response is known only now. A repeated request waits for the lock of the session and then
+		// finds the key.
 		s.Identity.QueueKey(b, ch.Key, answer(ch, session))
 		s.note(b, ch.Caller, "payment.reconcile", session.Tenant, session.URN(s.Naming),
 			map[string]any{"was": was, "is": session.State, "result": o.Result, "reason": o.Reason})

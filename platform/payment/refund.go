@@ -21,7 +21,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 )
 
-// Kind is what a refund gives back.
+// Kind is the target of a refund: the card or the balance.
 type Kind string
 
 // The kinds.
@@ -30,7 +30,7 @@ const (
 	Charge  Kind = "charge"  // what was charged: to the card, or as credit
 )
 
-// Route is the way that a refund takes. It is chosen once, and recorded.
+// Route is the path of a refund. It is chosen once, and stored.
 type Route string
 
 // The routes.
@@ -39,25 +39,25 @@ const (
 	ToLedger Route = "ledger"
 )
 
-// RefundState is where a refund is.
+// RefundState is the state of a refund.
 type RefundState string
 
 // The states of a refund.
 const (
 	Requested RefundState = "requested"
 	Succeeded RefundState = "succeeded"
-	Failed    RefundState = "failed" // and all of it is taken back
+	Failed    RefundState = "failed" // and its transfer is reversed
 )
 
-// Refund is one request to give back, and what came of it.
+// Refund is one request for a refund and its result.
 type Refund struct {
 	ID            ids.Refund
 	Tenant        ids.Tenant
-	User          ids.User // about whom it was asked
+	User          ids.User // the user in the request
 	RequestedBy   string   // actor
 	Kind          Kind
 	Route         Route
-	Session       *ids.PaymentSession // whose payment it is taken from; nil as credit
+	Session       *ids.PaymentSession // whose payment is refunded; nil as credit
 	Payment       string
 	Amount        money.Minor
 	Currency      string
@@ -83,29 +83,29 @@ func (r Refund) URN(n ids.Naming) string {
 	return n.Name(r.Tenant.String(), "", "refund", r.ID.String()).String()
 }
 
-// RefundRequest asks to give a user's tenant back.
+// RefundRequest requests a refund for a user's tenant.
 type RefundRequest struct {
 	User    ids.User
 	Kind    Kind
 	Amount  money.Minor
-	Session *ids.PaymentSession // the payment to take it from; nil: the newest that bears it
+	Session *ids.PaymentSession // the payment to refund; nil: the newest that covers it
 	Reason  string
 }
 
-// reasonLength is what a note of the ledger takes.
+// reasonLength is the limit of a note in the ledger.
 const reasonLength = 512
 
-// rounds is how often a refund looks again when others took from the same
-// payment. Each time at least one of them has got what it wanted.
+// rounds is the number of attempts of a refund while others change the same payment. In each round at
+// least one of them succeeds.
 const rounds = 100
 
-// errTaken says that a payment bears less than it did.
+// errTaken means that another refund has reduced the payment meanwhile.
 var errTaken = errors.New("another refund was faster")
 
-// Refund gives back, by decision: to the card where a payment within the window
-// bears it, else as credit where a charge is given back. The amount is taken from
-// the payment and moved in the ledger at once; a worker asks the provider, and
-// takes both back if the card does not get it.
+// Refund refunds an amount by decision of an operator: to the card if a payment within the window covers
+// it, otherwise as credit for a charge. The amount is subtracted from the payment and moved in the
+// ledger at once. A worker then sends the refund to the provider, and reverses both if the card does not
+// receive it.
 func (s *Service) Refund(ctx context.Context, ch identity.Change[Refund], r RefundRequest) (Refund, error) {
 	drafted, err := s.draftRefund(ctx, ch.Caller, r)
 	if err != nil {
@@ -129,6 +129,7 @@ func (s *Service) Refund(ctx context.Context, ch identity.Change[Refund], r Refu
 	}
 }
 
+// draftRefund validates the request and reads the tenant of the user. It changes nothing.
 func (s *Service) draftRefund(ctx context.Context, c identity.Caller, r RefundRequest) (Refund, error) {
 	r.Reason = strings.TrimSpace(r.Reason)
 	switch {
@@ -156,7 +157,7 @@ func (s *Service) draftRefund(ctx context.Context, c identity.Caller, r RefundRe
 	}, err
 }
 
-// rest is what is left of a payment.
+// rest is the part of a payment that is not refunded.
 type rest struct {
 	payment  string
 	session  ids.PaymentSession
@@ -228,7 +229,7 @@ func (s *Service) give(ctx context.Context, ch identity.Change[Refund], r Refund
 		window := s.Limits(r.caller()).RefundWindow
 		b.Queue(takeFromPayment, r.Payment, r.Tenant, r.Amount, window).Exec(orElse(errTaken))
 	}
-	b.Queue(insertRefund, r.ID, r.Tenant, r.User, r.RequestedBy, r.Kind, r.Route, known(r.Payment), r.Amount, r.Currency, r.Reason,
+	b.Queue(insertRefund, r.ID, r.Tenant, r.User, r.RequestedBy, r.Kind, r.Route, textOrNull(r.Payment), r.Amount, r.Currency, r.Reason,
 		r.CorrelationID, r.State, r.Transfer, r.CreatedAt, r.SettledAt)
 	ledger.QueueTransfer(b, r.transfer(), nil)
 	s.note(b, ch.Caller, "payment.refund", r.Tenant, r.URN(s.Naming), map[string]any{
@@ -242,7 +243,7 @@ func (s *Service) give(ctx context.Context, ch identity.Change[Refund], r Refund
 			return err
 		}
 		if r.Route == ToCard {
-			if _, err := s.Jobs.InsertTx(ctx, tx, SettleRefund{Refund: r.ID}, nil); err != nil {
+			if _, err := s.Jobs.InsertTx(ctx, tx, RecordRefund{Refund: r.ID}, nil); err != nil {
 				return fmt.Errorf("queueing refund %s: %w", r.ID, err)
 			}
 		}
@@ -255,7 +256,7 @@ func (s *Service) give(ctx context.Context, ch identity.Change[Refund], r Refund
 	return err
 }
 
-// covered refuses to give back what is not there any more.
+// covered rejects a refund that is larger than the balance.
 func (r Refund) covered(have ledger.Balance) error {
 	if have.Minor >= r.Amount {
 		return nil
@@ -264,7 +265,7 @@ func (r Refund) covered(have ledger.Balance) error {
 		With("balance_minor", have.Minor).With("needed_minor", r.Amount).With("currency", have.Currency).Try("request less")
 }
 
-// transfer is what a refund moves.
+// transfer returns the ledger transfer of a refund.
 func (r Refund) transfer() ledger.Transfer {
 	t := ledger.Transfer{ID: r.Transfer, Reference: r.ID.String(), Amount: r.Amount, Currency: r.Currency, Note: r.Reason}
 	switch {
@@ -278,12 +279,12 @@ func (r Refund) transfer() ledger.Transfer {
 	return t
 }
 
-// queueRefunded states that somebody has their money back.
+// queueRefunded emits the event of a completed refund.
 func (s *Service) queueRefunded(b *pgx.Batch, r Refund) {
-	event.Queue(b, event.Fact{
+	event.Queue(b, event.Draft{
 		Stream: event.StreamPayments, Subject: SubjectRefunded, Aggregate: "refund:" + r.ID.String(), Sequence: r.Version,
 		Tenant: r.Tenant, URN: r.URN(s.Naming), CorrelationID: r.CorrelationID,
-		Payload: RefundedFact{Refund: r.ID, Route: r.Route, AmountMinor: r.Amount, Currency: r.Currency},
+		Payload: RefundedEvent{Refund: r.ID, Route: r.Route, AmountMinor: r.Amount, Currency: r.Currency},
 	})
 }
 

@@ -30,7 +30,7 @@ func (b *bundle) send(id ids.Refund) error {
 		return err
 	}
 	return pgx.BeginFunc(b.t.Context(), b.work.DB, func(tx pgx.Tx) error {
-		_, err := b.work.Settle(b.t.Context(), tx, said)
+		_, err := b.work.RecordRefund(b.t.Context(), tx, said)
 		return err
 	})
 }
@@ -48,7 +48,7 @@ func (b *bundle) refunded(id ids.Refund) payment.Refund {
 	return payment.Refund{}
 }
 
-// account is what a platform's account holds.
+// account returns the balance of a platform account.
 func (b *bundle) account(name string) int {
 	return b.count(`SELECT coalesce(sum(e.amount_minor), 0)::int FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id WHERE a.name = $1`, name)
 }
@@ -123,7 +123,7 @@ func TestRefundRoutes(t *testing.T) {
 				if r = b.refunded(r.ID); r.State != payment.Succeeded || r.SettledAt == nil {
 					t.Errorf("ended %+v", r)
 				}
-				if n := strings.Count(b.facts(), payment.SubjectRefunded); n != 1 {
+				if n := strings.Count(b.events(), payment.SubjectRefunded); n != 1 {
 					t.Errorf("stated %d times", n)
 				}
 				if n := b.count("SELECT count(*) FROM audit_logs WHERE action = 'payment.refund' AND actor = $1", b.admin.Actor()); n != 1 {
@@ -140,7 +140,7 @@ func TestRefundOfWhatIsNotTheirs(t *testing.T) {
 	b := setup(t)
 	open := b.begin(price)
 	unknown := ids.New[ids.PaymentSession]()
-	for what, named := range map[string]*ids.PaymentSession{"an unknown payment": &unknown, "a session that nobody has paid": &open.ID} {
+	for what, named := range map[string]*ids.PaymentSession{"an unknown payment": &unknown, "an unpaid session": &open.ID} {
 		_, err := b.refund(payment.Charge, 5, named)
 		wantCode(t, what, err, errs.NotFound)
 	}
@@ -192,19 +192,19 @@ func TestINV36RefundsNeverExceedThePayment(t *testing.T) {
 		t.Errorf("%d went back of %d", sum, price)
 	}
 	if got := b.count("SELECT refunded_minor FROM stripe_payments"); got != int(sum) {
-		t.Errorf("the payment says %d, the answers %d", got, sum)
+		t.Errorf("the payment has %d, the responses %d", got, sum)
 	}
 	var there money.Minor
 	for _, r := range b.provider.refunds {
 		there += r.Amount
 	}
 	if there != sum {
-		t.Errorf("the provider gave %d back, and %d was asked for", there, sum)
+		t.Errorf("the provider refunded %d, and %d was requested", there, sum)
 	}
 	b.holds(price - money.Minor(b.count("SELECT coalesce(sum(amount_minor), 0) FROM refund_requests WHERE kind = 'unspent'")))
 }
 
-// What the card does not take comes back whole, also long after it had.
+// A refund that the card rejects is reversed completely, even long after it had succeeded.
 func TestRefundThatFailsIsTakenBack(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []payment.Kind{payment.Unspent, payment.Charge} {
@@ -214,26 +214,26 @@ func TestRefundThatFailsIsTakenBack(t *testing.T) {
 				must(b.t, b.send(r.ID))
 			},
 			"refused": func(b *bundle, r payment.Refund) {
-				b.provider.failing["Refund"] = payment.ErrRefused
+				b.provider.failing["Refund"] = payment.ErrRejected
 				must(b.t, b.send(r.ID))
 			},
-			"told after it was pending": func(b *bundle, r payment.Refund) {
+			"reported after it was pending": func(b *bundle, r payment.Refund) {
 				b.provider.stage = payment.RefundPending
 				must(b.t, b.send(r.ID))
 				if state := b.refunded(r.ID).State; state != payment.Requested {
 					b.t.Errorf("is %s while it is pending", state)
 				}
 				b.deliver(b.refundEvent(r, "failed"))
-				b.settle()
+				b.processAll()
 			},
-			"told after it had succeeded": func(b *bundle, r payment.Refund) {
+			"reported after it had succeeded": func(b *bundle, r payment.Refund) {
 				must(b.t, b.send(r.ID))
 				for range 3 {
 					b.deliver(b.refundEvent(r, "failed"))
-					b.settle()
+					b.processAll()
 				}
 				b.deliver(b.refundEvent(r, "succeeded")) // late
-				b.settle()
+				b.processAll()
 			},
 		} {
 			t.Run(string(kind)+" "+name, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestRefundThatFailsIsTakenBack(t *testing.T) {
 					t.Errorf("ended %+v", got)
 				}
 				if n := b.count("SELECT refunded_minor FROM stripe_payments"); n != 0 {
-					t.Errorf("%d are still taken from the payment", n)
+					t.Errorf("%d are still subtracted from the payment", n)
 				}
 				must(t, b.send(r.ID)) // it is over
 				b.holds(price)
@@ -257,7 +257,7 @@ func TestRefundThatFailsIsTakenBack(t *testing.T) {
 	}
 }
 
-// refundEvent is what Stripe sends of one.
+// refundEvent returns Stripe's event of a refund.
 func (b *bundle) refundEvent(r payment.Refund, status string) map[string]any {
 	object := map[string]any{
 		"id": b.provider.refunds[r.ID].ID, "object": "refund", "amount": int64(r.Amount), "status": status, "payment_intent": r.Payment,
@@ -269,7 +269,7 @@ func (b *bundle) refundEvent(r payment.Refund, status string) map[string]any {
 	return b.provider.note("refund.updated", object)
 }
 
-// Done, and answered 500: asked again, the provider finds what it has done.
+// The provider executes the refund and responds with 500. A repeated call finds the existing refund.
 func TestRefundIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -281,7 +281,7 @@ func TestRefundIsMadeOnce(t *testing.T) {
 		wantCode(t, "while the provider is away", b.send(r.ID), errs.ProviderFailed)
 	}
 	if got := b.refunded(r.ID); got.State != payment.Requested {
-		t.Errorf("is %s while nobody knows", got.State)
+		t.Errorf("is %s while the result is unknown", got.State)
 	}
 	b.holds(price - 1000)
 	b.provider.failing = map[string]error{}
@@ -296,15 +296,15 @@ func TestRefundIsMadeOnce(t *testing.T) {
 	wg.Wait()
 	for range 5 {
 		b.deliver(b.refundEvent(r, "succeeded"))
-		b.settle()
+		b.processAll()
 	}
-	if len(b.provider.refunds) != 1 || strings.Count(b.facts(), payment.SubjectRefunded) != 1 || b.refunded(r.ID).State != payment.Succeeded {
-		t.Errorf("%d refunds, stated %s", len(b.provider.refunds), b.facts())
+	if len(b.provider.refunds) != 1 || strings.Count(b.events(), payment.SubjectRefunded) != 1 || b.refunded(r.ID).State != payment.Succeeded {
+		t.Errorf("%d refunds, stated %s", len(b.provider.refunds), b.events())
 	}
 	b.holds(price - 1000)
 }
 
-// A request with a key is repeated from its reply, and gives back once.
+// A repeated request with a key receives the stored response, and refunds once.
 func TestRefundKeepsItsReply(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -329,8 +329,8 @@ func TestRefundKeepsItsReply(t *testing.T) {
 	b.holds(price - 100)
 }
 
-// What somebody gives back in the provider's own pages, or a bank takes, is shown
-// to a person, and booked by nobody.
+// A refund in the provider's own pages, or a chargeback of a bank, is displayed to an operator and not
+// posted.
 func TestMoneyThatWentBackElsewhere(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -343,7 +343,7 @@ func TestMoneyThatWentBackElsewhere(t *testing.T) {
 	must(t, err)
 	must(t, b.send(r.ID))
 	b.deliver(with(b.refundEvent(r, "succeeded"), map[string]any{"object.amount": 101}))
-	b.settle()
+	b.processAll()
 	for result, status := range map[string]string{
 		"refunded_elsewhere: " + s.Payment: "failed", "disputed: " + s.Payment: "failed", "not_ours": "ignored", "disagrees: refund": "failed",
 	} {

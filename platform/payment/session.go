@@ -39,7 +39,7 @@ type Session struct {
 	ExpiresAt     time.Time
 	CreatedAt     time.Time
 	StatusAt      time.Time
-	CheckedAt     *time.Time // when the provider was last asked about it
+	CheckedAt     *time.Time // time of the last query of the provider
 	Version       int64
 }
 
@@ -48,18 +48,17 @@ func (s Session) URN(n ids.Naming) string {
 	return n.Name(s.Tenant.String(), "", "payment-session", s.ID.String()).String()
 }
 
-// The bounds of a checkout's life, with room for clocks that differ: the provider
-// closes none before half an hour, and keeps none open beyond a day.
+// The limits of a checkout's lifetime, with a margin for clock differences: the provider accepts no
+// expiry before half an hour or after one day.
 const (
 	leastOpen = 30 * time.Minute
 	mostOpen  = 24 * time.Hour
 	skew      = 5 * time.Minute
 )
 
-// Begin opens a checkout. The row is committed before the provider is asked, and
-// its id is what makes asking twice open one: after a crash in between, the same
-// request goes on with it, or the sweep ends it. One that the provider did not
-// open is over.
+// Begin opens a checkout. The row is committed before the call of the provider, and its id is the
+// idempotency key of the call. After a crash in between, the same request continues with the row, or the
+// sweep ends it. A session that the provider rejects is final.
 func (s *Service) Begin(ctx context.Context, ch identity.Change[Session], amount money.Minor) (Session, error) {
 	drafted, err := s.draft(ctx, ch.Caller, amount)
 	if err != nil {
@@ -82,9 +81,9 @@ func (s *Service) Begin(ctx context.Context, ch identity.Change[Session], amount
 	return s.opened(ctx, ch, begun, c)
 }
 
-// giveUp ends a session whose opening has failed: the provider may give this
-// answer to its id for a day. If it has opened the checkout all the same, nobody
-// knows where to pay. Whoever repeats the request begins another one.
+// giveUp ends a session that could not be opened. The provider may repeat its error for this id for a
+// day. If it has opened the checkout after all, no user knows its address. The next request creates
+// another session.
 func (s *Service) giveUp(ctx context.Context, id ids.PaymentSession) error {
 	_, err := s.DB.Exec(ctx, giveUpSession, id)
 	return wrap("giving a payment session up", err)
@@ -107,7 +106,7 @@ func (s *Service) draft(ctx context.Context, c identity.Caller, amount money.Min
 	if err != nil {
 		return Session{}, err
 	}
-	now := s.Clock.Now().Truncate(time.Microsecond) // as the database will say it
+	now := s.Clock.Now().Truncate(time.Microsecond) // in the precision of the database
 	open := min(max(l.SessionTTL, leastOpen+skew), mostOpen-skew)
 	return Session{
 		ID: ids.New[ids.PaymentSession](), Tenant: c.Tenant, Principal: c.Principal(), Amount: amount, Currency: tenant.Currency, State: Initiated,
@@ -127,19 +126,19 @@ func (s *Service) customer(ctx context.Context, c identity.Caller) (customer str
 		return "", s.failed(ctx, "making tenant "+c.Tenant.String()+" known to the provider", err)
 	}
 	b := &pgx.Batch{}
-	b.Queue(insertCustomer, c.Tenant, live, customer).Exec(orElse(errKnown))
+	b.Queue(insertCustomer, c.Tenant, live, customer).Exec(orElse(errCustomerExists))
 	s.note(b, c, "payment.customer", c.Tenant, s.Naming.Name(c.Tenant.String(), "", "tenant", c.Tenant.String()).String(), map[string]any{"customer": customer, "livemode": live})
 	err = pg.Commit(ctx, s.DB, b, func() {})
-	if errors.Is(err, errKnown) {
+	if errors.Is(err, errCustomerExists) {
 		err = s.DB.QueryRow(ctx, selectCustomer, c.Tenant, live).Scan(&customer)
 	}
 	return customer, wrap("keeping who the tenant is to the provider", err)
 }
 
-// errKnown: another request was faster, and the first stands for good.
-var errKnown = errors.New("the tenant is known to the provider")
+// errCustomerExists: a concurrent request has created the customer first, and that customer stays.
+var errCustomerExists = errors.New("the tenant is known to the provider")
 
-// orElse refuses a statement that found no row to work on.
+// orElse returns its error for a statement that found no row.
 func orElse(refused error) func(pgconn.CommandTag) error {
 	return func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() == 0 {
@@ -168,7 +167,7 @@ func (s *Service) initiate(ctx context.Context, ch identity.Change[Session], dra
 	if !errors.Is(err, errUnanswered) {
 		return drafted, wrap("beginning a payment session", err)
 	}
-	begun, err := one(ctx, s.DB, selectUnanswered, request)
+	begun, err := querySession(ctx, s.DB, selectUnanswered, request)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound, err == nil && begun.URL != "": // it was answered meanwhile
 		return Session{}, errs.New(errs.IdempotencyInFlight, "a request with this idempotency key is at work").Try("repeat it in a moment")
@@ -187,7 +186,7 @@ func requestOf(k identity.Key) []byte {
 	return hash[:]
 }
 
-// opened keeps where to pay, with the reply.
+// opened stores the address of the payment page, with the response.
 func (s *Service) opened(ctx context.Context, ch identity.Change[Session], begun Session, c Checkout) (Session, error) {
 	begun.ProviderID, begun.URL, begun.Version = c.ID, c.URL, begun.Version+1
 	if !c.ExpiresAt.IsZero() {
@@ -206,7 +205,7 @@ func (s *Service) opened(ctx context.Context, ch identity.Change[Session], begun
 
 // Session reads one of the caller's tenant.
 func (s *Service) Session(ctx context.Context, c identity.Caller, id ids.PaymentSession) (Session, error) {
-	return one(ctx, s.DB, selectSession, id, c.Tenant)
+	return querySession(ctx, s.DB, selectSession, id, c.Tenant)
 }
 
 // Sessions lists a tenant's, newest first, from the one after the given on.
@@ -214,10 +213,10 @@ func (s *Service) Sessions(ctx context.Context, tenant ids.Tenant, after ids.Pay
 	return list(ctx, s.DB, selectSessions, tenant, after, limit)
 }
 
-// Pending is what is paid and has not come yet: some ways of paying take days.
+// Pending returns the amount that is paid and not credited yet: some payment methods take days.
 func (s *Service) Pending(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (amount money.Minor, err error) {
 	err = q.QueryRow(ctx, selectPending, tenant).Scan(&amount)
-	return amount, wrap("summing what is still to come", err)
+	return amount, wrap("summing pending payments", err)
 }
 
 // Portal makes a page of the provider on which the caller's tenant sees its cards
@@ -251,7 +250,7 @@ func scanSession(row pgx.CollectableRow) (s Session, err error) {
 	return s, err
 }
 
-func one(ctx context.Context, q pg.Queryer, sql string, args ...any) (Session, error) {
+func querySession(ctx context.Context, q pg.Queryer, sql string, args ...any) (Session, error) {
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		return Session{}, fmt.Errorf("reading a payment session: %w", err)

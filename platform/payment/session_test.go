@@ -20,8 +20,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/payment"
 )
 
-// asked is a request with an idempotency key, whose reply is the session's page.
-func (b *bundle) asked(key string) identity.Change[payment.Session] {
+// request returns a request with an idempotency key, whose reply is the session's page.
+func (b *bundle) request(key string) identity.Change[payment.Session] {
 	return identity.Change[payment.Session]{
 		Caller: b.caller, Key: identity.Key{Principal: b.caller.Principal(), Method: "POST", Route: "/payments/checkout-session", Key: key},
 		Answer: func(s payment.Session) identity.Reply { return identity.Reply{Status: 201, Body: []byte(s.URL)} },
@@ -31,10 +31,10 @@ func (b *bundle) asked(key string) identity.Change[payment.Session] {
 func TestBegin(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ch := b.asked("k1")
+	ch := b.request("k1")
 	s, err := b.api.Begin(b.mine, ch, price)
 	must(t, err)
-	at := b.provider.of(s)
+	at := b.provider.checkoutOf(s)
 	if s.State != payment.Initiated || s.URL != at.URL || s.ProviderID != at.ID || at.Amount != price || at.Currency != "EUR" || at.Reference != s.ID.String() {
 		t.Errorf("began %+v, and the provider has %+v", s, at)
 	}
@@ -52,7 +52,7 @@ func TestBegin(t *testing.T) {
 		t.Errorf("stays open for %s", left)
 	}
 	second := b.begin(price)
-	if second.Customer != s.Customer || b.provider.asked["CreateCustomer"] != 1 {
+	if second.Customer != s.Customer || b.provider.calls["CreateCustomer"] != 1 {
 		t.Errorf("the tenant is %s and %s to the provider", s.Customer, second.Customer)
 	}
 	page, err := b.api.Sessions(b.mine, b.caller.Tenant, ids.PaymentSession{}, 1)
@@ -69,7 +69,7 @@ func TestBeginIsBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for _, amount := range []paymentAmount{499, 500_001, 0, -1, -1 << 63, 1<<63 - 1} {
-		_, err := b.api.Begin(b.mine, b.asked("k"), amount)
+		_, err := b.api.Begin(b.mine, b.request("k"), amount)
 		wantCode(t, "an amount out of range", err, errs.PaymentAmountOutOfRange)
 	}
 	for _, amount := range []paymentAmount{500, 500_000} {
@@ -91,46 +91,46 @@ func TestBeginIsFinishedByItsRepetition(t *testing.T) {
 	lost, cancel := context.WithCancel(b.mine)
 	b.provider.failing["OpenCheckout"] = context.Canceled
 	b.api.PublicURL = func() string { cancel(); return "https://gpuaas.example" } // gone, once the row is committed
-	if _, err := b.api.Begin(lost, b.asked("k1"), price); !errors.Is(err, context.Canceled) {
+	if _, err := b.api.Begin(lost, b.request("k1"), price); !errors.Is(err, context.Canceled) {
 		t.Fatalf("began: %v", err)
 	}
 	b.provider.failing = map[string]error{}
 	b.api.PublicURL = func() string { return "https://gpuaas.example" }
 
-	_, err := b.api.Begin(b.mine, b.asked("k1"), price+1)
+	_, err := b.api.Begin(b.mine, b.request("k1"), price+1)
 	wantCode(t, "the same key for another amount", err, errs.IdempotencyKeyReused)
-	s, err := b.api.Begin(b.mine, b.asked("k1"), price)
+	s, err := b.api.Begin(b.mine, b.request("k1"), price)
 	must(t, err)
-	if n := b.count("SELECT count(*) FROM payment_sessions"); n != 1 || len(b.provider.checkouts) != 1 || b.provider.of(s) == nil {
+	if n := b.count("SELECT count(*) FROM payment_sessions"); n != 1 || len(b.provider.checkouts) != 1 || b.provider.checkoutOf(s) == nil {
 		t.Errorf("%d sessions, %d checkouts", n, len(b.provider.checkouts))
 	}
-	_, err = b.api.Begin(b.mine, b.asked("k1"), price)
+	_, err = b.api.Begin(b.mine, b.request("k1"), price)
 	wantCode(t, "a request that was answered", err, errs.IdempotencyInFlight)
 }
 
-// What the provider has refused is over: its answer to this id may stand for a
-// day. The same request begins anew.
+// A rejection by the provider is final: its response to this id may stay the same for a day. The same
+// request creates a new session.
 func TestBeginAfterTheProviderFailed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ failure, want error }{
 		"away":    {errs.New(errs.ProviderFailed, "away"), errs.New(errs.ProviderFailed, "")},
-		"refused": {payment.ErrRefused, errs.New(errs.ProviderFailed, "")},
+		"refused": {payment.ErrRejected, errs.New(errs.ProviderFailed, "")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.provider.failing["OpenCheckout"] = c.failure // done, and answered so
-			if _, err := b.api.Begin(b.mine, b.asked("k1"), price); !errors.Is(err, c.want) {
+			if _, err := b.api.Begin(b.mine, b.request("k1"), price); !errors.Is(err, c.want) {
 				t.Fatalf("got %v", err)
 			}
 			b.provider.failing = map[string]error{}
-			s, err := b.api.Begin(b.mine, b.asked("k1"), price)
+			s, err := b.api.Begin(b.mine, b.request("k1"), price)
 			must(t, err)
 			if n := b.count("SELECT count(*) FROM payment_sessions WHERE status = 'expired' AND reason = 'never_opened'"); n != 1 {
 				t.Errorf("%d sessions are given up", n)
 			}
 			b.deliver(b.provider.pay(s, false))
-			b.settle()
+			b.processAll()
 			b.holds(price)
 		})
 	}
@@ -144,7 +144,7 @@ func TestOneRequestAtOnceBeginsOneSession(t *testing.T) {
 	began := 0
 	for range 20 {
 		wg.Go(func() {
-			_, err := b.api.Begin(b.mine, b.asked("k1"), price)
+			_, err := b.api.Begin(b.mine, b.request("k1"), price)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -172,9 +172,9 @@ func TestSessionsStayInTheirTenant(t *testing.T) {
 	wantCode(t, "another tenant's session", err, errs.NotFound)
 	_, unknown := b.api.Session(theirs, other, ids.New[ids.PaymentSession]())
 	if err.Error() != unknown.Error() {
-		t.Errorf("%q is told from %q", err, unknown)
+		t.Errorf("%q differs from %q", err, unknown)
 	}
-	// Even where a query forgot to say whose rows it wants.
+	// Row-level security hides the row even if a query lacks the condition on the tenant.
 	_, err = b.api.SessionOf(theirs, s.ID)
 	wantCode(t, "by its id alone", err, errs.NotFound)
 	for what, list := range map[string]func() (int, error){
@@ -198,7 +198,7 @@ func TestSessionsStayInTheirTenant(t *testing.T) {
 	var events int
 	must(t, b.api.DB.QueryRow(b.mine, "SELECT count(*) FROM stripe_events").Scan(&events))
 	if events != 0 {
-		t.Error("a tenant sees what the provider has told")
+		t.Error("a tenant sees the provider's reports")
 	}
 }
 
@@ -212,17 +212,17 @@ func TestPending(t *testing.T) {
 	}
 	s := b.begin(price)
 	if got := pending(); got != 0 {
-		t.Errorf("%d are to come before anybody has paid", got)
+		t.Errorf("%d pending before the payment", got)
 	}
 	b.deliver(b.provider.pay(s, true))
-	b.settle()
+	b.processAll()
 	if got := pending(); got != price {
-		t.Errorf("%d are to come", got)
+		t.Errorf("%d pending", got)
 	}
 	b.deliver(b.provider.arrives(s, true))
-	b.settle()
+	b.processAll()
 	if got := pending(); got != 0 {
-		t.Errorf("%d are to come after they came", got)
+		t.Errorf("%d pending after the credit", got)
 	}
 }
 
@@ -242,25 +242,25 @@ func TestPortal(t *testing.T) {
 	}
 }
 
-// Where payments are off there is no such thing.
+// If payments are disabled, the endpoints do not exist.
 func TestPaymentsAreOff(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.api.Provider, b.work.Provider = nil, nil
-	_, begun := b.api.Begin(b.mine, b.asked("k"), price)
+	_, begun := b.api.Begin(b.mine, b.request("k"), price)
 	_, portal := b.api.Portal(b.mine, b.caller, "")
 	_, reconciled := b.api.Reconcile(b.ours, changeOf(b.admin), ids.New[ids.PaymentSession]())
 	for what, err := range map[string]error{"begin": begun, "portal": portal, "reconcile": reconciled, "receive": b.api.Receive(t.Context(), nil, "")} {
 		wantCode(t, what, err, errs.NotFound)
 	}
 	b.exec(`INSERT INTO stripe_events (event_id, type, livemode, body, payload, source, created_at) VALUES ('evt_x', 'checkout.session.completed', false, '', '{}', 'webhook', now())`)
-	wantCode(t, "an event that has to be asked about", b.process("evt_x"), errs.NotFound)
+	wantCode(t, "an event that needs a query", b.process("evt_x"), errs.NotFound)
 	if found, err := b.work.Sweep(t.Context()); err != nil || found != (payment.Found{}) {
 		t.Errorf("sweeps %+v, %v", found, err)
 	}
 }
 
-// The trigger holds whoever forgets who began it.
+// The trigger rejects a session without an actor.
 func TestSessionsAreAudited(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -271,13 +271,13 @@ func TestSessionsAreAudited(t *testing.T) {
 	}
 }
 
-// The provider's reason is for whoever reads the log, and for nobody else.
+// The provider's reason is written to the log and not returned to the caller.
 func TestReasonOfTheProviderIsLogged(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var said bytes.Buffer
 	b.api.Log = slog.New(slog.NewTextHandler(&said, nil))
-	b.provider.failing["OpenPortal"] = fmt.Errorf("%w: no portal is set up", payment.ErrRefused)
+	b.provider.failing["OpenPortal"] = fmt.Errorf("%w: no portal is set up", payment.ErrRejected)
 	_, err := b.api.Portal(b.mine, b.caller, "")
 	coded, ok := errors.AsType[*errs.Error](err)
 	if !ok || coded.Code != errs.ProviderFailed || strings.Contains(coded.Message+coded.Suggestion, "no portal") || !strings.Contains(said.String(), "no portal is set up") {

@@ -2,13 +2,13 @@ package payment
 
 import "slices"
 
-// State is where a session is.
+// State is the state of a session.
 type State string
 
 // The states of a session.
 const (
 	Initiated         State = "initiated"
-	CheckoutCompleted State = "checkout_completed" // the money is still to come
+	CheckoutCompleted State = "checkout_completed" // the money is pending
 	Credited          State = "credited"
 	FailedReconcile   State = "failed_reconcile" // what came is not what was begun
 	Expired           State = "expired"
@@ -19,27 +19,27 @@ func States() []State {
 	return []State{Initiated, CheckoutCompleted, Credited, FailedReconcile, Expired}
 }
 
-// Valid says whether it is one.
+// Valid reports whether the state exists.
 func (s State) Valid() bool { return slices.Contains(States(), s) }
 
 // Why a session ended without money.
 const (
-	reasonExpired = "expired" // nobody paid in time
+	reasonExpired = "expired" // not paid in time
 	reasonFailed  = "payment_failed"
 	reasonUsed    = "payment_used" // the money was credited to another session
 )
 
-// Claim is what somebody says of a checkout: an event, or the provider when asked.
+// Claim is a report of a checkout: an event, or the provider's response to a query.
 type Claim struct {
 	Checkout
 
-	Account string // whose event it is; empty: our own, or asked for
-	Live    bool   // the mode in which it was said
+	Account string // whose event it is; empty: our own, or queried
+	Live    bool   // the mode of the report
 }
 
-// Next is where a claim takes a session, and why. It does not matter in which
-// order claims come, or how often: no claim takes back a credit, and the one that
-// agrees with what was begun brings it from everywhere else.
+// Next returns the state of a session after a claim, and the reason. The order and the number of claims
+// do not matter: no claim reverses a credit, and a claim that agrees with the session credits it from
+// every other state.
 func Next(s Session, c Claim) (State, string) {
 	wrong := c.disagrees(s)
 	switch {
@@ -65,7 +65,7 @@ func Next(s Session, c Claim) (State, string) {
 	return s.State, s.Reason
 }
 
-// disagrees names the first thing in which a claim is not about what was begun.
+// disagrees returns the first field in which a claim differs from the session.
 func (c Claim) disagrees(s Session) string {
 	for _, d := range []struct {
 		what string

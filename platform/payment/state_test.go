@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// Whatever is told in whatever order: a credit stands, a claim that agrees brings
-// it, and none comes without one.
+// For reports in any order: a credit stays, a claim that agrees leads to it, and no credit happens
+// without one.
 func TestNextDoesNotMindTheOrder(t *testing.T) {
 	t.Parallel()
 	begun := Session{ID: ids.From[ids.PaymentSession](uuid.New()), State: Initiated, Amount: 5, Currency: "EUR", Customer: "cus", ProviderID: "cs"}
@@ -28,7 +28,7 @@ func TestNextDoesNotMindTheOrder(t *testing.T) {
 			agreed = agreed || c.Stage == StageComplete && c.Paid == PaidYes && c.Amount == 5
 			switch {
 			case was == Credited && s.State != Credited:
-				t.Fatalf("a credit was taken back by %+v", c)
+				t.Fatalf("a credit was reversed by %+v", c)
 			case agreed != (s.State == Credited):
 				t.Fatalf("agreed %v, and it is %s after %+v", agreed, s.State, c)
 			case was != Initiated && s.State == Initiated:

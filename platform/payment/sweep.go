@@ -15,25 +15,24 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event"
 )
 
-// Found is what a sweep has found undone.
+// Found is the number of unfinished items that a sweep has found.
 type Found struct {
 	Events   int // that never came
-	Sessions int // that moved when the provider was asked
+	Sessions int // that moved after a query of the provider
 	Again    int // events and refunds that were queued once more
 }
 
 const (
 	// Clocks differ, and the provider lists an event some time after it happened.
 	overlap = time.Hour
-	// The provider forgets events after this.
+	// The provider deletes events after this time.
 	remembered = 30 * 24 * time.Hour
 	// atOnce bounds what one round reads.
 	atOnce = 200
 )
 
-// Sweep finds what was missed: events that never came, sessions of which none
-// came, and jobs that were lost. It is for a worker; running it twice at once, or
-// beside the webhook, does everything once.
+// Sweep finds lost work: events that never arrived, sessions without an event, and lost jobs. It runs in
+// a worker. Two concurrent sweeps, or a sweep and a webhook, process everything once.
 func (s *Service) Sweep(ctx context.Context) (found Found, err error) {
 	if s.Provider == nil {
 		return Found{}, nil
@@ -67,8 +66,8 @@ func (s *Service) sweepEvents(ctx context.Context) (found int, err error) {
 	return found, wrap("keeping how far events were read", err)
 }
 
-// sweepSessions asks about each session that should be over. One about which
-// nothing can be said keeps no other from being asked about.
+// sweepSessions queries the provider about each overdue session. A failed query does not prevent those
+// of other sessions.
 func (s *Service) sweepSessions(ctx context.Context) (found int, err error) {
 	var failures []error
 	after := ids.PaymentSession{}
@@ -92,6 +91,9 @@ func (s *Service) sweepSessions(ctx context.Context) (found int, err error) {
 	}
 }
 
+// recheck reads a session from the provider and applies the result. The call happens before the
+// transaction, so no row is locked while the provider responds. A session without an id of the
+// provider was never opened, so it cannot be paid and ends.
 func (s *Service) recheck(ctx context.Context, session Session) (moved bool, err error) {
 	if session.ProviderID == "" {
 		tag, err := s.DB.Exec(ctx, endUnopened, session.ID)
@@ -103,7 +105,7 @@ func (s *Service) recheck(ctx context.Context, session Session) (moved bool, err
 	}
 	var o Outcome
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		locked, err := one(ctx, tx, lockSession, session.ID)
+		locked, err := querySession(ctx, tx, lockSession, session.ID)
 		if err != nil {
 			return err
 		}
@@ -115,12 +117,12 @@ func (s *Service) recheck(ctx context.Context, session Session) (moved bool, err
 		return wrap("marking a payment session as checked", err)
 	})
 	if err == nil && o.Result != resultUnchanged {
-		s.Figures.count("", "swept_"+o.Result)
+		s.Metrics.count("", "swept_"+o.Result)
 	}
 	return o.Result != resultUnchanged, err
 }
 
-// sweepJobs asks again for work of which nothing was heard.
+// sweepJobs queues lost jobs again.
 func (s *Service) sweepJobs(ctx context.Context) (again int, err error) {
 	events, err := collect[string](ctx, s.DB, selectForgottenEvents, atOnce)
 	if err != nil {
@@ -137,7 +139,7 @@ func (s *Service) sweepJobs(ctx context.Context) (again int, err error) {
 			}
 		}
 		for _, id := range refunds {
-			if _, err := s.Jobs.InsertTx(ctx, tx, SettleRefund{Refund: ids.From[ids.Refund](id)}, nil); err != nil {
+			if _, err := s.Jobs.InsertTx(ctx, tx, RecordRefund{Refund: ids.From[ids.Refund](id)}, nil); err != nil {
 				return fmt.Errorf("queueing refund %s: %w", id, err)
 			}
 		}
@@ -155,7 +157,7 @@ func collect[T any](ctx context.Context, q queryer, sql string, args ...any) ([]
 	return all, wrap("looking for forgotten work", err)
 }
 
-// noAnswer refuses to reconcile what the provider has never heard of.
+// noAnswer rejects the reconciliation of a session that the provider has never received.
 func noAnswer() error {
-	return errs.New(errs.Conflict, "the provider was never reached for this session").Try("nobody can have paid; it ends by itself")
+	return errs.New(errs.Conflict, "the provider was never reached for this session").Try("it cannot have been paid; it ends by itself")
 }

@@ -18,7 +18,7 @@ func (b *bundle) sweep() payment.Found {
 	b.t.Helper()
 	found, err := b.work.Sweep(b.t.Context())
 	must(b.t, err)
-	b.settle()
+	b.processAll()
 	return found
 }
 
@@ -31,7 +31,7 @@ func (b *bundle) ago(age string) {
 	b.exec("UPDATE refund_requests SET created_at = created_at - $1::interval", age)
 }
 
-// INV-38: of a hundred payments a fifth is never told of. One sweep finds all.
+// INV-38: the events of a fifth of a hundred payments are lost. One sweep finds all of them.
 func TestINV38DroppedEventsAreFound(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -53,7 +53,7 @@ func TestINV38DroppedEventsAreFound(t *testing.T) {
 		}
 		sum += price
 	}
-	b.settle()
+	b.processAll()
 	found := b.sweep()
 	b.holds(sum)
 	if n := b.count("SELECT count(*) FROM payment_sessions WHERE status <> 'credited'"); n != 0 || found.Events != dropped {
@@ -90,7 +90,7 @@ func TestINV38AnEventOfThreeDaysAgo(t *testing.T) {
 				t.Errorf("the session is %+v", got)
 			}
 			b.deliver(late) // the provider tries for three days
-			b.settle()
+			b.processAll()
 			b.holds(4 * price)
 		})
 	}
@@ -122,7 +122,7 @@ func TestSweepEndsWhatIsOver(t *testing.T) {
 	b.holds(0)
 }
 
-// One session about which the provider has no answer keeps no other waiting.
+// One session without a response of the provider does not delay the others.
 func TestSweepGoesOn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -132,12 +132,12 @@ func TestSweepGoesOn(t *testing.T) {
 	delete(b.provider.checkouts, lost.ID)
 	b.ago("1 hour")
 	if _, err := b.work.Sweep(t.Context()); err == nil || !strings.Contains(err.Error(), lost.ID.String()) {
-		t.Errorf("says %v", err)
+		t.Errorf("error %v", err)
 	}
 	b.holds(price)
 }
 
-// A job that is lost for good is asked for again.
+// A lost job is queued again.
 func TestSweepAsksAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -157,14 +157,14 @@ func TestSweepAsksAgain(t *testing.T) {
 	must(t, b.send(r.ID))
 }
 
-// Reconcile is the same rule, asked for by a person.
+// Reconcile applies the same rule, at the request of an operator.
 func TestReconcile(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	s := b.begin(price)
 	e := b.provider.pay(s, false)
 	b.deliver(with(e, map[string]any{"object.currency": "usd"}))
-	b.settle()
+	b.processAll()
 	stuck, err := b.api.AllSessions(b.ours, payment.Filter{Status: string(payment.FailedReconcile), Tenant: b.caller.Tenant}, ids.PaymentSession{}, 10)
 	if err != nil || len(stuck) != 1 || stuck[0].ID != s.ID {
 		t.Fatalf("stuck are %+v, %v", stuck, err)

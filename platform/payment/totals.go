@@ -10,10 +10,10 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 )
 
-// A tenant keeps one currency.
+// A tenant has one currency.
 const selectTotals = `SELECT org_id, sum(amount_minor)::bigint, min(currency) FROM stripe_payments GROUP BY org_id`
 
-// Totals is what each tenant has ever paid and was credited for.
+// Totals returns the sum of all credited payments of each tenant.
 func (s *Service) Totals(ctx context.Context, q pg.Queryer) (map[ids.Tenant]ledger.Balance, error) {
 	rows, err := q.Query(ctx, selectTotals)
 	if err != nil {

@@ -37,7 +37,7 @@ func (s LocalSigner) Sign(_ context.Context, kid string, body []byte) ([]byte, e
 	return s.Keys.Sign(kid, body)
 }
 
-// Public is every key that is believed.
+// Public returns every key that nodes accept.
 func (s LocalSigner) Public() map[string][]byte { return s.Keys.Public() }
 
 // Refresh reads the keys again.
@@ -46,7 +46,7 @@ func (s LocalSigner) Refresh(context.Context) error { return s.Keys.Refresh() }
 // Begin makes a key that nodes hear of and nothing is signed by yet.
 func (s LocalSigner) Begin(context.Context) error { return begin(s.Keys) }
 
-// Finish ends the older key: the newer signs, and alone is believed.
+// Finish removes the older key: only the newer key signs and is accepted.
 func (s LocalSigner) Finish(context.Context) error { return finish(s.Keys) }
 
 func begin(keys *pki.Keyring) error {
@@ -82,11 +82,11 @@ func OpenUserCA(dir string, c clock.Clock) (LocalUserCA, error) {
 	return LocalUserCA{keys, c}, err
 }
 
-// early lets in a host whose clock is behind.
+// early tolerates a node whose clock is behind.
 const early = time.Minute
 
-// Sign certifies a user's key for one allocation. It gives a terminal only where
-// PTY says so, and no forwarding, agent or file of commands at all.
+// Sign certifies a user's key for one allocation. The certificate permits a terminal only if PTY is set,
+// and no forwarding, agent or user rc file.
 func (u LocalUserCA) Sign(_ context.Context, l Login) (LoginCertificate, error) {
 	if err := l.check(); err != nil {
 		return LoginCertificate{}, err
@@ -113,7 +113,7 @@ func (u LocalUserCA) Sign(_ context.Context, l Login) (LoginCertificate, error) 
 	return LoginCertificate{Text: text, Serial: c.Serial, KeyID: c.KeyId, NotAfter: now.Add(l.TTL).Truncate(time.Second)}, nil
 }
 
-// Public lists the authorities that hosts may believe.
+// Public lists the authorities that sshd on the nodes may accept.
 func (u LocalUserCA) Public() (lines []string) {
 	public := u.Keys.Public()
 	for _, kid := range u.Keys.Kids() {
@@ -129,13 +129,13 @@ func (u LocalUserCA) Public() (lines []string) {
 // Refresh reads the keys again.
 func (u LocalUserCA) Refresh(context.Context) error { return u.Keys.Refresh() }
 
-// Begin makes a key that hosts hear of and no login is signed by yet.
+// Begin creates a key that is sent to nodes and signs no login yet.
 func (u LocalUserCA) Begin(context.Context) error { return begin(u.Keys) }
 
 // Finish ends the older key.
 func (u LocalUserCA) Finish(context.Context) error { return finish(u.Keys) }
 
-// serial is random: it tells nothing and needs no counter. Zero means none to sshd.
+// serial is random: it reveals nothing and needs no counter. sshd treats zero as no serial.
 func serial() uint64 {
 	var b [8]byte
 	for {
@@ -149,6 +149,8 @@ func serial() uint64 {
 // minRSA is the shortest RSA key that may log in.
 const minRSA = 3072
 
+// check rejects a login with an unsupported or short key, a long TTL, or a name that is unsafe in a
+// principal or a log line.
 func (l Login) check() error {
 	switch {
 	case l.Key == nil:
@@ -179,7 +181,7 @@ func (l Login) check() error {
 	return nil
 }
 
-// plain says whether a name may stand in a principal and in a log line.
+// plain reports whether a name can be part of a principal and of a log line.
 func plain(name string) bool {
 	return name != "" && len(name) <= 128 && !strings.ContainsFunc(name, func(r rune) bool {
 		return r <= ' ' || r > '~' || r == ',' || r == '"'

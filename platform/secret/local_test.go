@@ -39,7 +39,7 @@ func TestFilesAreASigner(t *testing.T) {
 	secrettest.Signer(t, s)
 }
 
-// office is a user authority whose clock a test holds.
+// office is a user authority whose clock the test sets.
 type office struct {
 	secret.LocalUserCA
 
@@ -72,8 +72,8 @@ func userKey(t *testing.T) (ssh.Signer, ssh.PublicKey) {
 	return signer, signer.PublicKey()
 }
 
-// sshd accepts logins as the one on a node does: a certificate of a believed
-// authority, whose principal is the allocation.
+// sshd accepts logins as the one on a node does: with a certificate of a trusted authority whose
+// principal is the allocation.
 func sshd(t *testing.T, o *office, principal string) string {
 	t.Helper()
 	checker := &ssh.CertChecker{
@@ -95,7 +95,7 @@ func sshd(t *testing.T, o *office, principal string) string {
 			return nil, fmt.Errorf("only certificates log in")
 		}
 		if !checker.IsUserAuthority(cert.SignatureKey) {
-			return nil, fmt.Errorf("an authority that nobody believes")
+			return nil, fmt.Errorf("an authority that is not trusted")
 		}
 		return &cert.Permissions, checker.CheckCert(principal, cert)
 	}}
@@ -166,7 +166,7 @@ func TestALoginIsForOneAllocationAndMinutes(t *testing.T) {
 		t.Error("it logs in to another allocation")
 	}
 	if err := login(t, sshd(t, open(t), "a1"), key, c.Text); err == nil {
-		t.Error("a host that believes another authority lets it in")
+		t.Error("a node that trusts another authority accepts it")
 	}
 	bare, err := o.Sign(t.Context(), secret.Login{Key: public, Allocation: "a1", User: "ada", TTL: time.Minute})
 	if err != nil {
@@ -220,8 +220,8 @@ func TestLoginsThatAreNotSigned(t *testing.T) {
 	}
 }
 
-// INV-54: nothing of a user's is kept, neither its key nor what was made of it.
-func TestINV54NothingOfAUserIsKept(t *testing.T) {
+// INV-54: neither a user's key nor its certificate is stored.
+func TestINV54NothingOfAUserIsStored(t *testing.T) {
 	t.Parallel()
 	o := open(t)
 	_, public := userKey(t)

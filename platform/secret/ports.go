@@ -12,19 +12,19 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-// Authority certifies nodes and the node door. Its drivers are files
-// (pki.Local), Vault's PKI and step-ca.
+// Authority issues certificates for nodes and the node API. Its drivers are files (pki.Local), Vault's
+// PKI and step-ca.
 type Authority interface {
-	// Issue certifies the key behind csr as the client named uri, and nothing else
-	// that csr asks for. Unavailable means that it may work later.
+	// Issue certifies the key of csr for the client named uri, and nothing else that csr requests.
+	// Unavailable means that a later attempt may succeed.
 	Issue(ctx context.Context, csr []byte, uri *url.URL, ttl time.Duration) (pki.Certificate, error)
-	// Server makes a key and certificate for a listener. The chain ends with what
-	// those who know the bundle, or its fingerprint, believe.
+	// Server makes a key and certificate for a listener. The chain ends with a root that peers trust
+	// through the bundle or its fingerprint.
 	Server(ctx context.Context, hosts []string, ttl time.Duration) (tls.Certificate, error)
-	// Revoke tells the authority's own list. The node door does not wait for it: it
-	// asks Certificates.
+	// Revoke adds a serial to the authority's own list. The node API does not depend on it: it checks
+	// Certificates.
 	Revoke(ctx context.Context, serial string) error
-	// Bundle is what peers should believe, in PEM; two roots during a roll-over.
+	// Bundle returns the roots that peers should trust, in PEM. It contains two during a rotation.
 	Bundle() []byte
 	// Pool is Bundle for crypto/tls: another pool only when the bundle is another.
 	Pool() *x509.CertPool
@@ -37,37 +37,36 @@ type Signer interface {
 	// Active is the key that signs now.
 	Active() (kid string)
 	Sign(ctx context.Context, kid string, body []byte) (signature []byte, err error)
-	// Public is every key that is believed, by kid; two during a roll-over.
+	// Public returns every key that nodes accept, by kid. There are two during a rotation.
 	Public() map[string][]byte
 	Refresh(ctx context.Context) error
 }
 
-// UserCA signs logins over SSH. A user's private key never comes near it.
+// UserCA signs SSH logins. It never receives a user's private key.
 type UserCA interface {
 	Sign(ctx context.Context, l Login) (LoginCertificate, error)
-	// Public lists the authorities that hosts may believe, as authorized_keys lines.
+	// Public lists the authorities that sshd on the nodes may accept, as authorized_keys lines.
 	Public() []string
 	Refresh(ctx context.Context) error
 }
 
-// Rotator is a driver whose keys are rolled over from here. Between Begin and
-// Finish the old and the new are both believed; then only the new.
+// Rotator is a driver whose keys this server rotates. Between Begin and Finish the old and the new key
+// are both accepted, afterwards only the new one.
 type Rotator interface {
 	Begin(ctx context.Context) error
 	Finish(ctx context.Context) error
 }
 
-// Login is what a certificate lets its holder do: open sessions as one
-// allocation, for a short while.
+// Login is the right to open sessions as one allocation for a short time.
 type Login struct {
 	Key        ssh.PublicKey
 	Allocation string // becomes the only principal
-	User       string // for the host's log
+	User       string // for the log on the node
 	TTL        time.Duration
 	PTY        bool
 }
 
-// LoginCertificate is what a Login became.
+// LoginCertificate is the signed certificate of a Login.
 type LoginCertificate struct {
 	Text     string // one line, as ssh reads it from a file
 	Serial   uint64
@@ -75,5 +74,5 @@ type LoginCertificate struct {
 	NotAfter time.Time
 }
 
-// MaxLogin is how long a login certificate lives at most, whatever a policy says.
+// MaxLogin is the maximum lifetime of a login certificate. A policy can only shorten it.
 const MaxLogin = 5 * time.Minute

@@ -1,32 +1,33 @@
 package secret
 
 const (
-	// Whoever issues and whoever revokes take the same rows in the same order, so
-	// that a certificate is never made beside the revocation of its node.
+	// Issuing and revoking lock the same rows in the same order, so a certificate cannot be issued
+	// concurrently with the revocation of its node.
 	lockCertificates = `SELECT serial FROM certificates WHERE node_id = $1 AND not_after > now() ORDER BY serial FOR UPDATE`
-	standing         = `status IN ('active', 'superseded') AND not_after > now()`
-	selectStands     = `SELECT EXISTS (SELECT FROM certificates WHERE serial = $1 AND node_id = $2 AND ` + standing + `)`
+	isValid          = `status IN ('active', 'superseded') AND not_after > now()`
+	selectStands     = `SELECT EXISTS (SELECT FROM certificates WHERE serial = $1 AND node_id = $2 AND ` + isValid + `)`
 
 	insertCertificate = `
 		WITH last AS (
 			UPDATE certificates SET status = 'superseded', not_after = least(not_after, now() + $4::interval) WHERE node_id = $2 AND status = 'active'
 		)
 		INSERT INTO certificates (serial, node_id, status, not_after, issuer, trust) VALUES ($1, $2, 'active', $3, $5, $6)`
-	selectCertificates = `SELECT serial, node_id, trust FROM certificates WHERE ` + standing
+	selectCertificates = `SELECT serial, node_id, trust FROM certificates WHERE ` + isValid
 	revokeCertificates = `
 		UPDATE certificates SET status = 'revoked', revoked_at = now(), reason = $2
-		WHERE node_id = $1 AND ` + standing + ` RETURNING serial`
+		WHERE node_id = $1 AND ` + isValid + ` RETURNING serial`
 	selectCertificatesOf = `
 		SELECT serial, CASE WHEN status <> 'revoked' AND not_after <= now() THEN 'expired' ELSE status END, issuer, trust, created_at, not_after, revoked_at, reason
 		FROM certificates WHERE node_id = $1 ORDER BY created_at DESC, serial LIMIT $2`
 	// Of the newest of each node, how long it lasts: the shortest, and two from there.
 	selectExpiry = `
 		SELECT coalesce(percentile_disc(ARRAY[0, 0.05, 0.5]) WITHIN GROUP (ORDER BY extract(epoch FROM not_after - now())::float8), '{}') FROM (
-			SELECT DISTINCT ON (node_id) not_after FROM certificates WHERE ` + standing + ` ORDER BY node_id, created_at DESC, serial
+			SELECT DISTINCT ON (node_id) not_after FROM certificates WHERE ` + isValid + ` ORDER BY node_id, created_at DESC, serial
 		) AS newest`
-	// The newest of each node that may speak: what it was told with it, it believes.
-	selectBelief = `
+	// The newest certificate of each active node: the trust stamp that was sent with it is the node's
+	// trust state.
+	selectTrustState = `
 		SELECT trust, issuer, count(*) FROM (
-			SELECT DISTINCT ON (node_id) trust, issuer FROM certificates WHERE ` + standing + ` ORDER BY node_id, created_at DESC, serial
+			SELECT DISTINCT ON (node_id) trust, issuer FROM certificates WHERE ` + isValid + ` ORDER BY node_id, created_at DESC, serial
 		) AS newest GROUP BY trust, issuer ORDER BY trust, issuer`
 )

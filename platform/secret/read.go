@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Certificate is one that a node has or had.
+// Certificate is a current or former certificate of a node.
 type Certificate struct {
 	Serial    string
 	Status    string // active, superseded, revoked or expired
@@ -22,7 +22,7 @@ type Certificate struct {
 	Reason    string
 }
 
-// shown is enough to see a week of renewals.
+// shown is enough for a week of renewals.
 const shown = 20
 
 // Of lists a node's certificates, newest first.
@@ -38,29 +38,28 @@ func (c *Certificates) Of(ctx context.Context, node ids.Node) ([]Certificate, er
 	return list, nil
 }
 
-// Belief is how many nodes were told the same, and by whom they are certified.
-type Belief struct {
+// TrustCount is the number of nodes with the same trust state and the same issuer.
+type TrustCount struct {
 	Trust  string
 	Issuer string
 	Nodes  int
 }
 
-// Beliefs counts, by the newest certificate of each node that may speak, what
-// the fleet believes.
-func (c *Certificates) Beliefs(ctx context.Context) ([]Belief, error) {
-	rows, err := c.DB.Query(ctx, selectBelief)
+// TrustStates counts the nodes by trust state, which is that of the newest certificate of each active node.
+func (c *Certificates) TrustStates(ctx context.Context) ([]TrustCount, error) {
+	rows, err := c.DB.Query(ctx, selectTrustState)
 	if err != nil {
-		return nil, fmt.Errorf("reading what nodes believe: %w", err)
+		return nil, fmt.Errorf("reading the trust state of nodes: %w", err)
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Belief])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[TrustCount])
 	if err != nil {
-		return nil, fmt.Errorf("reading what nodes believe: %w", err)
+		return nil, fmt.Errorf("reading the trust state of nodes: %w", err)
 	}
 	return list, nil
 }
 
-// Expiry is how many seconds the certificates of the fleet last: the shortest, and by
-// the quantiles 0.05 and 0.5; nothing where no node has one.
+// Expiry returns the remaining lifetime, in seconds, of the fleet's certificates: the shortest, and the
+// quantiles 0.05 and 0.5. It returns nothing if no node has one.
 func (c *Certificates) Expiry(ctx context.Context) (quantiles map[string]float64, err error) {
 	var list []float64
 	if err := c.DB.QueryRow(ctx, selectExpiry).Scan(&list); err != nil {

@@ -18,11 +18,11 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-// Certificates says which serials are in force.
+// Certificates owns the list of valid serials.
 type Certificates struct {
 	DB pg.Pool
-	// Barred names the nodes that may not speak whatever certificate they hold;
-	// asked whenever the table is read. Nil bars nobody.
+	// Barred returns the nodes whose certificates are all invalid. It is called whenever the table is
+	// read. Nil means no node.
 	Barred func(ctx context.Context) (map[ids.Node]struct{}, error)
 
 	mu     sync.RWMutex
@@ -36,17 +36,16 @@ type entry struct {
 	trust string
 }
 
-// maxAge is how old the answer to Check may be. With the second after which open
-// polls are looked at again it stays below the two within which a revocation must
-// silence a node.
+// maxAge is the maximum age of the rows behind Check. Open polls check their certificate every second.
+// The sum stays below the two seconds within which a revocation must disconnect a node.
 const maxAge = 500 * time.Millisecond
 
-// overlap lets an answer that was lost on the way be asked for again with the
-// certificate it should have replaced.
+// overlap allows a node to repeat a renewal whose response was lost, with the certificate that the
+// renewal replaced.
 const overlap = 10 * time.Minute
 
-// Issued records a fresh certificate; those before it stay in force for the
-// overlap. trust is the stamp of what its node is told to believe with it.
+// Issued records a new certificate; the earlier ones stay valid for the overlap. trust is the stamp of
+// the trust state that the node receives with it.
 func (c *Certificates) Issued(ctx context.Context, tx pgx.Tx, node ids.Node, made pki.Certificate, trust string) error {
 	if err := lock(ctx, tx, node); err != nil {
 		return err
@@ -57,9 +56,9 @@ func (c *Certificates) Issued(ctx context.Context, tx pgx.Tx, node ids.Node, mad
 	return nil
 }
 
-// Renewing holds the node's certificates still until the transaction ends, and
-// refuses a serial that does not stand: a revocation that came first wins, one
-// that comes later finds the new certificate as well.
+// Renewing locks the node's certificates until the transaction ends, and rejects a serial that is not
+// valid. A revocation that commits first therefore wins, and a later one finds the new certificate as
+// well.
 func (c *Certificates) Renewing(ctx context.Context, tx pgx.Tx, node ids.Node, serial string) error {
 	if err := lock(ctx, tx, node); err != nil {
 		return err
@@ -74,9 +73,9 @@ func (c *Certificates) Renewing(ctx context.Context, tx pgx.Tx, node ids.Node, s
 	return nil
 }
 
-// Revoke ends all of a node's certificates and returns their serials, which the
-// caller tells the authority after the commit. Tokens of the node are revoked
-// before, so that an enrolment that is under way comes to an end first.
+// Revoke revokes all of a node's certificates and returns their serials. The caller reports them to the
+// authority after the commit. The caller revokes the node's tokens first, so that an enrolment in
+// progress ends before.
 func (c *Certificates) Revoke(ctx context.Context, tx pgx.Tx, node ids.Node, reason string) (serials []string, err error) {
 	if err := lock(ctx, tx, node); err != nil {
 		return nil, err
@@ -108,16 +107,15 @@ func (c *Certificates) Added(node ids.Node, serial, trust string) {
 	}
 }
 
-// Check refuses a serial that is not in force for this node. It is asked on each
-// request and each second of an open poll, so it reads the table at most twice a
-// second for the whole fleet.
+// Check rejects a serial that is not valid for this node. It runs on each request and each second of an
+// open poll, so it reads the table at most twice a second for the whole fleet.
 func (c *Certificates) Check(ctx context.Context, node ids.Node, serial string, now time.Time) error {
-	_, err := c.Believes(ctx, node, serial, now)
+	_, err := c.TrustOf(ctx, node, serial, now)
 	return err
 }
 
-// Believes is Check, and the stamp of what the node was told to believe.
-func (c *Certificates) Believes(ctx context.Context, node ids.Node, serial string, now time.Time) (trust string, err error) {
+// TrustOf is Check with the stamp of the node's trust state.
+func (c *Certificates) TrustOf(ctx context.Context, node ids.Node, serial string, now time.Time) (trust string, err error) {
 	if err := c.refresh(ctx, now); err != nil {
 		return "", err
 	}
@@ -150,6 +148,8 @@ func (c *Certificates) Fallen(ctx context.Context, serials []string, now time.Ti
 	return fallen, nil
 }
 
+// refresh reads the table if the cached rows are older than maxAge. It checks the age again under
+// the write lock: of many concurrent requests, only the first one reads the table.
 func (c *Certificates) refresh(ctx context.Context, now time.Time) error {
 	c.mu.RLock()
 	fresh := c.active != nil && now.Sub(c.read) < maxAge
@@ -170,6 +170,8 @@ func (c *Certificates) refresh(ctx context.Context, now time.Time) error {
 	return nil
 }
 
+// readAll reads the valid certificates of all nodes that are not barred. Nodes with the same trust
+// state share one string, because a large fleet has few different ones.
 func (c *Certificates) readAll(ctx context.Context) (map[string]entry, error) {
 	barred := map[ids.Node]struct{}{}
 	if c.Barred != nil {
@@ -190,7 +192,7 @@ func (c *Certificates) readAll(ctx context.Context) (map[string]entry, error) {
 			return nil
 		}
 		if stamps[trust] == "" {
-			stamps[trust] = trust // one text for a fleet that believes the same
+			stamps[trust] = trust // one text for all nodes with the same trust state
 		}
 		active[serial] = entry{node.UUID, stamps[trust]}
 		return nil

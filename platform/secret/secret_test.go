@@ -17,7 +17,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"certificates"}, map[string]string{
 		"insertCertificate": insertCertificate, "selectCertificates": selectCertificates, "revokeCertificates": revokeCertificates,
-		"lockCertificates": lockCertificates, "selectStands": selectStands, "selectCertificatesOf": selectCertificatesOf, "selectBelief": selectBelief, "selectExpiry": selectExpiry,
+		"lockCertificates": lockCertificates, "selectStands": selectStands, "selectCertificatesOf": selectCertificatesOf, "selectBelief": selectTrustState, "selectExpiry": selectExpiry,
 	})
 }
 
@@ -59,7 +59,7 @@ func (b *bundle) revoke() (serials []string) {
 	return serials
 }
 
-func (b *bundle) stands(serial string) bool {
+func (b *bundle) isValid(serial string) bool {
 	b.t.Helper()
 	err := b.Check(b.t.Context(), b.node, serial, b.now)
 	if err != nil && errs.CodeOf(err) != errs.CertificateRevoked {
@@ -74,15 +74,15 @@ func TestINV40RevokedWithinASecond(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.issue("01")
-	if !b.stands("01") {
-		t.Fatal("a fresh certificate does not stand")
+	if !b.isValid("01") {
+		t.Fatal("a fresh certificate is not valid")
 	}
 	if serials := b.revoke(); len(serials) != 1 || serials[0] != "01" {
 		t.Errorf("revoked %v", serials)
 	}
 	b.now = b.now.Add(maxAge)
-	if b.stands("01") {
-		t.Error("it stands a second after it was revoked")
+	if b.isValid("01") {
+		t.Error("it is valid a second after it was revoked")
 	}
 	fallen, err := b.Fallen(t.Context(), []string{"01", "02"}, b.now)
 	if err != nil || len(fallen) != 2 {
@@ -102,8 +102,8 @@ func TestRenewedOverlaps(t *testing.T) {
 	b.issue("02")
 	b.issue("03") // the second answer was lost, too
 	for _, serial := range []string{"01", "02", "03"} {
-		if !b.stands(serial) {
-			t.Errorf("%s does not stand", serial)
+		if !b.isValid(serial) {
+			t.Errorf("%s is not valid", serial)
 		}
 	}
 	if _, err := b.db.Exec(t.Context(), `UPDATE certificates SET not_after = not_after - $1::interval`, overlap); err != nil {
@@ -111,7 +111,7 @@ func TestRenewedOverlaps(t *testing.T) {
 	}
 	b.now = b.now.Add(maxAge)
 	for serial, want := range map[string]bool{"01": false, "02": false, "03": true} {
-		if b.stands(serial) != want {
+		if b.isValid(serial) != want {
 			t.Errorf("%s after the overlap: %v", serial, !want)
 		}
 	}
@@ -122,14 +122,14 @@ func TestRenewedOverlaps(t *testing.T) {
 	}
 }
 
-// INV-41: a serial stands for its own node only.
+// INV-41: a serial is valid for its own node only.
 func TestINV41ForeignSerial(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.issue("01")
 	b.node = ids.New[ids.Node]()
-	if b.stands("01") {
-		t.Error("another node's serial stands")
+	if b.isValid("01") {
+		t.Error("another node's serial is valid")
 	}
 }
 
@@ -137,12 +137,12 @@ func TestINV41ForeignSerial(t *testing.T) {
 func TestAddedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	if b.stands("01") {
+	if b.isValid("01") {
 		t.Fatal("nothing was issued")
 	}
 	b.issue("01")
 	b.Added(b.node, "01", "stamp")
-	if !b.stands("01") {
+	if !b.isValid("01") {
 		t.Error("it has to wait")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-// Stamp is another text whenever what nodes should believe is another: a root or
-// a task key came or went. Every server makes the same of the same.
+// Stamp returns a text that changes whenever the trust state of nodes should: a root or a task key was
+// added or removed. Every server computes the same text from the same input.
 func Stamp(bundle []byte, keys map[string][]byte) string {
 	parts := slices.Sorted(slices.Values(pki.BundleFingerprints(bundle)))
 	for _, kid := range slices.Sorted(maps.Keys(keys)) {
@@ -21,8 +21,8 @@ func Stamp(bundle []byte, keys map[string][]byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Sequence rises whenever a key comes or goes, whichever server says it: kids end
-// with a number that only rises, and keys go oldest first.
+// Sequence returns a number that increases whenever a key is added or removed, on every server: kids end
+// with an increasing number, and the oldest key is removed first.
 func Sequence(keys map[string][]byte) int64 {
 	var lowest, highest int64
 	for kid := range keys {
@@ -35,7 +35,7 @@ func Sequence(keys map[string][]byte) int64 {
 	return lowest + highest
 }
 
-// number is what a kid ends with.
+// number returns the number at the end of a kid.
 func number(kid string) (n int64) {
 	for _, r := range kid[strings.LastIndexFunc(kid, func(r rune) bool { return r < '0' || r > '9' })+1:] {
 		n = n*10 + int64(r-'0')

@@ -1,5 +1,5 @@
-// Command gen writes policies/keys.gen.go and policies/roles.gen.go from the
-// CUE beside them. It is a tool: what runs has the tables and no evaluator.
+// Command gen writes policies/keys.gen.go and policies/roles.gen.go from the CUE files in the same
+// folder. The server contains only the tables and no CUE evaluator.
 package main
 
 import (

@@ -22,13 +22,12 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Files keeps the builds themselves, each under its digest.
+// Files stores the builds, each under its digest.
 type Files struct{ Dir string }
 
 var digestName = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Put copies a build into the folder and says what it is. The same build again is
-// no second one.
+// Put copies a build into the folder and returns its properties. The same build is stored only once.
 func (f Files) Put(path string) (b Build, err error) {
 	if b.Platform, err = platformOf(path); err != nil {
 		return b, err
@@ -98,7 +97,8 @@ func platformOf(path string) (string, error) {
 	return "", errs.New(errs.ValidationError, "%s is for %s; nodes have one of x86-64 and 64-bit ARM", path, machine)
 }
 
-// VersionOf has a build for this machine say its version; empty for another's.
+// VersionOf executes a build for the local machine and returns its version; empty for a build of another
+// platform.
 func VersionOf(ctx context.Context, path, platform string) (string, error) {
 	if platform != runtime.GOOS+"/"+runtime.GOARCH {
 		return "", nil

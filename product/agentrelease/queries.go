@@ -1,7 +1,7 @@
 package agentrelease
 
 const (
-	// The same build again gets a later end; another one under its name is refused.
+	// The same build again gets a later expiry. Another build with this version is rejected.
 	putRelease = `
 		INSERT INTO agent_releases AS r (version, platform, digest, size_bytes, minimum, metadata, signature, kid, expires_at, created_by)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
@@ -15,16 +15,16 @@ const (
 		SELECT version, platform, digest, size_bytes, minimum, metadata, signature, kid, expires_at, created_at, created_by
 		FROM agent_releases WHERE version = $1 AND platform = $2`
 
-	// Two workers would each ask a ring of their own.
+	// Without the lock, two workers would each start a ring of their own.
 	tryLead = `SELECT pg_try_advisory_xact_lock(hashtextextended('agent.rollout', 0)), now()`
-	// What keeps a node from being sold keeps it from being changed, too.
+	// A node with a hold is not updated, for the same reasons that it is not sold.
 	selectFleet = `
 		SELECT n.id, n.name, n.agent_version, n.agent_platform, n.health,
 			n.cordoned OR n.lifecycle IN ('draining', 'drained') OR EXISTS (
 				SELECT FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND h.lifted_at IS NULL AND (h.kind = 'drain' OR coalesce(h.deadline > now(), true))),
 			n.reachability = 'reachable'
 		FROM nodes n WHERE n.lifecycle NOT IN ('declared', 'commissioning', 'retired')`
-	// Of versions that nobody wants only what is not settled.
+	// Of versions that no node should run any more, only the rows in progress.
 	selectUpdates = `
 		SELECT node_id, version, ring, fence, health, status, message, deadline_at, updated_at
 		FROM agent_updates WHERE status <> 'healthy' OR version = ANY ($1)`
@@ -40,7 +40,7 @@ const (
 		VALUES ($1, $2, $3, $4, $5, $6, 'requested', now() + $7::interval)
 		ON CONFLICT (node_id, version) DO UPDATE SET previous = excluded.previous, ring = excluded.ring, fence = excluded.fence, health = excluded.health,
 			status = 'requested', message = '', deadline_at = excluded.deadline_at, created_at = now(), updated_at = now()`
-	// Its rows come to nothing, and the next look tries the version again.
+	// The rows of the version are deleted, and the next pass tries it again.
 	retryVersion = `DELETE FROM agent_updates WHERE version = $1 AND status IN ('rolled_back', 'failed', 'waiting')`
 
 	putRollout = `

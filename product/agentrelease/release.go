@@ -25,7 +25,7 @@ type Signer interface {
 	Sign(ctx context.Context, kid string, body []byte) (signature []byte, err error)
 }
 
-// Store keeps releases and their rollouts.
+// Store stores releases and their rollouts.
 type Store struct {
 	DB     pg.Pool
 	Signer Signer
@@ -33,10 +33,10 @@ type Store struct {
 	Clock  clock.Clock
 }
 
-// Life is how long a release may be rolled out when nobody says otherwise.
+// Life is the default time for which a release may be rolled out.
 const Life = 90 * 24 * time.Hour
 
-// Build is what is published.
+// Build is a published build of the agent.
 type Build struct {
 	Version  string
 	Platform string // linux/amd64
@@ -62,7 +62,7 @@ type Release struct {
 	CreatedBy string
 }
 
-// Params is what a node is asked with.
+// Params returns the parameters of the update task.
 func (r Release) Params() protocol.AgentUpdateParams {
 	return protocol.AgentUpdateParams{Version: r.Version, Digest: r.Digest, Size: r.Size, Metadata: r.Metadata, Signature: r.Signature}
 }
@@ -107,7 +107,7 @@ func (s *Store) Publish(ctx context.Context, p Build) (Release, error) {
 	return s.Find(ctx, r.Version, r.Platform)
 }
 
-// Find reads one release: not_found when nobody published it.
+// Find reads one release. It returns not_found if the version is not published for the platform.
 func (s *Store) Find(ctx context.Context, version, platform string) (Release, error) {
 	list, err := collect[Release](ctx, s.DB, selectRelease, version, platform)
 	switch {

@@ -36,8 +36,8 @@ func build() agentrelease.Build {
 	return agentrelease.Build{Version: "v1.1.0", Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7, Actor: "system:node"}
 }
 
-// INV-49: what is published is signed by the release key and says what was said of
-// it; the node's own reading of it holds.
+// INV-49: a published release is signed by the release key, has the given properties, and the node's own
+// verification accepts it.
 func TestINV49Published(t *testing.T) {
 	t.Parallel()
 	s, keys := setup(t)
@@ -62,8 +62,8 @@ func TestINV49Published(t *testing.T) {
 	}
 }
 
-// The same build again is promised for longer, each time with an audit row;
-// another one under its version is refused.
+// A second publication of the same build extends its expiry, each time with an audit row. Another build
+// with its version is rejected.
 func TestPublishAgain(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
@@ -93,20 +93,20 @@ func TestPublishAgain(t *testing.T) {
 	}
 }
 
-func TestPublishRefused(t *testing.T) {
+func TestPublishRejected(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
 	for name, change := range map[string]func(*agentrelease.Build){
-		"no version":              func(b *agentrelease.Build) { b.Version = "" },
-		"a version with a blank":  func(b *agentrelease.Build) { b.Version = "v1 " },
-		"no platform":             func(b *agentrelease.Build) { b.Platform = "amd64" },
-		"no digest":               func(b *agentrelease.Build) { b.Digest = "AB" },
-		"empty":                   func(b *agentrelease.Build) { b.Size = 0 },
-		"too large":               func(b *agentrelease.Build) { b.Size = protocol.MaxBinary + 1 },
-		"over already":            func(b *agentrelease.Build) { b.Life = -time.Hour },
-		"below its own minimum":   func(b *agentrelease.Build) { b.Minimum = "v2.0.0" },
-		"a minimum without order": func(b *agentrelease.Build) { b.Minimum = "newest" },
-		"no order, and a minimum": func(b *agentrelease.Build) { b.Version, b.Minimum = "devel", "v1.0.0" },
+		"no version":                   func(b *agentrelease.Build) { b.Version = "" },
+		"a version with a blank":       func(b *agentrelease.Build) { b.Version = "v1 " },
+		"no platform":                  func(b *agentrelease.Build) { b.Platform = "amd64" },
+		"no digest":                    func(b *agentrelease.Build) { b.Digest = "AB" },
+		"empty":                        func(b *agentrelease.Build) { b.Size = 0 },
+		"too large":                    func(b *agentrelease.Build) { b.Size = protocol.MaxBinary + 1 },
+		"over already":                 func(b *agentrelease.Build) { b.Life = -time.Hour },
+		"below its own minimum":        func(b *agentrelease.Build) { b.Minimum = "v2.0.0" },
+		"a minimum that is no version": func(b *agentrelease.Build) { b.Minimum = "newest" },
+		"no version, and a minimum":    func(b *agentrelease.Build) { b.Version, b.Minimum = "devel", "v1.0.0" },
 	} {
 		b := build()
 		change(&b)
@@ -116,7 +116,7 @@ func TestPublishRefused(t *testing.T) {
 	}
 }
 
-// A build is kept under its digest, and found by nothing else.
+// A build is stored under its digest, and found by nothing else.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

@@ -41,7 +41,7 @@ type Member struct {
 	Reachable bool
 }
 
-// Update is what a node was asked.
+// Update is the update task of a node.
 type Update struct {
 	Node      ids.Node
 	Version   string
@@ -54,8 +54,8 @@ type Update struct {
 	UpdatedAt time.Time
 }
 
-// Lead says whether nobody else decides in this moment, until tx ends, and what
-// time it is.
+// Lead reports whether this transaction is the only one that decides about rollouts until it ends, and
+// returns the database's time.
 func (*Store) Lead(ctx context.Context, tx pgx.Tx) (ok bool, now time.Time, err error) {
 	if err := tx.QueryRow(ctx, tryLead).Scan(&ok, &now); err != nil {
 		return false, now, fmt.Errorf("taking the lead of rollouts: %w", err)
@@ -68,12 +68,12 @@ func (*Store) Fleet(ctx context.Context, q pg.Queryer) ([]Member, error) {
 	return collect[Member](ctx, q, selectFleet)
 }
 
-// Updates lists what was asked for these versions, and what of others is not over.
+// Updates lists the updates to these versions, and unfinished updates to others.
 func (*Store) Updates(ctx context.Context, q pg.Queryer, versions []string) ([]Update, error) {
 	return collect[Update](ctx, q, selectUpdates, versions)
 }
 
-// Moves carries out what a plan says of rows that are there.
+// Moves applies a plan's changes to existing rows.
 func (*Store) Moves(ctx context.Context, tx pgx.Tx, moves, forget []rollout.Move) error {
 	b := &pgx.Batch{}
 	for sql, list := range map[string][]rollout.Move{moveUpdates: moves, forgetUpdates: forget} {
@@ -97,17 +97,17 @@ func (*Store) Moves(ctx context.Context, tx pgx.Tx, moves, forget []rollout.Move
 	return nil
 }
 
-// Asked notes that a node was asked, with the fence of its task.
-func (*Store) Asked(ctx context.Context, tx pgx.Tx, a rollout.Ask, fence int64, within time.Duration) error {
+// RecordRequest stores that a node was sent an update task, with the fence of the task.
+func (*Store) RecordRequest(ctx context.Context, tx pgx.Tx, a rollout.UpdateRequest, fence int64, within time.Duration) error {
 	if _, err := tx.Exec(ctx, askUpdate, a.Node, a.Build.Version, a.Previous, a.Ring, fence, string(a.Before), within); err != nil {
-		return fmt.Errorf("noting what %s was asked: %w", a.Node, err)
+		return fmt.Errorf("recording the update of %s: %w", a.Node, err)
 	}
 	return nil
 }
 
-// Judge stores how far each version has come. A version that was just stopped is a
-// fact, and is returned.
-func (s *Store) Judge(ctx context.Context, tx pgx.Tx, versions []rollout.Version) (stopped []rollout.Version, err error) {
+// StoreVersions stores the progress of each version. It returns the versions that have just stopped, so
+// that the caller can emit an event for each.
+func (s *Store) StoreVersions(ctx context.Context, tx pgx.Tx, versions []rollout.Version) (stopped []rollout.Version, err error) {
 	wanted, turns := []string{}, map[string]int{}
 	b := &pgx.Batch{}
 	for _, v := range versions {
@@ -130,7 +130,7 @@ func (s *Store) Judge(ctx context.Context, tx pgx.Tx, versions []rollout.Version
 	}
 	b = &pgx.Batch{}
 	for _, v := range stopped {
-		event.Queue(b, event.Fact{
+		event.Queue(b, event.Draft{
 			Stream: event.StreamFleet, Subject: SubjectStopped, Aggregate: "agent_rollout:" + v.Version, Sequence: s.sequence(turns[v.Version]),
 			URN:     s.Naming.Name("", "", "agent-release", v.Version).String(),
 			Payload: Stopped{Version: v.Version, Ring: v.Ring, Nodes: v.Nodes, Has: v.Has, Lost: v.Lost, Message: v.Message},
@@ -145,7 +145,7 @@ func (s *Store) Judge(ctx context.Context, tx pgx.Tx, versions []rollout.Version
 // sequence rises within a version also when its row was gone in between.
 func (s *Store) sequence(turn int) int64 { return s.Clock.Now().Unix()<<8 + int64(turn&0xff) } //nolint:mnd // turns of one second
 
-// Retry forgets what was lost of a version, so that it is tried again.
+// Retry deletes the failed rows of a version, so that it is tried again.
 func (s *Store) Retry(ctx context.Context, version, actor string) error {
 	ctx = pg.WithScope(ctx, pg.Platform)
 	return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
@@ -165,7 +165,7 @@ func (s *Store) Retry(ctx context.Context, version, actor string) error {
 	})
 }
 
-// Rollout is how far a version has come.
+// Rollout is the progress of a version.
 type Rollout struct {
 	Version   string
 	Status    rollout.State
@@ -183,21 +183,21 @@ func (*Store) Rollouts(ctx context.Context, q pg.Queryer) ([]Rollout, error) {
 	return collect[Rollout](ctx, q, selectRollouts)
 }
 
-// Try is one version that a node was asked to become.
+// Try is one update of a node to a version.
 type Try struct {
-	Version   string
-	Previous  string
-	Ring      int
-	Status    rollout.Status
-	Message   string
-	AskedAt   time.Time
-	UpdatedAt time.Time
+	Version     string
+	Previous    string
+	Ring        int
+	Status      rollout.Status
+	Message     string
+	RequestedAt time.Time
+	UpdatedAt   time.Time
 }
 
-// shown is enough to see where a node comes from.
+// shown is enough to see the previous versions of a node.
 const shown = 5
 
-// Of lists what a node was asked to become, the newest first.
+// Of lists the updates of a node, the newest first.
 func (*Store) Of(ctx context.Context, q pg.Queryer, node ids.Node) ([]Try, error) {
 	return collect[Try](ctx, q, selectOf, node, shown)
 }

@@ -30,7 +30,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/slots"
 )
 
-// Service is the room.
+// Service implements the use cases of allocations.
 type Service struct {
 	DB        pg.Pool
 	Desired   *desired.Store
@@ -40,7 +40,7 @@ type Service struct {
 	Metering  *metering.Service
 	// Limits reads one policy revision for one decision.
 	Limits func(identity.Caller) Limits
-	// Signs makes login certificates that live for LoginLife; nil: nobody does.
+	// Signs makes login certificates that live for LoginLife; nil disables logins.
 	Signs     Signs
 	LoginLife func() time.Duration
 	Naming    ids.Naming
@@ -74,7 +74,7 @@ type Allocation struct {
 	Node       ids.Node
 	PriceMinor money.Minor // per GPU and hour
 	Currency   string
-	Login      string // account on the host
+	Login      string // account on the node
 	HostUID    int
 	State      State
 	Reason     string // of a release or failure
@@ -89,12 +89,13 @@ type Allocation struct {
 	ActiveAt             *time.Time
 	EndedAt              *time.Time
 	ExpiresAt            *time.Time
-	// QueueUntil is when one that waits for capacity is given up; nil once it is placed.
+	// QueueUntil is the time at which a queued allocation is cancelled. It is nil once the allocation is
+	// placed.
 	QueueUntil *time.Time
-	// Paused is why it is not charged for though it is active; empty where it is.
+	// Paused is the reason why an active allocation is not charged. It is empty while it is charged.
 	Paused metering.Cause
-	// LeaveAt is by when it is released because its node is to be empty, LeaveFor whose
-	// word that is and LeaveWhy their reason, as its tenant was told; nil: it may stay.
+	// LeaveAt is the deadline of the eviction by a drain, LeaveFor the operator who started the drain
+	// and LeaveWhy the reason, as the tenant was notified. LeaveAt is nil without an eviction.
 	LeaveAt            *time.Time
 	LeaveFor, LeaveWhy string
 }
@@ -107,7 +108,7 @@ func (a Allocation) URN(n ids.Naming) string {
 	return n.Name(a.Tenant.String(), a.Project.String(), "allocation", a.ID.String()).String()
 }
 
-// Request asks for slots.
+// Request is a request for slots.
 type Request struct {
 	Caller  identity.Caller
 	Key     identity.Key
@@ -118,21 +119,21 @@ type Request struct {
 	SSHKeys []ids.SSHKey
 	Labels  map[string]string
 	TTL     time.Duration // 0: the policy's default
-	Queue   bool          // wait for capacity instead of being refused
-	// Answer makes what the door answers, which is kept with the idempotency key
-	// in the same transaction, so that a replay says the very same.
+	Queue   bool          // wait for capacity instead of an error
+	// Answer builds the response. It is stored with the idempotency key in the same transaction, so that
+	// a replay returns exactly the same response.
 	Answer func(Allocation) identity.Reply
 }
 
-// placements is how often a request looks again when others were faster. Each
-// time at least one of them has got what it wanted.
+// placements is the number of attempts of a request while others claim the same slots. In each round at
+// least one of them succeeds.
 const placements = 5
 
 // Request promises slots to a project whose tenant can pay. All it writes is one
 // pipelined batch and one commit, or nothing.
 func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 	limits := s.Limits(r.Caller)
-	offer, err := s.Catalog.Offer(ctx, r.SKU)
+	offer, err := s.Catalog.ActiveSKU(ctx, r.SKU)
 	if err != nil {
 		return Allocation{}, err
 	}
@@ -148,7 +149,7 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 		if err != nil {
 			return Allocation{}, err
 		}
-		// From a snapshot that may be old: the claim has the last word.
+		// The cached free slots may be outdated: the claim decides.
 		chosen, err := s.Inventory.Place(ctx, r.SKU, r.Region, r.GPUs, a.CreatedAt)
 		if r.Queue && errs.CodeOf(err) == errs.SKUUnavailable {
 			return s.enqueue(ctx, a, r, limits)
@@ -165,8 +166,8 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 			s.Hints.Send(event.Topic)
 			return a, nil
 		}
-		// Only a claim that failed says that the reading is old. Whoever is refused
-		// for another reason must not have all free slots read again.
+		// Only a failed claim proves that the cached free slots are outdated. A request that was
+		// rejected for another reason must not cause a new read of all free slots.
 		taken := errs.CodeOf(err) == errs.SKUUnavailable
 		if taken {
 			s.Inventory.Refresh(r.SKU, r.Region)
@@ -187,21 +188,21 @@ func (s *Service) promise(ctx context.Context, a *Allocation, r Request, chosen 
 	}
 	b := &pgx.Batch{}
 	s.Identity.QueueKey(b, r.Key, answer(r.Answer, *a)) // same key still at work: idempotency_in_flight
-	identity.QueueLock(b, r.Caller)                     // tenant, project, principal: always in this order
+	identity.QueueLock(b, r.Caller)                     // tenant, project, principal: always in this sequence
 	identity.QueueKeysOf(b, r.Caller, r.SSHKeys, keys)  // under those locks, as is what follows
 	queueCaps(b, *a, l)
 	slots.QueueClaim(b, a.ID, chosen)
 	queueInsert(b, *a, noKeys)
 	desired.QueuePut(b, declaration) // marks it due
-	s.queueAsked(b, *a, r.Caller)
+	s.queueRequestAudit(b, *a, r.Caller)
 	return s.commit(ctx, b, "allocation.request")
 }
 
-// noKeys: the declaration of one that is placed holds the keys themselves.
+// noKeys: the desired object of a placed allocation contains the keys themselves.
 var noKeys = []uuid.UUID{}
 
-// queueAsked says who asked for it, for good.
-func (s *Service) queueAsked(b *pgx.Batch, a Allocation, by identity.Caller) {
+// queueRequestAudit writes the audit row of the request.
+func (s *Service) queueRequestAudit(b *pgx.Batch, a Allocation, by identity.Caller) {
 	audit.Queue(b, audit.Entry{
 		Tenant: a.Tenant, Actor: by.Actor(), Action: "allocation.create", Target: a.URN(s.Naming),
 		CorrelationID: by.CorrelationID, After: map[string]any{"sku": a.SKU, "gpus": a.GPUs, "name": a.Name},
@@ -225,8 +226,8 @@ func answer(by func(Allocation) identity.Reply, a Allocation) identity.Reply {
 	return by(a)
 }
 
-// draft is the allocation before its slots are known, refused where policy or
-// the offer says no.
+// draft builds the allocation before its slots are chosen. It rejects a request that a policy or the SKU
+// does not allow.
 func (s *Service) draft(ctx context.Context, r Request, offer catalog.SKU, l Limits) (Allocation, error) {
 	ttl := r.TTL
 	if ttl == 0 {
@@ -242,7 +243,7 @@ func (s *Service) draft(ctx context.Context, r Request, offer catalog.SKU, l Lim
 	if err != nil {
 		return Allocation{}, err
 	}
-	now := s.Clock.Now().Truncate(time.Microsecond) // as the database will say it
+	now := s.Clock.Now().Truncate(time.Microsecond) // in the precision of the database
 	a := Allocation{
 		ID: ids.New[ids.Allocation](), Tenant: r.Caller.Tenant, Project: r.Caller.Project, User: ids.User{UUID: r.Caller.Principal()},
 		Name: r.Name, SKU: r.SKU, Region: r.Region, GPUs: r.GPUs, PriceMinor: offer.PriceMinor, Currency: offer.Currency,

@@ -14,15 +14,14 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 )
 
-// live is what a tenant holds already, and what that costs in an hour: all that
-// it has committed itself to, active or not yet.
+// live is the number and the cost per hour of a tenant's live allocations, active or not yet.
 type live struct {
 	user, project, tenant   int
 	projectBurn, tenantBurn money.Minor
 }
 
-// queueCaps counts what there is and fails the caller's transaction where one more
-// is too many, or too dear. The balance is judged with what was counted.
+// queueCaps counts the live allocations and fails the caller's transaction if one more exceeds a cap or
+// a spend limit. It checks the balance against the same count.
 func queueCaps(b *pgx.Batch, a Allocation, l Limits) {
 	var have live
 	b.Queue(countLive, a.Tenant, a.User, a.Project).QueryRow(func(row pgx.Row) error {
@@ -50,7 +49,7 @@ func (h live) count(l Limits) error {
 	return nil
 }
 
-// perHour is what an allocation costs, with what runs already.
+// perHour returns the cost per hour of an allocation and of those that run already.
 func (a Allocation) perHour(with money.Minor) (money.Minor, error) {
 	own, err := money.Due(a.PriceMinor, int64(a.GPUs), int64(time.Hour/time.Second))
 	if err == nil {
@@ -62,7 +61,7 @@ func (a Allocation) perHour(with money.Minor) (money.Minor, error) {
 	return own, nil
 }
 
-// afford holds what all would cost in an hour against the limits of spending.
+// afford compares the cost per hour of all allocations with the spend limits.
 func (h live) afford(a Allocation, l Limits) error {
 	for _, c := range []struct {
 		whose       string
@@ -82,8 +81,7 @@ func (h live) afford(a Allocation, l Limits) error {
 	return nil
 }
 
-// pay holds what all would cost against the balance: it must bear that for the
-// shortest runway.
+// pay compares the cost of all allocations with the balance, which must cover it for the minimum runway.
 func (h live) pay(a Allocation, l Limits, balance ledger.Balance) error {
 	burn, err := a.perHour(h.tenantBurn)
 	if err != nil {
@@ -109,8 +107,8 @@ func (h live) pay(a Allocation, l Limits, balance ledger.Balance) error {
 	return nil
 }
 
-// budget holds what the month has come to against the budgets that are set. It is
-// asked before the transaction: time spends, and not what is being created.
+// budget compares the cost of the month with the budgets. It runs before the transaction, because the
+// cost grows with time and not with the new allocation.
 func (s *Service) budget(ctx context.Context, c identity.Caller, now time.Time, l Limits) error {
 	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
 	for _, b := range []struct {

@@ -20,8 +20,8 @@ import (
 
 const price = allocationtest.Price
 
-// INV-07: the balance must bear what runs and what is asked for, for the shortest
-// runway; an empty one bears nothing. What is refused leaves nothing.
+// INV-07: the balance must cover the running and the requested allocations for the minimum runway; an
+// empty balance covers none. A rejected request leaves nothing.
 func TestINV07Balance(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -31,14 +31,14 @@ func TestINV07Balance(t *testing.T) {
 		gpus    int
 		want    errs.Code
 	}{
-		"enough":                      {2 * price, time.Hour, 0, 2, ""},
-		"one cent short":              {2*price - 1, time.Hour, 0, 2, errs.RunwayTooShort},
-		"nothing":                     {0, 0, 0, 1, errs.InsufficientBalance},
-		"a cent, no runway asked":     {1, 0, 0, 1, ""},
-		"half an hour":                {price / 2, 30 * time.Minute, 0, 1, ""},
-		"half an hour of two":         {price / 2, 30 * time.Minute, 0, 2, errs.RunwayTooShort},
-		"enough beside what runs":     {3 * price, time.Hour, 2, 1, ""},
-		"not enough beside what runs": {3*price - 1, time.Hour, 2, 1, errs.RunwayTooShort},
+		"enough":                       {2 * price, time.Hour, 0, 2, ""},
+		"one cent short":               {2*price - 1, time.Hour, 0, 2, errs.RunwayTooShort},
+		"nothing":                      {0, 0, 0, 1, errs.InsufficientBalance},
+		"a cent, no minimum runway":    {1, 0, 0, 1, ""},
+		"half an hour":                 {price / 2, 30 * time.Minute, 0, 1, ""},
+		"half an hour of two":          {price / 2, 30 * time.Minute, 0, 2, errs.RunwayTooShort},
+		"enough with running ones":     {3 * price, time.Hour, 2, 1, ""},
+		"not enough with running ones": {3*price - 1, time.Hour, 2, 1, errs.RunwayTooShort},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,13 +47,13 @@ func TestINV07Balance(t *testing.T) {
 			if w.Limits.MinimumRunway = c.runway; c.runs > 0 {
 				w.Request(t, c.runs)
 			}
-			refused(t, w, c.gpus, c.want, "")
+			expectRejected(t, w, c.gpus, c.want, "")
 		})
 	}
 }
 
-// INV-07: what everything may cost in an hour counts what waits for its host as
-// well, and no longer what is being released.
+// INV-07: the cost per hour includes allocations that wait for their node, and excludes those that are
+// being released.
 func TestINV07SpendLimit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -82,13 +82,13 @@ func TestINV07SpendLimit(t *testing.T) {
 			if c.scope == "project" {
 				n = 2
 			}
-			refused(t, w, n, want, c.scope)
+			expectRejected(t, w, n, want, c.scope)
 		})
 	}
 }
 
 // elsewhere has one GPU run in another project of the tenant.
-func elsewhere(t *testing.T, w *allocationtest.World) {
+func elsewhere(t *testing.T, w *allocationtest.Fixture) {
 	t.Helper()
 	other := w.Caller
 	other.Project = ids.New[ids.Project]()
@@ -100,8 +100,8 @@ func elsewhere(t *testing.T, w *allocationtest.World) {
 	must(t, err)
 }
 
-// refused asks for n GPUs and expects that code, and that nothing is left of it.
-func refused(t *testing.T, w *allocationtest.World, n int, want errs.Code, scope string) {
+// expectRejected requests n GPUs, expects that code, and checks that nothing was written.
+func expectRejected(t *testing.T, w *allocationtest.Fixture, n int, want errs.Code, scope string) {
 	t.Helper()
 	diff := pgtest.Diff(t, w.DB)
 	_, err := w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: n})
@@ -112,10 +112,10 @@ func refused(t *testing.T, w *allocationtest.World, n int, want errs.Code, scope
 		return
 	}
 	if left := diff(); left != "" {
-		t.Errorf("a refusal left\n%s", left)
+		t.Errorf("a rejected request left\n%s", left)
 	}
 	if coded, _ := errors.AsType[*errs.Error](err); coded.Suggestion == "" || scope != "" && coded.Details["scope"] != scope {
-		t.Errorf("says %q, try %q, details %v", coded.Message, coded.Suggestion, coded.Details)
+		t.Errorf("message %q, try %q, details %v", coded.Message, coded.Suggestion, coded.Details)
 	}
 }
 
@@ -142,15 +142,15 @@ func TestMonthlyBudget(t *testing.T) {
 			if c.want != "" {
 				scope = map[bool]string{true: "project", false: "tenant"}[c.project > 0]
 			}
-			refused(t, w, 1, c.want, scope)
+			expectRejected(t, w, 1, c.want, scope)
 		})
 	}
 }
 
 // used makes it so that an active allocation has run for so long, this month.
-func used(t *testing.T, w *allocationtest.World, id ids.Allocation, d time.Duration) {
+func used(t *testing.T, w *allocationtest.Fixture, id ids.Allocation, d time.Duration) {
 	t.Helper()
-	month := one[time.Time](t, w, `SELECT date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'`)
+	month := queryOne[time.Time](t, w, `SELECT date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'`)
 	if time.Since(month) < d {
 		t.Skip("the month is too young")
 	}
@@ -162,7 +162,7 @@ func used(t *testing.T, w *allocationtest.World, id ids.Allocation, d time.Durat
 	})
 }
 
-// What is sold in another currency than the tenant pays in is refused as such.
+// An SKU in another currency than the tenant's is rejected with its own code.
 func TestAnotherCurrency(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
@@ -173,7 +173,7 @@ func TestAnotherCurrency(t *testing.T) {
 	})
 	w.Catalog = &catalog.Service{DB: w.DB, Hints: w.Hints}
 	w.Allocations = w.Server()
-	refused(t, w, 1, errs.ValidationError, "")
+	expectRejected(t, w, 1, errs.ValidationError, "")
 }
 
 // INV-07: 200 at once, at the edge of what the balance or a limit bears, make as

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// CommittedBurn is what everything that a tenant, or one of its projects, has been
-// promised and not let go of costs per hour, whether it runs yet or not.
+// CommittedBurn returns the cost per hour of all allocations of a tenant, or of one of its projects,
+// that are requested and not released, active or not.
 func (s *Service) CommittedBurn(ctx context.Context, q pg.Queryer, tenant ids.Tenant, project ids.Project) (burn money.Minor, err error) {
 	var of *uuid.UUID
 	if project != (ids.Project{}) {

@@ -6,15 +6,16 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering"
 )
 
-// Seen is what an allocation's host last said of it, as conditions need it.
-type Seen struct {
+// Observed is the last report of an allocation's node, as far as conditions need it.
+type Observed struct {
 	Reported   bool
 	Phase      string // working | ready | broken | gone
 	Step       string
 	Message    string
 	Failures   int
 	Generation int64
-	// What is wrong with a GPU of it, in words for its holder; empty: nothing.
+	// Fault is the fault of a GPU of the allocation, as text for its tenant. It is empty without a
+	// fault.
 	Fault      string
 	FaultSince time.Time
 }
@@ -36,7 +37,7 @@ const (
 	unclear = "Unknown"
 )
 
-// summary is what each state means for Ready, by the table in the docs.
+// summaries defines the condition Ready of each state, as the table in the documentation does.
 var summaries = map[State]struct{ ready, reason, message string }{
 	Requested:     {isFalse, "Progressing", "the task is not in the mailbox of the node yet"},
 	Provisioning:  {isFalse, "Progressing", "the node is preparing it"},
@@ -47,8 +48,8 @@ var summaries = map[State]struct{ ready, reason, message string }{
 	ReleaseFailed: {isFalse, "Failed", "the release is exhausted; billing has ended and the slots are quarantined"},
 }
 
-// Conditions says where an allocation stands, the summary first.
-func Conditions(a Allocation, seen Seen) []Condition {
+// Conditions returns the conditions of an allocation, the summary first.
+func Conditions(a Allocation, seen Observed) []Condition {
 	list := []Condition{ready(a, seen)}
 	switch a.State {
 	case Requested, Provisioning, Releasing:
@@ -82,7 +83,7 @@ func Conditions(a Allocation, seen Seen) []Condition {
 	return list
 }
 
-func ready(a Allocation, seen Seen) Condition {
+func ready(a Allocation, seen Observed) Condition {
 	s := summaries[a.State]
 	c := a.condition("Ready", s.ready, s.reason, s.message)
 	switch {
@@ -111,7 +112,7 @@ func (a Allocation) step(kind string, done bool) Condition {
 	return a.condition(kind, isFalse, reason, "")
 }
 
-// metering says of an active allocation why it may cost nothing for a while.
+// metering returns the condition of charging, with the reason why an active allocation is not charged.
 func (a Allocation) metering() Condition {
 	message, paused := map[metering.Cause]string{
 		metering.ObservationStale: "the node does not report; nothing is charged, and charges since its last report are credited",
@@ -123,14 +124,14 @@ func (a Allocation) metering() Condition {
 	return a.condition("Metering", isFalse, "Suspended", message)
 }
 
-func progressReason(seen Seen) string {
+func progressReason(seen Observed) string {
 	if seen.Failures > 0 {
 		return "ProgressingWithRetry"
 	}
 	return "Progressing"
 }
 
-func progress(a Allocation, seen Seen) string {
+func progress(a Allocation, seen Observed) string {
 	if seen.Step != "" {
 		return "step " + seen.Step
 	}

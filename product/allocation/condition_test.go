@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation"
 )
 
-// What a person is told in each state, in one line: type=status(reason).
+// The conditions of each state, in one line: type=status(reason).
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -20,20 +20,20 @@ func TestConditions(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		a    allocation.Allocation
-		seen allocation.Seen
+		seen allocation.Observed
 		want string
 	}{
-		"requested":          {allocation.Allocation{State: allocation.Requested, Node: node}, allocation.Seen{}, "Ready=False(Progressing) Reconciling=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
-		"queued":             {allocation.Allocation{State: allocation.Requested}, allocation.Seen{}, "Ready=False(Queued) NodeAssigned=False(Progressing) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
-		"a GPU of it failed": {allocation.Allocation{State: allocation.Active, Node: node, ActiveAt: &at}, allocation.Seen{Reported: true, Phase: "ready", Fault: "The GPU failed.", FaultSince: at}, "Ready=True(Succeeded) GPUHealthy=False(HealthCheckFailed) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=True(Succeeded) Metering=True(Succeeded)"},
-		"tried again":        {allocation.Allocation{State: allocation.Provisioning, Node: node}, allocation.Seen{Reported: true, Failures: 1, Message: "disk full"}, "Ready=False(Progressing) Reconciling=True(ProgressingWithRetry) NodeAssigned=True(Succeeded) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
-		"active":             {was(allocation.Active), allocation.Seen{Reported: true, Phase: "ready"}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=True(Succeeded) Metering=True(Succeeded)"},
-		"broken":             {was(allocation.Active), allocation.Seen{Reported: true, Phase: "broken", Message: "keys"}, "Ready=False(Progressing) Drifted=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=True(Succeeded)"},
-		"not spoken":         {was(allocation.Active), allocation.Seen{}, "Ready=Unknown(StaleReport) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=True(Succeeded)"},
-		"releasing":          {was(allocation.Releasing), allocation.Seen{Reported: true}, "Ready=False(Progressing) Reconciling=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
-		"released":           {was(allocation.Released), allocation.Seen{}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
-		"failed":             {allocation.Allocation{State: allocation.Failed, Node: node, Message: "why"}, allocation.Seen{}, "Ready=False(Failed) Stalled=True(Failed) NodeAssigned=True(Succeeded) Provisioned=False(Suspended) AccessReady=False(Suspended) Metering=False(Suspended)"},
-		"not released":       {was(allocation.ReleaseFailed), allocation.Seen{}, "Ready=False(Failed) Stalled=True(Failed) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
+		"requested":          {allocation.Allocation{State: allocation.Requested, Node: node}, allocation.Observed{}, "Ready=False(Progressing) Reconciling=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
+		"queued":             {allocation.Allocation{State: allocation.Requested}, allocation.Observed{}, "Ready=False(Queued) NodeAssigned=False(Progressing) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
+		"a GPU of it failed": {allocation.Allocation{State: allocation.Active, Node: node, ActiveAt: &at}, allocation.Observed{Reported: true, Phase: "ready", Fault: "The GPU failed.", FaultSince: at}, "Ready=True(Succeeded) GPUHealthy=False(HealthCheckFailed) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=True(Succeeded) Metering=True(Succeeded)"},
+		"tried again":        {allocation.Allocation{State: allocation.Provisioning, Node: node}, allocation.Observed{Reported: true, Failures: 1, Message: "disk full"}, "Ready=False(Progressing) Reconciling=True(ProgressingWithRetry) NodeAssigned=True(Succeeded) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
+		"active":             {was(allocation.Active), allocation.Observed{Reported: true, Phase: "ready"}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=True(Succeeded) Metering=True(Succeeded)"},
+		"broken":             {was(allocation.Active), allocation.Observed{Reported: true, Phase: "broken", Message: "keys"}, "Ready=False(Progressing) Drifted=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=True(Succeeded)"},
+		"not spoken":         {was(allocation.Active), allocation.Observed{}, "Ready=Unknown(StaleReport) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=True(Succeeded)"},
+		"releasing":          {was(allocation.Releasing), allocation.Observed{Reported: true}, "Ready=False(Progressing) Reconciling=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
+		"released":           {was(allocation.Released), allocation.Observed{}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
+		"failed":             {allocation.Allocation{State: allocation.Failed, Node: node, Message: "why"}, allocation.Observed{}, "Ready=False(Failed) Stalled=True(Failed) NodeAssigned=True(Succeeded) Provisioned=False(Suspended) AccessReady=False(Suspended) Metering=False(Suspended)"},
+		"not released":       {was(allocation.ReleaseFailed), allocation.Observed{}, "Ready=False(Failed) Stalled=True(Failed) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
 	} {
 		c.seen.Generation = 7
 		var got []string

@@ -19,14 +19,14 @@ import (
 )
 
 // intervals counts the open and the closed ones.
-func intervals(t *testing.T, w *allocationtest.World, id ids.Allocation) (open, closed int) {
+func intervals(t *testing.T, w *allocationtest.Fixture, id ids.Allocation) (open, closed int) {
 	t.Helper()
 	must(t, w.DB.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE end_s IS NULL), count(end_s) FROM usage_records WHERE allocation_id = $1`, id).Scan(&open, &closed))
 	return open, closed
 }
 
-// slots is the status and reason of each slot that the allocation ever held.
-func slots(t *testing.T, w *allocationtest.World, id ids.Allocation) []string {
+// slots returns the status and reason of each slot that the allocation ever had.
+func slots(t *testing.T, w *allocationtest.Fixture, id ids.Allocation) []string {
 	t.Helper()
 	rows, err := w.DB.Query(t.Context(), `SELECT trim(s.status || ' ' || s.reason) FROM slots s JOIN slot_claims c ON c.slot_id = s.id WHERE c.allocation_id = $1 ORDER BY 1`, id)
 	must(t, err)
@@ -35,13 +35,13 @@ func slots(t *testing.T, w *allocationtest.World, id ids.Allocation) []string {
 	return list
 }
 
-func dueReason(t *testing.T, w *allocationtest.World, id ids.Allocation) string {
+func dueReason(t *testing.T, w *allocationtest.Fixture, id ids.Allocation) string {
 	t.Helper()
-	return one[string](t, w, `SELECT coalesce(max(reason), '') FROM reconcile_due WHERE object_id = $1`, id)
+	return queryOne[string](t, w, `SELECT coalesce(max(reason), '') FROM reconcile_due WHERE object_id = $1`, id)
 }
 
-// INV-33: it costs from the moment that the host is seen ready until release is
-// asked for, and at no other time. Each step happens any number of times.
+// INV-33: an allocation is charged from the report that it is ready until the request of its release,
+// and at no other time. Each step is repeated any number of times.
 func TestINV33OneLife(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
@@ -84,13 +84,13 @@ func TestINV33OneLife(t *testing.T) {
 	if got := slots(t, w, a.ID); a.State != allocation.Released || !slices.Equal(got, []string{"clean", "clean"}) || again() != "" {
 		t.Errorf("gone twice: %s, slots %v\n%s", a.State, got, again())
 	}
-	if n := one[int](t, w, `SELECT count(*)::int FROM desired_objects WHERE uid = $1`, a.ID); n != 0 {
+	if n := queryOne[int](t, w, `SELECT count(*)::int FROM desired_objects WHERE uid = $1`, a.ID); n != 0 {
 		t.Error("the desired object of node what is gone is still there")
 	}
-	if n := one[int](t, w, `SELECT count(*)::int FROM slot_claims WHERE upper_inf(period)`); n != 0 {
+	if n := queryOne[int](t, w, `SELECT count(*)::int FROM slot_claims WHERE upper_inf(period)`); n != 0 {
 		t.Error("claims are open")
 	}
-	actors := one[string](t, w, `SELECT string_agg(action || ' ' || actor || ' ' || correlation_id, ', ' ORDER BY at) FROM audit_logs WHERE actor <> 'system:up'`)
+	actors := queryOne[string](t, w, `SELECT string_agg(action || ' ' || actor || ' ' || correlation_id, ', ' ORDER BY at) FROM audit_logs WHERE actor <> 'system:up'`)
 	if want := "allocation.create " + w.Caller.Actor() + " corr-1, allocation.release " + w.Operator.Actor() + " corr-2"; actors != want {
 		t.Errorf("audit: %s\nwant   %s", actors, want)
 	}
@@ -105,8 +105,8 @@ func TestINV33OneLife(t *testing.T) {
 	}
 }
 
-// INV-03: no state frees a slot. A failed allocation keeps its slots from sale
-// until the host has proved them clean, and the proof is then enough.
+// INV-03: no state frees a slot. The slots of a failed allocation are not sold until the node has proved
+// them clean, and the proof is then enough.
 func TestINV03FailedIsNotClean(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
@@ -136,8 +136,8 @@ func TestINV03FailedIsNotClean(t *testing.T) {
 	}
 }
 
-// A release that was given up costs nothing and keeps its slots from sale. A late
-// proof still heals it; so does another try.
+// An exhausted release costs nothing, and its slots are not sold. A late proof still heals it, and so
+// does another attempt.
 func TestReleaseFailed(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
@@ -196,10 +196,10 @@ func TestExpireAndDeplete(t *testing.T) {
 	if got, err := w.Allocations.Get(t.Context(), w.Caller, a.ID); err != nil || got.State != allocation.Releasing || got.Reason != allocation.ReasonDepleted || got.CorrelationID != "corr-1" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if n := one[int](t, w, `SELECT count(*)::int FROM outbox_events WHERE subject = 'provisioning.force_release_requested'`); n != 3 {
-		t.Errorf("%d were said to be forced, want 3", n)
+	if n := queryOne[int](t, w, `SELECT count(*)::int FROM outbox_events WHERE subject = 'provisioning.force_release_requested'`); n != 3 {
+		t.Errorf("%d were reported as forced, want 3", n)
 	}
-	by := one[string](t, w, `SELECT DISTINCT payload->>'requested_by' FROM outbox_events WHERE subject = 'provisioning.releasing.requested'`)
+	by := queryOne[string](t, w, `SELECT DISTINCT payload->>'requested_by' FROM outbox_events WHERE subject = 'provisioning.releasing.requested'`)
 	if by != "system:reconcile" {
 		t.Errorf("requested by %s", by)
 	}
@@ -267,8 +267,8 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// A login uid is nobody else's, whichever server hands it out, and the
-// declaration carries what the host needs.
+// A login uid is unique, whichever server assigns it, and the desired object contains everything that
+// the node needs.
 func TestEachHasItsOwnAccount(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)

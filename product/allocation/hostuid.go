@@ -25,7 +25,7 @@ func (h *hostUIDs) next(ctx context.Context, q pg.Queryer) (int, error) {
 	if h.free == h.end {
 		var first int
 		if err := q.QueryRow(ctx, `SELECT nextval('allocation_host_uid')`).Scan(&first); err != nil {
-			return 0, fmt.Errorf("reserving host uids: %w", err)
+			return 0, fmt.Errorf("reserving login uids: %w", err)
 		}
 		h.free, h.end = first, first+uidBlock
 	}

@@ -20,16 +20,16 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 )
 
-// active is one that its host has reported ready.
-func active(t *testing.T, w *allocationtest.World) allocation.Allocation {
+// active returns an allocation that its node has reported ready.
+func active(t *testing.T, w *allocationtest.Fixture) allocation.Allocation {
 	t.Helper()
 	return w.Move(t, w.Request(t, 1).ID, func(tx pgx.Tx, a allocation.Allocation) error {
 		return w.Allocations.NodeReady(t.Context(), tx, a, metering.Observation{})
 	})
 }
 
-// told are the facts about leaving, in order; each keeps the contract.
-func told(t *testing.T, w *allocationtest.World) string {
+// evictionEvents returns the eviction events in order, and checks each against the contract.
+func evictionEvents(t *testing.T, w *allocationtest.Fixture) string {
 	t.Helper()
 	contract, err := asyncapi.Load()
 	must(t, err)
@@ -46,45 +46,45 @@ func told(t *testing.T, w *allocationtest.World) string {
 	return strings.Join(list, " ")
 }
 
-// Who stands on a node that is to be empty is told once for each word, keeps what it
-// was told, and is released at the deadline for node_drain; not before, and never
-// without having been told.
-func TestLeavingIsToldAndThenDone(t *testing.T) {
+// The tenant of an allocation on a draining node is notified once for each change of the deadline, and
+// the allocation is released at the deadline with the reason node_drain: not before, and never without a
+// notification.
+func TestEvictionIsNotifiedAndThenDone(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
 	w.Node(t, "node-1", 2)
 	a, s := active(t, w), w.Allocations
-	word := allocation.Leave{At: time.Now().Add(time.Hour).Truncate(time.Microsecond), By: "user:ada", Why: "board swap"}
-	leave := func(l allocation.Leave) func(pgx.Tx, allocation.Allocation) error {
-		return func(tx pgx.Tx, a allocation.Allocation) error { return s.LeaveBy(t.Context(), tx, a, l) }
+	word := allocation.Eviction{At: time.Now().Add(time.Hour).Truncate(time.Microsecond), By: "user:ada", Why: "board swap"}
+	leave := func(l allocation.Eviction) func(pgx.Tx, allocation.Allocation) error {
+		return func(tx pgx.Tx, a allocation.Allocation) error { return s.ScheduleEviction(t.Context(), tx, a, l) }
 	}
-	due := func(l allocation.Leave) func(pgx.Tx, allocation.Allocation) error {
-		return func(tx pgx.Tx, a allocation.Allocation) error { return s.LeaveDue(t.Context(), tx, a, l) }
+	due := func(l allocation.Eviction) func(pgx.Tx, allocation.Allocation) error {
+		return func(tx pgx.Tx, a allocation.Allocation) error { return s.Evict(t.Context(), tx, a, l) }
 	}
 	w.Move(t, a.ID, leave(word))
 	a = w.Move(t, a.ID, leave(word))
-	if got := told(t, w); got != "release_scheduled" || a.LeaveAt == nil || !a.LeaveAt.Equal(word.At) {
-		t.Errorf("told %s, leaves at %v", got, a.LeaveAt)
+	if got := evictionEvents(t, w); got != "release_scheduled" || a.LeaveAt == nil || !a.LeaveAt.Equal(word.At) {
+		t.Errorf("notified %s, leaves at %v", got, a.LeaveAt)
 	}
 	pending := ""
-	for _, c := range allocation.Conditions(a, allocation.Seen{}) {
+	for _, c := range allocation.Conditions(a, allocation.Observed{}) {
 		if c.Type == "ReleaseScheduled" {
 			pending = c.Reason + ": " + c.Message
 		}
 	}
 	if !strings.HasPrefix(pending, "NodeDrain: ") || !strings.Contains(pending, "board swap") || !strings.Contains(pending, "an operator") {
-		t.Errorf("its condition says %q", pending)
+		t.Errorf("its condition is %q", pending)
 	}
 	if a = w.Move(t, a.ID, due(word)); a.State != allocation.Active {
 		t.Errorf("%s before the deadline", a.State)
 	}
-	a = w.Move(t, a.ID, func(tx pgx.Tx, a allocation.Allocation) error { return s.Stay(t.Context(), tx, a) })
-	if got := told(t, w); got != "release_scheduled release_cancelled" || a.LeaveAt != nil {
-		t.Errorf("told %s, leaves at %v", got, a.LeaveAt)
+	a = w.Move(t, a.ID, func(tx pgx.Tx, a allocation.Allocation) error { return s.CancelEviction(t.Context(), tx, a) })
+	if got := evictionEvents(t, w); got != "release_scheduled release_cancelled" || a.LeaveAt != nil {
+		t.Errorf("notified %s, leaves at %v", got, a.LeaveAt)
 	}
-	past := allocation.Leave{At: time.Now().Add(-time.Minute).Truncate(time.Microsecond), By: "user:ada", Why: "fire"}
+	past := allocation.Eviction{At: time.Now().Add(-time.Minute).Truncate(time.Microsecond), By: "user:ada", Why: "fire"}
 	if a = w.Move(t, a.ID, due(past)); a.State != allocation.Active {
-		t.Errorf("%s without having been told", a.State)
+		t.Errorf("%s without a notification", a.State)
 	}
 	a = w.Move(t, a.ID, due(past))
 	if a.State != allocation.Releasing || a.Reason != allocation.ReasonDrain {
@@ -93,8 +93,8 @@ func TestLeavingIsToldAndThenDone(t *testing.T) {
 	if open, closed := intervals(t, w, a.ID); open != 0 || closed != 1 {
 		t.Errorf("%d intervals are open, %d closed", open, closed)
 	}
-	if got := told(t, w); got != "release_scheduled release_cancelled release_scheduled force_release_requested" {
-		t.Errorf("told %s", got)
+	if got := evictionEvents(t, w); got != "release_scheduled release_cancelled release_scheduled force_release_requested" {
+		t.Errorf("notified %s", got)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestALoginIsSignedForWhatIsActive(t *testing.T) {
 	if err != nil || got.Certificate != "for "+a.ID.String() || got.User != a.Login || got.Host != "node-1" || got.Port != 22 {
 		t.Errorf("%+v: %v", got, err)
 	}
-	if n := one[int](t, w, `SELECT count(*) FROM audit_logs WHERE action = 'allocation.ssh_certificate' AND after->>'serial' = '7'`); n != 1 {
+	if n := queryOne[int](t, w, `SELECT count(*) FROM audit_logs WHERE action = 'allocation.ssh_certificate' AND after->>'serial' = '7'`); n != 1 {
 		t.Errorf("%d audit rows", n)
 	}
 }

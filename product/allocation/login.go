@@ -24,21 +24,21 @@ type Login struct {
 	ExpiresAt   time.Time
 	Host        string
 	Port        int
-	User        string // the account on the host
+	User        string // the account on the node
 }
 
-// Signs makes a certificate by which the key's holder logs in to one allocation. The
-// host's log names the user.
+// Signs creates a certificate with which the key's owner logs in to one allocation. The log on the node
+// contains the user.
 type Signs func(ctx context.Context, key ssh.PublicKey, id ids.Allocation, user string, ttl time.Duration) (Login, error)
 
 const (
 	sshPort = 22
-	maxKey  = 16 << 10 // an RSA key of 16,384 bits takes 3 KB
+	maxKey  = 16 << 10 // an RSA key of 16,384 bits has 3 KB
 )
 
-// Login signs the caller's public key for an allocation that is active. The
-// certificate is made before the transaction, for its authority may be far away;
-// one that could not be audited is shown to nobody.
+// Login signs the caller's public key for an active allocation. The certificate is made before the
+// transaction, because the authority may be slow. If the audit row cannot be written, the certificate is
+// not returned.
 func (s *Service) Login(ctx context.Context, ch identity.Change[Login], id ids.Allocation, publicKey string) (Login, error) {
 	key, err := loginKey(publicKey)
 	if err != nil {
@@ -85,7 +85,7 @@ func loginKey(text string) (ssh.PublicKey, error) {
 	return key, nil
 }
 
-// at is where the machine's SSH service is reached.
+// at returns the address of the node's SSH service.
 func (s *Service) at(ctx context.Context, node ids.Node) (host string, port int, err error) {
 	address, err := s.Inventory.AddressOf(ctx, node)
 	if err != nil {

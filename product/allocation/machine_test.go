@@ -93,10 +93,9 @@ func TestINV04NoMoveWithoutItsRow(t *testing.T) {
 	}
 }
 
-// INV-04 by the room: in each of the seven states, each thing that may be recorded
-// either moves the row as listed, by one version and one row of history, or
-// changes nothing at all.
-func TestINV04ByTheRoom(t *testing.T) {
+// INV-04 through the service: in each of the seven states, each trigger either moves the row as listed,
+// by one version and one transition, or changes nothing.
+func TestINV04ByTheService(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
 	node := w.Node(t, "node-1", 8)
@@ -119,7 +118,7 @@ func TestINV04ByTheRoom(t *testing.T) {
 			"GaveUp": {func(tx pgx.Tx, a allocation.Allocation) error { return s.GaveUp(t.Context(), tx, a, 1, "why") }, []allocation.Trigger{allocation.Exhausted}},
 		} {
 			want := from
-			for _, e := range c.via { // what the table says of the events that this stands for
+			for _, e := range c.via { // the results of the triggers in the table
 				if to, err := allocation.Next(want, e); err == nil {
 					want = to
 				}
@@ -154,7 +153,7 @@ func TestINV04ByTheRoom(t *testing.T) {
 }
 
 // requestIn makes an allocation and leads it to a state inside tx.
-func requestIn(t *testing.T, w *allocationtest.World, tx pgx.Tx, s allocation.State) allocation.Allocation {
+func requestIn(t *testing.T, w *allocationtest.Fixture, tx pgx.Tx, s allocation.State) allocation.Allocation {
 	t.Helper()
 	inside := *w.Server()
 	inside.DB = poolOf{tx}
@@ -200,7 +199,7 @@ func oneIn[T any](t *testing.T, tx pgx.Tx, sql string, args ...any) (v T) {
 	return v
 }
 
-// A release by the user: what may be requested in which state, and what is said.
+// A release by the user: the result in each state.
 func TestReleaseByState(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
@@ -219,7 +218,7 @@ func TestReleaseByState(t *testing.T) {
 			case errs.CodeOf(err) != code:
 				t.Errorf("a %s one: %v", from, err)
 			case code != "" && diff() != "":
-				t.Errorf("refused for a %s one, and left\n%s", from, diff())
+				t.Errorf("rejected for a %s one, and left\n%s", from, diff())
 			case code == "" && got.State != allocation.Releasing:
 				t.Errorf("a %s one is %s", from, got.State)
 			}

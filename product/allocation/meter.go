@@ -13,10 +13,9 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering"
 )
 
-// Reprice gives the living allocations of a SKU its price, from this moment on;
-// what they have used keeps the price that it was used at. Their rows are locked
-// before their intervals are read: one that is becoming active has either opened
-// its interval by then, or opens it at the new price.
+// Reprice applies the SKU's current price to its live allocations from now on; earlier usage is charged
+// at the old price. It locks the rows before it reads the intervals. An allocation that becomes active
+// concurrently has therefore either opened its interval by then, or opens it at the new price.
 func (s *Service) Reprice(ctx context.Context, tx pgx.Tx, sku, currency string, price money.Minor) error {
 	b := &pgx.Batch{}
 	b.Queue(setPrices, sku, currency, price)
@@ -27,9 +26,8 @@ func (s *Service) Reprice(ctx context.Context, tx pgx.Tx, sku, currency string, 
 	return nil
 }
 
-// priced has the price of now for an allocation that begins to cost. It was asked
-// for at another one if the catalogue changed beside the request, whose row the
-// change could not see yet.
+// priced sets the current price for an allocation that becomes active. The price in the request may be
+// outdated if the catalogue changed concurrently: the change could not see the uncommitted row.
 func (s *Service) priced(ctx context.Context, tx pgx.Tx, a Allocation) (Allocation, error) {
 	sku, err := s.Catalog.GetIn(ctx, tx, a.SKU)
 	if errs.CodeOf(err) == errs.NotFound {
@@ -45,8 +43,8 @@ func (s *Service) priced(ctx context.Context, tx pgx.Tx, a Allocation) (Allocati
 	return a, nil
 }
 
-// Pause stops charging for an active allocation whose row the caller has locked,
-// because of what was seen last; it says whether it was charged for until now.
+// Pause stops charging for an active allocation whose row the caller has locked, because of the last
+// observation. It reports whether the allocation was charged until now.
 func (s *Service) Pause(ctx context.Context, tx pgx.Tx, a Allocation, by metering.Cause, seen metering.Observation) (bool, error) {
 	if a.State != Active || a.Paused != "" {
 		return false, nil
@@ -61,7 +59,7 @@ func (s *Service) Pause(ctx context.Context, tx pgx.Tx, a Allocation, by meterin
 	return paused, nil
 }
 
-// Resume charges on, because it was seen ready again.
+// Resume starts charging again, because the node reported the allocation ready.
 func (s *Service) Resume(ctx context.Context, tx pgx.Tx, a Allocation, seen metering.Observation) error {
 	if a.State != Active || a.Paused == "" {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Names are what allocations are called, by their ids, also of those that are over.
+// Names returns the names of allocations by id, ended allocations included.
 func (s *Service) Names(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]string, error) {
 	if len(of) == 0 {
 		return map[uuid.UUID]string{}, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/slots/place"
 )
 
-// Pending is why a request waits, and what would let it through.
+// Pending is the reason why a request waits, and the change that would place it.
 type Pending struct {
 	Since      time.Time
 	Position   int        // in the queue for its SKU; 1 is next
@@ -22,8 +22,8 @@ type Pending struct {
 	Fits       []place.Fit
 }
 
-// Pending explains one that waits. Hosts are named to those who keep the fleet
-// only; leases are those that the caller's scope may see.
+// Pending explains why an allocation waits. Only operators see the names of nodes; the TTLs are those of
+// allocations in the caller's scope.
 func (s *Service) Pending(ctx context.Context, a Allocation, named bool) (Pending, error) {
 	p := Pending{Since: a.CreatedAt, DeadlineAt: a.QueueUntil, Position: 1}
 	var before int
@@ -48,7 +48,7 @@ type lease struct {
 	ends time.Time // zero: it has no end
 }
 
-// leases reads when those end that hold slots and that the caller may see.
+// leases reads the expiry of the allocations that the caller may see.
 func (s *Service) leases(ctx context.Context, nodes []slots.Candidate) (map[uuid.UUID]lease, error) {
 	var holders []uuid.UUID
 	for _, n := range nodes {

@@ -20,8 +20,8 @@ func (s *Service) CloseProject(ctx context.Context, ch identity.Change[struct{}]
 		return err
 	}
 	b := &pgx.Batch{}
-	// A request holds the same project, so either it comes first and is counted,
-	// or it comes after and finds no project.
+	// A request locks the same project. It either commits first and is counted, or comes later and finds
+	// no project.
 	if err := s.Identity.QueueCloseProject(b, ch, p, version); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (s *Service) CloseProject(ctx context.Context, ch identity.Change[struct{}]
 	return nil
 }
 
-// CountActive says how many active allocations a person has in their tenant.
+// CountActive returns the number of active allocations of a user in the tenant.
 func (s *Service) CountActive(ctx context.Context, tenant ids.Tenant, user ids.User) (n int, err error) {
 	if err := s.DB.QueryRow(ctx, countActive, tenant, user).Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting active allocations: %w", err)

@@ -15,9 +15,9 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 )
 
-// door is a server with no more rights than the API has, an owner of the tenant,
-// and the scope of that owner's requests.
-func door(t *testing.T, w *allocationtest.World) (context.Context, *allocation.Service, identity.Caller) {
+// apiServer returns a server with the rights of the API's role, an owner of the tenant, and the scope of that
+// owner's requests.
+func apiServer(t *testing.T, w *allocationtest.Fixture) (context.Context, *allocation.Service, identity.Caller) {
 	t.Helper()
 	s, c := w.Server(), w.Caller
 	s.DB = pgtest.Scoped(t, w.DB)
@@ -30,7 +30,7 @@ func TestAProjectIsClosedWhenNothingLivesInIt(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, 1_000_000)
 	w.Node(t, "node-1", 4)
-	ctx, s, c := door(t, w)
+	ctx, s, c := apiServer(t, w)
 	shut := func(by identity.Caller, version int64) errs.Code {
 		return errs.CodeOf(s.CloseProject(ctx, identity.Change[struct{}]{Caller: by}, w.Caller.Project, version))
 	}
@@ -68,12 +68,12 @@ func TestAProjectIsClosedWhenNothingLivesInIt(t *testing.T) {
 	}
 }
 
-// Either the project is closed or it holds the allocation, never both.
+// Either the project is closed or the allocation is created, never both.
 func TestClosingAProjectRacesWithARequest(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, 1_000_000)
 	w.Node(t, "node-1", 8)
-	ctx, s, c := door(t, w)
+	ctx, s, c := apiServer(t, w)
 	for round := range 12 {
 		p, err := s.Identity.CreateProject(ctx, identity.Change[identity.Project]{Caller: c}, "race", "")
 		if err != nil {

@@ -24,7 +24,7 @@ const (
 		INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status, reason)
 		SELECT id, 1, 'requested', '', 'requested', '' FROM put`
 
-	// What counts against the caps; the caller holds the locks that keep it so.
+	// The allocations that count against the caps. The caller has locked the tenant.
 	countLive = `
 		SELECT count(*) FILTER (WHERE user_id = $2), count(*) FILTER (WHERE project_id = $3), count(*),
 			coalesce(sum(gpus * price_minor) FILTER (WHERE ` + committed + ` AND project_id = $3), 0)::bigint,
@@ -48,13 +48,13 @@ const (
 		INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status, reason, message)
 		SELECT id, version, $7, $3, $4, $5, $6 FROM moved`
 
-	// In all tenants, whichever the principal is of now. The first condition is
-	// that of an index, which then holds only what lives.
+	// In all tenants, because the principal may have changed tenants. The first condition matches a
+	// partial index of live allocations.
 	lockOpen = `
 		SELECT id FROM allocations
 		WHERE status NOT IN ('released', 'failed', 'release_failed') AND status <> 'releasing' AND user_id = $1 AND node_id IS NOT NULL ORDER BY id FOR UPDATE`
-	// Living allocations follow the catalogue. In id order, as everyone who locks
-	// several; the version is that of the last transition, and this is none.
+	// Live allocations follow the catalogue. Rows are locked in id order, as everywhere. The version
+	// stays, because a new price is no transition.
 	setPrices = `
 		WITH priced AS (
 			SELECT id FROM allocations WHERE sku = $1 AND currency = $2 AND price_minor <> $3
@@ -65,7 +65,7 @@ const (
 	setLeave     = `UPDATE allocations SET eviction_at = $2, eviction_by = $3, eviction_reason = $4 WHERE id = $1`
 	setPaused    = `UPDATE allocations SET paused = $2 WHERE id = $1 AND status = 'active' AND paused <> $2`
 	selectPaused = `SELECT id FROM allocations WHERE paused <> '' AND id > $1 ORDER BY id LIMIT $2`
-	// What costs, or will as soon as its host is ready.
+	// States that cost money now or once the node is ready.
 	committed        = `status IN ('requested', 'provisioning', 'active')`
 	lockCommitted    = `SELECT ` + columns + ` FROM allocations WHERE org_id = $1 AND ` + committed + ` ORDER BY id FOR UPDATE`
 	selectCommitted  = `SELECT org_id, id FROM allocations WHERE org_id = ANY ($1::uuid[]) AND ` + committed + ` ORDER BY org_id, id`
@@ -78,13 +78,13 @@ const (
 			AND (created_at, id) < ($6, $7)
 		ORDER BY created_at DESC, id DESC LIMIT $8`
 	// From the index of what lives.
-	selectStanding = `
+	selectLiveAllocations = `
 		SELECT id, org_id, project_id, coalesce(node_id, '00000000-0000-0000-0000-000000000000'), sku, gpus, price_minor, currency, status = 'active' AND paused = '', status = 'releasing'
 		FROM allocations WHERE status NOT IN ('released', 'failed', 'release_failed') AND (node_id = ANY ($1::uuid[]) OR sku = ANY ($2::text[]))`
 	selectHoldings = `
 		SELECT org_id, project_id, user_id, count(*) FROM allocations
 		WHERE status NOT IN ('released', 'failed', 'release_failed') GROUP BY org_id, project_id, user_id`
-	// Who asked first is served first; whoever does not fit lets the next one try.
+	// The oldest request is served first. A request that does not fit lets the next one try.
 	selectQueued = `
 		SELECT id, sku, region, gpus FROM allocations WHERE node_id IS NULL AND status = 'requested' ORDER BY created_at, id LIMIT $1`
 	// Another worker that has it places it.

@@ -10,7 +10,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"allocations", "allocation_transitions"}, map[string]string{
 		"insertAllocation": insertAllocation, "countLive": countLive, "countActive": countActive, "moveAllocation": moveAllocation, "lockCommitted": lockCommitted, "selectCommitted": selectCommitted,
-		"lockAllocation": lockAllocation, "selectAllocation": selectAllocation, "selectPage": selectPage, "selectSome": selectSome, "selectTimeline": selectTimeline, "selectStanding": selectStanding, "selectHoldings": selectHoldings, "countHeld": countHeld, "lockOpen": lockOpen, "selectQueued": selectQueued, "lockQueued": lockQueued, "placeAllocation": placeAllocation, "countBefore": countBefore, "selectLeases": selectLeases,
+		"lockAllocation": lockAllocation, "selectAllocation": selectAllocation, "selectPage": selectPage, "selectSome": selectSome, "selectTimeline": selectTimeline, "selectStanding": selectLiveAllocations, "selectHoldings": selectHoldings, "countHeld": countHeld, "lockOpen": lockOpen, "selectQueued": selectQueued, "lockQueued": lockQueued, "placeAllocation": placeAllocation, "countBefore": countBefore, "selectLeases": selectLeases,
 		"setPrices": setPrices, "setPrice": setPrice, "setPaused": setPaused, "setLeave": setLeave, "selectPaused": selectPaused,
 	})
 }

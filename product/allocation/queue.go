@@ -17,16 +17,15 @@ import (
 	"github.com/gpuaas/gpuaas/product/slots"
 )
 
-// A request that waits for capacity is a row and nothing else: no claim, no
-// declaration, nothing that costs. It counts against the caps and against what the
-// tenant can pay for, so that it can be carried out when its turn comes. Who asked
-// first is served first; a request that does not fit lets smaller ones pass, since
-// slots that nobody can use would help nobody.
+// A queued request is a row and nothing else: no claim, no desired object, no cost. It counts against
+// the caps and the balance, so that it can be placed when its turn comes. The oldest request is served
+// first. A request that does not fit lets smaller ones pass, because slots would otherwise stay free
+// without a use.
 
-// placed says that it has its node, now or once.
+// placed reports whether the allocation has or had a node.
 func (a Allocation) placed() bool { return a.Node != ids.Node{} }
 
-// Queued says that it waits for capacity.
+// Queued reports whether the allocation waits for capacity.
 func (a Allocation) Queued() bool { return a.State == Requested && !a.placed() }
 
 // enqueue is the one transaction of a request that waits.
@@ -46,7 +45,7 @@ func (s *Service) enqueue(ctx context.Context, a Allocation, r Request, l Limits
 	identity.QueueLock(b, r.Caller)
 	queueCaps(b, a, l)
 	queueInsert(b, a, named)
-	s.queueAsked(b, a, r.Caller)
+	s.queueRequestAudit(b, a, r.Caller)
 	if err := s.commit(ctx, b, "allocation.request"); err != nil {
 		return Allocation{}, err
 	}
@@ -64,12 +63,11 @@ func (s *Service) withdraw(ctx context.Context, tx pgx.Tx, a Allocation) (Alloca
 	return a, s.queueReleased(ctx, tx, a)
 }
 
-// placedAtOnce is how many waiting requests one pass looks at.
+// placedAtOnce is the number of queued requests that one pass reads.
 const placedAtOnce = 200
 
-// PlaceQueued gives waiting requests what has come free, and gives up those whose
-// time is over. Also, called in the transaction, lets the caller add what belongs
-// to a placement.
+// PlaceQueued places queued requests on free slots, and cancels those whose time is over. The function
+// also runs in the transaction of each placement.
 func (s *Service) PlaceQueued(ctx context.Context, also func(context.Context, pgx.Tx, Allocation) error) (placed int, err error) {
 	rows, err := s.DB.Query(ctx, selectQueued, placedAtOnce)
 	if err != nil {
@@ -102,15 +100,20 @@ type waiter struct {
 	GPUs        int
 }
 
-// fullness is the least number of GPUs that was not to be had, by SKU and region:
-// the next waiter for as many need not ask again.
+// fullness is the least number of GPUs that could not be placed, by SKU and region. Later requests of at
+// least that size are skipped.
 type fullness map[[2]string]int
 
-func (f fullness) known(w waiter) bool {
+func (f fullness) isFull(w waiter) bool {
 	n, ok := f[[2]string{w.SKU, w.Region}]
 	return ok && w.GPUs >= n
 }
 
+// placeOne places one queued request in a transaction of its own, so that a failed claim does not
+// undo the placements of others. It locks the request first. Another server that places the same
+// request skips it. If the claim fails because another request was faster, the cached free slots are
+// read again; if no node fits, full stores the size, and later requests of that size are skipped in
+// this pass.
 func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, also func(context.Context, pgx.Tx, Allocation) error) (placed bool, err error) {
 	var chosen slots.Placement
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
@@ -122,7 +125,7 @@ func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, also fu
 			return fmt.Errorf("locking a waiting request: %w", err)
 		case a.QueueUntil != nil && !s.Clock.Now().Before(*a.QueueUntil):
 			return s.GaveUp(ctx, tx, a, 0, "no capacity became free in time")
-		case full.known(w):
+		case full.isFull(w):
 			return nil
 		}
 		keys, err := s.Identity.KeysOf(ctx, tx, identity.Caller{User: a.User}, named)
@@ -136,7 +139,7 @@ func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, also fu
 			return err
 		}
 		placed = true
-		return s.settle(ctx, tx, a, chosen, keys, len(named) == 0, also)
+		return s.placeQueued(ctx, tx, a, chosen, keys, len(named) == 0, also)
 	})
 	if len(chosen.IDs) > 0 {
 		s.Inventory.Finished(chosen)
@@ -152,9 +155,9 @@ func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, also fu
 	return placed && err == nil, err
 }
 
-// settle claims and declares, in tx: from here on it is as though it had been
-// placed when it was asked for.
-func (s *Service) settle(ctx context.Context, tx pgx.Tx, a Allocation, chosen slots.Placement, keys []string, follow bool, also func(context.Context, pgx.Tx, Allocation) error) error {
+// placeQueued claims the slots and puts the desired object, in tx. Afterwards the allocation equals one
+// that was placed immediately.
+func (s *Service) placeQueued(ctx context.Context, tx pgx.Tx, a Allocation, chosen slots.Placement, keys []string, follow bool, also func(context.Context, pgx.Tx, Allocation) error) error {
 	a.Node, a.Region = chosen.Node, chosen.Region
 	if err := tx.QueryRow(ctx, placeAllocation, a.ID, a.Node, a.Region).Scan(&a.ExpiresAt); err != nil {
 		return fmt.Errorf("placing %s: %w", a.ID, err)

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 )
 
-// queued asks for n GPUs that are not to be had.
-func queued(t *testing.T, w *allocationtest.World, n int) allocation.Allocation {
+// queued requests n GPUs that are not available.
+func queued(t *testing.T, w *allocationtest.Fixture, n int) allocation.Allocation {
 	t.Helper()
 	w.Limits.QueueWait = 24 * time.Hour
 	a, err := w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: n, Queue: true, TTL: time.Hour})
@@ -26,8 +26,8 @@ func queued(t *testing.T, w *allocationtest.World, n int) allocation.Allocation 
 	return a
 }
 
-// vacate releases an allocation and has its host prove it clean.
-func vacate(t *testing.T, w *allocationtest.World, a allocation.Allocation) {
+// vacate releases an allocation, and reports its proof.
+func vacate(t *testing.T, w *allocationtest.Fixture, a allocation.Allocation) {
 	t.Helper()
 	_, err := w.Allocations.Release(t.Context(), w.Caller, identity.Key{}, a.ID, nil)
 	must(t, err)
@@ -40,7 +40,7 @@ func vacate(t *testing.T, w *allocationtest.World, a allocation.Allocation) {
 	})
 }
 
-func place(t *testing.T, w *allocationtest.World, want int) {
+func place(t *testing.T, w *allocationtest.Fixture, want int) {
 	t.Helper()
 	w.Inventory.Refresh(allocationtest.SKU, "") // another process has freed it
 	if placed, err := w.Allocations.PlaceQueued(t.Context(), nil); err != nil || placed != want {
@@ -48,14 +48,14 @@ func place(t *testing.T, w *allocationtest.World, want int) {
 	}
 }
 
-func read(t *testing.T, w *allocationtest.World, id ids.Allocation) allocation.Allocation {
+func read(t *testing.T, w *allocationtest.Fixture, id ids.Allocation) allocation.Allocation {
 	t.Helper()
 	a, err := w.Allocations.Get(t.Context(), w.Caller, id)
 	must(t, err)
 	return a
 }
 
-func TestQueueServesWhoAskedFirst(t *testing.T) {
+func TestQueueServesTheOldestRequestFirst(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
 	node := w.Node(t, "n7", 2)
@@ -68,7 +68,7 @@ func TestQueueServesWhoAskedFirst(t *testing.T) {
 	if a.Node != node || a.Queued() || a.QueueUntil != nil || a.State != allocation.Requested {
 		t.Errorf("the first is %+v", a)
 	}
-	// The lease is as long as asked for, from the placement on.
+	// The TTL is the requested one, from the placement on.
 	if got := a.ExpiresAt.Sub(a.StatusAt); got != time.Hour || !a.StatusAt.After(first.StatusAt) {
 		t.Errorf("the lease lasts %s from %s", got, a.StatusAt)
 	}
@@ -87,7 +87,7 @@ func TestQueueLetsSmallerOnesPass(t *testing.T) {
 	vacate(t, w, held)
 	place(t, w, 1)
 	if !read(t, w, big.ID).Queued() || read(t, w, small.ID).Queued() {
-		t.Error("the free slot helped nobody")
+		t.Error("the free slot was not used")
 	}
 }
 
@@ -116,7 +116,7 @@ func TestINV01QueueTwoWorkers(t *testing.T) {
 	diff := pgtest.Diff(t, w.DB)
 	place(t, w, 0)
 	if got := diff(); got != "" {
-		t.Errorf("a pass that places nobody writes %s", got)
+		t.Errorf("a pass without a placement writes %s", got)
 	}
 }
 

@@ -69,8 +69,7 @@ func (s *Service) Some(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]Alloc
 // endOfTime is after every row; a first page starts there.
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// List reads a page of the caller's tenant, newest first; of one project when the
-// caller stands in one.
+// List reads a page of allocations, newest first: of the caller's project, or without one of the tenant.
 func (s *Service) List(ctx context.Context, c identity.Caller, f Filter) ([]Allocation, error) {
 	var project *uuid.UUID
 	if c.Project != (ids.Project{}) {

@@ -25,7 +25,7 @@ import (
 // TaskPlaced follows a task into its node's mailbox.
 func (s *Service) TaskPlaced(ctx context.Context, tx pgx.Tx, a Allocation) (Allocation, error) {
 	if a.State != Requested {
-		return a, nil // an order to heal an active one moves nothing
+		return a, nil // a task that heals an active allocation causes no transition
 	}
 	return s.move(ctx, tx, a, TaskQueued, "", "")
 }
@@ -48,7 +48,7 @@ func (s *Service) NodeReady(ctx context.Context, tx pgx.Tx, a Allocation, seen m
 	}
 	b := &pgx.Batch{}
 	metering.QueueOpen(b, a.interval(), metering.ObservedReady, &seen)
-	event.Queue(b, s.fact(a, SubjectActive, ActiveFact{Allocation: a.ID.String(), Slots: a.GPUs, ActiveAt: *a.ActiveAt, PriceMinor: price, Currency: a.Currency}))
+	event.Queue(b, s.event(a, SubjectActive, ActiveEvent{Allocation: a.ID.String(), Slots: a.GPUs, ActiveAt: *a.ActiveAt, PriceMinor: price, Currency: a.Currency}))
 	return send(ctx, tx, b, a)
 }
 
@@ -59,12 +59,12 @@ func (a Allocation) interval() metering.Interval {
 	}
 }
 
-// SlotsGone frees what the host has proved clean, and forgets the declaration. A
-// failed allocation stays failed; its slots are free all the same.
+// SlotsGone frees the slots that the node has proved clean, and deletes the desired object. A failed
+// allocation stays failed; its slots become free as well.
 func (s *Service) SlotsGone(ctx context.Context, tx pgx.Tx, a Allocation, proof protocol.Proof) error {
 	switch a.State {
 	case Requested, Provisioning, Active, Released:
-		return nil // nobody has asked for them
+		return nil // no release was requested
 	case Failed:
 	case Releasing, ReleaseFailed:
 		var err error
@@ -87,12 +87,12 @@ func (s *Service) queueReleased(ctx context.Context, tx pgx.Tx, a Allocation) er
 		return err
 	}
 	b := &pgx.Batch{}
-	event.Queue(b, s.fact(a, SubjectReleased, ReleasedFact{Allocation: a.ID.String(), ReleasedAt: a.StatusAt, Seconds: seconds, CostMinor: cost, Currency: a.Currency}))
+	event.Queue(b, s.event(a, SubjectReleased, ReleasedEvent{Allocation: a.ID.String(), ReleasedAt: a.StatusAt, Seconds: seconds, CostMinor: cost, Currency: a.Currency}))
 	return send(ctx, tx, b, a)
 }
 
-// GaveUp ends an attempt that has used up its tries or its time. The declaration
-// becomes a tombstone: whatever the host holds is still to be cleaned.
+// GaveUp ends an attempt whose tries or time are exhausted. The desired object becomes a tombstone,
+// because the node may still have something to clean.
 func (s *Service) GaveUp(ctx context.Context, tx pgx.Tx, a Allocation, attempts int, why string) error {
 	before := a.State
 	if before != Requested && before != Provisioning && before != Releasing {
@@ -107,22 +107,22 @@ func (s *Service) GaveUp(ctx context.Context, tx pgx.Tx, a Allocation, attempts 
 		if err := s.Inventory.Quarantine(ctx, tx, a.ID, "release failed"); err != nil {
 			return err
 		}
-		event.Queue(b, s.fact(a, SubjectReleaseFailed, ReleaseFailedFact{Allocation: a.ID.String(), Reason: why, Attempts: attempts, Slots: a.GPUs}))
+		event.Queue(b, s.event(a, SubjectReleaseFailed, ReleaseFailedEvent{Allocation: a.ID.String(), Reason: why, Attempts: attempts, Slots: a.GPUs}))
 		return send(ctx, tx, b, a)
 	}
 	if a.placed() {
-		if err := s.bury(ctx, tx, a, reasonFailed); err != nil {
+		if err := s.tombstone(ctx, tx, a, reasonFailed); err != nil {
 			return err
 		}
 	}
 	slots.QueueDirty(b, a.ID)
-	event.Queue(b, s.fact(a, SubjectFailed, FailedFact{Allocation: a.ID.String(), Reason: reasonFailed, Message: why, Attempts: attempts}))
+	event.Queue(b, s.event(a, SubjectFailed, FailedEvent{Allocation: a.ID.String(), Reason: reasonFailed, Message: why, Attempts: attempts}))
 	return send(ctx, tx, b, a)
 }
 
 func reasonOf(s State) string {
 	if s == Releasing {
-		return "" // keep why it was released
+		return "" // the reason of the release stays
 	}
 	return reasonFailed
 }
@@ -178,11 +178,11 @@ func (s *Service) Deplete(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (re
 	return released, nil
 }
 
-// forced states that nobody who uses it has asked for the release that follows.
+// forced emits the event of a release that no user of the tenant has requested.
 func (s *Service) forced(ctx context.Context, tx pgx.Tx, a Allocation) error {
 	b := &pgx.Batch{}
-	f := s.fact(a, SubjectForceRelease, ReleasingFact{Allocation: a.ID.String(), Reason: ReasonDepleted, RequestedBy: "system:billing"})
-	f.Aggregate = "force-release:" + a.ID.String() // the allocation's own sequence stands still until it moves
+	f := s.event(a, SubjectForceRelease, ReleasingEvent{Allocation: a.ID.String(), Reason: ReasonDepleted, RequestedBy: "system:billing"})
+	f.Aggregate = "force-release:" + a.ID.String() // the allocation's own sequence stays until it moves
 	event.Queue(b, f)
 	return send(ctx, tx, b, a)
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// Rekey declares anew the live allocations of a principal that are opened by
-// other keys than it has registered. Those for which keys were named only lose
-// the ones that are gone.
+// Rekey updates the desired objects of a principal's live allocations whose keys differ from its
+// registered keys. Allocations with explicitly named keys lose only the deleted ones.
 func (s *Service) Rekey(ctx context.Context, tx pgx.Tx, principal uuid.UUID) error {
 	rows, err := tx.Query(ctx, lockOpen, principal)
 	if err != nil {
@@ -39,6 +38,8 @@ func (s *Service) Rekey(ctx context.Context, tx pgx.Tx, principal uuid.UUID) err
 	return nil
 }
 
+// rekey writes the desired object of one allocation with new keys, or nothing if they are equal. It
+// locks the object before it reads the keys, so that a concurrent change of the object is not lost.
 func (s *Service) rekey(ctx context.Context, tx pgx.Tx, id ids.Object, keys []string) error {
 	have, err := s.Desired.LockUID(ctx, tx, desired.KindAllocation, id)
 	if err != nil {

@@ -30,8 +30,8 @@ const (
 	reasonFailed   = "provision_failed"
 )
 
-// Release lets go of an allocation for a caller: billing ends now, the slots
-// follow once the host has proved them clean. It also retries release_failed.
+// Release releases an allocation for a caller. Billing ends now. The slots become free once the node has
+// proved them clean. Release also retries an allocation in state release_failed.
 func (s *Service) Release(ctx context.Context, c identity.Caller, k identity.Key, id ids.Allocation, by func(Allocation) identity.Reply) (Allocation, error) {
 	var a Allocation
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) (err error) {
@@ -58,8 +58,8 @@ func (s *Service) Release(ctx context.Context, c identity.Caller, k identity.Key
 	return a, nil
 }
 
-// repeated explains a refusal to whoever sent the same request twice at once: not
-// that it was released, but that the other one is being answered.
+// repeated replaces the error of a concurrent duplicate request: not that the allocation is released
+// already, but that the first request is still in progress.
 func (s *Service) repeated(ctx context.Context, k identity.Key, refused error) error {
 	_, found, err := s.Identity.Replay(ctx, k)
 	switch {
@@ -81,7 +81,7 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason s
 		return Allocation{}, err
 	}
 	if a.placed() {
-		if err := s.bury(ctx, tx, a, reason); err != nil {
+		if err := s.tombstone(ctx, tx, a, reason); err != nil {
 			return Allocation{}, err
 		}
 	}
@@ -92,7 +92,7 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason s
 	if by.Principal() != uuid.Nil {
 		actor = by.Actor()
 	}
-	event.Queue(b, s.fact(a, SubjectReleasing, ReleasingFact{Allocation: a.ID.String(), Reason: reason, RequestedBy: actor}))
+	event.Queue(b, s.event(a, SubjectReleasing, ReleasingEvent{Allocation: a.ID.String(), Reason: reason, RequestedBy: actor}))
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return Allocation{}, fmt.Errorf("releasing %s: %w", a.ID, err)
 	}
@@ -102,9 +102,9 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason s
 	return a, nil
 }
 
-// bury turns the declaration into a tombstone with a new fence. It stays until
-// the host has proved that nothing is left.
-func (s *Service) bury(ctx context.Context, tx pgx.Tx, a Allocation, reason string) error {
+// tombstone turns the desired object into a tombstone with a new fence. The tombstone stays until the
+// node has proved that nothing is left.
+func (s *Service) tombstone(ctx context.Context, tx pgx.Tx, a Allocation, reason string) error {
 	uid := ids.Object{UUID: a.ID.UUID}
 	have, err := s.Desired.LockUID(ctx, tx, desired.KindAllocation, uid)
 	if err != nil {
@@ -114,15 +114,15 @@ func (s *Service) bury(ctx context.Context, tx pgx.Tx, a Allocation, reason stri
 	if err := json.Unmarshal(have.Spec, &spec); err != nil {
 		return fmt.Errorf("reading declaration of %s: %w", a.ID, err)
 	}
-	// Asked again after it had failed, the fence rises all the same, so that what
-	// is still on its way is void.
+	// A repeated release after a failure increases the fence as well, so that older tasks and reports
+	// are void.
 	spec.Released, spec.Reason = true, reason
 	_, err = s.Desired.Tombstone(ctx, tx, desired.KindAllocation, uid, spec)
 	return err
 }
 
-// Lock reads one allocation and holds it until tx ends. It comes before the lock
-// on its declaration, everywhere.
+// Lock reads one allocation and locks it until tx ends. Everywhere it is locked before its desired
+// object, so that transactions cannot deadlock.
 func (s *Service) Lock(ctx context.Context, tx pgx.Tx, id ids.Allocation) (Allocation, error) {
 	rows, err := tx.Query(ctx, lockAllocation, id)
 	if err != nil {

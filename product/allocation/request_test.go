@@ -24,8 +24,7 @@ import (
 
 const rich = 1_000_000
 
-// A request writes exactly these rows, in one commit: whatever else appears here
-// is a write that nobody meant.
+// A request writes exactly these rows, in one commit. Any other row is an unintended write.
 func TestRequestWritesThis(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
@@ -43,9 +42,8 @@ func TestRequestWritesThis(t *testing.T) {
 	golden(t, "testdata/request.diff", diff())
 }
 
-// INV-01: 64 claimers through two servers that believe different things. No slot
-// has two holders, nobody gets half, nobody deadlocks, and who gets nothing is told
-// so.
+// INV-01: 64 claimers through two servers with different caches. No slot gets two claims, no claimer
+// gets half, none deadlocks, and each one without a slot receives an error.
 func TestINV01OneHolder(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
@@ -72,7 +70,7 @@ func TestINV01OneHolder(t *testing.T) {
 	}
 }
 
-// INV-02: claims on the same slots in other orders queue up, they never deadlock.
+// INV-02: claims on the same slots in different sequences wait for each other and never deadlock.
 func TestINV02WholeNodesWithoutDeadlock(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
@@ -87,11 +85,10 @@ func TestINV02WholeNodesWithoutDeadlock(t *testing.T) {
 	}
 }
 
-// INV-06: one key, one effect; the others are told that it is at work, and with
-// another body that the key is taken.
-// A request that is refused leaves no answer behind its key: kept in another
-// transaction, a repetition would be told of an allocation that never was.
-func TestINV06RefusedLeavesNoKey(t *testing.T) {
+// INV-06: one key, one effect. Concurrent requests with the key get "in flight"; a request with another
+// body gets a conflict. A rejected request stores no response: a response stored in another transaction
+// would report an allocation that never existed.
+func TestINV06RejectedRequestLeavesNoKey(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
 	w.Node(t, "node-1", 8)
@@ -109,10 +106,10 @@ func TestINV06RefusedLeavesNoKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := request(key); errs.CodeOf(err) != errs.AlreadyExists {
-		t.Fatalf("the name is taken: %v", err)
+		t.Fatalf("the name exists: %v", err)
 	}
 	if _, found, err := w.Allocations.Identity.Replay(t.Context(), key); found || err != nil {
-		t.Errorf("a refused request is replayed as done (%v)", err)
+		t.Errorf("a rejected request is replayed as done (%v)", err)
 	}
 }
 
@@ -138,14 +135,14 @@ func TestINV06OneEffectPerKey(t *testing.T) {
 	if err != nil || !found || first.Status != 201 {
 		t.Fatalf("replayed %+v %v %v", first, found, err)
 	}
-	if id := one[string](t, w, `SELECT id::text FROM allocations`); id != string(first.Body) {
+	if id := queryOne[string](t, w, `SELECT id::text FROM allocations`); id != string(first.Body) {
 		t.Errorf("the replay names %s, the row is %s", first.Body, id)
 	}
 	key.BodyHash = [32]byte{2}
 	if _, _, err := w.Allocations.Identity.Replay(t.Context(), key); errs.CodeOf(err) != errs.IdempotencyKeyReused {
 		t.Errorf("another body: %v", err)
 	}
-	if errs.CodeOf(request(0)) != errs.IdempotencyInFlight || one[int](t, w, `SELECT count(*)::int FROM allocations`) != 1 {
+	if errs.CodeOf(request(0)) != errs.IdempotencyInFlight || queryOne[int](t, w, `SELECT count(*)::int FROM allocations`) != 1 {
 		t.Error("another body under the same key had an effect")
 	}
 }
@@ -183,8 +180,8 @@ func TestINV07Caps(t *testing.T) {
 	}
 }
 
-// What is refused leaves nothing behind, and says which field.
-func TestRefusedRequests(t *testing.T) {
+// A rejected request leaves nothing and names the field.
+func TestRejectedRequests(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
 	w.Node(t, "node-1", 4)
@@ -203,7 +200,7 @@ func TestRefusedRequests(t *testing.T) {
 		"too long":       {allocation.Request{SKU: allocationtest.SKU, GPUs: 1, TTL: 2 * time.Hour}, errs.ValidationError, "ttl_seconds"},
 		"negative":       {allocation.Request{SKU: allocationtest.SKU, GPUs: 1, TTL: -1}, errs.ValidationError, "ttl_seconds"},
 		"unknown SKU":    {allocation.Request{SKU: "b300", GPUs: 1}, errs.SKUUnknown, "sku"},
-		"no room":        {allocation.Request{SKU: allocationtest.SKU, GPUs: 4}, errs.SKUUnavailable, ""},
+		"no free slots":  {allocation.Request{SKU: allocationtest.SKU, GPUs: 4}, errs.SKUUnavailable, ""},
 		"another region": {allocation.Request{SKU: allocationtest.SKU, GPUs: 1, Region: "us1"}, errs.SKUUnavailable, ""},
 		"name taken":     {allocation.Request{SKU: allocationtest.SKU, GPUs: 1, Name: "taken"}, errs.AlreadyExists, "name"},
 	} {
@@ -219,8 +216,8 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// A name is taken for as long as its holder lives, and no longer: not by one that
-// failed and is still being cleaned up.
+// A name is reserved as long as its allocation is live, and no longer: not by a failed one that is still
+// being cleaned up.
 func TestNameIsFreeAfterFailure(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
@@ -244,8 +241,8 @@ func TestNameIsFreeAfterFailure(t *testing.T) {
 	}
 }
 
-// Facts are what the contract of facts says, and carry who they are about.
-func TestFactsKeepTheirContract(t *testing.T) {
+// The events agree with their contract and name the tenant and the allocation.
+func TestEventsFollowTheirContract(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
 	node := w.Node(t, "node-1", 4)
@@ -306,14 +303,14 @@ func TestFactsKeepTheirContract(t *testing.T) {
 			t.Errorf("no %s was stated", s)
 		}
 	}
-	if n := one[int](t, w, `SELECT count(*)::int FROM (SELECT 1 FROM outbox_events GROUP BY aggregate, sequence HAVING count(*) > 1) twice`); n > 0 {
+	if n := queryOne[int](t, w, `SELECT count(*)::int FROM (SELECT 1 FROM outbox_events GROUP BY aggregate, sequence HAVING count(*) > 1) twice`); n > 0 {
 		t.Errorf("%d positions of an aggregate are used twice", n)
 	}
 }
 
-// tenants makes n more tenants with money: those of one tenant wait for each other
-// before they come to the slots.
-func tenants(t *testing.T, w *allocationtest.World, n int) (callers []identity.Caller) {
+// tenants creates n more tenants with money, because requests of one tenant wait for each other before
+// they reach the slots.
+func tenants(t *testing.T, w *allocationtest.Fixture, n int) (callers []identity.Caller) {
 	t.Helper()
 	for i := range n {
 		c := identity.Caller{User: ids.New[ids.User](), Tenant: ids.New[ids.Tenant](), Project: ids.New[ids.Project]()}
@@ -363,7 +360,7 @@ func everyone(n int, do func(i int) error) (won int, failures map[errs.Code]int)
 	return won, failures
 }
 
-func one[T any](t *testing.T, w *allocationtest.World, sql string, args ...any) (v T) {
+func queryOne[T any](t *testing.T, w *allocationtest.Fixture, sql string, args ...any) (v T) {
 	t.Helper()
 	must(t, w.DB.QueryRow(context.WithoutCancel(t.Context()), sql, args...).Scan(&v))
 	return v

@@ -18,7 +18,7 @@ const (
 	ReleaseFailed State = "release_failed"
 )
 
-// States lists them in the order of a life.
+// States lists the states from the first to the last.
 func States() []State {
 	return []State{Requested, Provisioning, Active, Releasing, Released, Failed, ReleaseFailed}
 }
@@ -41,11 +41,10 @@ func Triggers() []Trigger {
 	return []Trigger{TaskQueued, NodeReady, ReleaseRequested, CleanupProved, Exhausted}
 }
 
-// transitions is the whole machine. What is not listed cannot happen.
+// transitions is the complete state machine. Any other transition is impossible.
 //
-// No state frees a slot: only a proof does. So failed is final for the user
-// while its tombstone in desired stays until the host proves it clean, and a
-// late proof still heals release_failed.
+// No state frees a slot: only a proof does. The state failed is therefore final for the user, while the
+// tombstone stays until the node proves the slots clean. A late proof still heals release_failed.
 var transitions = map[State]map[Trigger]State{
 	Requested:     {TaskQueued: Provisioning, ReleaseRequested: Releasing, Exhausted: Failed},
 	Provisioning:  {NodeReady: Active, ReleaseRequested: Releasing, Exhausted: Failed},

@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// INV-04: all 35 pairs, as drawn. The diagram is made from the table, so that a
-// change of the machine is read in review.
+// INV-04: all 35 pairs, as drawn. The diagram is generated from the table, so that a change of the state
+// machine is visible in a review.
 func TestINV04Diagram(t *testing.T) {
 	t.Parallel()
 

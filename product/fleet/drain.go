@@ -13,9 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/product/slots"
 )
 
-// Retire takes a node out of the fleet. One that somebody stands on drains: it
-// takes nothing new, nobody is released from it, and it retires with the last
-// proof. Whoever asks again changes nothing.
+// Retire removes a node from the fleet. A node with allocations drains first: it receives no new ones,
+// none is released by force, and the node retires with the last proof. A repeated call changes nothing.
 func (s *Service) Retire(ctx context.Context, tx pgx.Tx, id ids.Node) error {
 	b := &pgx.Batch{}
 	b.Queue(drainNode, id)
@@ -34,11 +33,11 @@ const (
 	SubjectNodeDrainCancelled = "fleet.node_drain_cancelled"
 )
 
-// DrainFact is the payload of each of them.
-type DrainFact struct {
+// DrainEvent is the payload of each of them.
+type DrainEvent struct {
 	Node   string     `json:"node_id"`
 	Name   string     `json:"name"`
-	Owner  string     `json:"owner"` // empty once nobody drains it
+	Owner  string     `json:"owner"` // empty once no drain is in effect
 	Reason string     `json:"reason"`
 	Until  *time.Time `json:"deadline_at,omitempty"` // by when tenants leave
 }
@@ -48,29 +47,29 @@ func (s *Service) DrainStarted(ctx context.Context, tx pgx.Tx, id ids.Node) erro
 	return s.step(ctx, tx, id, beginDrain, SubjectNodeDraining)
 }
 
-// Drained writes down that nobody stands on a node that drains.
+// Drained records that a draining node has no allocations any more.
 func (s *Service) Drained(ctx context.Context, tx pgx.Tx, id ids.Node) error {
 	return s.step(ctx, tx, id, endDrain, SubjectNodeDrained)
 }
 
-// DrainCancelled puts a node back that nobody drains any more.
+// DrainCancelled returns a node to service whose drain was cancelled.
 func (s *Service) DrainCancelled(ctx context.Context, tx pgx.Tx, id ids.Node) error {
 	return s.step(ctx, tx, id, callDrainOff, SubjectNodeDrainCancelled)
 }
 
-// step takes one step of a drain if it is still due, and states it.
+// step applies one step of a drain if it is still due, and emits its event.
 func (s *Service) step(ctx context.Context, tx pgx.Tx, id ids.Node, sql, subject string) error {
 	tag, err := tx.Exec(ctx, sql, id)
 	if err != nil || tag.RowsAffected() == 0 {
 		return wrap(err, subject, id)
 	}
-	f, version := DrainFact{Node: id.String()}, int64(0)
+	f, version := DrainEvent{Node: id.String()}, int64(0)
 	var region string
 	if err := tx.QueryRow(ctx, selectNode, id).Scan(&f.Name, &version, &region, &f.Owner, &f.Reason, &f.Until); err != nil {
 		return wrap(err, subject, id)
 	}
 	b := &pgx.Batch{}
-	event.Queue(b, event.Fact{
+	event.Queue(b, event.Draft{
 		Stream: event.StreamFleet, Subject: subject, Aggregate: "node:" + id.String(), Sequence: version, URN: s.Urn("node", id.String()), Payload: f,
 	})
 	b.Queue(markNode, id, subject)
@@ -84,7 +83,7 @@ func wrap(err error, subject string, id ids.Node) error {
 	return nil
 }
 
-// EndExpiredHolds ends the holds of a node that have reached their end.
+// EndExpiredHolds lifts the expired holds of a node.
 func (s *Service) EndExpiredHolds(ctx context.Context, tx pgx.Tx, id ids.Node) error {
 	b := &pgx.Batch{}
 	b.Queue(lockHeld, id)
@@ -96,13 +95,13 @@ func (s *Service) EndExpiredHolds(ctx context.Context, tx pgx.Tx, id ids.Node) e
 	return nil
 }
 
-// Eviction is by when an allocation is to be off a node that drains.
+// Eviction is the deadline by which an allocation must leave a draining node.
 type Eviction struct {
 	At      time.Time
 	By, Why string
 }
 
-// Eviction says, in tx, whether an allocation stands on a node that drains.
+// Eviction reports, in tx, whether an allocation is on a draining node.
 func (s *Service) Eviction(ctx context.Context, tx pgx.Tx, id ids.Allocation) (l Eviction, leaves bool, err error) {
 	err = tx.QueryRow(ctx, selectLeave, id).Scan(&l.At, &l.By, &l.Why)
 	if errors.Is(err, pgx.ErrNoRows) {

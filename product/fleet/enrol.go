@@ -25,8 +25,8 @@ const (
 	tokenBytes  = 32
 )
 
-// EnrolmentToken makes the single-use secret by which a node first speaks. It is
-// shown once and kept only as its hash. Those made for the node before end.
+// EnrolmentToken creates the single-use token of an enrolment. It is displayed once, and only its hash
+// is stored. Older tokens of the node become invalid.
 func (s *Service) EnrolmentToken(ctx context.Context, tx pgx.Tx, id ids.Node) (token string, expires time.Time, err error) {
 	secret := make([]byte, tokenBytes)
 	if _, err := rand.Read(secret); err != nil {
@@ -65,7 +65,7 @@ func (s *Service) tokenLife() time.Duration {
 	return min(s.TokenLife(), tokenLife)
 }
 
-// Redemption is a token that one enrolment holds until it is spent or let go.
+// Redemption is an enrolment token that one enrolment has reserved until it is spent or released.
 type Redemption struct {
 	Node ids.Node
 
@@ -73,8 +73,8 @@ type Redemption struct {
 	by   uuid.UUID
 }
 
-// ReserveToken names the node of a token and keeps others from redeeming it while
-// a certificate is made. Of many who try, one succeeds.
+// ReserveToken returns the node of a token and reserves the token while a certificate is made. Of
+// several concurrent calls, one succeeds.
 func (s *Service) ReserveToken(ctx context.Context, token string) (r Redemption, err error) {
 	r.hash, r.by = hashOf(token), uuid.New()
 	err = s.DB.QueryRow(ctx, reserveToken, r.hash, r.by, reservedFor).Scan(&r.Node)
@@ -95,8 +95,8 @@ func (s *Service) ReleaseToken(ctx context.Context, r Redemption) error {
 	return nil
 }
 
-// SpendToken ends a token that was reserved, and records by which key the host
-// will sign what it proves; without one it proves nothing.
+// SpendToken ends a reserved token, and stores the key with which the node will sign proofs. Without a
+// key the node cannot prove anything.
 func (s *Service) SpendToken(ctx context.Context, tx pgx.Tx, r Redemption, proofKey []byte) error {
 	var node ids.Node
 	err := tx.QueryRow(ctx, spendToken, r.hash, r.by).Scan(&node)
@@ -115,8 +115,7 @@ func (s *Service) SpendToken(ctx context.Context, tx pgx.Tx, r Redemption, proof
 	return nil
 }
 
-// LockActive refuses a node that is retired, and keeps it from retiring until the
-// transaction ends.
+// LockActive rejects a retired node, and prevents the node from retiring until the transaction ends.
 func (s *Service) LockActive(ctx context.Context, tx pgx.Tx, id ids.Node) error {
 	var speaks bool
 	err := tx.QueryRow(ctx, lockSpeaker, id).Scan(&speaks)
@@ -129,7 +128,7 @@ func (s *Service) LockActive(ctx context.Context, tx pgx.Tx, id ids.Node) error 
 	return nil
 }
 
-// Retired lists the nodes that may not speak, whatever certificate they hold.
+// Retired lists the nodes whose certificates are all rejected.
 func (s *Service) Retired(ctx context.Context) (map[ids.Node]struct{}, error) {
 	rows, err := s.DB.Query(ctx, selectRetired)
 	if err != nil {

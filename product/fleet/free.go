@@ -24,7 +24,7 @@ func (s *Service) Free(ctx context.Context, tx pgx.Tx, id ids.Allocation, p prot
 	return nil
 }
 
-// Quarantine keeps an allocation's slots unsold until a person has looked.
+// Quarantine withdraws an allocation's slots from sale until an operator has inspected them.
 func (s *Service) Quarantine(ctx context.Context, tx pgx.Tx, id ids.Allocation, why string) error {
 	if err := end(ctx, tx, id, func(b *pgx.Batch) { slots.QueueQuarantineClaimed(b, id, why) }); err != nil {
 		return fmt.Errorf("quarantining slots of %s: %w", id, err)
@@ -32,8 +32,7 @@ func (s *Service) Quarantine(ctx context.Context, tx pgx.Tx, id ids.Allocation, 
 	return nil
 }
 
-// end carries out what ends an allocation's hold on its slots, and lets a node
-// that drains retire with the last of them.
+// end ends an allocation's claims, and retires a draining node with the last of them.
 func end(ctx context.Context, tx pgx.Tx, id ids.Allocation, queue func(*pgx.Batch)) error {
 	b := &pgx.Batch{}
 	b.Queue(lockNodeOf, id)

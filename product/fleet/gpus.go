@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// GPUCount is how many devices of a SKU in a region are in a state of health.
+// GPUCount is the number of GPUs of an SKU in a region with one health value.
 type GPUCount struct {
 	SKU, Region, State string // healthy | degraded | unhealthy | unknown | missing
 	N                  int

@@ -13,17 +13,17 @@ import (
 	"github.com/gpuaas/gpuaas/product/slots"
 )
 
-// HoldKind is what a hold does.
+// HoldKind is the effect of a hold.
 type HoldKind string
 
 // The kinds of holds.
 const (
 	Cordon     HoldKind = "cordon"     // nothing new is placed on the node
-	Drain      HoldKind = "drain"      // and who stands on it leaves by the deadline
-	Quarantine HoldKind = "quarantine" // one slot is kept for inspection
+	Drain      HoldKind = "drain"      // and its allocations are evicted at the deadline
+	Quarantine HoldKind = "quarantine" // one slot is out of service for inspection
 )
 
-// Cause is why there is a hold: somebody's word, or what the platform has seen.
+// Cause is the origin of a hold: an operator, or an observation of the platform.
 type Cause string
 
 // The causes of holds.
@@ -34,8 +34,8 @@ const (
 	ByUpdate      Cause = "update"
 )
 
-// Hold is a reason that keeps a node or a slot unsold. Several may stand at once;
-// only whoever set one lifts it.
+// Hold is a block on the sale of a node or a slot. Several may be active at once. Only the actor who set
+// a hold can lift it.
 type Hold struct {
 	ID       uuid.UUID
 	Node     ids.Node
@@ -48,11 +48,10 @@ type Hold struct {
 	Since    time.Time
 }
 
-// QueueHold sets a hold in the caller's transaction. The same owner's hold of that
-// kind and cause has the new reason and deadline. Nothing is placed on the node by
-// a claim that commits after it.
+// QueueHold sets a hold in the caller's transaction. An existing hold of the same owner, kind and cause
+// gets the new reason and deadline. A claim that commits later cannot place anything on the node.
 func QueueHold(b *pgx.Batch, h Hold) {
-	// Before the slots, as everybody locks them: no slot comes to the node meanwhile.
+	// The node is locked before its slots, as everywhere, so that no slot is added to it meanwhile.
 	b.Queue(lockHeld, h.Node)
 	b.Queue(putHold, uuid.Must(uuid.NewV7()), h.Node, h.Slot, h.Kind, h.Cause, h.Owner, h.Reason, h.Deadline)
 	if h.Slot != nil {
@@ -64,7 +63,7 @@ func QueueHold(b *pgx.Batch, h Hold) {
 	}
 }
 
-// QueueLift ends holds of a node, those with these ids, in the caller's transaction.
+// QueueLift lifts the holds with these ids, in the caller's transaction.
 func QueueLift(b *pgx.Batch, node ids.Node, of []uuid.UUID, by string) {
 	b.Queue(lockHeld, node)
 	b.Queue(liftHolds, node, of, by)
@@ -72,14 +71,15 @@ func QueueLift(b *pgx.Batch, node ids.Node, of []uuid.UUID, by string) {
 	b.Queue(markLeaving, node, "hold removed")
 }
 
-// QueueFollowHolds has the slots of a node follow its holds, and the loop look at it. The slots are locked by a statement of its own: the next one sees
-// the holds of whoever had them before.
+// QueueFollowHolds updates the slots of a node according to its holds, and makes the node due. A
+// separate statement locks the slots. The next statement therefore sees the holds that the previous
+// owner of the lock has committed.
 func QueueFollowHolds(b *pgx.Batch, node ids.Node, why string) {
 	slots.QueueFollowHolds(b, node)
 	b.Queue(markNode, node, why)
 }
 
-// Holds reads what stands against these nodes and their slots, oldest first.
+// Holds reads the active holds of these nodes and their slots, oldest first.
 func (s *Service) Holds(ctx context.Context, q pg.Queryer, nodes []ids.Node) (map[ids.Node][]Hold, error) {
 	rows, err := q.Query(ctx, selectHolds, nodes)
 	if err != nil {

@@ -48,7 +48,7 @@ func sendBatch(ctx context.Context, tx pgx.Tx, b *pgx.Batch) error {
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// Cordon has nothing new placed on a node, until a time or until the hold is lifted.
+// Cordon stops new placements on a node, until a time or until the hold is lifted.
 func (s *Service) Cordon(ctx context.Context, ch identity.Change[Node], name, reason string, until *time.Time) (Node, error) {
 	if until != nil && !until.After(s.Clock.Now()) {
 		return Node{}, errs.Invalid("until", "is in the past")
@@ -56,10 +56,10 @@ func (s *Service) Cordon(ctx context.Context, ch identity.Change[Node], name, re
 	return s.setHold(ctx, ch, name, Hold{Kind: Cordon, Cause: ByOperator, Reason: reason, Deadline: until})
 }
 
-// Drain has those who stand on a node leave by the deadline, or within the grace
-// that policy gives. The loop tells them, waits, and releases.
+// Drain schedules the eviction of all allocations on a node at the deadline, or after the grace time of
+// the policy. The control loop notifies the tenants, waits, and releases.
 func (s *Service) Drain(ctx context.Context, ch identity.Change[Node], name, reason string, deadline *time.Time) (Node, error) {
-	now := s.Clock.Now().Truncate(time.Microsecond) // as the database will say it
+	now := s.Clock.Now().Truncate(time.Microsecond) // in the precision of the database
 	switch {
 	case deadline == nil:
 		at := now.Add(s.Grace(name))
@@ -78,7 +78,7 @@ func (s *Service) setHold(ctx context.Context, ch identity.Change[Node], name st
 	})
 }
 
-// ChangeNode changes a node's holds, with the one audit row, and answers how it stands then.
+// ChangeNode changes a node's holds, with one audit row, and returns the node afterwards.
 func (s *Service) ChangeNode(ctx context.Context, ch identity.Change[Node], name, action string, work func(pgx.Tx, Node, *pgx.Batch) (after any, err error)) (Node, error) {
 	n, err := inChange(ctx, s, ch, func(tx pgx.Tx) (Node, error) {
 		n, err := s.node(ctx, tx, name)
@@ -105,8 +105,7 @@ func (s *Service) ChangeNode(ctx context.Context, ch identity.Change[Node], name
 	return n, err
 }
 
-// Revoke ends a node's certificates: what it says is believed no more, until it is
-// enrolled anew.
+// Revoke revokes a node's certificates. Its reports are rejected until it is enrolled again.
 func (s *Service) Revoke(ctx context.Context, ch identity.Change[Node], name, reason string) (Node, error) {
 	return s.ChangeNode(ctx, ch, name, "revoke", func(tx pgx.Tx, n Node, _ *pgx.Batch) (any, error) {
 		if err := s.RevokeTokens(ctx, tx, n.ID); err != nil {
@@ -124,8 +123,8 @@ func (s *Service) queueAudit(b *pgx.Batch, by identity.Caller, action, kind stri
 	})
 }
 
-// Uncordon lifts the caller's cordons and drains of a node. What others hold is
-// theirs to lift, unless an admin forces it; what a file declares is the file's.
+// Uncordon lifts the caller's cordons and drains of a node. Holds of other owners stay, unless an admin
+// forces it. A cordon in a file can only be changed in the file.
 func (s *Service) Uncordon(ctx context.Context, ch identity.Change[Node], name string, force bool) (Node, error) {
 	return s.ChangeNode(ctx, ch, name, "uncordon", func(_ pgx.Tx, n Node, b *pgx.Batch) (any, error) {
 		mine, err := liftable(n, ch.Caller.Actor(), force)
@@ -141,7 +140,8 @@ func (s *Service) Uncordon(ctx context.Context, ch identity.Change[Node], name s
 	})
 }
 
-// liftable are the holds that somebody may lift, or why none of those that stand.
+// liftable returns the holds that this caller may lift, or an error that explains why it may lift none
+// of the active ones.
 func liftable(n Node, by string, force bool) (mine []Hold, err error) {
 	var other *Hold
 	for _, h := range n.Holds {
@@ -166,7 +166,7 @@ func liftable(n Node, by string, force bool) (mine []Hold, err error) {
 	}
 }
 
-// QuarantineSlot keeps a slot for inspection, whoever has it now.
+// QuarantineSlot quarantines a slot for inspection. A claim on the slot stays until its release.
 func (s *Service) QuarantineSlot(ctx context.Context, ch identity.Change[slots.Slot], id ids.Slot, reason string) (slots.Slot, error) {
 	return s.changeSlot(ctx, ch, id, "quarantine", map[string]any{"reason": reason}, func(_ pgx.Tx, slot slots.Slot, b *pgx.Batch) error {
 		QueueHold(b, Hold{Node: slot.Node, Slot: &id.UUID, Kind: Quarantine, Cause: ByOperator, Owner: ch.Caller.Actor(), Reason: reason})
@@ -174,8 +174,8 @@ func (s *Service) QuarantineSlot(ctx context.Context, ch identity.Change[slots.S
 	})
 }
 
-// ClearSlot gives a slot that was kept back to the market, where there is proof
-// that nothing of its last holder is left, and nothing else speaks against it.
+// ClearSlot returns a quarantined slot to sale, if a proof shows that nothing of the last tenant is
+// left, and no hold is active.
 func (s *Service) ClearSlot(ctx context.Context, ch identity.Change[slots.Slot], id ids.Slot, reason string) (slots.Slot, error) {
 	return s.changeSlot(ctx, ch, id, "clear", map[string]any{"reason": reason}, func(tx pgx.Tx, slot slots.Slot, b *pgx.Batch) error {
 		holds, err := s.Holds(ctx, tx, []ids.Node{slot.Node})
@@ -206,6 +206,8 @@ func unproved(slot slots.Slot, why string) *errs.Error {
 		With("status", slot.Status).With("reason", why)
 }
 
+// changeSlot changes a slot with its audit row in one transaction, and notifies the control loop
+// after the commit. A hint before the commit could be processed before the change is visible.
 func (s *Service) changeSlot(ctx context.Context, ch identity.Change[slots.Slot], id ids.Slot, action string, after any, work func(pgx.Tx, slots.Slot, *pgx.Batch) error) (slots.Slot, error) {
 	slot, err := inChange(ctx, s, ch, func(tx pgx.Tx) (slots.Slot, error) {
 		slot, err := slots.ReadSlot(ctx, tx, id)

@@ -22,9 +22,8 @@ const (
 	andRetire = `
 		UPDATE nodes SET lifecycle = 'retired', retiring = false, version = version + 1, updated_at = now()
 		FROM node WHERE nodes.id = node.id AND NOT EXISTS (SELECT FROM slots s WHERE s.node_id = node.id AND s.status IN ('claimed', 'dirty'))`
-	// The node before its slots, as everybody locks them, and before another
-	// statement looks at them: of two who leave at once, the later sees that the
-	// other has left.
+	// The node is locked before its slots, as everywhere, and before another statement reads them. If
+	// two allocations end concurrently, the later transaction sees that the other one has ended.
 	lockNodeOf      = `SELECT id FROM nodes WHERE id = ` + nodeOf + ` FOR UPDATE`
 	nodeOf          = `(SELECT s.node_id FROM slots s JOIN slot_claims c ON c.slot_id = s.id WHERE c.allocation_id = $1 LIMIT 1)`
 	setReachability = `
@@ -38,7 +37,7 @@ const (
 		ORDER BY uuid
 		ON CONFLICT (uuid) DO UPDATE SET index = excluded.index, model = excluded.model, memory_mib = excluded.memory_mib, updated_at = now()
 		WHERE g.node_id = excluded.node_id AND (g.index, g.model, g.memory_mib) IS DISTINCT FROM (excluded.index, excluded.model, excluded.memory_mib)`
-	// Health is all sources' word together.
+	// Health is the merged health of all sources.
 	setCards = `
 		UPDATE gpus g SET health = r.health, reasons = r.reasons, present = r.present, updated_at = now()
 		FROM jsonb_to_recordset($2) AS r(uuid text, health text, reasons text[], present boolean)
@@ -61,7 +60,7 @@ const (
 		FROM gpus g JOIN nodes n ON n.id = g.node_id WHERE n.lifecycle <> 'retired' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`
 	setHealth = `
 		UPDATE nodes SET health = $2, message = $3, version = version + 1, updated_at = now() WHERE id = $1 AND (health, message) IS DISTINCT FROM ($2, $3)`
-	setSeen = `
+	setReported = `
 		UPDATE nodes SET health = $2, message = $3, reachability = 'reachable', version = version + 1, updated_at = now(),
 			lifecycle = CASE WHEN lifecycle IN ('declared', 'commissioning', 'enrolled', 'offline', 'active') THEN $4 ELSE lifecycle END
 		WHERE id = $1 AND (health, message, reachability, lifecycle) IS DISTINCT FROM ($2, $3, 'reachable', $4)`
@@ -71,15 +70,15 @@ const (
 		ON CONFLICT (node_id, coalesce(slot_id, '00000000-0000-0000-0000-000000000000'), kind, owner, cause) WHERE lifted_at IS NULL
 		DO UPDATE SET reason = excluded.reason, deadline = excluded.deadline`
 	liftHolds = `UPDATE holds SET lifted_at = now(), lifted_by = $3 WHERE node_id = $1 AND id = ANY($2) AND lifted_at IS NULL`
-	// Who stands on it is told, or told otherwise.
+	// The tenants of the allocations on the node must be notified of the new deadline.
 	markLeaving = `
 		SELECT mark_due('Allocation', c.allocation_id, now(), $2)
 		FROM slots s JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period) WHERE s.node_id = $1`
 	selectHolds = `
 		SELECT h.id, h.node_id, h.slot_id, h.kind, h.cause, h.owner, h.reason, h.deadline, h.created_at
 		FROM holds h WHERE h.node_id = ANY($1) AND ` + slots.Stands + ` ORDER BY h.id`
-	// Each step looks again whether it is due: holds may have come and gone since it
-	// was planned. The loop looks for the next one at once.
+	// Each step checks again whether it is due, because holds may have changed since it was planned. The
+	// loop checks for the next step at once.
 	drains   = `EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.kind = 'drain' AND h.lifted_at IS NULL)`
 	occupied = `EXISTS (SELECT FROM slots s LEFT JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period)
 			WHERE s.node_id = n.id AND (s.status IN ('claimed', 'dirty') OR c.slot_id IS NOT NULL))`
@@ -109,7 +108,7 @@ const (
 		WHERE c.allocation_id = $1 AND h.kind = 'drain' AND h.lifted_at IS NULL ORDER BY h.deadline, h.id LIMIT 1`
 	selectNames = `SELECT id, name FROM nodes WHERE lifecycle <> 'retired'`
 	selectSpec  = `SELECT name, spec FROM nodes WHERE id = $1`
-	// Two who make a token for one node take turns: only the later one's works.
+	// Two concurrent tokens for one node are created one after the other: only the later one is valid.
 	lockTokens   = `SELECT pg_advisory_xact_lock(hashtextextended('enrolment_tokens ' || $1::uuid::text, 0))`
 	revokeTokens = `
 		UPDATE enrolment_tokens SET revoked_at = now()
@@ -118,8 +117,8 @@ const (
 		INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at)
 		SELECT $1, id, now() + $3::interval FROM nodes WHERE id = $2 AND lifecycle <> 'retired'
 		RETURNING expires_at`
-	// Of many who redeem one token at once, one holds it while its certificate is
-	// made. One that crashed lets go after a while.
+	// If several agents redeem one token at once, one of them reserves it while its certificate is made.
+	// A reservation expires, because the server may crash in between.
 	reserveToken = `
 		UPDATE enrolment_tokens SET reserved_by = $2, reserved_until = now() + $3::interval
 		WHERE secret_hash = $1 AND ` + redeemable + ` AND (reserved_until IS NULL OR reserved_until <= now())
@@ -131,9 +130,9 @@ const (
 	redeemable = `used_at IS NULL AND revoked_at IS NULL AND expires_at > now()
 			AND EXISTS (SELECT FROM nodes n WHERE n.id = node_id AND n.lifecycle <> 'retired')`
 	selectRetired = `SELECT id FROM nodes WHERE lifecycle = 'retired'`
-	// Held until the certificate is recorded, so that a node does not retire between.
+	// The lock lasts until the certificate is stored, so that the node cannot retire in between.
 	lockSpeaker = `SELECT lifecycle <> 'retired' FROM nodes WHERE id = $1 FOR SHARE`
-	// The key of the host that was vouched for before proves nothing any more.
+	// The host key of the previous enrolment proves nothing any more.
 	setEnrolled = `
 		UPDATE nodes SET proof_key = $2, version = version + 1, updated_at = now(),
 			lifecycle = CASE WHEN lifecycle IN ('declared', 'commissioning') THEN 'enrolled' ELSE lifecycle END

@@ -28,7 +28,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"markHardware":    markHardware,
 		"countGPUs":       countGPUs,
 		"setHealth":       setHealth,
-		"setSeen":         setSeen,
+		"setSeen":         setReported,
 		"insertToken":     insertToken,
 		"spendToken":      spendToken,
 		"lockTokens":      lockTokens,

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Node is one machine on its four axes, for operators.
+// Node is one node with its four state machines, for operators.
 type Node struct {
 	ID           ids.Node
 	Name         string
@@ -36,10 +36,10 @@ type Node struct {
 	Free         int
 	Quarantined  int
 	Held         int    // slots that are claimed, or not proved clean yet
-	Holds        []Hold `db:"-"` // only where one node is asked for, or was changed
+	Holds        []Hold `db:"-"` // only for a single node
 }
 
-// Draining says that whoever stands on it is to leave.
+// Draining reports whether the allocations of the node must leave it.
 func (n Node) Draining() bool { return n.LeaveAt != nil }
 
 // Occupancy is the fourth axis.
@@ -100,8 +100,8 @@ func (s *Service) NodesOf(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]No
 	return all, nil
 }
 
-// node reads one node with what holds it, by name; one that is declared stands
-// before a retired one of the same name.
+// node reads one node with its holds, by name. An active node takes precedence over a retired one of the
+// same name.
 func (s *Service) node(ctx context.Context, q pg.Queryer, name string) (Node, error) {
 	rows, err := q.Query(ctx, selectNodes+` WHERE n.name = $1 GROUP BY n.id ORDER BY n.lifecycle = 'retired', n.id DESC LIMIT 1`, name)
 	if err != nil {
@@ -136,7 +136,8 @@ func (s *Service) Node(ctx context.Context, name string) (Node, []Device, error)
 	return n, devices, nil
 }
 
-// AddressOf returns the address of the SSH service of a node: a host or host:port. The default is the name of the node.
+// AddressOf returns the address of the SSH service of a node, with or without a port. The default is the
+// name of the node.
 func (s *Service) AddressOf(ctx context.Context, id ids.Node) (string, error) {
 	var name string
 	var spec desired.Node
@@ -146,7 +147,7 @@ func (s *Service) AddressOf(ctx context.Context, id ids.Node) (string, error) {
 	return cmp.Or(spec.Address, name), nil
 }
 
-// NamesOf is what the nodes of the fleet are called.
+// NamesOf returns the names of the nodes of the fleet by id.
 func (s *Service) NamesOf(ctx context.Context) (map[uuid.UUID]string, error) {
 	rows, err := s.DB.Query(ctx, selectNames)
 	if err != nil {

@@ -47,5 +47,5 @@ func QueueHealth(b *pgx.Batch, node ids.Node, h protocol.Health, message string)
 
 // QueueReported stores the health of a node that has just reported, and its lifecycle from then on.
 func QueueReported(b *pgx.Batch, node ids.Node, h protocol.Health, message, lifecycle string) {
-	b.Queue(setSeen, node, string(h), message, lifecycle)
+	b.Queue(setReported, node, string(h), message, lifecycle)
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/gpuaas/gpuaas/product/fleet"
 )
 
-// FaultRules is what faults lead to, by policy.
+// FaultRules are the policy values that define the consequences of faults.
 type FaultRules struct {
 	Action      string // quarantine_slot | cordon_node | report
-	MassPercent int    // of the fleet may be held by the platform in ten minutes
+	MassPercent int    // of the fleet may get holds by the platform in ten minutes
 	MassMinimum int    // nodes, whatever the share
 }
 
@@ -30,13 +30,13 @@ func (s *Service) rules(sku string) FaultRules {
 // massWindow is the time that node.mass_action_percent speaks of.
 const massWindow = 10 * time.Minute
 
-// Whose the platform's own holds are, and why it sets them.
+// The owner and the reasons of the platform's own holds.
 const (
 	causeHealth      = "health"
 	causeFingerprint = "fingerprint"
 )
 
-// wants are the holds that should stand, in the order of devices.
+// wants returns the holds that should be active, sorted by device.
 func (k *nodeState) wants(v verdict, hardware string) (all []fleet.SystemHold) {
 	if v.Node != "" {
 		all = append(all, fleet.SystemHold{Cause: causeHealth, Reason: v.Node})
@@ -52,9 +52,8 @@ func (k *nodeState) wants(v verdict, hardware string) (all []fleet.SystemHold) {
 	return all
 }
 
-// applyHolds lifts the platform's holds that nothing asks for any more, and sets those
-// that are asked for, as far as the breaker lets it. What other owners hold is
-// theirs.
+// applyHolds lifts the platform's holds without a reason, and sets missing ones within the limit of the
+// breaker. Holds of other owners stay.
 func (s *Service) applyHolds(ctx context.Context, tx pgx.Tx, id ids.Node, k *nodeState, v verdict, hardware string) error {
 	wants := map[systemHold]fleet.SystemHold{}
 	for _, w := range k.wants(v, hardware) {
@@ -92,8 +91,8 @@ func (s *Service) applyHolds(ctx context.Context, tx pgx.Tx, id ids.Node, k *nod
 	return s.put(ctx, tx, id, k, missing)
 }
 
-// breakerAllows asks the breaker. A wrong rule, a broken clock or a bad driver looks like
-// the failure of many machines at once: after so many a person decides.
+// breakerAllows checks the breaker. A wrong rule, a broken clock or a bad driver looks like the failure
+// of many nodes at once. Above the limit an operator decides.
 func (s *Service) breakerAllows(ctx context.Context, tx pgx.Tx, id ids.Node, k *nodeState, reason string) (bool, error) {
 	var fleet, held, tripped, then int
 	var counted bool
@@ -106,8 +105,8 @@ func (s *Service) breakerAllows(ctx context.Context, tx pgx.Tx, id ids.Node, k *
 	rules := s.rules(k.SKU)
 	allowed := max(rules.MassMinimum, fleet*rules.MassPercent/100)
 	if tripped > 0 && max(rules.MassMinimum, then*rules.MassPercent/100) > tripped {
-		// Somebody has declared a higher bound since: that is the word it waits for. A
-		// fleet that has only grown is nobody's word.
+		// An operator has raised the limit since, which clears the breaker. A limit that rises only
+		// because the fleet has grown does not clear it: no operator has decided that.
 		if _, err := s.ClearBreaker(ctx, tx, "policy"); err != nil {
 			return false, err
 		}
@@ -153,14 +152,14 @@ type Trip struct {
 	ID                   uuid.UUID
 	TrippedAt            time.Time
 	Held, Allowed, Fleet int
-	Reason               string // of the hold that was refused first
-	Refused              int    // nodes that it has kept from being held
+	Reason               string // of the hold that was rejected first
+	RejectedHolds        int    // nodes whose holds it has rejected
 	ClearedAt            *time.Time
 	ClearedBy            string
 }
 
-// Standing says whether it waits for a person.
-func (t Trip) Standing() bool { return t.ClearedAt == nil }
+// BreakerOpen reports whether the trip waits for an operator.
+func (t Trip) BreakerOpen() bool { return t.ClearedAt == nil }
 
 // Breaker reads the last trip; there may never have been one.
 func (s *Service) Breaker(ctx context.Context) (trip Trip, ever bool, err error) {
@@ -178,8 +177,8 @@ func (s *Service) Breaker(ctx context.Context) (trip Trip, ever bool, err error)
 	return trip, true, nil
 }
 
-// ClearBreaker lets the platform hold nodes again, from an empty window on. The
-// caller writes the audit row; what was refused is looked at anew by the next check.
+// ClearBreaker lets the platform set holds again, with an empty window. The caller writes the audit row.
+// The next check evaluates the rejected holds again.
 func (s *Service) ClearBreaker(ctx context.Context, tx pgx.Tx, by string) (cleared bool, err error) {
 	tag, err := tx.Exec(ctx, clearBreaker, by)
 	if err != nil {

@@ -33,7 +33,7 @@ func (b *bundle) fleet(n int) []ids.Node {
 	return nodes
 }
 
-// atOnce has nodes report through two servers beside each other.
+// atOnce makes nodes report concurrently through two servers.
 func (b *bundle) atOnce(nodes []ids.Node, of func(string) protocol.Report) {
 	b.t.Helper()
 	servers := []*nodehealth.Service{b.Service, nodehealth.New(b.db, nil)}
@@ -64,8 +64,8 @@ func (b *bundle) count(sql string) (n int) {
 
 const heldNodes = `SELECT count(DISTINCT node_id) FROM holds WHERE lifted_at IS NULL`
 
-// A tenth of the fleet is hot at the same time: a twentieth is taken off the
-// market, across servers, and then a person decides.
+// A tenth of the fleet overheats at the same time. A twentieth gets holds, across servers, and then an
+// operator decides.
 func TestINV62MassActionStops(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -73,62 +73,62 @@ func TestINV62MassActionStops(t *testing.T) {
 	b.atOnce(nodes[:20], hot)
 
 	if n := b.count(heldNodes); n != 10 {
-		t.Errorf("%d nodes are held, the bound is 5 %% of 200", n)
+		t.Errorf("%d nodes have holds, the bound is 5 %% of 200", n)
 	}
 	if n := b.count(`SELECT count(*) FROM slots WHERE status = 'clean'`); n != 400-2*10 {
 		t.Errorf("%d of 400 slots are for sale", n)
 	}
 	trip, ever, err := b.Breaker(t.Context())
-	if err != nil || !ever || !trip.Standing() || trip.Allowed != 10 || trip.Held != 10 || trip.Fleet != 200 || trip.Refused != 10 {
+	if err != nil || !ever || !trip.BreakerOpen() || trip.Allowed != 10 || trip.Held != 10 || trip.Fleet != 200 || trip.RejectedHolds != 10 {
 		t.Errorf("%+v, %v, %v", trip, ever, err)
 	}
 	if n := b.count(`SELECT count(*) FROM outbox_events WHERE subject = 'fleet.mass_action_stopped'`); n != 1 {
-		t.Errorf("told %d times", n)
+		t.Errorf("notified %d times", n)
 	}
 
-	// It stays so for what is reported later, also where all that was held is well
-	// again: whoever flaps must not drain the fleet ten at a time.
+	// The breaker stays open for later reports, even if all held nodes are healthy again. Otherwise a
+	// flapping fault could drain the fleet ten nodes at a time.
 	b.atOnce(nodes[:20], report)
 	b.atOnce(nodes, hot)
 	if n := b.count(heldNodes); n != 0 {
-		t.Errorf("%d nodes are held while a person is waited for", n)
+		t.Errorf("%d nodes have holds while the breaker is open", n)
 	}
 
-	// Once somebody has said so there is one window more.
+	// An operator has cleared the breaker, so one more window of holds is allowed.
 	b.do(func(tx pgx.Tx) error {
 		_, err := b.ClearBreaker(t.Context(), tx, "user:1")
 		return err
 	})
 	ill, err := b.NeedRecheck(t.Context(), ids.Node{}, 1000)
 	if err != nil || len(ill) != 200 {
-		t.Fatalf("%d nodes are looked at again, %v", len(ill), err)
+		t.Fatalf("%d nodes are checked again, %v", len(ill), err)
 	}
 	for _, id := range ill {
 		b.do(func(tx pgx.Tx) error { return b.Recheck(t.Context(), tx, id) })
 	}
 	if n := b.count(heldNodes); n != 10 {
-		t.Errorf("%d nodes are held after the breaker was cleared", n)
+		t.Errorf("%d nodes have holds after the breaker was cleared", n)
 	}
 	if ill, err = b.NeedRecheck(t.Context(), ids.Node{}, 1000); err != nil || len(ill) != 0 {
-		t.Errorf("%d nodes are looked at for ever, %v", len(ill), err)
+		t.Errorf("%d nodes are checked for ever, %v", len(ill), err)
 	}
 
-	// A higher bound that somebody declares is such a word, too.
+	// A higher limit that an operator sets also clears the breaker.
 	b.Rules = func(string) nodehealth.FaultRules {
 		return nodehealth.FaultRules{Action: nodehealth.FaultQuarantinesSlot, MassPercent: 5, MassMinimum: 12}
 	}
 	if ill, err = b.NeedRecheck(t.Context(), ids.Node{}, 1000); err != nil || len(ill) != 200 {
-		t.Fatalf("%d nodes are looked at under the new bound, %v", len(ill), err)
+		t.Fatalf("%d nodes are checked under the new bound, %v", len(ill), err)
 	}
 	for _, id := range ill {
 		b.do(func(tx pgx.Tx) error { return b.Recheck(t.Context(), tx, id) })
 	}
 	if n := b.count(heldNodes); n != 12 {
-		t.Errorf("%d nodes are held under a bound of 12", n)
+		t.Errorf("%d nodes have holds under a bound of 12", n)
 	}
 }
 
-// The window is ten minutes: what was held before it counts no more.
+// The window is ten minutes: earlier holds do not count.
 func TestINV62TheWindowMoves(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -139,7 +139,7 @@ func TestINV62TheWindowMoves(t *testing.T) {
 	}
 	b.atOnce(nodes, hot)
 	if n := b.count(heldNodes); n != 4 {
-		t.Errorf("%d of 4 are held", n)
+		t.Errorf("%d of 4 have holds", n)
 	}
 	if _, ever, err := b.Breaker(t.Context()); ever || err != nil {
 		t.Errorf("tripped: %v, %v", ever, err)
@@ -165,10 +165,10 @@ func TestINV62TheBoundIsPolicy(t *testing.T) {
 			nodes := b.fleet(10)
 			b.Rules = func(string) nodehealth.FaultRules { return c.rules }
 			for i, id := range nodes {
-				b.seen(id, hot(fmt.Sprintf("n%03d", i)))
+				b.report(id, hot(fmt.Sprintf("n%03d", i)))
 			}
 			if n := b.count(heldNodes); n != c.held {
-				t.Errorf("%d nodes are held, want %d", n, c.held)
+				t.Errorf("%d nodes have holds, want %d", n, c.held)
 			}
 			if n := b.count(`SELECT count(*) FROM slots WHERE status = 'quarantined'`); n != c.slots {
 				t.Errorf("%d slots are quarantined, want %d", n, c.slots)
@@ -177,7 +177,7 @@ func TestINV62TheBoundIsPolicy(t *testing.T) {
 	}
 }
 
-// A hold of a slot that somebody stands on waits for its release.
+// The quarantine of a claimed slot waits for its release.
 func TestAClaimedSlotIsQuarantinedWhenFreed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -186,15 +186,15 @@ func TestAClaimedSlotIsQuarantinedWhenFreed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.seen(id, hot("n"))
+	b.report(id, hot("n"))
 	if got := b.slots(); got != "claimed, claimed" {
-		t.Errorf("while it is held: %s", got)
+		t.Errorf("during the hold: %s", got)
 	}
 	b.free(a, protocol.Proof{Fence: 1, Scrubbed: []string{"n-g0", "n-g1"}})
 	if got := b.slots(); got != "quarantined unhealthy, quarantined unhealthy" {
 		t.Errorf("freed: %s", got)
 	}
-	b.seen(id, report("n"))
+	b.report(id, report("n"))
 	if got := b.slots(); got != "clean, clean" {
 		t.Errorf("well again: %s", got)
 	}
@@ -204,7 +204,7 @@ func TestOverridesAreReports(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.node("n")
-	b.seen(id, hot("n"))
+	b.report(id, hot("n"))
 	soon := time.Now().Add(time.Hour)
 	say := func(o nodehealth.Override) {
 		t.Helper()
@@ -214,7 +214,7 @@ func TestOverridesAreReports(t *testing.T) {
 	if got := b.slots(); got != "clean, quarantined unhealthy" {
 		t.Errorf("overridden: %s", got)
 	}
-	b.seen(id, hot("n"))
+	b.report(id, hot("n"))
 	if got := b.slots(); got != "clean, quarantined unhealthy" {
 		t.Errorf("reported again: %s", got)
 	}
@@ -226,15 +226,15 @@ func TestOverridesAreReports(t *testing.T) {
 		t.Errorf("ended: %s", got)
 	}
 	if n := b.count(`SELECT count(*) FROM health_reports WHERE source = 'operator'`); n != 0 {
-		t.Errorf("%d ended overrides are kept", n)
+		t.Errorf("%d expired overrides are stored", n)
 	}
 
 	say(nodehealth.Override{Target: "n-g1", Level: protocol.Healthy, Message: "looked at", Actor: "user:1"})
 	if got := b.slots(); got != "quarantined unhealthy, clean" {
-		t.Errorf("vouched for: %s", got)
+		t.Errorf("confirmed: %s", got)
 	}
 	b.do(func(tx pgx.Tx) error { return b.Withdraw(t.Context(), tx, id, "n-g1", "") })
-	b.seen(id, report("n"))
+	b.report(id, report("n"))
 	say(nodehealth.Override{Target: "n-g1", Check: "noise", Level: protocol.Degraded, Classes: []protocol.Class{protocol.PreventAllocations}, Message: "it whistles", Actor: "user:1"})
 	if got := b.slots(); got != "clean, quarantined unhealthy" {
 		t.Errorf("an operator's own: %s", got)
@@ -252,32 +252,32 @@ func TestASilentSourceIsAnAlert(t *testing.T) {
 	id := b.node("n")
 	spoke := report("n")
 	spoke.Health = []protocol.HealthReport{{Source: "disk", Level: protocol.Healthy}, {Source: "clock", Level: protocol.Healthy}}
-	b.seen(id, spoke)
+	b.report(id, spoke)
 	less := report("n")
 	less.Health = spoke.Health[:1]
 	half := less
 	half.Complete, half.Missing = false, []string{"host"}
-	b.seen(id, half)
+	b.report(id, half)
 	if n := b.count(`SELECT count(*) FROM health_reports WHERE check_id = 'source_silent'`); n != 0 {
 		t.Error("half a report proves that a source is silent")
 	}
-	b.seen(id, less)
+	b.report(id, less)
 	n, _, err := b.Node(t.Context(), "n")
 	if err != nil || n.Health != "unknown" || n.Message != "clock is missing from the report" {
 		t.Errorf("%s (%s), %v", n.Health, n.Message, err)
 	}
-	b.seen(id, less)
+	b.report(id, less)
 	if n := b.count(`SELECT count(*) FROM health_reports WHERE source = 'clock' AND check_id = 'source_silent'`); n != 1 {
-		t.Errorf("%d rows say that it is silent", n)
+		t.Errorf("%d rows report it as stale", n)
 	}
-	b.seen(id, spoke)
+	b.report(id, spoke)
 	if n, _, err := b.Node(t.Context(), "n"); err != nil || n.Health != "healthy" {
 		t.Errorf("it speaks again: %s (%s), %v", n.Health, n.Message, err)
 	}
 }
 
 // A node's agent writes with its own role, which decides nothing for people.
-func TestReportsAreTakenByTheNodeDoorsRole(t *testing.T) {
+func TestReportsAreAppliedWithTheNodeAPIRole(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.node("n")

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
-// Report is what one source said last of a node, or of one of its GPUs.
+// Report is the last report of one source about a node or one of its GPUs.
 type Report struct {
 	Source  string           `json:"source"`
 	Target  string           `json:"target"` // GPU UUID; empty: the node
@@ -30,15 +30,15 @@ type Report struct {
 
 // The sources that are not of a node's agent.
 const (
-	// SourceOperator are a person's words. One about a check stands for what nodes
-	// say of that check; that all is well, without a check, for all they say of the
-	// target; any other beside what they say.
+	// SourceOperator marks a health value that an operator has set. A value for one check overrides the
+	// node's reports of that check. A healthy value without a check overrides all reports of the target.
+	// Any other value is added to the reports.
 	SourceOperator = "operator"
-	// sourceInventory is what we read from the list of devices.
+	// sourceInventory marks a value that is derived from the list of devices.
 	sourceInventory = "inventory"
 )
 
-// gpuRow is a device as it is kept.
+// gpuRow is the stored row of a device.
 type gpuRow struct {
 	UUID    string
 	Index   int
@@ -52,7 +52,7 @@ type systemHold struct {
 	Cause string
 }
 
-// nodeState is all that a judgement of a node rests on, beside its new report.
+// nodeState is the stored state that the health of a node depends on, in addition to its new report.
 type nodeState struct {
 	Expected                      int
 	SKU, Name, Lifecycle          string
@@ -65,13 +65,13 @@ type nodeState struct {
 	Holds                         []systemHold
 }
 
-// verdict is what follows from it.
+// verdict is the health of a node and its devices, with the consequences.
 type verdict struct {
 	Reports []Report // of nodes; overrides are not among them
 	Cards   map[string]gpuVerdict
 	Health  protocol.Health
 	Message string
-	Slots   map[string]string // GPU → why its slot is to be kept from sale
+	Slots   map[string]string // GPU → why its slot is not sold
 	Node    string            // why the node is; empty: it is not
 }
 
@@ -87,7 +87,7 @@ const (
 	FaultIsReported      = "report"
 )
 
-// classify merges what all sources say. r is nil where only an override has changed.
+// classify merges the values of all sources. r is nil if only an override has changed.
 func (k *nodeState) classify(r *protocol.Report, action string) verdict {
 	v := verdict{Reports: k.says(r), Cards: map[string]gpuVerdict{}, Slots: map[string]string{}, Health: protocol.Healthy}
 	for _, c := range k.Cards {
@@ -100,8 +100,8 @@ func (k *nodeState) classify(r *protocol.Report, action string) verdict {
 	return v
 }
 
-// says is what each source says now: those of a new report, and those of earlier
-// ones that this one could not speak of.
+// says returns the current value of each source: those of a new report, and earlier ones that the report
+// does not cover.
 func (k *nodeState) says(r *protocol.Report) []Report {
 	said, before := []Report{}, []Report{} // never null in the database's eyes
 	for _, old := range k.Reports {
@@ -153,7 +153,7 @@ func (k *nodeState) says(r *protocol.Report) []Report {
 		default:
 			if old.Check == "source_silent" {
 				said = append(said, old)
-			} else if silent := ofTable(old.Source, "", "source_silent", old.Source+" is missing from the report"); !has(said, silent) {
+			} else if silent := ofTable(old.Source, "", "source_silent", old.Source+" is missing from the report"); !contains(said, silent) {
 				said = append(said, silent)
 			}
 		}
@@ -161,7 +161,7 @@ func (k *nodeState) says(r *protocol.Report) []Report {
 	return k.since(said)
 }
 
-func has(reports []Report, r Report) bool {
+func contains(reports []Report, r Report) bool {
 	return slices.ContainsFunc(reports, func(o Report) bool { return same(o, r) })
 }
 
@@ -169,7 +169,7 @@ func same(a, b Report) bool {
 	return a.Source == b.Source && a.Target == b.Target && a.Check == b.Check
 }
 
-// since keeps the time at which a word was first said.
+// since preserves the time of the first report of each unchanged value.
 func (k *nodeState) since(said []Report) []Report {
 	for i := range said {
 		for _, old := range k.Reports {
@@ -181,8 +181,8 @@ func (k *nodeState) since(said []Report) []Report {
 	return said
 }
 
-// ofWire judges a node's word by the table. A check that the table does not have is
-// of an agent newer than we are: its own judgement is the best there is.
+// ofWire classifies a node's report by the fault table. An agent that is newer than the server may send
+// a check that the table lacks; its own classification is then used.
 func ofWire(h protocol.HealthReport) Report {
 	r := Report{Source: h.Source, Target: h.Target, Check: h.Check, Level: h.Level, Message: h.Message, Classes: h.Classes}
 	if f, ok := fault.Of(h.Check); ok {
@@ -196,8 +196,8 @@ func ofTable(source, target, check, message string) Report {
 	return ofWire(protocol.HealthReport{Source: source, Target: target, Check: check, Message: message})
 }
 
-// ofDevice is for agents whose sources say nothing of a device: what its line in the
-// inventory says.
+// ofDevice derives the health of a device from the inventory, for agents without a health source for
+// devices.
 func ofDevice(g protocol.GPU) []Report {
 	check := map[protocol.Health]string{protocol.Unhealthy: "gpu_unhealthy", protocol.Degraded: "gpu_degraded", protocol.Unknown: "gpu_unknown"}[g.Health]
 	if check == "" {
@@ -206,7 +206,7 @@ func ofDevice(g protocol.GPU) []Report {
 	return []Report{ofTable(sourceInventory, g.UUID, check, strings.Join(g.Reasons, ", "))}
 }
 
-// finding is a report with what it keeps from sale.
+// finding is a report with the units that it excludes from sale.
 type finding struct {
 	Report
 
@@ -225,7 +225,7 @@ func (k *nodeState) findings(said []Report) (all []finding) {
 	for _, r := range said {
 		f := finding{r, holdsOf(r)}
 		if o, ok := overridden[about{r.Target, ""}]; ok && o.Level == protocol.Healthy {
-			continue // a person vouches for the whole of it
+			continue // an operator overrides the whole target
 		}
 		if o, ok := overridden[about{r.Target, r.Check}]; ok && r.Check != "" {
 			f.Level, f.holds = o.Level, fault.HoldsNothing
@@ -262,12 +262,15 @@ func holdsOf(r Report) fault.Holds {
 
 func prevents(r Report) bool { return slices.Contains(r.Classes, protocol.PreventAllocations) }
 
+// add merges one finding into the verdict: the health of its target, and the exclusion of a slot or
+// the node from sale. A policy decides with action whether a fault of a GPU is only reported,
+// excludes the slot, or cordons the node.
 func (v *verdict) add(k *nodeState, f finding, action string) {
 	if f.Level == protocol.Healthy && f.holds == fault.HoldsNothing {
 		return
 	}
 	if f.Target == "" {
-		// What holds anything, said of the node, holds the node: it has no smaller part.
+		// A fault of the node itself excludes the whole node from sale, because no device can be named.
 		v.worse(f.Level, f.Message)
 		if f.holds != fault.HoldsNothing {
 			v.holdNode(f.Message)
@@ -315,9 +318,8 @@ func (k *nodeState) index(gpu string) int {
 	return k.Cards[i].Index
 }
 
-// sum is how the node as a whole is: its own faults first, then what is missing,
-// then the worst of its devices, which degrades it and no more: the slot is bad,
-// not the node.
+// sum returns the health of the node as a whole: its own faults first, then missing devices, then the
+// worst of its devices. A device only degrades the node, because the slot is faulty and not the node.
 func (v *verdict) sum(k *nodeState) {
 	there := 0
 	for _, c := range k.Cards {

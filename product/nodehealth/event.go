@@ -19,8 +19,8 @@ const (
 	SubjectMassActionStopped = "fleet.mass_action_stopped"
 )
 
-// HealthFact is the payload of fleet.node_health_changed.
-type HealthFact struct {
+// HealthEvent is the payload of fleet.node_health_changed.
+type HealthEvent struct {
 	Node           string `json:"node_id"`
 	Name           string `json:"name"`
 	Health         string `json:"health"`
@@ -28,8 +28,8 @@ type HealthFact struct {
 	Reason         string `json:"reason"`
 }
 
-// QuarantineFact is the payload of fleet.slot_quarantined.
-type QuarantineFact struct {
+// QuarantineEvent is the payload of fleet.slot_quarantined.
+type QuarantineEvent struct {
 	Node   string `json:"node_id"`
 	Name   string `json:"name"`
 	Slot   string `json:"slot_id"`
@@ -37,8 +37,8 @@ type QuarantineFact struct {
 	Reason string `json:"reason"`
 }
 
-// StoppedFact is the payload of fleet.mass_action_stopped.
-type StoppedFact struct {
+// StoppedEvent is the payload of fleet.mass_action_stopped.
+type StoppedEvent struct {
 	Trip    string `json:"trip_id"`
 	Blocked int    `json:"blocked"`
 	Allowed int    `json:"allowed"`
@@ -47,27 +47,27 @@ type StoppedFact struct {
 }
 
 func (s *Service) emitHealth(b *pgx.Batch, id ids.Node, k *nodeState, v verdict) {
-	event.Queue(b, event.Fact{
+	event.Queue(b, event.Draft{
 		Stream: event.StreamFleet, Subject: SubjectNodeHealthChanged, Aggregate: "node:" + id.String(), Sequence: k.Version + 1,
 		URN:     s.Urn("node", id.String()),
-		Payload: HealthFact{id.String(), k.Name, string(v.Health), k.Health, v.Message},
+		Payload: HealthEvent{id.String(), k.Name, string(v.Health), k.Health, v.Message},
 	})
 }
 
 func (s *Service) emitQuarantined(b *pgx.Batch, id ids.Node, k *nodeState, w fleet.SystemHold, slot uuid.UUID) {
-	event.Queue(b, event.Fact{
+	event.Queue(b, event.Draft{
 		Stream: event.StreamFleet, Subject: SubjectSlotQuarantined, Aggregate: "hold:" + w.ID.String(), Sequence: 1,
 		URN:     s.Urn("slot", slot.String()),
-		Payload: QuarantineFact{id.String(), k.Name, slot.String(), w.GPU, w.Reason},
+		Payload: QuarantineEvent{id.String(), k.Name, slot.String(), w.GPU, w.Reason},
 	})
 }
 
 func (s *Service) emitStopped(ctx context.Context, tx pgx.Tx, trip uuid.UUID, held, allowed, fleet int, reason string) error {
 	b := &pgx.Batch{}
-	event.Queue(b, event.Fact{
+	event.Queue(b, event.Draft{
 		Stream: event.StreamFleet, Subject: SubjectMassActionStopped, Aggregate: "breaker:" + trip.String(), Sequence: 1,
 		URN:     s.Urn("breaker", trip.String()),
-		Payload: StoppedFact{trip.String(), held, allowed, fleet, reason},
+		Payload: StoppedEvent{trip.String(), held, allowed, fleet, reason},
 	})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("telling that the breaker tripped: %w", err)

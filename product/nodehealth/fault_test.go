@@ -17,36 +17,35 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// A fault story is something that goes wrong on a node of two GPUs, in one of some
-// circumstances, told moment by moment with what must hold at each. The faults and
-// what they mean are written down here, by hand, and not read from the table that
-// the product judges by: a line that is changed there breaks a story here.
+// A fault scenario is a fault on a node of two GPUs, in one of several circumstances, with the expected
+// state after each step. The faults and their consequences are written here by hand and not read from
+// the table of the product. A wrong line in that table therefore fails a test here.
 
 // harm is one fault of the grammar, with what it must lead to.
 type harm struct {
-	name   string
-	xid    int    // in the kernel log of GPU 1; 0: its source says check
-	source string // who says check
-	check  string
-	gpu    bool   // about GPU 1, else the node
-	gpuIs  string // health of GPU 1: h, d, u(nhealthy), ?
-	slot   bool   // its slot is kept from sale
-	node   bool   // the node is
-	action string
-	told   bool   // who holds the GPU is told
-	ends   string // of an XID: time, reset, restart
+	name     string
+	xid      int    // in the kernel log of GPU 1; 0: its source reports check
+	source   string // the source that reports check
+	check    string
+	gpu      bool   // about GPU 1, else the node
+	gpuIs    string // health of GPU 1: h, d, u(nhealthy), ?
+	slot     bool   // its slot is not sold
+	node     bool   // the node is
+	action   string
+	notified bool   // the tenant of the GPU is notified
+	ends     string // of an XID: time, reset, restart
 }
 
-func xids(gpuIs string, slot, node bool, action string, told bool, ends string, numbers ...int) (all []harm) {
+func xids(gpuIs string, slot, node bool, action string, notified bool, ends string, numbers ...int) (all []harm) {
 	for _, n := range numbers {
-		all = append(all, harm{name: fmt.Sprintf("xid %d", n), xid: n, check: fmt.Sprintf("xid_%d", n), gpu: true, gpuIs: gpuIs, slot: slot, node: node, action: action, told: told, ends: ends})
+		all = append(all, harm{name: fmt.Sprintf("xid %d", n), xid: n, check: fmt.Sprintf("xid_%d", n), gpu: true, gpuIs: gpuIs, slot: slot, node: node, action: action, notified: notified, ends: ends})
 	}
 	return all
 }
 
-func said(source, gpuIs string, slot, node bool, action string, told bool, checks ...string) (all []harm) {
+func said(source, gpuIs string, slot, node bool, action string, notified bool, checks ...string) (all []harm) {
 	for _, c := range checks {
-		all = append(all, harm{name: c, source: source, check: c, gpu: gpuIs != "", gpuIs: gpuIs, slot: slot, node: node, action: action, told: told})
+		all = append(all, harm{name: c, source: source, check: c, gpu: gpuIs != "", gpuIs: gpuIs, slot: slot, node: node, action: action, notified: notified})
 	}
 	return all
 }
@@ -61,7 +60,7 @@ var harms = slices.Concat(
 	xids("d", false, false, "inspect", false, "time", 154),
 	xids("u", true, false, "nvlink", true, "reset", 74, 144, 145, 146, 147, 148, 149, 150),
 	xids("u", true, true, "restart_host", true, "restart", 79, 160),
-	xids("u", true, false, "report", true, "restart", 1, 777), // nobody expected them
+	xids("u", true, false, "report", true, "restart", 1, 777), // not expected
 	said("driver", "u", true, true, "restart_host", true, "gpu_lost", "recovery_node_reboot", "recovery_system_reboot"),
 	said("driver", "u", true, false, "reset_gpu", true, "ecc_uncorrected", "recovery_gpu_reset", "recovery_bus_reset"),
 	said("driver", "u", true, false, "diagnose", true, "row_remap_failed", "pages_retired", "recovery_drain_and_reset"),
@@ -84,33 +83,33 @@ var harms = slices.Concat(
 	said("disk", "", false, false, "ask_again", false, "probe_silent"),
 )
 
-// story is one telling: a harm in a circumstance.
-type story struct {
+// scenario is one run of a fault in a circumstance.
+type scenario struct {
 	t  *testing.T
 	b  *bundle
-	at string // where in the story
+	at string // the current step
 
 	harm   harm
 	name   string
 	node   ids.Node
-	claim  ids.Allocation // zero: nobody holds the GPUs
+	claim  ids.Allocation // zero: the GPUs are free
 	rules  *nodehealth.FaultRules
 	ledger *health.Ledger
 	boot   int
 	line   uint64
 	now    time.Time
-	says   map[string]string // sources that say something → check
+	says   map[string]string // sources with a value → check
 	other  bool              // a second, harmless fault on GPU 0
 }
 
-func (s *story) gpus() []protocol.GPU {
+func (s *scenario) gpus() []protocol.GPU {
 	list := report(s.name).Inventory.GPUs
 	list[0].PCI, list[1].PCI = "0000:1b:00.0", "0000:43:00.0"
 	return list
 }
 
-// restart is what the host's start leaves of the agent's memory.
-func (s *story) restart(host bool) {
+// restart resets the part of the agent's memory that a start of the host OS or of the agent loses.
+func (s *scenario) restart(host bool) {
 	s.t.Helper()
 	if err := s.ledger.Save(); err != nil {
 		s.t.Fatal(err)
@@ -122,7 +121,7 @@ func (s *story) restart(host bool) {
 	s.open()
 }
 
-func (s *story) open() {
+func (s *scenario) open() {
 	s.t.Helper()
 	l, err := health.OpenLedger(s.t.TempDir()+"/../"+s.name+".json", fmt.Sprint("boot-", s.boot))
 	if err != nil {
@@ -131,7 +130,7 @@ func (s *story) open() {
 	s.ledger = l
 }
 
-func (s *story) happens() {
+func (s *scenario) happens() {
 	if s.harm.xid == 0 {
 		s.says[s.harm.source] = s.harm.check
 		return
@@ -140,8 +139,8 @@ func (s *story) happens() {
 	s.ledger.Add(s.line, fmt.Sprintf("NVRM: Xid (PCI:0000:43:00): %d, pid=7, name=python", s.harm.xid), s.now)
 }
 
-// report is what the agent says now, judged by itself, and taken by the server.
-func (s *story) report() {
+// report sends the agent's current report, classified by the agent, and processes it on the server.
+func (s *scenario) report() {
 	s.t.Helper()
 	r := report(s.name)
 	r.Inventory.GPUs = s.gpus()
@@ -175,7 +174,7 @@ func (s *story) report() {
 	}
 }
 
-func (s *story) server() *nodehealth.Service {
+func (s *scenario) server() *nodehealth.Service {
 	rules := nodehealth.FaultRules{Action: nodehealth.FaultQuarantinesSlot, MassPercent: 100, MassMinimum: 1000}
 	if s.rules != nil {
 		rules = *s.rules
@@ -185,17 +184,16 @@ func (s *story) server() *nodehealth.Service {
 	return server
 }
 
-// seen is the whole of what can be seen: "gpu0 gpu1, slot0 slot1, node held or not,
-// action, what the tenant is told".
-type seen struct {
+// visible is the visible state: "gpu0 gpu1, slot0 slot1, node held or not, action, text for the tenant".
+type visible struct {
 	gpus, slots  string
 	held         bool
 	actions      string
-	told         bool
+	notified     bool
 	unhealthyFor bool // billing pauses
 }
 
-func (s *story) look() (n seen) {
+func (s *scenario) readState() (n visible) {
 	s.t.Helper()
 	_, devices, err := s.b.Node(s.t.Context(), s.name)
 	if err != nil {
@@ -215,7 +213,7 @@ func (s *story) look() (n seen) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		n.told = len(shown[s.claim.UUID]) > 0
+		n.notified = len(shown[s.claim.UUID]) > 0
 		if err := pgx.BeginFunc(s.t.Context(), s.b.db, func(tx pgx.Tx) (err error) {
 			_, n.unhealthyFor, err = s.b.UnhealthySince(s.t.Context(), tx, s.claim)
 			return err
@@ -226,14 +224,14 @@ func (s *story) look() (n seen) {
 	return n
 }
 
-// expect compares with what must be while the harm stands, or no more.
-func (s *story) expect(stands bool) {
+// expect compares the visible state with the expected one, while the fault is present or after it.
+func (s *scenario) expect(stands bool) {
 	s.t.Helper()
 	h := s.harm
-	want := seen{gpus: "hh", slots: "cc"}
+	want := visible{gpus: "hh", slots: "cc"}
 	if s.other {
 		want.gpus = "dh"
-		want.told = s.claim != (ids.Allocation{})
+		want.notified = s.claim != (ids.Allocation{})
 	}
 	if stands {
 		if h.gpu {
@@ -255,22 +253,22 @@ func (s *story) expect(stands bool) {
 			want.slots = "cq"
 		}
 		if s.claim != (ids.Allocation{}) {
-			want.told = want.told || h.told
+			want.notified = want.notified || h.notified
 			want.unhealthyFor = h.gpuIs == "u"
 		}
 	}
-	if got := s.look(); got != want {
+	if got := s.readState(); got != want {
 		s.t.Errorf("%s: %s: is %+v, must be %+v", h.name, s.at, got, want)
 	}
 }
 
-// circumstances are how a harm may be met. Each tells its own end.
+// circumstances are the situations in which a fault may occur. Each defines how it ends.
 var circumstances = []struct {
 	name string
 	of   func(harm) bool
-	tell func(*story)
+	run  func(*scenario)
 }{
-	{"on an idle node, and it ends", func(harm) bool { return true }, func(s *story) {
+	{"on an idle node, and it ends", func(harm) bool { return true }, func(s *scenario) {
 		s.begin("the node is well").expect(false)
 		s.happens()
 		s.begin("it has happened").expect(true)
@@ -278,9 +276,9 @@ var circumstances = []struct {
 		s.ends()
 		s.begin("it is over").expect(false)
 	}},
-	{"beneath a tenant, who leaves", func(harm) bool { return true }, func(s *story) {
+	{"beneath a tenant, who leaves", func(harm) bool { return true }, func(s *scenario) {
 		s.begin("the node is well")
-		s.take()
+		s.claimGPUs()
 		s.happens()
 		s.begin("it has happened").expect(true)
 		s.b.free(s.claim, protocol.Proof{Fence: 1, Scrubbed: []string{s.name + "-g0", s.name + "-g1"}})
@@ -290,24 +288,24 @@ var circumstances = []struct {
 		s.ends()
 		s.begin("it is over").expect(false)
 	}},
-	{"through a restart of the agent, beside another fault", func(harm) bool { return true }, func(s *story) {
+	{"through a restart of the agent, with another fault", func(harm) bool { return true }, func(s *scenario) {
 		s.other = true
 		s.begin("the node is nearly well").expect(false)
 		s.happens()
 		s.begin("it has happened").expect(true)
 		s.restart(false)
-		s.begin("the agent has started anew").expect(true)
+		s.begin("the agent has restarted").expect(true)
 		s.ends()
 		s.begin("it is over").expect(false)
 	}},
-	{"where faults of GPUs cordon the node", func(h harm) bool { return h.gpu && h.xid != 0 }, func(s *story) {
+	{"where faults of GPUs cordon the node", func(h harm) bool { return h.gpu && h.xid != 0 }, func(s *scenario) {
 		s.rules = &nodehealth.FaultRules{Action: nodehealth.FaultCordonsNode, MassPercent: 100, MassMinimum: 1000}
 		s.happens()
 		s.begin("it has happened").expect(true)
 		s.ends()
 		s.begin("it is over").expect(false)
 	}},
-	{"where faults are only reported", func(h harm) bool { return h.gpu && h.xid == 0 || !h.gpu }, func(s *story) {
+	{"where faults are only reported", func(h harm) bool { return h.gpu && h.xid == 0 || !h.gpu }, func(s *scenario) {
 		s.rules = &nodehealth.FaultRules{Action: nodehealth.FaultIsReported, MassPercent: 100, MassMinimum: 1000}
 		s.happens()
 		s.begin("it has happened").expect(true)
@@ -316,8 +314,8 @@ var circumstances = []struct {
 	}},
 }
 
-// begin reports at the next moment of the story.
-func (s *story) begin(at string) *story {
+// begin sends a report at the next step.
+func (s *scenario) begin(at string) *scenario {
 	s.t.Helper()
 	s.at = at
 	s.now = s.now.Add(time.Minute)
@@ -325,7 +323,7 @@ func (s *story) begin(at string) *story {
 	return s
 }
 
-func (s *story) take() {
+func (s *scenario) claimGPUs() {
 	s.t.Helper()
 	var slots slots.Placement
 	rows, err := s.b.db.Query(s.t.Context(), `SELECT id, gpu_uuid FROM slots WHERE node_id = $1 ORDER BY id`, s.node)
@@ -341,19 +339,19 @@ func (s *story) take() {
 		s.t.Fatal(err)
 	}
 	slots.Node = s.node
-	if s.claim, err = s.b.take(slots); err != nil {
+	if s.claim, err = s.b.claimSlots(slots); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 // ends has the harm end the way that its kind does, and no other way before.
-func (s *story) ends() {
+func (s *scenario) ends() {
 	s.t.Helper()
 	clear(s.says)
 	switch s.harm.ends {
 	case "time":
 		s.restart(true) // does not help
-		s.begin("the host has started anew").expect(true)
+		s.begin("the host OS has restarted").expect(true)
 		s.now = s.now.Add(24 * time.Hour)
 	case "reset":
 		s.now = s.now.Add(48 * time.Hour)
@@ -369,27 +367,27 @@ func (s *story) ends() {
 	}
 }
 
-func TestFaultStories(t *testing.T) {
+func TestFaultScenarios(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	told := 0
+	runs := 0
 	for _, h := range harms {
 		for _, c := range circumstances {
 			if !c.of(h) {
 				continue
 			}
-			told++
+			runs++
 			t.Run(h.name+" "+c.name, func(t *testing.T) {
 				t.Parallel()
-				s := &story{t: t, b: &bundle{b.Service, t, b.db}, harm: h, now: time.Unix(1e9, 0), says: map[string]string{}}
+				s := &scenario{t: t, b: &bundle{b.Service, t, b.db}, harm: h, now: time.Unix(1e9, 0), says: map[string]string{}}
 				s.name = strings.ReplaceAll(uuid.NewString(), "-", "")
 				s.open()
 				s.node = s.b.node(s.name)
-				c.tell(s)
+				c.run(s)
 			})
 		}
 	}
-	if told < 300 {
-		t.Errorf("%d stories, 300 are promised", told)
+	if runs < 300 {
+		t.Errorf("%d scenarios, 300 are promised", runs)
 	}
 }

@@ -29,7 +29,7 @@ func (b *bundle) hardware(id ids.Node, change func(*protocol.Topology)) (changed
 		change(r.Topology)
 	}
 	r.Fingerprint = r.Topology.Hardware().Fingerprint()
-	b.seen(id, r)
+	b.report(id, r)
 	_, changed, err := b.Topology(b.t.Context(), b.db, id)
 	if err != nil {
 		b.t.Fatal(err)
@@ -39,8 +39,9 @@ func (b *bundle) hardware(id ids.Node, change func(*protocol.Topology)) (changed
 
 const heldForHardware = `SELECT count(*) FROM holds WHERE lifted_at IS NULL AND kind = 'cordon' AND cause = 'fingerprint' AND slot_id IS NULL`
 
-// Hardware that is not what was accepted holds the node, says what changed, and
-// never touches a slot. It heals when it reads as before, or an operator accepts it.
+// Hardware that differs from the accepted hardware sets a hold on the node, names the difference, and
+// never changes a slot. The hold is lifted when the hardware equals the accepted one again, or an
+// operator accepts it.
 func TestChangedHardwareHoldsTheNode(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -59,7 +60,7 @@ func TestChangedHardwareHoldsTheNode(t *testing.T) {
 		"another NUMA node": {func(h *protocol.Topology) { h.GPUs[0].NUMA = 1 }, "GPU 0 is on NUMA node 1, accepted 0"},
 		"another group":     {func(h *protocol.Topology) { h.GPUs[0].GroupWith = []string{"0000:1b:00.1"} }, "GPU 0 shares its IOMMU group with 0000:1b:00.1, accepted none"},
 		"swapped slots":     {func(h *protocol.Topology) { h.GPUs[0].PCI, h.GPUs[1].PCI = h.GPUs[1].PCI, h.GPUs[0].PCI }, "address of GPU 0 is 0000:43:00.0, accepted 0000:1b:00.0; address of GPU 1 is 0000:1b:00.0, accepted 0000:43:00.0"},
-		"another machine":   {func(h *protocol.Topology) { h.Machine.Serial = "m2" }, "serial number is m2, accepted n"},
+		"another computer":  {func(h *protocol.Topology) { h.Machine.Serial = "m2" }, "serial number is m2, accepted n"},
 		"a GPU off the bus": {func(h *protocol.Topology) {
 			h.GPUs[0].Serial, h.GPUs[0].VBIOS, h.GPUs[0].Link = "", "", protocol.Link{}
 		}, ""},
@@ -74,7 +75,7 @@ func TestChangedHardwareHoldsTheNode(t *testing.T) {
 			}
 			slots := b.slots()
 			if changed := b.hardware(id, c.change); changed != c.says {
-				t.Errorf("says %q, want %q", changed, c.says)
+				t.Errorf("reports %q, want %q", changed, c.says)
 			}
 			want := 0
 			if c.says != "" {
@@ -88,7 +89,7 @@ func TestChangedHardwareHoldsTheNode(t *testing.T) {
 			}
 			b.hardware(id, nil)
 			if n := b.count(heldForHardware); n != 0 {
-				t.Error("it reads as before and is held")
+				t.Error("it is unchanged and has a hold")
 			}
 			b.hardware(id, c.change)
 			b.do(func(tx pgx.Tx) error {
@@ -99,7 +100,7 @@ func TestChangedHardwareHoldsTheNode(t *testing.T) {
 				return err
 			})
 			if n := b.count(heldForHardware); n != 0 {
-				t.Error("it is accepted and held")
+				t.Error("it is accepted and has a hold")
 			}
 			if name == "what was not read" {
 				return

@@ -19,8 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
-// Health lists what every source says of a node and its GPUs, what is wrong before
-// what is not.
+// Health lists the values of all sources for a node and its GPUs, faults first.
 func (s *Service) Health(ctx context.Context, q pg.Queryer, id ids.Node) ([]Report, error) {
 	rows, err := q.Query(ctx, selectOf, id)
 	if err != nil {
@@ -33,7 +32,7 @@ func (s *Service) Health(ctx context.Context, q pg.Queryer, id ids.Node) ([]Repo
 	return list, nil
 }
 
-// Advice is what a person does about a report, or nothing.
+// Advice returns the recommended action for a report, or nothing.
 func (r Report) Advice() string {
 	if f, ok := fault.Of(r.Check); ok {
 		return f.Rule.Operator
@@ -41,8 +40,8 @@ func (r Report) Advice() string {
 	return ""
 }
 
-// Override is an operator's word about health: that a check on a target is to be
-// taken otherwise, or, without a check that any source names, a word of its own.
+// Override is an operator's health override: another value for a check on a target, or, without a check
+// that a source reports, an additional value.
 type Override struct {
 	Target  string // GPU UUID; empty: the node
 	Check   string
@@ -53,8 +52,8 @@ type Override struct {
 	Actor   string
 }
 
-// Override takes an operator's word and judges the node by it at once. The caller
-// writes the audit row.
+// Override stores an operator's health override and applies it to the node at once. The caller writes
+// the audit row.
 func (s *Service) Override(ctx context.Context, tx pgx.Tx, id ids.Node, o Override) error {
 	if slices.ContainsFunc(o.Classes, func(c protocol.Class) bool { return !slices.Contains(protocol.Classes(), c) }) {
 		return errs.Invalid("classes", "there are %v", protocol.Classes())
@@ -75,7 +74,7 @@ func (s *Service) Override(ctx context.Context, tx pgx.Tx, id ids.Node, o Overri
 	return s.Recheck(ctx, tx, id)
 }
 
-// Withdraw takes an override back.
+// Withdraw removes an override.
 func (s *Service) Withdraw(ctx context.Context, tx pgx.Tx, id ids.Node, target, check string) error {
 	tag, err := tx.Exec(ctx, dropOverride, id, target, check)
 	if err != nil {
@@ -87,8 +86,8 @@ func (s *Service) Withdraw(ctx context.Context, tx pgx.Tx, id ids.Node, target, 
 	return s.Recheck(ctx, tx, id)
 }
 
-// Recheck judges a node again by what is kept: an override has come or gone, or the
-// breaker lets things be held again.
+// Recheck evaluates the stored reports of a node again, after an override was added or removed or the
+// breaker was cleared.
 func (s *Service) Recheck(ctx context.Context, tx pgx.Tx, id ids.Node) error {
 	k, err := s.lockState(ctx, tx, id)
 	if err != nil {
@@ -98,8 +97,7 @@ func (s *Service) Recheck(ctx context.Context, tx pgx.Tx, id ids.Node) error {
 	return s.writeHealth(ctx, tx, id, k, v, change{hardware: k.Changed})
 }
 
-// NeedRecheck lists the nodes, by id after the given one, that Recheck may find otherwise
-// than they are kept.
+// NeedRecheck lists the nodes, by id after the given one, whose stored health may be outdated.
 func (s *Service) NeedRecheck(ctx context.Context, after ids.Node, limit int) ([]ids.Node, error) {
 	rules := s.rules("")
 	rows, err := s.DB.Query(ctx, selectIll, after, limit, rules.MassMinimum, rules.MassPercent)
@@ -113,9 +111,9 @@ func (s *Service) NeedRecheck(ctx context.Context, after ids.Node, limit int) ([
 	return list, nil
 }
 
-// AcceptHardware makes what the node reported last the hardware that it should have,
-// and lifts the platform's hold on it. It returns how that differs from what was
-// accepted before. The caller writes the audit row.
+// AcceptHardware accepts the last reported hardware as the hardware of the node, and lifts the
+// platform's hold. It returns the difference to the previously accepted hardware. The caller writes the
+// audit row.
 func (s *Service) AcceptHardware(ctx context.Context, tx pgx.Tx, id ids.Node) (changed string, err error) {
 	name, t, changed, err := s.LockHardware(ctx, tx, id)
 	switch {
@@ -138,13 +136,14 @@ func (s *Service) AcceptHardware(ctx context.Context, tx pgx.Tx, id ids.Node) (c
 	return changed, s.Recheck(ctx, tx, id)
 }
 
-// TenantFault is a fault of a GPU, as who holds it is told.
+// TenantFault is a fault of a GPU with the text for its tenant.
 type TenantFault struct {
 	Text  string
 	Since time.Time
 }
 
-// TenantFaults reads what the holders of these allocations are to be told, the oldest first.
+// TenantFaults reads the faults that are displayed to the tenants of these allocations, the oldest
+// first.
 func (s *Service) TenantFaults(ctx context.Context, q pg.Queryer, of []uuid.UUID) (map[uuid.UUID][]TenantFault, error) {
 	rows, err := q.Query(ctx, selectShown, of)
 	if err != nil {

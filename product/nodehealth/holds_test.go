@@ -32,7 +32,7 @@ type person struct {
 	identity.Change[fleet.Node]
 }
 
-func somebody() person {
+func operator() person {
 	return person{identity.Change[fleet.Node]{Caller: identity.Caller{User: ids.New[ids.User]()}}}
 }
 
@@ -40,8 +40,8 @@ func (p person) slot() identity.Change[slots.Slot] {
 	return identity.Change[slots.Slot]{Caller: p.Caller}
 }
 
-// stands is what holds node n, as "kind cause reason".
-func (b *bundle) stands() string {
+// activeHolds returns the active holds of node n, as "kind cause reason".
+func (b *bundle) activeHolds() string {
 	b.t.Helper()
 	n, _, err := b.Node(b.t.Context(), "n")
 	if err != nil {
@@ -61,31 +61,31 @@ func (b *bundle) must(_ fleet.Node, err error) {
 	}
 }
 
-// Several hold a node; whoever set a hold lifts it, and nobody else.
+// A node may have several holds; only the actor who set a hold can lift it.
 func TestOnlyTheOwnerLiftsAHold(t *testing.T) {
 	t.Parallel()
 	b := operators(t)
 	b.node("n")
-	ada, bob := somebody(), somebody()
+	ada, bob := operator(), operator()
 	b.must(b.Cordon(t.Context(), ada.Change, "n", "fans", nil))
 	b.must(b.Cordon(t.Context(), ada.Change, "n", "louder fans", nil)) // the same hold, with another reason
-	if got := b.stands(); got != "true cordon operator louder fans" {
-		t.Errorf("held by %s", got)
+	if got := b.activeHolds(); got != "true cordon operator louder fans" {
+		t.Errorf("holds: %s", got)
 	}
 	if _, err := b.Uncordon(t.Context(), bob.Change, "n", false); errs.CodeOf(err) != errs.DrainOwnedByOther {
-		t.Errorf("somebody else lifts it: %v", err)
+		t.Errorf("another operator lifts it: %v", err)
 	}
 	b.must(b.Drain(t.Context(), bob.Change, "n", "board swap", nil))
 	b.must(b.Uncordon(t.Context(), ada.Change, "n", false))
-	if got := b.stands(); got != "true drain operator board swap" {
-		t.Errorf("after its owner has lifted one, held by %s", got)
+	if got := b.activeHolds(); got != "true drain operator board swap" {
+		t.Errorf("after its owner has lifted one, holds: %s", got)
 	}
 	if _, err := b.claim(1); errs.CodeOf(err) != errs.SKUUnavailable {
 		t.Errorf("sold while it drains: %v", err)
 	}
 	b.must(b.Uncordon(t.Context(), ada.Change, "n", true))
-	if got := b.stands(); got != "false " {
-		t.Errorf("after an admin has lifted all, held by %s", got)
+	if got := b.activeHolds(); got != "false " {
+		t.Errorf("after an admin has lifted all, holds: %s", got)
 	}
 	if _, err := b.claim(1); err != nil {
 		t.Errorf("not sold again: %v", err)
@@ -102,7 +102,7 @@ func TestACordonEndsWithItsDeadline(t *testing.T) {
 	b := operators(t)
 	id := b.node("n")
 	soon := time.Now().Add(time.Hour)
-	b.must(b.Cordon(t.Context(), somebody().Change, "n", "fans", &soon))
+	b.must(b.Cordon(t.Context(), operator().Change, "n", "fans", &soon))
 	if _, err := b.claim(1); err == nil {
 		t.Error("sold while it is cordoned")
 	}
@@ -110,10 +110,10 @@ func TestACordonEndsWithItsDeadline(t *testing.T) {
 	b.exec(`UPDATE slots SET held_until = now() - interval '1 second'`)
 	b.Refresh("h100", "")
 	if _, err := b.claim(1); err != nil {
-		t.Errorf("held past its end: %v", err)
+		t.Errorf("active past its end: %v", err)
 	}
-	if got := b.stands(); got != "false " {
-		t.Errorf("held by %s", got)
+	if got := b.activeHolds(); got != "false " {
+		t.Errorf("holds: %s", got)
 	}
 	b.do(func(tx pgx.Tx) error { return b.EndExpiredHolds(t.Context(), tx, id) })
 	var by string
@@ -121,7 +121,7 @@ func TestACordonEndsWithItsDeadline(t *testing.T) {
 		t.Errorf("lifted by %q: %v", by, err)
 	}
 	past := time.Now().Add(-time.Minute)
-	if _, err := b.Cordon(t.Context(), somebody().Change, "n", "fans", &past); errs.CodeOf(err) != errs.ValidationError {
+	if _, err := b.Cordon(t.Context(), operator().Change, "n", "fans", &past); errs.CodeOf(err) != errs.ValidationError {
 		t.Errorf("a cordon that has ended before it began: %v", err)
 	}
 }
@@ -142,13 +142,13 @@ func (b *bundle) wide(name string, gpus int) ids.Node {
 	for i := range gpus {
 		r.Inventory.GPUs = append(r.Inventory.GPUs, protocol.GPU{Index: i, UUID: fmt.Sprintf("%s-%d", name, i), Model: "H100", MemoryMiB: 81559, Health: protocol.Healthy})
 	}
-	b.seen(id, r)
+	b.report(id, r)
 	return id
 }
 
-// A hundred claims wait for slots that a cordon holds. When it commits, not one of
-// them gets its slot, though each has chosen it from a reading in which it was free.
-func TestNobodyLandsOnACordonedNode(t *testing.T) {
+// A hundred claims wait for slots that a cordon has locked. When the cordon commits, none of them gets
+// its slot, although each has chosen it from a cache in which it was free.
+func TestACordonedNodeReceivesNoAllocation(t *testing.T) {
 	t.Parallel()
 	const claims = 100
 	b := operators(t)
@@ -169,7 +169,7 @@ func TestNobodyLandsOnACordonedNode(t *testing.T) {
 			return err
 		}
 		for i, one := range chosen {
-			claiming.Go(func() { _, refused[i] = b.take(one) })
+			claiming.Go(func() { _, refused[i] = b.claimSlots(one) })
 		}
 		return b.untilSomeWait(tx)
 	})
@@ -209,7 +209,7 @@ func TestACordonWaitsForAClaim(t *testing.T) {
 			return err
 		}
 		go func() {
-			_, err := b.Cordon(t.Context(), somebody().Change, "n", "fans", nil)
+			_, err := b.Cordon(t.Context(), operator().Change, "n", "fans", nil)
 			cordoned <- err
 		}()
 		return b.untilSomeWait(tx)
@@ -225,21 +225,21 @@ func TestACordonWaitsForAClaim(t *testing.T) {
 	}
 }
 
-// A slot that comes to a node which is held is held with it.
+// A slot that is added to a node with a hold is not for sale either.
 func TestNewSlotsOfAHeldNodeAreHeld(t *testing.T) {
 	t.Parallel()
 	b := operators(t)
 	id := ids.New[ids.Node]()
 	b.declare(id, "n", nil)
-	b.must(b.Cordon(t.Context(), somebody().Change, "n", "not burnt in", nil))
-	b.seen(id, report("n"))
+	b.must(b.Cordon(t.Context(), operator().Change, "n", "not burnt in", nil))
+	b.report(id, report("n"))
 	if _, err := b.claim(1); errs.CodeOf(err) != errs.SKUUnavailable {
 		t.Errorf("sold: %v", err)
 	}
 }
 
-// A quarantined slot stays with its holder, is kept back when it is freed, and is
-// given back only where a proof speaks for it.
+// A quarantined slot stays with its claim, is not sold after the release, and returns to sale only with
+// a proof.
 func TestQuarantineAndClear(t *testing.T) {
 	t.Parallel()
 	b := operators(t)
@@ -248,7 +248,7 @@ func TestQuarantineAndClear(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ada := somebody()
+	ada := operator()
 	_, devices, err := b.Node(t.Context(), "n")
 	if err != nil {
 		t.Fatal(err)
@@ -281,8 +281,7 @@ func (b *bundle) life() string {
 	return n.Lifecycle
 }
 
-// A drain takes its steps one by one, each only while it is due, and ends with the
-// last claim.
+// A drain makes its steps one by one, each only while it is due, and ends with the last claim.
 func TestADrainIsObserved(t *testing.T) {
 	t.Parallel()
 	b := operators(t)
@@ -291,7 +290,7 @@ func TestADrainIsObserved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ada := somebody()
+	ada := operator()
 	step := func(do func(tx pgx.Tx) error, want string) {
 		t.Helper()
 		b.do(do)
@@ -302,12 +301,12 @@ func TestADrainIsObserved(t *testing.T) {
 	begin := func(tx pgx.Tx) error { return b.DrainStarted(t.Context(), tx, id) }
 	end := func(tx pgx.Tx) error { return b.Drained(t.Context(), tx, id) }
 	off := func(tx pgx.Tx) error { return b.DrainCancelled(t.Context(), tx, id) }
-	step(begin, "active") // nobody drains it
+	step(begin, "active") // no drain in effect
 	b.must(b.Drain(t.Context(), ada.Change, "n", "board swap", nil))
 	step(end, "active")
 	step(begin, "draining")
 	step(off, "draining")
-	step(end, "draining") // somebody stands on it
+	step(end, "draining") // it has a claim
 	b.do(func(tx pgx.Tx) error {
 		l, leaves, err := b.Eviction(t.Context(), tx, held)
 		if err == nil && (!leaves || l.Why != "board swap" || !l.At.After(time.Now())) {
@@ -322,6 +321,6 @@ func TestADrainIsObserved(t *testing.T) {
 	var facts string
 	if err := b.db.QueryRow(t.Context(), `SELECT string_agg(subject, ' ' ORDER BY seq) FROM outbox_events WHERE subject LIKE 'fleet.node_drain%'`).Scan(&facts); err != nil ||
 		facts != "fleet.node_draining fleet.node_drained fleet.node_drain_cancelled" {
-		t.Errorf("told %s: %v", facts, err)
+		t.Errorf("notified %s: %v", facts, err)
 	}
 }

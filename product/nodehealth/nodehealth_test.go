@@ -55,7 +55,7 @@ func (b *bundle) declare(id ids.Node, name string, change func(*desired.Node)) {
 	b.do(func(tx pgx.Tx) error { return b.Declare(b.t.Context(), tx, id, name, text) })
 }
 
-func (b *bundle) seen(id ids.Node, r protocol.Report) {
+func (b *bundle) report(id ids.Node, r protocol.Report) {
 	b.t.Helper()
 	b.do(func(tx pgx.Tx) error { return b.ApplyReport(b.t.Context(), tx, id, r) })
 }
@@ -65,7 +65,7 @@ func (b *bundle) node(name string) ids.Node {
 	b.t.Helper()
 	id := ids.New[ids.Node]()
 	b.declare(id, name, nil)
-	b.seen(id, report(name))
+	b.report(id, report(name))
 	return id
 }
 
@@ -101,10 +101,10 @@ func (b *bundle) claim(n int) (ids.Allocation, error) {
 	if err != nil {
 		return ids.Allocation{}, err
 	}
-	return b.take(chosen)
+	return b.claimSlots(chosen)
 }
 
-func (b *bundle) take(chosen slots.Placement) (ids.Allocation, error) {
+func (b *bundle) claimSlots(chosen slots.Placement) (ids.Allocation, error) {
 	id := ids.New[ids.Allocation]()
 	return id, pgx.BeginFunc(b.t.Context(), b.db, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
@@ -118,8 +118,8 @@ func (b *bundle) free(id ids.Allocation, p protocol.Proof) {
 	b.do(func(tx pgx.Tx) error { return b.Free(b.t.Context(), tx, id, p) })
 }
 
-// A slot follows the health of its device, and only that: one that is claimed
-// stays with its holder, and one that anything else keeps back stays kept back.
+// A slot follows the health of its device only: a claimed slot stays with its claim, and a slot that is
+// quarantined for another reason stays quarantined.
 func TestSlotsFollowReports(t *testing.T) {
 	t.Parallel()
 	foreign := report("n")
@@ -143,7 +143,7 @@ func TestSlotsFollowReports(t *testing.T) {
 		"missing":                   {[]protocol.Report{missing}, "clean, quarantined unhealthy", "unhealthy"},
 		"missing and back":          {[]protocol.Report{missing, report("n")}, "clean, clean", "healthy"},
 		"half a report proves none": {[]protocol.Report{partly}, "clean, clean", "unknown"},
-		"used by nobody's order":    {[]protocol.Report{foreign}, "quarantined foreign use, clean", "degraded"},
+		"foreign use":               {[]protocol.Report{foreign}, "quarantined foreign use, clean", "degraded"},
 		"no longer used":            {[]protocol.Report{foreign, report("n")}, "clean, clean", "healthy"},
 		"used, then sick":           {[]protocol.Report{foreign, sick(report("n"), 0)}, "quarantined unhealthy, clean", "degraded"},
 	} {
@@ -152,14 +152,14 @@ func TestSlotsFollowReports(t *testing.T) {
 			b := setup(t)
 			id := b.node("n")
 			for _, r := range c.reports {
-				b.seen(id, r)
+				b.report(id, r)
 			}
 			n, _, err := b.Node(t.Context(), "n")
 			if got := b.slots(); err != nil || got != c.want || n.Health != c.health {
 				t.Errorf("%s, node %s (%s), %v; want %s, %s", got, n.Health, n.Message, err, c.want, c.health)
 			}
 			again := pgtest.Diff(t, b.db)
-			b.seen(id, c.reports[len(c.reports)-1])
+			b.report(id, c.reports[len(c.reports)-1])
 			if left := again(); left != "" {
 				t.Errorf("the same report again wrote\n%s", left)
 			}
@@ -172,13 +172,13 @@ func TestNewNodeWithSickDevice(t *testing.T) {
 	b := setup(t)
 	id := ids.New[ids.Node]()
 	b.declare(id, "n", nil)
-	b.seen(id, sick(report("n"), 0))
+	b.report(id, sick(report("n"), 0))
 	if got := b.slots(); got != "quarantined unhealthy, clean" {
 		t.Error(got)
 	}
 }
 
-// INV-03: what comes back is clean only as far as the proof goes.
+// INV-03: a released slot is clean only as far as the proof reaches.
 func TestINV03FreedByProof(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -201,9 +201,9 @@ func TestINV03FreedByProof(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.sick {
-				b.seen(id, sick(report("n"), 0))
+				b.report(id, sick(report("n"), 0))
 				if got := b.slots(); got != "claimed, claimed" {
-					t.Errorf("taken from its holder: %s", got)
+					t.Errorf("removed from its claim: %s", got)
 				}
 			}
 			b.free(a, c.proof)
@@ -219,9 +219,8 @@ func TestINV03FreedByProof(t *testing.T) {
 	}
 }
 
-// Dirty and quarantined slots are not sold, nor is anything of a node that is
-// cordoned, silent, retired or has not reported. A server that believes an older
-// reading is put right by the claim itself.
+// Dirty and quarantined slots are not for sale, nor is any slot of a node that is cordoned, stale,
+// retired or has not reported. The claim itself corrects a server with an outdated cache.
 func TestNotForSale(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -236,9 +235,9 @@ func TestNotForSale(t *testing.T) {
 		"cannot provision": {func(b *bundle, id ids.Node) {
 			r := report("n")
 			r.Unsupported = []protocol.Type{protocol.ProvisionUser}
-			b.seen(id, r)
+			b.report(id, r)
 		}},
-		"sick": {func(b *bundle, id ids.Node) { b.seen(id, sick(sick(report("n"), 0), 1)) }},
+		"sick": {func(b *bundle, id ids.Node) { b.report(id, sick(sick(report("n"), 0), 1)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -250,8 +249,8 @@ func TestNotForSale(t *testing.T) {
 			}
 			c.change(b, id)
 			if name != "another SKU" { // what was bought as one thing stays that
-				if _, err := b.take(believed); errs.CodeOf(err) != errs.SKUUnavailable {
-					t.Errorf("a claim on an old belief: %v", err)
+				if _, err := b.claimSlots(believed); errs.CodeOf(err) != errs.SKUUnavailable {
+					t.Errorf("a claim from an old cache: %v", err)
 				}
 			}
 			b.Refresh("h100", "eu1")
@@ -262,8 +261,8 @@ func TestNotForSale(t *testing.T) {
 	}
 }
 
-// What a server has sold it does not offer again, though it reads the table only
-// once a second; what comes free it finds when it has nothing left.
+// A server does not offer again what it has placed, although it reads the table only once a second. It
+// finds freed slots when its cache is empty.
 func TestPlaceRemembersItsSales(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -277,7 +276,7 @@ func TestPlaceRemembersItsSales(t *testing.T) {
 			t.Fatal(err)
 		}
 		sold = append(sold, s.GPUs...)
-		if _, err := b.take(s); err != nil {
+		if _, err := b.claimSlots(s); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -308,7 +307,7 @@ func TestSilenceAndReturn(t *testing.T) {
 	}
 }
 
-// A node leaves the fleet with nobody on it, and comes back when it is declared.
+// A node without claims leaves the fleet at once, and returns when its desired object is put again.
 func TestRetire(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -318,7 +317,7 @@ func TestRetire(t *testing.T) {
 		t.Errorf("a retired node is listed: %v %v", list, err)
 	}
 	b.declare(id, "n", nil)
-	b.seen(id, report("n"))
+	b.report(id, report("n"))
 	if n, _, err := b.Node(t.Context(), "n"); err != nil || n.Lifecycle != "active" || b.slots() != "clean, clean" {
 		t.Errorf("declared again: %s, %s, %v", n.Lifecycle, b.slots(), err)
 	}
@@ -339,10 +338,9 @@ func (b *bundle) lifecycle() string {
 	return n.Lifecycle
 }
 
-// INV-13: a node that is removed beneath somebody drains. It takes nothing new,
-// releases nobody, stays in the list while it does, and retires with the last
-// proof, however the claims end.
-func TestINV13RemovedBeneathClaims(t *testing.T) {
+// INV-13: a node that is removed while it has claims drains. It receives no new claims, releases none by
+// force, stays in the list meanwhile, and retires with the last proof, however the claims end.
+func TestINV13RemovedWithClaims(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end   func(*bundle, ids.Allocation)
@@ -350,7 +348,7 @@ func TestINV13RemovedBeneathClaims(t *testing.T) {
 	}{
 		"proved clean": {func(b *bundle, a ids.Allocation) { b.free(a, protocol.Proof{Scrubbed: []string{"n-g0"}}) }, "quarantined retired, quarantined retired"},
 		"not proved":   {func(b *bundle, a ids.Allocation) { b.free(a, protocol.Proof{}) }, "quarantined no scrub proof, quarantined retired"},
-		"kept for a person to look at": {func(b *bundle, a ids.Allocation) {
+		"quarantined for an inspection": {func(b *bundle, a ids.Allocation) {
 			b.do(func(tx pgx.Tx) error { return b.Quarantine(b.t.Context(), tx, a, "release failed") })
 		}, "quarantined release failed, quarantined retired"},
 	} {
@@ -372,9 +370,9 @@ func TestINV13RemovedBeneathClaims(t *testing.T) {
 			diff := pgtest.Diff(t, b.db)
 			b.retire(id)
 			if left := diff(); left != "" {
-				t.Errorf("asked again, and wrote\n%s", left)
+				t.Errorf("repeated, and wrote\n%s", left)
 			}
-			b.seen(id, report("n"))
+			b.report(id, report("n"))
 			if list, err := b.Nodes(t.Context(), "", 10); err != nil || len(list) != 1 || b.lifecycle() != "draining" {
 				t.Errorf("a report ends a drain: %v, %v", list, err)
 			}
@@ -407,8 +405,8 @@ func TestDeclaredAgainWhileDraining(t *testing.T) {
 	}
 }
 
-// The last two leave at the same moment, and a removal beside them: the node retires.
-func TestRetireBesideLeavers(t *testing.T) {
+// The last two claims end at the same time as the removal of the node: the node retires.
+func TestRetireDuringReleases(t *testing.T) {
 	t.Parallel()
 	for range 10 {
 		b := setup(t)
@@ -432,9 +430,9 @@ func TestRetireBesideLeavers(t *testing.T) {
 	}
 }
 
-// A claim that is made as the node is removed either stands, and the node drains, or
-// fails, and it retires.
-func TestRetireBesideClaims(t *testing.T) {
+// A claim that is concurrent with the removal of its node either succeeds, and the node drains, or
+// fails, and the node retires.
+func TestRetireDuringClaims(t *testing.T) {
 	t.Parallel()
 	for range 10 {
 		b := setup(t)
@@ -445,7 +443,7 @@ func TestRetireBesideClaims(t *testing.T) {
 		}
 		var claimed error
 		var both sync.WaitGroup
-		both.Go(func() { _, claimed = b.take(chosen) })
+		both.Go(func() { _, claimed = b.claimSlots(chosen) })
 		both.Go(func() { b.retire(id) })
 		both.Wait()
 		if want := map[bool]string{true: "draining", false: "retired"}[claimed == nil]; b.lifecycle() != want {
@@ -538,7 +536,7 @@ func TestOneHolderByConstraint(t *testing.T) {
 	}
 }
 
-// Capacity counts slots, without the names of hosts.
+// Capacity counts slots, without the names of nodes.
 func TestCapacity(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

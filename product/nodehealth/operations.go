@@ -13,15 +13,15 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// HealthOverride is what an operator says of a node's health, or of a GPU's.
+// HealthOverride is a health value that an operator sets for a node or a GPU.
 type HealthOverride struct {
-	Level  string // unknown takes it back
+	Level  string // unknown removes the override
 	Target string // GPU UUID; empty: the node
 	Reason string
 	Until  *time.Time
 }
 
-// OverrideHealth takes an operator's word about a node, or a GPU of it.
+// OverrideHealth sets or removes an operator's health override for a node or one of its GPUs.
 func (s *Service) OverrideHealth(ctx context.Context, ch identity.Change[fleet.Node], name string, w HealthOverride) (fleet.Node, error) {
 	return s.ChangeNode(ctx, ch, name, "health_override", func(tx pgx.Tx, n fleet.Node, _ *pgx.Batch) (any, error) {
 		after := map[string]any{"target": w.Target, "level": w.Level, "reason": w.Reason, "until": w.Until}
@@ -36,7 +36,8 @@ func (s *Service) OverrideHealth(ctx context.Context, ch identity.Change[fleet.N
 	})
 }
 
-// Accept has a node's hardware be what it reports now, if that is what was looked at.
+// Accept accepts a node's reported hardware, if it is still the hardware that the operator has
+// inspected.
 func (s *Service) Accept(ctx context.Context, ch identity.Change[fleet.Node], name, fingerprint, reason string) (fleet.Node, error) {
 	return s.ChangeNode(ctx, ch, name, "accept_hardware", func(tx pgx.Tx, n fleet.Node, _ *pgx.Batch) (any, error) {
 		t, _, err := s.Topology(ctx, tx, n.ID)

@@ -5,14 +5,14 @@ const (
 	lockNode = `
 		SELECT (spec->>'gpus')::int, sku, name, lifecycle, health, message, reachability, version, fingerprint, accepted, changed FROM nodes WHERE id = $1 FOR UPDATE`
 	selectCards = `SELECT uuid, index, present FROM gpus WHERE node_id = $1 ORDER BY index, uuid`
-	// An override that has ended is none. Who looks next takes it away.
+	// An expired override is ignored. The next write deletes it.
 	selectReports = `
 		SELECT source, target, check_id, level, message, action, classes, since, until, actor FROM health_reports
 		WHERE node_id = $1 AND (until IS NULL OR until > now()) ORDER BY source, target, check_id`
 	selectOwnHolds = `
 		SELECT h.id, coalesce(s.gpu_uuid, ''), h.cause FROM holds h LEFT JOIN slots s ON s.id = h.slot_id
 		WHERE h.node_id = $1 AND h.lifted_at IS NULL AND h.owner = 'system' AND h.cause IN ('health', 'fingerprint') ORDER BY h.id`
-	// What one source says stands until it says something else.
+	// The value of a source stays until the source reports another one.
 	reportRows = `jsonb_to_recordset($2) AS r(source text, target text, check_id text, level text, message text, action text, classes text[], since timestamptz)`
 	putReports = `
 		INSERT INTO health_reports AS h (node_id, source, target, check_id, level, message, action, classes, since)
@@ -27,9 +27,10 @@ const (
 	selectOf = `
 		SELECT source, target, check_id, level, message, action, classes, since, until, actor FROM health_reports
 		WHERE node_id = $1 AND (until IS NULL OR until > now()) ORDER BY target, level = 'healthy', source, check_id`
-	// Of those who would hold one at a time: what the others held must be seen.
+	// Transactions that set holds run one after the other, because each must see the holds of the
+	// others.
 	lockBreaker = `SELECT pg_advisory_xact_lock(hashtextextended('inventory.breaker', 0))`
-	// A window that a person has opened anew begins there; a higher bound opens none.
+	// A window starts again when an operator clears the breaker. A higher limit starts none.
 	selectBreaker = `
 		SELECT (SELECT count(*) FROM nodes WHERE lifecycle <> 'retired'),
 			count(DISTINCT h.node_id) FILTER (WHERE h.node_id <> $1), count(*) FILTER (WHERE h.node_id = $1) > 0,
@@ -54,7 +55,7 @@ const (
 		ON CONFLICT (node_id, source, target, check_id) DO UPDATE SET level = excluded.level, message = excluded.message, classes = excluded.classes,
 			until = excluded.until, actor = excluded.actor, since = now(), observed_at = now()`
 	dropOverride = `DELETE FROM health_reports WHERE node_id = $1 AND source = 'operator' AND target = $2 AND check_id = $3`
-	// What people look at: what of it a tenant may see is the table's to say.
+	// For display. The fault table decides which part a tenant may see.
 	selectShown = `
 		SELECT c.allocation_id, r.check_id, r.since FROM slot_claims c JOIN slots s ON s.id = c.slot_id
 			JOIN health_reports r ON r.node_id = s.node_id AND r.target = s.gpu_uuid

@@ -18,9 +18,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// ApplyReport follows a changed report: devices, what sources say of their health, the
-// hardware, and slots for devices that are new. Devices never vanish silently: one
-// that is missing is unhealthy.
+// ApplyReport applies a changed report: the devices, their health, the hardware, and slots for new
+// devices. A missing device is never removed silently: it becomes unhealthy.
 func (s *Service) ApplyReport(ctx context.Context, tx pgx.Tx, id ids.Node, r protocol.Report) error {
 	if err := protocol.CheckHealth(r.Health); err != nil {
 		return errs.Invalid("health", "%v", err)
@@ -29,12 +28,12 @@ func (s *Service) ApplyReport(ctx context.Context, tx pgx.Tx, id ids.Node, r pro
 	if err != nil {
 		return err
 	}
-	k.follow(r)
+	k.updateDevices(r)
 	changed, accept := k.compare(r)
 	v := k.classify(&r, s.rules(k.SKU).Action)
 	lifecycle := "active"
 	if slices.Contains(r.Unsupported, protocol.ProvisionUser) {
-		// It may be looked at, but what it cannot hand out it must not sell.
+		// The node is visible, but without the required capability its slots must not be sold.
 		lifecycle = "enrolled"
 		v.Message = cmp.Or(v.Message, "its agent cannot run allocations")
 	}
@@ -56,8 +55,8 @@ func (s *Service) ApplyReport(ctx context.Context, tx pgx.Tx, id ids.Node, r pro
 	return s.writeHealth(ctx, tx, id, k, v, change{hardware: changed, lifecycle: lifecycle, foreign: foreign(r), reachable: true})
 }
 
-// lockState takes the node, and reads what is kept of it. Two reports of one node must
-// not interleave their devices.
+// lockState locks the node, and reads its stored state. Two reports of one node must not interleave
+// their devices.
 func (s *Service) lockState(ctx context.Context, tx pgx.Tx, id ids.Node) (*nodeState, error) {
 	k, b := &nodeState{}, &pgx.Batch{}
 	b.Queue(lockNode, id).QueryRow(func(row pgx.Row) error {
@@ -85,8 +84,8 @@ func (s *Service) lockState(ctx context.Context, tx pgx.Tx, id ids.Node) (*nodeS
 	return k, nil
 }
 
-// follow brings the devices that are kept up to the report's.
-func (k *nodeState) follow(r protocol.Report) {
+// updateDevices updates the stored devices from the report.
+func (k *nodeState) updateDevices(r protocol.Report) {
 	listed := map[string]bool{}
 	for _, g := range r.Inventory.GPUs {
 		listed[g.UUID] = true
@@ -105,8 +104,8 @@ func (k *nodeState) follow(r protocol.Report) {
 	slices.SortStableFunc(k.Cards, func(a, b gpuRow) int { return cmp.Compare(a.Index, b.Index) })
 }
 
-// compare says how the hardware differs from what was accepted. The first whole
-// topology is what there is to accept. One that was not read whole proves nothing.
+// compare returns the difference between the reported and the accepted hardware. The first complete
+// topology is accepted automatically. An incomplete one proves nothing.
 func (k *nodeState) compare(r protocol.Report) (changed string, accept *protocol.Hardware) {
 	if !r.Complete || r.Topology == nil || len(r.Topology.Missing) > 0 {
 		if r.Complete && r.Fingerprint != "" && r.Fingerprint == k.Fingerprint {
@@ -133,8 +132,8 @@ func cardRows(k *nodeState, v verdict) []fleet.GPUHealth {
 	return rows
 }
 
-// foreign names the devices that something uses which nobody ordered. The host's
-// words begin with the device.
+// foreign returns the devices that are used without an allocation. The node's text begins with the
+// device.
 func foreign(r protocol.Report) []string {
 	used := []string{}
 	for _, words := range r.Foreign {
@@ -144,16 +143,16 @@ func foreign(r protocol.Report) []string {
 	return used
 }
 
-// change is what settle writes beside a verdict.
+// change contains the rows that settle writes in addition to a verdict.
 type change struct {
 	hardware  string   // how it differs from what was accepted
 	lifecycle string   // of a node that reports; empty: as it is
-	foreign   []string // devices used by what nobody ordered; nil: as before
+	foreign   []string // devices used without an allocation; nil: as before
 	reachable bool
 }
 
-// writeHealth writes a verdict: the reports, the health of node and devices, the holds
-// that the platform wants, as far as the breaker lets it, and the slots by them.
+// writeHealth writes a verdict: the reports, the health of node and devices, the platform's holds within
+// the limit of the breaker, and the state of the slots.
 func (s *Service) writeHealth(ctx context.Context, tx pgx.Tx, id ids.Node, k *nodeState, v verdict, c change) error {
 	rows, err := json.Marshal(v.Reports)
 	if err != nil {

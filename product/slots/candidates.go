@@ -15,14 +15,14 @@ type Candidate struct {
 	Slots                     []Unit
 }
 
-// Unit is one slot and, where the caller's scope sees it, who holds it.
+// Unit is one slot, with its allocation if the caller may see it.
 type Unit struct {
 	Status string
 	Holder *uuid.UUID
 }
 
-// Candidates reads the nodes that sell a SKU, by name. It is for explaining a
-// refusal; Place reads only what is free.
+// Candidates reads the nodes that offer an SKU, by name. It is used to explain why a request was
+// rejected; Place reads only free slots.
 func (s *Service) Candidates(ctx context.Context, sku string) ([]Candidate, error) {
 	rows, err := s.DB.Query(ctx, selectCandidates, sku)
 	if err != nil {

@@ -7,8 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Capacity is what may be sold of a SKU in a region: counts of slots, without
-// the names of hosts.
+// Capacity is the number of slots of an SKU in a region, by state, without the names of nodes.
 type Capacity struct {
 	SKU, Region                       string
 	Nodes, Total                      int

@@ -16,52 +16,52 @@ import (
 	"github.com/gpuaas/gpuaas/product/slots/place"
 )
 
-// HintSlots is the topic sent when slots have come free.
+// HintSlots is the topic of the hint that slots are free again.
 const HintSlots = "slots"
 
-// Placement is what an allocation gets: slots of one node.
+// Placement is the result of a placement: slots of one node.
 type Placement struct {
 	Node   ids.Node
 	Region string
-	IDs    []uuid.UUID // sorted: locked in this order
+	IDs    []uuid.UUID // sorted, and locked in this sequence
 	GPUs   []string    // device UUIDs, sorted
 }
 
-// market is what this process believes to be free. It may be wrong both ways:
-// the claim has the last word, and a failed claim makes it look again.
+// market is this process's cache of free slots. It may be wrong in both directions: only the claim
+// decides, and a failed claim makes the cache read again.
 type market struct {
 	mu   sync.Mutex
 	free map[offer][]place.Node
 	read map[offer]time.Time
-	// asked holds the slots of requests that are not over. A reading still shows
-	// them as free, and whoever was given them again would wait, fail, read anew,
-	// and be given the next one's: under load most requests would end so.
-	asked map[uuid.UUID]struct{}
+	// requested contains the slots of requests in progress. A read still returns them as free. A request
+	// that received them as well would wait for the lock, fail, read again and choose the next taken
+	// slots; under load most requests would end so.
+	requested map[uuid.UUID]struct{}
 }
 
 type offer struct{ sku, region string }
 
-// believeFor is how long a reading of the free slots is used. What this process
-// sells is taken out at once, so that only other processes make it wrong.
-const believeFor = time.Second
+// readingFor is the maximum age of the cached free slots. Placements of this process are removed from
+// the cache at once, so only other processes make it wrong.
+const readingFor = time.Second
 
-// Place chooses n free slots. An empty region means any. They are nobody else's
-// here until Placed says that the request is over.
+// Place chooses n free slots. An empty region means any. No other request of this process receives them
+// until Placed reports that the request has ended.
 func (s *Service) Place(ctx context.Context, sku, region string, n int, now time.Time) (Placement, error) {
 	o := offer{sku, region}
 	s.market.mu.Lock()
 	defer s.market.mu.Unlock()
 	chosen, ok := place.Choose(s.market.free[o], n)
-	if now.Sub(s.market.read[o]) > believeFor || !ok {
+	if now.Sub(s.market.read[o]) > readingFor || !ok {
 		nodes, err := s.freeSlots(ctx, o)
 		if err != nil {
 			return Placement{}, err
 		}
 		s.market.put(o, nodes, now)
 		if chosen, ok = place.Choose(s.market.free[o], n); !ok {
-			// All that is left is asked for by requests that are not over. Some of
-			// them may yet be refused, or be this very one sent twice: queue behind
-			// them, and let the claim say.
+			// All remaining slots are chosen by requests in progress. Some of these may still be
+			// rejected, or be duplicates of this request. Return the same slots: the request then waits
+			// for the lock, and the claim decides.
 			chosen, ok = place.Choose(nodes, n)
 		}
 	}
@@ -69,7 +69,7 @@ func (s *Service) Place(ctx context.Context, sku, region string, n int, now time
 		return Placement{}, errs.New(errs.SKUUnavailable, "no node has %s of %s free", counted(n), sku).
 			Try("request fewer GPUs or another SKU, or wait for a release").With("sku", sku).With("gpus", n)
 	}
-	s.market.take(o, chosen)
+	s.market.reserve(o, chosen)
 	return slotsOf(chosen), nil
 }
 
@@ -80,7 +80,7 @@ func counted(gpus int) string {
 	return fmt.Sprintf("%d GPUs", gpus)
 }
 
-// Refresh forgets what is believed of a SKU, after a claim has failed.
+// Refresh drops the cached slots of an SKU after a failed claim.
 func (s *Service) Refresh(sku, region string) {
 	s.market.mu.Lock()
 	defer s.market.mu.Unlock()
@@ -93,11 +93,11 @@ func (s *Service) Finished(slots Placement) {
 	s.market.mu.Lock()
 	defer s.market.mu.Unlock()
 	for _, id := range slots.IDs {
-		delete(s.market.asked, id)
+		delete(s.market.requested, id)
 	}
 }
 
-// forget has the next placement read what is free.
+// forget makes the next placement read the free slots again.
 func (m *market) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,21 +106,23 @@ func (m *market) forget() {
 
 func (m *market) put(o offer, nodes []place.Node, now time.Time) {
 	if m.free == nil {
-		m.free, m.read, m.asked = map[offer][]place.Node{}, map[offer]time.Time{}, map[uuid.UUID]struct{}{}
+		m.free, m.read, m.requested = map[offer][]place.Node{}, map[offer]time.Time{}, map[uuid.UUID]struct{}{}
 	}
 	free := slices.Clone(nodes)
 	for i := range free {
 		free[i].Free = slices.DeleteFunc(slices.Clone(free[i].Free), func(slot place.Slot) bool {
-			_, asked := m.asked[slot.ID.UUID]
+			_, asked := m.requested[slot.ID.UUID]
 			return asked
 		})
 	}
 	m.free[o], m.read[o] = free, now
 }
 
-func (m *market) take(o offer, chosen place.Node) {
+// reserve removes chosen slots from the cache until their request has ended, so that concurrent
+// requests of this process choose different slots.
+func (m *market) reserve(o offer, chosen place.Node) {
 	for _, slot := range chosen.Free {
-		m.asked[slot.ID.UUID] = struct{}{}
+		m.requested[slot.ID.UUID] = struct{}{}
 	}
 	for i, n := range m.free[o] {
 		if n.ID == chosen.ID {
@@ -129,6 +131,8 @@ func (m *market) take(o offer, chosen place.Node) {
 	}
 }
 
+// slotsOf returns the placement on a node. The slot ids are sorted: all claims lock slots in the
+// same sequence and therefore never deadlock.
 func slotsOf(n place.Node) Placement {
 	s := Placement{Node: n.ID, Region: n.Region}
 	for _, f := range n.Free {
@@ -139,6 +143,8 @@ func slotsOf(n place.Node) Placement {
 	return s
 }
 
+// freeSlots reads the free slots of an offer, grouped by node. It locks nothing, so the result may
+// be outdated when the claim runs.
 func (s *Service) freeSlots(ctx context.Context, o offer) ([]place.Node, error) {
 	rows, err := s.DB.Query(ctx, selectFree, o.sku, o.region)
 	if err != nil {
@@ -161,7 +167,7 @@ func (s *Service) freeSlots(ctx context.Context, o offer) ([]place.Node, error) 
 	return nodes, nil
 }
 
-// QueueClaim takes all the slots, or fails the caller's transaction.
+// QueueClaim claims all the slots, or fails the caller's transaction.
 func QueueClaim(b *pgx.Batch, id ids.Allocation, s Placement) {
 	b.Queue(claimSlots, id, s.IDs).Exec(func(tag pgconn.CommandTag) error {
 		if int(tag.RowsAffected()) < len(s.IDs) {
@@ -175,7 +181,7 @@ func QueueClaim(b *pgx.Batch, id ids.Allocation, s Placement) {
 // is to go until a proof.
 func QueueDirty(b *pgx.Batch, id ids.Allocation) { b.Queue(dirtySlots, id) }
 
-// GPUsOf names the devices that an allocation holds or once held, sorted.
+// GPUsOf returns the devices that an allocation has or had, sorted.
 func (s *Service) GPUsOf(ctx context.Context, tx pgx.Tx, id ids.Allocation) ([]string, error) {
 	rows, err := tx.Query(ctx, selectHeldGPUs, id)
 	if err != nil {

@@ -46,7 +46,7 @@ func TestASlotIsGivenToOneRequestAtATime(t *testing.T) {
 		}
 		given, last = append(given, slots.IDs[0]), slots
 	}
-	// When all are asked for, one more queues behind them: it is no refusal yet.
+	// When all slots are chosen, one more request waits behind them instead of an error.
 	if slots, err := place(); err != nil || !slices.Contains(given, slots.IDs[0]) {
 		t.Fatalf("all are asked for: got %v, %v", slots, err)
 	}

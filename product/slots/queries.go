@@ -1,7 +1,7 @@
 package slots
 
-// A slot is sold where sells holds. A hold of an operator is on the slot itself: a claim that waits
-// for a row reads only that row again.
+// A slot is for sale if the expression sells is true. An operator's hold is copied to the slot itself,
+// because a claim that waits for a row reads only that row again.
 const (
 	sells    = `s.status = 'clean' AND coalesce(s.held_until, '-infinity') <= now() AND ` + onMarket
 	onMarket = `n.lifecycle = 'active' AND n.reachability = 'reachable' AND NOT n.cordoned`
@@ -13,34 +13,33 @@ const (
 		WHERE node_id = $1 AND ((sku, region) <> ($2, $3) OR reason = 'retired')`
 	countClaims = `
 		SELECT node_id, count(*) FROM slots WHERE node_id = ANY($1) AND status IN ('claimed', 'dirty') GROUP BY node_id`
-	// One slot a device under the whole_gpu profile. What is wrong with a new
-	// device is seen by the statement after this one.
+	// One slot for each device under the whole_gpu profile. The next statement applies the health of a
+	// new device.
 	putSlots = `
 		INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status, held_until)
 		SELECT gen_random_uuid(), g.node_id, g.uuid, n.sku, n.region, 'clean',
 			CASE WHEN n.cordoned THEN 'infinity' ELSE (SELECT max(` + holdEnds + `) FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND h.lifted_at IS NULL) END
 		FROM gpus g JOIN nodes n ON n.id = g.node_id
 		WHERE g.node_id = $1 ON CONFLICT (gpu_uuid) DO NOTHING`
-	// What is held is not sold; what is claimed stays with its holder and is kept back
-	// when it is freed. One that nothing holds any more is sold again only if that
-	// alone had kept it back. The same holds for one that something uses which nobody
-	// ordered; without a report that is as it was.
-	keptBack        = `CASE WHEN 'health' = ANY (h.causes) THEN 'unhealthy' WHEN h.causes IS NOT NULL THEN 'quarantined by an operator'`
-	heldBy          = `LATERAL (SELECT array_agg(cause) AS causes FROM holds WHERE slot_id = s.id AND lifted_at IS NULL) h`
-	quarantineSlots = `
+	// A slot with a hold is not sold. A claimed slot stays with its claim and is quarantined when it is
+	// freed. A slot without a hold returns to sale only if a hold was the only reason of its quarantine.
+	// The same applies to a slot with foreign use; without a report its state is unchanged.
+	quarantineReason = `CASE WHEN 'health' = ANY (h.causes) THEN 'unhealthy' WHEN h.causes IS NOT NULL THEN 'quarantined by an operator'`
+	heldBy           = `LATERAL (SELECT array_agg(cause) AS causes FROM holds WHERE slot_id = s.id AND lifted_at IS NULL) h`
+	quarantineSlots  = `
 		WITH now_is AS (
-			SELECT s.id, ` + keptBack + ` WHEN coalesce(s.gpu_uuid = ANY ($2::text[]), s.reason = 'foreign use') THEN 'foreign use' ELSE '' END AS reason
+			SELECT s.id, ` + quarantineReason + ` WHEN coalesce(s.gpu_uuid = ANY ($2::text[]), s.reason = 'foreign use') THEN 'foreign use' ELSE '' END AS reason
 			FROM slots s, ` + heldBy + ` WHERE s.node_id = $1
 		)
 		UPDATE slots s SET status = CASE WHEN now_is.reason = '' THEN 'clean' ELSE 'quarantined' END, reason = now_is.reason, updated_at = now()
 		FROM now_is
 		WHERE now_is.id = s.id AND (s.status = 'clean' AND now_is.reason <> ''
 			OR s.status = 'quarantined' AND s.reason IN ('unhealthy', 'foreign use', 'quarantined by an operator') AND s.reason <> now_is.reason)`
-	// A hold ends with its deadline; that of a drain is its tenants'.
+	// A hold ends with its deadline, except that of a drain: its deadline is that of the evictions.
 	Stands    = `h.lifted_at IS NULL AND (h.kind = 'drain' OR coalesce(h.deadline, 'infinity') > now())`
 	holdEnds  = `CASE WHEN h.kind = 'drain' THEN 'infinity' ELSE coalesce(h.deadline, 'infinity') END`
 	lockSlots = `SELECT id FROM slots WHERE node_id = $1 ORDER BY id FOR UPDATE`
-	// The slots change, so that a claim that waits for one looks at it again.
+	// The update changes the slots, so a claim that waits for one evaluates it again.
 	refreshHeld = `
 		UPDATE slots s SET held_until = now_is.until, updated_at = now()
 		FROM (
@@ -48,13 +47,13 @@ const (
 				WHERE h.node_id = o.node_id AND h.lifted_at IS NULL AND (h.slot_id IS NULL OR h.slot_id = o.id)) END AS until
 			FROM slots o JOIN nodes n ON n.id = o.node_id WHERE o.node_id = $1
 		) now_is WHERE now_is.id = s.id AND s.held_until IS DISTINCT FROM now_is.until`
-	// One that is held stays with its holder, and is kept back when it is freed.
+	// A claimed slot stays with its claim, and is quarantined when it is freed.
 	quarantineHeld = `UPDATE slots SET status = 'quarantined', reason = 'quarantined by an operator', updated_at = now() WHERE id = $1 AND status = 'clean'`
 	slotFields     = `s.id, s.node_id, n.name, s.gpu_uuid, s.sku, s.region, s.status, s.reason,
 			(SELECT allocation_id FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period))`
 	selectSlot = `SELECT ` + slotFields + ` FROM slots s JOIN nodes n ON n.id = s.node_id WHERE s.id = $1 AND n.lifecycle <> 'retired'`
-	// A slot that only holds keep back was clean, or was freed by proof: it is sold
-	// again when none of them stands.
+	// A slot that only holds exclude was clean or was freed by a proof. It is sold again when no hold is
+	// active.
 	clearSlot = `
 		UPDATE slots s SET status = 'clean', reason = '', updated_at = now()
 		WHERE s.id = $1 AND s.status = 'quarantined' AND s.reason IN ('quarantined by an operator', 'unhealthy', '')
@@ -64,7 +63,7 @@ const (
 		FROM slots s JOIN nodes n ON n.id = s.node_id JOIN gpus g ON g.uuid = s.gpu_uuid
 		WHERE s.sku = $1 AND ($2 = '' OR s.region = $2) AND ` + sells + `
 		ORDER BY n.name, g.index`
-	// Every node that is to sell it, with each slot and who holds it now.
+	// Every node that offers the SKU, with each slot and its present claim.
 	selectCandidates = `
 		SELECT n.name, n.region, n.lifecycle IN ('active', 'offline', 'draining', 'drained'), n.reachability = 'reachable',
 			n.cordoned OR EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND ` + Stands + `), s.status, c.allocation_id
@@ -75,7 +74,7 @@ const (
 	claimSlots = `
 		WITH free AS (
 			-- In id order, so that claims on the same slots queue and never deadlock.
-			-- The node is looked at again: whoever placed may have believed an old reading.
+			-- The node becomes due again: the placement may come from an outdated cache.
 			SELECT s.id FROM slots s JOIN nodes n ON n.id = s.node_id
 			WHERE s.id = ANY($2) AND ` + sells + `
 			ORDER BY s.id FOR UPDATE OF s
@@ -94,7 +93,7 @@ const (
 		)
 		UPDATE slots s SET fence = $3, updated_at = now(),
 			status = CASE WHEN NOT s.gpu_uuid = ANY($2) OR h.causes IS NOT NULL THEN 'quarantined' ELSE 'clean' END,
-			reason = CASE WHEN NOT s.gpu_uuid = ANY($2) THEN 'no scrub proof' ELSE ` + keptBack + ` ELSE '' END END
+			reason = CASE WHEN NOT s.gpu_uuid = ANY($2) THEN 'no scrub proof' ELSE ` + quarantineReason + ` ELSE '' END END
 		FROM ended JOIN slots f ON f.id = ended.slot_id, LATERAL (SELECT array_agg(cause) AS causes FROM holds WHERE slot_id = f.id AND lifted_at IS NULL) h
 		WHERE s.id = f.id`
 	quarantineClaimed = `
@@ -122,7 +121,7 @@ const (
 		GROUP BY s.sku, s.region ORDER BY s.sku, s.region`
 	// Of the nodes that a change touches, and of all, by SKU. A cordoned node sells
 	// what it has sold.
-	selectStanding = `
+	selectNodeSummaries = `
 		SELECT n.id, n.name, n.sku, n.cordoned, count(s.id) FILTER (WHERE s.status = 'claimed'),
 			count(s.id) FILTER (WHERE s.status IN ('clean', 'dirty') AND NOT n.retiring), count(s.id) FILTER (WHERE s.status IN ('claimed', 'dirty'))
 		FROM nodes n LEFT JOIN slots s ON s.node_id = n.id WHERE n.id = ANY ($1::uuid[]) AND n.lifecycle <> 'retired' GROUP BY n.id`

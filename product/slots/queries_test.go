@@ -23,7 +23,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectUnhealthy":      selectUnhealthy,
 		"selectUnhealthySince": selectUnhealthySince,
 		"selectCapacity":       selectCapacity,
-		"selectStanding":       selectStanding,
+		"selectStanding":       selectNodeSummaries,
 		"selectStock":          selectStock,
 		"countFleet":           countFleet,
 		"lockSlots":            lockSlots,

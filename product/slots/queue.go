@@ -18,17 +18,16 @@ func QueueResell(b *pgx.Batch, node ids.Node, sku, region string) {
 	b.Queue(resellSlots, node, sku, region)
 }
 
-// QueueFollowHolds makes the slots of a node unavailable for as long as its operator holds last. It
-// locks the slots by a statement of its own: the next statement sees the holds of transactions that
-// had the lock before.
+// QueueFollowHolds makes the slots of a node unavailable as long as its operator holds last. A separate
+// statement locks the slots: the next statement sees the holds of transactions that had the lock before.
 func QueueFollowHolds(b *pgx.Batch, node ids.Node) {
 	b.Queue(lockSlots, node)
 	b.Queue(refreshHeld, node)
 }
 
-// QueueFollowHealth quarantines the free slots of a node by its holds and by the GPUs in foreign use,
-// and makes those available again that neither concerns any more. A nil foreign keeps what the last
-// report said.
+// QueueFollowHealth quarantines the free slots of a node according to its holds and to GPUs in foreign
+// use, and makes slots available again that have neither. With a nil foreign, the last report stays in
+// effect.
 func QueueFollowHealth(b *pgx.Batch, node ids.Node, foreign []string) {
 	b.Queue(quarantineSlots, node, foreign)
 }
@@ -50,7 +49,7 @@ func QueueFree(b *pgx.Batch, id ids.Allocation, scrubbed []string, fence int64) 
 	b.Queue(freeSlots, id, scrubbed, fence)
 }
 
-// QueueRetire takes the clean slots of a retiring node out of sale.
+// QueueRetire withdraws the clean slots of a retiring node from sale.
 func QueueRetire(b *pgx.Batch, node ids.Node) { b.Queue(retireSlots, node) }
 
 // QueueRetireOf does the same for the node of an allocation.

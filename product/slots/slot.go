@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Slot is what is sold of a node.
+// Slot is the sellable unit of a node.
 type Slot struct {
 	ID     ids.Slot
 	Node   ids.Node
@@ -25,7 +25,7 @@ type Slot struct {
 	Holder *uuid.UUID
 }
 
-// OnlyHeld: a slot that is kept back for this was clean, or was freed by proof.
+// OnlyHeld reports whether a slot that is excluded for this reason was clean or freed by a proof.
 func OnlyHeld(reason string) bool {
 	return reason == "" || reason == "unhealthy" || reason == "quarantined by an operator"
 }

@@ -16,7 +16,7 @@ type Service struct {
 	market market
 }
 
-// Wake wakes the loop, and makes requests that wait for a slot try again.
+// Wake notifies the control loop, and makes requests that wait for a slot try again.
 func (s *Service) Wake() {
 	s.market.forget()
 	s.Hints.Send(desired.HintDue)

@@ -13,7 +13,7 @@ import (
 // Stock counts slots that are sold, and slots that are free or will be.
 type Stock struct{ Sold, Open int }
 
-// NodeSummary is a node and what stands on it.
+// NodeSummary is a node with its number of claims.
 type NodeSummary struct {
 	ID       ids.Node
 	Name     string
@@ -23,18 +23,18 @@ type NodeSummary struct {
 	Held     int // slots that are claimed, or not proved clean yet
 }
 
-// NodeSummaries reads these nodes; one that is not carried out yet is left out.
+// NodeSummaries reads these nodes. A node that is not applied yet is left out.
 func (s *Service) NodeSummaries(ctx context.Context, q pg.Queryer, nodes []ids.Node) ([]NodeSummary, error) {
-	rows, err := q.Query(ctx, selectStanding, nodes)
+	rows, err := q.Query(ctx, selectNodeSummaries, nodes)
 	if err != nil {
-		return nil, fmt.Errorf("reading what stands on nodes: %w", err)
+		return nil, fmt.Errorf("reading the claims of nodes: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (n NodeSummary, err error) {
 		err = row.Scan(&n.ID, &n.Name, &n.SKU, &n.Cordoned, &n.Stock.Sold, &n.Stock.Open, &n.Held)
 		return n, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading what stands on nodes: %w", err)
+		return nil, fmt.Errorf("reading the claims of nodes: %w", err)
 	}
 	return list, nil
 }

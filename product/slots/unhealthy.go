@@ -10,8 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Unhealthy lists the allocations that hold a device which is unhealthy, or one of
-// a node that is, by id after the given one.
+// Unhealthy lists the allocations with an unhealthy device or node, by id after the given one.
 func (s *Service) Unhealthy(ctx context.Context, after ids.Allocation, limit int) ([]ids.Allocation, error) {
 	rows, err := s.DB.Query(ctx, selectUnhealthy, after.UUID, limit)
 	if err != nil {
@@ -29,8 +28,8 @@ func (s *Service) Unhealthy(ctx context.Context, after ids.Allocation, limit int
 	return list, nil
 }
 
-// UnhealthySince says, in tx, whether a device of the allocation or its node is
-// unhealthy, and since which report.
+// UnhealthySince reports, in tx, whether a device of the allocation or its node is unhealthy, and since
+// which report.
 func (s *Service) UnhealthySince(ctx context.Context, tx pgx.Tx, id ids.Allocation) (since time.Time, unhealthy bool, err error) {
 	var at *time.Time
 	if err := tx.QueryRow(ctx, selectUnhealthySince, id.UUID).Scan(&at); err != nil {

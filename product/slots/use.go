@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// InUse names those of the given nodes that live allocations stand on.
+// InUse returns those of the given nodes that have live allocations.
 func (s *Service) InUse(ctx context.Context, tx pgx.Tx, nodes []ids.Node) (map[ids.Node]int, error) {
 	rows, err := tx.Query(ctx, countClaims, nodes)
 	if err != nil {

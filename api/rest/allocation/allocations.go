@@ -161,7 +161,7 @@ func (s *Handlers) withCost(ctx context.Context, list []allocation.Allocation) (
 		which[i] = a.ID
 	}
 	var cost map[ids.Allocation]money.Minor
-	var seen map[ids.Allocation]allocation.Seen
+	var seen map[ids.Allocation]allocation.Observed
 	var err error
 	if len(list) > 0 {
 		if cost, err = s.Metering.CostOf(ctx, which); err != nil {
@@ -181,7 +181,7 @@ func (s *Handlers) withCost(ctx context.Context, list []allocation.Allocation) (
 // toAllocation shows an allocation that has just been decided about: nothing of
 // it was seen yet, and its cost is for those who ask.
 func (s *Handlers) toAllocation(a allocation.Allocation) oapi.Allocation {
-	return s.show(a, allocation.Seen{}, 0)
+	return s.show(a, allocation.Observed{}, 0)
 }
 
 // answerFor makes what is kept with an idempotency key; nothing without one.
@@ -195,7 +195,7 @@ func (s *Handlers) answerFor(r *request.Call, status int) func(allocation.Alloca
 	}
 }
 
-func (s *Handlers) show(a allocation.Allocation, seen allocation.Seen, cost money.Minor) oapi.Allocation {
+func (s *Handlers) show(a allocation.Allocation, seen allocation.Observed, cost money.Minor) oapi.Allocation {
 	return oapi.Allocation{
 		Id: a.ID.UUID, Urn: a.URN(s.Naming), ProjectId: a.Project.UUID, UserId: a.User.UUID, NodeId: a.Node.UUID,
 		Name: a.Name, Status: oapi.AllocationStatus(a.State), Reason: response.OrNil(a.Reason), Message: response.OrNil(a.Message),

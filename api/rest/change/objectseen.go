@@ -21,7 +21,7 @@ type ObjectSeen struct {
 	Carried    *observed.AppliedSpec // by a service
 	Node       *fleet.Node
 	Allocation *allocation.Allocation
-	Host       allocation.Seen // what it last said of the allocation
+	Host       allocation.Observed // what it last said of the allocation
 	Drifts     []reconciler.Drift
 	RestartFor []string // fields of an Environment that a server reads only once
 }

@@ -74,7 +74,7 @@ func (s *standing) add(kind, status, reason, message string) {
 func (s *standing) asCarried() {
 	c := s.seen.Carried
 	if c != nil {
-		s.generation, s.since = c.Generation, c.SeenAt
+		s.generation, s.since = c.Generation, c.ObservedAt
 	}
 	if c != nil && c.Generation == s.o.Generation && c.SpecHash == s.o.SpecHash && !c.Gone {
 		s.sync, s.health = oapi.ObjectStatusSyncSynced, oapi.ObjectStatusHealthHealthy

@@ -131,7 +131,7 @@ func (t Timeline) reports(ctx context.Context, o desired.Object, _ int) ([]recon
 		if err != nil {
 			return nil, ignoreNotFound(err)
 		}
-		step.At, step.State, step.Reference = a.SeenAt, string(a.Phase), a.Node.String()
+		step.At, step.State, step.Reference = a.ObservedAt, string(a.Phase), a.Node.String()
 		step.Text = fmt.Sprintf("the node reports %s at fence %d, generation %d", a.Phase, a.Fence, a.Generation)
 		if a.Message != "" {
 			step.Text += ": " + a.Message
@@ -159,7 +159,7 @@ func (t Timeline) reports(ctx context.Context, o desired.Object, _ int) ([]recon
 		state = "incomplete"
 	}
 	return append(steps, reconciler.TraceStep{
-		Stage: reconciler.StageObserved, At: n.SeenAt, State: state, Text: fmt.Sprintf("it reports %d GPUs, by agent %s", len(n.Inventory.GPUs), n.Agent),
+		Stage: reconciler.StageObserved, At: n.ObservedAt, State: state, Text: fmt.Sprintf("it reports %d GPUs, by agent %s", len(n.Inventory.GPUs), n.Agent),
 	}), nil
 }
 

@@ -25,7 +25,7 @@ import (
 )
 
 // timelineOf is the timeline with the rights of the API.
-func timelineOf(w *allocationtest.World, db pg.Pool, queue *river.Client[pgx.Tx]) change.Timeline {
+func timelineOf(w *allocationtest.Fixture, db pg.Pool, queue *river.Client[pgx.Tx]) change.Timeline {
 	return change.Timeline{Tasks: &nodetask.Store{DB: db}, Services: &services.Services{
 		DB: db, Queue: queue, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: w.Hints}}, Observed: &observed.Store{DB: db}, Audit: &audit.Service{DB: db},
 		History: &reconciler.History{DB: db},

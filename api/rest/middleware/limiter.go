@@ -19,7 +19,7 @@ import (
 
 // SharedLimits are the buckets that all replicas know. It may be away.
 type SharedLimits interface {
-	Take(ctx context.Context, bucket string, each, holds time.Duration) (allowed bool, fullIn time.Duration, err error)
+	Allow(ctx context.Context, bucket string, each, holds time.Duration) (allowed bool, fullIn time.Duration, err error)
 	Share(ctx context.Context, spent map[string]time.Duration, within time.Duration) (fullIn map[string]time.Duration, err error)
 	Forget(ctx context.Context) error
 }
@@ -188,7 +188,7 @@ func (s *Chain) askShared(c *gin.Context, key bucketKey, t taken) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), askFor)
 	defer cancel()
-	allowed, fullIn, err := l.shared.Take(ctx, key.String(), t.limit.each(), t.limit.holds())
+	allowed, fullIn, err := l.shared.Allow(ctx, key.String(), t.limit.each(), t.limit.holds())
 	if err != nil {
 		l.count(key.class, failClosed)
 		return errs.New(errs.LimiterUnavailable, "it cannot be known how often this was tried").Try("repeat the request in a moment").Because(err)

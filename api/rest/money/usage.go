@@ -142,8 +142,8 @@ func (s *Handlers) ListUsageIntervals(ctx context.Context, req oapi.ListUsageInt
 func toInterval(i metering.Record) oapi.UsageInterval {
 	shown := oapi.UsageInterval{
 		Id: i.ID, AllocationId: i.Allocation.UUID, ProjectId: i.Project.UUID, Sku: i.SKU, Gpus: i.GPUs, Price: response.Money(i.PriceMinor, i.Currency),
-		StartedAt: i.StartedAt.UTC(), EndedAt: response.UTC(i.EndedAt), OpenedBy: oapi.UsageIntervalOpenedBy(i.OpenedBy), OpenedObservation: observation(i.OpenedSeen),
-		ClosedBy: response.OrNil(oapi.UsageIntervalClosedBy(i.ClosedBy)), ClosedObservation: observation(i.ClosedSeen), Seconds: i.Seconds,
+		StartedAt: i.StartedAt.UTC(), EndedAt: response.UTC(i.EndedAt), OpenedBy: oapi.UsageIntervalOpenedBy(i.OpenedBy), OpenedObservation: observation(i.OpenedObservation),
+		ClosedBy: response.OrNil(oapi.UsageIntervalClosedBy(i.ClosedBy)), ClosedObservation: observation(i.ClosedObservation), Seconds: i.Seconds,
 		Cost: response.Money(i.CostMinor, i.Currency), Credited: response.Money(i.CreditMinor, i.Currency),
 		CreditedBecause: response.OrNil(oapi.UsageIntervalCreditedBecause(i.CreditReason)),
 	}

@@ -29,8 +29,8 @@ const (
 
 var rsaAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512}
 
-// NewKey reads a published key. One that is not for signatures, too weak, secret,
-// or of a kind that we do not know is refused.
+// NewKey reads a published key. It rejects keys that are not for signatures, too weak, private, or of an
+// unsupported type.
 func NewKey(j jose.JSONWebKey) (Key, error) {
 	k := Key{ID: j.KeyID, public: j.Key, algorithms: algorithmsOf(j.Key)}
 	if sum, err := j.Thumbprint(crypto.SHA256); err == nil {

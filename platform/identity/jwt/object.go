@@ -15,8 +15,8 @@ import (
 // Object is a JSON object as it was signed: names are exact, numbers are text.
 type Object map[string]any
 
-// decode reads one JSON object. Of a member that stands there twice, two readers
-// may believe different ones, so it is refused at any depth.
+// decode reads one JSON object. It rejects a duplicate member at any depth, because two readers may use
+// different values of it.
 func decode(text []byte) (Object, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("is not UTF-8")
@@ -37,7 +37,7 @@ func decode(text []byte) (Object, error) {
 	return o, nil
 }
 
-// maxDepth is beyond what any issuer nests.
+// maxDepth is deeper than the tokens of any issuer.
 const maxDepth = 16
 
 func value(d *json.Decoder, depth int) (any, error) {
@@ -92,7 +92,7 @@ func (o Object) Text(name string) string {
 	return s
 }
 
-// Has says whether the member is there, whatever it holds.
+// Has reports whether the member exists, with any value.
 func (o Object) Has(name string) bool {
 	_, ok := o[name]
 	return ok
@@ -136,7 +136,7 @@ func (o Object) names(name string) []string {
 	return list
 }
 
-// For says whether the audience is among those that the token names.
+// For reports whether the audience is one of the token's.
 func (o Object) For(audience string) bool {
 	return audience != "" && slices.Contains(o.names("aud"), audience)
 }
@@ -144,7 +144,7 @@ func (o Object) For(audience string) bool {
 // lastSecond is the end of the year 9999: beyond it, times have no text.
 const lastSecond = 253402300799
 
-// Time reads a NumericDate. Some issuers write fractions; exponents nobody does.
+// Time reads a NumericDate. Some issuers write fractions. None writes exponents.
 func (o Object) Time(name string) (at time.Time, err error) {
 	n, ok := o[name].(json.Number)
 	if !ok {

@@ -8,14 +8,14 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Leeway is how far clocks may differ. RFC 7519 speaks of a few minutes; a minute
-// is more than any host with NTP needs.
+// Leeway is the tolerated clock difference. RFC 7519 suggests a few minutes; clocks that NTP
+// synchronises differ by less than one.
 const Leeway = time.Minute
 
-// maxSubject is what OpenID Connect Core allows a subject.
+// maxSubject is the limit of OpenID Connect Core for a subject.
 const maxSubject = 255
 
-// Rules are what a token has to say to be believed at one door.
+// Rules are the conditions that a token must satisfy to be accepted.
 type Rules struct {
 	Issuer, Audience string
 	Now              time.Time
@@ -24,45 +24,48 @@ type Rules struct {
 // accessTypes are the types of a header that RFC 9068 and its forerunners write.
 var accessTypes = []string{"jwt", "at+jwt", "application/at+jwt"}
 
-// Marks of ID tokens, and of tokens that are bound to a key that we do not ask for.
+// Claims of ID tokens, and of tokens that are bound to a key which this server does not check.
 var notBearer = []string{"nonce", "at_hash", "c_hash", "cnf", "events"}
 
 // Access checks the claims of an access token and returns when it ends.
 func (t Token) Access(r Rules) (until time.Time, err error) {
 	if !slices.Contains(accessTypes, strings.ToLower(t.Header.Text("typ"))) {
-		return until, Refuse("a header of type %q is none of an access token", t.Header.Text("typ"))
+		return until, Reject("a header of type %q is none of an access token", t.Header.Text("typ"))
 	}
 	for _, name := range notBearer {
 		if t.Claims.Has(name) {
-			return until, Refuse("a token with %s is no bearer token", name)
+			return until, Reject("a token with %s is no bearer token", name)
 		}
 	}
-	// Keycloak says Bearer, ID, Refresh, Offline here.
+	// Keycloak writes Bearer, ID, Refresh or Offline here.
 	if t.Claims.Has("typ") && t.Claims.Text("typ") != "Bearer" {
-		return until, Refuse("a token of type %q is no access token", t.Claims.Text("typ"))
+		return until, Reject("a token of type %q is no access token", t.Claims.Text("typ"))
 	}
 	return t.Basic(r)
 }
 
-// Basic checks what every token has to say: of whom, about whom, for whom, when.
+// Basic checks the claims that every token needs: issuer, subject, audience and times.
 func (t Token) Basic(r Rules) (until time.Time, err error) {
 	subject := t.Claims.Text("sub")
 	switch {
 	case r.Issuer == "" || t.Claims.Text("iss") != r.Issuer:
-		return until, Refuse("it is of issuer %q", t.Claims.Text("iss"))
+		return until, Reject("it is of issuer %q", t.Claims.Text("iss"))
 	case !t.Claims.For(r.Audience):
-		return until, Refuse("it is not for %q", r.Audience)
+		return until, Reject("it is not for %q", r.Audience)
 	case strings.TrimSpace(subject) == "" || len(subject) > maxSubject || strings.ContainsFunc(subject, isControl):
-		return until, Refuse("its subject is none")
+		return until, Reject("its subject is none")
 	}
 	return t.times(r.Now)
 }
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
+// times checks expiry, start and time of issue, each with Leeway for the difference of clocks. A
+// token without an expiry is rejected: a revoked token is stored until its expiry, so it would have
+// to be stored for ever.
 func (t Token) times(now time.Time) (until time.Time, err error) {
 	if until, err = t.Claims.Time("exp"); err != nil {
-		return until, Refuse("%w", err)
+		return until, Reject("%w", err)
 	}
 	for _, name := range []string{"nbf", "iat"} {
 		if !t.Claims.Has(name) {
@@ -70,10 +73,10 @@ func (t Token) times(now time.Time) (until time.Time, err error) {
 		}
 		from, err := t.Claims.Time(name)
 		if err != nil {
-			return until, Refuse("%w", err)
+			return until, Reject("%w", err)
 		}
 		if from.After(now.Add(Leeway)) {
-			return until, Refuse("its %s is in the future", name)
+			return until, Reject("its %s is in the future", name)
 		}
 	}
 	if until = until.Add(Leeway); !now.Before(until) {

@@ -18,8 +18,8 @@ var (
 	errElsewhere = errors.New("the provider redirects elsewhere")
 )
 
-// newClient asks providers. What they answer is bounded in size and time, and
-// they cannot send us to another host: it might be one of ours.
+// newClient returns the client for providers. It limits the size and duration of responses, and follows
+// no redirect to another server, which might be an internal one.
 func newClient(transport http.RoundTripper) *http.Client {
 	if transport == nil {
 		transport = &http.Transport{

@@ -10,15 +10,14 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// endpoints are where the provider does what.
+// endpoints are the addresses of the provider's endpoints.
 type endpoints struct {
 	oauth2.Endpoint
 
 	keys, revocation string
 }
 
-// discover reads the provider's own description. go-oidc refuses one that speaks
-// for another issuer.
+// discover reads the provider's discovery document. go-oidc rejects a document of another issuer.
 func (p *Provider) discover(ctx context.Context) (endpoints, error) {
 	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.Config.Issuer)
 	if err != nil {
@@ -30,10 +29,10 @@ func (p *Provider) discover(ctx context.Context) (endpoints, error) {
 		Methods    []string `json:"token_endpoint_auth_methods_supported"`
 	}
 	if err := found.Claims(&more); err != nil {
-		return endpoints{}, fmt.Errorf("reading what the sign-in provider says about itself: %w", err)
+		return endpoints{}, fmt.Errorf("reading the sign-in provider's discovery document: %w", err)
 	}
 	e := endpoints{Endpoint: found.Endpoint(), keys: more.Keys, revocation: more.Revocation}
-	// OpenID Connect Discovery: basic is meant where nothing is said.
+	// OpenID Connect Discovery: basic is the default.
 	e.AuthStyle = oauth2.AuthStyleInHeader
 	if len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {
 		e.AuthStyle = oauth2.AuthStyleInParams
@@ -46,7 +45,7 @@ func (p *Provider) discover(ctx context.Context) (endpoints, error) {
 	return e, nil
 }
 
-// safe refuses to go from https to http on the provider's word.
+// safe rejects an http address from a provider that is configured with https.
 func (p *Provider) safe(address string) error {
 	to, err := url.Parse(address)
 	if err != nil {

@@ -105,7 +105,7 @@ func TestTokensServeTheirPurposeAlone(t *testing.T) {
 	}
 	for name, raw := range map[string]string{"the server's ID token": id(server), "an access token": program.AccessToken, "a refresh token": program.RefreshToken} {
 		if _, err := p.Identify(t.Context(), raw); errs.CodeOf(err) != errs.TokenInvalid {
-			t.Errorf("%s identifies somebody: %v", name, err)
+			t.Errorf("%s identifies a user: %v", name, err)
 		}
 	}
 	for name, raw := range map[string]string{"an ID token": id(program), "a refresh token": program.RefreshToken} {
@@ -132,6 +132,6 @@ func TestIssuerRotates(t *testing.T) {
 		}
 	}
 	if n := at.JWKSRequests(); n != 2 {
-		t.Errorf("asked for the keys %d times", n)
+		t.Errorf("the keys were requested %d times", n)
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity/jwt"
 )
 
-// Identify believes the ID token of a program that signed a person in by itself.
+// Identify validates the ID token of a client program that signed a user in by itself.
 func (p *Provider) Identify(ctx context.Context, raw string) (identity.Verified, error) {
 	return p.identify(ctx, raw, p.CLIClientID, "")
 }
 
-// identify believes an ID token that was made for this client. A nonce must be
-// the one that we sent; without one, nobody here asked for the token. go-oidc's
-// verifier is not asked as well: it reads members in any case of letters, and two
-// readers that differ are how tokens are forged.
+// identify validates an ID token that was issued for this client. A nonce must equal the one that was
+// sent. Without a nonce, the token was not requested by this server. go-oidc's verifier is not used in
+// addition: it reads members in any case of letters, and two readers that disagree make forged tokens
+// possible.
 func (p *Provider) identify(ctx context.Context, raw, client, nonce string) (identity.Verified, error) {
 	t, err := jwt.Parse(raw)
 	if err != nil {
@@ -34,17 +34,17 @@ func (p *Provider) identify(ctx context.Context, raw, client, nonce string) (ide
 	header := strings.ToLower(t.Header.Text("typ"))
 	switch {
 	case t.Header.Has("typ") && header != "jwt":
-		return identity.Verified{}, jwt.Refuse("a header of type %q is none of an ID token", header)
+		return identity.Verified{}, jwt.Reject("a header of type %q is none of an ID token", header)
 	case claims.Has("typ") && claims.Text("typ") != "ID":
-		return identity.Verified{}, jwt.Refuse("a token of type %q is no ID token", claims.Text("typ"))
+		return identity.Verified{}, jwt.Reject("a token of type %q is no ID token", claims.Text("typ"))
 	case claims.Has("events"):
-		return identity.Verified{}, jwt.Refuse("a logout token is no ID token")
+		return identity.Verified{}, jwt.Reject("a logout token is no ID token")
 	case claims.Has("azp") && claims.Text("azp") != client:
-		return identity.Verified{}, jwt.Refuse("its audience is %q", claims.Text("azp"))
+		return identity.Verified{}, jwt.Reject("its audience is %q", claims.Text("azp"))
 	case nonce != "" && subtle.ConstantTimeCompare([]byte(claims.Text("nonce")), []byte(nonce)) != 1:
-		return identity.Verified{}, jwt.Refuse("its nonce does not match")
+		return identity.Verified{}, jwt.Reject("its nonce does not match")
 	}
-	v := p.vouched(claims)
+	v := p.verified(claims)
 	v.Until = until
 	return v, nil
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // keySet is the provider's published keys.
-type keySet struct{ document kept[keys] }
+type keySet struct{ document cached[keys] }
 
 type keys struct {
 	all map[string]jwt.Key // by name
@@ -25,9 +25,9 @@ type keys struct {
 	print string
 }
 
-// newKeySet reads the keys from where address says.
+// newKeySet returns a key set that reads the keys from the address that address returns.
 func newKeySet(client *http.Client, c clock.Clock, address func(context.Context) (string, error)) *keySet {
-	return &keySet{kept[keys]{clock: c, fetch: func(ctx context.Context) (keys, error) {
+	return &keySet{cached[keys]{clock: c, fetch: func(ctx context.Context) (keys, error) {
 		at, err := address(ctx)
 		if err != nil {
 			return keys{}, err
@@ -40,7 +40,7 @@ func newKeySet(client *http.Client, c clock.Clock, address func(context.Context)
 func (s *keySet) verify(ctx context.Context, t jwt.Token) error {
 	id := t.KeyID()
 	if id == "" {
-		return jwt.Refuse("it names no key")
+		return jwt.Reject("it names no key")
 	}
 	known, err := s.document.get(ctx, func(k keys) bool { _, ok := k.all[id]; return ok })
 	if err != nil {
@@ -48,13 +48,13 @@ func (s *keySet) verify(ctx context.Context, t jwt.Token) error {
 	}
 	key, ok := known.all[id]
 	if !ok {
-		return jwt.Refuse("key %q is unknown", id)
+		return jwt.Reject("key %q is unknown", id)
 	}
 	return t.Verify(key)
 }
 
-// print tells whether the keys are still the same. It also lets them be renewed:
-// a cache of verified tokens asks for no key.
+// print returns a fingerprint of the current keys. It also triggers their renewal, because the cache of
+// verified tokens requests no key.
 func (s *keySet) print(ctx context.Context) (string, error) {
 	known, err := s.document.get(ctx, func(keys) bool { return true })
 	return known.print, err
@@ -85,8 +85,8 @@ func fetchKeys(ctx context.Context, client *http.Client, address string) (keys, 
 	return keysOf(document.Keys)
 }
 
-// keysOf takes what can be used. One key of a new kind must not take the others
-// with it, but none at all is a broken document, and the keys before it are better.
+// keysOf returns the supported keys. A key of an unknown type is skipped, so that the others stay
+// usable. A document without any supported key is an error, and the previous keys stay in use.
 func keysOf(published []json.RawMessage) (keys, error) {
 	k := keys{all: map[string]jwt.Key{}}
 	for _, text := range published[:min(len(published), maxKeys)] {

@@ -30,7 +30,7 @@ func setup(t *testing.T) *bundle {
 	return b
 }
 
-// fresh is another process: it has asked for nothing yet.
+// fresh returns the provider of another process, without cached documents.
 func (b *bundle) fresh() *oidc.Provider {
 	start := time.Now()
 	return oidc.New(oidc.Config{
@@ -40,7 +40,7 @@ func (b *bundle) fresh() *oidc.Provider {
 	})
 }
 
-func TestINV59HostileTokensAreRefused(t *testing.T) {
+func TestINV59HostileTokensAreRejected(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	hostile := b.issuer.Hostile()
@@ -52,7 +52,7 @@ func TestINV59HostileTokensAreRefused(t *testing.T) {
 		v, err := b.Verify(t.Context(), c.Token)
 		if err == nil {
 			accepted++
-			t.Errorf("%s: believed as %+v", name, v)
+			t.Errorf("%s: accepted as %+v", name, v)
 		} else if errs.CodeOf(err) != c.Code {
 			t.Errorf("%s: %v, want %s", name, err, c.Code)
 		}
@@ -60,7 +60,7 @@ func TestINV59HostileTokensAreRefused(t *testing.T) {
 	t.Logf("%d hostile tokens, %d accepted", len(hostile), accepted)
 }
 
-func TestINV59GoodTokensAreBelieved(t *testing.T) {
+func TestINV59GoodTokensAreAccepted(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for name, c := range b.issuer.Good() {
@@ -99,7 +99,7 @@ func TestRoleIsTheHighestThatTheProfileNames(t *testing.T) {
 	}
 }
 
-// all believes the token in many goroutines at once and counts who did not.
+// all verifies the token in many goroutines at once and counts the failures.
 func (b *bundle) all(t *testing.T, p *oidc.Provider, token string) (refused int64) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -117,29 +117,29 @@ func (b *bundle) all(t *testing.T, p *oidc.Provider, token string) (refused int6
 	return no.Load()
 }
 
-func TestRotationRefusesNobody(t *testing.T) {
+func TestRotationRejectsNoToken(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.issuer.Publish(b.issuer.Public(oidctest.RSA, "", "sig"))
 	if n := b.all(t, b.Provider, b.issuer.Token("RS256", oidctest.RSA, nil, nil)); n != 0 {
-		t.Fatalf("%d refused before any rotation", n)
+		t.Fatalf("%d rejected before any rotation", n)
 	}
 	before, err := b.Keys(t.Context())
-	if err != nil || b.issuer.Asked() != 1 {
-		t.Fatalf("asked %d times, %v", b.issuer.Asked(), err)
+	if err != nil || b.issuer.Requests() != 1 {
+		t.Fatalf("requested %d times, %v", b.issuer.Requests(), err)
 	}
 	b.issuer.Publish(b.issuer.Public(oidctest.RSA, "", "sig"), b.issuer.Public(oidctest.P256, "", "sig"))
 	if n := b.all(t, b.Provider, b.issuer.Token("ES256", oidctest.P256, nil, nil)); n != 0 {
-		t.Errorf("%d refused with the new key", n)
+		t.Errorf("%d rejected with the new key", n)
 	}
 	if n := b.all(t, b.Provider, b.issuer.Token("RS256", oidctest.RSA, nil, nil)); n != 0 {
-		t.Errorf("%d refused with the old key", n)
+		t.Errorf("%d rejected with the old key", n)
 	}
-	if b.issuer.Asked() != 2 {
-		t.Errorf("asked %d times, want twice", b.issuer.Asked())
+	if b.issuer.Requests() != 2 {
+		t.Errorf("requested %d times, want twice", b.issuer.Requests())
 	}
 	if after, err := b.Keys(t.Context()); err != nil || after == before {
-		t.Errorf("the keys still look the same, %v", err)
+		t.Errorf("the keys have the same fingerprint, %v", err)
 	}
 }
 
@@ -150,13 +150,13 @@ func TestUnknownKeysCannotFloodTheProvider(t *testing.T) {
 	for range 3 {
 		b.all(t, b.Provider, forged)
 	}
-	if n := b.issuer.Asked(); n != 2 { // the first fetch, and one for want of the key
-		t.Errorf("asked %d times", n)
+	if n := b.issuer.Requests(); n != 2 { // the first fetch, and one for want of the key
+		t.Errorf("requested %d times", n)
 	}
 	b.now.Add(10)
 	b.all(t, b.Provider, forged)
-	if n := b.issuer.Asked(); n != 3 {
-		t.Errorf("asked %d times after the interval", n)
+	if n := b.issuer.Requests(); n != 3 {
+		t.Errorf("requested %d times after the interval", n)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestKeysOutliveTheProvider(t *testing.T) {
 	}
 }
 
-func TestWithdrawnKeyIsNotBelievedForLong(t *testing.T) {
+func TestWithdrawnKeyExpiresSoon(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	good := b.issuer.Token("RS256", oidctest.RSA, nil, oidctest.Object{"exp": b.issuer.Now().Unix() + 7200})
@@ -203,7 +203,7 @@ func TestWithdrawnKeyIsNotBelievedForLong(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("still believed: %v", err)
+			t.Fatalf("still accepted: %v", err)
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Package oidc speaks with the provider that signs people in: OpenID Connect with
-// a code and PKCE, its published keys, its tokens. It keeps nothing of a person
-// and decides no right: it says who the provider vouches for, and as what.
+// Package oidc is the client of the identity provider: OpenID Connect with an authorization code and
+// PKCE, the provider's keys and its tokens. It stores nothing about users and makes no authorisation
+// decision: it returns the identity and the role that the provider has asserted.
 package oidc
 
 import (
@@ -24,7 +24,7 @@ import (
 type Config struct {
 	Issuer                 string
 	ClientID, ClientSecret string // of the server; a public client has no secret
-	CLIClientID            string // of programs on people's machines; public
+	CLIClientID            string // of programs on users' computers; public
 	Audience               string // must be in the aud of access tokens
 	RolesClaim             string // dotted path to a list of texts
 	Roles                  map[string]string
@@ -32,13 +32,14 @@ type Config struct {
 	Transport              http.RoundTripper // nil: the usual one
 }
 
-// Provider is one issuer. It may be away when we start: it is asked when needed.
+// Provider is one issuer. It may be unavailable at the start: its documents are fetched when they are
+// needed.
 type Provider struct {
 	Config
 
 	client *http.Client
 	keys   *keySet
-	found  kept[endpoints]
+	found  cached[endpoints]
 }
 
 // New makes a provider without asking it anything.
@@ -52,7 +53,7 @@ func New(c Config) *Provider {
 	return p
 }
 
-// Scopes are what people are asked to let us see.
+// Scopes returns the OAuth scopes of a sign-in.
 func Scopes() []string {
 	return []string{oidc.ScopeOpenID, "profile", "email", oidc.ScopeOfflineAccess}
 }
@@ -67,7 +68,7 @@ func (p *Provider) endpoints(ctx context.Context) (endpoints, error) {
 	return p.found.get(ctx, func(endpoints) bool { return true })
 }
 
-// Verify believes an access token or says why not.
+// Verify validates an access token or returns the reason why it is invalid.
 func (p *Provider) Verify(ctx context.Context, raw string) (identity.Verified, error) {
 	t, err := jwt.Parse(raw)
 	if err != nil {
@@ -80,13 +81,13 @@ func (p *Provider) Verify(ctx context.Context, raw string) (identity.Verified, e
 	if err != nil {
 		return identity.Verified{}, err
 	}
-	v := p.vouched(t.Claims)
+	v := p.verified(t.Claims)
 	v.Until = until
 	return v, nil
 }
 
-// vouched reads what a verified token says of a person.
-func (p *Provider) vouched(claims jwt.Object) identity.Verified {
+// verified reads the identity from the claims of a verified token.
+func (p *Provider) verified(claims jwt.Object) identity.Verified {
 	v := identity.Verified{
 		Issuer: p.Config.Issuer, Subject: claims.Text("sub"), Email: strings.ToLower(strings.TrimSpace(claims.Text("email"))),
 		EmailVerified: claims["email_verified"] == true, Name: claims.Text("name"), MapsRoles: len(p.Roles) > 0,
@@ -98,7 +99,8 @@ func (p *Provider) vouched(claims jwt.Object) identity.Verified {
 	return v
 }
 
-// byRank is who may more, first: a person may have several of the provider's roles.
+// byRank lists the roles, the most powerful first, because a user may have several of the provider's
+// roles.
 var byRank = []string{"admin", "operator", "billing_operator"}
 
 func (p *Provider) role(claims jwt.Object) string {
@@ -114,7 +116,7 @@ func (p *Provider) role(claims jwt.Object) string {
 	return byRank[best]
 }
 
-// AuthCodeURL is where a browser asks the provider for a code.
+// AuthCodeURL returns the address at which a browser requests a code from the provider.
 func (p *Provider) AuthCodeURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error) {
 	c, err := p.config(ctx, false)
 	if err != nil {
@@ -149,7 +151,7 @@ func (p *Provider) Exchange(ctx context.Context, redirect, code, nonce, verifier
 	c.RedirectURL = redirect
 	t, err := c.Exchange(oidc.ClientContext(ctx, p.client), code, oauth2.VerifierOption(verifier))
 	if err != nil {
-		return identity.Grant{}, refused(err, errs.New(errs.OIDCExchangeFailed, "the identity provider rejected the code").Try("sign in again"))
+		return identity.Grant{}, exchangeError(err, errs.New(errs.OIDCExchangeFailed, "the identity provider rejected the code").Try("sign in again"))
 	}
 	g, err := p.granted(ctx, t, p.ClientID, nonce)
 	if err == nil && g.ID == "" {
@@ -158,7 +160,7 @@ func (p *Provider) Exchange(ctx context.Context, redirect, code, nonce, verifier
 	return g, err
 }
 
-// Refresh asks for new tokens with an older one.
+// Refresh exchanges a refresh token for new tokens.
 func (p *Provider) Refresh(ctx context.Context, refresh string, program bool) (identity.Grant, error) {
 	c, err := p.config(ctx, program)
 	if err != nil {
@@ -166,13 +168,13 @@ func (p *Provider) Refresh(ctx context.Context, refresh string, program bool) (i
 	}
 	t, err := c.TokenSource(oidc.ClientContext(ctx, p.client), &oauth2.Token{RefreshToken: refresh}).Token()
 	if err != nil {
-		return identity.Grant{}, refused(err, errs.New(errs.TokenInvalid, "the identity provider no longer accepts the token").Try("sign in again"))
+		return identity.Grant{}, exchangeError(err, errs.New(errs.TokenInvalid, "the identity provider no longer accepts the token").Try("sign in again"))
 	}
 	return p.granted(ctx, t, c.ClientID, "")
 }
 
-// granted believes what came with a code or a refresh. Who it is says the ID
-// token, or where a refresh brings none, the access token.
+// granted validates the tokens of a code exchange or a refresh. The ID token identifies the user; where
+// a refresh returns none, the access token does.
 func (p *Provider) granted(ctx context.Context, t *oauth2.Token, client, nonce string) (g identity.Grant, err error) {
 	g = identity.Grant{Access: t.AccessToken, Refresh: t.RefreshToken, Until: t.Expiry}
 	g.ID, _ = t.Extra("id_token").(string)
@@ -184,15 +186,15 @@ func (p *Provider) granted(ctx context.Context, t *oauth2.Token, client, nonce s
 	if g.Verified, err = p.identify(ctx, g.ID, client, nonce); err != nil {
 		return g, err
 	}
-	// Keycloak writes roles into access tokens only, unless it is told otherwise.
+	// Keycloak writes roles into access tokens only, unless it is configured otherwise.
 	if opaque == nil && access.Subject == g.Verified.Subject && g.Verified.Role == "user" {
 		g.Verified.Role = access.Role
 	}
 	return g, nil
 }
 
-// refused tells a provider that says no from one that is away.
-func refused(err error, no *errs.Error) error {
+// exchangeError distinguishes a provider that rejects the request from one that cannot be reached.
+func exchangeError(err error, no *errs.Error) error {
 	var said *oauth2.RetrieveError
 	if errors.As(err, &said) && said.Response != nil && said.Response.StatusCode < http.StatusInternalServerError {
 		return no.Because(err)
@@ -200,8 +202,8 @@ func refused(err error, no *errs.Error) error {
 	return errs.New(errs.ProviderFailed, "the sign-in provider cannot be reached").Try("repeat the request in a moment").Because(err)
 }
 
-// Revoke ends a refresh token there (RFC 7009). A provider that cannot is asked
-// nothing: the token ends by itself.
+// Revoke revokes a refresh token at the provider (RFC 7009). A provider without a revocation endpoint
+// receives no request: the token expires by itself.
 func (p *Provider) Revoke(ctx context.Context, refresh string, program bool) error {
 	c, err := p.config(ctx, program)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package meteringtest lets a test say what time it is for metering. It puts its
-// own function in place of the database's clock, which takes the rights of the
-// function's owner: what a server connects as cannot.
+// Package meteringtest lets a test set the time of metering. It replaces the function of the database's
+// clock, which needs the rights of the function's owner. The role of a server cannot do so.
 package meteringtest
 
 import (

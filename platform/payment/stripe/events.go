@@ -28,8 +28,8 @@ var types = []string{
 	"refund.created", "refund.updated", "charge.refund.updated", "charge.dispute.created",
 }
 
-// tolerance is for both sides: a signature from the future is a wrong clock, or
-// one that somebody keeps for later.
+// tolerance applies in both directions: a signature from the future means a wrong clock, or an event
+// that was saved to be replayed later.
 const tolerance = webhook.DefaultTolerance
 
 // Verify reads an event of which Stripe has signed these very bytes within the
@@ -46,6 +46,9 @@ func (c *Client) Verify(body []byte, signature string, now time.Time) (payment.E
 	return e, nil
 }
 
+// unsigned returns the reason why the signature is invalid, or nothing if it is valid. The time is
+// part of the signed text and must be recent, so that a recorded request cannot be replayed later.
+// The comparison takes constant time, so that its duration does not reveal the signature.
 func (c *Client) unsigned(body []byte, header string, now time.Time) (why string) {
 	var at time.Time
 	var signatures [][]byte
@@ -79,8 +82,8 @@ func (c *Client) unsigned(body []byte, header string, now time.Time) (why string
 	return "does not match"
 }
 
-// read takes an event apart. What stands in it is believed only in the language
-// that we speak; otherwise the provider is asked what it is about.
+// read parses an event. It uses the content only if the event has our API version; otherwise the
+// provider is queried about the object.
 func read(body []byte) (payment.Event, error) {
 	var raw struct {
 		ID, Object, Type string
@@ -105,11 +108,11 @@ func read(body []byte) (payment.Event, error) {
 		return payment.Event{}, fmt.Errorf("reading what event %s is about: %w", raw.ID, err)
 	}
 	e.Object = about.ID
-	e.Says = says(e, raw.Data.Object)
+	e.Payload = says(e, raw.Data.Object)
 	return e, nil
 }
 
-func says(e payment.Event, object json.RawMessage) (s payment.Says) {
+func says(e payment.Event, object json.RawMessage) (s payment.EventPayload) {
 	switch {
 	case e.Type == "charge.dispute.created": // the one field that is the same in all versions
 		var d stripe.Dispute
@@ -161,7 +164,7 @@ func (c *Client) Events(ctx context.Context, since time.Time, page func([]paymen
 		for _, raw := range found.Data {
 			e, err := read(raw)
 			if err != nil {
-				unread = errors.Join(unread, err) // the others are somebody's money
+				unread = errors.Join(unread, err) // the other events carry money as well
 				continue
 			}
 			events = append(events, e)
@@ -178,7 +181,7 @@ func (c *Client) Events(ctx context.Context, since time.Time, page func([]paymen
 	}
 }
 
-// key makes an idempotency key: the same for the same words, and short.
+// key returns an idempotency key: the same for the same input, and short.
 func key(words ...string) string {
 	hash := sha256.Sum256([]byte(strings.Join(words, "\x00")))
 	return "gpuaas-" + words[0] + "-" + hex.EncodeToString(hash[:16])

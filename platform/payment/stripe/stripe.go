@@ -1,8 +1,8 @@
-// Package stripe has Stripe take the money. It is the only place that knows its
-// library, whose version fixes the language that is spoken: 2023-10-16.
+// Package stripe is the adapter of the payment provider Stripe. It is the only package that imports
+// Stripe's library, whose version fixes the API version: 2023-10-16.
 //
-// It keeps nothing, retries little, and gives every change an id of ours as its
-// idempotency key. What the library tells Stripe about this machine is left out.
+// It stores nothing, retries little, and sends an id of ours as the idempotency key of every change. It
+// removes the data about the local machine that the library would send to Stripe.
 package stripe
 
 import (
@@ -42,13 +42,13 @@ type Client struct {
 var _ payment.Provider = (*Client)(nil)
 
 const (
-	// A third of what a job may take: one call and its repetition end within it.
+	// timeout is a third of a job's time limit, so that one call and its repetition end within it.
 	timeout = 10 * time.Second
 	// A page of a hundred events weighs less.
 	maxAnswer = 16 << 20
 )
 
-// New makes a client, and calls nobody.
+// New returns a client. It sends no request.
 func New(c Config) (*Client, error) {
 	live, err := Live(c.Key)
 	if err != nil {
@@ -69,7 +69,7 @@ func New(c Config) (*Client, error) {
 	return &Client{key: c.Key, secret: c.WebhookSecret, live: live, backend: stripe.GetBackendWithConfig(stripe.APIBackend, cfg)}, nil
 }
 
-// Live says which mode a key is of.
+// Live reports the mode of a key.
 func Live(key string) (bool, error) {
 	for _, kind := range []string{"sk_", "rk_"} {
 		switch {
@@ -82,10 +82,11 @@ func Live(key string) (bool, error) {
 	return false, errors.New("a Stripe key begins with sk_test_, sk_live_, rk_test_ or rk_live_")
 }
 
-// Livemode says whether real money moves.
+// Livemode reports whether the account moves real money.
 func (c *Client) Livemode() bool { return c.live }
 
-// discreet leaves out what the library tells of this machine, and bounds answers.
+// discreet removes the library's data about the local machine from requests, and limits the size of
+// responses.
 type discreet struct{ http.RoundTripper }
 
 func (d discreet) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -101,7 +102,7 @@ func (d discreet) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// never: the key goes to one host only.
+// never rejects redirects, so that the key is sent to one server only.
 func never(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // failure sorts an error of the library.
@@ -114,15 +115,15 @@ func failure(doing string, err error) error {
 	switch {
 	case said.HTTPStatusCode == http.StatusNotFound:
 		return fmt.Errorf("%w: %w", payment.ErrUnknown, cause)
-	// Not 401, 403, 409 and 429: a wrong key, a race and too much haste are no
-	// answer to what was asked.
+	// 401, 403, 409 and 429 are excluded: a wrong key, a race and a rate limit say nothing about the
+	// request itself.
 	case said.Type == stripe.ErrorTypeInvalidRequest && said.HTTPStatusCode == http.StatusBadRequest, said.HTTPStatusCode == http.StatusPaymentRequired:
-		return fmt.Errorf("%w: %w", payment.ErrRefused, cause)
+		return fmt.Errorf("%w: %w", payment.ErrRejected, cause)
 	}
 	return errs.New(errs.ProviderFailed, "the payment provider cannot do this now").Try("repeat it in a moment").Because(cause)
 }
 
-// Names under which Stripe keeps ours.
+// Metadata keys under which Stripe stores our ids.
 const (
 	metaTenant  = "gpuaas_tenant"
 	metaSession = "gpuaas_session"
@@ -174,8 +175,8 @@ func (c *Client) OpenCheckout(ctx context.Context, n payment.NewCheckout) (payme
 	return inOurs(made), nil
 }
 
-// Checkout asks how far one is. Of one whose money was still to come, the payment
-// knows whether it will.
+// Checkout returns the state of a checkout. If the money of a checkout was pending, the payment contains
+// the result.
 func (c *Client) Checkout(ctx context.Context, id string) (payment.Checkout, error) {
 	params := &stripe.CheckoutSessionParams{}
 	params.Context = ctx
@@ -227,9 +228,8 @@ func (c *Client) OpenPortal(ctx context.Context, who, returnURL string) (string,
 	return made.URL, nil
 }
 
-// Refund gives money back once. It looks before it asks: Stripe replays an answer
-// of 500 to a repeated key for a day, though the refund was made, and forgets the
-// key afterwards.
+// Refund refunds money once. It searches for the refund before it creates one: Stripe replays a response
+// of 500 for a repeated key for a day, although the refund exists, and drops the key afterwards.
 func (c *Client) Refund(ctx context.Context, n payment.NewRefund) (payment.Refunded, error) {
 	client := refund.Client{B: c.backend, Key: c.key}
 	if n.ProviderID != "" {

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/payment/stripe"
 )
 
-// asked is a request as it reached the API.
-type asked struct {
+// received is a request as it reached the API.
+type received struct {
 	method, path string
 	header       http.Header
 	form         url.Values
@@ -29,7 +29,7 @@ type asked struct {
 type api struct {
 	*httptest.Server
 
-	asked []asked
+	requests []received
 }
 
 type reply struct {
@@ -43,10 +43,10 @@ func serve(t *testing.T, replies map[string][]reply) (*api, *stripe.Client) {
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		form, _ := url.ParseQuery(string(body) + "&" + r.URL.RawQuery)
-		a.asked = append(a.asked, asked{r.Method, r.URL.Path, r.Header, form})
+		a.requests = append(a.requests, received{r.Method, r.URL.Path, r.Header, form})
 		key := r.Method + " " + r.URL.Path
 		if len(replies[key]) == 0 {
-			t.Errorf("nobody expects %s", key)
+			t.Errorf("unexpected %s", key)
 			return
 		}
 		next := replies[key][0]
@@ -97,12 +97,12 @@ func TestRequests(t *testing.T) {
 		"line_items[0][price_data][currency]": "eur", "line_items[0][price_data][unit_amount]": "2500", "expires_at": "1700000000",
 		"metadata[gpuaas_session]": id.String(), "payment_intent_data[metadata][gpuaas_session]": id.String(), "success_url": "https://x/a", "cancel_url": "https://x/b",
 	} {
-		if got := a.asked[2].form.Get(name); got != want {
+		if got := a.requests[2].form.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
 	keys := map[string]int{}
-	for _, q := range a.asked {
+	for _, q := range a.requests {
 		keys[q.header.Get("Idempotency-Key")]++
 		if q.header.Get("Stripe-Version") != "2023-10-16" || q.header.Get("Authorization") != "Bearer sk_test_key" || q.header.Get("X-Stripe-Client-User-Agent") != "" {
 			t.Errorf("%s %s came with %v", q.method, q.path, q.header)
@@ -113,7 +113,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// Of a checkout whose money was to come, the payment knows how it ended.
+// The payment of a checkout with pending money contains the result.
 func TestCheckoutWhoseMoneyWasToCome(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[string]payment.Paid{
@@ -127,8 +127,8 @@ func TestCheckoutWhoseMoneyWasToCome(t *testing.T) {
 	}
 }
 
-// A refund is looked for before it is made: its first answer may be lost.
-func TestRefundLooksBeforeItAsks(t *testing.T) {
+// Refund searches for an existing refund first, because the first response may be lost.
+func TestRefundReadsBeforeItRequests(t *testing.T) {
 	t.Parallel()
 	r := payment.NewRefund{ID: ids.New[ids.Refund](), Payment: "pi_1", Amount: 100}
 	other, ours := fmt.Sprintf(made, "succeeded", "another"), fmt.Sprintf(made, "succeeded", r.ID)
@@ -142,8 +142,8 @@ func TestRefundLooksBeforeItAsks(t *testing.T) {
 		if err != nil || got.ID != "re_1" || got.Stage != payment.RefundSucceeded || got.Reference != r.ID.String() || got.Amount != 100 {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
-		if last := a.asked[len(a.asked)-1]; last.method == http.MethodPost && (last.header.Get("Idempotency-Key") == "" || last.form.Get("amount") != "100") {
-			t.Errorf("%s: asked with %+v", name, last)
+		if last := a.requests[len(a.requests)-1]; last.method == http.MethodPost && (last.header.Get("Idempotency-Key") == "" || last.form.Get("amount") != "100") {
+			t.Errorf("%s: called with %+v", name, last)
 		}
 	}
 	for status, want := range map[string]payment.RefundStage{
@@ -159,7 +159,7 @@ func TestRefundLooksBeforeItAsks(t *testing.T) {
 	}
 }
 
-// What is for good is told from what may pass: only the first ends anything.
+// Permanent errors differ from temporary ones: only the permanent ones end a session or a refund.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	const refusal = `{"error":{"type":%q,"code":%q,"message":"Because."}}`
@@ -167,9 +167,9 @@ func TestFailures(t *testing.T) {
 		reply reply
 		want  error
 	}{
-		"refused":             {reply{400, fmt.Sprintf(refusal, "invalid_request_error", "charge_already_refunded")}, payment.ErrRefused},
+		"refused":             {reply{400, fmt.Sprintf(refusal, "invalid_request_error", "charge_already_refunded")}, payment.ErrRejected},
 		"unknown":             {reply{404, fmt.Sprintf(refusal, "invalid_request_error", "resource_missing")}, payment.ErrUnknown},
-		"card":                {reply{402, fmt.Sprintf(refusal, "card_error", "card_declined")}, payment.ErrRefused},
+		"card":                {reply{402, fmt.Sprintf(refusal, "card_error", "card_declined")}, payment.ErrRejected},
 		"wrong key":           {reply{401, fmt.Sprintf(refusal, "invalid_request_error", "")}, errs.New(errs.ProviderFailed, "")},
 		"key without a right": {reply{403, fmt.Sprintf(refusal, "invalid_request_error", "")}, errs.New(errs.ProviderFailed, "")},
 		"key with other body": {reply{400, fmt.Sprintf(refusal, "idempotency_error", "")}, errs.New(errs.ProviderFailed, "")},
@@ -186,7 +186,7 @@ func TestFailures(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			if errs.CodeOf(err) == errs.ProviderFailed && strings.Contains(fmt.Sprint(errors.Unwrap(err)), "sk_test") {
-				t.Errorf("it tells the key: %v", err)
+				t.Errorf("it contains the key: %v", err)
 			}
 		})
 	}
@@ -196,7 +196,7 @@ func TestFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := gone.OpenPortal(t.Context(), "cus_1", "https://x"); errs.CodeOf(err) != errs.ProviderFailed {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("no server: %v", err)
 	}
 	if client.Livemode() {
 		t.Error("a test key moves real money")
@@ -217,7 +217,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// The list is read to its end, and each event kept as Stripe has it.
+// The list is read to its end, and each event is stored unchanged.
 func TestEventsArePaged(t *testing.T) {
 	t.Parallel()
 	page := func(more bool, names ...string) reply {
@@ -233,7 +233,7 @@ func TestEventsArePaged(t *testing.T) {
 	err := c.Events(t.Context(), time.Unix(1600000000, 0), func(events []payment.Event) error {
 		for _, e := range events {
 			got = append(got, e.ID)
-			if e.Says.Checkout == nil || e.Says.Checkout.Amount != 2500 || e.Object != "cs_1" || !json.Valid(e.Body) {
+			if e.Payload.Checkout == nil || e.Payload.Checkout.Amount != 2500 || e.Object != "cs_1" || !json.Valid(e.Body) {
 				t.Errorf("event %+v", e)
 			}
 		}
@@ -242,7 +242,7 @@ func TestEventsArePaged(t *testing.T) {
 	if err != nil || strings.Join(got, " ") != "evt_3 evt_2 evt_1" {
 		t.Errorf("read %v, %v", got, err)
 	}
-	if first, second := a.asked[0].form, a.asked[1].form; first.Get("created[gte]") != "1600000000" || first.Get("types[0]") == "" || second.Get("starting_after") != "evt_2" {
-		t.Errorf("asked with %v, then %v", first, second)
+	if first, second := a.requests[0].form, a.requests[1].form; first.Get("created[gte]") != "1600000000" || first.Get("types[0]") == "" || second.Get("starting_after") != "evt_2" {
+		t.Errorf("called with %v, then %v", first, second)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/payment/stripe"
 )
 
-// mock builds and runs the official mock, which refuses what Stripe's own
-// description of its API does not know.
+// mock builds and runs the official mock, which rejects requests that differ from Stripe's own API
+// description.
 func mock(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "stripe-mock")
@@ -25,7 +25,7 @@ func mock(t *testing.T) string {
 	build.Dir, build.Env = "stripemock", append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	if said, err := build.CombinedOutput(); err != nil {
 		if text := string(said); strings.Contains(text, "dial tcp") || strings.Contains(text, "module lookup disabled") || strings.Contains(text, "no such host") {
-			t.Skipf("the official mock cannot be downloaded here, so requests are not held against Stripe's description:\n%s", said)
+			t.Skipf("the official mock cannot be downloaded here, so requests are not compared with Stripe's description:\n%s", said)
 		}
 		t.Fatalf("building the official mock: %v\n%s", err, said)
 	}
@@ -50,14 +50,13 @@ func mock(t *testing.T) string {
 			}
 		}
 	}
-	t.Fatal("the official mock does not say where it listens")
+	t.Fatal("the official mock does not print its address")
 	return ""
 }
 
-// Every call of the port, against Stripe's own description. It keeps nothing: its
-// answers are samples, whatever was asked, and it knows no idempotency key. So
-// this shows that paths, parameters and answers have Stripe's shape, and no more;
-// dev/stripe shows the rest.
+// Every call of the port, against Stripe's own API description. The mock stores nothing: its responses
+// are samples, and it ignores idempotency keys. This test therefore only checks the format of paths,
+// parameters and responses. dev/stripe tests the behaviour.
 func TestShapesAreStripes(t *testing.T) {
 	t.Parallel()
 	c, err := stripe.New(stripe.Config{Key: "sk_test_123", WebhookSecret: "whsec_x", URL: mock(t)})

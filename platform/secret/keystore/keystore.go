@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/secret/vault"
 )
 
-// KeyStores is where private keys are used: behind a port each.
+// KeyStores contains the private keys, each behind a port.
 type KeyStores struct {
 	Authority secret.Authority
 	Signer    secret.Signer
@@ -32,7 +32,7 @@ const (
 	DriverStepCA = "step-ca" // smallstep's authority
 )
 
-// Config says which drivers there are, and where they find what.
+// Config selects the drivers and their locations.
 type Config struct {
 	Authority string // local, vault or step-ca
 	Signer    string // local or vault
@@ -81,7 +81,8 @@ func (k Config) check() error {
 	return nil
 }
 
-// isPrivateAddress says that nobody between reads a token: TLS, or this machine.
+// isPrivateAddress reports whether a token cannot be read in transit: the address uses TLS, or is the
+// loopback interface.
 func isPrivateAddress(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -91,15 +92,15 @@ func isPrivateAddress(address string) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// Folders of the state directory that hold keys.
+// Folders of the state directory with keys.
 const (
 	authorityDir = "ca"
 	taskKeysDir  = "keys"
 	loginKeysDir = "login-keys"
 )
 
-// Open opens the drivers. A server does not start on an authority that
-// does not answer: it could let nobody in.
+// Open opens the drivers. A server does not start if its authority does not respond, because it could
+// enrol no node.
 func Open(ctx context.Context, k Config, stateDir string, c clock.Clock) (o KeyStores, err error) {
 	var client *vault.Client
 	if k.Authority == DriverVault || k.Signer == DriverVault {

@@ -1,6 +1,6 @@
-// Package secrettest holds drivers of the ports of platform/secret against what
-// the rooms count on. Every driver passes the same table: files always, Vault and
-// step-ca where a real one was started.
+// Package secrettest tests drivers of the ports of platform/secret against the guarantees that other
+// packages depend on. Every driver passes the same table: files always, Vault and step-ca where a real
+// one was started.
 package secrettest
 
 import (
@@ -52,13 +52,13 @@ func Key(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// Authority is what the node door counts on.
+// Authority tests the guarantees that the node API depends on.
 func Authority(t *testing.T, ca secret.Authority) {
 	t.Helper()
 	name := pki.Name{Domain: Domain, Kind: "node", ID: ids.New[ids.Node]().String()}
-	t.Run("a node speaks to the door", func(t *testing.T) { speaks(t, ca, name) })
+	t.Run("a node connects to the node API", func(t *testing.T) { speaks(t, ca, name) })
 	t.Run("the certificate is for the key, the name and the time", func(t *testing.T) { certifies(t, ca, name) })
-	t.Run("a bad request is refused", func(t *testing.T) { refuses(t, ca, name) })
+	t.Run("a bad request is rejected", func(t *testing.T) { rejects(t, ca, name) })
 	t.Run("a serial can be revoked", func(t *testing.T) {
 		made, err := ca.Issue(t.Context(), Request(t, Key(t), x509.CertificateRequest{}), name.URI(), time.Hour)
 		if err != nil {
@@ -68,7 +68,7 @@ func Authority(t *testing.T, ca secret.Authority) {
 			t.Error(err)
 		}
 	})
-	t.Run("what is believed is stable", func(t *testing.T) {
+	t.Run("the trust state is stable", func(t *testing.T) {
 		bundle, pool := ca.Bundle(), ca.Pool()
 		if err := ca.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func speaks(t *testing.T, ca secret.Authority, name pki.Name) {
 	}
 }
 
-// serve tells the caller who it is.
+// serve responds with the name of the caller's certificate.
 func serve(ctx context.Context, c net.Conn) {
 	defer func() { _ = c.Close() }()
 	s, ok := c.(*tls.Conn)
@@ -171,7 +171,7 @@ func certifies(t *testing.T, ca secret.Authority, name pki.Name) {
 	case life < 110*time.Minute || life > 130*time.Minute:
 		t.Errorf("lives %s", life)
 	case made.Serial != pki.SerialOf(leaf) || made.Issuer == "" || made.Issuer != pki.IssuerOf(leaf) || !made.NotAfter.Equal(leaf.NotAfter):
-		t.Errorf("told %+v", made)
+		t.Errorf("reported %+v", made)
 	case pki.SelfSigned(chain[len(chain)-1]):
 		t.Error("the chain carries the root")
 	}
@@ -181,7 +181,7 @@ func certifies(t *testing.T, ca secret.Authority, name pki.Name) {
 	}
 }
 
-func refuses(t *testing.T, ca secret.Authority, name pki.Name) {
+func rejects(t *testing.T, ca secret.Authority, name pki.Name) {
 	t.Helper()
 	weak, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -205,8 +205,8 @@ func refuses(t *testing.T, ca secret.Authority, name pki.Name) {
 			t.Errorf("%s: issued", rule)
 		}
 	}
-	// An authority may refuse what a request asks for beside its key, or leave it
-	// out. It must not certify it.
+	// An authority may reject the additional fields of a request or leave them out. It must not certify
+	// them.
 	greedy := x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: "root"}, DNSNames: []string{"control-plane"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		URIs: []*url.URL{pki.Name{Domain: Domain, Kind: "node", ID: "another"}.URI()},
@@ -224,7 +224,7 @@ func refuses(t *testing.T, ca secret.Authority, name pki.Name) {
 	}
 }
 
-// Signer is what mailboxes and nodes count on.
+// Signer tests the guarantees that mailboxes and nodes depend on.
 func Signer(t *testing.T, s secret.Signer) {
 	t.Helper()
 	body := []byte("order")

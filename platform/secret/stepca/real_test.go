@@ -153,7 +153,7 @@ func TestRealStepCA(t *testing.T) {
 	t.Run("authority", func(t *testing.T) { secrettest.Authority(t, ca) })
 	name := pki.Name{Domain: secrettest.Domain, Kind: "node", ID: "1"}
 	csr := secrettest.Request(t, secrettest.Key(t), x509.CertificateRequest{})
-	t.Run("a provisioner with another key is refused", func(t *testing.T) {
+	t.Run("a provisioner with another key is rejected", func(t *testing.T) {
 		other := jose.JSONWebKey{Key: secrettest.Key(t), KeyID: "gpuaas-1", Algorithm: string(jose.ES256)}
 		text, err := other.MarshalJSON()
 		if err != nil {

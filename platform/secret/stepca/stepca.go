@@ -35,7 +35,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-// Config says where the authority is, and as which provisioner we ask it.
+// Config contains the authority's address and our provisioner.
 type Config struct {
 	URL         string // https://ca.example:9000, as the authority knows itself
 	RootFile    string // PEM of the root that its own certificate leads to
@@ -44,9 +44,9 @@ type Config struct {
 }
 
 const (
-	within    = 5 * time.Second
-	lookEvery = 5 * time.Second
-	// tokenFor is how long a token of ours may take to arrive.
+	within     = 5 * time.Second
+	checkEvery = 5 * time.Second
+	// tokenFor is the time within which one of our tokens must arrive.
 	tokenFor = time.Minute
 	maxReply = 1 << 20
 )
@@ -118,7 +118,7 @@ func (a *Authority) Issue(ctx context.Context, csr []byte, uri *url.URL, ttl tim
 	return pki.Accept(chain, csr, uri, ttl, a.clock.Now())
 }
 
-// Server makes a key here and has it certified for hosts.
+// Server creates a key here and has it certified for hosts.
 func (a *Authority) Server(ctx context.Context, hosts []string, ttl time.Duration) (tls.Certificate, error) {
 	key, csr, err := pki.ServerRequest(hosts)
 	if err != nil {
@@ -133,6 +133,8 @@ func (a *Authority) Server(ctx context.Context, hosts []string, ttl time.Duratio
 	return pki.AcceptServer(chain, a.roots, key, hosts, a.clock.Now())
 }
 
+// certify requests a certificate for csr and parses the returned chain. The token contains the hash
+// of csr, so a stolen token certifies nothing else.
 func (a *Authority) certify(ctx context.Context, csr []byte, subject string, names []string, ttl time.Duration) ([]*x509.Certificate, error) {
 	block, _ := pem.Decode(csr)
 	if block == nil {
@@ -165,8 +167,8 @@ func (a *Authority) certify(ctx context.Context, csr []byte, subject string, nam
 	return chain, nil
 }
 
-// Revoke keeps the authority from renewing a serial. It publishes no list by
-// default; the node door does not depend on it.
+// Revoke prevents the authority from renewing a serial. step-ca publishes no list by default; the node
+// API does not depend on one.
 func (a *Authority) Revoke(ctx context.Context, serial string) error {
 	n, ok := new(big.Int).SetString(serial, 16)
 	if !ok {
@@ -180,7 +182,7 @@ func (a *Authority) Revoke(ctx context.Context, serial string) error {
 	return a.call(ctx, "revoke a certificate", http.MethodPost, "/1.0/revoke", ask, nil)
 }
 
-// token says what we ask for, once and for a minute.
+// token authorises one request, for a minute.
 func (a *Authority) token(path, subject string, more map[string]any) (string, error) {
 	now := a.clock.Now()
 	claims := map[string]any{
@@ -199,7 +201,7 @@ func (a *Authority) token(path, subject string, more map[string]any) (string, er
 	return signed.CompactSerialize()
 }
 
-// Bundle is what peers should believe.
+// Bundle returns the roots that peers should trust.
 func (a *Authority) Bundle() []byte {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -217,7 +219,7 @@ func (a *Authority) Pool() *x509.CertPool {
 func (a *Authority) Refresh(ctx context.Context) error {
 	now := a.clock.Now()
 	a.mu.RLock()
-	fresh := a.pool != nil && now.Sub(a.read) < lookEvery
+	fresh := a.pool != nil && now.Sub(a.read) < checkEvery
 	a.mu.RUnlock()
 	if fresh {
 		return nil
@@ -246,6 +248,9 @@ func (a *Authority) Refresh(ctx context.Context) error {
 	return nil
 }
 
+// call sends one request to step-ca. The cause of a rejection goes to the log only, because it may
+// name provisioners and policies. The response is limited in size and time: a broken authority must
+// not block an enrolment or exhaust the memory.
 func (a *Authority) call(ctx context.Context, what, method, path string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

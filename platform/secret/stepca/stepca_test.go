@@ -22,7 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/secret/stepca"
 )
 
-// double answers as its published contract says, with what the test has made.
+// double responds as step-ca's API description specifies, with certificates of the test.
 type double struct {
 	ca     *pki.Local
 	public any
@@ -73,7 +73,7 @@ func (d *double) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// What step-ca makes is held against our own rules, and what it refuses is a code.
+// Certificates from step-ca are checked against our own rules, and its rejections become error codes.
 func TestAnswersAreHeldAgainstOurRules(t *testing.T) {
 	t.Parallel()
 	local, err := pki.Open(t.TempDir(), clock.Clock{})
@@ -110,9 +110,9 @@ func TestAnswersAreHeldAgainstOurRules(t *testing.T) {
 		ok     bool
 		code   errs.Code
 	}{
-		"as asked": {func(sans []string, csr []byte) (int, pki.Certificate) {
+		"as requested": {func(sans []string, csr []byte) (int, pki.Certificate) {
 			if len(sans) != 1 || sans[0] != name.URI().String() {
-				t.Errorf("asked for %v", sans)
+				t.Errorf("requested %v", sans)
 			}
 			return issue(csr, name, time.Hour)
 		}, true, ""},

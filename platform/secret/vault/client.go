@@ -1,9 +1,9 @@
-// Package vault keeps private keys in HashiCorp Vault: certificates come from its
-// PKI engine, signatures of tasks from its transit engine. Nothing here sees a
-// private key but that of the node door's own certificate.
+// Package vault uses private keys in HashiCorp Vault: certificates come from its PKI engine, task
+// signatures from its transit engine. The only private key in this process is that of the node API's own
+// certificate.
 //
-// What Vault answers is checked by our own rules, so that a role that was
-// configured too widely does not widen what we give.
+// Responses of Vault are checked against our own rules, so that a Vault role with too many rights does
+// not widen the certificates that we issue.
 package vault
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Config says where Vault is, and who we are to it.
+// Config contains Vault's address and our credentials.
 type Config struct {
 	URL       string
 	Namespace string
@@ -31,7 +31,7 @@ type Config struct {
 
 	PKI        string // mount of the PKI engine; pki
 	NodeRole   string // role for nodes; gpuaas-node
-	ServerRole string // role for the node door; gpuaas-server
+	ServerRole string // role for the node API; gpuaas-server
 	Transit    string // mount of the transit engine; transit
 	Key        string // Ed25519 key that signs tasks; gpuaas-tasks
 }
@@ -40,12 +40,11 @@ const (
 	// within bounds one call: a node waits for a certificate, and a transaction for
 	// the signature of a task.
 	within = 3 * time.Second
-	// lookEvery is how often keys and issuers are read again.
-	lookEvery = 5 * time.Second
+	// checkEvery is the interval at which keys and issuers are read again.
+	checkEvery = 5 * time.Second
 )
 
-// Client speaks to Vault as one identity and keeps its token alive. Authority and
-// Signer share it.
+// Client is an authenticated Vault client that renews its token. Authority and Signer share it.
 type Client struct {
 	api   *api.Client
 	cfg   Config
@@ -77,7 +76,7 @@ func New(ctx context.Context, cfg Config, c clock.Clock) (*Client, error) {
 	if cfg.RoleID != "" {
 		return v, v.login(ctx)
 	}
-	return v, v.look(ctx)
+	return v, v.readTokenTTL(ctx)
 }
 
 // login trades the AppRole for a token.
@@ -94,8 +93,8 @@ func (v *Client) login(ctx context.Context) error {
 	return nil
 }
 
-// look asks how long a given token lasts.
-func (v *Client) look(ctx context.Context) error {
+// readTokenTTL reads the remaining lifetime of a given token.
+func (v *Client) readTokenTTL(ctx context.Context) error {
 	got, err := v.api.Auth().Token().LookupSelfWithContext(ctx)
 	if err != nil {
 		return away("check the token for Vault", err)
@@ -119,8 +118,7 @@ func (v *Client) lasts(ttl time.Duration) {
 	}
 }
 
-// alive renews the token at half of its life, or signs in anew where it cannot be
-// renewed any more.
+// alive renews the token at half of its lifetime, or signs in again where it cannot be renewed any more.
 func (v *Client) alive(ctx context.Context) error {
 	v.mu.Lock()
 	due := !v.renew.IsZero() && !v.clock.Now().Before(v.renew)
@@ -139,12 +137,12 @@ func (v *Client) alive(ctx context.Context) error {
 	return away("renew the token for Vault", err)
 }
 
-// write calls Vault. A token that is not taken any more is replaced once.
+// write calls Vault. A rejected token is replaced once.
 func (v *Client) write(ctx context.Context, what, path string, data map[string]any) (*api.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	got, err := v.api.Logical().WriteWithContext(ctx, path, data)
-	if refused(err) && v.cfg.RoleID != "" && v.login(ctx) == nil {
+	if isForbidden(err) && v.cfg.RoleID != "" && v.login(ctx) == nil {
 		got, err = v.api.Logical().WriteWithContext(ctx, path, data)
 	}
 	if err != nil {
@@ -157,7 +155,7 @@ func (v *Client) read(ctx context.Context, what, path string) (*api.Secret, erro
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	got, err := v.api.Logical().ReadWithContext(ctx, path)
-	if refused(err) && v.cfg.RoleID != "" && v.login(ctx) == nil {
+	if isForbidden(err) && v.cfg.RoleID != "" && v.login(ctx) == nil {
 		got, err = v.api.Logical().ReadWithContext(ctx, path)
 	}
 	switch {
@@ -169,13 +167,13 @@ func (v *Client) read(ctx context.Context, what, path string) (*api.Secret, erro
 	return got, nil
 }
 
-func refused(err error) bool {
+func isForbidden(err error) bool {
 	said, ok := errors.AsType[*api.ResponseError](err)
 	return ok && said.StatusCode == http.StatusForbidden
 }
 
-// away is what whoever waits for Vault is told. The cause goes to the log: it may
-// name paths and policies.
+// away returns the error for callers while Vault is unavailable. The cause goes to the log, because it
+// may contain paths and policies.
 func away(what string, err error) error {
 	said, ok := errors.AsType[*api.ResponseError](err)
 	if ok && said.StatusCode < http.StatusInternalServerError && said.StatusCode != http.StatusTooManyRequests {

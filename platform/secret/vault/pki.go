@@ -17,8 +17,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-// Authority is Vault's PKI engine. Every issuer of the mount is believed: during a
-// roll-over there are two, and the roles say which of them signs.
+// Authority is Vault's PKI engine. Every issuer of the mount is trusted: during a rotation there are
+// two, and the Vault roles define which of them signs.
 type Authority struct {
 	*Client
 
@@ -50,7 +50,7 @@ func (a *Authority) Issue(ctx context.Context, csr []byte, uri *url.URL, ttl tim
 	return pki.Accept(chain, csr, uri, ttl, a.clock.Now())
 }
 
-// Server makes a key here and has it certified for hosts.
+// Server creates a key here and has it certified for hosts.
 func (a *Authority) Server(ctx context.Context, hosts []string, ttl time.Duration) (tls.Certificate, error) {
 	key, csr, err := pki.ServerRequest(hosts)
 	if err != nil {
@@ -94,7 +94,7 @@ func (a *Authority) Revoke(ctx context.Context, serial string) error {
 	return err
 }
 
-// Bundle is what peers should believe.
+// Bundle returns the roots that peers should trust.
 func (a *Authority) Bundle() []byte {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -108,14 +108,14 @@ func (a *Authority) Pool() *x509.CertPool {
 	return a.pool
 }
 
-// Refresh keeps the token alive and reads which issuers there are.
+// Refresh renews the token and reads the list of issuers.
 func (a *Authority) Refresh(ctx context.Context) error {
 	if err := a.alive(ctx); err != nil {
 		return err
 	}
 	now := a.clock.Now()
 	a.mu.RLock()
-	fresh := a.pool != nil && now.Sub(a.read) < lookEvery
+	fresh := a.pool != nil && now.Sub(a.read) < checkEvery
 	a.mu.RUnlock()
 	if fresh {
 		return nil
@@ -138,8 +138,8 @@ func (a *Authority) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// issuers finds what the chain of each issuer ends with: a root, or what stands
-// for one where the root is kept elsewhere.
+// issuers returns the end of each issuer's chain: a root, or the highest available certificate if the
+// root is stored elsewhere.
 func (a *Authority) issuers(ctx context.Context) (roots []*x509.Certificate, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 
 const rootToken = "root"
 
-// server is a Vault of its own, without TLS, on this machine only.
+// server is a separate Vault, without TLS, on the local machine only.
 type server struct {
 	*api.Client
 
@@ -72,7 +72,7 @@ func start(t *testing.T) *server {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatal("Vault did not come up")
+			t.Fatal("Vault did not start")
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -87,9 +87,9 @@ func (v *server) write(path string, data map[string]any) *api.Secret {
 	return got
 }
 
-// furnish does what docs/guides/rotate-ca-and-keys.md tells an operator to do, and
-// returns an AppRole that may do no more than the server needs.
-func (v *server) furnish() vault.Config {
+// configure executes the steps of docs/guides/rotate-ca-and-keys.md, and returns an AppRole with only the
+// rights that the server needs.
+func (v *server) configure() vault.Config {
 	v.t.Helper()
 	v.write("sys/mounts/pki", map[string]any{"type": "pki", "config": map[string]any{"max_lease_ttl": "87600h"}})
 	v.write("pki/root/generate/internal", map[string]any{"common_name": "GPUaaS root", "issuer_name": "one", "ttl": "87600h", "key_type": "ec"})
@@ -120,8 +120,8 @@ func (v *server) furnish() vault.Config {
 	}
 }
 
-// role lets the roles be signed for by an issuer: nodes and the door apart, so
-// that a roll-over can move one before the other.
+// role sets the issuer of the Vault roles, for nodes and the node API separately, so that a rotation can
+// move one before the other.
 func (v *server) role(node string) {
 	v.t.Helper()
 	v.write("pki/roles/gpuaas-node", map[string]any{
@@ -154,22 +154,22 @@ func (v *server) open(cfg vault.Config, c clock.Clock) (*vault.Authority, *vault
 func TestRealVault(t *testing.T) {
 	t.Parallel()
 	v := start(t)
-	cfg := v.furnish()
+	cfg := v.configure()
 	ca, signer := v.open(cfg, clock.Clock{})
 	t.Run("authority", func(t *testing.T) { secrettest.Authority(t, ca) })
 	t.Run("signer", func(t *testing.T) { secrettest.Signer(t, signer) })
 
-	t.Run("a name of another domain is refused by Vault itself", func(t *testing.T) {
+	t.Run("a name of another domain is rejected by Vault itself", func(t *testing.T) {
 		csr := secrettest.Request(t, secrettest.Key(t), nothing)
 		_, err := ca.Issue(t.Context(), csr, pki.Name{Domain: "elsewhere", Kind: "node", ID: "1"}.URI(), time.Hour)
 		if errs.CodeOf(err) != errs.Unavailable {
 			t.Errorf("%v", err)
 		}
 	})
-	t.Run("a second issuer is believed beside the first", func(t *testing.T) {
+	t.Run("a second issuer is trusted in addition to the first", func(t *testing.T) {
 		ahead := clock.At(func() time.Time { return clock.Clock{}.Now().Add(time.Minute) })
 		v.write("pki/root/generate/internal", map[string]any{"common_name": "GPUaaS root 2", "issuer_name": "two", "ttl": "87600h", "key_type": "ec"})
-		v.role("two") // nodes by the new, the door by the old
+		v.role("two") // nodes by the new, the node API by the old
 		both, _ := v.open(cfg, ahead)
 		if n := len(pki.BundleFingerprints(both.Bundle())); n != 2 {
 			t.Errorf("%d roots", n)
@@ -188,7 +188,7 @@ func TestRealVault(t *testing.T) {
 		}
 		secrettest.Authority(t, last)
 	})
-	t.Run("a token that was taken away is replaced", func(t *testing.T) {
+	t.Run("a revoked token is replaced", func(t *testing.T) {
 		if _, err := v.Logical().WriteWithContext(t.Context(), "sys/leases/revoke-prefix/auth/approle/login", nil); err != nil {
 			t.Fatal(err)
 		}

@@ -37,14 +37,14 @@ const kidPrefix = "vault-"
 
 func kidOf(version int) string { return fmt.Sprintf("%s%04d", kidPrefix, version) }
 
-// Active is the oldest version that is believed.
+// Active returns the oldest version that is accepted.
 func (s *Signer) Active() string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return kidOf(slices.Min(slices.Collect(maps.Keys(s.keys))))
 }
 
-// Public is every version that is believed.
+// Public returns every version that is accepted.
 func (s *Signer) Public() map[string][]byte {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -55,9 +55,9 @@ func (s *Signer) Public() map[string][]byte {
 	return public
 }
 
-// Sign has body signed. It is asked inside the transaction that leaves a task, so
-// it answers or fails within seconds, and the transaction with it: there is no
-// task without its signature. What does not verify is never passed on.
+// Sign signs body. It runs inside the transaction that creates a task, so it succeeds or fails within
+// seconds, and the transaction with it: no task exists without a signature. A signature that does not
+// verify is never returned.
 func (s *Signer) Sign(ctx context.Context, kid string, body []byte) ([]byte, error) {
 	version, err := strconv.Atoi(strings.TrimPrefix(kid, kidPrefix))
 	s.mu.RLock()
@@ -84,22 +84,24 @@ func (s *Signer) Sign(ctx context.Context, kid string, body []byte) ([]byte, err
 	return signature, nil
 }
 
-// Refresh keeps the token alive and reads which versions there are.
+// Refresh renews the token and reads the list of key versions.
 func (s *Signer) Refresh(ctx context.Context) error {
 	if err := s.alive(ctx); err != nil {
 		return err
 	}
 	now := s.clock.Now()
 	s.mu.RLock()
-	fresh := s.keys != nil && now.Sub(s.read) < lookEvery
+	fresh := s.keys != nil && now.Sub(s.read) < checkEvery
 	s.mu.RUnlock()
 	if fresh {
 		return nil
 	}
-	return s.look(ctx, now)
+	return s.readKey(ctx, now)
 }
 
-func (s *Signer) look(ctx context.Context, now time.Time) error {
+// readKey reads all versions of the signing key. Versions below the minimum decryption version are
+// left out: an operator has ended them, and nodes must not accept their signatures any more.
+func (s *Signer) readKey(ctx context.Context, now time.Time) error {
 	got, err := s.Client.read(ctx, "show its signing key", s.cfg.Transit+"/keys/"+s.cfg.Key)
 	if err != nil {
 		return err
@@ -137,7 +139,7 @@ func (s *Signer) Begin(ctx context.Context) error {
 	if _, err := s.write(ctx, "rotate its signing key", s.cfg.Transit+"/keys/"+s.cfg.Key+"/rotate", nil); err != nil {
 		return err
 	}
-	return s.look(ctx, s.clock.Now())
+	return s.readKey(ctx, s.clock.Now())
 }
 
 // Finish ends all versions but the newest.
@@ -149,7 +151,7 @@ func (s *Signer) Finish(ctx context.Context) error {
 	if _, err := s.write(ctx, "end older signing keys", s.cfg.Transit+"/keys/"+s.cfg.Key+"/config", data); err != nil {
 		return err
 	}
-	return s.look(ctx, s.clock.Now())
+	return s.readKey(ctx, s.clock.Now())
 }
 
 func number(v any) int {

@@ -23,8 +23,7 @@ import (
 
 var nothing = x509.CertificateRequest{}
 
-// double answers as a Vault that somebody has got into, or that is ill. What it
-// says to sign is up to the test.
+// double responds as a compromised or broken Vault. The test decides what it signs.
 type double struct {
 	ca   *pki.Local
 	key  ed25519.PrivateKey
@@ -55,7 +54,7 @@ func (d *double) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func furnish(t *testing.T) (d *double, ca *vault.Authority, s *vault.Signer) {
+func startDouble(t *testing.T) (d *double, ca *vault.Authority, s *vault.Signer) {
 	t.Helper()
 	local, err := pki.Open(t.TempDir(), clock.Clock{})
 	if err != nil {
@@ -83,10 +82,10 @@ func furnish(t *testing.T) (d *double, ca *vault.Authority, s *vault.Signer) {
 	return d, ca, s
 }
 
-// What Vault makes is held against our own rules, however its roles are set.
+// Certificates from Vault are checked against our own rules, whatever the Vault roles allow.
 func TestAWideRoleWidensNothing(t *testing.T) {
 	t.Parallel()
-	d, ca, _ := furnish(t)
+	d, ca, _ := startDouble(t)
 	name := pki.Name{Domain: secrettest.Domain, Kind: "node", ID: "0199"}
 	key := secrettest.Key(t)
 	csr := secrettest.Request(t, key, nothing)
@@ -96,7 +95,7 @@ func TestAWideRoleWidensNothing(t *testing.T) {
 		ttl time.Duration
 		ok  bool
 	}{
-		"as asked":      {csr, name.URI(), time.Hour, true},
+		"as requested":  {csr, name.URI(), time.Hour, true},
 		"another node":  {csr, pki.Name{Domain: secrettest.Domain, Kind: "node", ID: "0200"}.URI(), time.Hour, false},
 		"another key":   {secrettest.Request(t, secrettest.Key(t), nothing), name.URI(), time.Hour, false},
 		"a longer life": {csr, name.URI(), 3 * time.Hour, false},
@@ -127,14 +126,14 @@ func TestAWideRoleWidensNothing(t *testing.T) {
 		t.Error("a server's certificate passed for a node's")
 	}
 	if _, err := ca.Server(t.Context(), []string{"localhost"}, time.Hour); err == nil {
-		t.Error("a certificate for another host passed for the door's")
+		t.Error("a certificate for another name was accepted as the node API's")
 	}
 }
 
-// A signature that does not hold, or none, is a code, and never reaches a task.
+// An invalid or missing signature becomes an error code, and never part of a task.
 func TestIllAnswersAreCodes(t *testing.T) {
 	t.Parallel()
-	d, ca, s := furnish(t)
+	d, ca, s := startDouble(t)
 	csr := secrettest.Request(t, secrettest.Key(t), nothing)
 	for rule, answer := range map[string]func(string, map[string]any) (int, map[string]any){
 		"sealed":    func(string, map[string]any) (int, map[string]any) { return http.StatusServiceUnavailable, nil },

@@ -1,13 +1,11 @@
-// Package rollout decides which nodes become another build of the agent now. It is
-// pure: the fleet, what was asked of it and the time come in, and what to do comes
-// out.
+// Package rollout plans which nodes are updated to another build of the agent now. It is pure: its input
+// is the fleet, the existing update tasks and the time, and its result is a plan.
 //
-// A version goes out in rings. The first is a small share of the nodes that want
-// it, each later one twice the one before, and a ring begins when the one before
-// has proved itself: every node of it reports the version, as healthy as it was,
-// for a while. Too many nodes of a ring that go back, or fall silent, stop the
-// version until a person decides. A node that is silent, held or sick waits, and
-// nobody waits for it.
+// A version is rolled out in rings. The first ring is a small share of the nodes that should run the
+// version, and each later one is twice as large. A ring starts when the previous one has proved itself:
+// every node of it reports the version, as healthy as before, for a while. If too many nodes of a ring
+// roll back or become stale, the version stops until an operator decides. A node that is stale,
+// unhealthy or has a hold waits, and does not delay the others.
 package rollout
 
 import (
@@ -38,24 +36,24 @@ type Status string
 
 // The states of a row.
 const (
-	Waiting    Status = "waiting" // was asked, and the order was taken back or never fetched
-	Asked      Status = "requested"
+	Waiting    Status = "waiting" // the task was cancelled or never fetched
+	Requested  Status = "requested"
 	Running    Status = "running"
 	Healthy    Status = "healthy"
 	RolledBack Status = "rolled_back"
 	Failed     Status = "failed"
 )
 
-func (s Status) underWay() bool { return s == Asked || s == Running }
+func (s Status) underWay() bool { return s == Requested || s == Running }
 func (s Status) lost() bool     { return s == RolledBack || s == Failed }
 
-// Row is what was asked of a node, and what became of the task.
+// Row is the update task of a node and its result.
 type Row struct {
 	Node      ids.Node
 	Version   string
 	Ring      int
 	Status    Status
-	Before    protocol.Health // of the node, when it was asked
+	Before    protocol.Health // of the node, when its task was created
 	Deadline  time.Time
 	UpdatedAt time.Time // when it got its status
 
@@ -66,7 +64,7 @@ type Row struct {
 	Message string
 }
 
-// Release is what may be rolled out.
+// Release is a release that may be rolled out.
 type Release struct {
 	Minimum   string
 	ExpiresAt time.Time
@@ -75,7 +73,7 @@ type Release struct {
 // Build names a release.
 type Build struct{ Version, Platform string }
 
-// Input is all that is decided by.
+// Input contains everything that a plan depends on.
 type Input struct {
 	Nodes    []Node
 	Rows     []Row
@@ -83,13 +81,13 @@ type Input struct {
 	Now      time.Time
 	Percent  int           // of the nodes that want a version, in its first ring
 	Soak     time.Duration // for which a ring must have been healthy
-	// Patience is for how long a node that was healthy and then fell silent may keep
-	// its ring waiting. After that it counts as lost.
+	// Patience is the time for which a formerly healthy node with a stale report may delay its ring.
+	// After it the node counts as lost.
 	Patience time.Duration
 }
 
-// Ask is a node that is to be asked now.
-type Ask struct {
+// UpdateRequest is a node that receives an update task now.
+type UpdateRequest struct {
 	Node     ids.Node
 	Build    Build
 	Previous string
@@ -108,11 +106,11 @@ type Move struct {
 // Plan is the answer.
 type Plan struct {
 	Moves   []Move
-	CallOff []Move // first take the task back; who has it meanwhile keeps its status
-	// Forget are rows that are over, of versions that nobody wants any more: if one
-	// is wanted again, it is tried again.
+	CallOff []Move // cancel the task first; a node that has fetched it stays unchanged
+	// Forget lists finished rows of versions that no node should run any more. If such a version is
+	// desired again, it is tried again.
 	Forget   []Move
-	Ask      []Ask
+	Requests []UpdateRequest
 	Versions []Version
 }
 
@@ -124,10 +122,10 @@ const (
 	Rolling State = "rolling"
 	Done    State = "done"    // every node that can have it has it
 	Stopped State = "stopped" // a person decides
-	Blocked State = "blocked" // nobody published it, or it expired
+	Blocked State = "blocked" // it is not published, or it expired
 )
 
-// Version is how far a version that somebody wants has come.
+// Version is the progress of a version that at least one node should run.
 type Version struct {
 	Version string
 	State   State
@@ -139,29 +137,29 @@ type Version struct {
 	Message string
 }
 
-// ring is that of a version which is under way.
-type ring struct {
+// ringState is that of a version which is under way.
+type ringState struct {
 	number, size         int
-	going, whole, unripe int // asked now, proved, and not proved for long enough
+	going, whole, unripe int // with a task, proved, and not proved for long enough
 	lost                 int
 	why                  string
 }
 
-// allowed is how many of a ring may be lost before the version is stopped.
-func (r ring) allowed() int { return max(1, r.size/10) } //nolint:mnd // a tenth
+// allowed returns the number of nodes of a ring that may be lost before the version is stopped.
+func (r ringState) allowed() int { return max(1, r.size/10) } //nolint:mnd // a tenth
 
-// sick says why the version must not go on.
-func (r ring) sick() string {
+// sick returns the reason why the version must stop.
+func (r ringState) sick() string {
 	if r.lost > r.allowed() || r.lost > 0 && r.going+r.whole+r.unripe == 0 {
 		return fmt.Sprintf("%d of %d nodes of ring %d were lost: %s", r.lost, r.lost+r.going+r.whole+r.unripe, r.number, r.why)
 	}
 	return ""
 }
 
-// Plan decides. Its answer is the same for the same input in any order.
+// Plan returns the plan. It does not depend on the sequence of the input.
 func (in Input) Plan() Plan {
 	p := Plan{}
-	rows := in.settle(&p)
+	rows := in.updateRows(&p)
 	byNode := map[ids.Node][]Row{}
 	for _, r := range rows {
 		byNode[r.Node] = append(byNode[r.Node], r)
@@ -247,21 +245,21 @@ func (in Input) version(p *Plan, version string, nodes []Node, all []Row, rows m
 	}
 	v.Ring = r.number
 	for _, n := range ready[:min(max(room, 0), len(ready))] {
-		p.Ask = append(p.Ask, Ask{n.ID, Build{version, n.Platform}, n.Has, r.number, n.Health})
+		p.Requests = append(p.Requests, UpdateRequest{n.ID, Build{version, n.Platform}, n.Has, r.number, n.Health})
 		v.Going++
 	}
 }
 
-// underWay counts the highest ring that was asked. What was lost counts whatever its
-// node wants now: it says something of the version.
-func (in Input) underWay(version string, nodes []Node, rows []Row) ring {
+// underWay counts the highest ring with tasks. A lost node counts even if it should run another version
+// by now, because its failure concerns the version.
+func (in Input) underWay(version string, nodes []Node, rows []Row) ringState {
 	own := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Version != version || r.Status == Waiting })
 	slices.SortFunc(own, func(a, b Row) int { return bytes.Compare(a.Node.UUID[:], b.Node.UUID[:]) })
 	wanting := map[ids.Node]Node{}
 	for _, n := range nodes {
 		wanting[n.ID] = n
 	}
-	var r ring
+	var r ringState
 	for _, row := range own {
 		r.number = max(r.number, row.Ring)
 	}
@@ -282,7 +280,7 @@ func (in Input) underWay(version string, nodes []Node, rows []Row) ring {
 }
 
 // proof counts a node of the ring that was healthy once.
-func (in Input) proof(r *ring, n Node, own Row) {
+func (in Input) proof(r *ringState, n Node, own Row) {
 	age := in.Now.Sub(own.UpdatedAt)
 	switch {
 	case n.Reachable && n.Has != own.Version:
@@ -298,7 +296,7 @@ func (in Input) proof(r *ring, n Node, own Row) {
 	}
 }
 
-func (r *ring) lose(why string) {
+func (r *ringState) lose(why string) {
 	r.lost++
 	r.why = cmp.Or(r.why, why)
 }
@@ -320,12 +318,12 @@ func replacing(nodes []Node) (n int) {
 	return n
 }
 
-// able says whether a node may be asked now.
+// able reports whether a node may be updated now.
 func able(n Node) bool {
 	return n.Reachable && !n.Held && grade(n.Health) <= grade(protocol.Degraded) && n.Platform != ""
 }
 
-// blocked says why a node can never become a version as things are.
+// blocked returns the reason why a node cannot run a version at present.
 func (in Input) blocked(n Node, version string) string {
 	if n.Platform == "" {
 		return "" // nothing of it is known yet, or its agent is no program of its own
@@ -343,8 +341,8 @@ func (in Input) blocked(n Node, version string) string {
 	return ""
 }
 
-// grade orders health from good to bad. A node that says nothing of itself is
-// trusted less than one that says that a device is bad.
+// grade sorts health from good to bad. A node that reports no health is trusted less than one with an
+// unhealthy device.
 func grade(h protocol.Health) int {
 	return slices.Index([]protocol.Health{protocol.Healthy, protocol.Degraded, protocol.Unknown, protocol.Unhealthy}, h)
 }
@@ -356,8 +354,8 @@ func rowOf(rows []Row, version string) Row {
 	return Row{}
 }
 
-// sortByHash orders nodes the same way each time and another way for each version,
-// so that it is not always the same nodes that go first.
+// sortByHash sorts nodes the same way each time and another way for each version, so that different
+// nodes go first.
 func sortByHash(nodes []Node, version string) {
 	place := make(map[ids.Node][sha256.Size]byte, len(nodes))
 	for _, n := range nodes {

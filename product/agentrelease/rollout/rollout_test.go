@@ -25,20 +25,20 @@ const (
 	linux    = "linux/amd64"
 )
 
-// world is a fleet on which plans are carried out.
-type world struct {
-	in    rollout.Input
-	sick  map[string]bool // builds that every node goes back from
-	asked map[string]map[ids.Node]bool
+// fixture is a fleet on which plans are applied.
+type fixture struct {
+	in        rollout.Input
+	sick      map[string]bool // builds that every node goes back from
+	requested map[string]map[ids.Node]bool
 }
 
-func newWorld(nodes, percent int) *world {
-	w := &world{
+func newFixture(nodes, percent int) *fixture {
+	w := &fixture{
 		in: rollout.Input{
 			Now: noon, Percent: percent, Soak: soak, Patience: patience,
 			Releases: map[rollout.Build]rollout.Release{},
 		},
-		sick: map[string]bool{}, asked: map[string]map[ids.Node]bool{},
+		sick: map[string]bool{}, requested: map[string]map[ids.Node]bool{},
 	}
 	for _, v := range []string{"v1.0.0", "v2.0.0", "v3.0.0"} {
 		w.in.Releases[rollout.Build{Version: v, Platform: linux}] = rollout.Release{ExpiresAt: noon.Add(10000 * time.Hour)}
@@ -54,11 +54,11 @@ func node(i int) rollout.Node {
 	return rollout.Node{ID: id, Has: "v1.0.0", Wants: "v2.0.0", Platform: linux, Health: protocol.Healthy, Reachable: true}
 }
 
-func (w *world) node(id ids.Node) *rollout.Node {
+func (w *fixture) node(id ids.Node) *rollout.Node {
 	return &w.in.Nodes[slices.IndexFunc(w.in.Nodes, func(n rollout.Node) bool { return n.ID == id })]
 }
 
-func (w *world) row(id ids.Node, version string) *rollout.Row {
+func (w *fixture) row(id ids.Node, version string) *rollout.Row {
 	i := slices.IndexFunc(w.in.Rows, func(r rollout.Row) bool { return r.Node == id && r.Version == version })
 	if i < 0 {
 		w.in.Rows = append(w.in.Rows, rollout.Row{Node: id, Version: version})
@@ -67,8 +67,8 @@ func (w *world) row(id ids.Node, version string) *rollout.Row {
 	return &w.in.Rows[i]
 }
 
-// carry does what the plan says, as the job does.
-func (w *world) carry(p rollout.Plan) {
+// carry applies the plan, as the job does.
+func (w *fixture) carry(p rollout.Plan) {
 	for _, m := range slices.Concat(p.Moves, p.CallOff) {
 		r := w.row(m.Node, m.Version)
 		r.Status, r.Message, r.UpdatedAt = m.Status, m.Message, w.in.Now
@@ -76,24 +76,24 @@ func (w *world) carry(p rollout.Plan) {
 	for _, m := range p.Forget {
 		w.in.Rows = slices.DeleteFunc(w.in.Rows, func(r rollout.Row) bool { return r.Node == m.Node && r.Version == m.Version })
 	}
-	for _, a := range p.Ask {
+	for _, a := range p.Requests {
 		*w.row(a.Node, a.Build.Version) = rollout.Row{
-			Node: a.Node, Version: a.Build.Version, Ring: a.Ring, Status: rollout.Asked, Before: a.Before, Deadline: w.in.Now.Add(5 * time.Minute), UpdatedAt: w.in.Now,
+			Node: a.Node, Version: a.Build.Version, Ring: a.Ring, Status: rollout.Requested, Before: a.Before, Deadline: w.in.Now.Add(5 * time.Minute), UpdatedAt: w.in.Now,
 		}
 	}
 }
 
-// work has every node that was asked, and can, do it.
-func (w *world) work(fetches func(ids.Node) bool) {
+// work executes the task of every node that can.
+func (w *fixture) work(fetches func(ids.Node) bool) {
 	for i := range w.in.Rows {
 		r := &w.in.Rows[i]
-		if r.Status != rollout.Asked && r.Status != rollout.Running || r.Outcome != "" || !fetches(r.Node) {
+		if r.Status != rollout.Requested && r.Status != rollout.Running || r.Outcome != "" || !fetches(r.Node) {
 			continue
 		}
-		if w.asked[r.Version] == nil {
-			w.asked[r.Version] = map[ids.Node]bool{}
+		if w.requested[r.Version] == nil {
+			w.requested[r.Version] = map[ids.Node]bool{}
 		}
-		w.asked[r.Version][r.Node], r.Fetched = true, true
+		w.requested[r.Version][r.Node], r.Fetched = true, true
 		if w.sick[r.Version] {
 			r.Outcome, r.Code, r.Message = protocol.Failed, protocol.RolledBack, "no report was accepted"
 			continue
@@ -104,8 +104,8 @@ func (w *world) work(fetches func(ids.Node) bool) {
 
 func always(ids.Node) bool { return true }
 
-// tick is one plan, carried out and worked on.
-func (w *world) tick(fetches func(ids.Node) bool) rollout.Plan {
+// tick computes one plan, applies it and executes its tasks.
+func (w *fixture) tick(fetches func(ids.Node) bool) rollout.Plan {
 	p := w.in.Plan()
 	w.carry(p)
 	w.work(fetches)
@@ -113,7 +113,7 @@ func (w *world) tick(fetches func(ids.Node) bool) rollout.Plan {
 	return p
 }
 
-func (w *world) run(ticks int) (last rollout.Plan) {
+func (w *fixture) run(ticks int) (last rollout.Plan) {
 	for range ticks {
 		last = w.tick(always)
 	}
@@ -123,16 +123,16 @@ func (w *world) run(ticks int) (last rollout.Plan) {
 // A hundred nodes go in rings of 5, 10, 20, 40 and the rest, none before its turn.
 func TestRings(t *testing.T) {
 	t.Parallel()
-	w := newWorld(100, 5)
+	w := newFixture(100, 5)
 	var asks []int
 	for range 30 {
-		if p := w.tick(always); len(p.Ask) > 0 {
-			asks = append(asks, len(p.Ask))
+		if p := w.tick(always); len(p.Requests) > 0 {
+			asks = append(asks, len(p.Requests))
 		}
 	}
 	last := w.in.Plan()
 	if got := fmt.Sprint(asks); got != "[5 10 20 40 25]" || last.Versions[0].State != rollout.Done || last.Versions[0].Has != 100 {
-		t.Errorf("asked %s: %+v", got, last.Versions)
+		t.Errorf("requested %s: %+v", got, last.Versions)
 	}
 }
 
@@ -140,12 +140,12 @@ func TestRings(t *testing.T) {
 func TestSickStopsInTheFirstRing(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []int{1, 2, 10, 100} {
-		w := newWorld(nodes, 5)
+		w := newFixture(nodes, 5)
 		w.sick["v2.0.0"] = true
 		p := w.run(50)
 		first := max(1, nodes*5/100)
-		if v := p.Versions[0]; v.State != rollout.Stopped || v.Ring != 0 || len(w.asked["v2.0.0"]) > first || !strings.Contains(v.Message, "no report was accepted") {
-			t.Errorf("%d nodes, %d asked: %+v", nodes, len(w.asked["v2.0.0"]), v)
+		if v := p.Versions[0]; v.State != rollout.Stopped || v.Ring != 0 || len(w.requested["v2.0.0"]) > first || !strings.Contains(v.Message, "no report was accepted") {
+			t.Errorf("%d nodes, %d requested: %+v", nodes, len(w.requested["v2.0.0"]), v)
 		}
 		// A person goes on with another version, and later tries this one again.
 		w.sick["v2.0.0"] = false
@@ -164,7 +164,7 @@ func TestSickStopsInTheFirstRing(t *testing.T) {
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	for lost, want := range map[int]rollout.State{0: rollout.Rolling, 1: rollout.Rolling, 2: rollout.Stopped} {
-		w := newWorld(100, 5)
+		w := newFixture(100, 5)
 		w.tick(always)
 		for i := range lost {
 			r := &w.in.Rows[i]
@@ -177,47 +177,47 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// What comes after an order that was given: healthy needs the task's end and the
-// report, and what nobody fetched counts for nothing.
-func TestJudge(t *testing.T) {
+// The status after a task was sent: healthy needs the result of the task and a report, and a task that
+// was not fetched counts for nothing.
+func TestRowStatus(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change func(*world, *rollout.Row, *rollout.Node)
+		change func(*fixture, *rollout.Row, *rollout.Node)
 		want   rollout.Status
 	}{
-		"nothing heard":      {func(*world, *rollout.Row, *rollout.Node) {}, rollout.Asked},
-		"fetched":            {func(_ *world, r *rollout.Row, _ *rollout.Node) { r.Fetched = true }, rollout.Running},
-		"done, and reported": {func(_ *world, r *rollout.Row, n *rollout.Node) { r.Outcome, n.Has = protocol.Succeeded, "v2.0.0" }, rollout.Healthy},
-		"done, not reported": {func(_ *world, r *rollout.Row, _ *rollout.Node) { r.Fetched, r.Outcome = true, protocol.Succeeded }, rollout.Running},
-		"reported, not done": {func(_ *world, r *rollout.Row, n *rollout.Node) { r.Fetched, n.Has = true, "v2.0.0" }, rollout.Running},
-		"reported, and sicker": {func(_ *world, r *rollout.Row, n *rollout.Node) {
+		"nothing heard":      {func(*fixture, *rollout.Row, *rollout.Node) {}, rollout.Requested},
+		"fetched":            {func(_ *fixture, r *rollout.Row, _ *rollout.Node) { r.Fetched = true }, rollout.Running},
+		"done, and reported": {func(_ *fixture, r *rollout.Row, n *rollout.Node) { r.Outcome, n.Has = protocol.Succeeded, "v2.0.0" }, rollout.Healthy},
+		"done, not reported": {func(_ *fixture, r *rollout.Row, _ *rollout.Node) { r.Fetched, r.Outcome = true, protocol.Succeeded }, rollout.Running},
+		"reported, not done": {func(_ *fixture, r *rollout.Row, n *rollout.Node) { r.Fetched, n.Has = true, "v2.0.0" }, rollout.Running},
+		"reported, and sicker": {func(_ *fixture, r *rollout.Row, n *rollout.Node) {
 			r.Fetched, r.Outcome, n.Has, n.Health = true, protocol.Succeeded, "v2.0.0", protocol.Degraded
 		}, rollout.Running},
-		"sicker for too long": {func(w *world, r *rollout.Row, n *rollout.Node) {
+		"sicker for too long": {func(w *fixture, r *rollout.Row, n *rollout.Node) {
 			r.Fetched, r.Outcome, n.Has, n.Health = true, protocol.Succeeded, "v2.0.0", protocol.Degraded
 			w.late()
 		}, rollout.Failed},
-		"gone back": {func(_ *world, r *rollout.Row, _ *rollout.Node) {
+		"gone back": {func(_ *fixture, r *rollout.Row, _ *rollout.Node) {
 			r.Outcome, r.Code = protocol.Failed, protocol.RolledBack
 		}, rollout.RolledBack},
-		"refused": {func(_ *world, r *rollout.Row, _ *rollout.Node) {
+		"refused": {func(_ *fixture, r *rollout.Row, _ *rollout.Node) {
 			r.Outcome, r.Code = protocol.Refused, protocol.DigestMismatch
 		}, rollout.Failed},
-		"refused as too late": {func(_ *world, r *rollout.Row, _ *rollout.Node) {
+		"rejected as too late": {func(_ *fixture, r *rollout.Row, _ *rollout.Node) {
 			r.Outcome, r.Code = protocol.Refused, protocol.Expired
 		}, rollout.Waiting},
-		"lapsed":               {func(_ *world, r *rollout.Row, _ *rollout.Node) { r.Lapsed = true }, rollout.Waiting},
-		"never fetched":        {func(w *world, _ *rollout.Row, _ *rollout.Node) { w.late() }, rollout.Waiting},
-		"fetched, then silent": {func(w *world, r *rollout.Row, n *rollout.Node) { r.Fetched, n.Reachable = true, false; w.late() }, rollout.Failed},
-		"done, but the report is stale": {func(_ *world, r *rollout.Row, n *rollout.Node) {
+		"lapsed":               {func(_ *fixture, r *rollout.Row, _ *rollout.Node) { r.Lapsed = true }, rollout.Waiting},
+		"never fetched":        {func(w *fixture, _ *rollout.Row, _ *rollout.Node) { w.late() }, rollout.Waiting},
+		"fetched, then silent": {func(w *fixture, r *rollout.Row, n *rollout.Node) { r.Fetched, n.Reachable = true, false; w.late() }, rollout.Failed},
+		"done, but the report is stale": {func(_ *fixture, r *rollout.Row, n *rollout.Node) {
 			r.Fetched, r.Outcome, n.Has, n.Reachable = true, protocol.Succeeded, "v2.0.0", false
 		}, rollout.Running},
-		"failed, and healthy after all":  {func(_ *world, r *rollout.Row, n *rollout.Node) { r.Status, n.Has = rollout.Failed, "v2.0.0" }, rollout.Healthy},
-		"healthy stays, whatever it has": {func(_ *world, r *rollout.Row, _ *rollout.Node) { r.Status = rollout.Healthy }, rollout.Healthy},
+		"failed, and healthy after all":  {func(_ *fixture, r *rollout.Row, n *rollout.Node) { r.Status, n.Has = rollout.Failed, "v2.0.0" }, rollout.Healthy},
+		"healthy stays, whatever it has": {func(_ *fixture, r *rollout.Row, _ *rollout.Node) { r.Status = rollout.Healthy }, rollout.Healthy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(1, 5)
+			w := newFixture(1, 5)
 			w.carry(w.in.Plan())
 			c.change(w, &w.in.Rows[0], &w.in.Nodes[0])
 			w.carry(rollout.Plan{Moves: w.in.Plan().Moves})
@@ -228,10 +228,10 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func (w *world) late() { w.in.Now = w.in.Now.Add(time.Hour) }
+func (w *fixture) late() { w.in.Now = w.in.Now.Add(time.Hour) }
 
-// Who is away, held or sick is not asked, does not hold up the others, and has its
-// turn when it is back.
+// A node that is stale, unhealthy or has a hold receives no task, does not delay the others, and is
+// updated once it is ready.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(*rollout.Node, bool){
@@ -243,7 +243,7 @@ func TestWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(20, 5)
+			w := newFixture(20, 5)
 			for i := range 5 {
 				away(&w.in.Nodes[i], true)
 			}
@@ -269,7 +269,7 @@ func TestSoak(t *testing.T) {
 		"sicker": func(n *rollout.Node) { n.Health = protocol.Degraded },
 		"old":    func(n *rollout.Node) { n.Has = "v1.0.0" },
 	} {
-		w := newWorld(20, 5)
+		w := newFixture(20, 5)
 		w.tick(always)
 		w.carry(w.in.Plan()) // healthy
 		fall(w.node(w.in.Rows[0].Node))
@@ -277,48 +277,48 @@ func TestSoak(t *testing.T) {
 			w.tick(always)
 		}
 		if p := w.in.Plan(); len(w.in.Rows) != 1 || p.Versions[0].State != rollout.Stopped {
-			t.Errorf("%s: %d asked, %+v", name, len(w.in.Rows), p.Versions[0])
+			t.Errorf("%s: %d requested, %+v", name, len(w.in.Rows), p.Versions[0])
 		}
 	}
 }
 
-// What nobody published, what has expired, and what a node cannot go back to is
-// said and not asked for.
+// A version that is not published, has expired, or is older than the node allows is reported as blocked
+// and not sent.
 func TestBlocked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change func(*world)
+		change func(*fixture)
 		says   string
 	}{
-		"release it": {func(w *world) { delete(w.in.Releases, rollout.Build{Version: "v2.0.0", Platform: linux}) }, "release v2.0.0 is not published for linux/amd64"},
-		"expired":    {func(w *world) { w.in.Now = noon.Add(20000 * time.Hour) }, "expired at"},
-		"below the minimum": {func(w *world) {
+		"release it": {func(w *fixture) { delete(w.in.Releases, rollout.Build{Version: "v2.0.0", Platform: linux}) }, "release v2.0.0 is not published for linux/amd64"},
+		"expired":    {func(w *fixture) { w.in.Now = noon.Add(20000 * time.Hour) }, "expired at"},
+		"below the minimum": {func(w *fixture) {
 			w.in.Releases[rollout.Build{Version: "v1.0.0", Platform: linux}] = rollout.Release{Minimum: "v3.0.0"}
 		}, "v1.0.0 goes back to v3.0.0 at the lowest"},
 	} {
-		w := newWorld(3, 5)
+		w := newFixture(3, 5)
 		c.change(w)
-		if p := w.in.Plan(); len(p.Ask) > 0 || p.Versions[0].State != rollout.Blocked || !strings.Contains(p.Versions[0].Message, c.says) {
+		if p := w.in.Plan(); len(p.Requests) > 0 || p.Versions[0].State != rollout.Blocked || !strings.Contains(p.Versions[0].Message, c.says) {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
 }
 
-// An order that no node has fetched is called off when it is no longer wanted, or
-// its version was stopped; one that was fetched comes to its end first.
+// A task that no node has fetched is cancelled when its version is no longer desired or was stopped. A
+// task that was fetched ends first.
 func TestCallOff(t *testing.T) {
 	t.Parallel()
-	w := newWorld(100, 5)
+	w := newFixture(100, 5)
 	w.carry(w.in.Plan())
 	w.in.Rows[0].Fetched = true
 	for i := range w.in.Nodes {
 		w.in.Nodes[i].Wants = "v3.0.0"
 	}
 	p := w.in.Plan()
-	if len(p.CallOff) != 4 || slices.ContainsFunc(p.Ask, func(a rollout.Ask) bool { return a.Node == w.in.Rows[0].Node }) {
+	if len(p.CallOff) != 4 || slices.ContainsFunc(p.Requests, func(a rollout.UpdateRequest) bool { return a.Node == w.in.Rows[0].Node }) {
 		t.Errorf("%+v", p)
 	}
-	w = newWorld(100, 5)
+	w = newFixture(100, 5)
 	w.carry(w.in.Plan())
 	for i := range 2 {
 		w.in.Rows[i].Outcome, w.in.Rows[i].Code = protocol.Failed, protocol.RolledBack
@@ -328,15 +328,15 @@ func TestCallOff(t *testing.T) {
 	}
 }
 
-// Agents that are no program of their own are not asked, and make no ring larger.
+// Agents that are no program of their own receive no task, and do not enlarge a ring.
 func TestPlatformUnknown(t *testing.T) {
 	t.Parallel()
-	w := newWorld(100, 5)
+	w := newFixture(100, 5)
 	for i := range 98 {
 		w.in.Nodes[i].Platform = ""
 	}
-	if p := w.in.Plan(); len(p.Ask) != 1 {
-		t.Errorf("%+v", p.Ask)
+	if p := w.in.Plan(); len(p.Requests) != 1 {
+		t.Errorf("%+v", p.Requests)
 	}
 }
 
@@ -346,7 +346,7 @@ func TestINV49RandomFleets(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		nodes, percent := rapid.IntRange(1, 60).Draw(t, "nodes"), rapid.IntRange(1, 60).Draw(t, "percent")
-		w := newWorld(nodes, percent)
+		w := newFixture(nodes, percent)
 		first := max(1, nodes*percent/100)
 		for _, v := range []string{"v2.0.0", "v3.0.0"} {
 			w.sick[v] = rapid.Bool().Draw(t, "sick "+v)
@@ -366,7 +366,7 @@ func TestINV49RandomFleets(t *testing.T) {
 			w.in.Now = w.in.Now.Add(rapid.SampledFrom([]time.Duration{10 * time.Second, soak, 6 * time.Minute}).Draw(t, "later"))
 		}
 		for v, sick := range w.sick {
-			if n := len(w.asked[v]); sick && n > first {
+			if n := len(w.requested[v]); sick && n > first {
 				t.Fatalf("%s is sick and reached %d nodes; its first ring has %d", v, n, first)
 			}
 		}
@@ -381,8 +381,8 @@ func TestINV49RandomFleets(t *testing.T) {
 	})
 }
 
-// held is what holds of any plan.
-func held(t *rapid.T, w *world, p rollout.Plan) {
+// held checks the properties of every plan.
+func held(t *rapid.T, w *fixture, p rollout.Plan) {
 	going, rings := map[ids.Node]int{}, map[string]map[int]int{}
 	count := func(id ids.Node, version string, ring int) {
 		going[id]++
@@ -400,19 +400,19 @@ func held(t *rapid.T, w *world, p rollout.Plan) {
 		if moved, ok := status[r.Node.String()+r.Version]; ok {
 			s = moved
 		}
-		if s == rollout.Asked || s == rollout.Running {
+		if s == rollout.Requested || s == rollout.Running {
 			count(r.Node, r.Version, r.Ring)
 		}
 	}
-	for _, a := range p.Ask {
+	for _, a := range p.Requests {
 		count(a.Node, a.Build.Version, a.Ring)
 		if n := w.node(a.Node); n.Held || !n.Reachable || n.Wants != a.Build.Version {
-			t.Fatalf("asked of %+v", *n)
+			t.Fatalf("requested of %+v", *n)
 		}
 	}
 	for id, n := range going {
 		if n > 1 {
-			t.Fatalf("%d versions are asked of %s", n, id)
+			t.Fatalf("%d versions are requested of %s", n, id)
 		}
 	}
 	for v, of := range rings {
@@ -426,7 +426,7 @@ func held(t *rapid.T, w *world, p rollout.Plan) {
 		}
 	}
 	rand.Shuffle(len(w.in.Nodes), func(i, j int) { w.in.Nodes[i], w.in.Nodes[j] = w.in.Nodes[j], w.in.Nodes[i] })
-	if again := w.in.Plan(); !reflect.DeepEqual(again.Ask, p.Ask) {
-		t.Fatal("another order of the same nodes gives another plan")
+	if again := w.in.Plan(); !reflect.DeepEqual(again.Requests, p.Requests) {
+		t.Fatal("another sequence of the same nodes gives another plan")
 	}
 }

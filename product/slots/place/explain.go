@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Candidate is one node that sells what is asked for, fit for it or not.
+// Candidate is one node that offers the SKU, suitable or not.
 type Candidate struct {
-	Name     string // empty where whoever asks may not know it
+	Name     string // empty if the caller may not see it
 	Region   string
 	Enrolled bool
 	Heard    bool // its reports are fresh
@@ -20,46 +20,46 @@ type Candidate struct {
 // Unit is one slot as a request that waits sees it.
 type Unit struct {
 	Status string    // clean | claimed | dirty | quarantined
-	Holder string    // name of the allocation, where whoever asks may know it
+	Holder string    // name of the allocation, if the caller may see it
 	Ends   time.Time // of its lease; zero: none is known
 }
 
-// Left says how many nodes one rule leaves out. Each node is counted once, under
-// the first rule that leaves it out.
+// Left is the number of nodes that one rule excludes. Each node is counted once, under the first rule
+// that excludes it.
 type Left struct {
 	Filter string
 	Nodes  int
 }
 
-// The rules, in the order in which they are asked.
+// The rules, from the first to the last.
 const (
 	OtherRegion = "other_region"
 	NotEnrolled = "not_enrolled"
-	TooSmall    = "too_small" // fewer slots than are asked for, all taken together
+	TooSmall    = "too_small" // fewer slots in total than requested
 	Silent      = "silent"
 	Cordoned    = "cordoned"
-	Quarantined = "quarantined" // would fit, were its quarantined slots given back
+	Quarantined = "quarantined" // would fit, if its quarantined slots were cleared
 	Scrubbing   = "scrubbing"   // would fit, were its dirty slots proved clean
 	Occupied    = "occupied"
 )
 
-// Fit is one thing that would let a request through.
+// Fit is one change that would let a request be placed.
 type Fit struct {
 	Text string
-	At   time.Time // when it happens by itself; zero: somebody must do it
+	At   time.Time // when it happens by itself; zero: it needs an operator or a user
 }
 
 // mostFits is as many ways out as a person weighs.
 const mostFits = 5
 
-// Explain says why n slots in a region (empty: any) are not to be had of these
-// nodes, and what would change that: what happens by itself first, by its time.
+// Explain returns the rules that prevent a placement of n slots in a region (empty: any) on these nodes,
+// and the changes that would allow it: first those that happen by themselves, sorted by time.
 func Explain(nodes []Candidate, region string, n int, now time.Time) (left []Left, fits []Fit) {
 	counts := map[string]int{}
 	for _, c := range nodes {
 		filter, fit := c.obstacle(region, n, now)
 		if filter == "" {
-			continue // it fits: its turn is about to come
+			continue // it fits and will be placed soon
 		}
 		counts[filter]++
 		if fit.Text != "" && !slices.Contains(fits, fit) {
@@ -85,8 +85,8 @@ func Explain(nodes []Candidate, region string, n int, now time.Time) (left []Lef
 	return left, fits[:min(len(fits), mostFits)]
 }
 
-// obstacle is the first rule that leaves a node out, and what would lift it where
-// nothing else stands in the way.
+// obstacle returns the first rule that excludes a node, and the change that would lift it if there is no
+// other obstacle.
 func (c Candidate) obstacle(region string, n int, now time.Time) (string, Fit) {
 	have := map[string]int{}
 	for _, u := range c.Slots {
@@ -123,7 +123,8 @@ func (c Candidate) obstacle(region string, n int, now time.Time) (string, Fit) {
 	return Occupied, c.vacancy(n-free-have["dirty"], now)
 }
 
-// vacancy is when enough leases have ended, or else whose release would do.
+// vacancy returns the time at which enough allocations have expired, or else the allocations whose
+// release would free enough slots.
 func (c Candidate) vacancy(need int, now time.Time) Fit {
 	var ending []Unit
 	for _, u := range c.Slots {

@@ -55,7 +55,7 @@ func TestExplain(t *testing.T) {
 		"quarantined":            {[]place.Candidate{node("a", "fqq")}, 2, "quarantined 1", "fits if quarantined slots of node a are cleared"},
 		"a lease ends":           {[]place.Candidate{node("a", "f32")}, 2, "occupied 1", "fits after 14:00 when lease job ends"},
 		"the later lease counts": {[]place.Candidate{node("a", "f32")}, 3, "occupied 1", "fits after 15:00 when lease job ends"},
-		"nobody's lease ends":    {[]place.Candidate{node("a", "cc")}, 1, "occupied 1", "fits if a slot of node a is released"},
+		"no allocation expires":  {[]place.Candidate{node("a", "cc")}, 1, "occupied 1", "fits if a slot of node a is released"},
 		"what comes by itself, and sooner, comes first": {
 			[]place.Candidate{node("a", "f", cordoned), node("b", "5"), node("c", "3")},
 			1, "cordoned 1, occupied 2",

@@ -13,7 +13,7 @@ import (
 type Slot struct {
 	ID    ids.Slot
 	GPU   string // UUID of its device
-	Index int    // of the device on its host
+	Index int    // of the device on its node
 }
 
 // Node is one node with its free slots, sorted by Index.

@@ -30,8 +30,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// The choice does not depend on the order of the nodes, takes from nobody's slice,
-// and fails only when nothing fits.
+// The choice does not depend on the order of the nodes, does not change its input, and fails only if no
+// node fits.
 func TestChooseIsFair(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

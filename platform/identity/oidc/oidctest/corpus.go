@@ -14,14 +14,14 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Case is a token and the code that it is refused with; empty when it is good.
+// Case is a token with the expected error code. The code is empty for a good token.
 type Case struct {
 	Token string
 	Code  errs.Code
 }
 
-// Good are tokens that must be believed: one of each algorithm, and the forms
-// that providers differ in.
+// Good returns tokens that must be accepted: one for each algorithm, and the forms in which providers
+// differ.
 func (i *Issuer) Good() map[string]Case {
 	good := map[string]Case{
 		"EdDSA":                     {Token: i.Token("EdDSA", Ed25519, nil, nil)},
@@ -44,7 +44,7 @@ func (i *Issuer) Good() map[string]Case {
 	return good
 }
 
-// Hostile are tokens that must be refused, by what is wrong with them.
+// Hostile returns tokens that must be rejected, by their defect.
 func (i *Issuer) Hostile() map[string]Case {
 	all := map[string]Case{"expired": {i.Token("RS256", RSA, nil, Object{"exp": i.Now().Unix() - 61}), errs.TokenExpired}}
 	for _, part := range []map[string]string{i.algorithms(), i.keys(), i.headers(), i.forms(), i.signatures(), i.claims(), i.times(), i.purposes()} {
@@ -115,9 +115,9 @@ func (i *Issuer) keys() map[string]string {
 		"a foreign realm's key under our name": by(nil),
 		"a rotated-out key":                    i.Token("RS256", Gone, nil, nil),
 		"an embedded key":                      by(Object{"jwk": embedded, "kid": "mine"}),
-		"an embedded key beside a good one":    good(Object{"jwk": embedded}),
+		"an embedded key and a good one":       good(Object{"jwk": embedded}),
 		"a key's address":                      by(Object{"jku": i.URL + "/keys", "kid": "mine"}),
-		"a key's address beside a good one":    good(Object{"jku": "https://evil.example/keys"}),
+		"a key's address and a good one":       good(Object{"jku": "https://evil.example/keys"}),
 		"a certificate's address":              good(Object{"x5u": "https://evil.example/chain.pem"}),
 		"an embedded certificate":              good(Object{"x5c": []string{"MIIB"}}),
 		"no key's name":                        good(Object{"kid": nil}),

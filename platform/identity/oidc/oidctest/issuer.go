@@ -36,11 +36,11 @@ type Issuer struct {
 
 	mu        sync.Mutex
 	published []jose.JSONWebKey
-	asked     int
+	requests  int
 	broken    bool
 }
 
-// The names of the keys. Pinned ones say an algorithm in the key set.
+// The names of the keys. Pinned keys name an algorithm in the key set.
 const (
 	RSA       = "rsa"
 	PinnedPSS = "rsa-ps256"
@@ -68,7 +68,7 @@ func Start(t *testing.T) *Issuer {
 	return i
 }
 
-// generated once for all tests of a package: RSA keys take their time.
+// The keys are generated once for all tests of a package, because RSA keys are slow to generate.
 var generated = sync.OnceValue(func() map[string]crypto.Signer {
 	keys := map[string]crypto.Signer{}
 	for name, curve := range map[string]elliptic.Curve{P256: elliptic.P256(), P384: elliptic.P384(), P521: elliptic.P521()} {
@@ -109,18 +109,18 @@ func (i *Issuer) Break(broken bool) {
 	i.broken = broken
 }
 
-// Asked counts how often somebody wanted the keys.
-func (i *Issuer) Asked() int {
+// Requests counts the requests for the keys.
+func (i *Issuer) Requests() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.asked
+	return i.requests
 }
 
 func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if r.URL.Path == "/keys" {
-		i.asked++
+		i.requests++
 	}
 	var body any = map[string]any{
 		"issuer": i.URL, "jwks_uri": i.URL + "/keys", "authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token",
@@ -177,8 +177,7 @@ func JSON(v any) string {
 	return string(text)
 }
 
-// Sign signs header and claims as they stand, with the key and algorithm given:
-// whether they fit together is not asked.
+// Sign signs header and claims unchanged, with the given key and algorithm, even if they do not match.
 func (i *Issuer) Sign(header, claims, algorithm, key string) string {
 	input := B64([]byte(header)) + "." + B64([]byte(claims))
 	return input + "." + B64(signature(i.Keys[key], algorithm, input))

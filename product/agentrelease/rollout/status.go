@@ -9,16 +9,16 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// settle judges what is under way by what was heard of it, and returns the rows as
-// they stand then.
-func (in Input) settle(p *Plan) []Row {
+// updateRows derives the status of the running updates from the latest reports and task results, and
+// returns the updated rows.
+func (in Input) updateRows(p *Plan) []Row {
 	nodes := map[ids.Node]Node{}
 	for _, n := range in.Nodes {
 		nodes[n.ID] = n
 	}
 	rows := make([]Row, 0, len(in.Rows))
 	for _, r := range in.Rows {
-		if status, message := in.judge(r, nodes[r.Node]); status != r.Status {
+		if status, message := in.rowStatus(r, nodes[r.Node]); status != r.Status {
 			p.Moves = append(p.Moves, Move{r.Node, r.Version, status, message})
 			r.Status, r.Message, r.UpdatedAt = status, message, in.Now
 		}
@@ -27,8 +27,8 @@ func (in Input) settle(p *Plan) []Row {
 	return rows
 }
 
-// judge says how a row stands now.
-func (in Input) judge(r Row, n Node) (Status, string) {
+// rowStatus returns the current status of a row and its message.
+func (in Input) rowStatus(r Row, n Node) (Status, string) {
 	late := !in.Now.Before(r.Deadline)
 	has := n.Reachable && n.Has == r.Version && grade(n.Health) <= grade(r.Before)
 	switch {

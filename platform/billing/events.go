@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event"
 )
 
-// The subjects that this room states facts under.
+// Subjects of the events that this package emits.
 const (
 	SubjectLowBalance = "billing.low_balance_warning"
 	SubjectPending    = "billing.auto_release_pending"
@@ -19,9 +19,9 @@ const (
 	SubjectAdjusted   = "billing.balance_adjusted"
 )
 
-// LowBalanceFact is the payload of billing.low_balance_warning. Each payload also
+// LowBalanceEvent is the payload of billing.low_balance_warning. Each payload also
 // carries urn, tenant_id and project_id, which the outbox adds.
-type LowBalanceFact struct {
+type LowBalanceEvent struct {
 	BalanceMinor   money.Minor `json:"balance_minor"`
 	ThresholdMinor money.Minor `json:"threshold_minor"`
 	BurnMinor      money.Minor `json:"burn_per_hour_minor"`
@@ -29,8 +29,8 @@ type LowBalanceFact struct {
 	Currency       string      `json:"currency"`
 }
 
-// PendingFact is the payload of billing.auto_release_pending.
-type PendingFact struct {
+// ReleasePendingEvent is the payload of billing.auto_release_pending.
+type ReleasePendingEvent struct {
 	BalanceMinor  money.Minor `json:"balance_minor"`
 	RunwayMinutes int64       `json:"runway_minutes"`
 	ReleasesAt    time.Time   `json:"releases_at"`
@@ -38,33 +38,33 @@ type PendingFact struct {
 	Currency      string      `json:"currency"`
 }
 
-// ClearedFact is the payload of billing.auto_release_cleared.
-type ClearedFact struct {
+// ReleaseClearedEvent is the payload of billing.auto_release_cleared.
+type ReleaseClearedEvent struct {
 	BalanceMinor money.Minor `json:"balance_minor"`
 	Currency     string      `json:"currency"`
 }
 
-// DepletedFact is the payload of billing.balance_depleted.
-type DepletedFact struct {
+// DepletedEvent is the payload of billing.balance_depleted.
+type DepletedEvent struct {
 	BalanceMinor money.Minor `json:"balance_minor"`
 	Currency     string      `json:"currency"`
 	Allocations  []string    `json:"allocation_ids"` // released for it
 }
 
-// AdjustedFact is the payload of billing.balance_adjusted.
-type AdjustedFact struct {
+// AdjustedEvent is the payload of billing.balance_adjusted.
+type AdjustedEvent struct {
 	Transfer    string      `json:"transfer_id"`
 	User        string      `json:"user_id"`
-	AmountMinor money.Minor `json:"amount_minor"` // below zero where it was taken
+	AmountMinor money.Minor `json:"amount_minor"` // below zero for a debit
 	Currency    string      `json:"currency"`
 	Reason      string      `json:"reason"`
 	AdjustedBy  string      `json:"adjusted_by"`
 }
 
-// queueTold states what a tenant is told. The sequence is the tenant's own, so
-// that a warning which comes late does not follow the credit that answered it.
-func (s *Service) queueTold(b *pgx.Batch, tenant ids.Tenant, sequence int64, subject string, payload any) {
-	event.Queue(b, event.Fact{
+// queueNotice emits a balance notice. The sequence belongs to the tenant, so a consumer can drop a late
+// warning that arrives after the credit that resolved it.
+func (s *Service) queueNotice(b *pgx.Batch, tenant ids.Tenant, sequence int64, subject string, payload any) {
+	event.Queue(b, event.Draft{
 		Stream: event.StreamBilling, Subject: subject, Aggregate: "balance:" + tenant.String(), Sequence: sequence,
 		Tenant: tenant, URN: s.urn(tenant), Payload: payload,
 	})

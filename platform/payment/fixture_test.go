@@ -37,8 +37,8 @@ const (
 	price  = money.Minor(2500)
 )
 
-// provider behaves as one does: what was paid is paid, whatever is heard of it.
-// Its signatures and the words of its events are Stripe's.
+// provider simulates the payment provider: a payment stays paid, whichever events are delivered. Its
+// signatures and event payloads have Stripe's format.
 type provider struct {
 	*stripe.Client
 
@@ -48,7 +48,7 @@ type provider struct {
 	checkouts map[ids.PaymentSession]*payment.Checkout
 	refunds   map[ids.Refund]*payment.Refunded
 	events    []map[string]any
-	asked     map[string]int
+	calls     map[string]int
 
 	failing map[string]error // by method: the call is done, and answered so
 	stage   payment.RefundStage
@@ -62,13 +62,13 @@ func newProvider(t *testing.T) *provider {
 	}
 	return &provider{
 		Client: c, customers: map[ids.Tenant]string{}, checkouts: map[ids.PaymentSession]*payment.Checkout{}, refunds: map[ids.Refund]*payment.Refunded{},
-		asked: map[string]int{}, failing: map[string]error{}, stage: payment.RefundSucceeded,
+		calls: map[string]int{}, failing: map[string]error{}, stage: payment.RefundSucceeded,
 	}
 }
 
 // call counts, and fails what is to fail after it was done.
 func (p *provider) call(method string) error {
-	p.asked[method]++
+	p.calls[method]++
 	return p.failing[method]
 }
 
@@ -154,45 +154,44 @@ func (p *provider) Events(_ context.Context, since time.Time, page func([]paymen
 	return nil
 }
 
-// of is the checkout of a session.
-func (p *provider) of(s payment.Session) *payment.Checkout { return p.checkouts[s.ID] }
+// checkoutOf returns the checkout of a session.
+func (p *provider) checkoutOf(s payment.Session) *payment.Checkout { return p.checkouts[s.ID] }
 
-// pay has a person pay, and returns what Stripe would send. later: the bank takes
-// its time.
+// pay pays a checkout, and returns Stripe's event. later: the bank needs some time.
 func (p *provider) pay(s payment.Session, later bool) map[string]any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c := p.of(s)
+	c := p.checkoutOf(s)
 	c.Stage, c.Payment, c.URL = payment.StageComplete, p.name("pi"), ""
 	if !later {
 		c.Paid = payment.PaidYes
 	}
-	return p.tell("checkout.session.completed", c)
+	return p.storeEvent("checkout.session.completed", c)
 }
 
 // arrives has the bank pay in the end, or not.
 func (p *provider) arrives(s payment.Session, does bool) map[string]any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c := p.of(s)
+	c := p.checkoutOf(s)
 	if !does {
-		e := p.tell("checkout.session.async_payment_failed", c)
+		e := p.storeEvent("checkout.session.async_payment_failed", c)
 		c.Paid = payment.PaidNever
 		return e
 	}
 	c.Paid = payment.PaidYes
-	return p.tell("checkout.session.async_payment_succeeded", c)
+	return p.storeEvent("checkout.session.async_payment_succeeded", c)
 }
 
 func (p *provider) expires(s payment.Session) map[string]any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.of(s).Stage, p.of(s).URL = payment.StageExpired, ""
-	return p.tell("checkout.session.expired", p.of(s))
+	p.checkoutOf(s).Stage, p.checkoutOf(s).URL = payment.StageExpired, ""
+	return p.storeEvent("checkout.session.expired", p.checkoutOf(s))
 }
 
-// tell writes an event down and returns it.
-func (p *provider) tell(kind string, c *payment.Checkout) map[string]any {
+// storeEvent stores an event and returns it.
+func (p *provider) storeEvent(kind string, c *payment.Checkout) map[string]any {
 	object := map[string]any{
 		"id": c.ID, "object": "checkout.session", "amount_total": int64(c.Amount), "currency": strings.ToLower(c.Currency), "customer": c.Customer,
 		"client_reference_id": c.Reference, "livemode": c.Livemode, "payment_intent": c.Payment, "payment_status": string(c.Paid), "status": string(c.Stage),
@@ -225,8 +224,8 @@ func with(e map[string]any, changes map[string]any) map[string]any {
 	return e
 }
 
-// bundle is a tenant without money, the door's service and the worker's, each with
-// the rights of its role.
+// bundle is a tenant without money, with the API's service and the worker's, each with the rights of its
+// role.
 type bundle struct {
 	t          *testing.T
 	db         *pgxpool.Pool
@@ -269,7 +268,7 @@ func (b *bundle) service(db pg.Pool, pool *pgxpool.Pool) *payment.Service {
 	return &payment.Service{
 		DB: db, Provider: b.provider, Identity: &identity.Service{DB: db}, Ledger: &ledger.Service{DB: db}, Jobs: queue, Naming: ids.DefaultNaming,
 		Hints: &hint.Bus{}, Limits: func(identity.Caller) payment.Limits { return b.limits }, PublicURL: func() string { return "https://gpuaas.example" },
-		Figures: payment.NewFigures(),
+		Metrics: payment.NewMetrics(),
 	}
 }
 
@@ -331,8 +330,8 @@ func (b *bundle) process(id string) error {
 	})
 }
 
-// settle works on all events that wait, and on all refunds.
-func (b *bundle) settle() {
+// processAll processes all stored events and all refunds.
+func (b *bundle) processAll() {
 	b.t.Helper()
 	rows, err := b.db.Query(b.t.Context(), "SELECT event_id FROM stripe_events WHERE status = 'stored' ORDER BY received_at, event_id")
 	must(b.t, err)
@@ -355,15 +354,15 @@ func (b *bundle) credited() payment.Session {
 	b.t.Helper()
 	s := b.begin(price)
 	b.deliver(b.provider.pay(s, false))
-	b.settle()
+	b.processAll()
 	if s = b.session(s.ID); s.State != payment.Credited {
 		b.t.Fatalf("the session is %s: %s", s.State, s.Reason)
 	}
 	return s
 }
 
-// holds expects a balance, that the ledger is whole, and that clearing holds what
-// the provider does.
+// holds expects a balance, a consistent ledger, and that the clearing account equals the money at the
+// provider.
 func (b *bundle) holds(want money.Minor) {
 	b.t.Helper()
 	books := &ledger.Service{DB: b.db}
@@ -381,8 +380,8 @@ func (b *bundle) holds(want money.Minor) {
 	}
 }
 
-// facts are the subjects that were stated, in order, each as the contract says.
-func (b *bundle) facts() string {
+// events returns the subjects of all emitted events in order, and checks each against the contract.
+func (b *bundle) events() string {
 	b.t.Helper()
 	rows, err := b.db.Query(b.t.Context(), "SELECT subject, payload FROM outbox_events ORDER BY seq")
 	must(b.t, err)

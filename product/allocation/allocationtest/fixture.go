@@ -1,6 +1,5 @@
-// Package allocationtest builds the world that an allocation lives in: a tenant
-// with money, something for sale, and nodes that have reported. Everything is made
-// by the rooms themselves, on a database of the test's own.
+// Package allocationtest builds fixtures for allocations: a tenant with money, an SKU, and nodes that
+// have reported. The services themselves create all rows, on a database of the test's own.
 package allocationtest
 
 import (
@@ -26,15 +25,15 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// SKU is what the world sells, at Price cents per GPU and hour.
+// SKU is the SKU of the fixture, at Price cents per GPU and hour.
 const (
 	SKU    = "h100"
 	Region = "eu1"
 	Price  = 250
 )
 
-// World is one installation. Allocations is the server under test.
-type World struct {
+// Fixture is one installation. Allocations is the server under test.
+type Fixture struct {
 	DB          *pgxpool.Pool
 	Allocations *allocation.Service
 	Inventory   *nodehealth.Service
@@ -42,16 +41,16 @@ type World struct {
 	Catalog     *catalog.Service
 	Ledger      *ledger.Service
 	Hints       *hint.Bus
-	Limits      allocation.Limits // what policy says; change it before a request
+	Limits      allocation.Limits // policy values; change them before a request
 	Caller      identity.Caller   // of the tenant that has money
 	Operator    identity.Caller   // another person of it
 }
 
 // New makes a world whose tenant has a balance, and in which nothing is free yet.
-func New(t testing.TB, balance money.Minor) *World {
+func New(t testing.TB, balance money.Minor) *Fixture {
 	t.Helper()
 	db, hints := pgtest.Clone(t), &hint.Bus{}
-	w := &World{
+	w := &Fixture{
 		DB: db, Hints: hints, Desired: &desired.Store{DB: db, Hints: hints}, Catalog: &catalog.Service{DB: db, Hints: hints},
 		Ledger: &ledger.Service{DB: db},
 		Limits: allocation.Limits{PerUser: 1000, PerProject: 1000, PerTenant: 1000, MaxGPUs: 8, MinimumRunway: time.Hour},
@@ -81,9 +80,9 @@ func New(t testing.TB, balance money.Minor) *World {
 	return w
 }
 
-// Server is one more server on the same database: it believes what it has read
-// itself, and nothing of what the others have sold.
-func (w *World) Server() *allocation.Service {
+// Server returns one more server on the same database. It has its own cache of free slots and does not
+// see the placements of the others.
+func (w *Fixture) Server() *allocation.Service {
 	return &allocation.Service{
 		DB: w.DB, Desired: w.Desired, Inventory: nodehealth.New(w.DB, w.Hints), Catalog: w.Catalog,
 		Identity: &identity.Service{DB: w.DB}, Metering: &metering.Service{DB: w.DB}, Limits: func(identity.Caller) allocation.Limits { return w.Limits },
@@ -92,7 +91,7 @@ func (w *World) Server() *allocation.Service {
 }
 
 // Do commits what do does.
-func (w *World) Do(t testing.TB, do func(pgx.Tx) error) {
+func (w *Fixture) Do(t testing.TB, do func(pgx.Tx) error) {
 	t.Helper()
 	if err := pgx.BeginFunc(t.Context(), w.DB, do); err != nil {
 		t.Fatal(err)
@@ -100,7 +99,7 @@ func (w *World) Do(t testing.TB, do func(pgx.Tx) error) {
 }
 
 // Node declares a node and has it report n healthy GPUs.
-func (w *World) Node(t testing.TB, name string, n int) ids.Node {
+func (w *Fixture) Node(t testing.TB, name string, n int) ids.Node {
 	t.Helper()
 	node := ids.New[ids.Node]()
 	w.Do(t, func(tx pgx.Tx) error {
@@ -116,7 +115,7 @@ func (w *World) Node(t testing.TB, name string, n int) ids.Node {
 	return node
 }
 
-// Report is what a healthy node says of itself.
+// Report returns the report of a healthy node.
 func Report(node ids.Node, n int) protocol.Report {
 	r := protocol.Report{Capability: 1, Agent: "1.0.0", BootID: "b", Boot: 1, Sequence: 1, Complete: true, Allocations: []protocol.AllocationReport{}}
 	for i := range n {
@@ -131,8 +130,8 @@ func GPU(node ids.Node, i int) string {
 	return fmt.Sprintf("GPU-%s-%04x%s", text[28:], i, text[13:])
 }
 
-// Request asks for n GPUs and expects them.
-func (w *World) Request(t testing.TB, n int) allocation.Allocation {
+// Request requests n GPUs and expects success.
+func (w *Fixture) Request(t testing.TB, n int) allocation.Allocation {
 	t.Helper()
 	a, err := w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: SKU, GPUs: n})
 	if err != nil {
@@ -141,8 +140,8 @@ func (w *World) Request(t testing.TB, n int) allocation.Allocation {
 	return a
 }
 
-// Move lets a locked allocation take an event, and returns it as it is then.
-func (w *World) Move(t testing.TB, id ids.Allocation, event func(pgx.Tx, allocation.Allocation) error) allocation.Allocation {
+// Move applies a trigger to a locked allocation, and returns the allocation afterwards.
+func (w *Fixture) Move(t testing.TB, id ids.Allocation, event func(pgx.Tx, allocation.Allocation) error) allocation.Allocation {
 	t.Helper()
 	var a allocation.Allocation
 	w.Do(t, func(tx pgx.Tx) (err error) {
@@ -158,8 +157,8 @@ func (w *World) Move(t testing.TB, id ids.Allocation, event func(pgx.Tx, allocat
 	return a
 }
 
-// Active asks for n GPUs and has the node prepare them.
-func (w *World) Active(t testing.TB, n int) allocation.Allocation {
+// Active requests n GPUs and reports them ready.
+func (w *Fixture) Active(t testing.TB, n int) allocation.Allocation {
 	t.Helper()
 	return w.Move(t, w.Request(t, n).ID, func(tx pgx.Tx, a allocation.Allocation) error {
 		return w.Allocations.NodeReady(t.Context(), tx, a, metering.Observation{Node: a.Node, Fence: 1, Generation: 1})
@@ -167,7 +166,7 @@ func (w *World) Active(t testing.TB, n int) allocation.Allocation {
 }
 
 // Releasing has it released by the caller, too.
-func (w *World) Releasing(t testing.TB, n int) allocation.Allocation {
+func (w *Fixture) Releasing(t testing.TB, n int) allocation.Allocation {
 	t.Helper()
 	a, err := w.Allocations.Release(t.Context(), w.Caller, identity.Key{}, w.Active(t, n).ID, nil)
 	if err != nil {
@@ -177,7 +176,7 @@ func (w *World) Releasing(t testing.TB, n int) allocation.Allocation {
 }
 
 // Declared is an allocation's declaration.
-func (w *World) Declared(t testing.TB, id ids.Allocation) (o desired.Object) {
+func (w *Fixture) Declared(t testing.TB, id ids.Allocation) (o desired.Object) {
 	t.Helper()
 	w.Do(t, func(tx pgx.Tx) (err error) {
 		o, err = w.Desired.LockUID(t.Context(), tx, desired.KindAllocation, ids.Object(id))
@@ -186,7 +185,7 @@ func (w *World) Declared(t testing.TB, id ids.Allocation) (o desired.Object) {
 	return o
 }
 
-// Proof is a host's proof that every device of the world's nodes is clean.
+// Proof returns a node's proof that every device of the fixture is clean.
 func Proof(fence int64, gpus ...string) protocol.Proof {
 	return protocol.Proof{Fence: fence, Checks: []string{"no_account"}, Leftovers: []string{}, Scrubbed: gpus}
 }

@@ -10,21 +10,20 @@ import (
 )
 
 const (
-	// Keys are cached for 5 minutes (decision 29): so long is a withdrawn one believed.
+	// Keys are cached for 5 minutes (decision 29). A withdrawn key is accepted for this time.
 	freshFor = 5 * time.Minute
-	// A key that nobody knows is looked for at most this often, whoever asks, so
-	// that forged names cannot make us flood the provider.
+	// missEvery limits how often an unknown key causes a fetch. Without the limit, forged key names
+	// could make this server flood the provider.
 	missEvery = 10 * time.Second
-	// A provider that is away is asked again this often: while there is something
-	// to go on with, and while there is nothing.
+	// The pause between requests to an unavailable provider: with a cached document, and without one.
 	staleEvery, emptyEvery = 10 * time.Second, time.Second
 	// One fetch, whole.
 	fetchWithin = 5 * time.Second
 )
 
-// kept is a document of the provider: fetched when somebody needs it, by one at a
-// time, renewed beside the requests, and kept while fetching fails.
-type kept[T any] struct {
+// cached is a document of the provider. The first request that needs it fetches it, one fetch at a time.
+// It is renewed in the background, and the old value stays in use while a fetch fails.
+type cached[T any] struct {
 	fetch func(context.Context) (T, error)
 	clock clock.Clock
 
@@ -39,7 +38,7 @@ type kept[T any] struct {
 
 // get returns the document, after a fetch when that one is not enough. Whether
 // what it returns is enough is for the caller to see.
-func (k *kept[T]) get(ctx context.Context, enough func(T) bool) (T, error) {
+func (k *cached[T]) get(ctx context.Context, enough func(T) bool) (T, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// Twice: a fetch that was under way may have been too early for us.
@@ -61,9 +60,9 @@ func (k *kept[T]) get(ctx context.Context, enough func(T) bool) (T, error) {
 	return k.value, nil
 }
 
-// due is asked and answered under one lock with the start, so that whoever comes
-// right after a fetch sees its result and is not refused for coming too soon.
-func (k *kept[T]) due(good bool) bool {
+// due is checked under the same lock as the start of the fetch. A request that arrives right after a
+// fetch therefore uses its result and is not rejected for coming too early.
+func (k *cached[T]) due(good bool) bool {
 	now := k.clock.Now()
 	switch {
 	case !k.have:
@@ -76,7 +75,7 @@ func (k *kept[T]) due(good bool) bool {
 }
 
 // start outlives the request that caused it: others wait for it, too.
-func (k *kept[T]) start(ctx context.Context) {
+func (k *cached[T]) start(ctx context.Context) {
 	k.tried = k.clock.Now()
 	done := make(chan struct{})
 	k.flight = done
@@ -94,7 +93,7 @@ func (k *kept[T]) start(ctx context.Context) {
 	}()
 }
 
-func (k *kept[T]) wait(ctx context.Context, flight chan struct{}) error {
+func (k *cached[T]) wait(ctx context.Context, flight chan struct{}) error {
 	k.mu.Unlock()
 	defer k.mu.Lock()
 	select {

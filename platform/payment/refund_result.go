@@ -14,15 +14,15 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 )
 
-// Send asks the provider for one refund, and returns what it says. It is for a
-// worker, outside its transaction. due is false when nothing is to be asked.
+// Send sends one refund to the provider, and returns its report. A worker calls it outside its
+// transaction. due is false if the refund needs no request.
 func (s *Service) Send(ctx context.Context, id ids.Refund) (said Refunded, due bool, err error) {
 	r, err := oneRefund(ctx, s.DB, selectRefund, id)
 	if err != nil || r.State != Requested || s.Provider == nil {
 		return Refunded{}, false, err
 	}
 	said, err = s.Provider.Refund(ctx, NewRefund{ID: r.ID, Payment: r.Payment, Amount: r.Amount, ProviderID: r.ProviderID})
-	if errors.Is(err, ErrRefused) || errors.Is(err, ErrUnknown) {
+	if errors.Is(err, ErrRejected) || errors.Is(err, ErrUnknown) {
 		// It will never do that: what was reserved goes back.
 		return Refunded{ID: r.ProviderID, Reference: r.ID.String(), Payment: r.Payment, Amount: r.Amount, Stage: RefundFailed, Failure: err.Error()}, true, nil
 	}
@@ -32,10 +32,9 @@ func (s *Service) Send(ctx context.Context, id ids.Refund) (said Refunded, due b
 	return said, true, wrap("asking for refund "+id.String(), err)
 }
 
-// Settle writes down what the provider says of a refund, in the caller's
-// transaction, once. Of one that failed, also after it had succeeded, everything
-// is taken back.
-func (s *Service) Settle(ctx context.Context, tx pgx.Tx, said Refunded) (RefundState, error) {
+// RecordRefund stores the provider's report of a refund, in the caller's transaction, once. If the
+// refund failed, even after it had succeeded, RecordRefund reverses its transfer.
+func (s *Service) RecordRefund(ctx context.Context, tx pgx.Tx, said Refunded) (RefundState, error) {
 	reference, _ := uuid.Parse(said.Reference)
 	r, err := oneRefund(ctx, tx, lockRefund, reference)
 	if err != nil {
@@ -49,23 +48,23 @@ func (s *Service) Settle(ctx context.Context, tx pgx.Tx, said Refunded) (RefundS
 	switch {
 	case said.Stage == RefundSucceeded && r.State == Requested:
 		b := &pgx.Batch{}
-		b.Queue(settleRefund, r.ID, Succeeded, "", known(said.ID))
+		b.Queue(recordRefund, r.ID, Succeeded, "", textOrNull(said.ID))
 		s.queueRefunded(b, r)
 		return Succeeded, wrap("settling a refund", tx.SendBatch(ctx, b).Close())
 	case said.Stage == RefundFailed && r.State != Failed:
 		return Failed, s.reverse(ctx, tx, r, said)
 	case r.State == Requested:
-		_, err := tx.Exec(ctx, nameRefund, r.ID, known(said.ID))
+		_, err := tx.Exec(ctx, nameRefund, r.ID, textOrNull(said.ID))
 		return Requested, wrap("naming a refund", err)
 	}
 	return r.State, nil
 }
 
-// reverse gives the payment and the ledger back what a refund had taken.
+// reverse adds the refunded amount back to the payment and reverses its transfer.
 func (s *Service) reverse(ctx context.Context, tx pgx.Tx, r Refund, said Refunded) error {
 	done := r.transfer()
 	b := &pgx.Batch{}
-	b.Queue(settleRefund, r.ID, Failed, said.Failure, known(said.ID))
+	b.Queue(recordRefund, r.ID, Failed, said.Failure, textOrNull(said.ID))
 	b.Queue(giveToPayment, r.Payment, r.Amount)
 	ledger.QueueTransfer(b, ledger.Transfer{
 		ID: uuid.Must(uuid.NewV7()), Kind: ledger.RefundReversed, Reference: done.Reference, From: done.To, To: done.From,
@@ -77,25 +76,25 @@ func (s *Service) reverse(ctx context.Context, tx pgx.Tx, r Refund, said Refunde
 	return s.balanceMoved(ctx, tx, r.Tenant)
 }
 
-// refundTold is what an event says of a refund, ours or somebody else's.
-func (s *Service) refundTold(ctx context.Context, tx pgx.Tx, said Refunded) (Outcome, error) {
-	state, err := s.Settle(ctx, tx, said)
+// applyRefundReport processes an event about a refund, whether it was requested here or elsewhere.
+func (s *Service) applyRefundReport(ctx context.Context, tx pgx.Tx, said Refunded) (Outcome, error) {
+	state, err := s.RecordRefund(ctx, tx, said)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound:
-		return s.taken(ctx, tx, said.Payment, resultElsewhere)
+		return s.handleExternalRefund(ctx, tx, said.Payment, resultElsewhere)
 	case errs.CodeOf(err) == errs.ProviderFailed:
 		return Outcome{Result: resultDisagrees, Reason: "refund", Attention: true}, nil
 	case err != nil:
 		return Outcome{}, err
 	case state == Failed:
-		return Outcome{Result: resultSettled, Reason: string(Failed)}, nil
+		return Outcome{Result: resultRecorded, Reason: string(Failed)}, nil
 	}
-	return Outcome{Result: resultSettled}, nil
+	return Outcome{Result: resultRecorded}, nil
 }
 
-// taken is about money that went back by no request of ours. A person must see
+// handleExternalRefund is about money that went back by no request of ours. A person must see
 // to it where the payment is one that was credited here.
-func (s *Service) taken(ctx context.Context, tx pgx.Tx, payment, how string) (Outcome, error) {
+func (s *Service) handleExternalRefund(ctx context.Context, tx pgx.Tx, payment, how string) (Outcome, error) {
 	var ours bool
 	if err := tx.QueryRow(ctx, hasPayment, payment).Scan(&ours); err != nil {
 		return Outcome{}, fmt.Errorf("looking for payment %s: %w", payment, err)

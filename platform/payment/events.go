@@ -5,31 +5,31 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// What the room states.
+// Subjects of the events that this package emits.
 const (
 	SubjectCredited        = "payments.balance_credited"
 	SubjectRefunded        = "payments.refunded"
 	SubjectReconcileFailed = "payments.reconcile_failed"
 )
 
-// CreditedFact is the payload of payments.balance_credited.
-type CreditedFact struct {
+// CreditedEvent is the payload of payments.balance_credited.
+type CreditedEvent struct {
 	Session     ids.PaymentSession `json:"payment_session_id"`
 	Transfer    string             `json:"transfer_id"`
 	AmountMinor money.Minor        `json:"amount_minor"`
 	Currency    string             `json:"currency"`
 }
 
-// RefundedFact is the payload of payments.refunded.
-type RefundedFact struct {
+// RefundedEvent is the payload of payments.refunded.
+type RefundedEvent struct {
 	Refund      ids.Refund  `json:"refund_id"`
 	Route       Route       `json:"route"`
 	AmountMinor money.Minor `json:"amount_minor"`
 	Currency    string      `json:"currency"`
 }
 
-// FailedFact is the payload of payments.reconcile_failed.
-type FailedFact struct {
+// FailedEvent is the payload of payments.reconcile_failed.
+type FailedEvent struct {
 	Session ids.PaymentSession `json:"payment_session_id"`
 	Reason  string             `json:"reason"`
 }

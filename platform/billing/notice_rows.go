@@ -11,15 +11,15 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// told is a tenant's row of what it has been told, held until the transaction ends.
-type told struct {
+// noticeRow is a tenant's row of the notice state, locked until the transaction ends.
+type noticeRow struct {
 	tenant ids.Tenant
 	State
 	sequence int64
 	now      time.Time // the database's
 }
 
-func lockTold(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) (list []told, err error) {
+func lockNoticeRows(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) (list []noticeRow, err error) {
 	which := make([]uuid.UUID, len(tenants))
 	for i, t := range tenants {
 		which[i] = t.UUID
@@ -27,21 +27,21 @@ func lockTold(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) (list []told
 	b := &pgx.Batch{}
 	b.Queue(insertNotices, which)
 	b.Queue(lockNotices, which).Query(func(rows pgx.Rows) error {
-		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (t told, err error) {
-			err = row.Scan(&t.tenant, &t.LowSince, &t.LowToldAt, &t.PendingSince, &t.ReleasesAt, &t.DepletedAt, &t.sequence, &t.now)
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (t noticeRow, err error) {
+			err = row.Scan(&t.tenant, &t.LowSince, &t.LowNotifiedAt, &t.PendingSince, &t.ReleasesAt, &t.DepletedAt, &t.sequence, &t.now)
 			return t, err
 		})
 		return err
 	})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return nil, fmt.Errorf("locking what tenants were told: %w", err)
+		return nil, fmt.Errorf("locking the notices of tenants: %w", err)
 	}
 	return list, nil
 }
 
-// turn is what has become of one tenant's money, and what it is told of that.
+// turn is the change of one tenant's notice state and the notices of it.
 type turn struct {
-	told
+	noticeRow
 	Reading
 
 	currency          string
@@ -50,24 +50,24 @@ type turn struct {
 	released, running []string // allocations
 }
 
-// fact is how a notice is stated.
-func (t turn) fact(n Notice) (subject string, payload any) {
+// event returns the subject and the payload of a notice.
+func (t turn) event(n Notice) (subject string, payload any) {
 	left, ends := runway(t.Balance, t.Burn)
 	minutes := int64(left / time.Minute)
 	switch n {
 	case LowBalance:
-		f := LowBalanceFact{BalanceMinor: t.Balance, ThresholdMinor: t.Threshold, BurnMinor: t.Burn, Currency: t.currency}
+		f := LowBalanceEvent{BalanceMinor: t.Balance, ThresholdMinor: t.Threshold, BurnMinor: t.Burn, Currency: t.currency}
 		if ends {
 			f.RunwayMinutes = &minutes
 		}
 		return SubjectLowBalance, f
 	case ReleasePending:
-		return SubjectPending, PendingFact{
+		return SubjectPending, ReleasePendingEvent{
 			BalanceMinor: t.Balance, RunwayMinutes: minutes, ReleasesAt: *t.next.ReleasesAt, Allocations: t.running, Currency: t.currency,
 		}
 	case ReleaseCleared:
-		return SubjectCleared, ClearedFact{BalanceMinor: t.Balance, Currency: t.currency}
+		return SubjectCleared, ReleaseClearedEvent{BalanceMinor: t.Balance, Currency: t.currency}
 	case Depleted:
 	}
-	return SubjectDepleted, DepletedFact{BalanceMinor: t.Balance, Currency: t.currency, Allocations: t.released}
+	return SubjectDepleted, DepletedEvent{BalanceMinor: t.Balance, Currency: t.currency, Allocations: t.released}
 }

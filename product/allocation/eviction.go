@@ -18,9 +18,9 @@ const (
 	SubjectReleaseCancelled = "provisioning.release_cancelled"
 )
 
-// PendingFact is the payload of provisioning.release_scheduled, and without a deadline
+// ReleaseScheduledEvent is the payload of provisioning.release_scheduled, and without a deadline
 // of provisioning.release_cancelled.
-type PendingFact struct {
+type ReleaseScheduledEvent struct {
 	Allocation  string     `json:"allocation_id"`
 	Reason      string     `json:"reason"`
 	Message     string     `json:"message"`
@@ -28,27 +28,29 @@ type PendingFact struct {
 	RequestedBy string     `json:"requested_by"`
 }
 
-// Leave is by when an allocation is to be off its node, whose word that is, and why.
-type Leave struct {
+// Eviction is the forced end of an allocation on a draining node: the deadline, the operator who started
+// the drain, and the reason.
+type Eviction struct {
 	At      time.Time
 	By, Why string
 }
 
-// LeaveBy tells the tenant by when and why it is released, once for each word.
-func (s *Service) LeaveBy(ctx context.Context, tx pgx.Tx, a Allocation, l Leave) error {
+// ScheduleEviction stores the eviction and notifies the tenant of the deadline and the reason, once for
+// each change of them.
+func (s *Service) ScheduleEviction(ctx context.Context, tx pgx.Tx, a Allocation, l Eviction) error {
 	if !a.lives() || a.LeaveAt != nil && a.LeaveAt.Equal(l.At) && a.LeaveFor == l.By && a.LeaveWhy == l.Why {
 		return nil
 	}
 	if _, err := tx.Exec(ctx, setLeave, a.ID, l.At, l.By, l.Why); err != nil {
 		return fmt.Errorf("recording by when %s leaves: %w", a.ID, err)
 	}
-	return s.pending(ctx, tx, a, SubjectReleaseScheduled, PendingFact{
+	return s.pending(ctx, tx, a, SubjectReleaseScheduled, ReleaseScheduledEvent{
 		Allocation: a.ID.String(), Reason: ReasonDrain, Message: l.Why, Deadline: &l.At, RequestedBy: l.By,
 	})
 }
 
-// Stay tells the tenant that it is not released after all.
-func (s *Service) Stay(ctx context.Context, tx pgx.Tx, a Allocation) error {
+// CancelEviction notifies the tenant that the scheduled release no longer applies.
+func (s *Service) CancelEviction(ctx context.Context, tx pgx.Tx, a Allocation) error {
 	if a.LeaveAt == nil {
 		return nil
 	}
@@ -58,23 +60,23 @@ func (s *Service) Stay(ctx context.Context, tx pgx.Tx, a Allocation) error {
 	if !a.lives() {
 		return nil
 	}
-	return s.pending(ctx, tx, a, SubjectReleaseCancelled, PendingFact{
+	return s.pending(ctx, tx, a, SubjectReleaseCancelled, ReleaseScheduledEvent{
 		Allocation: a.ID.String(), Reason: ReasonDrain, Message: "its node need not be empty", RequestedBy: a.LeaveFor,
 	})
 }
 
-// LeaveDue releases what has not left its node by the deadline that its tenant was
-// told. One that was never told, or something else, is told first.
-func (s *Service) LeaveDue(ctx context.Context, tx pgx.Tx, a Allocation, l Leave) error {
+// Evict releases an allocation that is still on its node at the announced deadline. If the tenant was
+// not notified, or was notified of another deadline, Evict only notifies it.
+func (s *Service) Evict(ctx context.Context, tx pgx.Tx, a Allocation, l Eviction) error {
 	if !a.lives() || a.LeaveAt == nil {
-		return s.LeaveBy(ctx, tx, a, l)
+		return s.ScheduleEviction(ctx, tx, a, l)
 	}
 	if s.Clock.Now().Before(l.At) {
 		return nil // put off meanwhile
 	}
 	b := &pgx.Batch{}
-	f := s.fact(a, SubjectForceRelease, ReleasingFact{Allocation: a.ID.String(), Reason: ReasonDrain, RequestedBy: l.By})
-	f.Aggregate = "force-release:" + a.ID.String() // the allocation's own sequence stands still until it moves
+	f := s.event(a, SubjectForceRelease, ReleasingEvent{Allocation: a.ID.String(), Reason: ReasonDrain, RequestedBy: l.By})
+	f.Aggregate = "force-release:" + a.ID.String() // the allocation's own sequence stays until it moves
 	event.Queue(b, f)
 	if err := send(ctx, tx, b, a); err != nil {
 		return err
@@ -83,18 +85,17 @@ func (s *Service) LeaveDue(ctx context.Context, tx pgx.Tx, a Allocation, l Leave
 	return err
 }
 
-// lives: it stands on its node, and nobody has asked for its end.
+// lives reports whether the allocation is on its node and no release was requested.
 func (a Allocation) lives() bool {
 	return a.State == Requested || a.State == Provisioning || a.State == Active
 }
 
-// pending states a fact beside the allocation's own sequence, which stands still
-// until it moves.
-func (s *Service) pending(ctx context.Context, tx pgx.Tx, a Allocation, subject string, p PendingFact) error {
+// pending emits an event without a new sequence of the allocation, because its state does not change.
+func (s *Service) pending(ctx context.Context, tx pgx.Tx, a Allocation, subject string, p ReleaseScheduledEvent) error {
 	b := &pgx.Batch{}
-	f := s.fact(a, subject, p)
+	f := s.event(a, subject, p)
 	f.Aggregate = "release-scheduled:" + a.ID.String()
-	f.Sequence = s.Clock.Now().UnixMicro() // each word overtakes the one before
+	f.Sequence = s.Clock.Now().UnixMicro() // each event overtakes the one before
 	event.Queue(b, f)
 	return send(ctx, tx, b, a)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// The subjects that this room states facts under.
+// Subjects of the events that this package emits.
 const (
 	SubjectRequested     = "provisioning.requested"
 	SubjectActive        = "provisioning.active"
@@ -19,9 +19,9 @@ const (
 	SubjectForceRelease  = "provisioning.force_release_requested"
 )
 
-// RequestedFact is the payload of provisioning.requested. Each payload also
+// RequestedEvent is the payload of provisioning.requested. Each payload also
 // carries urn, tenant_id and project_id, which the outbox adds.
-type RequestedFact struct {
+type RequestedEvent struct {
 	Allocation  string `json:"allocation_id"`
 	SKU         string `json:"sku"`
 	GPUs        int    `json:"gpus"`
@@ -31,8 +31,8 @@ type RequestedFact struct {
 	Queued      bool   `json:"queued"`
 }
 
-// ActiveFact is the payload of provisioning.active.
-type ActiveFact struct {
+// ActiveEvent is the payload of provisioning.active.
+type ActiveEvent struct {
 	Allocation string      `json:"allocation_id"`
 	Slots      int         `json:"slots"`
 	ActiveAt   time.Time   `json:"active_at"`
@@ -40,25 +40,25 @@ type ActiveFact struct {
 	Currency   string      `json:"currency"`
 }
 
-// FailedFact is the payload of provisioning.failed.
-type FailedFact struct {
+// FailedEvent is the payload of provisioning.failed.
+type FailedEvent struct {
 	Allocation string `json:"allocation_id"`
 	Reason     string `json:"reason"`
 	Message    string `json:"message"`
 	Attempts   int    `json:"attempts"`
 }
 
-// ReleasingFact is the payload of provisioning.releasing.requested, and of
+// ReleasingEvent is the payload of provisioning.releasing.requested, and of
 // provisioning.force_release_requested.
-type ReleasingFact struct {
+type ReleasingEvent struct {
 	Allocation  string `json:"allocation_id"`
 	Reason      string `json:"reason"`
 	RequestedBy string `json:"requested_by"`
 }
 
-// ReleasedFact is the payload of provisioning.releasing.completed. The cost is
-// what the closed interval comes to, billed or about to be.
-type ReleasedFact struct {
+// ReleasedEvent is the payload of provisioning.releasing.completed. The cost is that of the closed
+// interval, charged or not.
+type ReleasedEvent struct {
 	Allocation string      `json:"allocation_id"`
 	ReleasedAt time.Time   `json:"released_at"`
 	Seconds    int64       `json:"seconds"`
@@ -66,22 +66,21 @@ type ReleasedFact struct {
 	Currency   string      `json:"currency"`
 }
 
-// ReleaseFailedFact is the payload of provisioning.release_failed.
-type ReleaseFailedFact struct {
+// ReleaseFailedEvent is the payload of provisioning.release_failed.
+type ReleaseFailedEvent struct {
 	Allocation string `json:"allocation_id"`
 	Reason     string `json:"release_failed_reason"`
 	Attempts   int    `json:"attempts"`
 	Slots      int    `json:"slots"`
 }
 
-func (s *Service) requested(a Allocation, by identity.Caller) event.Fact {
-	return s.fact(a, SubjectRequested, RequestedFact{Allocation: a.ID.String(), SKU: a.SKU, GPUs: a.GPUs, Region: a.Region, RequestedBy: by.Actor(), Queued: !a.placed()})
+func (s *Service) requested(a Allocation, by identity.Caller) event.Draft {
+	return s.event(a, SubjectRequested, RequestedEvent{Allocation: a.ID.String(), SKU: a.SKU, GPUs: a.GPUs, Region: a.Region, RequestedBy: by.Actor(), Queued: !a.placed()})
 }
 
-// fact is stated with the version of the row it is about, so that a consumer can
-// drop what comes late.
-func (s *Service) fact(a Allocation, subject string, payload any) event.Fact {
-	return event.Fact{
+// event returns an event with the version of its row, so that a consumer can drop a late one.
+func (s *Service) event(a Allocation, subject string, payload any) event.Draft {
+	return event.Draft{
 		Stream: event.StreamProvisioning, Subject: subject, Aggregate: "allocation:" + a.ID.String(), Sequence: a.Version,
 		Tenant: a.Tenant, Project: a.Project, URN: a.URN(s.Naming),
 		CorrelationID: a.CorrelationID, Trace: a.Trace, Payload: payload,
