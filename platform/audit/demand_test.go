@@ -33,7 +33,7 @@ const privileged = `
 	INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) VALUES (id(1), id(1), 'k', 'p', 'f');
 	INSERT INTO sessions (id, user_id, secret_hash, expires_at) VALUES (id(1), id(1), 'x', now());
 	INSERT INTO sign_in_links (secret_hash, user_id, expires_at) VALUES ('x', id(1), now());
-	INSERT INTO nodes (id, name, spec, lifecycle) VALUES (id(1), 'n', '{"sku": "s", "region": "r"}', 'declared');
+	INSERT INTO nodes (id, name, spec, lifecycle) VALUES (id(1), 'n', '{"sku": "s", "region": "r", "gpus": 1}', 'declared');
 	INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at) VALUES ('x', id(1), now());
 	INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status)
 	VALUES (id(1), id(1), id(1), id(1), 'a', 's', 'r', 1, id(1), 1, 'EUR', 'u1', 1, 'requested');
