@@ -56,7 +56,7 @@ func proposed(ctx context.Context, a *output.Console, c *client.Client, args []s
 		return plannedFrom(got)
 	}
 	p, err := (&proposal{}).plan(ctx, c, args)
-	if wrong, ok := errors.AsType[*invalidFiles](err); ok {
+	if wrong, ok := errors.AsType[*invalidFilesError](err); ok {
 		return planned{}, places(a, wrong)
 	}
 	return p, err

@@ -57,7 +57,7 @@ func diff(ctx context.Context, a *output.Console, p proposal, args []string) err
 		return err
 	}
 	got, err := p.plan(ctx, c, args)
-	if wrong, ok := errors.AsType[*invalidFiles](err); ok {
+	if wrong, ok := errors.AsType[*invalidFilesError](err); ok {
 		return places(a, wrong)
 	}
 	if err != nil {

@@ -93,7 +93,7 @@ func planFiles(ctx context.Context, paths []string) (map[string]string, error) {
 		case err != nil:
 			return nil, err
 		case len(tree.Findings) > 0:
-			return nil, &invalidFiles{findings: tree.Findings}
+			return nil, &invalidFilesError{findings: tree.Findings}
 		}
 		maps.Copy(files, tree.Files)
 	}
@@ -124,13 +124,13 @@ func inRepository(name string) string {
 	return strings.TrimLeft(strings.TrimPrefix(path.Clean(filepath.ToSlash(name)), "../"), "/")
 }
 
-// invalidFiles is an error about files that cannot be applied, with the positions of its findings.
-type invalidFiles struct {
+// invalidFilesError is an error about files that cannot be applied, with the positions of its findings.
+type invalidFilesError struct {
 	findings []desired.Finding
 	cause    *output.CommandError // the server's error, if the server rejected the files
 }
 
-func (r *invalidFiles) Error() string {
+func (r *invalidFilesError) Error() string {
 	return "the files have " + output.CountOf(len(r.findings), "finding")
 }
 
@@ -141,7 +141,7 @@ func findInvalidFiles(err error) error {
 		return err
 	}
 	raw, _ := json.Marshal(f.Details["findings"]) // it came as JSON
-	r := &invalidFiles{cause: f}
+	r := &invalidFilesError{cause: f}
 	if json.Unmarshal(raw, &r.findings) != nil || len(r.findings) == 0 {
 		return err
 	}
@@ -149,7 +149,7 @@ func findInvalidFiles(err error) error {
 }
 
 // places prints what is wrong where, and makes an error of it.
-func places(a *output.Console, r *invalidFiles) error {
+func places(a *output.Console, r *invalidFilesError) error {
 	for _, f := range r.findings {
 		if _, err := fmt.Fprintln(a.Out, output.OneLine(f.String())); err != nil {
 			return fmt.Errorf("writing result: %w", err)
@@ -186,7 +186,7 @@ func NewPlan(a *output.Console) *cobra.Command {
 				return err
 			}
 			got, err := p.plan(cmd.Context(), c, args)
-			if wrong, ok := errors.AsType[*invalidFiles](err); ok {
+			if wrong, ok := errors.AsType[*invalidFilesError](err); ok {
 				return reportInvalid(a, p, wrong, file)
 			}
 			if err != nil {
@@ -227,7 +227,7 @@ func inapplicable(p preview.Plan) error {
 }
 
 // reportInvalid reports files from which no plan can be made, also in the comment.
-func reportInvalid(a *output.Console, p proposal, wrong *invalidFiles, file string) error {
+func reportInvalid(a *output.Console, p proposal, wrong *invalidFilesError, file string) error {
 	told := preview.Plan{Source: p.source, Commit: p.commit, Findings: wrong.findings, Summary: wrong.Error()}
 	if err := commentInto(file, told); err != nil {
 		return err
