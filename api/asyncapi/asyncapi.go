@@ -1,5 +1,5 @@
-// Package asyncapi is the contract of the facts on NATS: what is sent, where, and
-// what it looks like. It sends nothing. Tests hold every payload against it.
+// Package asyncapi contains the contract of the events on NATS: their subjects and payloads. It
+// sends nothing. Tests validate every payload against it.
 package asyncapi
 
 import (
@@ -51,7 +51,7 @@ func Load() (*Contract, error) {
 	return c, nil
 }
 
-// Message checks what is sent: the envelope with its payload.
+// Message validates a message: the envelope with its payload.
 func (c *Contract) Message(subject string, data []byte) error {
 	name := subject
 	if strings.HasPrefix(subject, "dlq.") {

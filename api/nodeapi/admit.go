@@ -12,13 +12,13 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Enrolment is what a host shows to become a node.
+// Enrolment is the request of a host to become a node.
 type Enrolment struct {
 	Token    string
-	ProofKey []byte // by which it will sign what it proves; may be missing
+	ProofKey []byte // verifies the node's proofs; optional
 }
 
-// Grant is what a node gets: a certificate, and what to believe with it.
+// Grant contains the certificate of a node and the trust state that goes with it.
 type Grant struct {
 	Certificate pki.Certificate
 	Trust       protocol.Trust
@@ -26,24 +26,25 @@ type Grant struct {
 
 func (g Grant) stamp() string { return secret.Stamp([]byte(g.Trust.CAs), g.Trust.TaskKeys) }
 
-// Issue makes a grant for the node that the rooms have found. It may ask another
-// machine, so it is called outside any transaction.
+// Issue creates the grant of a node. The certificate authority may be a remote system, so Issue is
+// called outside any transaction.
 type Issue func(ctx context.Context, node ids.Node) (Grant, error)
 
-// Admitted is a node that was let in.
+// Admitted is the result of an enrolment.
 type Admitted struct {
 	Node  ids.Node
 	Grant Grant
-	Ended []string // serials that its last enrolment had left
+	Ended []string // serials of the certificates that this enrolment revoked
 }
 
-// letGoWithin is for giving a token back after a caller who may be gone.
+// letGoWithin limits the release of a token after a failed enrolment. The caller may have
+// disconnected, so the release runs without the caller's context.
 const letGoWithin = 5 * time.Second
 
-// Enrol trades a token for a certificate. The token is reserved while the
-// certificate is made, and spent in the transaction that records it: of many who
-// show it one gets a certificate, and a token is spent only on one. What the node
-// held before ends.
+// Enrol exchanges a token for a certificate. The token is reserved while the certificate is issued,
+// and used up in the transaction that records the certificate. So only one of several concurrent
+// requests with the same token gets a certificate, and a failed request does not use up the token.
+// Enrol revokes the earlier certificates of the node.
 func (i *Intake) Enrol(ctx context.Context, e Enrolment, issue Issue) (a Admitted, err error) {
 	token, err := i.Inventory.ReserveToken(ctx, e.Token)
 	if err != nil {
@@ -64,16 +65,17 @@ func (i *Intake) Enrol(ctx context.Context, e Enrolment, issue Issue) (a Admitte
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoWithin)
 		defer cancel()
-		_ = i.Inventory.ReleaseToken(ctx, token) // it lets go by itself after a while
+		_ = i.Inventory.ReleaseToken(ctx, token) // if this fails, the reservation expires
 		return a, err
 	}
 	i.Certificates.Added(a.Node, a.Grant.Certificate.Serial, a.Grant.stamp())
 	return a, nil
 }
 
-// Renew gives an enrolled node its next certificate. Whether the old one stands,
-// and the node may speak, is asked again when the new one is recorded: a
-// revocation while it was made wins, and the new one is never in force.
+// Renew issues the next certificate of an enrolled node. The transaction that records it checks
+// again that the node is active and that the certificate in use is in force. So a revocation that
+// happens while the new certificate is issued takes precedence, and the new certificate never
+// becomes valid.
 func (i *Intake) Renew(ctx context.Context, node ids.Node, serial string, issue Issue) (grant Grant, err error) {
 	if grant, err = issue(ctx, node); err != nil {
 		return grant, err
@@ -93,12 +95,12 @@ func (i *Intake) Renew(ctx context.Context, node ids.Node, serial string, issue 
 	return grant, err
 }
 
-// Check refuses a certificate that is not in force.
+// Check rejects a certificate that is not in force.
 func (i *Intake) Check(ctx context.Context, node ids.Node, serial string) error {
 	return i.Certificates.Check(ctx, node, serial, i.Clock.Now())
 }
 
-// Believes is the stamp of what the holder of serial was told to believe.
+// Believes returns the stamp of the trust state that the node received with the certificate serial.
 func (i *Intake) Believes(ctx context.Context, node ids.Node, serial string) (string, error) {
 	return i.Certificates.TrustOf(ctx, node, serial, i.Clock.Now())
 }

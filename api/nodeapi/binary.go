@@ -20,16 +20,16 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Binaries are the builds of the agent in one folder: gpuaas-agent for the
-// platform that the server runs on, gpuaas-agent-<os>-<arch> for others. Its
-// digest goes to whoever enrols a node, over a channel that they trust.
+// Binaries are the builds of the agent in one folder: gpuaas-agent for the platform of the server,
+// gpuaas-agent-<os>-<arch> for others. An operator who enrols a node receives the digest of the
+// build over a trusted channel.
 type Binaries struct {
 	Dir string
 
 	mu       sync.Mutex
 	known    map[string]Binary
-	sending  atomic.Int32 // to strangers
-	updating atomic.Int32 // to nodes: whom no stranger keeps from their builds
+	sending  atomic.Int32 // downloads without a certificate
+	updating atomic.Int32 // downloads by nodes; a separate count, so that anonymous downloads cannot block updates
 }
 
 // Binary is one build.
@@ -42,14 +42,14 @@ type Binary struct {
 
 const (
 	binaryName = "gpuaas-agent"
-	// binaryWithin lets a slow line fetch some twenty megabytes.
+	// binaryWithin is long enough for a slow connection to download about 20 MB.
 	binaryWithin = 10 * time.Minute
 )
 
 var platforms = regexp.MustCompile(`^linux-(amd64|arm64)$`)
 
-// Find says which build a platform, as linux-amd64, has. The digest is computed
-// once for a file; a new build beside a running server is another file.
+// Find returns the build for a platform such as linux-amd64. The digest is computed once for each
+// file. A changed size or modification time means a new build, whose digest is computed again.
 func (b *Binaries) Find(platform string) (Binary, error) {
 	missing := errs.New(errs.NotFound, "no agent build for %q", platform).
 		Try("the server reads %s-%s, or %s for its own platform, from %s", binaryName, platform, binaryName, "its agent folder")
@@ -98,11 +98,12 @@ func digest(path string, info fs.FileInfo) (Binary, error) {
 	return Binary{Path: path, Digest: hex.EncodeToString(sum.Sum(nil)), Size: info.Size(), modified: info.ModTime()}, nil
 }
 
-// downloads bounds how many strangers may be sent a binary at once.
+// downloads limits how many clients may download at the same time. Binaries counts nodes and other
+// clients separately.
 const downloads = 16
 
-// binary sends the agent. It holds no secret, and whoever runs it compares the
-// digest first.
+// binary sends the agent. It needs no certificate, because the file contains no secret and the
+// operator compares its digest before running it.
 func (s *Server) binary(w http.ResponseWriter, r *http.Request, _ caller) error {
 	found, err := s.Binaries.Find(r.PathValue("platform"))
 	if err != nil {
@@ -117,7 +118,7 @@ func (s *Server) binary(w http.ResponseWriter, r *http.Request, _ caller) error 
 		return fmt.Errorf("reading the agent: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	_ = http.NewResponseController(w).SetWriteDeadline(wall().Add(binaryWithin)) // a recorder of a test has none
+	_ = http.NewResponseController(w).SetWriteDeadline(wall().Add(binaryWithin)) // httptest's recorder does not support deadlines
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Length", strconv.FormatInt(found.Size, 10))
 	w.Header().Set("ETag", `"`+found.Digest+`"`)

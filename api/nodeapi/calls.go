@@ -13,7 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Largest bodies. A report of 256 devices with their reasons is below 200 kB.
+// The largest accepted bodies, in bytes. A report of 256 devices with their reasons is below 200
+// kB.
 const (
 	maxRequest  = 16 << 10 // certificate requests, progress
 	maxResult   = 256 << 10
@@ -70,7 +71,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request, who caller) erro
 	return nil
 }
 
-// period is how often a node should report, in seconds; 0 leaves it to the node.
+// period returns the report interval of a node in seconds. Zero means that the node chooses.
 func (s *Server) period(node ids.Node) int {
 	if s.ReportEvery == nil {
 		return 0
@@ -86,7 +87,7 @@ func taskOf(r *http.Request) (ids.Task, error) {
 	return task, nil
 }
 
-// decode reads one JSON value of a known form and nothing after it.
+// decode reads exactly one JSON value and rejects unknown fields and trailing data.
 func decode(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
 	if r.URL.RawQuery != "" {
 		return errs.New(errs.UnknownParameter, "the operation has no query parameters")

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-// serverCert is the door's own certificate, made anew at half life and when what
-// is to be believed has changed.
+// serverCert caches the server certificate of the node API. It is replaced at half of its lifetime,
+// and when the CA bundle has changed.
 type serverCert struct {
 	mu     sync.Mutex
 	cert   *tls.Certificate
@@ -19,12 +19,13 @@ type serverCert struct {
 	retry  time.Time
 }
 
-// certifyAgain is between two tries while an authority elsewhere is away: the one
-// at hand is good for hours.
+// certifyAgain is the delay between two attempts while the certificate authority is unavailable.
+// The current certificate is valid for hours.
 const certifyAgain = 10 * time.Second
 
-// get returns what there is. No handshake waits for the next one while the last
-// is good: an authority elsewhere may be slow.
+// get returns the current certificate. A replacement is created in the background while the current
+// certificate is valid, because the certificate authority may be slow and no handshake should wait
+// for it.
 func (c *serverCert) get(ctx context.Context, s *Server) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +61,7 @@ func (c *serverCert) replace(ctx context.Context, s *Server) {
 	c.cert, c.bundle, c.retry = &made, bundle, time.Time{}
 }
 
-// first needs c.mu.
+// first creates the certificate while its caller waits. The caller has locked c.mu.
 func (c *serverCert) first(ctx context.Context, s *Server) (*tls.Certificate, error) {
 	c.bundle = string(s.CA.Bundle())
 	ctx, cancel := context.WithTimeout(ctx, issueWithin)

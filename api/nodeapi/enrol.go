@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// issueWithin is how long an authority elsewhere may take: less than a token
-	// stays reserved, and than the agent waits.
+	// issueWithin limits a request to a remote certificate authority. It is shorter than the
+	// reservation of a token and than the timeout of the agent.
 	issueWithin = 10 * time.Second
-	// renewOver spreads the renewals of a fleet after a roll-over: ten thousand
-	// nodes make some eighty a second.
+	// renewOver spreads the renewals of all nodes after a key rollover: 10,000 nodes cause about 80
+	// renewals a second.
 	renewOver = 2 * time.Minute
-	// understandsRenew is the capability from which an agent knows ReportReply.Renew.
+	// understandsRenew is the first capability of an agent that supports ReportReply.Renew.
 	understandsRenew = 2
 )
 
-// enrol trades a token for a certificate. The request is checked before the token
-// is touched, so that a bad one does not cost it.
+// enrol exchanges a token for a certificate. It validates the request before it uses the token, so
+// that an invalid request does not use the token up.
 func (s *Server) enrol(w http.ResponseWriter, r *http.Request, _ caller) error {
 	var body protocol.EnrolRequest
 	if err := decode(w, r, maxRequest, &body); err != nil {
@@ -59,7 +59,7 @@ func (s *Server) enrol(w http.ResponseWriter, r *http.Request, _ caller) error {
 	return nil
 }
 
-// renew gives a node its next certificate.
+// renew issues the next certificate of a node.
 func (s *Server) renew(w http.ResponseWriter, r *http.Request, who caller) error {
 	var body protocol.RenewRequest
 	if err := decode(w, r, maxRequest, &body); err != nil {
@@ -82,8 +82,8 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request, who caller) error
 	return nil
 }
 
-// issue makes the certificate when the rooms say for which node, and notes the
-// serials that it made.
+// issue returns a function that issues a certificate for the node that the use case has found. The
+// function adds each issued serial to made, so that the caller can revoke it after a failure.
 func (s *Server) issue(csr string) (made *[]string, issue Issue) {
 	made = &[]string{}
 	life := pki.MaxTTL
@@ -103,8 +103,8 @@ func (s *Server) issue(csr string) (made *[]string, issue Issue) {
 	}
 }
 
-// disown tells the authority's own list of certificates that stand no more. The
-// door asks the rooms, so nothing waits for it, and its failure is a line in the log.
+// disown revokes serials at the certificate authority. The node API checks its own database
+// instead, so nothing depends on this call, and a failure is only logged.
 func (s *Server) disown(ctx context.Context, serials []string) {
 	if len(serials) == 0 {
 		return
@@ -133,7 +133,7 @@ func (s *Server) trust(w http.ResponseWriter, r *http.Request, who caller) error
 	return nil
 }
 
-// believe is what a node should believe now.
+// believe returns the current trust state for a node.
 func (s *Server) believe(ctx context.Context, node ids.Node) (protocol.Trust, error) {
 	t := protocol.Trust{CAs: string(s.CA.Bundle()), TaskKeys: s.Keys.Public()}
 	signed, err := s.statement(ctx, node, t.TaskKeys)
@@ -141,8 +141,9 @@ func (s *Server) believe(ctx context.Context, node ids.Node) (protocol.Trust, er
 	return t, err
 }
 
-// statement says which keys to believe, signed by the one that is known longest:
-// every node that believes any key believes that one.
+// statement returns the signed list of keys that a node should accept. The active key signs it: a
+// new key becomes active only after it was published to the nodes, so every node accepts this
+// signature.
 func (s *Server) statement(ctx context.Context, node ids.Node, keys map[string][]byte) (protocol.Signed, error) {
 	kid := s.Keys.Active()
 	statement := protocol.TrustStatement{
@@ -163,8 +164,8 @@ func (s *Server) statement(ctx context.Context, node ids.Node, keys map[string][
 	return protocol.Signed{Kid: kid, Body: body, Signature: signature}, nil
 }
 
-// recall asks nodes to renew that believe something else than is to be believed
-// now: not all at once.
+// recall schedules the renewals of nodes whose trust state is out of date. It spreads them over
+// renewOver, so that the nodes do not all renew at once.
 type recall struct {
 	mu    sync.Mutex
 	stamp string
@@ -183,10 +184,10 @@ func (c *recall) turn(stamp string, node ids.Node, now time.Time) bool {
 	return now.Sub(c.since) >= share
 }
 
-// shouldRenew says whether a node that just reported is to renew now.
+// shouldRenew reports whether a node that has just reported should renew its certificate now.
 func (s *Server) shouldRenew(ctx context.Context, who caller, capability int) bool {
 	if capability < understandsRenew {
-		return false // it will at half life
+		return false // an older agent renews only at half of the lifetime
 	}
 	now := secret.Stamp(s.CA.Bundle(), s.Keys.Public())
 	believes, err := s.Nodes.Believes(ctx, who.Node, who.Serial)

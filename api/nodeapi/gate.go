@@ -10,14 +10,14 @@ import (
 type gate struct {
 	mu    sync.Mutex
 	free  int
-	begun []chan struct{} // in their order
+	begun []chan struct{} // first in, first out
 	fresh []chan struct{}
 }
 
 func newGate(width int) *gate { return &gate{free: width} }
 
-// enter waits for a place. Handshakes that have begun go first: a finished handshake brings a node back,
-// and many unfinished ones would all reach their deadline.
+// enter blocks until a handshake may compute. Handshakes that have begun go first: a finished
+// handshake reconnects a node, and many unfinished ones would all reach their deadline.
 func (g *gate) enter(begun bool) {
 	g.mu.Lock()
 	if g.free > 0 {

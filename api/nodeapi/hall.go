@@ -7,25 +7,25 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// waiting is an open poll, and all that is kept of it.
+// waiting is an open poll.
 type waiting struct {
 	who         caller
 	correlation string
-	until       time.Time // answered with nothing then
-	lookAt      time.Time // looked after without a hint
+	until       time.Time // then the poll ends without a task
+	lookAt      time.Time // then its mailbox is read without a hint
 	parked      *parked
 
-	queued  bool // it was woken
-	looking bool // somebody reads its mailbox
+	queued  bool // a read of its mailbox is due
+	looking bool // its mailbox is being read
 }
 
-// hall is where polls wait: one for each node, as a node that asks twice has
-// forgotten the first.
+// hall contains the open polls, one for each node. A second poll of a node replaces the first,
+// because an agent that polls again no longer waits for the first response.
 type hall struct {
 	mu    sync.Mutex
 	open  map[ids.Node]*waiting
-	woken []*waiting    // may hold some that have left
-	ring  chan struct{} // full while somebody is woken
+	woken []*waiting    // polls whose mailbox should be read; some may have ended
+	ring  chan struct{} // buffered; has a value while woken is not empty
 	over  bool
 }
 
@@ -33,8 +33,8 @@ func (h *hall) init() {
 	h.open, h.ring = map[ids.Node]*waiting{}, make(chan struct{}, 1)
 }
 
-// enter adds a poll, which is looked after at once, and returns the one that it
-// takes the place of. open is false when nobody may wait any more.
+// enter adds a poll, whose mailbox is read at once, and returns the poll that it replaces. open is
+// false after shut, when no poll may wait.
 func (h *hall) enter(p *waiting) (older *waiting, open bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -47,8 +47,9 @@ func (h *hall) enter(p *waiting) (older *waiting, open bool) {
 	return older, true
 }
 
-// queue needs h.mu. Who is woken while its mailbox is read is queued when that is
-// done: two readers at once would take two tasks for one answer.
+// queue schedules a read of the poll's mailbox. The caller has locked h.mu. If the mailbox is being
+// read, settle schedules the next read: two concurrent readers would fetch two tasks for one
+// response.
 func (h *hall) queue(p *waiting) {
 	if p.queued {
 		return
@@ -93,7 +94,7 @@ func (h *hall) wakeSerials(serials []string) {
 	}
 }
 
-// take returns some of those that were woken; they are looked after by the caller.
+// take returns up to most polls whose mailbox should be read. The caller reads their mailboxes.
 func (h *hall) take(most int) (batch []*waiting) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,7 +103,7 @@ func (h *hall) take(most int) (batch []*waiting) {
 		p := h.woken[n]
 		h.woken[n] = nil
 		if h.open[p.who.Node] != p {
-			continue // it has left
+			continue // the poll has ended
 		}
 		p.queued, p.looking = false, true
 		batch = append(batch, p)
@@ -111,12 +112,13 @@ func (h *hall) take(most int) (batch []*waiting) {
 	if len(h.woken) == 0 {
 		h.woken = nil
 	} else {
-		h.call() // for the next of those who look
+		h.call() // wakes another reader for the rest
 	}
 	return batch
 }
 
-// leave says whether the poll was still open; if so, the caller answers it.
+// leave removes the poll and reports whether it was still open. If so, the caller sends the
+// response.
 func (h *hall) leave(p *waiting) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,7 +129,8 @@ func (h *hall) leave(p *waiting) bool {
 	return true
 }
 
-// leaveAs is leave for whichever poll of the same node is open now.
+// leaveAs removes the current poll of the same node, which may be newer than p, and returns it. It
+// returns nil if the node has no open poll.
 func (h *hall) leaveAs(p *waiting) *waiting {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,8 +139,8 @@ func (h *hall) leaveAs(p *waiting) *waiting {
 	return now
 }
 
-// settle ends a look that found nothing. It is true when the poll ends, too, and
-// the caller answers it: nobody may wait any more.
+// settle ends a read that found no task. It returns true if the poll must end, because shut was
+// called during the read; the caller then sends the response.
 func (h *hall) settle(p *waiting) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,8 +158,8 @@ func (h *hall) settle(p *waiting) bool {
 	return h.over
 }
 
-// pass removes those whose time is over, wakes those whose turn it is to be looked
-// after, and returns the serials of all others.
+// pass removes and returns the expired polls. It schedules a read for polls that had none for the
+// interval every, and returns the serials of all polls that remain.
 func (h *hall) pass(now time.Time, every time.Duration) (over []*waiting, serials []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -177,7 +180,7 @@ func (h *hall) pass(now time.Time, every time.Duration) (over []*waiting, serial
 	return over, serials
 }
 
-// shut ends the waiting; those whose mailbox is being read are left to the reader.
+// shut removes and returns all polls whose mailbox is not being read. The readers end the others.
 func (h *hall) shut() (all []*waiting) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-// caller is who speaks, by the certificate that TLS has verified.
+// caller identifies a node by the certificate that TLS has verified.
 type caller struct {
 	Node   ids.Node
 	Serial string
@@ -16,14 +16,14 @@ type caller struct {
 
 type handler func(w http.ResponseWriter, r *http.Request, who caller) error
 
-// open answers anybody: only the first enrolment, and the binary that asks for it.
+// open serves requests without a certificate: the first enrolment, and the download of the agent.
 func (s *Server) open(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, r, caller{}, func() error { return h(w, r, caller{}) })
 	})
 }
 
-// known answers nodes whose certificate stands, and only about themselves.
+// known serves nodes with a certificate in force, and only requests about themselves.
 func (s *Server) known(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := s.identify(r)
@@ -37,13 +37,13 @@ func (s *Server) known(h handler) http.Handler {
 }
 
 func (s *Server) identify(r *http.Request) (caller, error) {
-	// VerifiedChains, not PeerCertificates: the latter is also filled by what was
-	// sent and not verified.
+	// PeerCertificates would be wrong here: it also contains certificates that the peer sent and
+	// TLS did not verify.
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return caller{}, errs.New(errs.CertificateRequired, "this call needs a node's certificate")
 	}
 	leaf := r.TLS.VerifiedChains[0][0]
-	if !s.Clock.Now().Before(leaf.NotAfter) { // the connection outlived it
+	if !s.Clock.Now().Before(leaf.NotAfter) { // TLS checks this only at the handshake; the connection may last longer
 		return caller{}, errs.New(errs.CertificateRequired, "the certificate has expired")
 	}
 	name, err := pki.NameOf(leaf)

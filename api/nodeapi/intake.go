@@ -21,8 +21,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Intake takes what nodes say into the rooms that keep it, each message in one
-// transaction: what was observed, what follows for the fleet, and what is due.
+// Intake stores the messages of nodes. Each message is one transaction over the observed state, the
+// state of the node, and the due set.
 type Intake struct {
 	DB           pg.Pool
 	Tasks        *nodetask.Store
@@ -32,12 +32,12 @@ type Intake struct {
 	Hints        *hint.Bus
 	Clock        clock.Clock
 	Log          *slog.Logger
-	// StaleAfter is how long a report stays evidence: the report period times
+	// StaleAfter is the time until a report is stale: the report period times
 	// node.stale_after_reports.
 	StaleAfter func() time.Duration
 }
 
-// Next hands each of the nodes its oldest waiting task.
+// Next returns the oldest waiting task of each node that has one.
 func (i *Intake) Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]protocol.Signed, error) {
 	return i.Tasks.Next(ctx, nodes...)
 }
@@ -47,8 +47,8 @@ func (i *Intake) Step(ctx context.Context, node ids.Node, task ids.Task, p proto
 	return i.Tasks.Step(ctx, node, task, p)
 }
 
-// Finish accepts a result. One that did not succeed is counted beside it, so
-// that the next plan sees it; one that did shows in the next report.
+// Finish records the result of a task. A failed result is also stored with the observed state, so
+// that the next plan includes it. The effect of a successful task appears in the next report.
 func (i *Intake) Finish(ctx context.Context, node ids.Node, r protocol.Result) error {
 	err := pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) error {
 		first, err := i.Tasks.Finish(ctx, tx, node, r)
@@ -65,8 +65,8 @@ func (i *Intake) Finish(ctx context.Context, node ids.Node, r protocol.Result) e
 	return nil
 }
 
-// Report takes a node's report, and when it says anything new, what follows. Most
-// say nothing new, and cost no transaction.
+// Report stores a node's report and, if it contains changes, updates the resources that depend on
+// it. Most reports contain no changes and need no transaction.
 func (i *Intake) Report(ctx context.Context, node ids.Node, r protocol.Report) error {
 	if taken, err := i.Observed.Leases.Again(ctx, node, r); err != nil || taken {
 		return err

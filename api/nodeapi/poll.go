@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// relook finds what a lost hint did not say.
+	// relook is the default interval after which a mailbox is read without a hint, because a hint
+	// may be lost.
 	relook = 5 * time.Second
-	// watchEvery leaves half of the two seconds in which a revoked node's poll must
-	// be closed.
+	// watchEvery is half of the two seconds in which the poll of a revoked node must end.
 	watchEvery = time.Second
-	// atOnce is how many mailboxes one statement looks into.
+	// atOnce limits the mailboxes that one statement reads.
 	atOnce = 1000
-	// lookers is how many of those statements run beside each other: one that waits
-	// for the database must not hold up the next.
+	// lookers is the number of concurrent readers. With one reader, a statement that waits for the
+	// database would delay all other polls.
 	lookers = 2
-	// lookWithin is past all patience with a database that answers.
+	// lookWithin limits one read of mailboxes. A database that works responds much faster.
 	lookWithin = 10 * time.Second
 )
 
-// wait begins a poll: the answer comes when there is a task, or after protocol.WaitFor.
-// The span of the request ends here, since nothing of it is kept.
+// wait begins a poll, which gets its response when a task is available or after protocol.WaitFor.
+// The handler returns at once, so the span of the request ends here.
 func (s *Server) wait(w http.ResponseWriter, r *http.Request, who caller) error {
 	if r.URL.RawQuery != "" {
 		return errs.New(errs.UnknownParameter, "the operation has no query parameters")
@@ -47,7 +47,7 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request, who caller) error 
 	}
 	older, open := s.hall.enter(p)
 	if older != nil {
-		s.nothing(older) // its agent was restarted, or it has given up on that connection
+		s.nothing(older) // the agent was restarted, or has abandoned that connection
 	}
 	if !open {
 		s.nothing(p)
@@ -62,7 +62,8 @@ func (s *Server) relook() time.Duration {
 	return relook
 }
 
-// resume answers a poll. What the request had is made anew.
+// resume sends the response of a poll. The original request no longer exists, so resume builds a
+// new one.
 func (s *Server) resume(p *waiting, answer func(http.ResponseWriter, *http.Request)) {
 	p.parked.resume(func(w http.ResponseWriter) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -84,7 +85,7 @@ func (s *Server) deny(p *waiting, err error) {
 	s.resume(p, func(w http.ResponseWriter, r *http.Request) { s.refuse(w, r, p.who, err) })
 }
 
-// heard wakes the poll of a node whose topic was hinted at.
+// heard schedules a read of the mailbox that a hint names.
 func (s *Server) heard(topic string) {
 	id, ok := strings.CutPrefix(topic, topicPrefix)
 	if !ok {
@@ -95,7 +96,7 @@ func (s *Server) heard(topic string) {
 	}
 }
 
-// attend looks for whoever is woken, until ctx ends.
+// attend reads the mailboxes that are scheduled for a read, until ctx ends.
 func (s *Server) attend(ctx context.Context) {
 	for {
 		select {
@@ -109,8 +110,8 @@ func (s *Server) attend(ctx context.Context) {
 	}
 }
 
-// look reads the mailboxes of several polls. Their certificates are asked about
-// first: one may have fallen while it waited, and a task must not reach it.
+// look reads the mailboxes of several polls. It checks their certificates first: a certificate may
+// have been revoked during the poll, and its owner must not receive a task.
 func (s *Server) look(ctx context.Context, batch []*waiting) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin)
 	defer cancel()
@@ -131,7 +132,8 @@ func (s *Server) look(ctx context.Context, batch []*waiting) {
 				s.deny(p, err)
 			}
 		case found:
-			// A newer poll may stand in its place: the task is for the node.
+			// A newer poll may have replaced p. It gets the task, because the task belongs to the
+			// node and not to one poll.
 			if open := s.hall.leaveAs(p); open != nil {
 				s.give(open, task)
 			}
@@ -141,8 +143,8 @@ func (s *Server) look(ctx context.Context, batch []*waiting) {
 	}
 }
 
-// standing turns away those of the batch whose peer has gone or whose certificate
-// has fallen, and returns the others.
+// standing ends the polls of the batch whose peer has disconnected or whose certificate is no
+// longer in force, and returns the others.
 func (s *Server) standing(ctx context.Context, batch []*waiting) []*waiting {
 	serials := make([]string, len(batch))
 	for i, p := range batch {
@@ -165,7 +167,7 @@ func (s *Server) standing(ctx context.Context, batch []*waiting) []*waiting {
 		case fell:
 			s.deny(p, s.whyFallen(ctx, p.who))
 		default:
-			s.nothing(p) // to nobody: the write fails and ends the connection
+			s.nothing(p) // the peer has disconnected: the write fails and closes the connection
 		}
 	}
 	return kept
@@ -178,9 +180,9 @@ func (s *Server) whyFallen(ctx context.Context, who caller) error {
 	return errs.New(errs.CertificateRevoked, "this certificate was not in force a moment ago")
 }
 
-// watch ends polls whose time is over, and has those looked after that nobody
-// woke or whose certificate has fallen. It asks about all of them at once: a
-// thousand idle nodes cost one question a second. When ctx ends, it ends them all.
+// watch ends expired polls, and schedules a read for polls without a recent hint and for polls
+// whose certificate is no longer in force. It checks all certificates with one query a second,
+// however many nodes poll. When ctx ends, watch ends all polls.
 func (s *Server) watch(ctx context.Context) {
 	t := time.NewTicker(watchEvery)
 	defer t.Stop()
@@ -202,7 +204,7 @@ func (s *Server) watch(ctx context.Context) {
 		}
 		fallen, err := s.Nodes.Fallen(ctx, serials)
 		if err != nil {
-			// Nothing is handed out without asking again, so the polls may stay.
+			// The polls may stay open: look checks the certificate again before it sends a task.
 			s.Log.WarnContext(ctx, "certificates of open polls not checked", "err", err)
 			continue
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// statusOf is the status of each code that this door answers with. A code that
-// is not here has no business here: 500.
+// statusOf is the HTTP status of each error code of the node API. A code that is not listed results
+// in 500, because the node API should not return it.
 var statusOf = map[errs.Code]int{
 	errs.BadRequest: 400, errs.ValidationError: 400, errs.UnknownParameter: 400,
 	errs.CertificateRequired: 401, errs.EnrolmentTokenInvalid: 401,
@@ -58,7 +58,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, who caller, err 
 		log.InfoContext(r.Context(), "node request rejected")
 	}
 	if status == http.StatusUnauthorized || status == http.StatusForbidden {
-		w.Header().Set("Connection", "close") // whoever this is starts anew
+		w.Header().Set("Connection", "close") // the peer must connect again, with another certificate
 	}
 	s.write(w, r, status, problem)
 }
@@ -77,20 +77,21 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, v any
 	}
 }
 
-// done is the answer to what needs none.
+// done sends a response without a body.
 func (s *Server) done(w http.ResponseWriter) {
 	lateWrite(w)
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// lateWrite keeps a peer that does not read from holding a goroutine for ever. It
-// is set for each answer, because the one before on the same connection has left
-// its own.
+// lateWrite sets the write deadline, so that a peer that does not read cannot block a goroutine for
+// ever. It is set for each response, because the connection still has the deadline of the previous
+// one.
 func lateWrite(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(wall().Add(writeWithin)) // a recorder of a test has none
+	_ = http.NewResponseController(w).SetWriteDeadline(wall().Add(writeWithin)) // httptest's recorder does not support deadlines
 }
 
-// wall is what deadlines of sockets are compared with, whatever clock is injected.
+// wall returns the system time. The operating system compares socket deadlines with it, so an
+// injected clock would be wrong here.
 func wall() time.Time { return clock.Clock{}.Now() }
 
 func notFound(http.ResponseWriter, *http.Request, caller) error {

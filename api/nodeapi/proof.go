@@ -11,9 +11,9 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// proven takes every allocation that is said to be gone for what it is: gone by a
-// proof that the node's root half signed for this node, allocation and fence, or
-// still there. Who speaks for a node cannot say that a slot is clean.
+// proven verifies the proof of each allocation that is reported as gone. The helper of the node
+// must have signed the proof for this node, allocation and fence. The network process of a node can
+// send reports, but it cannot claim that a slot is clean.
 func (i *Intake) proven(ctx context.Context, tx pgx.Tx, node ids.Node, r *protocol.Report) error {
 	gone := func(a protocol.AllocationReport) bool { return a.Phase == protocol.Gone }
 	if !slices.ContainsFunc(r.Allocations, gone) {
@@ -29,8 +29,9 @@ func (i *Intake) proven(ctx context.Context, tx pgx.Tx, node ids.Node, r *protoc
 			continue
 		}
 		if err := a.Proof.Verify(key, node, a.Allocation, a.Fence); err != nil {
-			// Broken, so that the release is ordered again, counted, and in the end shown
-			// to a person; the slot stays dirty.
+			// With phase Broken, the loop requests the release again and counts the attempt. When
+			// the attempts are exhausted, the API reports this to an operator. The slot stays
+			// dirty.
 			a.Phase, a.Proof = protocol.Broken, nil
 			a.Message = fmt.Sprintf("proof: %v, expected one that the node signed", err)
 			i.unproven(ctx, node, *a)

@@ -9,14 +9,14 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Builds keeps the builds of the agent that nodes may become.
+// Builds stores the builds of the agent that nodes may install.
 type Builds interface {
-	// Open opens one by its digest: not_found where there is none here.
+	// Open opens a build by its digest. It returns not_found if the build does not exist.
 	Open(digest string) (file *os.File, size int64, err error)
 }
 
-// build sends a node the build that it was asked to become. Which that is, the
-// node's root half has by a signature; the digest only names the file.
+// build sends a node the build that it should install. The digest only names the file: the helper
+// of the node verifies the signature of the build.
 func (s *Server) build(w http.ResponseWriter, r *http.Request, _ caller) error {
 	if s.Builds == nil || s.Binaries == nil {
 		return errs.New(errs.NotFound, "this server has no builds of the agent")
@@ -30,7 +30,7 @@ func (s *Server) build(w http.ResponseWriter, r *http.Request, _ caller) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	_ = http.NewResponseController(w).SetWriteDeadline(wall().Add(binaryWithin)) // a recorder of a test has none
+	_ = http.NewResponseController(w).SetWriteDeadline(wall().Add(binaryWithin)) // httptest's recorder does not support deadlines
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	if _, err := io.CopyN(w, f, size); err != nil {

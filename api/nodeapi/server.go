@@ -1,10 +1,9 @@
-// Package nodeapi is the node door: the one listener that nodes speak to, mutual
-// TLS 1.3 that ends in this process. It owns who is speaking: a node's id is read
-// from the verified certificate, and from nowhere else.
+// Package nodeapi is the server endpoint for nodes: one listener with mutual TLS 1.3 that ends in
+// this process. The ID of a node comes only from its verified certificate.
 //
-// It refuses every call but the first enrolment without a certificate, every path
-// that names another node, and every certificate that no longer stands, also in
-// the middle of a poll. It holds no state but open polls.
+// Without a certificate, a client can only enrol and download the agent. The node API rejects paths
+// that name another node, and certificates that are not in force, also during a poll. Open polls
+// are its only state.
 package nodeapi
 
 import (
@@ -26,69 +25,74 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// TaskKeys are those that nodes should believe tasks by.
+// TaskKeys sign tasks and trust statements. Nodes accept tasks that one of the public keys
+// verifies.
 type TaskKeys interface {
 	Active() (kid string)
 	Sign(ctx context.Context, kid string, body []byte) (signature []byte, err error)
 	Public() map[string][]byte
 }
 
-// Nodes knows which node may speak.
+// Nodes enrols nodes and checks their certificates.
 type Nodes interface {
-	// Enrol consumes the token and records the certificate that issue makes:
-	// enrolment_token_invalid for a token that is unknown, used or late.
+	// Enrol uses up the token and records the certificate that issue creates. It returns
+	// enrolment_token_invalid for a token that is unknown, used or expired.
 	Enrol(ctx context.Context, e Enrolment, issue Issue) (Admitted, error)
-	// Renew records the certificate that issue makes, for a node that holds serial.
+	// Renew records the certificate that issue creates, for a node whose current certificate is
+	// serial.
 	Renew(ctx context.Context, node ids.Node, serial string, issue Issue) (Grant, error)
-	// Check refuses a certificate that does not stand: certificate_revoked,
+	// Check rejects a certificate that is not in force, with certificate_revoked or
 	// node_identity_mismatch.
 	Check(ctx context.Context, node ids.Node, serial string) error
-	// Believes is the stamp of what the holder of serial was told to believe.
+	// Believes returns the stamp of the trust state that the node received with the certificate
+	// serial.
 	Believes(ctx context.Context, node ids.Node, serial string) (stamp string, err error)
-	// Fallen returns those of the serials that do not stand any more. It is asked
-	// once a second about all open polls together.
+	// Fallen returns the serials that are no longer in force. One call a second checks all open
+	// polls.
 	Fallen(ctx context.Context, serials []string) ([]string, error)
 }
 
 // Tasks are the nodes' mailboxes.
 type Tasks interface {
-	// Next hands out the next task of each of the nodes that has one, and notes that
-	// it was delivered.
+	// Next returns the next task of each node that has one, and records the delivery.
 	Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]protocol.Signed, error)
-	// Finish takes a result: task_superseded when a newer task overtook it.
+	// Finish records a result. It returns task_superseded if the control plane has issued a newer
+	// task.
 	Finish(ctx context.Context, node ids.Node, r protocol.Result) error
 	Step(ctx context.Context, node ids.Node, task ids.Task, p protocol.Progress) error
 }
 
-// Reports takes what nodes see: stale_report for one that is not the newest.
+// Reports stores the reports of nodes. It returns stale_report for a report that is older than the
+// stored one.
 type Reports interface {
 	Report(ctx context.Context, node ids.Node, r protocol.Report) error
 }
 
-// Server is the door. Its fields are set before Serve.
+// Server serves the node API. Its fields are set before Serve.
 type Server struct {
 	TrustDomain string
-	Hosts       []string // names and addresses that nodes dial
+	Hosts       []string // names and addresses that nodes connect to
 	CA          secret.Authority
 	Keys        TaskKeys
 	Nodes       Nodes
 	Tasks       Tasks
 	Reports     Reports
-	Hints       *hint.Bus // topic Topic(node) wakes its poll
+	Hints       *hint.Bus // a hint to Topic(node) makes its poll read the mailbox
 	Log         *slog.Logger
 	Clock       clock.Clock
 
-	// CertificateFor is the life of a node's certificate; 24 h when nil.
+	// CertificateFor returns the lifetime of a node's certificate. The default is 24 hours.
 	CertificateFor func() time.Duration
-	// ReleaseKeys are those that nodes should believe builds of the agent by.
+	// ReleaseKeys returns the public keys with which nodes verify builds of the agent.
 	ReleaseKeys func() map[string][]byte
-	// Binaries are the builds of the agent that a host may fetch.
+	// Binaries are the builds of the agent for hosts that are not enrolled.
 	Binaries *Binaries
-	// Builds are those that nodes are asked to become; nil: none.
+	// Builds are the builds of the agent that rollouts install on nodes. It may be nil.
 	Builds Builds
-	// ReportEvery is how often a node should report; nil leaves it to the node.
+	// ReportEvery returns the report interval of a node. If it is nil, the node chooses.
 	ReportEvery func(ids.Node) time.Duration
-	// Relook is how often a poll looks without a hint; 5 s when zero.
+	// Relook is the interval after which a mailbox is read without a hint. The default is 5
+	// seconds.
 	Relook time.Duration
 
 	life   context.Context //nolint:containedctx // what answers to polls are logged under
@@ -99,23 +103,24 @@ type Server struct {
 
 const topicPrefix = "node:"
 
-// Topic is what to hint at when a node's mailbox has something new.
+// Topic returns the hint topic of a node. A hint to it announces a new task in the node's mailbox.
 func Topic(node ids.Node) string { return topicPrefix + node.String() }
 
 const (
-	// handshakeWithin is twice as long as an agent waits for one, and dials again:
-	// of those who queue longer than that in a storm, nobody is left.
+	// handshakeWithin is twice the handshake timeout of an agent. When many nodes connect at once,
+	// an agent whose handshake waits longer has already disconnected and connects again.
 	handshakeWithin = 30 * time.Second
 	headerWithin    = 10 * time.Second
 	bodyWithin      = 15 * time.Second
 	writeWithin     = 15 * time.Second
-	// idleFor is longer than a node is silent between two reports.
+	// idleFor is longer than the interval between two reports of a node, so that the connection
+	// stays open.
 	idleFor  = 3 * time.Minute
 	drainFor = 5 * time.Second
 )
 
-// Serve answers nodes on l until ctx ends, then lets what is being answered end.
-// Open polls are told that there is nothing.
+// Serve serves nodes on l until ctx ends, and then lets open requests finish. Open polls end
+// without a task.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.life = context.WithoutCancel(ctx)
 	s.hall.init()
@@ -141,13 +146,13 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// Handler answers requests whose TLS is as Serve sets it up.
+// Handler returns the handler of the node API. It expects the TLS configuration that Serve uses.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, handler := range s.routes() {
 		mux.Handle(pattern, handler)
 	}
-	mux.Handle("/", s.known(notFound)) // strangers do not learn which paths exist
+	mux.Handle("/", s.known(notFound)) // without a certificate, a client cannot find out which paths exist
 	return telemetry.Traced("gpuaas/node", mux)
 }
 

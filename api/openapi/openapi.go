@@ -1,5 +1,5 @@
-// Package openapi holds the contract of the HTTP API. The YAML is the source:
-// the server, the client, the checks and the reference are all made from it.
+// Package openapi contains the contract of the HTTP API. The YAML file is the source of the server,
+// the client, the checks and the reference.
 package openapi
 
 import (
@@ -25,13 +25,13 @@ func Document() (*openapi3.T, error) {
 	return doc, nil
 }
 
-// Operation is one call of the contract with the place where it stands.
+// Operation is one operation of the contract with its method and path.
 type Operation struct {
 	Method, Path string
 	*openapi3.Operation
 }
 
-// Operations lists the calls in the same order each time.
+// Operations returns all operations in a stable order.
 func Operations(doc *openapi3.T) []Operation {
 	var all []Operation
 	for _, path := range doc.Paths.InMatchingOrder() {

@@ -11,17 +11,17 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Check checks one dependency. Its name is stable. Ask returns the state, with a text for people when
-// it is not ok.
+// Check checks one dependency. Its name is stable. Ask returns the status, with a message for users
+// when the status is not ok.
 type Check struct {
 	Name string
 	Ask  func(context.Context) (Status, string)
 }
 
-// Status of a dependency. Degraded still serves.
+// Status is the status of a dependency. A degraded dependency still works.
 type Status string
 
-// From well to gone.
+// The statuses, from best to worst.
 const (
 	OK       Status = "ok"
 	Degraded Status = "degraded"
@@ -29,14 +29,15 @@ const (
 )
 
 const (
-	// A dependency that does not answer within this is down; checks run side by side.
+	// checkFor limits one check: a dependency that does not respond in time is down. All checks run
+	// concurrently.
 	checkFor = 2 * time.Second
-	// Answers are shared for this long: the call is open to everyone and must not
-	// be a way to keep every dependency busy.
+	// checkEvery is the time for which results are cached. The operation is public, so without a
+	// cache anyone could put load on every dependency.
 	checkEvery = time.Second
 )
 
-// health keeps the last results, and since when each check has its state.
+// health caches the last results, and the time at which each check reached its status.
 type health struct {
 	checks []Check
 	clock  clock.Clock
@@ -47,7 +48,8 @@ type health struct {
 	state []oapi.Check
 }
 
-// look runs all checks, unless they ran within checkEvery.
+// look returns the status of all checks. It runs them only if the cached results are older than
+// checkEvery.
 func (h *health) look(ctx context.Context) oapi.Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +70,7 @@ func (h *health) look(ctx context.Context) oapi.Health {
 }
 
 func (h *health) ask(ctx context.Context, now time.Time) {
-	// Whoever asked first may hang up; the answer is for the others, too.
+	// The first caller may disconnect, but other callers use the same results.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkFor)
 	defer cancel()
 	fresh := make([]oapi.Check, len(h.checks))
@@ -88,7 +90,8 @@ func (h *health) ask(ctx context.Context, now time.Time) {
 	h.state, h.at = fresh, now
 }
 
-// GetLivez handles GET /livez. It touches nothing: a process that answers lives.
+// GetLivez handles GET /livez. It checks no dependency, because a response already proves that the
+// process runs.
 func (*health) GetLivez(context.Context, oapi.GetLivezRequestObject) (oapi.GetLivezResponseObject, error) {
 	return oapi.GetLivez200JSONResponse{Status: oapi.LivenessStatusOk}, nil
 }

@@ -1,7 +1,6 @@
-// Package stream sends facts to clients as they happen, as server-sent events. It
-// keeps nothing about a client: where one was is in the id of the last event that
-// it saw, so a lost connection goes on anywhere. It filters by tenant and knows
-// no other right.
+// Package stream sends events to clients as server-sent events. It stores no state about a client:
+// the ID of the last event that the client received is its position, so a client can reconnect to
+// any replica. The package filters by tenant and project, and makes no other check of rights.
 package stream
 
 import (
@@ -21,28 +20,28 @@ import (
 )
 
 const (
-	// A client asks again this long after it lost us.
+	// retry makes a client reconnect two seconds after it lost the connection.
 	retry = "retry: 2000\n\n"
 	// Proxies cut connections that are silent for half a minute or more.
 	heartbeatEvery = 15 * time.Second
-	// Hints may be lost, and a fact becomes visible only once every transaction
-	// that is older has ended: so look by ourselves, too.
+	// lookEvery is the interval of reads without a hint. A hint may be lost, and an event becomes
+	// visible only after every older transaction has ended.
 	lookEvery = time.Second
-	// One read, and what a client must take in one go.
+	// batch limits the events of one read and of one write.
 	batch = 200
-	// A client that cannot take a batch within this is let go. It comes back with
-	// the id of the last event that it got.
+	// patience limits one write. The server closes the connection of a slower client, which
+	// reconnects with the ID of the last event that it received.
 	patience = 10 * time.Second
 )
 
-// Facts is where events are read from.
+// Facts reads stored events.
 type Facts interface {
 	After(ctx context.Context, tenant ids.Tenant, from event.Position, limit int) ([]event.Event, error)
 	Find(ctx context.Context, tenant ids.Tenant, id ids.Event) (event.Position, error)
 	Latest(ctx context.Context, tenant ids.Tenant) (event.Position, error)
 }
 
-// Server follows facts for clients, each on its own goroutine: that of the request.
+// Server sends events to clients, each on the goroutine of its request.
 type Server struct {
 	Facts Facts
 	Hints *hint.Bus
@@ -52,15 +51,15 @@ type Server struct {
 	Heartbeat, Look, Patience time.Duration
 }
 
-// audience is whose facts a client gets.
+// audience is the tenant and the project whose events a client receives.
 type audience struct {
 	tenant  ids.Tenant
 	project ids.Project
 }
 
-// Open finds where to start: after the event of that id, with "0" at the oldest
-// that is kept, with "" at now. The zero tenant follows everyone's, the zero
-// project all of the tenant's. What it returns writes until the client goes or is
+// Open finds the start position: after the event with the given ID, at the oldest stored event for
+// "0", or at the present for "". The zero tenant means all tenants, the zero project means all
+// projects of the tenant. The returned function writes events until the client disconnects or is
 // too slow, or ctx ends.
 func (s *Server) Open(ctx context.Context, tenant ids.Tenant, project ids.Project, after string) (func(http.ResponseWriter) error, error) {
 	from, err := s.start(ctx, tenant, after)
@@ -89,9 +88,9 @@ func (s *Server) start(ctx context.Context, tenant ids.Tenant, after string) (ev
 	return p, err
 }
 
-// follow ends without an error when the client is gone: there is nobody to tell.
+// follow returns no error when the client disconnects, because no client would receive it.
 func (s *Server) follow(ctx context.Context, w http.ResponseWriter, to audience, from event.Position) error {
-	// Listen before the first look, so that what happens in between wakes us.
+	// Listen starts before the first read, so that an event in between causes a wake-up.
 	wake, stop := s.Hints.Listen(event.Topic)
 	defer stop()
 	look, heartbeat := time.NewTicker(or(s.Look, lookEvery)), time.NewTicker(or(s.Heartbeat, heartbeatEvery))
@@ -149,7 +148,7 @@ func (s *Server) sendAfter(ctx context.Context, out *writer, to audience, from e
 	}
 }
 
-// errSlow means that the client did not take what it was sent.
+// errSlow means that the client did not receive a write in time.
 var errSlow = errors.New("client disconnected or too slow")
 
 // writer gathers events and sends them under one deadline.
@@ -166,7 +165,7 @@ func newWriter(w http.ResponseWriter, c clock.Clock, patience time.Duration) *wr
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	h.Set("X-Accel-Buffering", "no") // nginx would buffer events
 	w.WriteHeader(http.StatusOK)
 	return &writer{w: w, ctl: http.NewResponseController(w), clock: c, patience: patience}
 }

@@ -1,7 +1,6 @@
-// Package breaking says what a contract takes away from the clients of an older
-// one. It compares what is written; whether the server keeps to it is for other
-// tests. It knows two directions: a request may not become narrower, a reply may
-// not become wider or poorer.
+// Package breaking compares two versions of a contract and lists the changes that break clients of
+// the older one. It compares the documents only; other tests compare the server with its contract.
+// A request may not become narrower, and a reply may not become wider or lose fields.
 package breaking
 
 import (
@@ -19,11 +18,10 @@ import (
 // operationId, for operations that are gone.
 const Annotation = "x-breaking"
 
-// Level is how much a change matters.
+// Level is the severity of a change.
 type Level string
 
-// A break fails a build, a warning is only told, and one that is excused has an
-// annotation.
+// A break fails the build, a warning is only printed, and an excused break has an annotation.
 const (
 	Break   Level = "break"
 	Excused Level = "excused"
@@ -53,11 +51,12 @@ func (c Change) String() string {
 	return text
 }
 
-// few operations show where to look; all of them would fill the screen.
+// few is the number of operations that a report lists. Some examples locate the change; a full list
+// would fill the screen.
 const few = 3
 
-// Between compares two contracts whose references are resolved. The changes come
-// in the order of their places; a schema that several operations use is told once.
+// Between compares two contracts whose references are resolved. The changes are in the order of
+// their places. A schema that several operations use is reported once.
 func Between(before, after *openapi3.T) []Change {
 	c := &comparison{before: before, after: after, annotated: map[string]string{}, used: map[string]bool{}}
 	for _, path := range before.Paths.InMatchingOrder() {
@@ -76,7 +75,7 @@ func Between(before, after *openapi3.T) []Change {
 	return c.changes
 }
 
-// Broken says whether any of the changes is a break without an excuse.
+// Broken reports whether any of the changes is a break without an annotation.
 func Broken(changes []Change) bool {
 	return slices.ContainsFunc(changes, func(c Change) bool { return c.Level == Break })
 }
@@ -91,8 +90,8 @@ type comparison struct {
 	used        map[string]bool
 }
 
-// at is where a comparison stands: its name for people, and the annotation that
-// covers it, with the place of that.
+// at is the place of a comparison: its name for users, and the annotation that covers it with the
+// place of the annotation.
 type at struct{ place, reason, annotation string }
 
 func (c *comparison) note(l Level, where at, what string, args ...any) {
@@ -162,7 +161,7 @@ func (c *comparison) security(where at, old, op *openapi3.Operation) {
 	}
 }
 
-// demands are the ways to prove who one is, each as a phrase.
+// demands returns the alternative authentication requirements of an operation, each as a phrase.
 func demands(doc *openapi3.T, op *openapi3.Operation) []string {
 	all := doc.Security
 	if op.Security != nil {
@@ -258,16 +257,17 @@ func (c *comparison) responses(where at, then, now *openapi3.Responses) {
 	}
 }
 
-// level of an answer that is gone: nobody is hurt by an error that does not come.
+// level returns the severity of a removed response. A removed error response does not break
+// clients.
 func level(status string) Level {
-	if status >= "400" { // "default" sorts above, and is how errors are told
+	if status >= "400" { // "default" sorts above digits and describes errors
 		return Warning
 	}
 	return Break
 }
 
-// unused finds annotations that excuse nothing: left there, they would excuse the
-// next break, which nobody has decided.
+// unused reports annotations that excuse no change. Such an annotation would later excuse a break
+// that no reviewer has approved.
 func (c *comparison) unused() {
 	gone, _ := c.after.Extensions[Annotation].(map[string]any)
 	for id := range gone {

@@ -7,8 +7,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Read reads a contract of calls, or one of facts as if it were one of calls: a
-// fact is a reply that nobody asked for, with the subject for its path.
+// Read reads an OpenAPI document, or converts an AsyncAPI document to one: an event becomes a reply
+// without a request, with the subject as its path.
 func Read(text []byte) (*openapi3.T, error) {
 	var kind struct{ AsyncAPI string }
 	if err := yaml.Unmarshal(text, &kind); err != nil {
@@ -29,8 +29,8 @@ func Read(text []byte) (*openapi3.T, error) {
 
 type object = map[string]any
 
-// calls writes a contract of facts as one of calls. The schemas keep their place,
-// so that the references between them hold.
+// calls converts an AsyncAPI document to OpenAPI. The schemas stay at their paths, so that the
+// references between them stay valid.
 func calls(text []byte) ([]byte, error) {
 	var facts struct {
 		Annotation any `yaml:"x-breaking"`

@@ -9,7 +9,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// direction is who must live with a schema: who writes it, or who reads it.
+// direction states whether clients write a schema or read it.
 type direction bool
 
 const (
@@ -62,7 +62,7 @@ func into(where at, way string) at {
 	return where
 }
 
-// A type that is gone breaks who writes it; one that is new breaks who reads it.
+// A removed type breaks the clients that write it. A new type breaks the clients that read it.
 func (c *comparison) types(where at, d direction, old, s *openapi3.Schema) {
 	then, now := kinds(old), kinds(s)
 	if d == reply {
@@ -77,7 +77,7 @@ func (c *comparison) types(where at, d direction, old, s *openapi3.Schema) {
 	}
 }
 
-// fits says whether every value of the types is one of the others; no type is
+// fits reports whether every value of the types is also a value of the others. An empty list means
 // every type.
 func fits(types, others []string) bool {
 	if len(types) == 0 || len(others) == 0 {
@@ -107,8 +107,8 @@ func named(s *openapi3.Schema) string {
 	return "anything"
 }
 
-// values compares enumerations. A reader should expect words that it does not
-// know, so that one more is only a warning.
+// values compares enumerations. A reader should accept unknown values, so a new value in a reply is
+// only a warning.
 func (c *comparison) values(where at, d direction, old, s *openapi3.Schema) {
 	then, now := words(old), words(s)
 	switch {
@@ -129,7 +129,7 @@ func (c *comparison) values(where at, d direction, old, s *openapi3.Schema) {
 		if d == reply && !slices.Contains(then, word) {
 			what, l := "may be %q", Warning
 			if s.Const != nil {
-				what, l = "is always %q", Break // whoever compares with the old one finds nothing
+				what, l = "is always %q", Break // a client that compares with the old value finds no match
 			}
 			c.note(l, where, what, word)
 		}

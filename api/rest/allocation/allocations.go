@@ -140,8 +140,8 @@ func (s *Handlers) GetAllocationTimeline(ctx context.Context, req oapi.GetAlloca
 	return oapi.GetAllocationTimeline200JSONResponse{Items: items}, nil
 }
 
-// within reads an allocation that the caller's roles reach: those of a project
-// end at its border, and what lies beyond looks like what does not exist.
+// within reads an allocation that the roles of the caller include. A role of a project ends at its
+// border, and an allocation outside it is reported as not found.
 func (s *Handlers) within(ctx context.Context, r *request.Call, id uuid.UUID) (allocation.Allocation, error) {
 	a, err := s.Allocations.Get(ctx, r.Caller, ids.From[ids.Allocation](id))
 	if err != nil {
@@ -153,8 +153,8 @@ func (s *Handlers) within(ctx context.Context, r *request.Call, id uuid.UUID) (a
 	return a, nil
 }
 
-// withCost shows allocations with what they have cost and what was seen of them,
-// in one question each for all.
+// withCost encodes allocations with their cost and their observed state. It reads each of the two
+// with one query for all allocations.
 func (s *Handlers) withCost(ctx context.Context, list []allocation.Allocation) ([]oapi.Allocation, error) {
 	which := make([]ids.Allocation, len(list))
 	for i, a := range list {
@@ -178,13 +178,14 @@ func (s *Handlers) withCost(ctx context.Context, list []allocation.Allocation) (
 	return items, nil
 }
 
-// toAllocation shows an allocation that has just been decided about: nothing of
-// it was seen yet, and its cost is for those who ask.
+// toAllocation encodes a new or changed allocation without its observed state and cost, which only
+// read operations return.
 func (s *Handlers) toAllocation(a allocation.Allocation) oapi.Allocation {
 	return s.show(a, allocation.Observed{}, 0)
 }
 
-// answerFor makes what is kept with an idempotency key; nothing without one.
+// answerFor returns the function that encodes the response stored with an idempotency key, or nil
+// without a key.
 func (s *Handlers) answerFor(r *request.Call, status int) func(allocation.Allocation) identity.Reply {
 	if r.Key.Key == "" {
 		return nil

@@ -65,8 +65,8 @@ func (s *Handlers) ExportAdminAuditLogs(ctx context.Context, req oapi.ExportAdmi
 	return s.auditCSV(ctx, auditQuery(p.Tenant, p.Actor, p.Action, p.Target, p.From, p.To))
 }
 
-// tenantOf refuses a caller who is of no tenant: to the audit log, no tenant means
-// all of them.
+// tenantOf rejects a caller without a tenant, because the audit log treats a missing tenant as all
+// tenants.
 func tenantOf(r *request.Call) (*uuid.UUID, error) {
 	if r.Caller.Tenant == (ids.Tenant{}) {
 		return nil, errs.New(errs.NotFound, "you are in no tenant").Try("operators use /api/v1/admin/audit-logs")

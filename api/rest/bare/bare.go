@@ -1,7 +1,6 @@
-// Package bare routes requests to the handlers of the API with nothing before
-// them. It is for the bench, which measures what the middlewares add; nothing that
-// ships imports it. A caller whom no middleware has found is nobody, and sees
-// nothing.
+// Package bare routes requests to the handlers of the API without any middleware. It is for the
+// benchmark, which measures the cost of the middlewares; no released program imports it. Callers
+// are anonymous and can read nothing.
 package bare
 
 import (

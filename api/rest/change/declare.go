@@ -158,13 +158,13 @@ func named(kind oapi.KindName, scope *string, name string) desired.Name {
 	return desired.Name{Kind: desired.Kind(kind), Scope: request.Or(scope, ""), Name: name}
 }
 
-// hold is why and until when something is left alone.
+// hold contains the reason and the end of a suspension.
 type hold struct {
 	Reason string
 	Until  *time.Time
 }
 
-// ReadHold refuses an end that has gone by: nothing would be held.
+// ReadHold rejects an end in the past, because the suspension would have no effect.
 func (s *Handlers) ReadHold(reason string, until *time.Time) (hold, error) {
 	if until != nil && !until.After(s.Clock.Now()) {
 		return hold{}, errs.Invalid("until", "is in the past")

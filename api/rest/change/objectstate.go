@@ -92,8 +92,7 @@ var onItsWay = map[string]string{
 	"draining": "is being drained", "drained": "is drained", "retired": "is retired",
 }
 
-// asNode adds the axes of a machine. A declaration that is carried out says nothing
-// about the machine.
+// asNode adds the state of a node. An applied spec does not prove that the node works.
 func (s *standing) asNode() {
 	n := s.seen.Node
 	if n == nil {
@@ -148,7 +147,7 @@ var healths = map[allocation.State]oapi.ObjectStatusHealth{
 	allocation.ReleaseFailed: oapi.ObjectStatusHealthDegraded,
 }
 
-// asAllocation says what its tenant sees.
+// asAllocation adds the state of an allocation as its tenant can read it.
 func (s *standing) asAllocation() {
 	a := s.seen.Allocation
 	if a == nil {

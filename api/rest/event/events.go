@@ -56,9 +56,9 @@ func (s *Handlers) ListEvents(ctx context.Context, req oapi.ListEventsRequestObj
 }
 
 const (
-	// A lost right ends a stream within two seconds (AUTH-12): what is remembered of
-	// the token may be a second old, then comes the next look, and that may take as
-	// long again before it counts as a no.
+	// A stream ends within two seconds after its caller has lost the right to it (AUTH-12). The
+	// cached token may be one second old. The next check follows after lookEvery, and fails after
+	// lookWithin at the latest.
 	lookEvery, lookWithin = 500 * time.Millisecond, 500 * time.Millisecond
 )
 
@@ -106,14 +106,14 @@ func (s *Handlers) stillFollows(ctx context.Context, c *gin.Context, opened *req
 func audience(r *request.Call, p oapi.ListEventsParams) (tenant ids.Tenant, project ids.Project, err error) {
 	has := request.RolesOf(r.Caller)
 	switch {
-	// A scope of a token is a tenant's, whoever's the token is.
+	// A scope of a token applies in one tenant only, also if an operator owns the token.
 	case ofEveryone(p) && (has&request.FleetRoles == 0 || r.Caller.Limited):
 		return tenant, project, errs.New(errs.Forbidden, "only operators can read the events of all tenants").At("scope")
 	case ofEveryone(p):
 		return ids.Tenant{}, ids.Project{}, nil
 	case has&request.TenantWide != 0 && p.XProjectID == nil:
 		return r.Caller.Tenant, ids.Project{}, nil
-	// Whoever is only of the tenant may name its projects, and is in none of them.
+	// A caller without a role in a project cannot read the events of that project.
 	case r.Caller.Project == ids.Project{}, has&(request.TenantWide|request.ProjectBound) == 0:
 		return tenant, project, errs.New(errs.Forbidden, "you are in no project of this tenant")
 	}
@@ -124,8 +124,7 @@ func ofEveryone(p oapi.ListEventsParams) bool {
 	return request.Or(p.Scope, oapi.ListEventsParamsScopeTenant) == oapi.ListEventsParamsScopePlatform
 }
 
-// eventStream takes the place of the generated response, which would copy a
-// reader without flushing.
+// eventStream replaces the generated response, which would copy a reader without flushing.
 type eventStream func(http.ResponseWriter) error
 
 // VisitListEventsResponse writes until the client goes.

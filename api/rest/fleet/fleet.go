@@ -46,8 +46,8 @@ func (s *Handlers) GetAdminNode(ctx context.Context, req oapi.GetAdminNodeReques
 	return oapi.GetAdminNode200JSONResponse(shown), nil
 }
 
-// CreateEnrolmentToken handles POST /api/v1/admin/nodes/{name}/enrolment-token. A
-// repetition makes another token: a secret is not kept to be shown again.
+// CreateEnrolmentToken handles POST /api/v1/admin/nodes/{name}/enrolment-token. A repeated request
+// creates another token, because the API does not store the secret.
 func (s *Handlers) CreateEnrolmentToken(ctx context.Context, req oapi.CreateEnrolmentTokenRequestObject) (oapi.CreateEnrolmentTokenResponseObject, error) {
 	ctx, r := request.Of(ctx)
 	n, _, err := s.Fleet.Node(ctx, req.Name)

@@ -135,8 +135,8 @@ func (s *Handlers) DrainNode(ctx context.Context, req oapi.DrainNodeRequestObjec
 	return oapi.DrainNode202JSONResponse{Body: s.toNode(n)}, nil
 }
 
-// ProbeNode handles POST /api/v1/admin/nodes/{name}/probe. It keeps no answer: each
-// question is a new one.
+// ProbeNode handles POST /api/v1/admin/nodes/{name}/probe. It stores no response for an idempotency
+// key: each request starts a new probe.
 func (s *Handlers) ProbeNode(ctx context.Context, req oapi.ProbeNodeRequestObject) (oapi.ProbeNodeResponseObject, error) {
 	ctx, r := request.Of(ctx)
 	n, _, err := s.Fleet.Node(ctx, req.Name)

@@ -126,7 +126,7 @@ func (s *Chain) takeKey(c *gin.Context, r *request.Call) error {
 	}
 	r.Key = identity.Key{Principal: r.Caller.Principal(), Method: c.Request.Method, Route: r.Op.Route.Path, Key: key}
 	at := c.Request.URL
-	about := at.EscapedPath() + "\n" // no part can hold the line's end
+	about := at.EscapedPath() + "\n" // none of the parts can contain a line feed
 	if r.Op.Project == request.MayProject || r.Op.Project == request.MustProject {
 		about += r.Caller.Project.String() + "\n" // however it was named; elsewhere the path says it
 	}

@@ -14,9 +14,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// authorise finds the project and asks whether the caller may call the operation
-// there. What was decided, and by which rule, goes to the log line, the counter
-// and the span.
+// authorise finds the project and decides whether the caller may call the operation there. It
+// records the decision and its rule in the log line, the counter and the span.
 func (s *Chain) authorise(c *gin.Context, r *request.Call) error {
 	err := s.EnterProject(c, r)
 	d := request.Decision{Rule: request.NoProjectRole}
@@ -26,7 +25,7 @@ func (s *Chain) authorise(c *gin.Context, r *request.Call) error {
 		}
 	}
 	r.Rule, r.Platform = d.Rule, d.Platform
-	// A database that is away has decided nothing.
+	// A failed database query is not a decision, so it is not counted.
 	if err == nil || response.StatusOf(errs.CodeOf(err)) < http.StatusInternalServerError {
 		r.Op.Count(d.Allowed)
 	}
@@ -37,8 +36,8 @@ func (s *Chain) authorise(c *gin.Context, r *request.Call) error {
 	return err
 }
 
-// EnterProject makes the caller act in the project that is named, or in the
-// tenant's only one.
+// EnterProject sets the caller's project to the one that the request names, or to the only project
+// of the tenant.
 func (s *Chain) EnterProject(c *gin.Context, r *request.Call) error {
 	if r.Op.Project == request.NoProject {
 		return nil
@@ -49,14 +48,14 @@ func (s *Chain) EnterProject(c *gin.Context, r *request.Call) error {
 	}
 	isProgram := r.Caller.ServiceAccount != (ids.ServiceAccount{})
 	if isProgram && asked == "" {
-		return nil // it is in its project already
+		return nil // a service account belongs to one project
 	}
 	in, err := s.Identity.InProject(c.Request.Context(), r.Caller, asked)
 	switch {
 	case err == nil && isProgram && in.Project != r.Caller.Project:
 		err = errs.New(errs.Forbidden, "this program belongs to another project")
 	case err == nil:
-		if in.Tenant != r.Caller.Tenant { // an administrator acts for a tenant: its rows are what they see
+		if in.Tenant != r.Caller.Tenant { // an administrator acts for a tenant and can read its rows
 			r.Tenant = in.Tenant.String()
 		}
 		r.Caller = in
@@ -65,7 +64,7 @@ func (s *Chain) EnterProject(c *gin.Context, r *request.Call) error {
 	// No project is named or found: a role in the tenant, or on the platform, is enough.
 	case asked == "" && r.Op.Project == request.MayProject && request.Decide(r.Op, r.Caller).Allowed:
 		return nil
-	// A project of the tenant, in which the caller is nothing but of the tenant.
+	// The caller has no role in this project, but its role in the tenant may be enough.
 	case in.Project != (ids.Project{}) && request.Decide(r.Op, in).Allowed:
 		r.Caller = in
 		return nil

@@ -23,7 +23,7 @@ type Front struct {
 // check of origins and the limits by address then need not know about proxies.
 func (f Front) unwrap(r *http.Request) {
 	if f.URL != nil {
-		r.Host = f.URL.Host // the configured one, and never one that somebody sends
+		r.Host = f.URL.Host // from the configuration, because a client can send any host
 		if f.URL.Scheme == "https" && r.TLS == nil {
 			r.TLS = &tls.ConnectionState{}
 		}
@@ -44,7 +44,7 @@ func (f Front) sender(r *http.Request) (netip.Addr, bool) {
 	for _, text := range slices.Backward(chain) {
 		from, err := netip.ParseAddr(strings.TrimSpace(text))
 		if err != nil {
-			break // a proxy that cannot write addresses is not believed
+			break // a proxy that forwards a malformed address is not trusted
 		}
 		if !f.trusts(from) {
 			return from.Unmap(), true

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// Limit is how many requests a minute an actor gets back, and how many it may
-// have saved up.
+// Limit is a token bucket: the requests a minute that an actor regains, and the most that it can
+// accumulate.
 type Limit struct{ PerMinute, Burst int }
 
 func (l Limit) each() time.Duration  { return time.Minute / time.Duration(max(l.PerMinute, 1)) }
@@ -37,14 +37,14 @@ func LimitOf(class request.Class, v policies.View) Limit {
 	case request.ClassWrite, request.ClassToken, request.ClassEnrolment, request.ClassPayment, request.ClassPlan:
 		l.PerMinute = int(v.Int(policies.RateLimitMutationPerMinute))
 	case request.ClassTenant:
-		// As many people may begin at once as may go on at once.
+		// The burst of the tenant allows as many users at once as its rate allows.
 		l.PerMinute = int(v.Int(policies.RateLimitTenantPerMinute))
 		l.Burst = max(l.Burst, l.Burst*l.PerMinute/max(int(v.Int(policies.RateLimitUserPerMinute)), 1))
 	case request.ClassAnonymous:
 		l.PerMinute = int(v.Int(policies.RateLimitAnonymousPerMinute))
 	case request.ClassSignIn:
 		l.PerMinute = int(v.Int(policies.RateLimitSignInPerMinute))
-		l.Burst = min(l.Burst, l.PerMinute) // guesses are not saved up
+		l.Burst = min(l.Burst, l.PerMinute) // attempts to sign in do not accumulate beyond one minute
 	}
 	return l
 }
@@ -103,8 +103,8 @@ func (s *Chain) overLimit(c *gin.Context, t taken) error {
 		Try("wait %d seconds", seconds(t.wait))
 }
 
-// addressOf is where the request comes from, as Front has found.
-// Whoever has one IPv6 address has the 64 bits after its network, too.
+// addressOf returns the address of the sender, which Front has determined. IPv6 addresses are
+// reduced to their network of 64 bits, because one client usually controls all addresses in it.
 func addressOf(r *http.Request) [16]byte {
 	a, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil { // a Unix socket has no address: its users share one bucket
@@ -117,11 +117,11 @@ func addressOf(r *http.Request) [16]byte {
 	return from.As16()
 }
 
-// seconds rounds up: a client that waits them finds its token there.
+// seconds rounds up, so that a token is available to a client that waits for this time.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// showLimit sets both families of headers. They are cut from two texts, since
-// this is on the way of every request.
+// showLimit sets both families of headers. Their values are substrings of two texts, which saves
+// allocations, because this code runs for every request.
 func showLimit(r *request.Call, h http.Header, t taken) {
 	var room [64]byte
 	text := append(append(append(room[:0], '"'), t.class.String()...), `";r=`...)

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// SharedLimits are the buckets that all replicas know. It may be away.
+// SharedLimits are the buckets that all replicas share. They may be unavailable.
 type SharedLimits interface {
 	Allow(ctx context.Context, bucket string, each, holds time.Duration) (allowed bool, fullIn time.Duration, err error)
 	Share(ctx context.Context, spent map[string]time.Duration, within time.Duration) (fullIn map[string]time.Duration, err error)
@@ -30,17 +30,17 @@ type SharedLimits interface {
 type limiter struct {
 	clock  clock.Clock
 	limits func(request.Class, identity.Caller) Limit
-	shared SharedLimits // nil: this is the only replica
+	shared SharedLimits // nil if this is the only replica
 
-	away      atomic.Bool // the last question to the shared ones failed
+	away      atomic.Bool // the last query of the shared buckets failed
 	decisions [request.Classes][results]atomic.Uint64
 
 	mu    sync.Mutex
 	all   map[bucketKey]bucket
-	moved []bucketKey // charged since they were shared
+	moved []bucketKey // buckets charged since the last exchange
 	swept time.Time
 
-	shares time.Time // when that was; only the round that shares knows it
+	shares time.Time // time of the last exchange; only Share uses it
 }
 
 type bucketKey struct {
@@ -53,30 +53,32 @@ func (k bucketKey) String() string { return k.class.String() + ":" + hex.EncodeT
 
 type bucket struct {
 	full   time.Time
-	spent  time.Duration // since it was shared
+	spent  time.Duration // charges since the last exchange
 	limit  Limit
-	policy string    // the limit, as its header says it
-	burst  [2]int    // where in policy the burst stands
+	policy string    // the limit, as the value of its header
+	burst  [2]int    // position of the burst in policy
 	asked  time.Time // when the limit was read
 }
 
 const (
-	// Full buckets are dropped this often; in between, so many actors fit into
-	// about 20 MB. Beyond it the map is swept with each new request.
+	// Full buckets are deleted every sweepEvery. Until then maxBuckets actors fit into about 20 MB.
+	// Above that number, each new request deletes full buckets.
 	sweepEvery = time.Minute
 	maxBuckets = 100_000
-	// A changed policy is felt this late at most; reading it for each request
-	// would cost more than all the rest of the limiter.
+	// limitFor is the time for which a limit is cached, so a changed policy takes effect after at
+	// most this time. Reading the policy for each request would cost more than the rest of the
+	// limiter.
 	limitFor = time.Second
-	// What one replica lets through before it hears of the others. One statement
-	// of so many buckets takes some milliseconds; the rest wait for the next.
+	// shareEvery is the interval at which the replicas exchange charges. One statement with
+	// shareMost buckets runs for some milliseconds; more buckets wait for the next statement.
 	shareEvery = time.Second
 	shareMost  = 10_000
-	// A database that does not answer a sign-in within this is away.
+	// askFor limits the query of the shared buckets during a sign-in. A database that responds
+	// later counts as unavailable.
 	askFor = 2 * time.Second
 )
 
-// result of a decision, as it is counted.
+// result is the result of a decision, as the metrics count it.
 type result int
 
 const (
@@ -109,7 +111,7 @@ type taken struct {
 	burst  [2]int
 	left   int
 	full   time.Duration // until the bucket is full again
-	wait   time.Duration // until there is one; 0 when there was
+	wait   time.Duration // until a token is available; 0 if one was
 }
 
 // take removes one token.
@@ -142,7 +144,7 @@ func (l *limiter) take(key bucketKey, caller identity.Caller) taken {
 	return t
 }
 
-// owe notes a charge that the other replicas must receive.
+// owe records a charge that the other replicas must receive.
 func (l *limiter) owe(b *bucket, key bucketKey, spent time.Duration) {
 	if b.spent == 0 && len(l.moved) < maxBuckets {
 		l.moved = append(l.moved, key)
@@ -150,7 +152,7 @@ func (l *limiter) owe(b *bucket, key bucketKey, spent time.Duration) {
 	b.spent += spent
 }
 
-// ask takes over a limit, and its words when it is another.
+// ask stores the current limit. It formats the header again only if the limit has changed.
 func (b *bucket) ask(class request.Class, limit Limit, now time.Time) {
 	b.asked = now
 	if limit == b.limit && b.policy != "" {
@@ -171,15 +173,15 @@ func (l *limiter) sweep(now time.Time) {
 	}
 	l.swept = now
 	for k, b := range l.all {
-		// What is owed to the others is kept, unless it fills the memory.
+		// Charges that the other replicas have not received stay, unless the map is full.
 		if b.full.Before(now) && (b.spent == 0 || len(l.all) >= maxBuckets) {
 			delete(l.all, k)
 		}
 	}
 }
 
-// askShared asks the shared buckets for classes in which guessing pays. If each replica counted for
-// itself, an attacker would have as many guesses more as there are replicas.
+// askShared queries the shared buckets for the classes in which an attacker could guess a secret.
+// If each replica counted for itself, every replica would give the attacker additional attempts.
 func (s *Chain) askShared(c *gin.Context, key bucketKey, t taken) error {
 	l := &s.limiter
 	if l.shared == nil {
@@ -256,7 +258,8 @@ func (s *Chain) Share(ctx context.Context) {
 	if l.away.Swap(err != nil) != (err != nil) {
 		s.Log.WarnContext(ctx, "shared rate limits", slog.Bool("away", err != nil), slog.Any("err", err))
 	}
-	// A round that left some over, or was not heard, leaves their time with them.
+	// After a failed exchange, or with more than shareMost buckets, the next exchange covers this
+	// time, too.
 	if err == nil && len(keys) < shareMost {
 		l.shares = at
 	}
@@ -273,7 +276,7 @@ func (l *limiter) collect() (keys map[string]bucketKey, spent map[string]time.Du
 	for _, key := range l.moved[:n] {
 		b, ok := l.all[key]
 		if !ok || b.spent == 0 {
-			continue // swept since
+			continue // sweep has deleted the bucket
 		}
 		name := key.String()
 		keys[name], spent[name] = key, b.spent
@@ -298,7 +301,7 @@ func (l *limiter) settle(keys map[string]bucketKey, spent, fullIn map[string]tim
 		case !heard:
 			l.owe(&b, key, spent[name])
 		default:
-			// Since it was collected, more was spent here.
+			// Requests since collect have added to b.spent.
 			if full := now.Add(left + b.spent); full.After(b.full) {
 				b.full = full
 			}

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Names of headers as Go keeps them: these are set past Set, which would make
-// them so again.
+// Canonical names of headers. The code sets them directly in the map, without http.Header.Set,
+// which would canonicalise them again.
 const (
 	correlationHeader = "X-Correlation-Id"
 	traceHeader       = "Traceparent"
@@ -97,8 +97,8 @@ func name(r *request.Call) {
 	r.Actor, r.Principal, r.Tenant = all[:cut], all[len(kind):cut], all[cut:]
 }
 
-// Shared by all responses, so that they cost no allocation. Nobody appends to
-// them: a handler that wants another value sets its own.
+// All responses share these slices, so that they cost no allocation. No code appends to them: a
+// handler that needs another value sets its own slice.
 var (
 	nosniff = []string{"nosniff"}
 	noStore = []string{"no-store"}
@@ -128,10 +128,11 @@ func levelOf(status int, r *request.Call) slog.Level {
 	return slog.LevelInfo
 }
 
-// maxCorrelation keeps a foreign id from filling logs, events and audit rows.
+// maxCorrelation limits the length of a client's id, which appears in logs, events and audit rows.
 const maxCorrelation = 64
 
-// correlationOf takes the client's id when it is plain, else makes one.
+// correlationOf returns the client's id if it contains only plain characters, and otherwise a new
+// id.
 func correlationOf(asked string, now time.Time) string {
 	if asked == "" || len(asked) > maxCorrelation {
 		return newCorrelation(now)
@@ -145,7 +146,7 @@ func correlationOf(asked string, now time.Time) string {
 	return asked
 }
 
-// newCorrelation is a UUIDv7. The library's costs an allocation more.
+// newCorrelation returns a UUIDv7. The function of the library costs one more allocation.
 func newCorrelation(now time.Time) string {
 	var id uuid.UUID
 	_, _ = rand.Read(id[6:]) // never fails: it ends the process instead
@@ -181,7 +182,7 @@ func takeTrace(r *request.Call, sent []string) {
 	}
 }
 
-// traceLength is that of a version 00 traceparent: version, trace, parent, flags.
+// traceLength is the length of a traceparent of version 00: version, trace, parent and flags.
 const traceLength = 2 + 1 + 32 + 1 + 16 + 1 + 2
 
 // isTrace checks the form of W3C Trace Context: ids of zeros are none, version ff
@@ -242,8 +243,9 @@ func (s *Chain) limitSize(c *gin.Context) {
 		return
 	}
 	if len(c.Request.TransferEncoding) > 0 {
-		// A length beside it, which net/http drops unseen, means that somebody before
-		// us may have seen the end of the body elsewhere. So nothing follows it.
+		// net/http drops a Content-Length next to Transfer-Encoding. A proxy may have used the
+		// length and found another end of the body. Closing the connection prevents that the rest
+		// is read as a second request (request smuggling).
 		c.Header("Connection", "close")
 	}
 	if c.Request.ContentLength != 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/response"
 )
 
-// maxSettled is how many keys each half of settled holds: some 5 MB in all, and
-// minutes of a client that repeats what it has just sent.
+// maxSettled limits the keys in each half of settled. Both halves need about 5 MB, and cover the
+// minutes in which a client usually repeats a request.
 const maxSettled = 10_000
 
 // settled contains the idempotency keys with a response of this process. A use case finds a repetition
@@ -38,7 +38,7 @@ func (s *settled) has(k keyName) bool {
 	return young || old
 }
 
-// add drops the older half when the younger one is full.
+// add adds a key. It drops the older half when the younger half is full.
 func (s *settled) add(k keyName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *Chain) repeated(c *gin.Context, r *request.Call) bool {
 	switch {
 	case err != nil:
 		s.Fail(c, err)
-	case !found: // past its day, or of an operation that keeps no answers
+	case !found: // older than a day, or the operation stores no responses
 		return false
 	default:
 		response.Replay(c.Writer, first)
@@ -67,7 +67,7 @@ func (s *Chain) repeated(c *gin.Context, r *request.Call) bool {
 	return true
 }
 
-// settle notes the key of a change that has its response.
+// settle records the key of a successful change.
 func (s *Chain) settle(c *gin.Context, r *request.Call) {
 	if r.Key.Key != "" && c.Writer.Status() < 300 {
 		s.settled.add(keyNameOf(r))

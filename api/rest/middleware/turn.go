@@ -11,12 +11,12 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// maxTurns limits the requests with large bodies that are in progress at once. Each may
-// hold its body several times over, decoded and checked, and a child process.
+// maxTurns limits the requests with large bodies that are in progress at once. Each may need memory
+// for several copies of its body, decoded and validated, and for a child process.
 const maxTurns = 2
 
-// largeTimeout is what such a request may take to arrive, and again to be answered:
-// 24 MiB come in a minute over 4 Mbit/s.
+// largeTimeout limits the upload of such a request, and again its processing and response. 24 MiB
+// arrive within a minute at 4 Mbit/s.
 const largeTimeout = time.Minute
 
 // takeTurn rejects a request with a large body while others are in progress. It runs before the body is

@@ -25,8 +25,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// validate holds the request against the contract: unknown query parameters,
-// then the known ones, then the body. What is wrong is named in the client's words.
+// validate checks the request against the contract: unknown query parameters, then the known
+// parameters, then the body. An error names the field as the client sent it.
 func (s *Chain) validate(c *gin.Context, r *request.Call) error {
 	if err := checkQuery(c.Request, r.Op); err != nil {
 		return err
@@ -43,7 +43,7 @@ func checkQuery(req *http.Request, op *request.Operation) error {
 	}
 	query, err := url.ParseQuery(req.URL.RawQuery)
 	if err != nil {
-		return errs.Invalid("query", "is not well-formed") // left to itself, what is malformed would be dropped
+		return errs.Invalid("query", "is not well-formed") // net/url would silently drop malformed parts
 	}
 	names := make([]string, 0, len(query))
 	for name, values := range query {
@@ -60,8 +60,8 @@ func checkQuery(req *http.Request, op *request.Operation) error {
 	if len(names) == 0 {
 		return nil
 	}
-	slices.Sort(names) // the same answer for the same request
-	// Where no sign-in is needed, 401 would be no answer of the contract.
+	slices.Sort(names) // the same response for the same request
+	// Public operations have no 401 in their contract.
 	if name := names[0]; !op.Public && (name == "token" || name == "access_token") {
 		return errs.New(errs.TokenInURL, "a token was sent in the URL").At(name).
 			Try("send it in the Authorization header, and replace it: URLs end up in logs")
@@ -71,11 +71,11 @@ func checkQuery(req *http.Request, op *request.Operation) error {
 
 const unstorable = "contains a control character"
 
-// storable: PostgreSQL keeps neither a zero byte nor what is not UTF-8, and would
-// fail where the client is at fault.
+// storable reports whether PostgreSQL can store a text. It rejects zero bytes and invalid UTF-8,
+// which would otherwise result in a server error although the client is at fault.
 func storable(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
-// checkParameters looks only at those that are there, or must be.
+// checkParameters checks the parameters that are present or required.
 func checkParameters(c *gin.Context, op *request.Operation) error {
 	for _, v := range c.Params {
 		if !storable(v.Value) {
@@ -102,9 +102,9 @@ func checkParameters(c *gin.Context, op *request.Operation) error {
 	return nil
 }
 
-// plainlyValid spares what is on most requests the validator, which compiles the
-// schema anew for every value: an id in the path, and a header that is only bounded
-// in length. Whatever is not plainly valid goes there, and gets its words.
+// plainlyValid recognises the most frequent valid values without the validator: an ID in the path,
+// and a header with bounds on its length only. The validator compiles the schema again for every
+// value. Other values go to the validator, which also formats the error.
 func plainlyValid(op *request.Operation, c *gin.Context, p request.Parameter) bool {
 	switch p.In {
 	case openapi3.ParameterInPath:
@@ -132,8 +132,8 @@ func given(c *gin.Context, p request.Parameter) bool {
 	return true
 }
 
-// checkBody reads the body once. What was checked is handed on as it is, so that
-// the handler decodes nothing a second time and in a different way.
+// checkBody reads and validates the body. The handler receives the validated value, so that the
+// body is not decoded a second time in a different way.
 func checkBody(req *http.Request, r *request.Call) error {
 	if r.Op.Signed {
 		return takeSigned(req, r)
@@ -172,12 +172,12 @@ func checkBody(req *http.Request, r *request.Call) error {
 	return nil
 }
 
-// maxSigned is what somebody else's program may send us. The largest events of
-// payment providers are some 100 KiB.
+// maxSigned limits the body of a webhook. The largest events of payment providers have about 100
+// KiB.
 const maxSigned = 256 << 10
 
-// takeSigned takes a body as it is: its bytes are what was signed, and whoever
-// knows the signature reads them.
+// takeSigned passes the body on without decoding it. The signature covers its bytes, so the code
+// that verifies the signature also decodes them.
 func takeSigned(req *http.Request, r *request.Call) error {
 	if req.ContentLength > maxSigned {
 		return tooLarge(maxSigned)
@@ -213,11 +213,11 @@ func read(req *http.Request) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// checkUUIDs makes a format of the contract a rule: the library does not know it.
+// checkUUIDs enables the format uuid in the validator, which the library does not check by default.
 var checkUUIDs = openapi3.WithStringFormatValidator("uuid", openapi3.NewCallbackValidator(uuid.Validate))
 
-// checkMediaType takes a body without a media type for JSON: there is nothing
-// else that it could be.
+// checkMediaType treats a body without a media type as JSON, because the operations accept no other
+// type.
 func checkMediaType(header string) error {
 	if header == "" || header == "application/json" {
 		return nil
@@ -229,7 +229,8 @@ func checkMediaType(header string) error {
 	return nil
 }
 
-// checkCoding refuses packed bodies: some bytes unpack to more than any limit.
+// checkCoding rejects compressed bodies, because a small body could decompress to more than any
+// limit.
 func checkCoding(header string) error {
 	if header == "" || header == "identity" {
 		return nil
@@ -237,8 +238,8 @@ func checkCoding(header string) error {
 	return errs.New(errs.MediaTypeUnsupported, "the body is encoded as %s", strconv.Quote(header)).Try("send it as it is")
 }
 
-// zeroByte finds the field that holds a zero byte, in its name or its value. The
-// decoder has mended what is not UTF-8.
+// zeroByte returns the field whose name or value contains a zero byte. The decoder has already
+// replaced invalid UTF-8.
 func zeroByte(value any, path string) (string, bool) {
 	switch v := value.(type) {
 	case string:
@@ -262,8 +263,8 @@ func zeroByte(value any, path string) (string, bool) {
 	return "", false
 }
 
-// checked is a body that has been held against the contract. The generated
-// server takes ValidatedValue instead of decoding the bytes again.
+// checked is a validated body. The generated server uses ValidatedValue instead of decoding the
+// bytes again.
 type checked struct {
 	*bytes.Reader
 	value any
@@ -313,7 +314,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// plain is the finding without the library's dump of schema and value.
+// plain returns the finding without the schema and the value that the library adds.
 func plain(err error) string {
 	var found *openapi3.SchemaError
 	if errors.As(err, &found) && found.Reason != "" {
@@ -338,10 +339,10 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// malformedParameter begins the generated server's words about one.
+// malformedParameter is the start of the generated server's message about a parameter.
 const malformedParameter = "Invalid format for parameter "
 
-// fieldOf finds the parameter's name in an error of the generated server.
+// fieldOf returns the name of the parameter in an error of the generated server.
 func fieldOf(err error) string {
 	if _, rest, found := strings.Cut(err.Error(), malformedParameter); found {
 		name, _, _ := strings.Cut(rest, ":")
@@ -350,8 +351,9 @@ func fieldOf(err error) string {
 	return "body"
 }
 
-// BadRequest answers what the generated server could not read. Our own check ran
-// before it, so this is a form that the contract describes loosely.
+// BadRequest responds when the generated server cannot decode the request. The middleware has
+// validated the request before, so this happens only where the contract is less strict than the
+// generated code.
 func (s *Chain) BadRequest(c *gin.Context, err error) {
 	var e *errs.Error
 	if !errors.As(err, &e) {

@@ -30,8 +30,8 @@ func (s *Handlers) GetTenantBalance(ctx context.Context, req oapi.GetTenantBalan
 	return oapi.GetTenantBalance200JSONResponse(b), err
 }
 
-// ofTenant refuses a caller who is of no tenant: to what is read under the
-// platform's scope, no tenant would mean all of them.
+// ofTenant rejects a caller without a tenant, because queries in the scope of the platform treat a
+// missing tenant as all tenants.
 func ofTenant(r *request.Call, instead string) error {
 	if r.Caller.Tenant == (ids.Tenant{}) {
 		return errs.New(errs.NotFound, "you are in no tenant").Try("operators use %s", instead)
@@ -56,8 +56,8 @@ func toBalance(st billing.Status, pending money.Minor) oapi.Balance {
 	}
 }
 
-// period is the running month where nothing else is asked for; with an end alone,
-// the month that ends with it.
+// period returns the requested period. The default is the current month, or the month of the given
+// end.
 func (s *Handlers) period(from, to *time.Time) (begin, end time.Time, err error) {
 	// Metering counts whole seconds: what began in this one is part of now.
 	end = request.Or(to, s.Clock.Now().Truncate(time.Second).Add(time.Second)).UTC()

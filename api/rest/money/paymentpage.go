@@ -15,12 +15,12 @@ import (
 	"github.com/gpuaas/gpuaas/platform/payment"
 )
 
-// lookAgain is how often the page of an outcome asks: a provider tells within a
-// second or two.
+// lookAgain is the reload interval of the payment page in seconds. A provider usually reports
+// within one or two seconds.
 const lookAgain = 2
 
-// ShowPayment is where the browser comes back to from the payment provider. That it
-// came says nothing about money: the page shows how the checkout stands here.
+// ShowPayment serves the page to which the payment provider redirects the browser. The redirect is
+// no evidence of a payment, so the page displays the stored state of the checkout.
 func (s *Handlers) ShowPayment(c *gin.Context) {
 	caller, err := s.Pages.Visitor(c)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Handlers) paymentOf(c *gin.Context, caller identity.Caller) (payment.Se
 	return s.Payments.Session(pg.WithScope(c.Request.Context(), caller.Scope(false)), caller, id)
 }
 
-// outcome is what the page says.
+// outcome contains the texts of the page.
 type outcome struct {
 	ID, Amount, Status, Says, Help string
 	URL                            string

@@ -124,7 +124,8 @@ func (s *Handlers) ReconcilePaymentSession(ctx context.Context, req oapi.Reconci
 	return oapi.ReconcilePaymentSession200JSONResponse{Body: toAdminCheckout(shownCheckout{Session: p})}, nil
 }
 
-// tenantAsked is the zero tenant, which means all, where none is named.
+// tenantAsked returns the requested tenant. Without one it returns the zero tenant, which means all
+// tenants.
 func tenantAsked(id *uuid.UUID) ids.Tenant { return ids.From[ids.Tenant](request.Or(id, uuid.Nil)) }
 
 // shownCheckout is a checkout with what it has brought.

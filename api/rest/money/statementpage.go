@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/billing"
 )
 
-// printed is a statement in words.
+// printed is a statement as formatted text.
 type printed struct {
 	Month, Tenant, From, To, Currency string
 	Final                             bool

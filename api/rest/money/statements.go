@@ -137,7 +137,7 @@ func (s *Handlers) GetStatementPage(ctx context.Context, req oapi.GetStatementPa
 	return page200(out.Bytes()), nil
 }
 
-// page200 takes the place of the generated response, which knows no headers of pages.
+// page200 replaces the generated response, which does not set the headers of pages.
 type page200 []byte
 
 // VisitGetStatementPageResponse writes the page, under the policy of all pages.

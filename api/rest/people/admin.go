@@ -66,7 +66,7 @@ func (s *Handlers) GetUser(ctx context.Context, req oapi.GetUserRequestObject) (
 	return oapi.GetUser200JSONResponse{Body: shown, Headers: oapi.GetUser200ResponseHeaders{ETag: request.ETag(u.Version)}}, nil
 }
 
-// withMeans shows a person with what their tenant has and what they hold.
+// withMeans encodes a user with the user's active allocations and the balance of the tenant.
 func (s *Handlers) withMeans(ctx context.Context, u identity.User) (oapi.UserDetail, error) {
 	o := toUser(u)
 	d := oapi.UserDetail{

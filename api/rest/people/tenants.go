@@ -108,7 +108,7 @@ func (s *Handlers) DeleteInvitation(ctx context.Context, req oapi.DeleteInvitati
 	return oapi.DeleteInvitation204Response{}, nil
 }
 
-// nothing is how an answer without a body is kept.
+// nothing returns a stored response without a body.
 func nothing(struct{}) identity.Reply { return identity.Reply{Status: http.StatusNoContent} }
 
 func memberReply(m identity.Member) identity.Reply {

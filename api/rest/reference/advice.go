@@ -2,8 +2,8 @@ package reference
 
 import "github.com/gpuaas/gpuaas/internal/errs"
 
-// Advice says what to do about a code. It is the suggestion of every failure that
-// has none of its own; a test asks for every code.
+// Advice returns the suggestion for a code. Errors without a suggestion of their own use it; a test
+// requires one for every code.
 func Advice(code errs.Code) string {
 	switch code { //nolint:exhaustive // the other half follows
 	case errs.BadRequest:

@@ -17,25 +17,24 @@ import (
 type Call struct {
 	context.Context
 
-	Request       http.Request // the server's, with this context
+	Request       http.Request // the server's request, with this context
 	CorrelationID string
-	Traceparent   string // as it was sent, where no tracer runs
+	Traceparent   string // the client's header, if no tracer runs
 	URL           *url.URL
-	Op            *Operation // nil outside the contract
+	Op            *Operation // nil for paths outside the contract
 	Caller        identity.Caller
-	// The caller as audit rows name it, and the ids of caller and tenant: cuts of
-	// one text, since each would cost an allocation.
+	// The caller as audit rows name it, and the IDs of the caller and the tenant. They are
+	// substrings of one text, because each further text would cost an allocation.
 	Actor, Principal, Tenant string
 	ByCookie                 bool
 	Body                     []byte
 	Key                      identity.Key
-	Turn                     chan struct{} // of large bodies, that was taken
+	Turn                     chan struct{} // the semaphore that a request with a large body has entered
 
-	Rule     string // which one decided
-	Platform bool   // the caller may for being an operator: no tenant bounds what is read
+	Rule     string // the rule that decided
+	Platform bool   // a platform role allows the operation, so the caller can read the rows of every tenant
 
-	// Values of response headers, one place for each, since they would cost an
-	// allocation each.
+	// Storage for the values of response headers, which would otherwise cost an allocation each.
 	headers [7]string
 }
 
@@ -49,21 +48,20 @@ func (r *Call) Value(key any) any {
 	return r.Context.Value(key)
 }
 
-// Of returns the request's own context and its call. The generated server hands
-// out gin's context, which gin uses again once the request is over, while a
-// tracer or a connection may hold on to it longer.
+// Of returns the request's own context and its call. The generated server passes gin's context,
+// which gin reuses after the request, while a tracer or a connection may still refer to it.
 func Of(ctx context.Context) (context.Context, *Call) {
 	if c, ok := ctx.(*gin.Context); ok {
 		ctx = c.Request.Context()
 	}
 	r, ok := ctx.Value(callKey{}).(*Call)
 	if !ok {
-		r = &Call{Context: ctx} // a caller without a name, whom every rule refuses
+		r = &Call{Context: ctx} // an anonymous caller, which every rule rejects
 	}
 	return ctx, r
 }
 
-// The places in call.headers.
+// Indexes into Call.headers.
 const (
 	AtCorrelation = iota
 	AtTrace
@@ -74,7 +72,7 @@ const (
 	AtRate
 )
 
-// Header sets one header of the response from its place.
+// Header sets one header of the response and stores its value at the given index.
 func (r *Call) Header(h map[string][]string, name string, at int, value string) {
 	r.headers[at] = value
 	h[name] = r.headers[at : at+1 : at+1]

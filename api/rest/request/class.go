@@ -6,21 +6,22 @@ import (
 	"github.com/gpuaas/gpuaas/api/openapi"
 )
 
-// Class of requests that share a bucket.
+// Class is a class of requests that share a bucket.
 type Class uint8
 
-// The classes. An actor's reads cannot use up what it may write.
+// The classes. Reads and writes are separate, so that the reads of an actor cannot use up the limit
+// of its writes.
 const (
-	ClassNone      Class = iota // probes: a monitor that is refused would call the service ill
+	ClassNone      Class = iota // probes: a rejected monitor would report the service as down
 	ClassRead                   //
 	ClassWrite                  //
-	ClassTenant                 // what all actors of a tenant ask together
-	ClassAnonymous              // failed tries, by address
+	ClassTenant                 // all requests of the actors of a tenant
+	ClassAnonymous              // failed attempts, by address
 	ClassSignIn                 // by address
-	ClassToken                  // minting tokens
+	ClassToken                  // requests that issue tokens
 	ClassEnrolment              //
 	ClassPayment                //
-	ClassPlan                   // what is as much work as a commit
+	ClassPlan                   // requests that cost as much as a commit
 	Classes
 )
 

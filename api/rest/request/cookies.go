@@ -10,13 +10,14 @@ import (
 )
 
 const (
-	// The prefix makes browsers refuse the cookie unless it is Secure and from
-	// this very host; plain HTTP cannot have it and is for loopback only.
+	// With this prefix, browsers accept the cookie only if it is Secure and from exactly this host.
+	// Plain HTTP cannot use it and is for loopback only.
 	secureCookie = "__Host-gpuaas"
 	plainCookie  = "gpuaas_session"
 )
 
-// SessionCookie keeps a session's token for so long; without a time it is removed.
+// SessionCookie returns a cookie that stores a session's token for the given time. A time of zero
+// removes the cookie.
 func SessionCookie(r *http.Request, token string, keep time.Duration) *http.Cookie {
 	return NewCookie(r, secureCookie, plainCookie, token, keep)
 }
@@ -33,9 +34,9 @@ func NewCookie(r *http.Request, secure, plain, value string, keep time.Duration)
 	return c
 }
 
-// SessionToken reads the cookie that belongs to the request's scheme. The plain name
-// is not looked at on HTTPS, where anyone on the network may have set it, nor on
-// plain HTTP that leaves the machine, where anyone may have read it.
+// SessionToken reads the cookie that belongs to the scheme of the request. It ignores the plain
+// name on HTTPS, because an attacker on the network may have set it, and on plain HTTP outside
+// loopback, because an attacker may have read it.
 func SessionToken(r *http.Request) (string, error) { return CookieValue(r, secureCookie, plainCookie) }
 
 // CookieValue reads the cookie that belongs to the scheme of the request. Two of one name are an error.
@@ -52,17 +53,17 @@ func CookieValue(r *http.Request, secure, plain string) (string, error) {
 		return "", nil
 	case 1:
 		return found[0].Value, nil
-	default: // one of them was planted
+	default: // an attacker may have set one of them
 		return "", errs.New(errs.BadRequest, "there are %d cookies %s", len(found), name).At("Cookie")
 	}
 }
 
-// SameOrigin refuses a write that a browser sends for a page of another site. It
-// counts only beside a cookie: programs with a key have no origin.
+// SameOrigin rejects a write that a browser sends for a page of another site. It applies only to
+// requests with a cookie: clients with a key send no origin.
 func SameOrigin(r *http.Request) error {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
-		// Browsers say at least this much about every write.
+		// Browsers send at least this header with every write.
 		switch site := r.Header.Get("Sec-Fetch-Site"); site {
 		case "", "same-origin", "none":
 			return nil

@@ -18,7 +18,7 @@ func GinContext(ctx context.Context) (*gin.Context, error) {
 	return c, nil
 }
 
-// Or is the value that was sent, else the one meant by leaving it out.
+// Or returns the value that the client sent, or the default if the client omitted it.
 func Or[T any](sent *T, meant T) T {
 	if sent == nil {
 		return meant

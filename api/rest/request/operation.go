@@ -15,38 +15,37 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// Operation is one call of the contract, prepared for the way through the
-// middlewares.
+// Operation is one operation of the contract, prepared for the middlewares.
 type Operation struct {
 	ID           string
 	Public       bool // no sign-in
 	Write        bool
-	Signed       bool // the bytes of the body are what counts, see takeSigned
+	Signed       bool // the signature covers the bytes of the body, see takeSigned
 	allowed      Roles
-	AllowedRoles []string // the roles among them that a tenant gives
+	AllowedRoles []string // the allowed roles that a tenant can grant
 	scopes       policies.Scopes
 	Class        Class
 	MaxBody      int64 // bytes of the body
 	Project      projectMode
-	// How often it was allowed and denied.
+	// The number of allowed and of denied requests.
 	Allows, Denies atomic.Uint64
-	Query          map[string]bool // the names that are known
+	Query          map[string]bool // the parameters of the contract
 	Parameters     []Parameter
-	Bounded        map[string]bounds     // headers of which only the length matters
-	Body           *openapi3.RequestBody // nil when it takes none
+	Bounded        map[string]bounds     // headers with bounds on their length only
+	Body           *openapi3.RequestBody // nil if the operation has no body
 	Schema         *openapi3.Schema      // of the body
 	Route          *routers.Route
 }
 
-// Parameter has its name as Go keeps headers by it: making that of X-Project-ID
-// costs an allocation each time.
+// Parameter is a parameter with its canonical header name. Computing that of X-Project-ID costs an
+// allocation each time.
 type Parameter struct {
 	*openapi3.Parameter
 
 	Header string
 }
 
-// Route names an operation by its method and the path of the router.
+// Route identifies an operation by its method and the path of the router.
 type Route struct{ Method, Path string }
 
 type projectMode int
@@ -55,23 +54,24 @@ const (
 	NoProject projectMode = iota
 	MayProject
 	MustProject
-	PathProject    // the id in the path is the project's
-	AccountProject // it is that of the service account in the path
+	PathProject    // the ID in the path is that of the project
+	AccountProject // the project of the service account in the path
 )
 
-// projectModes are the words of x-project in the contract.
+// projectModes maps the values of x-project in the contract.
 var projectModes = map[any]projectMode{"required": MustProject, "path": PathProject, "service_account": AccountProject}
 
 // MaxBody is the limit of a request body, in bytes, unless x-body sets another.
 const MaxBody = 1 << 20
 
-// adminPaths begins the paths that only operators may call, whatever their tenant.
+// adminPaths is the prefix of the paths that only operators may call, in any tenant.
 const adminPaths = "/api/v1/admin/"
 
 var pathParameter = regexp.MustCompile(`\{([a-z_]+)\}`)
 
-// OperationsOf prepares the contract. An operation that no role may call is a
-// fault found at the start and not by the first user.
+// OperationsOf prepares the operations of the contract. It returns an error for an operation that
+// no role may call, so that the fault appears at the start of the server and not at the first
+// request.
 func OperationsOf(doc *openapi3.T) (map[Route]*Operation, error) {
 	all := map[Route]*Operation{}
 	for _, o := range openapi.Operations(doc) {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// IfMatch reads the version that a change expects; 0 is any. Only one strong tag
-// of ours, or *, can match: a tag that we never gave is the tag of another version.
+// IfMatch returns the version that a change expects. Zero means any version. Only one strong tag of
+// this API, or *, can match: any other tag is treated as the tag of another version.
 func IfMatch(header *string, required bool) (version int64, err error) {
 	tag := strings.TrimSpace(Or(header, ""))
 	switch {
@@ -43,5 +43,5 @@ func NotModified(header *string, etag string) bool {
 	return false
 }
 
-// ETag is the strong tag of a row's version.
+// ETag returns the strong tag of a row's version.
 func ETag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }

@@ -12,13 +12,13 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// Roles is a set of roles, so that the check of each request is one AND. A role's
-// place in ranked is its bit.
+// Roles is a set of roles as bits, so that the check of each request is one AND. The bit of a role
+// is its index in ranked.
 type Roles uint64
 
-// ranked are the roles of the policies from narrow to wide: a decision names the
-// narrowest role that allows, so that nobody acts on more than they need. Scopes
-// of tokens are no roles: they bound what their holder may do.
+// ranked contains the roles of the policies from narrow to wide. A decision names the narrowest
+// role that allows it, so that a caller acts with no more rights than needed. Scopes of tokens are
+// not roles: they limit the rights of the token's owner.
 var ranked = func() []policies.Role {
 	all := slices.DeleteFunc(policies.Roles(), func(r policies.Role) bool { return r.Scope == "token" })
 	width := []string{"project", "tenant", "service_account", "platform"}
@@ -28,7 +28,7 @@ var ranked = func() []policies.Role {
 	return all
 }()
 
-// bitsOf is the bit of each role by its name in the policies.
+// bitsOf maps the name of each role in the policies to its bit.
 var bitsOf = func() map[string]Roles {
 	all := map[string]Roles{}
 	for i, r := range ranked {
@@ -37,7 +37,7 @@ var bitsOf = func() map[string]Roles {
 	return all
 }()
 
-// in are the bits of a scope's roles.
+// in returns the roles of a scope.
 func in(scope string) (all Roles) {
 	for i, r := range ranked {
 		if r.Scope == scope {
@@ -60,15 +60,15 @@ func memberships(scope string) map[string]Roles {
 }
 
 var (
-	everyone      = bitsOf["anonymous"] // also without a sign-in
+	everyone      = bitsOf["anonymous"] // includes callers that are not signed in
 	signedIn      = bitsOf["user"]
 	program       = bitsOf["service_account"]
 	PlatformAdmin = bitsOf["admin"]
 	FleetRoles    = PlatformAdmin | bitsOf["operator"]
-	TenantWide    = bitsOf["tenant.owner"] | bitsOf["tenant.viewer"] | FleetRoles // see every project of their tenant
-	// What these allow ends at the border of a project.
+	TenantWide    = bitsOf["tenant.owner"] | bitsOf["tenant.viewer"] | FleetRoles // these roles can read every project of their tenant
+	// ProjectBound contains the roles whose rights end at the border of a project.
 	ProjectBound = in("project") | program
-	// operators hold their roles everywhere, whatever their tenant.
+	// operators contains the platform roles, which apply in every tenant.
 	operators = in("platform") &^ (everyone | signedIn)
 
 	scopeNames   = policies.ScopeNames()
@@ -77,7 +77,7 @@ var (
 )
 
 // rolesAllowed returns the roles that may call an operation. An operation that no role lists by name
-// is denied to all, also to roles with "*", because somebody forgot it.
+// is denied to all, also to roles with "*", because the policies do not cover it yet.
 func rolesAllowed(operation string) (who Roles) {
 	if !policies.Covered(operation) {
 		return 0
@@ -90,7 +90,7 @@ func rolesAllowed(operation string) (who Roles) {
 	return who
 }
 
-// scopesFor are the scopes of tokens that an operation is within.
+// scopesFor returns the scopes of tokens that include an operation.
 func scopesFor(operation string) policies.Scopes {
 	var names []string
 	for _, name := range policies.ScopeNames() {
@@ -98,7 +98,7 @@ func scopesFor(operation string) policies.Scopes {
 			names = append(names, name)
 		}
 	}
-	all, _ := policies.ParseScopes(names) // their own names
+	all, _ := policies.ParseScopes(names) // the names come from the policies, so they always parse
 	return all
 }
 
@@ -129,7 +129,7 @@ func (r *Call) OutsideProjects() bool { return RolesOf(r.Caller)&r.Op.allowed&^P
 type Decision struct {
 	Allowed bool
 	Rule    string
-	// platform: allowed for being an operator, so the tenant does not bound it.
+	// Platform reports that a platform role allows the operation, so that no tenant limits it.
 	Platform bool
 }
 
@@ -137,7 +137,7 @@ type Decision struct {
 const (
 	noRole  = "no role of the caller lists it"
 	noScope = "no scope of the token lists it"
-	// A project's border denies before any role is looked at.
+	// The border of a project denies before any role is checked.
 	NoProjectRole = "the caller is not in this project"
 )
 

@@ -21,15 +21,15 @@ const (
 	defaultPage = 50
 )
 
-// Cursors makes and reads places in lists. They are signed because what is in
-// them goes into a query, and bound to their list and tenant because a place in
-// one is nonsense in another.
+// Cursors encodes and decodes positions in lists. A cursor is signed, because its content becomes
+// part of a query. It is valid only for its list and tenant, because the position has no meaning in
+// another list.
 type Cursors struct {
 	Key   []byte
 	Clock clock.Clock
 }
 
-// seal writes a place in the list that the call is about.
+// seal encodes a position in the list of the request.
 func (c Cursors) seal(r *request.Call, place any) (string, error) {
 	text, err := json.Marshal(place)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c Cursors) Open(r *request.Call, cursor *string, place any) error {
 		return refused
 	}
 	if err := json.Unmarshal(text[:end], place); err != nil {
-		return refused // an older release wrote it
+		return refused // a cursor of an older release
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
-// CSVStream replaces the generated response, which would hold the whole table in memory.
+// CSVStream replaces the generated response, which would need memory for the whole table.
 type CSVStream func(http.ResponseWriter) error
 
 // Exports streams tables as CSV.
@@ -22,7 +22,7 @@ type Exports struct {
 	Clock clock.Clock
 }
 
-// WriteTimeout is how long a response may take. An export extends it while the client reads.
+// WriteTimeout limits the time of a response. An export extends it while the client reads.
 const WriteTimeout = 60 * time.Second
 
 // CSV responds with a table of any length. The caller has found the errors before the first byte. An

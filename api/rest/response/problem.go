@@ -89,7 +89,7 @@ func (s *Problems) coded(c *gin.Context, err error) *errs.Error {
 	switch {
 	case errors.As(err, &e) && e.Code != errs.Internal:
 		return e
-	case ctx.Err() != nil: // the client has left: nobody reads this
+	case ctx.Err() != nil: // the client has disconnected and reads no response
 		return errs.New(errs.Unavailable, "the request was given up")
 	case away(err):
 		s.Log.WarnContext(ctx, "request failed: database is away", slog.String("correlation_id", r.CorrelationID), slog.Any("err", err))

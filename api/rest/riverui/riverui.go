@@ -1,5 +1,5 @@
-// Package riverui holds the pages of the job queue. It checks nobody: whoever
-// mounts it puts it behind a sign-in.
+// Package riverui serves the pages of the job queue. It does not authenticate: its caller must
+// mount it behind a sign-in.
 package riverui
 
 import (

@@ -20,7 +20,7 @@ import (
 const (
 	securePending = "__Host-gpuaas-signin"
 	plainPending  = "gpuaas_signin"
-	// What somebody needs to find their password and a second factor.
+	// pendingFor is long enough for a user to enter a password and a second factor.
 	pendingFor = 10 * time.Minute
 )
 
