@@ -38,8 +38,8 @@ type node struct {
 	period   atomic.Int64 // seconds between reports, from the last reply; 0 before the first
 	share    float64      // of the renewal's jitter, drawn once
 
-	// changing is held while the identity is replaced: a renewal and a new trust
-	// that cross must not undo each other.
+	// changing serialises replacements of the identity. Without it a renewal and a new trust state
+	// at the same time could overwrite each other.
 	changing sync.Mutex
 
 	mu       sync.Mutex
@@ -74,8 +74,8 @@ func prepare(ctx context.Context, c Config) (*node, error) {
 	return n, n.openLocal(ctx, fresh)
 }
 
-// identify returns who this node is. It tries until it knows or ctx ends. fresh
-// means that it has just enrolled, or crashed before its first journal was made.
+// identify returns the identity of the node. It retries until it has one or ctx ends. fresh means
+// that the node has just enrolled, or that it crashed before its first journal was created.
 func (n *node) identify(ctx context.Context) (identity *enrol.Identity, fresh bool, err error) {
 	known, found, err := n.load()
 	if err != nil {
@@ -171,15 +171,14 @@ func (n *node) adopt(reply protocol.EnrolReply, key string) error {
 	if err != nil {
 		return err
 	}
-	// On disk first: after a crash the control plane knows only the new one.
+	// The disk comes before memory: after a crash the control plane accepts only the new identity.
 	if err := identity.Save(n.identityDir()); err != nil {
 		return err
 	}
 	return n.become(&identity)
 }
 
-// become makes all calls from now on speak as identity. A poll that is open ends
-// on the old connection.
+// become makes all later calls use identity. An open poll ends on the old connection.
 func (n *node) become(identity *enrol.Identity) error {
 	config, err := pki.ClientTLS([]byte(identity.Trust.CAs), func() (*tls.Certificate, error) { return identity.Pair(), nil }, n.Clock)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 
 const (
 	firstDelay = 200 * time.Millisecond
-	// maxDelay is short enough that a control plane that returns has its fleet
-	// back at once, and long enough that a thousand agents do not keep it down.
+	// maxDelay is short, so that a fleet reconnects soon after the control plane returns, and long
+	// enough that a thousand agents do not overload a control plane that starts.
 	maxDelay = 10 * time.Second
 )
 

@@ -1,8 +1,9 @@
-// Package agent is the life of a node: it enrols, waits for tasks, has them
-// carried out, and reports what it sees. It works through any absence of the
-// control plane and gives up on nothing but a configuration that cannot work.
+// Package agent runs a node: it enrols, polls for tasks, has the helper execute them, and reports
+// the state of the node. It continues through every outage of the control plane and ends only on a
+// configuration that cannot work.
 //
-// It dials, and is never dialled; it holds no credential but its own.
+// The agent opens all connections and accepts none from the network. It has no credential except
+// its own.
 package agent
 
 import (
@@ -23,8 +24,8 @@ type Config struct {
 	Server   string // https://host:port of the node API
 	StateDir string // holds identity/ and journal/, and a simulated host
 
-	// Token returns a single-use enrolment token. It is asked when there is no
-	// identity or the certificate has expired; nil means that an operator must act.
+	// Token returns a single-use enrolment token. The agent calls it if it has no identity or the
+	// certificate has expired. Nil means that an operator must act.
 	Token func(context.Context) (string, error)
 	// CA is the PEM bundle that verifies the server at enrolment. CAFingerprint, the hex SHA-256 of its
 	// root certificate, replaces it.

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// open returns the driver of the node, and its host unless it only looks.
+// open returns the driver of the node, and its host OS unless the driver only reads.
 func (c Config) open(ctx context.Context, node ids.Node) (helper.Driver, step.Host, error) {
 	if c.Driver == DriverNVIDIA {
 		m, err := gpuops.Open(ctx, gpuops.Options{

@@ -66,7 +66,7 @@ func (f *fleet) run(ctx context.Context, c Config) error {
 	case <-ctx.Done():
 		return nil
 	}
-	// A single agent that cannot enrol must not keep its place from the others.
+	// An agent that cannot enrol must release its place, because the other agents wait for one.
 	leave := sync.OnceFunc(func() { <-f.starts })
 	late := time.AfterFunc(time.Minute, leave)
 	n, err := prepare(ctx, c)

@@ -131,7 +131,8 @@ func RunNetwork(ctx context.Context, c Config) error {
 	if err := c.serveStatus(ctx, &linked, n, client); err != nil {
 		return err
 	}
-	// Only once the node knows who it is: the notes of the other half speak for it.
+	// The outbox starts after the node has its identity, because the notes of the helper are sent
+	// under it.
 	if _, found, err := n.load(); err != nil {
 		return err
 	} else if !found {
@@ -160,7 +161,7 @@ func (n *node) met(ctx context.Context, _ helper.Hello) {
 	}
 }
 
-// heartbeatIfEnrolled waits with all work until the node's certificate stands.
+// heartbeatIfEnrolled waits with all work until the node has a certificate.
 func (n *node) heartbeatIfEnrolled(ctx context.Context) {
 	if n.client.Load() != nil {
 		n.beat(ctx)
@@ -170,7 +171,7 @@ func (n *node) heartbeatIfEnrolled(ctx context.Context) {
 // pollTimeout is longer than a poll and its failures last.
 const pollTimeout = protocol.WaitFor + time.Minute
 
-// alive says why this half is stuck, or nil.
+// alive returns the reason why this process is stuck, or nil.
 func (n *node) alive() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

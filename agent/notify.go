@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// notify says something to systemd, where that listens.
+// notify sends a state to systemd if NOTIFY_SOCKET is set.
 func (c Config) notify(state string) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {

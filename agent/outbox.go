@@ -67,7 +67,7 @@ func (n *node) probe(ctx context.Context, r *protocol.Result) {
 	n.reply(r)
 }
 
-// enqueue notes something and sees to it that it is said.
+// enqueue adds a message and starts the sender if none runs.
 func (n *node) enqueue(note func(*outbox)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,7 +114,7 @@ func (n *node) runOutbox(ctx context.Context, done chan struct{}) {
 	}
 }
 
-// drainOutbox returns when nothing speaks any more.
+// drainOutbox returns when the sender has ended.
 func (n *node) drainOutbox() {
 	n.mu.Lock()
 	done := n.outbox.done
@@ -125,7 +125,7 @@ func (n *node) drainOutbox() {
 	n.client.Load().Release()
 }
 
-// flush says what waits, the ends of tasks before the picture of the host.
+// flush sends the pending messages. Results come before the report.
 func (n *node) flush(ctx context.Context) error {
 	for _, say := range []func(context.Context) error{n.sendPhases, n.sendReplies, n.sendResults, n.sendReport, n.sendRenewal} {
 		if err := say(ctx); err != nil {
@@ -141,7 +141,7 @@ func (n *node) sendPhases(ctx context.Context) error {
 	n.outbox.steps = nil
 	n.mu.Unlock()
 	for task, p := range steps {
-		// Only shown to people: one that is lost is followed by another.
+		// A lost progress message is only displayed, and the next one replaces it.
 		if err := n.client.Load().Step(ctx, n.id(), task, p); err != nil && !final(err) {
 			return err
 		}

@@ -41,7 +41,7 @@ func (n *node) poll(ctx context.Context) {
 	}
 }
 
-// receive hands a task to the runner; false means that nothing new came of it.
+// receive passes a task to the helper. It returns false if that started nothing new.
 func (n *node) receive(ctx context.Context, task protocol.Signed) bool {
 	return n.stage(ctx, task) || n.handOver(ctx, task)
 }
@@ -49,10 +49,11 @@ func (n *node) receive(ctx context.Context, task protocol.Signed) bool {
 func (n *node) handOver(ctx context.Context, task protocol.Signed) bool {
 	failpoint.Hit("agent.network.before_take")
 	a, err := n.worker.Receive(ctx, task)
-	// A crash here leaves the task with the worker. It comes again, and is known.
+	// After a crash here the helper has the task. The server sends it again, and the helper answers
+	// from its journal.
 	failpoint.Hit("agent.network.after_take")
 	if code := protocol.CodeOf(a.Rejection); code == protocol.KeyUnknown || code == protocol.SignatureInvalid {
-		// Perhaps a key of today, which this node has not heard of yet.
+		// The task may be signed with a new key that this node has not received yet.
 		if refused := n.refreshTrust(ctx); refused != nil {
 			n.log.WarnContext(ctx, "trust not refreshed", "err", refused)
 		} else {

@@ -49,8 +49,8 @@ func (c Config) replacing(o *helper.Options, keys func() map[string][]byte) {
 	o.Platform, o.Updater, o.Reported = u.Platform, u, u.Heard
 }
 
-// Guard goes back to the build before unless the new one has proved itself. It is
-// run by that build, in a process of its own.
+// Guard restores the previous build unless the new one has proved itself. The previous build runs
+// it in its own process.
 func Guard(ctx context.Context, c Config) error {
 	u := c.updater(nil)
 	if u == nil {

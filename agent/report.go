@@ -11,10 +11,11 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// renewEvery is between two tries; from half life on there are hours for them.
+// renewEvery is the time between two attempts to renew. Hours remain for attempts after half of the
+// lifetime.
 const renewEvery = time.Minute
 
-// beat looks whether anything is due.
+// beat checks whether a report, a renewal or another duty is due.
 func (n *node) beat(ctx context.Context) {
 	if n.local != nil {
 		n.local.Beat(ctx) // first: a host that is cut off must not speak
@@ -30,7 +31,8 @@ func (n *node) beat(ctx context.Context) {
 	n.startTalking(now)
 }
 
-// setCut hangs up when the host gets cut off, and wakes the poll when it is back.
+// setCut closes the connections at the start of a simulated partition, and wakes up the poll at its
+// end.
 func (n *node) setCut(ctx context.Context, cut bool) {
 	n.mu.Lock()
 	if cut == n.cut {

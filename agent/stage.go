@@ -32,8 +32,8 @@ type staging struct {
 	busy map[string]bool // by digest
 }
 
-// stage says whether the order waits for its build, and takes it up again when
-// that is there.
+// stage reports whether the task waits for its build. It delivers the task once the build is
+// downloaded.
 func (n *node) stage(ctx context.Context, task protocol.Signed) bool {
 	var order struct {
 		Type   protocol.Type              `json:"type"`
@@ -64,7 +64,7 @@ func (n *node) stage(ctx context.Context, task protocol.Signed) bool {
 	return true
 }
 
-// fetch gets the build, and hands the order over with it or without it.
+// fetch downloads the build and delivers the task with or without it.
 func (n *node) fetch(ctx context.Context, p protocol.AgentUpdateParams, task protocol.Signed) {
 	within, cancel := context.WithTimeout(ctx, stageWithin)
 	defer cancel()
@@ -75,7 +75,7 @@ func (n *node) fetch(ctx context.Context, p protocol.AgentUpdateParams, task pro
 		pause(within, wait.next())
 		err = n.download(within, p)
 	}
-	// Its release may be signed with a key that this node has not heard of yet.
+	// The release may be signed with a new key that this node has not received yet.
 	if err := n.refreshTrust(ctx); err != nil && ctx.Err() == nil {
 		n.log.WarnContext(ctx, "trust not refreshed", "err", err)
 	}

@@ -77,7 +77,7 @@ func (s *statusRecord) ended(r *protocol.Result) {
 	delete(s.last, r.Task)
 }
 
-// begun begins the clock of a task's first step.
+// begun starts the clock of the first step of a task.
 func (s *statusRecord) begun(task ids.Task, now time.Time) {
 	if s == nil {
 		return

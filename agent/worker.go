@@ -14,17 +14,17 @@ import (
 // error means that the call did not reach the helper. The answer contains its decision about a task. Its
 // events arrive through helper.Notes.
 type Worker interface {
-	// Receive hands over a task as it came.
+	// Receive passes a task on unchanged.
 	Receive(ctx context.Context, s protocol.Signed) (runner.Answer, error)
 	// Inspect reads the whole node: all of a report but who sends it.
 	Inspect(ctx context.Context) (protocol.Report, error)
 	// PendingResults lists the results that the control plane has not taken yet.
 	PendingResults(ctx context.Context) ([]*protocol.Result, error)
-	// AckResult notes that the control plane has the result of a task, or wants none.
+	// AckResult records that the control plane has the result of a task, or does not need it.
 	AckResult(ctx context.Context, id ids.Allocation, task ids.Task) error
 	// UpdateTrust hands over a signed statement of the control plane's keys.
 	UpdateTrust(ctx context.Context, statement protocol.Signed) error
-	// Heard says how the control plane took the last report.
+	// Heard passes on the response of the control plane to the last report.
 	Heard(ctx context.Context, word helper.ReportAck) error
 }
 

@@ -14,15 +14,15 @@ import (
 	"testing"
 )
 
-// browser is a Chromium of its own, driven over WebDriver: JSON over HTTP, so
-// that no library is needed for the few words that are used here.
+// browser is a separate Chromium, controlled over WebDriver. WebDriver is JSON over HTTP, and the
+// tests use so few of its commands that they need no library.
 type browser struct {
 	t       testing.TB
 	session string // address of the WebDriver session
 }
 
-// newBrowser starts one. A machine without it fails the test: signing in is for
-// browsers, and nothing else shows that it works there.
+// newBrowser starts a browser. Without Chromium the test fails, because no other test proves that
+// signing in works in a browser.
 func newBrowser(t testing.TB) *browser {
 	t.Helper()
 	driver, err := exec.LookPath("chromedriver")
@@ -40,8 +40,8 @@ func newBrowser(t testing.TB) *browser {
 	})
 	b := &browser{t: t, session: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	until(t, patience, "chromedriver answers", func() error { return b.ask("GET", "/status", nil, nil) })
-	// The sandbox needs user namespaces, and a shared memory larger than that of
-	// many containers. What is opened here is ours.
+	// The sandbox needs user namespaces, and Chromium needs more shared memory than many containers
+	// have. The tests open only our own pages.
 	args := []string{"--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--user-data-dir=" + filepath.Join(dir, "profile")}
 	var made struct {
 		SessionID string `json:"sessionId"`
@@ -54,7 +54,7 @@ func newBrowser(t testing.TB) *browser {
 	return b
 }
 
-// ask is one command; its value comes back in into.
+// ask sends one command and decodes its value into into.
 func (b *browser) ask(method, path string, body, into any) error {
 	var text []byte
 	if method == http.MethodPost {
@@ -104,13 +104,13 @@ func (b *browser) at() (url string) {
 	return url
 }
 
-// script runs JavaScript on the page, as any script of the page could.
+// script runs JavaScript on the page with the rights of the page.
 func (b *browser) script(text string, into any) {
 	b.t.Helper()
 	b.must("POST", "/execute/sync", map[string]any{"script": text, "args": []any{}}, into)
 }
 
-// find waits for something that the selector names.
+// find waits for an element that matches the selector.
 func (b *browser) find(selector string) (element string) {
 	b.t.Helper()
 	var found map[string]string
@@ -132,7 +132,7 @@ func (b *browser) click(selector string) {
 	b.must("POST", "/element/"+b.find(selector)+"/click", nil, nil)
 }
 
-// shows waits until the page says something, and its address ends so.
+// shows waits until the page contains the words and its address ends with path.
 func (b *browser) shows(path, words string) {
 	b.t.Helper()
 	until(b.t, patience, fmt.Sprintf("%s shows %q", path, words), func() error {
@@ -163,7 +163,7 @@ func (b *browser) cookies() map[string]cookie {
 	return all
 }
 
-// signsIn goes from the sign-in page over the issuer's to the home page.
+// signsIn signs in through the page of the issuer and ends on the home page.
 func (b *browser) signsIn(server, person string) {
 	b.t.Helper()
 	b.open(server + "/sign-in")
@@ -174,7 +174,7 @@ func (b *browser) signsIn(server, person string) {
 	}
 }
 
-// TestSignInInABrowser is what people do: pick who they are, look around, leave.
+// TestSignInInABrowser signs in as a chosen user, opens the pages, and signs out.
 func TestSignInInABrowser(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// allocation is what the API says of one.
+// allocation contains the fields of an allocation in the API.
 type allocation struct {
 	ID     string `json:"id"`
 	Name   string `json:"name"`
@@ -20,10 +20,10 @@ type allocation struct {
 	NodeID string `json:"node_id"`
 }
 
-// caller has connections of its own: none outlives a server that was killed.
+// caller opens a connection for each request, so that no connection outlives a killed server.
 var caller = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// call is one request as the development user, to wherever up answers now.
+// call sends one request as the development user to the current address of up.
 func (h *house) call(method, path, key string, body, into any) (status int, err error) {
 	return h.callAs("default", method, path, key, body, into)
 }
@@ -68,8 +68,8 @@ func (h *house) callAs(who, method, path, key string, body, into any) (status in
 	return reply.StatusCode, json.Unmarshal(answer, into)
 }
 
-// stubborn repeats a request, with its one key, until it is answered: as a client
-// does that does not know whether its first try had an effect.
+// stubborn repeats a request with one idempotency key until it is answered. A client does the same
+// if the effect of its first attempt is unknown.
 func (h *house) stubborn(t testing.TB, method, path, key string, body any, want int) (a allocation) {
 	t.Helper()
 	until(t, patience, method+" "+path+" "+key, func() error {
@@ -83,8 +83,8 @@ func (h *house) stubborn(t testing.TB, method, path, key string, body any, want 
 	return a
 }
 
-// patience is how long anything may take after a fault. The promise is three
-// sweeps of 30 s; a job whose worker was killed is rescued by a look each 30 s.
+// patience is the time limit of every recovery after a fault. The specified limit is three sweeps
+// of 30 s. River rescues the job of a killed worker in a check every 30 s.
 const patience = time.Minute
 
 func (h *house) create(t testing.TB, sku string, gpus int) allocation {
@@ -94,7 +94,7 @@ func (h *house) create(t testing.TB, sku string, gpus int) allocation {
 	return h.stubborn(t, "POST", "/api/v1/allocations", "create-"+name, map[string]any{"sku": sku, "gpus": gpus, "name": name}, 201)
 }
 
-// queue asks for what is taken, and sees why it waits.
+// queue requests slots that are claimed by others and returns the queued allocation.
 func (h *house) queue(t testing.TB, sku string, gpus int) allocation {
 	t.Helper()
 	h.names++

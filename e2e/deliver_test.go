@@ -12,8 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/natsd"
 )
 
-// delivered stops the installation and compares its event streams, as they lie on
-// the disk, with its outbox.
+// delivered stops the installation and compares its event streams on the disk with its outbox.
 func delivered(t *testing.T, h *house) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

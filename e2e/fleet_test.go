@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/check"
 )
 
-// faulty are fleets that must not start, each with what is changed in which file
-// and where the finding must point.
+// faulty lists fleets that must not start: the file, its change, and the position of the expected
+// finding.
 var faulty = map[string]struct{ file, from, to, at string }{
 	"syntax":         {"nodes.cue", "nodes: [", "nodes: [{", `nodes\.cue:\d+:\d+`},
 	"unknown field":  {"nodes.cue", `sku: "t4", gpus: 4`, `sku: "t4", gpuz: 4`, `nodes\.cue:\d+:\d+`},
@@ -102,7 +102,7 @@ func TestBrokenFileKeepsLastGoodRevision(t *testing.T) {
 	h.converges(t, patience, check.Expect{})
 }
 
-// source is what healthz says about it; empty when it is followed.
+// source returns the state of the Git source in healthz, or an empty string if the sync works.
 func source(t *testing.T, h *house) string {
 	t.Helper()
 	p, err := h.profile("default")

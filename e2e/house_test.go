@@ -26,8 +26,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/profile"
 )
 
-// house is one installation in a folder of its own, which is killed and started
-// again at will.
+// house is one installation in its own folder, which a test can kill and start again.
 type house struct {
 	t    testing.TB
 	dir  string
@@ -38,12 +37,12 @@ type house struct {
 	up     *exec.Cmd
 	ended  chan struct{} // closed when up has ended
 	starts int
-	// When up was started last, and the time before that.
+	// The time of the last start of up, and of the start before it.
 	since, before time.Time
 	names         int
 }
 
-// newHouse prepares one; nothing runs yet. It is gone with the test, however the
+// newHouse prepares an installation without starting it. It is removed with the test, however the
 // test ends.
 func newHouse(t testing.TB, args ...string) *house {
 	t.Helper()
@@ -68,7 +67,7 @@ func newHouse(t testing.TB, args ...string) *house {
 	return h
 }
 
-// checkout makes a repository whose fleet is the development one.
+// checkout creates a repository that contains the development fleet.
 func checkout(t testing.TB, dir string) string {
 	t.Helper()
 	must(t, os.CopyFS(filepath.Join(dir, "environments", "dev"), os.DirFS(filepath.Join("..", "environments", "dev"))))
@@ -106,7 +105,7 @@ func (h *house) data() string            { return h.path("data") }
 func (h *house) agents() string          { return filepath.Join(h.data(), "agents") }
 func (h *house) log() string             { return h.path("up.log") }
 
-// own is the environment without what would lead to another installation.
+// own returns the environment without the variables that select another installation.
 func (h *house) own(more ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GPUAAS_") && !strings.HasPrefix(e, "GPUAAS_PG_BIN=") })
 	if h.temp != "" {
@@ -133,8 +132,8 @@ func (h *house) begin(env ...string) {
 	h.ended = launch(h.t, h.up)
 }
 
-// launch starts a process in a group of its own that dies with this one, also
-// when a test's time runs out.
+// launch starts a process in its own process group. The process dies with this one, also when a
+// test exceeds its time limit.
 func launch(t testing.TB, cmd *exec.Cmd) (ended chan struct{}) {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -154,7 +153,7 @@ func launch(t testing.TB, cmd *exec.Cmd) (ended chan struct{}) {
 	return ended
 }
 
-// start starts up and waits until it answers. It must.
+// start starts up and waits until it is ready. Otherwise the test fails.
 func (h *house) start(env ...string) {
 	h.t.Helper()
 	h.begin(env...)
@@ -163,7 +162,7 @@ func (h *house) start(env ...string) {
 	}
 }
 
-// answers waits for the ready file, or for the end of up.
+// answers waits for the ready file or for the end of up.
 func (h *house) answers() bool {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
 		if _, err := os.Stat(h.path("ready")); err == nil {
@@ -177,7 +176,7 @@ func (h *house) answers() bool {
 	return false
 }
 
-// look is between two looks at something that a process is about to do.
+// look is the time between two checks for an effect of a process.
 const look = 10 * time.Millisecond
 
 func (h *house) over() bool {
@@ -189,7 +188,7 @@ func (h *house) over() bool {
 	}
 }
 
-// revive starts up again if it has died.
+// revive starts up again if it has ended.
 func (h *house) revive() {
 	h.t.Helper()
 	if h.over() {
@@ -197,7 +196,7 @@ func (h *house) revive() {
 	}
 }
 
-// kill takes up away, and with it its agents, as a power cut would take them.
+// kill kills up and its agents at once, as a power failure would.
 func (h *house) kill() {
 	if h.up != nil && !h.over() {
 		_ = syscall.Kill(-h.up.Process.Pid, syscall.SIGKILL)
@@ -205,7 +204,7 @@ func (h *house) kill() {
 	}
 }
 
-// stop is Ctrl-C.
+// stop ends up as Ctrl-C does.
 func (h *house) stop() {
 	h.t.Helper()
 	if h.over() {
@@ -225,7 +224,7 @@ type process struct {
 	what string
 }
 
-// processes are all that belong to this installation.
+// processes returns all processes of this installation.
 func (h *house) processes() (list []process) {
 	entries, err := os.ReadDir("/proc")
 	must(h.t, err)
@@ -252,7 +251,7 @@ func (h *house) endsWithin(d time.Duration) (left []process) {
 	}
 }
 
-// postmaster is the process that all of PostgreSQL's descend from.
+// postmaster returns the parent process of all processes of PostgreSQL.
 func (h *house) postmaster() (pid int, socket string) {
 	text, err := os.ReadFile(filepath.Join(h.data(), "postgres", "data", "postmaster.pid"))
 	if err != nil {
@@ -263,14 +262,14 @@ func (h *house) postmaster() (pid int, socket string) {
 	return pid, filepath.Join(h.data(), "postgres", "run")
 }
 
-// sql opens a connection of a judge's own.
+// sql opens a separate connection for checks.
 func (h *house) sql(ctx context.Context) (*pgx.Conn, error) {
 	_, socket := h.postmaster()
 	u := url.URL{Scheme: "postgres", User: url.User("gpuaas"), Path: "/postgres", RawQuery: url.Values{"host": {socket}}.Encode()}
 	return pgx.Connect(ctx, u.String())
 }
 
-// findings judges the installation as it is now.
+// findings checks the current state of the installation.
 func (h *house) findings(e check.Expect) (found []check.Finding, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -290,8 +289,8 @@ func (h *house) findings(e check.Expect) (found []check.Finding, err error) {
 	return append(found, onHosts...), err
 }
 
-// converges waits until nothing is found. What still is at the end fails the test;
-// a check that cannot read fails it at once.
+// converges waits until there are no findings. Findings at the end of the time limit fail the test;
+// a check that cannot read its data fails it at once.
 func (h *house) converges(t testing.TB, within time.Duration, e check.Expect) bool {
 	t.Helper()
 	began := time.Now()
@@ -325,7 +324,7 @@ func (h *house) profile(name string) (profile.Profile, error) {
 	return p, nil
 }
 
-// said is what a command line printed and how it ended.
+// said contains the output and the exit status of a command.
 type said struct {
 	out, err string
 	code     int

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/check"
 )
 
-// stream creates and releases until told to stop, and returns how many
-// allocations came to their end undisturbed or not.
+// stream creates and releases allocations until stop is called. stop returns the number of
+// allocations that became final.
 func stream(t *testing.T, h *house, workers int) (stop func() int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -86,7 +86,8 @@ func (h *house) settles(t *testing.T, a allocation, status string) bool {
 	})
 }
 
-// PostgreSQL dies under a running installation, and is started again by it.
+// TestPostgresKilledMidFlow kills PostgreSQL under a running installation, which must start it
+// again.
 func TestPostgresKilledMidFlow(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -120,8 +121,8 @@ func TestPostgresKilledMidFlow(t *testing.T) {
 	delivered(t, h)
 }
 
-// backend is a process of the postmaster that serves a client; after a restart
-// there is none for a moment.
+// backend returns a process of the postmaster that serves a client. There is none for a moment
+// after a restart.
 func backend(t *testing.T, postmaster int) (pid int) {
 	t.Helper()
 	if !until(t, patience, "a backend", func() error {
@@ -157,8 +158,8 @@ func parent(pid int) int {
 	return ppid
 }
 
-// An agent dies at moments of a task; its host is the same afterwards as if it
-// had not.
+// TestAgentKilledMidTask kills an agent at several moments of a task. Afterwards the node must have
+// the same state as after an undisturbed task.
 func TestAgentKilledMidTask(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "--agents=processes")
@@ -185,7 +186,7 @@ func TestAgentKilledMidTask(t *testing.T) {
 	delivered(t, h)
 }
 
-// shoot kills the agent of a node after a while.
+// shoot kills the agent of a node after a delay.
 func (h *house) shoot(t *testing.T, node string, after time.Duration) {
 	t.Helper()
 	time.Sleep(after)
@@ -196,7 +197,7 @@ func (h *house) shoot(t *testing.T, node string, after time.Duration) {
 	}
 }
 
-// The whole installation dies at any moment, twenty times, under load.
+// TestServerKilledAnytime kills the whole installation twenty times at random moments under load.
 func TestServerKilledAnytime(t *testing.T) {
 	t.Parallel()
 	const seed = 20

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package e2e kills, cuts off and misleads whole installations: the real binaries
-// over a real PostgreSQL, with real agents behind mutual TLS. What is judged is
-// what they leave behind, by package check.
+// Package e2e kills whole installations, cuts their network and gives them wrong data: the real
+// binaries with a real PostgreSQL and real agents behind mutual TLS. Package check then validates
+// the state that they leave.
 package e2e
 
 import (
@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// bins is where the binaries under test lie. Set once, before any test.
+// bins is the folder of the tested binaries. It is set once, before the first test.
 var bins string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -26,7 +26,7 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	bins = dir
-	// PostgreSQL refuses root and runs as another user, who has to get through.
+	// PostgreSQL does not run as root. Its user needs access to the folders below this one.
 	if err := os.Chmod(dir, 0o711); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -12,13 +12,13 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/check"
 )
 
-// types writes into a field as a person does.
+// types enters text into a field.
 func (b *browser) types(selector, text string) {
 	b.t.Helper()
 	b.must("POST", "/element/"+b.find(selector)+"/value", map[string]any{"text": text}, nil)
 }
 
-// paysBy fills in the provider's page.
+// paysBy fills in the page of the payment provider.
 func (b *browser) paysBy(page, card string) {
 	b.t.Helper()
 	b.open(page)
@@ -43,7 +43,7 @@ func (h *house) purse(t testing.TB) (p purse) {
 	return p
 }
 
-// admin runs a command as an administrator and decodes what it shows.
+// admin runs a command as an administrator and decodes its output.
 func (h *house) admin(t testing.TB, into any, args ...string) {
 	t.Helper()
 	got := h.cli(append([]string{"--profile", "default-admin", "-o", "json", "--no-input"}, args...)...)
@@ -53,7 +53,7 @@ func (h *house) admin(t testing.TB, into any, args ...string) {
 	must(t, json.Unmarshal([]byte(got.out), into))
 }
 
-// leaves corrects the balance to an amount.
+// leaves adjusts the balance to an amount.
 func (h *house) leaves(t testing.TB, minor int64) {
 	t.Helper()
 	off := minor - h.purse(t).Amount
@@ -64,7 +64,7 @@ func (h *house) leaves(t testing.TB, minor int64) {
 	}
 }
 
-// states counts what was stated about the tenant's money.
+// states counts the events about the tenant's money.
 func (h *house) states(t *testing.T, subject string) int {
 	t.Helper()
 	return one[int](t, h, `SELECT count(*) FROM outbox_events WHERE subject = $1`, subject)

@@ -23,8 +23,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/profile"
 )
 
-// bus is a NATS server in a process of its own, at one address through all its
-// lives.
+// bus is a NATS server in a separate process, at one address across restarts.
 type bus struct {
 	t    *testing.T
 	dir  string
@@ -49,7 +48,7 @@ func (b *bus) kill() {
 	<-b.over
 }
 
-// freePort is one that was free a moment ago.
+// freePort returns a port that was free a moment ago.
 func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -157,7 +156,7 @@ func (h *house) run(t *testing.T, env []string, binary string, args ...string) {
 	})
 }
 
-// published waits until the streams hold what the outbox does.
+// published waits until the streams contain the events of the outbox.
 func (h *house) published(t *testing.T, b *bus) {
 	t.Helper()
 	until(t, patience, "all facts are published", func() error {

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgcluster"
 )
 
-// addresses are where up answers now.
+// addresses returns the current addresses of up.
 func (h *house) addresses() (server, issuer string) {
 	h.t.Helper()
 	text, err := os.ReadFile(h.path("ready"))
@@ -33,7 +33,7 @@ func (h *house) addresses() (server, issuer string) {
 	return ready.URL, ready.Issuer
 }
 
-// status asks something as whoever has the token.
+// status sends a request with the token and returns the status code.
 func status(t testing.TB, method, address, token string) int {
 	t.Helper()
 	r, err := http.NewRequest(method, address, nil)
@@ -45,7 +45,7 @@ func status(t testing.TB, method, address, token string) int {
 	return reply.StatusCode
 }
 
-// post sends a form as the page of the issuer does.
+// post submits a form in the same way as the page of the issuer.
 func post(t testing.TB, c *http.Client, address string, form url.Values) {
 	t.Helper()
 	r, err := http.NewRequest("POST", address, strings.NewReader(form.Encode()))
@@ -85,7 +85,7 @@ func (h *house) session(t testing.TB, person string) string {
 
 var userCode = regexp.MustCompile(`[A-Z]{4}-[A-Z]{4}`)
 
-// login runs gpuaas login --device, and approves it as the person.
+// login runs gpuaas login --device and approves it as the user.
 func (h *house) login(t testing.TB, profile, person string) {
 	t.Helper()
 	server, issuer := h.addresses()

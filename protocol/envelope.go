@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// MaxBody bounds an envelope: a hundred public keys of the longest kind fit
-// several times.
+// MaxBody limits an envelope. It is several times the size of a hundred public keys of the longest
+// type.
 const MaxBody = 128 << 10
 
 // RejectedError is a rejection with a code for programs and a message for operators.
@@ -40,7 +40,8 @@ func CodeOf(err error) RejectReason {
 	return ""
 }
 
-// Canonical is the one byte form of an envelope: what is signed and sent.
+// Canonical returns the bytes of an envelope that are signed and sent. An envelope has only one
+// such form.
 func (e Envelope) Canonical() ([]byte, error) {
 	if e.Slots == nil {
 		e.Slots = []string{}
@@ -116,7 +117,7 @@ func parse(body []byte) (Envelope, error) {
 	return e, e.sound()
 }
 
-// sound checks what holds for an envelope of any type.
+// sound checks the rules for envelopes of every type.
 func (e Envelope) sound() error {
 	switch {
 	case e.Task.UUID == uuid.Nil || e.Node.UUID == uuid.Nil:
@@ -151,7 +152,7 @@ func (e Envelope) ordered() error {
 // early is harmless. There is no tolerance at the end, because acting late is not.
 const earlyBy = 5 * time.Minute
 
-// Fresh says whether the envelope may be acted on at now.
+// Fresh returns an error if the envelope is not valid at now.
 func (e Envelope) Fresh(now time.Time) error {
 	switch {
 	case now.Add(earlyBy).Before(e.NotBefore):
@@ -166,8 +167,8 @@ func (e Envelope) Fresh(now time.Time) error {
 // accepts the task at once.
 const Backdate = 5 * time.Minute
 
-// SignedBefore says whether the envelope was signed before t. Both clocks count: one
-// that is off makes the answer so.
+// SignedBefore reports whether the envelope was signed before t. The times come from two clocks, so
+// the error of both clocks affects the result.
 func (e Envelope) SignedBefore(t time.Time) bool { return e.NotBefore.Add(Backdate).Before(t) }
 
 // Strict decodes one JSON value and rejects unknown fields and trailing data.

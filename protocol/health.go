@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// HealthReport is one source's word about the node or one of its GPUs. Every
-// source speaks of each of its targets in every report, healthy ones as well: a
-// source that is missing from a report is an alert of its own.
+// HealthReport is the report of one source about the node or one of its GPUs. Every source reports
+// all its targets every time, also the healthy ones, because a source that is missing from a report
+// is an alert.
 //
-// Message holds no reading that moves from one report to the next, such as a
-// temperature: a report that says nothing new costs the control plane one row.
+// Message contains no value that changes between reports, such as a temperature: an unchanged
+// report costs the control plane one row.
 type HealthReport struct {
 	Source  string    `json:"source"`            // xid, driver, pcie, disk, clock …
 	Target  string    `json:"target,omitempty"`  // GPU UUID; empty: the node
@@ -25,7 +25,7 @@ type HealthReport struct {
 // Class is the required response of the reader of a report.
 type Class string
 
-// The classes, as of NVIDIA's NICo.
+// The classes are those of NVIDIA's NICo.
 const (
 	PreventAllocations   Class = "prevent_allocations"            // hand nothing out on it
 	PreventHostChanges   Class = "prevent_host_state_changes"     // leave the host as it is
@@ -39,13 +39,12 @@ const (
 	maxHealthName    = 64
 )
 
-// Classes lists them all, sorted.
+// Classes returns all classes, sorted.
 func Classes() []Class {
 	return []Class{ExcludeFromDeadlines, PreventAllocations, PreventHostChanges, SuppressAlerting}
 }
 
-// SortHealth puts reports into their one order, so that the same health is the
-// same bytes.
+// SortHealth sorts reports, so that the same health always has the same bytes.
 func SortHealth(reports []HealthReport) {
 	slices.SortFunc(reports, func(a, b HealthReport) int {
 		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Check, b.Check))
@@ -79,12 +78,12 @@ func CheckHealth(reports []HealthReport) error {
 	return nil
 }
 
-// HealthOrder orders health from best to worst. Known to be bad outweighs unknown.
+// HealthOrder returns the position of h between best and worst. Unhealthy is worse than unknown.
 func HealthOrder(h Health) int {
 	return slices.Index([]Health{Healthy, Degraded, Unknown, Unhealthy}, h)
 }
 
-// Worse is the worse of two.
+// Worse returns the worse of two values.
 func Worse(a, b Health) Health {
 	if HealthOrder(b) > HealthOrder(a) {
 		return b

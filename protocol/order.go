@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// minUID keeps tenants away from accounts of the system and of people.
+	// minUID is above the uids of system accounts and of the operators' accounts.
 	minUID = 200000
 	// maxUID is below the overflow uid of 32-bit programs.
 	maxUID = 1<<31 - 2
-	// maxKeys bounds one account's file of keys.
+	// maxKeys limits the file of keys of one account.
 	maxKeys = 100
-	// maxRevoked bounds the list of serials: certificates end in five minutes, so
-	// only those of that time are of use.
+	// maxRevoked limits the list of serials. A certificate is valid for five minutes, so only the
+	// serials of that time matter.
 	maxRevoked = 1000
 )
 
@@ -76,7 +76,7 @@ func (l Limits) check() error {
 	return nil
 }
 
-// exact decodes parameters and, as with the envelope, demands the canonical form.
+// exact decodes parameters and, as parse does for envelopes, accepts only the canonical form.
 func exact(params json.RawMessage, into any) error {
 	if err := Strict(bytes.NewReader(params), into); err != nil {
 		return Reject(ParamsInvalid, "parameters: %v", err)

@@ -33,14 +33,14 @@ type Proof struct {
 	Signature []byte `json:"signature,omitempty"` // Ed25519 over Canonical
 }
 
-// ProbeResult is one attempt from inside a tenant's session.
+// ProbeResult is the result of one attempt inside a session of a tenant.
 type ProbeResult struct {
 	Name     string `json:"name"` // device:/dev/nvidia1
 	Expected string `json:"want"` // EPERM
 	Got      string `json:"got"`
 }
 
-// Held says whether the attempt ended as it should.
+// Held reports whether the attempt had the expected result.
 func (r ProbeResult) Held() bool { return r.Expected == r.Got }
 
 // Canonical returns the signed bytes: the proof without kid and signature. Absent lists are empty, so
@@ -62,7 +62,7 @@ func (p Proof) Canonical() ([]byte, error) {
 	return body, nil
 }
 
-// Sign makes the proof count.
+// Sign signs the proof. An unsigned proof is not valid.
 func (p *Proof) Sign(key ed25519.PrivateKey) error {
 	body, err := p.Canonical()
 	if err != nil {
@@ -73,8 +73,8 @@ func (p *Proof) Sign(key ed25519.PrivateKey) error {
 	return nil
 }
 
-// Verify says why the proof does not count as that of the node for the
-// allocation's release at fence, or nil when it does.
+// Verify returns nil if the proof is valid for the node and for the release of the allocation at
+// fence, and otherwise the reason.
 func (p *Proof) Verify(key []byte, node ids.Node, allocation ids.Allocation, fence int64) error {
 	switch {
 	case p == nil:
@@ -102,7 +102,7 @@ func (p *Proof) Verify(key []byte, node ids.Node, allocation ids.Allocation, fen
 	return nil
 }
 
-// Clean says whether the proof frees every one of the GPUs.
+// Clean reports whether the proof covers every one of the GPUs.
 func (p *Proof) Clean(gpus []string) bool {
 	if p == nil || len(p.Leftovers) > 0 {
 		return false
@@ -119,7 +119,7 @@ func (p *Proof) Clean(gpus []string) bool {
 	return true
 }
 
-// KidOf names a proof key by the beginning of its digest.
+// KidOf returns the kid of a proof key: the beginning of its digest.
 func KidOf(public []byte) string {
 	sum := sha256.Sum256(public)
 	return hex.EncodeToString(sum[:8])

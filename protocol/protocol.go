@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Version is the envelope version that this build speaks.
+// Version is the envelope version of this build.
 const Version = 1
 
 // Paths of the node API. A path with an id requires the certificate with the same id.
@@ -28,8 +28,8 @@ const (
 // WaitFor is the time that a poll stays open before the response 204.
 const WaitFor = 30 * time.Second
 
-// Envelope is an order to a node. Its canonical bytes are its JSON encoding with
-// the fields in this order and no spaces; Signed carries exactly those bytes.
+// Envelope is a task for a node. Its canonical bytes are its JSON encoding with the fields in this
+// order and no spaces. Signed contains exactly those bytes.
 type Envelope struct {
 	V          int             `json:"v"`
 	Kid        string          `json:"kid"` // which task-signing key
@@ -46,12 +46,12 @@ type Envelope struct {
 	NotBefore  time.Time       `json:"not_before"` // RFC 3339, UTC
 	ExpiresAt  time.Time       `json:"expires_at"`
 	Nonce      string          `json:"nonce"` // 128 random bits, hex
-	// Trace is the W3C traceparent of the request that led here, or empty.
+	// Trace is the W3C traceparent of the request that caused the task, or empty.
 	Trace string `json:"traceparent"`
 }
 
-// Signed is an envelope as it travels: the node verifies Signature over the very
-// bytes of Body before it reads them.
+// Signed is an envelope as sent. The node verifies Signature over the bytes of Body before it
+// decodes them.
 type Signed struct {
 	// Kid names the task key, so that a node can distinguish an unknown key from a forgery. It is not
 	// trusted and may be empty.
@@ -60,10 +60,10 @@ type Signed struct {
 	Signature []byte `json:"signature"` // Ed25519 over Body
 }
 
-// RejectReason says why a node did not act on a task, or how acting failed.
+// RejectReason is the reason why a node did not execute a task, or why the execution failed.
 type RejectReason string
 
-// Codes of rejections before a task acts, and of failures.
+// The reasons for rejections before execution, and for failures.
 const (
 	VersionUnsupported RejectReason = "version_unsupported"
 	KeyUnknown         RejectReason = "key_unknown"
@@ -86,7 +86,7 @@ const (
 	ScrubFailed        RejectReason = "scrub_failed"
 )
 
-// Outcome of a task.
+// Outcome is the end of a task.
 type Outcome string
 
 // A task ends in one of these.
@@ -96,8 +96,8 @@ const (
 	Refused   Outcome = "refused"
 )
 
-// Result is the node's answer to a task. It is accepted by compare-and-set on
-// task, fence and attempt.
+// Result is the node's response to a task. The server accepts it by compare-and-set on task, fence
+// and attempt.
 type Result struct {
 	Task       ids.Task       `json:"task_id"`
 	Allocation ids.Allocation `json:"allocation_id"`
@@ -144,19 +144,19 @@ type Report struct {
 	Unsupported []Type `json:"refuses,omitempty"`
 	// Foreign lists use of a GPU that no task accounts for: drift, unsellable.
 	Foreign []string `json:"foreign,omitempty"`
-	// Health is the word of every source. Absent: this agent has none to give.
+	// Health contains the reports of every source. It is absent if this agent has no source.
 	Health []HealthReport `json:"health,omitempty"`
 	// Topology is present after a change and after a probe.
 	Topology *Topology `json:"topology,omitempty"`
-	// Fingerprint is the SHA-256 of the hardware, hex, also where the topology is left
-	// out; empty when it is not known.
+	// Fingerprint is the SHA-256 of the hardware in hex. It is present also without the topology,
+	// and empty if it is unknown.
 	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
-// Phase of an allocation as its host sees it.
+// Phase is the phase of an allocation on its node.
 type Phase string
 
-// The phases that a host reports.
+// The phases that a node reports.
 const (
 	Working Phase = "working" // a task is being carried out
 	Ready   Phase = "ready"   // everything ordered is in place and verified
@@ -164,7 +164,7 @@ const (
 	Gone    Phase = "gone"    // nothing of it is left, by proof
 )
 
-// AllocationReport is one allocation that the host holds or remembers.
+// AllocationReport is the report of one allocation that is on the node or in its journal.
 type AllocationReport struct {
 	Allocation ids.Allocation `json:"allocation_id"`
 	Phase      Phase          `json:"phase"`
@@ -176,7 +176,7 @@ type AllocationReport struct {
 	Proof      *Proof         `json:"proof,omitempty"`   // with phase gone
 }
 
-// Inventory is the hardware of a host.
+// Inventory is the hardware of a node.
 type Inventory struct {
 	Hostname  string `json:"hostname"`
 	Driver    string `json:"driver"` // of the NVIDIA driver
@@ -185,8 +185,8 @@ type Inventory struct {
 	GPUs      []GPU  `json:"gpus"`
 }
 
-// GPU is one device as its driver describes it. Zero means the driver gave no
-// value, as old boards do for many of them.
+// GPU is one device as its driver describes it. Zero means that the driver returned no value. Old
+// boards return none for many fields.
 type GPU struct {
 	Index        int      `json:"index"`
 	UUID         string   `json:"uuid"`
@@ -207,10 +207,10 @@ type GPU struct {
 	Reasons      []string `json:"reasons,omitempty"` // "xid 79: fallen off the bus"
 }
 
-// Health of a device or node.
+// Health is the health of a GPU, of a node or of a check.
 type Health string
 
-// Health is unknown, never healthy, when it could not be read.
+// The values of Health. A health that could not be read is unknown, never healthy.
 const (
 	Healthy   Health = "healthy"
 	Degraded  Health = "degraded"
@@ -218,8 +218,8 @@ const (
 	Unknown   Health = "unknown"
 )
 
-// EnrolRequest trades a single-use token for a certificate. The key behind CSR
-// (PEM, P-256) is made on the host and never leaves it.
+// EnrolRequest exchanges a single-use token for a certificate. The key of CSR (PEM, P-256) is
+// generated on the node and never leaves it.
 type EnrolRequest struct {
 	Token      string `json:"token"`
 	CSR        string `json:"csr"`
@@ -230,13 +230,13 @@ type EnrolRequest struct {
 	Fingerprint string `json:"fingerprint,omitempty"` // of the hardware, as in a Report
 }
 
-// RenewRequest asks for the next certificate, for a new key.
+// RenewRequest requests the next certificate, for a new key.
 type RenewRequest struct {
 	CSR string `json:"csr"`
 }
 
-// EnrolReply is a node's identity. The node's id is in the certificate's only
-// URI name, spiffe://<trust domain>/node/<id>.
+// EnrolReply contains the identity of a node. The id of the node is in the only URI name of the
+// certificate, spiffe://<trust domain>/node/<id>.
 type EnrolReply struct {
 	Node        ids.Node  `json:"node_id"`
 	Certificate string    `json:"certificate"` // PEM chain, leaf first

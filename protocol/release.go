@@ -10,7 +10,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// ReleaseVersion is the version of the form of a Release.
+// ReleaseVersion is the version of the encoding of a Release.
 const ReleaseVersion = 1
 
 // Release describes one build of the agent and is signed by a release key. A release key is no task key:
@@ -24,14 +24,14 @@ type Release struct {
 	Platform string `json:"platform"` // linux/amd64
 	Digest   string `json:"digest"`   // SHA-256 of the binary, hex
 	Size     int64  `json:"size"`
-	// Minimum is the oldest version that a node may go back to once it has become
-	// this one; empty leaves it as it was.
+	// Minimum is the oldest version that a node with this build may install later. Empty leaves the
+	// minimum of the node unchanged.
 	Minimum   string    `json:"minimum"`
 	IssuedAt  time.Time `json:"issued_at"`
 	ExpiresAt time.Time `json:"expires_at"` // no node becomes it afterwards; one that is it stays
 }
 
-// MaxBinary bounds a build: far above what the agent weighs.
+// MaxBinary limits a build. It is far above the size of the agent.
 const MaxBinary = 256 << 20
 
 var (
@@ -40,7 +40,7 @@ var (
 	releaseDigest   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// Canonical is the one byte form of a release: what is signed.
+// Canonical returns the signed bytes of a release. A release has only one such form.
 func (r Release) Canonical() ([]byte, error) {
 	r.IssuedAt, r.ExpiresAt = r.IssuedAt.UTC().Truncate(time.Second), r.ExpiresAt.UTC().Truncate(time.Second)
 	body, err := json.Marshal(r)
@@ -50,8 +50,7 @@ func (r Release) Canonical() ([]byte, error) {
 	return body, nil
 }
 
-// OpenRelease returns what was promised, after the signature of one of keys held
-// over the very bytes.
+// OpenRelease verifies the signature over the received bytes with keys and returns the release.
 func OpenRelease(metadata, signature []byte, keys map[string][]byte) (Release, error) {
 	var r Release
 	if len(metadata) > MaxBody {
@@ -76,7 +75,7 @@ func OpenRelease(metadata, signature []byte, keys map[string][]byte) (Release, e
 	return r, r.Sound()
 }
 
-// Sound checks what holds for any release.
+// Sound checks the rules for every release.
 func (r Release) Sound() error {
 	switch {
 	case r.V != ReleaseVersion:
@@ -97,17 +96,17 @@ func (r Release) Sound() error {
 	return nil
 }
 
-// Ordered says whether a version has an order among others: SemVer with a v before
-// it. One that has none, such as a build between two tags of another tree, is
-// above no minimum.
+// Ordered reports whether a version can be compared: SemVer with a leading v. A version that
+// cannot, such as that of a build between two tags, satisfies no minimum.
 func Ordered(version string) bool { return semver.IsValid(version) }
 
-// AtLeast says whether a version is not below a minimum. No minimum is below all.
+// AtLeast reports whether a version is not below a minimum. Every version satisfies an empty
+// minimum.
 func AtLeast(version, minimum string) bool {
 	return minimum == "" || Ordered(version) && Ordered(minimum) && semver.Compare(version, minimum) >= 0
 }
 
-// Higher is the higher of two minima.
+// Higher returns the higher of two minima.
 func Higher(a, b string) string {
 	if a == "" || Ordered(b) && Ordered(a) && semver.Compare(b, a) > 0 {
 		return b
@@ -115,7 +114,7 @@ func Higher(a, b string) string {
 	return a
 }
 
-// Why a node does not become a build, or is no longer the one it was asked to be.
+// The reasons why a node does not install a build, or no longer runs the requested one.
 const (
 	DigestMismatch    RejectReason = "digest_mismatch"
 	DowngradeRejected RejectReason = "downgrade_refused"

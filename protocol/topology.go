@@ -62,8 +62,8 @@ type Card struct {
 	NVLinks   []NVLink `json:"nvlinks,omitempty"`
 }
 
-// Link is a PCIe link. Width is in lanes, speed in thousandths of GT/s. The maxima
-// are of the slot and the card together: what this link could ever be.
+// Link is a PCIe link. Width is in lanes, speed in thousandths of GT/s. The maxima are those of the
+// slot and the card together, so the link cannot exceed them.
 type Link struct {
 	Width    int `json:"width,omitempty"`
 	MaxWidth int `json:"max_width,omitempty"`
@@ -71,13 +71,13 @@ type Link struct {
 	MaxSpeed int `json:"max_speed_mtps,omitempty"`
 }
 
-// MIG is whether a device can be cut into instances.
+// MIG describes whether a device can be divided into instances.
 type MIG struct {
 	State    string       `json:"state"` // enabled, disabled, unsupported; empty: not known
 	Profiles []MIGProfile `json:"profiles,omitempty"`
 }
 
-// MIGProfile is one way of cutting, with where its instances may begin.
+// MIGProfile is one way to divide a device, with the possible start positions of its instances.
 type MIGProfile struct {
 	ID         int    `json:"id"`
 	Name       string `json:"name"` // 1g.10gb
@@ -95,7 +95,7 @@ type NVLink struct {
 	MBps int    `json:"mbps,omitempty"`
 }
 
-// Peer is the nearest way between two GPUs: NV18, PIX, PXB, PHB, NODE, SYS.
+// Peer is the shortest path between two GPUs: NV18, PIX, PXB, PHB, NODE, SYS.
 type Peer struct {
 	A   string `json:"a"` // PCI addresses, A before B
 	B   string `json:"b"`
@@ -123,26 +123,26 @@ type Disk struct {
 	PCI    string `json:"pci,omitempty"`
 }
 
-// Hardware is that of a topology which does not change by itself, and whose change
-// an operator must accept:
+// Hardware contains the part of a topology that does not change by itself. An operator must accept a
+// change of it:
 //
-//   - which machine it is, since a disk with our identity may be put into another;
-//   - which GPUs, by serial and UUID, where they sit, and with which firmware: the
-//     slots are sold by them, and placements and IOMMU groups follow from where;
-//   - how wide the link of each could be, which falls when a card moves to a lesser
-//     slot. How wide it is at this moment is health, for it may mend by itself, and
-//     so is its speed, which power saving changes all the time;
-//   - what shares an IOMMU group with a GPU. The number of the group is not in it,
-//     kernels count anew at each start.
+//   - the identity of the board, because the disk with our identity may be put into another node;
+//   - the GPUs by serial and UUID, with location and firmware: the slots are sold by GPU, and
+//     placements and IOMMU groups depend on the location;
+//   - the maximum width of each link, which is lower after a card moved to a smaller slot. The
+//     current width is health, because it may recover by itself. So is the current speed, which
+//     power saving changes all the time;
+//   - the devices that share an IOMMU group with a GPU. The number of the group is omitted, because
+//     the kernel assigns it again at each start.
 //
-// Left out are drivers, MIG and ECC modes, minor numbers, disks and network cards:
-// we change some of them, and replacing the others changes nothing that is sold.
+// Drivers, MIG and ECC modes, minor numbers, disks and network cards are omitted: we change some of
+// them, and replacing the others changes nothing that is sold.
 type Hardware struct {
 	Machine Machine       `json:"machine"` // without BIOS
 	GPUs    []HardwareGPU `json:"gpus"`    // by PCI address
 }
 
-// HardwareGPU is a GPU as it is recognised.
+// HardwareGPU contains the fields that identify a GPU.
 type HardwareGPU struct {
 	PCI       string   `json:"pci"`
 	UUID      string   `json:"uuid"`
@@ -154,7 +154,7 @@ type HardwareGPU struct {
 	GroupWith []string `json:"group_with"`
 }
 
-// Hardware takes what is recognised from the topology.
+// Hardware returns the identifying part of the topology.
 func (t Topology) Hardware() Hardware {
 	h := Hardware{Machine: t.Machine, GPUs: []HardwareGPU{}}
 	h.Machine.BIOS = ""
@@ -167,7 +167,7 @@ func (t Topology) Hardware() Hardware {
 	return h
 }
 
-// Fingerprint is the SHA-256 of the hardware's canonical form, in hex.
+// Fingerprint returns the SHA-256 of the canonical form of the hardware in hex.
 func (h Hardware) Fingerprint() string {
 	text, err := json.Marshal(h)
 	if err != nil {
@@ -177,8 +177,8 @@ func (h Hardware) Fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Changes says in words how other differs from h, which was accepted. What cannot be
-// read of a device that is there, as of one that has fallen off the bus, is no change.
+// Changes describes how other differs from the accepted h. A value that cannot be read on a device
+// that is present, such as one that is off the bus, is no change.
 func (h Hardware) Changes(other Hardware) (said []string) {
 	for _, f := range []struct{ name, was, is string }{
 		{"vendor", h.Machine.Vendor, other.Machine.Vendor},

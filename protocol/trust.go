@@ -34,7 +34,8 @@ type TrustStatement struct {
 	IssuedAt    time.Time         `json:"issued_at"`
 }
 
-// Canonical is the one byte form of a statement: what is signed and sent.
+// Canonical returns the bytes of a statement that are signed and sent. A statement has only one
+// such form.
 func (t TrustStatement) Canonical() ([]byte, error) {
 	t.IssuedAt = t.IssuedAt.UTC()
 	if t.TaskKeys == nil {
@@ -50,12 +51,11 @@ func (t TrustStatement) Canonical() ([]byte, error) {
 	return body, nil
 }
 
-// maxTrustKeys bounds what a statement may name: two of each during a roll-over,
-// and as many again for a second that overlaps.
+// maxTrustKeys limits the keys of a statement: two of each type during a rotation, and as many
+// again for a second rotation that overlaps.
 const maxTrustKeys = 8
 
-// OpenStatement returns a statement after the signature of one of keys held over
-// the very bytes that came.
+// OpenStatement verifies the signature over the received bytes with keys and returns the statement.
 func OpenStatement(s Signed, keys map[string][]byte) (TrustStatement, error) {
 	var t TrustStatement
 	if len(s.Body) > MaxBody {

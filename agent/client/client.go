@@ -27,7 +27,7 @@ const (
 	// pollSlack is the time that a poll may exceed its promised end before the connection counts as
 	// dead.
 	pollSlack = 15 * time.Second
-	// maxReply holds an envelope in base64 several times.
+	// maxReply is several times the size of the largest envelope in base64.
 	maxReply = 1 << 20
 )
 
@@ -143,7 +143,7 @@ func (c *Client) Enrol(ctx context.Context, r protocol.EnrolRequest) (reply prot
 	return reply, err
 }
 
-// Renew asks for the next certificate.
+// Renew requests the next certificate.
 func (c *Client) Renew(ctx context.Context, node ids.Node, csr string) (reply protocol.EnrolReply, err error) {
 	_, err = c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(protocol.PathRenew, node), protocol.RenewRequest{CSR: csr}, &reply)
 	return reply, err
@@ -155,13 +155,13 @@ func (c *Client) Trust(ctx context.Context) (trust protocol.Trust, err error) {
 	return trust, err
 }
 
-// Wait asks for the next task and waits for it; ok is false when there was none.
+// Wait polls for the next task; ok is false if the poll ended without one.
 func (c *Client) Wait(ctx context.Context, node ids.Node) (task protocol.Signed, ok bool, err error) {
 	status, err := c.call(ctx, protocol.WaitFor+pollSlack, http.MethodGet, fmt.Sprintf(protocol.PathWait, node), nil, &task)
 	return task, status == http.StatusOK, err
 }
 
-// Result delivers the end of a task.
+// Result delivers the result of a task.
 func (c *Client) Result(ctx context.Context, node ids.Node, r *protocol.Result) error {
 	_, err := c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(protocol.PathResult, node, r.Task), r, nil)
 	return err

@@ -25,7 +25,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Identity is one file, so that key and certificate cannot come apart.
+// Identity is one file, so that a crash cannot separate the key from its certificate.
 type Identity struct {
 	Node        ids.Node       `json:"node_id"`
 	Key         string         `json:"key"`         // PEM
@@ -87,8 +87,8 @@ func text(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// From makes the identity that a reply to the request for key grants. before is
-// the one that it replaces: a renewal keeps its node and journal.
+// From creates the identity that a reply to the request for key grants. before is the identity that
+// it replaces; a renewal retains its node and journal.
 func From(reply protocol.EnrolReply, key string, before Identity) (Identity, error) {
 	if before.Node != (ids.Node{}) && before.Node != reply.Node {
 		return Identity{}, fmt.Errorf("the control plane calls node %s now %s", before.Node, reply.Node)
@@ -126,8 +126,8 @@ func (i Identity) Pair() *tls.Certificate { return &i.pair }
 // NotAfter returns the end of the certificate.
 func (i Identity) NotAfter() time.Time { return i.pair.Leaf.NotAfter }
 
-// RenewAt is half life, give or take 10 %. share, from 0 to 1, spreads a fleet
-// that was enrolled at once.
+// RenewAt returns half of the lifetime, plus or minus 10 %. share, from 0 to 1, spreads the
+// renewals of a fleet that was enrolled at one time.
 func (i Identity) RenewAt(share float64) time.Time {
 	life := i.pair.Leaf.NotAfter.Sub(i.pair.Leaf.NotBefore)
 	return i.pair.Leaf.NotBefore.Add(time.Duration((0.4 + 0.2*share) * float64(life)))

@@ -10,14 +10,14 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Provider reads the hardware. An error means that nothing is known, which is
-// never the same as that nothing is there.
+// Provider reads the hardware. An error means that the inventory is unknown, which differs from an
+// inventory without GPUs.
 type Provider interface {
 	Inventory(ctx context.Context) (protocol.Inventory, error)
 }
 
-// Examiner is a provider that also knows how the host fares. It answers at once,
-// with what it knows: whatever may hang is asked elsewhere and reads unknown.
+// Examiner is a provider that also reads the health of the node. It returns at once: a value whose
+// read may hang is read elsewhere, and is unknown until that read returns.
 type Examiner interface {
 	// Examine is called with what Inventory has just answered, or what it could not.
 	Examine(ctx context.Context, inventory protocol.Inventory, err error) Examination
@@ -67,7 +67,7 @@ func Merge(host protocol.Topology, seen Reading) protocol.Topology {
 	return host
 }
 
-// together: the bus knows places, the driver names.
+// together merges both descriptions of a card: the bus has its location, the driver its name.
 func together(c, said protocol.Card) protocol.Card {
 	c.UUID, c.Serial, c.Model, c.MemoryMiB = said.UUID, said.Serial, said.Model, said.MemoryMiB
 	c.MIG, c.NVLinks = said.MIG, said.NVLinks

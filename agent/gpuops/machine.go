@@ -23,10 +23,10 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Tool asks the driver for all that it knows.
+// Tool reads the devices through the driver.
 type Tool interface {
 	See(ctx context.Context) (gpu.Reading, error)
-	// Reset resets one device; it fails where anything uses it.
+	// Reset resets one device. It fails if a process uses the device.
 	Reset(ctx context.Context, uuid string) error
 }
 
@@ -35,11 +35,12 @@ var _, _ Tool = (*nvidiasmi.Tool)(nil), (*Library)(nil)
 // Options configure a Machine.
 type Options struct {
 	Tool Tool
-	// Self is this program, which children run to probe; empty: probes run in this
-	// process, and one that hangs leaves a thread behind.
+	// Self is the path of this program, which children run to probe. If it is empty, probes run in
+	// this process, and a probe that hangs leaves a thread behind.
 	Self string
 	Root string // before /sys, /proc and /dev; empty but in tests
-	// StateDir keeps the kernel's events through a restart; empty: they are not kept.
+	// StateDir is the folder that stores the kernel's events across restarts. If it is empty, they
+	// are not stored.
 	StateDir string
 	Log      *slog.Logger
 	Clock    clock.Clock
@@ -58,7 +59,7 @@ type Machine struct {
 // topologyProbe is the name of the child that reads the bus.
 const topologyProbe = "topology"
 
-// Open opens the kernel log and what was kept of it.
+// Open opens the kernel log and the stored events.
 func Open(ctx context.Context, o Options) (*Machine, error) {
 	m := &Machine{Options: o}
 	m.watch = &health.Watch{Run: m.run, Log: o.Log, Clock: m.Clock, Extra: []string{topologyProbe}}
@@ -107,7 +108,7 @@ func Child(ctx context.Context, probe, root string, out func([]byte) error) erro
 	return health.Child(ctx, probe, root, out)
 }
 
-// Inventory asks the driver.
+// Inventory reads the inventory from the driver.
 func (m *Machine) Inventory(ctx context.Context) (protocol.Inventory, error) {
 	seen, err := m.Tool.See(ctx)
 	if err != nil {
@@ -150,7 +151,7 @@ func (m *Machine) MergeHealth(ctx context.Context, gpus []protocol.GPU) {
 	}
 }
 
-// Reset resets one device, and forgets what a reset clears.
+// Reset resets one device and deletes the events that a reset clears.
 func (m *Machine) Reset(ctx context.Context, g protocol.GPU) error {
 	if err := m.Tool.Reset(ctx, g.UUID); err != nil {
 		return err

@@ -15,15 +15,15 @@ import (
 // nvmlProbe is the name of the child that calls into the driver's library.
 const nvmlProbe = "nvml"
 
-// Library asks the driver's library, in a child, and its tool where the library does
-// not answer or this build has none.
+// Library reads the driver's library in a child process. It uses the tool if the library does not
+// respond or this build has none.
 type Library struct {
 	*nvidiasmi.Tool
 
 	Self string // this program
 }
 
-// See asks for all that the driver knows.
+// See returns everything that the driver reports.
 func (l *Library) See(ctx context.Context) (gpu.Reading, error) {
 	if !nvml.Built || l.Self == "" {
 		return l.Tool.See(ctx)

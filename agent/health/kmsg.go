@@ -27,8 +27,7 @@ func (k *KernelLog) Close() error { return syscall.Close(k.fd) }
 // largestRecord is the kernel's own bound of one read, doubled.
 const largestRecord = 16 << 10
 
-// atOnce bounds one look: a log that is written faster than it is read must not
-// hold the agent up.
+// atOnce limits one read. Without it a log that grows faster than the read would block the agent.
 const atOnce = 20000
 
 // Read passes each new line to add. lost is true if the kernel has overwritten lines that were not read

@@ -23,7 +23,7 @@ type Ledger struct {
 	path string
 }
 
-// Entry is one XID of one device, however often it came.
+// Entry is one XID of one device. A repetition raises Times and adds no entry.
 type Entry struct {
 	Event
 
@@ -85,7 +85,7 @@ func (l *Ledger) Add(sequence uint64, line string, now time.Time) (changed bool)
 	return true
 }
 
-// Expire forgets what time clears.
+// Expire deletes the events that time clears.
 func (l *Ledger) Expire(now time.Time) (changed bool) {
 	before := len(l.Events)
 	l.Events = slices.DeleteFunc(l.Events, func(e Entry) bool {
@@ -95,15 +95,15 @@ func (l *Ledger) Expire(now time.Time) (changed bool) {
 	return len(l.Events) != before
 }
 
-// Reset forgets what a reset of the device clears.
+// Reset deletes the events that a reset of the device clears.
 func (l *Ledger) Reset(pci string) (changed bool) {
 	before := len(l.Events)
 	l.Events = slices.DeleteFunc(l.Events, func(e Entry) bool { return e.PCI == pci && OfXID(e.XID).Clears == "reset" })
 	return len(l.Events) != before
 }
 
-// Reports are the source's word about each device: what stands, or that nothing
-// does. An event of a device that the host does not list is the node's.
+// Reports returns one report for each device: its open events, or that it has none. An event of a
+// device that the node does not list counts for the node.
 func (l *Ledger) Reports(gpus []protocol.GPU) (all []protocol.HealthReport) {
 	spoken := map[string]bool{}
 	for _, e := range l.Events {
@@ -124,7 +124,7 @@ func (l *Ledger) Reports(gpus []protocol.GPU) (all []protocol.HealthReport) {
 	return all
 }
 
-// Save keeps it through a crash.
+// Save writes the ledger to disk, so that it survives a crash.
 func (l *Ledger) Save() error {
 	text, err := json.Marshal(l)
 	if err != nil {

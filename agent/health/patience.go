@@ -20,8 +20,8 @@ type lasted struct {
 	raised      bool
 }
 
-// Weigh returns what counts of what is said now. A source that says nothing of a
-// target at all was not read, and what stood of it stands.
+// Weigh returns the reports that count now. A source without any report about a target was not
+// read, so its earlier report stays in effect.
 func (p Patience) Weigh(said []protocol.HealthReport, now time.Time) (counts []protocol.HealthReport) {
 	spoke := map[[2]string]bool{}
 	for _, r := range said {
@@ -57,7 +57,7 @@ func (p Patience) Weigh(said []protocol.HealthReport, now time.Time) (counts []p
 	return p.fill(counts, said)
 }
 
-// fill has each source say of each target that all is well where nothing counts.
+// fill adds a healthy report for each source and target without one that counts.
 func (Patience) fill(counts, said []protocol.HealthReport) []protocol.HealthReport {
 	ill := map[[2]string]bool{}
 	for _, r := range counts {

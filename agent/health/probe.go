@@ -105,8 +105,8 @@ func line(path string) string {
 // manyCorrected exceeds the number of errors that a healthy module corrects between two boots.
 const manyCorrected = 1000
 
-// memory reads the memory controllers' counters (EDAC). A host without them says
-// nothing of its memory, which is no fault.
+// memory reads the error counters of the memory controllers (EDAC). A node without them has no
+// report about memory, which is no fault.
 func memory(_ context.Context, root string) (all []protocol.HealthReport, err error) {
 	controllers, err := filepath.Glob(filepath.Join(root, "/sys/devices/system/edac/mc/mc*"))
 	if err != nil {
@@ -131,7 +131,7 @@ func counter(path string) int64 {
 	return n
 }
 
-// network looks at the cards on a bus that are meant to be up.
+// network checks the network cards on a bus that should be up.
 func network(_ context.Context, root string) (all []protocol.HealthReport, err error) {
 	cards, err := filepath.Glob(filepath.Join(root, "/sys/class/net/*/device"))
 	if err != nil {
@@ -153,10 +153,10 @@ func network(_ context.Context, root string) (all []protocol.HealthReport, err e
 	return orWell(all, "network"), nil
 }
 
-// farOff is half of the minute that certificates and tasks are dated back for skew.
+// farOff is half of the minute by which certificates and tasks are dated back for clock skew.
 const farOff = 30_000_000 // microseconds
 
-// clockProbe asks whether anything steers the clock.
+// clockProbe checks whether a service synchronises the clock.
 func clockProbe(ctx context.Context, root string) ([]protocol.HealthReport, error) {
 	if _, err := os.Stat(filepath.Join(root, "/run/systemd/container")); err == nil {
 		return orWell(nil, "clock"), nil // the clock is not this host's to steer

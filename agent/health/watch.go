@@ -67,8 +67,8 @@ func valueOr(d, usual time.Duration) time.Duration {
 	return d
 }
 
-// Check returns every source's word. gpus are the devices as the driver lists them,
-// said what it says of them, err why it says nothing.
+// Check returns the reports of every source. gpus are the devices in the driver's list, said
+// contains the driver's reports, and err is the reason why there are none.
 func (w *Watch) Check(ctx context.Context, gpus []protocol.GPU, said []protocol.HealthReport, err error) []protocol.HealthReport {
 	w.Query(ctx)
 	now := w.Clock.Now()
@@ -184,7 +184,7 @@ func (a *probeState) hangs(now time.Time, every time.Duration) bool {
 	return a.running && now.Sub(a.began) >= maxMissed*every
 }
 
-// says is the probe's word, or that it has none.
+// says returns the last report of the probe, or unknown if it has none.
 func (a *probeState) says(name string, gpus []protocol.GPU, now time.Time, every time.Duration) []protocol.HealthReport {
 	if a == nil || a.ended.IsZero() || a.err != nil || a.hangs(now, every) {
 		return []protocol.HealthReport{NewReport(name, "", "probe_silent", "probe "+name+" does not answer")}
@@ -198,7 +198,7 @@ func (a *probeState) says(name string, gpus []protocol.GPU, now time.Time, every
 	return said
 }
 
-// heard reads what is new in the kernel log and says what stands.
+// heard reads the new lines of the kernel log and returns the open events.
 func (w *Watch) heard(ctx context.Context, gpus []protocol.GPU, now time.Time) []protocol.HealthReport {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,7 +221,7 @@ func (w *Watch) heard(ctx context.Context, gpus []protocol.GPU, now time.Time) [
 	return w.Ledger.Reports(gpus)
 }
 
-// WasReset forgets what a reset of the device has cleared.
+// WasReset deletes the events that a reset of the device has cleared.
 func (w *Watch) WasReset(pci string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -231,7 +231,7 @@ func (w *Watch) WasReset(pci string) error {
 	return w.Ledger.Save()
 }
 
-// manyReplays between two looks are more than noise on a wire.
+// manyReplays is the number of replays between two checks above which noise does not explain them.
 const manyReplays = 100
 
 // Links checks the PCI link of each card. It reports a link that is narrower than card and slot allow,

@@ -35,7 +35,7 @@ func NewReport(source, target, check, message string) protocol.HealthReport {
 	return protocol.HealthReport{Source: source, Target: target, Check: check, Level: f.Rule.Level, Message: message, Classes: f.Rule.Classes}
 }
 
-// Well is a source's word that all is well.
+// Well returns a healthy report of a source.
 func Well(source, target string) protocol.HealthReport {
 	return protocol.HealthReport{Source: source, Target: target, Level: protocol.Healthy}
 }
@@ -99,16 +99,16 @@ func Apply(gpus []protocol.GPU, events []Event) {
 
 func xidMessage(xid int, f fault.Fault) string { return fmt.Sprintf("xid %d: %s", xid, f.Meaning) }
 
-// NewXIDReport is a source's word about an XID.
+// NewXIDReport returns the report of a source about an XID.
 func NewXIDReport(target string, xid int) protocol.HealthReport {
 	f := OfXID(xid)
 	return NewReport(SourceXID, target, f.ID, xidMessage(xid, f))
 }
 
-// SourceXID is the name that the kernel log's word goes by.
+// SourceXID names the kernel log as the source of a health report.
 const SourceXID = "xid"
 
-// Worsen lowers a device's health, never raises it, and keeps each reason once.
+// Worsen lowers the health of a device and never raises it. It adds each reason once.
 func Worsen(g *protocol.GPU, to protocol.Health, reason string) {
 	g.Health = protocol.Worse(g.Health, to)
 	if !slices.Contains(g.Reasons, reason) {

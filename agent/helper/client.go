@@ -44,13 +44,13 @@ type link struct {
 var ErrAway = errors.New("the helper is not reached: see systemctl status gpuaas-agent-helper")
 
 const (
-	// answerWithin leaves the host its time to be read.
+	// answerWithin includes the time in which the helper reads the host OS.
 	answerWithin = inspectTimeout + 5*time.Second
 	firstDelay   = 100 * time.Millisecond
 	maxDelay     = 5 * time.Second
 )
 
-// Run keeps the connection until ctx ends.
+// Run maintains the connection until ctx ends.
 func (c *Client) Run(ctx context.Context) {
 	delay := firstDelay
 	for ctx.Err() == nil {
@@ -70,7 +70,7 @@ func (c *Client) Run(ctx context.Context) {
 	c.working.Wait()
 }
 
-// dial makes the connection and introduces this half.
+// dial connects to the helper and introduces the network process.
 func (c *Client) dial(ctx context.Context) (*link, error) {
 	d := net.Dialer{Timeout: frameWithin}
 	conn, err := d.DialContext(ctx, "unix", c.Path)
@@ -228,7 +228,7 @@ func (c *Client) Hello() (h Hello, ok bool) {
 	return c.link.hello, true
 }
 
-// Receive hands over a task as it came.
+// Receive passes a task on unchanged.
 func (c *Client) Receive(ctx context.Context, s protocol.Signed) (runner.Answer, error) {
 	m, err := c.call(ctx, request{Call: callReceive, Signed: &s})
 	if err != nil || m.Answer == nil {
@@ -252,7 +252,7 @@ func (c *Client) PendingResults(ctx context.Context) ([]*protocol.Result, error)
 	return m.Results, err
 }
 
-// AckResult notes that the control plane has the result of a task, or wants none.
+// AckResult records that the control plane has the result of a task, or does not need it.
 func (c *Client) AckResult(ctx context.Context, id ids.Allocation, task ids.Task) error {
 	_, err := c.call(ctx, request{Call: callAckResult, Allocation: id, Task: task})
 	return err
@@ -264,7 +264,7 @@ func (c *Client) UpdateTrust(ctx context.Context, statement protocol.Signed) err
 	return err
 }
 
-// Heard says how the control plane took the last report.
+// Heard passes on the response to the last report.
 func (c *Client) Heard(ctx context.Context, word ReportAck) error {
 	_, err := c.call(ctx, request{Call: callHeard, Ack: word})
 	return err

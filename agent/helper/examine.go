@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// topology is that of the last look, and the one that the control plane has taken:
-// it is sent until it was, and then no more.
+// topology contains the topology of the last check and the one that the control plane has accepted.
+// A report includes the topology only until the control plane has accepted it.
 type topology struct{ showing, shown *protocol.Topology }
 
 // show returns the topology if the control plane does not have it.

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxRequest holds the largest envelope, in base64.
+	// maxRequest is above the size of the largest envelope in base64.
 	maxRequest = 256 << 10
-	// maxReply holds a report of 256 devices, or a result for each of them.
+	// maxReply is above the size of a report of 256 devices, or of a result for each of them.
 	maxReply = 4 << 20
 	// frameWithin limits a frame from its first byte to its last. A peer that sends more slowly counts
 	// as dead.

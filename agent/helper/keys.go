@@ -19,9 +19,9 @@ const (
 	proofKind = "GPUAAS PROOF SEED"
 )
 
-// ProofKey is the key that this node signs its proofs with, made when there is
-// none. It outlives a journal that was lost: the control plane knows its public
-// part since the node enrolled.
+// ProofKey returns the key with which this node signs its proofs, and creates it if there is none.
+// It is not part of the journal, so it outlives a lost one: the control plane has stored its public
+// part at enrolment.
 func ProofKey(dir string) (ed25519.PrivateKey, error) {
 	path := filepath.Join(dir, proofFile)
 	text, err := os.ReadFile(path)

@@ -30,7 +30,8 @@ import (
 // Driver is a host as the agent meets it.
 type Driver interface {
 	gpu.Provider
-	// Stamp changes when the host may look different; it must be cheap.
+	// Stamp changes when the host OS may have changed. It must be cheap, because the helper calls
+	// it twice a second.
 	Stamp() (string, error)
 	// Partitioned says whether the host is to be treated as cut off.
 	Partitioned() (bool, error)
@@ -66,8 +67,8 @@ type Options struct {
 	Devices task.Devices
 	// Updater replaces the agent. Nil where the agent does not replace itself.
 	Updater *update.Updater
-	// Platform of the builds that this agent can become; empty: it does not replace
-	// itself.
+	// Platform is the target of the builds that can replace this agent. It is empty if the agent
+	// does not replace itself.
 	Platform string
 	// Reported receives the version of the network process after each complete report that the control
 	// plane accepted. It may be nil.
@@ -156,7 +157,8 @@ func (l *Local) Hello() *Hello {
 	return &Hello{Protocol: Protocol, Version: l.Version, Node: l.Node, ProofKey: l.proof, Journal: l.Remembers()}
 }
 
-// sequenceBlock is more than the other half counts by itself while this one is away.
+// sequenceBlock is more than the network process can count by itself while the helper is not
+// available.
 const sequenceBlock = 1 << 20
 
 // skip makes the next report newer than all that an earlier caller sent.
@@ -166,7 +168,7 @@ func (l *Local) skip() {
 	l.sequence += sequenceBlock
 }
 
-// Plan says what this half would do now to make each order hold, and does nothing.
+// Plan returns the steps that the helper would execute now for each task, and changes nothing.
 func (l *Local) Plan(ctx context.Context) ([]runner.Plan, error) { return l.runner.Plans(ctx) }
 
 // Alive returns the reason why the helper is stuck, or nil. The caller notifies the watchdog only if it
@@ -188,7 +190,7 @@ func (l *Local) PendingResults(context.Context) ([]*protocol.Result, error) {
 	return l.runner.PendingResults(), nil
 }
 
-// AckResult notes that the control plane has the result of a task, or wants none.
+// AckResult records that the control plane has the result of a task, or does not need it.
 func (l *Local) AckResult(_ context.Context, id ids.Allocation, task ids.Task) error {
 	return l.runner.AckResult(id, task)
 }
@@ -196,7 +198,7 @@ func (l *Local) AckResult(_ context.Context, id ids.Allocation, task ids.Task) e
 // ReportAck is the response of the control plane to a report.
 type ReportAck struct {
 	Accepted bool `json:"accepted"`
-	// Stale means that the control plane has seen a later life of this node.
+	// Stale means that the control plane has a report of a later boot of this node.
 	Stale bool `json:"stale"`
 	// Version of the network process that sent it, if it was accepted and complete.
 	Version string `json:"version,omitempty"`
@@ -205,7 +207,7 @@ type ReportAck struct {
 // tidyEvery is the interval at which old records are deleted.
 const tidyEvery = time.Hour
 
-// Beat looks whether the host has changed. Its owner calls it twice a second.
+// Beat checks whether the host OS has changed. Its owner calls it twice a second.
 func (l *Local) Beat(ctx context.Context) {
 	now := l.Clock.Now()
 	stamp, err := l.Driver.Stamp()
@@ -239,11 +241,11 @@ const (
 	// aloneAfter is several reports: until then the control plane decides what is
 	// repaired, and counts it.
 	aloneAfter = time.Minute
-	// enforceEvery is the period of this half's own look.
+	// enforceEvery is the period in which the helper checks the host OS by itself.
 	enforceEvery = time.Minute
 )
 
-// enforce keeps the last orders in force while nothing is heard.
+// enforce applies the last tasks again while the control plane does not respond.
 func (l *Local) enforce(ctx context.Context, now time.Time) {
 	l.mu.Lock()
 	silent := now.Sub(l.heardAt)
@@ -262,7 +264,7 @@ func (l *Local) enforce(ctx context.Context, now time.Time) {
 // that.
 const maxStale = 5
 
-// Heard notes how the control plane took the last report.
+// Heard records the response of the control plane to the last report.
 func (l *Local) Heard(ctx context.Context, word ReportAck) error {
 	l.mu.Lock()
 	if word.Accepted {
@@ -323,8 +325,8 @@ func (l *Local) Inspect(ctx context.Context) (protocol.Report, error) {
 	return r, nil
 }
 
-// unaccounted lists all use of GPUs: nothing was handed out on a host that only
-// looks.
+// unaccounted lists all use of GPUs. A driver that only reads has granted no GPU to a tenant, so
+// every use is foreign.
 func unaccounted(inventory protocol.Inventory) (found []string) {
 	for _, g := range inventory.GPUs {
 		if g.Processes > 0 {
@@ -334,7 +336,7 @@ func unaccounted(inventory protocol.Inventory) (found []string) {
 	return found
 }
 
-// inspectTimeout keeps a host that hangs from silencing the agent.
+// inspectTimeout limits a read of the host OS, so that one that hangs does not stop the reports.
 const inspectTimeout = 10 * time.Second
 
 func (l *Local) inspectHost(ctx context.Context) (step.State, error) {

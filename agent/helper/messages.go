@@ -98,7 +98,7 @@ func (a *answer) unpacked() runner.Answer {
 	return out
 }
 
-// failure is an error of the other half in this one.
+// failure converts an error of the other process to an error of this one.
 func failure(code protocol.RejectReason, message string) error {
 	if code == "" {
 		return errors.New(message)

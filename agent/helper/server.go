@@ -26,7 +26,7 @@ type Server struct {
 	work sync.WaitGroup
 }
 
-// acceptPause keeps a machine without free descriptors from spinning.
+// acceptPause prevents a busy loop while the process has no free file descriptors.
 const acceptPause = 100 * time.Millisecond
 
 // Serve answers on l until ctx ends.
@@ -52,8 +52,8 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 	}
 }
 
-// admit seats a caller or hangs up. Nothing is read before the caller is known, and
-// no goroutine is spent on anybody but the one who is seated.
+// admit accepts a caller or closes the connection. It reads nothing before the kernel has reported
+// the uid of the caller, and starts no goroutine for any other caller.
 func (s *Server) admit(ctx context.Context, conn *net.UnixConn) {
 	uid, err := peerOf(conn)
 	if err != nil || uid != s.UID {
@@ -99,7 +99,7 @@ func (c *activeConn) leave() {
 	})
 }
 
-// attend answers until the caller leaves, errs, or ctx ends.
+// attend serves the caller until it disconnects, violates the protocol, or ctx ends.
 func (s *Server) attend(ctx context.Context, c *activeConn) {
 	var calls sync.WaitGroup
 	defer calls.Wait() // after cancel: a call without a caller must not block the seat
@@ -156,7 +156,7 @@ func (s *Server) greet(c *activeConn) error {
 	return writeFrame(c.conn, message{ID: r.ID, Hello: s.Local.Hello()}, maxReply)
 }
 
-// answer carries out one call.
+// answer executes one call.
 func (s *Server) answer(ctx context.Context, r request) message {
 	m := message{ID: r.ID}
 	var err error

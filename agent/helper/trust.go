@@ -97,7 +97,7 @@ func sameKeys(b TrustState, t protocol.TrustStatement) bool {
 	return maps.EqualFunc(b.TaskKeys, t.TaskKeys, same) && maps.EqualFunc(b.ReleaseKeys, t.ReleaseKeys, same)
 }
 
-// reloadTrust reads the trust state, by whose keys tasks are verified.
+// reloadTrust reads the trust state with the keys that verify tasks.
 func (l *Local) reloadTrust() (err error) {
 	if l.trust, err = LoadTrustState(l.Dir); err != nil {
 		return err

@@ -36,8 +36,8 @@ func (j *Journal) readHead(o Options) (made bool, err error) {
 	case errors.Is(err, fs.ErrNotExist) && o.Expect != uuid.Nil:
 		return false, ErrLost
 	case errors.Is(err, fs.ErrNotExist):
-		// Counting from the time makes a journal that replaces a lost one newer than
-		// it, and leaves a restored old one older.
+		// The boot number starts at the current time. A journal that replaces a lost one is
+		// therefore newer than it, and a restored old one is older.
 		j.head = head{ID: uuid.New(), Node: o.Node, Boot: o.Now.Unix()}
 		if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 			return false, fmt.Errorf("making journal: %w", err)
@@ -122,7 +122,7 @@ func (j *Journal) moor() error {
 	return nil
 }
 
-// unmoor forgets the journal before this one.
+// unmoor removes the anchor of the previous journal.
 func (j *Journal) unmoor() error {
 	if j.anchor == "" {
 		return nil

@@ -100,12 +100,12 @@ func (j *Journal) ID() uuid.UUID { return j.head.ID }
 // Boot counts how often this journal was opened.
 func (j *Journal) Boot() int64 { return j.head.Boot }
 
-// Since is the moment before which no unknown task is taken, or zero. After a
-// start of the machine nothing on it shows that the disk is the newest there is;
-// a task that was signed later is new to any copy of it.
+// Since returns the time before which no unknown task is accepted, or zero. After a start of the
+// node nothing proves that the disk is not an old copy. A task signed after that start is new to
+// every copy.
 func (j *Journal) Since() time.Time { return j.opened }
 
-// Get returns what is remembered about an allocation.
+// Get returns the record of an allocation.
 func (j *Journal) Get(id ids.Allocation) (Record, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -113,7 +113,7 @@ func (j *Journal) Get(id ids.Allocation) (Record, bool) {
 	return r.clone(), ok
 }
 
-// All returns every record, in order of allocation ids.
+// All returns every record, ordered by allocation id.
 func (j *Journal) All() []Record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -125,7 +125,7 @@ func (j *Journal) All() []Record {
 	return all
 }
 
-// Put remembers r. When it returns nil, r outlives a power cut.
+// Put stores r. After it has returned nil, r survives a power failure.
 func (j *Journal) Put(r Record) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -145,8 +145,8 @@ func (j *Journal) Put(r Record) error {
 	return j.moor()
 }
 
-// Delete drops records that are over and whose every task expired before cutoff:
-// no older task of theirs can still be fresh.
+// Delete removes records for which over is true and whose tasks all expired before cutoff. No older
+// task of such a record can be valid any more.
 func (j *Journal) Delete(cutoff time.Time, over func(Record) bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -172,8 +172,8 @@ func (j *Journal) path(id ids.Allocation) string {
 	return filepath.Join(j.dir, recordPrefix+id.String()+recordSuffix)
 }
 
-// load reads all records. One that cannot be read, or is listed and not there,
-// means that a fence is not known, and that is as bad as all of them.
+// load reads all records. A record that is unreadable or missing means an unknown fence, and one
+// unknown fence is as dangerous as many, so load fails.
 func (j *Journal) load() error {
 	files, err := recordsIn(j.dir)
 	if err != nil {
@@ -195,9 +195,8 @@ func (j *Journal) load() error {
 	return nil
 }
 
-// Read returns the records of a journal as they are on the disk. It does not open
-// the journal, so the agent may be running. A record that the agent forgets during
-// the call is left out.
+// Read returns the records of a journal on the disk. It does not open the journal, so the agent may
+// be running. A record that the agent deletes during the call is omitted.
 func Read(dir string) ([]Record, error) {
 	files, err := recordsIn(dir)
 	if err != nil {

@@ -27,8 +27,8 @@ func (h *Host) PutAccount(ctx context.Context, name string, uid int) error {
 		return err
 	}
 	if !there {
-		// Bound before it exists: an account that no slice of ours holds could open
-		// every GPU.
+		// The slice comes before the account: an account without a slice of ours could open every
+		// GPU.
 		if !h.Exists(dropIn(uid)) {
 			if err := h.bind(ctx, uid, h.render(name, nil, h.share(protocol.Limits{}, 0, 1))); err != nil {
 				return err

@@ -36,7 +36,7 @@ func (h *Host) clean() (map[string]bool, error) {
 	return clean, nil
 }
 
-// setClean is on disk when it returns. The caller holds h.shared.
+// setClean returns after the state is on disk. The caller must have locked h.shared.
 func (h *Host) setClean(is bool, uuids ...string) error {
 	if err := h.Folder(StateDir, hostos.OwnMode); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Host is this machine. Its exported fields are set before its first use.
+// Host is the host OS of this node. Its exported fields are set before its first use.
 type Host struct {
 	hostos.OS
 
@@ -55,7 +55,7 @@ const (
 	// account.
 	KeysDir       = "/run/gpuaas/keys"
 	PrincipalsDir = "/run/gpuaas/principals"
-	// ProbeDir holds the key of a probe while it lasts.
+	// ProbeDir contains the key of a probe while the probe runs.
 	ProbeDir = "/run/gpuaas/probe"
 	// UserCAFile, RevokedFile and SSHDFile are sshd's, for all tenants.
 	UserCAFile  = "/etc/gpuaas/user_ca.pub"

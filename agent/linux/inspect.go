@@ -13,9 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/agent/step"
 )
 
-// Inspect implements step.Looker. It reads what binds now, not only what is written:
-// the slices that systemd has loaded, the rules that the kernel has, who holds a
-// device open.
+// Inspect implements step.Looker. It reads the settings in effect and not only the files: the
+// slices that systemd has loaded, the rules of the kernel, and the processes that use a device.
 func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
 	cards, err := h.cards(ctx)
 	if err != nil {
@@ -138,8 +137,8 @@ func (h *Host) devices(cards []card, tenants []tenantOf, bound map[int]loaded) (
 	return found, nil
 }
 
-// files lists what of a tenant lies in places that only this package fills. What a
-// tenant leaves elsewhere is for the scan.
+// files lists a tenant's files in the folders that only this package writes. The leftover scan
+// searches the rest.
 func (h *Host) files() (found []step.File, err error) {
 	for _, dir := range []string{hostos.HomesDir, KeysDir, PrincipalsDir, ProbeDir} {
 		entries, err := os.ReadDir(h.Path(dir))

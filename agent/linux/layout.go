@@ -26,8 +26,8 @@ type card struct {
 	processes []int // that compute on it
 }
 
-// gpuCache spares a driver that was asked a moment ago: without its persistence
-// daemon it takes seconds to answer.
+// gpuCache avoids repeated calls of the driver, which needs seconds to respond without its
+// persistence daemon.
 type gpuCache struct {
 	sync.Mutex
 
@@ -88,7 +88,7 @@ func (h *Host) correctHealth(ctx context.Context, cards []card) {
 	}
 }
 
-// changed makes the next look ask the driver again.
+// changed makes the next read call the driver again.
 func (h *Host) changed() {
 	h.gpus.Lock()
 	defer h.gpus.Unlock()
@@ -130,7 +130,7 @@ func parseCards(out []byte) ([]card, error) {
 			return nil, fmt.Errorf("GPU %s has minor number %.20q", g.UUID, x.Minor)
 		}
 		cards[i] = card{GPU: g, minor: minor}
-		// A mode that is not said is not supported, and so not off.
+		// A missing mode means that the device does not support modes, so the mode is not wrong.
 		if mode := strings.TrimSpace(x.Compute); mode != "" && mode != "Default" && mode != "N/A" {
 			cards[i].off = append(cards[i].off, "compute mode "+mode)
 		}

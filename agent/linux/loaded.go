@@ -44,7 +44,7 @@ func (l loaded) opens(file string) bool {
 
 const properties = "Id,DevicePolicy,DeviceAllow,CPUWeight,MemoryMax,MemorySwapMax,TasksMax,DropInPaths"
 
-// slices asks systemd for the slices of the uids.
+// slices reads the slices of the uids from systemd.
 func (h *Host) slices(ctx context.Context, uids []int) (map[int]loaded, error) {
 	found := map[int]loaded{}
 	if len(uids) == 0 {
@@ -164,8 +164,8 @@ func (h *Host) Shut(ctx context.Context, user string, gpus []string) error {
 	return h.PutSlice(ctx, step.Slice{User: u.name, UID: u.uid, GPUs: keeps, Limits: limits})
 }
 
-// tenantOf is a uid of a tenant that this host knows: by an account, or only by
-// what binds it.
+// tenantOf is the uid of a tenant on this node. It has an account, or only settings that restrict
+// it.
 type tenantOf struct {
 	name string // "uid-200001" where nothing says it
 	uid  int

@@ -14,9 +14,9 @@ import (
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
-// netDir holds an empty file for each uid with rules; netStamp the hash of the table
-// as nft printed it after it was last put. Both end with the host's last start, as
-// the table does.
+// netDir contains an empty file for each uid with rules. netStamp contains the hash of the table as
+// nft printed it after the last change. Both are in memory and end with a restart of the host OS,
+// as the table does.
 const (
 	netDir   = "/run/gpuaas/net"
 	netStamp = "/run/gpuaas/net.hash"
@@ -94,7 +94,7 @@ func (h *Host) tableHash(ctx context.Context) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// inspectNet lists the uids whose rules stand.
+// inspectNet lists the uids whose rules are in effect.
 func (h *Host) inspectNet(ctx context.Context) (map[int]bool, error) {
 	stands := map[int]bool{}
 	uids, err := h.netUIDs()

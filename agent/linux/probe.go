@@ -104,8 +104,8 @@ func (h *Host) probeSSHD(ctx context.Context, name string) (results []protocol.P
 	return results, nil
 }
 
-// probeKey lets a fresh key into the account, for the probe's command and nothing
-// else. It is in this process's memory and in no file.
+// probeKey allows a new key to log in to the account, only for the command of the probe. The
+// private key is in the memory of this process and in no file.
 func (h *Host) probeKey(o protocol.Order) (ssh.Signer, func() error, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -156,7 +156,7 @@ func (h *Host) sentinels() (files []string, remove func(), err error) {
 	return files, remove, nil
 }
 
-// attempts lists what to try, and what must come of it by name of the attempt.
+// attempts lists the attempts of a probe, and the expected outcome of each by its name.
 func (h *Host) attempts(ctx context.Context, o protocol.Order, sentinels []string) (a probe.Attempts, want map[string]string, err error) {
 	want = map[string]string{}
 	cards, err := h.cards(ctx)

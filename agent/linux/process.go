@@ -13,9 +13,9 @@ import (
 	"github.com/gpuaas/gpuaas/agent/step"
 )
 
-// processes lists the tenants' and those that compute on a GPU. A tenant's process
-// that holds a device open uses it, whether the driver says so or not; a daemon of
-// the host's may hold all of them.
+// processes lists the processes of tenants and the processes that compute on a GPU. A tenant's
+// process with an open device uses it, even if the driver does not list it. A daemon of the host OS
+// may have all devices open, so that alone does not count.
 func (h *Host) processes(cards []card) (found []step.Process, err error) {
 	computes := map[int][]string{}
 	for _, c := range cards {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
-// setting is one file of the host's configuration that keeps tenants apart, with
-// what reads it. All is constant: nothing of a task comes into it.
+// setting is one configuration file of the host OS that isolates tenants, with the program that
+// reads it. All content is constant: no value of a task is part of it.
 type setting struct {
 	name, text string
 	mode       os.FileMode
@@ -35,8 +35,8 @@ func settingFiles() []setting {
 const (
 	written = "# Written by gpuaas-agent, and written again when it is changed.\n"
 
-	// A tenant's /tmp and /var/tmp lie in its home's image, so that they are
-	// bounded and sealed like it. $USER is pam_namespace's. Root is not kept apart.
+	// The /tmp and /var/tmp of a tenant are in the image of its home, so that its quota and
+	// encryption apply to them. pam_namespace sets $USER. The rule does not apply to root.
 	namespaceConf = written +
 		"/tmp " + hostos.HomesDir + "/$USER/data/tmp/ user:noinit root\n" +
 		"/var/tmp " + hostos.HomesDir + "/$USER/data/vartmp/ user:noinit root\n" +
@@ -47,8 +47,8 @@ const (
 	namespaceInit = "#!/bin/sh\n" + written +
 		"exec /usr/bin/mount -t proc -o nosuid,nodev,noexec,hidepid=invisible proc /proc\n"
 
-	// A release waits until logind has forgotten the tenant, which by default is ten
-	// seconds after the last session.
+	// A release waits until logind has removed the tenant's session state. By default logind does
+	// that ten seconds after the last session.
 	logindConf = written + "[Login]\nRemoveIPC=yes\nKillUserProcesses=no\nUserStopDelaySec=0\n"
 
 	polkitRules = "// Written by gpuaas-agent, and written again when it is changed.\n" +
@@ -63,7 +63,7 @@ const (
 	pamEnd   = "# gpuaas-agent end\n"
 )
 
-// offSettings lists what is not as PutSettings leaves it.
+// offSettings lists the settings that differ from those that PutSettings writes.
 func (h *Host) offSettings() (found []string) {
 	off := func(format string, args ...any) {
 		found = append(found, fmt.Sprintf("settings: "+format+", expected so", args...))
@@ -121,7 +121,7 @@ func (h *Host) PutSettings(ctx context.Context) error {
 		return err
 	}
 	if changed["/etc/systemd/logind.conf.d/50-gpuaas.conf"] {
-		// It reads its configuration again and keeps its sessions.
+		// logind reads its configuration again on SIGHUP, and its sessions stay open.
 		if _, err := h.Command(ctx, hostos.Systemctl, "kill", "--signal=HUP", "systemd-logind.service"); err != nil {
 			return fmt.Errorf("reloading logind: %w", err)
 		}
@@ -138,7 +138,7 @@ func (h *Host) PutSettings(ctx context.Context) error {
 	return h.putSSHD(ctx)
 }
 
-// putPAM puts the block at the end of sshd's file, and leaves the rest to its owner.
+// putPAM puts the block at the end of sshd's file and leaves the rest of the file unchanged.
 func (h *Host) putPAM() error {
 	text, err := h.Read(pamFile)
 	if err != nil {
@@ -173,8 +173,8 @@ func (h *Host) sysctls() (found []sysctl) {
 	if h.Exists("/run/systemd/container") {
 		return nil
 	}
-	// Distributions have their own ways to keep namespaces from users; the last is
-	// every kernel's, and keeps them from root too.
+	// Each distribution has its own setting that denies user namespaces to users. The last setting
+	// exists in every kernel and applies to root, too.
 	for _, s := range []sysctl{
 		{"kernel.unprivileged_userns_clone", "0"},
 		{"kernel.apparmor_restrict_unprivileged_userns", "1"},

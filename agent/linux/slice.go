@@ -17,8 +17,9 @@ import (
 // start of the host OS the restriction exists before the first process.
 func dropIn(uid int) string { return filepath.Join(UnitDir, hostos.SliceOf(uid)+".d", "50-gpu.conf") }
 
-// manager is the tenant's own systemd, which never starts: what it would run would
-// see the host's /tmp and processes, which only sshd's sessions are kept from.
+// manager returns the path of the unit of the tenant's own systemd, which must never start. Only
+// sessions of sshd have a private /tmp and hidden processes; programs of that systemd would have
+// neither.
 func manager(uid int) string { return filepath.Join(UnitDir, fmt.Sprintf("user@%d.service", uid)) }
 
 // elsewhere lists the folders in which systemctl stores manual settings.
@@ -37,14 +38,15 @@ func (h *Host) PutSlice(ctx context.Context, s step.Slice) error {
 	}
 	h.shared.Lock()
 	defer h.shared.Unlock()
-	// Before the device opens: a crash between the two leaves it dirty and closed.
+	// The mark is written before the device opens. A crash between both leaves a GPU that is marked
+	// dirty and is closed, which is safe.
 	if err := h.setClean(false, s.GPUs...); err != nil {
 		return err
 	}
 	return h.bind(ctx, s.UID, text)
 }
 
-// bind makes the text all that binds the uid. The caller holds h.shared.
+// bind makes text the only restrictions of the uid. The caller must have locked h.shared.
 func (h *Host) bind(ctx context.Context, uid int, text string) error {
 	if err := h.mask(uid); err != nil {
 		return err
@@ -55,7 +57,8 @@ func (h *Host) bind(ctx context.Context, uid int, text string) error {
 	if _, err := h.Put(dropIn(uid), []byte(text), 0o644, 0); err != nil {
 		return err
 	}
-	// Also where nothing had to be written: a crash may have come between the two.
+	// Reload runs also if no file changed, because a crash may have come between the write and the
+	// reload.
 	return h.Reload(ctx)
 }
 
@@ -69,7 +72,7 @@ func (h *Host) RemoveSlice(ctx context.Context, name string, uid int) error {
 	return h.unbind(ctx, uid)
 }
 
-// unbind forgets the uid. The caller holds h.shared.
+// unbind removes the restrictions of the uid. The caller must have locked h.shared.
 func (h *Host) unbind(ctx context.Context, uid int) error {
 	if err := h.dropOthers(uid); err != nil {
 		return err
@@ -88,7 +91,7 @@ func (h *Host) unbind(ctx context.Context, uid int) error {
 	return h.Reload(ctx)
 }
 
-// mask keeps the tenant's own systemd from starting.
+// mask prevents the start of the tenant's own systemd.
 func (h *Host) mask(uid int) error {
 	link := manager(uid)
 	if target, err := hostos.ReadLink(h.Path(link)); err == nil && target == nowhere {
@@ -142,7 +145,7 @@ func (h *Host) sliceText(ctx context.Context, s step.Slice) (string, error) {
 func (h *Host) render(name string, own []card, l protocol.Limits) string {
 	var b strings.Builder
 	b.WriteString(written + tenantLine + name + "\n")
-	// The empty one forgets what an earlier drop-in has allowed.
+	// An empty assignment clears the devices that an earlier drop-in has allowed.
 	b.WriteString("[Slice]\nDevicePolicy=closed\nDeviceAllow=\n")
 	for _, device := range h.allowed(own) {
 		fmt.Fprintf(&b, "DeviceAllow=%s\n", device)
@@ -185,7 +188,7 @@ const (
 	tasksPerGPU = 4096
 )
 
-// share fills what was not ordered with the part of the host that the GPUs are.
+// share sets the limits that the task does not specify to the share of the node that the GPUs are.
 func (h *Host) share(l protocol.Limits, own, all int) protocol.Limits {
 	own, all = max(own, 1), max(all, 1)
 	if l.CPUWeight == 0 {

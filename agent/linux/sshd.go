@@ -51,7 +51,7 @@ Match Group ` + Group + `
 Match all
 `
 
-// sshdStamp holds the hash of the configuration that sshd last took.
+// sshdStamp contains the hash of the configuration that sshd loaded last.
 const sshdStamp = "/run/gpuaas/sshd"
 
 // sshdHash returns the hash of everything that decides about logins, except the keys.

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Enforce makes what differs from the last orders hold again. It is for a node that
-// hears nothing of the control plane, which otherwise decides; silent is for how
-// long. An order may want its tenant stopped by then.
+// Enforce applies the last tasks again where the node differs from them. A node does that only
+// while the control plane does not respond, because otherwise the control plane decides. silent is
+// the duration of that outage; after a limit in the task the tenant is stopped.
 func (r *Runner) Enforce(ctx context.Context, silent time.Duration) {
 	if r.Journal == nil || r.Host == nil {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Admit decides whether to act on a task, given the last one acted on for the
-// same allocation. The control plane may be wrong about who leads; the host not.
+// Admit decides whether to execute a task, given the last executed task of the same allocation. The
+// node checks the fence itself, because two planners may both consider themselves the leader.
 func Admit(last *journal.Entry, t protocol.Envelope, digest string) error {
 	if last == nil || t.Fence > last.Envelope.Fence {
 		return nil
@@ -19,7 +19,7 @@ func Admit(last *journal.Entry, t protocol.Envelope, digest string) error {
 	case t.Fence < before.Fence:
 		return protocol.Reject(protocol.StaleFence, "task fence %d is older than %d", t.Fence, before.Fence)
 	case t.Type != before.Type && !completes(before, t) || t.SpecHash != before.SpecHash:
-		// Two planners minted one number. Neither can be known to be right.
+		// Two planners used one fence. The node cannot determine which task is right.
 		return protocol.Reject(protocol.FenceConflict, "task differs from the one admitted at fence %d", t.Fence)
 	case t.Attempt < before.Attempt:
 		return protocol.Reject(protocol.Replayed, "attempt %d at fence %d is over, %d was admitted", t.Attempt, t.Fence, before.Attempt)
@@ -30,8 +30,8 @@ func Admit(last *journal.Entry, t protocol.Envelope, digest string) error {
 	}
 }
 
-// completes says whether a task puts in place all that the one before it, at the same
-// fence, put in place a part of.
+// completes reports whether a task requests everything of which the task before it, at the same
+// fence, requested a part.
 func completes(before, t protocol.Envelope) bool {
 	return before.Type.Effect() == protocol.Amends && t.Type.Effect() == protocol.Provisions && t.Attempt > before.Attempt
 }

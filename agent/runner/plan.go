@@ -18,14 +18,14 @@ type Plan struct {
 	Steps      []PlannedStep  `json:"steps"`
 }
 
-// PlannedStep is one step, looked at and not taken.
+// PlannedStep is one step that was checked and not executed.
 type PlannedStep struct {
 	Name   string `json:"name"`
 	Change bool   `json:"change"`        // it would act
 	Why    string `json:"why,omitempty"` // it would fail, and so
 }
 
-// Changes says whether anything would be done.
+// Changes reports whether the plan would change anything.
 func (p Plan) Changes() bool {
 	for _, s := range p.Steps {
 		if s.Change || s.Why != "" {

@@ -50,7 +50,7 @@ type Runner struct {
 	queries queries
 }
 
-// job is the work on one task.
+// job is the execution of one task.
 type job struct {
 	task   ids.Task
 	cancel context.CancelFunc
@@ -67,7 +67,7 @@ type Answer struct {
 	Reply *protocol.Result
 	// Rejection is the reason why the task is not executed.
 	Rejection error
-	// InHand means that the same task is being worked on already.
+	// InHand means that the same task is already being executed.
 	InHand bool
 }
 
@@ -130,7 +130,8 @@ func (r *Runner) admit(e protocol.Envelope, digest string) (Answer, error) {
 
 	record, known := r.Journal.Get(e.Allocation)
 	if known {
-		// Before freshness: the control plane may ask for a result long after.
+		// The journal is read before the age of the task is checked, because the control plane may
+		// request a result long after the task has expired.
 		if i := record.Find(e.Task); i >= 0 {
 			return r.again(record.Tasks[i], digest)
 		}
@@ -171,11 +172,12 @@ func (r *Runner) again(t journal.Entry, digest string) (Answer, error) {
 	return Answer{Reply: t.Result}, nil
 }
 
-// accept journals the task with its fence, and only then lets a worker act.
+// accept writes the task and its fence to the journal before a worker acts.
 func (r *Runner) accept(record journal.Record, e protocol.Envelope, digest string) error {
 	now := r.Clock.Now()
 	record.Allocation, record.Stopped = e.Allocation, false
-	// What has expired cannot come again; what has not is answered from here.
+	// An expired task cannot be sent again. A task that is still valid is answered from the
+	// journal.
 	needed := neededBy(record, e)
 	record.Tasks = slices.DeleteFunc(record.Tasks, func(t journal.Entry) bool {
 		return t.Result != nil && t.Acked && t.Envelope.ExpiresAt.Before(now) && t.Envelope.Task != needed
@@ -209,7 +211,7 @@ func neededBy(record journal.Record, next protocol.Envelope) ids.Task {
 	return base.Envelope.Task
 }
 
-// work starts the worker of a task, after the one it overtakes has stopped.
+// work starts the worker of a task after the worker of the superseded task has stopped.
 func (r *Runner) work(e protocol.Envelope, resumed bool) {
 	r.begin(e.Allocation, e.Task, func(ctx context.Context, j *job) { r.execute(ctx, j, e, resumed) })
 }

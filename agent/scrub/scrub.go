@@ -1,10 +1,9 @@
-// Package scrub overwrites the memory of a GPU and reads samples of it back. It runs
-// in a child process that holds no secret and may crash with its driver. Built
-// without the tag cuda it says that it cannot, which makes a release fail as
-// scrub_failed: no slot is sold on a scrub that did not happen.
+// Package scrub overwrites the memory of a GPU and reads samples of it back. It runs in a child
+// process that has no secret and may crash with its driver. A build without the tag cuda returns an
+// error, which makes a release fail as scrub_failed, so that no slot is sold without a scrub.
 //
-// It claims what it saw: all memory that could be allocated was overwritten, and the
-// samples read back as written. What a driver keeps for itself it cannot reach.
+// The result states that all memory that could be allocated was overwritten, and that the samples
+// had the written values. The scrub cannot reach memory that a driver reserves for itself.
 package scrub
 
 import (

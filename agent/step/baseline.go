@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Baseline puts the modes of the ordered GPUs to what every tenant gets, whatever
-// the one before left.
+// Baseline sets the modes of the task's GPUs to the same values for every tenant, whatever the
+// previous tenant left.
 func Baseline() Step {
 	check, verify := absent(offBaseline)
 	return Step{

@@ -25,8 +25,8 @@ func PutDeviceAccess() Step {
 	}
 }
 
-// RemoveAccess closes every GPU to the tenant. The slice stays until its last
-// process is gone: without it a process would be bound by nothing.
+// RemoveAccess closes every GPU to the tenant. The slice stays until its last process has ended,
+// because nothing else restricts the process.
 func RemoveAccess() Step {
 	check, verify := absent(func(s State, o protocol.Order) []string {
 		if left := s.granted(o.User); len(left) > 0 {

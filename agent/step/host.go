@@ -32,7 +32,8 @@ type Tenancy interface {
 	Nets
 }
 
-// Settings are the host's own, the same for every tenant: they stay when one leaves.
+// Settings are settings of the host OS that are the same for every tenant. They stay after a
+// release.
 type Settings interface {
 	PutSettings(context.Context) error
 }
@@ -80,7 +81,7 @@ type Slice struct {
 	Limits protocol.Limits
 }
 
-// Slices hold what a tenant runs.
+// Slices contain the processes of a tenant.
 type Slices interface {
 	PutSlice(ctx context.Context, s Slice) error
 	RemoveSlice(ctx context.Context, name string, uid int) error
@@ -106,7 +107,7 @@ type Devices interface {
 
 // Sessions contains the processes of a tenant.
 type Sessions interface {
-	// End ends everything of the uid, wherever it runs, and returns when it is gone.
+	// End ends every process of the uid, in every slice, and returns after all have ended.
 	End(ctx context.Context, name string, uid int) error
 }
 
@@ -118,6 +119,6 @@ type Prober interface {
 // Leftovers contains the traces of a tenant outside its home.
 type Leftovers interface {
 	Sweep(ctx context.Context, name string, uid int) error
-	// Scan looks for anything of the tenant by means that no step shares.
+	// Scan searches for everything of the tenant. It shares no code with the steps.
 	Scan(ctx context.Context, name string, uid int, gpus []string) ([]string, error)
 }

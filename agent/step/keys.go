@@ -70,8 +70,7 @@ func fingerprint(line string) string {
 	return ssh.FingerprintSHA256(key)
 }
 
-// BlockLogin is first of all when a tenant leaves: what is killed afterwards must
-// not come back.
+// BlockLogin is the first step of a release. A session that a later step ends must not start again.
 func BlockLogin() Step {
 	check, verify := absent(func(s State, o protocol.Order) []string {
 		if a, _ := s.account(o.User); len(a.Keys)+len(a.Principals) > 0 {
@@ -107,8 +106,8 @@ func otherLogins(s State, o protocol.Order) []string {
 	return found
 }
 
-// keysOf are the lines without their comments, sorted. A line with an option keeps
-// it: it lets in more, or less, than its key.
+// keysOf returns the lines without their comments, sorted. A line retains its options, because an
+// option changes who can log in with the key.
 func keysOf(lines []string) (keys []string) {
 	for _, line := range lines {
 		if key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(line)); err == nil && len(options) == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// PutNetwork keeps the tenant from the node's own plane, from the place's metadata and
-// from the services of other tenants.
+// PutNetwork blocks the tenant's access to the node's management networks, to the metadata service
+// of the site, and to the services of other tenants.
 func PutNetwork() Step {
 	check, verify := absent(otherNet)
 	return Step{

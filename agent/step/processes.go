@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Evict ends what runs on the ordered GPUs and is not the tenant's. In a release
-// the tenant's own processes are dead already, and nothing may be left.
+// Evict ends the processes on the task's GPUs that are not the tenant's. In a release the tenant's
+// own processes have ended already, so no process may be left.
 func Evict() Step {
 	return Step{
 		Name: "evict", Within: quick, Code: protocol.StepFailed,
@@ -26,8 +26,8 @@ func Evict() Step {
 	}
 }
 
-// EndSessions ends everything of the tenant's uid, wherever it runs: detached, in
-// another session, on no GPU at all.
+// EndSessions ends every process of the tenant's uid: detached, in another session, or without a
+// GPU.
 func EndSessions() Step {
 	_, verify := absent(func(s State, o protocol.Order) []string { return describe(s.processesOf(o.UID)) })
 	return Step{
@@ -38,8 +38,8 @@ func EndSessions() Step {
 	}
 }
 
-// rounds bounds the race with a process that forks faster than it is found. A
-// survivor of that many fails the step and is looked at by a person.
+// rounds limits the race with a process that forks faster than it is found. A process that survives
+// all rounds fails the step, and an operator must inspect the node.
 const rounds = 5
 
 func killAll(ctx context.Context, h Host, which func(State) []Process) error {

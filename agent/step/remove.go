@@ -11,7 +11,7 @@ import (
 func Sweep() Step {
 	return Step{
 		Name: "sweep", Within: thorough, Code: protocol.StepFailed,
-		// Nothing cheap says that there is nothing: it is always done.
+		// No cheap check proves that nothing is left, so the step always runs.
 		Check: func(context.Context, Host, protocol.Order) (bool, error) { return false, nil },
 		Do:    func(ctx context.Context, h Host, o protocol.Order) error { return h.Sweep(ctx, o.User, o.UID) },
 	}
@@ -21,7 +21,8 @@ func Sweep() Step {
 func RemoveHome() Step {
 	return Step{
 		Name: "remove_home", Within: fair, Code: protocol.StepFailed,
-		// A home may outlive its account: whether there is one is asked of the host.
+		// A home may outlive its account, so the account does not show whether a home exists. The
+		// step always runs.
 		Check: func(context.Context, Host, protocol.Order) (bool, error) { return false, nil },
 		Do:    func(ctx context.Context, h Host, o protocol.Order) error { return h.RemoveHome(ctx, o.User, o.UID) },
 	}
@@ -36,8 +37,8 @@ func RemoveAccount() Step {
 	}
 }
 
-// RemoveDropIns removes what of the tenant stands in the host's own configuration. It is
-// last but for the scan: until the account was gone, its slice held it.
+// RemoveDropIns removes the tenant's files from the configuration of the host OS. Only the leftover
+// scan comes after it, because the slice must restrict the account until the account is removed.
 func RemoveDropIns() Step {
 	return Step{
 		Name: "drop_ins", Within: fair, Code: protocol.StepFailed,

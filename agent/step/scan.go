@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Scan is the last word of a release: it looks for anything of the tenant on the
-// host and knows nothing of the steps that should have removed it.
+// Scan is the last step of a release. It searches the host OS for everything of the tenant and
+// shares no code with the steps that should have removed it.
 func Scan() Step {
 	return Step{
 		Name: "scan", Within: thorough, Code: protocol.VerifyFailed,
@@ -33,8 +33,8 @@ func Scan() Step {
 	}
 }
 
-// Remaining names everything on the host that belongs to the order's user, uid or
-// GPUs. It shares no code with the steps, so that one mistake cannot hide twice.
+// Remaining lists everything on the host OS that belongs to the user, the uid or the GPUs of the
+// task. It shares no code with the steps, so that one fault cannot hide its own leftovers.
 func Remaining(s State, o protocol.Order) []string {
 	found := Traces(s, o)
 	for _, uuid := range o.GPUs {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// ScrubBefore overwrites the GPUs' memory before a tenant gets them. A device
-// that the tenant holds already is left alone: it holds the tenant's own work.
+// ScrubBefore overwrites the memory of the GPUs before a tenant gets them. It skips a device that
+// this tenant already uses, because the memory contains the tenant's own work.
 func ScrubBefore() Step {
 	return scrub("scrub_before", func(s State, o protocol.Order) []string {
 		held := s.granted(o.User)
@@ -17,7 +17,7 @@ func ScrubBefore() Step {
 	})
 }
 
-// ScrubAfter overwrites what the tenant leaves.
+// ScrubAfter overwrites the memory that the tenant has used.
 func ScrubAfter() Step { return scrub("scrub_after", dirty) }
 
 // A failed scrub is not tried again here: the device is suspect, and a second
@@ -51,8 +51,8 @@ func scrub(name string, which func(State, protocol.Order) []string) Step {
 	}
 }
 
-// dirty lists the ordered GPUs that need a scrub. One that is not on the host
-// needs it too: its memory may come back with it.
+// dirty lists the GPUs of the task that need a scrub. A GPU that is missing on the node needs one,
+// too: it may return with its memory unchanged.
 func dirty(s State, o protocol.Order) (uuids []string) {
 	for _, uuid := range o.GPUs {
 		if d, ok := s.device(uuid); !ok || d.Dirty {

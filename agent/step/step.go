@@ -25,8 +25,7 @@ type Step struct {
 	Do    func(context.Context, Host, protocol.Order) error
 	// Verify probes the effect from outside.
 	Verify func(context.Context, Host, protocol.Order) error
-	// Prove comes last, whether there was anything to do or not, and writes what it
-	// finds into the proof.
+	// Prove runs last, even if the step had no effect, and writes its findings to the proof.
 	Prove func(context.Context, Host, protocol.Order, *protocol.Proof) error
 	Undo  func(context.Context, Host, protocol.Order) error
 }
@@ -41,7 +40,7 @@ func observe[T any](ctx context.Context, h Host, ask func(State) T) (T, error) {
 	return ask(s), nil
 }
 
-// absent is a check, and a verification, that nothing is found.
+// absent returns a check and a verification. Both succeed if ask finds nothing.
 func absent(ask func(State, protocol.Order) []string) (check func(context.Context, Host, protocol.Order) (bool, error), verify func(context.Context, Host, protocol.Order) error) {
 	check = func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
 		return observe(ctx, h, func(s State) bool { return len(ask(s, o)) == 0 })
@@ -61,15 +60,15 @@ func clean(findings []string, err error) error {
 }
 
 const (
-	// quick is for steps that ask the kernel and wait for nothing.
+	// quick is the limit of steps that only read or change values of the kernel.
 	quick = 10 * time.Second
 	// fair is for steps that start children of the host: systemd reads its units again
 	// (measured: two seconds under load), a file system is made, a login is tried.
 	fair = 30 * time.Second
-	// thorough is for steps that look at every file of the host: a million of them are
-	// read in seconds from memory, in minutes from a disk.
+	// thorough is the limit of steps that read every file of the host OS. A million files are read
+	// in seconds from memory and in minutes from a disk.
 	thorough = 5 * time.Minute
-	// scrubFor is per task: a board of 80 GiB is overwritten in about a second,
-	// its reset takes ten.
+	// scrubFor is the limit for all GPUs of a task. A board of 80 GiB is overwritten in about a
+	// second, and its reset lasts ten.
 	scrubFor = 2 * time.Minute
 )

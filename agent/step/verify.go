@@ -7,9 +7,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// VerifyInside looks at the whole of what was ordered once more, after all steps:
-// a later one may have undone what an earlier one verified. Then it logs in as the
-// tenant would, and tries.
+// VerifyInside checks everything that the task requested once more after all steps, because a later
+// step may have reverted the effect of an earlier one. Then it logs in as the tenant and probes.
 func VerifyInside() Step {
 	return Step{
 		Name: "verify_inside", Within: fair, Code: protocol.VerifyFailed,

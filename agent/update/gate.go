@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Heard is for each report that the control plane has taken, with the version of
-// the half that sent it: one of the new build, sent by the new build, proves it.
+// Heard processes the response to a report. sender is the version of the process that sent the
+// report. A report of the new build that the control plane has accepted proves that build.
 func (u *Updater) Heard(ctx context.Context, sender string) error {
 	u.mu.Lock()
 	skip := u.untrying
@@ -43,7 +43,7 @@ func (u *Updater) Heard(ctx context.Context, sender string) error {
 	u.Log.InfoContext(ctx, "agent is updated", "version", a.Version, "previous", a.Previous)
 	u.finish()
 	if err := u.Services.Disarm(ctx); err != nil {
-		// It will fire, and find nothing to do.
+		// The timer fires once more, and its service finds no attempt.
 		return fmt.Errorf("ending the guard: %w", err)
 	}
 	return nil

@@ -26,8 +26,8 @@ func (u *Updater) install(ctx context.Context, r protocol.Release, slot string) 
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // programs that everybody may read
 		return fmt.Errorf("making %s: %w", dir, err)
 	}
-	// This half runs with a mask that keeps the other one, which is no root, from
-	// its own program.
+	// The umask of the helper would deny the network process, which is not root, access to its own
+	// program.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return fmt.Errorf("opening %s: %w", dir, err)
 	}
@@ -46,7 +46,7 @@ func (u *Updater) install(ctx context.Context, r protocol.Release, slot string) 
 
 // copyIn copies what was staged, hashing what it copies.
 func (u *Updater) copyIn(r protocol.Release, to string) error {
-	// Not followed, and not waited for: the folder belongs to the other half.
+	// The open follows no link and does not block, because the network process owns the folder.
 	from, err := os.OpenFile(filepath.Join(u.Staging, r.Digest), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return protocol.Reject(protocol.StepFailed, "the build is not staged: %v", err)
@@ -79,7 +79,7 @@ func (u *Updater) copyIn(r protocol.Release, to string) error {
 
 var machines = map[string]elf.Machine{"linux/amd64": elf.EM_X86_64, "linux/arm64": elf.EM_AARCH64}
 
-// examine looks whether the build can run here, and has it say what it is.
+// examine checks whether the build can run on this node and reads its version.
 func (u *Updater) examine(ctx context.Context, r protocol.Release, path string) error {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -94,8 +94,8 @@ func (u *Updater) examine(ctx context.Context, r protocol.Release, path string) 
 	}
 	said, err := queryVersion(ctx, path)
 	for range busyTries {
-		// A child that was begun while the build was written holds its file until it
-		// has become another program.
+		// A child that was forked while the build was written has the file open until the child
+		// calls exec.
 		if !errors.Is(err, syscall.ETXTBSY) {
 			break
 		}

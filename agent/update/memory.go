@@ -23,7 +23,7 @@ type memory struct {
 	Last    *attempt `json:"last,omitempty"`
 }
 
-// attempt is one try to become another build.
+// attempt is one attempt to replace the agent by another build.
 type attempt struct {
 	Task     ids.Task  `json:"task_id"`
 	Fence    int64     `json:"fence"`
@@ -63,8 +63,8 @@ func (a *attempt) verdict() error {
 
 const memoryFile = "update.json"
 
-// recall reads the memory. One that is damaged hides how low this host may go, so
-// nothing is done with it until a person looks.
+// recall reads the stored state. Damaged state hides the lowest allowed version, so recall returns
+// an error until an operator has repaired the node.
 func (u *Updater) recall() (m memory, err error) {
 	text, err := os.ReadFile(filepath.Join(u.State, memoryFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -86,7 +86,7 @@ func (u *Updater) storeState(m memory) error {
 	return durable.Write(filepath.Join(u.State, memoryFile), text, 0o600)
 }
 
-// lock keeps the guard, which is a process of its own, and the agent apart.
+// lock serialises the agent and the guard, which is a separate process.
 func (u *Updater) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(u.State, 0o700); err != nil {
 		return nil, fmt.Errorf("locking the update: %w", err)

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// The units of the agent. The guard's timer is enabled, so that it also counts
-// after a start of the machine, and its service does nothing where nothing is
-// tried.
+// The units of the agent. The timer of the guard is enabled, so that it also runs after a restart
+// of the node. Its service does nothing without an attempt.
 const (
 	networkUnit = "gpuaas-agent.service"
 	helperUnit  = "gpuaas-agent-helper.service"
@@ -21,8 +20,8 @@ const (
 // Systemd is the service manager of a host.
 type Systemd struct{}
 
-// Restart queues the restart of both halves. A unit that has failed too often in a
-// row would not be started, so what it has failed is forgotten first.
+// Restart queues the restart of both processes. systemd does not start a unit that has failed too
+// often in a row, so Restart resets that state first.
 func (s Systemd) Restart(ctx context.Context) error {
 	if _, err := s.control(ctx, "reset-failed", helperUnit, networkUnit); err != nil {
 		return err
@@ -60,7 +59,8 @@ func (s Systemd) Why(ctx context.Context) string {
 const controlWithin = 20 * time.Second
 
 func (Systemd) control(ctx context.Context, args ...string) (string, error) {
-	// Not with ctx: the restart that is asked for ends it, and would end the asking.
+	// The command does not use ctx: the restart that it requests ends ctx, and would end the
+	// command.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), controlWithin)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/usr/bin/systemctl", args...) //nolint:gosec // of this package's own choice

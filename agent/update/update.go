@@ -70,9 +70,9 @@ type Updater struct {
 	untrying bool // nothing is tried: reports need not look
 }
 
-// Become makes the agent the ordered build. It returns nil when that build is at
-// work and the control plane has heard of it. When ctx ends first, as it does in
-// the restart, the same call of the next process goes on.
+// Become replaces the agent by the build of the task. It returns nil when that build runs and the
+// control plane has accepted its report. If ctx ends first, as it does in the restart, the same
+// call in the next process continues.
 func (u *Updater) Become(ctx context.Context, o Order) error {
 	wait, err := u.begin(ctx, o)
 	if err != nil || wait == nil {
@@ -86,8 +86,7 @@ func (u *Updater) Become(ctx context.Context, o Order) error {
 	}
 }
 
-// begin goes as far as the restart. It returns nothing to wait for when the
-// attempt has ended.
+// begin executes everything up to the restart. The channel is nil if the attempt has already ended.
 func (u *Updater) begin(ctx context.Context, o Order) (<-chan struct{}, error) {
 	unlock, err := u.lock()
 	if err != nil {
@@ -130,7 +129,7 @@ func (u *Updater) begin(ctx context.Context, o Order) (<-chan struct{}, error) {
 	return u.swap(ctx, m)
 }
 
-// already notes that nothing had to be done.
+// already records that the build runs already.
 func (u *Updater) already(m memory, a *attempt) error {
 	a.Phase, m.Last, m.Minimum = healthy, a, protocol.Higher(m.Minimum, a.Minimum)
 	return u.storeState(m)
@@ -171,12 +170,12 @@ func (u *Updater) restart(ctx context.Context, m memory) error {
 	return nil
 }
 
-// giveUp puts back what swap has done, before anything was restarted.
+// giveUp reverts swap before a restart.
 func (u *Updater) giveUp(m memory, cause error) error {
 	return errors.Join(protocol.Reject(protocol.StepFailed, "%v", cause), u.undo(m, cause.Error()))
 }
 
-// resume goes on with an attempt that this or an earlier process has begun.
+// resume continues an attempt that this process or an earlier one has begun.
 func (u *Updater) resume(ctx context.Context, m memory) (<-chan struct{}, error) {
 	a := m.Last
 	if !a.open() {
@@ -199,7 +198,7 @@ func (u *Updater) resume(ctx context.Context, m memory) (<-chan struct{}, error)
 	return u.awaited(), nil
 }
 
-// outcome says how the attempt ended.
+// outcome returns the result of the attempt.
 func (u *Updater) outcome(o Order) error {
 	m, err := u.recall()
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 )
 
-// The bench starts itself anew for parts of its work; under test that is this
-// test binary.
+// TestMain also runs the parts of the bench. The bench starts its own executable for them, and in a
+// test that executable is the test binary.
 func TestMain(m *testing.M) {
 	validate.Child()
 	if os.Getenv(lab.ChildVariable) != "" {
@@ -48,7 +48,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// The log of a database is what the peer's script is made from.
+// TestLastCreateOfALog checks the parser of the database's log, because the script of the peer is
+// generated from that log.
 func TestLastCreateOfALog(t *testing.T) {
 	t.Parallel()
 	log := strings.Join([]string{

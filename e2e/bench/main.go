@@ -1,10 +1,10 @@
-// Command bench measures the paths that docs/performance.md states goals for, each
-// beside a peer that does the same durable work on the same machine in the same
-// run. It prints one table and writes the same as JSON.
+// Command bench measures the paths for which docs/performance.md states goals. Each runs next to a
+// peer that does the same durable work in the same run on the same computer. The command prints one
+// table and writes the same rows as JSON.
 //
-// It owns what it starts: a private, durable PostgreSQL, its peers, and processes
-// of ours. It judges by ratios and counters and refuses nothing: a goal that is
-// missed is a line in the table, not a failure.
+// The bench starts all processes that it measures: a private, durable PostgreSQL, the peers, and
+// processes of ours. It compares ratios and counters with the goals. A missed goal is a line of the
+// table and not an error, because a busy computer may miss it, too.
 package main
 
 import (
@@ -51,7 +51,7 @@ func start(ctx context.Context) error {
 	return run(ctx, o)
 }
 
-// goal is one row, or a few that one run measures together.
+// goal is one row of the table, or several rows of one measurement.
 type goal struct {
 	id      string
 	measure func(context.Context, *lab.Lab) ([]lab.Row, error)
@@ -64,7 +64,7 @@ func goals() []goal {
 		{"A3", api.Replays},
 		{"R1", loop.ChangedObjects},
 		{"R2", loop.IdleLoop},
-		{"A4", api.DeepPage}, // over the fleet of R1 and R2
+		{"A4", api.DeepPage}, // uses the fleet of R1 and R2
 		{"R5", loop.TaskInHand},
 		{"F1", node.WaitingMemory},
 		{"F2", node.Storm},
@@ -88,7 +88,7 @@ func goals() []goal {
 	}
 }
 
-// run measures what is asked for, one goal after the other.
+// run executes the selected measurements in their order.
 func run(ctx context.Context, o lab.Options) (err error) {
 	l, err := lab.NewLab(o)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package check judges an installation that has come to rest, from outside: by
-// what its database, its event stream and its hosts hold, never by what it says
-// of itself. It changes nothing, and knows no table's code, only its truth.
+// Package check validates an installation that is at rest. It reads the database, the event streams
+// and the simulated nodes, and never the API, so that a faulty server cannot hide its own fault. It
+// changes nothing and imports no code that writes the tables.
 package check
 
 import (
@@ -13,28 +13,26 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// ErrBlind means that the check itself does not work: it cannot read what the
-// product writes. Time does not heal that, unlike a server that is starting, so
-// nobody waits for it.
+// ErrBlind means that the check itself does not work: it cannot read the data of the product. It is
+// permanent, unlike the error of a server that is still starting, so Await does not wait for it.
 var ErrBlind = errors.New("the check cannot read what it judges")
 
-// Finding is one promise that is not kept, and by what.
+// Finding is one violation of an invariant.
 type Finding struct{ Promise, What string }
 
 func (f Finding) String() string { return f.Promise + ": " + f.What }
 
-// Expect is what the judge cannot know by itself.
+// Expect contains the expectations that the check cannot derive from the data.
 type Expect struct {
-	// Live are the names of allocations that must be active; all others are over.
+	// Live are the names of the allocations that must be active. All others must be final.
 	Live []string
-	// Agents is the folder with one state directory for each simulated host.
+	// Agents is the folder with one state directory for each simulated node.
 	Agents string
-	// Rested also demands what is only true once every window has been charged.
+	// Rested adds the rules that are true only after every window has been charged.
 	Rested bool
 }
 
-// Database judges by SQL. Each rule is a statement that returns its violations,
-// in words.
+// Database runs the SQL rules. Each rule is a statement that returns its violations as text.
 func Database(ctx context.Context, db *pgx.Conn, e Expect) (found []Finding, err error) {
 	live := e.Live
 	if live == nil {
@@ -60,9 +58,9 @@ func Database(ctx context.Context, db *pgx.Conn, e Expect) (found []Finding, err
 	return found, nil
 }
 
-// failed tells a statement that PostgreSQL does not understand from a database that
-// is away. Class 42 of its errors is about syntax, unknown names and rights; 22 is
-// about values that an expression does not take.
+// failed separates a statement that PostgreSQL rejects from a database that is unavailable. Errors
+// of class 42 concern syntax, unknown names and rights; errors of class 22 concern values that an
+// expression does not accept.
 func failed(promise string, err error) error {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && (refused.Code[:2] == "42" || refused.Code[:2] == "22") {
@@ -71,8 +69,8 @@ func failed(promise string, err error) error {
 	return fmt.Errorf("%s: %w", promise, err)
 }
 
-// Await judges until nothing is found, or ctx ends, and returns what was found
-// last. A check that cannot read ends it at once.
+// Await repeats the check until it returns no findings or ctx ends, and returns the last findings.
+// A check that cannot read its data ends it at once.
 func Await(ctx context.Context, every time.Duration, judge func() ([]Finding, error)) (found []Finding, err error) {
 	again := time.NewTicker(every)
 	defer again.Stop()

@@ -21,8 +21,8 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// agents is the folder of a fleet with one simulated host, whose journal has one
-// record as the agent itself writes it.
+// agents creates the folder of a fleet with one simulated node. Its journal contains one record
+// that the agent's own code writes.
 func agents(t *testing.T, e journal.Entry) (dir string) {
 	t.Helper()
 
@@ -69,7 +69,8 @@ func TestHostsReadsWhatAnAgentWrites(t *testing.T) {
 	}
 }
 
-// An account that no task of a journal names is found; one that a task names is not.
+// TestUnjournalledReadsWhatAnAgentWrites checks that an account without a task in the journal is a
+// finding, and that an account with one is not.
 func TestUnjournalledReadsWhatAnAgentWrites(t *testing.T) {
 	t.Parallel()
 
@@ -85,7 +86,8 @@ func TestUnjournalledReadsWhatAnAgentWrites(t *testing.T) {
 	}
 }
 
-// A check that cannot read fails as such, and at once: no time limit passes first.
+// TestBlindChecksFailAtOnce checks that a check that cannot read its data returns ErrBlind without
+// waiting for a time limit.
 func TestBlindChecksFailAtOnce(t *testing.T) {
 	t.Parallel()
 
@@ -113,7 +115,8 @@ func TestBlindChecksFailAtOnce(t *testing.T) {
 	}
 }
 
-// What may heal is waited for: an error of another kind, and a finding.
+// TestAwaitWaitsForWhatMayHeal checks that Await repeats the check after any other error and after
+// a finding.
 func TestAwaitWaitsForWhatMayHeal(t *testing.T) {
 	t.Parallel()
 
@@ -141,7 +144,8 @@ func TestAwaitWaitsForWhatMayHeal(t *testing.T) {
 	}
 }
 
-// Every rule is a statement that the schema of today answers.
+// TestRulesReadTheSchema runs every rule against the current schema, because a rule that no longer
+// parses would check nothing.
 func TestRulesReadTheSchema(t *testing.T) {
 	t.Parallel()
 

@@ -10,13 +10,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Fact is one that the outbox holds.
+// Fact is one event of the outbox.
 type Fact struct {
 	Stream, ID, Aggregate string
 	Sequence              int64
 }
 
-// Outbox reads all facts in the order in which they became visible.
+// Outbox reads all events in the order in which they became visible to the relay.
 func Outbox(ctx context.Context, db *pgx.Conn) ([]Fact, error) {
 	rows, err := db.Query(ctx, `SELECT stream, event_id::text, aggregate, sequence FROM outbox_events ORDER BY xid, seq`)
 	if err != nil {
@@ -25,8 +25,8 @@ func Outbox(ctx context.Context, db *pgx.Conn) ([]Fact, error) {
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Fact])
 }
 
-// Streams compares what the event streams hold with the outbox: every fact once,
-// each stream in the outbox's order.
+// Streams compares the event streams with the outbox. Each stream must contain every event of the
+// outbox once and in the order of the outbox.
 func Streams(ctx context.Context, nc *nats.Conn, want []Fact) (found []Finding, err error) {
 	js, err := jetstream.New(nc)
 	if err != nil {

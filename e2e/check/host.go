@@ -10,9 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Hosts judges every simulated host: nothing may be left but what live accounts
-// need, and every order that was taken has ended and was told. live are the
-// logins that may be there.
+// Hosts checks every simulated node. Nothing may be left except for the accounts in live, which are
+// login names, and every task must have ended and its result must be acknowledged.
 func Hosts(agents string, live []string) (found []Finding, err error) {
 	dirs, err := hosts(agents)
 	if err != nil {
@@ -84,9 +83,9 @@ func leftovers(h *sim.Host, live map[string]bool) (found []Finding) {
 	return found
 }
 
-// Unjournalled finds accounts whose order is in no journal. It holds at every
-// instant, because a task is written down before anything is done for it; so the
-// host is read first, and the journal, which must be ahead of it, after.
+// Unjournalled returns the accounts whose task is in no journal. The rule is true at every instant,
+// because the agent writes a task to the journal before it acts. The node is therefore read before
+// the journal: a task that starts between both reads is not a finding.
 func Unjournalled(agents string) (found []Finding, err error) {
 	dirs, err := hosts(agents)
 	if err != nil {
@@ -95,7 +94,7 @@ func Unjournalled(agents string) (found []Finding, err error) {
 	for _, dir := range dirs {
 		h, err := sim.Read(sim.Path(dir))
 		if err != nil || len(h.Accounts) == 0 {
-			continue // not there yet, or nothing done
+			continue // not created yet, or without accounts
 		}
 		records, err := journalOf(dir)
 		if err != nil {
@@ -120,11 +119,11 @@ func userOf(e protocol.Envelope) string {
 	var p struct {
 		User string `json:"user"`
 	}
-	_ = json.Unmarshal(e.Params, &p) // another type names none
+	_ = json.Unmarshal(e.Params, &p) // other task types have no user
 	return p.User
 }
 
-// hosts are the state directories that hold one.
+// hosts returns the state directories that contain a simulated node.
 func hosts(agents string) (dirs []string, err error) {
 	files, err := filepath.Glob(filepath.Join(agents, "*", filepath.Base(sim.Path(""))))
 	for _, f := range files {
@@ -133,8 +132,8 @@ func hosts(agents string) (dirs []string, err error) {
 	return dirs, err
 }
 
-// journalOf reads the records as they are on the disk: what is only in the memory
-// of an agent does not count.
+// journalOf reads the records from the disk. Records that are only in the memory of an agent do not
+// count, because a crash loses them.
 func journalOf(dir string) ([]journal.Record, error) {
 	records, err := journal.Read(filepath.Join(dir, "journal"))
 	if err != nil {

@@ -1,9 +1,9 @@
 package check
 
-// rule is a promise and the statement that finds where it is broken.
+// rule is an invariant and the statement that returns its violations.
 type rule struct {
 	promise string
-	live    bool // takes the names of live allocations
+	live    bool // the statement receives the names of live allocations
 	rested  bool
 	broken  string
 }
@@ -49,8 +49,9 @@ var rules = []rule{
 	{promise: "INV-19 no task waits", broken: `
 		SELECT format('task %s of %s is %s', type, coalesce(a.name, t.allocation_id::text, 'its node'), t.status)
 		FROM node_tasks t LEFT JOIN allocations a ON a.id = t.allocation_id WHERE t.status IN ('queued', 'delivered', 'running')`},
-	// A killed worker's job stays running until it is rescued, after 90 s and up to
-	// 30 more. One that may be tried once is discarded then: it has a successor.
+	// River rescues the job of a killed worker after 90 s and up to 30 s more; until then it is in
+	// the state running. River discards a job with a single attempt then, and its successor does
+	// the work.
 	{promise: "INV-21 no job is stuck", broken: `
 		SELECT format('%s %s is %s since %s, attempt %s: %s', kind, id, state, now() - coalesce(attempted_at, created_at), attempt, args)
 		FROM river.river_job WHERE state IN ('available', 'retryable', 'pending') AND scheduled_at < now() - interval '3 seconds'
@@ -146,8 +147,8 @@ var rules = []rule{
 		FROM desired_pointer p JOIN desired_revisions r USING (revision) WHERE r.status <> 'applied' OR r.commit <> p.commit`},
 }
 
-// owed is what an interval comes to by now, from the formula and not from the
-// code that charges it.
+// owed calculates the charge of an interval up to now. It repeats the formula instead of calling
+// the code that charges, so that a fault of that code is found.
 const owed = `
 	SELECT allocation_id, bool_and(end_s IS NOT NULL) AS closed,
 		sum(div(price_minor::numeric * gpus * (coalesce(end_s, floor(extract(epoch FROM clock_timestamp()))::bigint) - start_s), 3600)) AS due

@@ -9,11 +9,11 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/rig"
 )
 
-// inside are the packages whose tests change the host that they run on.
+// inside lists the packages whose tests change the host OS.
 var inside = []string{"github.com/gpuaas/gpuaas/agent/linux", "github.com/gpuaas/gpuaas/agent/linux/sweep"}
 
-// TestInside runs them on a host of their own each. GPUAAS_INSIDE_RUN is a pattern
-// for the tests of the package.
+// TestInside runs the tests of each package on its own booted host. GPUAAS_INSIDE_RUN is a pattern
+// for the names of the tests.
 func TestInside(t *testing.T) {
 	t.Parallel()
 	for _, pkg := range inside {

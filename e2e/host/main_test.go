@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package host tells the stories of a node on booted Debian hosts: real systemd,
-// real sshd, the real agent, and a real server outside.
+// Package host tests a node on booted Debian hosts: real systemd, real sshd, the real agent, and a
+// real server outside.
 package host
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/rig"
 )
 
-// bins is where the binaries under test lie. Set once, before any test.
+// bins is the folder of the tested binaries. It is set once, before the first test.
 var bins string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -26,7 +26,7 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	bins = dir
-	// PostgreSQL refuses root and runs as another user, who has to get through.
+	// PostgreSQL does not run as root. Its user needs access to the folders below this one.
 	if err := os.Chmod(dir, 0o711); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -34,8 +34,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// binary builds a program of ours, once. GPUAAS_E2E_BIN is a folder where they have
-// been built already.
+// binary builds a program of this module once. If GPUAAS_E2E_BIN is set, that folder already
+// contains the programs.
 func binary(t testing.TB, name string) string {
 	t.Helper()
 	if dir := os.Getenv("GPUAAS_E2E_BIN"); dir != "" {

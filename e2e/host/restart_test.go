@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/rig"
 )
 
-// The plug is pulled while a tenant has a login.
+// TestRestart cuts the power of a node while a tenant has a login.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	const pkg = "github.com/gpuaas/gpuaas/agent/linux"

@@ -36,7 +36,7 @@ import (
 	"github.com/gpuaas/gpuaas/services"
 )
 
-// fleet is a control plane that updates one node, and the host of that node.
+// fleet is a control plane that updates one node, and the booted host of that node.
 type fleet struct {
 	t        *testing.T
 	host     *rig.Host
@@ -98,8 +98,8 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// allWell keeps the health of the machine that tests run on, its full disk and its
-// clock, from keeping the node from being asked.
+// allWell ignores the health of the computer that runs the tests, such as its full disk and its
+// clock. An unhealthy node would not be updated.
 const allWell = `
 	CREATE FUNCTION well() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.health := 'healthy'; RETURN NEW; END $$;
 	CREATE FUNCTION unheld() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
@@ -113,7 +113,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// enrol makes the host a node the way that people do.
+// enrol enrols the host in the same way as an operator does.
 func (f *fleet) enrol(slots *nodehealth.Service, url, fingerprint string) {
 	f.t.Helper()
 	var token string
@@ -134,7 +134,7 @@ func says(version string) string {
 	return "-ldflags=-s -w -X github.com/gpuaas/gpuaas/internal/version.Version=" + version
 }
 
-// publish makes a build and lets nodes become it.
+// publish builds and publishes an agent release and lets nodes install it.
 func (f *fleet) publish(version, pkg, flags string) {
 	f.t.Helper()
 	path := filepath.Join(f.dir, version)
@@ -155,7 +155,7 @@ func (f *fleet) want(version string) {
 	ok(f.t, err)
 }
 
-// until has the rollouts looked at until the version stands so.
+// until runs the rollouts until the version has the state.
 func (f *fleet) until(version string, state rollout.State, within time.Duration) agentrelease.Rollout {
 	f.t.Helper()
 	var last agentrelease.Rollout
@@ -177,13 +177,13 @@ func (f *fleet) until(version string, state rollout.State, within time.Duration)
 	return last
 }
 
-// runs is the version that the host starts, and the folder that it lies in.
+// runs returns the version that the host OS starts and the folder of its binary.
 func (f *fleet) runs() string {
 	f.t.Helper()
 	return f.host.Sh(f.t, `echo "$(readlink /usr/lib/gpuaas/current) $(/usr/bin/gpuaas-agent version | cut -d' ' -f2)"`)
 }
 
-// A tenant's process lives on through all of it.
+// The tenant's process must survive all updates.
 const tenant = `useradd -M -u 200001 t1 2>/dev/null; systemd-run --quiet --uid=t1 --slice=user-200001.slice --unit=work sleep 100000; pgrep -u t1`
 
 // AGENT-30, INV-49: a good build stays; one that does not work, whichever way, is
@@ -225,7 +225,7 @@ func TestINV49UpdateOnAHost(t *testing.T) {
 	}
 }
 
-// swapped returns when the link is turned.
+// swapped returns after the link has changed.
 func (f *fleet) swapped(version string) {
 	f.t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {

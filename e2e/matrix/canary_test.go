@@ -25,8 +25,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/openapi"
 )
 
-// aviary holds secrets by where they were planted, and all that was answered with
-// an error.
+// aviary contains secrets by the place where they were planted, and all error responses.
 type aviary struct {
 	*world
 
@@ -34,14 +33,14 @@ type aviary struct {
 	errors  strings.Builder
 }
 
-// plant makes a secret that nothing else can look like.
+// plant creates a secret that equals no other text.
 func (v *aviary) plant(where string) string {
 	text := "canary" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	v.planted[where] = text
 	return text
 }
 
-// keep remembers a secret that the door has made and shown once.
+// keep stores a secret that the API has created and returned once.
 func (v *aviary) keep(where, text string) string {
 	if text == "" {
 		v.Errorf("%s: nothing was shown", where)
@@ -108,14 +107,14 @@ func TestINV57CanariesStayHidden(t *testing.T) {
 	t.Logf("%d secrets, %d places, %d spans", len(v.planted), len(places), len(spans.GetSpans()))
 }
 
-// forms are the ways in which a text may stand somewhere.
+// forms returns the encodings in which a text may appear.
 func forms(text string) map[string]string {
 	return map[string]string{
 		"as it is": text, "in hex": hex.EncodeToString([]byte(text)), "in base64": strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(text)), "=")[:len(text)],
 	}
 }
 
-// everywhere asks an operation with a secret in each place that a request has.
+// everywhere calls an operation with a secret in each place of the request.
 func (v *aviary) everywhere(o openapi.Operation) {
 	by := v.may(o)
 	ids := v.ids(cell{op: o, actor: by, at: own}, false)
@@ -166,7 +165,7 @@ func (v *aviary) everywhere(o openapi.Operation) {
 	}
 }
 
-// signIns sends secrets where they belong, and are wrong.
+// signIns sends wrong secrets in the fields for secrets.
 func (v *aviary) signIns() {
 	post := func(path, body string) { v.ask(request{http.MethodPost, path, http.Header{}, []byte(body)}) }
 	post("/api/v1/auth/personal/login", `{"email":"nobody@example.org","password":"`+v.plant("login: password")+`"}`)
@@ -182,8 +181,8 @@ func (v *aviary) signIns() {
 	v.ask(v.a.owner.create("/api/v1/ssh-keys", uuid.UUID{}, "", `{"name":"oops","public_key":"ssh-ed25519 `+v.plant("ssh: no key")+`"}`))
 }
 
-// ours has the door make each kind of its own secrets, with a key for the
-// repetition: what is answered again is kept somewhere.
+// ours makes the API create each kind of its own secrets, with an idempotency key, because the
+// response to a repetition is stored.
 func (v *aviary) ours() {
 	owner := v.a.owner
 	for _, a := range v.actors {
@@ -213,7 +212,7 @@ func (v *aviary) ours() {
 	v.keep("createEnrolmentToken", made.shown("gpe_"))
 }
 
-// shown is the text of an answer that begins like this.
+// shown returns the string of a response that begins with prefix.
 func (a answer) shown(prefix string) string {
 	var object map[string]any
 	_ = json.Unmarshal(a.body, &object)
@@ -225,7 +224,7 @@ func (a answer) shown(prefix string) string {
 	return ""
 }
 
-// onDisk is what the server keeps in its folder.
+// onDisk returns the files in the server's folder.
 func (v *aviary) onDisk() string {
 	var all strings.Builder
 	err := filepath.WalkDir(v.state, func(path string, d fs.DirEntry, err error) error {
@@ -242,7 +241,7 @@ func (v *aviary) onDisk() string {
 	return all.String()
 }
 
-// atRest is every table of the database as text.
+// atRest returns every table of the database as text.
 func (v *aviary) atRest() map[string]string {
 	ctx := context.WithoutCancel(v.Context())
 	places := map[string]string{}

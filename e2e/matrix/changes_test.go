@@ -9,20 +9,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// unwatched are the tables that a denied request may write.
+// unwatched lists the tables that a denied request may write.
 var unwatched = []string{
 	"rate_limits", // counts every request, who ever sends it
 	"matrix_writes",
 	"goose_db_version",
 }
 
-// unwatchedColumns change with the use of a token, denied or not.
+// unwatchedColumns change with every use of a token, also in a denied request.
 var unwatchedColumns = []string{"last_used_at"}
 
-// watch makes every table of the database tell what is written into it.
+// watch adds a trigger to every table of the database that records the writes.
 func (w *world) watch() {
 	w.sql(`CREATE UNLOGGED TABLE matrix_writes (seq bigint GENERATED ALWAYS AS IDENTITY, name text NOT NULL, verb text NOT NULL, n bigint NOT NULL)`)
-	// As its owner: the server's role may not write it.
+	// The function runs as its owner, because the server's role may not write the record.
 	w.sql(`CREATE FUNCTION matrix_write() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
 		DECLARE
 			n bigint;
@@ -64,7 +64,7 @@ func (w *world) tables() []string {
 	return all
 }
 
-// change is what one request has written: rows by table and verb.
+// change counts the rows that one request has written, by table and verb.
 type change map[string]int64
 
 func (c change) String() string {
@@ -86,7 +86,7 @@ func (c change) tables() (names []string) {
 	return names
 }
 
-// changed tells what has been written since it was last asked.
+// changed returns the rows written since its last call.
 func (w *world) changed() change {
 	rows, err := w.db.Query(context.WithoutCancel(w.Context()), `
 		WITH gone AS (DELETE FROM matrix_writes RETURNING verb, name, n)

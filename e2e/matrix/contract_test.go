@@ -13,17 +13,18 @@ import (
 	"github.com/gpuaas/gpuaas/api/openapi"
 )
 
-// slot is a place of an operation where an id stands.
+// slot is a place for an id in an operation.
 type slot struct {
 	in, name string // path, header or body, and its name there
 	kind     string // which id, by the contract's name of the parameter
 	list     bool
 }
 
-// bodyIDs are the ids in bodies by their field: what names a thing has an owner.
+// bodyIDs maps the fields of bodies that contain ids to their types. The object of an id has an
+// owner.
 var bodyIDs = map[string]string{"ssh_key_ids": "SshKeyID", "tenant_id": "TenantID", "payment_session_id": "PaymentSessionID"}
 
-// slotsOf reads them from the contract.
+// slotsOf reads the slots of an operation from the contract.
 func slotsOf(t testing.TB, o openapi.Operation) (all []slot) {
 	t.Helper()
 	for _, p := range o.Parameters {
@@ -65,14 +66,14 @@ func writes(o openapi.Operation) bool {
 	return o.Method != http.MethodGet && o.Method != http.MethodHead
 }
 
-// signed: what somebody else's program sends, as it was signed.
+// signed reports whether another system sends and signs the request.
 func signed(o openapi.Operation) bool { return o.Extensions["x-signed"] != nil }
 
 func takesJSON(o openapi.Operation) bool { return o.RequestBody != nil && !signed(o) }
 
 func public(o openapi.Operation) bool { return o.Security != nil && len(*o.Security) == 0 }
 
-// build writes the request of an operation with these ids in its slots.
+// build creates the request of an operation with these ids in its slots.
 func (w *world) build(o openapi.Operation, a *actor, ids map[slot]string) request {
 	r := request{method: o.Method, path: o.Path, header: a.header()}
 	body := w.bodyOf(o)
@@ -102,7 +103,7 @@ func (w *world) build(o openapi.Operation, a *actor, ids map[slot]string) reques
 	return r
 }
 
-// bodyOf is a body that the contract allows and that no other cell has used.
+// bodyOf returns a body that the contract allows and that no other cell has used.
 func (w *world) bodyOf(o openapi.Operation) map[string]any {
 	if !takesJSON(o) {
 		return nil
@@ -161,7 +162,7 @@ func (w *world) valueOf(name string, s *openapi3.Schema) any {
 	return nil
 }
 
-// field reads one text of a JSON object.
+// field reads one string of a JSON object.
 func field(body []byte, name string) string {
 	var object map[string]any
 	if json.Unmarshal(body, &object) != nil {

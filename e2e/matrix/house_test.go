@@ -1,6 +1,6 @@
-// Package matrix_test holds the whole HTTP door against its promises: the real
-// server with the rights of its database role, on a database of its own, asked
-// over TCP. Only the API's role runs, so every row that changes is a request's.
+// Package matrix_test tests the whole HTTP API over TCP against its invariants: the real server
+// with the rights of its database role, on its own database. Only the API's role runs, so a request
+// caused every row that changes.
 package matrix_test
 
 import (
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// house is a started server with a superuser's look at its database.
+// house is a started server, with the connection of a superuser to its database.
 type house struct {
 	testing.TB
 
@@ -50,12 +50,12 @@ type house struct {
 	server *server.Server
 	client *http.Client
 
-	// One address may fail only so often: each few hundred requests come from
-	// another one of loopback.
+	// The limit of failures counts by address. Each few hundred requests therefore come from
+	// another address of loopback.
 	asked atomic.Int64
 }
 
-// lines keeps what the server logs.
+// lines stores the log lines of the server.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -73,10 +73,10 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// open starts a house. prepare runs before the server, which reads policies once.
+// open starts a house. prepare runs before the server, because the server reads the policies once.
 func open(t testing.TB, prepare ...func(*house, *server.Config)) *house {
 	t.Helper()
-	// What is started lives longer than the context of a test that cleans up.
+	// The server must outlive the context of a test, which ends before the cleanup.
 	ctx := context.WithoutCancel(t.Context())
 	address := pgtest.URL(t)
 	db, err := pg.Open(ctx, address, "test", 8)
@@ -134,7 +134,7 @@ func (h *house) dial(ctx context.Context, network, address string) (net.Conn, er
 	return d.DialContext(ctx, network, address)
 }
 
-// plenty lifts the limits that would refuse a test for its speed.
+// plenty raises the rate limits, which would otherwise reject the requests of a fast test.
 func (h *house) plenty() {
 	for key, value := range map[string]string{
 		"ratelimit.user_per_minute": "100000", "ratelimit.tenant_per_minute": "100000", "ratelimit.mutation_per_minute": "100000",
@@ -168,14 +168,14 @@ func one[T any](h *house, statement string, args ...any) (value T) {
 	return value
 }
 
-// request is what one cell of the matrix sends.
+// request is the request of one cell of the matrix.
 type request struct {
 	method, path string
 	header       http.Header
 	body         []byte
 }
 
-// answer is what came back.
+// answer is the response to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -223,7 +223,7 @@ func (h *house) try(r request) (answer, error) {
 	return a, err
 }
 
-// secret is a token of one of our kinds and what is kept of it.
+// secret returns a token of one of our kinds and its stored hash.
 func secret(prefix string) (token string, hash []byte) {
 	a, b := uuid.New(), uuid.New()
 	token = prefix + base64.RawURLEncoding.EncodeToString(append(a[:], b[:]...))

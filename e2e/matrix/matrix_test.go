@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
 
-// cell is one operation, one actor, and whose the ids are.
+// cell is one operation, one actor, and the owner of the ids.
 type cell struct {
 	op    openapi.Operation
 	actor *actor
@@ -30,8 +30,8 @@ func (c cell) String() string {
 	return fmt.Sprintf("%s × %s × %s id%s", c.op.OperationID, c.actor.name, c.at, where)
 }
 
-// cells are all of them: every operation of the contract, every actor, and of
-// every id the own one, another tenant's and a random one.
+// cells returns every operation of the contract with every actor, and for every id an own one,
+// another tenant's and a random one.
 func (w *world) cells() (all []cell) {
 	doc, err := openapi.Document()
 	if err != nil {
@@ -56,7 +56,7 @@ func (w *world) cells() (all []cell) {
 	return all
 }
 
-// ids fills the slots of a cell. What a permitted cell consumes is made for it.
+// ids returns the ids of a cell. An object that a permitted cell consumes is created for it.
 func (w *world) ids(c cell, consumed bool) map[slot]string {
 	s, by := c.actor.side, c.actor
 	if s == nil {
@@ -101,7 +101,7 @@ func (w *world) ids(c cell, consumed bool) map[slot]string {
 	return ids
 }
 
-// mine is an object of the actor; the same one for cells that consume nothing.
+// mine returns an object of the actor. Cells that consume nothing share it.
 func (w *world) mine(kind string, s *side, by *actor, consumed bool) string {
 	if consumed {
 		return w.fresh(kind, s, by)
@@ -120,7 +120,7 @@ func (w *world) otherOf(s *side) *side {
 	return w.a
 }
 
-// ask sends a cell and judges the answer. It returns it with what was written.
+// ask sends the request of a cell, checks the response, and returns it with the written rows.
 func (w *world) ask(c cell, v verdict, ids map[slot]string) (answer, change) {
 	w.changed()
 	got := w.send(w.build(c.op, c.actor, ids))
@@ -191,7 +191,7 @@ func TestINV55TheMatrix(t *testing.T) {
 	t.Logf("all took %s", time.Since(began))
 }
 
-// uses leaves out of a diff that a token was used.
+// uses removes the use of a token from a diff.
 func uses(diff string) string {
 	lines := strings.SplitAfter(diff, "\n")
 	return strings.Join(slices.DeleteFunc(lines, func(line string) bool {
@@ -200,10 +200,10 @@ func uses(diff string) string {
 	}), "")
 }
 
-// ends are the calls after which the actor's token may be no longer one.
+// ends lists the calls after which the actor's token may be invalid.
 var ends = map[string]bool{"logout": true, "setPassword": true}
 
-// permitted asks a cell that may change rows, and looks at which ones it has.
+// permitted sends the request of a cell that may change rows, and checks which rows it changed.
 func (w *world) permitted(c cell, v verdict) {
 	ids := w.ids(c, true)
 	_, wrote := w.ask(c, v, ids)
@@ -231,7 +231,7 @@ func (w *world) permitted(c cell, v verdict) {
 	}
 }
 
-// differ says in what two refusals differ besides what names this very request.
+// differ describes the differences of two error responses, except for the ids of the request.
 func differ(a, b answer) string {
 	if a.status != b.status {
 		return fmt.Sprintf("%d and %d", a.status, b.status)
@@ -250,12 +250,12 @@ func differ(a, b answer) string {
 	return ""
 }
 
-// ofThisRequest are the headers that differ between any two answers.
+// ofThisRequest lists the headers that differ between any two responses.
 var ofThisRequest = []string{
 	"Date", "X-Correlation-Id", "Traceparent", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "Ratelimit", "Content-Length",
 }
 
-// plain is the body without the ids of this request.
+// plain returns the body without the ids of this request.
 func plain(a answer) []byte {
 	body := a.body
 	for _, name := range []string{"correlation_id", "instance"} {

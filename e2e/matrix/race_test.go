@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// atOnce sends all of them together and returns the answers in their order.
+// atOnce sends all requests at the same time and returns the responses in their order.
 func (h *house) atOnce(all []request) []answer {
 	h.Helper()
 	answers, errors := make([]answer, len(all)), make([]error, len(all))
@@ -99,7 +99,7 @@ func TestINV07CapsHoldAtTheDoor(t *testing.T) {
 	}
 }
 
-// duplicates come at once with one idempotency key.
+// duplicates is the number of concurrent requests with one idempotency key.
 const duplicates = 100
 
 // TestINV06OneKeyOneEffectAtTheDoor sends each request a hundred times at once,
@@ -217,7 +217,7 @@ func TestINV06AnswerIsLost(t *testing.T) {
 	}
 }
 
-// abandon writes a request and reads no answer.
+// abandon sends a request and does not read the response.
 func (h *house) abandon(r request) net.Conn {
 	h.Helper()
 	conn, err := h.dial(h.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))

@@ -1,5 +1,5 @@
-// Command natsd is a NATS JetStream server that a test may kill: the same one that
-// a server runs in process, in a process of its own.
+// Command natsd runs the NATS JetStream server of the product in a separate process, so that a test
+// can kill it.
 package main
 
 import (

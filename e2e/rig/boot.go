@@ -14,16 +14,15 @@ import (
 	"time"
 )
 
-// running is a host that is on.
+// running is a booted host.
 type running struct {
 	nspawn *exec.Cmd
 	ended  chan struct{}
 	pid    int // of the host's first process
 }
 
-// launch runs in namespaces of its own: the overlay and every process live as long
-// as this script and no longer, whoever is killed. nspawn alone leaves its
-// container running when it is killed.
+// launch runs in its own namespaces. The overlay and all processes end with this script, whichever
+// process is killed. Without it the container of a killed nspawn continues.
 const launch = `
 for group in $GROUPS_OF_HOST; do echo $$ >"$group/cgroup.procs" || exit 1; done
 mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root" || exit 1
@@ -31,10 +30,9 @@ shift 2
 systemd-nspawn "$@"
 exit $?`
 
-// start starts the container. Three of its options are silent when they are
-// missing: without the unified hierarchy there is no device control, without the
-// bpf call systemd loads no device programs, without all capabilities likewise, and
-// DevicePolicy= is ignored.
+// start starts the container. Three of its options are required for device control, and systemd
+// ignores DevicePolicy= without an error if one is missing: the unified hierarchy, the bpf system
+// call, and all capabilities.
 func (h *Host) start() (*running, error) {
 	console, err := os.OpenFile(filepath.Join(h.slot.dir, "console.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -85,7 +83,7 @@ func (r *running) kill() {
 	}
 }
 
-// again is between two looks at a host that boots.
+// again is the time between two checks of a booting host.
 const again = 30 * time.Millisecond
 
 func until(ctx context.Context, r *running, ok func() error) error {
@@ -106,7 +104,7 @@ func until(ctx context.Context, r *running, ok func() error) error {
 
 var errNotYet = errors.New("it has not started")
 
-// leader finds the host's first process: below unshare, the script and nspawn.
+// leader finds the first process of the host, below unshare, the script and nspawn.
 func (h *Host) leader(ctx context.Context) error {
 	r := h.run
 	return until(ctx, r, func() error {
@@ -136,7 +134,7 @@ func children(of []int) (list []int) {
 	return list
 }
 
-// network gives both ends their addresses.
+// network sets the addresses of both ends.
 func (h *Host) network(ctx context.Context) error {
 	if err := outside(ctx, "ip", "address", "replace", h.Gateway()+"/30", "dev", h.Interface()); err != nil {
 		return err
@@ -157,8 +155,8 @@ func (h *Host) network(ctx context.Context) error {
 	return nil
 }
 
-// settled waits until systemd has started everything. A unit that cannot work in a
-// container may fail; sshd may not.
+// settled waits until systemd has started everything. A unit that cannot work in a container may
+// fail; sshd may not.
 func (h *Host) settled(ctx context.Context) error {
 	return until(ctx, h.run, func() error {
 		out, err := h.Exec(ctx, "systemctl", "is-system-running")

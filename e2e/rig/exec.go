@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Command is a command of the host, as its root.
+// Command returns a command that runs on the host as root.
 func (h *Host) Command(ctx context.Context, args ...string) *exec.Cmd {
 	h.mu.Lock()
 	r := h.run
@@ -32,7 +32,7 @@ func (h *Host) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Exec runs a command of the host as root and returns what it printed.
+// Exec runs a command on the host as root and returns its output.
 func (h *Host) Exec(ctx context.Context, args ...string) (string, error) {
 	return h.feed(ctx, nil, args...)
 }
@@ -53,15 +53,15 @@ func (h *Host) feed(ctx context.Context, in []byte, args ...string) (string, err
 	return out.String(), nil
 }
 
-// group is a control group of the host: what is run there belongs to it, and dies
-// and is counted with it.
+// group opens a control group of the host. A process started in it is accounted to the host and
+// ends with it.
 func (h *Host) group() (*os.File, error) {
 	var dir string
 	for _, group := range h.slot.groups() {
 		if strings.HasSuffix(filepath.Dir(group), "/systemd") {
 			continue
 		}
-		// nspawn makes payload where the container has the unified hierarchy.
+		// nspawn creates payload if the container has the unified hierarchy.
 		if _, err := os.Stat(filepath.Join(group, "payload")); err == nil {
 			dir = filepath.Join(group, "payload", "rig.outside")
 		}
@@ -79,7 +79,7 @@ func (h *Host) group() (*os.File, error) {
 	return f, nil
 }
 
-// Sh runs a script on the host and returns what it printed; it must succeed.
+// Sh runs a script on the host and returns its output. A script that fails fails the test.
 func (h *Host) Sh(t testing.TB, script string, args ...string) string {
 	t.Helper()
 	out, err := h.feed(t.Context(), nil, append([]string{"sh", "-euc", script, "sh"}, args...)...)
@@ -87,13 +87,13 @@ func (h *Host) Sh(t testing.TB, script string, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// Write makes a file of the host, with its folders.
+// Write writes a file on the host and creates its folders.
 func (h *Host) Write(ctx context.Context, path string, mode os.FileMode, content []byte) error {
 	_, err := h.feed(ctx, content, "install", "-D", "-m", fmt.Sprintf("%o", mode.Perm()), "/dev/stdin", path)
 	return err
 }
 
-// CopyIn copies a file of this machine to the host, with its mode.
+// CopyIn copies a local file and its mode to the host.
 func (h *Host) CopyIn(ctx context.Context, from, to string) error {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -106,12 +106,12 @@ func (h *Host) CopyIn(ctx context.Context, from, to string) error {
 	return h.Write(ctx, to, info.Mode(), content)
 }
 
-// Read returns a file of the host.
+// Read returns the content of a file on the host.
 func (h *Host) Read(ctx context.Context, path string) (string, error) {
 	return h.Exec(ctx, "cat", path)
 }
 
-// copyTree copies a folder of this machine to the host.
+// copyTree copies a local folder to the host.
 func (h *Host) copyTree(ctx context.Context, from, to string) error {
 	tar, err := exec.CommandContext(ctx, "tar", "-C", from, "-c", ".").Output() //nolint:gosec // a folder of this module
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 
 // The doubles are one program with several names.
 const (
-	// SMI is where the double of nvidia-smi lies on a host.
+	// SMI is the path of the double of nvidia-smi on a host.
 	SMI = "/usr/bin/nvidia-smi"
-	// Scrub is where the double of the program lies that overwrites a GPU's memory.
+	// Scrub is the path of the double of the program that overwrites a GPU's memory.
 	Scrub = "/usr/local/sbin/gpuaas-scrub"
-	// State is the simulated hardware that the doubles show and change.
+	// State is the folder of the simulated hardware that the doubles print and change.
 	State = "/var/lib/rig"
 )
 
-// devices makes what udev and the driver would. They are gone with every boot, as
-// the driver's are.
+// devices creates the device nodes that udev and the driver would create. They end with the boot,
+// as those of the driver do.
 func (h *Host) devices(ctx context.Context) error {
 	if h.Profile == "" {
 		return nil
@@ -51,7 +51,8 @@ func (h *Host) devices(ctx context.Context) error {
 	return err
 }
 
-// A host has its loop devices from its kernel; a container has none.
+// A physical host gets loop devices from its kernel. A container has none, so the script creates
+// them.
 const makeDevices = `
 for i in $(seq 0 $(($1 - 1))); do mknod -m 666 /dev/nvidia$i c 195 $i; done
 mknod -m 666 /dev/nvidiactl c 195 255
@@ -62,8 +63,7 @@ for i in $(seq 0 63); do mknod -m 660 /dev/loop$i b 7 $i; done
 [ -c /dev/fuse ] || mknod -m 666 /dev/fuse c 10 229
 `
 
-// GPUs are the UUIDs of the host's simulated GPUs; GPU n has the device file
-// /dev/nvidia<n>.
+// GPUs returns the UUIDs of the host's simulated GPUs. GPU n has the device file /dev/nvidia<n>.
 func (h *Host) GPUs(t testing.TB) []string {
 	t.Helper()
 	out, err := h.Exec(t.Context(), SMI, "rig", "uuids")
@@ -77,7 +77,7 @@ var built struct {
 	dir string
 }
 
-// doubles builds them, once per process.
+// doubles builds the doubles once per process.
 func doubles() (string, error) {
 	built.Lock()
 	defer built.Unlock()
@@ -95,7 +95,7 @@ func doubles() (string, error) {
 	return path, Build(path, "github.com/gpuaas/gpuaas/e2e/rig/double")
 }
 
-// Build compiles a program of this module so that it runs on a host.
+// Build compiles a program of this module for a host.
 func Build(path, pkg string, flags ...string) error {
 	args := append(append([]string{"build", "-tags", "nomsgpack"}, flags...), "-o", path, pkg)
 	cmd := exec.Command("go", args...) //nolint:gosec,noctx // the compiler

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// RunInside compiles the tests of a package of this module and runs them on a
-// host, with GPUAAS_DISPOSABLE_HOST=1: elsewhere they skip, because they make and
-// remove users. What they print is this test's log.
+// RunInside compiles the tests of a package of this module and runs them on a host with
+// GPUAAS_DISPOSABLE_HOST=1. Without that variable the tests skip, because they create and remove
+// users. Their output goes to the log of this test.
 func (h *Host) RunInside(t testing.TB, pkg string, flags ...string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "inside.test")
@@ -24,8 +24,8 @@ func (h *Host) RunInside(t testing.TB, pkg string, flags ...string) {
 	if data := filepath.Join(moduleDir(t, pkg), "testdata"); exists(data) {
 		must(t, h.copyTree(t.Context(), data, "/run/rig/testdata"))
 	}
-	// As a unit of its own: it has systemd's environment and a control group that
-	// daemon-reload leaves alone.
+	// A separate unit has the environment of systemd, and a control group that daemon-reload does
+	// not change.
 	args := append([]string{
 		"systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--working-directory=/run/rig",
 		"--setenv=GPUAAS_DISPOSABLE_HOST=1", "--setenv=HOME=/root", name, "-test.v", "-test.timeout=4m",

@@ -1,10 +1,10 @@
-// Package rig boots real Debian hosts on this machine: systemd, logind, sshd and
-// cgroup-v2 device control, each in a container of its own, in about a second. The
-// agent's tests run on them, and whole stories with a server outside.
+// Package rig boots real Debian hosts locally: systemd, logind, sshd and cgroup-v2 device control,
+// each in its own container, in about a second. The agent's tests and end-to-end tests with a
+// server outside run on them.
 //
-// A host has no GPU. Its device nodes have no driver behind them, so that an open
-// that is allowed gives ENXIO and one that is refused EPERM: isolation can be seen
-// without a GPU, what happens on one cannot. Nothing here is part of the product.
+// A host has no GPU. Its device nodes have no driver, so an allowed open returns ENXIO and a denied
+// one EPERM. Isolation can be tested without a GPU; the work on a GPU cannot. The package is not
+// part of the product.
 package rig
 
 import (
@@ -23,18 +23,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// Options say what a host is like. The zero value is a host without GPUs.
+// Options describe a host. The zero value is a host without GPUs.
 type Options struct {
 	Hostname string
-	// Profile is the simulated hardware that the double of nvidia-smi shows, and
-	// as many device nodes are made: l40s-4, t4-4, a100-8, h100-8. Empty: none.
+	// Profile is the simulated hardware of the double of nvidia-smi. The host gets the same number
+	// of device nodes: l40s-4, t4-4, a100-8, h100-8. Empty means none.
 	Profile string
-	// DevicesAfter is how long after the rest of the host its devices are there: a
-	// real driver takes its time, too.
+	// DevicesAfter is the delay of the devices after the rest of the host, because a real driver
+	// needs time, too.
 	DevicesAfter time.Duration
 }
 
-// Host is one booted host. It may be killed and booted again on the same disk.
+// Host is one booted host. It can be killed and booted again on the same disk.
 type Host struct {
 	Options
 
@@ -44,9 +44,8 @@ type Host struct {
 	run  *running // nil while it is off
 }
 
-// New boots a host that ends with the test, however the test ends. Without root, or
-// the tools, or a root file system, the test is skipped and says why; with
-// GPUAAS_RIG=required it fails instead.
+// New boots a host that ends with the test, however the test ends. Without root, the tools, or a
+// root file system the test skips with the reason. With GPUAAS_RIG=required it fails instead.
 func New(t testing.TB, o Options) *Host {
 	t.Helper()
 	Needed(t)
@@ -65,8 +64,8 @@ func New(t testing.TB, o Options) *Host {
 	return h
 }
 
-// hold keeps the host of a test that failed, for GPUAAS_RIG_HOLD, so that somebody
-// can enter it and look.
+// hold delays the removal of the host after a failed test for GPUAAS_RIG_HOLD, so that a developer
+// can inspect it.
 func (h *Host) hold(t testing.TB) {
 	t.Helper()
 	d, err := time.ParseDuration(os.Getenv("GPUAAS_RIG_HOLD"))
@@ -77,7 +76,7 @@ func (h *Host) hold(t testing.TB) {
 	time.Sleep(d)
 }
 
-// Needed skips the test where no host can be booted.
+// Needed skips the test if no host can be booted.
 func Needed(t testing.TB) {
 	t.Helper()
 	_, err := Root(t.Context())
@@ -107,7 +106,7 @@ func Make(ctx context.Context, o Options) (*Host, error) {
 	return h, h.name()
 }
 
-// name gives the disk what tells one installed host from another.
+// name writes the identity of an installed host to the disk.
 func (h *Host) name() error {
 	etc := filepath.Join(h.slot.dir, "upper", "etc")
 	if err := os.MkdirAll(etc, 0o755); err != nil { //nolint:gosec // the host's /etc
@@ -122,15 +121,15 @@ func (h *Host) name() error {
 	return nil
 }
 
-// Close stops the host and leaves nothing of it: no process, mount, network
-// interface, control group or file.
+// Close stops the host and removes all its processes, mounts, network interfaces, control groups
+// and files.
 func (h *Host) Close() error {
 	h.Kill()
 	return h.slot.free()
 }
 
-// Boot starts the host and returns when systemd has. On a disk that was used
-// before, it finds what a crash has left there.
+// Boot starts the host and returns after systemd has started. A disk that was used before contains
+// what a crash has left there.
 func (h *Host) Boot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bootWithin)
 	defer cancel()
@@ -149,12 +148,12 @@ func (h *Host) Boot(ctx context.Context) error {
 	return nil
 }
 
-// bootWithin is long: a quiet machine takes a second, one on which everything else
-// is tested at once took twenty.
+// bootWithin is long: a boot lasts a second on an idle computer, and lasted twenty while all other
+// tests ran.
 const bootWithin = 2 * time.Minute
 
-// Kill pulls the plug: every process of the host is gone at once, with its mounts,
-// its memory and its network. The disk stays.
+// Kill simulates a power failure: every process, mount and network of the host ends at once, and
+// its memory is lost. The disk stays.
 func (h *Host) Kill() {
 	h.mu.Lock()
 	r := h.run
@@ -166,14 +165,14 @@ func (h *Host) Kill() {
 	h.slot.removeGroups()
 }
 
-// Addr is where the host is reached, Gateway where it reaches this machine.
+// Addr returns the address of the host.
 func (h *Host) Addr() string { return h.slot.address(2) }
 
-// Gateway is this machine's end of the host's only network: what listens here is
-// reachable from the host, and nothing else is.
+// Gateway returns the local end of the host's only network. The host can reach only listeners on
+// this address.
 func (h *Host) Gateway() string { return h.slot.address(1) }
 
-// Interface is the name of this machine's end.
+// Interface returns the name of the local network interface.
 func (h *Host) Interface() string { return "ve-" + h.slot.name() }
 
 func (h *Host) console() string {
@@ -185,7 +184,7 @@ func (h *Host) console() string {
 	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }
 
-// outside runs a tool of this machine.
+// outside runs a local tool.
 func outside(ctx context.Context, name string, args ...string) error {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput() //nolint:gosec // names of this package's own choice
 	if err != nil {

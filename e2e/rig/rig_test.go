@@ -9,7 +9,8 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/rig"
 )
 
-// Two hosts beside each other: each has its own users, groups and network.
+// TestHosts boots two hosts at the same time and checks that each has its own users, groups and
+// network.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	rig.Needed(t)
@@ -48,7 +49,8 @@ for i in range(2):
 	}
 }
 
-// The double says what the product's parser reads, and follows what is planted.
+// TestDouble checks that the product's parser reads the output of the double, and that planted
+// faults appear in it.
 func TestDouble(t *testing.T) {
 	t.Parallel()
 	h := rig.New(t, rig.Options{Profile: "l40s-4"})

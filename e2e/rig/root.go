@@ -13,24 +13,25 @@ import (
 	"syscall"
 )
 
-// errUnable says that this machine cannot boot hosts, and why.
+// errUnable means that hosts cannot be booted here. The error that wraps it contains the reason.
 var errUnable = errors.New("this machine boots no hosts")
 
-// suite is Debian 12, the oldest that a node may run.
+// suite is Debian 12, the oldest release that a node may run.
 const suite = "bookworm"
 
-// packages of a host. The first lines are what a node needs, the last what plants
-// leftovers and looks for them.
+// packages lists the packages of a host. A node needs the first lines; the last lines plant
+// leftovers and search for them.
 var packages = []string{
 	"systemd", "systemd-sysv", "dbus", "udev", "libpam-systemd", "openssh-server", "openssh-client", "sudo", "kmod", "procps", "passwd", "login",
 	"iproute2", "iputils-ping", "nftables", "e2fsprogs", "util-linux", "curl", "ca-certificates", "polkitd",
 	"cron", "at", "acl", "attr", "keyutils", "libcap2-bin", "fuse3", "psmisc", "python3-minimal",
 }
 
-// recipe changes whatever is done beside installing packages.
+// recipe is part of the cache key. A new value rebuilds the root file system after a change of
+// anything except the packages.
 const recipe = "1"
 
-// able says whether the kernel, the user and the tools allow it.
+// able checks whether the kernel, the user and the tools can boot a host.
 func able() error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%w: only root may start containers", errUnable)
@@ -46,8 +47,8 @@ func able() error {
 	return nil
 }
 
-// Root is the folder with the root file system, which is built once per list of
-// packages. GPUAAS_RIG_ROOT names another.
+// Root returns the folder of the root file system, which is built once per list of packages.
+// GPUAAS_RIG_ROOT selects another folder.
 func Root(ctx context.Context) (string, error) {
 	if err := able(); err != nil {
 		return "", err
@@ -61,7 +62,7 @@ func Root(ctx context.Context) (string, error) {
 	}
 	sum := sha256.Sum256([]byte(suite + recipe + strings.Join(packages, ",")))
 	dir := filepath.Join(cache, "root-"+hex.EncodeToString(sum[:6]))
-	// Several test binaries start at once, and each wants it.
+	// Several test binaries start at once and need the same folder, so the first one locks it.
 	lock, err := lockFile(filepath.Join(cache, "root.lock"), syscall.LOCK_EX)
 	if err != nil {
 		return "", err
@@ -73,8 +74,8 @@ func Root(ctx context.Context) (string, error) {
 	return dir, build(ctx, dir)
 }
 
-// build makes it under another name first: half a root file system would be
-// believed by everybody after us.
+// build uses a temporary name first, because later runs would otherwise use an incomplete root file
+// system.
 func build(ctx context.Context, dir string) error {
 	if _, err := exec.LookPath("mmdebstrap"); err != nil {
 		return fmt.Errorf("%w: mmdebstrap is not installed (scripts/install-deps.sh --rig)", errUnable)
@@ -99,7 +100,7 @@ func build(ctx context.Context, dir string) error {
 	return nil
 }
 
-// nothingToDo in a container; each would wait or fail.
+// nothingToDo lists units that would wait or fail in a container.
 var nothingToDo = []string{"networking.service", "systemd-udevd.service", "apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_reap.service"}
 
 func cache() (string, error) {

@@ -10,17 +10,16 @@ import (
 	"syscall"
 )
 
-// slot is what one host has alone on this machine: a number, and from it a name, a
-// network, a folder and control groups. Its lock ends with the process that holds
-// it, and whoever takes the number next sweeps what that one has left.
+// slot contains the local resources that one host owns: a number, and with it a name, a network, a
+// folder and control groups. Its lock ends with the process that has locked it. The next owner of
+// the number removes the leftovers.
 type slot struct {
 	number int
 	dir    string
 	lock   *os.File
 }
 
-// slots is how many hosts one machine may have at a time; each network has four
-// addresses of 10.213.0.0/16.
+// slots is the number of hosts at the same time. Each network has four addresses of 10.213.0.0/16.
 const slots = 200
 
 func reserve() (s slot, err error) {
@@ -65,10 +64,9 @@ func (s slot) address(end int) string {
 	return fmt.Sprintf("10.213.%d.%d", s.number/64, s.number%64*4+end)
 }
 
-// hierarchies are the control groups that a host gets a part of. On a machine with
-// version 1 beside, nspawn takes the path from systemd's own hierarchy and gives
-// every container that is started from the same one the same groups: two hosts
-// would kill each other's users.
+// hierarchies lists the control group hierarchies that a host uses. If version 1 is mounted, too,
+// nspawn uses the path of systemd's own hierarchy. All containers started from one place then share
+// their groups, and two hosts would kill each other's users.
 func hierarchies() (dirs []string) {
 	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 		if _, err := os.Stat(filepath.Join(dir, "cgroup.procs")); err == nil {
@@ -88,7 +86,7 @@ func (s slot) groups() (dirs []string) {
 	return dirs
 }
 
-// removeGroups removes those that are empty, the deepest first.
+// removeGroups removes the empty groups, the deepest first.
 func (s slot) removeGroups() {
 	for _, group := range s.groups() {
 		var dirs []string

@@ -10,11 +10,11 @@ import (
 	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
-// finding is one thing that the tool says is wrong.
+// finding is one fault that the tool reports.
 type finding struct{ check, message string }
 
-// recoveries are the driver's own verdicts. Any other word that is not "none" is
-// taken seriously, too.
+// recoveries are the recovery actions that the driver recommends. Any other value except "none" is
+// also a fault.
 var recoveries = map[string]string{
 	"gpu reset": "recovery_gpu_reset", "reset": "recovery_gpu_reset", "bus reset": "recovery_bus_reset", "drain and reset": "recovery_drain_and_reset",
 	"drain p2p": "recovery_drain_p2p", "recover imex domain": "recovery_imex_domain", "node reboot": "recovery_node_reboot", "reboot": "recovery_node_reboot",
@@ -51,8 +51,8 @@ func (dev device) findings() (all []finding) {
 	add(yes(dev.Retiring), "pages_retiring", "page retirement waits for a reset")
 	add(strings.EqualFold(textOrEmpty(dev.Thermal), "active"), "thermal", "slowed down by heat")
 	add(strings.EqualFold(textOrEmpty(dev.PowerBrake), "active"), "power_brake", "slowed down by the power supply")
-	// Not its width: the tool does not know the slot, and calls a sound board of eight
-	// lanes in a virtual machine one of sixteen.
+	// The width of the link is not compared: the tool does not have the width of the slot, and
+	// reports a healthy board with eight lanes in a virtual machine as one with sixteen.
 	if l := dev.link(); l.Speed > 0 && l.Speed < l.MaxSpeed && quantity(dev.Util, "%") >= busy {
 		all = append(all, finding{"pcie_speed", "its PCIe link is slow under load"})
 	}
@@ -96,7 +96,7 @@ func (dev device) reports(g protocol.GPU) (all []protocol.HealthReport) {
 	return all
 }
 
-// Source is the name that the driver's word goes by.
+// Source names the driver as the source of a health report.
 const Source = "driver"
 
 func (e errorsOf) uncorrected() (sum int64) {

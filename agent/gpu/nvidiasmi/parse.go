@@ -234,7 +234,7 @@ func quantity(s, unit string) int64 {
 	return n
 }
 
-// milliwatts reads the first of "700.00 W" that is known.
+// milliwatts returns the first value that has the form "700.00 W".
 func milliwatts(texts ...string) int64 {
 	for _, s := range texts {
 		number, ok := strings.CutSuffix(textOrEmpty(s), " W")

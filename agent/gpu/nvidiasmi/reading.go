@@ -36,7 +36,7 @@ func Read(r io.Reader) (gpu.Reading, error) {
 	return seen, nil
 }
 
-// card is the device in its slot, as far as its driver knows.
+// card describes the device in its slot with the values that the driver has.
 func (dev device) card(g protocol.GPU) protocol.Card {
 	c := protocol.Card{
 		UUID: g.UUID, Serial: g.Serial, Model: g.Model, VBIOS: g.VBIOS, MemoryMiB: g.MemoryMiB, Minor: -1, PCI: g.PCI, NUMA: -1, Group: -1,

@@ -25,8 +25,8 @@ const (
 	within = 30 * time.Second
 )
 
-// Tool runs nvidia-smi in a child, so that a driver that hangs or crashes takes
-// nothing of ours with it.
+// Tool runs nvidia-smi in a child process, so that a driver that hangs or crashes does not affect
+// the agent.
 type Tool struct {
 	Path   string        // absolute; DefaultPath when empty
 	Within time.Duration // 30 s when zero
@@ -35,14 +35,14 @@ type Tool struct {
 	busy atomic.Bool // a child runs
 }
 
-// Inventory asks the tool. A child that hangs is left behind and its answer is an
-// error: not known.
+// Inventory runs the tool. If the child hangs, the call abandons it and returns an error: the
+// inventory is unknown.
 func (t *Tool) Inventory(ctx context.Context) (protocol.Inventory, error) {
 	seen, err := t.See(ctx)
 	return seen.Inventory, err
 }
 
-// See asks the tool for all that it knows.
+// See runs the tool and returns everything that it reports.
 func (t *Tool) See(ctx context.Context) (gpu.Reading, error) {
 	out, err := t.run(ctx, "-q", "-x")
 	if err != nil {
@@ -129,8 +129,7 @@ var (
 	errStuck = errors.New("an earlier nvidia-smi still hangs in the driver")
 )
 
-// capped keeps maxOutput bytes and fails the writer afterwards, which ends the
-// child by SIGPIPE.
+// capped stores maxOutput bytes and then fails the writer, which ends the child by SIGPIPE.
 type capped struct {
 	output bytes.Buffer
 	full   bool

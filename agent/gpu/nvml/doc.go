@@ -1,7 +1,7 @@
-// Package nvml reads NVIDIA devices through the driver's library. It needs cgo and
-// the build tag nvml; without it Tool says that it cannot, and nvidia-smi is asked.
+// Package nvml reads NVIDIA devices through the driver's library. It needs cgo and the build tag
+// nvml. Without it the agent uses nvidia-smi.
 //
-// A call into a driver that hangs never returns: only a child process makes one.
+// A call into a driver that hangs never returns, so only a child process makes one.
 package nvml
 
 import "errors"

@@ -21,8 +21,8 @@ const Built = true
 // See reads all devices.
 func See() (gpu.Seen, error) { return Read(nvml.New()) }
 
-// Read reads all devices of a library. A device that cannot even say who it is makes
-// the whole unknown: half a list would look like GPUs that are gone.
+// Read reads all devices of a library. A device without an identity makes the whole result unknown:
+// in a partial list the missing GPUs would look removed.
 func Read(lib nvml.Interface) (gpu.Seen, error) {
 	if err := failed("opening the driver", lib.Init()); err != nil {
 		return gpu.Seen{}, err

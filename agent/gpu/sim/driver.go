@@ -44,7 +44,7 @@ func Open(stateDir string, node ids.Node, profile, hostname string) (*Driver, er
 	return &Driver{path: path}, nil
 }
 
-// Stamp changes whenever the host may look different. It costs one stat.
+// Stamp changes whenever the simulated host OS may have changed. It costs one stat.
 func (d *Driver) Stamp() (string, error) {
 	info, err := os.Stat(d.path)
 	if err != nil {
@@ -120,8 +120,8 @@ func (d *Driver) inventory(h *Host) (protocol.Inventory, error) {
 	return d.copy(), nil
 }
 
-// Examine says how the simulated host fares. Its machine is one of two sockets, with
-// the boards shared out between them.
+// Examine returns the health of the simulated node. It has two sockets, and the boards are divided
+// between them.
 func (d *Driver) Examine(_ context.Context, inventory protocol.Inventory, err error) gpu.Examination {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -213,8 +213,8 @@ func (d *Driver) attempt(ctx context.Context, operation string) (*Host, error) {
 	}
 }
 
-// act edits the host as the operation, unless that fails. Without a change it
-// leaves the file alone.
+// act applies the operation to the file, unless the operation is set to fail. An operation without
+// a change does not write the file.
 func (d *Driver) act(ctx context.Context, operation string, change func(*Host) error) error {
 	if _, err := d.attempt(ctx, operation); err != nil {
 		return err

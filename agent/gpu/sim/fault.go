@@ -24,12 +24,12 @@ func Drifts() []string {
 	return []string{DriftKeys, DriftAccount, DriftProcess, DriftAccess, DriftGPU, DriftSerial}
 }
 
-// strangerUID is the uid of the account nobody on every Linux.
+// strangerUID is the uid of the account "nobody" on every Linux.
 const strangerUID = 65534
 
 const strangerKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl stranger"
 
-// Drift makes the host in stateDir differ from what was ordered and says how. An
+// Drift changes the simulated host OS in stateDir against its tasks and describes the change. An
 // empty way means keys.
 func Drift(stateDir, way string) (did string, err error) {
 	if way == "" {
@@ -98,7 +98,7 @@ func (h *Host) tenant() (string, error) {
 	return names[0], nil
 }
 
-// busiest prefers a GPU that a tenant holds.
+// busiest returns a GPU, and prefers one that a tenant uses.
 func (h *Host) busiest() *GPU {
 	for _, g := range h.GPUs {
 		if len(g.Users) > 0 {

@@ -36,9 +36,9 @@ type Host struct {
 
 	// Partitioned means that the node has no network.
 	Partitioned bool `json:"partitioned"`
-	// Fails names operations that fail, with what they say; "hang" never returns.
-	// Operations: look, settings, account, home, keys, net, remove, remove_home, grant,
-	// baseline, kill, end, sweep, scan, scrub, probe, inventory.
+	// Fails lists operations that fail, with their error text; "hang" never returns. Operations:
+	// look, settings, account, home, keys, net, remove, remove_home, grant, baseline, kill, end,
+	// sweep, scan, scrub, probe, inventory.
 	Fails map[string]string `json:"fails,omitempty"`
 	// Scrubs and Kills count the operations, so that a test can check how often a step acted.
 	Scrubs int `json:"scrubs"`
@@ -94,8 +94,8 @@ func Read(path string) (*Host, error) {
 	return h, nil
 }
 
-// Edit changes the host. Editors of any process take turns; a reader sees the
-// host before or after, never between. An error of change leaves it as it was.
+// Edit changes the file. A lock serialises the editors of all processes. A reader gets the file
+// before or after an edit, never a part of it. If change returns an error, the file is unchanged.
 func Edit(path string, change func(*Host) error) error {
 	return locked(path, func() error {
 		h, err := Read(path)
@@ -128,8 +128,8 @@ func create(path string, node ids.Node, profile, hostname string) error {
 	})
 }
 
-// fresh derives everything that identifies hardware from the node's id, so that
-// a host that is made again is the same host.
+// fresh derives all hardware identifiers from the id of the node, so that a simulated node that is
+// created again has the same hardware.
 func fresh(node ids.Node, p Profile, hostname string) *Host {
 	h := &Host{
 		Version: 1, Node: node, Profile: p.Name, Hostname: hostname, BootID: uuid.NewString(),
@@ -148,7 +148,7 @@ func device(id uuid.UUID, pci string) GPU {
 	return GPU{UUID: "GPU-" + id.String(), Serial: fmt.Sprintf("165%010d", serial), PCI: pci}
 }
 
-// UUIDs are those of the GPUs of a node with a profile, in order.
+// UUIDs returns the UUIDs of the GPUs of a node with a profile, in order.
 func UUIDs(node ids.Node, profile string) ([]string, error) {
 	p, err := profileOf(profile)
 	if err != nil {
@@ -173,8 +173,8 @@ func locked(path string, do func() error) error {
 	return do()
 }
 
-// write replaces the file without fsync: a simulated host needs no better memory
-// than the machine that simulates it.
+// write replaces the file without fsync. The simulation must survive a crash of the agent, but not
+// of the computer that it runs on.
 func write(path string, h *Host) error {
 	text, err := json.MarshalIndent(h, "", " ")
 	if err != nil {

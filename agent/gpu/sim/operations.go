@@ -44,7 +44,7 @@ func (d *Driver) RemoveAccount(ctx context.Context, name string, uid int) error 
 	})
 }
 
-// fairHomeGiB is a home whose size was not ordered.
+// fairHomeGiB is the size of a home if the task does not specify one.
 const fairHomeGiB = 100
 
 // PutHome implements step.Homes.
@@ -202,8 +202,8 @@ func (d *Driver) Sweep(ctx context.Context, name string, uid int) error {
 	})
 }
 
-// Scan implements step.Leftovers. The file holds all that a simulated host has, and
-// hook.Remaining has looked at it.
+// Scan implements step.Leftovers. It returns nothing, because hook.Remaining has already read the
+// whole file of the simulated host OS.
 func (d *Driver) Scan(ctx context.Context, _ string, _ int, _ []string) ([]string, error) {
 	_, err := d.attempt(ctx, "scan")
 	return nil, err

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Profile is the hardware of a simulated host, as such machines report it.
+// Profile describes the hardware of a simulated node with the values that such nodes report.
 type Profile struct {
 	Name         string
 	Model        string

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
-// SMI prints the host as nvidia-smi -q -x prints a real one, with the elements
-// that a reader of ours or of an operator's looks at.
+// SMI prints the simulated node in the format of nvidia-smi -q -x, with the elements that our
+// parser and operators read.
 func (h *Host) SMI() (string, error) {
 	p, err := profileOf(h.Profile)
 	if err != nil {
@@ -31,7 +31,7 @@ func (h *Host) SMI() (string, error) {
 	return b.String(), nil
 }
 
-// Memory that a process of a tenant holds, for the looks of it.
+// usedPerProcessMiB is the GPU memory of a tenant's process. It is only displayed.
 const usedPerProcessMiB = 1024
 
 func (h *Host) device(b *strings.Builder, p Profile, index int, g *GPU) {
@@ -118,7 +118,7 @@ func (g *GPU) compute() string {
 	return "Default"
 }
 
-// lost says whether the device is off the bus: the driver reads nothing of it.
+// lost reports whether the device is off the bus. The driver can read nothing of such a device.
 func (g *GPU) lost() bool { return slices.Contains(g.XIDs, 79) }
 
 // recovery is the driver's verdict after the worst of its events.

@@ -1,6 +1,6 @@
-// Package sysfs reads how a host's hardware hangs together from the kernel's files,
-// below a root that tests put their own tree under. It asks no driver, so that it
-// answers where one hangs; what a device calls itself is its driver's to say.
+// Package sysfs reads the topology of the hardware from files of the kernel, below a root that
+// tests replace. It calls no driver, so that it also works while a driver hangs. The driver
+// contributes the names of its devices.
 package sysfs
 
 import (
@@ -23,8 +23,8 @@ type Tree struct {
 	Root string // before /sys and /proc; empty: this host's
 }
 
-// Read reads the whole. What cannot be read is named in Missing: a tree that is half
-// there proves nothing about the other half.
+// Read reads the whole topology. Missing lists the parts that could not be read, because an
+// incomplete tree proves no absence.
 func (t Tree) Read() protocol.Topology {
 	var h protocol.Topology
 	for _, part := range []struct {
@@ -76,7 +76,7 @@ func (t Tree) list(elements ...string) ([]string, error) {
 
 const dmi = "sys/class/dmi/id"
 
-// machine: a virtual machine, or a board without firmware tables, has none.
+// machine accepts missing files: a virtual machine and a board without firmware tables have none.
 func (t Tree) machine(h *protocol.Topology) error {
 	h.Machine = protocol.Machine{
 		Vendor: t.text(dmi, "sys_vendor"), Product: t.text(dmi, "product_name"), Serial: t.text(dmi, "product_serial"),
@@ -283,7 +283,7 @@ func (t Tree) nics(h *protocol.Topology) error {
 
 const blocks = "sys/block"
 
-// disks leaves out what is made of others, and what is only in memory.
+// disks omits devices that consist of other devices, and devices in memory.
 func (t Tree) disks(h *protocol.Topology) error {
 	names, err := t.list(blocks)
 	if errors.Is(err, fs.ErrNotExist) {

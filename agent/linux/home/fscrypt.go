@@ -13,10 +13,9 @@ import (
 // sealKey is the length of a home's key: what AES-256-XTS takes.
 const sealKey = 64
 
-// seal has the kernel encrypt whatever comes into the empty folder, with a random
-// key that exists nowhere but in the kernel's memory: it dies with the mount, and
-// what was in the folder with it. It is errors.ErrUnsupported where the kernel
-// cannot.
+// seal makes the kernel encrypt all future content of an empty folder. The random key exists only
+// in the memory of the kernel and ends with the mount; the content is unreadable after that. The
+// error is errors.ErrUnsupported if the kernel cannot encrypt.
 func seal(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -52,8 +51,8 @@ func seal(dir string) error {
 	return nil
 }
 
-// unseal takes the key of a sealed folder from the kernel. From here on what is in
-// it cannot be read, whatever becomes of the disk.
+// unseal removes the key of a sealed folder from the kernel. After that the content cannot be read,
+// whatever happens to the disk.
 func unseal(dir string) error {
 	d, err := os.Open(dir)
 	if errors.Is(err, os.ErrNotExist) {

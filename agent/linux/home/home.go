@@ -93,7 +93,8 @@ func (h *Homes) Ensure(ctx context.Context, name string, uid int, size int64, gp
 	return h.open(ctx, name, uid)
 }
 
-// fairSize is a home's size where none was ordered: its GPU's part of the disk.
+// fairSize returns the size of a home if the task does not specify one: the share of the disk for
+// its GPUs.
 func (h *Homes) fairSize(ctx context.Context, have step.Home, gpus func(context.Context) (int, error)) (int64, error) {
 	if have.GiB > 0 {
 		return have.GiB, nil
@@ -156,7 +157,7 @@ func (h *Homes) create(ctx context.Context, name string, size int64) error {
 	if err := blank(h.Path(temp), size*gib); err != nil {
 		return fmt.Errorf("making the image of %s: %w", name, err)
 	}
-	// No blocks are kept for root: the tenant pays for them.
+	// No blocks are reserved for root, because the tenant pays for them.
 	if _, err := h.Command(ctx, hostos.Mkfs, "-q", "-F", "-O", "encrypt", "-m", "0", h.Path(temp)); err != nil {
 		return fmt.Errorf("making the file system of %s: %w", name, err)
 	}

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Tool is a program of the host. There are no others, and none is looked up.
+// Tool is the absolute path of a program of the host OS. The package runs no other programs and
+// does not search PATH.
 type Tool string
 
 // The programs that this package runs.
@@ -39,8 +40,7 @@ func Tools() []string {
 const (
 	// childWithin exceeds the longest step, a scrub. The limit of every step is shorter.
 	childWithin = 2 * time.Minute
-	// childSays bounds what is kept of what a child prints: a list of units of a
-	// large host fits.
+	// childSays limits the stored output of a child. A list of units of a large node fits.
 	childSays = 1 << 20
 )
 
@@ -53,7 +53,7 @@ func (o *OS) Command(ctx context.Context, t Tool, args ...string) ([]byte, error
 	return o.Feed(ctx, t, nil, args...)
 }
 
-// Feed runs a tool with something to read.
+// Feed runs a tool with standard input.
 func (o *OS) Feed(ctx context.Context, t Tool, stdin []byte, args ...string) ([]byte, error) {
 	return o.Start(ctx, string(t), stdin, args...)
 }
@@ -85,8 +85,8 @@ func ExitCode(err error) int {
 	return 0
 }
 
-// Child starts a program without a shell, in a group of its own, with an
-// environment that holds nothing of ours.
+// Child starts a program without a shell, in its own process group, with an environment that
+// contains no variable of the agent.
 func Child(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, childWithin)
 	defer cancel()
@@ -126,8 +126,8 @@ func Child(ctx context.Context, path string, stdin []byte, args ...string) ([]by
 	return out.Bytes(), nil
 }
 
-// Capped keeps the beginning of what is written to it. It has no other way to be
-// filled: an embedded buffer would be read into past the bound.
+// Capped stores the beginning of the bytes written to it. It implements only Write: an embedded
+// buffer would offer ReadFrom, which bypasses the limit.
 type Capped struct {
 	output bytes.Buffer
 	full   bool
@@ -144,7 +144,7 @@ func (c *Capped) Bytes() []byte { return c.output.Bytes() }
 
 func (c *Capped) String() string { return c.output.String() }
 
-// FirstLine keeps a message to one line that fits a report.
+// FirstLine shortens a message to one line that fits a report.
 func FirstLine(s string) string {
 	const longest = 300
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")

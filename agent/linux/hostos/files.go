@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// maxFile is far above anything that this package writes or compares.
+// maxFile is far above the size of every file that this package writes or compares.
 const maxFile = 4 << 20
 
 // Read returns a file's content; one that is not there has none.
@@ -100,8 +100,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// way makes the folders down to dir that are missing, open to everybody: daemons of
-// other users read below /etc, and tenants pass. This process's umask closes them.
+// way creates the missing folders down to dir with access for all users, because daemons of other
+// users and tenants pass through them. The umask of this process would restrict them.
 func way(dir string) error {
 	const open = 0o755
 	err := os.Mkdir(dir, open)

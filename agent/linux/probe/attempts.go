@@ -19,8 +19,8 @@ import (
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
-// InsideCommand is the agent's command that a probe's session runs. Its work comes
-// on standard input, its findings go to standard output.
+// InsideCommand is the command of the agent that a probe's session runs. It reads the attempts from
+// standard input and writes the outcomes to standard output.
 const InsideCommand = "probe-inside"
 
 // Attempts lists what a probe tries as the tenant.
@@ -77,7 +77,7 @@ func tryAll(names []string, try func(string) error) map[string]string {
 	return found
 }
 
-// outcome is the error's name, as errno(3) has it.
+// outcome returns the name of an error as errno(3) lists it.
 func outcome(err error) string {
 	if err == nil {
 		return "ok"
@@ -145,7 +145,7 @@ func ownCgroup() string {
 	return ""
 }
 
-// strangers counts the processes of others that can be seen.
+// strangers counts the visible processes of other users.
 func strangers() (count int) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {

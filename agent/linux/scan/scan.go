@@ -23,8 +23,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// search is one search for something of a tenant. It shares no code with the steps
-// that remove: a mistake there must not hide here.
+// search is one leftover scan for one tenant. It shares no code with the steps that remove, because
+// a fault in shared code would hide its own leftovers.
 type search struct {
 	name string
 	uid  int
@@ -76,8 +76,8 @@ func newSearch(name string, uid int, gpus []string) *search {
 	}
 }
 
-// scan returns what is left, sorted. What could not be looked at is an error: not
-// seen is not the same as not there.
+// scan returns the leftovers, sorted. A part that could not be read is an error, because it proves
+// no absence.
 func (s *search) scan(ctx context.Context) ([]string, error) {
 	for _, part := range searches {
 		if err := part.do(s, ctx); err != nil {
@@ -121,8 +121,7 @@ func (s *search) accounts(context.Context) error {
 	return nil
 }
 
-// processes looks at each process: its uids, what it holds open, and the namespaces
-// that it lives in.
+// processes checks each process: its uids, its open files, and its namespaces.
 func (s *search) processes(ctx context.Context) error {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -179,7 +178,7 @@ func statLink(link string) (stat unix.Statx_t, err error) {
 	return stat, err
 }
 
-// namespace finds user namespaces that the uid has made and others keep alive.
+// namespace finds user namespaces that the uid has created and another process or file keeps open.
 func (s *search) namespace(dir, label string, seen map[string]bool) {
 	link, err := os.Readlink(dir + "/ns/user")
 	if err != nil || seen[link] {
@@ -223,7 +222,7 @@ var ledgers = []string{
 	"/etc", "/home", "/run", "/var/spool", "/var/mail", "/var/crash", "/var/lib/systemd", "/var/lib/sudo", "/var/lib/AccountsService", "/var/log/journal",
 }
 
-// ordered are the settings that take effect when they name a user.
+// ordered lists the settings that take effect if they name a user.
 var ordered = []string{"/etc/sudoers.d/", "/etc/systemd/system", "/run/systemd/system", "/run/systemd/transient", "/etc/security", "/etc/ssh/sshd_config.d", "/etc/polkit-1", "/etc/tmpfiles.d", "/etc/cron"}
 
 func (s *search) files(ctx context.Context) error {
@@ -251,11 +250,11 @@ func (s *search) files(ctx context.Context) error {
 	return nil
 }
 
-// foreign file systems are the kernel's own lists, or other machines'.
+// foreign file systems are lists of the kernel, or belong to other computers.
 var foreign = regexp.MustCompile(`^(proc|sysfs|cgroup2?|securityfs|debugfs|tracefs|pstore|efivarfs|configfs|fusectl|binfmt_misc|autofs|rpc_pipefs|nfsd?4?|nsfs|cifs|smb3|9p|ceph|lustre|gpfs|beegfs|afs|fuse|fuse\..*)$`)
 
-// tree looks at one mounted file system. What is mounted on it is not even asked
-// for its owner: one that hangs would hang the scan.
+// tree searches one mounted file system. It does not read the owner of a mount point, because a
+// mounted file system that hangs would block the scan.
 func (s *search) tree(ctx context.Context, top string, points map[string]bool) error {
 	var here unix.Stat_t
 	if err := unix.Lstat(top, &here); err != nil {
@@ -298,7 +297,7 @@ func (s *search) file(path string, stat *unix.Stat_t) {
 
 func (s *search) named(path string, stat *unix.Stat_t) bool {
 	under := func(dir string) bool { return strings.HasPrefix(path, dir) }
-	// What another tenant calls its own files says nothing about this one.
+	// The names that another tenant gives its own files prove nothing about this one.
 	if !slices.ContainsFunc(ledgers, under) || stat.Uid >= hostos.MinUID && int(stat.Uid) != s.uid {
 		return false
 	}

@@ -26,8 +26,8 @@ func (t Tenant) sweepFiles(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break // said once is enough
 		}
-		// A view of this one file system without what is mounted on it: files that a
-		// mount hides are seen, and no mount is ever crossed.
+		// The clone is a view of this one file system without the mounts on it. The walk finds
+		// files that a mount hides and never enters another file system.
 		fd, err := unix.OpenTree(unix.AT_FDCWD, m.point, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
 		if err != nil {
 			if errors.Is(err, unix.ENOENT) { // unmounted meanwhile
@@ -84,12 +84,11 @@ func (w *walk) fail(at *place, err error) {
 	}
 }
 
-// some names are read at a time: a folder may hold millions.
+// some is the number of names that one read returns, because a folder may contain millions.
 const some = 512
 
-// dir removes what is the tenant's in a folder and below, and closes it. In a
-// folder of the tenant's, what root put there goes too. kept says that something
-// of others stays.
+// dir removes the tenant's files in a folder and below, and closes fd. In a folder that belongs to
+// the tenant it also removes files of root. kept reports that files of others remain.
 func (w *walk) dir(fd int, at *place, theirs bool) (kept bool) {
 	f := os.NewFile(uintptr(fd), at.name)
 	defer func() { _ = f.Close() }()
@@ -190,7 +189,7 @@ func unlink(dir int, name string, mode uint32) error {
 	return err
 }
 
-// thaw takes the flags off that keep a file as it is.
+// thaw clears the flags that prevent changes of a file.
 func thaw(fd int) error {
 	var flags uint32
 	if err := ioctlFlags(fd, unix.FS_IOC_GETFLAGS, &flags); err != nil {
@@ -235,8 +234,8 @@ func dropACL(path, list string, uid int) error {
 	return nil
 }
 
-// without is the list without the uid. The mask goes with the last named entry:
-// it would be all that is left to say about the group.
+// without returns the list without the uid. After the last named entry it removes the mask, too,
+// because the mask would then limit the group.
 func without(list []byte, uid int) (kept []byte, dropped bool) {
 	named := 0
 	keep := func(match func(tag uint16, id uint32) bool) (out []byte) {

@@ -65,7 +65,8 @@ func (t Tenant) sweepMounts(context.Context) error {
 		if t.isHome(m.point) || !t.holds(m, devices) {
 			continue
 		}
-		// Lazily: whatever keeps it busy is not the tenant's, and would keep it mounted.
+		// The unmount is lazy, because a process of another user that uses the mount would
+		// otherwise prevent it.
 		if err := unix.Unmount(m.point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 			all = errors.Join(all, fmt.Errorf("unmounting %s: %w", m.point, err))
 		}
@@ -98,7 +99,7 @@ func remote(kind string) bool {
 	return strings.HasPrefix(kind, "fuse.") || slices.Contains([]string{"fuse", "nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "lustre", "gpfs", "beegfs", "afs", "autofs"}, kind)
 }
 
-// kernels are file systems that hold no files.
+// kernels reports whether a file system contains no files, only data of the kernel.
 func kernels(kind string) bool {
 	return slices.Contains([]string{
 		"proc", "sysfs", "cgroup", "cgroup2", "securityfs", "debugfs", "tracefs", "pstore", "efivarfs", "configfs", "fusectl", "binfmt_misc",
@@ -112,7 +113,8 @@ func trees() (list []mount, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// The widest view of a file system first; a narrower one shows nothing more.
+	// The mount with the widest view of a file system comes first. A narrower mount contains no
+	// further files.
 	slices.SortStableFunc(mounts, func(a, b mount) int { return len(a.root) - len(b.root) })
 	for _, m := range mounts {
 		seen := func(other mount) bool {

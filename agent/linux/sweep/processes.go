@@ -42,9 +42,9 @@ func (t Tenant) Units() (names []string) {
 // groups is the mount point of control groups (version 2).
 const groups = "/sys/fs/cgroup"
 
-// End ends everything of the tenant. terminate asks logind, which may be slow or
-// wrong; what counts is that no process is left: neither in the slice, whose
-// programs may run as root, nor of the uid, wherever it has moved to.
+// End ends all processes of the tenant. terminate calls logind, which may be slow or wrong, so End
+// also checks the result: no process may be left in the slice, whose programs may run as root, or
+// with the uid, in any slice.
 func (t Tenant) End(ctx context.Context, terminate, stop func(context.Context) error) error {
 	// What is killed must not be started again.
 	if err := t.disableAutostart(); err != nil {
@@ -54,13 +54,14 @@ func (t Tenant) End(ctx context.Context, terminate, stop func(context.Context) e
 	if err := t.killAll(ctx); err != nil {
 		return err
 	}
-	// cron or at may have started the last thing while the first ones were killed.
+	// A job of cron or at may have started a process while the others were killed, so End kills
+	// again.
 	return errors.Join(stop(ctx), t.killAll(ctx), t.forgotten(ctx, terminate))
 }
 
-// forgotten waits until logind knows that the user is gone. It looks when it is asked
-// to, or when a session ends, and not again when the last unit has failed instead of
-// stopping. What it keeps is left to the scan.
+// forgotten waits until logind has removed the user. logind checks that on a request or when a
+// session ends, but not when the last unit fails instead of stopping. The leftover scan reports the
+// rest.
 func (t Tenant) forgotten(ctx context.Context, terminate func(context.Context) error) error {
 	for round := range 500 {
 		if _, err := os.Stat(fmt.Sprintf("/run/systemd/users/%d", t.UID)); err != nil {
@@ -78,7 +79,7 @@ func (t Tenant) forgotten(ctx context.Context, terminate func(context.Context) e
 	return nil
 }
 
-// disableAutostart removes what would start something in the tenant's name.
+// disableAutostart removes everything that would start a process in the tenant's name.
 func (t Tenant) disableAutostart() error {
 	paths := []string{
 		filepath.Join("/var/lib/systemd/linger", t.Name),
@@ -104,8 +105,8 @@ func (t Tenant) disableAutostart() error {
 	return nil
 }
 
-// killAll returns when two looks in a row have found nothing: a process that was
-// forked while /proc was read is in the second.
+// killAll returns after two consecutive reads without a process. A process that forked during the
+// first read of /proc is in the second.
 func (t Tenant) killAll(ctx context.Context) error {
 	for calm, round := 0, 0; calm < 2; round++ {
 		left, err := t.processes()
@@ -158,8 +159,8 @@ func (t Tenant) kill(ctx context.Context, pids []int) {
 	}
 }
 
-// survivors names what outlived the deadline. In state D it waits for a driver or a
-// disk, and nothing but the host's restart ends it.
+// survivors returns an error with the processes that outlived the deadline. A process in state D
+// waits for a driver or a disk, and only a restart of the host OS ends it.
 func (t Tenant) survivors() error {
 	left, err := t.processes()
 	if err != nil {
@@ -194,7 +195,7 @@ func (t Tenant) processes() (pids []int, err error) {
 	return pids, nil
 }
 
-// populated says whether anything runs in the tenant's slice, also as another uid.
+// populated reports whether a process runs in the tenant's slice, with any uid.
 func (t Tenant) populated() bool {
 	text, err := os.ReadFile(filepath.Join(t.group(), "cgroup.events"))
 	return err == nil && strings.Contains(string(text), "populated 1")

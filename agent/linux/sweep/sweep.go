@@ -18,8 +18,8 @@ import (
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
-// sweeps remove what a tenant leaves outside its home. What holds files goes before
-// the files; each takes nothing that is not the tenant's.
+// sweeps remove what a tenant leaves outside its home. Users of files end before the files are
+// removed, and no sweep removes a resource of another user.
 var sweeps = []struct {
 	what string
 	do   func(Tenant, context.Context) error
@@ -43,8 +43,8 @@ func (t Tenant) Sweep(ctx context.Context) error {
 	return err
 }
 
-// ipcTables are the kernel's lists of System V objects: the columns that hold the
-// identifier and the owners, and the call that removes one.
+// ipcTables are the kernel's lists of System V objects: the columns with the identifier and the
+// owners, and the call that removes one object.
 var ipcTables = []struct {
 	file       string
 	id         int
@@ -215,7 +215,7 @@ func (t Tenant) sweepNamed(context.Context) error {
 			all = errors.Join(all, err)
 		}
 	}
-	// logind removes it, unless what it stood for ended badly. It is empty by now.
+	// logind removes the folder, unless its unit failed. It is empty at this point.
 	if err := os.Remove(fmt.Sprintf("/run/user/%d", t.UID)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		all = errors.Join(all, err)
 	}
@@ -229,7 +229,8 @@ func (t Tenant) sweepKeyrings(context.Context) error {
 				return fmt.Errorf("clearing keyring %d: %w", ring, err)
 			}
 		}
-		// It outlives every session by days; asked for, it is made if there is none.
+		// The persistent keyring outlives every session by days. The call creates it if there is
+		// none.
 		ring, err := unix.KeyctlInt(unix.KEYCTL_GET_PERSISTENT, -1, unix.KEY_SPEC_PROCESS_KEYRING, 0, 0)
 		if err == nil {
 			_, err = unix.KeyctlInt(unix.KEYCTL_CLEAR, ring, 0, 0, 0)
@@ -241,7 +242,7 @@ func (t Tenant) sweepKeyrings(context.Context) error {
 	})
 }
 
-// noKeys means that this kernel keeps no keys, or none of this kind.
+// noKeys reports that the kernel has no keyrings, or none of this type.
 func noKeys(err error) bool {
 	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOKEY)
 }

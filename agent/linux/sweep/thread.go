@@ -16,9 +16,9 @@ func as(uid int, do func() error) error {
 	return <-done
 }
 
-// onThread never unlocks its thread, so that no other work is done as the uid. The
-// process's first thread cannot end, and its owner is what others see of us: it is
-// held until the work is done elsewhere.
+// onThread never unlocks its thread, so that no other goroutine runs with the uid. The first thread
+// of the process cannot end, and /proc shows its owner as the owner of the process, so onThread
+// occupies it while another thread does the work.
 func onThread(uid int, do func() error, done chan<- error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == os.Getpid() {

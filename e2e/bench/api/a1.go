@@ -19,14 +19,14 @@ import (
 	"github.com/gpuaas/gpuaas/internal/natsd"
 )
 
-// grown are the tables that a create adds one row to.
+// grown lists the tables to which a create adds one row.
 var grown = []string{"idempotency_keys", "allocations", "allocation_transitions", "desired_objects", "reconcile_due", "audit_logs", "outbox_events", "slot_claims"}
 
-// claimed are the slots that a create takes.
+// claimed selects the slots that a create claims.
 const claimed = "slots WHERE status = 'claimed'"
 
-// CreateAllocation compares POST /api/v1/allocations, with everything on, with
-// pgbench sending the very statements that the server sends.
+// CreateAllocation compares POST /api/v1/allocations, with all middlewares, with pgbench. pgbench
+// sends the same statements as the server.
 func CreateAllocation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(Creates, 10*lab.Connections) / lab.Connections * lab.Connections
 	ctx, cancel := context.WithCancel(ctx)
@@ -70,7 +70,7 @@ func CreateAllocation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	return rows, nil
 }
 
-// stand is the binary that ships, in the API's role.
+// stand is a running release binary in the API's role.
 type stand struct {
 	lab     *lab.Lab
 	Url     string // of the database
@@ -80,7 +80,7 @@ type stand struct {
 	runs    int
 }
 
-// Stall is a stand over a marketplace of its own.
+// Stall starts a stand with its own marketplace.
 func Stall(ctx context.Context, l *lab.Lab, name string) (*stand, error) {
 	url, err := l.Database(ctx, name)
 	if err != nil {
@@ -129,8 +129,8 @@ func serveAPI(ctx context.Context, l *lab.Lab, name, url string) (*stand, error)
 	return s, s.awake(ctx, said.Name())
 }
 
-// repository is one that declares a fleet: the server asks for it, whatever its
-// roles.
+// repository returns the path of a Git repository that declares a fleet. The server needs one in
+// every role.
 func repository(ctx context.Context, l *lab.Lab) (string, error) {
 	if l.Declared != "" {
 		return l.Declared, nil
@@ -186,13 +186,13 @@ func (s *stand) Stop() {
 	s.bus.Stop()
 }
 
-// load sends n creates from a process of its own.
+// load sends n creates from a separate process.
 func (s *stand) load(ctx context.Context, n int) (time.Duration, error) {
 	s.runs++
 	return sendLoad(ctx, s.lab, lab.LoadOrder{Address: s.address, Count: n, Connections: lab.Connections, Tenants: lab.Stalls.Tenants, Keys: fmt.Sprintf("run%d", s.runs)})
 }
 
-// send has a process of its own send all of an order.
+// sendLoad sends all requests of o from a separate process. A failed request is an error.
 func sendLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (time.Duration, error) {
 	done, err := tryLoad(ctx, l, o)
 	if err == nil && done.Failed > 0 {
@@ -201,7 +201,7 @@ func sendLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (time.Duration, 
 	return done.Took, err
 }
 
-// tried is send for an order of which some may be refused.
+// tryLoad is sendLoad for requests of which the server may reject some.
 func tryLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (done lab.LoadResult, err error) {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -221,13 +221,13 @@ func tryLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (done lab.LoadRes
 	return done, nil
 }
 
-// Reset empties what creates have filled and makes every slot clean.
+// Reset deletes the rows of all creates and makes every slot clean.
 func (s *stand) Reset(ctx context.Context) error {
 	return s.lab.Exec(ctx, s.Url, `TRUNCATE `+strings.Join(grown, ", "), `UPDATE slots SET status = 'clean' WHERE status <> 'clean'`, `VACUUM ANALYZE slots`, `CHECKPOINT`)
 }
 
-// SameRows makes sure that both sides leave the same: otherwise two different
-// things would be compared.
+// SameRows checks that both sides add the same number of rows. Otherwise the measurement would
+// compare different work.
 func (s *stand) SameRows(ctx context.Context, n int, peer lab.Side) error {
 	for _, do := range []lab.Side{func(ctx context.Context) (time.Duration, error) { return s.load(ctx, n) }, peer} {
 		if err := s.Reset(ctx); err != nil {

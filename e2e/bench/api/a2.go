@@ -11,12 +11,11 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 )
 
-// A2 reads this many allocations by their ids in each run, over as many
-// connections as A1.
+// reads is the number of reads by id in each run of A2, over as many connections as A1.
 const reads = 10_000
 
-// Middlewares compares GET /api/v1/allocations/{id} through the whole door with the
-// same handler bare: in one process, on one pool, behind one kind of HTTP server.
+// Middlewares compares GET /api/v1/allocations/{id} through the whole API with the same handler
+// without middlewares, in one process, on one pool and behind the same HTTP server.
 func Middlewares(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(reads, 10*lab.Connections)
 	ctx, cancel := context.WithCancel(ctx)
@@ -47,7 +46,7 @@ func Middlewares(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	return []lab.Row{r, said.added("A2-allocs", "allocations that the middlewares add to it", "", said.Allocations, 10), said.added("A2-time", "CPU time that they add to it", " µs", said.Micros, 5)}, nil
 }
 
-// added is a row of what the middlewares add, beside what may be added at most.
+// added returns a row with the cost of the middlewares and the largest allowed cost.
 func (said doorReady) added(id, path, unit string, count [2]float64, most float64) lab.Row {
 	more := count[0] - count[1]
 	share := more / most
@@ -57,7 +56,7 @@ func (said doorReady) added(id, path, unit string, count [2]float64, most float6
 	}
 }
 
-// openDoor starts the API in a process of its own, and waits until it serves.
+// openDoor starts the API in a separate process and waits until it serves.
 func openDoor(ctx context.Context, l *lab.Lab, url string) (said doorReady, stop func(), err error) {
 	text, err := json.Marshal(doorOrder{URL: url, Log: filepath.Join(l.Dir, "door.log"), Smoke: l.Smoke})
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 )
 
-// repeats of creates, and reads, in each run of A3; and how many requests of one
-// key come at once.
+// repeats is the number of repeated creates, and of reads, in each run of A3. together is the
+// number of requests with one key at the same time.
 const (
 	repeats  = 10_000
 	together = 64
 )
 
-// Replays compares the repetition of POST /api/v1/allocations with GET by id, and
-// counts what repetitions that come together leave.
+// Replays compares the repetition of POST /api/v1/allocations with GET by id, and counts the rows
+// that concurrent repetitions add.
 func Replays(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(repeats, 10*lab.Connections)
 	ctx, cancel := context.WithCancel(ctx)
@@ -27,7 +27,7 @@ func Replays(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		return nil, err
 	}
 	defer func() { cancel(); s.Stop() }()
-	// Each tenant creates one, and repeats that.
+	// Each tenant creates one allocation and repeats that request.
 	again := lab.LoadOrder{Address: s.address, Count: lab.Stalls.Tenants, Connections: lab.Connections, Tenants: lab.Stalls.Tenants, Keys: "again", Distinct: lab.Stalls.Tenants}
 	if _, err := sendLoad(ctx, l, again); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func Replays(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	}}, nil
 }
 
-// repeat sends an order of which all have been answered before.
+// repeatLoad sends requests that all have been answered before.
 func repeatLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (time.Duration, error) {
 	done, err := tryLoad(ctx, l, o)
 	if err == nil && done.Replayed != o.Count {
@@ -76,8 +76,9 @@ func repeatLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (time.Duration
 	return done.Took, err
 }
 
-// effects are the rows that many requests of one key leave beyond those of one.
-// Those that come while the first is at work are refused, those after it replayed.
+// effects returns the number of rows that many requests of one key add beyond those of a single
+// request. The server rejects the requests that arrive during the first one, and replays its
+// response to later ones.
 func (s *stand) effects(ctx context.Context) (float64, error) {
 	before, err := s.left(ctx)
 	if err != nil {
@@ -101,7 +102,7 @@ func (s *stand) effects(ctx context.Context) (float64, error) {
 	return float64(more), nil
 }
 
-// left counts the rows that creates make, table by table.
+// left counts the rows of creates in each table.
 func (s *stand) left(ctx context.Context) (counts []int, err error) {
 	for _, table := range append(slices.Clone(grown), claimed) {
 		count, err := lab.One[int](ctx, s.Url, `SELECT count(*) FROM `+table)

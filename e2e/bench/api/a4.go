@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 )
 
-// A4 compares a page in the middle of a million rows with the first one: this many
-// in a row on one connection, since a single one takes less than a connection does.
+// A4 compares a page in the middle of a million rows with the first page. It reads many pages on
+// one connection, because a single page needs less time than opening the connection.
 const (
 	pageSize  = 50
 	pagesRead = 100
@@ -59,8 +59,8 @@ func DeepPage(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 
 const allocationsPath = "/api/v1/allocations"
 
-// fleetOwner are the tenant, the project and the user that a fleet's allocations
-// are of, with the key that the load knows as the first.
+// fleetOwner returns the statements that create the tenant, project and user of a fleet's
+// allocations, with the key that the load uses first.
 func fleetOwner() []string {
 	return []string{
 		`INSERT INTO tenants (id, name) VALUES (uid(8), 'fleet')`,
@@ -72,8 +72,8 @@ func fleetOwner() []string {
 	}
 }
 
-// walk goes so many rows down the list, by the largest steps there are, and returns
-// the cursor of the page that begins there.
+// walk moves down the list by the given number of rows, in the largest allowed pages, and returns
+// the cursor of the next page.
 func (s *stand) walk(ctx context.Context, rows int) (cursor string, err error) {
 	for gone := 0; gone < rows; {
 		stride := min(longestStride, rows-gone)
@@ -86,7 +86,7 @@ func (s *stand) walk(ctx context.Context, rows int) (cursor string, err error) {
 	return cursor, nil
 }
 
-// next is the cursor that a page ends with.
+// next returns the cursor at the end of a page.
 func (s *stand) next(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 )
 
-// Capture has the database write down what one real create sends. The ones before
-// it fill the server's caches and prepare its statements.
+// Capture records the statements of one create in the log of PostgreSQL. The creates before it fill
+// the caches of the server and prepare its statements.
 func (s *stand) Capture(ctx context.Context) (lab.Script, error) {
 	warm := lab.LoadOrder{Address: s.address, Count: 4 * lab.Connections, Connections: lab.Connections, Tenants: lab.Stalls.Tenants, Keys: "warm"}
 	if _, err := sendLoad(ctx, s.lab, warm); err != nil {
@@ -23,7 +23,8 @@ func (s *stand) Capture(ctx context.Context) (lab.Script, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the database's log: %w", err)
 	}
-	// Of one tenant, so that the server knows the last one's token and project.
+	// All creates are of one tenant, so that the server has cached the token and project of the
+	// last one.
 	if _, err := sendLoad(ctx, s.lab, lab.LoadOrder{Address: s.address, Count: 4, Connections: 1, Tenants: 1, Keys: lab.Captured}); err != nil {
 		return nil, err
 	}

@@ -38,7 +38,8 @@ import (
 	"github.com/gpuaas/gpuaas/services"
 )
 
-// doorVariable carries a doorOrder to the process that opens the door.
+// doorVariable is the environment variable that passes a doorOrder to the process that serves the
+// API.
 const doorVariable = "GPUAAS_BENCH_DOOR"
 
 type doorOrder struct {
@@ -47,19 +48,19 @@ type doorOrder struct {
 	Smoke bool
 }
 
-// doorReady is what it says once it serves.
+// doorReady is the message of the process after it has started to serve.
 type doorReady struct {
 	Whole, Bare string   // addresses
 	Paths       []string // of allocations
-	// For one GET by id, with all middlewares and without.
+	// The cost of one GET by id, with all middlewares and without.
 	Allocations, Micros [2]float64
 }
 
-// shown is how many allocations there are to be read.
+// shown is the number of allocations that the reads use.
 const shown = 256
 
-// DoorProcess serves the API twice until it is told to end: whole, and as bare
-// handlers that are told who calls.
+// DoorProcess serves the API twice until ctx ends: with all middlewares, and as
+// bare handlers that receive the caller directly.
 func DoorProcess(ctx context.Context) error {
 	var o doorOrder
 	if err := json.Unmarshal([]byte(os.Getenv(doorVariable)), &o); err != nil {
@@ -115,7 +116,7 @@ func DoorProcess(ctx context.Context) error {
 	}
 }
 
-// doorConfig builds the services that create and show allocations, as the server does.
+// doorConfig builds the services that create and read allocations, as the server does.
 func doorConfig(db pg.Pool, log *slog.Logger) rest.Config {
 	c, hints := clock.Clock{}, &hint.Bus{}
 	v := &services.Services{
@@ -132,7 +133,7 @@ func doorConfig(db pg.Pool, log *slog.Logger) rest.Config {
 	}
 	return rest.Config{
 		Services: v,
-		// Counted and shared like any other, and never reached.
+		// The limits are counted as in production, and are too high to be reached.
 		Limits: func(request.Class, identity.Caller) middleware.Limit {
 			return middleware.Limit{PerMinute: 1 << 20, Burst: 1 << 20}
 		},
@@ -141,8 +142,8 @@ func doorConfig(db pg.Pool, log *slog.Logger) rest.Config {
 	}
 }
 
-// told adds to a connection's context what the middlewares have learnt about a
-// request: who calls, and whose rows that caller may see.
+// told adds to the context of a connection the values that the middlewares derive from a request:
+// the caller, and the rows that the caller may read.
 type told struct {
 	context.Context
 
@@ -170,7 +171,7 @@ func ask(ctx context.Context, method, path, body string) (*http.Request, error) 
 	return r, nil
 }
 
-// stock creates the allocations that are read, and returns their paths.
+// stock creates the allocations for the reads and returns their paths.
 func stock(ctx context.Context, door *rest.Server) (paths []string, err error) {
 	for range shown {
 		r, err := ask(ctx, http.MethodPost, "/api/v1/allocations", lab.CreateBody)
@@ -188,7 +189,7 @@ func stock(ctx context.Context, door *rest.Server) (paths []string, err error) {
 }
 
 // fromMemory answers a read by id without the database, because the time of the database would hide
-// that of the middlewares. It keeps the context of the first request, which a bare handler needs.
+// that of the middlewares. It stores the context of the first request, which a bare handler needs.
 type fromMemory struct {
 	oapi.StrictServerInterface
 
@@ -234,7 +235,7 @@ func (said *doorReady) count(ctx context.Context, config rest.Config, smoke bool
 	return m.known, nil
 }
 
-// answers makes sure that what is measured is not a refusal.
+// answers checks that the measured response is not an error.
 func answers(h http.Handler, r *http.Request) error {
 	w := httptest.NewRecorder()
 	if h.ServeHTTP(w, r); w.Code != http.StatusOK {
@@ -243,9 +244,8 @@ func answers(h http.Handler, r *http.Request) error {
 	return nil
 }
 
-// rounds alternates both ways of answering. Of the allocations the fewest count: once
-// a second the token is looked up again, and a few belong to the runtime. Of the
-// times it is the median.
+// rounds alternates both handlers. It uses the smallest number of allocations, because the token is
+// read again once a second and the runtime allocates, too. It uses the median of the times.
 func (said *doorReady) rounds(door *rest.Server, whole, plain *http.Request, smoke bool) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	n, calls := 101, 1000
@@ -265,8 +265,8 @@ func (said *doorReady) rounds(door *rest.Server, whole, plain *http.Request, smo
 	said.Micros = [2]float64{lab.Median(micros[0]), lab.Median(micros[1])}
 }
 
-// spent is what one call takes: allocations, whole ones, and microseconds of CPU,
-// which a neighbour does not lengthen by taking the core away.
+// spent returns the cost of one call: whole allocations, and microseconds of CPU time. Another
+// process on the same core lengthens the elapsed time, but not the CPU time.
 func spent(h http.Handler, r *http.Request, calls int) (allocations, micros float64) {
 	var before, after runtime.MemStats
 	w := &silent{}
@@ -281,14 +281,14 @@ func spent(h http.Handler, r *http.Request, calls int) (allocations, micros floa
 	return math.Floor(float64(after.Mallocs-before.Mallocs) / float64(calls)), float64(took) / float64(time.Microsecond) / float64(calls)
 }
 
-// worked is the CPU time of this process so far.
+// worked returns the CPU time of this process.
 func worked() time.Duration {
 	var use syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &use) // it fails for no arguments of ours
 	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }
 
-// silent drops an answer.
+// silent is a response writer that drops the response.
 type silent struct{ header http.Header }
 
 func (s *silent) Header() http.Header       { return s.header }

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 )
 
-// offer is an object of some fifteen fields, with its metadata.
+// offer returns an object with some fifteen fields and its metadata.
 func offer() (desired.Object, []byte, error) {
 	spec, err := json.Marshal(desired.SKU{
 		DisplayName: "NVIDIA H100 SXM 80 GB", GPUModel: "NVIDIA H100 80GB HBM3", MemoryGiB: 80, Isolation: "host_user", MaxGPUs: 8, Active: true,
@@ -50,14 +50,14 @@ func nothing(context.Context) error { return nil }
 
 const (
 	validations = 5000
-	// growing is what the growth is stated for. One in refusedEach is refused, and
-	// goes through CUE.
+	// growing is the number of objects for which the growth is stated. One object in refusedEach is
+	// invalid and is validated by CUE.
 	growing     = 1_000_000
 	refusedEach = 200
 )
 
-// Validation compares what the API does with an object that is written with CUE by
-// itself, and looks for what a million of them leave behind.
+// Validation compares the validation in the API with CUE alone on one object, and measures the
+// memory that a million validations leave.
 func Validation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	o, document, err := offer()
 	if err != nil {
@@ -90,7 +90,7 @@ func Validation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		}
 		return nil
 	}
-	// A first part fills caches and the context that all later ones share.
+	// The first part fills the caches and the CUE context that all later parts share.
 	if _, err := repeat(n/10, each)(ctx); err != nil {
 		return nil, err
 	}

@@ -20,9 +20,8 @@ const (
 	checkedEach = 500 // objects of one file
 )
 
-// WholeCheck compares gpuaas validate with cue vet on the same files of nodes.
-// Ours reads one file more, with the SKU that the nodes name, and holds the rules
-// between objects, which the peer does not know.
+// WholeCheck compares gpuaas validate with cue vet on the same files of nodes. Ours reads one more
+// file, with the SKU of the nodes, and checks the rules between objects, which cue vet does not.
 func WholeCheck(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(fullCheck, 20)
 	dir := filepath.Join(l.Dir, "c2", "fleet")
@@ -77,7 +76,7 @@ func writeFleet(dir string, n int) (nodes []string, err error) {
 	return nodes, nil
 }
 
-// nodeText is a node as a person writes it.
+// nodeText returns a node as a user writes it.
 func nodeText(i int) string {
 	return fmt.Sprintf("---\napiVersion: gpuaas/v1alpha1\nkind: Node\nmetadata:\n  name: gpu-%d\n  labels: {rack: r%d, row: a}\nspec:\n  sku: h100\n  region: eu-1\n  onboarding: manual\n  gpus: 8\n  slicing: whole_gpu\n  cordoned: false\n", i, i%100)
 }

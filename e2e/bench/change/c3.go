@@ -22,8 +22,8 @@ var validationSizes = []struct {
 	{"C3-10k", 10_000, 10 * time.Second},
 }
 
-// WholeSource measures the validation of all objects of a source, as a sync does it: in a child with the
-// limits that it has there.
+// WholeSource measures the validation of all objects of a source. It runs in a child process with
+// the limits of a sync.
 func WholeSource(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	var rows []lab.Row
 	for _, size := range validationSizes {
@@ -66,7 +66,7 @@ func fleetFiles(n int) map[string][]byte {
 	return files
 }
 
-// decodeRatio compares one object with decoding alone. Nothing is promised of it.
+// decodeRatio compares the validation of one object with decoding alone. The row has no goal.
 func decodeRatio(ctx context.Context, l *lab.Lab) (lab.Row, error) {
 	o, document, err := offer()
 	if err != nil {

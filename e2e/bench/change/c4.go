@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
-// C4 and C5 change this many files; C4 in a tree of so many and of ten times as
-// many, C5 in the smaller one.
+// C4 and C5 change this many files. C4 uses a small tree and one of ten times its size, C5 only the
+// small one.
 const (
 	changedFiles = 10
 	smallTree    = 10_000
@@ -22,8 +22,8 @@ const (
 	filesInADir  = 100
 )
 
-// IncrementalReads compares a look at ten changed files in a large tree with one
-// in a small tree, and counts what is read beside them.
+// IncrementalReads compares the read of ten changed files in a large tree with the same read in a
+// small tree, and counts the other files that are read.
 func IncrementalReads(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	large, err := newOrigin(ctx, l, "c4-large", l.Scaled(largeTree, 20*filesInADir))
 	if err != nil {
@@ -48,7 +48,7 @@ func IncrementalReads(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	}}, nil
 }
 
-// origin is a bare repository that changes, and the source that follows it.
+// origin is a bare repository that changes, with the source that reads it.
 type origin struct {
 	dir    string
 	n      int
@@ -59,7 +59,7 @@ type origin struct {
 	more   int64 // blobs read beyond what had changed
 }
 
-// origin makes a repository of n declarations.
+// newOrigin creates a repository of n objects.
 func newOrigin(ctx context.Context, l *lab.Lab, name string, n int) (*origin, error) {
 	o := &origin{dir: filepath.Join(l.Dir, name+".git"), n: n}
 	if err := git1(ctx, "init", "-q", "--bare", "-b", "main", o.dir); err != nil {
@@ -68,7 +68,7 @@ func newOrigin(ctx context.Context, l *lab.Lab, name string, n int) (*origin, er
 	if err := o.push(ctx, n); err != nil {
 		return nil, err
 	}
-	// As a forge keeps it.
+	// The repository is packed as a forge stores it.
 	if err := git1(ctx, "-C", o.dir, "repack", "-adq"); err != nil {
 		return nil, err
 	}
@@ -90,8 +90,7 @@ func newOrigin(ctx context.Context, l *lab.Lab, name string, n int) (*origin, er
 	return o, nil
 }
 
-// push commits n files: all of them the first time, then so many in as many
-// folders.
+// push commits n files: all of them the first time, then n of them in as many folders.
 func (o *origin) push(ctx context.Context, n int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "commit refs/heads/main\ncommitter bench <bench@localhost> %d +0000\ndata 1\nx\n", 1+o.rounds)
@@ -113,12 +112,12 @@ func (o *origin) push(ctx context.Context, n int) error {
 	return nil
 }
 
-// declaration is an object whose price changes.
+// declaration returns an object with a price that changes.
 func declaration(n, round int) string {
 	return fmt.Sprintf("apiVersion: gpuaas/v1alpha1\nkind: SKU\nmetadata: {name: sku-%06d}\nspec: {gpuModel: T4, memoryGiB: 16, price: {currency: EUR, amountMinor: %d}}\n", n, 1+round)
 }
 
-// look commits, and then times one look at it.
+// look commits a change and measures one poll of the source.
 func (o *origin) look(ctx context.Context) (time.Duration, error) {
 	if err := o.push(ctx, changedFiles); err != nil {
 		return 0, err
@@ -139,7 +138,7 @@ func (o *origin) look(ctx context.Context) (time.Duration, error) {
 	return took, nil
 }
 
-// git1 runs git where it has nothing to say.
+// git1 runs a git command without output.
 func git1(ctx context.Context, args ...string) error {
 	out, err := exec.CommandContext(ctx, "git", args...).CombinedOutput() //nolint:gosec // constants and our own paths
 	if err != nil {

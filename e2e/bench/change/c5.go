@@ -19,8 +19,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/hint"
 )
 
-// IncrementalSync compares what ten changed objects cost from a push to the
-// database with git fetch and git diff-tree, which only bring and name them.
+// IncrementalSync compares a sync of ten changed objects, from the push to the database, with git
+// fetch and git diff-tree, which only transfer and list them.
 func IncrementalSync(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	o, err := newOrigin(ctx, l, "c5", l.Scaled(smallTree, 2*filesInADir))
 	if err != nil {
@@ -78,7 +78,7 @@ type synced struct {
 
 const syncedSource = "bench"
 
-// follow applies the whole tree once.
+// newSynced applies the whole tree once.
 func newSynced(ctx context.Context, l *lab.Lab, o *origin) (*synced, error) {
 	url, err := l.Database(ctx, "c5")
 	if err != nil {
@@ -100,7 +100,7 @@ func newSynced(ctx context.Context, l *lab.Lab, o *origin) (*synced, error) {
 	return s, err
 }
 
-// sync commits, and then times everything that follows from it.
+// sync commits a change and measures the sync of it.
 func (s *synced) sync(ctx context.Context) (time.Duration, error) {
 	if err := s.push(ctx, changedFiles); err != nil {
 		return 0, err
@@ -122,7 +122,7 @@ func (s *synced) sync(ctx context.Context) (time.Duration, error) {
 	return done.Sub(began), nil
 }
 
-// judge validates and applies a tree, and says when it was validated.
+// judge validates and applies a tree and returns the time at which the validation ended.
 func (s *synced) judge(ctx context.Context, tree source.Tree) (time.Time, error) {
 	result, err := s.cache.Validate(ctx, validate.Input{Tree: tree.TreeHash, Files: tree.Files, Base: tree.Base, Changed: tree.Changed, Removed: tree.Removed})
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
-// starts are how often a warm start is measured.
+// starts is the number of measured warm starts.
 const starts = 5
 
-// installation is one `gpuaas up` with folders of its own.
+// installation is one `gpuaas up` with its own folders.
 type installation struct {
 	binary, dir, home string
 	log               *os.File
@@ -48,7 +48,7 @@ func (i *installation) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// running is an installation that has said it is ready.
+// running is an installation that has reported that it is ready.
 type running struct {
 	*installation
 
@@ -94,7 +94,7 @@ func (r *running) stop() {
 	_ = r.cmd.Wait() // it was told to end
 }
 
-// memory of the installation in MiB, PostgreSQL apart.
+// memory returns the memory of the installation in MiB, without PostgreSQL.
 func (r *running) memory() (sum float64) {
 	for _, pid := range lab.Family(r.cmd.Process.Pid) {
 		if s, ok := lab.StatOf(pid); ok && s.Name != "postgres" {
@@ -104,12 +104,12 @@ func (r *running) memory() (sum float64) {
 	return sum
 }
 
-// count asks the installation's database.
+// count runs a query on the database of the installation.
 func (r *running) count(ctx context.Context, sql string) (int, error) {
 	return lab.One[int](ctx, "postgres://gpuaas@/postgres?host="+filepath.Join(r.dir, "postgres", "run"), sql)
 }
 
-// WarmStart measures `gpuaas up` on data that is there.
+// WarmStart measures `gpuaas up` on existing data.
 func WarmStart(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	i, err := newInstallation(ctx, l, "warm")
 	if err != nil {
@@ -134,8 +134,8 @@ func WarmStart(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	return []lab.Row{r}, nil
 }
 
-// SmallInstallation measures the memory of everything that ships, with the
-// development fleet and one allocation that runs.
+// SmallInstallation measures the memory of all released processes with the development fleet and
+// one active allocation.
 func SmallInstallation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	i, err := newInstallation(ctx, l, "small")
 	if err != nil {
@@ -157,11 +157,10 @@ func SmallInstallation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	}}, nil
 }
 
-// crowd is how many simulated nodes a large installation has.
+// crowd is the number of simulated nodes of a large installation.
 const crowd = 1000
 
-// LargeInstallation reports what a thousand simulated nodes take; nothing is
-// promised.
+// LargeInstallation measures the memory of a thousand simulated nodes. The row has no goal.
 func LargeInstallation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(crowd, 20)
 	i, err := newInstallation(ctx, l, "large")

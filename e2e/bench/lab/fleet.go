@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// perNode is how many allocations share a host.
+// perNode is the number of allocations on one node.
 const perNode = 8
 
-// LeaseEnd of every seeded allocation, so that each of them waits in the due set
-// as it would in life.
+// LeaseEnd is the expiry of every seeded allocation. It is in the far future, so that each
+// allocation has a due row, as in production, and none expires during a measurement.
 const LeaseEnd = `'2099-01-01 00:00:00+00'::timestamptz`
 
-// Fleet is a database with n active allocations that are as they should be: each
-// declared, reported and waiting for its lease to end.
+// Fleet seeds a database with n active allocations and returns its URL. Each allocation is desired,
+// reported ready and waits only for its expiry, so the loop has nothing to do.
 func (l *Lab) Fleet(ctx context.Context, n int) (url string, err error) {
 	if url, ok := l.fleets[n]; ok {
 		return url, nil
@@ -24,7 +24,7 @@ func (l *Lab) Fleet(ctx context.Context, n int) (url string, err error) {
 	}
 	all := fmt.Sprintf("generate_series(1, %d) i", n)
 	err = l.Exec(ctx, url,
-		// In the order of their making, as UUIDv7 are.
+		// The ids ascend in the order of creation, as UUIDv7 do.
 		`CREATE FUNCTION uid(i bigint) RETURNS uuid LANGUAGE sql IMMUTABLE AS
 			$$ SELECT (lpad(to_hex(i), 12, '0') || '70008000' || substr(md5(i::text), 1, 12))::uuid $$`,
 		`CREATE FUNCTION node(i bigint) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$ SELECT uid(1::bigint << 40 | i / `+fmt.Sprint(perNode)+`) $$`,

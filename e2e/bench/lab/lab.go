@@ -1,5 +1,5 @@
-// Package lab is what all measurements share: a private PostgreSQL, seeded fleets, child processes, load,
-// pairs of measurements and rows of the result.
+// Package lab contains the code that all measurements share: a private PostgreSQL, seeded fleets,
+// child processes, load, pairs of measurements and rows of the result.
 package lab
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/migrations"
 )
 
-// Lab is what one run of the bench has: a folder, a database server, binaries.
+// Lab contains the resources of one run of the bench: a folder, a database server and binaries.
 type Lab struct {
 	Options
 
@@ -27,17 +27,18 @@ type Lab struct {
 	Cluster *pgcluster.Cluster
 	fleets  map[int]string // URLs of seeded databases, by size
 	binary  string
-	// declared is the repository of all servers.
+	// Declared is the path of the Git repository that all servers use.
 	Declared string
 }
 
 func NewLab(o Options) (*Lab, error) {
-	// Not /tmp by a constant: where that is memory, TMPDIR names a disk.
+	// TMPDIR selects the folder. A constant /tmp could be in memory, where the durable database
+	// must not be.
 	dir, err := os.MkdirTemp("", "gpuaas-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("making the bench's folder: %w", err)
 	}
-	// The database's own user has to reach its folder below.
+	// PostgreSQL may run as another user, which needs access to its folder below this one.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("opening the bench's folder: %w", err)
 	}
@@ -55,18 +56,18 @@ func (l *Lab) Say(format string, args ...any) {
 	fmt.Fprintf(l.Log, "bench: "+format+"\n", args...)
 }
 
-// Scaled is a size at the run's scale, at least least.
+// Scaled returns n at the scale of the run, and at least least.
 func (l *Lab) Scaled(n, least int) int { return max(int(float64(n)*l.Scale), least) }
 
-// params of the server. What runs by itself and would hit one side of a pair only
-// is off: autovacuum and checkpoints come between the measurements. The buffers
-// hold a million objects, so that a slope is not that of the disk.
+// params are the settings of PostgreSQL. Autovacuum and checkpoints run between the measurements,
+// because a background run would slow only one side of a pair. The shared buffers are large enough
+// for a million objects, so that a slope does not measure the disk.
 var params = map[string]string{
 	"shared_buffers": "2GB", "max_wal_size": "16GB", "checkpoint_timeout": "1h", "autovacuum": "off",
 	"work_mem": "64MB", "track_counts": "on", "log_line_prefix": logPrefix + "%a ", "max_connections": "100",
 }
 
-// Database makes a database with the present schema.
+// Database creates a database with the current schema.
 func (l *Lab) Database(ctx context.Context, name string) (string, error) {
 	if l.Cluster == nil {
 		var err error
@@ -87,8 +88,8 @@ func (l *Lab) Database(ctx context.Context, name string) (string, error) {
 	return url, migrations.Up(ctx, pool)
 }
 
-// Exec runs statements as whoever arranges a measurement: without time limits,
-// without triggers, and without waiting for the disk.
+// Exec runs statements that prepare a measurement. They have no time limits, fire no triggers and
+// do not wait for the disk.
 func (l *Lab) Exec(ctx context.Context, url string, statements ...string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -103,7 +104,7 @@ func (l *Lab) Exec(ctx context.Context, url string, statements ...string) error 
 	return nil
 }
 
-// One reads a single value.
+// One returns the single value that a query selects.
 func One[T any](ctx context.Context, url, sql string, args ...any) (v T, err error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -116,7 +117,7 @@ func One[T any](ctx context.Context, url, sql string, args ...any) (v T, err err
 	return v, nil
 }
 
-// Gpuaas builds the binary that ships, once.
+// Gpuaas builds the release binary once and returns its path.
 func (l *Lab) Gpuaas(ctx context.Context) (string, error) {
 	if l.binary != "" {
 		return l.binary, nil

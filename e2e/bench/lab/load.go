@@ -17,18 +17,19 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
-// LoadVariable carries a loadOrder to the process that sends it.
+// LoadVariable is the environment variable that passes a LoadOrder to the process that sends the
+// load.
 const LoadVariable = "GPUAAS_BENCH_LOAD"
 
-// LoadOrder says what to ask for. The k-th request is of tenant k modulo their
-// number, as the peer of A1 has it.
+// LoadOrder describes the requests to send. Request k belongs to tenant k modulo Tenants, as in the
+// script of the peer of A1.
 type LoadOrder struct {
 	Address                     string
 	Count, Connections, Tenants int
-	// Paths are read in turn; without them allocations are created.
+	// Paths are read in turn. If the list is empty, the process creates allocations.
 	Paths []string `json:",omitempty"`
-	// Keys is what the idempotency keys of creates begin with. They repeat after
-	// Distinct; 0: never.
+	// Keys is the prefix of the idempotency keys of creates. The keys repeat after Distinct
+	// requests, or never if Distinct is 0.
 	Keys     string
 	Distinct int
 }
@@ -37,12 +38,11 @@ type LoadResult struct {
 	Took     time.Duration
 	Failed   int
 	Replayed int
-	Such     string // the first refusal
+	Such     string // the first error
 }
 
-// LoadProcess sends requests over connections that stay open. It speaks HTTP/1.1
-// by hand: a client library would take from the server's cores what a load
-// generator written for the purpose does not.
+// LoadProcess sends requests over persistent connections. It writes HTTP/1.1 itself: the server
+// shares the cores with the load generator, and an HTTP client library would use more of them.
 func LoadProcess(ctx context.Context) error {
 	var o LoadOrder
 	if err := json.Unmarshal([]byte(os.Getenv(LoadVariable)), &o); err != nil {
@@ -75,7 +75,7 @@ func LoadProcess(ctx context.Context) error {
 
 const CreateBody = `{"sku":"` + Sku + `","gpus":1}`
 
-// send is one connection's share.
+// send sends every request of one connection.
 func (o LoadOrder) send(conn net.Conn, share int) (r LoadResult) {
 	in := bufio.NewReader(conn)
 	var out bytes.Buffer
@@ -100,7 +100,7 @@ func (o LoadOrder) send(conn net.Conn, share int) (r LoadResult) {
 	return r
 }
 
-// write writes the k-th request.
+// write appends request k to out.
 func (o LoadOrder) write(out *bytes.Buffer, k int) {
 	tenant := k % o.Tenants
 	if len(o.Paths) > 0 {
@@ -117,10 +117,10 @@ func (o LoadOrder) write(out *bytes.Buffer, k int) {
 
 type answered struct {
 	replayed bool
-	body     []byte // of a refusal
+	body     []byte // body of an error response
 }
 
-// answer reads one response and refuses what is neither 200 nor 201.
+// answer reads one response. A status other than 200 and 201 is an error.
 func answer(in *bufio.Reader) (a answered, err error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil {
@@ -141,16 +141,16 @@ func answer(in *bufio.Reader) (a answered, err error) {
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		switch {
 		case bytes.EqualFold(name, []byte("content-length")):
-			length, _ = strconv.Atoi(string(bytes.TrimSpace(value))) // 0 shows as a broken next answer
+			length, _ = strconv.Atoi(string(bytes.TrimSpace(value))) // 0 makes the next response unreadable
 		case bytes.EqualFold(name, []byte("transfer-encoding")):
 			chunked = true
 		case bytes.EqualFold(name, []byte("idempotency-replayed")):
 			a.replayed = true
 		}
 	}
-	if err != nil { // a refusal, which is short
+	if err != nil { // an error response, which is short
 		a.body = make([]byte, length)
-		_, _ = io.ReadFull(in, a.body) // the refusal is the error
+		_, _ = io.ReadFull(in, a.body) // the caller prints the body
 		return a, err
 	}
 	if chunked {
@@ -160,7 +160,7 @@ func answer(in *bufio.Reader) (a answered, err error) {
 	return a, err
 }
 
-// skipChunks reads a body that says its length piece by piece.
+// skipChunks reads a body with chunked transfer encoding.
 func skipChunks(in *bufio.Reader) error {
 	for {
 		line, err := in.ReadSlice('\n')

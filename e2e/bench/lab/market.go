@@ -9,35 +9,34 @@ import (
 	"strings"
 )
 
-// A marketplace that is all numbers: the n-th tenant, its project, its user, the
-// n-th node, the n-th slot and its GPU have ids that end in one number, so that a
-// peer which knows only numbers can name them, too.
+// The ids of the marketplace end in a number: tenant n, its project, its user, node n, slot n and
+// its GPU. pgbench has only numbers as variables, so the peer can generate the same ids.
 const (
 	TenantPrefix  = "aaaaaaaa-0000-7000-8000-"
 	ProjectPrefix = "bbbbbbbb-0000-7000-8000-"
 	UserPrefix    = "cccccccc-0000-7000-8000-"
 	SlotPrefix    = "dddddddd-0000-7000-8000-"
 	NodePrefix    = "eeeeeeee-0000-7000-8000-"
-	// First keeps every number at the twelve digits that end a UUID.
+	// First is added to every number, so that it always has the twelve digits that end a UUID.
 	First = 100_000_000_000
 )
 
-// Market is how much of each there is.
+// Market is the size of a marketplace.
 type Market struct{ Tenants, Nodes, SlotsPerNode int }
 
 func (m Market) slots() int { return m.Nodes * m.SlotsPerNode }
 
-// Sku is what is sold in it.
+// Sku is the only SKU of a marketplace.
 const Sku = "bench"
 
-// Token is the personal key of the n-th tenant's user.
+// Token returns the API key of the user of tenant n.
 func Token(n int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "bench %d", n))
 	return "gpk_" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Open fills an empty database with a marketplace: tenants who can pay, nodes
-// that report, slots that are clean, and policies that let everybody through.
+// Open fills an empty database with a marketplace: tenants with a balance, nodes that report, clean
+// slots, and policies that limit no request.
 func (m Market) Open(ctx context.Context, l *Lab, url string) error {
 	id := func(prefix, number string) string {
 		return fmt.Sprintf("('%s' || (%d + %s))::uuid", prefix, int64(First), number)
@@ -67,7 +66,7 @@ func (m Market) Open(ctx context.Context, l *Lab, url string) error {
 	return l.Exec(ctx, url, append(append(statements, OpenPolicies()...), `VACUUM ANALYZE`)...)
 }
 
-// mostPerMinute is the upper bound of what a rate limit may be.
+// mostPerMinute is the largest rate limit that the policies allow.
 const mostPerMinute = 100_000
 
 func (m Market) keys() string {

@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// Options say what to measure and how large.
+// Options select the measurements and their size.
 type Options struct {
-	Only  []string // goals by id; none: all
-	Out   string   // JSON goes here as well
-	Scale float64  // of the sizes; 1 is what the goals are stated for
+	Only  []string // ids of goals; none means all
+	Out   string   // file that also receives the result as JSON
+	Scale float64  // factor of the sizes; the goals are stated for 1
 	Idle  time.Duration
-	Smoke bool // one pair instead of many, and no time to settle: proves only that it runs
+	Smoke bool // one pair and short waits: proves only that the bench runs
 	Table io.Writer
 	Log   io.Writer
 }
 
-// idle is how long an idle loop is watched; BENCH_IDLE=10m is what R2 is stated
-// for, a minute already shows every tick's cost sixty times.
+// idle is the time for which an idle loop is measured. The goal R2 is stated for BENCH_IDLE=10m; a
+// minute is shorter and still contains sixty ticks of one second.
 const idle = time.Minute
 
 func OptionsFrom(env func(string) string) (o Options, err error) {

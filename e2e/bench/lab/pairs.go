@@ -7,18 +7,18 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
-// Side does one side's work and says how long the measured part took; 0 means
-// all of it.
+// Side executes one side of a pair and returns the duration of the measured part. The result 0
+// means that the whole execution counts.
 type Side func(ctx context.Context) (time.Duration, error)
 
-// pairs holds what alternating runs took, in seconds.
+// pairs contains the durations of alternating runs in seconds.
 type pairs struct {
 	a, B       []float64
-	cpuA, CpuB float64 // in all
+	cpuA, CpuB float64 // total of all runs
 }
 
-// Alternate runs a b a b … after one warm-up of each; before comes ahead of every
-// run and is not measured.
+// Alternate runs a b a b … after one warm-up of each. It calls before ahead of every run and does
+// not measure it.
 func (l *Lab) Alternate(ctx context.Context, n int, before func(context.Context) error, a, b Side) (p pairs, err error) {
 	if l.Smoke {
 		n = 1
@@ -55,7 +55,7 @@ func (l *Lab) timed(ctx context.Context, do Side) (time.Duration, float64, error
 	return took, l.Cpu() - cpu, err
 }
 
-// ratios of a to b, pair by pair.
+// ratios returns the median, the smallest and the largest ratio of a to B.
 func (p pairs) ratios() (mid, least, most float64) {
 	var list []float64
 	for i := range p.a {
@@ -64,7 +64,7 @@ func (p pairs) ratios() (mid, least, most float64) {
 	return Median(list), Quantile(list, 0), Quantile(list, 1)
 }
 
-// Row says it as time taken, ours being a; each of the n runs did so many
+// Row reports the pairs as durations. Side a is ours; each run executed the given number of
 // operations.
 func (p pairs) Row(id, path string, operations int) Row {
 	r := Row{ID: id, Path: path, Unit: " s", Ours: Median(p.a), Peer: Median(p.B)}

@@ -10,7 +10,7 @@ import (
 	"os/exec"
 )
 
-// Part is a process of the bench that obeys commands.
+// Part is a child process of the bench that executes commands.
 type Part struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -58,5 +58,5 @@ func (p *Part) Do(command string) (t Outcome, err error) {
 
 func (p *Part) End() {
 	_ = p.in.Close()
-	_ = p.cmd.Wait() // its output was read, and what it measured counts
+	_ = p.cmd.Wait() // its output was read, and its measurements are complete
 }

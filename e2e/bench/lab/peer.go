@@ -19,17 +19,17 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgcluster"
 )
 
-// logPrefix begins every entry of the server's log in this cluster, so that an
-// entry of many lines is told from the next.
+// logPrefix begins every entry of the server's log in this cluster, because an entry may have many
+// lines.
 const logPrefix = "~~"
 
-// statement is one that the server has sent, with the texts of its parameters.
+// statement is one SQL statement of the server, with the texts of its parameters.
 type statement struct {
 	Sql    string
 	Params []string // SQL expressions, typed
 }
 
-// Script is what the server sends for one create, begin and commit included.
+// Script contains the statements that the server sends for one create, with begin and commit.
 type Script []statement
 
 func Tail(path string, from int64) (string, error) {
@@ -51,13 +51,13 @@ var (
 	oneParam  = regexp.MustCompile(`(?s)^\$\d+ = (NULL|'(?:[^']|'')*')(?:, )?`)
 )
 
-// Entries are the statements of a log in their order. Parameters are as the log
-// has them: quoted, or NULL.
+// Entries returns the statements of a log in their order. Parameters have the form of the log:
+// quoted, or NULL.
 func Entries(log string) (list []statement) {
 	for entry := range strings.SplitSeq(log, logPrefix) {
 		entry = strings.ReplaceAll(strings.TrimRight(entry, "\n"), "\n\t", "\n")
 		if m := entryText.FindStringSubmatch(entry); m != nil {
-			// By nobody's request: asked and told every second or two.
+			// A timer of the server sends these every second or two. They belong to no request.
 			if !strings.Contains(m[1], "policy_revision") && !strings.Contains(m[1], "rate_limits") {
 				list = append(list, statement{Sql: strings.TrimSpace(m[1])})
 			}
@@ -76,8 +76,8 @@ func Entries(log string) (list []statement) {
 	return list
 }
 
-// LastCreate is what lies between the last two commits: what the first one had to
-// look up is in memory by then.
+// LastCreate returns the statements between the last two commits. The create before the last commit
+// but one has filled the caches of the server, so these contain no first lookups.
 func LastCreate(list []statement) (last Script) {
 	var ends []int
 	for i, s := range list {
@@ -91,9 +91,8 @@ func LastCreate(list []statement) (last Script) {
 	return list[ends[len(ends)-2]+1 : ends[len(ends)-1]+1]
 }
 
-// Typed turns the texts of parameters into expressions of the types that the
-// database has given them, in which what differs from create to create is made
-// from pgbench's numbers.
+// Typed converts the texts of parameters to SQL expressions with the types that PostgreSQL gives
+// them. Values that differ between creates become expressions of pgbench's variables.
 func Typed(ctx context.Context, url string, s Script) (Script, error) {
 	if len(s) == 0 {
 		return nil, errors.New("no create was found in the database's log")
@@ -126,10 +125,11 @@ func Typed(ctx context.Context, url string, s Script) (Script, error) {
 	return s, nil
 }
 
-// Vary makes of a captured value what stands there in the k-th create.
+// Vary replaces the ids in a captured value by those of create k. Fresh maps each captured id to
+// its prefix, so that an id that occurs twice stays equal.
 type Vary struct{ Fresh map[string]string }
 
-// A number of pgbench's between two marks; the mark is in no captured text.
+// mark surrounds the name of a pgbench variable in a value. No captured text contains a NUL byte.
 const mark = "\x00"
 
 var (
@@ -169,8 +169,8 @@ func (v Vary) Expression(logged, kind string) string {
 	return "(" + strings.Join(parts, " || ") + ")::" + kind
 }
 
-// quoted writes a constant without a colon, which pgbench would take for the
-// beginning of a variable.
+// quoted writes a constant without a colon, because pgbench reads a colon as the start of a
+// variable.
 func quoted(s string) string {
 	return `E'` + strings.NewReplacer(`\`, `\\`, `'`, `''`, ":", `\x3A`).Replace(s) + `'`
 }
@@ -181,7 +181,7 @@ func (s Script) body() string {
 	var b strings.Builder
 	for _, one := range s {
 		b.WriteString(placeholder.ReplaceAllStringFunc(one.Sql, func(p string) string {
-			i, _ := strconv.Atoi(p[1:]) // the expression holds digits only
+			i, _ := strconv.Atoi(p[1:]) // the expression matches digits only
 			return one.Params[i-1]
 		}))
 		b.WriteString(";\n")
@@ -189,7 +189,7 @@ func (s Script) body() string {
 	return b.String()
 }
 
-// numbers of the k-th create, k counting over all clients in turn.
+// numbers sets the variables of create k. k counts over all clients in turn.
 func (s Script) numbers() string {
 	return fmt.Sprintf(`\set k :i * %d + :client_id
 \set i :i + 1
@@ -204,28 +204,29 @@ func (s Script) Pipelined() string {
 	return s.numbers() + "\\startpipeline\n" + s.body() + "\\endpipeline\n"
 }
 
-// What is read before the transaction has its scope from the statement before it,
-// which goes with it only where both are sent together.
+// OneByOne sends each statement separately. The reads before the transaction get their scope from
+// the previous statement. That setting is local to a transaction, so it is made a setting of the
+// session here.
 func (s Script) OneByOne() string {
 	read, written, _ := strings.Cut(s.body(), "begin;")
 	return s.numbers() + strings.ReplaceAll(read, ", true)", ", false)") + "begin;" + written
 }
 
-// sessionOptions make the peer's sessions what the server's are: of the same role,
-// which row-level security holds and whose commits are audited.
+// sessionOptions give the sessions of the peer the settings of the server's sessions, so that both
+// sides have the same time limits.
 const sessionOptions = " -c timezone=UTC -c statement_timeout=30s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
 
-// ApiRole is who the API is to the database.
+// ApiRole is the database role of the API. Row-level security applies to it.
 const ApiRole = "gpuaas_api"
 
 var rate = regexp.MustCompile(`tps = ([0-9.]+) \(without initial connection time\)`)
 
-// Pgbench is a side that runs a script n times, on as many connections as ours.
+// Pgbench returns a side that runs a script n times, on as many connections as our side uses.
 func (l *Lab) Pgbench(ctx context.Context, database, name, text string, n int) (Side, error) {
 	return l.PgbenchAs(ctx, ApiRole, database, name, text, n)
 }
 
-// PgbenchAs is pgbench as another role of the database.
+// PgbenchAs returns the side of Pgbench for another database role.
 func (l *Lab) PgbenchAs(ctx context.Context, role, database, name, text string, n int) (Side, error) {
 	bin, err := pgcluster.Find(ctx)
 	if err != nil {

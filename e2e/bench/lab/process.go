@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// ticks a second in which the kernel counts CPU time; the same on every Linux.
+// ticks is the number of clock ticks in a second of CPU time in /proc. It is the same on every
+// Linux.
 const ticks = 100
 
-// stat is what /proc says of a process.
+// stat is the part of /proc/PID/stat that the bench uses.
 type stat struct {
 	parent      int
 	Name        string
-	Cpu, reaped float64 // seconds: its own, and of children that have ended
+	Cpu, reaped float64 // seconds: of the process, and of its children that have ended
 }
 
 func StatOf(pid int) (s stat, ok bool) {
@@ -33,7 +34,7 @@ func StatOf(pid int) (s stat, ok bool) {
 		return s, false
 	}
 	at := func(i int) float64 {
-		n, _ := strconv.ParseFloat(fields[i], 64) // the kernel writes numbers
+		n, _ := strconv.ParseFloat(fields[i], 64) // the kernel writes numbers only
 		return n / ticks
 	}
 	s.parent, _ = strconv.Atoi(fields[1])
@@ -42,7 +43,7 @@ func StatOf(pid int) (s stat, ok bool) {
 	return s, true
 }
 
-// Family is a process and all that descend from it.
+// Family returns a process and all its descendants.
 func Family(pid int) []int {
 	all := map[int][]int{}
 	entries, _ := filepath.Glob("/proc/[0-9]*") // a constant, well-formed pattern
@@ -59,8 +60,7 @@ func Family(pid int) []int {
 	return list
 }
 
-// Cpu is the CPU time so far of everything that the bench has started, its own
-// included.
+// Cpu returns the CPU time of the bench and of all processes that it has started.
 func (l *Lab) Cpu() (seconds float64) {
 	for _, pid := range Family(os.Getpid()) {
 		if s, ok := StatOf(pid); ok {
@@ -70,7 +70,7 @@ func (l *Lab) Cpu() (seconds float64) {
 	return seconds
 }
 
-// Resident is what a process holds in memory, in MiB.
+// Resident returns the resident memory of a process in MiB.
 func Resident(pid int) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -85,8 +85,8 @@ func Resident(pid int) float64 {
 	return 0
 }
 
-// ChildVariable makes this very program do one part of a measurement in a process
-// of its own, so that its CPU and memory are nobody else's.
+// ChildVariable is the environment variable that makes this program run one part of a measurement.
+// A separate process has its own CPU time and memory, so other parts do not distort them.
 const ChildVariable = "GPUAAS_BENCH_CHILD"
 
 func (l *Lab) ChildCommand(ctx context.Context, name string, env ...string) (*exec.Cmd, error) {
@@ -101,7 +101,7 @@ func (l *Lab) ChildCommand(ctx context.Context, name string, env ...string) (*ex
 	return cmd, nil
 }
 
-// Gentle asks a process to stop before it is killed, and lets it die with us.
+// Gentle makes a cancelled command end by SIGTERM, and by SIGKILL if it still runs after 20 s.
 func Gentle(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second

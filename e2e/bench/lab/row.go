@@ -17,10 +17,10 @@ type Row struct {
 	Path  string  `json:"path"`
 	Unit  string  `json:"unit"`
 	Ours  float64 `json:"ours"`
-	Peer  float64 `json:"peer"` // what stands beside it, or the limit
+	Peer  float64 `json:"peer"` // the result of the peer, or the limit
 	Ratio float64 `json:"ratio"`
 	Goal  string  `json:"goal"`
-	Met   *bool   `json:"met"` // null where nothing is promised
+	Met   *bool   `json:"met"` // null for a row without a goal
 	Min   float64 `json:"min"`
 	Max   float64 `json:"max"`
 	// CPU seconds of all processes of a side, for each operation.
@@ -30,7 +30,7 @@ type Row struct {
 	Note    string  `json:"note,omitempty"`
 }
 
-// AtMost and atLeast judge the ratio.
+// AtMost sets the goal that the ratio is at most limit.
 func (r Row) AtMost(limit float64) Row {
 	r.Goal, r.Met = fmt.Sprintf("≤ %g", limit), new(r.Ratio <= limit)
 	return r
@@ -99,7 +99,7 @@ func Number(f float64) string {
 
 func Median(list []float64) float64 { return Quantile(list, 0.5) }
 
-// Quantile is the nearest rank: no value that was not measured.
+// Quantile returns the nearest rank, so the result is always a measured value.
 func Quantile(list []float64, q float64) float64 {
 	sorted := slices.Sorted(slices.Values(list))
 	if len(sorted) == 0 {

@@ -19,12 +19,13 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// A1 makes this many allocations in each run, over this many connections.
+// Connections is the number of connections of the load and of pgbench. Both sides of a pair use the
+// same number.
 const (
 	Connections = 16
 )
 
-// Throughput says pairs as operations a second, ours being a.
+// Throughput reports the pairs as operations a second. Side a is ours.
 func Throughput(p pairs, n int, id, path string) Row {
 	r := pairs{a: p.B, B: p.a}.Row(id, path, n)
 	r.Unit, r.Ours, r.Peer = "/s", float64(n)/Median(p.a), float64(n)/Median(p.B)
@@ -33,20 +34,20 @@ func Throughput(p pairs, n int, id, path string) Row {
 	return r
 }
 
-// Poll is between two looks whether something has come up.
+// Poll is the time between two checks whether a process is ready.
 const Poll = 5 * time.Millisecond
 
-// Outcome is what a part of the bench answers a command with.
+// Outcome is the result of one command of a Part.
 type Outcome struct {
 	Took time.Duration `json:"took,omitempty"`
-	At   int64         `json:"at,omitempty"` // nanoseconds of the wall clock, the same in all processes
+	At   int64         `json:"at,omitempty"` // wall clock in nanoseconds, which all processes share
 	KiB  float64       `json:"kib,omitempty"`
 	CPU  float64       `json:"cpu,omitempty"`
 	Text string        `json:"text,omitempty"`
 	Err  string        `json:"err,omitempty"`
 }
 
-// Build makes a binary as it ships.
+// Build builds a binary with the flags of a release.
 func (l *Lab) Build(ctx context.Context, path, pkg string) error {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
@@ -61,27 +62,28 @@ func (l *Lab) Build(ctx context.Context, path, pkg string) error {
 	return nil
 }
 
-// Connections of each role, as the server has them.
+// These are the connections of each role in the server.
 const (
 	ApiConns, NodeConns, LoopConns, WorkConns = 16, 10, 4, 16
 )
 
-// OpenAs connects as the server does in one of its roles.
+// OpenAs connects to PostgreSQL as the server does in one of its roles.
 func OpenAs(ctx context.Context, url, role string, size int32) (*pgxpool.Pool, error) {
 	return pg.OpenAs(ctx, url, "gpuaas_"+role, "gpuaas-"+role, size)
 }
 
-// LeastPairs is how many pairs a ratio is made of.
+// LeastPairs is the smallest number of pairs from which a ratio is calculated.
 const LeastPairs = 5
 
-// Without leaves out the statements in which one of the texts stands.
+// Without returns the script without the statements that contain one of the texts.
 func (s Script) Without(texts ...string) Script {
 	return slices.DeleteFunc(slices.Clone(s), func(one statement) bool {
 		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(one.Sql, text) })
 	})
 }
 
-// OpenPolicies let everybody through, as often as they may be set to.
+// OpenPolicies returns the statements that set the limits to the largest allowed values, so that no
+// limit rejects a request of the bench.
 func OpenPolicies() []string {
 	statements := []string{`UPDATE policy_revision SET revision = revision + 1`}
 	for key, most := range map[string]int{
@@ -97,11 +99,11 @@ func OpenPolicies() []string {
 // LargeFleet is the number of nodes of R1, R2 and A4.
 const LargeFleet = 1_000_000
 
-// SlopePairs: a pass takes tens of milliseconds, so more pairs cost nothing and
-// steady the median.
+// SlopePairs is the number of pairs for a slope. A pass lasts tens of milliseconds, so many pairs
+// cost little time and make the median stable.
 const SlopePairs = 31
 
-// Limits are the defaults of the policies.
+// Limits returns the default values of the policies.
 func Limits() reconciler.Limits {
 	return reconciler.Limits{
 		Limits: plan.Limits{
@@ -112,7 +114,7 @@ func Limits() reconciler.Limits {
 	}
 }
 
-// Settle waits until what was started has opened its connections and prepared its
+// Settle waits until the started processes have opened their connections and prepared their
 // statements.
 func Settle(ctx context.Context, l *Lab) {
 	d := 3 * time.Second
@@ -129,16 +131,16 @@ func Wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// CollectAt is how the server has it.
+// CollectAt is the GOGC percentage of the server.
 const CollectAt = 300
 
 const (
-	// patience ends a measurement that would wait for ever.
+	// Patience is the time limit of a measurement that would otherwise wait forever.
 	Patience = 30 * time.Second
 )
 
-// AllocationOf reads whom a task is about, as an agent does after it has verified
-// the signature.
+// AllocationOf returns the allocation of a task. It does not verify the signature, because the
+// caller is a simulated agent of the bench.
 func AllocationOf(t protocol.Signed) (ids.Allocation, error) {
 	var e protocol.Envelope
 	if err := json.Unmarshal(t.Body, &e); err != nil {
@@ -147,9 +149,9 @@ func AllocationOf(t protocol.Signed) (ids.Allocation, error) {
 	return e.Allocation, nil
 }
 
-// Stalls are the numbers of the marketplace of A1. Tenants are many, because
-// requests of one tenant wait for each other, on both sides.
+// Stalls is the marketplace of A1. It has many tenants, because requests of one tenant wait for
+// each other on both sides.
 var Stalls = Market{Tenants: 256, Nodes: 64, SlotsPerNode: 128}
 
-// Captured begins the idempotency keys of the creates that are written down.
+// Captured is the prefix of the idempotency keys of the creates whose statements are recorded.
 const Captured = "captured"

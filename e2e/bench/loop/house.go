@@ -42,8 +42,8 @@ import (
 	"github.com/gpuaas/gpuaas/services"
 )
 
-// house is the loop, the workers and the node door in one process, as `gpuaas up`
-// has them, with one agent that only takes its tasks.
+// house runs the loop, the workers and the node API in one process, as `gpuaas up` does, with one
+// agent that only receives its tasks.
 type house struct {
 	pools       []*pgxpool.Pool // of api, node, reconcile, work, and the owner's
 	owner       *pgxpool.Pool
@@ -60,7 +60,7 @@ type house struct {
 	once    sync.Once
 }
 
-// window is how often use is charged; nothing is in use here.
+// window is the charging window. Nothing is charged here, so it is long.
 const window = time.Hour
 
 func newHouse(ctx context.Context, l *lab.Lab, url string, slots int) (*house, error) {
@@ -142,7 +142,7 @@ func (h *house) furnish(ctx context.Context, l *lab.Lab, url string) (err error)
 	return nil
 }
 
-// live starts what runs, and enrols the agent.
+// live starts the components and enrols the agent.
 func (h *house) live(ctx, running context.Context, l *lab.Lab) error {
 	loop := &reconciler.Loop{DB: h.pools[2], Jobs: h.jobs, Desired: &desired.Store{DB: h.pools[2], Hints: h.hints}, Hints: h.hints, Limits: lab.Limits, Log: l.Logger}
 	h.running.Go(func() { _ = loop.Run(running) }) // ends when told to
@@ -163,7 +163,7 @@ func (h *house) live(ctx, running context.Context, l *lab.Lab) error {
 	return nil
 }
 
-// enrol gets a node its certificate the way that every node does.
+// enrol requests a certificate for a node in the same way as every node does.
 func (h *house) enrol(ctx context.Context, url string, node ids.Node) (*client.Client, error) {
 	var token string
 	err := pgx.BeginFunc(ctx, h.owner, func(tx pgx.Tx) (err error) {
@@ -201,14 +201,14 @@ func (h *house) enrol(ctx context.Context, url string, node ids.Node) (*client.C
 	return client.New(url, config)
 }
 
-// settleTask makes a task as done as if its host had said so, and lets the
-// allocation go without another word, so that nothing is asked twice.
+// settleTask completes a task as if its node had reported it, and deletes the allocation without
+// another task, so that the loop sends no task twice.
 const settleTask = `
 	WITH t AS (UPDATE node_tasks SET status = 'succeeded', finished_at = now() WHERE allocation_id = $1),
 		d AS (DELETE FROM reconcile_due WHERE object_id = $1)
 	DELETE FROM desired_objects WHERE uid = $1`
 
-// take polls for tasks and notes when each is in hand.
+// take polls for tasks and records the time at which each arrives.
 func (h *house) take(ctx context.Context, agent *client.Client, node ids.Node) {
 	defer agent.Release()
 	for ctx.Err() == nil {
@@ -225,7 +225,7 @@ func (h *house) take(ctx context.Context, agent *client.Client, node ids.Node) {
 	}
 }
 
-// declare asks for one allocation. It returns when the commit has.
+// declare puts one allocation and returns after the commit.
 func (h *house) declare(ctx context.Context, i int) (key string, committed time.Time, err error) {
 	n := fmt.Sprint(int64(lab.First) + int64(i%16))
 	caller := identity.Caller{

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
-// ChangedObjects compares the same pass over a fleet and over one of ten times
-// its size.
+// ChangedObjects compares one pass over a fleet with the same pass over a fleet of ten times its
+// size.
 func ChangedObjects(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	k := l.Scaled(changes, 10)
 	large, err := newPlanned(ctx, l, l.Scaled(lab.LargeFleet, 1000), k)
@@ -42,7 +42,7 @@ func ChangedObjects(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	return []lab.Row{r}, nil
 }
 
-// planned is a fleet with a loop over it.
+// planned is a fleet with a loop.
 type planned struct {
 	lab  *lab.Lab
 	url  string
@@ -76,8 +76,8 @@ func newLoop(pool *pgxpool.Pool, l *lab.Lab) (*reconciler.Loop, error) {
 	return &reconciler.Loop{DB: pool, Jobs: client, Desired: &desired.Store{DB: pool, Hints: hints}, Hints: hints, Limits: lab.Limits, Log: l.Logger}, nil
 }
 
-// pass changes k objects somewhere in the fleet, measures the pass that answers
-// them, and brings the hosts up to date.
+// pass changes k random objects, measures the pass that processes them, and updates the observed
+// state.
 func (p *planned) pass(ctx context.Context) (took time.Duration, err error) {
 	chosen := p.choose()
 	if err := p.lab.Exec(ctx, p.url,
@@ -104,7 +104,7 @@ func (p *planned) pass(ctx context.Context) (took time.Duration, err error) {
 		`VACUUM desired_objects, observed_allocations, reconcile_due`)
 }
 
-// judge makes sure that the pass has done what is measured.
+// judge checks that the pass has done the measured work.
 func (p *planned) judge(ctx context.Context, taken int) error {
 	for what, sql := range map[string]string{"actions": `SELECT count(*) FROM plan_actions WHERE verb = 'ensure'`, "jobs": `SELECT count(*) FROM river.river_job`} {
 		if got, err := lab.One[int](ctx, p.url, sql); err != nil || got != p.k || taken != p.k {
@@ -114,13 +114,13 @@ func (p *planned) judge(ctx context.Context, taken int) error {
 	return nil
 }
 
-// choose names k random objects in SQL.
+// choose returns SQL that selects k random objects.
 func (p *planned) choose() string {
 	seed := rand.Float64()*2 - 1 //nolint:gosec // a choice of rows, not of secrets
 	return fmt.Sprintf(`(SELECT uid(1 + (i::bigint * %d + %d) %% %d) FROM generate_series(1, %d) i)`, stride(p.n), int(seed*1e6)+1e6, p.n, p.k)
 }
 
-// stride is prime to the sizes, so that no object is chosen twice.
+// stride returns a number that is coprime to the sizes, so that no object is selected twice.
 func stride(n int) int { return n/7*3/10*10 + 7 }
 
 const (

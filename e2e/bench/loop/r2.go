@@ -10,10 +10,10 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 )
 
-// big are the tables that grow with the fleet.
+// big lists the tables that grow with the fleet.
 const big = `('desired_objects', 'observed_allocations', 'observed_nodes', 'allocations', 'reconcile_due')`
 
-// work counts what an idle loop must not do, and what its sweep reads.
+// work counts the writes that an idle loop must not do, and the rows that its sweep reads.
 const work = `
 	SELECT ARRAY[
 		(SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'plans'),
@@ -22,7 +22,7 @@ const work = `
 		(SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables WHERE relname IN ` + big + `),
 		(SELECT idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'desired_objects')]::bigint[]`
 
-// IdleLoop watches the loop, in a process of its own, while nothing changes.
+// IdleLoop measures the loop in a separate process while nothing changes.
 func IdleLoop(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(lab.LargeFleet, 1000)
 	url, err := l.Fleet(ctx, n)
@@ -70,7 +70,7 @@ func IdleLoop(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	}, nil
 }
 
-// LoopProcess runs a loop until it is told to end.
+// LoopProcess runs a loop until ctx ends.
 func LoopProcess(ctx context.Context) error {
 	pool, err := lab.OpenAs(ctx, os.Getenv("DATABASE_URL"), "reconcile", lab.LoopConns)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuaas/gpuaas/migrations"
 )
 
-// TaskInHand measures from the commit of a declaration to its task in an agent's
-// hands, beside a bare commit with NOTIFY and beside River as it comes.
+// TaskInHand measures the time from the commit of a desired object to the arrival of its task at an
+// agent. The peers are a bare commit with NOTIFY, and River with its default settings.
 func TaskInHand(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(samples, 10)
 	url, err := l.Database(ctx, "r5")
@@ -55,8 +55,8 @@ func TaskInHand(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	return []lab.Row{p50.AtMost(10), p99.AtMost(0.1)}, nil
 }
 
-// arrivals matches what comes out to when it went in. It may come out before
-// whoever put it in has looked at the clock.
+// arrivals matches each arrival with its departure. An arrival may be recorded before the sender
+// has read the clock.
 type arrivals struct {
 	mu   sync.Mutex
 	in   map[string]time.Time
@@ -68,7 +68,7 @@ func newArrivals() *arrivals {
 	return &arrivals{in: map[string]time.Time{}, out: map[string]time.Time{}, more: make(chan struct{}, 1)}
 }
 
-// arrived notes the first time that key came out.
+// arrived records the first arrival of key.
 func (a *arrivals) arrived(key string) {
 	now := clock.Clock{}.Now()
 	a.mu.Lock()
@@ -93,8 +93,8 @@ func (a *arrivals) took() (milliseconds []float64) {
 	return milliseconds
 }
 
-// stream puts n things in at random times and waits until all have come out. put
-// returns when its commit has.
+// stream calls put n times at random times and waits until all keys have arrived. put returns after
+// its commit.
 func stream(ctx context.Context, n int, a *arrivals, put func(ctx context.Context, i int) (key string, committed time.Time, err error)) ([]float64, error) {
 	for i := range n {
 		key, at, err := put(ctx, i)
@@ -122,9 +122,9 @@ func stream(ctx context.Context, n int, a *arrivals, put func(ctx context.Contex
 	}
 }
 
-// rawNotify is the least that a commit somebody waits for can take: one row and
-// one NOTIFY in a transaction, to the notice at a listening connection. It is
-// timed from before the commit, because the commit is the greater part of it.
+// rawNotify measures the least time for a notified commit: one row and one NOTIFY in a transaction,
+// up to the notification at a listening connection. The time includes the commit, which is the
+// greater part of it.
 func rawNotify(ctx context.Context, url string, n int) ([]float64, error) {
 	listener, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -178,7 +178,7 @@ func (w *noWorker) Work(_ context.Context, job *river.Job[noJob]) error {
 	return nil
 }
 
-// plainRiver is River with the settings that it comes with.
+// plainRiver measures River with its default settings.
 func plainRiver(ctx context.Context, l *lab.Lab, url string, n int) ([]float64, error) {
 	pool, err := pgxpool.New(ctx, url)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering"
 )
 
-// L1 is stated for a million open intervals; a thousand tenants share them.
+// The goal of L1 is stated for a million open intervals of a thousand tenants.
 const (
 	intervals     = 1_000_000
 	payingTenants = 1000
 )
 
-// plainCharge writes the entries of a pass and nothing else: no tick, no
-// transfers, no revenue side, no look at what has ended.
+// plainCharge writes only the entries of a pass: no tick, no transfers, no revenue side, and no
+// check for ended intervals.
 const plainCharge = `
 	INSERT INTO ledger_entries (transfer_id, account_id, allocation_id, amount_minor, currency)
 	SELECT org_id, account_id, allocation_id,
@@ -29,7 +29,7 @@ const plainCharge = `
 		- gpus * price_minor * (($1::bigint - start_s) / 3600) - gpus * price_minor * (($1::bigint - start_s) % 3600) / 3600), currency
 	FROM usage_records WHERE end_s IS NULL`
 
-// meters are open intervals of a thousand tenants, and what charges them.
+// meters contains open intervals of a thousand tenants and the service that charges them.
 type meters struct {
 	lab  *lab.Lab
 	url  string
@@ -38,8 +38,8 @@ type meters struct {
 	n    int
 }
 
-// meters makes n of them in a database of their own. They began within this day:
-// at midnight a tick ends, and there would be two.
+// newMeters creates n intervals in a separate database. They began on the current day, because a
+// tick ends at midnight and each interval would have two.
 func newMeters(ctx context.Context, l *lab.Lab, name string, n int) (*meters, error) {
 	url, err := l.Database(ctx, name)
 	if err != nil {
@@ -54,8 +54,8 @@ func newMeters(ctx context.Context, l *lab.Lab, name string, n int) (*meters, er
 		`VACUUM ANALYZE usage_records`, `VACUUM ANALYZE ledger_accounts`); err != nil {
 		return nil, err
 	}
-	// A pass of a million outlasts what a session of the server may take on two
-	// busy cores: this one has no limits, on either side.
+	// A pass of a million intervals can exceed the time limits of the server's sessions on two busy
+	// cores. This session has no limits, on both sides.
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("reading the database's address: %w", err)
@@ -69,12 +69,12 @@ func newMeters(ctx context.Context, l *lab.Lab, name string, n int) (*meters, er
 	return &meters{lab: l, url: url, pool: pool, room: &metering.Service{DB: pool}, n: n}, nil
 }
 
-// fresh takes back what was charged.
+// fresh deletes all charges.
 func (m *meters) fresh(ctx context.Context) error {
 	return m.lab.Exec(ctx, m.url, `TRUNCATE ledger_entries, ledger_transfers`, `TRUNCATE usage_ticks, usage_passes`, `CHECKPOINT`)
 }
 
-// charge is the pass of ours, and sees that it has charged all.
+// charge executes one pass of ours and checks that it has charged every interval.
 func (m *meters) charge(ctx context.Context) (time.Duration, error) {
 	began := clock.Clock{}.Now()
 	err := pass(ctx, m.room)
@@ -82,7 +82,7 @@ func (m *meters) charge(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Each interval's entry, and each tenant's on the side of revenue.
+	// The pass writes one entry for each interval, and one revenue entry for each tenant.
 	entries, err := lab.One[int](ctx, m.url, `SELECT count(*) FROM ledger_entries`)
 	if err == nil && entries != m.n+payingTenants {
 		err = fmt.Errorf("a pass over %d intervals wrote %d entries", m.n, entries)
@@ -90,8 +90,8 @@ func (m *meters) charge(ctx context.Context) (time.Duration, error) {
 	return took, err
 }
 
-// Accrual compares a pass of accrual with the plain insert of the same entries
-// into the same table, both committed, the table emptied before each.
+// Accrual compares a pass of accrual with the plain insert of the same entries into the same table.
+// Both commit, and the table is empty before each.
 func Accrual(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(intervals, 1000)
 	m, err := newMeters(ctx, l, "l1", n)
@@ -118,7 +118,7 @@ func Accrual(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	return []lab.Row{r}, nil
 }
 
-// pass cuts and charges, as the job does.
+// pass closes the tick and charges, as the job does.
 func pass(ctx context.Context, room *metering.Service) error {
 	if err := room.Cut(ctx); err != nil {
 		return err

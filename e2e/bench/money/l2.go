@@ -15,18 +15,18 @@ import (
 	"github.com/gpuaas/gpuaas/migrations"
 )
 
-// sampled is of how many intervals the slower side of L2 is measured: it takes as
-// long for each of them however many there are.
+// sampled is the number of intervals for the slower side of L2. Its time for each interval does not
+// depend on the number of intervals.
 const sampled = 5_000
 
-// chargeOne has a job charge one interval, as it is done where each has its own.
+// chargeOne are the arguments of a job that charges one interval.
 type chargeOne struct {
 	Record uuid.UUID `json:"record"`
 	From   int64     `json:"from"`
 	To     int64     `json:"to"`
 }
 
-// Kind names the job to River.
+// Kind returns the job kind for River.
 func (chargeOne) Kind() string { return "charge_one" }
 
 type oneCharger struct {
@@ -37,8 +37,8 @@ type oneCharger struct {
 	}
 }
 
-// The same rows as a pass writes for an interval: its entry, and here a transfer
-// and an entry of revenue, because there is no other interval to share them with.
+// chargeRecord writes the rows of a pass for one interval. It also writes a transfer and a revenue
+// entry, because no other interval shares them.
 const chargeRecord = `
 	WITH r AS (
 		SELECT gen_random_uuid() AS transfer, *, gpus * price_minor * ($3::bigint - start_s) / 3600 - gpus * price_minor * ($2::bigint - start_s) / 3600 AS amount
@@ -60,8 +60,8 @@ func (w *oneCharger) Work(ctx context.Context, job *river.Job[chargeOne]) error 
 	})
 }
 
-// JobForEach compares a pass of accrual with a job and a transaction for each
-// interval, from putting the jobs in to the last commit.
+// JobForEach compares a pass of accrual with one job and one transaction for each interval, from
+// the insert of the jobs to the last commit.
 func JobForEach(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n, few := l.Scaled(intervals, 1000), l.Scaled(sampled, 100)
 	m, err := newMeters(ctx, l, "l2", n)
@@ -79,7 +79,7 @@ func JobForEach(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	// As long as the jobs of all would take.
+	// The measured time is scaled to the jobs of all intervals.
 	for i := range p.B {
 		p.B[i] *= float64(n) / float64(few)
 	}

@@ -28,8 +28,8 @@ const (
 	balancePairs  = 11
 )
 
-// Balances compares reading a balance, as the API does it, with reading one row by
-// its primary key in the same way; and a long history with a short one.
+// Balances compares the read of a balance in the API with the read of one row by its primary key,
+// and a long history with a short one.
 func Balances(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	few, err := newSavings(ctx, l, "l3few", shortHistory, 1)
 	if err != nil {
@@ -70,13 +70,13 @@ func Balances(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	return append(rows, r), nil
 }
 
-// savings is a database in which tenants have a history.
+// savings is a database whose tenants have a history.
 type savings struct {
 	pool    *pgxpool.Pool
 	tenants []ids.Tenant
 }
 
-// savings fills one, seals it, and charges ten times more.
+// newSavings creates the history, seals it, and charges ten more times.
 func newSavings(ctx context.Context, l *lab.Lab, name string, history, months int) (s savings, err error) {
 	url, err := l.Database(ctx, name)
 	if err != nil {
@@ -119,8 +119,8 @@ func newSavings(ctx context.Context, l *lab.Lab, name string, history, months in
 	return s, err
 }
 
-// post writes, for each n of the numbers and for each tenant, one transfer of so
-// many entries on his side and one on the side of revenue.
+// post writes one transfer for each of the numbers and each tenant: the given number of entries on
+// the tenant's side and one revenue entry.
 func post(numbers, at string, entries int) string {
 	return fmt.Sprintf(`
 	WITH t AS (
@@ -134,7 +134,7 @@ func post(numbers, at string, entries int) string {
 		UNION ALL SELECT (SELECT id FROM ledger_accounts WHERE name = 'revenue'), %[3]d) e`, numbers, at, entries)
 }
 
-// each reads n times, of the tenants in turn, each under his scope.
+// each reads n balances, of the tenants in turn, each in the scope of its tenant.
 func (s savings) each(n int, read func(context.Context, ids.Tenant) error) lab.Side {
 	return func(ctx context.Context) (time.Duration, error) {
 		for i := range n {

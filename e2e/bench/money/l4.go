@@ -15,18 +15,18 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 )
 
-// L4 posts so many transfers in each run, over as many connections as pgbench has,
-// each in a transaction of its own.
+// L4 posts this many transfers in each run, each in its own transaction, over as many connections
+// as pgbench has.
 const (
 	postings = 8000
 	spread   = 256 // tenants, unless all are of one
 )
 
-// workRole is who posts.
+// workRole is the database role of the workers, which post transfers.
 const workRole = "gpuaas_work"
 
-// Posting compares the room's transfer with pgbench writing the same three rows,
-// and one tenant's account with many.
+// Posting compares the transfer of the ledger with pgbench writing the same three rows, and one
+// tenant's account with many.
 func Posting(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(postings, 10*lab.Connections) / lab.Connections * lab.Connections
 	url, err := l.Database(ctx, "l4")
@@ -116,7 +116,7 @@ func postOne(ctx context.Context, db pg.DB, tenant int) error {
 	return pg.Commit(ctx, db, b, func() {})
 }
 
-// sameRows is a script of pgbench: the k-th transfer, k counting over all clients.
+// sameRows is a script of pgbench that posts transfer k. k counts over all clients.
 var sameRows = fmt.Sprintf(`\set k :i * %d + :client_id
 \set i :i + 1
 \set n %d + :k

@@ -21,8 +21,8 @@ const (
 	derivedTransfers = 100 // of each
 )
 
-// Derivation compares deriving every balance from the first entry, and holding it
-// against what is told, with summing the entries up by account.
+// Derivation compares the check of every balance, which derives it from the first entry and
+// compares it with the reported balance, with a sum of the entries by account.
 func Derivation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	tenants := l.Scaled(derivedTenants, 10)
 	url, err := l.Database(ctx, "l5")

@@ -8,13 +8,12 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 )
 
-// owed is how many transfers a balance adds up beside its checkpoint: the passes
-// of ten minutes at the shortest window that policy allows.
+// owed is the number of transfers that a balance adds to its checkpoint: the passes of ten minutes
+// with the shortest window that the policy allows.
 const owed = 60
 
-// LimitedCreate compares the statements of one create with the same ones less
-// those that hold it against caps, limits and the balance. The locks stay in both:
-// without them there is no create.
+// LimitedCreate compares the statements of one create with the same statements without the checks
+// of caps, limits and balance. Both contain the locks, because no create works without them.
 func LimitedCreate(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(api.Creates, 10*lab.Connections) / lab.Connections * lab.Connections
 	ctx, cancel := context.WithCancel(ctx)

@@ -23,11 +23,12 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// crowdVariable carries a crowdOrder to a process that plays agents.
+// crowdVariable is the environment variable that passes a crowdOrder to a process that simulates
+// agents.
 const crowdVariable = "GPUAAS_BENCH_CROWD"
 
-// crowdOrder is a crowd of agents that wait at one listener. Each has a
-// certificate of its own, as agents do.
+// crowdOrder describes a crowd of agents at one listener. Each agent has its own certificate, as in
+// production.
 type crowdOrder struct {
 	Address string
 	Kind    string // of the listener
@@ -35,7 +36,7 @@ type crowdOrder struct {
 	Agents  int
 }
 
-// obey answers one command for each line, until the lines end.
+// obey answers one command for each line until standard input ends.
 func obey(ctx context.Context, do func(ctx context.Context, command string) lab.Outcome) error {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
@@ -46,8 +47,7 @@ func obey(ctx context.Context, do func(ctx context.Context, command string) lab.
 	return nil
 }
 
-// agents are many of them in one process: connections, and nothing that an agent does
-// beside waiting.
+// agents simulates many agents in one process. They only connect and wait.
 type agents struct {
 	crowdOrder
 
@@ -100,7 +100,7 @@ func (c *agents) do(ctx context.Context, command string) lab.Outcome {
 	return t
 }
 
-// certify issues what enrolment would.
+// certify issues the certificates that an enrolment would.
 func (c *agents) certify(ctx context.Context) error {
 	ca, err := pki.Open(c.Secrets, clock.Clock{})
 	if err != nil {
@@ -137,7 +137,7 @@ func (c *agents) forget() {
 	}
 }
 
-// dialers bounds how many connections are made beside each other.
+// dialers is the number of connections that are opened at the same time.
 const dialers = 32
 
 func (c *agents) each(do func(i int) error) error {
@@ -160,7 +160,7 @@ func (c *agents) dial(ctx context.Context, i int) (*tls.Conn, error) {
 	return pki.Connect(ctx, func(ctx context.Context) (net.Conn, error) { return from.DialContext(ctx, "tcp", c.Address) }, c.configs[i])
 }
 
-// knock connects, says one thing, hears one thing, and leaves.
+// knock connects, sends one request, reads one response, and disconnects.
 func (c *agents) knock(ctx context.Context, i int) error {
 	conn, err := c.dial(ctx, i)
 	if err != nil {
@@ -176,10 +176,10 @@ func (c *agents) knock(ctx context.Context, i int) error {
 	return nil
 }
 
-// pondering is what an agent does with a task before it asks for the next.
+// pondering is the time that an agent needs for a task before it polls for the next.
 const pondering = 500 * time.Millisecond
 
-// wait connects and waits to be woken, again and again.
+// wait connects and polls again after each response.
 func (c *agents) wait(ctx context.Context, i int) error {
 	conn, err := c.dial(ctx, i)
 	if err != nil {

@@ -9,11 +9,10 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 )
 
-// F1 keeps ten thousand agents waiting.
+// waitingAgents is the number of agents in F1 that wait at the same time.
 const waitingAgents = 10_000
 
-// WaitingMemory is what each waiting agent costs the process that it waits at, of
-// memory that is resident.
+// WaitingMemory measures the resident memory of the server process for each waiting agent.
 func WaitingMemory(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(waitingAgents, 50)
 	each := map[string]float64{}

@@ -8,12 +8,12 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 )
 
-// F2 has ten thousand agents come back at one moment.
+// agentsThatReturn is the number of agents in F2 that reconnect at the same time.
 const agentsThatReturn = 10_000
 
-// Storm compares agents that connect, say one thing and hear one thing, with a
-// loop that does nothing but accept and shake hands; and those that resume a
-// session with those that prove themselves anew.
+// Storm compares agents that connect, send one request and read one response with a loop that only
+// accepts and completes handshakes. It also compares agents that resume a TLS session with agents
+// that start a new one.
 func Storm(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(agentsThatReturn, 50)
 	door, err := newGathering(ctx, l, nodeDoor, n)
@@ -48,7 +48,7 @@ func Storm(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	full.Note = "handshakes a second to the first answer; both ends share the cores"
 	p, err = l.Alternate(ctx, lab.LeastPairs, func(context.Context) error { return nil },
 		come(door), func(ctx context.Context) (time.Duration, error) {
-			// The sessions that the other side resumes must not be lost with these.
+			// The agents of the peer resume other sessions, which must not be deleted with these.
 			if err := forget(ctx); err != nil {
 				return 0, err
 			}

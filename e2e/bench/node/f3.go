@@ -22,32 +22,30 @@ import (
 )
 
 const (
-	// reportingNodes is how many nodes F3 hears, and upsertedAtOnce how many rows the
-	// peer writes with one statement.
+	// reportingNodes is the number of nodes that report in F3, and upsertedAtOnce the number of
+	// rows in one statement of the peer.
 	reportingNodes = 10_000
 	upsertedAtOnce = 1000
-	// nodeRole is who takes reports.
+	// nodeRole is the database role of the process that receives reports.
 	nodeRole = "gpuaas_node"
-	// heartbeats are how often each node says nothing new while its writes are
-	// counted.
+	// heartbeats is the number of heartbeats of each node while the writes are counted.
 	heartbeats = 100
-	// patient is twenty times what the policy's defaults make of it, and heartbeats
-	// come a thousand times faster: renewals weigh more here than in life. Where
-	// reports are timed nothing may go stale, however busy the machine is.
+	// patient is twenty times the default of the policy, while heartbeats arrive a thousand times
+	// faster than in production. Renewals therefore weigh more here. unhurried is for timed
+	// reports, where no report may become stale, however busy the computer is.
 	patient   = 10 * time.Minute
 	unhurried = 10 * time.Hour
 )
 
-// reports are the nodes that one process hears.
+// reports contains the nodes that report to one process.
 type reports struct {
 	pool     *pgxpool.Pool
 	nodes    []ids.Node
 	sequence int64
 }
 
-// Ingest compares reports that a process hears for the first time, each of which
-// is one row, with pgbench writing as many rows in batches; and counts what the
-// reports after those write.
+// Ingest compares the first reports that a process receives, each of which is one row, with pgbench
+// writing the same number of rows in batches. It also counts the rows that later reports write.
 func Ingest(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	batches := max(l.Scaled(reportingNodes, lab.Connections*upsertedAtOnce)/upsertedAtOnce/lab.Connections, 1) * lab.Connections
 	n := batches * upsertedAtOnce
@@ -99,7 +97,7 @@ func Ingest(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	return []lab.Row{first, rows.AtMost(0.02)}, nil
 }
 
-// upsert is a script of pgbench: the rows of its k-th thousand.
+// upsert is a script of pgbench that writes one batch of rows.
 var upsert = fmt.Sprintf(`\set lo (:i * %[1]d + :client_id) * %[2]d
 \set i :i + 1
 INSERT INTO observed_nodes AS n (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, observed_at, stale_at)
@@ -114,7 +112,7 @@ func (r *reports) next() protocol.Report {
 	}
 }
 
-// first writes every node's row.
+// first writes the row of every node.
 func (r *reports) first(ctx context.Context) error {
 	r.sequence = 1
 	store := &observed.Store{DB: r.pool}
@@ -128,7 +126,7 @@ func (r *reports) first(ctx context.Context) error {
 	})
 }
 
-// under has a new process hear them.
+// under lets a new process receive the reports.
 func (r *reports) under(ctx context.Context, staleAfter time.Duration, do func(*observed.Leases) error) error {
 	leases := &observed.Leases{DB: r.pool, Log: lab.Quiet(io.Discard), StaleAfter: func() time.Duration { return staleAfter }}
 	running, end := context.WithCancel(ctx)
@@ -145,7 +143,7 @@ func (r *reports) under(ctx context.Context, staleAfter time.Duration, do func(*
 	return do(leases)
 }
 
-// hear takes one report of every node, all of them at once.
+// hear receives one report of every node, all at the same time.
 func (r *reports) hear(ctx context.Context, leases *observed.Leases) (time.Duration, error) {
 	r.sequence++
 	report := r.next()
@@ -165,7 +163,7 @@ func (r *reports) hear(ctx context.Context, leases *observed.Leases) (time.Durat
 	return clock.Clock{}.Now().Sub(began), cmp.Or(errs...)
 }
 
-// counted is how many rows so many heartbeats write, renewals included.
+// counted returns the number of rows that the heartbeats write, renewals included.
 func (r *reports) counted(ctx context.Context, url string) (written float64, err error) {
 	const count = `SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::float8 FROM pg_stat_all_tables WHERE relname IN ('observed_nodes', 'observed_leases')`
 	err = r.under(ctx, patient, func(leases *observed.Leases) error {
@@ -188,7 +186,7 @@ func (r *reports) counted(ctx context.Context, url string) (written float64, err
 	return written, err
 }
 
-// settled reads a counter when the sessions have told of what they did.
+// settled reads a counter after the sessions have reported their statistics.
 func (r *reports) settled(ctx context.Context, url, count string) (float64, error) {
 	lab.Wait(ctx, 2*time.Second)
 	return lab.One[float64](ctx, url, count)

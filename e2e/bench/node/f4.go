@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 )
 
-// WakeAll is how long it takes to wake everybody, to the last.
+// WakeAll measures the time until the last of all waiting agents is notified.
 func WakeAll(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(waitingAgents, 50)
 	sides := map[string]lab.Side{}

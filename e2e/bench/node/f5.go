@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// IdleAgent is what the agent that ships holds in memory while nothing happens.
+// IdleAgent measures the resident memory of the release agent while nothing happens.
 func IdleAgent(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	binary := filepath.Join(l.Dir, "gpuaas-agent")
 	if err := l.Build(ctx, binary, "./cmd/gpuaas-agent"); err != nil {
@@ -58,10 +58,10 @@ func IdleAgent(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	return []lab.Row{r.AtMost(1)}, nil
 }
 
-// settled is past the first reports, and long enough to count an idle CPU.
+// settled is the time until the first reports are sent, plus enough time to measure an idle CPU.
 const settled = 12 * time.Second
 
-// knownNode leaves in state what an enrolment leaves there.
+// knownNode writes the files of an enrolment to state.
 func knownNode(ctx context.Context, secrets, state string) error {
 	ca, err := pki.Open(secrets, clock.Clock{})
 	if err != nil {

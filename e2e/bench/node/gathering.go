@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 )
 
-// gathering is a listener and a crowd before it.
+// gathering is a listener with a crowd of agents.
 type gathering struct {
 	door, crowd *lab.Part
 }

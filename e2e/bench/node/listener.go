@@ -30,22 +30,23 @@ const (
 	frameSize   = 200
 )
 
-// The listeners that a crowd may wait at.
+// The listeners at which a crowd can wait.
 const (
 	nodeDoor = "node door"
 	longPoll = "net/http"
 	bareTLS  = "tls.Conn"
 )
 
-// listenerVariable carries the kind of listener and its authority's folder.
+// listenerVariable is the environment variable that passes the type of listener and the folder of
+// its CA.
 const listenerVariable = "GPUAAS_BENCH_LISTENER"
 
 type listenerOrder struct{ Kind, Secrets string }
 
-// listener is one way to let agents wait. All verify the same certificates.
+// listener is one implementation of waiting agents. All verify the same certificates.
 type listener interface {
 	serve(ctx context.Context, l net.Listener) error
-	// wake answers everybody who waits.
+	// wake answers all waiting agents.
 	wake()
 }
 
@@ -90,7 +91,8 @@ func ListenerProcess(ctx context.Context) error {
 		case "address":
 			return lab.Outcome{Text: l.Addr().String()}
 		case "rss":
-			// What waits to be collected is the same for all and tells nothing of them.
+			// Garbage is freed first, because its amount is random and would hide the memory of the
+			// connections.
 			debug.FreeOSMemory()
 			debug.FreeOSMemory()
 			own, _ := lab.StatOf(os.Getpid())
@@ -107,7 +109,7 @@ func ListenerProcess(ctx context.Context) error {
 	return err
 }
 
-// ours is the node door, over rooms in memory: what the door itself costs.
+// ours is the node API with mailboxes in memory, so that only the cost of the node API is measured.
 type ours struct {
 	nodeapi.Server
 
@@ -167,7 +169,7 @@ func (o *ours) Next(_ context.Context, nodes ...ids.Node) (map[ids.Node]protocol
 	return found, nil
 }
 
-// stdDoor is the long poll that net/http would be used for.
+// stdDoor is a long poll with net/http.
 type stdDoor struct {
 	config *tls.Config
 	all    waitingRoom
@@ -198,7 +200,7 @@ func (s *stdDoor) serve(ctx context.Context, l net.Listener) error {
 	return server.Serve(tls.NewListener(l, s.config))
 }
 
-// waitingRoom is a channel for everybody who waits.
+// waitingRoom has one channel for each waiting request.
 type waitingRoom struct {
 	mu  sync.Mutex
 	all map[chan struct{}]struct{}
@@ -227,8 +229,8 @@ func (w *waitingRoom) wake() {
 	}
 }
 
-// bareDoor shakes hands, reads what it is told, and writes frames. Nothing can be
-// less and still know who is there.
+// bareDoor completes handshakes, reads requests and writes frames. Less work is not possible for a
+// listener that authenticates its callers.
 type bareDoor struct {
 	config *tls.Config
 	mu     sync.Mutex

@@ -1,5 +1,5 @@
-// Command sick is a build of the agent that says which version it is, and does not
-// work: it ends at once, or it runs and is never heard of.
+// Command sick is a faulty build of the agent. It prints its version, and then it either exits at
+// once or runs without sending a report.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command double stands for nvidia-smi and for the scrub child on hosts of the
-// rig: it shows and changes simulated hardware. It proves nothing about a GPU.
+// Command double replaces nvidia-smi and the scrub child on the hosts of the rig. It prints and
+// changes simulated hardware and proves nothing about a GPU.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// state is where the simulated hardware lies; users of a GPU hold gpu<N> in it open.
+// state is the folder of the simulated hardware. Users of GPU n have the file gpu<n> in it open.
 const state = "/var/lib/rig"
 
 func main() {
@@ -72,7 +72,7 @@ func run(args []string, out io.Writer) error {
 	return fmt.Errorf("the double of nvidia-smi does not know %q", args)
 }
 
-// scrub stands for what overwrites a GPU's memory: it refuses one that is in use.
+// scrub simulates the overwriting of a GPU's memory. It fails for a GPU in use.
 func scrub(h *sim.Host, args []string) error {
 	if how := h.Fails["scrub"]; how == "hang" {
 		select {}
@@ -93,7 +93,7 @@ func scrub(h *sim.Host, args []string) error {
 	})
 }
 
-// control is the rig's own door.
+// control executes a command of the rig.
 func control(args []string, out io.Writer) error {
 	switch args[0] {
 	case "make":
@@ -136,8 +136,8 @@ func control(args []string, out io.Writer) error {
 	return fmt.Errorf("the rig's double does not know %q", args)
 }
 
-// look is the hardware with whoever uses it now: the processes that hold a GPU's
-// file open, as the driver lists those that hold its device.
+// look returns the hardware with its current users: the processes with a GPU's file open, as the
+// driver lists those with the device open.
 func look() (*sim.Host, error) {
 	h, err := sim.Read(sim.Path(state))
 	if err != nil {
