@@ -186,6 +186,49 @@ func TestUnreadBodiesEnd(t *testing.T) {
 	}
 }
 
+// TestOptionsReachTheHandler sends OPTIONS *, which net/http would answer with 200 before any check.
+func TestOptionsReachTheHandler(t *testing.T) {
+	t.Parallel()
+	b := setupTransport(t, func(s *transport) {
+		s.handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	})
+	w := b.dial()
+	w.say("OPTIONS * HTTP/1.1\r\n" + host + "\r\n")
+	if status, _, _ := w.hear(); status != http.StatusTeapot {
+		t.Errorf("status %d", status)
+	}
+}
+
+// TestChangesOutliveTheirCaller closes the connection of a change and of a download while they run. The
+// caller repeats a change and must find its effect, so only the download is canceled.
+func TestChangesOutliveTheirCaller(t *testing.T) {
+	t.Parallel()
+	for method, canceled := range map[string]bool{http.MethodPost: false, http.MethodGet: true} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			started, result := make(chan struct{}), make(chan bool, 1)
+			b := setupTransport(t, func(s *transport) {
+				s.handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					close(started)
+					select {
+					case <-r.Context().Done():
+						result <- true
+					case <-time.After(time.Second):
+						result <- false
+					}
+				})
+			})
+			w := b.dial()
+			w.say(method + " / HTTP/1.1\r\n" + host + "\r\n")
+			<-started
+			w.Close()
+			if got := <-result; got != canceled {
+				t.Errorf("canceled %t, expected %t", got, canceled)
+			}
+		})
+	}
+}
+
 // TestAPanicInAParkedResponse closes its connection. The server serves the others.
 func TestAPanicInAParkedResponse(t *testing.T) {
 	t.Parallel()
