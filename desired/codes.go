@@ -146,7 +146,7 @@ var rules = []Rule{
 	{CodeInvalidValue, "The value does not have the form that the field needs, or is not one of those allowed.", "Write the expected value."},
 	{CodeInvalidName, "A name of the author's choosing, such as a label's, has characters that are not allowed.", "Rename it."},
 	{CodeStatusDeclared, "Status is computed and not part of a desired object.", "Remove the field."},
-	{CodeSecretInClear, "The value is not a reference to a secret. It may be the secret itself, so the finding does not print it.", "Write `env:NAME`, `file:/path` or `credential:NAME`. If it was a secret, revoke it: it is in the history now."},
+	{CodeSecretInClear, "The value is not a reference to a secret. It may be the secret itself, so the finding does not print it.", "Write `credential:NAME`. If it was a secret, revoke it: it is in the history now."},
 
 	{CodeDuplicateName, "Two objects of one kind, or two entries of one list, have the same name.", "Rename or remove one."},
 	{CodeUnresolvedReference, "An object names another object that does not exist.", "Add the object, or correct the name."},

@@ -157,6 +157,9 @@ type Forge struct {
 	Project          string `json:"project"`
 	TokenRef         string `json:"tokenRef,omitempty"`
 	WebhookSecretRef string `json:"webhookSecretRef,omitempty"`
+	// Users maps names at the forge to the e-mail addresses of users. It is for users whose address the forge hides:
+	// a user cannot approve a change that they have pushed.
+	Users map[string]string `json:"users,omitempty"`
 }
 
 // GitAuth refers to the credentials of the source.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/dev/forge"
+	"github.com/gpuaas/gpuaas/internal/secretref/secretreftest"
 )
 
 // machines are what the forge's repository declares. The profile stays in the
@@ -70,7 +71,7 @@ const (
 
 func newOffice(t *testing.T, kind string) *office {
 	t.Helper()
-	o := &office{house: newHouse(t), env: []string{"E2E_FORGE_TOKEN=" + forgeToken, "E2E_HOOK_SECRET=" + hookSecret}}
+	o := &office{house: newHouse(t)}
 	var err error
 	o.double, err = forge.New(t.Context(), forge.Config{
 		Kind: kind, Dir: o.path("forge"), Project: "acme/fleet", Token: forgeToken, HookSecret: hookSecret,
@@ -78,6 +79,10 @@ func newOffice(t *testing.T, kind string) *office {
 	must(t, err)
 	o.server = httptest.NewServer(o.double)
 	t.Cleanup(o.server.Close)
+	env := secretreftest.Env(t, o.server.URL, map[string]string{"forge": forgeToken, "hook": hookSecret})
+	for _, name := range []string{"GPUAAS_CREDENTIALS", "GPUAAS_CREDENTIALS_DIR"} {
+		o.env = append(o.env, name+"="+env(name))
+	}
 
 	o.clone = o.path("clone")
 	must(t, os.MkdirAll(filepath.Join(o.clone, "fleet"), 0o755))
@@ -95,7 +100,7 @@ func newOffice(t *testing.T, kind string) *office {
 			name:       "machines"
 			repository: "file://%s"
 			dirs: ["fleet"]
-			forge: {kind: %q, url: %q, project: "acme/fleet", tokenRef: "env:E2E_FORGE_TOKEN", webhookSecretRef: "env:E2E_HOOK_SECRET"}
+			forge: {kind: %q, url: %q, project: "acme/fleet", tokenRef: "credential:forge", webhookSecretRef: "credential:hook"}
 		}]
 		testCreditMinor:`, o.double.Repository(), kind, o.server.URL))
 	commit(t, o.repo, "the machines are elsewhere")
@@ -153,6 +158,7 @@ func (o *office) operator(path string, into any) error {
 type revision struct {
 	Revision         int64
 	Source, Commit   string
+	Plan             string `json:"plan_id"`
 	Status           string
 	Current          bool
 	Author, Message  string
@@ -193,6 +199,24 @@ func (o *office) became(commit, status string) (r revision) {
 		o.t.FailNow()
 	}
 	return r
+}
+
+// approve approves a sensitive commit as the operator, who has not written it.
+func (o *office) approve(commit string) {
+	o.t.Helper()
+	r := o.became(commit, "waiting_approval")
+	p, err := o.profile("default-operator")
+	must(o.t, err)
+	request, err := http.NewRequest(http.MethodPost, p.URL+"/api/v1/admin/plans/"+r.Plan+"/approve", strings.NewReader(`{"reason":"read"}`))
+	must(o.t, err)
+	request.Header.Set("Authorization", "Bearer "+p.Token)
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(request)
+	must(o.t, err)
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		o.t.Fatalf("approving %s: %d", commit, answer.StatusCode)
+	}
 }
 
 // shows waits until the forge shows these states of a commit, by context.
@@ -285,6 +309,7 @@ func TestChangeByPullRequest(t *testing.T) {
 	out, err := exec.Command("git", "-C", o.clone, "rev-parse", "HEAD").Output()
 	must(t, err)
 	first := strings.TrimSpace(string(out))
+	o.approve(first)
 	o.became(first, "applied")
 	o.shows(first, map[string]string{"gpuaas/validate": "success", "gpuaas/sync": "success"})
 	// Agents are started for what is declared when up starts.
@@ -330,6 +355,7 @@ func TestChangeByPullRequest(t *testing.T) {
 
 	merged, err := o.double.Merge(t.Context(), pull)
 	must(t, err)
+	o.approve(merged)
 	r := o.became(merged, "applied")
 	if !r.Current || r.Changed != 3 || r.Message != "Merge pull request #1: Dearer, smaller" {
 		t.Errorf("%+v", r)
@@ -387,6 +413,7 @@ func TestChangeByPullRequest(t *testing.T) {
 
 	o.change("skus.yaml", "amountMinor: -55", "amountMinor: 45")
 	good := o.push("main", "meant so")
+	o.approve(good)
 	o.became(good, "applied")
 	o.shows(good, map[string]string{"gpuaas/sync": "success"})
 	for _, d := range o.double.Deliveries() {

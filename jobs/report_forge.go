@@ -60,7 +60,7 @@ func (w *reportForge) forge(ctx context.Context, source string) (f forge.Forge, 
 	case err != nil:
 		return nil, false, err
 	}
-	return forge.Of(ctx, settings, w.d.Development)
+	return forge.Of(ctx, settings, w.d.Credentials, w.d.Development)
 }
 
 // end completes the job first and then reads the pending reports. A transaction that stores a

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/dev/forge"
 	gitopsforge "github.com/gpuaas/gpuaas/gitops/forge"
+	"github.com/gpuaas/gpuaas/internal/secretref/secretreftest"
 )
 
 // teller is a world with workers and a forge, which the source "fleet" names.
@@ -37,11 +36,8 @@ func setupTeller(t *testing.T) *teller {
 	}
 	server := httptest.NewServer(b.double)
 	t.Cleanup(server.Close)
-	secret := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(secret, []byte("t\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	settings := fmt.Appendf(nil, `{"forge":{"kind":"gitea","url":%q,"project":"acme/fleet","tokenRef":"file:%s"}}`, server.URL, secret)
+	b.deps.Credentials = secretreftest.Credentials(t, server.URL, map[string]string{"token": "t"})
+	settings := fmt.Appendf(nil, `{"forge":{"kind":"gitea","url":%q,"project":"acme/fleet","tokenRef":"credential:token"}}`, server.URL)
 	b.declareSource(settings)
 	b.commit = b.git("commit-tree", "-m", "first", b.git("mktree"))
 	b.deps.Reports.Jobs = b.client
@@ -153,11 +149,11 @@ func TestSourceWithoutAForgeSendsNothing(t *testing.T) {
 func TestSecretThatIsMissingIsSaid(t *testing.T) {
 	t.Parallel()
 	b := setupTeller(t)
-	b.declareSource([]byte(`{"forge":{"kind":"github","url":"https://api.github.com","project":"acme/fleet","tokenRef":"env:NO_SUCH_TOKEN_HERE"}}`))
+	b.declareSource([]byte(`{"forge":{"kind":"github","url":"https://api.github.com","project":"acme/fleet","tokenRef":"credential:no-such-token"}}`))
 	b.want(gitopsforge.Success, "valid")
 	b.done(gitopsforge.ReportForge{Source: "fleet"})
 	shown, err := b.deps.Reports.Of(t.Context(), "fleet", "", 1)
-	if err != nil || len(shown) != 1 || !strings.Contains(shown[0].Fault, "env:NO_SUCH_TOKEN_HERE") {
+	if err != nil || len(shown) != 1 || !strings.Contains(shown[0].Fault, "credential:no-such-token") {
 		t.Errorf("%+v, %v", shown, err)
 	}
 }

@@ -35,7 +35,9 @@ BEGIN
 		('plans',                    'raw',  '',    'raw',  '',     ''),
 		('plan_actions',             'r',    '',    'ra',   '',     ''),
 		('drift',                    'rw',   '',    'raw',  'raw',  ''),
+		('plan_approvals',           'ra',   '',    'r',    '',     ''),
 		('forge_reports',            'r',    '',    'raw',  'rw',   ''),
+		('forge_pushes',             'rawd', '',    'r',    '',     ''),
 		('node_tasks',               '',     'rw',  '',     'raw',  ''),
 
 		('policy_values',            'r',    'r',   'r',    'rawd', 'r'),

@@ -150,6 +150,8 @@ const (
 	GitOpsPruneCapPercent IntKey = "gitops.prune_cap_percent"
 	// GitOpsApplyRequires: requirements of a revision before it is applied.
 	GitOpsApplyRequires ListKey = "gitops.apply_requires"
+	// GitOpsPreviewForks: pull requests from forks get a preview, without names and money.
+	GitOpsPreviewForks BoolKey = "gitops.preview_forks"
 	// GitOpsMaxFiles: maximum number of files of a Git source.
 	GitOpsMaxFiles IntKey = "gitops.max_files"
 	// GitOpsMaxFileBytes: maximum bytes of one file.
@@ -280,6 +282,7 @@ var keys = []Key{
 	{Name: "gitops.prune_cap_objects", Type: TypeInt, Default: int64(5), Min: 0, Max: 1000, Scopes: []Level{LevelPlatform}, Unit: "objects", Meaning: "maximum number of objects that a revision removes without an approval"},
 	{Name: "gitops.prune_cap_percent", Type: TypeInt, Default: int64(5), Min: 0, Max: 100, Scopes: []Level{LevelPlatform}, Unit: "percent", Meaning: "maximum percentage of objects that a revision removes without an approval"},
 	{Name: "gitops.apply_requires", Type: TypeList, Default: []string{"approved"}, Values: []string{"approved", "undiverged", "signed"}, Scopes: []Level{LevelPlatform}, Meaning: "requirements of a revision before it is applied"},
+	{Name: "gitops.preview_forks", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform}, Meaning: "pull requests from forks get a preview, without names and money"},
 	{Name: "gitops.max_files", Type: TypeInt, Default: int64(2000), Min: 1, Max: 50000, Scopes: []Level{LevelPlatform}, Unit: "files", Meaning: "maximum number of files of a Git source"},
 	{Name: "gitops.max_file_bytes", Type: TypeInt, Default: int64(1048576), Min: 1, Max: 1073741824, Scopes: []Level{LevelPlatform}, Unit: "bytes", Meaning: "maximum bytes of one file"},
 	{Name: "gitops.max_tree_bytes", Type: TypeInt, Default: int64(16777216), Min: 1, Max: 1073741824, Scopes: []Level{LevelPlatform}, Unit: "bytes", Meaning: "maximum bytes of all files of a Git source"},

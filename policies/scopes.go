@@ -13,6 +13,10 @@ type Scopes uint32
 // tokenScope marks the roles of roles.cue that are scopes of tokens.
 const tokenScope = "token"
 
+// PlansPropose is the scope of CI for a fleet repository. Unlike other scopes it applies to the whole
+// platform, so only an operator can grant it.
+const PlansPropose = "plans:propose"
+
 // scopeNames lists the scopes as they are defined. The index of a scope is its bit, in this process
 // only.
 var scopeNames = sync.OnceValue(func() (names []string) {

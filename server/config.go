@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/gitops/sync"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/secretref"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 )
 
@@ -79,6 +80,9 @@ type Config struct {
 	// Keys configures the key store of private keys. If it is empty, the state directory stores
 	// them as files.
 	Keys keystore.Config
+
+	// Credentials contains the secrets that Git sources refer to; nil contains none.
+	Credentials *secretref.Credentials
 
 	Front    middleware.Front // the proxy before the API, if there is one
 	StateDir string           // keys of the CA, of tasks, tokens and cursors, and the sealing key

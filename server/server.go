@@ -61,11 +61,12 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.endTraces, err = telemetry.Start(ctx, telemetry.Service{Name: "gpuaas", Version: version.Version, Environment: cfg.Environment}); err != nil {
 		return nil, err
 	}
-	if err := cfg.Payments.check(ctx, cfg); err != nil {
+	hints := &hint.Bus{}
+	if err := prepare(ctx, &cfg); err != nil {
 		return nil, err
 	}
-	hints := &hint.Bus{}
-	if err := prepare(ctx, cfg); err != nil {
+	s.cfg = cfg
+	if err := cfg.Payments.check(ctx, cfg); err != nil {
 		return nil, err
 	}
 	pools, err := openPools(ctx, cfg)
@@ -179,7 +180,7 @@ func (s *Server) startLoop(ctx context.Context) {
 	r.Reports.Jobs = s.jobs
 	s.sync = &sync.Syncer{
 		Desired: r.Desired, Change: r.Changes, Reports: r.Reports, Root: *s.cfg.Source,
-		Environment: s.cfg.Environment, Development: s.cfg.Profile.Development, Dir: s.cfg.gitDir(), Rules: sync.RulesFrom(s.policies),
+		Environment: s.cfg.Environment, Development: s.cfg.Profile.Development, Dir: s.cfg.gitDir(), Rules: sync.RulesFrom(s.policies), Credentials: s.cfg.Credentials,
 		Naming: s.cfg.naming(), Metrics: sync.NewMetrics(), Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	}
 	r.Desired.Record = s.sync.Record

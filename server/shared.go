@@ -10,6 +10,8 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/api/nodeapi"
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/jobs"
@@ -99,9 +101,9 @@ func (s *shared) pool(role Role) *pgxpool.Pool {
 	return nil
 }
 
-// prepare brings schema and rights up to date before any role serves. The owner of the schema does
-// nothing else.
-func prepare(ctx context.Context, c Config) error {
+// prepare brings schema and rights up to date before any role serves, and reads the applied profile.
+// The owner of the schema does nothing else.
+func prepare(ctx context.Context, c *Config) error {
 	owner, err := pg.Open(ctx, c.DatabaseURL, "gpuaas-migrate", ownerConns)
 	if err != nil {
 		return err
@@ -110,7 +112,25 @@ func prepare(ctx context.Context, c Config) error {
 	if err := migrations.Up(ctx, owner); err != nil {
 		return err
 	}
-	return jobs.MakePartitions(ctx, owner)
+	if err := jobs.MakePartitions(ctx, owner); err != nil {
+		return err
+	}
+	return c.useApplied(ctx, owner)
+}
+
+// useApplied replaces the profile of the newest commit by the applied one. The newest commit may
+// wait for an approval. Before the first revision, and in development, the commit counts.
+func (c *Config) useApplied(ctx context.Context, db pg.Pool) error {
+	_, applied, err := (&desired.Store{DB: db}).Profile(ctx, db)
+	switch {
+	case errs.CodeOf(err) == errs.NotFound:
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the applied profile: %w", err)
+	case !applied.Development:
+		c.Profile = applied
+	}
+	return nil
 }
 
 func build(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, publicURL func() string) (*shared, error) {
@@ -153,7 +173,7 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 	}
 	config := services.Config{
 		DB: db, Policies: s.policies, Hints: s.hints, Naming: c.naming(), Clock: c.Clock, Log: c.Log, Tokens: s.auth.tokens, Seal: s.auth.seal,
-		Users: s.keys.Users, Builders: s.releases.keys, Payments: provider, PaymentMetrics: s.paymentMetrics, PublicURL: publicURL,
+		Users: s.keys.Users, Builders: s.releases.keys, Payments: provider, PaymentMetrics: s.paymentMetrics, Credentials: c.Credentials, PublicURL: publicURL,
 	}
 	if s.auth.provider != nil {
 		config.SignIn = s.auth.provider

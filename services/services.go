@@ -25,6 +25,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/secretref"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/billing"
@@ -76,6 +77,8 @@ type Services struct {
 	Changes  *change.Service
 	Reports  *forge.Reports
 	Webhooks *gitopssync.Webhooks
+	// Credentials contains the secrets that Git sources refer to; nil contains none.
+	Credentials *secretref.Credentials
 
 	// Queue inserts jobs; Enqueue sets it.
 	Queue *river.Client[pgx.Tx]
@@ -102,6 +105,8 @@ type Config struct {
 	// Payments is the payment provider; nil where top-ups are off.
 	Payments       payment.Provider
 	PaymentMetrics *payment.Metrics
+	// Credentials contains the secrets that Git sources refer to; nil contains none.
+	Credentials *secretref.Credentials
 	// PublicURL returns the address under which browsers reach the server.
 	PublicURL func() string
 }
@@ -109,11 +114,11 @@ type Config struct {
 // New builds the services of a role. It returns an error that names a required field of c if the
 // field is missing.
 func New(c Config) (*Services, error) {
-	if err := required(c, "SignIn", "Payments", "Naming", "Clock"); err != nil {
+	if err := required(c, "SignIn", "Payments", "Naming", "Clock", "Credentials"); err != nil {
 		return nil, err
 	}
 	schema := validate.NewLazy()
-	s := &Services{DB: c.DB, Policies: c.Policies, Hints: c.Hints, Naming: c.Naming, Clock: c.Clock}
+	s := &Services{DB: c.DB, Policies: c.Policies, Hints: c.Hints, Naming: c.Naming, Clock: c.Clock, Credentials: c.Credentials}
 	s.Desired = &revision.Store{Store: &desired.Store{DB: c.DB, Hints: c.Hints, Check: schema.Check}}
 	s.Observed = &observed.Store{DB: c.DB}
 	s.History = &reconciler.History{DB: c.DB}
@@ -123,7 +128,7 @@ func New(c Config) (*Services, error) {
 	s.addProduct(c)
 	s.addMoney(c)
 	s.addGitOps(c, schema)
-	return s, required(*s, "Naming", "Clock", "Queue")
+	return s, required(*s, "Naming", "Clock", "Queue", "Credentials")
 }
 
 func (s *Services) addPlatform(c Config) {
@@ -173,7 +178,8 @@ func (s *Services) addGitOps(c Config, schema validate.Lazy) {
 		Normal: schema.Object, Validate: validate.Run, Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 	}
 	s.Reports = &forge.Reports{DB: c.DB}
-	s.Webhooks = &gitopssync.Webhooks{DB: c.DB, Desired: s.Desired, Hints: c.Hints}
+	s.Changes.Pushers = s.Reports.Pushers
+	s.Webhooks = &gitopssync.Webhooks{DB: c.DB, Desired: s.Desired, Hints: c.Hints, Reports: s.Reports, Identity: s.Identity, Credentials: c.Credentials}
 }
 
 // Enqueue gives the services that insert jobs the client to insert them with.

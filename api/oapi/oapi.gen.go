@@ -79,6 +79,7 @@ const (
 	ApprovalReasonReasonMassAction       ApprovalReasonReason = "mass_action"
 	ApprovalReasonReasonPruneCap         ApprovalReasonReason = "prune_cap"
 	ApprovalReasonReasonRejected         ApprovalReasonReason = "rejected"
+	ApprovalReasonReasonSensitive        ApprovalReasonReason = "sensitive"
 	ApprovalReasonReasonUnderAllocations ApprovalReasonReason = "under_allocations"
 )
 
@@ -94,6 +95,8 @@ func (e ApprovalReasonReason) Valid() bool {
 	case ApprovalReasonReasonPruneCap:
 		return true
 	case ApprovalReasonReasonRejected:
+		return true
+	case ApprovalReasonReasonSensitive:
 		return true
 	case ApprovalReasonReasonUnderAllocations:
 		return true
@@ -1424,40 +1427,37 @@ func (e RevisionStatus) Valid() bool {
 
 // Defines values for Scope.
 const (
-	ScopeAllocationsRead  Scope = "allocations:read"
-	ScopeAllocationsWrite Scope = "allocations:write"
-	ScopeAppsRead         Scope = "apps:read"
-	ScopeAppsWrite        Scope = "apps:write"
-	ScopeBillingRead      Scope = "billing:read"
-	ScopeBillingWrite     Scope = "billing:write"
-	ScopeDesiredRead      Scope = "desired:read"
-	ScopeDesiredWrite     Scope = "desired:write"
-	ScopeStorageRead      Scope = "storage:read"
-	ScopeStorageWrite     Scope = "storage:write"
+	AllocationsRead  Scope = "allocations:read"
+	AllocationsWrite Scope = "allocations:write"
+	AppsRead         Scope = "apps:read"
+	AppsWrite        Scope = "apps:write"
+	BillingRead      Scope = "billing:read"
+	BillingWrite     Scope = "billing:write"
+	PlansPropose     Scope = "plans:propose"
+	StorageRead      Scope = "storage:read"
+	StorageWrite     Scope = "storage:write"
 )
 
 // Valid indicates whether the value is a known member of the Scope enum.
 func (e Scope) Valid() bool {
 	switch e {
-	case ScopeAllocationsRead:
+	case AllocationsRead:
 		return true
-	case ScopeAllocationsWrite:
+	case AllocationsWrite:
 		return true
-	case ScopeAppsRead:
+	case AppsRead:
 		return true
-	case ScopeAppsWrite:
+	case AppsWrite:
 		return true
-	case ScopeBillingRead:
+	case BillingRead:
 		return true
-	case ScopeBillingWrite:
+	case BillingWrite:
 		return true
-	case ScopeDesiredRead:
+	case PlansPropose:
 		return true
-	case ScopeDesiredWrite:
+	case StorageRead:
 		return true
-	case ScopeStorageRead:
-		return true
-	case ScopeStorageWrite:
+	case StorageWrite:
 		return true
 	default:
 		return false
@@ -3311,6 +3311,12 @@ type Plan struct {
 	Actions   int        `json:"actions"`
 	AppliedAt *time.Time `json:"applied_at,omitempty"`
 
+	// Approvals The approvals so far, of a change.
+	Approvals *[]PlanApproval `json:"approvals,omitempty"`
+
+	// ApprovalsNeeded The number of users who must approve a change. It is 2 if neither a signature nor the forge nor the sign-in of the requester shows who made the change.
+	ApprovalsNeeded *int `json:"approvals_needed,omitempty"`
+
 	// Author The author of the change.
 	Author *string `json:"author,omitempty"`
 
@@ -3364,10 +3370,25 @@ type PlanAction struct {
 	Verb       string              `json:"verb"`
 }
 
+// PlanApproval defines model for PlanApproval.
+type PlanApproval struct {
+	At time.Time `json:"at"`
+
+	// By The actor.
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
 // PlanDetail defines model for PlanDetail.
 type PlanDetail struct {
 	Actions   int        `json:"actions"`
 	AppliedAt *time.Time `json:"applied_at,omitempty"`
+
+	// Approvals The approvals so far, of a change.
+	Approvals *[]PlanApproval `json:"approvals,omitempty"`
+
+	// ApprovalsNeeded The number of users who must approve a change. It is 2 if neither a signature nor the forge nor the sign-in of the requester shows who made the change.
+	ApprovalsNeeded *int `json:"approvals_needed,omitempty"`
 
 	// Author The author of the change.
 	Author  *string `json:"author,omitempty"`
@@ -6695,8 +6716,10 @@ type ClientInterface interface {
 
 	// ApprovePlanWithBody Approve plan
 	//
-	// The reviewer must not be the author if the policy `gitops.apply_requires` demands it. The API computes the plan
-	// again first. If the plan has changed, the API rejects the request and returns the differences.
+	// If the policy `gitops.apply_requires` contains `approved`, the reviewer must not be the author, the committer, the
+	// signer or the pusher, nor a service account. If neither a signature nor the forge nor the sign-in of the requester
+	// shows who made the change, two users must approve it: the plan stays `proposed` after the first approval. The API
+	// computes the plan again first. If the plan has changed, the API rejects the request and returns the differences.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6705,8 +6728,10 @@ type ClientInterface interface {
 
 	// ApprovePlan Approve plan
 	//
-	// The reviewer must not be the author if the policy `gitops.apply_requires` demands it. The API computes the plan
-	// again first. If the plan has changed, the API rejects the request and returns the differences.
+	// If the policy `gitops.apply_requires` contains `approved`, the reviewer must not be the author, the committer, the
+	// signer or the pusher, nor a service account. If neither a signature nor the forge nor the sign-in of the requester
+	// shows who made the change, two users must approve it: the plan stays `proposed` after the first approval. The API
+	// computes the plan again first. If the plan has changed, the API rejects the request and returns the differences.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -8929,8 +8954,10 @@ func (c *Client) ApplyPlan(ctx context.Context, id PlanID, params *ApplyPlanPara
 
 // ApprovePlanWithBody Approve plan
 //
-// The reviewer must not be the author if the policy `gitops.apply_requires` demands it. The API computes the plan
-// again first. If the plan has changed, the API rejects the request and returns the differences.
+// If the policy `gitops.apply_requires` contains `approved`, the reviewer must not be the author, the committer, the
+// signer or the pusher, nor a service account. If neither a signature nor the forge nor the sign-in of the requester
+// shows who made the change, two users must approve it: the plan stays `proposed` after the first approval. The API
+// computes the plan again first. If the plan has changed, the API rejects the request and returns the differences.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8949,8 +8976,10 @@ func (c *Client) ApprovePlanWithBody(ctx context.Context, id PlanID, params *App
 
 // ApprovePlan Approve plan
 //
-// The reviewer must not be the author if the policy `gitops.apply_requires` demands it. The API computes the plan
-// again first. If the plan has changed, the API rejects the request and returns the differences.
+// If the policy `gitops.apply_requires` contains `approved`, the reviewer must not be the author, the committer, the
+// signer or the pusher, nor a service account. If neither a signature nor the forge nor the sign-in of the requester
+// shows who made the change, two users must approve it: the plan stays `proposed` after the first approval. The API
+// computes the plan again first. If the plan has changed, the API rejects the request and returns the differences.
 //
 // Takes a body of the `application/json` content type.
 //

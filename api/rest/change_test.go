@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -264,7 +265,7 @@ func TestSourcesKeepTheirSecrets(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &g); err != nil || w.Code != 200 || g.Verify.Signers != 3 || !g.Verify.Required || g.Forge.Project != "acme/fleet" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	if strings.Contains(w.Body.String(), "env:TOKEN") || strings.Contains(w.Body.String(), "/etc/hook") {
+	if strings.Contains(w.Body.String(), "credential:") {
 		t.Errorf("shows where secrets are: %s", w.Body)
 	}
 	if len(g.Conditions) == 0 || g.Conditions[0].Type != "Ready" || g.Conditions[0].Status != "True" {
@@ -460,6 +461,21 @@ func TestHooksOfForges(t *testing.T) {
 	before := requested()
 	if w := hook("fleet", right, "192.0.2.1:1"); w.Code != 202 || !requested().After(before) {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	// The pusher is recorded, with the e-mail address of a user only.
+	user := read[string](b, `SELECT email FROM users ORDER BY email LIMIT 1`)
+	for login, email := range map[string]string{"ada": user, "eve": "eve@nowhere.example"} {
+		pushed := fmt.Sprintf(`{"ref":"refs/heads/main","after":"c0ffee","sender":{"login":%q},"pusher":{"email":%q}}`, login, email)
+		w := b.do(t, ask{
+			method: "POST", path: "/api/v1/git/webhook/fleet", body: pushed, from: "192.0.2.4:1",
+			header: map[string]string{"X-Hub-Signature-256": hookSignature(pushed), "X-GitHub-Event": "push"},
+		})
+		if w.Code != 202 {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	if got := read[string](b, `SELECT string_agg(login || ' ' || email, ', ' ORDER BY login) FROM forge_pushes WHERE commit = 'c0ffee'`); got != "ada "+user+", eve " {
+		t.Errorf("pushers %q", got)
 	}
 	unsigned, unknown := hook("fleet", wrong, "192.0.2.2:1"), hook("unknown", right, "192.0.2.2:1")
 	if w, u := problem(t, unsigned), problem(t, unknown); unsigned.Code != 400 || unknown.Code != 400 || w.Code != u.Code || w.Message != u.Message {

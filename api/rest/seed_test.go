@@ -238,7 +238,7 @@ func fillMoney(add func(string, ...any)) {
 }
 
 func fillDeclarations(add func(string, ...any)) {
-	settings := `{"forge":{"kind":"github","project":"acme/fleet","url":"https://api.github.com","tokenRef":"env:TOKEN","webhookSecretRef":"file:` + hookSecretFile() + `"},
+	settings := `{"forge":{"kind":"github","project":"acme/fleet","url":"https://api.github.com","tokenRef":"credential:token","webhookSecretRef":"credential:hook"},
 		"verify":{"required":true,"openPGP":["a","b"],"ssh":["c"]}}`
 	add(`INSERT INTO git_sources (name, repository, ref, dirs, declared_by, settings, head, tree_hash, checked_at, fetched_at)
 		VALUES ($1, 'https://git.example/fleet.git', 'main', '{environments/production}', 'server', $2, 'good', 't', now(), now()), ('offline', 'file:///nowhere', 'main', '{.}', 'server', '{}', 'good', 't', now(), now())`,

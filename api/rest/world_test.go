@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -33,6 +32,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/internal/secretref/secretreftest"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/platform/identity"
@@ -104,15 +104,6 @@ func loadKeys(ctx context.Context) error {
 	return keys.err
 }
 
-// hookSecretFile is the file with the secret of the source's webhooks.
-var hookSecretFile = sync.OnceValue(func() string {
-	name := filepath.Join(keysDir, "hook.secret")
-	if err := os.WriteFile(name, []byte(hookSecret), 0o600); err != nil {
-		panic(err)
-	}
-	return name
-})
-
 type option func(*world, *rest.Config)
 
 // setup builds a world on a clone of the filled database.
@@ -170,7 +161,8 @@ func (b *world) buildServices() {
 		DB: b.database, Policies: client, Hints: hints, Naming: ids.DefaultNaming, Clock: now, Log: log,
 		Tokens: &identity.Tokens{Issuer: "gpuaas:test", Audience: "gpuaas-api", Keys: keys.tokens, Clock: now}, Seal: seal, SignIn: b.provider,
 		Users: keys.store.Users, Builders: keys.builders, Payments: payments, PaymentMetrics: payment.NewMetrics(),
-		PublicURL: func() string { return "https://gpuaas.example" },
+		Credentials: secretreftest.Credentials(b, "https://api.github.com", map[string]string{"hook": hookSecret}),
+		PublicURL:   func() string { return "https://gpuaas.example" },
 	})
 	must(b, err)
 	queue, err := jobs.NewClient(pool.Pool, nil, log)

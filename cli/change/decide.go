@@ -152,6 +152,9 @@ func decides(a *output.Console, cmd *cobra.Command, v verdictOn) *cobra.Command 
 		if err != nil {
 			return moved(a, err, p)
 		}
+		if have, needed := len(output.ValueOrZero(got.Value.Approvals)), output.ValueOrZero(got.Value.ApprovalsNeeded); got.Value.Status == oapi.PlanDetailStatusProposed && have < needed {
+			a.Notify("%s %d of %d approvals: another operator must approve it, too", output.SymbolWarn, have, needed)
+		}
 		return showDecided(a, got)
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
@@ -184,7 +187,9 @@ func undecided(ctx context.Context, c *client.Client, ref string) (planned, erro
 }
 
 const approveText = `Approves a waiting change. A change waits because it removes many objects, because live
-allocations depend on the removed objects, or because the policy demands a second person.
+allocations depend on the removed objects, or because it changes approval rules, sign-in, sources,
+rights or prices. The author, committer, signer and pusher of a change cannot approve it. If neither a
+signature nor the forge identifies one of them, two users must approve it.
 The command displays the plan first, and approves only this plan. If the plan has changed,
 the server rejects the approval and returns the differences.`
 

@@ -113,6 +113,10 @@ func (f serverFlags) config(ctx context.Context) (server.Config, error) {
 	if err != nil {
 		return server.Config{}, err
 	}
+	credentials, err := secretref.CredentialsFromEnv(os.Getenv, f.stateDir)
+	if err != nil {
+		return server.Config{}, err
+	}
 	keys, err := keystore.ConfigFromEnv(os.Getenv)
 	if err != nil {
 		return server.Config{}, err
@@ -125,7 +129,7 @@ func (f serverFlags) config(ctx context.Context) (server.Config, error) {
 		DatabaseURL: os.Getenv("DATABASE_URL"), DatabaseURLs: urls, Roles: roles, Environment: f.environment, Profile: profile,
 		NATS:   func() (*nats.Conn, error) { return natsd.Dial(os.Getenv("NATS_URL"), "gpuaas "+f.roles) },
 		Listen: f.listen, NodeListen: f.nodeListen, MetricsListen: f.metrics, NodeHosts: f.nodeHosts,
-		SignIn: signIn, Payments: payments, Keys: keys, Front: front, AgentDir: os.Getenv("GPUAAS_AGENT_DIR"), StateDir: f.stateDir, Source: source, Log: log,
+		SignIn: signIn, Payments: payments, Keys: keys, Credentials: credentials, Front: front, AgentDir: os.Getenv("GPUAAS_AGENT_DIR"), StateDir: f.stateDir, Source: source, Log: log,
 	}, nil
 }
 

@@ -32,6 +32,7 @@ type Snapshot struct {
 type Meta struct {
 	Author      string
 	AuthorEmail string
+	Committer   string // e-mail address
 	Message     string // its first line
 	At          time.Time
 	Signer      string // the verified signer

@@ -158,8 +158,8 @@ func BenchmarkObject(b *testing.B) {
 func someSources() []desired.GitSource {
 	return []desired.GitSource{{
 		Name: "team", Repository: "https://git.example/team/fleet.git", Ref: "main", Dirs: []string{"fleet"}, Environment: "d",
-		Forge: &desired.Forge{Kind: "github", URL: "https://api.git.example", Project: "team/fleet", TokenRef: "env:TEAM_TOKEN", WebhookSecretRef: "credential:hook"},
-		Auth:  &desired.GitAuth{TokenRef: "env:TEAM_TOKEN", SSHKeyRef: "file:/etc/gpuaas/team.key", KnownHostsRef: "file:/etc/gpuaas/known_hosts"},
+		Forge: &desired.Forge{Kind: "github", URL: "https://api.git.example", Project: "team/fleet", TokenRef: "credential:team", WebhookSecretRef: "credential:hook"},
+		Auth:  &desired.GitAuth{TokenRef: "credential:team", SSHKeyRef: "credential:team.key", KnownHostsRef: "credential:known_hosts"},
 		Verify: desired.GitVerify{
 			Required: true, OpenPGP: []string{"-----BEGIN PGP PUBLIC KEY BLOCK-----\n"}, SSH: []string{`ops@example.com namespaces="git" ssh-ed25519 AAAA`},
 		},

@@ -23,6 +23,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/natsd"
 	"github.com/gpuaas/gpuaas/internal/pgcluster"
+	"github.com/gpuaas/gpuaas/internal/secretref"
 	"github.com/gpuaas/gpuaas/server"
 )
 
@@ -116,12 +117,16 @@ func (i *installation) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	credentials, err := secretref.CredentialsFromEnv(os.Getenv, filepath.Join(dir, "secrets"))
+	if err != nil {
+		return err
+	}
 	i.server, err = server.Start(ctx, server.Config{
 		DatabaseURL: i.cluster.URL(), DatabaseURLs: i.roleURLs(),
 		NATS:  func() (*nats.Conn, error) { return i.bus.Connect("gpuaas") },
 		Roles: server.AllRoles(), Environment: i.cfg.Environment, Profile: i.profile,
 		Listen: i.cfg.Listen, NodeListen: i.cfg.NodeListen, MetricsListen: i.cfg.Metrics, Roam: true,
-		NodeHosts: nodeHosts(i.cfg.NodeListen), SignIn: signIn, Payments: payments,
+		NodeHosts: nodeHosts(i.cfg.NodeListen), SignIn: signIn, Payments: payments, Credentials: credentials,
 		StateDir: filepath.Join(dir, "secrets"), GitDir: filepath.Join(dir, "git"), Source: i.source, Log: i.cfg.Log,
 	})
 	if err != nil {

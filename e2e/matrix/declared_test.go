@@ -3,8 +3,6 @@ package matrix_test
 import (
 	"encoding/json"
 	"net/http"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/gpuaas/gpuaas/protocol"
@@ -21,11 +19,7 @@ const (
 // declare is where declarations are kept, with something of each kind. A forge
 // speaks for the source; what it signs with nobody here knows.
 func (w *world) declare() {
-	secret := filepath.Join(w.state, "hook.secret")
-	if err := os.WriteFile(secret, []byte(hookSecret), 0o600); err != nil {
-		w.Fatal(err)
-	}
-	settings := `{"forge": {"kind": "gitea", "url": "https://git.example", "project": "acme/fleet", "webhookSecretRef": "file:` + secret + `"}}`
+	settings := `{"forge": {"kind": "gitea", "url": "https://git.example", "project": "acme/fleet", "webhookSecretRef": "credential:hook"}}`
 	for name, with := range map[string]string{source: settings, "other": "{}"} {
 		w.sql(`INSERT INTO git_sources (name, repository, ref, dirs, declared_by, settings) VALUES ($1, 'file:///nowhere', 'main', '{.}', 'environment', $2)`, name, with)
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/natsd"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/internal/secretref/secretreftest"
 	"github.com/gpuaas/gpuaas/server"
 )
 
@@ -94,7 +95,8 @@ func open(t testing.TB, prepare ...func(*house, *server.Config)) *house {
 		DatabaseURL: address, NATS: func() (*nats.Conn, error) { return bus.Connect("matrix") }, Roles: []server.Role{server.RoleAPI},
 		Environment: "matrix", Profile: desired.Environment{Vendor: "core42", Service: "aicloud", Region: region, TrustDomain: "gpuaas.test"},
 		Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", StateDir: h.state,
-		Log: slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Credentials: secretreftest.Credentials(t, "https://git.example", map[string]string{"hook": hookSecret}),
+		Log:         slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	h.plenty()
 	for _, p := range prepare {

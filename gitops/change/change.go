@@ -37,6 +37,9 @@ type Service struct {
 	Gather  func(ctx context.Context, q pg.Queryer, touched preview.Touched) (preview.Inputs, error)
 	History *reconciler.History
 	Rules   func() preview.Rules
+	// Pushers returns the e-mail addresses of the users who have pushed or merged a commit, as its
+	// forge reports. An address is empty if it is not that of a user. It may be nil.
+	Pushers func(ctx context.Context, q pg.Queryer, source, commit string) ([]string, error)
 	// Normal checks one object and fills in what its spec leaves out; nil: as it is.
 	Normal func(desired.Object) (desired.Object, error)
 	// Validate evaluates files as a commit's are.

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
@@ -82,6 +83,9 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Obj
 		before = declared(have[0])
 	}
 	if err := s.consistent(ctx, tx, w.Object); err != nil {
+		return made, nil, err
+	}
+	if err := s.mayWriteAlone(ctx, tx, owned(have, []desired.Object{w.Object})); err != nil {
 		return made, nil, err
 	}
 	if len(have) == 0 && w.Version == 0 {
@@ -174,6 +178,30 @@ func (s *Service) free(ctx context.Context, tx pgx.Tx, d revision.Difference) er
 	return nil
 }
 
+// mayWriteAlone rejects a sensitive change without a plan: a plan needs the approval of a second
+// operator.
+func (s *Service) mayWriteAlone(ctx context.Context, tx pgx.Tx, d revision.Difference) error {
+	list := preview.Sensitive(d)
+	if len(list) == 0 {
+		return nil
+	}
+	if one, err := s.oneOperator(ctx, tx); one || err != nil {
+		return err
+	}
+	return errs.New(errs.ApprovalRequired, "a change of %s needs the approval of another operator", list[0].Key()).
+		Try("propose a plan with gpuaas plan -f FILE, and have it approved")
+}
+
+// oneOperator reports whether changes through the API need no second person: an installation for
+// development has one operator, and one without an Environment is being set up.
+func (s *Service) oneOperator(ctx context.Context, q pg.Queryer) (bool, error) {
+	_, profile, err := s.Desired.Profile(ctx, q)
+	if errs.CodeOf(err) == errs.NotFound {
+		return true, nil
+	}
+	return profile.Development, err
+}
+
 // Delete turns the object into a tombstone. The loop then releases what the object created.
 func (s *Service) Delete(ctx context.Context, ch identity.Change[desired.Object], n desired.Name, version int64) (desired.Object, error) {
 	return s.touch(ctx, ch, "delete", "", func(tx pgx.Tx) (desired.Object, any, error) {
@@ -181,6 +209,9 @@ func (s *Service) Delete(ctx context.Context, ch identity.Change[desired.Object]
 			return desired.Object{}, nil, err
 		}
 		o, err := s.Desired.Delete(ctx, tx, n, version)
+		if err == nil {
+			err = s.mayWriteAlone(ctx, tx, revision.Difference{Deleted: []desired.Object{o}})
+		}
 		if err == nil {
 			err = s.free(ctx, tx, revision.Difference{Deleted: []desired.Object{o}})
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +45,9 @@ type Stored struct {
 	Decision  string
 	AppliedAt *time.Time
 	Plan      preview.Plan
+	// Approvals are those given so far. The plan is approved when there are ApprovalsNeeded.
+	Approvals       []Approval
+	ApprovalsNeeded int
 
 	request storedRequest
 }
@@ -58,10 +60,12 @@ type Request struct {
 	Files  map[string][]byte
 }
 
-// Origin identifies the request for a plan: its author and, for a commit, the source.
+// Origin identifies the people behind a plan. The approver must differ from all of them.
 type Origin struct {
-	Author string // e-mail address or actor; the approver must differ
-	Actor  string // the requester, if it was a request
+	Author string   // e-mail address or actor
+	Emails []string // of the author and the committer, as in the commit
+	Signer string   // principal of the verified signature; empty without one
+	Actor  string   // the requester, if it was a request
 	Pull   int
 }
 
@@ -84,6 +88,9 @@ type Proposal struct {
 // Make computes the effect of a change now.
 func (s *Service) Make(ctx context.Context, q pg.Queryer, c preview.Change) (Proposal, error) {
 	f, err := s.gatherAffected(ctx, q, c.Diff)
+	if err == nil && c.Owner == desired.OwnerAPI {
+		c.Trusted, err = s.oneOperator(ctx, q)
+	}
 	if err != nil {
 		return Proposal{}, err
 	}
@@ -103,11 +110,11 @@ func (s *Service) Store(ctx context.Context, tx pgx.Tx, p Proposal, from Origin)
 	err = tx.QueryRow(ctx, findPlan, p.Plan.Source, p.Plan.Commit, p.Plan.Hash, p.Plan.Findings).Scan(&id)
 	switch {
 	case err == nil:
-		author := from.Author
+		author, behind := from.Author, peopleOf(from)
 		if from.Actor != "" {
-			author = "" // a request does not change the author of a stored plan
+			author, behind = "", people{} // a request does not change the people of a stored plan
 		}
-		_, err = tx.Exec(ctx, renewPlan, id, from.Pull, author)
+		_, err = tx.Exec(ctx, renewPlan, id, from.Pull, author, behind)
 	case errors.Is(err, pgx.ErrNoRows):
 		steps := p.Plan.Creates + p.Plan.Changes + p.Plan.Deletes + p.Plan.Adopts
 		_, err = tx.Exec(ctx, insertPlan, id, p.Plan.Hash, steps, p.Plan.Source, p.Plan.Commit, from.Pull, document, requestOf(p, from), from.Author)
@@ -115,7 +122,12 @@ func (s *Service) Store(ctx context.Context, tx pgx.Tx, p Proposal, from Origin)
 	if err != nil {
 		return Stored{}, fmt.Errorf("keeping plan: %w", err)
 	}
-	return readPlan(ctx, tx, selectPlan, id)
+	kept, err := readPlan(ctx, tx, selectPlan, id)
+	if err != nil {
+		return Stored{}, err
+	}
+	kept.ApprovalsNeeded, err = s.countNeeded(ctx, tx, kept, p.Change.Diff)
+	return kept, err
 }
 
 // Gate checks a difference against the approval rules and stores its plan. The revision waits if
@@ -179,42 +191,6 @@ func authorOf(r Request, c identity.Caller) string {
 		return c.Email
 	}
 	return c.Actor()
-}
-
-// Approve approves a waiting plan with the hash that the reviewer has read.
-func (s *Service) Approve(ctx context.Context, ch identity.Change[Stored], id ids.Plan, hash, reason string) (Stored, error) {
-	made, err := do(ctx, s, ch, func(tx pgx.Tx) (Stored, record, error) {
-		p, _, err := s.lockObjects(ctx, tx, id, hash)
-		switch {
-		case err != nil:
-		case p.Status != StatusProposed:
-			err = decided(p)
-		case len(p.Plan.Findings) > 0:
-			err = errs.New(errs.Conflict, "this change cannot be applied: %s", p.Plan.Findings[0].Message).Try("correct it and propose it again")
-		case slices.Contains(s.Rules().Requires, preview.RequiresApproved) && p.by(ch.Caller):
-			err = errs.New(errs.PolicyDenied, "the author of a change cannot approve it (gitops.apply_requires)").Try("request the approval of another operator")
-		default:
-			err = s.decide(ctx, tx, &p, StatusApproved, ch.Caller, reason)
-		}
-		return p, s.decision("plan.approve", p, ch.Caller), err
-	})
-	return s.forgeReport(ctx, made, id, err)
-}
-
-// Reject turns a change down. Its commit is not applied; the next one may be.
-func (s *Service) Reject(ctx context.Context, ch identity.Change[Stored], id ids.Plan, hash, reason string) (Stored, error) {
-	made, err := do(ctx, s, ch, func(tx pgx.Tx) (Stored, record, error) {
-		p, err := s.read(ctx, tx, lockPlan, id, hash)
-		switch {
-		case err != nil:
-		case p.Status != StatusProposed && p.Status != StatusApproved:
-			err = decided(p)
-		default:
-			err = s.decide(ctx, tx, &p, StatusRejected, ch.Caller, reason)
-		}
-		return p, s.decision("plan.reject", p, ch.Caller), err
-	})
-	return s.forgeReport(ctx, made, id, err)
 }
 
 // Apply applies a plan for objects that the API owns, completely and with the hash that the
@@ -310,22 +286,6 @@ func readPlan(ctx context.Context, q pg.Queryer, sql string, id ids.Plan) (Store
 	return p, nil
 }
 
-func (s *Service) decide(ctx context.Context, tx pgx.Tx, p *Stored, status string, by identity.Caller, reason string) error {
-	var at time.Time
-	if err := tx.QueryRow(ctx, decidePlan, p.ID, status, by.Actor(), reason).Scan(&at); err != nil {
-		return fmt.Errorf("deciding plan %s: %w", p.ID, err)
-	}
-	p.Status, p.DecidedBy, p.DecidedAt, p.Decision = status, by.Actor(), &at, reason
-	if p.Source == "" {
-		return nil
-	}
-	// The watcher of the source polls it again and finds the decision.
-	if _, err := s.Desired.AskSource(ctx, tx, p.Source); err != nil && errs.CodeOf(err) != errs.NotFound {
-		return err
-	}
-	return nil
-}
-
 // forgeReport queues a forge report after a decision, or marks the plan as stale. It needs its own
 // transaction, because the transaction that found the difference was rolled back.
 func (s *Service) forgeReport(ctx context.Context, made Stored, id ids.Plan, err error) (Stored, error) {
@@ -345,11 +305,6 @@ func (s *Service) age(ctx context.Context, id ids.Plan, why error) {
 	if p, err := s.Plan(ctx, id); err == nil && errors.As(why, &refused) && refused.Field == "" {
 		_, _ = s.DB.Exec(ctx, agePlan, id, p.Hash) // best effort: the next reader of the plan finds the same
 	}
-}
-
-// by reports whether the caller is the author or the requester of the plan.
-func (p Stored) by(c identity.Caller) bool {
-	return c.Email != "" && strings.EqualFold(p.Author, c.Email) || p.Author == c.Actor() || p.request.By == c.Actor()
 }
 
 func (s *Service) planned(action string, p Stored) record {

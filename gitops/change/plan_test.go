@@ -406,7 +406,7 @@ func TestARevisionWaits(t *testing.T) {
 	reconciling := b.as(pgtest.As(t, b.db, "gpuaas_reconcile"), nil)
 	gate := func(commit string) revision.Gate {
 		return func(ctx context.Context, tx pgx.Tx, d revision.Difference) (revision.Verdict, error) {
-			return reconciling.Gate(ctx, tx, preview.Change{Source: "fleet", Repository: "git://fleet", Commit: commit, Base: "c1", Diff: d}, change.Origin{Author: "ada@example.com"})
+			return reconciling.Gate(ctx, tx, preview.Change{Source: "fleet", Repository: "git://fleet", Commit: commit, Base: "c1", Diff: d}, change.Origin{Author: "ada@example.com", Signer: "ada@example.com"})
 		}
 	}
 	b.git(skuObject("h100", 249), skuObject("a100", 99))

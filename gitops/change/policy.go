@@ -129,6 +129,9 @@ func (s *Service) setPolicy(ctx context.Context, tx pgx.Tx, key string, scope po
 	if o, err = s.normal(o); err != nil {
 		return desired.Object{}, err
 	}
+	if err := s.mayWriteAlone(ctx, tx, owned(have, []desired.Object{o})); err != nil {
+		return desired.Object{}, err
+	}
 	return s.Desired.PutVersion(ctx, tx, o, version)
 }
 

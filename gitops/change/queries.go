@@ -24,11 +24,17 @@ const (
 	// The state may have returned to what the plan was made for. The author is the one of the Git
 	// commit, not the first requester.
 	renewPlan = `
-		UPDATE plans SET status = CASE WHEN status = 'stale' THEN 'proposed' ELSE status END, pull = greatest(pull, $2), author = coalesce(nullif($3, ''), author)
-		WHERE id = $1 AND (status = 'stale' OR pull < $2 OR $3 <> '' AND author <> $3)`
+		UPDATE plans SET status = CASE WHEN status = 'stale' THEN 'proposed' ELSE status END, pull = greatest(pull, $2), author = coalesce(nullif($3, ''), author),
+			objects = objects || $4::jsonb || jsonb_build_object('people', (SELECT coalesce(jsonb_agg(DISTINCT email), '[]')
+				FROM jsonb_array_elements(coalesce(objects->'people', '[]') || coalesce($4::jsonb->'people', '[]')) AS email))
+		WHERE id = $1 AND (status = 'stale' OR pull < $2 OR $3 <> '' AND author <> $3 OR NOT objects @> $4::jsonb)`
+
+	addApproval  = `INSERT INTO plan_approvals (plan_id, approver, reason) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING at`
+	changeNeeded = `UPDATE plans SET approvals_needed = $2 WHERE id = $1 AND approvals_needed <> $2`
 
 	allPlans = `
-		SELECT id, created_at, hash, status, source, commit, pull, document, objects, author, decided_by, decided_at, decision, applied_at
+		SELECT id, created_at, hash, status, source, commit, pull, document, objects, author, decided_by, decided_at, decision, applied_at, approvals_needed,
+			(SELECT coalesce(jsonb_agg(jsonb_build_object('by', approver, 'at', at, 'reason', reason) ORDER BY at, approver), '[]') FROM plan_approvals WHERE plan_id = plans.id)
 		FROM plans WHERE origin = 'change'`
 	selectPlan  = allPlans + ` AND id = $1`
 	lockPlan    = selectPlan + ` FOR UPDATE`
@@ -46,7 +52,7 @@ const (
 func scanPlan(row pgx.CollectableRow) (p Stored, err error) {
 	var document []byte
 	err = row.Scan(&p.ID, &p.CreatedAt, &p.Hash, &p.Status, &p.Source, &p.Commit, &p.Pull, &document, &p.request, &p.Author, &p.DecidedBy, &p.DecidedAt,
-		&p.Decision, &p.AppliedAt)
+		&p.Decision, &p.AppliedAt, &p.ApprovalsNeeded, &p.Approvals)
 	if err == nil {
 		p.Plan, err = preview.Read(document)
 	}

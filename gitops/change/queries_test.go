@@ -8,8 +8,9 @@ import (
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"plans"}, map[string]string{
+	pgtest.Prepare(t, []string{"plans", "plan_approvals"}, map[string]string{
 		"lockChange": lockChange, "findPlan": findPlan, "insertPlan": insertPlan, "renewPlan": renewPlan, "selectPlan": selectPlan,
 		"lockPlan": lockPlan, "selectPlans": selectPlans, "decidePlan": decidePlan, "finishPlan": finishPlan, "agePlan": agePlan,
+		"addApproval": addApproval, "changeNeeded": changeNeeded,
 	})
 }

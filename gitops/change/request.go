@@ -25,7 +25,8 @@ import (
 // difference from the applied tree, so that the size of a plan grows with its change and not with
 // the source. Computing the plan again compares the request with the objects of that moment.
 type storedRequest struct {
-	By       string         `json:"by,omitempty"` // the requester, if it was a request
+	By string `json:"by,omitempty"` // the requester, if it was a request
+	people
 	Diverged bool           `json:"diverged,omitempty"`
 	Wanted   []want         `json:"wanted"`
 	Removed  []desired.Name `json:"removed"`
@@ -43,7 +44,7 @@ type want struct {
 }
 
 func requestOf(p Proposal, from Origin) storedRequest {
-	a := storedRequest{By: from.Actor, Diverged: p.Change.Diverged, Wanted: []want{}, Removed: []desired.Name{}}
+	a := storedRequest{By: from.Actor, people: peopleOf(from), Diverged: p.Change.Diverged, Wanted: []want{}, Removed: []desired.Name{}}
 	objects := p.Requested
 	if objects == nil {
 		objects = wanted(p.Change.Diff)
@@ -206,7 +207,7 @@ func (s *Service) compareLocked(ctx context.Context, tx pgx.Tx, p Stored) (previ
 		snap.Base = "nothing" // what is compared is a part, whatever the source stood at
 	}
 	c, err := s.compare(ctx, tx, snap)
-	c.Diverged = p.request.Diverged
+	c.Diverged, c.Signer = p.request.Diverged, p.request.Signer
 	return c, err
 }
 

@@ -133,7 +133,7 @@ type remoteComment struct {
 // New returns the adapter of a repository. It makes no request.
 func New(c Config) (Forge, error) {
 	if len(c.Token) == 0 {
-		return nil, errs.Invalid("tokenRef", "a forge needs a token").Try("name one by env:, file: or credential:")
+		return nil, errs.Invalid("tokenRef", "a forge needs a token").Try("refer to one by credential:NAME")
 	}
 	var speak func(project string) dialect
 	var project bool

@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -28,7 +29,11 @@ type Hook struct {
 	Branch string // that was pushed to, or that the pull request goes to
 	Commit string // empty where a branch was deleted
 	Pull   int
+	Pusher Pusher // of a push
 }
+
+// Pusher is the user who has pushed or merged, as the forge reports.
+type Pusher struct{ Login, Email string }
 
 // MaxHook is the most of a hook's body that is read.
 const MaxHook = 256 << 10
@@ -95,7 +100,13 @@ func (s signature) holds(secret []byte, given []string, body []byte) bool {
 }
 
 func readPush(body []byte) (Hook, error) {
-	var push struct{ Ref, After string }
+	var push struct {
+		Ref, After string
+		Pusher     struct{ Login, Name, Email string }
+		Sender     struct{ Login, Email string }
+		UserName   string `json:"user_username"` // GitLab
+		UserEmail  string `json:"user_email"`
+	}
 	if err := json.Unmarshal(body, &push); err != nil {
 		return Hook{}, err
 	}
@@ -106,7 +117,10 @@ func readPush(body []byte) (Hook, error) {
 	if strings.Trim(push.After, "0") == "" {
 		push.After = ""
 	}
-	return Hook{Kind: HookPush, Branch: branch, Commit: push.After}, nil
+	return Hook{Kind: HookPush, Branch: branch, Commit: push.After, Pusher: Pusher{
+		Login: cmp.Or(push.Sender.Login, push.Pusher.Login, push.Pusher.Name, push.UserName),
+		Email: cmp.Or(push.Pusher.Email, push.Sender.Email, push.UserEmail),
+	}}, nil
 }
 
 func readPull(body []byte) (Hook, error) {

@@ -35,7 +35,19 @@ var hooks = map[string]struct {
 	body  string
 	want  forge.Hook
 }{
-	"github push":        {forge.GitHub, "push", `{"ref":"refs/heads/main","before":"1","after":"c0ffee"}`, forge.Hook{Kind: forge.HookPush, Branch: "main", Commit: "c0ffee"}},
+	"github push": {forge.GitHub, "push", `{"ref":"refs/heads/main","before":"1","after":"c0ffee"}`, forge.Hook{Kind: forge.HookPush, Branch: "main", Commit: "c0ffee"}},
+	"github pusher": {
+		forge.GitHub, "push", `{"ref":"refs/heads/main","after":"c0ffee","pusher":{"name":"ada","email":"ada@example.com"},"sender":{"login":"ada","id":1}}`,
+		forge.Hook{Kind: forge.HookPush, Branch: "main", Commit: "c0ffee", Pusher: forge.Pusher{Login: "ada", Email: "ada@example.com"}},
+	},
+	"gitlab pusher": {
+		forge.GitLab, "Push Hook", `{"object_kind":"push","ref":"refs/heads/main","after":"c0ffee","user_username":"ada","user_email":"","user_name":"Ada"}`,
+		forge.Hook{Kind: forge.HookPush, Branch: "main", Commit: "c0ffee", Pusher: forge.Pusher{Login: "ada"}},
+	},
+	"gitea pusher": {
+		forge.Gitea, "push", `{"ref":"refs/heads/main","after":"c0ffee","pusher":{"id":1,"login":"ada","email":"ada@example.com"},"sender":{"login":"ada","email":"ada@noreply.example"}}`,
+		forge.Hook{Kind: forge.HookPush, Branch: "main", Commit: "c0ffee", Pusher: forge.Pusher{Login: "ada", Email: "ada@example.com"}},
+	},
 	"github branch gone": {forge.GitHub, "push", `{"ref":"refs/heads/a/b","after":"0000000000000000000000000000000000000000","deleted":true}`, forge.Hook{Kind: forge.HookPush, Branch: "a/b"}},
 	"github tag":         {forge.GitHub, "push", `{"ref":"refs/tags/v1","after":"c0ffee"}`, forge.Hook{}},
 	"github pull": {

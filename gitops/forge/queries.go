@@ -33,6 +33,12 @@ const (
 		UPDATE forge_reports SET error = $2, next_at = now() + $3::interval
 		WHERE source = $1 AND sent_hash <> hash AND next_at < now() + $3::interval AND updated_at > now() - $4::interval`
 
+	insertPush = `
+		INSERT INTO forge_pushes (source, commit, login, email) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (source, commit, login) DO UPDATE SET email = excluded.email WHERE forge_pushes.email <> excluded.email`
+	deletePushes  = `DELETE FROM forge_pushes WHERE at < now() - interval '90 days'`
+	selectPushers = `SELECT email FROM forge_pushes WHERE source = $1 AND commit = $2 ORDER BY login`
+
 	selectPending = `
 		SELECT source, min(next_at) FROM forge_reports
 		WHERE sent_hash <> hash AND updated_at > now() - $1::interval AND ($2 = '' OR source = $2)

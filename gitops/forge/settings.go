@@ -21,7 +21,7 @@ type settings struct {
 // Of returns the adapter for the forge of a source. It returns false for a source without a forge
 // and for one without a token, which can send no reports. Of reads the secret at each call, because
 // an operator may have replaced it.
-func Of(ctx context.Context, declared json.RawMessage, allowPrivate bool) (f Forge, ok bool, err error) {
+func Of(ctx context.Context, declared json.RawMessage, secrets *secretref.Credentials, allowPrivate bool) (f Forge, ok bool, err error) {
 	var s settings
 	if len(declared) > 0 {
 		if err := json.Unmarshal(declared, &s); err != nil {
@@ -31,7 +31,7 @@ func Of(ctx context.Context, declared json.RawMessage, allowPrivate bool) (f For
 	if s.Forge == nil || s.Forge.TokenRef == "" {
 		return nil, false, nil
 	}
-	token, err := secretref.Resolve(ctx, s.Forge.TokenRef)
+	token, err := secrets.Resolve(ctx, s.Forge.TokenRef, s.Forge.URL)
 	if err != nil {
 		return nil, false, fmt.Errorf("reading the forge's token: %w", err)
 	}

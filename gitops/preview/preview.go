@@ -22,7 +22,13 @@ type Change struct {
 	// Diverged reports that Commit does not descend from Base, or that the history is too short to
 	// find out.
 	Diverged bool
-	Diff     revision.Difference
+	// Trusted marks files that the operator who started the server has chosen: the first revision of
+	// its source, the files of the binary, and in development the uncommitted files. Before the first
+	// revision no operator exists who could approve it.
+	Trusted bool
+	// Signer is the principal of the commit's verified signature; empty without one.
+	Signer string
+	Diff   revision.Difference
 }
 
 // Rules are the policies for changes.
@@ -59,6 +65,7 @@ const (
 	WaitDiverged         = "diverged"
 	WaitConfirm          = "confirm"
 	WaitRejected         = "rejected"
+	WaitSensitive        = "sensitive"
 )
 
 // Plan is the effect of a change on objects, tenants and money. Its JSON is the contract's
@@ -178,7 +185,7 @@ func Make(c Change, f Inputs, r Rules) Plan {
 	var broken []desired.Finding
 	p.Money, broken = e.money()
 	p.Waits = waits(c, e, r)
-	p.Findings = append(findings(c), broken...)
+	p.Findings = append(findings(c, r), broken...)
 	p.Summary = p.summary()
 	return p
 }

@@ -86,12 +86,12 @@ func TestWaitsAndFindings(t *testing.T) {
 	t.Parallel()
 	many := func(n int) (list []desired.Object) {
 		for i := range n {
-			list = append(list, object(desired.KindRole, fmt.Sprintf("r%d", i), byte(i), desired.Role{}))
+			list = append(list, object(desired.KindOSImage, fmt.Sprintf("r%d", i), byte(i), desired.OSImage{}))
 		}
 		return list
 	}
 	annotated := func(word string) []desired.Object {
-		o := object(desired.KindRole, "r", 1, desired.Role{})
+		o := object(desired.KindOSImage, "r", 1, desired.OSImage{})
 		o.Annotations = map[string]string{"gpuaas/prune": word}
 		return []desired.Object{o}
 	}
@@ -105,11 +105,11 @@ func TestWaitsAndFindings(t *testing.T) {
 	}{
 		"nothing":                                {},
 		"as many as the cap go":                  {d: revision.Difference{Deleted: many(5)}},
-		"one more than the cap goes":             {d: revision.Difference{Deleted: many(6)}, want: "prune_cap Role/r0,Role/r1,Role/r2,Role/r3,Role/r4,Role/r5"},
+		"one more than the cap goes":             {d: revision.Difference{Deleted: many(6)}, want: "prune_cap OSImage/r0,OSImage/r1,OSImage/r2,OSImage/r3,OSImage/r4,OSImage/r5"},
 		"a share of many goes":                   {d: revision.Difference{Deleted: many(6), Unchanged: 114}},
-		"a bit more than the share":              {d: revision.Difference{Deleted: many(6), Unchanged: 113}, want: "prune_cap Role/r0,Role/r1,Role/r2,Role/r3,Role/r4,Role/r5"},
-		"a cap of none":                          {d: revision.Difference{Deleted: many(1)}, rules: func(r *preview.Rules) { r.PruneObjects = 0 }, want: "prune_cap Role/r0"},
-		"the author requires a confirmation":     {d: revision.Difference{Deleted: annotated("confirm")}, want: "confirm Role/r"},
+		"a bit more than the share":              {d: revision.Difference{Deleted: many(6), Unchanged: 113}, want: "prune_cap OSImage/r0,OSImage/r1,OSImage/r2,OSImage/r3,OSImage/r4,OSImage/r5"},
+		"a cap of none":                          {d: revision.Difference{Deleted: many(1)}, rules: func(r *preview.Rules) { r.PruneObjects = 0 }, want: "prune_cap OSImage/r0"},
+		"the author requires a confirmation":     {d: revision.Difference{Deleted: annotated("confirm")}, want: "confirm OSImage/r"},
 		"the author forbade it":                  {d: revision.Difference{Deleted: annotated("disabled")}, findings: 1},
 		"another owner's":                        {d: revision.Difference{Foreign: []desired.Finding{{Message: "is managed by the API"}}}, findings: 1},
 		"a node under allocations goes":          {d: revision.Difference{Deleted: []desired.Object{node("n7", 7, nil)}}, want: "under_allocations Node/n7"},

@@ -12,8 +12,11 @@ import (
 const annotationPrune = "gpuaas/prune"
 
 // findings returns the reasons why a change cannot be applied at all.
-func findings(c Change) []desired.Finding {
+func findings(c Change, r Rules) []desired.Finding {
 	list := append([]desired.Finding{}, c.Diff.Foreign...)
+	if c.Source != "" && !c.Trusted && c.Signer == "" && slices.Contains(Requires(c.Diff, r.Requires), RequiresSigned) {
+		list = append(list, desired.Finding{Message: "the commit has no verified signature", Expected: "a signature, which gitops.apply_requires demands"})
+	}
 	for _, o := range slices.SortedFunc(slices.Values(c.Diff.Deleted), byKey) {
 		if o.Annotations[annotationPrune] == "disabled" {
 			list = append(list, desired.Finding{
@@ -33,7 +36,10 @@ func waits(c Change, e effect, r Rules) []revision.Wait {
 			list = append(list, revision.Wait{Reason: reason, Message: fmt.Sprintf(format, args...), Objects: labels(objects)})
 		}
 	}
-	if slices.Contains(r.Requires, RequiresUndiverged) && c.Diverged {
+	if !c.Trusted {
+		add(WaitSensitive, Sensitive(c.Diff), "approval rules, sign-in, sources, rights or prices change")
+	}
+	if slices.Contains(Requires(c.Diff, r.Requires), RequiresUndiverged) && c.Diverged {
 		list = append(list, revision.Wait{Reason: WaitDiverged, Message: fmt.Sprintf("%s does not descend from %s, which is applied", short(c.Commit), short(c.Base)), Objects: []string{}})
 	}
 	total := c.Diff.Unchanged + len(e.deleted)

@@ -125,7 +125,7 @@ func (c *commit) person(role, value string) {
 		c.Author, c.AuthorEmail = text.Printable(who.Name), text.Printable(who.Email)
 		return
 	}
-	c.At, c.committerEmail = who.When.UTC(), who.Email
+	c.At, c.committerEmail, c.Committer = who.When.UTC(), who.Email, text.Printable(who.Email)
 }
 
 // title is the first line of a message.

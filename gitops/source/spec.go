@@ -47,6 +47,7 @@ type Commit struct {
 	Parent      string // the first; empty for a root
 	Author      string
 	AuthorEmail string
+	Committer   string // e-mail address
 	Message     string // first line, printable, at most 256 characters
 	At          time.Time
 	Signer      string // the verified principal; empty where nothing was verified

@@ -109,7 +109,7 @@ func killed(t *testing.T, point string) {
 	} else if commit != first {
 		t.Errorf("the pointer is at %s", commit)
 	}
-	const whole = `SELECT count(*) || ' ' || string_agg(DISTINCT spec->'price'->>'amountMinor', ',') FROM desired_objects WHERE kind = 'SKU' AND deleted_at IS NULL`
+	const whole = `SELECT count(*) || ' ' || string_agg(DISTINCT spec->>'memoryGiB', ',') FROM desired_objects WHERE kind = 'SKU' AND deleted_at IS NULL`
 	if got := h.text(whole); got != old {
 		t.Errorf("at commit %s there are %s, want %s", commit, got, old)
 	}

@@ -17,7 +17,6 @@ import (
 	sourceremote "github.com/gpuaas/gpuaas/gitops/source/remote"
 	"github.com/gpuaas/gpuaas/gitops/source/signature"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
-	"github.com/gpuaas/gpuaas/internal/secretref"
 )
 
 // validatedTree is a tree that was validated and is not applied.
@@ -130,18 +129,11 @@ func (w *watcher) auth(ctx context.Context) (a sourceremote.Auth, err error) {
 		if one.ref == "" {
 			continue
 		}
-		if *one.to, err = w.secret(ctx, one.ref); err != nil {
+		if *one.to, err = w.Credentials.Resolve(ctx, one.ref, w.spec.Repository); err != nil {
 			return sourceremote.Auth{}, err
 		}
 	}
 	return a, nil
-}
-
-func (w *watcher) secret(ctx context.Context, ref string) ([]byte, error) {
-	if w.Secret != nil {
-		return w.Secret(ctx, ref)
-	}
-	return secretref.Resolve(ctx, ref)
 }
 
 // upToDate reports whether the tree is applied and no object of it was adopted by the API since
@@ -231,7 +223,7 @@ func (w *watcher) snapshot(state revision.SourceState, tree source.Tree) revisio
 	return revision.Snapshot{
 		Source: w.spec.Name, Repository: w.spec.Repository, Commit: tree.Commit, TreeHash: tree.TreeHash, Since: &state.Applied.Revision,
 		Meta: revision.Meta{
-			Author: tree.Meta.Author, AuthorEmail: tree.Meta.AuthorEmail, Message: tree.Meta.Message, At: tree.Meta.At, Signer: tree.Meta.Signer,
+			Author: tree.Meta.Author, AuthorEmail: tree.Meta.AuthorEmail, Committer: tree.Meta.Committer, Message: tree.Meta.Message, At: tree.Meta.At, Signer: tree.Meta.Signer,
 		},
 	}
 }
@@ -243,7 +235,7 @@ func (w *watcher) apply(ctx context.Context, r reader, state revision.SourceStat
 	}
 	c := w.change(state, snap)
 	c.Diverged = diverged
-	rev, err := w.Desired.Apply(ctx, snap, w.gate(c, authorOf(snap.Meta)))
+	rev, err := w.Desired.Apply(ctx, snap, w.gate(c, originOf(snap.Meta)))
 	if err == nil && (rev.Status == revision.StatusApplied || rev.Status == revision.StatusRejected) {
 		w.held = nil
 	}
@@ -254,7 +246,11 @@ func (w *watcher) apply(ctx context.Context, r reader, state revision.SourceStat
 }
 
 func (w *watcher) change(state revision.SourceState, snap revision.Snapshot) preview.Change {
-	return preview.Change{Source: snap.Source, Repository: snap.Repository, Commit: snap.Commit, Base: state.Applied.Commit, Owner: desired.OwnerGit}
+	return preview.Change{
+		Source: snap.Source, Repository: snap.Repository, Commit: snap.Commit, Base: state.Applied.Commit, Owner: desired.OwnerGit,
+		Signer:  snap.Meta.Signer,
+		Trusted: w.root && (state.Applied.Revision == 0 || snap.Commit == Builtin || snap.Commit == source.WorkTreeCommit),
+	}
 }
 
 // diverged reports whether the branch was rewritten. It is called only where the result matters,
@@ -269,6 +265,10 @@ func (w *watcher) diverged(ctx context.Context, r reader, state revision.SourceS
 	return !descends, err
 }
 
+func originOf(m revision.Meta) change.Origin {
+	return change.Origin{Author: authorOf(m), Emails: []string{m.AuthorEmail, m.Committer}, Signer: m.Signer}
+}
+
 func authorOf(m revision.Meta) string {
 	if m.AuthorEmail != "" {
 		return m.AuthorEmail
@@ -277,10 +277,10 @@ func authorOf(m revision.Meta) string {
 }
 
 // gate returns the approval gate of a change. While the source is suspended, every change waits.
-func (w *watcher) gate(c preview.Change, author string) revision.Gate {
+func (w *watcher) gate(c preview.Change, from change.Origin) revision.Gate {
 	return func(ctx context.Context, tx pgx.Tx, d revision.Difference) (revision.Verdict, error) {
 		c.Diff = d
-		v, err := w.Change.Gate(ctx, tx, c, change.Origin{Author: author})
+		v, err := w.Change.Gate(ctx, tx, c, from)
 		if err != nil {
 			return v, err
 		}

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/desired/revision"
-	"github.com/gpuaas/gpuaas/gitops/change"
 	"github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/gitops/source"
@@ -53,6 +53,9 @@ func (w *watcher) reviewAll(ctx context.Context) (err error) {
 	}
 	said, done := map[int]string{}, 0
 	for _, pull := range open {
+		if pull.Fork && !w.Rules().Forks {
+			continue // a stranger could make the server validate files, and read the plan
+		}
 		key := fmt.Sprintf("%s on %d", pull.Head, state.Applied.Revision)
 		if w.pulls[pull.Number] == key || done == pullsAtOnce {
 			said[pull.Number] = w.pulls[pull.Number]
@@ -75,7 +78,7 @@ func (w *watcher) forge(ctx context.Context) (forge.Forge, bool, error) {
 	if declared == nil || declared.TokenRef == "" {
 		return nil, false, nil
 	}
-	token, err := w.secret(ctx, declared.TokenRef)
+	token, err := w.Credentials.Resolve(ctx, declared.TokenRef, declared.URL)
 	if err != nil {
 		return nil, false, err
 	}
@@ -117,15 +120,17 @@ func (w *watcher) preview(ctx context.Context, repo *source.Source, state revisi
 			return err
 		}
 		if !made.Plan.Empty() {
-			who := pull.AuthorEmail
-			if who == "" {
-				who = authorOf(snap.Meta)
-			}
-			if _, err := w.Change.Store(ctx, tx, made, change.Origin{Author: who, Pull: pull.Number}); err != nil {
+			from := originOf(snap.Meta)
+			from.Author, from.Pull = cmp.Or(pull.AuthorEmail, from.Author), pull.Number
+			if _, err := w.Change.Store(ctx, tx, made, from); err != nil {
 				return err
 			}
 		}
-		return w.Reports.Put(ctx, tx, reviewed(w.spec.Name, tree.Commit, pull.Number, made.Plan))
+		shown := made.Plan
+		if pull.Fork {
+			shown = shown.Public()
+		}
+		return w.Reports.Put(ctx, tx, reviewed(w.spec.Name, tree.Commit, pull.Number, shown))
 	})
 }
 

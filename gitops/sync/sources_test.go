@@ -22,6 +22,7 @@ import (
 	gitopsforge "github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	gitopssync "github.com/gpuaas/gpuaas/gitops/sync"
+	"github.com/gpuaas/gpuaas/internal/secretref/secretreftest"
 )
 
 // names declares these sources in the root's profile.
@@ -150,7 +151,7 @@ func TestINV10ReplicasRace(t *testing.T) {
 			default:
 			}
 			var prices int
-			if err := h.db.QueryRow(t.Context(), `SELECT count(DISTINCT spec->'price'->>'amountMinor') FROM desired_objects WHERE kind = 'SKU' AND deleted_at IS NULL`).Scan(&prices); err != nil || prices != 1 {
+			if err := h.db.QueryRow(t.Context(), `SELECT count(DISTINCT spec->>'memoryGiB') FROM desired_objects WHERE kind = 'SKU' AND deleted_at IS NULL`).Scan(&prices); err != nil || prices != 1 {
 				t.Errorf("%d prices at once, %v", prices, err)
 				return
 			}
@@ -248,9 +249,9 @@ func TestPullRequests(t *testing.T) {
 	}
 	server := httptest.NewServer(http.HandlerFunc(double.ServeHTTP))
 	t.Cleanup(server.Close)
-	h.Secret = func(_ ctx, ref string) ([]byte, error) { return []byte(strings.TrimPrefix(ref, "env:")), nil }
+	h.Credentials = secretreftest.Credentials(t, server.URL, map[string]string{"secret": "secret"})
 	h.Reports = &gitopsforge.Reports{DB: h.Desired.DB}
-	profile := names(fmt.Sprintf(`{name: fleet, repository: %q, dirs: [fleet], forge: {kind: github, url: %q, project: acme/fleet, tokenRef: "env:secret"}}`, h.repo.url(), server.URL))
+	profile := names(fmt.Sprintf(`{name: fleet, repository: %q, dirs: [fleet], forge: {kind: github, url: %q, project: acme/fleet, tokenRef: "credential:secret"}}`, h.repo.url(), server.URL))
 	base := with(skus(20, 35), "env.yaml", profile)
 	h.repo.git("remote", "add", "origin", double.Repository())
 	h.repo.commit(base)
@@ -269,10 +270,29 @@ func TestPullRequests(t *testing.T) {
 	if _, err := double.Open(t.Context(), forge.Pull{From: "bad", Into: "main", Title: "oops", Author: "ada"}); err != nil {
 		t.Fatal(err)
 	}
+	h.repo.git("checkout", "-q", "-b", "strange", "main")
+	strange := h.repo.commit(with(base, "s099.yaml", sku("s099", 35)))
+	h.repo.git("checkout", "-q", "main")
+	h.repo.git("push", "-q", "origin", "strange")
+	fork, err := double.Open(t.Context(), forge.Pull{From: "strange", Into: "main", Title: "from afar", Author: "eve", Fork: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	h.run(h.Syncer)
 	h.until("both are validated", func() bool {
 		return h.text(`SELECT count(*)::text FROM forge_reports WHERE subject LIKE 'pull/%'`) == "2"
 	})
+	if got := h.text(`SELECT count(*)::text FROM forge_reports WHERE subject = $1`, strange); got != "0" {
+		t.Errorf("a pull request from a fork got %s reports", got)
+	}
+	h.decide(func(r *gitopssync.Rules, _ *preview.Rules) { r.Forks = true })
+	h.until("the fork is previewed", func() bool {
+		return h.text(`SELECT count(*)::text FROM forge_reports WHERE subject = $1`, fmt.Sprintf("pull/%d", fork)) == "1"
+	})
+	shown := h.text(`SELECT string_agg(body, E'\n') FROM forge_reports WHERE subject IN ($1, $2)`, strange, fmt.Sprintf("pull/%d", fork))
+	if !strings.Contains(shown, "1 to create") || strings.Contains(shown, "s099") || strings.Contains(shown, "EUR") {
+		t.Errorf("a stranger reads names or money:\n%s", shown)
+	}
 	for subject, want := range map[string]string{
 		good: "gpuaas/plan success, gpuaas/policy success, gpuaas/validate success",
 		bad:  "gpuaas/validate failure",

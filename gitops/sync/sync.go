@@ -20,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/secretref"
 )
 
 // Syncer follows the source that the server was started with, and those that
@@ -35,7 +36,8 @@ type Syncer struct {
 	Development bool
 	Dir         string // of the bare stores, one folder for each source
 	Rules       func() Rules
-	Secret      func(ctx context.Context, ref string) ([]byte, error)
+	// Credentials contains the secrets that sources refer to.
+	Credentials *secretref.Credentials
 	Naming      ids.Naming
 	Metrics     *Metrics
 	Hints       *hint.Bus
@@ -59,6 +61,8 @@ type Rules struct {
 	Signed bool
 	// Undiverged demands that a commit descends from the applied one.
 	Undiverged bool
+	// Forks also previews pull requests from forks.
+	Forks bool
 }
 
 // Run follows the sources until ctx ends.

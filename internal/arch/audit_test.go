@@ -344,7 +344,7 @@ func changes(e ast.Expr, owner map[string]string) bool {
 var demanded = []string{
 	"tenants", "projects", "tenant_memberships", "project_memberships", "users", "user_passwords", "invitations",
 	"service_accounts", "service_account_credentials", "api_keys", "ssh_keys", "sessions", "sign_in_links", "allocations", "enrolment_tokens",
-	"git_sources", "desired_objects", "plans", "drift", // who suspends, adopts, approves, ignores
+	"git_sources", "desired_objects", "plans", "plan_approvals", "drift", // who suspends, adopts, approves, ignores
 	"ledger_transfers", "payment_sessions", "refund_requests", // who adjusts a balance, tops up, refunds
 	"holds", "agent_releases", "certificates", "breaker_trips", // who cordons, publishes a build of the agent, revokes, lets the platform hold again
 }

@@ -33,6 +33,8 @@ var unscoped = []string{
 	"platform/identity.Logout",
 	"platform/identity.MintToken",
 
+	"platform/identity.UserHasEmail", // of a user who has pushed, before a plan exists
+
 	"platform/payment.Receive", // the payment provider is not a signed-in user
 
 	// Builds of the agent belong to no tenant, and so do the audit rows about them.

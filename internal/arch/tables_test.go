@@ -20,7 +20,7 @@ var (
 var tableOwners = map[string]string{
 	"migrations": "migrations", "policies": "policies",
 	"desired": "desired", "revision": "desired/revision", "observed": "observed",
-	"reconciler": "reconciler", "forge": "gitops/forge", "nodetask": "jobs/nodetask",
+	"reconciler": "reconciler", "change": "gitops/change", "forge": "gitops/forge", "nodetask": "jobs/nodetask",
 }
 
 // tableGroup is a group of packages that may name each other's tables in joins. Each of them writes

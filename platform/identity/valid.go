@@ -85,6 +85,9 @@ func checkScopes(c Caller, names []string) ([]string, error) {
 	if c.Limited && !asked.Within(c.Scopes) {
 		return nil, tooMuch()
 	}
+	if slices.Contains(names, policies.PlansPropose) && c.Role != "admin" && c.Role != "operator" {
+		return nil, errs.New(errs.Forbidden, "only an operator can grant the scope %s", policies.PlansPropose).At("scopes")
+	}
 	return asked.Names(), nil
 }
 

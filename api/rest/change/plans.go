@@ -160,8 +160,16 @@ func toChange(p change.Stored) oapi.Plan {
 		Id: p.ID.UUID, CreatedAt: p.CreatedAt.UTC(), Origin: new(oapi.PlanOrigin(ofChange)), Status: oapi.PlanStatus(p.Status), Hash: p.Hash,
 		Actions: p.Plan.Creates + p.Plan.Changes + p.Plan.Deletes + p.Plan.Adopts, Source: response.OrNil(p.Source), Commit: response.OrNil(p.Commit), PullRequest: response.OrNil(p.Pull),
 		Author: response.OrNil(p.Author), Summary: response.OrNil(p.Plan.Summary), DecidedBy: response.OrNil(p.DecidedBy), DecidedAt: response.UTC(p.DecidedAt),
-		Decision: response.OrNil(p.Decision), AppliedAt: response.UTC(p.AppliedAt),
+		Decision: response.OrNil(p.Decision), AppliedAt: response.UTC(p.AppliedAt), ApprovalsNeeded: &p.ApprovalsNeeded, Approvals: approvals(p),
 	}
+}
+
+func approvals(p change.Stored) *[]oapi.PlanApproval {
+	list := make([]oapi.PlanApproval, len(p.Approvals))
+	for i, a := range p.Approvals {
+		list[i] = oapi.PlanApproval{By: a.By, At: a.At.UTC(), Reason: a.Reason}
+	}
+	return &list
 }
 
 // detail is a plan with what lists leave out.
@@ -169,7 +177,8 @@ func detail(p oapi.Plan) oapi.PlanDetail {
 	return oapi.PlanDetail{
 		Id: p.Id, CreatedAt: p.CreatedAt, Origin: (*oapi.PlanDetailOrigin)(p.Origin), Status: oapi.PlanDetailStatus(p.Status), Hash: p.Hash,
 		Actions: p.Actions, Blocked: p.Blocked, Source: p.Source, Commit: p.Commit, PullRequest: p.PullRequest, Author: p.Author, Summary: p.Summary,
-		DecidedBy: p.DecidedBy, DecidedAt: p.DecidedAt, Decision: p.Decision, AppliedAt: p.AppliedAt, Steps: []oapi.PlanAction{},
+		DecidedBy: p.DecidedBy, DecidedAt: p.DecidedAt, Decision: p.Decision, AppliedAt: p.AppliedAt,
+		Approvals: p.Approvals, ApprovalsNeeded: p.ApprovalsNeeded, Steps: []oapi.PlanAction{},
 	}
 }
 

@@ -151,7 +151,8 @@ func Decide(op *Operation, c identity.Caller) Decision {
 		if within == 0 || c.Project == (ids.Project{}) {
 			return Decision{Rule: noScope}
 		}
-		return Decision{Allowed: true, Rule: scopeNames[bits.TrailingZeros32(uint32(within))]}
+		rule := scopeNames[bits.TrailingZeros32(uint32(within))]
+		return Decision{Allowed: true, Rule: rule, Platform: rule == policies.PlansPropose}
 	}
 	switch {
 	case has == 0:
