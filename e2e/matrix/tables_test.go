@@ -62,7 +62,7 @@ var changes = map[string][]string{
 	"resumeDesired":    {"desired_objects", "reconcile_due", "outbox_events"},
 	"reconcileDesired": {"desired_objects", "reconcile_due", "outbox_events"},
 	"createPlan":       {"plans"},
-	"approvePlan":      {"plans", "outbox_events"},
+	"approvePlan":      {"plans", "plan_approvals", "outbox_events"},
 	"rejectPlan":       {"plans", "outbox_events"},
 	"applyPlan":        {"plans", "desired_objects", "reconcile_due", "outbox_events"},
 	"syncGitSource":    {"git_sources"},

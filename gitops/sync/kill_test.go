@@ -99,6 +99,9 @@ func killed(t *testing.T, point string) {
 	first := h.repo.commit(skus(10, 1))
 	look(false)
 	last := h.repo.commit(with(without(skus(10, 2), "s003.yaml"), "new.yaml", sku("new", 2)))
+	if look(false); !h.approveSensitive() {
+		t.Fatal("a new price did not wait for a second person")
+	}
 	if !look(true) {
 		t.Fatal("it was not killed")
 	}

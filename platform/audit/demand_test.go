@@ -129,6 +129,7 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 		`UPDATE desired_objects SET suspended_by = 'a', suspended_at = now()`,
 		`UPDATE desired_objects SET adopt_by = 's', adopt_until = now()`,
 		`UPDATE plans SET decided_by = 'a', decided_at = now()`,
+		`INSERT INTO plan_approvals (plan_id, approver, reason) VALUES (id(1), 'a', 'r')`,
 		`UPDATE drift SET status = 'ignored', ignored_by = 'a', ignored_reason = 'r', ignored_until = now()`,
 		`INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) SELECT id(i), id(1), i::text, 'p', i::text FROM generate_series(2, 9) i`,
 	}
@@ -198,7 +199,7 @@ func TestINV58TablesThatAreAudited(t *testing.T) {
 	}
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	want := []string{
-		"agent_releases", "allocations", "api_keys", "breaker_trips", "certificates", "desired_objects", "drift", "enrolment_tokens", "git_sources", "holds", "invitations", "ledger_transfers", "payment_sessions", "plans", "project_memberships", "projects",
+		"agent_releases", "allocations", "api_keys", "breaker_trips", "certificates", "desired_objects", "drift", "enrolment_tokens", "git_sources", "holds", "invitations", "ledger_transfers", "payment_sessions", "plan_approvals", "plans", "project_memberships", "projects",
 		"refund_requests", "service_account_credentials", "service_accounts", "sessions", "sign_in_links", "ssh_keys", "tenant_memberships", "tenants", "user_passwords", "users",
 	}
 	if err != nil || !slices.Equal(got, want) {

@@ -100,7 +100,7 @@ func (p *planned) pass(ctx context.Context) (took time.Duration, err error) {
 			FROM desired_objects d WHERE d.uid = o.allocation_id AND o.allocation_id IN `+chosen,
 		`DELETE FROM reconcile_due WHERE object_id IN `+chosen,
 		`INSERT INTO reconcile_due (kind, object_id, due_at, reason) SELECT 'Allocation', uid, `+lab.LeaseEnd+`, 'deadline of active' FROM desired_objects WHERE uid IN `+chosen,
-		`TRUNCATE plans, plan_actions, river.river_job`,
+		`TRUNCATE plans, plan_approvals, plan_actions, river.river_job`,
 		`VACUUM desired_objects, observed_allocations, reconcile_due`)
 }
 
