@@ -21,6 +21,10 @@ LINT         := bin/golangci-lint-$(LINT_VERSION)
 # So has the search for unreachable functions.
 DEADCODE := bin/deadcode-$(shell sed -n 's,^.*golang.org/x/tools v\([0-9.]*\).*,\1,p' tools/deadcode/go.mod)
 
+# The list of the modules in a binary, and the search for their published vulnerabilities.
+CYCLONEDX   := bin/cyclonedx-gomod-$(shell sed -n 's,^.*CycloneDX/cyclonedx-gomod v\([0-9.]*\).*,\1,p' tools/cyclonedx/go.mod)
+GOVULNCHECK := bin/govulncheck-$(shell sed -n 's,^.*golang.org/x/vuln v\([0-9.]*\).*,\1,p' tools/govulncheck/go.mod)
+
 # Real certificate authorities for tests of the drivers, each in its own module. They are
 # never linked or shipped; building one takes minutes, once.
 VAULT   := bin/vault-$(shell sed -n 's,^.*github.com/hashicorp/vault v\([0-9.]*\) .*,\1,p' tools/vault/go.mod)
@@ -28,7 +32,7 @@ STEP_CA := bin/step-ca-$(shell sed -n 's,^.*smallstep/certificates v\([0-9.]*\) 
 
 export BENCH_ONLY BENCH_OUT
 
-.PHONY: help run build gen verify check test test-race test-vault test-step-ca e2e e2e-host bench reset
+.PHONY: help run build gen verify check test test-race test-vault test-step-ca e2e e2e-host bench sbom vulncheck reset
 
 help: ## Print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -98,6 +102,12 @@ bench: ## Run the benchmarks: BENCH_ONLY=A1,R2 BENCH_OUT=file.json
 	@scripts/install-deps.sh
 	$(GO) run -tags $(TAGS) ./e2e/bench
 
+sbom: build $(CYCLONEDX) ## Write bin/*.cdx.json, the software bill of materials of each binary
+	@for b in gpuaas gpuaas-agent; do $(CYCLONEDX) bin -json -std -licenses=false -output bin/$$b.cdx.json bin/$$b; done
+
+vulncheck: ## Search for published vulnerabilities, if their database can be reached
+	@scripts/vulncheck.sh $(GOVULNCHECK)
+
 reset: ## Delete the development data in .gpuaas
 	@scripts/reset.sh
 
@@ -109,6 +119,14 @@ $(LINT): tools/golangci/go.mod tools/golangci/go.sum
 $(DEADCODE): tools/deadcode/go.mod tools/deadcode/go.sum
 	@mkdir -p bin
 	@cd tools/deadcode && $(GO) build -o ../../$(DEADCODE) golang.org/x/tools/cmd/deadcode
+
+$(CYCLONEDX): tools/cyclonedx/go.mod tools/cyclonedx/go.sum
+	@mkdir -p bin
+	@cd tools/cyclonedx && $(GO) build -o ../../$@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+
+$(GOVULNCHECK): tools/govulncheck/go.mod tools/govulncheck/go.sum
+	@mkdir -p bin
+	@cd tools/govulncheck && $(GO) build -o ../../$@ golang.org/x/vuln/cmd/govulncheck
 
 $(VAULT): tools/vault/go.mod tools/vault/go.sum
 	@echo "building $@, once (many minutes)"

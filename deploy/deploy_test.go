@@ -262,9 +262,27 @@ func TestImageIsStaticAndNotRoot(t *testing.T) {
 	t.Parallel()
 	text := read(t, "Dockerfile")
 	language := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "../go.mod"))[1]
-	for _, want := range []string{"FROM golang:" + language + " ", "CGO_ENABLED=0", "-tags nomsgpack", "\nUSER nonroot\n", `ENTRYPOINT ["/usr/bin/gpuaas"]`} {
+	for _, want := range []string{"FROM golang:" + language + "-", "CGO_ENABLED=0", "-tags nomsgpack", "\nUSER nonroot\n", `ENTRYPOINT ["/usr/bin/gpuaas"]`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the Dockerfile has no %q", want)
 		}
+	}
+}
+
+// A tag can be moved to other content, a digest or a commit cannot.
+func TestImagesAndActionsAreNamedByDigest(t *testing.T) {
+	t.Parallel()
+	used := regexp.MustCompile(`(?m)^\s*(?:FROM|image:|-? ?uses:)\s+(\S+)`)
+	digest := regexp.MustCompile(`@(sha256:[0-9a-f]{64}|[0-9a-f]{40})$`)
+	n := 0
+	for _, path := range []string{"Dockerfile", "compose.yaml", "ci/github/gpuaas.yaml", "ci/gitlab/gpuaas.yaml", "ci/gitea/gpuaas.yaml"} {
+		for _, m := range used.FindAllStringSubmatch(read(t, path), -1) {
+			if n++; !digest.MatchString(m[1]) {
+				t.Errorf("%s uses %s: name it by digest or commit", path, m[1])
+			}
+		}
+	}
+	if n < 10 {
+		t.Errorf("only %d images and actions were found", n)
 	}
 }

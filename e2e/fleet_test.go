@@ -5,7 +5,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -102,27 +101,20 @@ func TestBrokenFileKeepsLastGoodRevision(t *testing.T) {
 	h.converges(t, patience, check.Expect{})
 }
 
-// source returns the state of the Git source in healthz, or an empty string if the sync works.
+// source returns the message of the health check of the Git source, or an empty string if the sync
+// works.
 func source(t *testing.T, h *house) string {
 	t.Helper()
-	p, err := h.profile("default")
-	must(t, err)
-	reply, err := caller.Get(p.URL + "/api/v1/healthz")
-	must(t, err)
-	defer reply.Body.Close()
-	var all map[string]any
-	must(t, json.NewDecoder(reply.Body).Decode(&all))
-	if reply.StatusCode != http.StatusOK {
-		t.Errorf("healthz: %d", reply.StatusCode)
+	reply := h.cli("--profile", "default-operator", "doctor", "-o", "json")
+	var all struct {
+		Checks []struct{ Name, Message string }
 	}
-	checks, _ := all["checks"].([]any)
-	for _, c := range checks {
-		one, _ := c.(map[string]any)
-		if one["name"] == "source" {
-			text, _ := one["message"].(string)
-			return text
+	must(t, json.Unmarshal([]byte(reply.out), &all))
+	for _, c := range all.Checks {
+		if c.Name == "server/source" {
+			return strings.TrimPrefix(c.Message, "-")
 		}
 	}
-	t.Fatalf("healthz has no source: %v", all)
+	t.Fatalf("doctor does not list the source: %s %s", reply.out, reply.err)
 	return ""
 }

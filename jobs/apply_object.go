@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/observed"
@@ -75,15 +77,32 @@ func (w *applyObject) applySpec(ctx context.Context, tx pgx.Tx, o desired.Object
 		return apply(o, gone, func(spec json.RawMessage) error { return w.d.NodeHealth.Declare(ctx, tx, node, o.Name, spec) },
 			func() error { return w.d.NodeHealth.Retire(ctx, tx, node) })
 	case desired.KindPolicy:
-		return apply(o, gone, func(s desired.Policy) error {
-			return w.d.Policies.Set(ctx, tx, s.Key, policies.Scope(s.Scope), s.Value, o.Source.String())
-		},
-			func() error { return w.unset(ctx, tx, o) })
+		return apply(o, gone, func(s desired.Policy) error { return w.set(ctx, tx, o, s) }, func() error { return w.unset(ctx, tx, o) })
 	case desired.KindEnvironment, desired.KindRole:
 		return nil // read from the declaration itself; there is no other copy
 	case desired.KindAllocation:
 	}
 	return fmt.Errorf("%s %s: no package applies this kind", o.Kind, o.Name)
+}
+
+// set applies a policy to the tenant, project or user that its scope named when it was first applied.
+// If a new scope names nothing, for example because the tenant was renamed after the change was accepted,
+// nothing is applied.
+func (w *applyObject) set(ctx context.Context, tx pgx.Tx, o desired.Object, s desired.Policy) error {
+	scope := policies.Scope(s.Scope)
+	subjects, err := w.d.Identity.ScopeSubjects(ctx, tx, []policies.Scope{scope})
+	if err != nil {
+		return err
+	}
+	applied, err := w.d.Policies.Subjects(ctx, tx, []policies.Scope{scope})
+	if err != nil {
+		return err
+	}
+	subject := cmp.Or(applied[scope], subjects[scope])
+	if subject == "" {
+		return errs.New(errs.SpecInvalid, "%s: %q names nothing", o.Key(), s.Scope).At("spec.scope").Try("use the id of an existing %s", scope.Level())
+	}
+	return w.d.Policies.Set(ctx, tx, policies.Applied{Key: s.Key, Scope: scope, Subject: subject, Value: s.Value, Source: o.Source.String(), Object: o.UID})
 }
 
 func (w *applyObject) unset(ctx context.Context, tx pgx.Tx, o desired.Object) error {

@@ -76,7 +76,7 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 	b.deps.Billing = &billing.Service{
 		DB: w.DB, Identity: w.Allocations.Identity, Ledger: w.Ledger, Metering: b.deps.Metering, Running: w.Allocations,
 		Payments: &payment.Service{DB: w.DB}, Metrics: billing.NewMetrics(),
-		Policy: func(ids.Tenant, string, ids.Project) policies.View { return policies.Snapshot{}.For() },
+		Policy: func(ids.Tenant, ids.Project) policies.View { return policies.Snapshot{}.For() },
 		Naming: ids.DefaultNaming, Hints: w.Hints,
 	}
 	if provider != nil {

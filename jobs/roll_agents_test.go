@@ -58,7 +58,9 @@ func (r *rolling) publish(version string) {
 
 func (r *rolling) set(scope policies.Scope, key string, value any) {
 	r.t.Helper()
-	r.Do(r.t, func(tx pgx.Tx) error { return r.deps.Policies.Set(r.t.Context(), tx, key, scope, value, "user:x") })
+	r.Do(r.t, func(tx pgx.Tx) error {
+		return r.deps.Policies.Set(r.t.Context(), tx, policies.Applied{Key: key, Scope: scope, Subject: scope, Value: value, Source: "user:x", Object: ids.New[ids.Object]()})
+	})
 	if _, err := r.deps.Policies.Refresh(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}

@@ -140,7 +140,9 @@ GRANT SELECT (id, node_id, allocation_id, type, fence, generation, attempt, stat
 -- A Policy object names a tenant by its name.
 GRANT SELECT (id, name) ON tenants TO gpuaas_work, gpuaas_reconcile;
 -- The preview of a change lists the affected projects and their cost.
-GRANT SELECT (id, org_id, name) ON projects TO gpuaas_reconcile;
+GRANT SELECT (id, org_id, name) ON projects TO gpuaas_reconcile, gpuaas_work;
+-- The scopes of policies.
+GRANT SELECT (id) ON users TO gpuaas_reconcile, gpuaas_work;
 
 GRANT USAGE ON SEQUENCE allocation_host_uid TO gpuaas_api;
 GRANT USAGE ON SEQUENCE ledger_entries_id_seq TO gpuaas_api, gpuaas_work; -- also numbers transfers

@@ -29,6 +29,12 @@ func (s Scope) Level() Level {
 	return Level(level)
 }
 
+// Name returns the part after the level.
+func (s Scope) Name() string {
+	_, name, _ := strings.Cut(string(s), ":")
+	return name
+}
+
 // Fault is the reason why a value is rejected: the field, and the expected value.
 type Fault struct {
 	Field    string // key, scope or value

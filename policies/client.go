@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
@@ -125,7 +126,7 @@ func (c *Client) load(ctx context.Context) (Snapshot, error) {
 			c.Log.WarnContext(ctx, "policy value ignored", "key", *key, "scope", *scope, "reason", fault.Message)
 			return nil
 		}
-		s.values[setting{*key, Scope(*scope)}] = v
+		s.add(setting{*key, Scope(*scope)}, v)
 		return nil
 	})
 	if err != nil {
@@ -134,11 +135,23 @@ func (c *Client) load(ctx context.Context) (Snapshot, error) {
 	return s, nil
 }
 
-// Set stores one value in the caller's transaction, which then contains the next revision. source names
-// the actor: "git:<path>:<line>" or "user:<id>". A value that is set already changes nothing. Send the
-// hint Topic after the commit.
-func (c *Client) Set(ctx context.Context, tx pgx.Tx, key string, scope Scope, value any, source string) error {
-	v, fault := Check(key, string(scope), value)
+// Applied is a value of a Policy object that takes effect.
+type Applied struct {
+	Key   string
+	Scope Scope // as the object names it
+	// Subject is the scope with the id of its tenant, project or user. If the scope has a value
+	// already, its first subject stays.
+	Subject Scope
+	Value   any
+	Source  string     // git:<path>:<line> or user:<id>
+	Object  ids.Object // the Policy object
+}
+
+// Set stores one value in the caller's transaction, which then contains the next revision. It removes
+// the values that the object has set at another key or scope. A value that is set already changes
+// nothing. Send the hint Topic after the commit.
+func (c *Client) Set(ctx context.Context, tx pgx.Tx, a Applied) error {
+	v, fault := Check(a.Key, string(a.Scope), a.Value)
 	if fault != nil {
 		return fault.coded()
 	}
@@ -146,13 +159,16 @@ func (c *Client) Set(ctx context.Context, tx pgx.Tx, key string, scope Scope, va
 	if err != nil {
 		return fmt.Errorf("encoding policy value: %w", err)
 	}
-	// A statement of its own: the one that compares must see what the writer before
-	// us has left, and not what was there while we waited for them.
+	// A statement of its own: the one that compares must see the values of the previous writer, and not
+	// those from before it waited for the lock.
 	if _, err := tx.Exec(ctx, lockRevision); err != nil {
-		return fmt.Errorf("setting policy %s: %w", key, err)
+		return fmt.Errorf("setting policy %s: %w", a.Key, err)
 	}
-	if _, err := tx.Exec(ctx, setValue, key, string(scope), raw, source); err != nil {
-		return fmt.Errorf("setting policy %s: %w", key, err)
+	if _, err := tx.Exec(ctx, unsetMoved, a.Object.UUID, a.Key, string(a.Scope)); err != nil {
+		return fmt.Errorf("removing the former value of policy %s: %w", a.Key, err)
+	}
+	if _, err := tx.Exec(ctx, setValue, a.Key, string(a.Scope), string(a.Subject), raw, a.Source, a.Object.UUID); err != nil {
+		return fmt.Errorf("setting policy %s: %w", a.Key, err)
 	}
 	return nil
 }

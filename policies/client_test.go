@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
 
@@ -24,11 +26,17 @@ func setup(t *testing.T) (*Client, *pgxpool.Pool) {
 func set(t *testing.T, c *Client, pool *pgxpool.Pool, key string, scope Scope, value any) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		return c.Set(t.Context(), tx, key, scope, value, "user:x")
+		return c.Set(t.Context(), tx, applied(key, scope, value))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// applied is a value that an object of its key and scope sets.
+func applied(key string, scope Scope, value any) Applied {
+	object := ids.Object{UUID: uuid.NewSHA1(uuid.Nil, []byte(key+string(scope)))}
+	return Applied{Key: key, Scope: scope, Subject: scope, Value: value, Source: "user:x", Object: object}
 }
 
 func refresh(t *testing.T, c *Client) Snapshot {
@@ -79,7 +87,7 @@ func TestSetRejects(t *testing.T) {
 	c, pool := setup(t)
 	for key, want := range map[string]errs.Code{"no.such": errs.NotFound, "allocation.max_gpus": errs.ValidationError} {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			return c.Set(t.Context(), tx, key, Platform, -1, "user:x")
+			return c.Set(t.Context(), tx, applied(key, Platform, -1))
 		})
 		if errs.CodeOf(err) != want {
 			t.Errorf("%s: %v, want %s", key, err, want)
@@ -90,12 +98,62 @@ func TestSetRejects(t *testing.T) {
 	}
 }
 
+// A renamed tenant still has the value of its former name, and the next tenant with that name does not get
+// it.
+func TestTheFirstSubjectStays(t *testing.T) {
+	t.Parallel()
+	c, pool := setup(t)
+	scope, first, second := In(LevelTenant, "acme"), In(LevelTenant, uuid.NewString()), In(LevelTenant, uuid.NewString())
+	put := func(subject Scope, value any) {
+		a := applied("allocation.max_gpus", scope, value)
+		a.Subject = subject
+		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return c.Set(t.Context(), tx, a) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(first, 2)
+	put(second, 1)
+	s := refresh(t, c)
+	if s.For(first).Int(AllocationMaxGPUs) != 1 || s.For(second).Int(AllocationMaxGPUs) != 8 || s.For(scope).Int(AllocationMaxGPUs) != 8 {
+		t.Errorf("values are %v", s.Values())
+	}
+	subjects, err := c.Subjects(t.Context(), pool, []Scope{scope, "tenant:other"})
+	if err != nil || len(subjects) != 1 || subjects[scope] != first {
+		t.Errorf("subjects are %v: %v", subjects, err)
+	}
+	if scopes, err := c.ScopesOf(t.Context(), pool, []Scope{first}); err != nil || len(scopes) != 1 || scopes[0] != scope {
+		t.Errorf("scopes are %v: %v", scopes, err)
+	}
+
+	// The name and the id of one tenant: neither value widens the other.
+	set(t, c, pool, "allocation.max_gpus", first, 6)
+	if got := refresh(t, c).For(first).Int(AllocationMaxGPUs); got != 1 {
+		t.Errorf("by name 1, by id 6: %d", got)
+	}
+}
+
+// An object that moves to another scope leaves no value behind.
+func TestAMovedObjectSetsOneValue(t *testing.T) {
+	t.Parallel()
+	c, pool := setup(t)
+	a := applied("allocation.max_gpus", Platform, 3)
+	for _, scope := range []Scope{Platform, In(LevelTenant, "t")} {
+		a.Scope, a.Subject = scope, scope
+		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return c.Set(t.Context(), tx, a) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := refresh(t, c); len(s.Values()) != 1 || s.For().Int(AllocationMaxGPUs) != 8 {
+		t.Errorf("values are %v", s.Values())
+	}
+}
+
 // Another binary may know other bounds. Its value must not stop this one.
 func TestForeignValuesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	c, pool := setup(t)
-	_, err := pool.Exec(t.Context(), `INSERT INTO policy_values (key, scope, value, revision)
-		VALUES ('no.such', 'platform', '1', 1), ('allocation.max_gpus', 'platform', '100000', 1)`)
+	_, err := pool.Exec(t.Context(), `INSERT INTO policy_values (key, scope, subject, value, revision)
+		VALUES ('no.such', 'platform', 'platform', '1', 1), ('allocation.max_gpus', 'platform', 'platform', '100000', 1)`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,10 +242,10 @@ func TestReadersSeeWholeRevisions(t *testing.T) {
 		writers.Go(func() {
 			for i := int64(1); ctx.Err() == nil; i++ {
 				_ = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-					if err := c.Set(ctx, tx, "payment.min_amount_minor", Platform, 1+i%100, "user:x"); err != nil {
+					if err := c.Set(ctx, tx, applied("payment.min_amount_minor", Platform, 1+i%100)); err != nil {
 						return err
 					}
-					return c.Set(ctx, tx, "payment.max_amount_minor", Platform, 1001+i%100, "user:x")
+					return c.Set(ctx, tx, applied("payment.max_amount_minor", Platform, 1001+i%100))
 				})
 			}
 		})

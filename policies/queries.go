@@ -3,24 +3,37 @@ package policies
 const readRevision = `SELECT revision FROM policy_revision`
 
 const readValues = `
-	SELECT policy_revision.revision, policy_values.key, policy_values.scope, policy_values.value
-	FROM policy_revision LEFT JOIN policy_values ON true`
+	SELECT policy_revision.revision, policy_values.key, policy_values.subject, policy_values.value
+	FROM policy_revision LEFT JOIN policy_values ON policy_values.subject IS NOT NULL
+	ORDER BY policy_values.key, policy_values.scope`
 
 const readStored = `SELECT key, scope, value FROM policy_values WHERE key = ANY ($1)`
+
+const readSubjects = `SELECT DISTINCT scope, subject FROM policy_values WHERE scope = ANY ($1::text[]) AND subject IS NOT NULL`
+
+const readScopes = `SELECT DISTINCT scope FROM policy_values WHERE subject = ANY ($1::text[]) ORDER BY scope`
 
 // Two writers queue here, so that the later commit has the higher revision.
 const lockRevision = `SELECT revision FROM policy_revision FOR UPDATE`
 
+// The first subject of a scope stays: a name may later belong to another tenant.
 const setValue = `
 	WITH next AS (
 		UPDATE policy_revision SET revision = revision + 1
-		WHERE NOT EXISTS (SELECT 1 FROM policy_values WHERE key = $1 AND scope = $2 AND value = $3::jsonb AND source = $4)
+		WHERE NOT EXISTS (SELECT 1 FROM policy_values
+			WHERE key = $1 AND scope = $2 AND subject IS NOT NULL AND value = $4::jsonb AND source = $5 AND object_id = $6)
 		RETURNING revision
 	)
-	INSERT INTO policy_values (key, scope, value, revision, source)
-	SELECT $1, $2, $3::jsonb, next.revision, $4 FROM next
+	INSERT INTO policy_values (key, scope, subject, value, revision, source, object_id)
+	SELECT $1, $2, $3, $4::jsonb, next.revision, $5, $6 FROM next
 	ON CONFLICT (key, scope) DO UPDATE
-	SET value = excluded.value, revision = excluded.revision, source = excluded.source, set_at = now()`
+	SET subject = coalesce(policy_values.subject, excluded.subject), value = excluded.value, revision = excluded.revision,
+		source = excluded.source, object_id = excluded.object_id, set_at = now()`
+
+// An object whose key or scope changes leaves no value at the old ones.
+const unsetMoved = `
+	WITH moved AS (DELETE FROM policy_values WHERE object_id = $1 AND (key, scope) <> ($2, $3) RETURNING 1)
+	UPDATE policy_revision SET revision = revision + 1 WHERE EXISTS (SELECT 1 FROM moved)`
 
 // The statement locks in the same sequence as the one that sets a value.
 const unsetValue = `

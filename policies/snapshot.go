@@ -20,6 +20,16 @@ type setting struct {
 	scope Scope
 }
 
+// add adds the value of a subject. If several objects set it, by the name and by the id of a tenant,
+// the value is within the caps of each.
+func (s *Snapshot) add(at setting, value any) {
+	if other, ok := s.values[at]; ok {
+		k, _ := Define(at.key)
+		value = k.capped(other, value)
+	}
+	s.values[at] = value
+}
+
 // View reads a snapshot for one caller or one resource, along its scopes.
 type View struct {
 	Revision int64

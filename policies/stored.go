@@ -30,3 +30,27 @@ func (*Client) Stored(ctx context.Context, q pg.Queryer, keys []string) ([]Store
 	}
 	return list, nil
 }
+
+// Subjects returns the subjects of the scopes at which values are applied, as they were resolved
+// then.
+func (*Client) Subjects(ctx context.Context, q pg.Queryer, scopes []Scope) (map[Scope]Scope, error) {
+	subjects, err := pg.Pairs[Scope, Scope](ctx, q, readSubjects, scopes)
+	if err != nil {
+		return nil, fmt.Errorf("reading subjects of policy scopes: %w", err)
+	}
+	return subjects, nil
+}
+
+// ScopesOf returns the scopes by which applied values name these subjects, for example the former name
+// of a tenant.
+func (*Client) ScopesOf(ctx context.Context, q pg.Queryer, subjects []Scope) ([]Scope, error) {
+	rows, err := q.Query(ctx, readScopes, subjects)
+	if err != nil {
+		return nil, fmt.Errorf("reading policy scopes: %w", err)
+	}
+	scopes, err := pgx.CollectRows(rows, pgx.RowTo[Scope])
+	if err != nil {
+		return nil, fmt.Errorf("reading policy scopes: %w", err)
+	}
+	return scopes, nil
+}

@@ -67,6 +67,11 @@ type Config struct {
 	Listen        string // of the API; port 0 takes a free one
 	NodeListen    string
 	MetricsListen string
+	PprofListen   string // of profiles of this process; empty: off
+	// MetricsNames are the DNS names by which the metrics and the profiles can be requested, in addition
+	// to addresses and localhost.
+	MetricsNames []string
+	TLS          TLS // of the API listener
 	// Roam lets a listener use the next port if its own is occupied.
 	Roam bool
 	// NodeHosts are the names and addresses at which agents reach the node API.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -43,7 +44,7 @@ type Server struct {
 
 	endTraces func(context.Context) error
 
-	apiListener, nodeListener, metricsListener net.Listener
+	apiListener, nodeListener, metricsListener, pprofListener net.Listener
 }
 
 // collectAt lets the heap grow to four times what lives in it. That is tens of
@@ -66,7 +67,7 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s.cfg = cfg
-	if err := cfg.Payments.check(ctx, cfg); err != nil {
+	if err := errors.Join(cfg.TLS.check(), cfg.Payments.check(ctx, cfg)); err != nil {
 		return nil, err
 	}
 	pools, err := openPools(ctx, cfg)
@@ -101,15 +102,27 @@ func (s *Server) open(ctx context.Context) (err error) {
 		role    Role
 		address string
 		to      *net.Listener
-	}{{RoleAPI, s.cfg.Listen, &s.apiListener}, {RoleNode, s.cfg.NodeListen, &s.nodeListener}, {"", s.cfg.MetricsListen, &s.metricsListener}} {
-		if listener.role != "" && !s.cfg.hasRole(listener.role) {
+	}{
+		{RoleAPI, s.cfg.Listen, &s.apiListener},
+		{RoleNode, s.cfg.NodeListen, &s.nodeListener},
+		{"", s.cfg.MetricsListen, &s.metricsListener},
+		{"", s.cfg.PprofListen, &s.pprofListener},
+	} {
+		if listener.role != "" && !s.cfg.hasRole(listener.role) || listener.address == "" {
 			continue
 		}
 		if *listener.to, err = Listen(ctx, listener.address, s.cfg.Roam); err != nil {
 			return err
 		}
 	}
-	return nil
+	if s.cfg.TLS.Cert == "" || s.apiListener == nil {
+		return nil
+	}
+	encrypted, err := newTLSListener(s.apiListener, s.cfg.TLS)
+	if err == nil {
+		s.apiListener = encrypted
+	}
+	return err
 }
 
 // abandon closes what a failed start has opened.
@@ -117,7 +130,7 @@ func (s *Server) abandon() {
 	if s.stop != nil {
 		s.stop()
 	}
-	for _, l := range []net.Listener{s.apiListener, s.nodeListener, s.metricsListener} {
+	for _, l := range []net.Listener{s.apiListener, s.nodeListener, s.metricsListener, s.pprofListener} {
 		if l != nil {
 			_ = l.Close()
 		}
@@ -139,7 +152,13 @@ func (s *Server) run(ctx context.Context) error {
 	for _, one := range s.services {
 		group.Go(func() error { return one.Identity.Run(ctx) })
 	}
-	group.Go(func() error { return s.serveMetrics(ctx) })
+	group.Go(func() error { return serveInternal(ctx, s.metricsListener, s.metricsHandler()) })
+	if s.pprofListener != nil {
+		group.Go(func() error { return serveInternal(ctx, s.pprofListener, s.pprofHandler()) })
+	}
+	if encrypted, ok := s.apiListener.(*tlsListener); ok {
+		group.Go(func() error { return s.watchTLS(ctx, encrypted) })
+	}
 	if s.cfg.hasRole(RoleReconcile) {
 		s.startLoop(ctx)
 	}
@@ -242,7 +261,13 @@ func stopJobs(ctx context.Context, c *river.Client[pgx.Tx]) error {
 }
 
 // URL returns the address of the API.
-func (s *Server) URL() string { return "http://" + s.apiListener.Addr().String() }
+func (s *Server) URL() string {
+	scheme := "http://"
+	if s.cfg.TLS.Cert != "" {
+		scheme = "https://"
+	}
+	return scheme + s.apiListener.Addr().String()
+}
 
 // NodeURL returns the address of the node API.
 func (s *Server) NodeURL() string { return "https://" + s.nodeListener.Addr().String() }
@@ -258,9 +283,10 @@ func (s *Server) CA() []byte { return s.keys.Authority.Bundle() }
 // headerWithin is the time for a client to send its header.
 const headerWithin = 5 * time.Second
 
-func (s *Server) serveMetrics(ctx context.Context) error {
-	server := &http.Server{Handler: s.metricsHandler(), ReadHeaderTimeout: headerWithin, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
-	return serveHTTP(ctx, server, s.metricsListener, func() {})
+// serveInternal serves metrics or profiles.
+func serveInternal(ctx context.Context, l net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerWithin, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	return serveHTTP(ctx, server, l, func() {})
 }
 
 // publicURL returns the address under which browsers reach this server. It is called while the

@@ -164,14 +164,14 @@ func (s *Services) addMoney(c Config) {
 	}
 	s.Billing = &billing.Service{
 		DB: c.DB, Identity: s.Identity, Ledger: s.Ledger, Metering: s.Metering, Running: s.Allocations, Desired: s.Desired.Store,
-		Payments: s.Payments, Metrics: billing.NewMetrics(), Policy: billing.PolicyFrom(c.Policies), Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
+		Payments: s.Payments, Metrics: billing.NewMetrics(), Policies: c.Policies, Policy: billing.PolicyFrom(c.Policies), Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 	}
 	s.Statements = &billing.Statements{DB: c.DB, Identity: s.Identity, Ledger: s.Ledger, Metering: s.Metering, Clock: c.Clock}
 }
 
 func (s *Services) addGitOps(c Config, schema validate.Lazy) {
 	facts := change.Gatherer{
-		Policies: c.Policies, Identity: s.Identity, Catalog: s.Catalog, Ledger: s.Ledger, Metering: s.Metering, Fleet: s.Fleet, Allocations: s.Allocations,
+		Desired: s.Desired.Store, Policies: c.Policies, Identity: s.Identity, Catalog: s.Catalog, Ledger: s.Ledger, Metering: s.Metering, Fleet: s.Fleet, Allocations: s.Allocations,
 	}
 	s.Changes = &change.Service{
 		DB: c.DB, Desired: s.Desired, Identity: s.Identity, Gather: facts.Gather, History: s.History, Rules: change.RulesFrom(c.Policies),

@@ -6418,6 +6418,14 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/git-sources/{name}/sync (the `SyncGitSource` operationId).
 	SyncGitSource(ctx context.Context, name GitSourceName, params *SyncGitSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetHealthDetails Get health with messages
+	//
+	// The API returns the health checks of the server's dependencies with their messages, which name nodes, Git
+	// sources and addresses. The status is `200` even if a dependency is down.
+	//
+	// Corresponds with GET /api/v1/admin/health (the `GetHealthDetails` operationId).
+	GetHealthDetails(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListAdminNodes List nodes
 	//
 	// The API returns all nodes by name. Lifecycle, health, reachability and occupancy are four separate values.
@@ -7413,9 +7421,9 @@ type ClientInterface interface {
 
 	// GetHealthz Get health
 	//
-	// The API returns the health checks of the server's dependencies. If a dependency is down, the status is `503`
-	// with the same body. A `degraded` server still works: for example, after an invalid commit it continues with the
-	// last applied revision.
+	// The API returns the states of the server's dependencies, without messages. If a dependency is down, the status
+	// is `503` with the same body. A `degraded` server still works: for example, after an invalid commit it continues
+	// with the last applied revision. Operators read the messages with `getHealthDetails`.
 	//
 	// Corresponds with GET /api/v1/healthz (the `GetHealthz` operationId).
 	GetHealthz(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -8346,6 +8354,24 @@ func (c *Client) SuspendGitSource(ctx context.Context, name GitSourceName, param
 // Corresponds with POST /api/v1/admin/git-sources/{name}/sync (the `SyncGitSource` operationId).
 func (c *Client) SyncGitSource(ctx context.Context, name GitSourceName, params *SyncGitSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSyncGitSourceRequest(c.Server, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetHealthDetails Get health with messages
+//
+// The API returns the health checks of the server's dependencies with their messages, which name nodes, Git
+// sources and addresses. The status is `200` even if a dependency is down.
+//
+// Corresponds with GET /api/v1/admin/health (the `GetHealthDetails` operationId).
+func (c *Client) GetHealthDetails(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetHealthDetailsRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -10431,9 +10457,9 @@ func (c *Client) ReceiveGitHookWithBody(ctx context.Context, source HookSource, 
 
 // GetHealthz Get health
 //
-// The API returns the health checks of the server's dependencies. If a dependency is down, the status is `503`
-// with the same body. A `degraded` server still works: for example, after an invalid commit it continues with the
-// last applied revision.
+// The API returns the states of the server's dependencies, without messages. If a dependency is down, the status
+// is `503` with the same body. A `degraded` server still works: for example, after an invalid commit it continues
+// with the last applied revision. Operators read the messages with `getHealthDetails`.
 //
 // Corresponds with GET /api/v1/healthz (the `GetHealthz` operationId).
 func (c *Client) GetHealthz(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -13017,6 +13043,33 @@ func NewSyncGitSourceRequest(server string, name GitSourceName, params *SyncGitS
 			req.Header.Set("Idempotency-Key", headerParam1)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewGetHealthDetailsRequest constructs an http.Request for the GetHealthDetails method
+func NewGetHealthDetailsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/health")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -21196,6 +21249,9 @@ type ServerInterface interface {
 	// SyncGitSource Sync Git source
 	// (POST /api/v1/admin/git-sources/{name}/sync)
 	SyncGitSource(c *gin.Context, name GitSourceName, params SyncGitSourceParams)
+	// GetHealthDetails Get health with messages
+	// (GET /api/v1/admin/health)
+	GetHealthDetails(c *gin.Context)
 	// ListAdminNodes List nodes
 	// (GET /api/v1/admin/nodes)
 	ListAdminNodes(c *gin.Context, params ListAdminNodesParams)
@@ -22793,6 +22849,19 @@ func (siw *ServerInterfaceWrapper) SyncGitSource(c *gin.Context) {
 	}
 
 	siw.Handler.SyncGitSource(c, name, params)
+}
+
+// GetHealthDetails operation middleware
+func (siw *ServerInterfaceWrapper) GetHealthDetails(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetHealthDetails(c)
 }
 
 // ListAdminNodes operation middleware
@@ -29535,6 +29604,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/admin/git-sources/:name/resume", wrapper.ResumeGitSource)
 	router.POST(options.BaseURL+"/api/v1/admin/git-sources/:name/suspend", wrapper.SuspendGitSource)
 	router.POST(options.BaseURL+"/api/v1/admin/git-sources/:name/sync", wrapper.SyncGitSource)
+	router.GET(options.BaseURL+"/api/v1/admin/health", wrapper.GetHealthDetails)
 	router.GET(options.BaseURL+"/api/v1/admin/nodes", wrapper.ListAdminNodes)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes", wrapper.CreateNode)
 	router.DELETE(options.BaseURL+"/api/v1/admin/nodes/:name", wrapper.RetireNode)
@@ -30290,6 +30360,27 @@ func (response SyncGitSource202JSONResponse) VisitSyncGitSourceResponse(w http.R
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
 	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetHealthDetailsRequestObject struct {
+}
+
+type GetHealthDetailsResponseObject interface {
+	VisitGetHealthDetailsResponse(w http.ResponseWriter) error
+}
+
+type GetHealthDetails200JSONResponse Health
+
+func (response GetHealthDetails200JSONResponse) VisitGetHealthDetailsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -33977,6 +34068,9 @@ type StrictServerInterface interface {
 	// SyncGitSource Sync Git source
 	// (POST /api/v1/admin/git-sources/{name}/sync)
 	SyncGitSource(ctx context.Context, request SyncGitSourceRequestObject) (SyncGitSourceResponseObject, error)
+	// GetHealthDetails Get health with messages
+	// (GET /api/v1/admin/health)
+	GetHealthDetails(ctx context.Context, request GetHealthDetailsRequestObject) (GetHealthDetailsResponseObject, error)
 	// ListAdminNodes List nodes
 	// (GET /api/v1/admin/nodes)
 	ListAdminNodes(ctx context.Context, request ListAdminNodesRequestObject) (ListAdminNodesResponseObject, error)
@@ -35007,6 +35101,30 @@ func (sh *strictHandler) SyncGitSource(ctx *gin.Context, name GitSourceName, par
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(SyncGitSourceResponseObject); ok {
 		if err := validResponse.VisitSyncGitSourceResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetHealthDetails operation middleware
+func (sh *strictHandler) GetHealthDetails(ctx *gin.Context) {
+	var request GetHealthDetailsRequestObject
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetHealthDetails(ctx, request.(GetHealthDetailsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetHealthDetails")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetHealthDetailsResponseObject); ok {
+		if err := validResponse.VisitGetHealthDetailsResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

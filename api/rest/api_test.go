@@ -371,6 +371,15 @@ func TestHealth(t *testing.T) {
 	if w.Code != 200 || !strings.Contains(w.Body.String(), `"status":"degraded"`) || !strings.Contains(w.Body.String(), t0.Format(time.RFC3339)) {
 		t.Errorf("degraded: %d %s", w.Code, w.Body)
 	}
+	if strings.Contains(w.Body.String(), "silent") {
+		t.Errorf("an anonymous caller reads a message: %s", w.Body)
+	}
+	if w := b.do(t, ask{method: "GET", path: "/api/v1/admin/health", token: tokenOperator}); w.Code != 200 || !strings.Contains(w.Body.String(), "1 of 3 nodes is silent") {
+		t.Errorf("details for an operator: %d %s", w.Code, w.Body)
+	}
+	if w := b.do(t, ask{method: "GET", path: "/api/v1/admin/health", token: tokenOwner}); w.Code != http.StatusForbidden {
+		t.Errorf("details for the owner of a tenant: %d %s", w.Code, w.Body)
+	}
 	b.now, state = b.now.Add(time.Minute), rest.Down
 	w = b.do(t, ask{method: "GET", path: "/api/v1/healthz"})
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), t0.Add(time.Minute).Format(time.RFC3339)) {

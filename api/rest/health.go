@@ -107,10 +107,20 @@ func (h *health) GetReadyz(ctx context.Context, _ oapi.GetReadyzRequestObject) (
 	return oapi.GetReadyz200JSONResponse{Status: oapi.LivenessStatusOk}, nil
 }
 
-// GetHealthz handles GET /api/v1/healthz.
+// GetHealthDetails handles GET /api/v1/admin/health.
+func (h *health) GetHealthDetails(ctx context.Context, _ oapi.GetHealthDetailsRequestObject) (oapi.GetHealthDetailsResponseObject, error) {
+	ctx, _ = request.Of(ctx)
+	return oapi.GetHealthDetails200JSONResponse(h.look(ctx)), nil
+}
+
+// GetHealthz handles GET /api/v1/healthz. Its callers are anonymous, so it removes the messages:
+// they name nodes, Git sources and addresses.
 func (h *health) GetHealthz(ctx context.Context, _ oapi.GetHealthzRequestObject) (oapi.GetHealthzResponseObject, error) {
 	ctx, _ = request.Of(ctx)
 	seen := h.look(ctx)
+	for i := range seen.Checks {
+		seen.Checks[i].Message = ""
+	}
 	if seen.Status == oapi.HealthStatusDown {
 		return oapi.GetHealthz503JSONResponse(seen), nil
 	}

@@ -59,7 +59,7 @@ type Config struct {
 
 	// Ready queries PostgreSQL.
 	Ready func(context.Context) error
-	// Checks are the entries of healthz, in this order.
+	// Checks are the entries of getHealthz and getHealthDetails, in this order.
 	Checks []Check
 	// Limits returns the rate limit of a class for a caller; nil means DefaultLimits.
 	Limits func(request.Class, identity.Caller) middleware.Limit

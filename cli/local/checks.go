@@ -69,12 +69,15 @@ func examineServer(ctx context.Context, a *output.Console) (all []examination, r
 		return []examination{{Name: "server", Status: statusFail, Message: err.Error()}}, false
 	}
 	asked := a.Clock.Now()
-	health, date, err := health(ctx, c)
+	health, date, err := publicHealth(ctx, c)
 	if err != nil {
 		f := a.Explain(ctx, err)
 		return []examination{{Name: "server", Status: statusFail, Message: f.Message, Try: "gpuaas up, or check the address"}}, false
 	}
 	all = append(all, examination{Name: "server", Status: statusOK, Message: fmt.Sprintf("answers in %s", a.Clock.Now().Sub(asked).Round(time.Millisecond))})
+	if details, ok := healthDetails(ctx, a); ok {
+		health = details
+	}
 	for _, check := range health.Checks {
 		e := examination{Name: "server/" + check.Name, Status: statusOK, Message: output.OrDash(check.Message)}
 		switch check.Status {
@@ -90,8 +93,18 @@ func examineServer(ctx context.Context, a *output.Console) (all []examination, r
 	return append(all, examineSignIn(ctx, a)), true
 }
 
-// health reads a document that is the same whether the news is good or bad.
-func health(ctx context.Context, c *client.Client) (h oapi.Health, date time.Time, err error) {
+// healthDetails returns the checks with their messages, which only operators can read.
+func healthDetails(ctx context.Context, a *output.Console) (oapi.Health, bool) {
+	c, err := client.Connect(a)
+	if err != nil {
+		return oapi.Health{}, false
+	}
+	health, err := client.Send[oapi.Health](ctx, c, func(ctx context.Context) (*http.Response, error) { return c.GetHealthDetails(ctx) })
+	return health.Value, err == nil
+}
+
+// publicHealth reads the states. The document is the same whether a dependency is down or not.
+func publicHealth(ctx context.Context, c *client.Client) (h oapi.Health, date time.Time, err error) {
 	within, cancel := context.WithTimeout(ctx, client.OneTry)
 	defer cancel()
 	resp, err := c.GetHealthz(within)

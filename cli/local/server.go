@@ -29,8 +29,9 @@ the Git repository that --repository names.`
 
 type serverFlags struct {
 	roles, environment, repository, ref, listen, nodeListen, metrics, stateDir, source, level string
-	publicURL                                                                                 string
-	nodeHosts, proxies                                                                        []string
+	publicURL, pprof                                                                          string
+	nodeHosts, proxies, metricsNames                                                          []string
+	tls                                                                                       server.TLS
 }
 
 func NewServer() *cobra.Command {
@@ -50,7 +51,12 @@ func NewServer() *cobra.Command {
 	f.StringSliceVar(&flags.proxies, "trusted-proxy", listOf(os.Getenv("GPUAAS_TRUSTED_PROXIES")), "addresses and networks of proxies whose X-Forwarded-For is trusted")
 	f.StringVar(&flags.nodeListen, "node-listen", "127.0.0.1:8443", "address of the node API")
 	f.StringSliceVar(&flags.nodeHosts, "node-host", []string{"localhost", "127.0.0.1"}, "host names of the node API for agents")
+	f.StringVar(&flags.tls.Cert, "tls-cert", os.Getenv("GPUAAS_TLS_CERT"), "PEM file of the API's certificate chain; without it the API is plain HTTP")
+	f.StringVar(&flags.tls.Key, "tls-key", os.Getenv("GPUAAS_TLS_KEY"), "PEM file of its private key")
+	f.StringVar(&flags.tls.ClientCA, "tls-client-ca", os.Getenv("GPUAAS_TLS_CLIENT_CA"), "PEM file of authorities; clients of the API need a certificate of one of them")
 	f.StringVar(&flags.metrics, "metrics-listen", "127.0.0.1:9090", "address of the metrics")
+	f.StringSliceVar(&flags.metricsNames, "metrics-name", nil, "DNS names by which the metrics and profiles can be requested, in addition to addresses and localhost")
+	f.StringVar(&flags.pprof, "pprof-listen", "", "address of profiles of this process; off by default")
 	f.StringVar(&flags.stateDir, "state-dir", "/var/lib/gpuaas-server", "keys of the authority, of tasks and of cursors")
 	f.StringVar(&flags.level, "log-level", "", "debug, info, warn or error")
 	return cmd
@@ -128,7 +134,7 @@ func (f serverFlags) config(ctx context.Context) (server.Config, error) {
 	return server.Config{
 		DatabaseURL: os.Getenv("DATABASE_URL"), DatabaseURLs: urls, Roles: roles, Environment: f.environment, Profile: profile,
 		NATS:   func() (*nats.Conn, error) { return natsd.Dial(os.Getenv("NATS_URL"), "gpuaas "+f.roles) },
-		Listen: f.listen, NodeListen: f.nodeListen, MetricsListen: f.metrics, NodeHosts: f.nodeHosts,
+		Listen: f.listen, NodeListen: f.nodeListen, MetricsListen: f.metrics, MetricsNames: f.metricsNames, PprofListen: f.pprof, TLS: f.tls, NodeHosts: f.nodeHosts,
 		SignIn: signIn, Payments: payments, Keys: keys, Credentials: credentials, Front: front, AgentDir: os.Getenv("GPUAAS_AGENT_DIR"), StateDir: f.stateDir, Source: source, Log: log,
 	}, nil
 }

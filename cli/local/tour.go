@@ -128,7 +128,7 @@ func runsHere(ctx context.Context, a *output.Console) bool {
 	}
 	within, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	_, _, err = health(within, c)
+	_, _, err = publicHealth(within, c)
 	return err == nil
 }
 

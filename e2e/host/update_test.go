@@ -149,7 +149,9 @@ func (f *fleet) publish(version, pkg, flags string) {
 func (f *fleet) want(version string) {
 	f.t.Helper()
 	ok(f.t, pgx.BeginFunc(f.t.Context(), f.db, func(tx pgx.Tx) error {
-		return f.policies.Set(f.t.Context(), tx, "node.agent_version", policies.Platform, version, "user:x")
+		return f.policies.Set(f.t.Context(), tx, policies.Applied{
+			Key: "node.agent_version", Scope: policies.Platform, Subject: policies.Platform, Value: version, Source: "user:x", Object: ids.New[ids.Object](),
+		})
 	}))
 	_, err := f.policies.Refresh(f.t.Context())
 	ok(f.t, err)

@@ -151,7 +151,7 @@ func (h *house) plenty() {
 func (h *house) policy(key, scope, value string) {
 	h.Helper()
 	h.sql(`WITH r AS (UPDATE policy_revision SET revision = revision + 1 RETURNING revision)
-		INSERT INTO policy_values (key, scope, value, revision) SELECT $1, $2, $3::jsonb, revision FROM r
+		INSERT INTO policy_values (key, scope, subject, value, revision) SELECT $1, $2, $2, $3::jsonb, revision FROM r
 		ON CONFLICT (key, scope) DO UPDATE SET value = excluded.value, revision = excluded.revision`, key, scope, value)
 }
 

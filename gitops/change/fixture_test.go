@@ -27,6 +27,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
 )
 
 // TestMain also runs the child processes that validate files.
@@ -51,11 +52,16 @@ type bundle struct {
 	facts preview.Inputs
 }
 
-// Facts returns the data that the test has set.
-func (b *bundle) Facts(context.Context, pg.Queryer, preview.Touched) (preview.Inputs, error) {
+// Facts returns the data that the test has set. Every scope of a policy exists.
+func (b *bundle) Facts(_ context.Context, _ pg.Queryer, t preview.Touched) (preview.Inputs, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.facts, nil
+	f := b.facts
+	f.Subjects = map[policies.Scope]policies.Scope{}
+	for _, scope := range t.Scopes {
+		f.Subjects[scope] = scope
+	}
+	return f, nil
 }
 
 func (b *bundle) tell(f preview.Inputs) {

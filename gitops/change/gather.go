@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/gitops/preview"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -22,6 +23,7 @@ import (
 // Gatherer reads what a preview needs to know about the objects that a change touches. It queries
 // each service once, whatever the size of the change.
 type Gatherer struct {
+	Desired     *desired.Store
 	Policies    *policies.Client
 	Identity    *identity.Service
 	Catalog     *catalog.Service
@@ -33,7 +35,10 @@ type Gatherer struct {
 
 // Gather reads on q, so that the rows are those that the caller's transaction sees.
 func (g Gatherer) Gather(ctx context.Context, q pg.Queryer, t preview.Touched) (f preview.Inputs, err error) {
-	if t.Caps {
+	if len(t.Scopes) > 0 {
+		err = g.addScopes(ctx, q, t, &f)
+	}
+	if err == nil && t.Caps {
 		err = g.addHolders(ctx, q, &f)
 	}
 	if err == nil && len(t.Nodes)+len(t.SKUs) > 0 {
@@ -43,6 +48,37 @@ func (g Gatherer) Gather(ctx context.Context, q pg.Queryer, t preview.Touched) (
 		err = g.addAllocations(ctx, q, t, &f)
 	}
 	return f, err
+}
+
+// addScopes resolves the scopes of policies. SKUs and nodes are scopes if they are desired.
+func (g Gatherer) addScopes(ctx context.Context, q pg.Queryer, t preview.Touched, f *preview.Inputs) (err error) {
+	if f.Subjects, err = g.Identity.ScopeSubjects(ctx, q, t.Scopes); err != nil {
+		return err
+	}
+	if f.Applied, err = g.Policies.Subjects(ctx, q, t.Scopes); err != nil {
+		return err
+	}
+	kinds := map[policies.Level]desired.Kind{policies.LevelSKU: desired.KindSKU, policies.LevelNode: desired.KindNode}
+	names := []desired.Name{}
+	for _, scope := range t.Scopes {
+		if kind, ok := kinds[scope.Level()]; ok {
+			names = append(names, desired.Name{Kind: kind, Name: scope.Name()})
+		}
+	}
+	have, err := g.Desired.Named(ctx, q, names)
+	if err != nil {
+		return err
+	}
+	exists := map[desired.Name]bool{}
+	for _, o := range have {
+		exists[o.Key()] = true
+	}
+	for _, scope := range t.Scopes {
+		if kind, ok := kinds[scope.Level()]; ok && !exists[desired.Name{Kind: kind, Name: scope.Name()}] {
+			delete(f.Subjects, scope)
+		}
+	}
+	return nil
 }
 
 // addHolders counts live allocations by owner. Only a change of a cap needs the counts.

@@ -3,7 +3,9 @@ package change_test
 import (
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -31,6 +33,7 @@ import (
 // gathererOf reads with the rights of one role.
 func gathererOf(db pg.Pool) change.Gatherer {
 	return change.Gatherer{
+		Desired:  &desired.Store{DB: db, Hints: &hint.Bus{}},
 		Policies: &policies.Client{DB: db, Hints: &hint.Bus{}, Log: slog.New(slog.DiscardHandler)}, Identity: &identity.Service{DB: db, Clock: clock.Clock{}},
 		Catalog: &catalog.Service{DB: db}, Ledger: &ledger.Service{DB: db}, Metering: &metering.Service{DB: db}, Fleet: nodehealth.New(db, nil).Service,
 		Allocations: &allocation.Service{DB: db},
@@ -50,7 +53,12 @@ func TestINV61GatherUnderBothRoles(t *testing.T) {
 		VALUES ($1, 1, 'b', 1, true, '1', 1, '{}', 'x', now(), now())`, one); err != nil {
 		t.Fatal(err)
 	}
-	touched := preview.Touched{Nodes: []ids.Node{one, two}, SKUs: []string{allocationtest.SKU}, Caps: true}
+	scopes := []policies.Scope{
+		policies.Platform, "region:r", "sku:none", "node:none", "tenant:none", "project:none", "user:none",
+		policies.In(policies.LevelTenant, w.Caller.Tenant.String()), policies.In(policies.LevelProject, strings.ToUpper(w.Caller.Project.String())),
+		policies.In(policies.LevelUser, w.Caller.User.String()), policies.In(policies.LevelUser, w.Caller.Tenant.String()),
+	}
+	touched := preview.Touched{Nodes: []ids.Node{one, two}, SKUs: []string{allocationtest.SKU}, Caps: true, Scopes: scopes}
 	api := pgtest.Scoped(t, w.DB)
 	everyones := pg.WithScope(t.Context(), w.Operator.Scope(true))
 	f, err := gathererOf(api).Gather(everyones, api, touched)
@@ -63,6 +71,9 @@ func TestINV61GatherUnderBothRoles(t *testing.T) {
 		t.Errorf("the API sees\n%+v\nthe loop sees\n%+v, %v", f, again, err)
 	}
 
+	if want := map[policies.Scope]policies.Scope{scopes[0]: scopes[0], scopes[1]: scopes[1], scopes[7]: scopes[7], scopes[8]: policies.In(policies.LevelProject, w.Caller.Project.String()), scopes[9]: scopes[9]}; !maps.Equal(f.Subjects, want) {
+		t.Errorf("scopes name %v, want %v", f.Subjects, want)
+	}
 	nodes := map[string]preview.Node{}
 	for _, n := range f.Nodes {
 		nodes[n.Name] = n

@@ -158,7 +158,20 @@ func (s *Service) consistent(ctx context.Context, tx pgx.Tx, o desired.Object) e
 		if _, fault := policies.Check(spec.Key, spec.Scope, spec.Value); fault != nil {
 			return errs.New(errs.SpecInvalid, "%s", fault.Message).At("spec."+fault.Field).Try("expected %s", fault.Expected)
 		}
+		return s.namesSubject(ctx, tx, policies.Scope(spec.Scope), "spec.scope")
 	case desired.KindEnvironment, desired.KindRole, desired.KindSKU, desired.KindOSImage, desired.KindAllocation:
+	}
+	return nil
+}
+
+// namesSubject rejects the scope of a policy that names nothing.
+func (s *Service) namesSubject(ctx context.Context, tx pgx.Tx, scope policies.Scope, field string) error {
+	f, err := s.Gather(ctx, tx, preview.Touched{Scopes: []policies.Scope{scope}})
+	if err != nil {
+		return err
+	}
+	if fault := f.ScopeFault(scope); fault != "" {
+		return errs.New(errs.SpecInvalid, "%s", fault).At(field).Try("use %s", preview.ExpectedScope)
 	}
 	return nil
 }

@@ -106,6 +106,9 @@ func (s *Service) SetPolicy(ctx context.Context, ch identity.Change[PolicyKey], 
 }
 
 func (s *Service) setPolicy(ctx context.Context, tx pgx.Tx, key string, scope policies.Scope, spec []byte, version int64) (desired.Object, error) {
+	if err := s.namesSubject(ctx, tx, scope, "scope"); err != nil {
+		return desired.Object{}, err
+	}
 	have, err := s.Desired.Policies(ctx, tx, []string{key}, []string{string(scope)})
 	if err != nil {
 		return desired.Object{}, err

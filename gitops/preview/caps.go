@@ -47,7 +47,7 @@ func (e effect) policiesAfter() policies.Snapshot {
 		if !there || fault != nil {
 			value = nil
 		}
-		s = s.With(spec.Key, policies.Scope(spec.Scope), value)
+		s = s.With(spec.Key, e.inputs.subject(policies.Scope(spec.Scope)), value)
 	}
 	for _, o := range e.deleted {
 		set(o, false)
@@ -106,9 +106,7 @@ func (e effect) overCaps() []OverCap {
 
 // scopes returns the policy scopes that apply to a request of the holder.
 func (h Holder) scopes() []policies.Scope {
-	list := []policies.Scope{
-		policies.In(policies.LevelTenant, h.TenantName), policies.In(policies.LevelTenant, h.Tenant.String()), policies.In(policies.LevelProject, h.Project.String()),
-	}
+	list := []policies.Scope{policies.In(policies.LevelTenant, h.Tenant.String()), policies.In(policies.LevelProject, h.Project.String())}
 	if h.User != (ids.User{}) {
 		list = append(list, policies.In(policies.LevelUser, h.User.String()))
 	}

@@ -109,11 +109,20 @@ func facts() preview.Inputs {
 			{Tenant: umbrella, TenantName: "umbrella", Project: serve, ProjectName: "serve", User: bob, Count: 1},
 		},
 		Policies: policies.Snapshot{},
-		Prices:   map[string]preview.Price{"h100": {Currency: "EUR", Minor: 249, Active: true}},
-		Stock:    map[string]preview.Stock{"h100": {Sold: 5, Open: 19}},
-		Burn:     map[string]money.Minor{"EUR": 1245},
+		Subjects: map[policies.Scope]policies.Scope{
+			policies.Platform: policies.Platform, "tenant:acme": byID(acme), "tenant:umbrella": byID(umbrella), byID(acme): byID(acme),
+			"project:" + policies.Scope(train.String()): "project:" + policies.Scope(train.String()),
+			"project:" + policies.Scope(serve.String()): "project:" + policies.Scope(serve.String()),
+			"user:" + policies.Scope(ada.String()):      "user:" + policies.Scope(ada.String()),
+		},
+		Prices: map[string]preview.Price{"h100": {Currency: "EUR", Minor: 249, Active: true}},
+		Stock:  map[string]preview.Stock{"h100": {Sold: 5, Open: 19}},
+		Burn:   map[string]money.Minor{"EUR": 1245},
 	}
 }
+
+// byID is the scope of a tenant.
+func byID(t ids.Tenant) policies.Scope { return policies.In(policies.LevelTenant, t.String()) }
 
 func rules() preview.Rules {
 	return preview.Rules{PruneObjects: 5, PrunePercent: 5, Requires: []string{preview.RequiresApproved}, MassPercent: 5, MassMinimum: 2}

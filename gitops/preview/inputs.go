@@ -26,6 +26,9 @@ type Inputs struct {
 	Prices      map[string]Price       // the catalogue, by SKU
 	Stock       map[string]Stock       // the fleet's slots, by SKU
 	Burn        map[string]money.Minor // of all tenants, by currency
+	// Subjects maps the scopes of the touched policies to the ids that they name now; a scope without a
+	// subject names nothing. Applied maps them to the subjects to which they were applied first.
+	Subjects, Applied map[policies.Scope]policies.Scope
 }
 
 // Node is a touched node as the inventory knows it.
@@ -85,9 +88,10 @@ type Holder struct {
 
 // Touched names what facts are needed of.
 type Touched struct {
-	Nodes []ids.Node
-	SKUs  []string
-	Caps  bool
+	Nodes  []ids.Node
+	SKUs   []string
+	Caps   bool
+	Scopes []policies.Scope // of policies
 }
 
 // Touch returns the names that a difference touches.
@@ -104,13 +108,15 @@ func Touch(d revision.Difference) Touched {
 		case desired.KindSKU:
 			t.SKUs = append(t.SKUs, o.Name)
 		case desired.KindPolicy:
-			t.Caps = t.Caps || isCap(specOf[desired.Policy](o).Key)
+			spec := specOf[desired.Policy](o)
+			t.Caps, t.Scopes = t.Caps || isCap(spec.Key), append(t.Scopes, policies.Scope(spec.Scope))
 		case desired.KindEnvironment, desired.KindRole, desired.KindOSImage, desired.KindAllocation:
 		}
 	}
 	slices.SortFunc(t.Nodes, func(a, b ids.Node) int { return compareID(a.UUID, b.UUID) })
 	slices.Sort(t.SKUs)
-	t.Nodes, t.SKUs = slices.Compact(t.Nodes), slices.Compact(t.SKUs)
+	slices.Sort(t.Scopes)
+	t.Nodes, t.SKUs, t.Scopes = slices.Compact(t.Nodes), slices.Compact(t.SKUs), slices.Compact(t.Scopes)
 	return t
 }
 

@@ -185,7 +185,7 @@ func Make(c Change, f Inputs, r Rules) Plan {
 	var broken []desired.Finding
 	p.Money, broken = e.money()
 	p.Waits = waits(c, e, r)
-	p.Findings = append(findings(c, r), broken...)
+	p.Findings = append(append(findings(c, r), e.scopeFindings()...), broken...)
 	p.Summary = p.summary()
 	return p
 }

@@ -366,7 +366,7 @@ func TestOverCaps(t *testing.T) {
 		"for another tenant":         {d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "tenant:umbrella", 1)}}},
 		"unset, so the default":      {set: policies.Snapshot{}.With(perUser, "platform", int64(9)), d: revision.Difference{Deleted: []desired.Object{policy("p", 1, perUser, "platform", 9)}}},
 		"moved to another": {
-			set: policies.Snapshot{}.With(perTenant, "tenant:umbrella", int64(0)),
+			set: policies.Snapshot{}.With(perTenant, byID(umbrella), int64(0)),
 			d:   revision.Difference{Changed: []revision.Pair{pair(policy("p", 1, perTenant, "tenant:umbrella", 0), policy("p", 1, perTenant, "tenant:acme", 0))}}, want: "tenant acme 2 of 0",
 		},
 		"over before, and lowered again": {set: policies.Snapshot{}.With(perTenant, "platform", int64(1)), d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "tenant:acme", 0)}}, want: "tenant acme 2 of 0"},

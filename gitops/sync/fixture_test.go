@@ -31,6 +31,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
 )
 
 func TestMain(m *testing.M) {
@@ -130,11 +131,16 @@ func without(files map[string]string, names ...string) map[string]string {
 	return fewer
 }
 
-// world contains no allocations. The tests of gitops/change cover the effects on them.
+// world contains no allocations, and every scope of a policy exists. The tests of gitops/change cover
+// the effects.
 type world struct{}
 
-func (*world) Facts(context.Context, pg.Queryer, preview.Touched) (preview.Inputs, error) {
-	return preview.Inputs{}, nil
+func (*world) Facts(_ context.Context, _ pg.Queryer, t preview.Touched) (preview.Inputs, error) {
+	f := preview.Inputs{Subjects: map[policies.Scope]policies.Scope{}}
+	for _, scope := range t.Scopes {
+		f.Subjects[scope] = scope
+	}
+	return f, nil
 }
 
 // house is an installation that syncs a repository with the rights of the loop.

@@ -38,7 +38,7 @@ func setup(t *testing.T, balance money.Minor) desk {
 	must(t, err)
 	return desk{w, &billing.Service{
 		DB: db, Identity: &identity.Service{DB: db, Naming: ids.DefaultNaming}, Ledger: &ledger.Service{DB: db}, Metering: &metering.Service{DB: db},
-		Policy: func(ids.Tenant, string, ids.Project) policies.View { return policies.Snapshot{}.For() },
+		Policy: func(ids.Tenant, ids.Project) policies.View { return policies.Snapshot{}.For() },
 		Jobs:   jobs, Naming: ids.DefaultNaming, Hints: w.Hints,
 	}}
 }

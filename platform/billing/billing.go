@@ -33,9 +33,10 @@ type Service struct {
 	// Running releases and lists the consumers of money. Only the process that checks balances needs it.
 	Running Running
 	// Desired stores the limits of tenants as Policy objects. Only limits need it.
-	Desired *desired.Store
+	Desired  *desired.Store
+	Policies *policies.Client
 	// Policy reads along the scopes of a tenant, and of a project where there is one.
-	Policy func(tenant ids.Tenant, name string, project ids.Project) policies.View
+	Policy func(ids.Tenant, ids.Project) policies.View
 	// Jobs queues the check of the balance after an adjustment.
 	Jobs   *river.Client[pgx.Tx]
 	Naming ids.Naming

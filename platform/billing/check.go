@@ -107,15 +107,11 @@ func (s *Service) notify(ctx context.Context, tx pgx.Tx, rows []noticeRow, balan
 	if err != nil {
 		return err
 	}
-	names, err := s.Identity.TenantNames(ctx, tx, tenants)
-	if err != nil {
-		return err
-	}
 	var turns []turn
 	for _, row := range rows {
 		t := turn{noticeRow: row, currency: balances[row.tenant].Currency, released: released, Reading: Reading{
 			Balance: balances[row.tenant].Minor, Burn: burns[row.tenant], Released: len(released) > 0, Now: row.now,
-			Terms: terms(s.Policy(row.tenant, names[row.tenant], ids.Project{})),
+			Terms: terms(s.Policy(row.tenant, ids.Project{})),
 		}}
 		if t.next, t.notices = Next(row.State, t.Reading); t.next != row.State || len(t.notices) > 0 {
 			turns = append(turns, t)

@@ -45,7 +45,7 @@ func limit(t *testing.T) limited {
 	must(t, err)
 	w.Caller.TenantRole = "owner"
 	return limited{w, &billing.Service{
-		DB: db, Identity: &identity.Service{DB: db}, Policy: billing.PolicyFrom(values), Naming: ids.DefaultNaming, Hints: w.Hints,
+		DB: db, Identity: &identity.Service{DB: db}, Policies: values, Policy: billing.PolicyFrom(values), Naming: ids.DefaultNaming, Hints: w.Hints,
 		Desired: &desired.Store{DB: db, Hints: w.Hints, Check: validate.NewLazy().Check},
 	}, values, pg.WithScope(t.Context(), w.Caller.Scope(false))}
 }
@@ -63,7 +63,12 @@ func (l limited) carryOut(t *testing.T) {
 		var spec desired.Policy
 		must(t, json.Unmarshal(o.Spec, &spec))
 		l.Do(t, func(tx pgx.Tx) error {
-			return l.policies.Set(t.Context(), tx, spec.Key, policies.Scope(spec.Scope), spec.Value, o.Source.String())
+			scope := policies.Scope(spec.Scope)
+			subjects, err := l.Identity.ScopeSubjects(t.Context(), tx, []policies.Scope{scope})
+			if err != nil {
+				return err
+			}
+			return l.policies.Set(t.Context(), tx, policies.Applied{Key: spec.Key, Scope: scope, Subject: subjects[scope], Value: spec.Value, Source: o.Source.String(), Object: o.UID})
 		})
 	}
 	_, err = l.policies.Refresh(t.Context())
@@ -208,6 +213,40 @@ func TestLimitsOfATenantInGit(t *testing.T) {
 	must(t, err)
 	if v.EffectiveHourlyMinor != 600 || v.HourlyManagedBy == "" {
 		t.Errorf("displayed as %+v", v)
+	}
+}
+
+// A rename is no way out of a limit that Git declares by name, and the next tenant with the name does
+// not get it.
+func TestARenamedTenantKeepsItsLimit(t *testing.T) {
+	t.Parallel()
+	l := limit(t)
+	tenant, err := l.Identity.Tenant(l.ctx, l.Caller)
+	must(t, err)
+	l.git(t, "billing.hourly_spend_limit_minor", "tenant:"+tenant.Name, 600)
+	l.carryOut(t)
+	heir := ids.New[ids.Tenant]()
+	for sql, args := range map[string][]any{
+		`UPDATE tenants SET name = 'renamed' WHERE id = $1`: {tenant.ID}, `INSERT INTO tenants (id, name) VALUES ($1, 'heir')`: {heir},
+	} {
+		_, err := l.Fixture.DB.Exec(t.Context(), sql, args...)
+		must(t, err)
+	}
+	_, err = l.Fixture.DB.Exec(t.Context(), `UPDATE tenants SET name = $2 WHERE id = $1`, heir, tenant.Name)
+	must(t, err)
+	l.carryOut(t)
+	limits := allocation.LimitsFrom(l.policies)
+	if got := limits(identity.Caller{Tenant: tenant.ID, TenantName: "renamed"}).HourlyTenant; got != 600 {
+		t.Errorf("after the rename the limit is %d", got)
+	}
+	if got := limits(identity.Caller{Tenant: heir, TenantName: tenant.Name}).HourlyTenant; got == 600 {
+		t.Error("another tenant has the limit with the name")
+	}
+	if v, err := l.Service.Limits(l.ctx, l.Caller, ids.Project{}); err != nil || v.EffectiveHourlyMinor != 600 || v.HourlyManagedBy == "" {
+		t.Errorf("displayed as %+v, %v", v, err)
+	}
+	if _, err := l.set(ids.Project{}, 0, new(money.Minor(1)), nil); errs.CodeOf(err) != errs.ManagedByGit {
+		t.Errorf("set: %v", err)
 	}
 }
 

@@ -59,13 +59,11 @@ var limits = []limit{
 	},
 }
 
-// place identifies the tenant or project of the limits. Git may name a tenant by its name, which may
-// change; an object that the API owns uses the id.
+// place identifies the tenant or project of the limits. An object that the API owns uses the id.
 type place struct {
 	tenant  identity.Tenant
 	project ids.Project
 	own     policies.Scope
-	scopes  []policies.Scope
 	id      string
 	urn     string
 }
@@ -171,7 +169,7 @@ func (v LimitsView) changed(set Limits, found []limitObject) (changed []limit, e
 
 // afterChange returns the view as it will be after the change is applied.
 func (s *Service) afterChange(was LimitsView, at place, set Limits, changed []limit) LimitsView {
-	is, view := was, s.Policy(at.tenant.ID, at.tenant.Name, at.project)
+	is, view := was, s.Policy(at.tenant.ID, at.project)
 	for _, l := range limits {
 		if have := *l.value(&was.Limits); have != nil {
 			view = view.With(string(l.key), at.own, int64(*have)) // it may be on its way as well
@@ -195,15 +193,15 @@ func (s *Service) limits(ctx context.Context, q pg.Queryer, at place) (LimitsVie
 	for i, l := range limits {
 		keys[i] = string(l.key)
 	}
-	found, err := s.limitObjects(ctx, q, keys, at.scopes)
+	found, err := s.limitObjects(ctx, q, keys, at)
 	if err != nil {
 		return LimitsView{}, nil, err
 	}
 	v := LimitsView{Project: at.project, Currency: at.tenant.Currency, Version: 1}
-	view := s.Policy(at.tenant.ID, at.tenant.Name, at.project)
+	view := s.Policy(at.tenant.ID, at.project)
 	for _, d := range found {
 		v.Version += d.version
-		view = view.With(d.key, d.scope, d.value)
+		view = view.With(d.key, at.own, d.value)
 		for _, l := range limits {
 			if string(l.key) != d.key {
 				continue
@@ -245,7 +243,6 @@ func (s *Service) place(ctx context.Context, c identity.Caller, project ids.Proj
 	if project == (ids.Project{}) {
 		at.id = tenant.ID.String()
 		at.own = policies.In(policies.LevelTenant, at.id)
-		at.scopes = []policies.Scope{policies.In(policies.LevelTenant, tenant.Name), at.own}
 		at.urn = s.urn(tenant.ID)
 		return at, nil
 	}
@@ -254,7 +251,6 @@ func (s *Service) place(ctx context.Context, c identity.Caller, project ids.Proj
 	}
 	at.id = project.String()
 	at.own = policies.In(policies.LevelProject, at.id)
-	at.scopes = []policies.Scope{at.own}
 	at.urn = s.Naming.Name(tenant.ID.String(), at.id, "project", at.id).String()
 	return at, nil
 }

@@ -15,9 +15,9 @@ import (
 )
 
 // PolicyFrom returns a function that reads the policies of a tenant, or of one of its projects.
-func PolicyFrom(client *policies.Client) func(tenant ids.Tenant, name string, project ids.Project) policies.View {
-	return func(tenant ids.Tenant, name string, project ids.Project) policies.View {
-		return client.Latest().For(identity.TenantScopes(tenant, name, project)...)
+func PolicyFrom(client *policies.Client) func(ids.Tenant, ids.Project) policies.View {
+	return func(tenant ids.Tenant, project ids.Project) policies.View {
+		return client.Latest().For(identity.TenantScopes(tenant, project)...)
 	}
 }
 
@@ -31,11 +31,19 @@ type limitObject struct {
 	source  desired.Source
 }
 
-// limitObjects reads the Policy objects of these keys at these scopes.
-func (s *Service) limitObjects(ctx context.Context, q pg.Queryer, keys []string, scopes []policies.Scope) ([]limitObject, error) {
-	texts := make([]string, len(scopes))
-	for i, scope := range scopes {
-		texts[i] = string(scope)
+// limitObjects reads the Policy objects of these keys that apply to a tenant or project. Git may name
+// a tenant by the name that it has, or by one that it had when the value was applied.
+func (s *Service) limitObjects(ctx context.Context, q pg.Queryer, keys []string, at place) ([]limitObject, error) {
+	scopes, err := s.Policies.ScopesOf(ctx, q, []policies.Scope{at.own})
+	if err != nil {
+		return nil, err
+	}
+	texts := []string{string(at.own)}
+	if at.project == (ids.Project{}) {
+		texts = append(texts, string(policies.In(policies.LevelTenant, at.tenant.Name)))
+	}
+	for _, scope := range scopes {
+		texts = append(texts, string(scope))
 	}
 	found, err := s.Desired.Policies(ctx, q, keys, texts)
 	if err != nil {

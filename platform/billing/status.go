@@ -34,7 +34,7 @@ func (s *Service) Status(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (
 	if err != nil {
 		return Status{}, err
 	}
-	st := Status{Currency: whose.Currency, ThresholdMinor: terms(s.Policy(tenant, whose.Name, ids.Project{})).Threshold}
+	st := Status{Currency: whose.Currency, ThresholdMinor: terms(s.Policy(tenant, ids.Project{})).Threshold}
 	balance, currency, err := s.Ledger.Balance(ctx, q, tenant)
 	switch {
 	case err == nil:

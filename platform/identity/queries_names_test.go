@@ -8,8 +8,8 @@ import (
 
 func TestStatementsOfNamesFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"projects", "users", "service_accounts"}, map[string]string{
-		"selectNames": selectNames, "selectProjectNames": selectProjectNames,
+	pgtest.Prepare(t, []string{"projects", "users", "service_accounts", "tenants"}, map[string]string{
+		"selectNames": selectNames, "selectProjectNames": selectProjectNames, "selectScopeSubjects": selectScopeSubjects,
 	})
 }
 

@@ -43,7 +43,7 @@ func enter(t *testing.T) *authFixture {
 	if e.keys, err = pki.OpenKeyring(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	e.exec(t, "INSERT INTO policy_values (key, scope, value, revision) VALUES ('auth.personal_login_enabled', 'platform', 'true', 1)")
+	e.exec(t, "INSERT INTO policy_values (key, scope, subject, value, revision) VALUES ('auth.personal_login_enabled', 'platform', 'platform', 'true', 1)")
 	e.api = e.process(t, &hint.Bus{})
 	return e
 }
@@ -382,7 +382,7 @@ func TestUseIsNotedOnceAMinute(t *testing.T) {
 func TestPolicyTurnsKeysOff(t *testing.T) {
 	t.Parallel()
 	e := enter(t)
-	e.exec(t, "INSERT INTO policy_values (key, scope, value, revision) VALUES ('auth.api_keys_enabled', 'platform', 'false', 1)")
+	e.exec(t, "INSERT INTO policy_values (key, scope, subject, value, revision) VALUES ('auth.api_keys_enabled', 'platform', 'platform', 'false', 1)")
 	_, err := e.process(t, &hint.Bus{}).Authenticate(t.Context(), e.seed.Dev.Key)
 	wantCode(t, "a key where there are none", err, errs.TokenInvalid)
 }

@@ -427,6 +427,10 @@ func TestRejectedChanges(t *testing.T) {
 			_, err := w.UpdateTenant(in(ctx, w.owner), ask[identity.Tenant](w.owner), 0, "other")
 			return err
 		}, errs.AlreadyExists, "name"},
+		"tenant renamed to another's id": {func() error {
+			_, err := w.UpdateTenant(in(ctx, w.owner), ask[identity.Tenant](w.owner), 0, w.foreign.owner.Tenant.String())
+			return err
+		}, errs.ValidationError, "name"},
 		"tenant of an old version": {func() error {
 			_, err := w.UpdateTenant(in(ctx, w.owner), ask[identity.Tenant](w.owner), 7, "x")
 			return err

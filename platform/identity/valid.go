@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/policies"
 )
@@ -30,8 +32,12 @@ var (
 	currency = regexp.MustCompile(`^[A-Z]{3}$`)
 )
 
-// checkLabel accepts RFC 1123 labels, because names are parts of URLs and URNs.
+// checkLabel accepts RFC 1123 labels, because names are parts of URLs and URNs. It rejects names that
+// have the form of an id: where a name or an id can be given, the name would mean another object.
 func checkLabel(name string) error {
+	if _, err := uuid.Parse(name); err == nil {
+		return errs.Invalid("name", "must not be a UUID").Try("choose a name that cannot be mistaken for the id of another object")
+	}
 	if !label.MatchString(name) {
 		return errs.Invalid("name", "must be 1 to 63 of a-z, 0-9 and -, and begin and end with a letter or digit")
 	}

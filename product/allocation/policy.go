@@ -13,7 +13,7 @@ import (
 func LimitsFrom(client *policies.Client) func(identity.Caller) Limits {
 	return func(c identity.Caller) Limits {
 		now := client.Latest()
-		v, tenant := now.For(c.PolicyScopes()...), now.For(identity.TenantScopes(c.Tenant, c.TenantName, ids.Project{})...)
+		v, tenant := now.For(c.PolicyScopes()...), now.For(identity.TenantScopes(c.Tenant, ids.Project{})...)
 		return Limits{
 			PerUser:       int(v.Int(policies.AllocationMaxConcurrentPerUser)),
 			PerProject:    int(v.Int(policies.AllocationMaxConcurrentPerProject)),

@@ -13,8 +13,8 @@ import (
 	"riverqueue.com/riverui"
 )
 
-// New returns the pages below prefix. They ask the client's database, and stop
-// when ctx ends. Arguments of jobs are hidden in lists: they may name people.
+// New returns the pages below prefix. They query the client's database until ctx ends. Neither the pages
+// nor their JSON contain the arguments of jobs, which can name people and objects of tenants.
 func New(ctx context.Context, client *river.Client[pgx.Tx], prefix string, log *slog.Logger) (http.Handler, error) {
 	handler, err := riverui.NewHandler(&riverui.HandlerOpts{
 		Endpoints:                riverui.NewEndpoints(client, nil),
@@ -25,9 +25,9 @@ func New(ctx context.Context, client *river.Client[pgx.Tx], prefix string, log *
 	if err != nil {
 		return nil, fmt.Errorf("building the job pages: %w", err)
 	}
-	// It answers nothing before its caches run.
+	// The handler needs its caches.
 	if err := handler.Start(ctx); err != nil {
 		return nil, fmt.Errorf("starting the job pages: %w", err)
 	}
-	return handler, nil
+	return hideArguments(handler), nil
 }
