@@ -335,8 +335,8 @@ func fields(b *strings.Builder, c contract, s schema) {
 
 const healthText = `# Health
 
-Every source on a node says in each report how the node and its GPUs fare: the driver, the kernel log (` + "`xid`" + `), PCIe, NVLink, disk, memory, network, clock. Probes run in child processes; one that
-does not answer reads unknown, and a source that is missing from a whole report is an alert of its own. The control plane judges each word by the table below, merges them, and keeps from sale what the table
+Every source on a node says in each report how the node and its GPUs fare: the driver, its events (` + "`xid`" + `), PCIe, NVLink, disk, memory, network, clock. Probes run in child processes; one that
+does not answer reads unknown, and a source that is missing from a whole report is an alert of its own. An XID that only the kernel log contains has action ` + "`hint`" + `, whatever its row says. The control plane judges each word by the table below, merges them, and keeps from sale what the table
 says, within the bound of [the breaker](../runbooks/mass-action-breaker.md). ` + "`node.gpu_fault_action`" + ` may have a fault of a GPU cordon its node, or only report. Definitions:
 [protocol/fault/faults.cue](../../protocol/fault/faults.cue), version %d.
 

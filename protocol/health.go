@@ -20,7 +20,18 @@ type HealthReport struct {
 	Message string    `json:"message,omitempty"` // one sentence for an operator
 	Classes []Class   `json:"classes,omitempty"` // sorted
 	Since   time.Time `json:"since"`             // the host's clock: shown, never decided by
+	// Evidence is the origin of an XID. Only one that the driver reported has consequences.
+	Evidence Evidence `json:"evidence,omitempty"`
 }
+
+// Evidence is the origin of an XID. An empty one, of an older agent, is the kernel log.
+type Evidence string
+
+// The origins of an XID.
+const (
+	FromDriver Evidence = "driver"     // the event set of the driver
+	FromLog    Evidence = "kernel_log" // a hint: programs of tenants can write to the log
+)
 
 // Class is the required response of the reader of a report.
 type Class string
@@ -70,6 +81,8 @@ func CheckHealth(reports []HealthReport) error {
 			return Reject(ParamsInvalid, "health report %s of %s about %q is a duplicate", r.Check, r.Source, r.Target)
 		case !slices.Contains([]Health{Healthy, Degraded, Unhealthy, Unknown}, r.Level):
 			return Reject(ParamsInvalid, "health %.40q is none", r.Level)
+		case !slices.Contains([]Evidence{"", FromDriver, FromLog}, r.Evidence):
+			return Reject(ParamsInvalid, "health report %s of %s has unknown evidence %.40q", r.Check, r.Source, r.Evidence)
 		case slices.ContainsFunc(r.Classes, func(c Class) bool { return !slices.Contains(Classes(), c) }):
 			return Reject(ParamsInvalid, "health report %s of %s has an unknown class", r.Check, r.Source)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/gpu"
 	"github.com/gpuaas/gpuaas/agent/gpu/nvidiasmi"
+	"github.com/gpuaas/gpuaas/agent/gpu/nvml"
 	"github.com/gpuaas/gpuaas/agent/gpu/sysfs"
 	"github.com/gpuaas/gpuaas/agent/health"
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -59,7 +60,7 @@ type Machine struct {
 // topologyProbe is the name of the child that reads the bus.
 const topologyProbe = "topology"
 
-// Open opens the kernel log and the stored events.
+// Open opens the kernel log and the stored events, and follows the events of the driver until ctx ends.
 func Open(ctx context.Context, o Options) (*Machine, error) {
 	m := &Machine{Options: o}
 	m.watch = &health.Watch{Run: m.run, Log: o.Log, Clock: m.Clock, Extra: []string{topologyProbe}}
@@ -75,8 +76,11 @@ func Open(ctx context.Context, o Options) (*Machine, error) {
 	}
 	if m.watch.Kernel, err = health.OpenKernelLog(m.path("/dev/kmsg")); err != nil {
 		// A container may have none. What the driver says of itself is left.
-		o.Log.WarnContext(ctx, "no kernel log: XID events are not reported", "err", err)
+		o.Log.WarnContext(ctx, "no kernel log: it gives no hints", "err", err)
 		m.watch.Kernel = nil
+	}
+	if nvml.Built && o.Self != "" {
+		go m.followEvents(ctx)
 	}
 	return m, nil
 }
@@ -98,8 +102,11 @@ func (m *Machine) run(ctx context.Context, probe string) (text []byte, err error
 
 // Child executes a probe in a child process.
 func Child(ctx context.Context, probe, root string, out func([]byte) error) error {
-	if probe == nvmlProbe {
+	switch probe {
+	case nvmlProbe:
 		return printNVML(out)
+	case eventsProbe:
+		return printEvents(ctx, out)
 	}
 	if probe == topologyProbe {
 		t := sysfs.Tree{Root: root}.Read()

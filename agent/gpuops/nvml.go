@@ -12,8 +12,11 @@ import (
 	"github.com/gpuaas/gpuaas/agent/health"
 )
 
-// nvmlProbe is the name of the child that calls into the driver's library.
-const nvmlProbe = "nvml"
+// The names of the children that call into the driver's library.
+const (
+	nvmlProbe   = "nvml"
+	eventsProbe = "nvml-events" // it runs until its standard input is closed
+)
 
 // Library reads the driver's library in a child process. It uses the tool if the library does not
 // respond or this build has none.

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -58,6 +59,36 @@ func result(ctx context.Context, out *bytes.Buffer, err error) ([]byte, error) {
 		return nil, fmt.Errorf("running the child: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// longestLine limits a line that a child prints.
+const longestLine = 4 << 10
+
+// Follow runs a program and passes each line that it prints to each, until the program or ctx ends. The
+// program ends with this process, because its standard input is then closed.
+func Follow(ctx context.Context, each func(line []byte), path string, args ...string) error {
+	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // this program
+	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/bin:/bin"}
+	cmd.WaitDelay = time.Second
+	if _, err := cmd.StdinPipe(); err != nil { // closed by the end of this process only
+		return fmt.Errorf("starting the child: %w", err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("starting the child: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the child: %w", err)
+	}
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, longestLine)
+	for lines.Scan() {
+		each(lines.Bytes())
+	}
+	if lines.Err() != nil {
+		_ = cmd.Process.Kill() // else it waits for a reader
+	}
+	return errors.Join(lines.Err(), cmd.Wait())
 }
 
 type limitedWriter struct {

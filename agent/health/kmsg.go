@@ -54,17 +54,31 @@ func (k *KernelLog) Read(add func(sequence uint64, line string)) (lost bool, err
 	return lost, nil
 }
 
-// parseRecord reads "6,1234,5678901,-;text". Lines that follow, with the device's
-// properties, are left out.
+// The fields before the text of a record: priority, sequence, time, flags, and others of later kernels.
+const (
+	recordFields  = 4
+	facilityShift = 3   // of the priority: level below, facility above
+	wholeLine     = "-" // the flag of a record that is no fragment of another
+)
+
+// parseRecord reads "6,1234,5678901,-;text". It leaves out the lines that follow with the properties of a
+// device. The line is empty if a program wrote it, or if it is a fragment.
 func parseRecord(record string) (sequence uint64, line string, ok bool) {
 	head, text, found := strings.Cut(record, ";")
 	fields := strings.Split(head, ",")
-	if !found || len(fields) < 2 {
+	if !found || len(fields) < recordFields {
 		return 0, "", false
 	}
 	sequence, err := strconv.ParseUint(fields[1], 10, 64)
+	if err != nil {
+		return 0, "", false
+	}
+	priority, err := strconv.ParseUint(fields[0], 10, 64)
+	if err != nil || priority>>facilityShift != 0 || fields[3] != wholeLine {
+		return sequence, "", true
+	}
 	line, _, _ = strings.Cut(text, "\n")
-	return sequence, line, err == nil
+	return sequence, line, true
 }
 
 // ReadInto adds what is new to the ledger.

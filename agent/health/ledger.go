@@ -8,17 +8,21 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaas/protocol"
+	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
-// Ledger contains the events of the kernel log that nothing has cleared. It survives a restart of the
-// agent, because the log is read once. The table of faults defines what clears an event.
+// Ledger contains the XIDs that nothing has cleared. It survives a restart of the agent, because the
+// driver and the kernel log report each once. The table of faults defines what clears an event.
 type Ledger struct {
 	Boot   string  `json:"boot_id"`
 	Read   uint64  `json:"read"` // sequence of the last line of that boot
 	Events []Entry `json:"events"`
+	// Forged is the time of the last line that imitates a message of the driver.
+	Forged time.Time `json:"forged,omitzero"`
 
 	path string
 }
@@ -27,13 +31,14 @@ type Ledger struct {
 type Entry struct {
 	Event
 
-	Times int       `json:"times"`
-	First time.Time `json:"first"`
-	Last  time.Time `json:"last"`
+	Times    int               `json:"times"`
+	First    time.Time         `json:"first"`
+	Last     time.Time         `json:"last"`
+	Evidence protocol.Evidence `json:"evidence,omitempty"` // the best so far
 }
 
-// mostEvents is above eight boards with every number that there is.
-const mostEvents = 4096
+// mostEvents is above all XIDs of eight boards in one day, and a small part of a report.
+const mostEvents = 512
 
 // OpenLedger reads the stored events. A damaged file is replaced: the kernel log of this boot has its
 // events again.
@@ -62,28 +67,57 @@ func (l *Ledger) start(boot string) {
 	})
 }
 
-// Add takes lines of the kernel log that are not older than what was read.
+// Add reads a line of the kernel log that is not older than the last one.
 func (l *Ledger) Add(sequence uint64, line string, now time.Time) (changed bool) {
 	if sequence < l.Read {
 		return false
 	}
 	l.Read = sequence + 1
 	e, ok := eventOf(line)
-	if !ok {
-		return false
+	switch {
+	case ok:
+		l.put(e, protocol.FromLog, now)
+		return true
+	case strings.Contains(line, driverText):
+		l.Forged = now
+		return true
 	}
+	return false
+}
+
+// AddEvent adds an event that the driver has reported.
+func (l *Ledger) AddEvent(e Event, now time.Time) { l.put(e, protocol.FromDriver, now) }
+
+func (l *Ledger) put(e Event, from protocol.Evidence, now time.Time) {
 	i := slices.IndexFunc(l.Events, func(k Entry) bool { return k.Event == e })
 	if i < 0 {
-		if len(l.Events) == mostEvents {
-			return false
-		}
+		l.evictHint()
 		l.Events = append(l.Events, Entry{Event: e, First: now})
 		i = len(l.Events) - 1
 	}
 	l.Events[i].Times++
 	l.Events[i].Last = now
-	return true
+	if l.Events[i].Evidence != protocol.FromDriver {
+		l.Events[i].Evidence = from
+	}
 }
+
+// evictHint deletes the oldest hint of a full ledger, so that no number of hints displaces an event of the
+// driver.
+func (l *Ledger) evictHint() {
+	if len(l.Events) < mostEvents {
+		return
+	}
+	oldest := 0
+	for i, e := range l.Events {
+		if o := l.Events[oldest]; isHint(e) && (!isHint(o) || e.Last.Before(o.Last)) {
+			oldest = i
+		}
+	}
+	l.Events = slices.Delete(l.Events, oldest, oldest+1)
+}
+
+func isHint(e Entry) bool { return e.Evidence != protocol.FromDriver }
 
 // Expire deletes the events that time clears.
 func (l *Ledger) Expire(now time.Time) (changed bool) {
@@ -92,8 +126,16 @@ func (l *Ledger) Expire(now time.Time) (changed bool) {
 		f := OfXID(e.XID)
 		return f.Clears == "time" && now.Sub(e.Last) >= f.ClearAfter
 	})
-	return len(l.Events) != before
+	forged, _ := fault.Of(checkForged)
+	over := !l.Forged.IsZero() && now.Sub(l.Forged) >= forged.ClearAfter
+	if over {
+		l.Forged = time.Time{}
+	}
+	return over || len(l.Events) != before
 }
+
+// checkForged marks a line of the kernel log that imitates a message of the driver.
+const checkForged = "kernel_log_forged"
 
 // Reset deletes the events that a reset of the device clears.
 func (l *Ledger) Reset(pci string) (changed bool) {
@@ -102,8 +144,8 @@ func (l *Ledger) Reset(pci string) (changed bool) {
 	return len(l.Events) != before
 }
 
-// Reports returns one report for each device: its open events, or that it has none. An event of a
-// device that the node does not list counts for the node.
+// Reports returns the open events of each device, or that it has none. It leaves out the events of a device
+// that the node does not list.
 func (l *Ledger) Reports(gpus []protocol.GPU) (all []protocol.HealthReport) {
 	spoken := map[string]bool{}
 	for _, e := range l.Events {
@@ -111,7 +153,7 @@ func (l *Ledger) Reports(gpus []protocol.GPU) (all []protocol.HealthReport) {
 		if i < 0 {
 			continue
 		}
-		r := NewXIDReport(gpus[i].UUID, e.XID)
+		r := NewXIDReport(gpus[i].UUID, e.XID, e.Evidence)
 		r.Since = e.First.UTC().Truncate(time.Second)
 		all = append(all, r)
 		spoken[gpus[i].UUID] = true
@@ -120,6 +162,9 @@ func (l *Ledger) Reports(gpus []protocol.GPU) (all []protocol.HealthReport) {
 		if !spoken[g.UUID] {
 			all = append(all, Well(SourceXID, g.UUID))
 		}
+	}
+	if !l.Forged.IsZero() {
+		all = append(all, NewReport(SourceXID, "", checkForged, ""))
 	}
 	return all
 }

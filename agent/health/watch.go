@@ -15,12 +15,12 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Watch stores the last results of probes and of the kernel log, so that no caller waits for a driver.
+// Watch stores the last results of probes, and the XIDs of the driver and the kernel log, so that no caller waits for a driver.
 // Its fields are set before its first use.
 type Watch struct {
 	// Run starts a probe in a child and returns what it printed.
 	Run func(ctx context.Context, probe string) ([]byte, error)
-	// Ledger stores the events of the kernel log. It is nil without one.
+	// Ledger stores XIDs. It is nil without one.
 	Ledger *Ledger
 	Log    *slog.Logger
 	Clock  clock.Clock
@@ -214,11 +214,25 @@ func (w *Watch) heard(ctx context.Context, gpus []protocol.GPU, now time.Time) [
 		}
 	}
 	if changed {
-		if err := w.Ledger.Save(); err != nil {
-			w.Log.ErrorContext(ctx, "events not stored", "err", err)
-		}
+		w.save(ctx)
 	}
 	return w.Ledger.Reports(gpus)
+}
+
+// DriverEvent stores an XID that the driver has reported.
+func (w *Watch) DriverEvent(ctx context.Context, e Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.Ledger != nil {
+		w.Ledger.AddEvent(e, w.Clock.Now())
+		w.save(ctx)
+	}
+}
+
+func (w *Watch) save(ctx context.Context) {
+	if err := w.Ledger.Save(); err != nil {
+		w.Log.ErrorContext(ctx, "events not stored", "err", err)
+	}
 }
 
 // WasReset deletes the events that a reset of the device has cleared.

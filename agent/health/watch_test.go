@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -178,7 +179,7 @@ const xid = "NVRM: Xid (PCI:0000:1b:00): %, pid=1"
 
 func line(n string) string { return strings.Replace(xid, "%", n, 1) }
 
-// What the kernel said stands until the table clears it: through a restart of the
+// An XID stands until the table clears it: through a restart of the
 // agent, and not through one of the host where that mends it.
 func TestXIDsAreKeptAndCleared(t *testing.T) {
 	t.Parallel()
@@ -194,8 +195,9 @@ func TestXIDsAreKeptAndCleared(t *testing.T) {
 	}
 	says := func(l *health.Ledger) string { return checks(l.Reports(boards)) }
 	l := open("b1")
-	for i, n := range []string{"31", "45", "48", "54", "79", "48", "777"} {
-		l.Add(uint64(i), line(n), now)
+	for i, n := range []int{31, 45, 48, 54, 79, 48, 777} {
+		l.Add(uint64(i), line(strconv.Itoa(n)), now)
+		l.AddEvent(health.Event{PCI: pciA, XID: n}, now)
 	}
 	if err := l.Save(); err != nil {
 		t.Fatal(err)
@@ -219,7 +221,7 @@ func TestXIDsAreKeptAndCleared(t *testing.T) {
 	if err := l.Save(); err != nil {
 		t.Fatal(err)
 	}
-	if l = open("b2"); says(l) != "xid:xid_45 xid:xid_13" || l.Read != 0 {
+	if l = open("b2"); says(l) != "xid:xid_45 xid:xid_777 xid:xid_13" || l.Read != 0 {
 		t.Errorf("after a start of the host %q, read to %d", says(l), l.Read)
 	}
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
@@ -337,5 +339,23 @@ func TestProbesOfAPlantedHost(t *testing.T) {
 	}
 	if _, err := health.Probes["clock"](t.Context(), root); err != nil {
 		t.Errorf("clock: %v", err)
+	}
+}
+
+// A child that reports events prints lines until it ends. One that prints no line feed is ended.
+func TestAChildIsFollowed(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	each := func(line []byte) { lines = append(lines, string(line)) }
+	if err := health.Follow(t.Context(), each, "/bin/sh", "-c", "echo a; echo b; exit 3"); err == nil || strings.Join(lines, " ") != "a b" {
+		t.Errorf("%q, %v", lines, err)
+	}
+	if err := health.Follow(t.Context(), each, "/bin/sh", "-c", "exec cat /dev/zero"); err == nil {
+		t.Error("an endless line is accepted")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := health.Follow(ctx, each, "/bin/sh", "-c", "exec sleep 60"); err == nil {
+		t.Error("a child outlives its parent's interest")
 	}
 }

@@ -1,13 +1,11 @@
-// Package health determines the health of a node from its kernel log, from probes in child processes,
-// and from the time that a fault must last before it counts. The levels come from the table of
+// Package health determines the health of a node from the events of its driver, from probes in child
+// processes, and from the time that a fault must last before it counts. The kernel log is only a hint. The levels come from the table of
 // protocol/fault. A part that could not be read is unknown, never healthy, and no function waits for a
 // call that may hang.
 package health
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,9 +17,11 @@ import (
 
 // OfXID returns the fault of an XID.
 func OfXID(xid int) fault.Fault {
-	f, _ := fault.Of("xid_" + strconv.Itoa(xid))
+	f, _ := fault.Of(checkOf(xid))
 	return f
 }
+
+func checkOf(xid int) string { return "xid_" + strconv.Itoa(xid) }
 
 // NewReport returns the report of a fault by a source, with the level of the table.
 func NewReport(source, target, check, message string) protocol.HealthReport {
@@ -40,26 +40,19 @@ func Well(source, target string) protocol.HealthReport {
 	return protocol.HealthReport{Source: source, Target: target, Level: protocol.Healthy}
 }
 
-// Event is one XID of the kernel log.
+// Event is one XID of one device.
 type Event struct {
 	PCI string // 0000:53:00.0
 	XID int
 }
 
-var xidLine = regexp.MustCompile(`NVRM: Xid \(PCI:([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\): ([0-9]{1,4})\b`)
+// driverText begins every message of the driver about an XID. The kernel logs a crash with the file names
+// of the program, so a tenant can write the same text behind the start of a line.
+const driverText = "NVRM: Xid ("
 
-// Events finds the XIDs in a kernel log, oldest first.
-func Events(log io.Reader) ([]Event, error) {
-	var found []Event
-	lines := bufio.NewScanner(log)
-	for lines.Scan() {
-		if e, ok := eventOf(lines.Text()); ok {
-			found = append(found, e)
-		}
-	}
-	return found, lines.Err()
-}
+var xidLine = regexp.MustCompile(`^NVRM: Xid \(PCI:([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\): ([0-9]{1,4}), `)
 
+// eventOf returns the XID at the start of a line of the kernel log.
 func eventOf(line string) (Event, bool) {
 	m := xidLine.FindStringSubmatch(line)
 	if m == nil {
@@ -82,30 +75,19 @@ func PCIAddress(s string) string {
 	return s
 }
 
-// Apply adds what the events say to the devices they name.
-func Apply(gpus []protocol.GPU, events []Event) {
-	for _, e := range events {
-		f := OfXID(e.XID)
-		if f.Rule.Level == protocol.Healthy {
-			continue
-		}
-		for i := range gpus {
-			if gpus[i].PCI == e.PCI {
-				Worsen(&gpus[i], f.Rule.Level, xidMessage(e.XID, f))
-			}
-		}
+// NewXIDReport returns the report about an XID, with the level that its evidence allows.
+func NewXIDReport(target string, xid int, evidence protocol.Evidence) protocol.HealthReport {
+	r := protocol.HealthReport{Source: SourceXID, Target: target, Check: checkOf(xid), Evidence: evidence}
+	f, _ := fault.Reported(r)
+	r.Level, r.Classes = f.Rule.Level, f.Rule.Classes
+	r.Message = fmt.Sprintf("xid %d: %s", xid, f.Meaning)
+	if evidence != protocol.FromDriver {
+		r.Message += " (only in the kernel log)"
 	}
+	return r
 }
 
-func xidMessage(xid int, f fault.Fault) string { return fmt.Sprintf("xid %d: %s", xid, f.Meaning) }
-
-// NewXIDReport returns the report of a source about an XID.
-func NewXIDReport(target string, xid int) protocol.HealthReport {
-	f := OfXID(xid)
-	return NewReport(SourceXID, target, f.ID, xidMessage(xid, f))
-}
-
-// SourceXID names the kernel log as the source of a health report.
+// SourceXID names the events of the driver and the kernel log as the source of a health report.
 const SourceXID = "xid"
 
 // Worsen lowers the health of a device and never raises it. It adds each reason once.

@@ -185,7 +185,7 @@ func (k *nodeState) since(said []Report) []Report {
 // a check that the table lacks; its own classification is then used.
 func ofWire(h protocol.HealthReport) Report {
 	r := Report{Source: h.Source, Target: h.Target, Check: h.Check, Level: h.Level, Message: h.Message, Classes: h.Classes}
-	if f, ok := fault.Of(h.Check); ok {
+	if f, ok := fault.Reported(h); ok {
 		r.Level, r.Action, r.Classes = f.Rule.Level, string(f.Rule.Action), f.Rule.Classes
 		r.Message = cmp.Or(r.Message, f.Meaning)
 	}
@@ -251,8 +251,8 @@ func (k *nodeState) findings(said []Report) (all []finding) {
 }
 
 func holdsOf(r Report) fault.Holds {
-	if f, ok := fault.Of(r.Check); ok {
-		return f.Rule.Holds
+	if rule, ok := fault.RuleOf(fault.Action(r.Action)); ok {
+		return rule.Holds
 	}
 	if prevents(r) || r.Level == protocol.Unhealthy {
 		return fault.HoldsSlot

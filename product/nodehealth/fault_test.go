@@ -24,7 +24,8 @@ import (
 // harm is one fault of the grammar, with what it must lead to.
 type harm struct {
 	name     string
-	xid      int    // in the kernel log of GPU 1; 0: its source reports check
+	xid      int    // of GPU 1; 0: its source reports check
+	logged   bool   // only the kernel log contains the XID
 	source   string // the source that reports check
 	check    string
 	gpu      bool   // about GPU 1, else the node
@@ -43,6 +44,15 @@ func xids(gpuIs string, slot, node bool, action string, notified bool, ends stri
 	return all
 }
 
+// logged are XIDs that only the kernel log contains, where a tenant can write them.
+func logged(ends string, numbers ...int) (all []harm) {
+	for _, h := range xids("h", false, false, "hint", false, ends, numbers...) {
+		h.name, h.logged = h.name+" in the kernel log", true
+		all = append(all, h)
+	}
+	return all
+}
+
 func said(source, gpuIs string, slot, node bool, action string, notified bool, checks ...string) (all []harm) {
 	for _, c := range checks {
 		all = append(all, harm{name: c, source: source, check: c, gpu: gpuIs != "", gpuIs: gpuIs, slot: slot, node: node, action: action, notified: notified})
@@ -53,14 +63,18 @@ func said(source, gpuIs string, slot, node bool, action string, notified bool, c
 var harms = slices.Concat(
 	xids("d", false, false, "count", true, "time", 13, 31, 32, 39, 40, 41, 68, 69, 70, 71, 72, 94),
 	xids("h", false, false, "ignore", false, "time", 43, 45, 63, 92),
-	xids("u", true, false, "reset_gpu", true, "reset", 46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158),
+	xids("u", true, false, "reset_gpu", true, "reset", 62, 64, 95, 136, 140, 143, 155, 156),
+	xids("d", false, false, "confirm", true, "time", 46, 109, 110, 119, 120, 158),
 	xids("u", true, false, "diagnose", true, "reset", 48),
 	xids("d", false, false, "inspect", false, "restart", 54),
 	xids("d", false, false, "restart_guest", true, "restart", 151),
 	xids("d", false, false, "inspect", false, "time", 154),
 	xids("u", true, false, "nvlink", true, "reset", 74, 144, 145, 146, 147, 148, 149, 150),
 	xids("u", true, true, "restart_host", true, "restart", 79, 160),
-	xids("u", true, false, "report", true, "restart", 1, 777), // not expected
+	xids("d", false, false, "confirm", true, "time", 1, 777), // not expected
+	logged("time", 13, 31, 43, 45, 68, 119, 777),
+	logged("reset", 48, 62, 74, 95, 140),
+	logged("restart", 79, 160),
 	said("driver", "u", true, true, "restart_host", true, "gpu_lost", "recovery_node_reboot", "recovery_system_reboot"),
 	said("driver", "u", true, false, "reset_gpu", true, "ecc_uncorrected", "recovery_gpu_reset", "recovery_bus_reset"),
 	said("driver", "u", true, false, "diagnose", true, "row_remap_failed", "pages_retired", "recovery_drain_and_reset"),
@@ -135,6 +149,10 @@ func (s *scenario) happens() {
 		s.says[s.harm.source] = s.harm.check
 		return
 	}
+	if !s.harm.logged {
+		s.ledger.AddEvent(health.Event{PCI: "0000:43:00.0", XID: s.harm.xid}, s.now)
+		return
+	}
 	s.line++
 	s.ledger.Add(s.line, fmt.Sprintf("NVRM: Xid (PCI:0000:43:00): %d, pid=7, name=python", s.harm.xid), s.now)
 }
@@ -164,7 +182,7 @@ func (s *scenario) report() {
 	}
 	if s.other {
 		r.Health = slices.DeleteFunc(r.Health, func(h protocol.HealthReport) bool { return h.Source == "xid" && h.Target == r.Inventory.GPUs[0].UUID })
-		r.Health = append(r.Health, health.NewXIDReport(r.Inventory.GPUs[0].UUID, 31))
+		r.Health = append(r.Health, health.NewXIDReport(r.Inventory.GPUs[0].UUID, 31, protocol.FromDriver))
 	}
 	protocol.SortHealth(r.Health)
 	health.MergeHealth(r.Inventory.GPUs, r.Health)

@@ -34,10 +34,8 @@ func (s *Service) Health(ctx context.Context, q pg.Queryer, id ids.Node) ([]Repo
 
 // Advice returns the recommended action for a report, or nothing.
 func (r Report) Advice() string {
-	if f, ok := fault.Of(r.Check); ok {
-		return f.Rule.Operator
-	}
-	return ""
+	rule, _ := fault.RuleOf(fault.Action(r.Action))
+	return rule.Operator
 }
 
 // Override is an operator's health override: another value for a check on a target, or, without a check

@@ -22,8 +22,8 @@ type Clears string
 
 // The ends.
 const (
-	ClearsItself  Clears = "itself"  // its source no longer says it
-	ClearsTime    Clears = "time"    // it was not seen for Fault.ClearAfter
+	ClearsItself  Clears = "itself"  // its source no longer reports it
+	ClearsTime    Clears = "time"    // it was not reported for Fault.ClearAfter
 	ClearsReset   Clears = "reset"   // the GPU was reset, or the host has started
 	ClearsRestart Clears = "restart" // the host has started
 	ClearsPerson  Clears = "person"
@@ -69,6 +69,22 @@ func Of(id string) (Fault, bool) {
 		f.ID = id
 	}
 	return f, ok
+}
+
+// Reported returns the fault of a health report. An XID that the driver itself did not report is a hint:
+// a tenant can write one of any GPU to the kernel log, so it has no consequence.
+func Reported(r protocol.HealthReport) (Fault, bool) {
+	f, ok := Of(r.Check)
+	if strings.HasPrefix(r.Check, "xid_") && r.Evidence != protocol.FromDriver {
+		f.Rule, f.Shown = rules[Hint], false
+	}
+	return f, ok
+}
+
+// RuleOf returns the consequences of an action.
+func RuleOf(a Action) (Rule, bool) {
+	r, ok := rules[a]
+	return r, ok
 }
 
 // TenantText returns the text of the fault for tenants, or an empty string.

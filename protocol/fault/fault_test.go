@@ -2,6 +2,7 @@ package fault_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gpuaas/gpuaas/protocol"
@@ -33,12 +34,32 @@ func TestEveryLineIsWhole(t *testing.T) {
 	}
 }
 
-func TestAnUnknownXIDIsFatal(t *testing.T) {
+// An XID without a row has no consequence until the driver requests a recovery: a tenant may have caused it.
+func TestAnUnknownXIDNeedsTheDriver(t *testing.T) {
 	t.Parallel()
-	if f, ok := fault.Of("xid_31337"); !ok || f.ID != "xid_31337" || f.Rule.Level != protocol.Unhealthy || f.Rule.Holds != fault.HoldsSlot {
+	if f, ok := fault.Of("xid_31337"); !ok || f.ID != "xid_31337" || f.Rule.Action != fault.Confirm || f.Rule.Holds != fault.HoldsNothing {
 		t.Errorf("%+v, %v", f, ok)
 	}
 	if f, ok := fault.Of("noise"); ok {
 		t.Errorf("%+v", f)
+	}
+}
+
+// INV-72. Threat: a tenant causes an XID with its own program, and its meter stops while it has the GPU.
+func TestWhatATenantCanCauseHasNoConsequence(t *testing.T) {
+	t.Parallel()
+	for _, check := range []string{"xid_13", "xid_31", "xid_43", "xid_45", "xid_46", "xid_68", "xid_69", "xid_94", "xid_109", "xid_119", "xid_31337"} {
+		f, _ := fault.Reported(protocol.HealthReport{Check: check, Evidence: protocol.FromDriver})
+		if f.Rule.Level == protocol.Unhealthy || f.Rule.Level == protocol.Unknown || f.Rule.Holds != fault.HoldsNothing || len(f.Rule.Classes) > 0 {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, f := range fault.All() {
+		for _, evidence := range []protocol.Evidence{"", protocol.FromLog} {
+			hint, _ := fault.Reported(protocol.HealthReport{Check: f.ID, Evidence: evidence})
+			if strings.HasPrefix(f.ID, "xid_") && (hint.Rule.Action != fault.Hint || hint.TenantText() != "") {
+				t.Errorf("%q: %+v", evidence, hint)
+			}
+		}
 	}
 }

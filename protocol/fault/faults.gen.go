@@ -5,15 +5,17 @@ package fault
 import "github.com/gpuaas/gpuaas/protocol"
 
 // Version of the table.
-const Version = 1
+const Version = 2
 
 // The actions.
 const (
 	AskAgain      Action = "ask_again"
 	AskDriver     Action = "ask_driver"
+	Confirm       Action = "confirm"
 	Cool          Action = "cool"
 	Count         Action = "count"
 	Diagnose      Action = "diagnose"
+	Hint          Action = "hint"
 	Ignore        Action = "ignore"
 	Inspect       Action = "inspect"
 	MendHost      Action = "mend_host"
@@ -30,9 +32,11 @@ const (
 var rules = map[Action]Rule{
 	AskAgain:      {Action: AskAgain, Level: "unknown", Holds: "nothing", Operator: "Find out why the source does not report.", Tenant: ""},
 	AskDriver:     {Action: AskDriver, Level: "unknown", Holds: "slot", Classes: []protocol.Class{"prevent_allocations"}, Operator: "Find out why the driver does not respond; restart the node if the driver hangs.", Tenant: "The state of this GPU is unknown."},
+	Confirm:       {Action: Confirm, Level: "degraded", Holds: "nothing", Operator: "Nothing until the driver requests a recovery action: an application can cause this event.", Tenant: "Your application made an error on this GPU; restart it."},
 	Cool:          {Action: Cool, Level: "degraded", Holds: "slot", Classes: []protocol.Class{"prevent_allocations"}, Operator: "Check fans, inlet temperature and load.", Tenant: "The GPU is slower because of heat."},
 	Count:         {Action: Count, Level: "degraded", Holds: "nothing", Operator: "Nothing; the application failed and the GPU contained it.", Tenant: "Your application made an error on this GPU; restart it."},
 	Diagnose:      {Action: Diagnose, Level: "unhealthy", Holds: "slot", Classes: []protocol.Class{"prevent_allocations"}, Operator: "Drain, reset, and run the field diagnosis if the fault occurs again.", Tenant: "The GPU's memory failed and is not charged; release it and create another allocation."},
+	Hint:          {Action: Hint, Level: "healthy", Holds: "nothing", Operator: "Nothing until the driver reports the fault too: a program can write such a text by its file name.", Tenant: ""},
 	Ignore:        {Action: Ignore, Level: "healthy", Holds: "nothing", Operator: "Nothing; watch the rate.", Tenant: ""},
 	Inspect:       {Action: Inspect, Level: "degraded", Holds: "nothing", Operator: "Inspect the node at the next opportunity.", Tenant: ""},
 	MendHost:      {Action: MendHost, Level: "degraded", Holds: "node", Classes: []protocol.Class{"prevent_allocations"}, Operator: "Repair the node; its allocations continue.", Tenant: ""},
@@ -60,6 +64,7 @@ var table = map[string]Fault{
 	"gpu_missing":              {ID: "gpu_missing", Meaning: "missing from a complete report", Rule: rules[Report], Shown: true, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"gpu_unhealthy":            {ID: "gpu_unhealthy", Meaning: "the node reports it unhealthy", Rule: rules[Report], Shown: true, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"gpu_unknown":              {ID: "gpu_unknown", Meaning: "the driver reports too little", Rule: rules[AskDriver], Shown: false, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
+	"kernel_log_forged":        {ID: "kernel_log_forged", Meaning: "a program imitates a driver message in the kernel log", Rule: rules[Hint], Shown: false, Clears: "time", RaiseAfter: 0e9, ClearAfter: 86400e9},
 	"memory_corrected":         {ID: "memory_corrected", Meaning: "the node memory corrects errors", Rule: rules[Inspect], Shown: false, Clears: "time", RaiseAfter: 0e9, ClearAfter: 86400e9},
 	"memory_uncorrected":       {ID: "memory_uncorrected", Meaning: "the node memory has lost data", Rule: rules[MendHost], Shown: false, Clears: "restart", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"mig_changed":              {ID: "mig_changed", Meaning: "MIG, ECC or compute mode is not at its baseline", Rule: rules[ResetWhenFree], Shown: false, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
@@ -86,10 +91,10 @@ var table = map[string]Fault{
 	"scrub_failed":             {ID: "scrub_failed", Meaning: "its memory could not be scrubbed", Rule: rules[Report], Shown: false, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"source_silent":            {ID: "source_silent", Meaning: "a source of reports is missing", Rule: rules[AskAgain], Shown: false, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"thermal":                  {ID: "thermal", Meaning: "slowed down by heat", Rule: rules[Cool], Shown: true, Clears: "itself", RaiseAfter: 60e9, ClearAfter: 300e9},
-	"xid_109":                  {ID: "xid_109", Meaning: "context switch timeout", Rule: rules[ResetGPU], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
-	"xid_110":                  {ID: "xid_110", Meaning: "security fault", Rule: rules[ResetGPU], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
-	"xid_119":                  {ID: "xid_119", Meaning: "system processor timeout", Rule: rules[ResetGPU], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
-	"xid_120":                  {ID: "xid_120", Meaning: "system processor error", Rule: rules[ResetGPU], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
+	"xid_109":                  {ID: "xid_109", Meaning: "context switch timeout", Rule: rules[Confirm], Shown: true, Clears: "time", RaiseAfter: 0e9, ClearAfter: 3600e9},
+	"xid_110":                  {ID: "xid_110", Meaning: "security fault", Rule: rules[Confirm], Shown: true, Clears: "time", RaiseAfter: 0e9, ClearAfter: 3600e9},
+	"xid_119":                  {ID: "xid_119", Meaning: "system processor timeout", Rule: rules[Confirm], Shown: true, Clears: "time", RaiseAfter: 0e9, ClearAfter: 3600e9},
+	"xid_120":                  {ID: "xid_120", Meaning: "system processor error", Rule: rules[Confirm], Shown: true, Clears: "time", RaiseAfter: 0e9, ClearAfter: 3600e9},
 	"xid_13":                   {ID: "xid_13", Meaning: "application fault", Rule: rules[Count], Shown: true, Clears: "time", RaiseAfter: 0e9, ClearAfter: 3600e9},
 	"xid_136":                  {ID: "xid_136", Meaning: "link training failed", Rule: rules[ResetGPU], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"xid_140":                  {ID: "xid_140", Meaning: "unrecovered memory error", Rule: rules[ResetGPU], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
@@ -105,7 +110,7 @@ var table = map[string]Fault{
 	"xid_154":                  {ID: "xid_154", Meaning: "recovery action changed", Rule: rules[Inspect], Shown: false, Clears: "time", RaiseAfter: 0e9, ClearAfter: 3600e9},
 	"xid_155":                  {ID: "xid_155", Meaning: "link event", Rule: rules[ResetGPU], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"xid_156":                  {ID: "xid_156", Meaning: "resource retired", Rule: rules[ResetGPU], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
-	"xid_158":                  {ID: "xid_158", Meaning: "fatal timeout", Rule: rules[ResetGPU], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
+	"xid_158":                  {ID: "xid_158", Meaning: "fatal timeout", Rule: rules[Confirm], Shown: true, Clears: "time", RaiseAfter: 0e9, ClearAfter: 3600e9},
 	"xid_160":                  {ID: "xid_160", Meaning: "channel retired", Rule: rules[RestartHost], Shown: true, Clears: "restart", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"xid_31":                   {ID: "xid_31", Meaning: "application memory fault", Rule: rules[Count], Shown: true, Clears: "time", RaiseAfter: 0e9, ClearAfter: 3600e9},
 	"xid_32":                   {ID: "xid_32", Meaning: "invalid push buffer", Rule: rules[Count], Shown: true, Clears: "time", RaiseAfter: 0e9, ClearAfter: 3600e9},
@@ -114,7 +119,7 @@ var table = map[string]Fault{
 	"xid_41":                   {ID: "xid_41", Meaning: "copy engine fault", Rule: rules[Count], Shown: true, Clears: "time", RaiseAfter: 0e9, ClearAfter: 3600e9},
 	"xid_43":                   {ID: "xid_43", Meaning: "application stopped", Rule: rules[Ignore], Shown: false, Clears: "time", RaiseAfter: 0e9, ClearAfter: 86400e9},
 	"xid_45":                   {ID: "xid_45", Meaning: "preemptive cleanup", Rule: rules[Ignore], Shown: false, Clears: "time", RaiseAfter: 0e9, ClearAfter: 86400e9},
-	"xid_46":                   {ID: "xid_46", Meaning: "stopped processing", Rule: rules[ResetGPU], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
+	"xid_46":                   {ID: "xid_46", Meaning: "stopped processing", Rule: rules[Confirm], Shown: true, Clears: "time", RaiseAfter: 0e9, ClearAfter: 3600e9},
 	"xid_48":                   {ID: "xid_48", Meaning: "double-bit memory error", Rule: rules[Diagnose], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"xid_54":                   {ID: "xid_54", Meaning: "power connector", Rule: rules[Inspect], Shown: false, Clears: "restart", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"xid_62":                   {ID: "xid_62", Meaning: "micro-controller halted", Rule: rules[ResetGPU], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
@@ -130,5 +135,5 @@ var table = map[string]Fault{
 	"xid_92":                   {ID: "xid_92", Meaning: "many corrected errors", Rule: rules[Ignore], Shown: false, Clears: "time", RaiseAfter: 0e9, ClearAfter: 86400e9},
 	"xid_94":                   {ID: "xid_94", Meaning: "contained memory error", Rule: rules[Count], Shown: true, Clears: "time", RaiseAfter: 0e9, ClearAfter: 3600e9},
 	"xid_95":                   {ID: "xid_95", Meaning: "uncontained memory error", Rule: rules[ResetGPU], Shown: true, Clears: "reset", RaiseAfter: 0e9, ClearAfter: 0e9},
-	"xid_other":                {ID: "xid_other", Meaning: "unexpected", Rule: rules[Report], Shown: true, Clears: "restart", RaiseAfter: 0e9, ClearAfter: 0e9},
+	"xid_other":                {ID: "xid_other", Meaning: "unexpected", Rule: rules[Confirm], Shown: true, Clears: "time", RaiseAfter: 0e9, ClearAfter: 86400e9},
 }

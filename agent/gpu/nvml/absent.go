@@ -2,10 +2,18 @@
 
 package nvml
 
-import "github.com/gpuaas/gpuaas/agent/gpu"
+import (
+	"context"
+
+	"github.com/gpuaas/gpuaas/agent/gpu"
+	"github.com/gpuaas/gpuaas/agent/health"
+)
 
 // Built says whether this build can.
 const Built = false
 
 // See reads all devices.
 func See() (gpu.Reading, error) { return gpu.Reading{}, ErrAbsent }
+
+// Events passes each XID that the driver reports to each.
+func Events(context.Context, func(health.Event) error) error { return ErrAbsent }

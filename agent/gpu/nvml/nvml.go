@@ -19,31 +19,31 @@ import (
 const Built = true
 
 // See reads all devices.
-func See() (gpu.Seen, error) { return Read(nvml.New()) }
+func See() (gpu.Reading, error) { return Read(nvml.New()) }
 
 // Read reads all devices of a library. A device without an identity makes the whole result unknown:
 // in a partial list the missing GPUs would look removed.
-func Read(lib nvml.Interface) (gpu.Seen, error) {
+func Read(lib nvml.Interface) (gpu.Reading, error) {
 	if err := failed("opening the driver", lib.Init()); err != nil {
-		return gpu.Seen{}, err
+		return gpu.Reading{}, err
 	}
 	defer lib.Shutdown()
-	seen := gpu.Seen{Inventory: protocol.Inventory{GPUs: []protocol.GPU{}}, Replays: map[string]int64{}}
+	seen := gpu.Reading{Inventory: protocol.Inventory{GPUs: []protocol.GPU{}}, Replays: map[string]int64{}}
 	seen.Driver, _ = lib.SystemGetDriverVersion()
 	if v, ret := lib.SystemGetCudaDriverVersion(); ret == nvml.SUCCESS {
 		seen.CUDA = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
 	}
 	n, ret := lib.DeviceGetCount()
 	if err := failed("counting devices", ret); err != nil {
-		return gpu.Seen{}, err
+		return gpu.Reading{}, err
 	}
 	for i := range n {
 		d, ret := lib.DeviceGetHandleByIndex(i)
 		if err := failed(fmt.Sprintf("opening device %d", i), ret); err != nil {
-			return gpu.Seen{}, err
+			return gpu.Reading{}, err
 		}
 		if err := add(&seen, i, d); err != nil {
-			return gpu.Seen{}, fmt.Errorf("device %d: %w", i, err)
+			return gpu.Reading{}, fmt.Errorf("device %d: %w", i, err)
 		}
 	}
 	health.MergeHealth(seen.GPUs, seen.Health)
@@ -65,7 +65,7 @@ func ask[T any](v T, ret nvml.Return) (zero T) {
 	return v
 }
 
-func add(seen *gpu.Seen, index int, d nvml.Device) error {
+func add(seen *gpu.Reading, index int, d nvml.Device) error {
 	uuid, ret := d.GetUUID()
 	if ret != nvml.SUCCESS || !strings.HasPrefix(uuid, "GPU-") {
 		return errors.New("it reports no identity")

@@ -23,6 +23,7 @@ type ill struct {
 	ecc                    uint64
 	recovery               byte
 	linksDown              int
+	registered             bool
 }
 
 func (d *ill) GetSerial() (string, lib.Return)             { return "1650000000001", lib.SUCCESS }

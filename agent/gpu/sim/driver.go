@@ -102,17 +102,11 @@ func (d *Driver) inventory(h *Host) (protocol.Inventory, error) {
 	if err := nvidiasmi.ParseLinks(strings.NewReader(h.Links()), inventory.GPUs); err != nil {
 		return protocol.Inventory{}, err
 	}
-	events, err := health.Events(strings.NewReader(h.KernelLog()))
-	if err != nil {
-		return protocol.Inventory{}, fmt.Errorf("reading kernel log: %w", err)
-	}
-	health.Apply(inventory.GPUs, events)
 	inventory.Hostname, inventory.Simulated = h.Hostname, true
-	for _, e := range events {
-		if i := slices.IndexFunc(inventory.GPUs, func(g protocol.GPU) bool { return g.PCI == e.PCI }); i >= 0 {
-			if r := health.NewXIDReport(inventory.GPUs[i].UUID, e.XID); r.Level != protocol.Healthy && !slices.ContainsFunc(seen.Health, func(o protocol.HealthReport) bool { return o.Target == r.Target && o.Check == r.Check }) {
-				seen.Health = append(seen.Health, r)
-			}
+	for i, g := range h.GPUs {
+		for _, r := range g.events() {
+			health.Worsen(&inventory.GPUs[i], r.Level, r.Message)
+			seen.Health = append(seen.Health, r)
 		}
 	}
 	protocol.SortHealth(seen.Health)

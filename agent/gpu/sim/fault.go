@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/agent/health"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Ways a host can drift.
@@ -129,6 +132,16 @@ func Fault(stateDir string, gpu, xid int) error {
 		h.GPUs[gpu].XIDs = append(h.GPUs[gpu].XIDs, xid)
 		return nil
 	})
+}
+
+// events lists the XIDs of a GPU, each once, as the event set of its driver reports them.
+func (g *GPU) events() (all []protocol.HealthReport) {
+	for _, xid := range slices.Compact(slices.Sorted(slices.Values(g.XIDs))) {
+		if r := health.NewXIDReport(g.UUID, xid, protocol.FromDriver); r.Level != protocol.Healthy {
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // Partition cuts the host off, both ways.

@@ -63,7 +63,7 @@ type GPU struct {
 	Users  []string `json:"users"` // who can open it
 	Dirty  bool     `json:"dirty"`
 	Off    []string `json:"off,omitempty"`  // modes that are not at their baseline
-	XIDs   []int    `json:"xids,omitempty"` // events of its kernel log
+	XIDs   []int    `json:"xids,omitempty"` // events of its driver
 }
 
 // Process of the simulated host.

@@ -86,18 +86,6 @@ func (h *Host) Links() string {
 	return b.String()
 }
 
-// KernelLog prints the XID events as the kernel does.
-func (h *Host) KernelLog() string {
-	var b strings.Builder
-	for _, g := range h.GPUs {
-		for _, xid := range g.XIDs {
-			meaning := health.OfXID(xid).Meaning
-			fmt.Fprintf(&b, "NVRM: Xid (PCI:%s): %d, pid='<unknown>', name=<unknown>, %s\n", strings.TrimSuffix(g.PCI, ".0"), xid, meaning)
-		}
-	}
-	return b.String()
-}
-
 // A mode off its baseline, as the driver names it.
 const (
 	OffPersistence = "persistence mode off"
@@ -132,7 +120,7 @@ func (g *GPU) recovery() string {
 		if action == fault.Diagnose {
 			verdict = "Drain and Reset"
 		}
-		if action == fault.ResetGPU && verdict == "None" {
+		if (action == fault.ResetGPU || action == fault.Confirm) && verdict == "None" {
 			verdict = "GPU Reset"
 		}
 	}
