@@ -367,3 +367,31 @@ func TestApplied(t *testing.T) {
 		}
 	}
 }
+
+// INV-72. Threat: one tenant makes its own part of the host OS unreadable. Its row stays as it was last
+// read and proves nothing; the rows of the others are evidence, and the absence of others is proved.
+func TestOneUnreadAllocationHidesNoOther(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	hostile, other := b.a, ids.New[ids.Allocation]()
+	of := func(id ids.Allocation, phase protocol.Phase, unread string) protocol.AllocationReport {
+		return protocol.AllocationReport{Allocation: id, Phase: phase, Fence: 1, Generation: 1, SpecHash: "h", Unread: unread}
+	}
+	b.says(report(1, 1, of(hostile, protocol.Ready, ""), of(other, protocol.Ready, "")))
+	b.says(report(1, 2, of(hostile, protocol.Working, "too many"), of(other, protocol.Broken, "")))
+	if got := b.due(); strings.Count(got, "Allocation: ") != 2 {
+		t.Errorf("due: %s", got)
+	}
+	if s := b.loopState(); s.Complete || s.Phase != protocol.Ready {
+		t.Errorf("unread: %+v", s)
+	}
+	b.a = other
+	if s := b.loopState(); !s.Complete || s.Phase != protocol.Broken {
+		t.Errorf("the other: %+v", s)
+	}
+	b.a = hostile
+	b.says(report(1, 3, of(hostile, protocol.Ready, ""), of(other, protocol.Broken, "")))
+	if s := b.loopState(); !s.Complete || s.Phase != protocol.Ready || !strings.Contains(b.due(), "can read it again") {
+		t.Errorf("read again: %+v, due %s", s, b.due())
+	}
+}

@@ -56,6 +56,16 @@ const (
 		)
 		SELECT count(mark_due('Allocation', allocation_id, now(), 'reported')) FROM (SELECT allocation_id FROM put ORDER BY 1) AS sorted`
 
+	// The row of an unread allocation stays as it was last read.
+	markUnread = `
+		WITH put AS (
+			UPDATE observed_allocations o SET unread = coalesce(r.unread, '')
+			FROM jsonb_to_recordset($2) AS r(allocation_id uuid, unread text)
+			WHERE o.allocation_id = r.allocation_id AND o.node_id = $1 AND o.unread <> coalesce(r.unread, '')
+			RETURNING o.allocation_id
+		)
+		SELECT count(mark_due('Allocation', allocation_id, now(), 'its node can read it again, or no longer')) FROM (SELECT allocation_id FROM put ORDER BY 1) AS sorted`
+
 	// A node that no longer reports an allocation has lost its record. That is no proof: the fence
 	// stays, the proof is removed.
 	forget = `
@@ -96,7 +106,7 @@ const (
 	// fleet for a thousand keys.
 	selectObserved = `
 		SELECT a.allocation_id, a.node_id, a.phase, a.fence, a.spec_hash, a.message, ` + proven + `,
-			coalesce(n.complete, false), coalesce(n.stale_at, 'epoch'::timestamptz), a.failures, a.failed_fence
+			coalesce(n.complete, false) AND a.unread = '', coalesce(n.stale_at, 'epoch'::timestamptz), a.failures, a.failed_fence
 		FROM observed_allocations a LEFT JOIN LATERAL (
 			SELECT complete, ` + staleAt + ` AS stale_at FROM ` + nodesLeased + ` WHERE n.node_id = a.node_id OFFSET 0) n ON true
 		WHERE a.allocation_id = ANY($1)`

@@ -70,39 +70,54 @@ func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol
 
 // putAllocations stores the state of each reported allocation. Only a complete report proves that an
 // allocation is absent. An incomplete one leaves the rows of unreported allocations unchanged,
-// because they may be in the missing section.
+// because they may be in the missing section. An unread allocation leaves its own row unchanged.
 func putAllocations(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol.Report) error {
+	read, all, err := rowsOf(r)
+	if err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	b.Queue(putObserved, node, read)
+	b.Queue(markUnread, node, all)
+	if r.Complete {
+		seen := make([]uuid.UUID, len(r.Allocations))
+		for i, a := range r.Allocations {
+			seen[i] = a.Allocation.UUID
+		}
+		b.Queue(forget, node, seen)
+	}
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("storing the allocations of %s: %w", node, err)
+	}
+	return nil
+}
+
+// rowsOf encodes the allocations of a report: those that were read, and all.
+func rowsOf(r protocol.Report) (read, all []byte, err error) {
 	type row struct {
 		protocol.AllocationReport
 
 		Proof json.RawMessage `json:"proof"`
 	}
-	rows := make([]row, len(r.Allocations))
-	seen := make([]uuid.UUID, len(r.Allocations))
+	rows, known := make([]row, len(r.Allocations)), []row{}
 	for i, a := range r.Allocations {
-		rows[i], seen[i] = row{AllocationReport: a}, a.Allocation.UUID
+		rows[i] = row{AllocationReport: a}
 		if a.Proof != nil {
-			text, err := json.Marshal(a.Proof)
-			if err != nil {
-				return fmt.Errorf("encoding proof: %w", err)
+			if rows[i].Proof, err = json.Marshal(a.Proof); err != nil {
+				return nil, nil, fmt.Errorf("encoding proof: %w", err)
 			}
-			rows[i].Proof = text
+		}
+		if a.Unread == "" {
+			known = append(known, rows[i])
 		}
 	}
-	text, err := json.Marshal(rows)
+	if read, err = json.Marshal(known); err == nil {
+		all, err = json.Marshal(rows)
+	}
 	if err != nil {
-		return fmt.Errorf("encoding report: %w", err)
+		return nil, nil, fmt.Errorf("encoding report: %w", err)
 	}
-	if _, err := tx.Exec(ctx, putObserved, node, text); err != nil {
-		return fmt.Errorf("storing what %s holds: %w", node, err)
-	}
-	if !r.Complete {
-		return nil // half a report proves no absence
-	}
-	if _, err := tx.Exec(ctx, forget, node, seen); err != nil {
-		return fmt.Errorf("storing what %s no longer holds: %w", node, err)
-	}
-	return nil
+	return read, all, nil
 }
 
 // Device identifies a GPU in a report, so that it can be compared with the desired GPUs of the node.

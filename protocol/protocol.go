@@ -124,7 +124,8 @@ type Progress struct {
 }
 
 // Report is the state that a node reports. The server rejects an older one (by boot, then sequence) as
-// stale_report. An incomplete report proves no absence.
+// stale_report. An incomplete report proves no absence. A report may be complete although an allocation of
+// it is unread.
 type Report struct {
 	Capability  int                `json:"capability"`
 	Agent       string             `json:"agent"`            // version of the agent
@@ -174,6 +175,9 @@ type AllocationReport struct {
 	Step       string         `json:"step,omitempty"`
 	Message    string         `json:"message,omitempty"` // names what differs when broken
 	Proof      *Proof         `json:"proof,omitempty"`   // with phase gone
+	// Unread names what of this allocation could not be read. Its phase is then no evidence, and the rest
+	// of the report is.
+	Unread string `json:"unread,omitempty"`
 }
 
 // Inventory is the hardware of a node.

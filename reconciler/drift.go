@@ -62,7 +62,7 @@ type DriftFilter struct {
 	Limit        int
 }
 
-// firstDrift sorts after every row. The list is descending, so that the statuses come in the order
+// firstDrift sorts after every row. The list is descending, so that the statuses are in the order
 // open, ignored, healed.
 var firstDrift = DriftPlace{"z", time.UnixMicro(math.MaxInt32 * int64(time.Second/time.Microsecond)), uuid.Max}
 

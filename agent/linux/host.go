@@ -44,6 +44,9 @@ type Host struct {
 	// scrubbed GPUs.
 	shared sync.Mutex
 	gpus   gpuCache
+
+	homesMu  sync.Mutex
+	newHomes map[string]bool // accounts whose home no tenant has used
 }
 
 // Paths. All but the first are written by this package only.

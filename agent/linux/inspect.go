@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+	"github.com/gpuaas/gpuaas/agent/linux/process"
 	"github.com/gpuaas/gpuaas/agent/step"
 )
 
@@ -32,10 +33,10 @@ func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
 	if err != nil {
 		return s, err
 	}
-	if s.Processes, err = h.processes(cards); err != nil {
+	if s.Processes, err = process.List(ctx, &h.OS, computing(cards)); err != nil {
 		return s, err
 	}
-	if s.Accounts, err = h.accounts(ctx, bound, cards); err != nil {
+	if s.Accounts, s.Unread, err = h.accounts(ctx, bound, cards); err != nil {
 		return s, err
 	}
 	if s.GPUs, err = h.devices(cards, tenants, bound); err != nil {
@@ -48,34 +49,49 @@ func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
 	return s, nil
 }
 
-// accounts lists those whose uid is a tenant's.
-func (h *Host) accounts(ctx context.Context, bound map[int]loaded, cards []card) (found []step.Account, err error) {
+// computing returns the GPUs of each process by the driver's list.
+func computing(cards []card) map[int][]string {
+	gpus := map[int][]string{}
+	for _, c := range cards {
+		for _, pid := range c.processes {
+			gpus[pid] = append(gpus[pid], c.UUID)
+		}
+	}
+	return gpus
+}
+
+// accounts lists the accounts of tenants. unread names, by uid, what could not be read of one of them.
+func (h *Host) accounts(ctx context.Context, bound map[int]loaded, cards []card) (found []step.Account, unread map[int]string, err error) {
 	users, err := h.Users()
 	if err != nil {
-		return nil, fmt.Errorf("reading accounts: %w", err)
+		return nil, nil, fmt.Errorf("reading accounts: %w", err)
 	}
 	mounts, err := h.Mounts()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	nets, err := h.inspectNet(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	unread = map[int]string{}
 	for _, u := range users {
-		if u.UID < hostos.MinUID || u.UID > hostos.MaxUID {
+		if !hostos.IsTenant(u.UID) {
 			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, nil, fmt.Errorf("reading accounts: %w", err)
 		}
 		a := step.Account{Name: u.Name, UID: u.UID, Limits: bound[u.UID].limits, Net: nets[u.UID]}
 		if a.Keys, a.Principals, err = h.inspectLogin(u.Name); err != nil {
-			return nil, err
+			unread[u.UID] = err.Error()
 		}
 		a.Home, a.Wrong = h.homes().Inspect(u.Name, mounts)
 		a.Wrong = append(a.Wrong, h.wrongUser(u)...)
 		a.Wrong = append(a.Wrong, h.wrong(bound[u.UID], u.Name, opened(cards, bound[u.UID]))...)
 		found = append(found, a)
 	}
-	return found, nil
+	return found, unread, nil
 }
 
 // opened lists the cards that a closed slice lets in.

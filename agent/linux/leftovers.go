@@ -40,7 +40,16 @@ func (h *Host) Sweep(ctx context.Context, name string, uid int) error {
 	if err := errors.Join(hostos.CheckTenant(name, uid), hostos.SameMounts()); err != nil {
 		return err
 	}
-	return sweep.Tenant{Name: name, UID: uid}.Sweep(ctx)
+	return sweep.Tenant{Name: name, UID: uid, Skipped: h.skipped(ctx, uid)}.Sweep(ctx)
+}
+
+// skipped logs the tenants whose folders exceed the limits of the release of another one.
+func (h *Host) skipped(ctx context.Context, releasing int) func(uid int) {
+	return func(uid int) {
+		if h.Log != nil {
+			h.Log.WarnContext(ctx, "folders of a tenant exceed the limits of a release; they are skipped", "uid", uid, "releasing_uid", releasing)
+		}
+	}
 }
 
 // Scan implements step.Leftovers.
@@ -51,6 +60,7 @@ func (h *Host) Scan(ctx context.Context, name string, uid int, gpus []string) ([
 			out, err := h.Command(ctx, hostos.Nft, "-s", "list", "ruleset")
 			return string(out), err
 		},
+		Skipped: h.skipped(ctx, uid),
 	})
 }
 
@@ -61,10 +71,19 @@ func (h *Host) PutHome(ctx context.Context, name string, uid int, size int64) er
 	}
 	h.shared.Lock()
 	defer h.shared.Unlock()
-	return h.homes().Ensure(ctx, name, uid, size, func(ctx context.Context) (int, error) {
+	mounts, err := h.Mounts()
+	if err != nil {
+		return err
+	}
+	before, _ := h.homes().Inspect(name, mounts)
+	err = h.homes().Ensure(ctx, name, uid, size, func(ctx context.Context) (int, error) {
 		cards, err := h.cards(ctx)
 		return len(cards), err
 	})
+	if err == nil && !before.Open && (before.GiB == 0 || before.Lost) {
+		h.setNew(name, true)
+	}
+	return err
 }
 
 // RemoveHome implements step.Homes.
@@ -72,6 +91,7 @@ func (h *Host) RemoveHome(ctx context.Context, name string, uid int) error {
 	if err := hostos.CheckTenant(name, uid); err != nil {
 		return err
 	}
+	h.setNew(name, false)
 	h.shared.Lock()
 	defer h.shared.Unlock()
 	return h.homes().Destroy(ctx, name)

@@ -25,9 +25,10 @@ const AgentPath = "/usr/bin/gpuaas-agent"
 // HelperSocket is the socket to which only the network process may connect.
 const HelperSocket = "/run/gpuaas-agent/helper.sock"
 
-// ProbeInside implements step.Prober: it logs in over SSH as the tenant would, with
-// a key of its own that lives as long as the call, tries in that session what must
-// work and what must not, has systemd read its units again, and tries once more.
+// ProbeInside implements step.Prober: it logs in over SSH as the tenant would, with a key of its own that lives
+// as long as the call. In a new home it also tries in that session what must work and what must not, has systemd
+// read its units again, and tries once more. In a home where a tenant has worked, the shell runs files of the
+// tenant, so the session would prove nothing: there the state of the host OS proves the isolation.
 func (h *Host) ProbeInside(ctx context.Context, o protocol.Order) (results []protocol.ProbeResult, err error) {
 	if err := hostos.CheckTenant(o.User, o.UID); err != nil {
 		return nil, err
@@ -41,6 +42,27 @@ func (h *Host) ProbeInside(ctx context.Context, o protocol.Order) (results []pro
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, removeKey()) }()
+	address, err := h.sshAddress(ctx, o.User)
+	if err != nil {
+		return nil, err
+	}
+	session := &probe.Session{OS: &h.OS, Address: address, Socket: h.SSHD}
+	if !h.isNew(o.User) {
+		if err := session.Login(ctx, o.User, key); err != nil {
+			return nil, err
+		}
+		return append(results, protocol.ProbeResult{Name: "login", Expected: "ok", Got: "ok"}), nil
+	}
+	inside, err := h.probeSession(ctx, o, session, key)
+	if err != nil {
+		return nil, err
+	}
+	h.setNew(o.User, false)
+	return append(results, inside...), nil
+}
+
+// probeSession tries everything in a session, before and after systemd has read its units again.
+func (h *Host) probeSession(ctx context.Context, o protocol.Order, session *probe.Session, key ssh.Signer) (results []protocol.ProbeResult, err error) {
 	sentinel, removeSentinels, err := h.sentinels()
 	if err != nil {
 		return nil, err
@@ -56,11 +78,6 @@ func (h *Host) ProbeInside(ctx context.Context, o protocol.Order) (results []pro
 		if err != nil {
 			return nil, err
 		}
-		address, err := h.sshAddress(ctx, o.User)
-		if err != nil {
-			return nil, err
-		}
-		session := probe.Session{OS: &h.OS, Address: address, Socket: h.SSHD}
 		f, err := session.Run(ctx, o.User, key, a)
 		if err != nil {
 			return nil, err
@@ -71,6 +88,25 @@ func (h *Host) ProbeInside(ctx context.Context, o protocol.Order) (results []pro
 		}
 	}
 	return results, nil
+}
+
+// setNew notes whether this process has made the home and no probe has succeeded in it. After a restart of the
+// agent no home counts as new.
+func (h *Host) setNew(name string, is bool) {
+	h.homesMu.Lock()
+	defer h.homesMu.Unlock()
+	if h.newHomes == nil {
+		h.newHomes = map[string]bool{}
+	}
+	if delete(h.newHomes, name); is {
+		h.newHomes[name] = true
+	}
+}
+
+func (h *Host) isNew(name string) bool {
+	h.homesMu.Lock()
+	defer h.homesMu.Unlock()
+	return h.newHomes[name]
 }
 
 // probeSSHD compares what sshd would do with this tenant, whatever file says so.

@@ -25,6 +25,7 @@ func settingFiles() []setting {
 	return []setting{
 		{name: "/etc/security/namespace.d/gpuaas.conf", text: namespaceConf, mode: hostos.ConfigMode},
 		{name: "/etc/security/namespace.d/gpuaas.init", text: namespaceInit, mode: scriptMode},
+		{name: limitsFile, text: limitsConf, mode: hostos.ConfigMode},
 		{name: "/etc/systemd/logind.conf.d/50-gpuaas.conf", text: logindConf, mode: hostos.ConfigMode},
 		{name: "/etc/polkit-1/rules.d/00-gpuaas.rules", text: polkitRules, mode: hostos.ConfigMode},
 		{name: "/etc/cron.allow", text: "root\n", mode: hostos.ConfigMode, ifMissing: true},
@@ -42,6 +43,11 @@ const (
 		"/var/tmp " + hostos.HomesDir + "/$USER/data/vartmp/ user:noinit root\n" +
 		"/dev/shm " + hostos.ShmDir + "/ user:iscript=gpuaas.init root\n"
 
+	// The limits that a slice does not have: descriptors of a process, and message queues, which would be
+	// visible to all users.
+	limitsConf = written + "* soft nofile 16384\n* hard nofile 65536\n* - msgqueue 0\n"
+	limitsFile = "/etc/security/gpuaas-limits.conf"
+
 	// A proc of the session's own: hiding processes in the host's would hide them
 	// from its daemons too.
 	namespaceInit = "#!/bin/sh\n" + written +
@@ -54,10 +60,11 @@ const (
 	polkitRules = "// Written by gpuaas-agent, and written again when it is changed.\n" +
 		"polkit.addRule(function (action, subject) {\n\tif (subject.isInGroup(\"" + Group + "\")) return polkit.Result.NO;\n});\n"
 
-	// The rule before jumps over it for everybody who is no tenant, so that a host
-	// without the module locks out its tenants and not its owner.
+	// The first rule skips the others for all users who are no tenants, so that a host OS without one of
+	// the modules locks out its tenants and not its owner.
 	pamBlock = pamBegin +
-		"session [success=1 default=ignore] pam_succeed_if.so quiet user notingroup " + Group + "\n" +
+		"session [success=2 default=ignore] pam_succeed_if.so quiet user notingroup " + Group + "\n" +
+		"session required pam_limits.so conf=" + limitsFile + "\n" +
 		"session required pam_namespace.so\n" + pamEnd
 	pamBegin = "# gpuaas-agent begin\n"
 	pamEnd   = "# gpuaas-agent end\n"

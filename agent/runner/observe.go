@@ -49,6 +49,10 @@ func classifyPhase(s *protocol.AllocationReport, record journal.Record, state st
 		s.Phase, s.Message = protocol.Broken, err.Error()
 		return
 	}
+	if s.Unread = state.Unread[order.UID]; s.Unread != "" {
+		s.Phase = protocol.Working // of which nothing follows
+		return
+	}
 	released := record.Released()
 	var wrong []string
 	switch {

@@ -14,9 +14,9 @@ func PutAccount() Step {
 		Name: "account", Within: fair, Code: protocol.StepFailed,
 		Check: check, Verify: verify,
 		Do: func(ctx context.Context, h Host, o protocol.Order) error {
-			s, err := h.Inspect(ctx)
+			s, err := inspect(ctx, h, o)
 			if err != nil {
-				return fmt.Errorf("reading the state of the node: %w", err)
+				return err
 			}
 			for _, a := range s.Accounts {
 				// With the name or uid of another account the tenant would own its files.

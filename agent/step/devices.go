@@ -37,9 +37,9 @@ func RemoveAccess() Step {
 	return Step{
 		Name: "remove_access", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
 		Do: func(ctx context.Context, h Host, o protocol.Order) error {
-			s, err := h.Inspect(ctx)
+			s, err := inspect(ctx, h, o)
 			if err != nil {
-				return fmt.Errorf("reading the state of the node: %w", err)
+				return err
 			}
 			return h.Shut(ctx, o.User, s.granted(o.User))
 		},
@@ -49,9 +49,9 @@ func RemoveAccess() Step {
 // shutOut revokes the access of other users to the GPUs of the task. A slot has one holder, so any other
 // access was given by a process of the host OS without a task.
 func shutOut(ctx context.Context, h Host, o protocol.Order) error {
-	s, err := h.Inspect(ctx)
+	s, err := inspect(ctx, h, o)
 	if err != nil {
-		return fmt.Errorf("reading the state of the node: %w", err)
+		return err
 	}
 	for _, user := range s.others(o) {
 		if err := h.Shut(ctx, user, o.GPUs); err != nil {

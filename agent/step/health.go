@@ -13,7 +13,7 @@ func GPUHealth() Step {
 	return Step{
 		Name: "gpu_health", Within: quick, Code: protocol.GPUUnhealthy,
 		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
-			return true, clean(observe(ctx, h, func(s State) []string { return sick(s, o) }))
+			return true, clean(observe(ctx, h, o, func(s State) []string { return sick(s, o) }))
 		},
 	}
 }

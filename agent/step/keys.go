@@ -45,9 +45,9 @@ func VerifyKeys() Step {
 }
 
 func proveLogin(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof) error {
-	s, err := h.Inspect(ctx)
+	s, err := inspect(ctx, h, o)
 	if err != nil {
-		return fmt.Errorf("reading the state of the node: %w", err)
+		return err
 	}
 	if err := clean(otherLogins(s, o), nil); err != nil {
 		return err

@@ -15,13 +15,13 @@ func Evict() Step {
 	return Step{
 		Name: "evict", Within: quick, Code: protocol.StepFailed,
 		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
-			return observe(ctx, h, func(s State) bool { return len(strangers(s, o)) == 0 })
+			return observe(ctx, h, o, func(s State) bool { return len(strangers(s, o)) == 0 })
 		},
 		Do: func(ctx context.Context, h Host, o protocol.Order) error {
-			return killAll(ctx, h, func(s State) []Process { return strangers(s, o) })
+			return killAll(ctx, h, o, func(s State) []Process { return strangers(s, o) })
 		},
 		Verify: func(ctx context.Context, h Host, o protocol.Order) error {
-			return clean(observe(ctx, h, func(s State) []string { return describe(strangers(s, o)) }))
+			return clean(observe(ctx, h, o, func(s State) []string { return describe(strangers(s, o)) }))
 		},
 	}
 }
@@ -42,9 +42,9 @@ func EndSessions() Step {
 // all rounds fails the step, and an operator must inspect the node.
 const rounds = 5
 
-func killAll(ctx context.Context, h Host, which func(State) []Process) error {
+func killAll(ctx context.Context, h Host, o protocol.Order, which func(State) []Process) error {
 	for range rounds {
-		victims, err := observe(ctx, h, which)
+		victims, err := observe(ctx, h, o, which)
 		if err != nil || len(victims) == 0 {
 			return err
 		}

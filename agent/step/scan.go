@@ -14,16 +14,16 @@ func Scan() Step {
 	return Step{
 		Name: "scan", Within: thorough, Code: protocol.VerifyFailed,
 		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
-			return true, clean(observe(ctx, h, func(s State) []string { return Remaining(s, o) }))
+			return true, clean(observe(ctx, h, o, func(s State) []string { return Remaining(s, o) }))
 		},
 		Prove: func(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof) error {
 			found, err := h.Scan(ctx, o.User, o.UID, o.GPUs)
 			if err != nil {
 				return fmt.Errorf("scanning: %w", err)
 			}
-			s, err := h.Inspect(ctx)
+			s, err := inspect(ctx, h, o)
 			if err != nil {
-				return fmt.Errorf("reading the state of the node: %w", err)
+				return err
 			}
 			p.Checks = append(p.Checks, ReleaseChecks()...)
 			p.Scrubbed = append(p.Scrubbed, Scrubbed(s, o.GPUs)...)

@@ -26,10 +26,10 @@ func scrub(name string, which func(State, protocol.Order) []string) Step {
 	return Step{
 		Name: name, Within: scrubFor, Code: protocol.ScrubFailed,
 		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
-			return observe(ctx, h, func(s State) bool { return len(which(s, o)) == 0 })
+			return observe(ctx, h, o, func(s State) bool { return len(which(s, o)) == 0 })
 		},
 		Do: func(ctx context.Context, h Host, o protocol.Order) error {
-			gpus, err := observe(ctx, h, func(s State) []string { return which(s, o) })
+			gpus, err := observe(ctx, h, o, func(s State) []string { return which(s, o) })
 			if err != nil {
 				return err
 			}
@@ -41,7 +41,7 @@ func scrub(name string, which func(State, protocol.Order) []string) Step {
 			return nil
 		},
 		Verify: func(ctx context.Context, h Host, o protocol.Order) error {
-			return clean(observe(ctx, h, func(s State) (left []string) {
+			return clean(observe(ctx, h, o, func(s State) (left []string) {
 				for _, uuid := range which(s, o) {
 					left = append(left, uuid+" is not scrubbed")
 				}

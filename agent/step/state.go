@@ -18,6 +18,9 @@ type State struct {
 	Settings []string
 	// SSHD is the hash of what decides who logs in.
 	SSHD string
+	// Unread names, by uid, what of a tenant could not be read. The rest of the state is complete: one
+	// tenant cannot hide the others.
+	Unread map[int]string
 }
 
 // Account is a user of the operating system.

@@ -30,12 +30,25 @@ type Step struct {
 	Undo  func(context.Context, Host, protocol.Order) error
 }
 
-// observe is Look for a step that wants one answer from it.
-func observe[T any](ctx context.Context, h Host, ask func(State) T) (T, error) {
+// inspect reads the state of the node for one order. A state that lacks a part of its tenant proves no
+// absence, so it is an error.
+func inspect(ctx context.Context, h Host, o protocol.Order) (State, error) {
 	s, err := h.Inspect(ctx)
 	if err != nil {
+		return s, fmt.Errorf("reading the state of the node: %w", err)
+	}
+	if what := s.Unread[o.UID]; what != "" {
+		return s, fmt.Errorf("reading the state of %s: %s", o.User, what)
+	}
+	return s, nil
+}
+
+// observe returns one value of the state.
+func observe[T any](ctx context.Context, h Host, o protocol.Order, ask func(State) T) (T, error) {
+	s, err := inspect(ctx, h, o)
+	if err != nil {
 		var zero T
-		return zero, fmt.Errorf("reading the state of the node: %w", err)
+		return zero, err
 	}
 	return ask(s), nil
 }
@@ -43,10 +56,10 @@ func observe[T any](ctx context.Context, h Host, ask func(State) T) (T, error) {
 // absent returns a check and a verification. Both succeed if ask finds nothing.
 func absent(ask func(State, protocol.Order) []string) (check func(context.Context, Host, protocol.Order) (bool, error), verify func(context.Context, Host, protocol.Order) error) {
 	check = func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
-		return observe(ctx, h, func(s State) bool { return len(ask(s, o)) == 0 })
+		return observe(ctx, h, o, func(s State) bool { return len(ask(s, o)) == 0 })
 	}
 	verify = func(ctx context.Context, h Host, o protocol.Order) error {
-		return clean(observe(ctx, h, func(s State) []string { return ask(s, o) }))
+		return clean(observe(ctx, h, o, func(s State) []string { return ask(s, o) }))
 	}
 	return check, verify
 }

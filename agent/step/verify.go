@@ -13,7 +13,7 @@ func VerifyInside() Step {
 	return Step{
 		Name: "verify_inside", Within: fair, Code: protocol.VerifyFailed,
 		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
-			return true, clean(observe(ctx, h, func(s State) []string { return Differences(s, o) }))
+			return true, clean(observe(ctx, h, o, func(s State) []string { return Differences(s, o) }))
 		},
 		Prove: func(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof) error {
 			probes, err := h.ProbeInside(ctx, o)

@@ -51,7 +51,7 @@ func reject(a plan.Action, slots map[string]plan.Action, seen map[ids.Object]boo
 		return "an action needs a reason"
 	case seen[object]:
 		return "a second action for one object in one plan"
-	case a.Unobserved && (a.Verb == plan.Ensure || a.Verb == plan.Release):
+	case a.Unobserved && (a.Verb == plan.Ensure || a.Verb == plan.Release && a.Automatic): // a requested release only removes
 		return "acts on a report that is stale or incomplete"
 	}
 	seen[object] = true

@@ -188,7 +188,10 @@ func (a allocation) host() (Action, bool) {
 	case a.blind():
 		// A node with stale reports may still run the old spec, and an incomplete report proves no
 		// absence. Acting on either could sell a slot twice. So only probe, and only while a report
-		// can still change the result.
+		// can still change the result. A release is no risk: it is idempotent and fenced.
+		if a.releasesBlind() {
+			return a.action(Release, "released; its report is stale or incomplete"), true
+		}
 		if w == nil && h.Phase == protocol.Gone || a.hasConverged() {
 			return Action{}, false
 		}
@@ -342,6 +345,14 @@ func (a allocation) isDesired() bool { return a.Desired != nil && !a.Desired.Rel
 // blind reports whether the node's last report no longer describes its present state.
 func (a allocation) blind() bool {
 	return a.Observed != nil && (!a.Observed.Complete || !a.now.Before(a.Observed.StaleAt))
+}
+
+// releasesBlind reports whether a release is sent although the last report proves nothing: to a node that
+// reports, because a tenant may be the reason why a part of it cannot be read, and to a stale one if the
+// release is overdue.
+func (a allocation) releasesBlind() bool {
+	released := a.Desired != nil && a.Desired.Released && !a.isGone()
+	return released && (a.now.Before(a.Observed.StaleAt) || a.state() == ReleaseFailed)
 }
 
 // atWork reports whether the node is executing the requested task.

@@ -91,27 +91,16 @@ type Session struct {
 	Socket string
 }
 
-// Run executes the attempts in a session of the tenant.
+// Run executes the attempts in a session of the tenant. A program of the tenant that the shell starts could
+// respond in place of the probe, so only the first provisioning calls Run.
 func (s *Session) Run(ctx context.Context, name string, key ssh.Signer, a Attempts) (f Findings, err error) {
 	ctx, cancel := context.WithTimeout(ctx, loginWithin)
 	defer cancel()
-	hostKeys, err := hostKeys(s.OS)
-	if err != nil {
-		return f, err
-	}
 	work, err := json.Marshal(a)
 	if err != nil {
 		return f, err
 	}
-	client, stop, err := s.connect(ctx, &ssh.ClientConfig{
-		User: name, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyAlgorithms: algorithms(hostKeys),
-		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
-			if !slices.ContainsFunc(hostKeys, func(k ssh.PublicKey) bool { return bytes.Equal(k.Marshal(), key.Marshal()) }) {
-				return errors.New("the responding process is not the sshd of this node")
-			}
-			return nil
-		},
-	})
+	client, stop, err := s.login(ctx, name, key)
 	if err != nil {
 		return f, err
 	}
@@ -131,6 +120,36 @@ func (s *Session) Run(ctx context.Context, name string, key ssh.Signer, a Attemp
 		return f, fmt.Errorf("reading the result of the probe: %w", err)
 	}
 	return f, nil
+}
+
+// Login logs in and out. It starts no program of the account, so that no program of the tenant responds.
+func (s *Session) Login(ctx context.Context, name string, key ssh.Signer) error {
+	ctx, cancel := context.WithTimeout(ctx, loginWithin)
+	defer cancel()
+	client, stop, err := s.login(ctx, name, key)
+	if err != nil {
+		return err
+	}
+	stop()
+	_ = client.Close() // sshd has accepted the key
+	return nil
+}
+
+// login accepts only the sshd of this node.
+func (s *Session) login(ctx context.Context, name string, key ssh.Signer) (*ssh.Client, func() bool, error) {
+	hostKeys, err := hostKeys(s.OS)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.connect(ctx, &ssh.ClientConfig{
+		User: name, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyAlgorithms: algorithms(hostKeys),
+		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
+			if !slices.ContainsFunc(hostKeys, func(k ssh.PublicKey) bool { return bytes.Equal(k.Marshal(), key.Marshal()) }) {
+				return errors.New("the responding process is not the sshd of this node")
+			}
+			return nil
+		},
+	})
 }
 
 // connect logs in. sshd closes its port for a moment while it reloads, so connect retries when the

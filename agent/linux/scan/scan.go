@@ -15,11 +15,11 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -34,6 +34,8 @@ type search struct {
 
 	about *regexp.Regexp // the name or the uid, standing alone
 	found map[string]bool
+	spent map[int]*budget // in what other tenants own, by uid
+	clock clock.Clock
 }
 
 // searches lists the parts of a scan. Each reads the host OS independently of the others.
@@ -57,6 +59,9 @@ var searches = []struct {
 type Sources struct {
 	Hardware func(context.Context) (protocol.Inventory, error)
 	Rules    func(context.Context) (string, error) // of netfilter, without counters: one could equal a uid
+	// Skipped receives the uid of another tenant whose folders or descriptors exceed the limits of a scan.
+	// It may be nil.
+	Skipped func(uid int)
 }
 
 // Leftovers returns everything of a tenant that is left on the host OS and on its GPUs.
@@ -71,7 +76,7 @@ func Leftovers(ctx context.Context, name string, uid int, gpus []string, sources
 
 func newSearch(name string, uid int, gpus []string) *search {
 	return &search{
-		name: name, uid: uid, gpus: gpus, found: map[string]bool{},
+		name: name, uid: uid, gpus: gpus, found: map[string]bool{}, spent: map[int]*budget{},
 		about: regexp.MustCompile(`(^|[^a-zA-Z0-9_-])` + regexp.QuoteMeta(name) + `($|[^a-zA-Z0-9_-])|(^|[^0-9a-zA-Z])` + strconv.Itoa(uid) + `($|[^0-9a-zA-Z])`),
 	}
 }
@@ -85,6 +90,11 @@ func (s *search) scan(ctx context.Context) ([]string, error) {
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("looking at %s: %w", part.what, err)
+		}
+	}
+	for _, uid := range s.over() {
+		if s.Skipped != nil {
+			s.Skipped(uid)
 		}
 	}
 	list := make([]string, 0, len(s.found))
@@ -121,83 +131,11 @@ func (s *search) accounts(context.Context) error {
 	return nil
 }
 
-// processes checks each process: its uids, its open files, and its namespaces.
-func (s *search) processes(ctx context.Context) error {
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return err
-	}
-	namespaces := map[string]bool{}
-	for _, dir := range dirs {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		text, err := os.ReadFile(dir + "/status")
-		if err != nil {
-			continue // it has ended
-		}
-		label := strings.TrimPrefix(dir, "/proc/") + " (" + title(text) + ")"
-		if regexp.MustCompile(`(?m)^[UG]id:.*\b` + strconv.Itoa(s.uid) + `\b`).Match(text) {
-			s.note("process %s runs as the tenant", label)
-		}
-		if group, err := os.ReadFile(dir + "/cgroup"); err == nil && strings.Contains(string(group), fmt.Sprintf("/user-%d.slice", s.uid)) {
-			s.note("process %s runs in the tenant's slice", label)
-		}
-		s.holds(dir, label)
-		s.namespace(dir, label, namespaces)
-	}
-	return nil
-}
-
-func title(status []byte) string {
-	name, _, _ := strings.Cut(strings.TrimPrefix(string(status), "Name:"), "\n")
-	return strings.TrimSpace(name)
-}
-
-// holds finds files of the uid, deleted or not, that a process uses: open, mapped, or as its folder. A
-// socket belongs to the user that created it.
-func (s *search) holds(dir, label string) {
-	for _, pattern := range []string{"/fd/*", "/map_files/*", "/cwd", "/root"} {
-		links, err := filepath.Glob(dir + pattern)
-		if err != nil {
-			continue
-		}
-		for _, link := range links {
-			if stat, err := statLink(link); err == nil && int(stat.Uid) == s.uid {
-				target, _ := os.Readlink(link)
-				s.note("process %s uses %s of the tenant", label, target)
-			}
-		}
-	}
-}
-
-// statLink returns what the kernel has cached about the file behind a link. A remote file system may
-// never respond to a request.
-func statLink(link string) (stat unix.Statx_t, err error) {
-	err = unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_UID, &stat)
-	return stat, err
-}
-
-// namespace finds user namespaces that the uid has created and another process or file keeps open.
-func (s *search) namespace(dir, label string, seen map[string]bool) {
-	link, err := os.Readlink(dir + "/ns/user")
-	if err != nil || seen[link] {
-		return
-	}
-	seen[link] = true
-	f, err := os.Open(dir + "/ns/user")
-	if err != nil {
-		return
-	}
-	defer func() { _ = f.Close() }()
-	var uid uint32
-	if namespaceOwner(f, &uid) == nil && int(uid) == s.uid {
-		s.note("process %s is in a user namespace of the tenant", label)
-	}
-}
-
 func (s *search) controlGroups(ctx context.Context) error {
 	return filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
+			return err
+		}
 		if err != nil || !d.IsDir() {
 			return ctx.Err()
 		}
@@ -215,118 +153,6 @@ func (s *search) owns(path string) bool {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && (int(stat.Uid) == s.uid || int(stat.Gid) == s.uid)
-}
-
-// ledgers are the folders whose files may refer to one user by name or content.
-var ledgers = []string{
-	"/etc", "/home", "/run", "/var/spool", "/var/mail", "/var/crash", "/var/lib/systemd", "/var/lib/sudo", "/var/lib/AccountsService", "/var/log/journal",
-}
-
-// ordered lists the settings that take effect if they name a user.
-var ordered = []string{"/etc/sudoers.d/", "/etc/systemd/system", "/run/systemd/system", "/run/systemd/transient", "/etc/security", "/etc/ssh/sshd_config.d", "/etc/polkit-1", "/etc/tmpfiles.d", "/etc/cron"}
-
-func (s *search) files(ctx context.Context) error {
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return err
-	}
-	seen, points := map[string]bool{}, map[string]bool{}
-	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) > 4 {
-			points[strings.ReplaceAll(fields[4], `\040`, " ")] = true
-		}
-	}
-	for line := range strings.Lines(string(text)) {
-		before, after, _ := strings.Cut(line, " - ")
-		left, right := strings.Fields(before), strings.Fields(after)
-		if len(left) < 5 || len(right) < 1 || foreign.MatchString(right[0]) || seen[left[2]+left[3]] {
-			continue
-		}
-		seen[left[2]+left[3]] = true
-		if err := s.tree(ctx, strings.ReplaceAll(left[4], `\040`, " "), points); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// foreign file systems are lists of the kernel, or belong to other computers.
-var foreign = regexp.MustCompile(`^(proc|sysfs|cgroup2?|securityfs|debugfs|tracefs|pstore|efivarfs|configfs|fusectl|binfmt_misc|autofs|rpc_pipefs|nfsd?4?|nsfs|cifs|smb3|9p|ceph|lustre|gpfs|beegfs|afs|fuse|fuse\..*)$`)
-
-// tree searches one mounted file system. It does not read the owner of a mount point, because a
-// mounted file system that hangs would block the scan.
-func (s *search) tree(ctx context.Context, top string, points map[string]bool) error {
-	var here unix.Stat_t
-	if err := unix.Lstat(top, &here); err != nil {
-		return nil //nolint:nilerr // unmounted meanwhile
-	}
-	return filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if path != top && points[path] {
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		var stat unix.Stat_t
-		if err != nil || unix.Lstat(path, &stat) != nil {
-			return nil //nolint:nilerr // gone meanwhile: root may look everywhere
-		}
-		if stat.Dev != here.Dev && d.IsDir() {
-			return fs.SkipDir
-		}
-		s.file(path, &stat)
-		return nil
-	})
-}
-
-func (s *search) file(path string, stat *unix.Stat_t) {
-	switch {
-	case int(stat.Uid) == s.uid:
-		s.note("file %s", path)
-	case int(stat.Gid) == s.uid:
-		s.note("file %s of the tenant's group", path)
-	case s.named(path, stat):
-		s.note("file %s is about the tenant", path)
-	case s.permitted(path):
-		s.note("file %s gives the tenant access", path)
-	}
-}
-
-func (s *search) named(path string, stat *unix.Stat_t) bool {
-	under := func(dir string) bool { return strings.HasPrefix(path, dir) }
-	// The names that another tenant gives its own files prove nothing about this one.
-	if !slices.ContainsFunc(ledgers, under) || stat.Uid >= hostos.MinUID && int(stat.Uid) != s.uid {
-		return false
-	}
-	if s.about.MatchString(filepath.Base(path)) {
-		return true
-	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Size > 1<<20 || !slices.ContainsFunc(ordered, under) {
-		return false
-	}
-	text, err := os.ReadFile(path)
-	return err == nil && s.about.Match(text)
-}
-
-// permitted says whether an access list has the uid in it.
-func (s *search) permitted(path string) bool {
-	for _, list := range []string{"system.posix_acl_access", "system.posix_acl_default"} {
-		value := make([]byte, 4096)
-		n, err := unix.Lgetxattr(path, list, value)
-		if err != nil {
-			continue
-		}
-		for at := 4; at+8 <= n; at += 8 {
-			tag, id := value[at], int(value[at+4])|int(value[at+5])<<8|int(value[at+6])<<16|int(value[at+7])<<24
-			if (tag == 0x02 || tag == 0x08) && id == s.uid {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // owners are the columns of a table of System V objects that contain a user or group.
@@ -458,14 +284,6 @@ func (s *search) devices(ctx context.Context) error {
 		case hardware.GPUs[i].UsedMiB > idleMiB:
 			s.note("%d MiB of GPU %s are in use", hardware.GPUs[i].UsedMiB, uuid)
 		}
-	}
-	return nil
-}
-
-// namespaceOwner reads the uid that has made a user namespace.
-func namespaceOwner(f *os.File, uid *uint32) error {
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.NS_GET_OWNER_UID, uintptr(unsafe.Pointer(uid))); errno != 0 { //nolint:gosec // the kernel's interface
-		return errno
 	}
 	return nil
 }

@@ -5,9 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,12 +16,13 @@ func (t Tenant) sweepFiles(ctx context.Context) error {
 		return err
 	}
 	var all error
+	spent := budgets{}
 	for _, m := range list {
 		if t.isHome(m.point) {
 			continue // its key goes, and with it everything at once
 		}
 		if ctx.Err() != nil {
-			break // said once is enough
+			break // one message is enough
 		}
 		// The clone is a view of this one file system without the mounts on it. The walk finds
 		// files that a mount hides and never enters another file system.
@@ -36,114 +34,61 @@ func (t Tenant) sweepFiles(ctx context.Context) error {
 			all = errors.Join(all, fmt.Errorf("opening the file system on %s: %w", m.point, err))
 			continue
 		}
-		all = errors.Join(all, t.sweepTree(ctx, fd, m.point))
+		all = errors.Join(all, t.sweepTree(ctx, fd, m.point, spent))
+	}
+	for _, uid := range spent.exceeded() {
+		t.skipped(uid)
 	}
 	return all
 }
 
-func (t Tenant) sweepTree(ctx context.Context, fd int, point string) error {
-	defer func() { _ = unix.Close(fd) }()
-	top, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOTDIR) {
-		return nil // a file that is mounted on a file
-	} else if err != nil {
-		return fmt.Errorf("opening the file system on %s: %w", point, err)
-	}
-	w := &walk{tenant: t, ctx: ctx}
-	w.dir(top, &place{name: point}, false)
-	return w.failed
-}
-
-// place is the position of the walk. Names are joined only for a message, because a tenant may create
-// folders that are deeper than the longest path.
-type place struct {
-	above *place
-	name  string
-}
-
-func (p *place) String() string {
-	var names []string
-	for ; p != nil && len(names) < 100; p = p.above {
-		names = append([]string{strings.TrimSuffix(p.name, "/")}, names...)
-	}
-	return strings.Join(names, "/")
-}
-
-// walk traverses one file system by descriptors, so that a link in the place of a folder cannot redirect
-// it.
-type walk struct {
-	tenant Tenant
-	ctx    context.Context //nolint:containedctx // of the one call that makes the walk
-	failed error
-	faults int
-}
-
-func (w *walk) fail(at *place, err error) {
-	if w.faults++; w.faults <= 10 { // a broken disk says it for every file
-		w.failed = errors.Join(w.failed, fmt.Errorf("%s: %w", at, err))
-	}
-}
-
-// some is the number of names that one read returns, because a folder may contain millions.
-const some = 512
-
-// dir removes the tenant's files in a folder and below, and closes fd. In a folder that belongs to
-// the tenant it also removes files of root. kept reports that files of others remain.
-func (w *walk) dir(fd int, at *place, theirs bool) (kept bool) {
-	f := os.NewFile(uintptr(fd), at.name)
-	defer func() { _ = f.Close() }()
-	for {
-		if err := w.ctx.Err(); err != nil {
-			w.failed = errors.Join(w.failed, fmt.Errorf("%s: %w", at, err))
-			return true
-		}
-		names, err := f.Readdirnames(some)
-		for _, name := range names {
-			kept = w.entry(fd, &place{at, name}, theirs) || kept
-		}
-		if errors.Is(err, io.EOF) {
-			return kept
-		} else if err != nil {
-			w.fail(at, err)
-			return true
-		}
-	}
-}
-
-func (w *walk) entry(dir int, at *place, theirs bool) (kept bool) {
+// entry removes a file, or disowns one that stays. The walk enters a folder later.
+func (w *walk) entry(at *level, name string) {
 	var stat unix.Stat_t
-	if err := unix.Fstatat(dir, at.name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return false // gone meanwhile
-	}
-	mine := int(stat.Uid) == w.tenant.UID
-	remove := mine || theirs && stat.Uid == 0
-	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
-		fd, err := unix.Openat(dir, at.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-		if errors.Is(err, unix.ENOENT) {
-			return false
-		} else if err != nil {
-			w.fail(at, err)
-			return true
+	if err := unix.Fstatat(w.fd, name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		if !errors.Is(err, unix.ENOENT) {
+			w.fail(int(at.stat.Uid), name, err)
 		}
-		if mine {
-			_ = thaw(fd) // nothing is removed from an immutable folder
-		}
-		kept = w.dir(fd, at, remove)
+		return // gone meanwhile
 	}
-	if remove && !kept {
-		if err := unlink(dir, at.name, stat.Mode); err != nil {
-			w.fail(at, err)
-			return true
+	switch {
+	case stat.Mode&unix.S_IFMT == unix.S_IFDIR:
+		w.remember(at, name, int(stat.Uid))
+	case w.removes(at, &stat):
+		if err := unlink(w.fd, name, stat.Mode); err != nil {
+			w.fail(int(stat.Uid), name, err)
+			at.remains = true
 		}
-		return false
+	default:
+		w.disown(name, &stat)
+		at.remains = true
 	}
-	w.disown(dir, at, &stat)
-	return true
+}
+
+// removes reports whether the release removes a file: the tenant's, and those of root in its folders.
+func (w *walk) removes(at *level, stat *unix.Stat_t) bool {
+	return int(stat.Uid) == w.tenant.UID || at.remove && stat.Uid == 0
+}
+
+// leave removes a folder after its content, or disowns it. parent is the level that contains it.
+func (w *walk) leave(parent, child *level) {
+	if !child.remove || child.remains {
+		parent.remains = true
+		w.disown(child.name, &child.stat)
+		return
+	}
+	if err := unlink(w.fd, child.name, unix.S_IFDIR); err != nil {
+		w.fail(int(child.stat.Uid), child.name, err)
+		parent.remains = true
+	}
 }
 
 // disown removes the tenant from what stays: a folder with files of others, a file of the group of the
-// tenant, an access list of another user's file.
-func (w *walk) disown(dir int, at *place, stat *unix.Stat_t) {
+// tenant, an access list of root's file. It does not change a file of another tenant.
+func (w *walk) disown(name string, stat *unix.Stat_t) {
+	if w.isOther(int(stat.Uid)) {
+		return
+	}
 	owner, group := -1, -1
 	if int(stat.Uid) == w.tenant.UID {
 		owner = 0
@@ -152,16 +97,16 @@ func (w *walk) disown(dir int, at *place, stat *unix.Stat_t) {
 		group = 0
 	}
 	if owner == 0 || group == 0 {
-		if err := unix.Fchownat(dir, at.name, owner, group, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			w.fail(at, err)
+		if err := unix.Fchownat(w.fd, name, owner, group, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			w.fail(0, name, err)
 		}
 	}
 	if stat.Mode&unix.S_IFMT == unix.S_IFLNK {
 		return
 	}
 	for _, list := range []string{"system.posix_acl_access", "system.posix_acl_default"} {
-		if err := dropACL(fmt.Sprintf("/proc/self/fd/%d/%s", dir, at.name), list, w.tenant.UID); err != nil {
-			w.fail(at, err)
+		if err := dropACL(fmt.Sprintf("/proc/self/fd/%d/%s", w.fd, name), list, w.tenant.UID); err != nil {
+			w.fail(0, name, err)
 		}
 	}
 }

@@ -21,6 +21,14 @@ import (
 type Tenant struct {
 	Name string
 	UID  int
+	// Skipped receives the uid of another tenant whose folders exceed the limits of a sweep. It may be nil.
+	Skipped func(uid int)
+}
+
+func (t Tenant) skipped(uid int) {
+	if t.Skipped != nil {
+		t.Skipped(uid)
+	}
 }
 
 func (t Tenant) group() string { return filepath.Join(groups, "user.slice", hostos.SliceOf(t.UID)) }

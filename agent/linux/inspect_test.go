@@ -1,0 +1,39 @@
+package linux_test
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/agent/linux"
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+)
+
+// INV-72. Threat: a part of one tenant that cannot be read makes the report of the node incomplete, so that
+// no release of the others is sent.
+func TestOneTenantHidesNoOther(t *testing.T) {
+	t.Parallel()
+	h := &linux.Host{OS: hostos.OS{Root: t.TempDir()}}
+	h.Run = func(_ context.Context, path string, _ []byte, args ...string) ([]byte, error) {
+		switch {
+		case strings.HasSuffix(path, "nvidia-smi"):
+			return []byte(`<nvidia_smi_log><attached_gpus>0</attached_gpus></nvidia_smi_log>`), nil
+		case strings.HasSuffix(path, "systemctl") && slices.Contains(args, "show"):
+			return []byte("Id=user-200001.slice\n\nId=user-200002.slice\n"), nil
+		}
+		return nil, io.EOF
+	}
+	write(t, h, "/etc/passwd", "u1:x:200001:200001::/home/u1:/bin/sh\nu2:x:200002:200002::/home/u2:/bin/sh\n")
+	write(t, h, linux.KeysDir+"/u1/not-a-file", "")
+	write(t, h, linux.KeysDir+"/u2", "ssh-ed25519 AAAA\n")
+	write(t, h, "/proc/1/status", "Name:\tinit\nUid:\t0\t0\t0\t0\n")
+	s, err := h.Inspect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Unread[200001] == "" || s.Unread[200002] != "" || len(s.Accounts) != 2 || len(s.Accounts[1].Keys) != 1 {
+		t.Errorf("%+v", s)
+	}
+}
