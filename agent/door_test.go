@@ -147,9 +147,7 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request) {
 		var body protocol.Report
 		d.take(w, protocol.Strict(bytesReader(text), &body), func() {
 			d.reports[node] = body
-			if d.every > 0 {
-				_ = json.NewEncoder(w).Encode(protocol.ReportReply{ReportEvery: d.every})
-			}
+			_ = json.NewEncoder(w).Encode(protocol.ReportReply{ReportEvery: d.every, Ack: d.ack(node, body.Nonce)})
 		})
 	default:
 		var body protocol.Result
@@ -165,6 +163,19 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request) {
 			})
 		})
 	}
+}
+
+func (d *door) ack(node ids.Node, nonce string) protocol.Signed {
+	a := protocol.ReportAck{V: protocol.Version, Kid: d.keys.Active(), Node: node, Nonce: nonce, Accepted: true, Verified: true}
+	body, err := a.Canonical()
+	if err != nil {
+		d.t.Error(err)
+	}
+	signature, err := d.keys.Sign(a.Kid, body)
+	if err != nil {
+		d.t.Error(err)
+	}
+	return protocol.Signed{Kid: a.Kid, Body: body, Signature: signature}
 }
 
 func (d *door) take(w http.ResponseWriter, err error, note func()) {

@@ -75,7 +75,7 @@ func (n *node) report(ctx context.Context) error {
 		// Another process has reported as this node with a later boot: the disk is a restored or copied
 		// one. Repeating the report does not make it newer.
 		n.log.ErrorContext(ctx, "the control plane has a newer report", "boot", r.Boot, "sequence", r.Sequence)
-		return n.worker.Heard(ctx, helper.ReportAck{Stale: true})
+		return n.worker.Heard(ctx, helper.ReportAck{Signed: client.AckOf(err)})
 	}
 	if err != nil && final(err) {
 		n.log.ErrorContext(ctx, "report rejected", "err", err)
@@ -84,9 +84,5 @@ func (n *node) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	word := helper.ReportAck{Accepted: true}
-	if r.Complete {
-		word.Version = n.Version
-	}
-	return n.worker.Heard(ctx, word)
+	return n.worker.Heard(ctx, helper.ReportAck{Signed: reply.Ack, Version: n.Version})
 }

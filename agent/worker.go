@@ -24,6 +24,8 @@ type Worker interface {
 	AckResult(ctx context.Context, id ids.Allocation, task ids.Task) error
 	// UpdateTrust hands over a signed statement of the control plane's keys.
 	UpdateTrust(ctx context.Context, statement protocol.Signed) error
+	// UpdateReleaseKeys hands over a signed statement of the keys that sign builds of the agent.
+	UpdateReleaseKeys(ctx context.Context, set protocol.Signed) error
 	// Heard passes on the response of the control plane to the last report.
 	Heard(ctx context.Context, word helper.ReportAck) error
 }

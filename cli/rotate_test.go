@@ -9,6 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 )
@@ -36,20 +37,32 @@ func TestKeysAreRotatedWhileAServerRuns(t *testing.T) {
 			}
 		}
 	}
-	// enrolled creates a node that has received the present trust state.
-	enrolled := func(serial string) {
+	// enrolled creates a certificate of the issuer for a node that has received the present trust state.
+	enrolled := func(serial, issuer, used string) {
 		t.Helper()
 		_, err := db.Exec(t.Context(), `
-			INSERT INTO certificates (serial, node_id, status, not_after, trust) VALUES ($1, '00000000-0000-7000-8000-000000000001', 'active', now() + interval '1 day', $2)`,
-			serial, secret.Stamp(server.Authority.Bundle(), server.Signer.Public()))
+			INSERT INTO certificates (serial, node_id, status, not_after, trust, issuer, used_at)
+			VALUES ($1, '00000000-0000-7000-8000-000000000001', 'active', now() + interval '1 day', $2, $3, `+used+`)`,
+			serial, secret.Stamp(server.Authority.Bundle(), server.Signer.Public()), issuer)
 		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// newest returns the issuer that is left after a finish.
+	newest := func() string {
+		all := server.Authority.(*pki.Local).Generations()
+		return all[len(all)-1].Issuer
+	}
+	forget := func() {
+		t.Helper()
+		if _, err := db.Exec(t.Context(), `DELETE FROM certificates`); err != nil {
 			t.Fatal(err)
 		}
 	}
 	rotate := func(args ...string) (int, string, string) {
 		return runs(t, url, append(args, "--state-dir", dir)...)
 	}
-	enrolled("01")
+	enrolled("01", newest(), "now()")
 	for _, of := range [][]string{{"ca", "rotate"}, {"keys", "rotate"}} {
 		do := func(more ...string) (int, string, string) {
 			return rotate(append(append([]string{}, of...), more...)...)
@@ -68,10 +81,17 @@ func TestKeysAreRotatedWhileAServerRuns(t *testing.T) {
 		if now := secret.Stamp(server.Authority.Bundle(), server.Signer.Public()); now == before {
 			t.Errorf("%s: the server has noticed nothing", of)
 		}
-		if _, err := db.Exec(t.Context(), `DELETE FROM certificates`); err != nil {
-			t.Fatal(err)
+		// INV-65: the node has the new root with a certificate of the old authority, or was sent a new
+		// certificate that it has not used.
+		for why, c := range map[string][2]string{"of the old authority": {"aa", "now()"}, "not used": {newest(), "NULL"}} {
+			forget()
+			enrolled("02", c[0], c[1])
+			if code, _, said := do("finish"); code == output.ExitOK || !strings.Contains(said, "1 node has not acknowledged") || !strings.Contains(said, "00000000-0000-7000-8000-000000000001") {
+				t.Errorf("%s finish, the certificate is %s: exit %d, %s", of, why, code, said)
+			}
 		}
-		enrolled("02")
+		forget()
+		enrolled("02", newest(), "now()")
 		if code, out, said := do("finish"); code != output.ExitOK || strings.Contains(out, "follows") {
 			t.Errorf("%s finish: exit %d\n%s%s", of, code, out, said)
 		}

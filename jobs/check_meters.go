@@ -152,7 +152,7 @@ func (w *checkMeters) resume(ctx context.Context, tx pgx.Tx, id ids.Allocation) 
 
 func (w *checkMeters) lock(ctx context.Context, tx pgx.Tx, id ids.Allocation) (a allocation.Allocation, seen observed.Allocation, err error) {
 	if a, err = w.d.Allocations.Lock(ctx, tx, id); err == nil {
-		seen, err = w.d.Observed.AllocationIn(ctx, tx, id)
+		seen, err = w.d.Observed.AllocationIn(ctx, tx, id, a.Node)
 	}
 	if errs.CodeOf(err) == errs.NotFound {
 		return allocation.Allocation{}, observed.Allocation{}, nil // an allocation without a report is not charged

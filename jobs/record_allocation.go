@@ -42,7 +42,7 @@ func (w *recordAllocation) Work(ctx context.Context, job *river.Job[reconciler.R
 		if want.Generation != job.Args.Generation || want.Fence != job.Args.Fence {
 			return nil // a newer plan exists and will be executed
 		}
-		seen, err := w.d.Observed.AllocationIn(ctx, tx, a.ID)
+		seen, err := w.d.Observed.AllocationIn(ctx, tx, a.ID, a.Node)
 		if err != nil && errs.CodeOf(err) != errs.NotFound {
 			return err
 		}
@@ -57,9 +57,6 @@ func (w *recordAllocation) Work(ctx context.Context, job *river.Job[reconciler.R
 }
 
 func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconciler.RecordAllocation, a allocation.Allocation, want desired.Object, seen observed.Allocation) error {
-	if seen.Node != a.Node {
-		seen = observed.Allocation{} // only this node can report its state
-	}
 	ready := isReady(a, seen, want)
 	gone := seen.Proven && seen.Phase == protocol.Gone && seen.Fence >= want.Fence && want.DeletedAt != nil
 	switch args.Event {

@@ -38,7 +38,7 @@ type adopted struct {
 // the node was stale and other objects wait for its report.
 func (l *Leases) adopt(ctx context.Context, node ids.Node, r protocol.Report, digest [sha256.Size]byte) (bool, error) {
 	done := make(chan adopted, 1)
-	a := adoption{node, lastReport{r.Boot, r.Sequence, digest, l.Clock.Now()}, done}
+	a := adoption{node, lastOf(r, digest, l.Clock.Now()), done}
 	l.mu.Lock()
 	l.adoptions = append(l.adoptions, a)
 	begin := l.asking < adopters
@@ -96,11 +96,12 @@ func (l *Leases) adoptSome(ctx context.Context, id uuid.UUID, some []adoption) (
 	ctx, cancel := context.WithTimeout(ctx, adoptWithin)
 	defer cancel()
 	nodes, boots := make([]uuid.UUID, len(some)), make([]int64, len(some))
-	sequences, hashes := make([]int64, len(some)), make([]string, len(some))
+	sequences, hashes, enrolments := make([]int64, len(some)), make([]string, len(some)), make([]int64, len(some))
 	for i, a := range some {
 		nodes[i], boots[i], sequences[i], hashes[i] = a.node.UUID, a.report.boot, a.report.sequence, hex.EncodeToString(a.report.digest[:])
+		enrolments[i] = a.report.enrolment
 	}
-	rows, err := l.DB.Query(ctx, adoptReports, id, l.StaleAfter(), nodes, boots, sequences, hashes)
+	rows, err := l.DB.Query(ctx, adoptReports, id, l.StaleAfter(), nodes, boots, sequences, hashes, enrolments)
 	if err != nil {
 		return nil, fmt.Errorf("taking %d reports: %w", len(some), err)
 	}

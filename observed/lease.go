@@ -1,6 +1,7 @@
 package observed
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"log/slog"
@@ -42,9 +43,19 @@ type Leases struct {
 
 // lastReport identifies the last report of a node, to compare sequence and content.
 type lastReport struct {
-	boot, sequence int64
-	digest         [sha256.Size]byte
-	at             time.Time
+	enrolment, boot, sequence int64
+	digest                    [sha256.Size]byte
+	at                        time.Time
+}
+
+// lastOf identifies a report that arrived at a time.
+func lastOf(r protocol.Report, digest [sha256.Size]byte, at time.Time) lastReport {
+	return lastReport{r.Enrolment, r.Boot, r.Sequence, digest, at}
+}
+
+// after compares by enrolment, then boot, then sequence, as the database does.
+func (h lastReport) after(o lastReport) bool {
+	return cmp.Or(cmp.Compare(h.enrolment, o.enrolment), cmp.Compare(h.boot, o.boot), cmp.Compare(h.sequence, o.sequence)) > 0
 }
 
 // window is the maximum age of a node's last report under the lease. A node reports two or three times
@@ -129,11 +140,11 @@ func (l *Leases) compare(node ids.Node, r protocol.Report, digest [sha256.Size]b
 	switch {
 	case !known:
 		return unknown
-	case r.Boot < h.boot || r.Boot == h.boot && r.Sequence <= h.sequence:
+	case !lastOf(r, digest, now).after(h):
 		return older
 	case h.digest != digest:
 		return other
-	case r.Boot != h.boot || r.Sequence != h.sequence+1 || now.Sub(h.at) > window(staleAfter):
+	case r.Enrolment != h.enrolment || r.Boot != h.boot || r.Sequence != h.sequence+1 || now.Sub(h.at) > window(staleAfter):
 		return unknown
 	}
 	h.sequence, h.at = r.Sequence, now
@@ -150,7 +161,7 @@ func (l *Leases) Store(node ids.Node, r protocol.Report) error {
 	if err != nil {
 		return err
 	}
-	l.store(node, lastReport{r.Boot, r.Sequence, digest, l.Clock.Now()})
+	l.store(node, lastOf(r, digest, l.Clock.Now()))
 	return nil
 }
 
@@ -161,7 +172,7 @@ func (l *Leases) store(node ids.Node, h lastReport) {
 	defer l.mu.Unlock()
 	delete(l.doubted, node)
 	before, known := l.held[node]
-	if l.id == uuid.Nil || known && (before.boot > h.boot || before.boot == h.boot && before.sequence > h.sequence) {
+	if l.id == uuid.Nil || known && before.after(h) {
 		return // overtaken meanwhile
 	}
 	l.held[node] = h

@@ -178,6 +178,31 @@ func TestReportOlderThanMemoryIsRejected(t *testing.T) {
 	a.must(true, node, report(1, 4)) // adopted again
 }
 
+// INV-77: the reports of a new enrolment follow those of the one before, whatever their boot number, also
+// where the last report is in memory. Late reports of the one before are rejected.
+func TestINV77EnrolmentOrdersReports(t *testing.T) {
+	t.Parallel()
+	a, b := replicas(t, minute)
+	node := ids.New[ids.Node]()
+	of := func(enrolment, boot, sequence int64) protocol.Report {
+		r := report(boot, sequence)
+		r.BootID, r.Enrolment = "same", enrolment
+		return r
+	}
+	a.must(false, node, of(1, 1<<40, 1))
+	a.must(true, node, of(1, 1<<40, 2))
+	a.must(false, node, of(2, 1, 1))
+	a.must(true, node, of(2, 1, 2))
+	for name, r := range map[string]*replica{"the same": a, "another": b} {
+		if _, err := r.hears(node, of(1, 1<<40, 9)); errs.CodeOf(err) != errs.StaleReport {
+			t.Errorf("%s process, a report of the enrolment before: %v", name, err)
+		}
+	}
+	if _, err := b.hears(node, of(2, 1, 3)); err != nil {
+		t.Error(err)
+	}
+}
+
 // The lease drops a node that stops reporting, with the time of its last report.
 func TestLeaseDropsASilentNode(t *testing.T) {
 	t.Parallel()

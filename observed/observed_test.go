@@ -82,7 +82,7 @@ func (b *bundle) due() string {
 
 func (b *bundle) allocation() observed.Allocation {
 	b.t.Helper()
-	a, err := b.AllocationIn(b.t.Context(), b.tx, b.a)
+	a, err := b.AllocationIn(b.t.Context(), b.tx, b.a, b.node)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -228,6 +228,7 @@ func TestINV45LateAndForeignWords(t *testing.T) {
 	gone.Proof = &protocol.Proof{Fence: 9, Scrubbed: []string{"GPU-1"}}
 	b.says(report(1, 1, gone))
 	b.failed(protocol.Result{Allocation: b.a, Fence: 9})
+	b.node = own
 	if a := b.allocation(); a.Phase != protocol.Ready || a.Fence != 5 || a.Node != own || a.Failures != 0 {
 		t.Errorf("another node changed it to %+v", a)
 	}
@@ -237,6 +238,21 @@ func (b *bundle) failed(r protocol.Result) {
 	b.t.Helper()
 	if err := b.Failed(b.t.Context(), b.tx, b.node, r); err != nil {
 		b.t.Fatal(err)
+	}
+}
+
+// INV-77: a stolen node key reports an allocation before its true node does. The row of the true node is
+// written all the same.
+func TestINV77AForeignReportComesFirst(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	own := b.node
+	b.node = ids.New[ids.Node]()
+	b.says(report(1, 1, b.is(protocol.Gone, 1<<40)))
+	b.node = own
+	b.says(report(1, 1, b.is(protocol.Ready, 5)))
+	if a := b.allocation(); a.Phase != protocol.Ready || a.Fence != 5 || a.Node != own {
+		t.Errorf("the true node's report is %+v", a)
 	}
 }
 

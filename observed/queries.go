@@ -9,24 +9,26 @@ const (
 			SELECT content_hash, greatest(stale_at, (SELECT l.stale_at FROM observed_leases l WHERE l.id = lease)) AS stale_at, complete, devices
 			FROM observed_nodes WHERE node_id = $1 FOR UPDATE
 		), put AS (
-			INSERT INTO observed_nodes AS n (node_id, boot, boot_id, sequence, complete, missing, agent, capability, inventory,
+			INSERT INTO observed_nodes AS n (node_id, enrolment, boot, boot_id, sequence, complete, missing, agent, capability, inventory,
 				content_hash, foreign_use, devices, observed_at, stale_at, lease)
 			-- From the lock: read any later, the row would be this statement's own, and
 			-- every report would count as a change.
-			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $13::jsonb, now(), now() + $12::interval, $14 FROM (SELECT count(*) FROM last) AS locked
+			SELECT $1, $15::bigint, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $13::jsonb, now(), now() + $12::interval, $14 FROM (SELECT count(*) FROM last) AS locked
 			ON CONFLICT (node_id) DO UPDATE SET
-				boot = excluded.boot, boot_id = excluded.boot_id, sequence = excluded.sequence, complete = excluded.complete,
+				enrolment = excluded.enrolment, boot = excluded.boot, boot_id = excluded.boot_id, sequence = excluded.sequence, complete = excluded.complete,
 				missing = excluded.missing, agent = excluded.agent, capability = excluded.capability,
 				inventory = CASE WHEN n.content_hash = excluded.content_hash THEN n.inventory ELSE excluded.inventory END,
 				content_hash = excluded.content_hash, foreign_use = excluded.foreign_use, devices = excluded.devices,
 				observed_at = excluded.observed_at, stale_at = excluded.stale_at, lease = excluded.lease
-			WHERE (excluded.boot, excluded.sequence) > (n.boot, n.sequence)
+			WHERE (excluded.enrolment, excluded.boot, excluded.sequence) > (n.enrolment, n.boot, n.sequence)
 			RETURNING content_hash, devices
 		)
 		SELECT coalesce((SELECT content_hash FROM last), ''), content_hash,
 			coalesce((SELECT stale_at <= now() OR $5 AND NOT complete FROM last), true),
 			devices IS DISTINCT FROM (SELECT devices FROM last)
 		FROM put`
+
+	selectBoot = `SELECT boot FROM observed_nodes WHERE node_id = $1`
 
 	markNode = `SELECT mark_due('Node', $1, now(), 'its GPUs are others')`
 
@@ -37,8 +39,7 @@ const (
 		FROM (SELECT allocation_id FROM observed_allocations WHERE node_id = $1 AND phase <> 'gone' ORDER BY allocation_id) AS held`
 
 	// Only differing rows are written and marked as due. A report with an older fence is late and
-	// changes nothing. A report about an allocation of another node changes nothing either, because an
-	// allocation never moves.
+	// changes nothing. The key contains the node, so that no report changes the row of another node.
 	putObserved = `
 		WITH input AS (
 			SELECT * FROM jsonb_to_recordset($2) AS r(allocation_id uuid, phase text, fence bigint, observed_generation bigint,
@@ -47,10 +48,10 @@ const (
 			INSERT INTO observed_allocations AS o (allocation_id, node_id, phase, fence, observed_generation, spec_hash, step, message, proof, observed_at)
 			SELECT allocation_id, $1, phase, fence, observed_generation, spec_hash, coalesce(step, ''), coalesce(message, ''), nullif(proof, 'null'), now()
 			FROM input ORDER BY allocation_id
-			ON CONFLICT (allocation_id) DO UPDATE SET
+			ON CONFLICT (allocation_id, node_id) DO UPDATE SET
 				phase = excluded.phase, fence = excluded.fence, observed_generation = excluded.observed_generation,
 				spec_hash = excluded.spec_hash, step = excluded.step, message = excluded.message, proof = excluded.proof, observed_at = excluded.observed_at
-			WHERE excluded.node_id = o.node_id AND excluded.fence >= o.fence AND (o.phase, o.fence, o.observed_generation, o.spec_hash, o.step, o.message, o.proof)
+			WHERE excluded.fence >= o.fence AND (o.phase, o.fence, o.observed_generation, o.spec_hash, o.step, o.message, o.proof)
 				IS DISTINCT FROM (excluded.phase, excluded.fence, excluded.observed_generation, excluded.spec_hash, excluded.step, excluded.message, excluded.proof)
 			RETURNING allocation_id
 		)
@@ -82,10 +83,10 @@ const (
 		WITH put AS (
 			INSERT INTO observed_allocations AS o (allocation_id, node_id, phase, fence, observed_generation, spec_hash, failures, failed_fence, failed_code, message, observed_at)
 			VALUES ($1, $2, 'gone', 0, $4, '', $7, $3, $5, $6, now())
-			ON CONFLICT (allocation_id) DO UPDATE SET
+			ON CONFLICT (allocation_id, node_id) DO UPDATE SET
 				failures = CASE WHEN o.failed_fence = excluded.failed_fence THEN o.failures + excluded.failures ELSE excluded.failures END,
 				failed_fence = excluded.failed_fence, failed_code = excluded.failed_code, message = excluded.message
-			WHERE excluded.node_id = o.node_id AND excluded.failed_fence >= o.failed_fence
+			WHERE excluded.failed_fence >= o.failed_fence
 			RETURNING allocation_id
 		)
 		SELECT mark_due('Allocation', allocation_id, now(), 'a task failed') FROM put`
@@ -126,8 +127,9 @@ const (
 			coalesce(n.boot, 0), coalesce(n.sequence, 0), coalesce(` + observedAt + `, a.observed_at), now() - coalesce(` + observedAt + `, a.observed_at)
 		FROM observed_allocations a LEFT JOIN (` + nodesLeased + `) ON n.node_id = a.node_id`
 
-	selectHeld    = held + ` WHERE a.allocation_id = $1`
-	selectMany    = held + ` WHERE a.allocation_id = ANY($1)`
+	selectHeld    = held + ` WHERE a.allocation_id = $1 AND a.node_id = $2`
+	selectNewest  = held + ` WHERE a.allocation_id = $1 ORDER BY a.observed_at DESC LIMIT 1`
+	selectMany    = held + ` WHERE a.allocation_id = ANY($1) ORDER BY a.observed_at`
 	selectCarried = `SELECT uid, generation, spec_hash, gone, observed_at FROM observed_objects WHERE uid = ANY($1)`
 	selectOld     = `
 		SELECT a.allocation_id FROM ` + nodesLeased + ` JOIN observed_allocations a ON a.node_id = n.node_id
@@ -152,8 +154,8 @@ const (
 	// processed.
 	adoptReports = `
 		UPDATE observed_nodes n SET sequence = i.sequence, observed_at = now(), stale_at = now() + $2::interval, lease = $1
-		FROM unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::text[]) AS i (node_id, boot, sequence, content_hash)
-		WHERE n.node_id = i.node_id AND n.content_hash = i.content_hash AND n.boot = i.boot AND i.sequence > n.sequence AND n.devices IS NOT NULL
+		FROM unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[]) AS i (node_id, boot, sequence, content_hash, enrolment)
+		WHERE n.node_id = i.node_id AND n.content_hash = i.content_hash AND n.enrolment = i.enrolment AND n.boot = i.boot AND i.sequence > n.sequence AND n.devices IS NOT NULL
 			AND (n.stale_at > now() OR (SELECT l.stale_at > now() FROM observed_leases l WHERE l.id = n.lease))
 		RETURNING n.node_id`
 
@@ -161,11 +163,12 @@ const (
 	// it, with others locked already, could be waiting for oneself.
 	lapseReports = `
 		WITH quiet AS (
-			SELECT n.node_id, i.boot, i.sequence, i.age * interval '1 microsecond' AS age
-			FROM observed_nodes n JOIN unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[]) AS i (node_id, boot, sequence, age) ON i.node_id = n.node_id
+			SELECT n.node_id, i.enrolment, i.boot, i.sequence, i.age * interval '1 microsecond' AS age
+			FROM observed_nodes n JOIN unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
+				AS i (node_id, boot, sequence, age, enrolment) ON i.node_id = n.node_id
 			WHERE n.lease = $1 FOR UPDATE OF n SKIP LOCKED
 		)
-		UPDATE observed_nodes n SET lease = NULL, sequence = CASE WHEN quiet.boot = n.boot THEN greatest(n.sequence, quiet.sequence) ELSE n.sequence END,
+		UPDATE observed_nodes n SET lease = NULL, sequence = CASE WHEN (quiet.enrolment, quiet.boot) = (n.enrolment, n.boot) THEN greatest(n.sequence, quiet.sequence) ELSE n.sequence END,
 			observed_at = greatest(n.observed_at, now() - quiet.age), stale_at = greatest(n.stale_at, now() - quiet.age + $2::interval)
 		FROM quiet WHERE n.node_id = quiet.node_id
 		RETURNING n.node_id`

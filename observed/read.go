@@ -149,13 +149,13 @@ type Allocation struct {
 
 // Allocation reads the last report of an allocation. It returns not_found if no node has reported it.
 func (s *Store) Allocation(ctx context.Context, id ids.Allocation) (Allocation, error) {
-	return allocation(ctx, s.DB, id)
+	return allocation(ctx, s.DB, id, selectNewest, id)
 }
 
-// AllocationIn reads it inside tx, where a worker decides whether its task is still needed. A report
-// that commits meanwhile makes the allocation due again.
-func (s *Store) AllocationIn(ctx context.Context, tx pgx.Tx, id ids.Allocation) (Allocation, error) {
-	return allocation(ctx, tx, id)
+// AllocationIn reads the last report of its node inside tx, where a worker decides whether its task is
+// still needed. A report that commits meanwhile makes the allocation due again.
+func (s *Store) AllocationIn(ctx context.Context, tx pgx.Tx, id ids.Allocation, node ids.Node) (Allocation, error) {
+	return allocation(ctx, tx, id, selectHeld, id, node)
 }
 
 // Capability returns the capability that a node's agent has reported. known is false for a node that
@@ -183,8 +183,8 @@ func (s *Store) IsStale(ctx context.Context, tx pgx.Tx, id ids.Node) (silent, kn
 	return silent, true, nil
 }
 
-func allocation(ctx context.Context, q pg.Queryer, id ids.Allocation) (Allocation, error) {
-	rows, err := q.Query(ctx, selectHeld, id)
+func allocation(ctx context.Context, q pg.Queryer, id ids.Allocation, sql string, args ...any) (Allocation, error) {
+	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		return Allocation{}, fmt.Errorf("reading the report of %s: %w", id, err)
 	}

@@ -96,9 +96,9 @@ func (l *Leases) abandon() {
 
 // quietNode is a node that the lease no longer covers.
 type quietNode struct {
-	node           ids.Node
-	boot, sequence int64
-	age            time.Duration
+	node ids.Node
+	last lastReport
+	age  time.Duration
 }
 
 // renewal is the result of one renewal transaction.
@@ -141,7 +141,7 @@ func (l *Leases) survey(ctx context.Context, tx pgx.Tx, id uuid.UUID, staleAfter
 		case !known: // its report was stored, and the response was lost
 			r.quiet = append(r.quiet, quietNode{node: node, age: staleAfter})
 		case age > window(staleAfter):
-			r.quiet = append(r.quiet, quietNode{node, h.boot, h.sequence, age})
+			r.quiet = append(r.quiet, quietNode{node, h, age})
 		}
 	}
 	return r, nil
@@ -183,11 +183,12 @@ func lapse(ctx context.Context, tx pgx.Tx, id uuid.UUID, staleAfter time.Duratio
 		return gone, nil
 	}
 	nodes, boots := make([]uuid.UUID, len(quiet)), make([]int64, len(quiet))
-	sequences, ages := make([]int64, len(quiet)), make([]int64, len(quiet))
+	sequences, ages, enrolments := make([]int64, len(quiet)), make([]int64, len(quiet)), make([]int64, len(quiet))
 	for i, q := range quiet {
-		nodes[i], boots[i], sequences[i], ages[i] = q.node.UUID, q.boot, q.sequence, q.age.Microseconds()
+		nodes[i], boots[i], sequences[i], ages[i] = q.node.UUID, q.last.boot, q.last.sequence, q.age.Microseconds()
+		enrolments[i] = q.last.enrolment
 	}
-	rows, err := tx.Query(ctx, lapseReports, id, staleAfter, nodes, boots, sequences, ages)
+	rows, err := tx.Query(ctx, lapseReports, id, staleAfter, nodes, boots, sequences, ages, enrolments)
 	if err != nil {
 		return nil, fmt.Errorf("writing %d last reports: %w", len(quiet), err)
 	}
@@ -236,7 +237,7 @@ func (l *Leases) write(ctx context.Context, node ids.Node) error {
 		return nil
 	}
 	return pgx.BeginFunc(ctx, l.DB, func(tx pgx.Tx) error {
-		_, err := lapse(ctx, tx, id, l.StaleAfter(), []quietNode{{node, h.boot, h.sequence, now.Sub(h.at)}})
+		_, err := lapse(ctx, tx, id, l.StaleAfter(), []quietNode{{node, h, now.Sub(h.at)}})
 		return err
 	})
 }
@@ -249,7 +250,7 @@ func (l *Leases) end(ctx context.Context) error {
 	l.mu.Unlock()
 	all := make([]quietNode, 0, len(held))
 	for node, h := range held {
-		all = append(all, quietNode{node, h.boot, h.sequence, now.Sub(h.at)})
+		all = append(all, quietNode{node, h, now.Sub(h.at)})
 	}
 	return pgx.BeginFunc(ctx, l.DB, func(tx pgx.Tx) error {
 		if _, err := lapse(ctx, tx, id, l.StaleAfter(), all); err != nil {

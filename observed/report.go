@@ -44,10 +44,10 @@ func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol
 	var before, after string
 	var blind, others bool
 	err = tx.QueryRow(ctx, putReport, node, r.Boot, r.BootID, r.Sequence, r.Complete, strs(r.Missing), r.Agent, r.Capability,
-		r.Inventory, hash, strs(r.Foreign), staleAfter, devices, lease).Scan(&before, &after, &blind, &others)
+		r.Inventory, hash, strs(r.Foreign), staleAfter, devices, lease, r.Enrolment).Scan(&before, &after, &blind, &others)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return false, errs.New(errs.StaleReport, "boot %d sequence %d is not newer than the last report", r.Boot, r.Sequence)
+		return false, stale(ctx, tx, node, r)
 	case err != nil:
 		return false, fmt.Errorf("storing report of %s: %w", node, err)
 	}
@@ -66,6 +66,15 @@ func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol
 		}
 	}
 	return true, putAllocations(ctx, tx, node, r)
+}
+
+// stale returns the error of a report that is not newer than the last one, with the boot of that one.
+func stale(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol.Report) error {
+	var boot int64
+	if err := tx.QueryRow(ctx, selectBoot, node).Scan(&boot); err != nil {
+		return fmt.Errorf("reading the last boot of %s: %w", node, err)
+	}
+	return errs.New(errs.StaleReport, "boot %d sequence %d is not newer than the last report", r.Boot, r.Sequence).With("boot", boot)
 }
 
 // putAllocations stores the state of each reported allocation. Only a complete report proves that an
@@ -146,7 +155,7 @@ func contentHash(r protocol.Report) (string, error) {
 }
 
 func digestOf(r protocol.Report) ([sha256.Size]byte, error) {
-	r.Sequence = 0
+	r.Sequence, r.Nonce, r.Origin = 0, "", nil
 	r.Inventory.GPUs = append([]protocol.GPU(nil), r.Inventory.GPUs...)
 	for i := range r.Inventory.GPUs {
 		g := &r.Inventory.GPUs[i]

@@ -152,6 +152,15 @@ type Report struct {
 	// Fingerprint is the SHA-256 of the hardware in hex. It is present also without the topology,
 	// and empty if it is unknown.
 	Fingerprint string `json:"fingerprint,omitempty"`
+
+	// Nonce is 128 random bits in hex that the signed response repeats. Origin is the signature of the
+	// helper over boot, sequence and nonce. Older agents send neither.
+	Nonce  string `json:"nonce,omitempty"`
+	Origin []byte `json:"origin,omitempty"`
+
+	// Enrolment sorts reports before Boot does. It rises with the enrolment of the certificate that the
+	// report was sent with, and with the first signed report. The server sets it; it is not sent.
+	Enrolment int64 `json:"-"`
 }
 
 // Phase is the phase of an allocation on its node.
@@ -255,6 +264,8 @@ type ReportReply struct {
 	ReportEvery int `json:"report_seconds"` // 0: as before
 	// Renew requests a new certificate now: the trust has changed since the present one was issued.
 	Renew bool `json:"renew,omitempty"`
+	// Ack is a ReportAck, signed by a task key. It is absent if the report has no nonce.
+	Ack Signed `json:"ack,omitzero"`
 }
 
 // Problem is the body of every error response of the node API.
@@ -262,4 +273,6 @@ type Problem struct {
 	Code          string `json:"code"`
 	Message       string `json:"message"`
 	CorrelationID string `json:"correlation_id"`
+	// Ack is the ReportAck of a report that is rejected as stale_report.
+	Ack Signed `json:"ack,omitzero"`
 }

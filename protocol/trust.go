@@ -19,6 +19,8 @@ type Trust struct {
 	TaskKeys map[string][]byte `json:"task_keys"` // kid → Ed25519 public key; two during a roll-over
 	// Statement is a TrustStatement for this node, signed by a task key.
 	Statement Signed `json:"statement,omitzero"`
+	// Releases is a ReleaseKeySet, signed by a release key. An older server sends none.
+	Releases Signed `json:"releases,omitzero"`
 }
 
 // TrustStatement contains the keys that a node trusts from now on. The helper accepts it only if a
@@ -30,7 +32,7 @@ type TrustStatement struct {
 	Node        ids.Node          `json:"node_id"`
 	Sequence    int64             `json:"sequence"` // rises with each change of the keys
 	TaskKeys    map[string][]byte `json:"task_keys"`
-	ReleaseKeys map[string][]byte `json:"release_keys"` // whose signature an agent's build needs
+	ReleaseKeys map[string][]byte `json:"release_keys"` // read at enrolment only; then a ReleaseKeySet changes them
 	IssuedAt    time.Time         `json:"issued_at"`
 }
 

@@ -94,14 +94,14 @@ func readState(ctx context.Context, tx pgx.Tx, due []dueRow) (now time.Time, w s
 // allocationSides contains the rows of the due allocations.
 type allocationSides struct {
 	want      map[uuid.UUID]plan.Desired
-	have      map[uuid.UUID]plan.Observed
+	have      map[uuid.UUID][]plan.Observed // one for each node that reported it
 	progress  map[uuid.UUID]plan.Progress
 	leaving   map[uuid.UUID]plan.Eviction
 	openDrift OpenDrift
 }
 
 func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
-	s := allocationSides{map[uuid.UUID]plan.Desired{}, map[uuid.UUID]plan.Observed{}, map[uuid.UUID]plan.Progress{}, map[uuid.UUID]plan.Eviction{}, nil}
+	s := allocationSides{map[uuid.UUID]plan.Desired{}, map[uuid.UUID][]plan.Observed{}, map[uuid.UUID]plan.Progress{}, map[uuid.UUID]plan.Eviction{}, nil}
 	if len(keys) == 0 {
 		return s
 	}
@@ -112,10 +112,10 @@ func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
 		}
 	})
 	observed.QueueReports(b, keys, func(o observed.AllocationState) {
-		s.have[o.ID.UUID] = plan.Observed{
+		s.have[o.ID.UUID] = append(s.have[o.ID.UUID], plan.Observed{
 			Node: o.Node, Phase: o.Phase, Fence: o.Fence, SpecHash: o.SpecHash, Message: o.Message,
 			Proven: o.Proven, Complete: o.Complete, StaleAt: o.StaleAt, Failures: o.Failures, FailedFence: o.FailedFence,
-		}
+		})
 	})
 	b.Queue(selectProgress, keys).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
@@ -152,13 +152,9 @@ func timeOf(t *time.Time) time.Time {
 func (s allocationSides) due(d dueRow) plan.DueAllocation {
 	due := plan.DueAllocation{
 		ID: ids.Allocation{UUID: d.Object}, Previous: d.Previous, OpenDrift: s.openDrift[d.Object],
-		Desired: found(s.want, d.Object), Observed: found(s.have, d.Object), Progress: found(s.progress, d.Object),
-		Eviction: found(s.leaving, d.Object),
+		Desired: found(s.want, d.Object), Progress: found(s.progress, d.Object), Eviction: found(s.leaving, d.Object),
 	}
-	// Only the node with the allocation reports its state; a report of another node is ignored.
-	if due.Desired != nil && due.Observed != nil && due.Desired.Node != due.Observed.Node {
-		due.Observed = nil
-	}
+	due.Observed = plan.ObservedOn(s.have[d.Object], due.Desired)
 	return due
 }
 

@@ -27,13 +27,13 @@ func (s *Server) serveNodes(ctx context.Context) error {
 	leases := &observed.Leases{DB: n.DB, Clock: s.cfg.Clock, Log: s.cfg.Log, StaleAfter: staleAfter}
 	in := &nodeapi.Intake{
 		DB: n.DB, Tasks: tasks, Observed: &observed.Store{DB: n.DB, Leases: leases}, Inventory: n.NodeHealth,
-		Certificates: n.Certificates, Hints: s.hints, Clock: s.cfg.Clock, Log: s.cfg.Log, StaleAfter: staleAfter,
+		Certificates: n.Certificates, Hints: s.hints, Clock: s.cfg.Clock, Log: s.cfg.Log, Metrics: s.reportMetrics, StaleAfter: staleAfter,
 	}
 	api := &nodeapi.Server{
 		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: s.keys.Authority, Keys: s.keys.Signer,
 		Nodes: in, Tasks: in, Reports: in, Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
 		CertificateFor: func() time.Duration { return time.Duration(policy().Int(policies.NodeCertificateTTLHours)) * time.Hour },
-		Binaries:       s.binaries, ReleaseKeys: s.releases.keys.Public, Builds: s.releases.files,
+		Binaries:       s.binaries, ReleaseKeys: s.releases.keys.Public, ReleaseKeySet: s.releaseKeySet, Builds: s.releases.files,
 		ReportEvery: func(ids.Node) time.Duration {
 			return time.Duration(policy().Int(policies.NodeReportSeconds)) * time.Second
 		},

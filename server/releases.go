@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/version"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/product/agentrelease"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // releases contains the keys and the folder of published agent builds.
@@ -22,6 +23,20 @@ func openReleases(c Config) (r releases, err error) {
 	r.files = agentrelease.Files{Dir: filepath.Join(c.StateDir, agentrelease.BuildsDir)}
 	r.keys, err = secret.OpenSigner(filepath.Join(c.StateDir, agentrelease.KeysDir))
 	return r, err
+}
+
+// releaseKeySet returns the release keys as nodes accept them: signed by the key that they trust already,
+// because the oldest key of a rotation signs.
+func (s *Server) releaseKeySet(ctx context.Context) (protocol.Signed, error) {
+	keys := s.releases.keys
+	set := protocol.ReleaseKeySet{V: protocol.Version, Kid: keys.Active(), Keys: keys.Public(), IssuedAt: s.cfg.Clock.Now()}
+	set.Sequence = secret.Sequence(set.Keys)
+	body, err := set.Canonical()
+	if err != nil {
+		return protocol.Signed{}, err
+	}
+	signature, err := keys.Sign(ctx, set.Kid, body)
+	return protocol.Signed{Kid: set.Kid, Body: body, Signature: signature}, err
 }
 
 // publishOwn publishes the agent build next to this program, unless it is already published. A
@@ -56,7 +71,7 @@ func (r releases) publish(ctx context.Context, path string, to *agentrelease.Sto
 		return agentrelease.Release{}, fmt.Errorf("%s is for %s and cannot run here to report its version", path, b.Platform)
 	}
 	known, err := to.Find(ctx, b.Version, b.Platform)
-	if err == nil && known.Digest == b.Digest && known.ExpiresAt.Sub(to.Clock.Now()) > agentrelease.Life/2 {
+	if err == nil && known.Digest == b.Digest && (known.Minimum != "" || !protocol.Ordered(b.Version)) && known.ExpiresAt.Sub(to.Clock.Now()) > agentrelease.Life/2 {
 		return known, nil
 	}
 	b.Actor = "system:server"

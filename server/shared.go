@@ -48,6 +48,7 @@ type shared struct {
 
 	drift          *reconciler.Metrics
 	taskMetrics    *nodetask.Metrics
+	reportMetrics  *nodeapi.Metrics
 	paymentMetrics *payment.Metrics
 
 	jobs *river.Client[pgx.Tx] // runs the workers, or only inserts for the loop
@@ -136,7 +137,7 @@ func (c *Config) useApplied(ctx context.Context, db pg.Pool) error {
 func build(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, publicURL func() string) (*shared, error) {
 	s := &shared{
 		pools: pools, services: map[Role]*services.Services{}, tasks: map[Role]*nodetask.Store{}, hints: hints,
-		drift: reconciler.NewMetrics(), taskMetrics: nodetask.NewMetrics(), paymentMetrics: payment.NewMetrics(), binaries: &nodeapi.Binaries{Dir: c.agentDir()},
+		drift: reconciler.NewMetrics(), taskMetrics: nodetask.NewMetrics(), reportMetrics: nodeapi.NewMetrics(), paymentMetrics: payment.NewMetrics(), binaries: &nodeapi.Binaries{Dir: c.agentDir()},
 	}
 	var err error
 	if s.keys, err = keystore.Open(ctx, c.Keys, c.StateDir, c.Clock); err != nil {
@@ -212,7 +213,7 @@ func (s *shared) addQueues(c Config) (err error) {
 
 // collectors returns the metrics of all roles that run here.
 func (s *shared) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{s.paymentMetrics, s.drift, s.taskMetrics}
+	all := []prometheus.Collector{s.paymentMetrics, s.drift, s.taskMetrics, s.reportMetrics}
 	if loop := s.services[RoleReconcile]; loop != nil {
 		all = append(all, services.LoopMetrics{Services: loop})
 	}

@@ -59,6 +59,14 @@ func CodeOf(err error) string {
 	return ""
 }
 
+// AckOf returns the signed part of the response to a stale report.
+func AckOf(err error) protocol.Signed {
+	if problem, ok := errors.AsType[*ProblemError](err); ok {
+		return problem.Problem.Ack
+	}
+	return protocol.Signed{}
+}
+
 // New returns a client of the server at https://host:port.
 func New(server string, config *tls.Config) (*Client, error) {
 	u, err := url.Parse(server)

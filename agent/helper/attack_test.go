@@ -13,21 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/helper"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
 )
-
-type wordOf int
-
-const (
-	accepted wordOf = iota
-	stale
-)
-
-func (w wordOf) word() helper.ReportAck {
-	return helper.ReportAck{Accepted: w == accepted, Stale: w == stale}
-}
 
 // raw is a hostile half that speaks the protocol as it likes.
 type raw struct {
@@ -138,7 +126,7 @@ func TestAStrangersUIDIsRefused(t *testing.T) {
 
 func hello(t *testing.T, r raw) {
 	t.Helper()
-	r.send(`{"id":0,"call":"hello","protocol":1,"allocation_id":"00000000-0000-0000-0000-000000000000","task_id":"00000000-0000-0000-0000-000000000000"}`)
+	r.send(`{"id":0,"call":"hello","protocol":2,"allocation_id":"00000000-0000-0000-0000-000000000000","task_id":"00000000-0000-0000-0000-000000000000"}`)
 }
 
 func TestBadFramesEndTheConnection(t *testing.T) {
@@ -151,9 +139,9 @@ func TestBadFramesEndTheConnection(t *testing.T) {
 		"just oversized":     func(r raw) { r.send(strings.Repeat("x", 256<<10+1)) },
 		"empty":              func(r raw) { r.send("") },
 		"not JSON":           func(r raw) { r.send("GET / HTTP/1.1\r\n\r\n") },
-		"an unknown field":   func(r raw) { r.send(`{"id":1,"call":"hello","protocol":1,"sudo":true}`) },
+		"an unknown field":   func(r raw) { r.send(`{"id":1,"call":"hello","protocol":2,"sudo":true}`) },
 		"no greeting":        func(r raw) { r.send(`{"id":1,"call":"look"}`) },
-		"another protocol":   func(r raw) { r.send(`{"id":1,"call":"hello","protocol":2}`) },
+		"another protocol":   func(r raw) { r.send(`{"id":1,"call":"hello","protocol":1}`) },
 		"slow":               func(r raw) { _, _ = r.conn.Write([]byte{0, 0}) },
 		"silent":             func(raw) {},
 		"greets, then lies":  func(r raw) { hello(r.t, r); r.send("nonsense") },

@@ -264,6 +264,12 @@ func (c *Client) UpdateTrust(ctx context.Context, statement protocol.Signed) err
 	return err
 }
 
+// UpdateReleaseKeys hands over a signed statement of the keys that sign builds of the agent.
+func (c *Client) UpdateReleaseKeys(ctx context.Context, set protocol.Signed) error {
+	_, err := c.call(ctx, request{Call: callUpdateReleases, Signed: &set})
+	return err
+}
+
 // Heard passes on the response to the last report.
 func (c *Client) Heard(ctx context.Context, word ReportAck) error {
 	_, err := c.call(ctx, request{Call: callHeard, Ack: word})

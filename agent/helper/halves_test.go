@@ -3,10 +3,14 @@ package helper_test
 import (
 	"crypto/ed25519"
 	"crypto/rand"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
+	"github.com/gpuaas/gpuaas/agent/helper"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -139,6 +143,80 @@ func TestKeysAreBelievedByAChain(t *testing.T) {
 	}
 }
 
+// INV-76: a stolen task key replaces the release keys, and so the program that runs as root on every node.
+// Release keys change only by a statement that a release key signed.
+func TestINV76ATaskKeyChangesNoReleaseKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, release, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, other, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := func(key ed25519.PrivateKey) []byte { return key.Public().(ed25519.PublicKey) }
+	state, err := helper.LoadTrustState(b.journal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	state.ReleaseKeys = map[string][]byte{"r1": public(release)}
+	if err := state.Save(b.journal()); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	c, h := b.connect()
+	wait(t, "a greeting", h.met)
+	trusts := func() string {
+		t.Helper()
+		return strings.Join(slices.Sorted(maps.Keys(b.local.ReleaseKeys())), " ")
+	}
+	task := protocol.TrustStatement{V: protocol.Version, Kid: "0001", Node: b.node, Sequence: 9, IssuedAt: b.now(), TaskKeys: b.public(), ReleaseKeys: map[string][]byte{"r9": public(other)}}
+	body, err := task.Canonical()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.UpdateTrust(t.Context(), protocol.Signed{Body: body, Signature: ed25519.Sign(b.key, body)}); err != nil || trusts() != "r1" {
+		t.Errorf("a task key has changed the release keys to %s, %v", trusts(), err)
+	}
+	set := func(by ed25519.PrivateKey, kid string, sequence int64, keys map[string][]byte) error {
+		s := protocol.ReleaseKeySet{V: protocol.Version, Kid: kid, Sequence: sequence, Keys: keys, IssuedAt: b.now()}
+		body, err := s.Canonical()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.UpdateReleaseKeys(t.Context(), protocol.Signed{Body: body, Signature: ed25519.Sign(by, body)})
+	}
+	both := map[string][]byte{"r1": public(release), "r2": public(other)}
+	for rule, err := range map[string]error{
+		"signed by a task key":  set(b.key, "0001", 3, both),
+		"signed by itself":      set(other, "r2", 3, both),
+		"naming another signer": set(release, "r2", 3, both),
+		"without keys":          set(release, "r1", 3, nil),
+		"without a sequence":    set(release, "r1", 0, both),
+		"the statement above":   c.UpdateReleaseKeys(t.Context(), protocol.Signed{Body: body, Signature: ed25519.Sign(release, body)}),
+	} {
+		if protocol.CodeOf(err) == "" || trusts() != "r1" {
+			t.Errorf("%s: %v, trusts %s", rule, err, trusts())
+		}
+	}
+	if err := set(release, "r1", 3, both); err != nil || trusts() != "r1 r2" {
+		t.Errorf("signed by a release key: %v, trusts %s", err, trusts())
+	}
+	if err := set(release, "r1", 2, map[string][]byte{"r1": public(release)}); protocol.CodeOf(err) != protocol.Replayed {
+		t.Errorf("an older one: %v", err)
+	}
+	if err := set(other, "r2", 4, map[string][]byte{"r2": public(other)}); err != nil || trusts() != "r2" {
+		t.Errorf("the end of the rotation: %v, trusts %s", err, trusts())
+	}
+	b.stop()
+	b.start()
+	if trusts() != "r2" {
+		t.Errorf("after a restart it trusts %s", trusts())
+	}
+}
+
 func statementAsTask(t *testing.T, b *bundle, s protocol.Signed) bool {
 	t.Helper()
 	a, err := b.local.Receive(t.Context(), s)
@@ -153,15 +231,14 @@ func TestINV43ALaterLifeWasSeen(t *testing.T) {
 	b.start()
 	c, h := b.connect()
 	wait(t, "a greeting", h.met)
-	say := func(w wordOf, times int) {
+	say := func(accepted bool, times int) {
 		for range times {
-			if err := c.Heard(t.Context(), w.word()); err != nil {
-				t.Fatal(err)
-			}
+			r := b.inspect(c)
+			b.hear(c, b.ack(r, func(a *protocol.ReportAck) { a.Accepted, a.Boot = accepted, r.Boot+1 }))
 		}
 	}
-	say(accepted, 1)
-	say(stale, 20) // reports that cross are no later life
+	say(true, 1)
+	say(false, 20) // reports that cross are no later life
 	id := ids.New[ids.Allocation]()
 	e := b.provision(id, 1)
 	if a, err := c.Receive(t.Context(), b.sign(e)); err != nil || a.Rejection != nil {
@@ -171,7 +248,7 @@ func TestINV43ALaterLifeWasSeen(t *testing.T) {
 	b.stop()
 	b.start()
 	wait(t, "a greeting", h.met)
-	say(stale, 5)
+	say(false, 5)
 	for range 2 {
 		if a, err := c.Receive(t.Context(), b.sign(b.revoke(id, 2))); err != nil || protocol.CodeOf(a.Rejection) != protocol.JournalLost {
 			t.Errorf("%v, %v", a.Rejection, err)
@@ -240,7 +317,7 @@ func TestAloneTheHelperEnforces(t *testing.T) {
 	}
 	b.stop()
 	b.start()
-	offset += 2 * time.Minute // it counts from its start, and remembers whom it stopped
+	offset += 2 * time.Minute // it does not admit the tenant that it has stopped
 	b.local.Beat(t.Context())
 	b.stop()
 	if keys := b.world().Accounts["t-2"].Keys; len(keys) != 0 {

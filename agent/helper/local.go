@@ -86,20 +86,23 @@ type Options struct {
 type Local struct {
 	Options
 
-	runner *runner.Runner
-	bootID string
-	proof  ed25519.PublicKey
+	runner   *runner.Runner
+	bootID   string
+	proofKey ed25519.PrivateKey
 
 	mu        sync.Mutex
 	trust     TrustState // of Keys, when those are nil
 	sequence  int64
 	stamp     string
 	tidyAt    time.Time
-	heardAt   time.Time // when the control plane last took a report
+	heardAt   time.Time // the last report that the control plane accepted, or the start of this process
 	enforceAt time.Time
 	everHeard bool
 	stale     int      // consecutive reports that the control plane rejected as stale
 	topology  topology // guarded by mu
+	sent      []sent   // oldest first
+
+	lastHeard, storedHeard time.Time // of heardFile: the last accepted report, also of an earlier process
 }
 
 // Open opens the journal of the node. Without its journal the helper keeps running, so that it can
@@ -110,7 +113,8 @@ func Open(ctx context.Context, o Options) (*Local, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.proof, _ = key.Public().(ed25519.PublicKey) // it is one by its type
+	l.proofKey = key
+	l.lastHeard = l.loadHeard()
 	if l.Keys == nil {
 		if err := l.reloadTrust(); err != nil {
 			return nil, err
@@ -154,7 +158,8 @@ func (l *Local) Remembers() bool { return l.runner.Journal != nil }
 
 // Hello returns the introduction of the helper.
 func (l *Local) Hello() *Hello {
-	return &Hello{Protocol: Protocol, Version: l.Version, Node: l.Node, ProofKey: l.proof, Journal: l.Remembers()}
+	proof, _ := l.proofKey.Public().(ed25519.PublicKey) // it is one by its type
+	return &Hello{Protocol: Protocol, Version: l.Version, Node: l.Node, ProofKey: proof, Journal: l.Remembers()}
 }
 
 // sequenceBlock is more than the network process can count by itself while the helper is not
@@ -193,15 +198,6 @@ func (l *Local) PendingResults(context.Context) ([]*protocol.Result, error) {
 // AckResult records that the control plane has the result of a task, or does not need it.
 func (l *Local) AckResult(_ context.Context, id ids.Allocation, task ids.Task) error {
 	return l.runner.AckResult(id, task)
-}
-
-// ReportAck is the response of the control plane to a report.
-type ReportAck struct {
-	Accepted bool `json:"accepted"`
-	// Stale means that the control plane has a report of a later boot of this node.
-	Stale bool `json:"stale"`
-	// Version of the network process that sent it, if it was accepted and complete.
-	Version string `json:"version,omitempty"`
 }
 
 // tidyEvery is the interval at which old records are deleted.
@@ -248,46 +244,25 @@ const (
 // enforce applies the last tasks again while the control plane does not respond.
 func (l *Local) enforce(ctx context.Context, now time.Time) {
 	l.mu.Lock()
-	silent := now.Sub(l.heardAt)
-	due := silent >= aloneAfter && !now.Before(l.enforceAt)
+	due := now.Sub(l.heardAt) >= aloneAfter && !now.Before(l.enforceAt)
 	if due {
 		l.enforceAt = now.Add(enforceEvery)
 	}
+	silent := now.Sub(l.lastHeard)
 	l.mu.Unlock()
 	if due {
 		l.runner.Enforce(ctx, silent)
 	}
 }
 
-// maxStale limits the consecutive stale reports. More of them mean that the control plane has reports of
-// a later life of this node: its disk is an old copy. Two reports that cross on the way are no sign of
-// that.
-const maxStale = 5
-
-// Heard records the response of the control plane to the last report.
-func (l *Local) Heard(ctx context.Context, word ReportAck) error {
-	l.mu.Lock()
-	if word.Accepted {
-		l.heardAt, l.everHeard, l.stale = l.Clock.Now(), true, 0
-		l.topology.acknowledge()
-	}
-	if word.Stale {
-		l.stale++
-	}
-	overtaken := !l.everHeard && l.stale == maxStale
-	l.mu.Unlock()
-	if !overtaken {
-		if word.Version != "" && l.Reported != nil {
-			return l.Reported(ctx, word.Version)
-		}
-		return nil
-	}
-	l.Log.ErrorContext(ctx, "the control plane has a later state of this node: its disk was restored or copied. Tasks are rejected until the node is enrolled again")
-	return l.runner.Lose("the control plane knows a later life of this node")
+// Inspect reads the host and signs the report. What could not be read makes the report incomplete.
+func (l *Local) Inspect(ctx context.Context) (protocol.Report, error) {
+	r := l.read(ctx)
+	err := l.sign(&r)
+	return r, err
 }
 
-// Inspect reads the host. What could not be read makes the report incomplete.
-func (l *Local) Inspect(ctx context.Context) (protocol.Report, error) {
+func (l *Local) read(ctx context.Context) protocol.Report {
 	l.mu.Lock()
 	l.sequence++
 	r := protocol.Report{
@@ -314,15 +289,15 @@ func (l *Local) Inspect(ctx context.Context) (protocol.Report, error) {
 	if l.Host == nil {
 		r.Unsupported = l.runner.Unsupported(protocol.ScopeAllocation)
 		r.Foreign = unaccounted(r.Inventory)
-		return r, nil
+		return r
 	}
 	state, err := l.inspectHost(ctx)
 	if err != nil {
 		miss("host", err)
-		return r, nil
+		return r
 	}
 	r.Allocations, r.Foreign = l.runner.Observe(state), l.runner.Foreign(state)
-	return r, nil
+	return r
 }
 
 // unaccounted lists all use of GPUs. A driver that only reads has granted no GPU to a tenant, so
@@ -347,7 +322,7 @@ func (l *Local) inspectHost(ctx context.Context) (step.State, error) {
 
 // recall opens the journal of the node.
 func recall(ctx context.Context, o Options) (*journal.Journal, error) {
-	which := journal.Options{Dir: o.Dir, Node: o.Node, Expect: o.Journal, Anchor: o.Anchor, Now: o.Clock.Now()}
+	which := journal.Options{Dir: o.Dir, Node: o.Node, Expect: o.Journal, Anchor: o.Anchor, Now: o.Clock.Now(), Enrolled: o.Fresh}
 	if o.Fresh {
 		which.Expect = uuid.Nil
 	}

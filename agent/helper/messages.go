@@ -10,7 +10,7 @@ import (
 
 // Protocol is the version of what the two halves say to each other. They are one
 // binary; after an update one of them may run the build before for a moment.
-const Protocol = 1
+const Protocol = 2
 
 // The calls of the network process.
 const (
@@ -20,6 +20,7 @@ const (
 	callPendingResults = "untold"
 	callAckResult      = "told"
 	callUpdateTrust    = "believe"
+	callUpdateReleases = "releases"
 	callHeard          = "heard"
 	callPlan           = "plan"
 )

@@ -182,6 +182,12 @@ func (s *Server) answer(ctx context.Context, r request) message {
 			break
 		}
 		err = s.Local.UpdateTrust(ctx, *r.Signed)
+	case callUpdateReleases:
+		if r.Signed == nil {
+			err = errors.New("no statement")
+			break
+		}
+		err = s.Local.UpdateReleaseKeys(ctx, *r.Signed)
 	case callHeard:
 		err = s.Local.Heard(ctx, r.Ack)
 	case callPlan:

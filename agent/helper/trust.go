@@ -1,6 +1,7 @@
 package helper
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,8 +21,8 @@ import (
 )
 
 // TrustState contains the keys whose tasks the helper executes, and the node that it is. Root writes the
-// first one at enrolment. After that only a statement changes it, signed with a key that it already
-// contains.
+// first one at enrolment. After that only a statement changes it: task keys by a task key that it already
+// contains, and release keys by such a release key. A stolen task key cannot replace the agent.
 type TrustState struct {
 	Node    ids.Node  `json:"node_id"`
 	Journal uuid.UUID `json:"journal_id"` // zero until the first one is made
@@ -29,6 +30,8 @@ type TrustState struct {
 	Sequence    int64             `json:"sequence"`
 	TaskKeys    map[string][]byte `json:"task_keys"`
 	ReleaseKeys map[string][]byte `json:"release_keys"`
+	// ReleaseSequence is that of the last ReleaseKeySet.
+	ReleaseSequence int64 `json:"release_sequence,omitempty"`
 }
 
 const trustFile = "belief.json"
@@ -72,7 +75,13 @@ func FirstTrustState(dir string, node ids.Node, trust protocol.Trust) (TrustStat
 	if len(trust.Statement.Body) == 0 {
 		return b, nil
 	}
-	return b.after(trust.Statement)
+	b, err := b.after(trust.Statement)
+	if err != nil {
+		return b, err
+	}
+	t, err := protocol.OpenStatement(trust.Statement, b.TaskKeys)
+	b.ReleaseKeys = t.ReleaseKeys
+	return b, err
 }
 
 // after returns the trust state after a statement.
@@ -85,17 +94,29 @@ func (b TrustState) after(s protocol.Signed) (TrustState, error) {
 		return b, protocol.Reject(protocol.Misaddressed, "the statement is for node %s", t.Node)
 	case t.Sequence < b.Sequence:
 		return b, protocol.Reject(protocol.Replayed, "statement %d is older than %d", t.Sequence, b.Sequence)
-	case t.Sequence == b.Sequence && !sameKeys(b, t):
+	case t.Sequence == b.Sequence && !sameKeys(b.TaskKeys, t.TaskKeys):
 		return b, protocol.Reject(protocol.FenceConflict, "two statements are number %d", t.Sequence)
 	}
-	b.Sequence, b.TaskKeys, b.ReleaseKeys = t.Sequence, t.TaskKeys, t.ReleaseKeys
+	b.Sequence, b.TaskKeys = t.Sequence, t.TaskKeys
 	return b, nil
 }
 
-func sameKeys(b TrustState, t protocol.TrustStatement) bool {
-	same := func(a, b []byte) bool { return string(a) == string(b) }
-	return maps.EqualFunc(b.TaskKeys, t.TaskKeys, same) && maps.EqualFunc(b.ReleaseKeys, t.ReleaseKeys, same)
+// afterReleases returns the trust state after a statement of the release keys.
+func (b TrustState) afterReleases(s protocol.Signed) (TrustState, error) {
+	t, err := protocol.OpenReleaseKeySet(s, b.ReleaseKeys)
+	switch {
+	case err != nil:
+		return b, err
+	case t.Sequence < b.ReleaseSequence:
+		return b, protocol.Reject(protocol.Replayed, "release keys %d are older than %d", t.Sequence, b.ReleaseSequence)
+	case t.Sequence == b.ReleaseSequence && !sameKeys(b.ReleaseKeys, t.Keys):
+		return b, protocol.Reject(protocol.FenceConflict, "two statements of release keys are number %d", t.Sequence)
+	}
+	b.ReleaseSequence, b.ReleaseKeys = t.Sequence, t.Keys
+	return b, nil
 }
+
+func sameKeys(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, bytes.Equal) }
 
 // reloadTrust reads the trust state with the keys that verify tasks.
 func (l *Local) reloadTrust() (err error) {
@@ -123,7 +144,7 @@ func (l *Local) storeReport(j *journal.Journal) error {
 // BootstrapTrust writes the first trust state. It deletes a journal that was lost, because an operator
 // has enrolled the node again.
 func BootstrapTrust(dir, anchor string, b TrustState, now time.Time) error {
-	_, err := journal.Open(journal.Options{Dir: dir, Node: b.Node, Expect: b.Journal, Anchor: anchor, Now: now})
+	_, err := journal.Open(journal.Options{Dir: dir, Node: b.Node, Expect: b.Journal, Anchor: anchor, Now: now, Enrolled: true})
 	if isLost(err) {
 		b.Journal, err = uuid.Nil, journal.Wipe(dir, anchor)
 	}
@@ -166,6 +187,26 @@ func (l *Local) UpdateTrust(ctx context.Context, s protocol.Signed) error {
 	}
 	l.trust = next
 	l.Log.InfoContext(ctx, "trust statement applied", "sequence", next.Sequence, "task_keys", len(next.TaskKeys))
+	return nil
+}
+
+// UpdateReleaseKeys applies a statement of the release keys. The result is on disk before the first build is
+// verified by it.
+func (l *Local) UpdateReleaseKeys(ctx context.Context, s protocol.Signed) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.trust.Node == (ids.Node{}) {
+		return nil // a node in one process does not replace itself
+	}
+	next, err := l.trust.afterReleases(s)
+	if err != nil || next.ReleaseSequence == l.trust.ReleaseSequence {
+		return err
+	}
+	if err := next.Save(l.Dir); err != nil {
+		return err
+	}
+	l.trust = next
+	l.Log.InfoContext(ctx, "release keys applied", "sequence", next.ReleaseSequence, "release_keys", len(next.ReleaseKeys))
 	return nil
 }
 

@@ -50,6 +50,9 @@ type Options struct {
 	// that the directory is an older copy. It is empty on simulated nodes, which need no such check.
 	Anchor string
 	Now    time.Time
+	// Enrolled means that an operator has enrolled the node again. The control plane then counts boots
+	// from the beginning, so a number from a clock that was ahead is corrected.
+	Enrolled bool
 }
 
 // Open opens a journal and counts one more boot.
@@ -70,6 +73,9 @@ func Open(o Options) (*Journal, error) {
 		j.opened = o.Now
 	}
 	j.head.Boot++
+	if now := o.Now.Unix(); o.Enrolled && j.head.Boot > now {
+		j.head.Boot = now
+	}
 	if err := j.writeHead(); err != nil {
 		return nil, err
 	}

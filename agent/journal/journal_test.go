@@ -50,6 +50,30 @@ func TestJournalRemembersAcrossOpenings(t *testing.T) {
 	}
 }
 
+// INV-77: a boot number from a clock that was ahead, which the control plane rejects, is corrected by a
+// new enrolment, and by nothing else.
+func TestEnrolmentCorrectsTheBootNumber(t *testing.T) {
+	t.Parallel()
+	dir, node := t.TempDir(), ids.New[ids.Node]()
+	boot := func(now time.Time, enrolled bool) int64 {
+		t.Helper()
+		j, err := journal.Open(journal.Options{Dir: dir, Node: node, Now: now, Anchor: filepath.Join(dir, "anchor"), Enrolled: enrolled})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j.Boot()
+	}
+	ahead := boot(noon.AddDate(10, 0, 0), false)
+	if again := boot(noon, false); again != ahead+1 {
+		t.Errorf("boot %d after %d", again, ahead)
+	}
+	for range 2 {
+		if again := boot(noon, true); again != noon.Unix() {
+			t.Errorf("boot %d after an enrolment at %d", again, noon.Unix())
+		}
+	}
+}
+
 func TestLostJournalIsRefused(t *testing.T) {
 	t.Parallel()
 

@@ -146,6 +146,9 @@ func (h *host) release(version, minimum string, change ...func(*protocol.Release
 		V: protocol.ReleaseVersion, Kid: "r1", Version: version, Platform: "linux/amd64", Digest: hex.EncodeToString(hash[:]), Size: int64(len(program)),
 		Minimum: minimum, IssuedAt: noon, ExpiresAt: noon.Add(time.Hour),
 	}
+	if r.Minimum == "" {
+		r.Minimum = "v0.1.0"
+	}
 	for _, f := range change {
 		f(&r)
 	}
@@ -234,6 +237,6 @@ func (h *host) signed(version string, change func([]byte) []byte) update.Order {
 	h.stage(hex.EncodeToString(hash[:]), program)
 	return h.order(protocol.Release{
 		V: protocol.ReleaseVersion, Kid: "r1", Version: version, Platform: "linux/amd64", Digest: hex.EncodeToString(hash[:]), Size: int64(len(program)),
-		IssuedAt: noon, ExpiresAt: noon.Add(time.Hour),
+		Minimum: "v0.1.0", IssuedAt: noon, ExpiresAt: noon.Add(time.Hour),
 	})
 }

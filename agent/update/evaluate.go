@@ -22,6 +22,8 @@ func (u *Updater) evaluate(p protocol.AgentUpdateParams, floor string) (protocol
 		return r, protocol.Reject(protocol.ParamsInvalid, "the task names another build than the release")
 	case r.Platform != u.Platform:
 		return r, protocol.Reject(protocol.ParamsInvalid, "a build for %s, this is %s", r.Platform, u.Platform)
+	case r.Minimum == "" && protocol.Ordered(r.Version):
+		return r, protocol.Reject(protocol.ParamsInvalid, "the release of %s names no lowest version: publish it again", r.Version)
 	case !now.Before(r.ExpiresAt):
 		return r, protocol.Reject(protocol.Expired, "the release expired at %s, the time of this node is %s", r.ExpiresAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case now.Add(earlyBy).Before(r.IssuedAt):

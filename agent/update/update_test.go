@@ -134,6 +134,9 @@ func TestINV49Refused(t *testing.T) {
 		code  protocol.RejectReason
 	}{
 		"below the floor": {func(h *host) update.Order { return h.release("v0.9.0", "") }, protocol.DowngradeRejected},
+		"without a minimum": {func(h *host) update.Order {
+			return h.release("v1.2.0", "", func(r *protocol.Release) { r.Minimum = "" })
+		}, protocol.ParamsInvalid},
 		"expired": {func(h *host) update.Order {
 			o := h.release("v1.2.0", "")
 			h.now = noon.Add(time.Hour)

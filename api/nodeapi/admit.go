@@ -51,6 +51,7 @@ func (i *Intake) Enrol(ctx context.Context, e Enrolment, issue Issue) (a Admitte
 		return a, err
 	}
 	a.Node = token.Node
+	var recorded secret.InForce
 	if a.Grant, err = issue(ctx, a.Node); err == nil {
 		err = pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) error {
 			if err := i.Inventory.SpendToken(ctx, tx, token, e.ProofKey); err != nil {
@@ -59,7 +60,8 @@ func (i *Intake) Enrol(ctx context.Context, e Enrolment, issue Issue) (a Admitte
 			if a.Ended, err = i.Certificates.Revoke(ctx, tx, a.Node, "enrolled again"); err != nil {
 				return err
 			}
-			return i.Certificates.Issued(ctx, tx, a.Node, a.Grant.Certificate, a.Grant.stamp())
+			recorded, err = i.Certificates.Enrolled(ctx, tx, a.Node, a.Grant.Certificate, a.Grant.stamp())
+			return err
 		})
 	}
 	if err != nil {
@@ -68,7 +70,7 @@ func (i *Intake) Enrol(ctx context.Context, e Enrolment, issue Issue) (a Admitte
 		_ = i.Inventory.ReleaseToken(ctx, token) // if this fails, the reservation expires
 		return a, err
 	}
-	i.Certificates.Added(a.Node, a.Grant.Certificate.Serial, a.Grant.stamp())
+	i.Certificates.Added(a.Node, a.Grant.Certificate.Serial, recorded)
 	return a, nil
 }
 
@@ -80,17 +82,19 @@ func (i *Intake) Renew(ctx context.Context, node ids.Node, serial string, issue 
 	if grant, err = issue(ctx, node); err != nil {
 		return grant, err
 	}
-	err = pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) error {
+	var recorded secret.InForce
+	err = pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) (err error) {
 		if err := i.Inventory.LockActive(ctx, tx, node); err != nil {
 			return err
 		}
 		if err := i.Certificates.Renewing(ctx, tx, node, serial); err != nil {
 			return err
 		}
-		return i.Certificates.Issued(ctx, tx, node, grant.Certificate, grant.stamp())
+		recorded, err = i.Certificates.Renewed(ctx, tx, node, grant.Certificate, grant.stamp())
+		return err
 	})
 	if err == nil {
-		i.Certificates.Added(node, grant.Certificate.Serial, grant.stamp())
+		i.Certificates.Added(node, grant.Certificate.Serial, recorded)
 	}
 	return grant, err
 }
@@ -100,9 +104,9 @@ func (i *Intake) Check(ctx context.Context, node ids.Node, serial string) error 
 	return i.Certificates.Check(ctx, node, serial, i.Clock.Now())
 }
 
-// Believes returns the stamp of the trust state that the node received with the certificate serial.
-func (i *Intake) Believes(ctx context.Context, node ids.Node, serial string) (string, error) {
-	return i.Certificates.TrustOf(ctx, node, serial, i.Clock.Now())
+// Find describes a certificate in force.
+func (i *Intake) Find(ctx context.Context, node ids.Node, serial string) (secret.InForce, error) {
+	return i.Certificates.Find(ctx, node, serial, i.Clock.Now())
 }
 
 // Fallen returns those of the serials that are no longer in force.

@@ -69,8 +69,8 @@ func (r *rooms) Renew(ctx context.Context, node ids.Node, _ string, issue nodeap
 	return g, err
 }
 
-func (r *rooms) Believes(ctx context.Context, node ids.Node, serial string) (string, error) {
-	return "", r.Check(ctx, node, serial)
+func (r *rooms) Find(ctx context.Context, node ids.Node, serial string) (secret.InForce, error) {
+	return secret.InForce{}, r.Check(ctx, node, serial)
 }
 
 func (r *rooms) Check(_ context.Context, node ids.Node, serial string) error {
@@ -189,6 +189,7 @@ type peer struct {
 	url  string
 	node ids.Node
 	key  *ecdsa.PrivateKey
+	keys map[string][]byte // task keys
 }
 
 func (b *bundle) stranger(t testing.TB) *peer {
@@ -298,6 +299,9 @@ func (p *peer) try(method, path string, text []byte, into any) (int, string, err
 		var problem protocol.Problem
 		if err := json.Unmarshal(reply, &problem); err != nil || problem.CorrelationID == "" || problem.Message == "" {
 			p.t.Errorf("%s %s answered %q", method, path, reply)
+		}
+		if reply, ok := into.(*protocol.ReportReply); ok {
+			reply.Ack = problem.Ack
 		}
 		return response.StatusCode, problem.Code, nil
 	}

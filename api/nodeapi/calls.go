@@ -62,11 +62,20 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request, who caller) erro
 	if err := decode(w, r, maxReport, &body); err != nil {
 		return err
 	}
-	if err := s.Reports.Report(r.Context(), who.Node, body); err != nil {
+	has, err := s.Nodes.Find(r.Context(), who.Node, who.Serial)
+	if err != nil {
+		return err
+	}
+	if body.Nonce != "" && !protocol.IsNonce(body.Nonce) {
+		return errs.Invalid("nonce", "is not 128 bits in hex")
+	}
+	body.Enrolment = orderOf(has.Enrolment, body)
+	ack, err := s.ack(r.Context(), who.Node, body, s.Reports.Report(r.Context(), who.Node, body))
+	if err != nil {
 		return err
 	}
 	s.write(w, r, http.StatusOK, protocol.ReportReply{
-		ReportEvery: s.period(who.Node), Renew: s.shouldRenew(r.Context(), who, body.Capability),
+		ReportEvery: s.period(who.Node), Renew: s.shouldRenew(who, has, body.Capability), Ack: ack,
 	})
 	return nil
 }

@@ -138,6 +138,9 @@ func (s *Server) believe(ctx context.Context, node ids.Node) (protocol.Trust, er
 	t := protocol.Trust{CAs: string(s.CA.Bundle()), TaskKeys: s.Keys.Public()}
 	signed, err := s.statement(ctx, node, t.TaskKeys)
 	t.Statement = signed
+	if err == nil && s.ReleaseKeySet != nil {
+		t.Releases, err = s.ReleaseKeySet(ctx)
+	}
 	return t, err
 }
 
@@ -184,12 +187,13 @@ func (c *recall) turn(stamp string, node ids.Node, now time.Time) bool {
 	return now.Sub(c.since) >= share
 }
 
-// shouldRenew reports whether a node that has just reported should renew its certificate now.
-func (s *Server) shouldRenew(ctx context.Context, who caller, capability int) bool {
+// shouldRenew reports whether a node that has just reported should renew its certificate now: its trust
+// state is out of date, or its certificate is of an authority that a rotation removes.
+func (s *Server) shouldRenew(who caller, has secret.InForce, capability int) bool {
 	if capability < understandsRenew {
 		return false // an older agent renews only at half of the lifetime
 	}
-	now := secret.Stamp(s.CA.Bundle(), s.Keys.Public())
-	believes, err := s.Nodes.Believes(ctx, who.Node, who.Serial)
-	return err == nil && believes != now && s.recall.turn(now, who.Node, s.Clock.Now())
+	now, issuer := secret.Stamp(s.CA.Bundle(), s.Keys.Public()), s.CA.Issuer()
+	follows := has.Trust == now && (issuer == "" || has.Issuer == issuer)
+	return !follows && s.recall.turn(now, who.Node, s.Clock.Now())
 }

@@ -238,7 +238,8 @@ func TestINV40RenewalsRaceARevocation(t *testing.T) {
 		node := h.declare()
 		serial := fmt.Sprintf("%032x", node.UUID[:8])
 		h.do(func(tx pgx.Tx) error {
-			return h.Certificates.Issued(t.Context(), tx, node, pki.Certificate{Serial: serial, NotAfter: time.Now().Add(time.Hour)}, "")
+			_, err := h.Certificates.Renewed(t.Context(), tx, node, pki.Certificate{Serial: serial, NotAfter: time.Now().Add(time.Hour)}, "")
+			return err
 		})
 		var all sync.WaitGroup
 		for range 4 {

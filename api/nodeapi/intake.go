@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -32,6 +33,7 @@ type Intake struct {
 	Hints        *hint.Bus
 	Clock        clock.Clock
 	Log          *slog.Logger
+	Metrics      *Metrics
 	// StaleAfter is the time until a report is stale: the report period times
 	// node.stale_after_reports.
 	StaleAfter func() time.Duration
@@ -68,15 +70,28 @@ func (i *Intake) Finish(ctx context.Context, node ids.Node, r protocol.Result) e
 // Report stores a node's report and, if it contains changes, updates the resources that depend on
 // it. Most reports contain no changes and need no transaction.
 func (i *Intake) Report(ctx context.Context, node ids.Node, r protocol.Report) error {
+	if err := i.checkLimits(r); err != nil {
+		return err
+	}
 	if taken, err := i.Observed.Leases.Again(ctx, node, r); err != nil || taken {
 		return err
 	}
 	var changed bool
+	var contests []fleet.Contest
 	err := pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) (err error) {
+		if err := i.checkOrigin(ctx, tx, node, &r); err != nil {
+			return err
+		}
+		if err := i.ownAllocations(ctx, tx, node, &r); err != nil {
+			return err
+		}
 		if err := i.proven(ctx, tx, node, &r); err != nil {
 			return err
 		}
 		if changed, err = i.Observed.Report(ctx, tx, node, r, i.StaleAfter()); err != nil || !changed {
+			return err
+		}
+		if contests, err = i.Inventory.Contest(ctx, tx, node, r); err != nil {
 			return err
 		}
 		if err := i.Inventory.ApplyReport(ctx, tx, node, r); err != nil {
@@ -94,6 +109,7 @@ func (i *Intake) Report(ctx context.Context, node ids.Node, r protocol.Report) e
 	if err := i.Observed.Leases.Store(node, r); err != nil {
 		return err
 	}
+	i.contested(ctx, node, contests)
 	if changed {
 		failpoint.Hit("nodeapi.report.after_commit")
 		i.Hints.Send(desired.HintDue)

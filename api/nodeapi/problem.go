@@ -51,6 +51,9 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, who caller, err 
 			}
 		}
 	}
+	if acked, ok := errors.AsType[ackedError](err); ok {
+		problem.Ack = acked.ack
+	}
 	log := s.Log.With("correlation_id", problem.CorrelationID, "node", who.Node, "path", r.URL.Path, "code", problem.Code, "err", err)
 	if status >= http.StatusInternalServerError {
 		log.WarnContext(r.Context(), "node call failed")

@@ -23,14 +23,16 @@ func TestINV46OnlyASignedProofCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	const gpu = "GPU-1"
-	var boot int64
+	i.must(i.report(i.node, 1, gpu))
+	boot := int64(1)
 	// report says whether a release at fence 3 counts once it was reported.
 	report := func(enrolled []byte, change func(*protocol.Proof), sign ed25519.PrivateKey, after func(*protocol.Proof)) (proven bool) {
 		t.Helper()
 		if _, err := i.DB.Exec(t.Context(), `UPDATE nodes SET proof_key = $2 WHERE id = $1`, i.node, enrolled); err != nil {
 			t.Fatal(err)
 		}
-		id := ids.New[ids.Allocation]()
+		id := i.place(gpu)
+		defer i.exec(`UPDATE slot_claims SET period = tstzrange(lower(period), lower(period) + interval '1 microsecond') WHERE upper_inf(period)`)
 		p := &protocol.Proof{Node: i.node, Allocation: id, Type: protocol.RevokeUser, Fence: 3, UID: 200001, Checks: []string{"accounts"}, Leftovers: []string{}, Scrubbed: []string{gpu}}
 		change(p)
 		if sign != nil {

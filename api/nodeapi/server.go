@@ -44,9 +44,8 @@ type Nodes interface {
 	// Check rejects a certificate that is not in force, with certificate_revoked or
 	// node_identity_mismatch.
 	Check(ctx context.Context, node ids.Node, serial string) error
-	// Believes returns the stamp of the trust state that the node received with the certificate
-	// serial.
-	Believes(ctx context.Context, node ids.Node, serial string) (stamp string, err error)
+	// Find is Check with the description of the certificate.
+	Find(ctx context.Context, node ids.Node, serial string) (secret.InForce, error)
 	// Fallen returns the serials that are no longer in force. One call a second checks all open
 	// polls.
 	Fallen(ctx context.Context, serials []string) ([]string, error)
@@ -85,6 +84,8 @@ type Server struct {
 	CertificateFor func() time.Duration
 	// ReleaseKeys returns the public keys with which nodes verify builds of the agent.
 	ReleaseKeys func() map[string][]byte
+	// ReleaseKeySet returns the statement of these keys that one of them has signed. It may be nil.
+	ReleaseKeySet func(context.Context) (protocol.Signed, error)
 	// Binaries are the builds of the agent for hosts that are not enrolled.
 	Binaries *Binaries
 	// Builds are the builds of the agent that rollouts install on nodes. It may be nil.

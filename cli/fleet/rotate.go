@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +22,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
+	"github.com/gpuaas/gpuaas/product/fleet"
+	"github.com/gpuaas/gpuaas/product/slots"
 )
 
 const rotateText = `Runs on a server machine. The keys are in --state-dir, or in Vault with the same variables as
@@ -99,9 +102,10 @@ func newRotate(a *output.Console, shorts [3]string, of ...string) *cobra.Command
 type desk struct {
 	rotated
 
-	db     *pgxpool.Pool
-	stores keystore.KeyStores
-	fleet  *secret.Certificates
+	db           *pgxpool.Pool
+	stores       keystore.KeyStores
+	fleet        *fleet.Service
+	certificates *secret.Certificates
 }
 
 func (r *rotation) run(ctx context.Context, do func(context.Context, desk) error) error {
@@ -124,7 +128,8 @@ func (r *rotation) run(ctx context.Context, do func(context.Context, desk) error
 	if d.stores, err = keystore.Open(ctx, keys, dir, r.a.Clock); err != nil {
 		return err
 	}
-	d.fleet = &secret.Certificates{DB: d.db}
+	d.fleet = &fleet.Service{Service: &slots.Service{DB: d.db}}
+	d.certificates = &secret.Certificates{DB: d.db, Barred: d.fleet.Retired}
 	return do(ctx, d)
 }
 
@@ -161,7 +166,7 @@ func (r *rotation) begin(ctx context.Context, d desk) error {
 }
 
 func (r *rotation) finish(ctx context.Context, d desk) error {
-	behind, _, err := d.behind(ctx)
+	left, _, err := d.left(ctx)
 	if err != nil {
 		return err
 	}
@@ -169,16 +174,26 @@ func (r *rotation) finish(ctx context.Context, d desk) error {
 	case !d.nodes && !r.force:
 		return errs.New(errs.Conflict, "nodes receive a new key with the next allocation or change of keys, and the server does not count them").
 			Try("once every running allocation is newer than the new key: %s finish --force", d.again)
-	case d.nodes && behind > 0 && !r.force:
-		return errs.New(errs.Conflict, "%s not acknowledged the new %s", verbFor(behind), d.what).
+	case d.nodes && len(left) > 0 && !r.force:
+		return errs.New(errs.Conflict, "%s not acknowledged the new %s: %s", verbFor(len(left)), d.what, listed(left)).
 			Try("check again with %s status; after --force an operator must enrol these nodes again", d.again)
-	case d.nodes && behind > 0:
-		r.a.Notify("%s %s left behind and must be enrolled again.", output.SymbolWarn, output.CountOf(behind, "node"))
+	case d.nodes && len(left) > 0:
+		r.a.Notify("%s %s left behind and must be enrolled again: %s", output.SymbolWarn, output.CountOf(len(left), "node"), listed(left))
 	}
 	if err := r.act(ctx, d, "finish", secret.Rotator.Finish); err != nil {
 		return err
 	}
 	return r.show(ctx, d)
+}
+
+// namedAtMost limits the nodes in one message.
+const namedAtMost = 20
+
+func listed(left []string) string {
+	if n := len(left) - namedAtMost; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(left[:namedAtMost], ", "), n)
+	}
+	return strings.Join(left, ", ")
 }
 
 func verbFor(n int) string {
@@ -207,17 +222,35 @@ func (r *rotation) act(ctx context.Context, d desk, verb string, do func(secret.
 	})
 }
 
-// behind counts the nodes that have not acknowledged the present trust state.
-func (d desk) behind(ctx context.Context) (behind, all int, err error) {
-	beliefs, err := d.fleet.TrustStates(ctx)
-	now := secret.Stamp(d.stores.Authority.Bundle(), d.stores.Signer.Public())
-	for _, b := range beliefs {
-		all += b.Nodes
-		if b.Trust != now {
-			behind += b.Nodes
+// left lists the nodes that would be disconnected by a finish: they have not acknowledged the present
+// trust state, or do not use a certificate of the newest authority.
+func (d desk) left(ctx context.Context) (left []string, all int, err error) {
+	certificates, err := d.certificates.Newest(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	names, err := d.fleet.NamesOf(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	now, issuer := secret.Stamp(d.stores.Authority.Bundle(), d.stores.Signer.Public()), newestIssuer(d.stores.Authority)
+	for _, c := range certificates {
+		if !c.Follows(now, issuer) {
+			left = append(left, cmp.Or(names[c.Node.UUID], c.Node.String()))
 		}
 	}
-	return behind, all, err
+	slices.Sort(left)
+	return left, len(certificates), nil
+}
+
+// newestIssuer names the key that is left after a finish. It is empty for an authority that is not ours.
+func newestIssuer(a secret.Authority) string {
+	local, ok := a.(*pki.Local)
+	if !ok {
+		return ""
+	}
+	list := local.Generations()
+	return list[len(list)-1].Issuer
 }
 
 // rotating is a key as data.
@@ -230,11 +263,11 @@ type rotating struct {
 
 func (r *rotation) show(ctx context.Context, d desk) error {
 	keys := d.keys()
-	behind, all, err := d.behind(ctx)
+	left, all, err := d.left(ctx)
 	if err != nil {
 		return err
 	}
-	document, err := output.Encode(map[string]any{"keys": keys, "nodes": all, "behind": behind})
+	document, err := output.Encode(map[string]any{"keys": keys, "nodes": all, "behind": len(left), "left": append([]string{}, left...)})
 	if err != nil {
 		return err
 	}
@@ -250,7 +283,7 @@ func (r *rotation) show(ctx context.Context, d desk) error {
 		return err
 	}
 	if d.nodes && !r.a.Data() {
-		r.a.Notify("%d of %s have acknowledged all keys.", all-behind, output.CountOf(all, "node"))
+		r.a.Notify("%d of %s have acknowledged all keys.", all-len(left), output.CountOf(all, "node"))
 	}
 	return nil
 }

@@ -55,6 +55,9 @@ func ParseRequest(csr []byte) (*x509.CertificateRequest, error) {
 	return request, nil
 }
 
+// Issuer names the key that Issue signs with now.
+func (l *Local) Issuer() string { return issuerOf(l.issuing().issuing.cert.SubjectKeyId) }
+
 // Issue certifies the key of csr for the client uri. Names, usages and times of the request are
 // ignored.
 func (l *Local) Issue(_ context.Context, csr []byte, uri *url.URL, ttl time.Duration) (Certificate, error) {

@@ -24,6 +24,9 @@ type Authority interface {
 	// Revoke adds a serial to the authority's own list. The node API does not depend on it: it checks
 	// Certificates.
 	Revoke(ctx context.Context, serial string) error
+	// Issuer names the key that Issue signs with now, as pki.Certificate does. It is empty if the
+	// authority chooses the key itself.
+	Issuer() string
 	// Bundle returns the roots that peers should trust, in PEM. It contains two during a rotation.
 	Bundle() []byte
 	// Pool is Bundle for crypto/tls: another pool only when the bundle is another.

@@ -38,24 +38,70 @@ func (c *Certificates) Of(ctx context.Context, node ids.Node) ([]Certificate, er
 	return list, nil
 }
 
-// TrustCount is the number of nodes with the same trust state and the same issuer.
-type TrustCount struct {
-	Trust  string
-	Issuer string
-	Nodes  int
+// Newest contains the certificates that a node may be using: the newest one that it has used, and those
+// that were issued after it. Without a used one, all are included.
+type Newest struct {
+	Node ids.Node
+
+	list []candidate // newest first
 }
 
-// TrustStates counts the nodes by trust state, which is that of the newest certificate of each active node.
-func (c *Certificates) TrustStates(ctx context.Context) ([]TrustCount, error) {
-	rows, err := c.DB.Query(ctx, selectTrustState)
-	if err != nil {
-		return nil, fmt.Errorf("reading the trust state of nodes: %w", err)
+// candidate is a certificate that a node may be using.
+type candidate struct {
+	trust  string // stamp of the trust state that came with it
+	issuer string
+	used   bool // the node has sent a request with it, so that it has received it
+}
+
+// Follows reports whether the node continues to be connected after a rotation: whichever of the
+// certificates it uses, the issuer has issued it, and it came with the trust state. A certificate that the
+// node has not used does not count, because its response may be lost. An empty issuer is any issuer.
+func (n Newest) Follows(trust, issuer string) bool {
+	for _, c := range n.list {
+		if c.trust != trust || issuer != "" && c.issuer != issuer {
+			return false
+		}
+		if c.used {
+			return true
+		}
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[TrustCount])
+	return false
+}
+
+// Newest reads the certificates in use of each node that is not barred.
+func (c *Certificates) Newest(ctx context.Context) (all []Newest, err error) {
+	barred, err := c.barred(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading the trust state of nodes: %w", err)
+		return nil, err
 	}
-	return list, nil
+	rows, err := c.DB.Query(ctx, selectNewest)
+	if err != nil {
+		return nil, fmt.Errorf("reading the newest certificates: %w", err)
+	}
+	var node ids.Node
+	var one candidate
+	_, err = pgx.ForEachRow(rows, []any{&node, &one.trust, &one.issuer, &one.used}, func() error {
+		if _, is := barred[node]; is {
+			return nil
+		}
+		if last := len(all) - 1; last < 0 || all[last].Node != node {
+			all = append(all, Newest{Node: node})
+		}
+		n := &all[len(all)-1]
+		n.list = append(n.list, one)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the newest certificates: %w", err)
+	}
+	return all, nil
+}
+
+func (c *Certificates) barred(ctx context.Context) (map[ids.Node]struct{}, error) {
+	if c.Barred == nil {
+		return nil, nil //nolint:nilnil // no node
+	}
+	return c.Barred(ctx)
 }
 
 // Expiry returns the remaining lifetime, in seconds, of the fleet's certificates: the shortest, and the

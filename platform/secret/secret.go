@@ -30,10 +30,19 @@ type Certificates struct {
 	read   time.Time
 }
 
+// InForce describes a certificate in force.
+type InForce struct {
+	Trust     string // stamp of the trust state that the node received with it
+	Issuer    string
+	Enrolment int64 // counts the enrolments of the node
+}
+
 // entry is a certificate in force.
 type entry struct {
-	node  uuid.UUID
-	trust string
+	InForce
+
+	node uuid.UUID
+	used bool
 }
 
 // maxAge is the maximum age of the rows behind Check. Open polls check their certificate every second.
@@ -44,16 +53,27 @@ const maxAge = 500 * time.Millisecond
 // renewal replaced.
 const overlap = 10 * time.Minute
 
-// Issued records a new certificate; the earlier ones stay valid for the overlap. trust is the stamp of
-// the trust state that the node receives with it.
-func (c *Certificates) Issued(ctx context.Context, tx pgx.Tx, node ids.Node, made pki.Certificate, trust string) error {
+// Enrolled records the certificate of an enrolment. trust is the stamp of the trust state that the node
+// receives with it.
+func (*Certificates) Enrolled(ctx context.Context, tx pgx.Tx, node ids.Node, made pki.Certificate, trust string) (InForce, error) {
+	return insert(ctx, tx, node, made, trust, 1)
+}
+
+// Renewed records the certificate of a renewal; the earlier ones stay valid for the overlap.
+func (*Certificates) Renewed(ctx context.Context, tx pgx.Tx, node ids.Node, made pki.Certificate, trust string) (InForce, error) {
+	return insert(ctx, tx, node, made, trust, 0)
+}
+
+func insert(ctx context.Context, tx pgx.Tx, node ids.Node, made pki.Certificate, trust string, enrolments int) (InForce, error) {
 	if err := lock(ctx, tx, node); err != nil {
-		return err
+		return InForce{}, err
 	}
-	if _, err := tx.Exec(ctx, insertCertificate, made.Serial, node, made.NotAfter, overlap, made.Issuer, trust); err != nil {
-		return fmt.Errorf("recording certificate of %s: %w", node, err)
+	f := InForce{Trust: trust, Issuer: made.Issuer}
+	err := tx.QueryRow(ctx, insertCertificate, made.Serial, node, made.NotAfter, overlap, made.Issuer, trust, enrolments).Scan(&f.Enrolment)
+	if err != nil {
+		return InForce{}, fmt.Errorf("recording certificate of %s: %w", node, err)
 	}
-	return nil
+	return f, nil
 }
 
 // Renewing locks the node's certificates until the transaction ends, and rejects a serial that is not
@@ -99,33 +119,49 @@ func lock(ctx context.Context, tx pgx.Tx, node ids.Node) error {
 }
 
 // Added lets a serial pass before the next read of the table.
-func (c *Certificates) Added(node ids.Node, serial, trust string) {
+func (c *Certificates) Added(node ids.Node, serial string, f InForce) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.active != nil {
-		c.active[serial] = entry{node.UUID, trust}
+		c.active[serial] = entry{InForce: f, node: node.UUID}
 	}
 }
 
 // Check rejects a serial that is not valid for this node. It runs on each request and each second of an
 // open poll, so it reads the table at most twice a second for the whole fleet.
 func (c *Certificates) Check(ctx context.Context, node ids.Node, serial string, now time.Time) error {
-	_, err := c.TrustOf(ctx, node, serial, now)
+	_, err := c.Find(ctx, node, serial, now)
 	return err
 }
 
-// TrustOf is Check with the stamp of the node's trust state.
-func (c *Certificates) TrustOf(ctx context.Context, node ids.Node, serial string, now time.Time) (trust string, err error) {
+// Find is Check with the description of the certificate. It records the first use.
+func (c *Certificates) Find(ctx context.Context, node ids.Node, serial string, now time.Time) (InForce, error) {
 	if err := c.refresh(ctx, now); err != nil {
-		return "", err
+		return InForce{}, err
 	}
 	c.mu.RLock()
-	defer c.mu.RUnlock()
 	e, ok := c.active[serial]
+	c.mu.RUnlock()
 	if !ok || e.node != node.UUID {
-		return "", fallen()
+		return InForce{}, fallen()
 	}
-	return e.trust, nil
+	if e.used {
+		return e.InForce, nil
+	}
+	return e.InForce, c.use(ctx, serial, e)
+}
+
+func (c *Certificates) use(ctx context.Context, serial string, e entry) error {
+	if _, err := c.DB.Exec(ctx, useCertificate, serial); err != nil {
+		return fmt.Errorf("recording the first use of certificate %s: %w", serial, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.active[serial]; ok {
+		e.used = true
+		c.active[serial] = e
+	}
+	return nil
 }
 
 func fallen() error {
@@ -173,28 +209,28 @@ func (c *Certificates) refresh(ctx context.Context, now time.Time) error {
 // readAll reads the valid certificates of all nodes that are not barred. Nodes with the same trust
 // state share one string, because a large fleet has few different ones.
 func (c *Certificates) readAll(ctx context.Context) (map[string]entry, error) {
-	barred := map[ids.Node]struct{}{}
-	if c.Barred != nil {
-		var err error
-		if barred, err = c.Barred(ctx); err != nil {
-			return nil, err
-		}
+	barred, err := c.barred(ctx)
+	if err != nil {
+		return nil, err
 	}
 	rows, err := c.DB.Query(ctx, selectCertificates)
 	if err != nil {
 		return nil, err
 	}
 	active, stamps := make(map[string]entry, len(c.active)), map[string]string{}
-	var serial, trust string
+	shared := func(text string) string { // one text for all nodes with the same one
+		if stamps[text] == "" {
+			stamps[text] = text
+		}
+		return stamps[text]
+	}
+	var serial string
 	var node ids.Node
-	_, err = pgx.ForEachRow(rows, []any{&serial, &node, &trust}, func() error {
-		if _, is := barred[node]; is {
-			return nil
+	var e entry
+	_, err = pgx.ForEachRow(rows, []any{&serial, &node, &e.Trust, &e.Issuer, &e.Enrolment, &e.used}, func() error {
+		if _, is := barred[node]; !is {
+			active[serial] = entry{InForce{shared(e.Trust), shared(e.Issuer), e.Enrolment}, node.UUID, e.used}
 		}
-		if stamps[trust] == "" {
-			stamps[trust] = trust // one text for all nodes with the same trust state
-		}
-		active[serial] = entry{node.UUID, stamps[trust]}
 		return nil
 	})
 	return active, err

@@ -16,8 +16,8 @@ import (
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"certificates"}, map[string]string{
-		"insertCertificate": insertCertificate, "selectCertificates": selectCertificates, "revokeCertificates": revokeCertificates,
-		"lockCertificates": lockCertificates, "selectStands": selectStands, "selectCertificatesOf": selectCertificatesOf, "selectBelief": selectTrustState, "selectExpiry": selectExpiry,
+		"insertCertificate": insertCertificate, "useCertificate": useCertificate, "selectCertificates": selectCertificates, "revokeCertificates": revokeCertificates,
+		"lockCertificates": lockCertificates, "selectStands": selectStands, "selectCertificatesOf": selectCertificatesOf, "selectNewest": selectNewest, "selectExpiry": selectExpiry,
 	})
 }
 
@@ -46,7 +46,8 @@ func (b *bundle) do(do func(pgx.Tx) error) {
 func (b *bundle) issue(serial string) {
 	b.t.Helper()
 	b.do(func(tx pgx.Tx) error {
-		return b.Issued(b.t.Context(), tx, b.node, pki.Certificate{Serial: serial, NotAfter: time.Now().Add(24 * time.Hour)}, "stamp")
+		_, err := b.Renewed(b.t.Context(), tx, b.node, pki.Certificate{Serial: serial, NotAfter: time.Now().Add(24 * time.Hour)}, "stamp")
+		return err
 	})
 }
 
@@ -141,8 +142,48 @@ func TestAddedAtOnce(t *testing.T) {
 		t.Fatal("nothing was issued")
 	}
 	b.issue("01")
-	b.Added(b.node, "01", "stamp")
+	b.Added(b.node, "01", InForce{})
 	if !b.isValid("01") {
 		t.Error("it has to wait")
+	}
+}
+
+// INV-65: a certificate counts for a rotation once its node has used it, and the enrolment of a node
+// rises with each enrolment only.
+func TestFirstUseIsRecorded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.issue("01")
+	newest := func() Newest {
+		t.Helper()
+		all, err := b.Newest(t.Context())
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		return all[0]
+	}
+	if newest().Follows("stamp", "") {
+		t.Error("it follows before its first use")
+	}
+	for range 2 {
+		if !b.isValid("01") || !newest().Follows("stamp", "") || newest().Follows("stamp", "other") || newest().Follows("old", "") {
+			t.Errorf("after its first use: %+v", newest())
+		}
+	}
+	b.issue("0a") // it has used 01 and receives another one
+	if !newest().Follows("stamp", "") {
+		t.Error("it does not follow while a renewal is on the way")
+	}
+	var again InForce
+	b.do(func(tx pgx.Tx) (err error) {
+		again, err = b.Enrolled(t.Context(), tx, b.node, pki.Certificate{Serial: "02", NotAfter: time.Now().Add(time.Hour)}, "stamp")
+		return err
+	})
+	b.issue("03")
+	b.now = b.now.Add(maxAge)
+	for serial, want := range map[string]int64{"01": 0, "02": 1, "03": 1} {
+		if f, err := b.Find(t.Context(), b.node, serial, b.now); err != nil || f.Enrolment != want || again.Enrolment != 1 {
+			t.Errorf("%s: %+v, %v", serial, f, err)
+		}
 	}
 }

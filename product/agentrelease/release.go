@@ -72,9 +72,13 @@ func (r Release) Params() protocol.AgentUpdateParams {
 func (s *Store) Publish(ctx context.Context, p Build) (Release, error) {
 	ctx = pg.WithScope(ctx, pg.Platform) // what belongs to no tenant is audited so
 	now := s.Clock.Now().Truncate(time.Second)
+	minimum, err := s.minimum(ctx, p)
+	if err != nil {
+		return Release{}, err
+	}
 	r := protocol.Release{
 		V: protocol.ReleaseVersion, Kid: s.Signer.Active(), Version: p.Version, Platform: p.Platform, Digest: p.Digest, Size: p.Size,
-		Minimum: p.Minimum, IssuedAt: now, ExpiresAt: now.Add(cmp.Or(p.Life, Life)),
+		Minimum: minimum, IssuedAt: now, ExpiresAt: now.Add(cmp.Or(p.Life, Life)),
 	}
 	if err := r.Sound(); err != nil {
 		return Release{}, errs.New(errs.ValidationError, "this build cannot be published").Because(err).With("reason", err.Error())
@@ -105,6 +109,29 @@ func (s *Store) Publish(ctx context.Context, p Build) (Release, error) {
 		return Release{}, fmt.Errorf("publishing %s: %w", r.Version, err)
 	}
 	return s.Find(ctx, r.Version, r.Platform)
+}
+
+// minimum returns the lowest version that a node with this build may install later. By default it is the
+// published version before it, so that a node can go back by one release and not further.
+func (s *Store) minimum(ctx context.Context, p Build) (string, error) {
+	if p.Minimum != "" || !protocol.Ordered(p.Version) {
+		return p.Minimum, nil
+	}
+	rows, err := s.DB.Query(ctx, selectVersions, p.Platform)
+	if err != nil {
+		return "", fmt.Errorf("reading releases: %w", err)
+	}
+	versions, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return "", fmt.Errorf("reading releases: %w", err)
+	}
+	before := ""
+	for _, v := range versions {
+		if protocol.Ordered(v) && !protocol.AtLeast(v, p.Version) {
+			before = protocol.Higher(before, v)
+		}
+	}
+	return cmp.Or(before, p.Version), nil
 }
 
 // Find reads one release. It returns not_found if the version is not published for the platform.

@@ -32,6 +32,23 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// INV-76: every release carries a minimum version, without which a stolen task key installs an old build. By default a node can go back by one release.
+func TestINV76EveryReleaseHasAMinimum(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	for n, c := range [][2]string{{"v1.1.0", "v1.1.0"}, {"v1.2.0", "v1.1.0"}, {"v1.10.0", "v1.2.0"}, {"v1.2.1", "v1.2.0"}, {"v1.10.0", "v1.2.1"}, {"devel", ""}} {
+		b := build()
+		b.Version, b.Digest = c[0], strings.Repeat(string("abcdea"[n]), 64)
+		if c[0] == "v1.10.0" {
+			b.Digest = strings.Repeat("c", 64)
+		}
+		r, err := s.Publish(t.Context(), b)
+		if err != nil || r.Minimum != c[1] {
+			t.Errorf("%s: minimum %q, want %q, %v", c[0], r.Minimum, c[1], err)
+		}
+	}
+}
+
 func build() agentrelease.Build {
 	return agentrelease.Build{Version: "v1.1.0", Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7, Actor: "system:node"}
 }

@@ -24,12 +24,13 @@ const (
 		INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status, reason)
 		SELECT id, 1, 'requested', '', 'requested', '' FROM put`
 
-	// The allocations that count against the caps. The caller has locked the tenant.
+	// The allocations that count against the caps: also those whose release failed, because they occupy
+	// their slots until a proof arrives. The caller has locked the tenant.
 	countLive = `
 		SELECT count(*) FILTER (WHERE user_id = $2), count(*) FILTER (WHERE project_id = $3), count(*),
 			coalesce(sum(gpus * price_minor) FILTER (WHERE ` + committed + ` AND project_id = $3), 0)::bigint,
 			coalesce(sum(gpus * price_minor) FILTER (WHERE ` + committed + `), 0)::bigint
-		FROM allocations WHERE org_id = $1 AND status NOT IN ('released', 'failed', 'release_failed')`
+		FROM allocations WHERE org_id = $1 AND status NOT IN ('released', 'failed')`
 
 	countActive = `SELECT count(*) FROM allocations WHERE org_id = $1 AND user_id = $2 AND status = 'active'`
 
@@ -83,7 +84,7 @@ const (
 		FROM allocations WHERE status NOT IN ('released', 'failed', 'release_failed') AND (node_id = ANY ($1::uuid[]) OR sku = ANY ($2::text[]))`
 	selectHoldings = `
 		SELECT org_id, project_id, user_id, count(*) FROM allocations
-		WHERE status NOT IN ('released', 'failed', 'release_failed') GROUP BY org_id, project_id, user_id`
+		WHERE status NOT IN ('released', 'failed') GROUP BY org_id, project_id, user_id`
 	// The oldest request is served first. A request that does not fit lets the next one try.
 	selectQueued = `
 		SELECT id, sku, region, gpus FROM allocations WHERE node_id IS NULL AND status = 'requested' ORDER BY created_at, id LIMIT $1`

@@ -180,6 +180,35 @@ func TestINV07Caps(t *testing.T) {
 	}
 }
 
+// INV-79: a tenant makes its releases fail and creates again. An allocation whose release failed occupies
+// its slot, so it counts in every cap.
+func TestINV79AFailedReleaseCountsInTheCaps(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]func(*allocation.Limits){
+		"user":    func(l *allocation.Limits) { l.PerUser = 1 },
+		"project": func(l *allocation.Limits) { l.PerProject = 1 },
+		"tenant":  func(l *allocation.Limits) { l.PerTenant = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := allocationtest.New(t, rich)
+			w.Node(t, "node-1", 4)
+			limit(&w.Limits)
+			w.Request(t, 1)
+			if _, err := w.DB.Exec(t.Context(), `ALTER TABLE allocations DISABLE TRIGGER USER; UPDATE allocations SET status = 'release_failed'`); err != nil {
+				t.Fatal(err)
+			}
+			_, err := w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1})
+			if errs.CodeOf(err) != errs.ConcurrencyLimitReached {
+				t.Error(err)
+			}
+			if held, err := w.Allocations.Holdings(t.Context(), w.DB); err != nil || len(held) != 1 || held[0].Count != 1 {
+				t.Errorf("a preview of the caps counts %v, %v", held, err)
+			}
+		})
+	}
+}
+
 // A rejected request leaves nothing and names the field.
 func TestRejectedRequests(t *testing.T) {
 	t.Parallel()

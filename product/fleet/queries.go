@@ -37,6 +37,20 @@ const (
 		ORDER BY uuid
 		ON CONFLICT (uuid) DO UPDATE SET index = excluded.index, model = excluded.model, memory_mib = excluded.memory_mib, updated_at = now()
 		WHERE g.node_id = excluded.node_id AND (g.index, g.model, g.memory_mib) IS DISTINCT FROM (excluded.index, excluded.model, excluded.memory_mib)`
+	// A node that is retired owns nothing any more. A contest ends only with a complete report.
+	contestGPUs = `
+		WITH more AS (
+			UPDATE gpus g SET contested_by = g.contested_by || $1::uuid FROM nodes n
+			WHERE g.uuid = ANY($2) AND n.id = g.node_id AND n.id <> $1 AND n.lifecycle <> 'retired' AND NOT g.contested_by @> ARRAY[$1::uuid]
+				AND cardinality(g.contested_by) < 64
+			RETURNING g.node_id
+		), less AS (
+			UPDATE gpus g SET contested_by = array_remove(g.contested_by, $1::uuid)
+			WHERE $3 AND g.contested_by <> '{}' AND g.contested_by @> ARRAY[$1::uuid] AND NOT g.uuid = ANY($2)
+			RETURNING g.node_id
+		)
+		SELECT node_id, count(*) FILTER (WHERE added) FROM (SELECT node_id, true AS added FROM more UNION ALL SELECT node_id, false FROM less) AS c
+		GROUP BY node_id ORDER BY node_id`
 	// Health is the merged health of all sources.
 	setCards = `
 		UPDATE gpus g SET health = r.health, reasons = r.reasons, present = r.present, updated_at = now()

@@ -16,6 +16,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"retireDrainedOf": retireDrainedOf,
 		"setReachability": setReachability,
 		"putGPUs":         putGPUs,
+		"contestGPUs":     contestGPUs,
 		"setCards":        setCards,
 		"setTopology":     setTopology,
 		"setChanged":      setChanged,

@@ -43,6 +43,8 @@ type gpuRow struct {
 	UUID    string
 	Index   int
 	Present bool
+	// Contested lists the names of the other nodes that report this GPU.
+	Contested []string
 }
 
 // systemHold is a hold that the platform has set and not lifted.
@@ -61,6 +63,7 @@ type nodeState struct {
 	Fingerprint, Changed          string
 	Accepted                      *protocol.Hardware
 	Cards                         []gpuRow
+	Contested                     []string // GPUs of other nodes that this one reports
 	Reports                       []Report
 	Holds                         []systemHold
 }
@@ -105,12 +108,13 @@ func (k *nodeState) classify(r *protocol.Report, action string) verdict {
 func (k *nodeState) says(r *protocol.Report) []Report {
 	said, before := []Report{}, []Report{} // never null in the database's eyes
 	for _, old := range k.Reports {
-		if old.Source != SourceOperator {
+		if old.Source != SourceOperator && !isContest(old) {
 			before = append(before, old)
 		}
 	}
+	said = append(said, k.contests()...)
 	if r == nil {
-		return before
+		return k.since(append(said, before...))
 	}
 	spoke, about := map[[2]string]bool{}, map[[2]string]bool{}
 	for _, h := range r.Health {

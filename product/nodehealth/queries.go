@@ -4,7 +4,14 @@ const (
 	// Two reports of one node must not interleave their devices.
 	lockNode = `
 		SELECT (spec->>'gpus')::int, sku, name, lifecycle, health, message, reachability, version, fingerprint, accepted, changed FROM nodes WHERE id = $1 FOR UPDATE`
-	selectCards = `SELECT uuid, index, present FROM gpus WHERE node_id = $1 ORDER BY index, uuid`
+	selectCards = `
+		SELECT g.uuid, g.index, g.present, CASE WHEN g.contested_by = '{}' THEN '{}' ELSE ARRAY (SELECT n.name FROM nodes n
+			WHERE n.id = ANY(g.contested_by) AND n.lifecycle <> 'retired' ORDER BY n.name) END
+		FROM gpus g WHERE g.node_id = $1 ORDER BY g.index, g.uuid`
+	// GPUs that the node reports and that belong to other nodes.
+	selectContested = `
+		SELECT g.uuid || ' of node ' || n.name FROM gpus g JOIN nodes n ON n.id = g.node_id
+		WHERE g.contested_by <> '{}' AND g.contested_by @> ARRAY[$1::uuid] AND n.lifecycle <> 'retired' ORDER BY 1`
 	// An expired override is ignored. The next write deletes it.
 	selectReports = `
 		SELECT source, target, check_id, level, message, action, classes, since, until, actor FROM health_reports
@@ -48,6 +55,8 @@ const (
 		SELECT DISTINCT node_id FROM health_reports
 		WHERE (until <= now() OR level <> 'healthy' AND NOT EXISTS (SELECT FROM breaker_trips WHERE cleared_at IS NULL
 				AND allowed >= greatest($3::int, fleet * $4::int / 100))) AND node_id > $1
+		UNION SELECT g.node_id FROM gpus g WHERE g.contested_by <> '{}' AND g.node_id > $1
+			AND NOT EXISTS (SELECT FROM health_reports h WHERE h.node_id = g.node_id AND h.target = g.uuid AND h.check_id = 'gpu_contested')
 		ORDER BY node_id LIMIT $2`
 	putOverride = `
 		INSERT INTO health_reports AS h (node_id, source, target, check_id, level, message, classes, until, actor)

@@ -66,6 +66,10 @@ func (s *Service) lockState(ctx context.Context, tx pgx.Tx, id ids.Node) (*nodeS
 		k.Cards, err = pgx.CollectRows(rows, pgx.RowToStructByPos[gpuRow])
 		return err
 	})
+	b.Queue(selectContested, id).Query(func(rows pgx.Rows) (err error) {
+		k.Contested, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
 	b.Queue(selectReports, id).Query(func(rows pgx.Rows) (err error) {
 		k.Reports, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Report])
 		return err

@@ -83,6 +83,13 @@ const (
 		)
 		INSERT INTO slot_claims (slot_id, allocation_id, period)
 		SELECT id, $1, tstzrange(now(), NULL) FROM taken`
+	// A claim is never deleted, so an allocation that ended is still one of its node.
+	selectPlaced = `
+		SELECT greatest((SELECT count(*) FROM slots WHERE node_id = $1), coalesce((SELECT (spec->>'gpus')::int FROM nodes WHERE id = $1), 0)),
+			ARRAY (SELECT DISTINCT c.allocation_id FROM slot_claims c JOIN slots s ON s.id = c.slot_id
+				WHERE c.allocation_id = ANY($2) AND s.node_id = $1),
+			ARRAY (SELECT DISTINCT c.allocation_id FROM slot_claims c JOIN slots s ON s.id = c.slot_id
+				WHERE c.allocation_id = ANY($2) AND s.node_id = $1 AND upper_inf(c.period))`
 	dirtySlots = `
 		UPDATE slots SET status = 'dirty', updated_at = now()
 		WHERE status = 'claimed' AND id IN (SELECT slot_id FROM slot_claims WHERE allocation_id = $1 AND upper_inf(period))`

@@ -16,6 +16,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectFree":           selectFree,
 		"selectCandidates":     selectCandidates,
 		"claimSlots":           claimSlots,
+		"selectPlaced":         selectPlaced,
 		"dirtySlots":           dirtySlots,
 		"freeSlots":            freeSlots,
 		"quarantineClaimed":    quarantineClaimed,

@@ -12,6 +12,8 @@ const (
 	AskAgain      Action = "ask_again"
 	AskDriver     Action = "ask_driver"
 	Confirm       Action = "confirm"
+	ContestGPU    Action = "contest_gpu"
+	ContestNode   Action = "contest_node"
 	Cool          Action = "cool"
 	Count         Action = "count"
 	Diagnose      Action = "diagnose"
@@ -33,6 +35,8 @@ var rules = map[Action]Rule{
 	AskAgain:      {Action: AskAgain, Level: "unknown", Holds: "nothing", Operator: "Find out why the source does not report.", Tenant: ""},
 	AskDriver:     {Action: AskDriver, Level: "unknown", Holds: "slot", Classes: []protocol.Class{"prevent_allocations"}, Operator: "Find out why the driver does not respond; restart the node if the driver hangs.", Tenant: "The state of this GPU is unknown."},
 	Confirm:       {Action: Confirm, Level: "degraded", Holds: "nothing", Operator: "Nothing until the driver requests a recovery action: an application can cause this event.", Tenant: "Your application made an error on this GPU; restart it."},
+	ContestGPU:    {Action: ContestGPU, Level: "degraded", Holds: "slot", Classes: []protocol.Class{"prevent_allocations"}, Operator: "Find out which node has the GPU; enrol the other one again, or retire it.", Tenant: ""},
+	ContestNode:   {Action: ContestNode, Level: "degraded", Holds: "node", Classes: []protocol.Class{"prevent_allocations"}, Operator: "Treat the node's key as stolen until you know which node has the GPU; enrol it again, or retire it.", Tenant: ""},
 	Cool:          {Action: Cool, Level: "degraded", Holds: "slot", Classes: []protocol.Class{"prevent_allocations"}, Operator: "Check fans, inlet temperature and load.", Tenant: "The GPU is slower because of heat."},
 	Count:         {Action: Count, Level: "degraded", Holds: "nothing", Operator: "Nothing; the application failed and the GPU contained it.", Tenant: "Your application made an error on this GPU; restart it."},
 	Diagnose:      {Action: Diagnose, Level: "unhealthy", Holds: "slot", Classes: []protocol.Class{"prevent_allocations"}, Operator: "Drain, reset, and run the field diagnosis if the fault occurs again.", Tenant: "The GPU's memory failed and is not charged; release it and create another allocation."},
@@ -59,9 +63,11 @@ var table = map[string]Fault{
 	"driver_silent":            {ID: "driver_silent", Meaning: "the driver does not respond", Rule: rules[AskDriver], Shown: false, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"ecc_uncorrected":          {ID: "ecc_uncorrected", Meaning: "uncorrected memory errors", Rule: rules[ResetGPU], Shown: true, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"foreign_use":              {ID: "foreign_use", Meaning: "used by an unknown process", Rule: rules[Inspect], Shown: false, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
+	"gpu_contested":            {ID: "gpu_contested", Meaning: "another node reports this GPU, too", Rule: rules[ContestGPU], Shown: false, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"gpu_degraded":             {ID: "gpu_degraded", Meaning: "the node reports it degraded", Rule: rules[Inspect], Shown: false, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"gpu_lost":                 {ID: "gpu_lost", Meaning: "lost: fallen off the bus", Rule: rules[RestartHost], Shown: true, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"gpu_missing":              {ID: "gpu_missing", Meaning: "missing from a complete report", Rule: rules[Report], Shown: true, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
+	"gpu_of_another_node":      {ID: "gpu_of_another_node", Meaning: "the node reports a GPU of another node", Rule: rules[ContestNode], Shown: false, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"gpu_unhealthy":            {ID: "gpu_unhealthy", Meaning: "the node reports it unhealthy", Rule: rules[Report], Shown: true, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"gpu_unknown":              {ID: "gpu_unknown", Meaning: "the driver reports too little", Rule: rules[AskDriver], Shown: false, Clears: "itself", RaiseAfter: 0e9, ClearAfter: 0e9},
 	"kernel_log_forged":        {ID: "kernel_log_forged", Meaning: "a program imitates a driver message in the kernel log", Rule: rules[Hint], Shown: false, Clears: "time", RaiseAfter: 0e9, ClearAfter: 86400e9},

@@ -56,6 +56,21 @@ type Observed struct {
 	FailedFence int64
 }
 
+// ObservedOn returns the report of the node that an allocation is placed on. For an allocation without a
+// desired object, it returns a report of a node that still has it, or any.
+func ObservedOn(reports []Observed, want *Desired) *Observed {
+	i := slices.IndexFunc(reports, func(o Observed) bool {
+		return want != nil && o.Node == want.Node || want == nil && o.Phase != protocol.Gone
+	})
+	if i < 0 && want == nil && len(reports) > 0 {
+		i = 0
+	}
+	if i < 0 {
+		return nil
+	}
+	return &reports[i]
+}
+
 // Progress is the state that product/allocation has stored, and its time.
 type Progress struct {
 	State     State

@@ -148,8 +148,10 @@ func (*ours) Enrol(context.Context, nodeapi.Enrolment, nodeapi.Issue) (nodeapi.A
 func (*ours) Renew(context.Context, ids.Node, string, nodeapi.Issue) (nodeapi.Grant, error) {
 	return nodeapi.Grant{}, errNotHere
 }
-func (*ours) Check(context.Context, ids.Node, string) error                     { return nil }
-func (*ours) Believes(context.Context, ids.Node, string) (string, error)        { return "", errNotHere }
+func (*ours) Check(context.Context, ids.Node, string) error { return nil }
+func (*ours) Find(context.Context, ids.Node, string) (secret.InForce, error) {
+	return secret.InForce{}, errNotHere
+}
 func (*ours) Fallen(context.Context, []string) ([]string, error)                { return nil, nil }
 func (*ours) Finish(context.Context, ids.Node, protocol.Result) error           { return nil }
 func (*ours) Step(context.Context, ids.Node, ids.Task, protocol.Progress) error { return nil }

@@ -201,6 +201,9 @@ func (a *Authority) token(path, subject string, more map[string]any) (string, er
 	return signed.CompactSerialize()
 }
 
+// Issuer returns nothing: the role or the provisioner chooses the key.
+func (*Authority) Issuer() string { return "" }
+
 // Bundle returns the roots that peers should trust.
 func (a *Authority) Bundle() []byte {
 	a.mu.RLock()

@@ -94,6 +94,9 @@ func (a *Authority) Revoke(ctx context.Context, serial string) error {
 	return err
 }
 
+// Issuer returns nothing: the role or the provisioner chooses the key.
+func (*Authority) Issuer() string { return "" }
+
 // Bundle returns the roots that peers should trust.
 func (a *Authority) Bundle() []byte {
 	a.mu.RLock()
