@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
-	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/devseed"
 )
 
 type mapper struct {
@@ -90,7 +90,7 @@ func TestRealmHoldsThePeople(t *testing.T) {
 			t.Errorf("%s has another password than the README says", u.Email)
 		}
 	}
-	for _, p := range identity.DevelopmentPeople() {
+	for _, p := range devseed.People() {
 		want[p.Email] = append([]string{everyones}, p.ProviderRoles()...)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -104,7 +104,7 @@ func TestRealmHoldsTheRoles(t *testing.T) {
 	for _, role := range readRealm(t).Roles.Realm {
 		got = append(got, role.Name)
 	}
-	want := []string{identity.ProviderRole("admin"), identity.ProviderRole("operator"), identity.ProviderRole("billing_operator")}
+	want := []string{devseed.ProviderRole("admin"), devseed.ProviderRole("operator"), devseed.ProviderRole("billing_operator")}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -117,10 +117,10 @@ func TestRealmHoldsTheClients(t *testing.T) {
 		t.Error("refresh tokens of the realm may be used twice")
 	}
 	want := map[string]client{
-		identity.DevelopmentClient: {
+		devseed.Client: {
 			Secret: "gpuaas-development", Redirects: []string{"http://localhost:8080/auth/callback", "http://127.0.0.1:8080/auth/callback"},
 		},
-		identity.DevelopmentCLIClient: {Public: true, Redirects: []string{"http://127.0.0.1/*"}},
+		devseed.CLIClient: {Public: true, Redirects: []string{"http://127.0.0.1/*"}},
 	}
 	if len(r.Clients) != len(want) {
 		t.Errorf("%d clients", len(r.Clients))
@@ -148,7 +148,7 @@ func holdsMappers(t *testing.T, c client) {
 	}
 	aud, roles := found["oidc-audience-mapper"], found["oidc-usermodel-realm-role-mapper"]
 	// An ID token for the API would be taken for an access token.
-	if aud["included.custom.audience"] != identity.DevelopmentAudience || aud["access.token.claim"] != "true" || aud["id.token.claim"] != "false" {
+	if aud["included.custom.audience"] != devseed.Audience || aud["access.token.claim"] != "true" || aud["id.token.claim"] != "false" {
 		t.Errorf("%s: audience %v", c.ID, aud)
 	}
 	if roles["claim.name"] != "realm_access.roles" || roles["multivalued"] != "true" || roles["access.token.claim"] != "true" || roles["id.token.claim"] != "true" {
@@ -235,7 +235,7 @@ func TestComposeFitsTheRealm(t *testing.T) {
 		t.Error("the server does not find Keycloak at its name, or the realm is not imported")
 	}
 	for _, cl := range r.Clients {
-		if cl.ID == identity.DevelopmentClient && cl.Secret != ours.Environment["GPUAAS_OIDC_CLIENT_SECRET"] {
+		if cl.ID == devseed.Client && cl.Secret != ours.Environment["GPUAAS_OIDC_CLIENT_SECRET"] {
 			t.Error("the server's secret is not the realm's")
 		}
 		for _, redirect := range cl.Redirects {

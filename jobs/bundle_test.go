@@ -23,6 +23,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/secret"
@@ -43,6 +44,7 @@ type bundle struct {
 	t        *testing.T
 	deps     *jobs.Deps
 	client   *river.Client[pgx.Tx]
+	rekeys   *river.Client[pgx.Tx] // of the service of SSH keys; nil enqueues nothing
 	node     ids.Node
 	sequence int64
 }
@@ -56,7 +58,7 @@ func setup(t *testing.T) *bundle {
 func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 	t.Helper()
 	w := allocationtest.New(t, 1_000_000)
-	keys, err := secret.OpenSigner(t.TempDir())
+	signer, err := secret.OpenSigner(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,7 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 			Window: func() time.Duration { return time.Hour }, ObservationStale: func() time.Duration { return 5 * time.Minute },
 			DriftRules: func() map[desired.Kind]plan.Rule { return nil },
 		},
-		Tasks: &nodetask.Store{DB: w.DB, Signer: keys, Hints: w.Hints}, Development: true, Metrics: reconciler.NewMetrics(), Log: quiet,
+		Tasks: &nodetask.Store{DB: w.DB, Signer: signer, Hints: w.Hints}, Development: true, Metrics: reconciler.NewMetrics(), Log: quiet,
 	}}
 	b.deps.Billing = &billing.Service{
 		DB: w.DB, Identity: w.Allocations.Identity, Ledger: w.Ledger, Metering: b.deps.Metering, Running: w.Allocations,
@@ -92,7 +94,7 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 	b.client, err = river.NewClient(riverpgxv5.New(w.DB), &river.Config{
 		Schema: migrations.RiverSchema, Logger: quiet, Workers: jobs.Workers(b.deps), FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
 		TestOnly: true, Queues: map[string]river.QueueConfig{
-			reconciler.QueueProvision: {MaxWorkers: 2}, reconciler.QueueRecord: {MaxWorkers: 2}, identity.QueueAccess: {MaxWorkers: 2}, "billing": {MaxWorkers: 1}, "maintenance": {MaxWorkers: 1}, forge.QueueForge: {MaxWorkers: 2},
+			reconciler.QueueProvision: {MaxWorkers: 2}, reconciler.QueueRecord: {MaxWorkers: 2}, keys.QueueAccess: {MaxWorkers: 2}, "billing": {MaxWorkers: 1}, "maintenance": {MaxWorkers: 1}, forge.QueueForge: {MaxWorkers: 2},
 		},
 	})
 	if err != nil {

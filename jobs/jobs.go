@@ -24,7 +24,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
-	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -125,7 +125,7 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 	if d != nil {
 		cfg.Workers = Workers(d)
 		cfg.Queues = map[string]river.QueueConfig{}
-		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, identity.QueueAccess, queueBilling, queueMaintenance, forge.QueueForge} {
+		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, keys.QueueAccess, queueBilling, queueMaintenance, forge.QueueForge} {
 			cfg.Queues[q] = river.QueueConfig{MaxWorkers: perQueue}
 		}
 		cfg.JobTimeout = jobTimeout

@@ -7,6 +7,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 )
 
 // Maintenance creates the partitions of the next months and deletes old idempotency keys.
@@ -33,8 +34,7 @@ func (w *maintenance) Work(ctx context.Context, _ *river.Job[Maintenance]) error
 	if err := MakePartitions(ctx, w.d.DB); err != nil {
 		return err
 	}
-	people := w.d.Allocations.Identity
-	for _, forget := range []func(context.Context, pg.Queryer, int) (int64, error){people.ForgetReplies, people.ForgetRevoked} {
+	for _, forget := range []func(context.Context, pg.Queryer, int) (int64, error){w.d.Allocations.Identity.ForgetReplies, signin.ForgetRevoked} {
 		for more := true; more; {
 			n, err := forget(ctx, w.d.DB, deleteBatch)
 			if err != nil {

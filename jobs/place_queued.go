@@ -8,7 +8,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/platform/event"
-	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/product/allocation"
 )
 
@@ -42,7 +42,7 @@ func (w *placeQueued) Work(ctx context.Context, _ *river.Job[PlaceQueued]) error
 // rekeyed queues a check of the login keys after this commit, because a concurrent transaction may
 // be adding or deleting a key.
 func rekeyed(ctx context.Context, tx pgx.Tx, a allocation.Allocation) error {
-	_, err := river.ClientFromContext[pgx.Tx](ctx).InsertTx(ctx, tx, identity.RekeyAllocations{Principal: a.User.UUID}, nil)
+	_, err := river.ClientFromContext[pgx.Tx](ctx).InsertTx(ctx, tx, keys.RekeyAllocations{Principal: a.User.UUID}, nil)
 	if err != nil {
 		return fmt.Errorf("having the keys of %s read again: %w", a.ID, err)
 	}

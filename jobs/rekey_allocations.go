@@ -6,18 +6,18 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
-	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/keys"
 )
 
 // rekeyAllocations puts allocations again whose login keys differ from the registered keys of their
 // user. The new fence makes the loop send the keys to the node.
 type rekeyAllocations struct {
-	river.WorkerDefaults[identity.RekeyAllocations]
+	river.WorkerDefaults[keys.RekeyAllocations]
 
 	d *Deps
 }
 
-func (w *rekeyAllocations) Work(ctx context.Context, job *river.Job[identity.RekeyAllocations]) error {
+func (w *rekeyAllocations) Work(ctx context.Context, job *river.Job[keys.RekeyAllocations]) error {
 	err := finish(ctx, w.d.DB, job, "rekey", func(tx pgx.Tx) error {
 		return w.d.Allocations.Rekey(ctx, tx, job.Args.Principal)
 	})

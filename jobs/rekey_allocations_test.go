@@ -18,12 +18,18 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-func (b *bundle) addKey(name string) identity.SSHKey {
+// keys returns the service that changes SSH keys. Without rekeys, no allocation follows a change.
+func (b *bundle) keys() *keys.Service {
+	return &keys.Service{Service: b.Allocations.Identity, Jobs: b.rekeys}
+}
+
+func (b *bundle) addKey(name string) keys.SSHKey {
 	b.t.Helper()
 	public, _, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -33,7 +39,7 @@ func (b *bundle) addKey(name string) identity.SSHKey {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	k, err := b.Allocations.Identity.AddSSHKey(b.asCaller(), identity.Change[identity.SSHKey]{Caller: b.Caller}, name, string(ssh.MarshalAuthorizedKey(key)))
+	k, err := b.keys().AddSSHKey(b.asCaller(), identity.Change[keys.SSHKey]{Caller: b.Caller}, name, string(ssh.MarshalAuthorizedKey(key)))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -47,7 +53,7 @@ func (b *bundle) asCaller() context.Context {
 
 func (b *bundle) deleteKey(id ids.SSHKey) {
 	b.t.Helper()
-	if err := b.Allocations.Identity.DeleteSSHKey(b.asCaller(), identity.Change[struct{}]{Caller: b.Caller}, id); err != nil {
+	if err := b.keys().DeleteSSHKey(b.asCaller(), identity.Change[struct{}]{Caller: b.Caller}, id); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -63,7 +69,7 @@ func (b *bundle) rekeyed() {
 	b.t.Fatal("the keys were not carried on")
 }
 
-func (b *bundle) opens(what string, a allocation.Allocation, fence int64, keys ...identity.SSHKey) {
+func (b *bundle) opens(what string, a allocation.Allocation, fence int64, with ...keys.SSHKey) {
 	b.t.Helper()
 	o := b.Declared(b.t, a.ID)
 	var spec desired.Allocation
@@ -71,7 +77,7 @@ func (b *bundle) opens(what string, a allocation.Allocation, fence int64, keys .
 		b.t.Fatal(err)
 	}
 	want := []string{}
-	for _, k := range keys {
+	for _, k := range with {
 		want = append(want, k.PublicKey)
 	}
 	if !slices.Equal(spec.Keys, want) || o.Fence != fence {
@@ -83,7 +89,7 @@ func (b *bundle) opens(what string, a allocation.Allocation, fence int64, keys .
 func TestKeysReachLiveAllocations(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.Allocations.Identity.Jobs, b.Allocations.Identity.DB = b.client, pgtest.Scoped(t, b.DB)
+	b.rekeys, b.Allocations.Identity.DB = b.client, pgtest.Scoped(t, b.DB)
 	first, second := b.addKey("first"), b.addKey("second")
 	all := b.Active(t, 1)
 	named, err := b.Allocations.Request(t.Context(), allocation.Request{Caller: b.Caller, SKU: allocationtest.SKU, GPUs: 1, Name: "named", SSHKeys: []ids.SSHKey{first.ID}})
@@ -124,10 +130,10 @@ func TestKeysReachLiveAllocations(t *testing.T) {
 	if b.state(all) != allocation.Active {
 		t.Errorf("it became %s", b.state(all))
 	}
-	b.twice(identity.RekeyAllocations{Principal: b.Caller.Principal()})
+	b.twice(keys.RekeyAllocations{Principal: b.Caller.Principal()})
 
 	// The same with no more rights than a server that works has.
-	b.Allocations.Identity.Jobs = nil
+	b.rekeys = nil
 	b.deleteKey(second.ID)
 	err = pgx.BeginFunc(t.Context(), pgtest.As(t, b.DB, "gpuaas_work"), func(tx pgx.Tx) error {
 		return b.Allocations.Rekey(t.Context(), tx, b.Caller.Principal())
@@ -143,7 +149,7 @@ func TestADeletedKeyOpensNothingThatIsBeingMade(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Node(t, "node-2", 8)
-	b.Allocations.Identity.Jobs = b.client
+	b.rekeys = b.client
 	for range 8 {
 		key := b.addKey("key")
 		done := make(chan error)
@@ -170,14 +176,14 @@ func TestKeysThatChangedAreReadAgain(t *testing.T) {
 	key := b.addKey("key")
 	stale := &pgx.Batch{}
 	identity.QueueLock(stale, b.Caller)
-	identity.QueueKeysOf(stale, b.Caller, nil, []string{key.PublicKey})
+	keys.QueueAuthorizedKeys(stale, b.Caller, nil, []string{key.PublicKey})
 	if err := b.DB.SendBatch(t.Context(), stale).Close(); err != nil {
 		t.Errorf("as they were read: %v", err)
 	}
 	b.deleteKey(key.ID)
 	stale = &pgx.Batch{}
-	identity.QueueKeysOf(stale, b.Caller, nil, []string{key.PublicKey})
-	if err := b.DB.SendBatch(t.Context(), stale).Close(); err != identity.ErrKeysChanged { //nolint:errorlint // a callback's error, unwrapped
+	keys.QueueAuthorizedKeys(stale, b.Caller, nil, []string{key.PublicKey})
+	if err := b.DB.SendBatch(t.Context(), stale).Close(); err != keys.ErrChanged { //nolint:errorlint // a callback's error, unwrapped
 		t.Errorf("after one was deleted: %v", err)
 	}
 	_, err := b.Allocations.Request(t.Context(), allocation.Request{Caller: b.Caller, SKU: allocationtest.SKU, GPUs: 1, SSHKeys: []ids.SSHKey{key.ID}})

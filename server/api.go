@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/ratelimit"
 	"github.com/gpuaas/gpuaas/product/fleet"
 )
 
@@ -36,7 +37,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		Limits: func(class request.Class, c identity.Caller) middleware.Limit {
 			return middleware.LimitOf(class, policy(c))
 		},
-		SharedLimits: identity.Limits{DB: a.DB},
+		SharedLimits: ratelimit.Limits{DB: a.DB},
 		Ready:        s.pools[RoleAPI].Ping, Checks: s.checks(), RiverUI: river, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	}
 	s.auth.configure(&config, s.cfg.Profile.Development)

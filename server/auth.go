@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 
 	"github.com/gpuaas/gpuaas/api/rest"
-	"github.com/gpuaas/gpuaas/api/rest/signin"
+	restsignin "github.com/gpuaas/gpuaas/api/rest/signin"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/internal/secretref"
-	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/oidc"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 )
 
 // SignIn names the OIDC provider and this server's client there. The profile sets what is empty.
@@ -48,7 +48,7 @@ func providerOf(c Config) *oidc.Provider {
 // auth contains what users and service accounts sign in with, the same for all roles.
 type auth struct {
 	provider *oidc.Provider // nil without an OIDC provider
-	tokens   *identity.Tokens
+	tokens   *signin.Tokens
 	seal     cipher.AEAD
 }
 
@@ -63,7 +63,7 @@ func openAuth(c Config) (*auth, error) {
 	}
 	return &auth{
 		provider: providerOf(c), seal: seal,
-		tokens: &identity.Tokens{Issuer: "gpuaas:" + c.Environment, Audience: cmp.Or(c.Profile.SignIn.Audience, "gpuaas-api"), Keys: keys, Clock: c.Clock},
+		tokens: &signin.Tokens{Issuer: "gpuaas:" + c.Environment, Audience: cmp.Or(c.Profile.SignIn.Audience, "gpuaas-api"), Keys: keys, Clock: c.Clock},
 	}, nil
 }
 
@@ -72,7 +72,7 @@ func (a *auth) configure(c *rest.Config, development bool) {
 	c.TokenKeys = a.tokens.Document
 	if p := a.provider; p != nil {
 		c.Provider = p
-		c.SignIn = signin.Options{Issuer: p.Issuer(), CLIClientID: p.CLIClientID, Audience: p.Audience, Scopes: oidc.Scopes(), Development: development}
+		c.SignIn = restsignin.Options{Issuer: p.Issuer(), CLIClientID: p.CLIClientID, Audience: p.Audience, Scopes: oidc.Scopes(), Development: development}
 	}
 }
 

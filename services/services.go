@@ -32,6 +32,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/keys"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/platform/payment"
@@ -58,6 +60,8 @@ type Services struct {
 	History  *reconciler.History
 
 	Identity     *identity.Service
+	SignIn       *signin.Service
+	Keys         *keys.Service
 	Audit        *audit.Service
 	Events       *event.Store
 	Certificates *secret.Certificates
@@ -94,10 +98,10 @@ type Config struct {
 	Log      *slog.Logger
 
 	// Tokens signs the tokens of service accounts, and Seal encrypts stored secrets.
-	Tokens *identity.Tokens
+	Tokens *signin.Tokens
 	Seal   cipher.AEAD
 	// SignIn is the OIDC provider; nil without one.
-	SignIn identity.Provider
+	SignIn signin.Provider
 	// Users signs login certificates.
 	Users secret.UserCA
 	// Builders signs agent releases.
@@ -133,8 +137,10 @@ func New(c Config) (*Services, error) {
 
 func (s *Services) addPlatform(c Config) {
 	s.Identity = &identity.Service{
-		DB: c.DB, Clock: c.Clock, Naming: c.Naming, Hints: c.Hints, Seal: c.Seal, Tokens: c.Tokens, Provider: c.SignIn, Policy: identity.PolicyFrom(c.Policies),
+		DB: c.DB, Clock: c.Clock, Naming: c.Naming, Hints: c.Hints, Seal: c.Seal, Policy: identity.PolicyFrom(c.Policies),
 	}
+	s.SignIn = &signin.Service{Service: s.Identity, Tokens: c.Tokens, Provider: c.SignIn}
+	s.Keys = &keys.Service{Service: s.Identity}
 	s.Catalog = &catalog.Service{DB: c.DB, Clock: c.Clock, Hints: c.Hints}
 	s.Ledger = &ledger.Service{DB: c.DB}
 	s.Metering = &metering.Service{DB: c.DB}
@@ -185,7 +191,7 @@ func (s *Services) addGitOps(c Config, schema validate.Lazy) {
 // Enqueue gives the services that insert jobs the client to insert them with.
 func (s *Services) Enqueue(with *river.Client[pgx.Tx]) {
 	s.Queue = with
-	s.Identity.Jobs, s.Billing.Jobs, s.Payments.Jobs = with, with, with
+	s.Keys.Jobs, s.Billing.Jobs, s.Payments.Jobs = with, with, with
 }
 
 // loginSigner returns the function that signs a login certificate for one allocation, with a

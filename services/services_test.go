@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/internal/pki"
-	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
@@ -37,7 +37,7 @@ func configOf(t *testing.T) services.Config {
 	must(t, err)
 	return services.Config{
 		DB: db, Policies: &policies.Client{DB: db, Hints: hints, Log: log}, Hints: hints, Naming: ids.DefaultNaming, Log: log,
-		Tokens: &identity.Tokens{Issuer: "test", Audience: "test", Keys: ring}, Seal: seal, Users: keys.Users, Builders: builders,
+		Tokens: &signin.Tokens{Issuer: "test", Audience: "test", Keys: ring}, Seal: seal, Users: keys.Users, Builders: builders,
 		PaymentMetrics: payment.NewMetrics(), PublicURL: func() string { return "https://gpuaas.example" },
 	}
 }
@@ -47,7 +47,7 @@ func TestNew(t *testing.T) {
 	t.Parallel()
 	s, err := services.New(configOf(t))
 	must(t, err)
-	if s.Payments.Provider != nil || s.Identity.Provider != nil {
+	if s.Payments.Provider != nil || s.SignIn.Provider != nil {
 		t.Error("the providers are optional, and one was made up")
 	}
 	if _, err := s.Catalog.List(t.Context(), "", 1); err != nil {

@@ -28,7 +28,7 @@ func TestINV77ABootNumberAheadIsRejected(t *testing.T) {
 }
 
 // INV-77: a node whose key was stolen returns by a new enrolment, whatever the stolen key has reported,
-// on the server that knows the last report in memory and on one that does not.
+// on the server with the last report in memory and on one that does not.
 func TestINV77ReEnrolmentBeginsAgain(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
@@ -79,7 +79,7 @@ func TestINV65ARenewalJustAfterTheBegin(t *testing.T) {
 		if n, last := h.behind(), sequence == 1; n != 1 || last && !reply.Renew {
 			t.Errorf("report %d: %d nodes are behind, renew %v", sequence, n, reply.Renew)
 		}
-		h.ahead.Add(int64(3 * time.Minute)) // the turn of every node has come
+		h.ahead.Add(int64(3 * time.Minute)) // it is the turn of every node
 	}
 	p = h.renewed(p)
 	if n := h.behind(); n != 1 {

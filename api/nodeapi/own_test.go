@@ -124,7 +124,7 @@ func TestINV77AGPUHasOneNode(t *testing.T) {
 		want := 1 - round
 		for what, sql := range map[string]string{
 			"the slot is quarantined":     `SELECT count(*) FROM slots WHERE gpu_uuid = 'GPU-1' AND status = 'quarantined'`,
-			"the second node is cordoned": `SELECT count(*) FROM holds h JOIN nodes n ON n.id = h.node_id WHERE n.name = 'm' AND h.slot_id IS NULL AND h.lifted_at IS NULL`,
+			"the second node is cordoned": `SELECT count(*) FROM nodes n JOIN holds h ON n.id = h.node_id WHERE n.name = 'm' AND h.slot_id IS NULL AND h.lifted_at IS NULL`,
 		} {
 			if got := i.count(sql); got != want {
 				t.Errorf("round %d: %s: %d, want %d", round, what, got, want)

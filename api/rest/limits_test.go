@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/ratelimit"
 )
 
 // A minute gives one back, so that no test meets a refill.
@@ -28,10 +29,10 @@ func slow(burst int) option {
 var errAway = errors.New("no route to host")
 
 // away are shared limits in a database that is away.
-func away() identity.Limits {
+func away() ratelimit.Limits {
 	d := &database{}
 	d.fail("", 0, errAway)
-	return identity.Limits{DB: d}
+	return ratelimit.Limits{DB: d}
 }
 
 // Two replicas on one database let about one limit through, for reads as soon as
@@ -39,7 +40,7 @@ func away() identity.Limits {
 func TestReplicasShareLimits(t *testing.T) {
 	t.Parallel()
 
-	shared := identity.Limits{DB: pgtest.Clone(t)}
+	shared := ratelimit.Limits{DB: pgtest.Clone(t)}
 	one := setup(t, slow(10), func(_ *world, c *rest.Config) { c.SharedLimits = shared }, passwords)
 	two := setupOn(t, one.db, slow(10), func(_ *world, c *rest.Config) { c.SharedLimits = shared }, passwords)
 	passed := 0
@@ -122,7 +123,7 @@ func TestSpendingIsToldLate(t *testing.T) {
 
 	store := &database{Pool: pgtest.Clone(t)}
 	store.fail("", 0, errAway)
-	shared := identity.Limits{DB: store}
+	shared := ratelimit.Limits{DB: store}
 	one := setup(t, slow(10), func(_ *world, c *rest.Config) { c.SharedLimits = shared })
 	two := setupOn(t, one.db, slow(10), func(_ *world, c *rest.Config) { c.SharedLimits = shared })
 	for range 10 {

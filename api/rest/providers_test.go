@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/api/rest"
-	"github.com/gpuaas/gpuaas/api/rest/signin"
+	restsignin "github.com/gpuaas/gpuaas/api/rest/signin"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/payment/stripe"
 )
@@ -30,18 +30,18 @@ type signInProvider struct {
 const issuer = "https://id.example"
 
 var (
-	_ identity.Provider = (*signInProvider)(nil)
-	_ signin.Provider   = (*signInProvider)(nil)
+	_ restsignin.Provider = (*signInProvider)(nil)
+	_ signin.Provider     = (*signInProvider)(nil)
 )
 
 // provider configures the sign-in by the OIDC provider.
 func provider(w *world, c *rest.Config) {
 	c.Provider = w.provider
-	c.SignIn = signin.Options{Issuer: issuer, CLIClientID: "gpuaas-cli", Audience: "gpuaas-api", Scopes: []string{"openid"}}
+	c.SignIn = restsignin.Options{Issuer: issuer, CLIClientID: "gpuaas-cli", Audience: "gpuaas-api", Scopes: []string{"openid"}}
 }
 
-func (*signInProvider) verified(name string) identity.Verified {
-	return identity.Verified{Issuer: issuer, Subject: name, Email: name + "@dev.localhost", EmailVerified: true, Name: name, Until: t0.Add(time.Hour)}
+func (*signInProvider) verified(name string) signin.Verified {
+	return signin.Verified{Issuer: issuer, Subject: name, Email: name + "@dev.localhost", EmailVerified: true, Name: name, Until: t0.Add(time.Hour)}
 }
 
 func (*signInProvider) known(name string) bool {
@@ -61,21 +61,21 @@ func (p *signInProvider) AuthCodeURL(_ context.Context, redirect, state, nonce, 
 }
 
 // Exchange accepts a code once, with the redirect, nonce and verifier of its sign-in.
-func (p *signInProvider) Exchange(_ context.Context, redirect, code, nonce, verifier string) (identity.Grant, error) {
+func (p *signInProvider) Exchange(_ context.Context, redirect, code, nonce, verifier string) (signin.Grant, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for state, begun := range p.begun {
 		if begun == [3]string{redirect, nonce, verifier} {
 			delete(p.begun, state)
-			return identity.Grant{Verified: p.verified(code), Refresh: code}, nil
+			return signin.Grant{Verified: p.verified(code), Refresh: code}, nil
 		}
 	}
-	return identity.Grant{}, errs.New(errs.OIDCExchangeFailed, "the provider rejected the code")
+	return signin.Grant{}, errs.New(errs.OIDCExchangeFailed, "the provider rejected the code")
 }
 
-func (p *signInProvider) Identify(_ context.Context, idToken string) (identity.Verified, error) {
+func (p *signInProvider) Identify(_ context.Context, idToken string) (signin.Verified, error) {
 	if !p.known(idToken) {
-		return identity.Verified{}, errs.New(errs.TokenInvalid, "the token is not valid")
+		return signin.Verified{}, errs.New(errs.TokenInvalid, "the token is not valid")
 	}
 	return p.verified(idToken), nil
 }
@@ -83,16 +83,16 @@ func (p *signInProvider) Identify(_ context.Context, idToken string) (identity.V
 func (*signInProvider) Issuer() string                       { return issuer }
 func (*signInProvider) Keys(context.Context) (string, error) { return "one", nil }
 
-func (*signInProvider) Verify(context.Context, string) (identity.Verified, error) {
-	return identity.Verified{}, errs.New(errs.TokenInvalid, "the token is not valid")
+func (*signInProvider) Verify(context.Context, string) (signin.Verified, error) {
+	return signin.Verified{}, errs.New(errs.TokenInvalid, "the token is not valid")
 }
 
 // Refresh accepts a refresh token that is the name of a user.
-func (p *signInProvider) Refresh(_ context.Context, refresh string, _ bool) (identity.Grant, error) {
+func (p *signInProvider) Refresh(_ context.Context, refresh string, _ bool) (signin.Grant, error) {
 	if !p.known(refresh) {
-		return identity.Grant{}, errs.New(errs.TokenInvalid, "the provider does not accept the refresh token")
+		return signin.Grant{}, errs.New(errs.TokenInvalid, "the provider does not accept the refresh token")
 	}
-	return identity.Grant{Verified: p.verified(refresh), Access: "access", Refresh: refresh, Until: t0.Add(5 * time.Minute)}, nil
+	return signin.Grant{Verified: p.verified(refresh), Access: "access", Refresh: refresh, Until: t0.Add(5 * time.Minute)}, nil
 }
 
 func (p *signInProvider) Revoke(context.Context, string, bool) error { return p.revoking }

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/policies"
 )
 
@@ -135,7 +136,7 @@ func fill(ctx context.Context, db *pgxpool.Pool) error {
 	allowed := func(identity.Caller) policies.View {
 		return policies.Snapshot{}.For().With(string(policies.AuthPersonalLoginEnabled), policies.Platform, true)
 	}
-	accounts := &identity.Service{DB: db, Hints: &hint.Bus{}, Naming: ids.DefaultNaming, Policy: allowed}
+	accounts := &signin.Service{Service: &identity.Service{DB: db, Hints: &hint.Bus{}, Naming: ids.DefaultNaming, Policy: allowed}}
 	if err := accounts.SetPassword(ctx, identity.Caller{User: users[tokenOwner], Tenant: tenant}, "", rightPassword); err != nil {
 		return err
 	}

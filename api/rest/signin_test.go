@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 )
 
 // question begins a sign-in in a browser and returns its cookie and state.
@@ -219,7 +220,7 @@ func TestFirstAdministratorBringsACode(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	operators := &identity.Service{DB: b.db, Naming: ids.DefaultNaming}
+	operators := &signin.Service{Service: &identity.Service{DB: b.db, Naming: ids.DefaultNaming}}
 	link, err := operators.FirstAdminLink(t.Context(), "")
 	must(t, err)
 	w := b.visit(t, "GET", "/first-admin", "")

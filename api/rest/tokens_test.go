@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/oidc"
 	"github.com/gpuaas/gpuaas/platform/identity/oidc/oidctest"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 )
 
 // INV-59, as it is met from outside: of all that is no token, nothing passes the
@@ -16,13 +16,13 @@ func TestINV59HostileTokensAreRejected(t *testing.T) {
 
 	issuer := oidctest.Start(t)
 	b := setup(t, ticking)
-	b.services.Identity.Provider = oidc.New(oidc.Config{Issuer: issuer.URL, ClientID: "gpuaas", CLIClientID: "gpuaas-cli", Audience: issuer.Audience})
+	b.services.SignIn.Provider = oidc.New(oidc.Config{Issuer: issuer.URL, ClientID: "gpuaas", CLIClientID: "gpuaas-cli", Audience: issuer.Audience})
 	good := ask{method: "GET", path: "/api/v1/skus"}
 	good.token = issuer.Token("ES256", oidctest.P256, nil, nil)
 	if w := b.do(t, good); w.Code != 404 || problem(t, w).Code != "user_not_found" {
 		t.Errorf("a good token of somebody unknown: %d %s", w.Code, w.Body)
 	}
-	if _, err := b.services.Identity.SignIn(t.Context(), identity.Verified{Issuer: issuer.URL, Subject: "subject-1", Email: "a@example.org", EmailVerified: true}, identity.Origin{}); err != nil {
+	if _, err := b.services.SignIn.SignInUser(t.Context(), signin.Verified{Issuer: issuer.URL, Subject: "subject-1", Email: "a@example.org", EmailVerified: true}, signin.Origin{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range issuer.Good() {

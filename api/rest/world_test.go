@@ -36,6 +36,7 @@ import (
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
@@ -124,7 +125,7 @@ func setupOn(t testing.TB, db *pgxpool.Pool, change ...option) *world {
 		Installer:   fleet.Installer{URL: "https://gpuaas.example:8443", Authority: keys.store.Authority, Digest: func(string) (string, error) { return "sha256:0", nil }},
 		Stream:      &stream.Server{Facts: w.services.Events, Hints: w.services.Hints, Log: slog.New(slog.DiscardHandler)},
 		Environment: "test", Profile: desired.Environment{Region: region},
-		TokenKeys: w.services.Identity.Tokens.Document, CursorKey: []byte("a key of a test, and of nothing else"),
+		TokenKeys: w.services.SignIn.Tokens.Document, CursorKey: []byte("a key of a test, and of nothing else"),
 		Ready:  func(context.Context) error { return nil },
 		Checks: []rest.Check{{Name: "postgres", Ask: func(context.Context) (rest.Status, string) { return rest.OK, "" }}},
 		Limits: func(request.Class, identity.Caller) middleware.Limit {
@@ -159,7 +160,7 @@ func (b *world) buildServices() {
 	must(b, err)
 	b.services, err = services.New(services.Config{
 		DB: b.database, Policies: client, Hints: hints, Naming: ids.DefaultNaming, Clock: now, Log: log,
-		Tokens: &identity.Tokens{Issuer: "gpuaas:test", Audience: "gpuaas-api", Keys: keys.tokens, Clock: now}, Seal: seal, SignIn: b.provider,
+		Tokens: &signin.Tokens{Issuer: "gpuaas:test", Audience: "gpuaas-api", Keys: keys.tokens, Clock: now}, Seal: seal, SignIn: b.provider,
 		Users: keys.store.Users, Builders: keys.builders, Payments: payments, PaymentMetrics: payment.NewMetrics(),
 		Credentials: secretreftest.Credentials(b, "https://api.github.com", map[string]string{"hook": hookSecret}),
 		PublicURL:   func() string { return "https://gpuaas.example" },
@@ -174,7 +175,7 @@ func (b *world) buildServices() {
 // mint makes a token of the service account with one scope.
 func (b *world) mint(scope string) string {
 	b.Helper()
-	token, err := b.services.Identity.Tokens.Mint(identity.Claims{
+	token, err := b.services.SignIn.Tokens.Mint(signin.Claims{
 		Account: robot, Credential: credentialID, Tenant: tenant, Project: project, Scopes: []string{scope}, Audience: "gpuaas-api", Until: t0.Add(time.Hour),
 	})
 	must(b, err)

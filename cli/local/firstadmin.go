@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 )
 
 const firstAdminText = `Creates a link that signs an administrator in. The link works once, within 15 minutes. Use
@@ -51,12 +52,12 @@ func firstAdmin(ctx context.Context, a *output.Console, email string) error {
 		return err
 	}
 	defer db.Close()
-	who := &identity.Service{DB: pg.Scoped{Pool: db}, Naming: ids.DefaultNaming, Clock: a.Clock, Hints: &hint.Bus{}}
+	who := &signin.Service{Service: &identity.Service{DB: pg.Scoped{Pool: db}, Naming: ids.DefaultNaming, Clock: a.Clock, Hints: &hint.Bus{}}}
 	link, err := who.FirstAdminLink(ctx, email)
 	if err != nil {
 		return err
 	}
-	e := entry{Email: link.Email, URL: s.URL + identity.FirstAdminPath + "#" + link.Code, ExpiresAt: a.Clock.Now().Add(link.For).UTC()}
+	e := entry{Email: link.Email, URL: s.URL + signin.FirstAdminPath + "#" + link.Code, ExpiresAt: a.Clock.Now().Add(link.For).UTC()}
 	document, err := output.Encode(e)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/dev/oidc"
-	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/devseed"
 	"github.com/gpuaas/gpuaas/server"
 )
 
@@ -40,7 +40,7 @@ func (i *installation) startIssuer(ctx context.Context) (named server.SignIn, er
 		return named, err
 	}
 	p := &provider{url: "http://" + listener.Addr().String(), secret: rand.Text(), ended: make(chan struct{})}
-	if p.Server, err = oidc.New(oidc.Config{Issuer: p.url, Audience: identity.DevelopmentAudience, Clients: p.clients(), People: people(), Log: i.cfg.Log}); err != nil {
+	if p.Server, err = oidc.New(oidc.Config{Issuer: p.url, Audience: devseed.Audience, Clients: p.clients(), People: people(), Log: i.cfg.Log}); err != nil {
 		return named, errors.Join(err, listener.Close())
 	}
 	p.http = &http.Server{
@@ -54,16 +54,16 @@ func (i *installation) startIssuer(ctx context.Context) (named server.SignIn, er
 		}
 	}()
 	i.issuer = p
-	return server.SignIn{Issuer: p.url, ClientID: identity.DevelopmentClient, ClientSecret: p.secret, CLIClientID: identity.DevelopmentCLIClient}, nil
+	return server.SignIn{Issuer: p.url, ClientID: devseed.Client, ClientSecret: p.secret, CLIClientID: devseed.CLIClient}, nil
 }
 
 // clients of the issuer; the server's pages are known once it has a port.
 func (p *provider) clients(server ...string) []oidc.Client {
-	web := oidc.Client{ID: identity.DevelopmentClient, Secret: p.secret}
+	web := oidc.Client{ID: devseed.Client, Secret: p.secret}
 	for _, url := range server {
 		web.Redirects = append(web.Redirects, url+callbackPath)
 	}
-	return []oidc.Client{web, {ID: identity.DevelopmentCLIClient, Loopback: true, Device: true}}
+	return []oidc.Client{web, {ID: devseed.CLIClient, Loopback: true, Device: true}}
 }
 
 func (p *provider) stop(ctx context.Context) error {
@@ -76,7 +76,7 @@ func (p *provider) stop(ctx context.Context) error {
 
 func people() []oidc.Person {
 	var known []oidc.Person
-	for _, p := range identity.DevelopmentPeople() {
+	for _, p := range devseed.People() {
 		known = append(known, oidc.Person{Subject: p.Email, Email: p.Email, Name: p.Name, Roles: p.ProviderRoles()})
 	}
 	return known
@@ -85,7 +85,7 @@ func people() []oidc.Person {
 // whoSignsIn names the people by tenant, for the screen: "dev, lead @dev.localhost".
 func whoSignsIn() (lines []string) {
 	names, domains := map[string][]string{}, []string{}
-	for _, p := range identity.DevelopmentPeople() {
+	for _, p := range devseed.People() {
 		name, domain, _ := strings.Cut(p.Email, "@")
 		if names[domain] == nil {
 			domains = append(domains, domain)

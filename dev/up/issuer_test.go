@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/dev/oidc/oidctest"
-	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/devseed"
 )
 
 // The issuer knows the server's pages and the seeded people, with their roles.
@@ -37,9 +37,9 @@ func TestIssuerOfUp(t *testing.T) {
 		running.Config(named.ClientID, named.ClientSecret, "http://127.0.0.1:8080/auth/callback"),
 		running.Config(named.CLIClientID, "", "http://127.0.0.1:40404/callback"),
 	} {
-		for _, p := range identity.DevelopmentPeople() {
+		for _, p := range devseed.People() {
 			token := running.Tokens(t, c, p.Email, "n")
-			said, err := found.Verifier(&oidc.Config{ClientID: identity.DevelopmentAudience}).Verify(t.Context(), token.AccessToken)
+			said, err := found.Verifier(&oidc.Config{ClientID: devseed.Audience}).Verify(t.Context(), token.AccessToken)
 			if err != nil {
 				t.Fatal(err)
 			}

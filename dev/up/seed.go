@@ -14,7 +14,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
-	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/devseed"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/server"
@@ -80,9 +81,9 @@ func (u nodesInUse) wait(ctx context.Context, tx pgx.Tx, d revision.Difference) 
 func (i *installation) seedTenant(ctx context.Context) (seeded, error) {
 	a, w := i.server.Services(server.RoleAPI), i.server.Services(server.RoleWork)
 	ctx = pg.WithScope(ctx, pg.Platform)
-	var seed identity.Seed
+	var seed devseed.Seed
 	err := pgx.BeginFunc(ctx, a.DB, func(tx pgx.Tx) (err error) {
-		if seed, err = a.Identity.SeedDevelopment(ctx, tx, true); err != nil {
+		if seed, err = devseed.Write(ctx, tx, a.Keys); err != nil {
 			return err
 		}
 		b := &pgx.Batch{}
@@ -113,8 +114,8 @@ func (i *installation) seedTenant(ctx context.Context) (seeded, error) {
 
 // firstAdminLink returns a link with which an administrator signs in once.
 func (i *installation) firstAdminLink(ctx context.Context, email string) (string, error) {
-	link, err := i.server.Services(server.RoleAPI).Identity.FirstAdminLink(ctx, email)
-	return i.server.URL() + identity.FirstAdminPath + "#" + link.Code, err
+	link, err := i.server.Services(server.RoleAPI).SignIn.FirstAdminLink(ctx, email)
+	return i.server.URL() + signin.FirstAdminPath + "#" + link.Code, err
 }
 
 // enrolmentToken lets a simulated node enrol.

@@ -109,7 +109,7 @@ func audited(all map[string]*bodiesOf, pkg, name string) bool {
 			}
 			// A package that calls a lower one: one level only.
 			for further := range room.reach("."+called, wiredTo) {
-				if other != pkg && under(other, "product") && (all["platform/identity"].audits("."+further) || all["product/fleet"] != nil && all["product/fleet"].audits("."+further)) {
+				if other != pkg && underAny(other, []string{"product", "platform/identity"}) && (all["platform/identity"].audits("."+further) || all["product/fleet"] != nil && all["product/fleet"].audits("."+further)) {
 					return true
 				}
 			}

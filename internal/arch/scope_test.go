@@ -19,19 +19,21 @@ var unscoped = []string{
 	"platform/payment.Receive",    // the payment provider, who is of no tenant, and whose word is kept as it came
 	"platform/identity.Scope",     // the same, in the terms of that package
 	"platform/identity.unscoped",  // for those below
+	"platform/identity/signin.unscoped",
+	"platform/identity/identitytest.In", // what the middleware does, for tests
 
 	// What finds out who calls and for whom, and begins or ends that.
-	"platform/identity.Authenticate",
+	"platform/identity/signin.Authenticate",
 	"platform/identity.findProject",
-	"platform/identity.ProjectOfAccount", // of the account in the path, on the way to a decision
-	"platform/identity.SignIn",
-	"platform/identity.SignInSession",
-	"platform/identity.PersonalLogin",
-	"platform/identity.FirstAdminLink",
-	"platform/identity.UseLink",
-	"platform/identity.RefreshSession",
-	"platform/identity.Logout",
-	"platform/identity.MintToken",
+	"platform/identity/keys.ProjectOfAccount", // of the account in the path, on the way to a decision
+	"platform/identity/signin.SignInUser",
+	"platform/identity/signin.SignInSession",
+	"platform/identity/signin.PersonalLogin",
+	"platform/identity/signin.FirstAdminLink",
+	"platform/identity/signin.UseLink",
+	"platform/identity/signin.RefreshSession",
+	"platform/identity/signin.Logout",
+	"platform/identity/signin.MintToken",
 
 	"platform/identity.UserHasEmail", // of a user who has pushed, before a plan exists
 

@@ -40,13 +40,14 @@ type projectRequest struct {
 func (s *Service) InProject(ctx context.Context, c Caller, projectID string) (Caller, error) {
 	key := projectRequest{c.User, c.Tenant, projectID}
 	now := s.Clock.Now()
-	p, epoch, found := s.projects.get(key, now)
+	epoch := s.RightsEpoch()
+	p, found := s.projects.Get(key, epoch, now)
 	if !found {
 		var err error
 		if p, err = s.findProject(ctx, c, projectID); err != nil {
 			return Caller{}, err
 		}
-		s.projects.put(key, p, now.Add(cachedFor), epoch)
+		s.projects.Put(key, p, epoch, now.Add(CachedFor))
 	}
 	switch {
 	case p.Tenant != c.Tenant: // an administrator of the platform acts for another tenant
@@ -79,7 +80,7 @@ func (s *Service) findProject(ctx context.Context, c Caller, asked string) (Proj
 		return Project{}, errs.New(errs.NotFound, "no such project")
 	}
 	if err != nil {
-		return Project{}, fmt.Errorf("finding a project: %w", err)
+		return Project{}, fmt.Errorf("finding a Project: %w", err)
 	}
 	return p, nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
@@ -52,7 +51,7 @@ func (s *Service) Replay(ctx context.Context, k Key) (r Reply, found bool, err e
 			At("Idempotency-Key").Try("use a new key for a new request")
 	}
 	if r.Secret {
-		if r.Body, err = s.unseal(r.Body, k.String()); err != nil {
+		if r.Body, err = s.Decrypt(r.Body, k.String()); err != nil {
 			return Reply{}, false, fmt.Errorf("opening an earlier reply: %w", err)
 		}
 	}
@@ -71,7 +70,7 @@ func (s *Service) QueueKey(b *pgx.Batch, k Key, r Reply) {
 		return
 	}
 	if r.Secret {
-		r.Body = s.seal(r.Body, k.String())
+		r.Body = s.Encrypt(r.Body, k.String())
 	}
 	if r.Body == nil {
 		r.Body = []byte{}
@@ -93,7 +92,7 @@ func (s *Service) QueueReply(b *pgx.Batch, k Key, r Reply) {
 		return
 	}
 	if r.Secret {
-		r.Body = s.seal(r.Body, k.String())
+		r.Body = s.Encrypt(r.Body, k.String())
 	}
 	if r.Body == nil {
 		r.Body = []byte{}
@@ -108,32 +107,4 @@ func (s *Service) ForgetReplies(ctx context.Context, q pg.Queryer, limit int) (i
 		return 0, fmt.Errorf("forgetting old replies: %w", err)
 	}
 	return tag.RowsAffected(), nil
-}
-
-// QueueLock locks the caller's tenant, project and principal for the rest of the transaction. All code
-// locks them in this sequence, so two requests of one tenant wait for each other and never deadlock.
-// Caps and balance are checked under this lock.
-func QueueLock(b *pgx.Batch, c Caller) {
-	b.Queue(lockTenant, c.Tenant.UUID).Exec(held("tenant"))
-	if c.Project != (ids.Project{}) {
-		b.Queue(lockProject, c.Project.UUID).Exec(held("project"))
-	}
-	queuePrincipal(b, c)
-}
-
-func queuePrincipal(b *pgx.Batch, c Caller) {
-	if c.ServiceAccount != (ids.ServiceAccount{}) {
-		b.Queue(lockServiceAccount, c.ServiceAccount.UUID).Exec(held("service account"))
-		return
-	}
-	b.Queue(lockUser, c.User.UUID).Exec(held("user"))
-}
-
-func held(what string) func(pgconn.CommandTag) error {
-	return func(tag pgconn.CommandTag) error {
-		if tag.RowsAffected() != 1 {
-			return errs.New(errs.NotFound, "the %s of this request was deleted", what)
-		}
-		return nil
-	}
 }

@@ -6,10 +6,9 @@ package identity
 
 import (
 	"crypto/cipher"
+	"sync/atomic"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
@@ -66,22 +65,15 @@ type Service struct {
 	Naming ids.Naming
 	// Hints notifies other processes of lost rights. It may be nil.
 	Hints *hint.Bus
-	// Provider is the external identity provider. It may be nil.
-	Provider Provider
-	// Tokens creates and verifies access tokens of service accounts. It is nil where they are disabled.
-	Tokens *Tokens
 	// Policy reads the policies for a caller; their defaults when nil.
 	Policy func(Caller) policies.View
-	// Jobs carry changed SSH keys to allocations; nil where there are none.
-	Jobs *river.Client[pgx.Tx]
 
-	tokens   cache[[32]byte, Caller]
-	proven   cache[[32]byte, proven]
-	projects cache[projectRequest, Project]
-	hashing  hashing
+	rights   atomic.Int64 // increases when a caller may have lost a right
+	projects Cache[projectRequest, Project]
 }
 
-func (s *Service) policy(c Caller) policies.View {
+// PolicyFor reads the policies for a caller.
+func (s *Service) PolicyFor(c Caller) policies.View {
 	if s.Policy == nil {
 		return policies.Snapshot{}.For()
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/audit"
 )
 
 // Invitation is a pending membership of a tenant. A user accepts it by signing in with its e-mail
@@ -22,8 +24,8 @@ type Invitation struct {
 // does not collect ways in.
 const invitedFor = 7 * 24 * time.Hour
 
-func (i Invitation) ref(tenant ids.Tenant) resourceRef {
-	return resourceRef{tenant: tenant, kind: "invitation", id: i.ID.String()}
+func (i Invitation) ref(tenant ids.Tenant) Resource {
+	return Resource{Tenant: tenant, Kind: "invitation", ID: i.ID.String()}
 }
 
 func scanInvitation(row pgx.CollectableRow) (i Invitation, err error) {
@@ -33,7 +35,7 @@ func scanInvitation(row pgx.CollectableRow) (i Invitation, err error) {
 
 // Invitations lists the open ones of the caller's tenant by id.
 func (s *Service) Invitations(ctx context.Context, c Caller, after ids.Invitation, limit int) ([]Invitation, error) {
-	return list(ctx, s.DB, "invitations", selectInvitations, scanInvitation, c.Tenant, after, limit)
+	return pg.List(ctx, s.DB, "invitations", selectInvitations, scanInvitation, c.Tenant, after, limit)
 }
 
 // Invite invites a user to the caller's tenant.
@@ -46,15 +48,15 @@ func (s *Service) Invite(ctx context.Context, ch Change[Invitation], email, role
 		return Invitation{}, err
 	}
 	tenant := ch.Caller.Tenant
-	return change(ctx, s, ch, func() (Invitation, func(*pgx.Batch), error) {
-		now := s.now()
+	return ch.Apply(ctx, s, func() (Invitation, func(*pgx.Batch), error) {
+		now := s.Now()
 		i := Invitation{ID: ids.New[ids.Invitation](), Email: email, Role: role, CreatedAt: now, ExpiresAt: now.Add(invitedFor)}
 		return i, func(b *pgx.Batch) {
-			b.Queue(lockTenant, tenant).Exec(held("tenant"))
+			QueueLockTenant(b, tenant)
 			b.Queue(selectMemberByEmail, tenant, email).Exec(unless(errs.New(errs.AlreadyExists, "a member of the tenant has this e-mail address").At("email")))
 			b.Queue(closeExpired, tenant, email)
-			b.Queue(insertInvitation, i.ID, tenant, i.Email, i.Role, ch.Caller.Principal(), i.CreatedAt, i.ExpiresAt).Exec(orElse(errs.New(errs.AlreadyExists, "this e-mail address is invited already").At("email").Try("revoke that invitation first")))
-			s.note(b, ch.Caller, "invitation.create", i.ref(tenant), nil, fields{"email": i.Email, "role": i.Role})
+			b.Queue(insertInvitation, i.ID, tenant, i.Email, i.Role, ch.Caller.Principal(), i.CreatedAt, i.ExpiresAt).Exec(pg.OrElse(errs.New(errs.AlreadyExists, "this e-mail address is invited already").At("email").Try("revoke that invitation first")))
+			s.Note(b, ch.Caller, "invitation.create", i.ref(tenant), nil, audit.Fields{"email": i.Email, "role": i.Role})
 		}, nil
 	})
 }
@@ -62,11 +64,11 @@ func (s *Service) Invite(ctx context.Context, ch Change[Invitation], email, role
 // RevokeInvitation ends an open one.
 func (s *Service) RevokeInvitation(ctx context.Context, ch Change[struct{}], id ids.Invitation) error {
 	tenant := ch.Caller.Tenant
-	_, err := change(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
-		i, err := queryOne(ctx, s.DB, "invitation", selectInvitation, scanInvitation, id, tenant)
+	_, err := ch.Apply(ctx, s, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+		i, err := pg.One(ctx, s.DB, "invitation", selectInvitation, scanInvitation, id, tenant)
 		return none, func(b *pgx.Batch) {
-			b.Queue(revokeInvitation, id, tenant).Exec(orElse(errRaced))
-			s.note(b, ch.Caller, "invitation.revoke", i.ref(tenant), fields{"email": i.Email, "role": i.Role}, nil)
+			b.Queue(revokeInvitation, id, tenant).Exec(pg.OrElse(ErrRaced))
+			s.Note(b, ch.Caller, "invitation.revoke", i.ref(tenant), audit.Fields{"email": i.Email, "role": i.Role}, nil)
 		}, err
 	})
 	return err

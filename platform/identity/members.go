@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/audit"
 )
 
 // Member is a person with their role in a tenant or a project.
@@ -26,7 +27,7 @@ func scanMember(row pgx.CollectableRow) (m Member, err error) {
 
 // TenantMembers lists the people of the caller's tenant by id.
 func (s *Service) TenantMembers(ctx context.Context, c Caller, after ids.User, limit int) ([]Member, error) {
-	return list(ctx, s.DB, "members", selectTenantMembers, scanMember, c.Tenant, after, limit)
+	return pg.List(ctx, s.DB, "members", selectTenantMembers, scanMember, c.Tenant, after, limit)
 }
 
 // candidate is a user who may become a member. Tenant is the current tenant of the user.
@@ -37,12 +38,12 @@ type candidate struct {
 
 // member finds a person of the tenant, by an empty role also one who has none.
 func (s *Service) member(ctx context.Context, tenant ids.Tenant, user ids.User) (candidate, error) {
-	found, err := queryOne(ctx, s.DB, "member", selectCandidate, func(row pgx.CollectableRow) (c candidate, err error) {
+	found, err := pg.One(ctx, s.DB, "member", selectCandidate, func(row pgx.CollectableRow) (c candidate, err error) {
 		err = row.Scan(&c.User, &c.Email, &c.Name, &c.Tenant, &c.Role)
 		return c, err
 	}, user)
 	if err == nil && found.Tenant != nil && *found.Tenant != tenant.UUID {
-		return candidate{}, noSuch("member")
+		return candidate{}, noMember()
 	}
 	return found, err
 }
@@ -57,13 +58,13 @@ func (s *Service) PutTenantMember(ctx context.Context, ch Change[Member], user i
 		ctx = pg.WithScope(ctx, pg.Platform) // who is of no tenant is in no tenant's sight
 	}
 	tenant := ch.Caller.Tenant
-	made, err := change(ctx, s, ch, func() (Member, func(*pgx.Batch), error) {
+	return ch.ApplyToRights(ctx, s, func() (Member, func(*pgx.Batch), error) {
 		have, err := s.member(ctx, tenant, user)
 		switch {
 		case err != nil:
 			return Member{}, nil, err
 		case have.Tenant == nil && ch.Caller.Role != "admin":
-			return Member{}, nil, noSuch("member")
+			return Member{}, nil, noMember()
 		case have.Role == role:
 			return have.Member, nil, nil
 		}
@@ -71,36 +72,34 @@ func (s *Service) PutTenantMember(ctx context.Context, ch Change[Member], user i
 		m.Role = role
 		return m, func(b *pgx.Batch) {
 			queueTenantRole(b, tenant, user, have.Role, role)
-			b.Queue(putTenantMember, tenant, user, role).Exec(orElse(errRaced))
-			s.note(b, ch.Caller, "tenant.member.put", memberOf(tenant, ids.Project{}, user), before(have.Role), fields{"role": role})
+			b.Queue(putTenantMember, tenant, user, role).Exec(pg.OrElse(ErrRaced))
+			s.Note(b, ch.Caller, "tenant.member.put", memberOf(tenant, ids.Project{}, user), before(have.Role), audit.Fields{"role": role})
 		}, nil
 	})
-	return done(s, made, err)
 }
 
 // RemoveTenantMember removes a user from the tenant and all of its projects.
 func (s *Service) RemoveTenantMember(ctx context.Context, ch Change[struct{}], user ids.User) error {
 	tenant := ch.Caller.Tenant
-	made, err := change(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+	_, err := ch.ApplyToRights(ctx, s, func() (none struct{}, _ func(*pgx.Batch), _ error) {
 		have, err := s.member(ctx, tenant, user)
 		if err == nil && have.Tenant == nil {
-			err = noSuch("member")
+			err = noMember()
 		}
 		return none, func(b *pgx.Batch) {
 			queueTenantRole(b, tenant, user, have.Role, "")
 			b.Queue(deleteFromProjects, tenant, user)
-			b.Queue(deleteTenantMember, tenant, user).Exec(orElse(errRaced))
-			s.note(b, ch.Caller, "tenant.member.remove", memberOf(tenant, ids.Project{}, user), before(have.Role), nil)
+			b.Queue(deleteTenantMember, tenant, user).Exec(pg.OrElse(ErrRaced))
+			s.Note(b, ch.Caller, "tenant.member.remove", memberOf(tenant, ids.Project{}, user), before(have.Role), nil)
 		}, err
 	})
-	_, err = done(s, made, err)
 	return err
 }
 
 // queueTenantRole locks the tenant and with it all memberships. It rejects a change that leaves the
 // tenant without an enabled owner.
 func queueTenantRole(b *pgx.Batch, tenant ids.Tenant, user ids.User, from, to string) {
-	b.Queue(lockTenant, tenant).Exec(held("tenant"))
+	QueueLockTenant(b, tenant)
 	b.Queue(selectTenantRole, tenant, user).QueryRow(func(row pgx.Row) error {
 		var role string
 		var other bool
@@ -109,7 +108,7 @@ func queueTenantRole(b *pgx.Batch, tenant ids.Tenant, user ids.User, from, to st
 		}
 		switch {
 		case role != from:
-			return errRaced
+			return ErrRaced
 		case role == "owner" && to != "owner" && !other:
 			return errs.New(errs.Conflict, "this is the last owner of the tenant").Try("give another member the role owner first")
 		}
@@ -122,7 +121,7 @@ func (s *Service) ProjectMembers(ctx context.Context, c Caller, project ids.Proj
 	if _, err := s.ProjectByID(ctx, c, project); err != nil {
 		return nil, err
 	}
-	return list(ctx, s.DB, "members", selectProjectMembers, scanMember, project, after, limit)
+	return pg.List(ctx, s.DB, "members", selectProjectMembers, scanMember, project, after, limit)
 }
 
 // PutProjectMember gives a member of the tenant a role in a project.
@@ -131,7 +130,7 @@ func (s *Service) PutProjectMember(ctx context.Context, ch Change[Member], proje
 		return Member{}, err
 	}
 	tenant := ch.Caller.Tenant
-	made, err := change(ctx, s, ch, func() (Member, func(*pgx.Batch), error) {
+	return ch.ApplyToRights(ctx, s, func() (Member, func(*pgx.Batch), error) {
 		have, from, err := s.inProject(ctx, ch.Caller, project, user)
 		if err != nil || from == role {
 			have.Role = role
@@ -140,81 +139,74 @@ func (s *Service) PutProjectMember(ctx context.Context, ch Change[Member], proje
 		have.Role = role
 		return have, func(b *pgx.Batch) {
 			queueProjectRole(b, tenant, project, user, from)
-			b.Queue(putProjectMember, tenant, project, user, role).Exec(orElse(errRaced))
-			s.note(b, ch.Caller, "project.member.put", memberOf(tenant, project, user), before(from), fields{"role": role})
+			b.Queue(putProjectMember, tenant, project, user, role).Exec(pg.OrElse(ErrRaced))
+			s.Note(b, ch.Caller, "project.member.put", memberOf(tenant, project, user), before(from), audit.Fields{"role": role})
 		}, nil
 	})
-	return done(s, made, err)
 }
 
 // RemoveProjectMember removes a user from a project.
 func (s *Service) RemoveProjectMember(ctx context.Context, ch Change[struct{}], project ids.Project, user ids.User) error {
 	tenant := ch.Caller.Tenant
-	made, err := change(ctx, s, ch, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+	_, err := ch.ApplyToRights(ctx, s, func() (none struct{}, _ func(*pgx.Batch), _ error) {
 		_, from, err := s.inProject(ctx, ch.Caller, project, user)
 		if err == nil && from == "" {
-			err = noSuch("member")
+			err = noMember()
 		}
 		return none, func(b *pgx.Batch) {
 			queueProjectRole(b, tenant, project, user, from)
-			b.Queue(deleteProjectMember, project, user).Exec(orElse(errRaced))
-			s.note(b, ch.Caller, "project.member.remove", memberOf(tenant, project, user), before(from), nil)
+			b.Queue(deleteProjectMember, project, user).Exec(pg.OrElse(ErrRaced))
+			s.Note(b, ch.Caller, "project.member.remove", memberOf(tenant, project, user), before(from), nil)
 		}, err
 	})
-	_, err = done(s, made, err)
 	return err
 }
 
 // inProject finds a member of the tenant and their role in a project that the
 // caller administers; empty when they have none.
 func (s *Service) inProject(ctx context.Context, c Caller, project ids.Project, user ids.User) (m Member, role string, err error) {
-	if _, err := s.administered(ctx, c, project); err != nil {
+	if _, err := s.Administered(ctx, c, project); err != nil {
 		return Member{}, "", err
 	}
 	have, err := s.member(ctx, c.Tenant, user)
 	if err == nil && have.Tenant == nil {
-		err = noSuch("member")
+		err = noMember()
 	}
 	if err != nil {
 		return Member{}, "", err
 	}
-	role, err = queryOne(ctx, s.DB, "member", selectProjectRole, pgx.RowTo[string], project, user)
+	role, err = pg.One(ctx, s.DB, "member", selectProjectRole, pgx.RowTo[string], project, user)
 	return have.Member, role, err
 }
 
 // queueProjectRole locks the tenant, so that no user leaves it meanwhile, and the project, so that it is
 // not closed.
 func queueProjectRole(b *pgx.Batch, tenant ids.Tenant, project ids.Project, user ids.User, from string) {
-	b.Queue(lockTenant, tenant).Exec(held("tenant"))
-	b.Queue(lockProject, project).Exec(held("project"))
+	QueueLockTenant(b, tenant)
+	QueueLockProject(b, project)
 	b.Queue(selectProjectRole, project, user).QueryRow(func(row pgx.Row) error {
 		var role string
 		if err := row.Scan(&role); err != nil {
 			return fmt.Errorf("reading a role: %w", err)
 		}
 		if role != from {
-			return errRaced
+			return ErrRaced
 		}
 		return nil
 	})
 }
 
-func memberOf(tenant ids.Tenant, project ids.Project, user ids.User) resourceRef {
-	return resourceRef{tenant: tenant, project: project, kind: "member", id: user.String()}
+func memberOf(tenant ids.Tenant, project ids.Project, user ids.User) Resource {
+	return Resource{Tenant: tenant, Project: project, Kind: "member", ID: user.String()}
 }
 
 // before returns the previous role for an audit row, or nothing without one.
-func before(role string) fields {
+func before(role string) audit.Fields {
 	if role == "" {
 		return nil
 	}
-	return fields{"role": role}
+	return audit.Fields{"role": role}
 }
 
-// done ends a change that may have removed a right.
-func done[T any](s *Service, made T, err error) (T, error) {
-	if err == nil {
-		s.RightsChanged()
-	}
-	return made, err
-}
+// noMember is for a user who does not exist and for a user of another tenant alike.
+func noMember() error { return errs.New(errs.NotFound, "no such member") }

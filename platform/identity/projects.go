@@ -8,13 +8,15 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/audit"
 )
 
 // ProjectPatch contains the changes of a project. Nil leaves a field unchanged.
 type ProjectPatch struct{ Name, Description *string }
 
-func (p Project) ref() resourceRef {
-	return resourceRef{tenant: p.Tenant, project: p.ID, kind: "project", id: p.ID.String()}
+func (p Project) ref() Resource {
+	return Resource{Tenant: p.Tenant, Project: p.ID, Kind: "project", ID: p.ID.String()}
 }
 
 // seesAll reports whether the caller can see every project of its tenant.
@@ -37,7 +39,7 @@ func withRole(c Caller, p Project) (Project, error) {
 
 // ProjectPage lists by name the projects of the tenant that the caller sees.
 func (s *Service) ProjectPage(ctx context.Context, c Caller, after string, limit int) ([]Project, error) {
-	all, err := list(ctx, s.DB, "projects", selectProjectPage, scanProject, c.Tenant, c.User, after, limit, seesAll(c), c.Project)
+	all, err := pg.List(ctx, s.DB, "projects", selectProjectPage, scanProject, c.Tenant, c.User, after, limit, seesAll(c), c.Project)
 	for i, p := range all {
 		if all[i], err = withRole(c, p); err != nil {
 			return nil, err
@@ -48,15 +50,15 @@ func (s *Service) ProjectPage(ctx context.Context, c Caller, after string, limit
 
 // ProjectByID reads one project of the tenant that the caller sees.
 func (s *Service) ProjectByID(ctx context.Context, c Caller, id ids.Project) (Project, error) {
-	p, err := queryOne(ctx, s.DB, "project", selectProjectByID, scanProject, c.Tenant, c.User, id)
+	p, err := pg.One(ctx, s.DB, "project", selectProjectByID, scanProject, c.Tenant, c.User, id)
 	if err != nil {
 		return Project{}, err
 	}
 	return withRole(c, p)
 }
 
-// administered is a project whose people and programs the caller decides on.
-func (s *Service) administered(ctx context.Context, c Caller, id ids.Project) (Project, error) {
+// Administered reads a project whose members and service accounts the caller administers.
+func (s *Service) Administered(ctx context.Context, c Caller, id ids.Project) (Project, error) {
 	p, err := s.ProjectByID(ctx, c, id)
 	if err == nil && p.Role != "admin" {
 		err = errs.New(errs.Forbidden, "you do not administer this project").Try("contact an administrator of it, or an owner of the tenant")
@@ -66,32 +68,32 @@ func (s *Service) administered(ctx context.Context, c Caller, id ids.Project) (P
 
 // CreateProject makes a project, which its creator administers.
 func (s *Service) CreateProject(ctx context.Context, ch Change[Project], name, description string) (Project, error) {
-	if err := checkLabel(name); err != nil {
+	if err := CheckLabel(name); err != nil {
 		return Project{}, err
 	}
-	description, err := validText("description", description, 0, maxDescription)
+	description, err := CheckText("description", description, 0, MaxDescription)
 	if err != nil {
 		return Project{}, err
 	}
 	c := ch.Caller
-	return change(ctx, s, ch, func() (Project, func(*pgx.Batch), error) {
-		p := Project{ID: ids.New[ids.Project](), Tenant: c.Tenant, Name: name, Description: description, Role: "admin", Version: 1, CreatedAt: s.now()}
+	return ch.Apply(ctx, s, func() (Project, func(*pgx.Batch), error) {
+		p := Project{ID: ids.New[ids.Project](), Tenant: c.Tenant, Name: name, Description: description, Role: "admin", Version: 1, CreatedAt: s.Now()}
 		return p, func(b *pgx.Batch) {
-			b.Queue(lockTenant, c.Tenant).Exec(held("tenant"))
-			b.Queue(insertProject, p.ID, p.Tenant, p.Name, p.Description, p.CreatedAt).Exec(orElse(
+			QueueLockTenant(b, c.Tenant)
+			b.Queue(insertProject, p.ID, p.Tenant, p.Name, p.Description, p.CreatedAt).Exec(pg.OrElse(
 				errs.New(errs.AlreadyExists, "the tenant has a project of this name").At("name").Try("choose another name")))
 			b.Queue(putProjectMember, c.Tenant, p.ID, c.User, p.Role) // not of programs
-			s.note(b, c, "project.create", p.ref(), nil, fields{"name": p.Name, "description": p.Description})
+			s.Note(b, c, "project.create", p.ref(), nil, audit.Fields{"name": p.Name, "description": p.Description})
 		}, nil
 	})
 }
 
 // UpdateProject changes what a project is called.
 func (s *Service) UpdateProject(ctx context.Context, ch Change[Project], id ids.Project, version int64, patch ProjectPatch) (Project, error) {
-	made, err := change(ctx, s, ch, func() (Project, func(*pgx.Batch), error) {
-		p, err := s.administered(ctx, ch.Caller, id)
+	return ch.ApplyToRights(ctx, s, func() (Project, func(*pgx.Batch), error) {
+		p, err := s.Administered(ctx, ch.Caller, id)
 		if err == nil {
-			err = fits(version, p.Version)
+			err = CheckVersion(version, p.Version)
 		}
 		if err != nil {
 			return p, nil, err
@@ -100,28 +102,29 @@ func (s *Service) UpdateProject(ctx context.Context, ch Change[Project], id ids.
 		if err := patch.apply(&p); err != nil {
 			return p, nil, err
 		}
-		was, is := differ(old.fields(), p.fields())
+		was, is := audit.Differ(old.fields(), p.fields())
 		if len(is) == 0 {
 			return p, nil, nil
 		}
 		p.Version++
 		return p, func(b *pgx.Batch) {
-			b.Queue(updateProject, id, old.Version, p.Name, p.Description).Exec(orElse(errRaced))
-			s.note(b, ch.Caller, "project.update", p.ref(), was, is)
+			b.Queue(updateProject, id, old.Version, p.Name, p.Description).Exec(pg.OrElse(ErrRaced))
+			s.Note(b, ch.Caller, "project.update", p.ref(), was, is)
 		}, nil
 	})
-	return done(s, made, err) // a project may be named by its name
 }
 
-func (p Project) fields() fields { return fields{"name": p.Name, "description": p.Description} }
+func (p Project) fields() audit.Fields {
+	return audit.Fields{"name": p.Name, "description": p.Description}
+}
 
 func (patch ProjectPatch) apply(p *Project) (err error) {
 	if patch.Name != nil {
 		p.Name = *patch.Name
-		err = checkLabel(p.Name)
+		err = CheckLabel(p.Name)
 	}
 	if patch.Description != nil && err == nil {
-		p.Description, err = validText("description", *patch.Description, 0, maxDescription)
+		p.Description, err = CheckText("description", *patch.Description, 0, MaxDescription)
 	}
 	return err
 }
@@ -133,12 +136,12 @@ func (s *Service) QueueCloseProject(b *pgx.Batch, ch Change[struct{}], p Project
 	if p.Role != "admin" {
 		return errs.New(errs.Forbidden, "you do not administer this project")
 	}
-	if err := fits(version, p.Version); err != nil {
+	if err := CheckVersion(version, p.Version); err != nil {
 		return err
 	}
 	s.QueueKey(b, ch.Key, ch.reply(struct{}{}))
-	b.Queue(lockTenant, p.Tenant).Exec(held("tenant"))
-	b.Queue(lockProject, p.ID).Exec(held("project"))
+	QueueLockTenant(b, p.Tenant)
+	QueueLockProject(b, p.ID)
 	b.Queue(closeProject, p.ID, version).Exec(func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() == 0 {
 			return errs.New(errs.VersionMismatch, "the project was changed meanwhile").Try("read it again")
@@ -146,6 +149,6 @@ func (s *Service) QueueCloseProject(b *pgx.Batch, ch Change[struct{}], p Project
 		return nil
 	})
 	b.Queue(disableAccounts, p.ID)
-	s.note(b, ch.Caller, "project.delete", p.ref(), p.fields(), nil)
+	s.Note(b, ch.Caller, "project.delete", p.ref(), p.fields(), nil)
 	return nil
 }

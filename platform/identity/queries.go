@@ -1,11 +1,5 @@
 package identity
 
-const insertKey = `
-	INSERT INTO api_keys (id, user_id, name, secret_hash, expires_at)
-	VALUES ($1, $2, $3, $4, now() + nullif($5::float8, 0) * interval '1 second')`
-
-const revokeKeys = `UPDATE api_keys SET revoked_at = now() WHERE user_id = $1 AND name = $2 AND revoked_at IS NULL`
-
 // By its id an administrator of the platform finds a project of any tenant.
 const selectProject = `
 	SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version, t.name
@@ -53,18 +47,3 @@ const (
 
 	lockServiceAccount = `SELECT id FROM service_accounts WHERE id = $1 FOR NO KEY UPDATE`
 )
-
-const insertSSHKey = `
-	INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint, created_at) VALUES ($1, $2, $3, $4, $5, $6)
-	ON CONFLICT DO NOTHING`
-
-const selectSSHKeys = `
-	SELECT id, name, public_key, fingerprint, created_at FROM ssh_keys
-	WHERE user_id = $1 AND id > $2 ORDER BY id LIMIT $3`
-
-const selectSSHKey = `SELECT id, name, public_key, fingerprint, created_at FROM ssh_keys WHERE user_id = $1 AND id = $2`
-
-const deleteSSHKey = `DELETE FROM ssh_keys WHERE user_id = $1 AND id = $2`
-
-const selectKeyLines = `
-	SELECT public_key FROM ssh_keys WHERE user_id = $1 AND ($3 OR id = ANY($2::uuid[])) ORDER BY id`

@@ -53,6 +53,11 @@ const (
 	insertInvitation = `
 		INSERT INTO invitations (id, org_id, email, role, invited_by, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (org_id, lower(email)) WHERE accepted_at IS NULL AND revoked_at IS NULL DO NOTHING`
+	selectOwnInvitation = `
+		SELECT id, org_id, role FROM invitations
+		WHERE lower(email) = $1 AND ` + invitationIsOpen + ` AND expires_at > now() ORDER BY id LIMIT 1`
+	acceptInvitation = `UPDATE invitations SET accepted_at = now() WHERE id = $1 AND ` + invitationIsOpen + ` AND expires_at > now()`
+	joinTenant       = `INSERT INTO tenant_memberships (org_id, user_id, role) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	revokeInvitation = `UPDATE invitations SET revoked_at = now() WHERE id = $1 AND org_id = $2 AND ` + invitationIsOpen
 )
 
@@ -110,4 +115,10 @@ const (
 		UPDATE users SET name = $3, role = $4, disabled_at = $5, version = version + 1 WHERE id = $1 AND version = $2`
 	lockUsers   = `SELECT id FROM users WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`
 	selectAdmin = `SELECT EXISTS (SELECT FROM users WHERE id = $1 AND role = 'admin' AND disabled_at IS NULL)`
+	endSessions = `UPDATE sessions SET ended_at = now(), refresh_enc = NULL WHERE user_id = $1 AND ended_at IS NULL`
+
+	selectPerson     = `SELECT ` + userColumns + ` WHERE lower(u.email) = $1`
+	selectFirstAdmin = `SELECT ` + userColumns + ` WHERE u.role = 'admin' AND u.disabled_at IS NULL ORDER BY u.created_at, u.id LIMIT 1`
+	insertAdmin      = `
+		INSERT INTO users (id, oidc_issuer, oidc_subject, email, name, role) VALUES ($1, 'local', $2, $2, $2, 'admin') ON CONFLICT DO NOTHING`
 )

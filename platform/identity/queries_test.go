@@ -8,9 +8,7 @@ import (
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"tenants", "projects", "users", "tenant_memberships", "project_memberships", "api_keys", "sessions", "ssh_keys", "idempotency_keys"}, map[string]string{
-		"insertKey":      insertKey,
-		"revokeKeys":     revokeKeys,
+	pgtest.Prepare(t, []string{"tenants", "projects", "users", "project_memberships", "service_accounts", "idempotency_keys"}, map[string]string{
 		"selectProject":  selectProject,
 		"selectProjects": selectProjects,
 		"selectReplay":   selectReplay,
@@ -20,19 +18,15 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"lockTenant":     lockTenant,
 		"lockProject":    lockProject,
 		"lockUser":       lockUser,
-		"insertSSHKey":   insertSSHKey,
-		"selectSSHKeys":  selectSSHKeys,
-		"selectSSHKey":   selectSSHKey,
-		"deleteSSHKey":   deleteSSHKey,
-		"selectKeyLines": selectKeyLines,
+
+		"lockServiceAccount": lockServiceAccount,
 	})
 }
 
 func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
 	t.Parallel()
 	pgtest.KeepIndexes(t, map[string]string{
-		"selectKeyHolder": selectKeyHolder, "selectSessionHolder": selectSessionHolder, "selectProject": selectProject, "selectProjects": selectProjects,
+		"selectProject": selectProject, "selectProjects": selectProjects,
 		"selectReplay": selectReplay, "lockTenant": lockTenant, "lockProject": lockProject, "lockUser": lockUser,
-		"selectSSHKeys": selectSSHKeys, "deleteSSHKey": deleteSSHKey, "selectKeyLines": selectKeyLines,
 	})
 }

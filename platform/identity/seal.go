@@ -7,14 +7,15 @@ import (
 
 var errBroken = errors.New("the sealed text is truncated, changed, or sealed with another key")
 
-// seal encrypts text and binds it to its place, so that it opens nowhere else.
-func (s *Service) seal(text []byte, place string) []byte {
+// Encrypt encrypts text and binds it to its place, so that it opens nowhere else.
+func (s *Service) Encrypt(text []byte, place string) []byte {
 	nonce := make([]byte, s.Seal.NonceSize())
 	_, _ = rand.Read(nonce) // never fails: it ends the process instead
 	return s.Seal.Seal(nonce, nonce, text, []byte(place))
 }
 
-func (s *Service) unseal(sealed []byte, place string) ([]byte, error) {
+// Decrypt opens what Encrypt has returned for the same place.
+func (s *Service) Decrypt(sealed []byte, place string) ([]byte, error) {
 	n := s.Seal.NonceSize()
 	if len(sealed) < n {
 		return nil, errBroken

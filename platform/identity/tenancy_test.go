@@ -2,168 +2,47 @@ package identity_test
 
 import (
 	"cmp"
-	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/devseed"
+	"github.com/gpuaas/gpuaas/platform/identity/identitytest"
+	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// tenancy is a tenant with an owner and a member, and another tenant that none
-// of them may learn of.
-type tenancy struct {
-	*bundle
-
-	super                *identity.Service // sees all, and needs no audit row
-	owner, member, admin identity.Caller
-	foreign              foreign
-}
-
-type foreign struct {
-	tenant  ids.Tenant
-	project ids.Project
-	owner   identity.Caller
-}
-
-func aead(t *testing.T) cipher.AEAD {
-	t.Helper()
-	block, err := aes.NewCipher(make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sealed, err := cipher.NewGCM(block)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sealed
-}
-
-func newTenancy(t *testing.T) *tenancy {
-	t.Helper()
-	w := &tenancy{bundle: setup(t)}
-	// As the API has it: of its own tenant's rows it sees those, and no others.
-	w.super = w.Service
-	w.Service = &identity.Service{DB: pgtest.Scoped(t, w.db), Naming: ids.DefaultNaming, Seal: aead(t), Hints: &hint.Bus{}}
-	w.admin = identity.Caller{User: w.seed.Admin.ID, Role: "admin", Tenant: w.seed.Tenant, TenantRole: "viewer", CorrelationID: "c"}
-	w.owner = identity.Caller{User: w.seed.Dev.ID, Role: "user", Tenant: w.seed.Tenant, TenantRole: "owner", CorrelationID: "c"}
-	w.member = w.person(t, "mate@dev.localhost", w.seed.Tenant, "member")
-
-	other, err := w.CreateTenant(in(t.Context(), w.admin), ask[identity.Tenant](w.admin), "other", "USD")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.foreign.tenant = other.ID
-	w.foreign.owner = w.person(t, "owner@other.localhost", other.ID, "owner")
-	all, err := w.Projects(in(t.Context(), w.foreign.owner), w.foreign.owner)
-	if err != nil || len(all) != 1 || all[0].Name != "default" {
-		t.Fatalf("a new tenant's projects: %+v, %v", all, err)
-	}
-	w.foreign.project = all[0].ID
-	return w
-}
-
-// in returns the scope that the middleware gives a request of c.
-func in(ctx context.Context, c identity.Caller) context.Context {
-	s := pg.Scope{Tenant: c.Tenant.String(), Principal: c.Principal().String()}
-	if c.Role == "admin" {
-		s.Tenant = pg.Platform.Tenant
-	}
-	return pg.WithScope(ctx, s)
-}
-
-// ask returns a change of c without an idempotency key.
-func ask[T any](c identity.Caller) identity.Change[T] { return identity.Change[T]{Caller: c} }
-
-func (w *tenancy) person(t *testing.T, email string, tenant ids.Tenant, role string) identity.Caller {
-	t.Helper()
-	u, err := w.CreateUser(in(t.Context(), w.admin), ask[identity.User](w.admin),
-		identity.NewUser{Email: email, Name: "Somebody", Role: "user", Tenant: tenant, TenantRole: role})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return identity.Caller{User: u.ID, Role: "user", Tenant: tenant, TenantRole: role, Email: u.Email}
-}
-
-func (w *tenancy) project(t *testing.T, name string) identity.Project {
-	t.Helper()
-	p, err := w.CreateProject(in(t.Context(), w.owner), ask[identity.Project](w.owner), name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func (w *tenancy) account(t *testing.T, name string) identity.ServiceAccount {
-	t.Helper()
-	a, err := w.CreateServiceAccount(in(t.Context(), w.owner), ask[identity.ServiceAccount](w.owner), w.seed.Project,
-		identity.NewServiceAccount{Name: name, Scopes: policies.ScopeNames()[:1]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-func (w *tenancy) count(t *testing.T, sql string, args ...any) (n int) {
-	t.Helper()
-	if err := w.db.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-func (w *tenancy) close(t *testing.T, c identity.Caller, id ids.Project, version int64) error {
-	t.Helper()
-	p, err := w.ProjectByID(in(t.Context(), c), c, id)
-	if err != nil {
-		return err
-	}
-	b := &pgx.Batch{}
-	if err := w.QueueCloseProject(b, ask[struct{}](c), p, version); err != nil {
-		return err
-	}
-	return pg.Commit(in(t.Context(), c), w.DB, b, func() {})
-}
+const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
 
 // Each change writes one audit row, and a change that removes a right sends a hint.
 func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 	t.Parallel()
-	w := newTenancy(t)
+	w := identitytest.NewTenancy(t)
 	ctx, scopes := t.Context(), policies.ScopeNames()[:2]
 	var (
 		project    identity.Project
 		invitation identity.Invitation
-		account    identity.ServiceAccount
-		credential identity.Credential
-		key        identity.APIKey
+		account    keys.ServiceAccount
+		credential keys.Credential
+		key        keys.APIKey
 		user       identity.User
-		ssh        identity.SSHKey
+		ssh        keys.SSHKey
 	)
-	session, _, err := w.super.StartSession(ctx, identity.NewSession{User: w.member.User, Kind: "browser", Issuer: "local"})
+	session := w.Session(t, w.Member.User)
+	caller, err := w.Fresh().Authenticate(ctx, session)
 	if err != nil {
 		t.Fatal(err)
 	}
-	caller, err := w.super.Authenticate(ctx, session)
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, err := w.Sessions(in(ctx, caller), caller, ids.Session{}, 5)
-	if err != nil || len(live) != 1 || live[0].User != w.member.User {
+	live, err := w.SignIn.Sessions(identitytest.In(ctx, caller), caller, ids.Session{}, 5)
+	if err != nil || len(live) != 1 || live[0].User != w.Member.User {
 		t.Fatalf("sessions %+v, %v", live, err)
 	}
-	line, _ := ed(t)
 	hints, stop := w.Hints.Listen(identity.Topic)
 	defer stop()
 
@@ -173,87 +52,95 @@ func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 		do     func() error
 	}{
 		{"tenant.create", false, func() (err error) {
-			_, err = w.CreateTenant(in(ctx, w.admin), ask[identity.Tenant](w.admin), "third", "EUR")
+			_, err = w.CreateTenant(identitytest.In(ctx, w.Admin), identitytest.Change[identity.Tenant](w.Admin), "third", "EUR")
 			return err
 		}},
 		{"tenant.update", false, func() (err error) {
-			_, err = w.UpdateTenant(in(ctx, w.owner), ask[identity.Tenant](w.owner), 1, "renamed")
+			_, err = w.UpdateTenant(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Tenant](w.Owner), 1, "renamed")
 			return err
 		}},
 		{"tenant.member.put", true, func() (err error) {
-			_, err = w.PutTenantMember(in(ctx, w.owner), ask[identity.Member](w.owner), w.member.User, "billing")
+			_, err = w.PutTenantMember(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Member](w.Owner), w.Member.User, "billing")
 			return err
 		}},
 		{"invitation.create", false, func() (err error) {
-			invitation, err = w.Invite(in(ctx, w.owner), ask[identity.Invitation](w.owner), "New@Dev.localhost", "member")
+			invitation, err = w.Invite(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Invitation](w.Owner), "New@Dev.localhost", "member")
 			return err
 		}},
-		{"invitation.revoke", false, func() error { return w.RevokeInvitation(in(ctx, w.owner), ask[struct{}](w.owner), invitation.ID) }},
+		{"invitation.revoke", false, func() error {
+			return w.RevokeInvitation(identitytest.In(ctx, w.Owner), identitytest.Change[struct{}](w.Owner), invitation.ID)
+		}},
 		{"project.create", false, func() (err error) {
-			project, err = w.CreateProject(in(ctx, w.owner), ask[identity.Project](w.owner), "bench", " for tests ")
+			project, err = w.CreateProject(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Project](w.Owner), "bench", " for tests ")
 			return err
 		}},
 		{"project.update", true, func() (err error) {
-			project, err = w.UpdateProject(in(ctx, w.owner), ask[identity.Project](w.owner), project.ID, 1, identity.ProjectPatch{Name: new("bench2")})
+			project, err = w.UpdateProject(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Project](w.Owner), project.ID, 1, identity.ProjectPatch{Name: new("bench2")})
 			return err
 		}},
 		{"project.member.put", true, func() (err error) {
-			_, err = w.PutProjectMember(in(ctx, w.owner), ask[identity.Member](w.owner), project.ID, w.member.User, "member")
+			_, err = w.PutProjectMember(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Member](w.Owner), project.ID, w.Member.User, "member")
 			return err
 		}},
 		{"project.member.remove", true, func() error {
-			return w.RemoveProjectMember(in(ctx, w.owner), ask[struct{}](w.owner), project.ID, w.member.User)
+			return w.RemoveProjectMember(identitytest.In(ctx, w.Owner), identitytest.Change[struct{}](w.Owner), project.ID, w.Member.User)
 		}},
 		{"service_account.create", false, func() (err error) {
-			account, err = w.CreateServiceAccount(in(ctx, w.owner), ask[identity.ServiceAccount](w.owner), project.ID,
-				identity.NewServiceAccount{Name: "robot", Scopes: scopes})
+			account, err = w.Keys.CreateServiceAccount(identitytest.In(ctx, w.Owner), identitytest.Change[keys.ServiceAccount](w.Owner), project.ID,
+				keys.NewServiceAccount{Name: "robot", Scopes: scopes})
 			return err
 		}},
 		{"service_account.update", true, func() (err error) {
-			account, err = w.UpdateServiceAccount(in(ctx, w.owner), ask[identity.ServiceAccount](w.owner), account.ID, 1,
-				identity.ServiceAccountPatch{Scopes: new(scopes[:1])})
+			account, err = w.Keys.UpdateServiceAccount(identitytest.In(ctx, w.Owner), identitytest.Change[keys.ServiceAccount](w.Owner), account.ID, 1,
+				keys.ServiceAccountPatch{Scopes: new(scopes[:1])})
 			return err
 		}},
 		{"credential.create", false, func() (err error) {
-			credential, err = w.CreateCredential(in(ctx, w.owner), ask[identity.Credential](w.owner), account.ID, time.Hour)
+			credential, err = w.Keys.CreateCredential(identitytest.In(ctx, w.Owner), identitytest.Change[keys.Credential](w.Owner), account.ID, time.Hour)
 			return err
 		}},
 		{"credential.revoke", true, func() error {
-			return w.RevokeCredential(in(ctx, w.owner), ask[struct{}](w.owner), account.ID, credential.ID)
+			return w.Keys.RevokeCredential(identitytest.In(ctx, w.Owner), identitytest.Change[struct{}](w.Owner), account.ID, credential.ID)
 		}},
 		{"service_account.delete", true, func() error {
-			return w.DeleteServiceAccount(in(ctx, w.owner), ask[struct{}](w.owner), account.ID, account.Version)
+			return w.Keys.DeleteServiceAccount(identitytest.In(ctx, w.Owner), identitytest.Change[struct{}](w.Owner), account.ID, account.Version)
 		}},
-		{"project.delete", false, func() error { return w.close(t, w.owner, project.ID, project.Version) }},
+		{"project.delete", false, func() error { return w.Close(t, w.Owner, project.ID, project.Version) }},
 		{"api_key.create", false, func() (err error) {
-			key, err = w.CreateAPIKey(in(ctx, w.member), ask[identity.APIKey](w.member), identity.NewAPIKey{Name: "ci", Scopes: scopes, TTL: time.Hour})
+			key, err = w.Keys.CreateAPIKey(identitytest.In(ctx, w.Member), identitytest.Change[keys.APIKey](w.Member), keys.NewAPIKey{Name: "ci", Scopes: scopes, TTL: time.Hour})
 			return err
 		}},
-		{"api_key.revoke", true, func() error { return w.RevokeAPIKey(in(ctx, w.member), ask[struct{}](w.member), key.ID) }},
-		{"session.end", true, func() error { return w.EndSessionByID(in(ctx, w.member), ask[struct{}](w.member), live[0].ID, false) }},
+		{"api_key.revoke", true, func() error {
+			return w.Keys.RevokeAPIKey(identitytest.In(ctx, w.Member), identitytest.Change[struct{}](w.Member), key.ID)
+		}},
+		{"session.end", true, func() error {
+			return w.SignIn.EndSessionByID(identitytest.In(ctx, w.Member), identitytest.Change[struct{}](w.Member), live[0].ID, false)
+		}},
 		{"ssh_key.create", false, func() (err error) {
-			ssh, err = w.AddSSHKey(in(ctx, w.member), ask[identity.SSHKey](w.member), "laptop", line)
+			ssh, err = w.Keys.AddSSHKey(identitytest.In(ctx, w.Member), identitytest.Change[keys.SSHKey](w.Member), "laptop", publicKey)
 			return err
 		}},
-		{"ssh_key.delete", false, func() error { return w.DeleteSSHKey(in(ctx, w.member), ask[struct{}](w.member), ssh.ID) }},
+		{"ssh_key.delete", false, func() error {
+			return w.Keys.DeleteSSHKey(identitytest.In(ctx, w.Member), identitytest.Change[struct{}](w.Member), ssh.ID)
+		}},
 		{"user.create", false, func() (err error) {
-			user, err = w.CreateUser(in(ctx, w.admin), ask[identity.User](w.admin), identity.NewUser{Email: "x@x.localhost", Name: "X", Role: "operator"})
+			user, err = w.CreateUser(identitytest.In(ctx, w.Admin), identitytest.Change[identity.User](w.Admin), identity.NewUser{Email: "x@x.localhost", Name: "X", Role: "operator"})
 			return err
 		}},
 		{"user.update", true, func() (err error) {
-			user, err = w.UpdateUser(in(ctx, w.admin), ask[identity.User](w.admin), user.ID, 1, identity.UserPatch{Disabled: new(true)})
+			user, err = w.UpdateUser(identitytest.In(ctx, w.Admin), identitytest.Change[identity.User](w.Admin), user.ID, 1, identity.UserPatch{Disabled: new(true)})
 			return err
 		}},
 		{"tenant.member.remove", true, func() error {
-			return w.RemoveTenantMember(in(ctx, w.owner), ask[struct{}](w.owner), w.member.User)
+			return w.RemoveTenantMember(identitytest.In(ctx, w.Owner), identitytest.Change[struct{}](w.Owner), w.Member.User)
 		}},
 	} {
 		const mine, all = `SELECT count(*) FROM audit_logs WHERE action = $1 AND target_urn LIKE 'core42:aicloud:%'`, `SELECT count(*) FROM audit_logs`
-		before, whole := w.count(t, mine, c.action), w.count(t, all)
+		before, whole := w.Count(t, mine, c.action), w.Count(t, all)
 		if err := c.do(); err != nil {
 			t.Fatalf("%s: %v", c.action, err)
 		}
-		if got, total := w.count(t, mine, c.action)-before, w.count(t, all)-whole; got != 1 || total != 1 {
+		if got, total := w.Count(t, mine, c.action)-before, w.Count(t, all)-whole; got != 1 || total != 1 {
 			t.Errorf("%s: %d rows of it, %d in all", c.action, got, total)
 		}
 		select {
@@ -268,47 +155,47 @@ func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 		}
 	}
 	for _, secret := range []string{key.Secret, credential.Secret} {
-		if n := w.count(t, `SELECT count(*) FROM audit_logs a WHERE to_jsonb(a)::text LIKE '%' || $1 || '%'`, secret[4:]); n != 0 {
+		if n := w.Count(t, `SELECT count(*) FROM audit_logs a WHERE to_jsonb(a)::text LIKE '%' || $1 || '%'`, secret[4:]); n != 0 {
 			t.Errorf("a secret is in %d audit rows", n)
 		}
 	}
-	if got := w.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'user.update' AND before = '{"disabled": false}' AND after = '{"disabled": true}'`); got != 1 {
+	if got := w.Count(t, `SELECT count(*) FROM audit_logs WHERE action = 'user.update' AND before = '{"disabled": false}' AND after = '{"disabled": true}'`); got != 1 {
 		t.Errorf("the change of a user is noted %d times as what changed", got)
 	}
 }
 
 func TestWhatIsThereAlreadyIsNoChange(t *testing.T) {
 	t.Parallel()
-	w := newTenancy(t)
+	w := identitytest.NewTenancy(t)
 	ctx := t.Context()
-	p, a := w.project(t, "bench"), w.account(t, "robot")
-	if _, err := w.PutProjectMember(in(ctx, w.owner), ask[identity.Member](w.owner), p.ID, w.member.User, "viewer"); err != nil {
+	p, a := w.Project(t, "bench"), w.Account(t, "robot")
+	if _, err := w.PutProjectMember(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Member](w.Owner), p.ID, w.Member.User, "viewer"); err != nil {
 		t.Fatal(err)
 	}
-	diff := pgtest.Diff(t, w.db)
+	diff := pgtest.Diff(t, w.Pool)
 	for name, do := range map[string]func() error{
 		"tenant": func() error {
-			_, err := w.UpdateTenant(in(ctx, w.owner), ask[identity.Tenant](w.owner), 0, "dev")
+			_, err := w.UpdateTenant(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Tenant](w.Owner), 0, "dev")
 			return err
 		},
 		"role": func() error {
-			m, err := w.PutTenantMember(in(ctx, w.owner), ask[identity.Member](w.owner), w.member.User, "member")
-			return cmp.Or(err, wantMember(m, w.member.User, "member"))
+			m, err := w.PutTenantMember(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Member](w.Owner), w.Member.User, "member")
+			return cmp.Or(err, wantMember(m, w.Member.User, "member"))
 		},
 		"role in a project": func() error {
-			m, err := w.PutProjectMember(in(ctx, w.owner), ask[identity.Member](w.owner), p.ID, w.member.User, "viewer")
-			return cmp.Or(err, wantMember(m, w.member.User, "viewer"))
+			m, err := w.PutProjectMember(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Member](w.Owner), p.ID, w.Member.User, "viewer")
+			return cmp.Or(err, wantMember(m, w.Member.User, "viewer"))
 		},
 		"project": func() error {
-			_, err := w.UpdateProject(in(ctx, w.owner), ask[identity.Project](w.owner), p.ID, 1, identity.ProjectPatch{Name: new("bench")})
+			_, err := w.UpdateProject(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Project](w.Owner), p.ID, 1, identity.ProjectPatch{Name: new("bench")})
 			return err
 		},
 		"service account": func() error {
-			_, err := w.UpdateServiceAccount(in(ctx, w.owner), ask[identity.ServiceAccount](w.owner), a.ID, 1, identity.ServiceAccountPatch{Scopes: &a.Scopes, Disabled: new(false)})
+			_, err := w.Keys.UpdateServiceAccount(identitytest.In(ctx, w.Owner), identitytest.Change[keys.ServiceAccount](w.Owner), a.ID, 1, keys.ServiceAccountPatch{Scopes: &a.Scopes, Disabled: new(false)})
 			return err
 		},
 		"user": func() error {
-			_, err := w.UpdateUser(in(ctx, w.admin), ask[identity.User](w.admin), w.member.User, 1, identity.UserPatch{Role: new("user")})
+			_, err := w.UpdateUser(identitytest.In(ctx, w.Admin), identitytest.Change[identity.User](w.Admin), w.Member.User, 1, identity.UserPatch{Role: new("user")})
 			return err
 		},
 	} {
@@ -332,210 +219,232 @@ func wantMember(m identity.Member, user ids.User, role string) error {
 // changes nothing.
 func TestRejectedChanges(t *testing.T) {
 	t.Parallel()
-	w := newTenancy(t)
+	w := identitytest.NewTenancy(t)
 	ctx := t.Context()
-	p, a := w.project(t, "bench"), w.account(t, "robot")
-	theirs, err := w.CreateServiceAccount(in(ctx, w.foreign.owner), ask[identity.ServiceAccount](w.foreign.owner), w.foreign.project,
-		identity.NewServiceAccount{Name: "robot", Scopes: policies.ScopeNames()[:1]})
+	p, a := w.Project(t, "bench"), w.Account(t, "robot")
+	theirs, err := w.Keys.CreateServiceAccount(identitytest.In(ctx, w.Foreign.Owner), identitytest.Change[keys.ServiceAccount](w.Foreign.Owner), w.Foreign.Project,
+		keys.NewServiceAccount{Name: "robot", Scopes: policies.ScopeNames()[:1]})
 	if err != nil {
 		t.Fatal(err)
 	}
-	invited, err := w.Invite(in(ctx, w.foreign.owner), ask[identity.Invitation](w.foreign.owner), "they@there.localhost", "member")
+	invited, err := w.Invite(identitytest.In(ctx, w.Foreign.Owner), identitytest.Change[identity.Invitation](w.Foreign.Owner), "they@there.localhost", "member")
 	if err != nil {
 		t.Fatal(err)
 	}
-	loner, err := w.CreateUser(in(ctx, w.admin), ask[identity.User](w.admin), identity.NewUser{Email: "loner@x.localhost", Name: "L", Role: "user"})
+	loner, err := w.CreateUser(identitytest.In(ctx, w.Admin), identitytest.Change[identity.User](w.Admin), identity.NewUser{Email: "loner@x.localhost", Name: "L", Role: "user"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.exec(t, `UPDATE users SET role_from = 'provider' WHERE id = $1`, w.member.User)
-	key, err := w.CreateAPIKey(in(ctx, w.owner), ask[identity.APIKey](w.owner), identity.NewAPIKey{Name: "ci"})
+	w.Exec(t, `UPDATE users SET role_from = 'provider' WHERE id = $1`, w.Member.User)
+	key, err := w.Keys.CreateAPIKey(identitytest.In(ctx, w.Owner), identitytest.Change[keys.APIKey](w.Owner), keys.NewAPIKey{Name: "ci"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	limited := w.owner
+	limited := w.Owner
 	limited.Limited = true
 	limited.Scopes, _ = policies.ParseScopes(policies.ScopeNames()[:1])
-	robot := identity.Caller{ServiceAccount: a.ID, Tenant: w.seed.Tenant, Project: w.seed.Project}
+	robot := identity.Caller{ServiceAccount: a.ID, Tenant: w.Seed.Tenant, Project: w.Seed.Project}
 
 	tenantRole := func(c identity.Caller, user ids.User, role string) func() error {
-		return func() error { _, err := w.PutTenantMember(in(ctx, c), ask[identity.Member](c), user, role); return err }
+		return func() error {
+			_, err := w.PutTenantMember(identitytest.In(ctx, c), identitytest.Change[identity.Member](c), user, role)
+			return err
+		}
 	}
 	projectRole := func(c identity.Caller, project ids.Project, user ids.User, role string) func() error {
 		return func() error {
-			_, err := w.PutProjectMember(in(ctx, c), ask[identity.Member](c), project, user, role)
+			_, err := w.PutProjectMember(identitytest.In(ctx, c), identitytest.Change[identity.Member](c), project, user, role)
 			return err
 		}
 	}
 	patch := func(c identity.Caller, id ids.Project, version int64, patch identity.ProjectPatch) func() error {
 		return func() error {
-			_, err := w.UpdateProject(in(ctx, c), ask[identity.Project](c), id, version, patch)
+			_, err := w.UpdateProject(identitytest.In(ctx, c), identitytest.Change[identity.Project](c), id, version, patch)
 			return err
 		}
 	}
 	account := func(c identity.Caller, project ids.Project, name string, scopes ...string) func() error {
 		return func() error {
-			_, err := w.CreateServiceAccount(in(ctx, c), ask[identity.ServiceAccount](c), project, identity.NewServiceAccount{Name: name, Scopes: scopes})
+			_, err := w.Keys.CreateServiceAccount(identitytest.In(ctx, c), identitytest.Change[keys.ServiceAccount](c), project, keys.NewServiceAccount{Name: name, Scopes: scopes})
 			return err
 		}
 	}
-	alter := func(c identity.Caller, id ids.ServiceAccount, version int64, patch identity.ServiceAccountPatch) func() error {
+	alter := func(c identity.Caller, id ids.ServiceAccount, version int64, patch keys.ServiceAccountPatch) func() error {
 		return func() error {
-			_, err := w.UpdateServiceAccount(in(ctx, c), ask[identity.ServiceAccount](c), id, version, patch)
+			_, err := w.Keys.UpdateServiceAccount(identitytest.In(ctx, c), identitytest.Change[keys.ServiceAccount](c), id, version, patch)
 			return err
 		}
 	}
 	user := func(n identity.NewUser) func() error {
-		return func() error { _, err := w.CreateUser(in(ctx, w.admin), ask[identity.User](w.admin), n); return err }
-	}
-	edit := func(c identity.Caller, id ids.User, version int64, patch identity.UserPatch) func() error {
 		return func() error {
-			_, err := w.UpdateUser(in(ctx, c), ask[identity.User](c), id, version, patch)
+			_, err := w.CreateUser(identitytest.In(ctx, w.Admin), identitytest.Change[identity.User](w.Admin), n)
 			return err
 		}
 	}
-	apiKey := func(c identity.Caller, n identity.NewAPIKey) func() error {
-		return func() error { _, err := w.CreateAPIKey(in(ctx, c), ask[identity.APIKey](c), n); return err }
+	edit := func(c identity.Caller, id ids.User, version int64, patch identity.UserPatch) func() error {
+		return func() error {
+			_, err := w.UpdateUser(identitytest.In(ctx, c), identitytest.Change[identity.User](c), id, version, patch)
+			return err
+		}
+	}
+	apiKey := func(c identity.Caller, n keys.NewAPIKey) func() error {
+		return func() error {
+			_, err := w.Keys.CreateAPIKey(identitytest.In(ctx, c), identitytest.Change[keys.APIKey](c), n)
+			return err
+		}
 	}
 	invite := func(email, role string) func() error {
 		return func() error {
-			_, err := w.Invite(in(ctx, w.owner), ask[identity.Invitation](w.owner), email, role)
+			_, err := w.Invite(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Invitation](w.Owner), email, role)
 			return err
 		}
 	}
 	scope := policies.ScopeNames()
 
-	diff := pgtest.Diff(t, w.db)
+	diff := pgtest.Diff(t, w.Pool)
 	for name, c := range map[string]struct {
 		do    func() error
 		code  errs.Code
 		field string
 	}{
 		"tenant's name": {func() error {
-			_, err := w.CreateTenant(in(ctx, w.admin), ask[identity.Tenant](w.admin), "A b", "EUR")
+			_, err := w.CreateTenant(identitytest.In(ctx, w.Admin), identitytest.Change[identity.Tenant](w.Admin), "A b", "EUR")
 			return err
 		}, errs.ValidationError, "name"},
 		"tenant's currency": {func() error {
-			_, err := w.CreateTenant(in(ctx, w.admin), ask[identity.Tenant](w.admin), "ab", "eur")
+			_, err := w.CreateTenant(identitytest.In(ctx, w.Admin), identitytest.Change[identity.Tenant](w.Admin), "ab", "eur")
 			return err
 		}, errs.ValidationError, "currency"},
 		"tenant twice": {func() error {
-			_, err := w.CreateTenant(in(ctx, w.admin), ask[identity.Tenant](w.admin), "dev", "EUR")
+			_, err := w.CreateTenant(identitytest.In(ctx, w.Admin), identitytest.Change[identity.Tenant](w.Admin), "dev", "EUR")
 			return err
 		}, errs.AlreadyExists, "name"},
 		"tenant renamed to another's name": {func() error {
-			_, err := w.UpdateTenant(in(ctx, w.owner), ask[identity.Tenant](w.owner), 0, "other")
+			_, err := w.UpdateTenant(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Tenant](w.Owner), 0, "other")
 			return err
 		}, errs.AlreadyExists, "name"},
 		"tenant renamed to another's id": {func() error {
-			_, err := w.UpdateTenant(in(ctx, w.owner), ask[identity.Tenant](w.owner), 0, w.foreign.owner.Tenant.String())
+			_, err := w.UpdateTenant(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Tenant](w.Owner), 0, w.Foreign.Owner.Tenant.String())
 			return err
 		}, errs.ValidationError, "name"},
 		"tenant of an old version": {func() error {
-			_, err := w.UpdateTenant(in(ctx, w.owner), ask[identity.Tenant](w.owner), 7, "x")
+			_, err := w.UpdateTenant(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Tenant](w.Owner), 7, "x")
 			return err
 		}, errs.VersionMismatch, ""},
 
-		"role that is none":       {tenantRole(w.owner, w.member.User, "king"), errs.ValidationError, "role"},
-		"another tenant's person": {tenantRole(w.owner, w.foreign.owner.User, "member"), errs.NotFound, ""},
-		"the same for an admin":   {tenantRole(w.admin, w.foreign.owner.User, "member"), errs.NotFound, ""},
-		"nobody":                  {tenantRole(w.owner, ids.New[ids.User](), "member"), errs.NotFound, ""},
-		"a person without tenant": {tenantRole(w.owner, loner.ID, "member"), errs.NotFound, ""},
-		"the last owner demoted":  {tenantRole(w.owner, w.owner.User, "member"), errs.Conflict, ""},
-		"the last owner removed":  {func() error { return w.RemoveTenantMember(in(ctx, w.admin), ask[struct{}](w.admin), w.owner.User) }, errs.Conflict, ""},
+		"role that is none":       {tenantRole(w.Owner, w.Member.User, "king"), errs.ValidationError, "role"},
+		"another tenant's person": {tenantRole(w.Owner, w.Foreign.Owner.User, "member"), errs.NotFound, ""},
+		"the same for an admin":   {tenantRole(w.Admin, w.Foreign.Owner.User, "member"), errs.NotFound, ""},
+		"nobody":                  {tenantRole(w.Owner, ids.New[ids.User](), "member"), errs.NotFound, ""},
+		"a person without tenant": {tenantRole(w.Owner, loner.ID, "member"), errs.NotFound, ""},
+		"the last owner demoted":  {tenantRole(w.Owner, w.Owner.User, "member"), errs.Conflict, ""},
+		"the last owner removed": {func() error {
+			return w.RemoveTenantMember(identitytest.In(ctx, w.Admin), identitytest.Change[struct{}](w.Admin), w.Owner.User)
+		}, errs.Conflict, ""},
 		"another's member removed": {func() error {
-			return w.RemoveTenantMember(in(ctx, w.owner), ask[struct{}](w.owner), w.foreign.owner.User)
+			return w.RemoveTenantMember(identitytest.In(ctx, w.Owner), identitytest.Change[struct{}](w.Owner), w.Foreign.Owner.User)
 		}, errs.NotFound, ""},
-		"no member removed": {func() error { return w.RemoveTenantMember(in(ctx, w.owner), ask[struct{}](w.owner), loner.ID) }, errs.NotFound, ""},
+		"no member removed": {func() error {
+			return w.RemoveTenantMember(identitytest.In(ctx, w.Owner), identitytest.Change[struct{}](w.Owner), loner.ID)
+		}, errs.NotFound, ""},
 
-		"invitation without address":  {invite("nobody", "member"), errs.ValidationError, "email"},
-		"invitation with a name":      {invite("N <n@x.localhost>", "member"), errs.ValidationError, "email"},
-		"invitation to no role":       {invite("n@x.localhost", "admin"), errs.ValidationError, "role"},
-		"invitation of a member":      {invite("MATE@dev.localhost", "owner"), errs.AlreadyExists, "email"},
-		"another tenant's invitation": {func() error { return w.RevokeInvitation(in(ctx, w.owner), ask[struct{}](w.owner), invited.ID) }, errs.NotFound, ""},
+		"invitation without address": {invite("nobody", "member"), errs.ValidationError, "email"},
+		"invitation with a name":     {invite("N <n@x.localhost>", "member"), errs.ValidationError, "email"},
+		"invitation to no role":      {invite("n@x.localhost", "admin"), errs.ValidationError, "role"},
+		"invitation of a member":     {invite("MATE@dev.localhost", "owner"), errs.AlreadyExists, "email"},
+		"another tenant's invitation": {func() error {
+			return w.RevokeInvitation(identitytest.In(ctx, w.Owner), identitytest.Change[struct{}](w.Owner), invited.ID)
+		}, errs.NotFound, ""},
 
 		"project's name": {func() error {
-			_, err := w.CreateProject(in(ctx, w.owner), ask[identity.Project](w.owner), "-x", "")
+			_, err := w.CreateProject(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Project](w.Owner), "-x", "")
 			return err
 		}, errs.ValidationError, "name"},
 		"project's name is long": {func() error {
-			_, err := w.CreateProject(in(ctx, w.owner), ask[identity.Project](w.owner), strings.Repeat("x", 64), "")
+			_, err := w.CreateProject(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Project](w.Owner), strings.Repeat("x", 64), "")
 			return err
 		}, errs.ValidationError, "name"},
 		"project's description": {func() error {
-			_, err := w.CreateProject(in(ctx, w.owner), ask[identity.Project](w.owner), "x", "a\x00b")
+			_, err := w.CreateProject(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Project](w.Owner), "x", "a\x00b")
 			return err
 		}, errs.ValidationError, "description"},
 		"project twice": {func() error {
-			_, err := w.CreateProject(in(ctx, w.owner), ask[identity.Project](w.owner), "bench", "")
+			_, err := w.CreateProject(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Project](w.Owner), "bench", "")
 			return err
 		}, errs.AlreadyExists, "name"},
-		"project renamed to another's":  {patch(w.owner, p.ID, 0, identity.ProjectPatch{Name: new("default")}), errs.AlreadyExists, "name"},
-		"project of an old version":     {patch(w.owner, p.ID, 2, identity.ProjectPatch{Name: new("x")}), errs.VersionMismatch, ""},
-		"project of another tenant":     {patch(w.owner, w.foreign.project, 0, identity.ProjectPatch{Name: new("x")}), errs.NotFound, ""},
-		"project that one is not in":    {patch(w.member, p.ID, 0, identity.ProjectPatch{Name: new("x")}), errs.Forbidden, ""},
-		"project closed by a member":    {func() error { return w.close(t, w.member, p.ID, 0) }, errs.Forbidden, ""},
-		"project closed by another":     {func() error { return w.close(t, w.foreign.owner, p.ID, 0) }, errs.NotFound, ""},
-		"project closed of old version": {func() error { return w.close(t, w.owner, p.ID, 9) }, errs.VersionMismatch, ""},
-		"project role that is none":     {projectRole(w.owner, p.ID, w.member.User, "owner"), errs.ValidationError, "role"},
-		"project role of a stranger":    {projectRole(w.owner, p.ID, w.foreign.owner.User, "admin"), errs.NotFound, ""},
-		"project role of the homeless":  {projectRole(w.owner, p.ID, loner.ID, "admin"), errs.NotFound, ""},
-		"project role by a member":      {projectRole(w.member, p.ID, w.member.User, "admin"), errs.Forbidden, ""},
-		"project role elsewhere":        {projectRole(w.owner, w.foreign.project, w.member.User, "admin"), errs.NotFound, ""},
+		"project renamed to another's":  {patch(w.Owner, p.ID, 0, identity.ProjectPatch{Name: new("default")}), errs.AlreadyExists, "name"},
+		"project of an old version":     {patch(w.Owner, p.ID, 2, identity.ProjectPatch{Name: new("x")}), errs.VersionMismatch, ""},
+		"project of another tenant":     {patch(w.Owner, w.Foreign.Project, 0, identity.ProjectPatch{Name: new("x")}), errs.NotFound, ""},
+		"project that one is not in":    {patch(w.Member, p.ID, 0, identity.ProjectPatch{Name: new("x")}), errs.Forbidden, ""},
+		"project closed by a member":    {func() error { return w.Close(t, w.Member, p.ID, 0) }, errs.Forbidden, ""},
+		"project closed by another":     {func() error { return w.Close(t, w.Foreign.Owner, p.ID, 0) }, errs.NotFound, ""},
+		"project closed of old version": {func() error { return w.Close(t, w.Owner, p.ID, 9) }, errs.VersionMismatch, ""},
+		"project role that is none":     {projectRole(w.Owner, p.ID, w.Member.User, "owner"), errs.ValidationError, "role"},
+		"project role of a stranger":    {projectRole(w.Owner, p.ID, w.Foreign.Owner.User, "admin"), errs.NotFound, ""},
+		"project role of the homeless":  {projectRole(w.Owner, p.ID, loner.ID, "admin"), errs.NotFound, ""},
+		"project role by a member":      {projectRole(w.Member, p.ID, w.Member.User, "admin"), errs.Forbidden, ""},
+		"project role elsewhere":        {projectRole(w.Owner, w.Foreign.Project, w.Member.User, "admin"), errs.NotFound, ""},
 		"no project member removed": {func() error {
-			return w.RemoveProjectMember(in(ctx, w.owner), ask[struct{}](w.owner), p.ID, w.member.User)
+			return w.RemoveProjectMember(identitytest.In(ctx, w.Owner), identitytest.Change[struct{}](w.Owner), p.ID, w.Member.User)
 		}, errs.NotFound, ""},
 
-		"account's name":              {account(w.owner, p.ID, "", scope[0]), errs.ValidationError, "name"},
-		"account without scopes":      {account(w.owner, p.ID, "x"), errs.ValidationError, "scopes"},
-		"account with made-up scopes": {account(w.owner, p.ID, "x", "all:all"), errs.ValidationError, "scopes"},
-		"account twice":               {account(w.owner, w.seed.Project, "robot", scope[0]), errs.AlreadyExists, "name"},
-		"account elsewhere":           {account(w.owner, w.foreign.project, "x", scope[0]), errs.NotFound, ""},
-		"account by a member":         {account(w.member, p.ID, "x", scope[0]), errs.Forbidden, ""},
+		"account's name":              {account(w.Owner, p.ID, "", scope[0]), errs.ValidationError, "name"},
+		"account without scopes":      {account(w.Owner, p.ID, "x"), errs.ValidationError, "scopes"},
+		"account with made-up scopes": {account(w.Owner, p.ID, "x", "all:all"), errs.ValidationError, "scopes"},
+		"account twice":               {account(w.Owner, w.Seed.Project, "robot", scope[0]), errs.AlreadyExists, "name"},
+		"account elsewhere":           {account(w.Owner, w.Foreign.Project, "x", scope[0]), errs.NotFound, ""},
+		"account by a member":         {account(w.Member, p.ID, "x", scope[0]), errs.Forbidden, ""},
 		"account beyond one's token":  {account(limited, p.ID, "x", scope[1]), errs.Forbidden, "scopes"},
-		"account widened beyond it":   {alter(limited, a.ID, 0, identity.ServiceAccountPatch{Scopes: &scope}), errs.Forbidden, "scopes"},
-		"another tenant's account":    {alter(w.owner, theirs.ID, 0, identity.ServiceAccountPatch{Disabled: new(true)}), errs.NotFound, ""},
-		"account of an old version":   {alter(w.owner, a.ID, 4, identity.ServiceAccountPatch{Disabled: new(true)}), errs.VersionMismatch, ""},
-		"account changed by a member": {alter(w.member, a.ID, 0, identity.ServiceAccountPatch{Disabled: new(true)}), errs.Forbidden, ""},
-		"another's account deleted":   {func() error { return w.DeleteServiceAccount(in(ctx, w.owner), ask[struct{}](w.owner), theirs.ID, 0) }, errs.NotFound, ""},
+		"account widened beyond it":   {alter(limited, a.ID, 0, keys.ServiceAccountPatch{Scopes: &scope}), errs.Forbidden, "scopes"},
+		"another tenant's account":    {alter(w.Owner, theirs.ID, 0, keys.ServiceAccountPatch{Disabled: new(true)}), errs.NotFound, ""},
+		"account of an old version":   {alter(w.Owner, a.ID, 4, keys.ServiceAccountPatch{Disabled: new(true)}), errs.VersionMismatch, ""},
+		"account changed by a member": {alter(w.Member, a.ID, 0, keys.ServiceAccountPatch{Disabled: new(true)}), errs.Forbidden, ""},
+		"another's account deleted": {func() error {
+			return w.Keys.DeleteServiceAccount(identitytest.In(ctx, w.Owner), identitytest.Change[struct{}](w.Owner), theirs.ID, 0)
+		}, errs.NotFound, ""},
 		"another's account's secret": {func() error {
-			_, err := w.CreateCredential(in(ctx, w.owner), ask[identity.Credential](w.owner), theirs.ID, 0)
+			_, err := w.Keys.CreateCredential(identitytest.In(ctx, w.Owner), identitytest.Change[keys.Credential](w.Owner), theirs.ID, 0)
 			return err
 		}, errs.NotFound, ""},
 		"a secret for a moment": {func() error {
-			_, err := w.CreateCredential(in(ctx, w.owner), ask[identity.Credential](w.owner), a.ID, 1)
+			_, err := w.Keys.CreateCredential(identitytest.In(ctx, w.Owner), identitytest.Change[keys.Credential](w.Owner), a.ID, 1)
 			return err
 		}, errs.ValidationError, "ttl_seconds"},
 		"no secret revoked": {func() error {
-			return w.RevokeCredential(in(ctx, w.owner), ask[struct{}](w.owner), a.ID, ids.New[ids.Credential]())
+			return w.Keys.RevokeCredential(identitytest.In(ctx, w.Owner), identitytest.Change[struct{}](w.Owner), a.ID, ids.New[ids.Credential]())
 		}, errs.NotFound, ""},
-		"API key's name":             {apiKey(w.owner, identity.NewAPIKey{Name: " "}), errs.ValidationError, "name"},
-		"API key twice":              {apiKey(w.owner, identity.NewAPIKey{Name: "ci"}), errs.AlreadyExists, "name"},
-		"API key's scopes":           {apiKey(w.owner, identity.NewAPIKey{Name: "x", Scopes: []string{"x"}}), errs.ValidationError, "scopes"},
-		"API key's end":              {apiKey(w.owner, identity.NewAPIKey{Name: "x", TTL: -1}), errs.ValidationError, "ttl_seconds"},
-		"API key beyond one's token": {apiKey(limited, identity.NewAPIKey{Name: "x", Scopes: scope[1:2]}), errs.Forbidden, "scopes"},
-		"API key without bounds":     {apiKey(limited, identity.NewAPIKey{Name: "x"}), errs.Forbidden, "scopes"},
-		"API key of a program":       {apiKey(robot, identity.NewAPIKey{Name: "x", Scopes: scope[:1]}), errs.Forbidden, ""},
-		"API key of another":         {func() error { return w.RevokeAPIKey(in(ctx, w.member), ask[struct{}](w.member), key.ID) }, errs.NotFound, ""},
+		"API key's name":             {apiKey(w.Owner, keys.NewAPIKey{Name: " "}), errs.ValidationError, "name"},
+		"API key twice":              {apiKey(w.Owner, keys.NewAPIKey{Name: "ci"}), errs.AlreadyExists, "name"},
+		"API key's scopes":           {apiKey(w.Owner, keys.NewAPIKey{Name: "x", Scopes: []string{"x"}}), errs.ValidationError, "scopes"},
+		"API key's end":              {apiKey(w.Owner, keys.NewAPIKey{Name: "x", TTL: -1}), errs.ValidationError, "ttl_seconds"},
+		"API key beyond one's token": {apiKey(limited, keys.NewAPIKey{Name: "x", Scopes: scope[1:2]}), errs.Forbidden, "scopes"},
+		"API key without bounds":     {apiKey(limited, keys.NewAPIKey{Name: "x"}), errs.Forbidden, "scopes"},
+		"API key of a program":       {apiKey(robot, keys.NewAPIKey{Name: "x", Scopes: scope[:1]}), errs.Forbidden, ""},
+		"API key of another": {func() error {
+			return w.Keys.RevokeAPIKey(identitytest.In(ctx, w.Member), identitytest.Change[struct{}](w.Member), key.ID)
+		}, errs.NotFound, ""},
 		"session of no user": {func() error {
-			return w.EndSessionByID(in(ctx, w.admin), ask[struct{}](w.admin), ids.New[ids.Session](), true)
+			return w.SignIn.EndSessionByID(identitytest.In(ctx, w.Admin), identitytest.Change[struct{}](w.Admin), ids.New[ids.Session](), true)
 		}, errs.NotFound, ""},
 		"user's address":               {user(identity.NewUser{Email: "x", Name: "X", Role: "user"}), errs.ValidationError, "email"},
 		"user's name":                  {user(identity.NewUser{Email: "x@x.localhost", Role: "user"}), errs.ValidationError, "name"},
 		"user's role":                  {user(identity.NewUser{Email: "x@x.localhost", Name: "X", Role: "root"}), errs.ValidationError, "role"},
-		"user's role in a tenant":      {user(identity.NewUser{Email: "x@x.localhost", Name: "X", Role: "user", Tenant: w.seed.Tenant}), errs.ValidationError, "tenant_role"},
+		"user's role in a tenant":      {user(identity.NewUser{Email: "x@x.localhost", Name: "X", Role: "user", Tenant: w.Seed.Tenant}), errs.ValidationError, "tenant_role"},
 		"user's tenant":                {user(identity.NewUser{Email: "x@x.localhost", Name: "X", Role: "user", Tenant: ids.New[ids.Tenant](), TenantRole: "member"}), errs.NotFound, ""},
 		"user twice":                   {user(identity.NewUser{Email: "LONER@x.localhost", Name: "X", Role: "user"}), errs.AlreadyExists, "email"},
-		"role that the provider gives": {edit(w.admin, w.member.User, 0, identity.UserPatch{Role: new("admin")}), errs.Conflict, "role"},
-		"role of one's own":            {edit(w.admin, w.admin.User, 0, identity.UserPatch{Role: new("user")}), errs.Conflict, "role"},
-		"disabling oneself":            {edit(w.admin, w.admin.User, 0, identity.UserPatch{Disabled: new(true)}), errs.Conflict, "disabled"},
-		"user of an old version":       {edit(w.admin, loner.ID, 5, identity.UserPatch{Disabled: new(true)}), errs.VersionMismatch, ""},
-		"unknown user":                 {edit(w.admin, ids.New[ids.User](), 0, identity.UserPatch{Disabled: new(true)}), errs.NotFound, ""},
-		"user changed by no admin":     {edit(w.owner, w.seed.Operator.ID, 0, identity.UserPatch{Role: new("admin")}), errs.Forbidden, ""},
-		"profile of a program":         {func() error { _, err := w.UpdateMe(in(ctx, robot), ask[identity.User](robot), 0, "x"); return err }, errs.Forbidden, ""},
+		"role that the provider gives": {edit(w.Admin, w.Member.User, 0, identity.UserPatch{Role: new("admin")}), errs.Conflict, "role"},
+		"role of one's own":            {edit(w.Admin, w.Admin.User, 0, identity.UserPatch{Role: new("user")}), errs.Conflict, "role"},
+		"disabling oneself":            {edit(w.Admin, w.Admin.User, 0, identity.UserPatch{Disabled: new(true)}), errs.Conflict, "disabled"},
+		"user of an old version":       {edit(w.Admin, loner.ID, 5, identity.UserPatch{Disabled: new(true)}), errs.VersionMismatch, ""},
+		"unknown user":                 {edit(w.Admin, ids.New[ids.User](), 0, identity.UserPatch{Disabled: new(true)}), errs.NotFound, ""},
+		"user changed by no admin":     {edit(w.Owner, w.Seed.Operator.ID, 0, identity.UserPatch{Role: new("admin")}), errs.Forbidden, ""},
+		"profile of a program": {func() error {
+			_, err := w.UpdateMe(identitytest.In(ctx, robot), identitytest.Change[identity.User](robot), 0, "x")
+			return err
+		}, errs.Forbidden, ""},
 	} {
 		err := c.do()
-		wantCode(t, name, err, c.code)
+		identitytest.WantCode(t, name, err, c.code)
 		if e, ok := errors.AsType[*errs.Error](err); ok && e.Field != c.field {
 			t.Errorf("%s: at %q, want %q", name, e.Field, c.field)
 		}
@@ -547,20 +456,20 @@ func TestRejectedChanges(t *testing.T) {
 
 func TestListsGoOnWhereTheyEnded(t *testing.T) {
 	t.Parallel()
-	w := newTenancy(t)
+	w := identitytest.NewTenancy(t)
 	ctx := t.Context()
 	for _, name := range []string{"a", "b", "c"} {
-		p := w.project(t, name)
-		w.account(t, name)
+		p := w.Project(t, name)
+		w.Account(t, name)
 		if name == "b" {
-			if _, err := w.PutProjectMember(in(ctx, w.owner), ask[identity.Member](w.owner), p.ID, w.member.User, "viewer"); err != nil {
+			if _, err := w.PutProjectMember(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Member](w.Owner), p.ID, w.Member.User, "viewer"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := w.Invite(in(ctx, w.owner), ask[identity.Invitation](w.owner), name+"@x.localhost", "viewer"); err != nil {
+		if _, err := w.Invite(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Invitation](w.Owner), name+"@x.localhost", "viewer"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.CreateAPIKey(in(ctx, w.owner), ask[identity.APIKey](w.owner), identity.NewAPIKey{Name: name}); err != nil {
+		if _, err := w.Keys.CreateAPIKey(identitytest.In(ctx, w.Owner), identitytest.Change[keys.APIKey](w.Owner), keys.NewAPIKey{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -570,38 +479,38 @@ func TestListsGoOnWhereTheyEnded(t *testing.T) {
 			t.Errorf("%s: got %v, want %v (%v)", what, got, wanted, err)
 		}
 	}
-	tenants, err := w.Tenants(in(ctx, w.admin), "dev", 5)
+	tenants, err := w.Tenants(identitytest.In(ctx, w.Admin), "dev", 5)
 	want("tenants", names(tenants, func(t identity.Tenant) string { return t.Name }), err, "other")
 	name := func(p identity.Project) string { return p.Name + ":" + p.Role }
-	page, err := w.ProjectPage(in(ctx, w.owner), w.owner, "a", 2)
+	page, err := w.ProjectPage(identitytest.In(ctx, w.Owner), w.Owner, "a", 2)
 	want("an owner's projects", names(page, name), err, "b:admin", "c:admin")
-	page, err = w.ProjectPage(in(ctx, w.member), w.member, "", 5)
+	page, err = w.ProjectPage(identitytest.In(ctx, w.Member), w.Member, "", 5)
 	want("a member's projects", names(page, name), err, "b:viewer")
-	robot := identity.Caller{ServiceAccount: ids.New[ids.ServiceAccount](), Tenant: w.seed.Tenant, Project: w.seed.Project, ProjectRole: "member"}
-	page, err = w.ProjectPage(in(ctx, robot), robot, "", 5)
+	robot := identity.Caller{ServiceAccount: ids.New[ids.ServiceAccount](), Tenant: w.Seed.Tenant, Project: w.Seed.Project, ProjectRole: "member"}
+	page, err = w.ProjectPage(identitytest.In(ctx, robot), robot, "", 5)
 	want("a program's projects", names(page, name), err, "default:member")
-	operator := identity.Caller{User: w.seed.Operator.ID, Role: "operator", Tenant: w.seed.Tenant}
-	page, err = w.ProjectPage(in(ctx, operator), operator, "c", 5)
+	operator := identity.Caller{User: w.Seed.Operator.ID, Role: "operator", Tenant: w.Seed.Tenant}
+	page, err = w.ProjectPage(identitytest.In(ctx, operator), operator, "c", 5)
 	want("an operator's projects", names(page, name), err, "default:viewer", "lab:")
-	accounts, err := w.ServiceAccounts(in(ctx, w.owner), w.owner, w.seed.Project, "a", 1)
-	want("accounts", names(accounts, func(a identity.ServiceAccount) string { return a.Name }), err, "b")
-	boss := w.foreign.owner
-	w.person(t, "a@other.localhost", boss.Tenant, "viewer")
-	w.person(t, "b@other.localhost", boss.Tenant, "member")
-	w.person(t, "c@other.localhost", boss.Tenant, "member")
-	members, err := w.TenantMembers(in(ctx, boss), boss, boss.User, 2)
+	accounts, err := w.Keys.ServiceAccounts(identitytest.In(ctx, w.Owner), w.Owner, w.Seed.Project, "a", 1)
+	want("accounts", names(accounts, func(a keys.ServiceAccount) string { return a.Name }), err, "b")
+	boss := w.Foreign.Owner
+	w.Person(t, "a@other.localhost", boss.Tenant, "viewer")
+	w.Person(t, "b@other.localhost", boss.Tenant, "member")
+	w.Person(t, "c@other.localhost", boss.Tenant, "member")
+	members, err := w.TenantMembers(identitytest.In(ctx, boss), boss, boss.User, 2)
 	want("members", names(members, func(m identity.Member) string { return m.Email + " " + m.Role }), err, "a@other.localhost viewer", "b@other.localhost member")
-	invited, err := w.Invitations(in(ctx, w.owner), w.owner, ids.Invitation{}, 2)
+	invited, err := w.Invitations(identitytest.In(ctx, w.Owner), w.Owner, ids.Invitation{}, 2)
 	want("invitations", names(invited, func(i identity.Invitation) string { return i.Email }), err, "a@x.localhost", "b@x.localhost")
-	keys, err := w.APIKeys(in(ctx, w.owner), w.owner, ids.APIKey{}, 9)
-	want("keys", names(keys, func(k identity.APIKey) string { return k.Name + k.Secret }), err, identity.DevelopmentKey, "a", "b", "c")
-	users, err := w.Users(in(ctx, w.admin), identity.UserFilter{Text: "OTHER.local", Role: "user", Tenant: boss.Tenant, After: boss.User, Limit: 2})
+	apiKeys, err := w.Keys.APIKeys(identitytest.In(ctx, w.Owner), w.Owner, ids.APIKey{}, 9)
+	want("keys", names(apiKeys, func(k keys.APIKey) string { return k.Name + k.Secret }), err, devseed.KeyName, "a", "b", "c")
+	users, err := w.Users(identitytest.In(ctx, w.Admin), identity.UserFilter{Text: "OTHER.local", Role: "user", Tenant: boss.Tenant, After: boss.User, Limit: 2})
 	want("users", names(users, func(u identity.User) string { return u.Email + " " + u.TenantName + " " + u.TenantRole }), err,
 		"a@other.localhost other viewer", "b@other.localhost other member")
-	_, err = w.ProjectMembers(in(ctx, w.member), w.member, w.seed.Project, ids.User{}, 5)
-	wantCode(t, "members of a project that one is not in", err, errs.Forbidden)
-	_, err = w.ProjectMembers(in(ctx, w.owner), w.owner, w.foreign.project, ids.User{}, 5)
-	wantCode(t, "members of another tenant's project", err, errs.NotFound)
+	_, err = w.ProjectMembers(identitytest.In(ctx, w.Member), w.Member, w.Seed.Project, ids.User{}, 5)
+	identitytest.WantCode(t, "members of a project that one is not in", err, errs.Forbidden)
+	_, err = w.ProjectMembers(identitytest.In(ctx, w.Owner), w.Owner, w.Foreign.Project, ids.User{}, 5)
+	identitytest.WantCode(t, "members of another tenant's project", err, errs.NotFound)
 }
 
 func names[T any](all []T, of func(T) string) (list []string) {

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/audit"
 )
 
 // Tenant owns: balance, projects, people.
@@ -21,8 +22,8 @@ type Tenant struct {
 	CreatedAt      time.Time
 }
 
-func (t Tenant) ref() resourceRef {
-	return resourceRef{tenant: t.ID, kind: "tenant", id: t.ID.String()}
+func (t Tenant) ref() Resource {
+	return Resource{Tenant: t.ID, Kind: "tenant", ID: t.ID.String()}
 }
 
 // Tenant reads the caller's.
@@ -32,12 +33,12 @@ func (s *Service) Tenant(ctx context.Context, c Caller) (Tenant, error) {
 
 // TenantByID reads any, for the platform.
 func (s *Service) TenantByID(ctx context.Context, id ids.Tenant) (Tenant, error) {
-	return queryOne(ctx, s.DB, "tenant", selectTenant, scanTenant, id)
+	return pg.One(ctx, s.DB, "tenant", selectTenant, scanTenant, id)
 }
 
 // Tenants lists all by name, for the platform.
 func (s *Service) Tenants(ctx context.Context, after string, limit int) ([]Tenant, error) {
-	return list(ctx, s.DB, "tenants", selectTenants, scanTenant, after, limit)
+	return pg.List(ctx, s.DB, "tenants", selectTenants, scanTenant, after, limit)
 }
 
 // TenantNames reads the names of many at once. One that is unknown is left out.
@@ -73,40 +74,40 @@ const firstProject = "default"
 
 // CreateTenant makes a tenant with one project and without people.
 func (s *Service) CreateTenant(ctx context.Context, ch Change[Tenant], name, in string) (Tenant, error) {
-	if err := checkLabel(name); err != nil {
+	if err := CheckLabel(name); err != nil {
 		return Tenant{}, err
 	}
 	if !currency.MatchString(in) {
 		return Tenant{}, errs.Invalid("currency", "must be three capital letters, such as EUR")
 	}
-	return change(ctx, s, ch, func() (Tenant, func(*pgx.Batch), error) {
-		t := Tenant{ID: ids.New[ids.Tenant](), Name: name, Currency: in, Version: 1, CreatedAt: s.now()}
+	return ch.Apply(ctx, s, func() (Tenant, func(*pgx.Batch), error) {
+		t := Tenant{ID: ids.New[ids.Tenant](), Name: name, Currency: in, Version: 1, CreatedAt: s.Now()}
 		return t, func(b *pgx.Batch) {
-			b.Queue(insertTenant, t.ID, t.Name, t.Currency, t.CreatedAt).Exec(orElse(errs.New(errs.AlreadyExists, "a tenant with this name exists").At("name").Try("choose another name")))
+			b.Queue(insertTenant, t.ID, t.Name, t.Currency, t.CreatedAt).Exec(pg.OrElse(errs.New(errs.AlreadyExists, "a tenant with this name exists").At("name").Try("choose another name")))
 			b.Queue(insertProject, ids.New[ids.Project](), t.ID, firstProject, "", t.CreatedAt)
-			s.note(b, ch.Caller, "tenant.create", t.ref(), nil, fields{"name": t.Name, "currency": t.Currency})
+			s.Note(b, ch.Caller, "tenant.create", t.ref(), nil, audit.Fields{"name": t.Name, "currency": t.Currency})
 		}, nil
 	})
 }
 
 // UpdateTenant renames the caller's tenant.
 func (s *Service) UpdateTenant(ctx context.Context, ch Change[Tenant], version int64, name string) (Tenant, error) {
-	if err := checkLabel(name); err != nil {
+	if err := CheckLabel(name); err != nil {
 		return Tenant{}, err
 	}
-	return change(ctx, s, ch, func() (Tenant, func(*pgx.Batch), error) {
+	return ch.Apply(ctx, s, func() (Tenant, func(*pgx.Batch), error) {
 		t, err := s.Tenant(ctx, ch.Caller)
 		if err != nil {
 			return t, nil, err
 		}
-		if err := fits(version, t.Version); err != nil || t.Name == name {
+		if err := CheckVersion(version, t.Version); err != nil || t.Name == name {
 			return t, nil, err
 		}
 		was := t
 		t.Name, t.Version = name, t.Version+1
 		return t, func(b *pgx.Batch) {
-			b.Queue(updateTenant, t.ID, was.Version, t.Name).Exec(orElse(errRaced))
-			s.note(b, ch.Caller, "tenant.update", t.ref(), fields{"name": was.Name}, fields{"name": t.Name})
+			b.Queue(updateTenant, t.ID, was.Version, t.Name).Exec(pg.OrElse(ErrRaced))
+			s.Note(b, ch.Caller, "tenant.update", t.ref(), audit.Fields{"name": was.Name}, audit.Fields{"name": t.Name})
 		}, nil
 	})
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/audit"
 )
 
 // User is a user. RoleFrom names the source of the role: platform or provider.
@@ -46,15 +48,16 @@ type UserPatch struct {
 	Disabled   *bool
 }
 
-// localIssuer is the issuer of users without an external provider.
-const localIssuer = "local"
+// LocalIssuer is the issuer of users without an external provider.
+const LocalIssuer = "local"
 
-func (u User) ref() resourceRef {
-	return resourceRef{tenant: u.Tenant, kind: "user", id: u.ID.String()}
+// Ref identifies the user in an audit row.
+func (u User) Ref() Resource {
+	return Resource{Tenant: u.Tenant, Kind: "user", ID: u.ID.String()}
 }
 
-func (u User) fields() fields {
-	return fields{"name": u.Name, "role": u.Role, "disabled": u.DisabledAt != nil}
+func (u User) fields() audit.Fields {
+	return audit.Fields{"name": u.Name, "role": u.Role, "disabled": u.DisabledAt != nil}
 }
 
 func scanUser(row pgx.CollectableRow) (u User, err error) {
@@ -69,12 +72,12 @@ func scanUser(row pgx.CollectableRow) (u User, err error) {
 
 // Users lists people by id, for the platform.
 func (s *Service) Users(ctx context.Context, f UserFilter) ([]User, error) {
-	return list(ctx, s.DB, "users", selectUsers, scanUser, f.Text, f.Role, f.Tenant, f.After, f.Limit)
+	return pg.List(ctx, s.DB, "users", selectUsers, scanUser, f.Text, f.Role, f.Tenant, f.After, f.Limit)
 }
 
 // UserByID reads one person, for the platform.
 func (s *Service) UserByID(ctx context.Context, id ids.User) (User, error) {
-	return queryOne(ctx, s.DB, "user", selectUser, scanUser, id)
+	return pg.One(ctx, s.DB, "user", selectUser, scanUser, id)
 }
 
 // CreateUser makes a person ahead of their first sign-in, which finds them by
@@ -84,8 +87,8 @@ func (s *Service) CreateUser(ctx context.Context, ch Change[User], n NewUser) (U
 	if err != nil {
 		return User{}, err
 	}
-	return change(ctx, s, ch, func() (User, func(*pgx.Batch), error) {
-		u.ID, u.CreatedAt = ids.New[ids.User](), s.now()
+	return ch.Apply(ctx, s, func() (User, func(*pgx.Batch), error) {
+		u.ID, u.CreatedAt = ids.New[ids.User](), s.Now()
 		if u.Tenant != (ids.Tenant{}) {
 			t, err := s.TenantByID(ctx, u.Tenant)
 			if err != nil {
@@ -94,25 +97,25 @@ func (s *Service) CreateUser(ctx context.Context, ch Change[User], n NewUser) (U
 			u.TenantName = t.Name
 		}
 		return u, func(b *pgx.Batch) {
-			b.Queue(insertUser, u.ID, u.Issuer, u.Email, u.Name, u.Role, u.CreatedAt).Exec(orElse(
+			b.Queue(insertUser, u.ID, u.Issuer, u.Email, u.Name, u.Role, u.CreatedAt).Exec(pg.OrElse(
 				errs.New(errs.AlreadyExists, "a user with this e-mail address exists").At("email")))
 			after := u.fields()
 			after["email"] = u.Email
 			if u.TenantRole != "" {
-				b.Queue(putTenantMember, u.Tenant, u.ID, u.TenantRole).Exec(orElse(errRaced))
+				b.Queue(putTenantMember, u.Tenant, u.ID, u.TenantRole).Exec(pg.OrElse(ErrRaced))
 				after["tenant_role"] = u.TenantRole
 			}
-			s.note(b, ch.Caller, "user.create", u.ref(), nil, after)
+			s.Note(b, ch.Caller, "user.create", u.Ref(), nil, after)
 		}, nil
 	})
 }
 
 func draftUser(n NewUser) (u User, err error) {
-	u = User{Issuer: localIssuer, RoleFrom: "platform", Role: n.Role, Tenant: n.Tenant, TenantRole: n.TenantRole, Version: 1}
+	u = User{Issuer: LocalIssuer, RoleFrom: "platform", Role: n.Role, Tenant: n.Tenant, TenantRole: n.TenantRole, Version: 1}
 	if u.Email, err = address("email", n.Email); err != nil {
 		return User{}, err
 	}
-	if u.Name, err = validText("name", n.Name, 1, maxName); err != nil {
+	if u.Name, err = CheckText("name", n.Name, 1, MaxName); err != nil {
 		return User{}, err
 	}
 	if err := checkRole("role", n.Role, platformRoles); err != nil {
@@ -129,27 +132,26 @@ func draftUser(n NewUser) (u User, err error) {
 
 // UpdateUser changes a user. A disabled user loses all sessions, and the API keys stop working.
 func (s *Service) UpdateUser(ctx context.Context, ch Change[User], id ids.User, version int64, patch UserPatch) (User, error) {
-	made, err := change(ctx, s, ch, func() (User, func(*pgx.Batch), error) {
+	return ch.ApplyToRights(ctx, s, func() (User, func(*pgx.Batch), error) {
 		u, err := s.UserByID(ctx, id)
 		if err == nil {
-			err = fits(version, u.Version)
+			err = CheckVersion(version, u.Version)
 		}
 		if err != nil {
 			return u, nil, err
 		}
 		return s.editUser(ch.Caller, u, patch)
 	})
-	return done(s, made, err)
 }
 
 // editUser returns the changed user and the statements of the change. They lock the caller and the
 // user, so that the last administrator cannot be removed by two concurrent changes.
 func (s *Service) editUser(c Caller, old User, patch UserPatch) (User, func(*pgx.Batch), error) {
 	u := old
-	if err := patch.apply(&u, c, s.now()); err != nil {
+	if err := patch.apply(&u, c, s.Now()); err != nil {
 		return u, nil, err
 	}
-	was, is := differ(old.fields(), u.fields())
+	was, is := audit.Differ(old.fields(), u.fields())
 	if len(is) == 0 {
 		return u, nil, nil
 	}
@@ -158,17 +160,17 @@ func (s *Service) editUser(c Caller, old User, patch UserPatch) (User, func(*pgx
 		if c.User != u.ID { // of themselves, people change but the name
 			queueAdmin(b, c, u.ID)
 		}
-		b.Queue(updateUser, u.ID, old.Version, u.Name, u.Role, u.DisabledAt).Exec(orElse(errRaced))
+		b.Queue(updateUser, u.ID, old.Version, u.Name, u.Role, u.DisabledAt).Exec(pg.OrElse(ErrRaced))
 		if u.DisabledAt != nil {
 			b.Queue(endSessions, u.ID)
 		}
-		s.note(b, c, "user.update", u.ref(), was, is)
+		s.Note(b, c, "user.update", u.Ref(), was, is)
 	}, nil
 }
 
 func (patch UserPatch) apply(u *User, c Caller, now time.Time) (err error) {
 	if patch.Name != nil {
-		if u.Name, err = validText("name", *patch.Name, 1, maxName); err != nil {
+		if u.Name, err = CheckText("name", *patch.Name, 1, MaxName); err != nil {
 			return err
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/devseed"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/payment/stripe"
@@ -244,7 +245,7 @@ func setup(t *testing.T) *bundle {
 		limits: payment.Limits{Min: 500, Max: 500_000, SessionTTL: time.Hour, RefundWindow: 30 * 24 * time.Hour},
 	}
 	b.do(func(tx pgx.Tx) error {
-		seed, err := (&identity.Service{DB: b.db}).SeedDevelopment(t.Context(), tx, false)
+		seed, err := devseed.Write(t.Context(), tx, nil)
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
@@ -227,7 +228,7 @@ func (s *Service) give(ctx context.Context, ch identity.Change[Refund], r Refund
 	}
 	if r.Route == ToCard {
 		window := s.Limits(r.caller()).RefundWindow
-		b.Queue(takeFromPayment, r.Payment, r.Tenant, r.Amount, window).Exec(orElse(errTaken))
+		b.Queue(takeFromPayment, r.Payment, r.Tenant, r.Amount, window).Exec(pg.OrElse(errTaken))
 	}
 	b.Queue(insertRefund, r.ID, r.Tenant, r.User, r.RequestedBy, r.Kind, r.Route, textOrNull(r.Payment), r.Amount, r.Currency, r.Reason,
 		r.CorrelationID, r.State, r.Transfer, r.CreatedAt, r.SettledAt)

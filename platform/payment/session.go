@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
@@ -126,7 +125,7 @@ func (s *Service) customer(ctx context.Context, c identity.Caller) (customer str
 		return "", s.failed(ctx, "making tenant "+c.Tenant.String()+" known to the provider", err)
 	}
 	b := &pgx.Batch{}
-	b.Queue(insertCustomer, c.Tenant, live, customer).Exec(orElse(errCustomerExists))
+	b.Queue(insertCustomer, c.Tenant, live, customer).Exec(pg.OrElse(errCustomerExists))
 	s.note(b, c, "payment.customer", c.Tenant, s.Naming.Name(c.Tenant.String(), "", "tenant", c.Tenant.String()).String(), map[string]any{"customer": customer, "livemode": live})
 	err = pg.Commit(ctx, s.DB, b, func() {})
 	if errors.Is(err, errCustomerExists) {
@@ -137,16 +136,6 @@ func (s *Service) customer(ctx context.Context, c identity.Caller) (customer str
 
 // errCustomerExists: a concurrent request has created the customer first, and that customer stays.
 var errCustomerExists = errors.New("the tenant is known to the provider")
-
-// orElse returns its error for a statement that found no row.
-func orElse(refused error) func(pgconn.CommandTag) error {
-	return func(tag pgconn.CommandTag) error {
-		if tag.RowsAffected() == 0 {
-			return refused
-		}
-		return nil
-	}
-}
 
 var errUnanswered = errors.New("the same request has begun a session")
 
@@ -160,7 +149,7 @@ func (s *Service) initiate(ctx context.Context, ch identity.Change[Session], dra
 		b.Queue(abandonRequest, request, drafted.CreatedAt.Add(leastOpen))
 	}
 	b.Queue(insertSession, drafted.ID, drafted.Tenant, drafted.Principal, drafted.Amount, drafted.Currency, drafted.Customer, drafted.Livemode,
-		request, drafted.CorrelationID, drafted.ExpiresAt, drafted.CreatedAt).Exec(orElse(errUnanswered))
+		request, drafted.CorrelationID, drafted.ExpiresAt, drafted.CreatedAt).Exec(pg.OrElse(errUnanswered))
 	s.note(b, ch.Caller, "payment.begin", drafted.Tenant, drafted.URN(s.Naming),
 		map[string]any{"amount_minor": drafted.Amount, "currency": drafted.Currency})
 	err := pg.Commit(ctx, s.DB, b, func() {})
@@ -194,7 +183,7 @@ func (s *Service) opened(ctx context.Context, ch identity.Change[Session], begun
 	}
 	b := &pgx.Batch{}
 	s.Identity.QueueKey(b, ch.Key, answer(ch, begun))
-	b.Queue(openSession, begun.ID, begun.ProviderID, begun.URL, begun.ExpiresAt, begun.Version).Exec(orElse(
+	b.Queue(openSession, begun.ID, begun.ProviderID, begun.URL, begun.ExpiresAt, begun.Version).Exec(pg.OrElse(
 		errs.New(errs.Conflict, "this session was opened or ended meanwhile").Try("repeat it in a moment")))
 	if err := pg.Commit(ctx, s.DB, b, func() { failpoint.Hit("payment.begin.before_commit") }); err != nil {
 		return Session{}, err

@@ -25,6 +25,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/product/slots"
@@ -145,7 +146,7 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 		return Allocation{}, err
 	}
 	for try := 1; ; try++ {
-		keys, err := s.Identity.KeysOf(ctx, s.DB, r.Caller, r.SSHKeys)
+		lines, err := keys.AuthorizedKeys(ctx, s.DB, r.Caller, r.SSHKeys)
 		if err != nil {
 			return Allocation{}, err
 		}
@@ -159,7 +160,7 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 		}
 		err = func() error {
 			defer s.Inventory.Finished(chosen)
-			return s.promise(ctx, &a, r, chosen, keys, limits)
+			return s.promise(ctx, &a, r, chosen, lines, limits)
 		}()
 		if err == nil {
 			s.Desired.Hint()
@@ -172,24 +173,24 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 		if taken {
 			s.Inventory.Refresh(r.SKU, r.Region)
 		}
-		if !taken && !errors.Is(err, identity.ErrKeysChanged) || try == placements {
+		if !taken && !errors.Is(err, keys.ErrChanged) || try == placements {
 			return Allocation{}, err
 		}
 	}
 }
 
 // promise is the one transaction of a request.
-func (s *Service) promise(ctx context.Context, a *Allocation, r Request, chosen slots.Placement, keys []string, l Limits) error {
+func (s *Service) promise(ctx context.Context, a *Allocation, r Request, chosen slots.Placement, lines []string, l Limits) error {
 	a.Node = chosen.Node
 	a.Region = chosen.Region
-	declaration, err := declare(*a, chosen, keys, len(r.SSHKeys) == 0)
+	declaration, err := declare(*a, chosen, lines, len(r.SSHKeys) == 0)
 	if err != nil {
 		return err
 	}
 	b := &pgx.Batch{}
-	s.Identity.QueueKey(b, r.Key, answer(r.Answer, *a)) // same key still at work: idempotency_in_flight
-	identity.QueueLock(b, r.Caller)                     // tenant, project, principal: always in this sequence
-	identity.QueueKeysOf(b, r.Caller, r.SSHKeys, keys)  // under those locks, as is what follows
+	s.Identity.QueueKey(b, r.Key, answer(r.Answer, *a))     // same key still at work: idempotency_in_flight
+	identity.QueueLock(b, r.Caller)                         // tenant, project, principal: always in this sequence
+	keys.QueueAuthorizedKeys(b, r.Caller, r.SSHKeys, lines) // under those locks, as is what follows
 	queueCaps(b, *a, l)
 	slots.QueueClaim(b, a.ID, chosen)
 	queueInsert(b, *a, noKeys)

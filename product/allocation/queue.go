@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/product/slots"
 )
 
@@ -128,7 +129,7 @@ func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, also fu
 		case full.isFull(w):
 			return nil
 		}
-		keys, err := s.Identity.KeysOf(ctx, tx, identity.Caller{User: a.User}, named)
+		lines, err := keys.AuthorizedKeys(ctx, tx, identity.Caller{User: a.User}, named)
 		if errs.CodeOf(err) == errs.NotFound {
 			return s.GaveUp(ctx, tx, a, 0, "the SSH keys of the request were deleted")
 		}
@@ -139,7 +140,7 @@ func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, also fu
 			return err
 		}
 		placed = true
-		return s.placeQueued(ctx, tx, a, chosen, keys, len(named) == 0, also)
+		return s.placeQueued(ctx, tx, a, chosen, lines, len(named) == 0, also)
 	})
 	if len(chosen.IDs) > 0 {
 		s.Inventory.Finished(chosen)

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/keys"
 )
 
 // Rekey updates the desired objects of a principal's live allocations whose keys differ from its
@@ -26,12 +27,12 @@ func (s *Service) Rekey(ctx context.Context, tx pgx.Tx, principal uuid.UUID) err
 		return err
 	}
 	// Read behind the locks: of two that run at once the later one sees all.
-	keys, err := s.Identity.KeysOf(ctx, tx, identity.Caller{User: ids.User{UUID: principal}}, nil)
+	lines, err := keys.AuthorizedKeys(ctx, tx, identity.Caller{User: ids.User{UUID: principal}}, nil)
 	if err != nil {
 		return err
 	}
 	for _, id := range open {
-		if err := s.rekey(ctx, tx, ids.Object(id), keys); err != nil {
+		if err := s.rekey(ctx, tx, ids.Object(id), lines); err != nil {
 			return fmt.Errorf("changing the keys of %s: %w", id, err)
 		}
 	}

@@ -86,7 +86,7 @@ func (s *Handlers) whileAllowed(ctx context.Context, allowed func(context.Contex
 // stillFollows authenticates the caller of a stream again, and returns whether the caller may still
 // read the same events.
 func (s *Handlers) stillFollows(ctx context.Context, c *gin.Context, opened *request.Call, p oapi.ListEventsParams, token string) bool {
-	caller, err := s.Identity.Authenticate(ctx, token)
+	caller, err := s.SignIn.Authenticate(ctx, token)
 	if err != nil {
 		return false
 	}

@@ -91,7 +91,7 @@ func (s *Chain) CallerOf(c *gin.Context, r *request.Call) (identity.Caller, erro
 	if err != nil {
 		return identity.Caller{}, err
 	}
-	return s.Identity.Authenticate(c.Request.Context(), token)
+	return s.SignIn.Authenticate(c.Request.Context(), token)
 }
 
 // Token returns the token of the header, or else of the session cookie. Client libraries of programs

@@ -94,7 +94,7 @@ func (s *Chain) projectAsked(c *gin.Context, r *request.Call) (string, error) {
 		if err != nil {
 			return "", errs.Invalid("service_account_id", "is not a UUID")
 		}
-		project, err := s.Identity.ProjectOfAccount(c.Request.Context(), r.Caller, id)
+		project, err := s.Keys.ProjectOfAccount(c.Request.Context(), r.Caller, id)
 		return project.String(), err
 	}
 	named := first(c.Request.Header["X-Project-Id"])

@@ -14,6 +14,8 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/keys"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 )
 
 // Limits of a request. The event stream sets its own deadline before each write.
@@ -30,6 +32,8 @@ type Config struct {
 	response.Problems
 
 	Identity *identity.Service
+	SignIn   *signin.Service
+	Keys     *keys.Service
 	// Front is the proxy before the server, if there is one.
 	Front Front
 	// Limits returns the rate limit of a class for a caller; nil means DefaultLimits.

@@ -11,15 +11,16 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/policies"
 )
 
 // ListApiKeys handles GET /api/v1/api-keys.
 func (s *Handlers) ListApiKeys(ctx context.Context, req oapi.ListApiKeysRequestObject) (oapi.ListApiKeysResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.APIKey, n int) ([]identity.APIKey, error) {
-		return s.Identity.APIKeys(ctx, r.Caller, after, n)
-	}, func(k identity.APIKey) ids.APIKey { return k.ID }, toAPIKey)
+	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.APIKey, n int) ([]keys.APIKey, error) {
+		return s.Keys.APIKeys(ctx, r.Caller, after, n)
+	}, func(k keys.APIKey) ids.APIKey { return k.ID }, toAPIKey)
 	if err != nil {
 		return nil, err
 	}
@@ -35,9 +36,9 @@ func (s *Handlers) CreateApiKey(ctx context.Context, req oapi.CreateApiKeyReques
 	if !identity.PolicyFrom(s.Policies)(r.Caller).Bool(policies.AuthAPIKeysEnabled) {
 		return nil, errs.New(errs.NotFound, "API keys are disabled in this tenant").Try("request the policy auth.api_keys_enabled from an operator, or use a service account")
 	}
-	k, err := s.Identity.CreateAPIKey(ctx, response.Change(r, func(k identity.APIKey) identity.Reply {
+	k, err := s.Keys.CreateAPIKey(ctx, response.Change(r, func(k keys.APIKey) identity.Reply {
 		return secret(response.Reply(http.StatusCreated, toAPIKeyMade(k), keyAt(k), ""))
-	}), identity.NewAPIKey{Name: req.Body.Name, Scopes: request.ScopeNames(request.Or(req.Body.Scopes, nil)), TTL: time.Duration(request.Or(req.Body.TtlSeconds, 0)) * time.Second})
+	}), keys.NewAPIKey{Name: req.Body.Name, Scopes: request.ScopeNames(request.Or(req.Body.Scopes, nil)), TTL: time.Duration(request.Or(req.Body.TtlSeconds, 0)) * time.Second})
 	if err != nil {
 		return nil, err
 	}
@@ -47,18 +48,18 @@ func (s *Handlers) CreateApiKey(ctx context.Context, req oapi.CreateApiKeyReques
 // DeleteApiKey handles DELETE /api/v1/api-keys/{id}.
 func (s *Handlers) DeleteApiKey(ctx context.Context, req oapi.DeleteApiKeyRequestObject) (oapi.DeleteApiKeyResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	if err := s.Identity.RevokeAPIKey(ctx, response.Change(r, nothing), ids.From[ids.APIKey](req.Id)); err != nil {
+	if err := s.Keys.RevokeAPIKey(ctx, response.Change(r, nothing), ids.From[ids.APIKey](req.Id)); err != nil {
 		return nil, err
 	}
 	return oapi.DeleteApiKey204Response{}, nil
 }
 
-func keyAt(k identity.APIKey) string { return "/api/v1/api-keys/" + k.ID.String() }
+func keyAt(k keys.APIKey) string { return "/api/v1/api-keys/" + k.ID.String() }
 
-func toAPIKey(k identity.APIKey) oapi.ApiKey {
+func toAPIKey(k keys.APIKey) oapi.ApiKey {
 	return oapi.ApiKey{Id: k.ID.UUID, Name: k.Name, Scopes: response.Scopes(k.Scopes), CreatedAt: k.CreatedAt.UTC(), ExpiresAt: response.UTC(k.ExpiresAt), LastUsedAt: response.UTC(k.LastUsedAt)}
 }
 
-func toAPIKeyMade(k identity.APIKey) oapi.CreatedApiKey {
+func toAPIKeyMade(k keys.APIKey) oapi.CreatedApiKey {
 	return oapi.CreatedApiKey{Id: k.ID.UUID, Name: k.Name, Scopes: response.Scopes(k.Scopes), CreatedAt: k.CreatedAt.UTC(), ExpiresAt: response.UTC(k.ExpiresAt), Secret: k.Secret}
 }

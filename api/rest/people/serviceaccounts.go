@@ -10,14 +10,15 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/keys"
 )
 
 // ListServiceAccounts handles GET /api/v1/projects/{project_id}/service-accounts.
 func (s *Handlers) ListServiceAccounts(ctx context.Context, req oapi.ListServiceAccountsRequestObject) (oapi.ListServiceAccountsResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after string, n int) ([]identity.ServiceAccount, error) {
-		return s.Identity.ServiceAccounts(ctx, r.Caller, ids.From[ids.Project](req.ProjectId), after, n)
-	}, func(a identity.ServiceAccount) string { return a.Name }, s.toServiceAccount)
+	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after string, n int) ([]keys.ServiceAccount, error) {
+		return s.Keys.ServiceAccounts(ctx, r.Caller, ids.From[ids.Project](req.ProjectId), after, n)
+	}, func(a keys.ServiceAccount) string { return a.Name }, s.toServiceAccount)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +31,7 @@ func (s *Handlers) ListServiceAccounts(ctx context.Context, req oapi.ListService
 // CreateServiceAccount handles POST /api/v1/projects/{project_id}/service-accounts.
 func (s *Handlers) CreateServiceAccount(ctx context.Context, req oapi.CreateServiceAccountRequestObject) (oapi.CreateServiceAccountResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	a, err := s.Identity.CreateServiceAccount(ctx, response.Change(r, s.accountReply(http.StatusCreated)), ids.From[ids.Project](req.ProjectId), identity.NewServiceAccount{
+	a, err := s.Keys.CreateServiceAccount(ctx, response.Change(r, s.accountReply(http.StatusCreated)), ids.From[ids.Project](req.ProjectId), keys.NewServiceAccount{
 		Name: req.Body.Name, Description: request.Or(req.Body.Description, ""), Scopes: request.ScopeNames(req.Body.Scopes),
 	})
 	if err != nil {
@@ -45,7 +46,7 @@ func (s *Handlers) CreateServiceAccount(ctx context.Context, req oapi.CreateServ
 // GetServiceAccount handles GET /api/v1/service-accounts/{service_account_id}.
 func (s *Handlers) GetServiceAccount(ctx context.Context, req oapi.GetServiceAccountRequestObject) (oapi.GetServiceAccountResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	a, err := s.Identity.ServiceAccountByID(ctx, r.Caller, ids.From[ids.ServiceAccount](req.ServiceAccountId))
+	a, err := s.Keys.ServiceAccountByID(ctx, r.Caller, ids.From[ids.ServiceAccount](req.ServiceAccountId))
 	if err != nil {
 		return nil, err
 	}
@@ -62,12 +63,12 @@ func (s *Handlers) UpdateServiceAccount(ctx context.Context, req oapi.UpdateServ
 	if err != nil {
 		return nil, err
 	}
-	patch := identity.ServiceAccountPatch{Name: req.Body.Name, Description: req.Body.Description, Disabled: req.Body.Disabled}
+	patch := keys.ServiceAccountPatch{Name: req.Body.Name, Description: req.Body.Description, Disabled: req.Body.Disabled}
 	if req.Body.Scopes != nil {
 		scopes := request.ScopeNames(*req.Body.Scopes)
 		patch.Scopes = &scopes
 	}
-	a, err := s.Identity.UpdateServiceAccount(ctx, response.Change(r, s.accountReply(http.StatusOK)), ids.From[ids.ServiceAccount](req.ServiceAccountId), version, patch)
+	a, err := s.Keys.UpdateServiceAccount(ctx, response.Change(r, s.accountReply(http.StatusOK)), ids.From[ids.ServiceAccount](req.ServiceAccountId), version, patch)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func (s *Handlers) DeleteServiceAccount(ctx context.Context, req oapi.DeleteServ
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Identity.DeleteServiceAccount(ctx, response.Change(r, nothing), ids.From[ids.ServiceAccount](req.ServiceAccountId), version); err != nil {
+	if err := s.Keys.DeleteServiceAccount(ctx, response.Change(r, nothing), ids.From[ids.ServiceAccount](req.ServiceAccountId), version); err != nil {
 		return nil, err
 	}
 	return oapi.DeleteServiceAccount204Response{}, nil
@@ -90,9 +91,9 @@ func (s *Handlers) DeleteServiceAccount(ctx context.Context, req oapi.DeleteServ
 // ListCredentials handles GET /api/v1/service-accounts/{service_account_id}/credentials.
 func (s *Handlers) ListCredentials(ctx context.Context, req oapi.ListCredentialsRequestObject) (oapi.ListCredentialsResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.Credential, n int) ([]identity.Credential, error) {
-		return s.Identity.Credentials(ctx, r.Caller, ids.From[ids.ServiceAccount](req.ServiceAccountId), after, n)
-	}, func(c identity.Credential) ids.Credential { return c.ID }, toCredential)
+	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.Credential, n int) ([]keys.Credential, error) {
+		return s.Keys.Credentials(ctx, r.Caller, ids.From[ids.ServiceAccount](req.ServiceAccountId), after, n)
+	}, func(c keys.Credential) ids.Credential { return c.ID }, toCredential)
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +111,8 @@ func (s *Handlers) CreateCredential(ctx context.Context, req oapi.CreateCredenti
 	if req.Body != nil {
 		ttl = time.Duration(request.Or(req.Body.TtlSeconds, 0)) * time.Second
 	}
-	at := func(c identity.Credential) string { return accountAt(account) + "/credentials/" + c.ID.String() }
-	c, err := s.Identity.CreateCredential(ctx, response.Change(r, func(c identity.Credential) identity.Reply {
+	at := func(c keys.Credential) string { return accountAt(account) + "/credentials/" + c.ID.String() }
+	c, err := s.Keys.CreateCredential(ctx, response.Change(r, func(c keys.Credential) identity.Reply {
 		return secret(response.Reply(http.StatusCreated, toCredentialMade(c), at(c), ""))
 	}), account, ttl)
 	if err != nil {
@@ -123,15 +124,15 @@ func (s *Handlers) CreateCredential(ctx context.Context, req oapi.CreateCredenti
 // DeleteCredential handles DELETE /api/v1/service-accounts/{service_account_id}/credentials/{credential_id}.
 func (s *Handlers) DeleteCredential(ctx context.Context, req oapi.DeleteCredentialRequestObject) (oapi.DeleteCredentialResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	err := s.Identity.RevokeCredential(ctx, response.Change(r, nothing), ids.From[ids.ServiceAccount](req.ServiceAccountId), ids.From[ids.Credential](req.CredentialId))
+	err := s.Keys.RevokeCredential(ctx, response.Change(r, nothing), ids.From[ids.ServiceAccount](req.ServiceAccountId), ids.From[ids.Credential](req.CredentialId))
 	if err != nil {
 		return nil, err
 	}
 	return oapi.DeleteCredential204Response{}, nil
 }
 
-func (s *Handlers) accountReply(status int) func(identity.ServiceAccount) identity.Reply {
-	return func(a identity.ServiceAccount) identity.Reply {
+func (s *Handlers) accountReply(status int) func(keys.ServiceAccount) identity.Reply {
+	return func(a keys.ServiceAccount) identity.Reply {
 		location := ""
 		if status == http.StatusCreated {
 			location = accountAt(a.ID)
@@ -148,7 +149,7 @@ func secret(r identity.Reply) identity.Reply {
 
 func accountAt(id ids.ServiceAccount) string { return "/api/v1/service-accounts/" + id.String() }
 
-func (s *Handlers) toServiceAccount(a identity.ServiceAccount) oapi.ServiceAccount {
+func (s *Handlers) toServiceAccount(a keys.ServiceAccount) oapi.ServiceAccount {
 	return oapi.ServiceAccount{
 		Id: a.ID.UUID, Urn: s.Naming.Name(a.Tenant.String(), a.Project.String(), "service-account", a.ID.String()).String(),
 		ProjectId: a.Project.UUID, Name: a.Name, Description: a.Description, Scopes: response.Scopes(a.Scopes), Disabled: a.DisabledAt != nil,
@@ -156,10 +157,10 @@ func (s *Handlers) toServiceAccount(a identity.ServiceAccount) oapi.ServiceAccou
 	}
 }
 
-func toCredential(c identity.Credential) oapi.Credential {
+func toCredential(c keys.Credential) oapi.Credential {
 	return oapi.Credential{Id: c.ID.UUID, CreatedAt: c.CreatedAt.UTC(), ExpiresAt: response.UTC(c.ExpiresAt), RevokedAt: response.UTC(c.RevokedAt), LastUsedAt: response.UTC(c.LastUsedAt)}
 }
 
-func toCredentialMade(c identity.Credential) oapi.CreatedCredential {
+func toCredentialMade(c keys.Credential) oapi.CreatedCredential {
 	return oapi.CreatedCredential{Id: c.ID.UUID, CreatedAt: c.CreatedAt.UTC(), ExpiresAt: response.UTC(c.ExpiresAt), Secret: c.Secret}
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 )
 
 // ListSessions handles GET /api/v1/auth/sessions.
 func (s *Handlers) ListSessions(ctx context.Context, req oapi.ListSessionsRequestObject) (oapi.ListSessionsResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.Session, n int) ([]identity.SessionInfo, error) {
-		return s.Identity.Sessions(ctx, r.Caller, after, n)
+	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.Session, n int) ([]signin.SessionInfo, error) {
+		return s.SignIn.Sessions(ctx, r.Caller, after, n)
 	}, sessionID, toSession)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (s *Handlers) ListSessions(ctx context.Context, req oapi.ListSessionsReques
 // EndSession handles DELETE /api/v1/auth/sessions/{id}.
 func (s *Handlers) EndSession(ctx context.Context, req oapi.EndSessionRequestObject) (oapi.EndSessionResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	if err := s.Identity.EndSessionByID(ctx, response.Change(r, nothing), ids.From[ids.Session](req.Id), false); err != nil {
+	if err := s.SignIn.EndSessionByID(ctx, response.Change(r, nothing), ids.From[ids.Session](req.Id), false); err != nil {
 		return nil, err
 	}
 	return oapi.EndSession204Response{}, nil
@@ -41,8 +41,8 @@ func (s *Handlers) ListAllSessions(ctx context.Context, req oapi.ListAllSessions
 	if req.Params.UserId != nil {
 		user = ids.From[ids.User](*req.Params.UserId)
 	}
-	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.Session, n int) ([]identity.SessionInfo, error) {
-		return s.Identity.AllSessions(ctx, user, after, n)
+	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.Session, n int) ([]signin.SessionInfo, error) {
+		return s.SignIn.AllSessions(ctx, user, after, n)
 	}, sessionID, toSession)
 	if err != nil {
 		return nil, err
@@ -56,15 +56,15 @@ func (s *Handlers) ListAllSessions(ctx context.Context, req oapi.ListAllSessions
 // EndAnySession handles DELETE /api/v1/admin/sessions/{id}.
 func (s *Handlers) EndAnySession(ctx context.Context, req oapi.EndAnySessionRequestObject) (oapi.EndAnySessionResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	if err := s.Identity.EndSessionByID(ctx, response.Change(r, nothing), ids.From[ids.Session](req.Id), true); err != nil {
+	if err := s.SignIn.EndSessionByID(ctx, response.Change(r, nothing), ids.From[ids.Session](req.Id), true); err != nil {
 		return nil, err
 	}
 	return oapi.EndAnySession204Response{}, nil
 }
 
-func sessionID(i identity.SessionInfo) ids.Session { return i.ID }
+func sessionID(i signin.SessionInfo) ids.Session { return i.ID }
 
-func toSession(i identity.SessionInfo) oapi.Session {
+func toSession(i signin.SessionInfo) oapi.Session {
 	return oapi.Session{
 		Id: i.ID.UUID, UserId: i.User.UUID, Kind: oapi.SessionKind(i.Kind), Issuer: i.Issuer, Address: i.Address, UserAgent: i.UserAgent,
 		Current: i.Current, CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(), LastUsedAt: response.UTC(i.LastUsedAt),

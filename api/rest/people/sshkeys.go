@@ -9,14 +9,15 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/keys"
 )
 
 // ListSshKeys handles GET /api/v1/ssh-keys.
 func (s *Handlers) ListSshKeys(ctx context.Context, req oapi.ListSshKeysRequestObject) (oapi.ListSshKeysResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.SSHKey, n int) ([]identity.SSHKey, error) {
-		return s.Identity.SSHKeys(ctx, r.Caller, after, n)
-	}, func(k identity.SSHKey) ids.SSHKey { return k.ID }, toSSHKey)
+	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.SSHKey, n int) ([]keys.SSHKey, error) {
+		return s.Keys.SSHKeys(ctx, r.Caller, after, n)
+	}, func(k keys.SSHKey) ids.SSHKey { return k.ID }, toSSHKey)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +30,7 @@ func (s *Handlers) ListSshKeys(ctx context.Context, req oapi.ListSshKeysRequestO
 // CreateSshKey handles POST /api/v1/ssh-keys.
 func (s *Handlers) CreateSshKey(ctx context.Context, req oapi.CreateSshKeyRequestObject) (oapi.CreateSshKeyResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	k, err := s.Identity.AddSSHKey(ctx, response.Change(r, func(k identity.SSHKey) identity.Reply {
+	k, err := s.Keys.AddSSHKey(ctx, response.Change(r, func(k keys.SSHKey) identity.Reply {
 		return response.Reply(http.StatusCreated, toSSHKey(k), sshKeyAt(k), "")
 	}), req.Body.Name, req.Body.PublicKey)
 	if err != nil {
@@ -41,14 +42,14 @@ func (s *Handlers) CreateSshKey(ctx context.Context, req oapi.CreateSshKeyReques
 // DeleteSshKey handles DELETE /api/v1/ssh-keys/{id}.
 func (s *Handlers) DeleteSshKey(ctx context.Context, req oapi.DeleteSshKeyRequestObject) (oapi.DeleteSshKeyResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	if err := s.Identity.DeleteSSHKey(ctx, response.Change(r, nothing), ids.From[ids.SSHKey](req.Id)); err != nil {
+	if err := s.Keys.DeleteSSHKey(ctx, response.Change(r, nothing), ids.From[ids.SSHKey](req.Id)); err != nil {
 		return nil, err
 	}
 	return oapi.DeleteSshKey204Response{}, nil
 }
 
-func sshKeyAt(k identity.SSHKey) string { return "/api/v1/ssh-keys/" + k.ID.String() }
+func sshKeyAt(k keys.SSHKey) string { return "/api/v1/ssh-keys/" + k.ID.String() }
 
-func toSSHKey(k identity.SSHKey) oapi.SshKey {
+func toSSHKey(k keys.SSHKey) oapi.SshKey {
 	return oapi.SshKey{Id: k.ID.UUID, Name: k.Name, PublicKey: k.PublicKey, Fingerprint: k.Fingerprint, CreatedAt: k.CreatedAt.UTC()}
 }

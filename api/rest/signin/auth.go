@@ -17,14 +17,15 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/policies"
 )
 
 // Provider is the OIDC provider that users sign in with.
 type Provider interface {
 	AuthCodeURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error)
-	Exchange(ctx context.Context, redirect, code, nonce, verifier string) (identity.Grant, error)
-	Identify(ctx context.Context, idToken string) (identity.Verified, error)
+	Exchange(ctx context.Context, redirect, code, nonce, verifier string) (signin.Grant, error)
+	Identify(ctx context.Context, idToken string) (signin.Verified, error)
 }
 
 // Options describe the provider to clients.
@@ -90,7 +91,7 @@ func (s *Handlers) ExchangeOidc(ctx context.Context, req oapi.ExchangeOidcReques
 		if err != nil {
 			return nil, err
 		}
-		u, err := s.Identity.SignIn(ctx, v, origin(c))
+		u, err := s.SignIn.SignInUser(ctx, v, origin(c))
 		return oapi.ExchangeOidc200JSONResponse{User: toPerson(u), ExpiresAt: new(v.Until.UTC())}, err
 	case idToken != "" || code == "" || state == "":
 		return nil, errs.Invalid("code", "is needed with state, or id_token alone")
@@ -106,7 +107,7 @@ func (s *Handlers) ExchangeOidc(ctx context.Context, req oapi.ExchangeOidcReques
 }
 
 // finish trades the provider's code for a session of this browser.
-func (s *Handlers) finish(ctx context.Context, c *gin.Context, code, state string) (started identity.Started, back string, err error) {
+func (s *Handlers) finish(ctx context.Context, c *gin.Context, code, state string) (started signin.Started, back string, err error) {
 	p, err := s.take(c.Writer, c.Request, state)
 	if err != nil {
 		return started, "", err
@@ -115,7 +116,7 @@ func (s *Handlers) finish(ctx context.Context, c *gin.Context, code, state strin
 	if err != nil {
 		return started, "", err
 	}
-	started, err = s.Identity.SignInSession(ctx, g.Verified, identity.NewSession{Kind: "browser", Refresh: g.Refresh, Origin: origin(c)})
+	started, err = s.SignIn.SignInSession(ctx, g.Verified, signin.NewSession{Kind: "browser", Refresh: g.Refresh, Origin: origin(c)})
 	if err == nil {
 		s.remember(c, started)
 	}
@@ -123,19 +124,19 @@ func (s *Handlers) finish(ctx context.Context, c *gin.Context, code, state strin
 }
 
 // remember sets the session cookie.
-func (s *Handlers) remember(c *gin.Context, started identity.Started) {
+func (s *Handlers) remember(c *gin.Context, started signin.Started) {
 	http.SetCookie(c.Writer, request.SessionCookie(c.Request, started.Token, started.Session.ExpiresAt.Sub(s.Clock.Now())))
 }
 
 func forget(c *gin.Context) { http.SetCookie(c.Writer, request.SessionCookie(c.Request, "", 0)) }
 
-func origin(c *gin.Context) identity.Origin {
+func origin(c *gin.Context) signin.Origin {
 	_, r := request.Of(c)
 	address, _, err := net.SplitHostPort(c.Request.RemoteAddr)
 	if err != nil { // a Unix socket has no address
 		address = ""
 	}
-	return identity.Origin{Address: address, UserAgent: c.Request.UserAgent(), CorrelationID: r.CorrelationID}
+	return signin.Origin{Address: address, UserAgent: c.Request.UserAgent(), CorrelationID: r.CorrelationID}
 }
 
 // LoginPersonal handles POST /api/v1/auth/personal/login.
@@ -152,7 +153,7 @@ func (s *Handlers) LoginPersonal(ctx context.Context, req oapi.LoginPersonalRequ
 	if fromBrowser(c.Request) {
 		kind = "browser"
 	}
-	started, err := s.Identity.PersonalLogin(ctx, req.Body.Email, req.Body.Password, kind, origin(c))
+	started, err := s.SignIn.PersonalLogin(ctx, req.Body.Email, req.Body.Password, kind, origin(c))
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +193,7 @@ func (s *Handlers) RefreshToken(ctx context.Context, req oapi.RefreshTokenReques
 			return nil, err
 		}
 	}
-	u, err := s.Identity.RefreshSession(ctx, token, origin(c))
+	u, err := s.SignIn.RefreshSession(ctx, token, origin(c))
 	if err != nil {
 		if r.ByCookie && response.StatusOf(errs.CodeOf(err)) == http.StatusUnauthorized {
 			forget(c)
@@ -203,7 +204,7 @@ func (s *Handlers) RefreshToken(ctx context.Context, req oapi.RefreshTokenReques
 }
 
 func (s *Handlers) refreshProgram(ctx context.Context, c *gin.Context, refresh string) (oapi.RefreshTokenResponseObject, error) {
-	g, u, err := s.Identity.RefreshProgram(ctx, refresh, origin(c))
+	g, u, err := s.SignIn.RefreshProgram(ctx, refresh, origin(c))
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +238,7 @@ func (s *Handlers) Logout(ctx context.Context, req oapi.LogoutRequestObject) (oa
 // logout ends the session here, whatever the provider does, because a token of the provider alone
 // gives no access.
 func (s *Handlers) logout(ctx context.Context, c *gin.Context, who identity.Caller, token, refresh string) error {
-	err := s.Identity.Logout(ctx, who, token, refresh)
+	err := s.SignIn.Logout(ctx, who, token, refresh)
 	if errs.CodeOf(err) == errs.ProviderFailed {
 		s.Chain.Log.WarnContext(ctx, "refresh token not revoked at the provider", slog.Any("err", err))
 		err = nil
@@ -251,7 +252,7 @@ func (s *Handlers) logout(ctx context.Context, c *gin.Context, who identity.Call
 // SetPassword handles PUT /api/v1/users/me/password.
 func (s *Handlers) SetPassword(ctx context.Context, req oapi.SetPasswordRequestObject) (oapi.SetPasswordResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	if err := s.Identity.SetPassword(ctx, r.Caller, request.Or(req.Body.Current, ""), req.Body.Password); err != nil {
+	if err := s.SignIn.SetPassword(ctx, r.Caller, request.Or(req.Body.Current, ""), req.Body.Password); err != nil {
 		return nil, err
 	}
 	return oapi.SetPassword204Response{}, nil
@@ -260,7 +261,7 @@ func (s *Handlers) SetPassword(ctx context.Context, req oapi.SetPasswordRequestO
 // MintServiceAccountToken handles POST /api/v1/service-accounts/token.
 func (s *Handlers) MintServiceAccountToken(ctx context.Context, req oapi.MintServiceAccountTokenRequestObject) (oapi.MintServiceAccountTokenResponseObject, error) {
 	ctx, _ = request.Of(ctx)
-	m, err := s.Identity.MintToken(ctx, req.Body.Secret, request.ScopeNames(request.Or(req.Body.Scopes, nil)), request.Or(req.Body.Audience, ""))
+	m, err := s.SignIn.MintToken(ctx, req.Body.Secret, request.ScopeNames(request.Or(req.Body.Scopes, nil)), request.Or(req.Body.Audience, ""))
 	if err != nil {
 		return nil, err
 	}

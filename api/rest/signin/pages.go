@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 )
 
 // Mount adds the pages of the sign-in to the router.
@@ -20,8 +21,8 @@ func (s *Handlers) Mount(e *gin.Engine) {
 	e.POST("/sign-in", s.signIn)
 	e.POST("/sign-out", s.signOut)
 	e.GET("/auth/callback", s.callback)
-	e.GET(identity.FirstAdminPath, s.showFirstAdmin)
-	e.POST(identity.FirstAdminPath, s.firstAdmin)
+	e.GET(signin.FirstAdminPath, s.showFirstAdmin)
+	e.POST(signin.FirstAdminPath, s.firstAdmin)
 }
 
 // showSignIn redirects to the provider, or shows the form for a password where passwords are allowed.
@@ -58,13 +59,13 @@ func (s *Handlers) signIn(c *gin.Context) {
 		return
 	}
 	back := page.ReturnTo(c.PostForm("return"))
-	s.enter(c, back, func() (identity.Started, error) {
-		return s.Identity.PersonalLogin(c.Request.Context(), c.PostForm("email"), c.PostForm("password"), "browser", origin(c))
+	s.enter(c, back, func() (signin.Started, error) {
+		return s.SignIn.PersonalLogin(c.Request.Context(), c.PostForm("email"), c.PostForm("password"), "browser", origin(c))
 	}, func(status int, wrong string) { s.askPassword(c, status, back, wrong) })
 }
 
 // enter signs in with a form. It shows errors of the form on its page.
-func (s *Handlers) enter(c *gin.Context, back string, in func() (identity.Started, error), again func(status int, wrong string)) {
+func (s *Handlers) enter(c *gin.Context, back string, in func() (signin.Started, error), again func(status int, wrong string)) {
 	err := errors.Join(request.SameOrigin(c.Request), s.Chain.Charge(c, request.ClassSignIn, identity.Caller{}))
 	if err != nil {
 		s.Chain.Fail(c, err)
@@ -149,7 +150,7 @@ func (s *Handlers) askCode(c *gin.Context, status int, wrong string) {
 
 // firstAdmin signs in with the code that the operator of the installation received.
 func (s *Handlers) firstAdmin(c *gin.Context) {
-	s.enter(c, "/", func() (identity.Started, error) {
-		return s.Identity.UseLink(c.Request.Context(), c.PostForm("code"), origin(c))
+	s.enter(c, "/", func() (signin.Started, error) {
+		return s.SignIn.UseLink(c.Request.Context(), c.PostForm("code"), origin(c))
 	}, func(status int, wrong string) { s.askCode(c, status, wrong) })
 }

@@ -32,6 +32,9 @@ import (
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/keys"
+	"github.com/gpuaas/gpuaas/platform/identity/ratelimit"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
@@ -125,6 +128,7 @@ func doorConfig(db pg.Pool, log *slog.Logger) rest.Config {
 		NodeHealth: nodehealth.New(db, hints), Metering: &metering.Service{DB: db}, Observed: &observed.Store{DB: db},
 		Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: hints}},
 	}
+	v.SignIn, v.Keys = &signin.Service{Service: v.Identity}, &keys.Service{Service: v.Identity}
 	v.Allocations = &allocation.Service{
 		DB: db, Desired: v.Desired.Store, Inventory: v.NodeHealth, Catalog: v.Catalog, Identity: v.Identity, Naming: v.Naming, Hints: hints, Clock: c,
 		Limits: func(identity.Caller) allocation.Limits {
@@ -137,7 +141,7 @@ func doorConfig(db pg.Pool, log *slog.Logger) rest.Config {
 		Limits: func(request.Class, identity.Caller) middleware.Limit {
 			return middleware.Limit{PerMinute: 1 << 20, Burst: 1 << 20}
 		},
-		SharedLimits: identity.Limits{DB: db}, Ready: func(context.Context) error { return nil },
+		SharedLimits: ratelimit.Limits{DB: db}, Ready: func(context.Context) error { return nil },
 		CursorKey: make([]byte, 32), Log: log, Clock: c,
 	}
 }

@@ -91,7 +91,7 @@ func OpenPolicies() []string {
 		"billing.hourly_spend_limit_minor": 1_000_000_000,
 		"ratelimit.user_per_minute":        mostPerMinute, "ratelimit.tenant_per_minute": mostPerMinute, "ratelimit.mutation_per_minute": mostPerMinute, "ratelimit.burst": mostPerMinute,
 	} {
-		statements = append(statements, fmt.Sprintf(`INSERT INTO policy_values (key, scope, value, revision) SELECT '%s', 'platform', '%d', revision FROM policy_revision`, key, most))
+		statements = append(statements, fmt.Sprintf(`INSERT INTO policy_values (key, scope, subject, value, revision) SELECT '%s', 'platform', 'platform', '%d', revision FROM policy_revision`, key, most))
 	}
 	return statements
 }

@@ -7,8 +7,8 @@ import (
 	devoidc "github.com/gpuaas/gpuaas/dev/oidc"
 	"github.com/gpuaas/gpuaas/dev/oidc/oidctest"
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/oidc"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 )
 
 const redirect = "http://127.0.0.1:1/auth/callback"
@@ -46,7 +46,7 @@ func TestCodeBecomesAPerson(t *testing.T) {
 		}
 		v := g.Verified
 		v.Until = time.Time{}
-		want := identity.Verified{Issuer: p.Issuer(), Subject: "s-1", Email: "dev@dev.localhost", EmailVerified: true, Name: "Dev", Role: "admin", MapsRoles: true}
+		want := signin.Verified{Issuer: p.Issuer(), Subject: "s-1", Email: "dev@dev.localhost", EmailVerified: true, Name: "Dev", Role: "admin", MapsRoles: true}
 		if v != want || g.Refresh == "" || g.Access == "" {
 			t.Errorf("%s: %+v", name, g)
 		}

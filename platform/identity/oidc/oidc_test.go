@@ -11,9 +11,9 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/oidc"
 	"github.com/gpuaas/gpuaas/platform/identity/oidc/oidctest"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 )
 
 type bundle struct {
@@ -69,7 +69,7 @@ func TestINV59GoodTokensAreAccepted(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		want := identity.Verified{
+		want := signin.Verified{
 			Issuer: b.issuer.URL, Subject: "subject-1", Email: "dev@dev.localhost", EmailVerified: true, Role: "operator", MapsRoles: true, Until: v.Until,
 		}
 		if v != want {

@@ -16,8 +16,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/jwt"
+	"github.com/gpuaas/gpuaas/platform/identity/signin"
 )
 
 // Config names a provider and who we are there.
@@ -69,17 +69,17 @@ func (p *Provider) endpoints(ctx context.Context) (endpoints, error) {
 }
 
 // Verify validates an access token or returns the reason why it is invalid.
-func (p *Provider) Verify(ctx context.Context, raw string) (identity.Verified, error) {
+func (p *Provider) Verify(ctx context.Context, raw string) (signin.Verified, error) {
 	t, err := jwt.Parse(raw)
 	if err != nil {
-		return identity.Verified{}, err
+		return signin.Verified{}, err
 	}
 	if err := p.keys.verify(ctx, t); err != nil {
-		return identity.Verified{}, err
+		return signin.Verified{}, err
 	}
 	until, err := t.Access(jwt.Rules{Issuer: p.Config.Issuer, Audience: p.Audience, Now: p.Clock.Now()})
 	if err != nil {
-		return identity.Verified{}, err
+		return signin.Verified{}, err
 	}
 	v := p.verified(t.Claims)
 	v.Until = until
@@ -87,8 +87,8 @@ func (p *Provider) Verify(ctx context.Context, raw string) (identity.Verified, e
 }
 
 // verified reads the identity from the claims of a verified token.
-func (p *Provider) verified(claims jwt.Object) identity.Verified {
-	v := identity.Verified{
+func (p *Provider) verified(claims jwt.Object) signin.Verified {
+	v := signin.Verified{
 		Issuer: p.Config.Issuer, Subject: claims.Text("sub"), Email: strings.ToLower(strings.TrimSpace(claims.Text("email"))),
 		EmailVerified: claims["email_verified"] == true, Name: claims.Text("name"), MapsRoles: len(p.Roles) > 0,
 	}
@@ -143,15 +143,15 @@ func (p *Provider) config(ctx context.Context, program bool) (oauth2.Config, err
 }
 
 // Exchange turns a code into what the provider grants for it.
-func (p *Provider) Exchange(ctx context.Context, redirect, code, nonce, verifier string) (identity.Grant, error) {
+func (p *Provider) Exchange(ctx context.Context, redirect, code, nonce, verifier string) (signin.Grant, error) {
 	c, err := p.config(ctx, false)
 	if err != nil {
-		return identity.Grant{}, err
+		return signin.Grant{}, err
 	}
 	c.RedirectURL = redirect
 	t, err := c.Exchange(oidc.ClientContext(ctx, p.client), code, oauth2.VerifierOption(verifier))
 	if err != nil {
-		return identity.Grant{}, exchangeError(err, errs.New(errs.OIDCExchangeFailed, "the identity provider rejected the code").Try("sign in again"))
+		return signin.Grant{}, exchangeError(err, errs.New(errs.OIDCExchangeFailed, "the identity provider rejected the code").Try("sign in again"))
 	}
 	g, err := p.granted(ctx, t, p.ClientID, nonce)
 	if err == nil && g.ID == "" {
@@ -161,22 +161,22 @@ func (p *Provider) Exchange(ctx context.Context, redirect, code, nonce, verifier
 }
 
 // Refresh exchanges a refresh token for new tokens.
-func (p *Provider) Refresh(ctx context.Context, refresh string, program bool) (identity.Grant, error) {
+func (p *Provider) Refresh(ctx context.Context, refresh string, program bool) (signin.Grant, error) {
 	c, err := p.config(ctx, program)
 	if err != nil {
-		return identity.Grant{}, err
+		return signin.Grant{}, err
 	}
 	t, err := c.TokenSource(oidc.ClientContext(ctx, p.client), &oauth2.Token{RefreshToken: refresh}).Token()
 	if err != nil {
-		return identity.Grant{}, exchangeError(err, errs.New(errs.TokenInvalid, "the identity provider no longer accepts the token").Try("sign in again"))
+		return signin.Grant{}, exchangeError(err, errs.New(errs.TokenInvalid, "the identity provider no longer accepts the token").Try("sign in again"))
 	}
 	return p.granted(ctx, t, c.ClientID, "")
 }
 
 // granted validates the tokens of a code exchange or a refresh. The ID token identifies the user; where
 // a refresh returns none, the access token does.
-func (p *Provider) granted(ctx context.Context, t *oauth2.Token, client, nonce string) (g identity.Grant, err error) {
-	g = identity.Grant{Access: t.AccessToken, Refresh: t.RefreshToken, Until: t.Expiry}
+func (p *Provider) granted(ctx context.Context, t *oauth2.Token, client, nonce string) (g signin.Grant, err error) {
+	g = signin.Grant{Access: t.AccessToken, Refresh: t.RefreshToken, Until: t.Expiry}
 	g.ID, _ = t.Extra("id_token").(string)
 	access, opaque := p.Verify(ctx, t.AccessToken)
 	if g.ID == "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/devseed"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -58,7 +59,7 @@ func New(t testing.TB, balance money.Minor) *Fixture {
 	w.Allocations = w.Server()
 	w.Inventory = w.Allocations.Inventory
 	w.Do(t, func(tx pgx.Tx) error {
-		seed, err := w.Allocations.Identity.SeedDevelopment(t.Context(), tx, false)
+		seed, err := devseed.Write(t.Context(), tx, nil)
 		if err != nil {
 			return err
 		}

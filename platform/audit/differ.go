@@ -1,0 +1,18 @@
+package audit
+
+import (
+	"maps"
+	"reflect"
+)
+
+// Fields are the values of a resource by the name of the field, for Before and After of an Entry.
+type Fields = map[string]any
+
+// Differ returns the fields whose values differ, before and after. Both are empty if nothing changed.
+func Differ(before, after Fields) (was, is Fields) {
+	same := func(name string, _ any) bool { return reflect.DeepEqual(before[name], after[name]) }
+	was, is = maps.Clone(before), maps.Clone(after)
+	maps.DeleteFunc(was, same)
+	maps.DeleteFunc(is, same)
+	return was, is
+}

@@ -1,4 +1,0 @@
-package identity
-
-// FirstAdminPath is the page of the first administrator; the code follows a #.
-const FirstAdminPath = "/first-admin"

@@ -1,0 +1,107 @@
+package keys
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/identity"
+)
+
+// Credential is one secret of a service account.
+type Credential struct {
+	ID                               ids.Credential
+	CreatedAt                        time.Time
+	ExpiresAt, RevokedAt, LastUsedAt *time.Time
+	Secret                           string // only when it was just made
+}
+
+// inForce is the number of credentials that an account may have: the current one and its successor
+// during a rotation.
+const inForce = 2
+
+func scanCredential(row pgx.CollectableRow) (c Credential, err error) {
+	err = row.Scan(&c.ID, &c.CreatedAt, &c.ExpiresAt, &c.RevokedAt, &c.LastUsedAt)
+	return c, err
+}
+
+func (a ServiceAccount) credential(id ids.Credential) identity.Resource {
+	return identity.Resource{Tenant: a.Tenant, Project: a.Project, Kind: "credential", ID: id.String()}
+}
+
+// Credentials lists those of an account by id, ended ones too, without their
+// secrets.
+func (s *Service) Credentials(ctx context.Context, c identity.Caller, account ids.ServiceAccount, after ids.Credential, limit int) ([]Credential, error) {
+	if _, err := s.ServiceAccountByID(ctx, c, account); err != nil {
+		return nil, err
+	}
+	return pg.List(ctx, s.DB, "credentials", selectCredentials, scanCredential, account, after, limit)
+}
+
+// CreateCredential creates a credential. Its secret is displayed once. A TTL of zero means no expiry.
+func (s *Service) CreateCredential(ctx context.Context, ch identity.Change[Credential], account ids.ServiceAccount, ttl time.Duration) (Credential, error) {
+	return ch.Apply(ctx, s.Service, func() (Credential, func(*pgx.Batch), error) {
+		a, err := s.ServiceAccountByID(ctx, ch.Caller, account)
+		if err != nil {
+			return Credential{}, nil, err
+		}
+		if _, err := checkScopes(ch.Caller, a.Scopes); err != nil {
+			return Credential{}, nil, err
+		}
+		c := Credential{ID: ids.New[ids.Credential](), CreatedAt: s.Now()}
+		if c.ExpiresAt, err = until(c.CreatedAt, ttl); err != nil {
+			return Credential{}, nil, err
+		}
+		var hash [32]byte
+		c.Secret, hash = identity.NewToken(identity.CredentialPrefix)
+		return c, func(b *pgx.Batch) {
+			queueAccount(b, a)
+			b.Queue(countCredentials, a.ID).QueryRow(fewer)
+			b.Queue(insertCredential, c.ID, a.ID, a.Tenant, hash[:], c.CreatedAt, c.ExpiresAt)
+			s.Note(b, ch.Caller, "credential.create", a.credential(c.ID), nil,
+				audit.Fields{"service_account": a.ID.String(), "expires_at": c.ExpiresAt})
+		}, nil
+	})
+}
+
+// queueAccount locks the account in the version that was read, so that it is neither deleted nor given
+// scopes beyond the caller's.
+func queueAccount(b *pgx.Batch, a ServiceAccount) {
+	b.Queue(lockAccountVersion, a.ID, a.Version).Exec(pg.OrElse(identity.ErrRaced))
+}
+
+func fewer(row pgx.Row) error {
+	var have int
+	if err := row.Scan(&have); err != nil {
+		return fmt.Errorf("counting credentials: %w", err)
+	}
+	if have >= inForce {
+		return errs.New(errs.Conflict, "the service account has %d credentials in force", have).Try("revoke one first")
+	}
+	return nil
+}
+
+// RevokeCredential ends a credential; one that has ended stays as it is.
+func (s *Service) RevokeCredential(ctx context.Context, ch identity.Change[struct{}], account ids.ServiceAccount, id ids.Credential) error {
+	_, err := ch.ApplyToRights(ctx, s.Service, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+		a, err := s.ServiceAccountByID(ctx, ch.Caller, account)
+		if err != nil {
+			return none, nil, err
+		}
+		c, err := pg.One(ctx, s.DB, "credential", selectCredential, scanCredential, account, id)
+		if err != nil || c.RevokedAt != nil {
+			return none, nil, err
+		}
+		return none, func(b *pgx.Batch) {
+			b.Queue(revokeCredential, account, id).Exec(pg.OrElse(identity.ErrRaced))
+			s.Note(b, ch.Caller, "credential.revoke", a.credential(id), audit.Fields{"service_account": account.String()}, nil)
+		}, nil
+	})
+	return err
+}

@@ -1,0 +1,41 @@
+package identity
+
+import (
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/audit"
+)
+
+// Resource identifies the resource of an audit row.
+type Resource struct {
+	Tenant   ids.Tenant
+	Project  ids.Project
+	Kind, ID string
+}
+
+// Note queues the one audit row of a change.
+func (s *Service) Note(b *pgx.Batch, by Caller, action string, of Resource, before, after audit.Fields) {
+	e := audit.Entry{
+		Tenant: of.Tenant, Actor: by.Actor(), Action: action, CorrelationID: by.CorrelationID,
+		Target: s.Naming.Name(idOrEmpty(of.Tenant), idOrEmpty(of.Project), of.Kind, of.ID).String(),
+	}
+	if before != nil {
+		e.Before = before
+	}
+	if after != nil {
+		e.After = after
+	}
+	audit.Queue(b, e)
+}
+
+func idOrEmpty[T interface {
+	comparable
+	String() string
+}](id T) string {
+	var none T
+	if id == none {
+		return ""
+	}
+	return id.String()
+}

@@ -1,0 +1,220 @@
+package signin
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/jwt"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+// Authenticate returns the caller of a token: an API key, a session, an access token of the provider, or
+// a token of a service account.
+func (s *Service) Authenticate(ctx context.Context, token string) (identity.Caller, error) {
+	switch {
+	case token == "":
+		return identity.Caller{}, errs.New(errs.TokenMissing, "this request needs a token")
+	case len(token) < identity.TokenLength || len(token) > jwt.MaxSize:
+		return identity.Caller{}, tokenInvalid()
+	}
+	hash := sha256.Sum256([]byte(token))
+	now := s.Clock.Now()
+	epoch := s.RightsEpoch()
+	if caller, found := s.tokens.Get(hash, epoch, now); found {
+		return caller, nil
+	}
+	caller, left, err := s.findToken(unscoped(ctx), token, hash)
+	if err != nil {
+		return identity.Caller{}, err
+	}
+	s.tokens.Put(hash, caller, epoch, now.Add(min(left, identity.CachedFor)))
+	return caller, nil
+}
+
+// findToken returns the caller and how long the token still lives.
+func (s *Service) findToken(ctx context.Context, token string, hash [32]byte) (identity.Caller, time.Duration, error) {
+	switch {
+	case len(token) == identity.TokenLength && strings.HasPrefix(token, identity.KeyPrefix):
+		return s.holder(ctx, selectKeyHolder, touchKey, hash)
+	case len(token) == identity.TokenLength && strings.HasPrefix(token, identity.SessionPrefix):
+		return s.holder(ctx, selectSessionHolder, touchSession, hash)
+	}
+	return s.bearer(ctx, token, hash)
+}
+
+// holder returns the caller of a secret that this installation has issued. The database's clock decides
+// whether it has expired, so that servers with different clocks agree.
+func (s *Service) holder(ctx context.Context, statement, touch string, hash [32]byte) (identity.Caller, time.Duration, error) {
+	var c identity.Caller
+	var tenant *uuid.UUID
+	var id uuid.UUID
+	var scopes []string
+	var left int64 // milliseconds
+	var stale bool
+	err := s.DB.QueryRow(ctx, statement, hash[:]).Scan(&c.User.UUID, &c.Email, &c.Name, &c.Role,
+		&tenant, &c.TenantName, &c.TenantRole, &id, &scopes, &left, &stale)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return identity.Caller{}, 0, tokenInvalid()
+	}
+	if err != nil {
+		return identity.Caller{}, 0, fmt.Errorf("looking up a token: %w", err)
+	}
+	if tenant != nil {
+		c.Tenant = ids.From[ids.Tenant](*tenant)
+	}
+	c.Scopes, c.Limited = scopesOf(scopes), len(scopes) > 0
+	switch {
+	case left <= 0:
+		return identity.Caller{}, 0, tokenExpired()
+	case touch == touchSession:
+		c.Session.UUID = id
+	case !s.PolicyFor(c).Bool(policies.AuthAPIKeysEnabled):
+		return identity.Caller{}, 0, errs.New(errs.TokenInvalid, "API keys are disabled").Try("sign in")
+	}
+	s.touch(ctx, stale, touch, id)
+	// The result is limited to identity.CachedFor: the remaining lifetime of a key without an end would overflow
+	// a Duration.
+	return c, time.Duration(min(left, identity.CachedFor.Milliseconds())) * time.Millisecond, nil
+}
+
+// touch notes a use, once a minute. It may be lost: nothing is decided by it.
+func (s *Service) touch(ctx context.Context, stale bool, statement string, id uuid.UUID) {
+	if stale {
+		_, _ = s.DB.Exec(ctx, statement, id)
+	}
+}
+
+// noEpoch marks entries that do not depend on rights: a valid signature stays valid.
+const noEpoch = 0
+
+// proven is a signed token whose signature and claims were good under these keys.
+type proven struct {
+	issuer, subject string
+	own             bool
+	claims          Claims // of our own tokens
+	until           time.Time
+	keys            string
+}
+
+// bearer returns the caller of a signed token. The database decides its current rights, not the token's
+// claims.
+func (s *Service) bearer(ctx context.Context, token string, hash [32]byte) (identity.Caller, time.Duration, error) {
+	p, err := s.prove(ctx, token, hash)
+	if err != nil {
+		return identity.Caller{}, 0, err
+	}
+	var c identity.Caller
+	if p.own {
+		c, err = s.programOf(ctx, p.claims, revocation(token))
+	} else {
+		c, err = s.personOf(ctx, p, revocation(token))
+	}
+	return c, p.until.Sub(s.Clock.Now()), err
+}
+
+// prove verifies a token, or reads the cached result, which is valid until the token expires or the keys
+// change.
+func (s *Service) prove(ctx context.Context, token string, hash [32]byte) (proven, error) {
+	p, found := s.proven.Get(hash, noEpoch, s.Clock.Now())
+	if !found {
+		t, err := jwt.Parse(token)
+		if err != nil {
+			return proven{}, err
+		}
+		p.own = s.Tokens != nil && t.Claims.Text("iss") == s.Tokens.Issuer
+	}
+	keys, err := s.keys(ctx, p.own)
+	if err != nil {
+		return proven{}, err
+	}
+	if found && p.keys == keys {
+		return p, nil
+	}
+	// The keys were read first. If they change meanwhile, the token is only verified once more than
+	// needed.
+	p.keys = keys
+	if err := s.verify(ctx, token, &p); err != nil {
+		return proven{}, err
+	}
+	s.proven.Put(hash, p, noEpoch, p.until)
+	return p, nil
+}
+
+func (s *Service) keys(ctx context.Context, own bool) (string, error) {
+	switch {
+	case own:
+		return s.Tokens.print(), nil
+	case s.Provider == nil:
+		return "", tokenInvalid()
+	}
+	return s.Provider.Keys(ctx)
+}
+
+func (s *Service) verify(ctx context.Context, token string, p *proven) (err error) {
+	if p.own {
+		p.claims, err = s.Tokens.Verify(token)
+		p.until = p.claims.Until
+		return err
+	}
+	v, err := s.Provider.Verify(ctx, token)
+	p.issuer, p.subject, p.until = v.Issuer, v.Subject, v.Until
+	return err
+}
+
+// revocation returns the key under which a revoked token is stored: a hash of the signed part. The
+// signature is left out, because anybody can derive a second valid signature from one ECDSA signature.
+func revocation(token string) [32]byte {
+	return sha256.Sum256([]byte(token[:max(strings.LastIndexByte(token, '.'), 0)]))
+}
+
+func (s *Service) personOf(ctx context.Context, p proven, revoked [32]byte) (c identity.Caller, err error) {
+	var tenant *uuid.UUID
+	var refused bool
+	err = s.DB.QueryRow(ctx, selectSubject, p.issuer, p.subject, revoked[:]).
+		Scan(&c.User.UUID, &c.Email, &c.Name, &c.Role, &tenant, &c.TenantName, &c.TenantRole, &refused)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return identity.Caller{}, errs.New(errs.UserNotFound, "no user belongs to this token").Try("sign in once: gpuaas login, or the sign-in page")
+	case err != nil:
+		return identity.Caller{}, fmt.Errorf("looking up a person: %w", err)
+	case refused:
+		return identity.Caller{}, tokenInvalid()
+	}
+	if tenant != nil {
+		c.Tenant = ids.From[ids.Tenant](*tenant)
+	}
+	return c, nil
+}
+
+// programOf is the account that a token was minted for, with what is left of its
+// scopes.
+func (s *Service) programOf(ctx context.Context, t Claims, revoked [32]byte) (identity.Caller, error) {
+	h, err := s.scanProgram(s.DB.QueryRow(ctx, selectProgram, t.Account, t.Credential, t.Tenant, t.Project, revoked[:]))
+	if err != nil {
+		return identity.Caller{}, err
+	}
+	if h.left <= 0 {
+		return identity.Caller{}, tokenInvalid()
+	}
+	s.touch(ctx, h.stale, touchCredential, h.credential.UUID)
+	h.caller.Scopes, h.caller.Limited = scopesOf(t.Scopes)&h.scopes, true
+	return h.caller, nil
+}
+
+func tokenInvalid() error {
+	return errs.New(errs.TokenInvalid, "the token is not valid").Try("sign in again, or make a new key")
+}
+
+func tokenExpired() error {
+	return errs.New(errs.TokenExpired, "the token has expired").Try("sign in again")
+}
