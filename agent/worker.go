@@ -22,12 +22,17 @@ type Worker interface {
 	PendingResults(ctx context.Context) ([]*protocol.Result, error)
 	// AckResult records that the control plane has the result of a task, or does not need it.
 	AckResult(ctx context.Context, id ids.Allocation, task ids.Task) error
+	TrustUpdater
+	// Heard passes on the response of the control plane to the last report.
+	Heard(ctx context.Context, word helper.ReportAck) error
+}
+
+// TrustUpdater passes signed statements of keys on to the helper.
+type TrustUpdater interface {
 	// UpdateTrust hands over a signed statement of the control plane's keys.
 	UpdateTrust(ctx context.Context, statement protocol.Signed) error
 	// UpdateReleaseKeys hands over a signed statement of the keys that sign builds of the agent.
 	UpdateReleaseKeys(ctx context.Context, set protocol.Signed) error
-	// Heard passes on the response of the control plane to the last report.
-	Heard(ctx context.Context, word helper.ReportAck) error
 }
 
 var _ Worker = (*helper.Local)(nil)

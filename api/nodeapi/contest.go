@@ -15,11 +15,11 @@ func (i *Intake) contested(ctx context.Context, node ids.Node, changes []fleet.C
 	for _, c := range changes {
 		if c.Begun > 0 {
 			i.Metrics.rejected(reasonContested, c.Begun)
-			i.warn(ctx, "a node reports GPUs of another node", "node", node, "owner", c.Owner, "gpus", c.Begun)
+			i.log().WarnContext(ctx, "a node reports GPUs of another node", "node", node, "owner", c.Owner, "gpus", c.Begun)
 		}
 		err := pgx.BeginFunc(ctx, i.DB, func(tx pgx.Tx) error { return i.Inventory.Recheck(ctx, tx, c.Owner) })
 		if err != nil {
-			i.warn(ctx, "contested GPUs not evaluated again", "node", c.Owner, "err", err)
+			i.log().WarnContext(ctx, "contested GPUs not evaluated again", "node", c.Owner, "err", err)
 		}
 	}
 }

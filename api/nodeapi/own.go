@@ -2,6 +2,7 @@ package nodeapi
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -58,7 +59,7 @@ func (i *Intake) ownAllocations(ctx context.Context, tx pgx.Tx, node ids.Node, r
 	})
 	if foreign := len(r.Allocations) - len(own); foreign > 0 {
 		i.Metrics.rejected(reasonForeign, foreign)
-		i.warn(ctx, "a node reports allocations that are not placed on it", "node", node, "allocations", foreign)
+		i.log().WarnContext(ctx, "a node reports allocations that are not placed on it", "node", node, "allocations", foreign)
 	}
 	r.Allocations = own
 	return nil
@@ -82,8 +83,10 @@ func (i *Intake) checkCount(p slots.Placed, reported []protocol.AllocationReport
 	return nil
 }
 
-func (i *Intake) warn(ctx context.Context, message string, args ...any) {
+// log returns the log of the server; without one, nothing is logged.
+func (i *Intake) log() *slog.Logger {
 	if i.Log != nil {
-		i.Log.WarnContext(ctx, message, args...)
+		return i.Log
 	}
+	return slog.New(slog.DiscardHandler)
 }

@@ -490,7 +490,7 @@ func TestAPIKeysCanBeSwitchedOff(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	b.policy(string(policies.AuthAPIKeysEnabled), policies.In(policies.LevelTenant, "dev"), "false")
+	b.policy(string(policies.AuthAPIKeysEnabled), policies.In(policies.LevelTenant, tenant.String()), "false")
 	create := func(token string) *httptest.ResponseRecorder {
 		asJSON := func(r *http.Request) {
 			r.Header.Set("Content-Type", "application/json")

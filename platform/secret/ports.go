@@ -27,12 +27,17 @@ type Authority interface {
 	// Issuer names the key that Issue signs with now, as pki.Certificate does. It is empty if the
 	// authority chooses the key itself.
 	Issuer() string
-	// Bundle returns the roots that peers should trust, in PEM. It contains two during a rotation.
+	Roots
+	// Refresh notices a roll-over that was begun or ended elsewhere.
+	Refresh(ctx context.Context) error
+}
+
+// Roots are the certificates that peers trust.
+type Roots interface {
+	// Bundle returns the roots in PEM. It contains two during a rotation.
 	Bundle() []byte
 	// Pool is Bundle for crypto/tls: another pool only when the bundle is another.
 	Pool() *x509.CertPool
-	// Refresh notices a roll-over that was begun or ended elsewhere.
-	Refresh(ctx context.Context) error
 }
 
 // Signer signs tasks, Ed25519. Its drivers are files and Vault's transit.

@@ -13,8 +13,8 @@ import (
 // Placed is the part of some allocations that is on one node.
 type Placed struct {
 	Slots int                    // slots of the node, or the GPUs that its object declares if these are more
-	Ever map[uuid.UUID]struct{} // allocations that have or had a slot of the node
-	Now  map[uuid.UUID]struct{} // those that have one now
+	Ever  map[uuid.UUID]struct{} // allocations that have or had a slot of the node
+	Now   map[uuid.UUID]struct{} // those that have one now
 }
 
 // Placed reads which of the allocations have or had a slot of the node.

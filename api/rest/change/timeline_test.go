@@ -56,7 +56,7 @@ func TestTrace(t *testing.T) {
 	exec(`INSERT INTO node_tasks (id, node_id, allocation_id, type, fence, generation, attempt, body, signature, status, step, code, message, created_at, expires_at)
 		VALUES (gen_random_uuid(), $1, $2, 'allocation.provision_user', 1, 1, 1, '\x', '\x', 'failed', 'scrub', 'scrub_failed', 'no answer', now() + interval '3 s', now())`, node, a.ID)
 	exec(`INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, message, observed_at) VALUES ($1, $2, 'broken', 1, 1, 'h', 'keys: 2, expected 1', now() + interval '4 s')
-		ON CONFLICT (allocation_id) DO UPDATE SET phase = excluded.phase, message = excluded.message, observed_at = excluded.observed_at`, a.ID, node)
+		ON CONFLICT (allocation_id, node_id) DO UPDATE SET phase = excluded.phase, message = excluded.message, observed_at = excluded.observed_at`, a.ID, node)
 	exec(`INSERT INTO drift (kind, object_id, field, desired, observed, cause, opened_at) VALUES ('Allocation', $1, 'keys', '1', '2', 'changed on the node', now() + interval '5 s')`, a.ID)
 
 	tracer := timelineOf(w, db, queue)

@@ -42,7 +42,7 @@ func (s *Service) begin(ctx context.Context, tx pgx.Tx, a arrival, n NewSession)
 		ID: ids.New[ids.Session](), User: a.user.ID, Kind: n.Kind, Issuer: n.Issuer, Address: n.Origin.Address,
 		UserAgent: strings.ToValidUTF8(n.Origin.UserAgent[:min(len(n.Origin.UserAgent), maxUserAgent)], ""),
 	}
-	hours := s.PolicyFor(identity.Caller{User: a.user.ID, TenantName: a.user.TenantName}).Int(policies.AuthSessionMaxHours)
+	hours := s.PolicyFor(identity.Caller{User: a.user.ID, Tenant: a.user.Tenant}).Int(policies.AuthSessionMaxHours)
 	err := tx.QueryRow(ctx, insertSession, info.ID, info.User, hash[:], info.Kind, info.Issuer, info.Address, info.UserAgent,
 		s.sealRefresh(n.Refresh, info.ID), hours*int64(time.Hour/time.Second)).Scan(&info.CreatedAt, &info.ExpiresAt)
 	if err != nil {

@@ -62,7 +62,7 @@ func (e *authFixture) process(t *testing.T, hints *hint.Bus) *signin.Service {
 	return &signin.Service{
 		Service: &identity.Service{
 			DB: pgtest.Scoped(t, e.Pool), Clock: c, Seal: identitytest.Seal(t), Naming: ids.DefaultNaming, Hints: hints,
-			Policy: func(identity.Caller) policies.View { return policy.Latest().For() },
+			Policy: identity.PolicyFrom(policy),
 		},
 		Tokens: &signin.Tokens{Issuer: "gpuaas:test", Audience: e.issuer.Audience, Keys: e.keys, Clock: c},
 		Provider: oidc.New(oidc.Config{
@@ -237,6 +237,20 @@ func TestSessionBeginsAndEnds(t *testing.T) {
 	identitytest.WantCode(t, "after its end", err, errs.TokenInvalid)
 	if n := e.audited(t, "session.end"); n != 1 {
 		t.Errorf("%d audit rows of its end", n)
+	}
+}
+
+// A tenant may limit the sessions of its users. A limit that no sign-in reads has no effect.
+func TestSessionEndsByThePolicyOfTheTenant(t *testing.T) {
+	t.Parallel()
+	e := enter(t)
+	e.Exec(t, "INSERT INTO policy_values (key, scope, subject, value, revision) VALUES ('auth.session_max_hours', 'tenant:dev', $1, '1', 1)", "tenant:"+e.Seed.Tenant.String())
+	started, err := e.process(t, &hint.Bus{}).SignInSession(t.Context(), e.verified("s-dev", "dev@dev.localhost"), signin.NewSession{Kind: "browser", Origin: from})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := started.Session.ExpiresAt.Sub(started.Session.CreatedAt); left != time.Hour {
+		t.Errorf("lives for %s", left)
 	}
 }
 
