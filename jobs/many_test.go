@@ -131,7 +131,7 @@ func (b *bundle) enqueue(all ...river.JobArgs) {
 // idle waits until no job of a kind is left to be worked, and expects that all went well.
 func (b *bundle) idle(kind string) {
 	b.t.Helper()
-	for until := time.Now().Add(30 * time.Second); b.count(`SELECT count(*) FROM river.river_job WHERE kind = $1 AND finalized_at IS NULL`, kind) > 0; time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(2 * time.Minute); b.count(`SELECT count(*) FROM river.river_job WHERE kind = $1 AND finalized_at IS NULL`, kind) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
 			b.t.Fatalf("%s goes on", kind)
 		}
