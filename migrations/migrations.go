@@ -35,21 +35,42 @@ func Up(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer func() { _ = db.Close() }()
-	if err := upOurs(ctx, db); err != nil {
-		return err
-	}
-	if err := upRiver(ctx, pool); err != nil {
+	err := locked(ctx, db, func() error {
+		if err := upOurs(ctx, db); err != nil {
+			return err
+		}
+		return upRiver(ctx, pool)
+	})
+	if err != nil {
 		return err
 	}
 	return grant(ctx, pool)
 }
 
-func upOurs(ctx context.Context, db *sql.DB) error {
-	locker, err := lock.NewPostgresSessionLocker()
+// lockPeriod and lockTries are the waiting time of a replica: longer than all migrations need.
+const lockPeriod, lockTries = 1, 300
+
+// locked calls migrate while no other replica migrates this database. River's migrator has no lock of
+// its own: two replicas would apply one step twice, and the second would fail.
+func locked(ctx context.Context, db *sql.DB, migrate func() error) (err error) {
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(lockPeriod, lockTries))
 	if err != nil {
 		return fmt.Errorf("making the migration lock: %w", err)
 	}
-	steps, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker), goose.WithExcludeNames([]string{rolesFile, grantsFile}))
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connecting for the migration lock: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := locker.SessionLock(ctx, conn); err != nil {
+		return fmt.Errorf("waiting for the migration of another replica: %w", err)
+	}
+	defer func() { err = errors.Join(err, locker.SessionUnlock(context.WithoutCancel(ctx), conn)) }()
+	return migrate()
+}
+
+func upOurs(ctx context.Context, db *sql.DB) error {
+	steps, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithExcludeNames([]string{rolesFile, grantsFile}))
 	if err != nil {
 		return fmt.Errorf("reading migrations: %w", err)
 	}
