@@ -74,6 +74,7 @@ func (f *fake) money(w http.ResponseWriter, r *http.Request, operation string, p
 		"createPortalSession":   func() { reply(w, http.StatusCreated, oapi.PortalSession{Url: "https://portal.example/p/1"}) },
 		"listRefunds":           func() { f.page(w, r, toAny(p.refunds), 50) },
 		"listAdminRefunds":      func() { f.page(w, r, toAny(p.refunds), 50) },
+		"listDisputes":          func() { f.page(w, r, []any{openDispute()}, 50) },
 		"createRefund":          func() { f.refund(w, r, body) },
 		"adjustBalance": func() {
 			var asked oapi.AdjustmentRequest
@@ -207,4 +208,8 @@ func fakeStatement() month {
 		}},
 		Movements: []oapi.StatementMovement{{OccurredAt: birth, Kind: "topup", Reference: "pi_1", TransferId: id(61), AmountMinor: 99000}},
 	}}
+}
+
+func openDispute() oapi.Dispute {
+	return oapi.Dispute{Id: "du_1", TenantId: id(4), PaymentSessionId: id(66), Amount: eur(2500), Reason: "fraudulent", Stage: "open", CreatedAt: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC), StageAt: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)}
 }

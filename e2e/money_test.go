@@ -132,7 +132,7 @@ func TestMoneyFromTopUpToRefund(t *testing.T) {
 	}
 
 	var refund struct{ ID, Route, Status string }
-	h.admin(t, &refund, "admin", "refund", "create", "dev@dev.localhost", "10", "--kind", "charge", "--reason", "node was slow", "--yes")
+	h.admin(t, &refund, "admin", "refund", "create", "dev@dev.localhost", "0.01", "--kind", "charge", "--reason", "node was slow", "--yes")
 	until(t, patience, "the refund at the provider", func() error {
 		var all struct {
 			Items []struct{ ID, Route, Status string }
@@ -152,6 +152,47 @@ func TestMoneyFromTopUpToRefund(t *testing.T) {
 	}
 }
 
+// interval is the one usage interval of an allocation.
+type interval struct {
+	Cost struct {
+		Minor int64 `json:"amount_minor"`
+	}
+	Seconds  int64
+	Opened   map[string]any `json:"opened_observation"`
+	ClosedBy string         `json:"closed_by"`
+}
+
+func (h *house) interval(t *testing.T, a allocation) interval {
+	t.Helper()
+	var intervals struct{ Items []interval }
+	_, err := h.call("GET", "/api/v1/billing/usage/intervals?allocation_id="+a.ID, "", nil, &intervals)
+	must(t, err)
+	if len(intervals.Items) != 1 {
+		t.Fatalf("the allocation has the intervals %+v", intervals)
+	}
+	return intervals.Items[0]
+}
+
+// charged sums the ledger's entries of use, which are all of one allocation.
+func (h *house) charged(t *testing.T, a allocation) (sum int64) {
+	t.Helper()
+	var ledger struct {
+		Items []struct {
+			Amount     int64  `json:"amount_minor"`
+			Allocation string `json:"allocation_id"`
+		}
+	}
+	_, err := h.call("GET", "/api/v1/billing/ledger?limit=200&kind=usage", "", nil, &ledger)
+	must(t, err)
+	for _, e := range ledger.Items {
+		sum += e.Amount
+		if e.Allocation != a.ID {
+			t.Errorf("%+v is of another allocation", e)
+		}
+	}
+	return sum
+}
+
 // follows goes from the statement over the ledger to the intervals and what was
 // observed.
 func follows(t *testing.T, h *house, a allocation, credited int64) {
@@ -165,6 +206,13 @@ func follows(t *testing.T, h *house, a allocation, credited int64) {
 		Adjustments int64 `json:"adjustments_minor"`
 		Closing     int64 `json:"closing_minor"`
 	}
+	// The last tick charges the end of the interval after the allocation is released.
+	until(t, patience, "the charge of the whole interval", func() error {
+		if cost, charged := h.interval(t, a).Cost.Minor, h.charged(t, a); cost != -charged {
+			return fmt.Errorf("the interval costs %d, and %d is charged", cost, -charged)
+		}
+		return nil
+	})
 	month := time.Now().UTC().Format("2006-01")
 	_, err := h.call("GET", "/api/v1/billing/statements/"+month, "", nil, &statement)
 	must(t, err)
@@ -172,44 +220,17 @@ func follows(t *testing.T, h *house, a allocation, credited int64) {
 	if s.TopUps != credited || s.Opening+s.TopUps+s.Usage+s.Credits+s.Refunds+s.Adjustments != s.Closing || s.Closing != h.purse(t).Amount {
 		t.Errorf("the statement does not add up: %+v, balance %d", s, h.purse(t).Amount)
 	}
-	var ledger struct {
-		Items []struct {
-			Amount     int64  `json:"amount_minor"`
-			Allocation string `json:"allocation_id"`
-			Kind       string
-		}
+	charged := h.charged(t, a)
+	i := h.interval(t, a)
+	if -i.Cost.Minor != charged || s.Usage != charged {
+		t.Fatalf("the statement says %d, the ledger %d, the interval %+v", s.Usage, charged, i)
 	}
-	_, err = h.call("GET", "/api/v1/billing/ledger?limit=200&kind=usage", "", nil, &ledger)
-	must(t, err)
-	var charged int64
-	for _, e := range ledger.Items {
-		charged += e.Amount
-		if e.Allocation != a.ID {
-			t.Errorf("%+v is about nothing that ran", e)
-		}
-	}
-	var intervals struct {
-		Items []struct {
-			Cost struct {
-				Minor int64 `json:"amount_minor"`
-			}
-			Seconds    int64
-			OpenedSeen map[string]any `json:"opened_observation"`
-			ClosedBy   string         `json:"closed_by"`
-		}
-	}
-	_, err = h.call("GET", "/api/v1/billing/usage/intervals?allocation_id="+a.ID, "", nil, &intervals)
-	must(t, err)
-	if len(intervals.Items) != 1 || -intervals.Items[0].Cost.Minor != charged || s.Usage != charged {
-		t.Fatalf("the statement says %d, the ledger %d, the intervals %+v", s.Usage, charged, intervals)
-	}
-	i := intervals.Items[0]
-	if i.Cost.Minor != 996*i.Seconds/3600 || i.ClosedBy != "release_requested" || i.OpenedSeen["node_id"] == nil {
+	if i.Cost.Minor != 996*i.Seconds/3600 || i.ClosedBy != "release_requested" || i.Opened["node_id"] == nil {
 		t.Errorf("interval %+v", i)
 	}
 	node := one[string](t, h, `SELECT node_id::text FROM allocations WHERE id = $1`, a.ID)
-	if i.OpenedSeen["node_id"] != node {
-		t.Errorf("observed on %v, and it ran on %s", i.OpenedSeen["node_id"], node)
+	if i.Opened["node_id"] != node {
+		t.Errorf("observed on %v, and it ran on %s", i.Opened["node_id"], node)
 	}
 	t.Logf("charged %d for %s s: statement, ledger and interval agree", -charged, strconv.FormatInt(i.Seconds, 10))
 }

@@ -83,7 +83,8 @@ BEGIN
 		('stripe_events',            'raw',  '',    '',     'raw',  ''),
 		('payment_sweeps',           '',     '',    '',     'raw',  ''),
 		('stripe_payments',          'raw',  '',    '',     'raw',  ''),
-		('refund_requests',          'raw',  '',    '',     'rw',   ''),
+		('refund_requests',          'raw',  '',    '',     'raw',  ''),
+		('payment_disputes',         'r',    '',    '',     'raw',  ''),
 
 		('usage_records',            'r',    '',    'r',    'raw',  ''), -- and columns below
 		('usage_ticks',              'r',    '',    'r',    'ra',   ''), -- append-only

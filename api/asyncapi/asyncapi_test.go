@@ -28,6 +28,7 @@ var good = map[string]map[string]any{
 	"billing.balance_adjusted":             {"transfer_id": id, "user_id": id, "amount_minor": -5, "currency": "EUR", "reason": "double top-up", "adjusted_by": "user:" + id},
 	"payments.balance_credited":            {"payment_session_id": id, "transfer_id": id, "amount_minor": 2500, "currency": "EUR"},
 	"payments.refunded":                    {"refund_id": id, "route": "card", "amount_minor": 2500, "currency": "EUR"},
+	"payments.disputed":                    {"dispute_id": "du_1", "stage": "open", "reason": "fraudulent", "amount_minor": 2500, "currency": "EUR"},
 	"fleet.revision_applied":               revision("applied"),
 	"fleet.revision_waiting":               revision("waiting_approval"),
 	"fleet.revision_rejected":              revision("invalid"),

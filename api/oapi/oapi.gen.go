@@ -366,6 +366,30 @@ func (e ConditionType) Valid() bool {
 	}
 }
 
+// Defines values for DisputeStage.
+const (
+	DisputeStageInquiry DisputeStage = "inquiry"
+	DisputeStageLost    DisputeStage = "lost"
+	DisputeStageOpen    DisputeStage = "open"
+	DisputeStageWon     DisputeStage = "won"
+)
+
+// Valid indicates whether the value is a known member of the DisputeStage enum.
+func (e DisputeStage) Valid() bool {
+	switch e {
+	case DisputeStageInquiry:
+		return true
+	case DisputeStageLost:
+		return true
+	case DisputeStageOpen:
+		return true
+	case DisputeStageWon:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DriftPolicy.
 const (
 	DriftPolicyHeal   DriftPolicy = "heal"
@@ -454,6 +478,7 @@ const (
 	ErrorCodeProviderFailed             ErrorCode = "provider_failed"
 	ErrorCodePruneLimit                 ErrorCode = "prune_limit"
 	ErrorCodeRateLimited                ErrorCode = "rate_limited"
+	ErrorCodeRefundExceedsCharges       ErrorCode = "refund_exceeds_charges"
 	ErrorCodeRefundExceedsPayment       ErrorCode = "refund_exceeds_payment"
 	ErrorCodeRefundWindowExceeded       ErrorCode = "refund_window_exceeded"
 	ErrorCodeRunwayTooShort             ErrorCode = "runway_too_short"
@@ -572,6 +597,8 @@ func (e ErrorCode) Valid() bool {
 	case ErrorCodePruneLimit:
 		return true
 	case ErrorCodeRateLimited:
+		return true
+	case ErrorCodeRefundExceedsCharges:
 		return true
 	case ErrorCodeRefundExceedsPayment:
 		return true
@@ -1605,6 +1632,8 @@ func (e TraceStepStage) Valid() bool {
 // Defines values for TransferKind.
 const (
 	TransferKindAdjustment        TransferKind = "adjustment"
+	TransferKindDispute           TransferKind = "dispute"
+	TransferKindDisputeReversed   TransferKind = "dispute_reversed"
 	TransferKindFaultCredit       TransferKind = "fault_credit"
 	TransferKindRefundCardCharge  TransferKind = "refund_card_charge"
 	TransferKindRefundCardUnspent TransferKind = "refund_card_unspent"
@@ -1619,6 +1648,10 @@ const (
 func (e TransferKind) Valid() bool {
 	switch e {
 	case TransferKindAdjustment:
+		return true
+	case TransferKindDispute:
+		return true
+	case TransferKindDisputeReversed:
 		return true
 	case TransferKindFaultCredit:
 		return true
@@ -2525,6 +2558,41 @@ type DesiredWrite struct {
 
 	// Spec The spec of the kind: EnvironmentSpec, PolicySpec, RoleSpec, SKUSpec, OSImageSpec or NodeSpec.
 	Spec map[string]interface{} `json:"spec"`
+}
+
+// Dispute defines model for Dispute.
+type Dispute struct {
+	// Amount An amount with its currency.
+	Amount    Money     `json:"amount"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Id The id of the payment provider.
+	Id string `json:"id"`
+
+	// PaymentSessionId The disputed top-up.
+	PaymentSessionId openapi_types.UUID `json:"payment_session_id"`
+
+	// Reason In the terms of the payment provider, such as `fraudulent`.
+	Reason string `json:"reason"`
+
+	// Stage `inquiry`: the bank has withdrawn nothing. `open`: it has withdrawn the amount. `lost`: it does not return the amount. `won`: it has returned the amount.
+	Stage    DisputeStage       `json:"stage"`
+	StageAt  time.Time          `json:"stage_at"`
+	TenantId openapi_types.UUID `json:"tenant_id"`
+
+	// TransferId The transfer of the withdrawal in the ledger.
+	TransferId *openapi_types.UUID `json:"transfer_id,omitempty"`
+}
+
+// DisputeStage `inquiry`: the bank has withdrawn nothing. `open`: it has withdrawn the amount. `lost`: it does not return the amount. `won`: it has returned the amount.
+type DisputeStage string
+
+// DisputeList defines model for DisputeList.
+type DisputeList struct {
+	Items []Dispute `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
 // Drain defines model for Drain.
@@ -4682,6 +4750,18 @@ type TraceDesiredParams struct {
 	Scope *string `form:"scope,omitempty" json:"scope,omitempty"`
 }
 
+// ListDisputesParams defines parameters for ListDisputes.
+type ListDisputesParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// TenantId The API returns only items of this tenant.
+	TenantId *openapi_types.UUID `form:"tenant_id,omitempty" json:"tenant_id,omitempty"`
+}
+
 // ListDriftParams defines parameters for ListDrift.
 type ListDriftParams struct {
 	// Limit The maximum number of items of a page.
@@ -6347,6 +6427,13 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/desired/{kind}/{name}/trace (the `TraceDesired` operationId).
 	TraceDesired(ctx context.Context, kind KindName, name ObjectName, params *TraceDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListDisputes List disputes
+	//
+	// A dispute is a payment that the holder of the card disputes at the bank. The API returns the newest item first.
+	//
+	// Corresponds with GET /api/v1/admin/disputes (the `ListDisputes` operationId).
+	ListDisputes(ctx context.Context, params *ListDisputesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListDrift List drift
 	//
 	// The API returns open drift first, newest first, with the action, the owner and the deadline of each.
@@ -7009,7 +7096,7 @@ type ClientInterface interface {
 	//
 	// The API refunds the tenant of this user. `unspent` returns unused credit to the card that paid for it. `charge`
 	// returns a charge: to a card if a payment inside the refund window covers it, else as credit. `route` in the
-	// response names the way.
+	// response names the way. Promotional credit is not refunded, and no more than was charged.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7020,7 +7107,7 @@ type ClientInterface interface {
 	//
 	// The API refunds the tenant of this user. `unspent` returns unused credit to the card that paid for it. `charge`
 	// returns a charge: to a card if a payment inside the refund window covers it, else as credit. `route` in the
-	// response names the way.
+	// response names the way. Promotional credit is not refunded, and no more than was charged.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -8193,6 +8280,23 @@ func (c *Client) SuspendDesired(ctx context.Context, kind KindName, name ObjectN
 // Corresponds with GET /api/v1/admin/desired/{kind}/{name}/trace (the `TraceDesired` operationId).
 func (c *Client) TraceDesired(ctx context.Context, kind KindName, name ObjectName, params *TraceDesiredParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTraceDesiredRequest(c.Server, kind, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListDisputes List disputes
+//
+// A dispute is a payment that the holder of the card disputes at the bank. The API returns the newest item first.
+//
+// Corresponds with GET /api/v1/admin/disputes (the `ListDisputes` operationId).
+func (c *Client) ListDisputes(ctx context.Context, params *ListDisputesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDisputesRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -9585,7 +9689,7 @@ func (c *Client) AdjustBalance(ctx context.Context, userId UserID, params *Adjus
 //
 // The API refunds the tenant of this user. `unspent` returns unused credit to the card that paid for it. `charge`
 // returns a charge: to a card if a payment inside the refund window covers it, else as credit. `route` in the
-// response names the way.
+// response names the way. Promotional credit is not refunded, and no more than was charged.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9606,7 +9710,7 @@ func (c *Client) CreateRefundWithBody(ctx context.Context, userId UserID, params
 //
 // The API refunds the tenant of this user. `unspent` returns unused credit to the card that paid for it. `charge`
 // returns a charge: to a card if a payment inside the refund window covers it, else as credit. `route` in the
-// response names the way.
+// response names the way. Promotional credit is not refunded, and no more than was charged.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -12569,6 +12673,84 @@ func NewTraceDesiredRequest(server string, kind KindName, name ObjectName, param
 		if params.Scope != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scope", *params.Scope, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListDisputesRequest constructs an http.Request for the ListDisputes method
+func NewListDisputesRequest(server string, params *ListDisputesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/disputes")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.TenantId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tenant_id", *params.TenantId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -21228,6 +21410,9 @@ type ServerInterface interface {
 	// TraceDesired Trace desired object
 	// (GET /api/v1/admin/desired/{kind}/{name}/trace)
 	TraceDesired(c *gin.Context, kind KindName, name ObjectName, params TraceDesiredParams)
+	// ListDisputes List disputes
+	// (GET /api/v1/admin/disputes)
+	ListDisputes(c *gin.Context, params ListDisputesParams)
 	// ListDrift List drift
 	// (GET /api/v1/admin/drift)
 	ListDrift(c *gin.Context, params ListDriftParams)
@@ -22466,6 +22651,49 @@ func (siw *ServerInterfaceWrapper) TraceDesired(c *gin.Context) {
 	}
 
 	siw.Handler.TraceDesired(c, kind, name, params)
+}
+
+// ListDisputes operation middleware
+func (siw *ServerInterfaceWrapper) ListDisputes(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListDisputesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "tenant_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant_id", c.Request.URL.Query(), &params.TenantId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListDisputes(c, params)
 }
 
 // ListDrift operation middleware
@@ -29597,6 +29825,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/admin/desired/:kind/:name/resume", wrapper.ResumeDesired)
 	router.POST(options.BaseURL+"/api/v1/admin/desired/:kind/:name/suspend", wrapper.SuspendDesired)
 	router.GET(options.BaseURL+"/api/v1/admin/desired/:kind/:name/trace", wrapper.TraceDesired)
+	router.GET(options.BaseURL+"/api/v1/admin/disputes", wrapper.ListDisputes)
 	router.GET(options.BaseURL+"/api/v1/admin/drift", wrapper.ListDrift)
 	router.POST(options.BaseURL+"/api/v1/admin/drift/:id/ignore", wrapper.IgnoreDrift)
 	router.GET(options.BaseURL+"/api/v1/admin/git-sources", wrapper.ListGitSources)
@@ -30131,6 +30360,38 @@ func (response TraceDesired200JSONResponse) VisitTraceDesiredResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDisputesRequestObject struct {
+	Params ListDisputesParams
+}
+
+type ListDisputesResponseObject interface {
+	VisitListDisputesResponse(w http.ResponseWriter) error
+}
+
+type ListDisputes200ResponseHeaders struct {
+	Link *string
+}
+
+type ListDisputes200JSONResponse struct {
+	Body    DisputeList
+	Headers ListDisputes200ResponseHeaders
+}
+
+func (response ListDisputes200JSONResponse) VisitListDisputesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34047,6 +34308,9 @@ type StrictServerInterface interface {
 	// TraceDesired Trace desired object
 	// (GET /api/v1/admin/desired/{kind}/{name}/trace)
 	TraceDesired(ctx context.Context, request TraceDesiredRequestObject) (TraceDesiredResponseObject, error)
+	// ListDisputes List disputes
+	// (GET /api/v1/admin/disputes)
+	ListDisputes(ctx context.Context, request ListDisputesRequestObject) (ListDisputesResponseObject, error)
 	// ListDrift List drift
 	// (GET /api/v1/admin/drift)
 	ListDrift(ctx context.Context, request ListDriftRequestObject) (ListDriftResponseObject, error)
@@ -34879,6 +35143,32 @@ func (sh *strictHandler) TraceDesired(ctx *gin.Context, kind KindName, name Obje
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(TraceDesiredResponseObject); ok {
 		if err := validResponse.VisitTraceDesiredResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListDisputes operation middleware
+func (sh *strictHandler) ListDisputes(ctx *gin.Context, params ListDisputesParams) {
+	var request ListDisputesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListDisputes(ctx, request.(ListDisputesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListDisputes")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListDisputesResponseObject); ok {
+		if err := validResponse.VisitListDisputesResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

@@ -27,7 +27,7 @@ func ofTenant(ctx context.Context, c *client.Client, ref string) (*uuid.UUID, er
 func NewAdminBilling(a *output.Console) []*cobra.Command {
 	return []*cobra.Command{
 		newAdminPayments(a), output.Group("payment", "Manage top-ups", newAdminPaymentReconcile(a)),
-		newAdminRefunds(a), output.Group("refund", "Manage refunds", newAdminRefundCreate(a)),
+		newAdminRefunds(a), output.Group("refund", "Manage refunds", newAdminRefundCreate(a)), newAdminDisputes(a),
 		output.Group("balance", "Manage tenant balances", newAdminBalanceGet(a), newAdminBalanceAdjust(a)), newAdminLedger(a),
 	}
 }
@@ -88,6 +88,27 @@ func newAdminRefunds(a *output.Console) *cobra.Command {
 			return c.ListAdminRefunds(ctx, &oapi.ListAdminRefundsParams{TenantId: id, Limit: size, Cursor: cursor})
 		}, err
 	}, refundTable)
+}
+
+func newAdminDisputes(a *output.Console) *cobra.Command {
+	var tenant string
+	cmd := &cobra.Command{Use: "disputes", Short: "List disputes", Args: cobra.NoArgs}
+	cmd.Flags().StringVar(&tenant, "tenant", "", "only of this one, by name or id")
+	return client.ListCommand(a, cmd, func(ctx context.Context, c *client.Client, _ []string) (client.Pager, error) {
+		id, err := ofTenant(ctx, c, tenant)
+		return func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
+			return c.ListDisputes(ctx, &oapi.ListDisputesParams{TenantId: id, Limit: size, Cursor: cursor})
+		}, err
+	}, disputeTable)
+}
+
+func disputeTable(a *output.Console, all ...oapi.Dispute) output.Table {
+	t := output.Table{Head: []string{"ID", "TENANT", "AMOUNT", "STAGE", "FOR", "REASON"}, Wide: []string{"PAYMENT", "AGE"}}
+	for _, d := range all {
+		t.Add("dispute/"+d.Id, output.CellText(d.Id), d.TenantId.String(), output.Amount(d.Amount), string(d.Stage), output.Age(a.Clock.Now(), d.StageAt),
+			output.CellText(d.Reason), d.PaymentSessionId.String(), output.Age(a.Clock.Now(), d.CreatedAt))
+	}
+	return t
 }
 
 const refundText = `Refunds the tenant of the user. --kind unspent returns unused credit to the card that

@@ -50,7 +50,7 @@ func ExitOf(code errs.Code) int {
 		errs.CertificateRevoked, errs.ForceReleaseNotAllowed:
 		return ExitDenied
 	case errs.InsufficientBalance, errs.RunwayTooShort, errs.SpendLimitExceeded, errs.SKUUnavailable,
-		errs.ConcurrencyLimitReached, errs.AdmissionClosed, errs.StorageQuotaExceeded, errs.RefundWindowExceeded,
+		errs.ConcurrencyLimitReached, errs.AdmissionClosed, errs.StorageQuotaExceeded, errs.RefundWindowExceeded, errs.RefundExceedsCharges,
 		errs.RefundExceedsPayment:
 		return exitLimit
 	case errs.SignatureInvalid, errs.SpecInvalid, errs.RateLimited, errs.Internal, errs.ProviderFailed,

@@ -80,10 +80,11 @@ func (s *Server) charge(p *payment, with card, now time.Time) (problem string) {
 	p.Session.Status, p.Session.URL = stripego.CheckoutSessionStatusComplete, ""
 	s.emit("checkout.session.completed", p.Session, nil, now)
 	if with.disputed {
-		s.emit("charge.dispute.created", stripego.Dispute{
+		p.Dispute = &stripego.Dispute{
 			ID: newID("du_1"), Object: "dispute", Created: now.Unix(), Amount: p.Session.AmountTotal, Currency: p.Session.Currency, PaymentIntent: p.Intent,
 			Reason: stripego.DisputeReasonFraudulent, Status: stripego.DisputeStatusNeedsResponse,
-		}, nil, now)
+		}
+		s.emit("charge.dispute.created", p.Dispute, nil, now)
 	}
 	return ""
 }

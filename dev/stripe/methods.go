@@ -17,12 +17,13 @@ import (
 var methods = map[string]method{
 	"POST /v1/customers":               (*call).createCustomer,
 	"POST /v1/checkout/sessions":       (*call).createSession,
-	"GET /v1/checkout/sessions/{id}":   (*call).getSession,
-	"GET /v1/payment_intents/{id}":     (*call).getIntent,
+	"GET /v1/checkout/sessions/{id}":   get("session"),
+	"GET /v1/payment_intents/{id}":     get("intent"),
 	"POST /v1/billing_portal/sessions": (*call).createPortal,
 	"POST /v1/refunds":                 (*call).createRefund,
 	"GET /v1/refunds":                  (*call).listRefunds,
-	"GET /v1/refunds/{id}":             (*call).getRefund,
+	"GET /v1/refunds/{id}":             get("refund"),
+	"GET /v1/disputes/{id}":            get("dispute"),
 	"GET /v1/events":                   (*call).listEvents,
 }
 
@@ -102,20 +103,16 @@ func (c *call) createSession() (json.RawMessage, *stripego.Error) {
 	return encode(p.Session), nil
 }
 
-func (c *call) getSession() (json.RawMessage, *stripego.Error) {
-	p := c.payment(c.id)
-	if p == nil {
-		return nil, notFound("session", c.id)
+// get returns the method that reads one resource of a payment.
+func get(kind string) method {
+	return func(c *call) (json.RawMessage, *stripego.Error) {
+		for _, p := range c.state.Payments {
+			if found := p.resource(c.id); found != nil {
+				return encode(found), nil
+			}
+		}
+		return nil, notFound(kind, c.id)
 	}
-	return encode(p.Session), nil
-}
-
-func (c *call) getIntent() (json.RawMessage, *stripego.Error) {
-	p := c.paymentOf(c.id)
-	if p == nil {
-		return nil, notFound("intent", c.id)
-	}
-	return encode(p.Intent), nil
 }
 
 func (c *call) createPortal() (json.RawMessage, *stripego.Error) {
@@ -180,15 +177,6 @@ func (s *Server) completeRefund(r *refund, now time.Time) {
 	}
 	s.emit("charge.refund.updated", r.Refund, before, now)
 	s.emit("refund.updated", r.Refund, before, now)
-}
-
-func (c *call) getRefund() (json.RawMessage, *stripego.Error) {
-	for _, p := range c.state.Payments {
-		if r := find(p.Refunds, func(r *refund) bool { return r.Refund.ID == c.id }); r != nil {
-			return encode(r.Refund), nil
-		}
-	}
-	return nil, notFound("refund", c.id)
 }
 
 func (c *call) listRefunds() (json.RawMessage, *stripego.Error) {

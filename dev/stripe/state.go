@@ -39,6 +39,7 @@ type payment struct {
 	Charges    int // cards that were tried
 	Refunds    []*refund
 	By         string // outcome of its refunds, by the card
+	Dispute    *stripego.Dispute
 	Settlement settlement
 }
 
@@ -169,4 +170,20 @@ func (s *Server) due(at, now time.Time) bool {
 		s.next = at
 	}
 	return !at.After(now)
+}
+
+// resource returns the session, intent, dispute or refund with this id, or nil.
+func (p *payment) resource(id string) any {
+	switch {
+	case p.Session.ID == id:
+		return p.Session
+	case p.Intent != nil && p.Intent.ID == id:
+		return p.Intent
+	case p.Dispute != nil && p.Dispute.ID == id:
+		return p.Dispute
+	}
+	if r := find(p.Refunds, func(r *refund) bool { return r.Refund.ID == id }); r != nil {
+		return r.Refund
+	}
+	return nil
 }

@@ -117,11 +117,16 @@ func (w *world) newSide(name string) *side {
 	w.sql(`INSERT INTO tenants (id, name) VALUES ($1, $2)`, s.tenant, name)
 	s.project, s.other = w.newProject(s), w.newProject(s)
 	account := one[uuid.UUID](w.house, `SELECT ledger_ensure_accounts($1, 'EUR')`, s.tenant)
-	w.sql(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) VALUES ($1, 'test_credit', $2, $4, 100000000) RETURNING id)
-		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency)
-		SELECT t.id, e.account, e.amount, 'EUR' FROM t, (VALUES ($3::uuid, 100000000::bigint),
-			((SELECT id FROM ledger_accounts WHERE org_id IS NULL AND name = 'promotions' AND currency = 'EUR'), -100000000)) AS e (account, amount)`,
-		id(), name, account, s.tenant)
+	for _, m := range []struct {
+		kind, from string
+		amount     int64
+	}{{"test_credit", "promotions", 100_000_000}, {"usage", "revenue", -1_000_000}} { // charges, so that some can be refunded
+		w.sql(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) VALUES ($1, $2, $3, $5, $7) RETURNING id)
+			INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency)
+			SELECT t.id, e.account, e.amount, 'EUR' FROM t, (VALUES ($4::uuid, $7::bigint),
+				((SELECT id FROM ledger_accounts WHERE org_id IS NULL AND name = $6 AND currency = 'EUR'), -$7)) AS e (account, amount)`,
+			id(), m.kind, name, account, s.tenant, m.from, m.amount)
+	}
 	return s
 }
 

@@ -74,6 +74,7 @@ const (
 	IdempotencyKeyReused   Code = "idempotency_key_reused"
 	RefundWindowExceeded   Code = "refund_window_exceeded"
 	RefundExceedsPayment   Code = "refund_exceeds_payment"
+	RefundExceedsCharges   Code = "refund_exceeds_charges"
 	SKUUnknown             Code = "sku_unknown"
 	SSHKeyInvalid          Code = "ssh_key_invalid"
 	SpecInvalid            Code = "spec_invalid"
@@ -155,6 +156,7 @@ func All() []Code {
 		IdempotencyKeyReused,
 		RefundWindowExceeded,
 		RefundExceedsPayment,
+		RefundExceedsCharges,
 		SKUUnknown,
 		SSHKeyInvalid,
 		SpecInvalid,

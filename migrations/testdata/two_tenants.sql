@@ -37,6 +37,7 @@ BEGIN
 		INSERT INTO stripe_events (event_id, type, livemode, body, payload, source, created_at) VALUES (id, 'x', false, '', '{}', 'webhook', now());
 		INSERT INTO stripe_payments (payment, session_id, org_id, amount_minor, currency, transfer_id) VALUES (id, id, id, 1, 'EUR', id);
 		INSERT INTO refund_requests (id, org_id, user_id, requested_by, kind, route, amount_minor, currency, reason, status, transfer_id) VALUES (id, id, id, id, 'charge', 'ledger', 1, 'EUR', 'x', 'requested', id);
+		INSERT INTO payment_disputes (id, payment, org_id, amount_minor, currency, stage) VALUES (id, id, id, 1, 'EUR', 'inquiry');
 		INSERT INTO gpus (uuid, node_id, index, model, memory_mib, health) VALUES (tenant, 'c0000000-0000-0000-0000-000000000000', 0, 'm', 1, 'healthy');
 		INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status) VALUES (id, 'c0000000-0000-0000-0000-000000000000', tenant, 's', 'r', 'claimed');
 		INSERT INTO slot_claims (slot_id, allocation_id, period) VALUES (id, id, tstzrange(now(), NULL));

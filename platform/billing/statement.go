@@ -54,7 +54,7 @@ func (t *Totals) add(kind ledger.Kind, sum money.Minor) {
 		to = &t.Usage
 	case ledger.FaultCredit:
 		to = &t.Credits
-	case ledger.RefundCardUnspent, ledger.RefundCardCharge, ledger.RefundLedger, ledger.RefundReversed:
+	case ledger.RefundCardUnspent, ledger.RefundCardCharge, ledger.RefundLedger, ledger.RefundReversed, ledger.Dispute, ledger.DisputeReversed:
 		to = &t.Refunds
 	case ledger.Adjustment:
 	}

@@ -30,6 +30,8 @@ const (
 	RefundCardCharge  Kind = "refund_card_charge"  // a charge, to the card
 	RefundLedger      Kind = "refund_ledger"       // a charge, as credit
 	RefundReversed    Kind = "refund_reversed"     // of a refund that the card did not accept
+	Dispute           Kind = "dispute"             // a payment that the bank of the card has withdrawn
+	DisputeReversed   Kind = "dispute_reversed"    // of a dispute that the platform has won
 )
 
 // Account is a tenant's balance, or one of the platform's own, which there is for
@@ -67,6 +69,8 @@ var moves = map[Kind][]move{
 	RefundCardCharge:  {{Refunds.Name, Clearing.Name}},
 	RefundLedger:      {{Refunds.Name, balance}},
 	RefundReversed:    {{Clearing.Name, balance}, {Clearing.Name, Refunds.Name}},
+	Dispute:           {{balance, Clearing.Name}},
+	DisputeReversed:   {{Clearing.Name, balance}},
 }
 
 // Transfer moves a positive amount from one account to another. Kind and Reference together identify its

@@ -10,6 +10,7 @@ const (
 	SubjectCredited        = "payments.balance_credited"
 	SubjectRefunded        = "payments.refunded"
 	SubjectReconcileFailed = "payments.reconcile_failed"
+	SubjectDisputed        = "payments.disputed"
 )
 
 // CreditedEvent is the payload of payments.balance_credited.
@@ -26,6 +27,15 @@ type RefundedEvent struct {
 	Route       Route       `json:"route"`
 	AmountMinor money.Minor `json:"amount_minor"`
 	Currency    string      `json:"currency"`
+}
+
+// DisputedEvent is the payload of payments.disputed.
+type DisputedEvent struct {
+	Dispute     string       `json:"dispute_id"`
+	Stage       DisputeStage `json:"stage"`
+	Reason      string       `json:"reason"`
+	AmountMinor money.Minor  `json:"amount_minor"`
+	Currency    string       `json:"currency"`
 }
 
 // FailedEvent is the payload of payments.reconcile_failed.

@@ -48,6 +48,8 @@ type provider struct {
 	customers map[ids.Tenant]string
 	checkouts map[ids.PaymentSession]*payment.Checkout
 	refunds   map[ids.Refund]*payment.Refunded
+	external  map[string]payment.Refunded // refunds on the provider's pages, by id
+	disputes  map[string]payment.Disputed
 	events    []map[string]any
 	calls     map[string]int
 
@@ -63,6 +65,7 @@ func newProvider(t *testing.T) *provider {
 	}
 	return &provider{
 		Client: c, customers: map[ids.Tenant]string{}, checkouts: map[ids.PaymentSession]*payment.Checkout{}, refunds: map[ids.Refund]*payment.Refunded{},
+		external: map[string]payment.Refunded{}, disputes: map[string]payment.Disputed{},
 		calls: map[string]int{}, failing: map[string]error{}, stage: payment.RefundSucceeded,
 	}
 }
@@ -93,7 +96,7 @@ func (p *provider) OpenCheckout(_ context.Context, n payment.NewCheckout) (payme
 	c := p.checkouts[n.Session]
 	if c == nil {
 		c = &payment.Checkout{
-			ID: p.name("cs"), Reference: n.Session.String(), Customer: n.Customer, Amount: n.Amount, Currency: n.Currency,
+			ID: p.name("cs"), Mode: "payment", Reference: n.Session.String(), Session: n.Session.String(), Customer: n.Customer, Amount: n.Amount, Currency: n.Currency,
 			Stage: payment.StageOpen, Paid: payment.PaidLater, ExpiresAt: n.ExpiresAt,
 		}
 		c.URL = "https://pay.example/" + c.ID
@@ -120,7 +123,18 @@ func (p *provider) OpenPortal(_ context.Context, customer, returnURL string) (st
 func (p *provider) Refund(_ context.Context, n payment.NewRefund) (payment.Refunded, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if r, ok := p.external[n.ProviderID]; ok {
+		return r, p.call("Refund")
+	}
 	r := p.refunds[n.ID]
+	for _, other := range p.refunds { // a query by the id of the provider
+		if n.ID == (ids.Refund{}) && other.ID == n.ProviderID {
+			r = other
+		}
+	}
+	if r == nil && n.ID == (ids.Refund{}) {
+		return payment.Refunded{}, errors.Join(payment.ErrUnknown, p.call("Refund"))
+	}
 	if r == nil {
 		r = &payment.Refunded{ID: p.name("re"), Reference: n.ID.String(), Payment: n.Payment, Amount: n.Amount, Stage: p.stage}
 		if p.stage == payment.RefundFailed {
@@ -129,6 +143,35 @@ func (p *provider) Refund(_ context.Context, n payment.NewRefund) (payment.Refun
 		p.refunds[n.ID] = r
 	}
 	return *r, p.call("Refund")
+}
+
+func (p *provider) Dispute(_ context.Context, id string) (payment.Disputed, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d, ok := p.disputes[id]
+	if !ok {
+		return d, errors.Join(payment.ErrUnknown, p.call("Dispute"))
+	}
+	return d, p.call("Dispute")
+}
+
+// refundsElsewhere has an operator refund a payment on the provider's pages, and returns the event.
+func (p *provider) refundsElsewhere(s payment.Session, amount money.Minor, stage payment.RefundStage) map[string]any {
+	const id = "re_x"
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.external[id] = payment.Refunded{ID: id, Payment: s.Payment, Session: s.ID.String(), Amount: amount, Stage: stage}
+	return p.note("refund.updated", map[string]any{
+		"id": id, "object": "refund", "amount": int64(amount), "status": string(stage), "payment_intent": s.Payment, "metadata": map[string]any{},
+	})
+}
+
+// disputed moves a dispute of a payment to a stage, and returns the event.
+func (p *provider) disputed(id string, s payment.Session, amount money.Minor, stage payment.DisputeStage) map[string]any {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.disputes[id] = payment.Disputed{ID: id, Payment: s.Payment, Session: s.ID.String(), Amount: amount, Currency: "EUR", Reason: "fraudulent", Stage: stage}
+	return p.note("charge.dispute.updated", map[string]any{"id": id, "object": "dispute", "payment_intent": s.Payment})
 }
 
 func (p *provider) Events(_ context.Context, since time.Time, page func([]payment.Event) error) error {
@@ -196,7 +239,7 @@ func (p *provider) storeEvent(kind string, c *payment.Checkout) map[string]any {
 	object := map[string]any{
 		"id": c.ID, "object": "checkout.session", "amount_total": int64(c.Amount), "currency": strings.ToLower(c.Currency), "customer": c.Customer,
 		"client_reference_id": c.Reference, "livemode": c.Livemode, "payment_intent": c.Payment, "payment_status": string(c.Paid), "status": string(c.Stage),
-		"mode": "payment", "expires_at": c.ExpiresAt.Unix(),
+		"mode": c.Mode, "expires_at": c.ExpiresAt.Unix(), "metadata": map[string]any{"gpuaas_session": c.Session},
 	}
 	return p.note(kind, object)
 }

@@ -39,6 +39,5 @@ func (f *Metrics) count(kind, result string) {
 
 // isHandled reports whether events of this type are processed.
 func isHandled(kind string) bool {
-	return strings.HasPrefix(kind, "checkout.session.") || strings.HasPrefix(kind, "refund.") ||
-		kind == "charge.refund.updated" || kind == "charge.dispute.created"
+	return isCheckout(kind) || isDispute(kind) || strings.HasPrefix(kind, "refund.") || kind == "charge.refund.updated"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -34,11 +35,12 @@ const (
 	resultRecorded  = "settled"   // of a refund
 	resultDisagrees = "disagrees" // about a credited payment, with other data
 	resultElsewhere = "refunded_elsewhere"
-	resultDisputed  = "disputed"
+	resultDisputed  = "disputed" // with the stage of the dispute as the reason
 )
 
-// Gather reads a stored event, and queries the provider about its object if the event has another API
-// version. A worker calls it outside its transaction.
+// Gather reads a stored event. It queries the provider about the object if the event has another API
+// version, or is about a dispute or a refund that was not requested here. A worker calls it outside its
+// transaction.
 func (s *Service) Gather(ctx context.Context, id string) (Event, error) {
 	var e Event
 	err := s.DB.QueryRow(ctx, selectEvent, id).Scan(&e.ID, &e.Type, &e.APIVersion, &e.Account, &e.Livemode, &e.Object, &e.Payload, &e.CreatedAt)
@@ -47,7 +49,7 @@ func (s *Service) Gather(ctx context.Context, id string) (Event, error) {
 		return Event{}, errs.New(errs.NotFound, "no such event")
 	case err != nil:
 		return Event{}, fmt.Errorf("reading event %s: %w", id, err)
-	case e.Payload != (EventPayload{}) || !isHandled(e.Type):
+	case e.Payload != (EventPayload{}) && !e.Payload.isExternal() || !isHandled(e.Type):
 		return e, nil
 	case s.Provider == nil: // it waits until a provider is configured
 		return Event{}, s.on()
@@ -58,22 +60,21 @@ func (s *Service) Gather(ctx context.Context, id string) (Event, error) {
 // ask replaces the event's payload by the provider's current report of the object. For an unknown object
 // the payload stays empty.
 func (s *Service) ask(ctx context.Context, e *Event) error {
-	if isCheckout(e.Type) {
+	switch {
+	case isCheckout(e.Type):
 		c, err := s.Provider.Checkout(ctx, e.Object)
 		if err == nil {
 			e.Payload.Checkout = &c
 		}
 		return unlessUnknown(err)
+	case isDispute(e.Type):
+		d, err := s.Provider.Dispute(ctx, e.Object)
+		if err == nil {
+			e.Payload.Dispute = &d
+		}
+		return unlessUnknown(err)
 	}
-	var r NewRefund
-	err := s.DB.QueryRow(ctx, selectRefundByProvider, e.Object).Scan(&r.ID, &r.Payment, &r.Amount, &r.ProviderID)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("finding refund %s: %w", e.Object, err)
-	}
-	said, err := s.Provider.Refund(ctx, r)
+	said, err := s.Provider.Refund(ctx, NewRefund{ProviderID: e.Object})
 	if err == nil {
 		e.Payload.Refund = &said
 	}
@@ -121,8 +122,8 @@ func (s *Service) handle(ctx context.Context, tx pgx.Tx, e Event) (Outcome, erro
 		return s.applyReport(ctx, tx, Claim{Checkout: *says.Checkout, Account: e.Account, Live: e.Livemode})
 	case says.Refund != nil:
 		return s.applyRefundReport(ctx, tx, *says.Refund)
-	case says.Payment != "":
-		return s.handleExternalRefund(ctx, tx, says.Payment, resultDisputed)
+	case says.Dispute != nil:
+		return s.applyDispute(ctx, tx, *says.Dispute)
 	case isHandled(e.Type):
 		return Outcome{Result: resultNotOurs}, nil
 	}
@@ -232,8 +233,6 @@ func textOrNull(text string) any {
 	return text
 }
 
-func isCheckout(kind string) bool {
-	return len(kind) > len(checkoutEvents) && kind[:len(checkoutEvents)] == checkoutEvents
-}
+func isCheckout(kind string) bool { return strings.HasPrefix(kind, "checkout.session.") }
 
-const checkoutEvents = "checkout.session."
+func isDispute(kind string) bool { return strings.HasPrefix(kind, "charge.dispute.") }

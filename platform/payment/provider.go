@@ -20,6 +20,8 @@ type Provider interface {
 	// Refund refunds money and returns the progress. A repeated call finds the existing refund, even if
 	// the first response was lost.
 	Refund(ctx context.Context, r NewRefund) (Refunded, error)
+	// Dispute returns the current state of a dispute.
+	Dispute(ctx context.Context, id string) (Disputed, error)
 	// Events returns the events since a time, page by page, in any sequence.
 	Events(ctx context.Context, since time.Time, page func([]Event) error) error
 	// Verify reads a signed event. It rejects an event with a wrong or an old signature with
@@ -80,7 +82,9 @@ const (
 // Checkout is the provider's report of a checkout session.
 type Checkout struct {
 	ID        string      `json:"id"`
-	Reference string      `json:"reference"` // the id of our session
+	Mode      string      `json:"mode"`      // payment, setup or subscription; ours are payments
+	Reference string      `json:"reference"` // the id of our session, which a browser can set on some pages
+	Session   string      `json:"session"`   // the same id, which only a holder of the account's key can set
 	Customer  string      `json:"customer"`
 	Payment   string      `json:"payment"` // empty until it is paid
 	Amount    money.Minor `json:"amount_minor"`
@@ -114,12 +118,15 @@ const (
 
 // Refunded is the provider's report of a refund.
 type Refunded struct {
-	ID        string      `json:"id"`
-	Reference string      `json:"reference"` // the id of our refund; empty when it is none of ours
-	Payment   string      `json:"payment"`
-	Amount    money.Minor `json:"amount_minor"`
-	Stage     RefundStage `json:"stage"`
-	Failure   string      `json:"failure,omitempty"`
+	ID        string `json:"id"`
+	Reference string `json:"reference"` // the id of our refund; empty when it is none of ours
+	// Session is the id of our session that the payment belongs to. It is set only in the response to a
+	// query for a refund that is none of ours.
+	Session string      `json:"session,omitempty"`
+	Payment string      `json:"payment"`
+	Amount  money.Minor `json:"amount_minor"`
+	Stage   RefundStage `json:"stage"`
+	Failure string      `json:"failure,omitempty"`
 }
 
 // Event is one event of the provider.
@@ -137,6 +144,32 @@ type Event struct {
 type EventPayload struct {
 	Checkout *Checkout `json:"checkout,omitempty"`
 	Refund   *Refunded `json:"refund,omitempty"`
-	// Payment is the payment that was disputed, or refunded outside this platform.
-	Payment string `json:"payment,omitempty"`
+	// Dispute is never in a stored event. The provider is queried for each one, because a late event would
+	// contain an old stage.
+	Dispute *Disputed `json:"-"`
 }
+
+// DisputeStage is the progress of a dispute at the provider.
+type DisputeStage string
+
+// The stages of a dispute.
+const (
+	DisputeInquiry DisputeStage = "inquiry" // the bank has withdrawn nothing
+	DisputeOpen    DisputeStage = "open"    // the bank has withdrawn the amount
+	DisputeLost    DisputeStage = "lost"    // and does not return it
+	DisputeWon     DisputeStage = "won"     // and has returned it
+)
+
+// Disputed is the provider's report of a dispute.
+type Disputed struct {
+	ID       string
+	Payment  string
+	Session  string // the id of our session that the payment belongs to, or ""
+	Amount   money.Minor
+	Currency string // ISO 4217, upper case
+	Reason   string // in the terms of the provider, such as fraudulent
+	Stage    DisputeStage
+}
+
+// isExternal reports whether the event is about a refund that was not requested here.
+func (p EventPayload) isExternal() bool { return p.Refund != nil && p.Refund.Reference == "" }

@@ -51,7 +51,10 @@ const (
 
 	insertPayment = `INSERT INTO stripe_payments (payment, session_id, org_id, amount_minor, currency, transfer_id)
 		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`
-	hasPayment = `SELECT EXISTS (SELECT FROM stripe_payments WHERE payment = $1)`
+	// Lock the payment, and read whether refunds of it are in progress.
+	lockPayment = `SELECT p.org_id, s.principal, p.currency, p.amount_minor - p.refunded_minor,
+			EXISTS (SELECT FROM refund_requests r WHERE r.payment = p.payment AND r.status = 'requested')
+		FROM stripe_payments p JOIN payment_sessions s ON s.id = p.session_id WHERE p.payment = $1 FOR UPDATE OF p`
 )
 
 // The sweep. The first one begins with the first session.
@@ -83,16 +86,18 @@ const (
 
 	takeFromPayment = `UPDATE stripe_payments SET refunded_minor = refunded_minor + $3
 		WHERE payment = $1 AND org_id = $2 AND amount_minor - refunded_minor >= $3 AND credited_at >= now() - $4::interval`
-	giveToPayment = `UPDATE stripe_payments SET refunded_minor = refunded_minor - $2 WHERE payment = $1`
+	withdrawPayment = `UPDATE stripe_payments SET refunded_minor = refunded_minor + $2 WHERE payment = $1`
+	giveToPayment   = `UPDATE stripe_payments SET refunded_minor = refunded_minor - $2 WHERE payment = $1`
 
 	insertRefund = `INSERT INTO refund_requests (id, org_id, user_id, requested_by, kind, route, payment, amount_minor, currency, reason,
-			correlation_id, status, transfer_id, created_at, settled_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
-	selectRefund           = `SELECT ` + refundColumns + refunds + ` WHERE r.id = $1`
-	lockRefund             = selectRefund + ` FOR UPDATE OF r`
-	selectRefundByProvider = `SELECT id, payment, amount_minor, provider_refund FROM refund_requests WHERE provider_refund = $1`
-	selectRefunds          = `SELECT ` + refundColumns + refunds + ` WHERE r.org_id = $1 AND r.id < ` + before + ` ORDER BY r.id DESC LIMIT $3`
-	selectAllRefunds       = `SELECT ` + refundColumns + refunds + `
+			correlation_id, status, transfer_id, created_at, settled_at, provider_refund)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
+	selectRefund      = `SELECT ` + refundColumns + refunds + ` WHERE r.id = $1`
+	lockRefund        = selectRefund + ` OR r.provider_refund = $2 FOR UPDATE OF r`
+	selectCardCharges = `SELECT coalesce(sum(amount_minor), 0)::bigint FROM refund_requests
+		WHERE org_id = $1 AND kind = 'charge' AND route = 'card' AND status <> 'failed'`
+	selectRefunds    = `SELECT ` + refundColumns + refunds + ` WHERE r.org_id = $1 AND r.id < ` + before + ` ORDER BY r.id DESC LIMIT $3`
+	selectAllRefunds = `SELECT ` + refundColumns + refunds + `
 		WHERE r.id < CASE WHEN $1::uuid = '00000000-0000-0000-0000-000000000000' THEN 'ffffffff-ffff-ffff-ffff-ffffffffffff' ELSE $1::uuid END ORDER BY r.id DESC LIMIT $2`
 	recordRefund = `UPDATE refund_requests SET status = $2, failure = $3, provider_refund = coalesce($4, provider_refund), settled_at = now(), version = version + 1
 		WHERE id = $1`

@@ -223,22 +223,17 @@ func (s *Service) give(ctx context.Context, ch identity.Change[Refund], r Refund
 	b := &pgx.Batch{}
 	s.Identity.QueueKey(b, ch.Key, answer(ch, r))
 	identity.QueueLock(b, r.caller())
-	if r.Kind == Unspent {
-		ledger.QueueFunds(b, r.Tenant, r.covered) // under that lock
-	}
+	var refunded money.Minor
+	b.Queue(selectCardCharges, r.Tenant).QueryRow(func(row pgx.Row) error { return row.Scan(&refunded) })
+	ledger.QueueHoldings(b, r.Tenant, func(h ledger.Holdings) error { return r.covered(h, refunded) }) // under that lock
 	if r.Route == ToCard {
 		window := s.Limits(r.caller()).RefundWindow
 		b.Queue(takeFromPayment, r.Payment, r.Tenant, r.Amount, window).Exec(pg.OrElse(errTaken))
 	}
-	b.Queue(insertRefund, r.ID, r.Tenant, r.User, r.RequestedBy, r.Kind, r.Route, textOrNull(r.Payment), r.Amount, r.Currency, r.Reason,
-		r.CorrelationID, r.State, r.Transfer, r.CreatedAt, r.SettledAt)
-	ledger.QueueTransfer(b, r.transfer(), nil)
+	s.queueRefund(b, r)
 	s.note(b, ch.Caller, "payment.refund", r.Tenant, r.URN(s.Naming), map[string]any{
 		"user": r.User, "kind": r.Kind, "route": r.Route, "amount_minor": r.Amount, "currency": r.Currency, "reason": r.Reason,
 	})
-	if r.State == Succeeded {
-		s.queueRefunded(b, r)
-	}
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err
@@ -257,13 +252,22 @@ func (s *Service) give(ctx context.Context, ch identity.Change[Refund], r Refund
 	return err
 }
 
-// covered rejects a refund that is larger than the balance.
-func (r Refund) covered(have ledger.Balance) error {
-	if have.Minor >= r.Amount {
+// covered rejects a refund of more than the paid part of the balance, or of more than was charged.
+// refunded is the amount of charges that were refunded to cards, which the balance does not contain.
+func (r Refund) covered(h ledger.Holdings, refunded money.Minor) error {
+	left := h.Charged - refunded
+	switch {
+	case r.Kind == Charge && r.Amount > left:
+		return errs.New(errs.RefundExceedsCharges, "the tenant was charged less than this, without what was credited or refunded").
+			At("amount_minor").With("left_minor", max(left, 0)).With("currency", r.Currency).Try("request less, or adjust the balance")
+	case r.Kind == Charge, r.Amount <= h.Paid:
 		return nil
+	case r.Amount <= h.Balance():
+		return errs.New(errs.RefundExceedsPayment, "a part of the balance is promotional credit, which no card receives").
+			At("amount_minor").With("left_minor", max(h.Paid, 0)).With("currency", r.Currency).Try("request less")
 	}
 	return errs.New(errs.InsufficientBalance, "the balance does not cover this").
-		With("balance_minor", have.Minor).With("needed_minor", r.Amount).With("currency", have.Currency).Try("request less")
+		With("balance_minor", h.Balance()).With("needed_minor", r.Amount).With("currency", r.Currency).Try("request less")
 }
 
 // transfer returns the ledger transfer of a refund.

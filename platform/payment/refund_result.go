@@ -36,7 +36,7 @@ func (s *Service) Send(ctx context.Context, id ids.Refund) (said Refunded, due b
 // refund failed, even after it had succeeded, RecordRefund reverses its transfer.
 func (s *Service) RecordRefund(ctx context.Context, tx pgx.Tx, said Refunded) (RefundState, error) {
 	reference, _ := uuid.Parse(said.Reference)
-	r, err := oneRefund(ctx, tx, lockRefund, reference)
+	r, err := oneRefund(ctx, tx, lockRefund, reference, said.ID)
 	if err != nil {
 		return "", err
 	}
@@ -81,7 +81,7 @@ func (s *Service) applyRefundReport(ctx context.Context, tx pgx.Tx, said Refunde
 	state, err := s.RecordRefund(ctx, tx, said)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound:
-		return s.handleExternalRefund(ctx, tx, said.Payment, resultElsewhere)
+		return s.recordExternal(ctx, tx, said)
 	case errs.CodeOf(err) == errs.ProviderFailed:
 		return Outcome{Result: resultDisagrees, Reason: "refund", Attention: true}, nil
 	case err != nil:
@@ -92,25 +92,12 @@ func (s *Service) applyRefundReport(ctx context.Context, tx pgx.Tx, said Refunde
 	return Outcome{Result: resultRecorded}, nil
 }
 
-// handleExternalRefund is about money that went back by no request of ours. A person must see
-// to it where the payment is one that was credited here.
-func (s *Service) handleExternalRefund(ctx context.Context, tx pgx.Tx, payment, how string) (Outcome, error) {
-	var ours bool
-	if err := tx.QueryRow(ctx, hasPayment, payment).Scan(&ours); err != nil {
-		return Outcome{}, fmt.Errorf("looking for payment %s: %w", payment, err)
-	}
-	if !ours {
-		return Outcome{Result: resultNotOurs}, nil
-	}
-	return Outcome{Result: how, Reason: payment, Attention: true}, nil
-}
-
 type queryer interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-func oneRefund(ctx context.Context, q queryer, sql string, id any) (Refund, error) {
-	rows, err := q.Query(ctx, sql, id)
+func oneRefund(ctx context.Context, q queryer, sql string, args ...any) (Refund, error) {
+	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		return Refund{}, fmt.Errorf("reading a refund: %w", err)
 	}

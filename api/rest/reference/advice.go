@@ -121,6 +121,8 @@ func adviceOnState(code errs.Code) string {
 		return "Use a new key for a new request."
 	case errs.RefundWindowExceeded, errs.RefundExceedsPayment:
 		return "Request a smaller amount, or name another top-up."
+	case errs.RefundExceedsCharges:
+		return "Request at most what was charged, or adjust the balance."
 	case errs.SKUUnknown:
 		return "List the SKUs at /api/v1/skus."
 	case errs.SSHKeyInvalid:

@@ -53,7 +53,7 @@ func StatusOf(code errs.Code) int {
 		return http.StatusRequestEntityTooLarge
 	case errs.MediaTypeUnsupported:
 		return http.StatusUnsupportedMediaType
-	case errs.IdempotencyKeyReused, errs.RefundWindowExceeded, errs.RefundExceedsPayment, errs.SKUUnknown, errs.SSHKeyInvalid,
+	case errs.IdempotencyKeyReused, errs.RefundWindowExceeded, errs.RefundExceedsPayment, errs.RefundExceedsCharges, errs.SKUUnknown, errs.SSHKeyInvalid,
 		errs.SpecInvalid, errs.PruneLimit, errs.ChangeNeedsReplacement:
 		return http.StatusUnprocessableEntity
 	case errs.HeaderTooLarge:

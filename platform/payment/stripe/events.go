@@ -25,7 +25,8 @@ import (
 // types are the events that are worked on.
 var types = []string{
 	"checkout.session.completed", "checkout.session.async_payment_succeeded", "checkout.session.async_payment_failed", "checkout.session.expired",
-	"refund.created", "refund.updated", "charge.refund.updated", "charge.dispute.created",
+	"refund.created", "refund.updated", "charge.refund.updated",
+	"charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed", "charge.dispute.funds_withdrawn", "charge.dispute.funds_reinstated",
 }
 
 // tolerance applies in both directions: a signature from the future means a wrong clock, or an event
@@ -114,11 +115,6 @@ func read(body []byte) (payment.Event, error) {
 
 func says(e payment.Event, object json.RawMessage) (s payment.EventPayload) {
 	switch {
-	case e.Type == "charge.dispute.created": // the one field that is the same in all versions
-		var d stripe.Dispute
-		if json.Unmarshal(object, &d) == nil && d.PaymentIntent != nil {
-			s.Payment = d.PaymentIntent.ID
-		}
 	case e.APIVersion != stripe.APIVersion:
 	case strings.HasPrefix(e.Type, "checkout.session."):
 		var c stripe.CheckoutSession

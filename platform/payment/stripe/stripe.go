@@ -202,7 +202,7 @@ func (c *Client) Checkout(ctx context.Context, id string) (payment.Checkout, err
 
 func inOurs(s *stripe.CheckoutSession) payment.Checkout {
 	c := payment.Checkout{
-		ID: s.ID, Reference: s.ClientReferenceID, Amount: minor(s.AmountTotal), Currency: strings.ToUpper(string(s.Currency)), Livemode: s.Livemode,
+		ID: s.ID, Mode: string(s.Mode), Reference: s.ClientReferenceID, Session: s.Metadata[metaSession], Amount: minor(s.AmountTotal), Currency: strings.ToUpper(string(s.Currency)), Livemode: s.Livemode,
 		Stage: payment.Stage(s.Status), Paid: payment.Paid(s.PaymentStatus), URL: s.URL,
 	}
 	if s.Customer != nil {
@@ -239,7 +239,11 @@ func (c *Client) Refund(ctx context.Context, n payment.NewRefund) (payment.Refun
 		if err != nil {
 			return payment.Refunded{}, failure("reading refund "+n.ProviderID, err)
 		}
-		return refunded(found), nil
+		said := refunded(found)
+		if said.Reference == "" && said.Payment != "" {
+			said.Session, err = c.sessionOf(ctx, said.Payment)
+		}
+		return said, err
 	}
 	look := &stripe.RefundListParams{PaymentIntent: new(n.Payment)}
 	look.Context = ctx
