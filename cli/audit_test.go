@@ -35,7 +35,7 @@ func record(t *testing.T) (url string, db *pgxpool.Pool, tenant ids.Tenant) {
 	}
 	b := &pgx.Batch{}
 	for _, of := range []ids.Tenant{tenant, {}, tenant} {
-		audit.Queue(b, audit.Entry{Tenant: of, Actor: "user:u", Action: "a.b", Target: "t"})
+		audit.Queue(b, audit.Entry{Tenant: of, By: audit.By{Actor: "user:u"}, Action: "a.b", Target: "t"})
 	}
 	if err := db.SendBatch(t.Context(), b).Close(); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ type tenancyFake struct {
 	members     []oapi.Member // of the tenant
 	workers     []oapi.Member // of the project default
 	invitations []oapi.Invitation
+	own         []oapi.OwnInvitation
 	programs    []oapi.ServiceAccount
 	credentials []oapi.Credential
 	apiKeys     []oapi.ApiKey
@@ -50,6 +51,9 @@ func newPeople() tenancyFake {
 			Id: m.UserId, Email: m.Email, Name: m.Name, Role: "user", RoleFrom: "platform", Issuer: "local",
 			Tenant: &oapi.Membership{Id: id(4), Name: "dev", Role: m.Role}, Version: 1, CreatedAt: birth,
 		})
+	}
+	for n, name := range []string{"acme", "vision"} {
+		p.own = append(p.own, oapi.OwnInvitation{Id: id(60 + n), Tenant: oapi.Membership{Id: id(70 + n), Name: name, Role: "member"}, CreatedAt: birth, ExpiresAt: birth})
 	}
 	p.sessions = []oapi.Session{{Id: id(8), UserId: id(3), Kind: "browser", Issuer: "local", Address: "192.0.2.1", UserAgent: "Firefox", Current: true, CreatedAt: birth, ExpiresAt: birth}}
 	return p
@@ -84,6 +88,12 @@ func (f *fake) manage(w http.ResponseWriter, r *http.Request, operation string, 
 			make1(f, w, body, &p.invitations, oapi.Invitation{CreatedAt: birth, ExpiresAt: birth}, func(i *oapi.Invitation) *uuid.UUID { return &i.Id })
 		},
 		"deleteInvitation": func() { drop(f, w, r, &p.invitations, params["id"], func(i oapi.Invitation) uuid.UUID { return i.Id }) },
+
+		"listOwnInvitations": func() { f.page(w, r, toAny(p.own), 50) },
+		"acceptInvitation":   func() { drop(f, w, r, &p.own, params["own_invitation_id"], ownInvitationID) },
+		"declineInvitation":  func() { drop(f, w, r, &p.own, params["own_invitation_id"], ownInvitationID) },
+		"deleteTenant":       func() { drop(f, w, r, &p.tenants, params["tenant_id"], tenantID) },
+		"deleteUser":         func() { drop(f, w, r, &p.users, params["user_id"], userID) },
 
 		"listProjects": func() { f.page(w, r, toAny(p.projects), 1) },
 		"createProject": func() {
@@ -171,6 +181,8 @@ func programID(s oapi.ServiceAccount) uuid.UUID { return s.Id }
 func memberID(m oapi.Member) uuid.UUID          { return m.UserId }
 func userID(u oapi.User) uuid.UUID              { return u.Id }
 
+func ownInvitationID(i oapi.OwnInvitation) uuid.UUID { return i.Id }
+
 func (p *tenancyFake) id() uuid.UUID {
 	p.next++
 	return id(p.next)
@@ -187,7 +199,7 @@ func (p *tenancyFake) found(text string) (all []oapi.User) {
 
 func audits(n int) (all []oapi.AuditRecord) {
 	for i := range n {
-		all = append(all, oapi.AuditRecord{Id: id(200 + i), OccurredAt: birth, Actor: "user:" + id(3).String(), Action: "project.create", Target: "gpuaas:project", CorrelationId: "c-" + strconv.Itoa(i)})
+		all = append(all, oapi.AuditRecord{Id: id(200 + i), OccurredAt: birth, Actor: "user:" + id(3).String(), Action: "project.create", Target: "gpuaas:project", CorrelationId: "c-" + strconv.Itoa(i), ClientAddress: new("203.0.113.7"), UserAgent: new("curl/8\x1b[2J")})
 	}
 	return all
 }

@@ -76,6 +76,7 @@ to stdout, everything else to stderr. "gpuaas help exit-codes" lists the exit co
 		},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
+	a.SignInAgain = func(ctx context.Context) error { return people.SignInAgain(ctx, a) }
 	root.AddGroup(
 		&cobra.Group{ID: groupCompute, Title: "Compute:"},
 		&cobra.Group{ID: groupBilling, Title: "Billing:"},
@@ -106,7 +107,7 @@ to stdout, everything else to stderr. "gpuaas help exit-codes" lists the exit co
 	in(groupCompute, alloc.NewAlloc(a), alloc.NewSSH(a), alloc.NewKeys(a, fleet.NewKeysRotate(a)))
 	in(groupBilling, money.NewBalance(a), money.NewUsage(a), money.NewLedger(a), money.NewStatement(a), money.NewPayment(a), money.NewRefund(a))
 	in(groupAuthentication, people.NewLogin(a), people.NewLogout(a), people.NewWhoami(a), people.NewSession(a))
-	in(groupIdentity, people.NewTenant(a), people.NewProject(a), people.NewServiceAccount(a), people.NewAPIKey(a), people.NewAudit(a),
+	in(groupIdentity, people.NewTenant(a), people.NewInvitation(a), people.NewProject(a), people.NewServiceAccount(a), people.NewAPIKey(a), people.NewAudit(a),
 		people.NewAdmin(a, money.NewAdminBilling(a)...))
 	in(groupInspect, inspect.NewGet(a), inspect.NewDescribe(a), inspect.NewWait(a), inspect.NewEvents(a), inspect.NewDrift(a), inspect.NewTrace(a))
 	in(groupDesired, change.NewValidate(a), change.NewEnv(a), change.NewDiff(a), change.NewPlan(a), change.NewApply(a), change.NewApprove(a), change.NewReject(a),

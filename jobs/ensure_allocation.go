@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
@@ -40,6 +41,9 @@ func (w *ensureAllocation) Work(ctx context.Context, job *river.Job[reconciler.E
 		}
 		node = a.Node
 		order, err := w.order(ctx, tx, a, want, spec)
+		if err == nil && w.d.UserCA != nil {
+			err = w.d.Allocations.AuthoritiesSent(ctx, tx, a.ID, allocation.AuthoritiesHash(w.d.UserCA()))
+		}
 		if err != nil {
 			return err
 		}

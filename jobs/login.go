@@ -35,6 +35,9 @@ func (w *ensureAllocation) order(ctx context.Context, tx pgx.Tx, a allocation.Al
 			whole.Principal = a.ID.String()
 		}
 	}
+	if whole.Revoked, err = w.d.Allocations.Revoked(ctx, tx, a.ID); err != nil {
+		return o, err
+	}
 	o.Params = whole
 	standing, ok, err := w.d.Tasks.LastApplied(ctx, tx, a.ID, want.Fence)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
+	"github.com/gpuaas/gpuaas/product/allocation"
 )
 
 // Maintenance creates the partitions of the next months and deletes old idempotency keys.
@@ -34,7 +35,7 @@ func (w *maintenance) Work(ctx context.Context, _ *river.Job[Maintenance]) error
 	if err := MakePartitions(ctx, w.d.DB); err != nil {
 		return err
 	}
-	for _, forget := range []func(context.Context, pg.Queryer, int) (int64, error){w.d.Allocations.Identity.ForgetReplies, signin.ForgetRevoked} {
+	for _, forget := range []func(context.Context, pg.Queryer, int) (int64, error){w.d.Allocations.Identity.ForgetReplies, signin.ForgetRevoked, allocation.ForgetCertificates} {
 		for more := true; more; {
 			n, err := forget(ctx, w.d.DB, deleteBatch)
 			if err != nil {

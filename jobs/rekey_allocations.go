@@ -2,11 +2,13 @@ package jobs
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
+	"github.com/gpuaas/gpuaas/product/allocation"
 )
 
 // rekeyAllocations puts allocations again whose login keys differ from the registered keys of their
@@ -25,4 +27,41 @@ func (w *rekeyAllocations) Work(ctx context.Context, job *river.Job[keys.RekeyAl
 		w.d.Desired.Hint()
 	}
 	return err
+}
+
+// SendAuthorities sends changed SSH authorities to the nodes of active allocations.
+type SendAuthorities struct{}
+
+// Kind names the job to River.
+func (SendAuthorities) Kind() string { return "send_authorities" }
+
+// InsertOpts allows one waiting job at most.
+func (SendAuthorities) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+}
+
+type sendAuthorities struct {
+	river.WorkerDefaults[SendAuthorities]
+
+	d *Deps
+}
+
+// authoritiesBatch bounds one transaction, which locks the allocations.
+const authoritiesBatch = 100
+
+func (w *sendAuthorities) Work(ctx context.Context, _ *river.Job[SendAuthorities]) error {
+	hash := allocation.AuthoritiesHash(w.d.UserCA())
+	for sent := authoritiesBatch; sent == authoritiesBatch; {
+		err := pgx.BeginFunc(ctx, w.d.DB, func(tx pgx.Tx) (err error) {
+			sent, err = w.d.Allocations.SendAuthorities(ctx, tx, hash, authoritiesBatch)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("sending SSH authorities: %w", err)
+		}
+		if sent > 0 {
+			w.d.Desired.Hint()
+		}
+	}
+	return nil
 }

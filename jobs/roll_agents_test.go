@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/jobs"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/agentrelease"
@@ -50,7 +51,7 @@ func setupRolling(t *testing.T) *rolling {
 
 func (r *rolling) publish(version string) {
 	r.t.Helper()
-	_, err := r.deps.Releases.Publish(r.t.Context(), agentrelease.Build{Version: version, Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7, Actor: "system:node"})
+	_, err := r.deps.Releases.Publish(r.t.Context(), agentrelease.Build{Version: version, Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7, By: audit.By{Actor: "system:node"}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -181,7 +182,7 @@ func TestINV49Stops(t *testing.T) {
 	if n := r.become(protocol.Succeeded, ""); n != 0 {
 		t.Fatalf("%d were asked of a version that was stopped", n)
 	}
-	if err := r.deps.Releases.Retry(t.Context(), "v2.0.0", "user:x"); err != nil {
+	if err := r.deps.Releases.Retry(t.Context(), "v2.0.0", audit.By{Actor: "user:x"}); err != nil {
 		t.Fatal(err)
 	}
 	r.done(jobs.RollAgents{})

@@ -42,6 +42,8 @@ func schedule(d *Deps) []periodicJob {
 		// The delay between a free slot and a queued allocation. Provisioning takes longer, and a pass is one read of an
 		// index that is mostly empty.
 		{args: PlaceQueued{}, interval: fixed(5 * time.Second)},
+		// The delay of a changed SSH authority.
+		{args: SendAuthorities{}, interval: fixed(10 * time.Second), unless: d.UserCA == nil},
 		// A rollout waits for nodes, which need minutes.
 		{args: RollAgents{}, interval: fixed(10 * time.Second), unless: d.Releases == nil},
 		// The delay of a report whose job was lost or whose forge was configured later.

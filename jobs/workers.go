@@ -12,6 +12,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &recordNode{d: d})
 	river.AddWorker(w, &applyObject{d: d})
 	river.AddWorker(w, &rekeyAllocations{d: d})
+	river.AddWorker(w, &sendAuthorities{d: d})
 	river.AddWorker(w, &accrue{d: d})
 	river.AddWorker(w, &checkMeters{d: d})
 	river.AddWorker(w, &checkRunway{d: d})

@@ -110,6 +110,7 @@ BEGIN
 		('allocations',              'raw',  '',    'r',    'rw',   ''), -- and columns below
 		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- append-only
 		('allocation_progress',      '',     '',    'r',    '',     ''),
+		('ssh_certificates',         'ra',   '',    '',     'rwd',  ''),
 
 		-- River: the API and the loop insert jobs, the workers execute them, admins cancel and retry them.
 		('river.river_job',          'rawd', '',    'raw',  'rawd', ''),
@@ -144,6 +145,10 @@ GRANT SELECT (id, name) ON tenants TO gpuaas_work, gpuaas_reconcile;
 GRANT SELECT (id, org_id, name) ON projects TO gpuaas_reconcile, gpuaas_work;
 -- The scopes of policies.
 GRANT SELECT (id) ON users TO gpuaas_reconcile, gpuaas_work;
+-- A job removes the access of a user or a service account that has none any more from the nodes.
+GRANT SELECT (id, role, disabled_at) ON users TO gpuaas_work;
+GRANT SELECT (org_id, user_id) ON tenant_memberships TO gpuaas_work;
+GRANT SELECT (id, disabled_at, deleted_at) ON service_accounts TO gpuaas_work;
 
 GRANT USAGE ON SEQUENCE allocation_host_uid TO gpuaas_api;
 GRANT USAGE ON SEQUENCE ledger_entries_id_seq TO gpuaas_api, gpuaas_work; -- also numbers transfers

@@ -6,6 +6,10 @@ package policies
 const (
 	// AuthPersonalLoginEnabled: users can sign in with a password instead of the identity provider.
 	AuthPersonalLoginEnabled BoolKey = "auth.personal_login_enabled"
+	// AuthStepUpMinutes: time after a sign-in in which a user can create credentials and grant roles of administrators; 0 requires no recent sign-in.
+	AuthStepUpMinutes IntKey = "auth.step_up_minutes"
+	// AuthAdminAcr: acr or amr values, separated by spaces, of which a sign-in of an administrator or operator needs one; empty accepts every sign-in.
+	AuthAdminAcr TextKey = "auth.admin_acr"
 	// AuthAPIKeysEnabled: users can create and use API keys.
 	AuthAPIKeysEnabled BoolKey = "auth.api_keys_enabled"
 	// AuthServiceAccountTokenTTLSeconds: validity of an access token of a service account.
@@ -92,6 +96,8 @@ const (
 	RateLimitAnonymousPerMinute IntKey = "ratelimit.anonymous_per_minute"
 	// RateLimitSignInPerMinute: sign-ins from one address.
 	RateLimitSignInPerMinute IntKey = "ratelimit.signin_per_minute"
+	// RateLimitAccountPerMinute: sign-ins with a password as one account, from all addresses but its usual ones.
+	RateLimitAccountPerMinute IntKey = "ratelimit.account_per_minute"
 	// RateLimitBurst: maximum burst of requests.
 	RateLimitBurst IntKey = "ratelimit.burst"
 	// TerminalTokenTTLSeconds: validity of a terminal token.
@@ -210,6 +216,8 @@ const (
 
 var keys = []Key{
 	{Name: "auth.personal_login_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform}, Meaning: "users can sign in with a password instead of the identity provider"},
+	{Name: "auth.step_up_minutes", Type: TypeInt, Default: int64(15), Min: 0, Max: 1440, Scopes: []Level{LevelPlatform}, Unit: "minutes", Meaning: "time after a sign-in in which a user can create credentials and grant roles of administrators; 0 requires no recent sign-in"},
+	{Name: "auth.admin_acr", Type: TypeText, Default: "", Pattern: "^([!-~]{1,128}( [!-~]{1,128}){0,7})?$", Scopes: []Level{LevelPlatform}, Meaning: "acr or amr values, separated by spaces, of which a sign-in of an administrator or operator needs one; empty accepts every sign-in"},
 	{Name: "auth.api_keys_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, Meaning: "users can create and use API keys"},
 	{Name: "auth.service_account_token_ttl_seconds", Type: TypeInt, Default: int64(3600), Min: 300, Max: 3600, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "seconds", Cap: CapMax, Meaning: "validity of an access token of a service account"},
 	{Name: "auth.session_max_hours", Type: TypeInt, Default: int64(12), Min: 1, Max: 168, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "hours", Cap: CapMax, Meaning: "validity of a browser session"},
@@ -253,6 +261,7 @@ var keys = []Key{
 	{Name: "ratelimit.mutation_per_minute", Type: TypeInt, Default: int64(120), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Unit: "requests", Cap: CapMax, Meaning: "write requests of one user"},
 	{Name: "ratelimit.anonymous_per_minute", Type: TypeInt, Default: int64(60), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform}, Unit: "requests", Meaning: "requests of one address without authentication"},
 	{Name: "ratelimit.signin_per_minute", Type: TypeInt, Default: int64(10), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform}, Unit: "requests", Meaning: "sign-ins from one address"},
+	{Name: "ratelimit.account_per_minute", Type: TypeInt, Default: int64(10), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform}, Unit: "requests", Meaning: "sign-ins with a password as one account, from all addresses but its usual ones"},
 	{Name: "ratelimit.burst", Type: TypeInt, Default: int64(60), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform}, Unit: "requests", Meaning: "maximum burst of requests"},
 	{Name: "terminal.token_ttl_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 300, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "validity of a terminal token"},
 	{Name: "terminal.certificate_ttl_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 300, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "validity of an SSH certificate"},

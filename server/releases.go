@@ -74,6 +74,6 @@ func (r releases) publish(ctx context.Context, path string, to *agentrelease.Sto
 	if err == nil && known.Digest == b.Digest && (known.Minimum != "" || !protocol.Ordered(b.Version)) && known.ExpiresAt.Sub(to.Clock.Now()) > agentrelease.Life/2 {
 		return known, nil
 	}
-	b.Actor = "system:server"
+	b.By.Actor = "system:server"
 	return to.Publish(ctx, b)
 }

@@ -43,6 +43,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
+	"github.com/gpuaas/gpuaas/product/removal"
 	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
@@ -77,6 +78,7 @@ type Services struct {
 	NodeHealth  *nodehealth.Service
 	Releases    *agentrelease.Store
 	Allocations *allocation.Service
+	Removal     *removal.Service
 
 	Changes  *change.Service
 	Reports  *forge.Reports
@@ -131,6 +133,7 @@ func New(c Config) (*Services, error) {
 	s.addPlatform(c)
 	s.addProduct(c)
 	s.addMoney(c)
+	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments}
 	s.addGitOps(c, schema)
 	return s, required(*s, "Naming", "Clock", "Queue", "Credentials")
 }
@@ -192,6 +195,7 @@ func (s *Services) addGitOps(c Config, schema validate.Lazy) {
 func (s *Services) Enqueue(with *river.Client[pgx.Tx]) {
 	s.Queue = with
 	s.Keys.Jobs, s.Billing.Jobs, s.Payments.Jobs = with, with, with
+	s.Identity.Rekey = s.Keys.Rekey
 }
 
 // loginSigner returns the function that signs a login certificate for one allocation, with a

@@ -490,10 +490,12 @@ const (
 	ErrorCodeSshKeyInvalid              ErrorCode = "ssh_key_invalid"
 	ErrorCodeStaleFence                 ErrorCode = "stale_fence"
 	ErrorCodeStaleReport                ErrorCode = "stale_report"
+	ErrorCodeStepUpRequired             ErrorCode = "step_up_required"
 	ErrorCodeStorageObjectNotFound      ErrorCode = "storage_object_not_found"
 	ErrorCodeStoragePathTraversal       ErrorCode = "storage_path_traversal"
 	ErrorCodeStorageQuotaExceeded       ErrorCode = "storage_quota_exceeded"
 	ErrorCodeTaskSuperseded             ErrorCode = "task_superseded"
+	ErrorCodeTenantNotEmpty             ErrorCode = "tenant_not_empty"
 	ErrorCodeTerminalTokenInvalid       ErrorCode = "terminal_token_invalid"
 	ErrorCodeTokenExpired               ErrorCode = "token_expired"
 	ErrorCodeTokenInUrl                 ErrorCode = "token_in_url"
@@ -622,6 +624,8 @@ func (e ErrorCode) Valid() bool {
 		return true
 	case ErrorCodeStaleReport:
 		return true
+	case ErrorCodeStepUpRequired:
+		return true
 	case ErrorCodeStorageObjectNotFound:
 		return true
 	case ErrorCodeStoragePathTraversal:
@@ -629,6 +633,8 @@ func (e ErrorCode) Valid() bool {
 	case ErrorCodeStorageQuotaExceeded:
 		return true
 	case ErrorCodeTaskSuperseded:
+		return true
+	case ErrorCodeTenantNotEmpty:
 		return true
 	case ErrorCodeTerminalTokenInvalid:
 		return true
@@ -2246,7 +2252,10 @@ type AuditRecord struct {
 	After interface{} `json:"after,omitempty"`
 
 	// Before The changed fields before the change.
-	Before        interface{}        `json:"before,omitempty"`
+	Before interface{} `json:"before,omitempty"`
+
+	// ClientAddress The address of the client. The field is absent for actors of the system and for commands on a server.
+	ClientAddress *string            `json:"client_address,omitempty"`
 	CorrelationId string             `json:"correlation_id"`
 	Id            openapi_types.UUID `json:"id"`
 	OccurredAt    time.Time          `json:"occurred_at"`
@@ -2256,6 +2265,9 @@ type AuditRecord struct {
 
 	// TenantId The tenant of the resource. The field is absent if the resource belongs to no tenant.
 	TenantId *openapi_types.UUID `json:"tenant_id,omitempty"`
+
+	// UserAgent The program of the client, as the client states it; for a command on a server, the command and the name of the server. The field is absent for actors of the system.
+	UserAgent *string `json:"user_agent,omitempty"`
 }
 
 // Balance defines model for Balance.
@@ -3294,6 +3306,9 @@ type ObjectStatusSync string
 
 // OidcOptions defines model for OidcOptions.
 type OidcOptions struct {
+	// AcrValues The values of the policy `auth.admin_acr`, separated by spaces. A sign-in of an administrator or operator needs one. The field is absent if the policy is empty.
+	AcrValues *string `json:"acr_values,omitempty"`
+
 	// Audience The audience that an access token must have.
 	Audience string `json:"audience"`
 
@@ -3314,11 +3329,32 @@ type OverCap struct {
 	Used  int64   `json:"used"`
 }
 
+// OwnInvitation defines model for OwnInvitation.
+type OwnInvitation struct {
+	CreatedAt time.Time          `json:"created_at"`
+	ExpiresAt time.Time          `json:"expires_at"`
+	Id        openapi_types.UUID `json:"id"`
+
+	// Tenant The tenant that invites the caller, with the role that the caller will have.
+	Tenant Membership `json:"tenant"`
+}
+
+// OwnInvitationList defines model for OwnInvitationList.
+type OwnInvitationList struct {
+	Items []OwnInvitation `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
 // PasswordChange defines model for PasswordChange.
 type PasswordChange struct {
 	// Current The current password. It is required if the user has one.
-	Current  *string `json:"current,omitempty"`
-	Password string  `json:"password"`
+	Current *string `json:"current,omitempty"`
+
+	// EndApiKeys With true, the API keys of the caller and the credentials that they created end.
+	EndApiKeys *bool  `json:"end_api_keys,omitempty"`
+	Password   string `json:"password"`
 }
 
 // PaymentSession defines model for PaymentSession.
@@ -4567,6 +4603,9 @@ type NodeName = string
 // ObjectName defines model for ObjectName.
 type ObjectName = string
 
+// OwnInvitationID defines model for OwnInvitationID.
+type OwnInvitationID = openapi_types.UUID
+
 // PaymentSessionID defines model for PaymentSessionID.
 type PaymentSessionID = openapi_types.UUID
 
@@ -5122,6 +5161,18 @@ type CreateTenantParams struct {
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
+// DeleteTenantParams defines parameters for DeleteTenant.
+type DeleteTenantParams struct {
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
+	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
 // GetTenantByIDParams defines parameters for GetTenantByID.
 type GetTenantByIDParams struct {
 	// IfNoneMatch The `ETag` of the copy that the client has cached.
@@ -5178,6 +5229,18 @@ type ListUsersParams struct {
 
 // CreateUserParams defines parameters for CreateUser.
 type CreateUserParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteUserParams defines parameters for DeleteUser.
+type DeleteUserParams struct {
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
+	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
+
 	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
@@ -5375,6 +5438,9 @@ type LogoutParams struct {
 type AuthorizeOidcParams struct {
 	// ReturnTo Path on this server to return to after the sign-in.
 	ReturnTo *string `form:"return_to,omitempty" json:"return_to,omitempty"`
+
+	// StepUp With true, the user signs in at the provider again, with the second factor of the policy `auth.admin_acr` if it is set.
+	StepUp *bool `form:"step_up,omitempty" json:"step_up,omitempty"`
 }
 
 // ExchangeOidcParams defines parameters for ExchangeOidc.
@@ -5928,6 +5994,33 @@ type UpdateMeParams struct {
 	// IfMatch The `ETag` of the copy that the client has changed, or `*`. Without the header the API returns `version_required`.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ListOwnInvitationsParams defines parameters for ListOwnInvitations.
+type ListOwnInvitationsParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// AcceptInvitationParams defines parameters for AcceptInvitation.
+type AcceptInvitationParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// DeclineInvitationParams defines parameters for DeclineInvitation.
+type DeclineInvitationParams struct {
 	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
@@ -6979,6 +7072,15 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/tenants (the `CreateTenant` operationId).
 	CreateTenant(ctx context.Context, params *CreateTenantParams, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DeleteTenant Delete tenant
+	//
+	// The API rejects the deletion while the tenant has live allocations, uncharged use, pending payments or refunds,
+	// open disputes, or a balance. The details of the error name what remains. Projects, service accounts, invitations and credentials end,
+	// and members without a platform role are deleted like users. The ledger and audit rows stay, under ids.
+	//
+	// Corresponds with DELETE /api/v1/admin/tenants/{tenant_id} (the `DeleteTenant` operationId).
+	DeleteTenant(ctx context.Context, tenantId TenantID, params *DeleteTenantParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetTenantByID Get tenant by ID
 	//
 	// The API returns a tenant by its id.
@@ -7045,6 +7147,15 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/users (the `CreateUser` operationId).
 	CreateUser(ctx context.Context, params *CreateUserParams, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DeleteUser Delete user
+	//
+	// The API rejects the deletion while the user has live allocations, is the last owner of a tenant, or is the caller.
+	// Credentials and memberships end, and the name, the e-mail address and the identity at the provider are removed.
+	// The ledger and audit rows stay, under the id of the user.
+	//
+	// Corresponds with DELETE /api/v1/admin/users/{user_id} (the `DeleteUser` operationId).
+	DeleteUser(ctx context.Context, userId UserID, params *DeleteUserParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetUser Get user
 	//
 	// The API returns the user with the balance of the tenant and the number of active allocations.
@@ -7055,7 +7166,8 @@ type ClientInterface interface {
 	// UpdateUserWithBody Update user
 	//
 	// The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
-	// keys of the user immediately.
+	// keys of the user immediately, and removes SSH keys and login certificates of the user from running allocations
+	// within a minute.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7065,7 +7177,8 @@ type ClientInterface interface {
 	// UpdateUser Update user
 	//
 	// The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
-	// keys of the user immediately.
+	// keys of the user immediately, and removes SSH keys and login certificates of the user from running allocations
+	// within a minute.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7212,7 +7325,8 @@ type ClientInterface interface {
 	// CreateApiKeyWithBody Create API key
 	//
 	// Only this response contains the secret. `scopes` limit the key. A key without scopes has all permissions of the
-	// caller.
+	// caller. The operation needs a recent sign-in (policy `auth.step_up_minutes`). A key that another API key creates
+	// ends with that key.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7222,7 +7336,8 @@ type ClientInterface interface {
 	// CreateApiKey Create API key
 	//
 	// Only this response contains the secret. `scopes` limit the key. A key without scopes has all permissions of the
-	// caller.
+	// caller. The operation needs a recent sign-in (policy `auth.step_up_minutes`). A key that another API key creates
+	// ends with that key.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7876,7 +7991,8 @@ type ClientInterface interface {
 
 	// CreateInvitationWithBody Create invitation
 	//
-	// A user accepts the invitation by signing in with this verified e-mail address within seven days.
+	// The user with this verified e-mail address accepts or declines the invitation within seven days. A sign-in alone
+	// accepts nothing. An invitation of an owner needs a recent sign-in.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7885,7 +8001,8 @@ type ClientInterface interface {
 
 	// CreateInvitation Create invitation
 	//
-	// A user accepts the invitation by signing in with this verified e-mail address within seven days.
+	// The user with this verified e-mail address accepts or declines the invitation within seven days. A sign-in alone
+	// accepts nothing. An invitation of an owner needs a recent sign-in.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7958,9 +8075,32 @@ type ClientInterface interface {
 	// Corresponds with PATCH /api/v1/users/me (the `UpdateMe` operationId).
 	UpdateMe(ctx context.Context, params *UpdateMeParams, body UpdateMeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListOwnInvitations List own invitations
+	//
+	// The API returns the open invitations to the e-mail address of the caller.
+	//
+	// Corresponds with GET /api/v1/users/me/invitations (the `ListOwnInvitations` operationId).
+	ListOwnInvitations(ctx context.Context, params *ListOwnInvitationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AcceptInvitation Accept invitation
+	//
+	// The caller becomes a member of the tenant with the role of the invitation. A user is a member of one tenant at a
+	// time. `details.reason` of the error `conflict` is `expired`, `revoked`, `accepted` or `member`.
+	//
+	// Corresponds with POST /api/v1/users/me/invitations/{own_invitation_id}/accept (the `AcceptInvitation` operationId).
+	AcceptInvitation(ctx context.Context, ownInvitationId OwnInvitationID, params *AcceptInvitationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeclineInvitation Reject invitation
+	//
+	// A declined invitation cannot be accepted. The tenant can invite the user again.
+	//
+	// Corresponds with POST /api/v1/users/me/invitations/{own_invitation_id}/decline (the `DeclineInvitation` operationId).
+	DeclineInvitation(ctx context.Context, ownInvitationId OwnInvitationID, params *DeclineInvitationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// SetPasswordWithBody Set password
 	//
-	// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller.
+	// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller
+	// and, unless `end_api_keys` is false, the API keys. A first password needs a recent sign-in.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7969,7 +8109,8 @@ type ClientInterface interface {
 
 	// SetPassword Set password
 	//
-	// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller.
+	// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller
+	// and, unless `end_api_keys` is false, the API keys. A first password needs a recent sign-in.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9442,6 +9583,25 @@ func (c *Client) CreateTenant(ctx context.Context, params *CreateTenantParams, b
 	return c.Client.Do(req)
 }
 
+// DeleteTenant Delete tenant
+//
+// The API rejects the deletion while the tenant has live allocations, uncharged use, pending payments or refunds,
+// open disputes, or a balance. The details of the error name what remains. Projects, service accounts, invitations and credentials end,
+// and members without a platform role are deleted like users. The ledger and audit rows stay, under ids.
+//
+// Corresponds with DELETE /api/v1/admin/tenants/{tenant_id} (the `DeleteTenant` operationId).
+func (c *Client) DeleteTenant(ctx context.Context, tenantId TenantID, params *DeleteTenantParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteTenantRequest(c.Server, tenantId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetTenantByID Get tenant by ID
 //
 // The API returns a tenant by its id.
@@ -9588,6 +9748,25 @@ func (c *Client) CreateUser(ctx context.Context, params *CreateUserParams, body 
 	return c.Client.Do(req)
 }
 
+// DeleteUser Delete user
+//
+// The API rejects the deletion while the user has live allocations, is the last owner of a tenant, or is the caller.
+// Credentials and memberships end, and the name, the e-mail address and the identity at the provider are removed.
+// The ledger and audit rows stay, under the id of the user.
+//
+// Corresponds with DELETE /api/v1/admin/users/{user_id} (the `DeleteUser` operationId).
+func (c *Client) DeleteUser(ctx context.Context, userId UserID, params *DeleteUserParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteUserRequest(c.Server, userId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetUser Get user
 //
 // The API returns the user with the balance of the tenant and the number of active allocations.
@@ -9608,7 +9787,8 @@ func (c *Client) GetUser(ctx context.Context, userId UserID, params *GetUserPara
 // UpdateUserWithBody Update user
 //
 // The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
-// keys of the user immediately.
+// keys of the user immediately, and removes SSH keys and login certificates of the user from running allocations
+// within a minute.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9628,7 +9808,8 @@ func (c *Client) UpdateUserWithBody(ctx context.Context, userId UserID, params *
 // UpdateUser Update user
 //
 // The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
-// keys of the user immediately.
+// keys of the user immediately, and removes SSH keys and login certificates of the user from running allocations
+// within a minute.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9925,7 +10106,8 @@ func (c *Client) ListApiKeys(ctx context.Context, params *ListApiKeysParams, req
 // CreateApiKeyWithBody Create API key
 //
 // Only this response contains the secret. `scopes` limit the key. A key without scopes has all permissions of the
-// caller.
+// caller. The operation needs a recent sign-in (policy `auth.step_up_minutes`). A key that another API key creates
+// ends with that key.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9945,7 +10127,8 @@ func (c *Client) CreateApiKeyWithBody(ctx context.Context, params *CreateApiKeyP
 // CreateApiKey Create API key
 //
 // Only this response contains the secret. `scopes` limit the key. A key without scopes has all permissions of the
-// caller.
+// caller. The operation needs a recent sign-in (policy `auth.step_up_minutes`). A key that another API key creates
+// ends with that key.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11359,7 +11542,8 @@ func (c *Client) ListInvitations(ctx context.Context, params *ListInvitationsPar
 
 // CreateInvitationWithBody Create invitation
 //
-// A user accepts the invitation by signing in with this verified e-mail address within seven days.
+// The user with this verified e-mail address accepts or declines the invitation within seven days. A sign-in alone
+// accepts nothing. An invitation of an owner needs a recent sign-in.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11378,7 +11562,8 @@ func (c *Client) CreateInvitationWithBody(ctx context.Context, params *CreateInv
 
 // CreateInvitation Create invitation
 //
-// A user accepts the invitation by signing in with this verified e-mail address within seven days.
+// The user with this verified e-mail address accepts or declines the invitation within seven days. A sign-in alone
+// accepts nothing. An invitation of an owner needs a recent sign-in.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11541,9 +11726,62 @@ func (c *Client) UpdateMe(ctx context.Context, params *UpdateMeParams, body Upda
 	return c.Client.Do(req)
 }
 
+// ListOwnInvitations List own invitations
+//
+// The API returns the open invitations to the e-mail address of the caller.
+//
+// Corresponds with GET /api/v1/users/me/invitations (the `ListOwnInvitations` operationId).
+func (c *Client) ListOwnInvitations(ctx context.Context, params *ListOwnInvitationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListOwnInvitationsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AcceptInvitation Accept invitation
+//
+// The caller becomes a member of the tenant with the role of the invitation. A user is a member of one tenant at a
+// time. `details.reason` of the error `conflict` is `expired`, `revoked`, `accepted` or `member`.
+//
+// Corresponds with POST /api/v1/users/me/invitations/{own_invitation_id}/accept (the `AcceptInvitation` operationId).
+func (c *Client) AcceptInvitation(ctx context.Context, ownInvitationId OwnInvitationID, params *AcceptInvitationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAcceptInvitationRequest(c.Server, ownInvitationId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeclineInvitation Reject invitation
+//
+// A declined invitation cannot be accepted. The tenant can invite the user again.
+//
+// Corresponds with POST /api/v1/users/me/invitations/{own_invitation_id}/decline (the `DeclineInvitation` operationId).
+func (c *Client) DeclineInvitation(ctx context.Context, ownInvitationId OwnInvitationID, params *DeclineInvitationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeclineInvitationRequest(c.Server, ownInvitationId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // SetPasswordWithBody Set password
 //
-// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller.
+// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller
+// and, unless `end_api_keys` is false, the API keys. A first password needs a recent sign-in.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11562,7 +11800,8 @@ func (c *Client) SetPasswordWithBody(ctx context.Context, params *SetPasswordPar
 
 // SetPassword Set password
 //
-// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller.
+// The operation needs the policy `auth.personal_login_enabled`. The API ends all other sessions of the caller
+// and, unless `end_api_keys` is false, the API keys. A first password needs a recent sign-in.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -15452,6 +15691,77 @@ func NewCreateTenantRequestWithBody(server string, params *CreateTenantParams, c
 	return req, nil
 }
 
+// NewDeleteTenantRequest constructs an http.Request for the DeleteTenant method
+func NewDeleteTenantRequest(server string, tenantId TenantID, params *DeleteTenantParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tenant_id", tenantId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/tenants/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetTenantByIDRequest constructs an http.Request for the GetTenantByID method
 func NewGetTenantByIDRequest(server string, tenantId TenantID, params *GetTenantByIDParams) (*http.Request, error) {
 	var err error
@@ -15897,6 +16207,77 @@ func NewCreateUserRequestWithBody(server string, params *CreateUserParams, conte
 			}
 
 			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteUserRequest constructs an http.Request for the DeleteUser method
+func NewDeleteUserRequest(server string, userId UserID, params *DeleteUserParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/users/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
 		}
 
 	}
@@ -17171,6 +17552,18 @@ func NewAuthorizeOidcRequest(server string, params *AuthorizeOidcParams) (*http.
 		if params.ReturnTo != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "return_to", *params.ReturnTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.StepUp != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "step_up", *params.StepUp, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -21237,6 +21630,192 @@ func NewUpdateMeRequestWithBody(server string, params *UpdateMeParams, contentTy
 	return req, nil
 }
 
+// NewListOwnInvitationsRequest constructs an http.Request for the ListOwnInvitations method
+func NewListOwnInvitationsRequest(server string, params *ListOwnInvitationsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/users/me/invitations")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAcceptInvitationRequest constructs an http.Request for the AcceptInvitation method
+func NewAcceptInvitationRequest(server string, ownInvitationId OwnInvitationID, params *AcceptInvitationParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "own_invitation_id", ownInvitationId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/users/me/invitations/%s/accept", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeclineInvitationRequest constructs an http.Request for the DeclineInvitation method
+func NewDeclineInvitationRequest(server string, ownInvitationId OwnInvitationID, params *DeclineInvitationParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "own_invitation_id", ownInvitationId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/users/me/invitations/%s/decline", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewSetPasswordRequest calls the generic SetPassword builder with application/json body
 func NewSetPasswordRequest(server string, params *SetPasswordParams, body SetPasswordJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -21533,6 +22112,9 @@ type ServerInterface interface {
 	// CreateTenant Create tenant
 	// (POST /api/v1/admin/tenants)
 	CreateTenant(c *gin.Context, params CreateTenantParams)
+	// DeleteTenant Delete tenant
+	// (DELETE /api/v1/admin/tenants/{tenant_id})
+	DeleteTenant(c *gin.Context, tenantId TenantID, params DeleteTenantParams)
 	// GetTenantByID Get tenant by ID
 	// (GET /api/v1/admin/tenants/{tenant_id})
 	GetTenantByID(c *gin.Context, tenantId TenantID, params GetTenantByIDParams)
@@ -21551,6 +22133,9 @@ type ServerInterface interface {
 	// CreateUser Create user
 	// (POST /api/v1/admin/users)
 	CreateUser(c *gin.Context, params CreateUserParams)
+	// DeleteUser Delete user
+	// (DELETE /api/v1/admin/users/{user_id})
+	DeleteUser(c *gin.Context, userId UserID, params DeleteUserParams)
 	// GetUser Get user
 	// (GET /api/v1/admin/users/{user_id})
 	GetUser(c *gin.Context, userId UserID, params GetUserParams)
@@ -21785,6 +22370,15 @@ type ServerInterface interface {
 	// UpdateMe Update current user
 	// (PATCH /api/v1/users/me)
 	UpdateMe(c *gin.Context, params UpdateMeParams)
+	// ListOwnInvitations List own invitations
+	// (GET /api/v1/users/me/invitations)
+	ListOwnInvitations(c *gin.Context, params ListOwnInvitationsParams)
+	// AcceptInvitation Accept invitation
+	// (POST /api/v1/users/me/invitations/{own_invitation_id}/accept)
+	AcceptInvitation(c *gin.Context, ownInvitationId OwnInvitationID, params AcceptInvitationParams)
+	// DeclineInvitation Reject invitation
+	// (POST /api/v1/users/me/invitations/{own_invitation_id}/decline)
+	DeclineInvitation(c *gin.Context, ownInvitationId OwnInvitationID, params DeclineInvitationParams)
 	// SetPassword Set password
 	// (PUT /api/v1/users/me/password)
 	SetPassword(c *gin.Context, params SetPasswordParams)
@@ -24904,6 +25498,93 @@ func (siw *ServerInterfaceWrapper) CreateTenant(c *gin.Context) {
 	siw.Handler.CreateTenant(c, params)
 }
 
+// DeleteTenant operation middleware
+func (siw *ServerInterfaceWrapper) DeleteTenant(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tenant_id" -------------
+	var tenantId TenantID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tenant_id", c.Param("tenant_id"), &tenantId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteTenantParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchOptional
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteTenant(c, tenantId, params)
+}
+
 // GetTenantByID operation middleware
 func (siw *ServerInterfaceWrapper) GetTenantByID(c *gin.Context) {
 
@@ -25247,6 +25928,93 @@ func (siw *ServerInterfaceWrapper) CreateUser(c *gin.Context) {
 	}
 
 	siw.Handler.CreateUser(c, params)
+}
+
+// DeleteUser operation middleware
+func (siw *ServerInterfaceWrapper) DeleteUser(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId UserID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", c.Param("user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter user_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteUserParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchOptional
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteUser(c, userId, params)
 }
 
 // GetUser operation middleware
@@ -26339,6 +27107,14 @@ func (siw *ServerInterfaceWrapper) AuthorizeOidc(c *gin.Context) {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "return_to", c.Request.URL.Query(), &params.ReturnTo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter return_to: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "step_up" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "step_up", c.Request.URL.Query(), &params.StepUp, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter step_up: %w", err), http.StatusBadRequest)
 		return
 	}
 
@@ -29701,6 +30477,177 @@ func (siw *ServerInterfaceWrapper) UpdateMe(c *gin.Context) {
 	siw.Handler.UpdateMe(c, params)
 }
 
+// ListOwnInvitations operation middleware
+func (siw *ServerInterfaceWrapper) ListOwnInvitations(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListOwnInvitationsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListOwnInvitations(c, params)
+}
+
+// AcceptInvitation operation middleware
+func (siw *ServerInterfaceWrapper) AcceptInvitation(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "own_invitation_id" -------------
+	var ownInvitationId OwnInvitationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "own_invitation_id", c.Param("own_invitation_id"), &ownInvitationId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter own_invitation_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AcceptInvitationParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.AcceptInvitation(c, ownInvitationId, params)
+}
+
+// DeclineInvitation operation middleware
+func (siw *ServerInterfaceWrapper) DeclineInvitation(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "own_invitation_id" -------------
+	var ownInvitationId OwnInvitationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "own_invitation_id", c.Param("own_invitation_id"), &ownInvitationId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter own_invitation_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeclineInvitationParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeclineInvitation(c, ownInvitationId, params)
+}
+
 // SetPassword operation middleware
 func (siw *ServerInterfaceWrapper) SetPassword(c *gin.Context) {
 
@@ -29866,12 +30813,14 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/admin/slots/:id/quarantine", wrapper.QuarantineSlot)
 	router.GET(options.BaseURL+"/api/v1/admin/tenants", wrapper.ListTenants)
 	router.POST(options.BaseURL+"/api/v1/admin/tenants", wrapper.CreateTenant)
+	router.DELETE(options.BaseURL+"/api/v1/admin/tenants/:tenant_id", wrapper.DeleteTenant)
 	router.GET(options.BaseURL+"/api/v1/admin/tenants/:tenant_id", wrapper.GetTenantByID)
 	router.GET(options.BaseURL+"/api/v1/admin/tenants/:tenant_id/balance", wrapper.GetTenantBalance)
 	router.GET(options.BaseURL+"/api/v1/admin/tenants/:tenant_id/ledger", wrapper.ListTenantLedger)
 	router.PUT(options.BaseURL+"/api/v1/admin/tenants/:tenant_id/members/:user_id", wrapper.PlaceTenantMember)
 	router.GET(options.BaseURL+"/api/v1/admin/users", wrapper.ListUsers)
 	router.POST(options.BaseURL+"/api/v1/admin/users", wrapper.CreateUser)
+	router.DELETE(options.BaseURL+"/api/v1/admin/users/:user_id", wrapper.DeleteUser)
 	router.GET(options.BaseURL+"/api/v1/admin/users/:user_id", wrapper.GetUser)
 	router.PATCH(options.BaseURL+"/api/v1/admin/users/:user_id", wrapper.UpdateUser)
 	router.POST(options.BaseURL+"/api/v1/admin/users/:user_id/balance", wrapper.AdjustBalance)
@@ -29950,6 +30899,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.PUT(options.BaseURL+"/api/v1/tenant/members/:user_id", wrapper.PutTenantMember)
 	router.GET(options.BaseURL+"/api/v1/users/me", wrapper.GetMe)
 	router.PATCH(options.BaseURL+"/api/v1/users/me", wrapper.UpdateMe)
+	router.GET(options.BaseURL+"/api/v1/users/me/invitations", wrapper.ListOwnInvitations)
+	router.POST(options.BaseURL+"/api/v1/users/me/invitations/:own_invitation_id/accept", wrapper.AcceptInvitation)
+	router.POST(options.BaseURL+"/api/v1/users/me/invitations/:own_invitation_id/decline", wrapper.DeclineInvitation)
 	router.PUT(options.BaseURL+"/api/v1/users/me/password", wrapper.SetPassword)
 	router.GET(options.BaseURL+"/livez", wrapper.GetLivez)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadyz)
@@ -31644,6 +32596,23 @@ func (response CreateTenant201JSONResponse) VisitCreateTenantResponse(w http.Res
 	return err
 }
 
+type DeleteTenantRequestObject struct {
+	TenantId TenantID `json:"tenant_id"`
+	Params   DeleteTenantParams
+}
+
+type DeleteTenantResponseObject interface {
+	VisitDeleteTenantResponse(w http.ResponseWriter) error
+}
+
+type DeleteTenant204Response struct {
+}
+
+func (response DeleteTenant204Response) VisitDeleteTenantResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
 type GetTenantByIDRequestObject struct {
 	TenantId TenantID `json:"tenant_id"`
 	Params   GetTenantByIDParams
@@ -31846,6 +32815,23 @@ func (response CreateUser201JSONResponse) VisitCreateUserResponse(w http.Respons
 	w.WriteHeader(201)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type DeleteUserRequestObject struct {
+	UserId UserID `json:"user_id"`
+	Params DeleteUserParams
+}
+
+type DeleteUserResponseObject interface {
+	VisitDeleteUserResponse(w http.ResponseWriter) error
+}
+
+type DeleteUser204Response struct {
+}
+
+func (response DeleteUser204Response) VisitDeleteUserResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
 }
 
 type GetUserRequestObject struct {
@@ -34194,6 +35180,72 @@ func (response UpdateMe200JSONResponse) VisitUpdateMeResponse(w http.ResponseWri
 	return err
 }
 
+type ListOwnInvitationsRequestObject struct {
+	Params ListOwnInvitationsParams
+}
+
+type ListOwnInvitationsResponseObject interface {
+	VisitListOwnInvitationsResponse(w http.ResponseWriter) error
+}
+
+type ListOwnInvitations200ResponseHeaders struct {
+	Link *string
+}
+
+type ListOwnInvitations200JSONResponse struct {
+	Body    OwnInvitationList
+	Headers ListOwnInvitations200ResponseHeaders
+}
+
+func (response ListOwnInvitations200JSONResponse) VisitListOwnInvitationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcceptInvitationRequestObject struct {
+	OwnInvitationId OwnInvitationID `json:"own_invitation_id"`
+	Params          AcceptInvitationParams
+}
+
+type AcceptInvitationResponseObject interface {
+	VisitAcceptInvitationResponse(w http.ResponseWriter) error
+}
+
+type AcceptInvitation204Response struct {
+}
+
+func (response AcceptInvitation204Response) VisitAcceptInvitationResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeclineInvitationRequestObject struct {
+	OwnInvitationId OwnInvitationID `json:"own_invitation_id"`
+	Params          DeclineInvitationParams
+}
+
+type DeclineInvitationResponseObject interface {
+	VisitDeclineInvitationResponse(w http.ResponseWriter) error
+}
+
+type DeclineInvitation204Response struct {
+}
+
+func (response DeclineInvitation204Response) VisitDeclineInvitationResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
 type SetPasswordRequestObject struct {
 	Params SetPasswordParams
 	Body   *SetPasswordJSONRequestBody
@@ -34431,6 +35483,9 @@ type StrictServerInterface interface {
 	// CreateTenant Create tenant
 	// (POST /api/v1/admin/tenants)
 	CreateTenant(ctx context.Context, request CreateTenantRequestObject) (CreateTenantResponseObject, error)
+	// DeleteTenant Delete tenant
+	// (DELETE /api/v1/admin/tenants/{tenant_id})
+	DeleteTenant(ctx context.Context, request DeleteTenantRequestObject) (DeleteTenantResponseObject, error)
 	// GetTenantByID Get tenant by ID
 	// (GET /api/v1/admin/tenants/{tenant_id})
 	GetTenantByID(ctx context.Context, request GetTenantByIDRequestObject) (GetTenantByIDResponseObject, error)
@@ -34449,6 +35504,9 @@ type StrictServerInterface interface {
 	// CreateUser Create user
 	// (POST /api/v1/admin/users)
 	CreateUser(ctx context.Context, request CreateUserRequestObject) (CreateUserResponseObject, error)
+	// DeleteUser Delete user
+	// (DELETE /api/v1/admin/users/{user_id})
+	DeleteUser(ctx context.Context, request DeleteUserRequestObject) (DeleteUserResponseObject, error)
 	// GetUser Get user
 	// (GET /api/v1/admin/users/{user_id})
 	GetUser(ctx context.Context, request GetUserRequestObject) (GetUserResponseObject, error)
@@ -34683,6 +35741,15 @@ type StrictServerInterface interface {
 	// UpdateMe Update current user
 	// (PATCH /api/v1/users/me)
 	UpdateMe(ctx context.Context, request UpdateMeRequestObject) (UpdateMeResponseObject, error)
+	// ListOwnInvitations List own invitations
+	// (GET /api/v1/users/me/invitations)
+	ListOwnInvitations(ctx context.Context, request ListOwnInvitationsRequestObject) (ListOwnInvitationsResponseObject, error)
+	// AcceptInvitation Accept invitation
+	// (POST /api/v1/users/me/invitations/{own_invitation_id}/accept)
+	AcceptInvitation(ctx context.Context, request AcceptInvitationRequestObject) (AcceptInvitationResponseObject, error)
+	// DeclineInvitation Reject invitation
+	// (POST /api/v1/users/me/invitations/{own_invitation_id}/decline)
+	DeclineInvitation(ctx context.Context, request DeclineInvitationRequestObject) (DeclineInvitationResponseObject, error)
 	// SetPassword Set password
 	// (PUT /api/v1/users/me/password)
 	SetPassword(ctx context.Context, request SetPasswordRequestObject) (SetPasswordResponseObject, error)
@@ -36586,6 +37653,33 @@ func (sh *strictHandler) CreateTenant(ctx *gin.Context, params CreateTenantParam
 	}
 }
 
+// DeleteTenant operation middleware
+func (sh *strictHandler) DeleteTenant(ctx *gin.Context, tenantId TenantID, params DeleteTenantParams) {
+	var request DeleteTenantRequestObject
+
+	request.TenantId = tenantId
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteTenant(ctx, request.(DeleteTenantRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteTenant")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DeleteTenantResponseObject); ok {
+		if err := validResponse.VisitDeleteTenantResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetTenantByID operation middleware
 func (sh *strictHandler) GetTenantByID(ctx *gin.Context, tenantId TenantID, params GetTenantByIDParams) {
 	var request GetTenantByIDRequestObject
@@ -36775,6 +37869,33 @@ func (sh *strictHandler) CreateUser(ctx *gin.Context, params CreateUserParams) {
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(CreateUserResponseObject); ok {
 		if err := validResponse.VisitCreateUserResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteUser operation middleware
+func (sh *strictHandler) DeleteUser(ctx *gin.Context, userId UserID, params DeleteUserParams) {
+	var request DeleteUserRequestObject
+
+	request.UserId = userId
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteUser(ctx, request.(DeleteUserRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteUser")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DeleteUserResponseObject); ok {
+		if err := validResponse.VisitDeleteUserResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -39315,6 +40436,86 @@ func (sh *strictHandler) UpdateMe(ctx *gin.Context, params UpdateMeParams) {
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(UpdateMeResponseObject); ok {
 		if err := validResponse.VisitUpdateMeResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListOwnInvitations operation middleware
+func (sh *strictHandler) ListOwnInvitations(ctx *gin.Context, params ListOwnInvitationsParams) {
+	var request ListOwnInvitationsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListOwnInvitations(ctx, request.(ListOwnInvitationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListOwnInvitations")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListOwnInvitationsResponseObject); ok {
+		if err := validResponse.VisitListOwnInvitationsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// AcceptInvitation operation middleware
+func (sh *strictHandler) AcceptInvitation(ctx *gin.Context, ownInvitationId OwnInvitationID, params AcceptInvitationParams) {
+	var request AcceptInvitationRequestObject
+
+	request.OwnInvitationId = ownInvitationId
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AcceptInvitation(ctx, request.(AcceptInvitationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AcceptInvitation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(AcceptInvitationResponseObject); ok {
+		if err := validResponse.VisitAcceptInvitationResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeclineInvitation operation middleware
+func (sh *strictHandler) DeclineInvitation(ctx *gin.Context, ownInvitationId OwnInvitationID, params DeclineInvitationParams) {
+	var request DeclineInvitationRequestObject
+
+	request.OwnInvitationId = ownInvitationId
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeclineInvitation(ctx, request.(DeclineInvitationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeclineInvitation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DeclineInvitationResponseObject); ok {
+		if err := validResponse.VisitDeclineInvitationResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

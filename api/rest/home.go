@@ -1,14 +1,18 @@
 package rest
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/gpuaas/gpuaas/api/rest/page"
 	"github.com/gpuaas/gpuaas/api/rest/reference"
+	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/web"
 )
@@ -17,6 +21,7 @@ var homePage = web.MustPage("home")
 
 func (s *Server) mountPages(e *gin.Engine, docs reference.Pages) {
 	e.GET("/", s.home)
+	e.POST("/invitations/:id", s.answerInvitation)
 	s.signin.Mount(e)
 	e.GET(payment.PagePath+":id", s.money.ShowPayment)
 	for path, f := range map[string]struct {
@@ -48,6 +53,45 @@ func (s *Server) home(c *gin.Context) {
 	data := map[string]any{"SignIn": s.signin.Offered()}
 	if err == nil {
 		data["Caller"] = caller
+		if data["Invitations"], err = s.Services.Identity.OwnInvitations(c.Request.Context(), caller, ids.Invitation{}, invitationsShown); err != nil {
+			s.chain.Fail(c, err)
+			return
+		}
 	}
 	s.pages.Write(c, homePage, data)
+}
+
+// invitationsShown bounds the invitations of one page.
+const invitationsShown = 20
+
+// answerInvitation handles the form of an invitation on the home page.
+func (s *Server) answerInvitation(c *gin.Context) {
+	caller, err := s.pages.Visitor(c)
+	if err != nil {
+		s.pages.AskToSignIn(c, err)
+		return
+	}
+	id, err := ids.Parse[ids.Invitation](c.Param("id"))
+	if err != nil {
+		err = errs.Invalid("id", "is not a UUID")
+	} else {
+		err = request.SameOrigin(c.Request)
+	}
+	answer := map[string]func(context.Context, identity.Change[struct{}], ids.Invitation) error{
+		"accept": s.Services.Identity.AcceptInvitation, "decline": s.Services.Identity.DeclineInvitation,
+	}[c.PostForm("answer")]
+	switch {
+	case err != nil:
+	case answer == nil:
+		err = errs.Invalid("answer", "must be accept or decline")
+	case caller.Limited:
+		err = errs.New(errs.Forbidden, "a key with scopes answers no invitation")
+	default:
+		err = answer(c.Request.Context(), identity.Change[struct{}]{Caller: caller}, id)
+	}
+	if err != nil {
+		s.chain.Fail(c, err)
+		return
+	}
+	c.Redirect(http.StatusSeeOther, "/")
 }

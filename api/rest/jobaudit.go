@@ -13,6 +13,6 @@ import (
 // recordJobChange writes the audit row of an administrator's change of a job.
 func recordJobChange(ctx context.Context, db pg.Pool, c identity.Caller, action, target string) error {
 	b := &pgx.Batch{}
-	audit.Queue(b, audit.Entry{Tenant: c.Tenant, Actor: c.Actor(), Action: action, Target: target, CorrelationID: c.CorrelationID})
+	audit.Queue(b, audit.Entry{Tenant: c.Tenant, By: c.Cause(), Action: action, Target: target})
 	return db.SendBatch(pg.WithScope(ctx, c.Scope(true)), b).Close()
 }

@@ -15,6 +15,7 @@ import (
 	restsignin "github.com/gpuaas/gpuaas/api/rest/signin"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/payment/stripe"
@@ -25,6 +26,8 @@ type signInProvider struct {
 	mu       sync.Mutex
 	begun    map[string][3]string // redirect, nonce, verifier by state
 	revoking error                // the result of Revoke
+	signIn   identity.SignIn      // of every user
+	sent     []string             // parameters of the last request
 }
 
 const issuer = "https://id.example"
@@ -40,8 +43,8 @@ func provider(w *world, c *rest.Config) {
 	c.SignIn = restsignin.Options{Issuer: issuer, CLIClientID: "gpuaas-cli", Audience: "gpuaas-api", Scopes: []string{"openid"}}
 }
 
-func (*signInProvider) verified(name string) signin.Verified {
-	return signin.Verified{Issuer: issuer, Subject: name, Email: name + "@dev.localhost", EmailVerified: true, Name: name, Until: t0.Add(time.Hour)}
+func (p *signInProvider) verified(name string) signin.Verified {
+	return signin.Verified{Issuer: issuer, Subject: name, Email: name + "@dev.localhost", EmailVerified: true, Name: name, Until: t0.Add(time.Hour), SignIn: p.signIn}
 }
 
 func (*signInProvider) known(name string) bool {
@@ -53,9 +56,13 @@ func (*signInProvider) known(name string) bool {
 	return false
 }
 
-func (p *signInProvider) AuthCodeURL(_ context.Context, redirect, state, nonce, verifier string) (string, error) {
+func (p *signInProvider) AuthCodeURL(_ context.Context, redirect, state, nonce, verifier string, again signin.Again) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.sent = nil
+	for name, value := range again.Parameters() {
+		p.sent = append(p.sent, name+"="+value)
+	}
 	p.begun[state] = [3]string{redirect, nonce, verifier}
 	return issuer + "/authorize?state=" + url.QueryEscape(state), nil
 }

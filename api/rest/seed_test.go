@@ -119,6 +119,7 @@ func fill(ctx context.Context, db *pgxpool.Pool) error {
 	for key, value := range map[string]string{
 		"allocation.max_concurrent_per_user": "1000", "allocation.max_concurrent_per_project": "1000", "allocation.max_concurrent_per_tenant": "1000",
 		"billing.hourly_spend_limit_minor": "0",
+		"auth.step_up_minutes":             "0", // the users of the tests have API keys
 	} {
 		add(setPolicy, key, policies.Platform, value)
 	}
@@ -134,10 +135,11 @@ func fill(ctx context.Context, db *pgxpool.Pool) error {
 		return err
 	}
 	allowed := func(identity.Caller) policies.View {
-		return policies.Snapshot{}.For().With(string(policies.AuthPersonalLoginEnabled), policies.Platform, true)
+		return policies.Snapshot{}.For().With(string(policies.AuthPersonalLoginEnabled), policies.Platform, true).
+			With(string(policies.AuthStepUpMinutes), policies.Platform, int64(0))
 	}
 	accounts := &signin.Service{Service: &identity.Service{DB: db, Hints: &hint.Bus{}, Naming: ids.DefaultNaming, Policy: allowed}}
-	if err := accounts.SetPassword(ctx, identity.Caller{User: users[tokenOwner], Tenant: tenant}, "", rightPassword); err != nil {
+	if err := accounts.SetPassword(ctx, identity.Caller{User: users[tokenOwner], Tenant: tenant}, "", rightPassword, false); err != nil {
 		return err
 	}
 	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { // so that tests count only their own rows, of a table that is append-only

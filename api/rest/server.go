@@ -97,9 +97,13 @@ func NewWith(cfg Config, wrap func(oapi.StrictServerInterface) oapi.StrictServer
 	if err != nil {
 		return nil, err
 	}
+	accounts, err := middleware.NewAccounts(cfg.CursorKey)
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{Config: cfg, streams: request.StreamsOf(doc)}
 	if s.chain, err = middleware.New(middleware.Config{
-		Problems: response.Problems{Log: cfg.Log}, Identity: cfg.Services.Identity, SignIn: cfg.Services.SignIn, Keys: cfg.Services.Keys, Front: cfg.Front, Limits: cfg.Limits, SharedLimits: cfg.SharedLimits, Clock: cfg.Clock,
+		Problems: response.Problems{Log: cfg.Log}, Identity: cfg.Services.Identity, SignIn: cfg.Services.SignIn, Keys: cfg.Services.Keys, Front: cfg.Front, Limits: cfg.Limits, SharedLimits: cfg.SharedLimits, Clock: cfg.Clock, Accounts: accounts,
 	}, doc); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -11,10 +12,14 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/api/rest/middleware"
+	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
+	"github.com/gpuaas/gpuaas/policies"
 )
 
 // question begins a sign-in in a browser and returns its cookie and state.
@@ -60,6 +65,69 @@ func TestProviderSignsABrowserIn(t *testing.T) {
 	}
 	if w := b.visit(t, "GET", answer(state), "", with(asked)); w.Code != 400 || cookiesOf(w)["gpuaas_session"] != nil {
 		t.Errorf("the same answer twice: %d", w.Code)
+	}
+}
+
+// A browser that removes the parameters of the step-up, or a provider that ignores them, gets no session. An
+// administrator who signs in without the second factor is sent to the provider once more, and no further.
+func TestStepUpIsASignInOfThisMoment(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, provider)
+	begin := func() (*http.Cookie, string) {
+		w := b.visit(t, "GET", "/api/v1/auth/oidc/authorize?step_up=true&return_to=/x", "")
+		to, err := url.Parse(w.Header().Get("Location"))
+		must(t, err)
+		return w.Result().Cookies()[0], to.Query().Get("state")
+	}
+	b.provider.signIn.At = t0.Add(-time.Hour)
+	asked, state := begin()
+	if got := strings.Join(b.provider.sent, " "); got != "prompt=login max_age=0" {
+		t.Errorf("requests %s", got)
+	}
+	if w := b.visit(t, "GET", answer(state), "", with(asked)); w.Code != 401 || cookiesOf(w)["gpuaas_session"] != nil {
+		t.Errorf("a sign-in of an hour ago: %d %s", w.Code, w.Body)
+	}
+	b.provider.signIn.At = t0
+	asked, state = begin()
+	w := b.visit(t, "GET", answer(state), "", with(asked))
+	session := cookiesOf(w)["gpuaas_session"]
+	if w.Code != 303 || session == nil {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	b.policy(string(policies.AuthStepUpMinutes), policies.Platform, "15")
+	create := func(cookie *http.Cookie) int {
+		asJSON := func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }
+		return b.visit(t, "POST", "/api/v1/api-keys", `{"name":"`+unusedName("k")+`"}`, with(cookie), asJSON).Code
+	}
+	if code := create(session); code != 201 {
+		t.Errorf("after a step-up: %d", code)
+	}
+	if w := b.do(t, ask{method: "POST", path: "/api/v1/api-keys", token: tokenOwner, body: `{"name":"k"}`}); w.Code != 401 || problem(t, w).Code != "step_up_required" {
+		t.Errorf("by an API key: %d %s", w.Code, w.Body)
+	}
+	if code := create(b.signIn(tokenOwner)); code != 401 {
+		t.Errorf("by a session without a time: %d", code)
+	}
+
+	b.policy(string(policies.AuthAdminAcr), policies.Platform, `"urn:2fa"`)
+	b.sql(`UPDATE users SET role = 'admin' WHERE id = $1`, users[tokenOwner])
+	asked, state = b.question(t, "/x")
+	w = b.visit(t, "GET", answer(state), "", with(asked))
+	if w.Code != 303 || w.Header().Get("Location") != "/api/v1/auth/oidc/authorize?return_to=%2Fx&step_up=true" || cookiesOf(w)["gpuaas_session"] != nil {
+		t.Errorf("without the second factor: %d %v", w.Code, w.Header())
+	}
+	asked, state = begin()
+	if got := strings.Join(b.provider.sent, " "); got != "prompt=login max_age=0 acr_values=urn:2fa" {
+		t.Errorf("requests %s", got)
+	}
+	if w := b.visit(t, "GET", answer(state), "", with(asked)); w.Code != 401 || cookiesOf(w)["gpuaas_session"] != nil {
+		t.Errorf("without it again: %d %s", w.Code, w.Body)
+	}
+	b.provider.signIn.Methods = "urn:2fa"
+	asked, state = begin()
+	if w := b.visit(t, "GET", answer(state), "", with(asked)); w.Code != 303 || cookiesOf(w)["gpuaas_session"] == nil {
+		t.Errorf("with it: %d %s", w.Code, w.Body)
 	}
 }
 
@@ -150,6 +218,57 @@ func TestExchange(t *testing.T) {
 	}
 	if w := setup(t).do(t, ask{method: "POST", path: "/api/v1/auth/oidc/exchange", body: `{"id_token":"owner"}`}); w.Code != 404 {
 		t.Errorf("without a provider: %d", w.Code)
+	}
+}
+
+// A password cannot be guessed from many addresses at once, by the API or by the page, and the attempts do not
+// lock its user out: the account is throttled for strangers, and works again after a minute, or at once where
+// the user has signed in before.
+func TestSignInIsLimitedByAccount(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, passwords, func(_ *world, c *rest.Config) {
+		c.Limits = func(class request.Class, _ identity.Caller) middleware.Limit {
+			if class == request.ClassAccount {
+				return middleware.Limit{PerMinute: 5, Burst: 5}
+			}
+			return middleware.Limit{PerMinute: 1000, Burst: 1000}
+		}
+	})
+	address := 0
+	try := func(from, email, password string) int {
+		if from == "" {
+			address++
+			from = fmt.Sprintf("198.51.%d.%d:1", address/250, address%250+1)
+		}
+		return b.do(t, ask{method: "POST", path: "/api/v1/auth/personal/login", from: from, body: `{"email":"` + email + `","password":"` + password + `"}`}).Code
+	}
+	owner := emailOf(tokenOwner)
+	if code := try("203.0.113.9:1", owner, rightPassword); code != 200 {
+		t.Fatalf("the usual address: %d", code)
+	}
+	for _, email := range []string{owner, "nobody@dev.localhost"} {
+		codes := map[int]int{}
+		for i := range 12 {
+			codes[try("", []string{email, strings.ToUpper(email)}[i%2], "wrong-wrong-wrong")]++
+		}
+		if codes[401] > 5 || codes[429] < 7 {
+			t.Errorf("%s: %v", email, codes)
+		}
+	}
+	form := url.Values{"email": {owner}, "password": {rightPassword}}.Encode()
+	if w := b.visit(t, "POST", "/sign-in", form, func(r *http.Request) { r.RemoteAddr = "198.51.100.77:1" }); w.Code != 429 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("the page, from elsewhere: %d", w.Code)
+	}
+	if code := try("", emailOf(tokenMember), "wrong-wrong-wrong"); code != 401 {
+		t.Errorf("another account: %d", code)
+	}
+	if code := try("203.0.113.9:2", owner, rightPassword); code != 200 {
+		t.Errorf("the user at the usual address is locked out: %d", code)
+	}
+	b.now = b.now.Add(time.Minute)
+	if code := try("", owner, rightPassword); code != 200 {
+		t.Errorf("the user elsewhere, after a minute: %d", code)
 	}
 }
 

@@ -371,10 +371,10 @@ func TestAuditIsExportedWhole(t *testing.T) {
 	if err != nil || w.Code != 200 || len(lines) != 2501 {
 		t.Fatalf("%d, %d lines, %v", w.Code, len(lines), err)
 	}
-	if head := strings.Join(lines[0], " "); head != "id occurred_at tenant_id actor action target correlation_id before after" {
+	if head := strings.Join(lines[0], " "); head != "id occurred_at tenant_id actor action target correlation_id before after client_address user_agent" {
 		t.Errorf("head: %s", head)
 	}
-	want := []string{t0.Format(time.RFC3339), tenant.String(), "user:1", "project.create", "gpuaas:project:1", "c-1", "", `{"name": "vision"}`}
+	want := []string{t0.Format(time.RFC3339), tenant.String(), "user:1", "project.create", "gpuaas:project:1", "c-1", "", `{"name": "vision"}`, "", ""}
 	if got := lines[1][1:]; strings.Join(got, "|") != strings.Join(want, "|") {
 		t.Errorf("got %v", got)
 	}

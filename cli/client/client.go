@@ -34,6 +34,7 @@ type Client struct {
 	plain       *oapi.Client // without the bearer token
 	Correlation string
 	clock       clock.Clock
+	console     *output.Console
 	traded      traded
 
 	mu       sync.Mutex
@@ -61,7 +62,7 @@ func ConnectAnonymously(a *output.Console) (*Client, error) {
 }
 
 func ConnectTo(a *output.Console, s Settings) (*Client, error) {
-	c := &Client{Settings: s, Correlation: a.Correlation, clock: a.Clock}
+	c := &Client{Settings: s, Correlation: a.Correlation, clock: a.Clock, console: a}
 	transport, err := TransportFor(s.CA)
 	if err != nil {
 		return nil, err
@@ -166,6 +167,9 @@ func Send[T any](ctx context.Context, c *Client, send Sender) (Response[T], erro
 	pause := firstPause
 	for try := 1; ; try++ {
 		got, hint, err := sendOnce[T](ctx, c, send)
+		if CodeOf(err) == errs.StepUpRequired && try == 1 && c.stepUp(ctx) {
+			continue
+		}
 		if err == nil || try == tries || hint < 0 || hint > longestHint {
 			return got, err
 		}

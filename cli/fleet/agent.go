@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/product/agentrelease"
 )
@@ -96,7 +97,7 @@ func publish(ctx context.Context, a *output.Console, d agentDesk, path string, w
 	case said != "" && want.Version != "" && said != want.Version:
 		return errs.Invalid("--version", "the build reports version %s", said)
 	}
-	b.Version, b.Minimum, b.Life, b.Actor = said, want.Minimum, want.Life, "system:cli"
+	b.Version, b.Minimum, b.Life, b.By = said, want.Minimum, want.Life, audit.OnServer("system:cli", "gpuaas agent publish")
 	if said == "" {
 		b.Version = want.Version
 	}
@@ -192,7 +193,7 @@ func newAgentRetry(a *output.Console) *cobra.Command {
 				return err
 			}
 			defer done()
-			if err := d.store.Retry(cmd.Context(), args[0], "system:cli"); err != nil {
+			if err := d.store.Retry(cmd.Context(), args[0], audit.OnServer("system:cli", "gpuaas agent retry")); err != nil {
 				return err
 			}
 			a.Notify("%s is tried again, from its first ring on.", args[0])

@@ -213,7 +213,7 @@ func (r *rotation) act(ctx context.Context, d desk, verb string, do func(secret.
 	return pgx.BeginFunc(ctx, d.db, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
 		audit.Queue(b, audit.Entry{
-			Actor: "system:operator", Action: d.name + ".rotate_" + verb, Target: ids.DefaultNaming.Name("", "", "keys", d.name).String(),
+			By: audit.OnServer("system:operator", "gpuaas "+d.name+" rotate "+verb), Action: d.name + ".rotate_" + verb, Target: ids.DefaultNaming.Name("", "", "keys", d.name).String(),
 		})
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err

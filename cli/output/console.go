@@ -32,6 +32,9 @@ type Console struct {
 	// whatever Cobra returns.
 	Started bool
 
+	// SignInAgain replaces the sign-in of the profile by a new one.
+	SignInAgain func(ctx context.Context) error
+
 	// Execute runs another command line in this process, as the tour does.
 	Execute func(ctx context.Context, a *Console, args []string) int
 }

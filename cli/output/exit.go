@@ -35,7 +35,7 @@ func ExitOf(code errs.Code) int {
 		return ExitUsage
 	case errs.AgentTimeout:
 		return ExitTimeout
-	case errs.TokenMissing, errs.TokenExpired, errs.TokenInvalid, errs.LoginFailed, errs.TerminalTokenInvalid,
+	case errs.TokenMissing, errs.TokenExpired, errs.TokenInvalid, errs.LoginFailed, errs.StepUpRequired, errs.TerminalTokenInvalid,
 		errs.TokenInURL, errs.EnrolmentTokenInvalid, errs.CertificateRequired, errs.OIDCExchangeFailed:
 		return ExitSignIn
 	case errs.NotFound, errs.UserNotFound, errs.StorageObjectNotFound, errs.SKUUnknown:
@@ -43,7 +43,7 @@ func ExitOf(code errs.Code) int {
 	case errs.Conflict, errs.AlreadyExists, errs.IdempotencyInFlight, errs.IdempotencyKeyReused,
 		errs.AllocationAlreadyReleasing, errs.AllocationFinal, errs.AllocationNotActive, errs.NodeInUse,
 		errs.DrainOwnedByOther, errs.ProofMissing, errs.ManagedByGit, errs.ManagedByAPI, errs.PlanStale,
-		errs.ApprovalRequired, errs.StaleFence, errs.StaleReport, errs.TaskSuperseded, errs.ProjectNotEmpty,
+		errs.ApprovalRequired, errs.StaleFence, errs.StaleReport, errs.TaskSuperseded, errs.ProjectNotEmpty, errs.TenantNotEmpty,
 		errs.VersionMismatch, errs.VersionRequired, errs.PruneLimit, errs.ChangeNeedsReplacement:
 		return exitConflict
 	case errs.Forbidden, errs.PolicyDenied, errs.OriginNotAllowed, errs.NodeIdentityMismatch,

@@ -139,7 +139,7 @@ func newAdminUserDisable(a *output.Console) *cobra.Command {
 		u, err := User(ctx, c, args[0])
 		off := true
 		return client.Effect{
-			Name: u.Value.Email, What: fmt.Sprintf("%s is signed out, and signs in no more; their %d active allocations stay", u.Value.Email, u.Value.ActiveAllocations),
+			Name: u.Value.Email, What: fmt.Sprintf("%s is signed out, and signs in no more; their %d active allocations stay, without their SSH keys", u.Value.Email, u.Value.ActiveAllocations),
 			Send: patchUser(c, u.Value, oapi.UserPatch{Disabled: &off}),
 		}, err
 	})

@@ -77,13 +77,14 @@ func newAuditList(a *output.Console) *cobra.Command {
 }
 
 func auditTable(_ *output.Console, all ...oapi.AuditRecord) output.Table {
-	t := output.Table{Head: []string{"TIME", "ACTION", "ACTOR", "TARGET"}, Wide: []string{"CORRELATION", "TENANT", "ID"}}
+	t := output.Table{Head: []string{"TIME", "ACTION", "ACTOR", "TARGET"}, Wide: []string{"ADDRESS", "CLIENT", "CORRELATION", "TENANT", "ID"}}
 	for _, r := range all {
 		tenant := "-"
 		if r.TenantId != nil {
 			tenant = r.TenantId.String()
 		}
-		t.Add("audit/"+r.Id.String(), r.OccurredAt.UTC().Format(time.RFC3339), output.CellText(r.Action), output.CellText(r.Actor), output.CellText(r.Target), output.CellText(r.CorrelationId), tenant, r.Id.String())
+		t.Add("audit/"+r.Id.String(), r.OccurredAt.UTC().Format(time.RFC3339), output.CellText(r.Action), output.CellText(r.Actor), output.CellText(r.Target),
+			output.CellText(output.ValueOrZero(r.ClientAddress)), output.CellText(output.ValueOrZero(r.UserAgent)), output.CellText(r.CorrelationId), tenant, r.Id.String())
 	}
 	return t
 }

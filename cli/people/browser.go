@@ -31,7 +31,7 @@ func (l *loginFlow) byBrowser(ctx context.Context, s *signing, open func(string)
 	}()
 
 	verifier := oauth2.GenerateVerifier()
-	at := s.oauth.AuthCodeURL(b.state, oauth2.S256ChallengeOption(verifier), oidc.Nonce(s.nonce))
+	at := s.oauth.AuthCodeURL(b.state, append(l.options(s), oauth2.S256ChallengeOption(verifier), oidc.Nonce(s.nonce))...)
 	l.app.Visit(at, open, "Open this address in a browser on the local machine:")
 	select {
 	case <-ctx.Done():

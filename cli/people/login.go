@@ -26,14 +26,16 @@ machine, and stores the tokens in the profile. If no browser can be opened, the 
 prints a code to type on another device. With --email it reads a password, if the
 installation allows passwords.
 
-Other commands refresh the tokens until you log out or the provider ends the session.`
+Other commands refresh the tokens until you log out or the provider ends the session. A command
+that creates a credential needs a sign-in of the last minutes (policy auth.step_up_minutes):
+--again requires a new sign-in at the provider even if its own session continues.`
 
 type loginFlow struct {
 	app *output.Console
 
-	device, noBrowser, passwordStdin bool
-	email                            string
-	timeout                          time.Duration
+	device, noBrowser, passwordStdin, again bool
+	email                                   string
+	timeout                                 time.Duration
 }
 
 func NewLogin(a *output.Console) *cobra.Command {
@@ -52,6 +54,7 @@ func NewLogin(a *output.Console) *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&l.device, "device", false, "print a code to type on another device")
 	f.BoolVar(&l.noBrowser, "no-browser", false, "print the address instead of opening a browser")
+	f.BoolVar(&l.again, "again", false, "require a new sign-in at the provider, for requests that need a recent one")
 	f.StringVar(&l.email, "email", "", "sign in with a password, as the user with this address")
 	f.BoolVar(&l.passwordStdin, "password-stdin", false, "read the password from standard input")
 	f.DurationVar(&l.timeout, "timeout", l.timeout, "how long to wait for you")

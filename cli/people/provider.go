@@ -24,6 +24,7 @@ type signing struct {
 	verifier *oidc.IDTokenVerifier
 	issuer   string
 	nonce    string
+	acr      string // values of which an administrator needs one
 	http     *http.Client
 	clock    clock.Clock
 }
@@ -67,7 +68,7 @@ func (l *loginFlow) discover(ctx context.Context, o oapi.OidcOptions, c *client.
 	if err != nil {
 		return nil, err
 	}
-	s := &signing{issuer: o.Issuer, http: &http.Client{Transport: transport, Timeout: client.OneTry}, clock: l.app.Clock}
+	s := &signing{issuer: o.Issuer, acr: output.ValueOrZero(o.AcrValues), http: &http.Client{Transport: transport, Timeout: client.OneTry}, clock: l.app.Clock}
 	found, err := oidc.NewProvider(oidc.ClientContext(ctx, s.http), o.Issuer)
 	if err != nil {
 		return nil, errs.New(errs.ProviderFailed, "the identity provider %s is not reachable", o.Issuer).Try("check the network, the proxy and the certificate authority").Because(err)
@@ -99,7 +100,7 @@ func (l *loginFlow) byDevice(ctx context.Context, s *signing) (*oauth2.Token, er
 	}
 	// Keycloak wants PKCE here too where the client must use it; others ignore it.
 	verifier := oauth2.GenerateVerifier()
-	begun, err := s.oauth.DeviceAuth(ctx, oauth2.S256ChallengeOption(verifier))
+	begun, err := s.oauth.DeviceAuth(ctx, append(l.options(s), oauth2.S256ChallengeOption(verifier))...)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/zitadel/oidc/v3/pkg/oidc"
 	"github.com/zitadel/oidc/v3/pkg/op"
@@ -36,7 +37,7 @@ func (s *Server) Authorize(ctx context.Context, r *op.ClientRequest[oidc.AuthReq
 		return op.TryErrorRedirect(ctx, a, refusal, oidc.NewEncoder(), s.cfg.Log)
 	}
 	id := s.store.ask(s.cfg.Clock.Now(), pendingSignIn{
-		grant:    grant{client: a.ClientID, scopes: a.Scopes, nonce: a.Nonce},
+		grant:    grant{client: a.ClientID, scopes: a.Scopes, nonce: a.Nonce, acr: a.ACRValues},
 		redirect: a.RedirectURI, state: a.State, challenge: a.CodeChallenge,
 	})
 	return op.NewRedirect(r.Client.LoginURL(id)), nil
@@ -111,7 +112,7 @@ func (s *Server) DeviceAuthorization(_ context.Context, r *op.ClientRequest[oidc
 	if err != nil {
 		return nil, err
 	}
-	text := s.store.addDevice(s.cfg.Clock.Now(), grant{client: r.Client.GetID(), scopes: r.Data.Scopes}, user)
+	text := s.store.addDevice(s.cfg.Clock.Now(), grant{client: r.Client.GetID(), scopes: r.Data.Scopes, acr: strings.Fields(r.Form.Get("acr_values"))}, user)
 	return op.NewResponse(&oidc.DeviceAuthorizationResponse{
 		DeviceCode: text, UserCode: user, ExpiresIn: int(deviceFor.Seconds()), Interval: pollEvery,
 		VerificationURI: s.base + "/device", VerificationURIComplete: s.base + "/device?user_code=" + user,

@@ -33,6 +33,7 @@ type Client struct {
 type Person struct {
 	Subject, Email, Name string
 	Roles                []string // claim realm_access.roles
+	OneFactor            bool     // has no second factor
 }
 
 // Config is the configuration of an issuer.
@@ -189,7 +190,7 @@ func (s *Server) Discovery(context.Context, *op.Request[struct{}]) (*op.Response
 		IDTokenSigningAlgValuesSupported:  []string{string(algorithm)},
 		TokenEndpointAuthMethodsSupported: []oidc.AuthMethod{oidc.AuthMethodBasic, oidc.AuthMethodPost, oidc.AuthMethodNone},
 		CodeChallengeMethodsSupported:     []oidc.CodeChallengeMethod{oidc.CodeChallengeMethodS256},
-		ClaimsSupported:                   []string{"sub", "aud", "exp", "iat", "iss", "azp", "nonce", "email", "email_verified", "name", "preferred_username", "realm_access"},
+		ClaimsSupported:                   []string{"sub", "aud", "exp", "iat", "iss", "azp", "nonce", "auth_time", "acr", "amr", "email", "email_verified", "name", "preferred_username", "realm_access"},
 	}), nil
 }
 

@@ -21,6 +21,7 @@ type grant struct {
 	client, subject string
 	scopes          []string
 	nonce           string
+	acr             []string // that the client requested
 	at              time.Time
 }
 

@@ -26,6 +26,8 @@ type claims struct {
 	Expiry          *jwt.NumericDate `json:"exp"`
 	IssuedAt        *jwt.NumericDate `json:"iat"`
 	AuthTime        *jwt.NumericDate `json:"auth_time,omitempty"`
+	ACR             string           `json:"acr"`
+	AMR             []string         `json:"amr"`
 	ID              string           `json:"jti"`
 	Type            string           `json:"typ"`
 	AuthorizedParty string           `json:"azp"`
@@ -43,6 +45,15 @@ type roles struct {
 	Roles []string `json:"roles"`
 }
 
+// methods returns acr and amr of a sign-in. The user presents whatever factor the client requests, unless
+// they have none.
+func (p Person) methods(requested []string) (acr string, amr []string) {
+	if len(requested) == 0 || p.OneFactor {
+		return "1", []string{"pwd"}
+	}
+	return requested[0], []string{"pwd", "otp"}
+}
+
 // mint makes the tokens of a grant, with what its person is now.
 func (s *Server) mint(g grant, refresh string) (*oidc.AccessTokenResponse, error) {
 	p, ok := s.person(g.subject)
@@ -50,10 +61,11 @@ func (s *Server) mint(g grant, refresh string) (*oidc.AccessTokenResponse, error
 		return nil, oidc.ErrInvalidGrant().WithDescription("there is no such person any more")
 	}
 	now := s.cfg.Clock.Now()
+	acr, amr := p.methods(g.acr)
 	c := claims{
 		Issuer: s.cfg.Issuer, Subject: p.Subject, Audience: []string{s.cfg.Audience},
 		Expiry: jwt.NewNumericDate(now.Add(accessFor)), IssuedAt: jwt.NewNumericDate(now), AuthTime: jwt.NewNumericDate(g.at),
-		ID: secret(), Type: typeAccess, AuthorizedParty: g.client, Scope: oidc.SpaceDelimitedArray(g.scopes).String(),
+		ACR: acr, AMR: amr, ID: secret(), Type: typeAccess, AuthorizedParty: g.client, Scope: oidc.SpaceDelimitedArray(g.scopes).String(),
 		Email: p.Email, EmailVerified: true, Name: p.Name, Username: p.Email,
 		RealmAccess: roles{append([]string{}, p.Roles...)},
 	}

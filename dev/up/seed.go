@@ -88,7 +88,7 @@ func (i *installation) seedTenant(ctx context.Context) (seeded, error) {
 		}
 		b := &pgx.Batch{}
 		audit.Queue(b, audit.Entry{
-			Tenant: seed.Tenant, Actor: development, Action: "tenant.seed", Target: a.Naming.Name(seed.Tenant.String(), "", "tenant", seed.Tenant.String()).String(),
+			Tenant: seed.Tenant, By: audit.By{Actor: development}, Action: "tenant.seed", Target: a.Naming.Name(seed.Tenant.String(), "", "tenant", seed.Tenant.String()).String(),
 		})
 		return tx.SendBatch(ctx, b).Close()
 	})
@@ -120,7 +120,7 @@ func (i *installation) firstAdminLink(ctx context.Context, email string) (string
 
 // enrolmentToken lets a simulated node enrol.
 func (i *installation) enrolmentToken(ctx context.Context, node ids.Node) (string, error) {
-	token, _, err := i.server.Services(server.RoleAPI).Fleet.IssueToken(pg.WithScope(ctx, pg.Platform), audit.Entry{Actor: development}, node)
+	token, _, err := i.server.Services(server.RoleAPI).Fleet.IssueToken(pg.WithScope(ctx, pg.Platform), audit.By{Actor: development}, node)
 	return token, err
 }
 

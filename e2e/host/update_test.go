@@ -141,7 +141,7 @@ func (f *fleet) publish(version, pkg, flags string) {
 	ok(f.t, rig.Build(path, "github.com/gpuaas/gpuaas/"+pkg, flags))
 	b, err := f.files.Put(path)
 	ok(f.t, err)
-	b.Version, b.Actor = version, "system:test"
+	b.Version, b.By.Actor = version, "system:test"
 	_, err = f.releases.Publish(f.t.Context(), b)
 	ok(f.t, err)
 }

@@ -84,8 +84,12 @@ func (w *world) build(o openapi.Operation, a *actor, ids map[slot]string) reques
 		case "header":
 			r.header.Set(s.name, value)
 		case "body":
-			if body[s.name] = value; s.list {
+			switch {
+			case body == nil: // the ids are those of another operation
+			case s.list:
 				body[s.name] = []string{value}
+			default:
+				body[s.name] = value
 			}
 		}
 	}

@@ -141,7 +141,7 @@ func (h *house) plenty() {
 	for key, value := range map[string]string{
 		"ratelimit.user_per_minute": "100000", "ratelimit.tenant_per_minute": "100000", "ratelimit.mutation_per_minute": "100000",
 		"ratelimit.anonymous_per_minute": "100000", "ratelimit.signin_per_minute": "100000", "ratelimit.burst": "100000",
-		"auth.personal_login_enabled": "true", "allocation.max_concurrent_per_user": "1000",
+		"auth.personal_login_enabled": "true", "auth.step_up_minutes": "0", "allocation.max_concurrent_per_user": "1000",
 		"billing.hourly_spend_limit_minor": "0", "allocation.max_concurrent_per_project": "10000", "allocation.max_concurrent_per_tenant": "100000",
 	} {
 		h.policy(key, "platform", value)

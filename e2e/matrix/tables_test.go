@@ -9,15 +9,18 @@ var changes = map[string][]string{
 	"createSshKey": {"ssh_keys", "river_job"},
 	"deleteSshKey": {"ssh_keys", "river_job"},
 	"createApiKey": {"api_keys"},
-	"deleteApiKey": {"api_keys"},
+	"deleteApiKey": {"api_keys", "service_account_credentials", "ssh_keys", "river_job"},
 	"endSession":   {"sessions"},
 	"updateMe":     {"users"},
-	"setPassword":  {"user_passwords", "sessions"},
-	"logout":       {"sessions", "revoked_tokens"},
+	"setPassword":  {"user_passwords", "sessions", "api_keys", "service_account_credentials"},
+
+	"acceptInvitation":  {"invitations", "tenant_memberships", "river_job"},
+	"declineInvitation": {"invitations"},
+	"logout":            {"sessions", "revoked_tokens"},
 
 	"updateTenant":       {"tenants"},
-	"putTenantMember":    {"tenant_memberships"},
-	"deleteTenantMember": {"tenant_memberships", "project_memberships", "api_keys", "sessions"},
+	"putTenantMember":    {"tenant_memberships", "river_job"},
+	"deleteTenantMember": {"tenant_memberships", "project_memberships", "api_keys", "sessions", "river_job"},
 	"createInvitation":   {"invitations"},
 	"deleteInvitation":   {"invitations"},
 
@@ -28,18 +31,20 @@ var changes = map[string][]string{
 	"deleteProjectMember": {"project_memberships"},
 
 	"createServiceAccount": {"service_accounts"},
-	"updateServiceAccount": {"service_accounts"},
-	"deleteServiceAccount": {"service_accounts", "service_account_credentials"},
+	"updateServiceAccount": {"service_accounts", "river_job"},
+	"deleteServiceAccount": {"service_accounts", "service_account_credentials", "river_job"},
 	"createCredential":     {"service_account_credentials"},
 	"deleteCredential":     {"service_account_credentials"},
 
 	"createUser":           {"users", "tenant_memberships"},
-	"updateUser":           {"users", "sessions", "api_keys"},
+	"updateUser":           {"users", "sessions", "api_keys", "river_job"},
+	"deleteUser":           {"users", "sessions", "api_keys", "ssh_keys", "user_passwords", "sign_in_links", "invitations", "project_memberships", "tenant_memberships", "service_account_credentials", "river_job"},
+	"deleteTenant":         {"tenants", "projects", "service_accounts", "service_account_credentials", "invitations", "project_memberships", "tenant_memberships", "users", "sessions", "api_keys", "ssh_keys", "user_passwords", "sign_in_links"},
 	"endAnySession":        {"sessions"},
 	"createTenant":         {"tenants", "projects"},
-	"placeTenantMember":    {"tenant_memberships"},
+	"placeTenantMember":    {"tenant_memberships", "river_job"},
 	"createEnrolmentToken": {"enrolment_tokens"},
-	"createSshCertificate": {}, // shown once, and kept nowhere
+	"createSshCertificate": {"ssh_certificates"}, // its serial, so that it can be revoked
 
 	// What holds a node stands beside its declaration; the loop follows it.
 	"createNode":         {"desired_objects", "reconcile_due", "outbox_events"},

@@ -86,6 +86,9 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 	if o.OperationID == "probeNode" { // whose machine has no agent here; the question is kept for it
 		done.statuses, done.codes = []int{504}, []string{"agent_timeout"}
 	}
+	if o.OperationID == "acceptInvitation" || o.OperationID == "declineInvitation" { // of the matrix, all have expired
+		done = verdict{statuses: []int{409}, codes: []string{"conflict"}}
+	}
 	if at == absent && !a.program {
 		return expectNoProject(o, a, by, done)
 	}

@@ -248,6 +248,10 @@ func (w *world) renew(a *actor) {
 	case a.refused != "" || a.program: // has no other, or cannot end it
 	case a.cookie:
 		w.withSession(a)
+	case strings.HasPrefix(a.token, "gpk_") && !a.limited: // a changed password ends it
+		token, hash := secret("gpk_")
+		w.sql(`INSERT INTO api_keys (id, user_id, name, secret_hash) VALUES ($1, $2, $3, $4)`, id(), a.user, w.unique("key"), hash)
+		a.token = token
 	case strings.HasPrefix(a.token, "ey"):
 		w.made++
 		w.withProvider(a, audience, time.Duration(w.made%200)*time.Second)
@@ -315,7 +319,7 @@ func (w *world) strangers() {
 func (w *world) stand(s *side) {
 	s.standing["ProjectPath"], s.standing["ProjectHeader"] = s.project.String(), s.project.String()
 	s.standing["TenantID"] = s.tenant.String()
-	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID"} {
+	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID"} {
 		s.standing[kind] = w.fresh(kind, s, s.owner)
 	}
 	w.pay(s.standing["PaymentSessionID"])
@@ -331,7 +335,7 @@ var global = map[string]string{
 var unguessed = map[string]bool{"KindName": true, "Month": true, "RevisionNumber": true}
 
 // personal are the objects that nobody but their person has.
-var personal = map[string]bool{"SshKeyID": true, "SessionID": true, "ApiKeyID": true}
+var personal = map[string]bool{"SshKeyID": true, "SessionID": true, "ApiKeyID": true, "OwnInvitationID": true}
 
 // fresh makes an object for one cell. Who makes it belongs to the side, or is an
 // operator who belongs to none.
@@ -373,6 +377,10 @@ func (w *world) fresh(kind string, s *side, by *actor) string {
 	case "InvitationID":
 		w.sql(`INSERT INTO invitations (id, org_id, email, role, invited_by, expires_at) VALUES ($1, $2, $3, 'member', $4, now() + interval '1 day')`,
 			made, s.tenant, w.unique("invited")+"@example.org", s.owner.user)
+	case "OwnInvitationID": // one that has expired: an accepted one would move the actor to another tenant
+		w.sql(`UPDATE invitations SET revoked_at = now() WHERE org_id = $1 AND lower(email) = (SELECT lower(email) FROM users WHERE id = $2)`, s.tenant, by.user)
+		w.sql(`INSERT INTO invitations (id, org_id, email, role, invited_by, expires_at) SELECT $1, $2, email, 'member', $3, now() - interval '1 day' FROM users WHERE id = $4`,
+			made, s.tenant, s.owner.user, by.user)
 	case "ServiceAccountID":
 		w.sql(`INSERT INTO service_accounts (id, org_id, project_id, name, scopes, created_by) VALUES ($1, $2, $3, $4, '{allocations:read}', $5)`,
 			made, s.tenant, s.project, w.unique("robot"), s.owner.user)

@@ -72,7 +72,7 @@ type record struct {
 }
 
 func (r record) queue(b *pgx.Batch, by identity.Caller) {
-	r.Actor, r.CorrelationID = by.Actor(), by.CorrelationID
+	r.By = by.Cause()
 	audit.Queue(b, r.Entry)
 	for _, f := range r.events {
 		event.Queue(b, f)

@@ -80,7 +80,7 @@ func (f *Syncer) Record(ctx context.Context, tx pgx.Tx, r revision.Revision) err
 	event.Queue(b, event.Draft{
 		Stream: event.StreamFleet, Subject: word.subject, Aggregate: fmt.Sprintf("revision:%d", r.Revision), Sequence: r.Version, URN: target, Payload: RevisedOf(r),
 	})
-	audit.Queue(b, audit.Entry{Actor: actor(r), Action: word.action, Target: target, After: RevisedOf(r)})
+	audit.Queue(b, audit.Entry{By: audit.By{Actor: actor(r)}, Action: word.action, Target: target, After: RevisedOf(r)})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("telling what became of %s: %w", r.Commit, err)
 	}

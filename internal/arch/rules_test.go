@@ -106,7 +106,7 @@ var notImported = []string{"cmd", "e2e", "scripts"}
 // sequence is total on purpose: if two packages need each other, one of them should queue a job.
 var layers = map[string][]string{
 	"platform": {"audit", "event", "identity", "secret", "catalog", "ledger", "payment", "metering", "billing", "notification", "evidence"},
-	"product":  {"slots", "fleet", "nodehealth", "agentrelease", "storage", "allocation", "app", "terminal"},
+	"product":  {"slots", "fleet", "nodehealth", "agentrelease", "storage", "allocation", "removal", "app", "terminal"},
 }
 
 // libraryRules restrict a library to the folders that may import it, in test files too.

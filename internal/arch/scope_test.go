@@ -43,6 +43,12 @@ var unscoped = []string{
 	"product/agentrelease.Publish",
 	"product/agentrelease.Retry",
 
+	// The invited user is in no tenant. The statements select by the address of the user.
+	"platform/identity.OwnInvitations",
+	"platform/identity.AcceptInvitation",
+	"platform/identity.DeclineInvitation",
+	"platform/identity/signin.UsualAddress", // before the sign-in
+
 	// An administrator changes a user without a tenant.
 	"platform/identity.PutTenantMember",
 }

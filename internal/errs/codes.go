@@ -22,6 +22,7 @@ const (
 	TokenExpired          Code = "token_expired"
 	TokenInvalid          Code = "token_invalid"
 	LoginFailed           Code = "login_failed"
+	StepUpRequired        Code = "step_up_required"
 	TerminalTokenInvalid  Code = "terminal_token_invalid"
 	TokenInURL            Code = "token_in_url"
 	EnrolmentTokenInvalid Code = "enrolment_token_invalid"
@@ -62,6 +63,7 @@ const (
 	StaleReport                Code = "stale_report"
 	TaskSuperseded             Code = "task_superseded"
 	ProjectNotEmpty            Code = "project_not_empty"
+	TenantNotEmpty             Code = "tenant_not_empty"
 	// 412
 	VersionMismatch Code = "version_mismatch"
 	// 428
@@ -114,6 +116,7 @@ func All() []Code {
 		TokenExpired,
 		TokenInvalid,
 		LoginFailed,
+		StepUpRequired,
 		TerminalTokenInvalid,
 		TokenInURL,
 		EnrolmentTokenInvalid,
@@ -149,6 +152,7 @@ func All() []Code {
 		StaleReport,
 		TaskSuperseded,
 		ProjectNotEmpty,
+		TenantNotEmpty,
 		VersionMismatch,
 		VersionRequired,
 		BodyTooLarge,

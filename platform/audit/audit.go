@@ -21,11 +21,9 @@ type Service struct{ DB pg.Pool }
 // Entry is one privileged change.
 type Entry struct {
 	Tenant ids.Tenant // zero for changes to what belongs to no tenant
-	Actor  string     // user:<id>, service-account:<id>, system:<role>, node:<id>
-	Action string     // allocation.create
-	Target string     // resource name
-	// CorrelationID is that of the request or job which made the change.
-	CorrelationID string
+	By
+	Action string // allocation.create
+	Target string // resource name
 	// Before and After are the changed parts. They are nil where there was or is nothing. Values under
 	// the name of a secret are masked.
 	Before, After any
@@ -33,8 +31,9 @@ type Entry struct {
 
 // Queue adds the entry to the caller's transaction.
 func Queue(b *pgx.Batch, e Entry) {
+	client := e.Client.clean()
 	b.Queue(insertEntry, uuid.Must(uuid.NewV7()), e.Tenant.UUID, e.Actor, e.Action, e.Target,
-		e.CorrelationID, document(e.Before), document(e.After))
+		e.CorrelationID, document(e.Before), document(e.After), client.Address, client.UserAgent)
 }
 
 // value encodes any Go value as a JSON document. Without it pgx would send a string as the text of a

@@ -18,15 +18,15 @@ func TestEntryIsWrittenWithTheChange(t *testing.T) {
 	diff := pgtest.Diff(t, tx, pgtest.MaskIDs(), pgtest.MaskTimes(), pgtest.Mask("xid"))
 	b := &pgx.Batch{}
 	audit.Queue(b, audit.Entry{
-		Tenant: ids.New[ids.Tenant](), Actor: "user:u", Action: "allocation.create", Target: "core42:aicloud:-:t:p:allocation:a",
-		CorrelationID: "c", After: map[string]any{"gpus": 2},
+		Tenant: ids.New[ids.Tenant](), By: audit.By{Actor: "user:u", CorrelationID: "c", Client: audit.Client{Address: "203.0.113.7", UserAgent: "gpuaas/1"}}, Action: "allocation.create", Target: "core42:aicloud:-:t:p:allocation:a",
+		After: map[string]any{"gpus": 2},
 	})
-	audit.Queue(b, audit.Entry{Actor: "system:reconcile", Action: "node.cordon", Target: "n", Before: "a text", After: struct{ N int }{1}})
+	audit.Queue(b, audit.Entry{By: audit.By{Actor: "system:reconcile"}, Action: "node.cordon", Target: "n", Before: "a text", After: struct{ N int }{1}})
 	if err := tx.SendBatch(t.Context(), b).Close(); err != nil {
 		t.Fatal(err)
 	}
-	want := `+ audit_logs action="allocation.create" actor="user:u" after={"gpus": 2} at=<time> correlation_id="c" id="<id 1>" org_id="<id 2>" target_urn="core42:aicloud:-:t:p:allocation:a" xid=…
-+ audit_logs action="node.cordon" actor="system:reconcile" after={"N": 1} at=<time> before="a text" correlation_id="" id="<id 3>" target_urn="n" xid=…
+	want := `+ audit_logs action="allocation.create" actor="user:u" after={"gpus": 2} at=<time> client_address="203.0.113.7" correlation_id="c" id="<id 1>" org_id="<id 2>" target_urn="core42:aicloud:-:t:p:allocation:a" user_agent="gpuaas/1" xid=…
++ audit_logs action="node.cordon" actor="system:reconcile" after={"N": 1} at=<time> before="a text" client_address="" correlation_id="" id="<id 3>" target_urn="n" user_agent="" xid=…
 `
 	if got := diff(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
@@ -36,7 +36,7 @@ func TestEntryIsWrittenWithTheChange(t *testing.T) {
 func TestEntryThatCannotBeWrittenFailsTheChange(t *testing.T) {
 	t.Parallel()
 	b := &pgx.Batch{}
-	audit.Queue(b, audit.Entry{Actor: "user:u", Action: "a", Target: "t", After: func() {}})
+	audit.Queue(b, audit.Entry{By: audit.By{Actor: "user:u"}, Action: "a", Target: "t", After: func() {}})
 	if err := pgtest.Tx(t).SendBatch(t.Context(), b).Close(); err == nil {
 		t.Error("a change without its audit row went through")
 	}
@@ -52,7 +52,7 @@ func TestSecretsAreNotWritten(t *testing.T) {
 	}
 	b := &pgx.Batch{}
 	audit.Queue(b, audit.Entry{
-		Actor: "user:u", Action: "a.b", Target: "t", Before: map[string]any{"password": "canary", "deep": []any{map[string]any{"refresh_token": "canary"}}},
+		By: audit.By{Actor: "user:u"}, Action: "a.b", Target: "t", Before: map[string]any{"password": "canary", "deep": []any{map[string]any{"refresh_token": "canary"}}},
 		After: []key{{Name: "shown", PrivateKey: "canary"}},
 	})
 	if err := tx.SendBatch(t.Context(), b).Close(); err != nil {

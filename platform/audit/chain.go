@@ -20,18 +20,26 @@ type row struct {
 
 	actor, action, target, correlation string
 	before, after                      []byte // as PostgreSQL writes a jsonb; nil for none
+	client                             Client
 }
 
 func (r *row) fields() []any {
-	return []any{&r.xid, &r.id, &r.at, &r.tenant.UUID, &r.actor, &r.action, &r.target, &r.correlation, &r.before, &r.after}
+	return []any{&r.xid, &r.id, &r.at, &r.tenant.UUID, &r.actor, &r.action, &r.target, &r.correlation, &r.before, &r.after,
+		&r.client.Address, &r.client.UserAgent}
 }
+
+// Forms of the hash of a row. The form of an old seal does not change, so that it stays valid.
+const (
+	withoutClient = 1
+	withClient    = 2
+)
 
 type digest = [sha256.Size]byte
 
 // sum returns the row's hash. A number has eight bytes, and a text follows its length, so that two
 // different rows never have the same bytes. A time is a number of microseconds and therefore independent
-// of the time zone.
-func (r *row) sum() (d digest) {
+// of the time zone. The form is that of the seal.
+func (r *row) sum(form int) (d digest) {
 	h := sha256.New()
 	number(h, r.xid)
 	h.Write(r.id[:])
@@ -48,6 +56,10 @@ func (r *row) sum() (d digest) {
 		}
 		number(h, 1)
 		text(h, document)
+	}
+	if form >= withClient {
+		text(h, []byte(r.client.Address))
+		text(h, []byte(r.client.UserAgent))
 	}
 	h.Sum(d[:0])
 	return d
@@ -69,6 +81,7 @@ type seal struct {
 	upTo   uint64
 	tenant ids.Tenant
 	total  int64
+	form   int
 	rows   []byte // id and hash of each
 	chain  digest
 	at     time.Time
@@ -80,7 +93,7 @@ const perRow = len(uuid.UUID{}) + sha256.Size
 func (s *seal) count() int64 { return int64(len(s.rows) / perRow) }
 
 func (s *seal) add(r *row) {
-	d := r.sum()
+	d := r.sum(s.form)
 	s.rows = append(append(s.rows, r.id[:]...), d[:]...)
 }
 
@@ -91,6 +104,9 @@ func (s *seal) chainAfter(before digest) (d digest) {
 	h.Write(s.tenant.UUID[:])
 	number(h, s.upTo)
 	number(h, uint64(s.total)) //nolint:gosec // the database allows no negative one
+	if s.form != withoutClient {
+		number(h, uint64(s.form)) //nolint:gosec // one of the two constants
+	}
 	h.Write(s.rows)
 	h.Sum(d[:0])
 	return d

@@ -78,7 +78,7 @@ func steps(ctx context.Context, db *pgxpool.Pool, role string, statements ...str
 			b.Queue(sql)
 			if sql == "audit" {
 				b = &pgx.Batch{}
-				audit.Queue(b, audit.Entry{Actor: "user:u", Action: "a.b", Target: "t"})
+				audit.Queue(b, audit.Entry{By: audit.By{Actor: "user:u"}, Action: "a.b", Target: "t"})
 			}
 			if err := tx.SendBatch(ctx, b).Close(); err != nil {
 				return fmt.Errorf("%s: %w", sql, err)
@@ -199,7 +199,7 @@ func TestINV58TablesThatAreAudited(t *testing.T) {
 	}
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	want := []string{
-		"agent_releases", "allocations", "api_keys", "breaker_trips", "certificates", "desired_objects", "drift", "enrolment_tokens", "git_sources", "holds", "invitations", "ledger_transfers", "payment_sessions", "plan_approvals", "plans", "project_memberships", "projects",
+		"agent_releases", "allocations", "api_keys", "breaker_trips", "certificates", "desired_objects", "drift", "enrolment_tokens", "git_sources", "holds", "invitations", "ledger_transfers", "payment_disputes", "payment_sessions", "plan_approvals", "plans", "project_memberships", "projects",
 		"refund_requests", "service_account_credentials", "service_accounts", "sessions", "sign_in_links", "ssh_keys", "tenant_memberships", "tenants", "user_passwords", "users",
 	}
 	if err != nil || !slices.Equal(got, want) {
@@ -270,7 +270,7 @@ func TestRolledBackChangeLeavesNoRow(t *testing.T) {
 func TestINV29NoRoleChangesRowsOrSeals(t *testing.T) {
 	t.Parallel()
 	db, role := asRole(t)
-	write(t, db, audit.Entry{Actor: "user:u", Action: "a.b", Target: "t"})
+	write(t, db, audit.Entry{By: audit.By{Actor: "user:u"}, Action: "a.b", Target: "t"})
 	sealAll(t, &audit.Service{DB: db})
 	for _, table := range []string{"audit_logs", "audit_seals"} {
 		for _, sql := range []string{"DELETE FROM " + table, "TRUNCATE " + table, "UPDATE " + table + " SET org_id = NULL"} {

@@ -16,3 +16,17 @@ func Differ(before, after Fields) (was, is Fields) {
 	maps.DeleteFunc(is, same)
 	return was, is
 }
+
+// Personal replaces personal data in a row. A row is never changed, so it names a person by the id, behind
+// which the name and the address can be removed.
+const Personal = "(personal)"
+
+// WithoutPersonal replaces the values of personal fields.
+func WithoutPersonal(f Fields, names ...string) Fields {
+	for _, name := range names {
+		if _, ok := f[name]; ok {
+			f[name] = Personal
+		}
+	}
+	return f
+}

@@ -70,7 +70,7 @@ func (p *page) compare(r *row) {
 	switch {
 	case !ok:
 		c.blame(RowInserted, r.id)
-	case known != r.sum():
+	case known != r.sum(c.form):
 		c.blame(RowChanged, r.id)
 	}
 }

@@ -1,13 +1,14 @@
 package audit
 
 const insertEntry = `
-	INSERT INTO audit_logs (id, org_id, actor, action, target_urn, correlation_id, before, after)
-	VALUES ($1, nullif($2::uuid, '00000000-0000-0000-0000-000000000000'), $3, $4, $5, $6, $7, $8)`
+	INSERT INTO audit_logs (id, org_id, actor, action, target_urn, correlation_id, before, after, client_address, user_agent)
+	VALUES ($1, nullif($2::uuid, '00000000-0000-0000-0000-000000000000'), $3, $4, $5, $6, $7, $8, $9, $10)`
 
 // A search consists of these conditions, with numbered parameters.
 const (
 	selectRecords = `
-	SELECT id, at, coalesce(org_id, '00000000-0000-0000-0000-000000000000'), actor, action, target_urn, correlation_id, before, after
+	SELECT id, at, coalesce(org_id, '00000000-0000-0000-0000-000000000000'), actor, action, target_urn, correlation_id, before, after,
+		client_address, user_agent
 	FROM audit_logs`
 
 	ofTenant = `org_id = $%d`
@@ -42,7 +43,8 @@ const (
 	ORDER BY xid DESC LIMIT 1`
 
 	selectRows = `
-	SELECT xid, id, at, coalesce(org_id, '00000000-0000-0000-0000-000000000000'), actor, action, target_urn, correlation_id, before, after
+	SELECT xid, id, at, coalesce(org_id, '00000000-0000-0000-0000-000000000000'), actor, action, target_urn, correlation_id, before, after,
+		client_address, user_agent
 	FROM audit_logs
 	WHERE xid > $1::xid8 AND xid <= $2::xid8
 		AND ($3 = '00000000-0000-0000-0000-000000000000'::uuid OR org_id = $3)
@@ -53,16 +55,16 @@ const (
 		SELECT total, chain FROM audit_seals WHERE org_id = o.id ORDER BY up_to DESC LIMIT 1) s`
 
 	insertSeals = `
-	INSERT INTO audit_seals (up_to, org_id, total, rows, chain)
-	SELECT $1::xid8, org, total, rows, chain
-	FROM unnest($2::uuid[], $3::bigint[], $4::bytea[], $5::bytea[]) AS s (org, total, rows, chain)`
+	INSERT INTO audit_seals (up_to, org_id, total, rows, chain, form)
+	SELECT $1::xid8, org, total, rows, chain, form
+	FROM unnest($2::uuid[], $3::bigint[], $4::bytea[], $5::bytea[], $6::smallint[]) AS s (org, total, rows, chain, form)`
 )
 
 // Statements of verification.
 const (
 	// Whole stretches, of at least so many seals.
 	selectSeals = `
-	SELECT up_to, org_id, total, rows, chain, sealed_at FROM audit_seals
+	SELECT up_to, org_id, total, rows, chain, sealed_at, form FROM audit_seals
 	WHERE up_to > $1::xid8 AND ($4 = '00000000-0000-0000-0000-000000000000'::uuid OR org_id = $4) AND up_to <= (
 		SELECT up_to FROM (
 			SELECT up_to FROM audit_seals

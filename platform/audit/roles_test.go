@@ -45,7 +45,7 @@ func TestINV58ServersAreHeld(t *testing.T) {
 					return nil
 				})
 				if audited {
-					audit.Queue(b, audit.Entry{Actor: "user:u", Action: "a.b", Target: "t"})
+					audit.Queue(b, audit.Entry{By: audit.By{Actor: "user:u"}, Action: "a.b", Target: "t"})
 				}
 				return pg.Commit(ctx, pg.Scoped{Pool: pool}, b, func() {})
 			}
@@ -68,7 +68,7 @@ func TestINV58RowThatTheChangerCannotSeeCounts(t *testing.T) {
 	ctx := pg.WithScope(t.Context(), pg.Scope{Tenant: one, Principal: one})
 	b := &pgx.Batch{}
 	b.Queue(`UPDATE tenants SET name = 'other'`)
-	audit.Queue(b, audit.Entry{Actor: "user:u", Action: "a.b", Target: "t"})
+	audit.Queue(b, audit.Entry{By: audit.By{Actor: "user:u"}, Action: "a.b", Target: "t"})
 	api := pgtest.Scoped(t, db)
 	if err := pg.Commit(ctx, api, b, func() {}); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestINV58RowThatTheChangerCannotSeeCounts(t *testing.T) {
 func TestRolesSearchAndSeal(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
-	write(t, db, audit.Entry{Actor: "user:u", Action: "a.b", Target: "t"})
+	write(t, db, audit.Entry{By: audit.By{Actor: "user:u"}, Action: "a.b", Target: "t"})
 	api, work := &audit.Service{DB: pgtest.Scoped(t, db)}, &audit.Service{DB: pgtest.As(t, db, "gpuaas_work")}
 	if r := sealAll(t, work); !r.OK() || r.Chains[0].Rows != 1 {
 		t.Errorf("sealed %+v", r)

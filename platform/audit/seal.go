@@ -86,7 +86,7 @@ func sealStretch(ctx context.Context, tx pgx.Tx, after, upTo uint64) error {
 	var r row
 	_, err = pgx.ForEachRow(rows, r.fields(), func() error {
 		if seals[r.tenant] == nil {
-			seals[r.tenant] = &seal{tenant: r.tenant, upTo: upTo}
+			seals[r.tenant] = &seal{tenant: r.tenant, upTo: upTo, form: withClient}
 		}
 		seals[r.tenant].add(&r)
 		return nil
@@ -116,13 +116,15 @@ func insert(ctx context.Context, tx pgx.Tx, upTo uint64, seals map[ids.Tenant]*s
 		return err
 	}
 	var totals []int64
+	var forms []int16
 	var all, chains [][]byte
 	for _, t := range tenants {
 		s := seals[t]
 		s.total = before[t].total + s.count()
 		next := s.chainAfter(before[t].chain)
 		totals, all, chains = append(totals, s.total), append(all, s.rows), append(chains, next[:])
+		forms = append(forms, int16(s.form)) //nolint:gosec // one of two constants
 	}
-	_, err = tx.Exec(ctx, insertSeals, upTo, tenants, totals, all, chains)
+	_, err = tx.Exec(ctx, insertSeals, upTo, tenants, totals, all, chains, forms)
 	return err
 }

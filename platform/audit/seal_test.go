@@ -80,7 +80,7 @@ func TestSealTakesEveryTenantAndThePlatform(t *testing.T) {
 }
 
 func entryOf(t ids.Tenant) audit.Entry {
-	return audit.Entry{Tenant: t, Actor: "user:u", Action: "a.b", Target: "t", Before: map[string]any{"n": 1}, After: "text"}
+	return audit.Entry{Tenant: t, By: audit.By{Actor: "user:u", Client: audit.Client{Address: "203.0.113.7", UserAgent: "gpuaas/1"}}, Action: "a.b", Target: "t", Before: map[string]any{"n": 1}, After: "text"}
 }
 
 // A transaction that began before a seal and commits after it belongs to the next

@@ -21,6 +21,7 @@ type Record struct {
 	Actor, Action, Target string
 	CorrelationID         string
 	Before, After         json.RawMessage // nil where there was or is nothing
+	Client
 }
 
 // Place is the cursor of the last row of a page.

@@ -37,8 +37,8 @@ func TestSearchFindsByEveryFilter(t *testing.T) {
 	targets := []string{"t0", "t1", "t2", "t3", "core42:aicloud:eu-1:-:-:project:" + named}
 	entry := func(tenant ids.Tenant, n int) audit.Entry {
 		return audit.Entry{
-			Tenant: tenant, Actor: fmt.Sprintf("user:%d", n%2), Action: fmt.Sprintf("thing.verb%d", n%3), Target: targets[n%5],
-			CorrelationID: fmt.Sprint(n), After: map[string]any{"n": n},
+			Tenant: tenant, By: audit.By{Actor: fmt.Sprintf("user:%d", n%2), CorrelationID: fmt.Sprint(n)}, Action: fmt.Sprintf("thing.verb%d", n%3), Target: targets[n%5],
+			After: map[string]any{"n": n},
 		}
 	}
 	for n := range 10 {

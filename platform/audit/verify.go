@@ -100,7 +100,7 @@ func (s *Service) seals(ctx context.Context, after, to uint64, tenant ids.Tenant
 	return pgx.CollectRows(rows, func(one pgx.CollectableRow) (*seal, error) {
 		var l seal
 		var chain []byte
-		err := one.Scan(&l.upTo, &l.tenant.UUID, &l.total, &l.rows, &chain, &l.at)
+		err := one.Scan(&l.upTo, &l.tenant.UUID, &l.total, &l.rows, &chain, &l.at, &l.form)
 		copy(l.chain[:], chain)
 		return &l, err
 	})

@@ -56,6 +56,8 @@ func TestINV29EditBehindASealIsFound(t *testing.T) {
 		`UPDATE audit_logs SET action = 'a.c'` + here:                            audit.RowChanged,
 		`UPDATE audit_logs SET target_urn = 'u'` + here:                          audit.RowChanged,
 		`UPDATE audit_logs SET correlation_id = 'c'` + here:                      audit.RowChanged,
+		`UPDATE audit_logs SET client_address = ''` + here:                       audit.RowChanged,
+		`UPDATE audit_logs SET user_agent = 'curl'` + here:                       audit.RowChanged,
 		`UPDATE audit_logs SET before = NULL` + here:                             audit.RowChanged,
 		`UPDATE audit_logs SET before = 'null'` + here:                           audit.RowChanged,
 		`UPDATE audit_logs SET after = '"texu"'` + here:                          audit.RowChanged,
@@ -71,6 +73,7 @@ func TestINV29EditBehindASealIsFound(t *testing.T) {
 		`INSERT INTO audit_logs (id, at, org_id, xid, actor, action, target_urn)
 			SELECT gen_random_uuid(), at, org_id, xid, actor, action, target_urn FROM audit_logs` + here: audit.RowInserted,
 		`UPDATE audit_seals SET chain = sha256(chain)` + seal:                       audit.SealBroken,
+		`UPDATE audit_seals SET form = 1` + seal:                                    audit.SealBroken,
 		`UPDATE audit_seals SET total = total + 1` + seal:                           audit.SealBroken,
 		`UPDATE audit_seals SET rows = overlay(rows PLACING '\x00' FROM 40)` + seal: audit.SealBroken,
 		`UPDATE audit_seals SET rows = substr(rows, 49), total = total - 1` + seal:  audit.SealBroken,

@@ -49,7 +49,7 @@ func (s *Service) Adjust(ctx context.Context, ch identity.Change[Adjustment], us
 		identity.QueueLock(b, identity.Caller{Tenant: a.Tenant, User: user})
 		ledger.QueueTransfer(b, a.transfer(), nil)
 		audit.Queue(b, audit.Entry{
-			Tenant: a.Tenant, Actor: by.Actor(), Action: "balance.adjust", Target: s.urn(a.Tenant), CorrelationID: by.CorrelationID,
+			Tenant: a.Tenant, By: by.Cause(), Action: "balance.adjust", Target: s.urn(a.Tenant),
 			After: map[string]any{"amount_minor": amount, "currency": a.Currency, "reason": a.Reason, "transfer_id": a.Transfer, "user_id": user},
 		})
 		event.Queue(b, s.adjusted(a, by))

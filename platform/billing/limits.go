@@ -258,7 +258,7 @@ func (s *Service) place(ctx context.Context, c identity.Caller, project ids.Proj
 func (s *Service) noteLimits(ctx context.Context, tx pgx.Tx, by identity.Caller, at place, was, is LimitsView) error {
 	b := &pgx.Batch{}
 	audit.Queue(b, audit.Entry{
-		Tenant: at.tenant.ID, Actor: by.Actor(), Action: "billing.set_limits", Target: at.urn, CorrelationID: by.CorrelationID,
+		Tenant: at.tenant.ID, By: by.Cause(), Action: "billing.set_limits", Target: at.urn,
 		Before: was.fields(), After: is.fields(),
 	})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {

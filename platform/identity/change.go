@@ -45,7 +45,12 @@ func (ch Change[T]) Apply(ctx context.Context, s *Service, prepare func() (T, fu
 
 // ApplyToRights is Apply for a change that can remove a right of a user or a service account.
 func (ch Change[T]) ApplyToRights(ctx context.Context, s *Service, prepare func() (T, func(*pgx.Batch), error)) (T, error) {
-	made, err := ch.Apply(ctx, s, prepare)
+	return ch.applyToRightsOf(ctx, s, prepare, nil)
+}
+
+// applyToRightsOf is ApplyToRights with a function that runs in the same transaction.
+func (ch Change[T]) applyToRightsOf(ctx context.Context, s *Service, prepare func() (T, func(*pgx.Batch), error), and func(pgx.Tx) error) (T, error) {
+	made, err := ch.ApplyWith(ctx, s, prepare, and)
 	if err == nil {
 		s.RightsChanged()
 	}

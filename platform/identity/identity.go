@@ -5,15 +5,19 @@
 package identity
 
 import (
+	"context"
 	"crypto/cipher"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/policies"
 )
 
@@ -35,9 +39,16 @@ type Caller struct {
 	Limited bool
 	// Session is the session of the token. It is zero for API keys and for tokens of other issuers.
 	Session ids.Session
+	SignIn  SignIn
+	// Key is the API key of the caller, and KeyEnd its end. Both are zero for other tokens, and KeyEnd
+	// for a key without an end.
+	Key    ids.APIKey
+	KeyEnd time.Time
 
 	CorrelationID string
 	Trace         string // traceparent
+	// Client sent the request. It is zero for callers that a job acts for.
+	Client audit.Client
 }
 
 // Principal returns the id that owns the caller's objects: a row of users or of service_accounts.
@@ -56,6 +67,11 @@ func (c Caller) Actor() string {
 	return "user:" + c.User.String()
 }
 
+// Cause returns the cause of the caller's changes, for audit rows.
+func (c Caller) Cause() audit.By {
+	return audit.By{Actor: c.Actor(), CorrelationID: c.CorrelationID, Client: c.Client}
+}
+
 // Service answers from the database, and for a second from memory.
 type Service struct {
 	DB    pg.Pool
@@ -65,6 +81,8 @@ type Service struct {
 	Naming ids.Naming
 	// Hints notifies other processes of lost rights. It may be nil.
 	Hints *hint.Bus
+	// Rekey makes the allocations of a principal follow a change of its rights. It may be nil.
+	Rekey func(ctx context.Context, tx pgx.Tx, principal uuid.UUID) error
 	// Policy reads the policies for a caller; their defaults when nil.
 	Policy func(Caller) policies.View
 

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/audit"
 )
 
-// Invitation is a pending membership of a tenant. A user accepts it by signing in with its e-mail
-// address, which the provider has verified.
+// Invitation is a pending membership of a tenant. The user with its e-mail address, which the
+// provider has verified, accepts or declines it.
 type Invitation struct {
 	ID                   ids.Invitation
 	Email, Role          string
@@ -44,6 +44,9 @@ func (s *Service) Invite(ctx context.Context, ch Change[Invitation], email, role
 	if err == nil {
 		err = checkRole("role", role, tenantRoles)
 	}
+	if err == nil && role == "owner" {
+		err = s.Recent(ch.Caller)
+	}
 	if err != nil {
 		return Invitation{}, err
 	}
@@ -56,7 +59,7 @@ func (s *Service) Invite(ctx context.Context, ch Change[Invitation], email, role
 			b.Queue(selectMemberByEmail, tenant, email).Exec(unless(errs.New(errs.AlreadyExists, "a member of the tenant has this e-mail address").At("email")))
 			b.Queue(closeExpired, tenant, email)
 			b.Queue(insertInvitation, i.ID, tenant, i.Email, i.Role, ch.Caller.Principal(), i.CreatedAt, i.ExpiresAt).Exec(pg.OrElse(errs.New(errs.AlreadyExists, "this e-mail address is invited already").At("email").Try("revoke that invitation first")))
-			s.Note(b, ch.Caller, "invitation.create", i.ref(tenant), nil, audit.Fields{"email": i.Email, "role": i.Role})
+			s.Note(b, ch.Caller, "invitation.create", i.ref(tenant), nil, audit.Fields{"role": i.Role})
 		}, nil
 	})
 }
@@ -68,7 +71,7 @@ func (s *Service) RevokeInvitation(ctx context.Context, ch Change[struct{}], id 
 		i, err := pg.One(ctx, s.DB, "invitation", selectInvitation, scanInvitation, id, tenant)
 		return none, func(b *pgx.Batch) {
 			b.Queue(revokeInvitation, id, tenant).Exec(pg.OrElse(ErrRaced))
-			s.Note(b, ch.Caller, "invitation.revoke", i.ref(tenant), audit.Fields{"email": i.Email, "role": i.Role}, nil)
+			s.Note(b, ch.Caller, "invitation.revoke", i.ref(tenant), audit.Fields{"role": i.Role}, nil)
 		}, err
 	})
 	return err

@@ -54,11 +54,16 @@ func (s *Service) PutTenantMember(ctx context.Context, ch Change[Member], user i
 	if err := checkRole("role", role, tenantRoles); err != nil {
 		return Member{}, err
 	}
+	if role == "owner" {
+		if err := s.Recent(ch.Caller); err != nil {
+			return Member{}, err
+		}
+	}
 	if ch.Caller.Role == "admin" {
 		ctx = pg.WithScope(ctx, pg.Platform) // who is of no tenant is in no tenant's sight
 	}
 	tenant := ch.Caller.Tenant
-	return ch.ApplyToRights(ctx, s, func() (Member, func(*pgx.Batch), error) {
+	return ch.applyToRightsOf(ctx, s, func() (Member, func(*pgx.Batch), error) {
 		have, err := s.member(ctx, tenant, user)
 		switch {
 		case err != nil:
@@ -75,13 +80,13 @@ func (s *Service) PutTenantMember(ctx context.Context, ch Change[Member], user i
 			b.Queue(putTenantMember, tenant, user, role).Exec(pg.OrElse(ErrRaced))
 			s.Note(b, ch.Caller, "tenant.member.put", memberOf(tenant, ids.Project{}, user), before(have.Role), audit.Fields{"role": role})
 		}, nil
-	})
+	}, s.rekey(ctx, user.UUID))
 }
 
 // RemoveTenantMember removes a user from the tenant and all of its projects.
 func (s *Service) RemoveTenantMember(ctx context.Context, ch Change[struct{}], user ids.User) error {
 	tenant := ch.Caller.Tenant
-	_, err := ch.ApplyToRights(ctx, s, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+	_, err := ch.applyToRightsOf(ctx, s, func() (none struct{}, _ func(*pgx.Batch), _ error) {
 		have, err := s.member(ctx, tenant, user)
 		if err == nil && have.Tenant == nil {
 			err = noMember()
@@ -92,7 +97,7 @@ func (s *Service) RemoveTenantMember(ctx context.Context, ch Change[struct{}], u
 			b.Queue(deleteTenantMember, tenant, user).Exec(pg.OrElse(ErrRaced))
 			s.Note(b, ch.Caller, "tenant.member.remove", memberOf(tenant, ids.Project{}, user), before(have.Role), nil)
 		}, err
-	})
+	}, s.rekey(ctx, user.UUID))
 	return err
 }
 

@@ -17,7 +17,7 @@ type Resource struct {
 // Note queues the one audit row of a change.
 func (s *Service) Note(b *pgx.Batch, by Caller, action string, of Resource, before, after audit.Fields) {
 	e := audit.Entry{
-		Tenant: of.Tenant, Actor: by.Actor(), Action: action, CorrelationID: by.CorrelationID,
+		Tenant: of.Tenant, By: by.Cause(), Action: action,
 		Target: s.Naming.Name(idOrEmpty(of.Tenant), idOrEmpty(of.Project), of.Kind, of.ID).String(),
 	}
 	if before != nil {

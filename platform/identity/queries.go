@@ -41,9 +41,31 @@ const deleteReplies = `
 
 // NO KEY: rows that refer to these may be inserted meanwhile.
 const (
-	lockTenant  = `SELECT id FROM tenants WHERE id = $1 FOR NO KEY UPDATE`
+	lockTenant  = `SELECT id FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE`
 	lockProject = `SELECT id FROM projects WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE`
-	lockUser    = `SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE`
+	lockUser    = `SELECT id FROM users WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE`
 
 	lockServiceAccount = `SELECT id FROM service_accounts WHERE id = $1 FOR NO KEY UPDATE`
 )
+
+const selectProjectNames = `SELECT id, name FROM projects WHERE id = ANY ($1::uuid[])`
+
+const userHasEmail = `SELECT EXISTS (SELECT FROM users WHERE lower(email) = lower($1))`
+
+const selectNames = `
+	SELECT id, name FROM projects WHERE id = ANY ($1::uuid[])
+	UNION ALL SELECT id, coalesce(nullif(name, ''), email) FROM users WHERE id = ANY ($1::uuid[])
+	UNION ALL SELECT id, name FROM service_accounts WHERE id = ANY ($1::uuid[])`
+
+// A name that has the form of an id is never searched as a name.
+const selectScopeSubjects = `
+	SELECT 'tenant:' || name, 'tenant:' || id FROM tenants WHERE name = ANY ($1::text[])
+	UNION ALL SELECT 'tenant:' || id, 'tenant:' || id FROM tenants WHERE id = ANY ($2::uuid[])
+	UNION ALL SELECT 'project:' || id, 'project:' || id FROM projects WHERE id = ANY ($2::uuid[])
+	UNION ALL SELECT 'user:' || id, 'user:' || id FROM users WHERE id = ANY ($2::uuid[])`
+
+const selectBarred = `
+	SELECT t FROM unnest($2::uuid[]) AS t
+	WHERE EXISTS (SELECT FROM users u WHERE u.id = $1 AND (u.disabled_at IS NOT NULL
+			OR u.role = 'user' AND NOT EXISTS (SELECT FROM tenant_memberships m WHERE m.user_id = u.id AND m.org_id = t)))
+		OR EXISTS (SELECT FROM service_accounts a WHERE a.id = $1 AND (a.disabled_at IS NOT NULL OR a.deleted_at IS NOT NULL))`

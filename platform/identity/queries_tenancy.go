@@ -3,8 +3,8 @@ package identity
 const (
 	tenantColumns = `id, name, currency, version, created_at`
 
-	selectTenant      = `SELECT ` + tenantColumns + ` FROM tenants WHERE id = $1`
-	selectTenants     = `SELECT ` + tenantColumns + ` FROM tenants WHERE name > $1 ORDER BY name LIMIT $2`
+	selectTenant      = `SELECT ` + tenantColumns + ` FROM tenants WHERE id = $1 AND deleted_at IS NULL`
+	selectTenants     = `SELECT ` + tenantColumns + ` FROM tenants WHERE name > $1 AND deleted_at IS NULL ORDER BY name LIMIT $2`
 	selectTenantNames = `SELECT id, name FROM tenants WHERE id = ANY ($1::uuid[])`
 	insertTenant      = `INSERT INTO tenants (id, name, currency, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING`
 	updateTenant      = `UPDATE tenants SET name = $3, version = version + 1 WHERE id = $1 AND version = $2`
@@ -53,12 +53,15 @@ const (
 	insertInvitation = `
 		INSERT INTO invitations (id, org_id, email, role, invited_by, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (org_id, lower(email)) WHERE accepted_at IS NULL AND revoked_at IS NULL DO NOTHING`
-	selectOwnInvitation = `
-		SELECT id, org_id, role FROM invitations
-		WHERE lower(email) = $1 AND ` + invitationIsOpen + ` AND expires_at > now() ORDER BY id LIMIT 1`
-	acceptInvitation = `UPDATE invitations SET accepted_at = now() WHERE id = $1 AND ` + invitationIsOpen + ` AND expires_at > now()`
-	joinTenant       = `INSERT INTO tenant_memberships (org_id, user_id, role) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
-	revokeInvitation = `UPDATE invitations SET revoked_at = now() WHERE id = $1 AND org_id = $2 AND ` + invitationIsOpen
+	ownColumns = `
+		SELECT i.id, i.email, i.role, i.created_at, i.expires_at, i.org_id, t.name, i.accepted_at, i.revoked_at
+		FROM users u JOIN invitations i ON lower(i.email) = lower(u.email) JOIN tenants t ON t.id = i.org_id `
+	selectOwnInvitations = ownColumns + `
+		WHERE u.id = $1 AND i.id > $2 AND i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > now() ORDER BY i.id LIMIT $3`
+	selectOwnInvitation = ownColumns + `WHERE i.id = $1 AND u.id = $2`
+	acceptInvitation    = `UPDATE invitations SET accepted_at = now() WHERE id = $1 AND ` + invitationIsOpen + ` AND expires_at > now()`
+	joinTenant          = `INSERT INTO tenant_memberships (org_id, user_id, role) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
+	revokeInvitation    = `UPDATE invitations SET revoked_at = now() WHERE id = $1 AND org_id = $2 AND ` + invitationIsOpen
 )
 
 const (
@@ -102,11 +105,11 @@ const (
 		u.version, u.created_at, u.signed_in_at, u.disabled_at
 		FROM users u LEFT JOIN tenant_memberships m ON m.user_id = u.id LEFT JOIN tenants t ON t.id = m.org_id`
 
-	selectUser  = `SELECT ` + userColumns + ` WHERE u.id = $1`
+	selectUser  = `SELECT ` + userColumns + ` WHERE u.id = $1 AND u.deleted_at IS NULL`
 	selectUsers = `
 		SELECT ` + userColumns + `
 		WHERE ($1 = '' OR strpos(lower(u.email), lower($1)) > 0 OR strpos(lower(u.name), lower($1)) > 0)
-			AND ($2 = '' OR u.role = $2) AND ($3 = '00000000-0000-0000-0000-000000000000'::uuid OR m.org_id = $3) AND u.id > $4
+			AND ($2 = '' OR u.role = $2) AND ($3 = '00000000-0000-0000-0000-000000000000'::uuid OR m.org_id = $3) AND u.id > $4 AND u.deleted_at IS NULL
 		ORDER BY u.id LIMIT $5`
 	insertUser = `
 		INSERT INTO users (id, oidc_issuer, oidc_subject, email, name, role, created_at) VALUES ($1, $2, $3, $3, $4, $5, $6)

@@ -43,6 +43,8 @@ func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 	if err != nil || len(live) != 1 || live[0].User != w.Member.User {
 		t.Fatalf("sessions %+v, %v", live, err)
 	}
+	alone := w.Person(t, "alone@dev.localhost", ids.Tenant{}, "")
+	toAlone := func(by identity.Caller) ids.Invitation { return w.Invitation(t, by, alone.Email) }
 	hints, stop := w.Hints.Listen(identity.Topic)
 	defer stop()
 
@@ -69,6 +71,12 @@ func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 		}},
 		{"invitation.revoke", false, func() error {
 			return w.RevokeInvitation(identitytest.In(ctx, w.Owner), identitytest.Change[struct{}](w.Owner), invitation.ID)
+		}},
+		{"invitation.accept", true, func() error {
+			return w.AcceptInvitation(identitytest.In(ctx, alone), identitytest.Change[struct{}](alone), toAlone(w.Owner))
+		}},
+		{"invitation.decline", false, func() error {
+			return w.DeclineInvitation(identitytest.In(ctx, alone), identitytest.Change[struct{}](alone), toAlone(w.Foreign.Owner))
 		}},
 		{"project.create", false, func() (err error) {
 			project, err = w.CreateProject(identitytest.In(ctx, w.Owner), identitytest.Change[identity.Project](w.Owner), "bench", " for tests ")

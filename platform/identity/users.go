@@ -84,6 +84,9 @@ func (s *Service) UserByID(ctx context.Context, id ids.User) (User, error) {
 // their verified e-mail address.
 func (s *Service) CreateUser(ctx context.Context, ch Change[User], n NewUser) (User, error) {
 	u, err := draftUser(n)
+	if err == nil && (u.Role != "user" || u.TenantRole == "owner") {
+		err = s.Recent(ch.Caller)
+	}
 	if err != nil {
 		return User{}, err
 	}
@@ -99,8 +102,7 @@ func (s *Service) CreateUser(ctx context.Context, ch Change[User], n NewUser) (U
 		return u, func(b *pgx.Batch) {
 			b.Queue(insertUser, u.ID, u.Issuer, u.Email, u.Name, u.Role, u.CreatedAt).Exec(pg.OrElse(
 				errs.New(errs.AlreadyExists, "a user with this e-mail address exists").At("email")))
-			after := u.fields()
-			after["email"] = u.Email
+			after := audit.WithoutPersonal(u.fields(), "name")
 			if u.TenantRole != "" {
 				b.Queue(putTenantMember, u.Tenant, u.ID, u.TenantRole).Exec(pg.OrElse(ErrRaced))
 				after["tenant_role"] = u.TenantRole
@@ -130,9 +132,14 @@ func draftUser(n NewUser) (u User, err error) {
 	return u, err
 }
 
-// UpdateUser changes a user. A disabled user loses all sessions, and the API keys stop working.
+// UpdateUser changes a user. A disabled user loses all sessions and the access to
+// allocations, and the API keys stop working.
 func (s *Service) UpdateUser(ctx context.Context, ch Change[User], id ids.User, version int64, patch UserPatch) (User, error) {
-	return ch.ApplyToRights(ctx, s, func() (User, func(*pgx.Batch), error) {
+	rekey := s.rekey(ctx, id.UUID)
+	if patch.Disabled == nil && patch.Role == nil {
+		rekey = nil
+	}
+	return ch.applyToRightsOf(ctx, s, func() (User, func(*pgx.Batch), error) {
 		u, err := s.UserByID(ctx, id)
 		if err == nil {
 			err = CheckVersion(version, u.Version)
@@ -141,7 +148,7 @@ func (s *Service) UpdateUser(ctx context.Context, ch Change[User], id ids.User, 
 			return u, nil, err
 		}
 		return s.editUser(ch.Caller, u, patch)
-	})
+	}, rekey)
 }
 
 // editUser returns the changed user and the statements of the change. They lock the caller and the
@@ -155,6 +162,11 @@ func (s *Service) editUser(c Caller, old User, patch UserPatch) (User, func(*pgx
 	if len(is) == 0 {
 		return u, nil, nil
 	}
+	if u.Role != old.Role && u.Role != "user" {
+		if err := s.Recent(c); err != nil {
+			return u, nil, err
+		}
+	}
 	u.Version++
 	return u, func(b *pgx.Batch) {
 		if c.User != u.ID { // of themselves, people change but the name
@@ -164,7 +176,7 @@ func (s *Service) editUser(c Caller, old User, patch UserPatch) (User, func(*pgx
 		if u.DisabledAt != nil {
 			b.Queue(endSessions, u.ID)
 		}
-		s.Note(b, c, "user.update", u.Ref(), was, is)
+		s.Note(b, c, "user.update", u.Ref(), audit.WithoutPersonal(was, "name"), audit.WithoutPersonal(is, "name"))
 	}, nil
 }
 

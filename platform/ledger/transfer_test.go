@@ -179,7 +179,7 @@ func TestACorrectionIsAudited(t *testing.T) {
 		x.Kind, x.From = ledger.Adjustment, ledger.Adjustments
 		ledger.QueueTransfer(batch, x, nil)
 		if audited {
-			audit.Queue(batch, audit.Entry{Tenant: b.tenant, Actor: "user:u", Action: "balance.adjust", Target: "t"})
+			audit.Queue(batch, audit.Entry{Tenant: b.tenant, By: audit.By{Actor: "user:u"}, Action: "balance.adjust", Target: "t"})
 		}
 		if err := pg.Commit(t.Context(), work, batch, func() {}); (err == nil) != audited {
 			t.Errorf("audited %t: %v", audited, err)

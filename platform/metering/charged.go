@@ -23,3 +23,15 @@ func (s *Service) ChargedTo(ctx context.Context, q pg.Queryer, tenant ids.Tenant
 	}
 	return time.Unix(second, 0).UTC(), nil
 }
+
+const selectOwing = `
+	SELECT EXISTS (SELECT FROM usage_records WHERE org_id = $1
+		AND (end_s IS NULL OR end_s > start_s AND end_s > coalesce((SELECT max(to_s) FROM usage_passes), 0)))`
+
+// Owing reports whether a tenant has used something that is not charged yet.
+func (s *Service) Owing(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (owing bool, err error) {
+	if err := q.QueryRow(ctx, selectOwing, tenant.UUID).Scan(&owing); err != nil {
+		return false, fmt.Errorf("reading whether use is charged: %w", err)
+	}
+	return owing, nil
+}

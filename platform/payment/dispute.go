@@ -94,7 +94,7 @@ func (s *Service) moveDispute(ctx context.Context, tx pgx.Tx, d Dispute, to Disp
 	d.Stage, d.StageAt, d.Version = to, s.now(), d.Version+1
 	b.Queue(putDispute, d.ID, d.Payment, d.Tenant, d.Amount, d.Currency, d.Reason, d.Stage, d.Transfer, d.CreatedAt, d.StageAt, d.Version)
 	audit.Queue(b, audit.Entry{
-		Tenant: d.Tenant, Actor: ActorProvider, Action: "payment.dispute", Target: d.URN(s.Naming),
+		Tenant: d.Tenant, By: audit.By{Actor: ActorProvider}, Action: "payment.dispute", Target: d.URN(s.Naming),
 		After: map[string]any{"was": before, "is": to, "payment": d.Payment, "amount_minor": d.Amount, "currency": d.Currency, "reason": d.Reason},
 	})
 	event.Queue(b, event.Draft{

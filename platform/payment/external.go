@@ -93,7 +93,7 @@ func (s *Service) recordExternal(ctx context.Context, tx pgx.Tx, said Refunded) 
 	b.Queue(withdrawPayment, r.Payment, r.Amount)
 	s.queueRefund(b, r)
 	audit.Queue(b, audit.Entry{
-		Tenant: r.Tenant, Actor: ActorProvider, Action: "payment.refund", Target: r.URN(s.Naming),
+		Tenant: r.Tenant, By: audit.By{Actor: ActorProvider}, Action: "payment.refund", Target: r.URN(s.Naming),
 		After: map[string]any{"kind": r.Kind, "route": r.Route, "amount_minor": r.Amount, "currency": r.Currency, "reason": r.Reason, "provider_refund": said.ID},
 	})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {

@@ -262,7 +262,7 @@ func list(ctx context.Context, q pg.Queryer, sql string, args ...any) ([]Session
 
 // note queues the audit row of a change.
 func (s *Service) note(b *pgx.Batch, by identity.Caller, action string, tenant ids.Tenant, urn string, after map[string]any) {
-	audit.Queue(b, audit.Entry{Tenant: tenant, Actor: by.Actor(), Action: action, Target: urn, CorrelationID: by.CorrelationID, After: after})
+	audit.Queue(b, audit.Entry{Tenant: tenant, By: by.Cause(), Action: action, Target: urn, After: after})
 }
 
 func answer[T any](ch identity.Change[T], made T) identity.Reply {

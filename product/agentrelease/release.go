@@ -44,7 +44,7 @@ type Build struct {
 	Size     int64
 	Minimum  string
 	Life     time.Duration // Life when zero
-	Actor    string
+	By       audit.By
 }
 
 // Release is a build that nodes may become.
@@ -95,14 +95,14 @@ func (s *Store) Publish(ctx context.Context, p Build) (Release, error) {
 		return Release{}, fmt.Errorf("signing release: %w", err)
 	}
 	b := &pgx.Batch{}
-	b.Queue(putRelease, r.Version, r.Platform, r.Digest, r.Size, r.Minimum, metadata, signature, r.Kid, r.ExpiresAt, p.Actor).Exec(func(tag pgconn.CommandTag) error {
+	b.Queue(putRelease, r.Version, r.Platform, r.Digest, r.Size, r.Minimum, metadata, signature, r.Kid, r.ExpiresAt, p.By.Actor).Exec(func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() == 0 {
 			return errs.New(errs.Conflict, "%s for %s is published, and is another build", r.Version, r.Platform).Try("give this build a version of its own")
 		}
 		return nil
 	})
 	audit.Queue(b, audit.Entry{
-		Actor: p.Actor, Action: "agent_release.publish", Target: s.Naming.Name("", "", "agent-release", r.Version).String(),
+		By: p.By, Action: "agent_release.publish", Target: s.Naming.Name("", "", "agent-release", r.Version).String(),
 		After: map[string]any{"platform": r.Platform, "digest": r.Digest, "minimum": r.Minimum, "expires_at": r.ExpiresAt},
 	})
 	if err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error { return tx.SendBatch(ctx, b).Close() }); err != nil {

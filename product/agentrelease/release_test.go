@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/product/agentrelease"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -50,7 +51,7 @@ func TestINV76EveryReleaseHasAMinimum(t *testing.T) {
 }
 
 func build() agentrelease.Build {
-	return agentrelease.Build{Version: "v1.1.0", Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7, Actor: "system:node"}
+	return agentrelease.Build{Version: "v1.1.0", Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7, By: audit.By{Actor: "system:node"}}
 }
 
 // INV-49: a published release is signed by the release key, has the given properties, and the node's own

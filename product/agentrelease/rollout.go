@@ -146,7 +146,7 @@ func (s *Store) StoreVersions(ctx context.Context, tx pgx.Tx, versions []rollout
 func (s *Store) sequence(turn int) int64 { return s.Clock.Now().Unix()<<8 + int64(turn&0xff) } //nolint:mnd // turns of one second
 
 // Retry deletes the failed rows of a version, so that it is tried again.
-func (s *Store) Retry(ctx context.Context, version, actor string) error {
+func (s *Store) Retry(ctx context.Context, version string, by audit.By) error {
 	ctx = pg.WithScope(ctx, pg.Platform)
 	return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, retryVersion, version)
@@ -158,7 +158,7 @@ func (s *Store) Retry(ctx context.Context, version, actor string) error {
 		}
 		b := &pgx.Batch{}
 		audit.Queue(b, audit.Entry{
-			Actor: actor, Action: "agent_release.retry", Target: s.Naming.Name("", "", "agent-release", version).String(),
+			By: by, Action: "agent_release.retry", Target: s.Naming.Name("", "", "agent-release", version).String(),
 			After: map[string]any{"nodes": tag.RowsAffected()},
 		})
 		return tx.SendBatch(ctx, b).Close()

@@ -188,8 +188,9 @@ func (s *Service) promise(ctx context.Context, a *Allocation, r Request, chosen 
 		return err
 	}
 	b := &pgx.Batch{}
-	s.Identity.QueueKey(b, r.Key, answer(r.Answer, *a))     // same key still at work: idempotency_in_flight
-	identity.QueueLock(b, r.Caller)                         // tenant, project, principal: always in this sequence
+	s.Identity.QueueKey(b, r.Key, answer(r.Answer, *a)) // same key still at work: idempotency_in_flight
+	identity.QueueLock(b, r.Caller)                     // tenant, project, principal: always in this sequence
+	identity.QueueNotBarred(b, r.Caller, errs.New(errs.Forbidden, "you have no access any more"))
 	keys.QueueAuthorizedKeys(b, r.Caller, r.SSHKeys, lines) // under those locks, as is what follows
 	queueCaps(b, *a, l)
 	slots.QueueClaim(b, a.ID, chosen)
@@ -205,8 +206,8 @@ var noKeys = []uuid.UUID{}
 // queueRequestAudit writes the audit row of the request.
 func (s *Service) queueRequestAudit(b *pgx.Batch, a Allocation, by identity.Caller) {
 	audit.Queue(b, audit.Entry{
-		Tenant: a.Tenant, Actor: by.Actor(), Action: "allocation.create", Target: a.URN(s.Naming),
-		CorrelationID: by.CorrelationID, After: map[string]any{"sku": a.SKU, "gpus": a.GPUs, "name": a.Name},
+		Tenant: a.Tenant, By: by.Cause(), Action: "allocation.create", Target: a.URN(s.Naming),
+		After: map[string]any{"sku": a.SKU, "gpus": a.GPUs, "name": a.Name},
 	})
 	event.Queue(b, s.requested(a, by))
 }

@@ -64,8 +64,9 @@ func (s *Service) Login(ctx context.Context, ch identity.Change[Login], id ids.A
 	l.Host, l.Port, l.User = host, port, a.Login
 	b := &pgx.Batch{}
 	s.Identity.QueueKey(b, ch.Key, loginReply(ch, l))
+	s.queueCertificate(b, ch.Caller, l, a.ID)
 	audit.Queue(b, audit.Entry{
-		Tenant: a.Tenant, Actor: ch.Caller.Actor(), Action: "allocation.ssh_certificate", Target: a.URN(s.Naming), CorrelationID: ch.Caller.CorrelationID,
+		Tenant: a.Tenant, By: ch.Caller.Cause(), Action: "allocation.ssh_certificate", Target: a.URN(s.Naming),
 		After: map[string]any{"serial": strconv.FormatUint(l.Serial, 10), "fingerprint": ssh.FingerprintSHA256(key), "expires_at": l.ExpiresAt},
 	})
 	if err := pg.Commit(ctx, s.DB, b, func() {}); err != nil {

@@ -49,3 +49,15 @@ func (s *Service) CountActive(ctx context.Context, tenant ids.Tenant, user ids.U
 	}
 	return n, nil
 }
+
+// LiveOf counts the live allocations of a tenant, or those of a user in all tenants. A failed release counts.
+func (s *Service) LiveOf(ctx context.Context, q pg.Queryer, tenant ids.Tenant, user ids.User) (n int, err error) {
+	statement, of := countOfTenant, tenant.UUID
+	if user != (ids.User{}) {
+		statement, of = countOfUser, user.UUID
+	}
+	if err := q.QueryRow(ctx, statement, of).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting live allocations: %w", err)
+	}
+	return n, nil
+}

@@ -34,7 +34,9 @@ const (
 
 	countActive = `SELECT count(*) FROM allocations WHERE org_id = $1 AND user_id = $2 AND status = 'active'`
 
-	countHeld = `SELECT count(*) FROM allocations WHERE project_id = $1 AND status NOT IN ('released', 'failed')`
+	countOfTenant = `SELECT count(*) FROM allocations WHERE org_id = $1 AND status NOT IN ('released', 'failed')`
+	countOfUser   = `SELECT count(*) FROM allocations WHERE user_id = $1 AND status NOT IN ('released', 'failed')`
+	countHeld     = `SELECT count(*) FROM allocations WHERE project_id = $1 AND status NOT IN ('released', 'failed')`
 
 	moveAllocation = `
 		WITH moved AS (
@@ -52,8 +54,25 @@ const (
 	// In all tenants, because the principal may have changed tenants. The first condition matches a
 	// partial index of live allocations.
 	lockOpen = `
-		SELECT id FROM allocations
-		WHERE status NOT IN ('released', 'failed', 'release_failed') AND status <> 'releasing' AND user_id = $1 AND node_id IS NOT NULL ORDER BY id FOR UPDATE`
+		SELECT id, org_id, user_id = $1 FROM allocations
+		WHERE id IN (
+			SELECT id FROM allocations
+			WHERE status NOT IN ('released', 'failed', 'release_failed') AND status <> 'releasing' AND user_id = $1 AND node_id IS NOT NULL
+			UNION SELECT c.allocation_id FROM ssh_certificates c JOIN allocations a ON a.id = c.allocation_id
+			WHERE c.principal = $1 AND c.revoked_at IS NULL AND c.expires_at > now() AND a.status = 'active')
+		ORDER BY id FOR UPDATE`
+	insertCertificate  = `INSERT INTO ssh_certificates (serial, allocation_id, principal, expires_at) VALUES ($1, $2, $3, $4)`
+	selectRevoked      = `SELECT serial FROM ssh_certificates WHERE allocation_id = $1 AND revoked_at IS NOT NULL AND expires_at > now() - interval '1 hour'`
+	revokeCertificates = `
+		UPDATE ssh_certificates SET revoked_at = now()
+		WHERE principal = $1 AND allocation_id = ANY ($2::uuid[]) AND revoked_at IS NULL AND expires_at > now() RETURNING allocation_id`
+	deleteCertificates = `
+		DELETE FROM ssh_certificates WHERE serial IN (
+			SELECT serial FROM ssh_certificates WHERE expires_at < now() - interval '1 hour' ORDER BY expires_at LIMIT $1)`
+	setAuthorities = `UPDATE allocations SET authorities = $2 WHERE id = $1 AND authorities <> $2`
+	// Of one that is being provisioned the first task carries the authorities.
+	lockOutdated = `
+		SELECT id FROM allocations WHERE status = 'active' AND authorities <> $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED`
 	// Live allocations follow the catalogue. Rows are locked in id order, as everywhere. The version
 	// stays, because a new price is no transition.
 	setPrices = `

@@ -8,10 +8,13 @@ import (
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"allocations", "allocation_transitions"}, map[string]string{
+	pgtest.Prepare(t, []string{"allocations", "allocation_transitions", "ssh_certificates"}, map[string]string{
 		"insertAllocation": insertAllocation, "countLive": countLive, "countActive": countActive, "moveAllocation": moveAllocation, "lockCommitted": lockCommitted, "selectCommitted": selectCommitted,
 		"lockAllocation": lockAllocation, "selectAllocation": selectAllocation, "selectPage": selectPage, "selectSome": selectSome, "selectTimeline": selectTimeline, "selectStanding": selectLiveAllocations, "selectHoldings": selectHoldings, "countHeld": countHeld, "lockOpen": lockOpen, "selectQueued": selectQueued, "lockQueued": lockQueued, "placeAllocation": placeAllocation, "countBefore": countBefore, "selectLeases": selectLeases,
 		"setPrices": setPrices, "setPrice": setPrice, "setPaused": setPaused, "setLeave": setLeave, "selectPaused": selectPaused,
+		"countOfTenant": countOfTenant, "countOfUser": countOfUser,
+		"insertCertificate": insertCertificate, "selectRevoked": selectRevoked, "revokeCertificates": revokeCertificates, "deleteCertificates": deleteCertificates,
+		"setAuthorities": setAuthorities, "lockOutdated": lockOutdated,
 	})
 }
 

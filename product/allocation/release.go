@@ -46,7 +46,7 @@ func (s *Service) Release(ctx context.Context, c identity.Caller, k identity.Key
 		}
 		b := &pgx.Batch{}
 		s.Identity.QueueKey(b, k, answer(by, a))
-		audit.Queue(b, audit.Entry{Tenant: a.Tenant, Actor: c.Actor(), Action: "allocation.release", Target: a.URN(s.Naming), CorrelationID: c.CorrelationID})
+		audit.Queue(b, audit.Entry{Tenant: a.Tenant, By: c.Cause(), Action: "allocation.release", Target: a.URN(s.Naming)})
 		return tx.SendBatch(ctx, b).Close()
 	})
 	if err != nil {

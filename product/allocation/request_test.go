@@ -348,6 +348,7 @@ func tenants(t *testing.T, w *allocationtest.Fixture, n int) (callers []identity
 			b.Queue(`INSERT INTO tenants (id, name) VALUES ($1, $2)`, c.Tenant, fmt.Sprint("tenant-", i))
 			b.Queue(`INSERT INTO projects (id, org_id, name) VALUES ($1, $2, 'p')`, c.Project, c.Tenant)
 			b.Queue(`INSERT INTO users (id, oidc_subject, email, name, role) VALUES ($1, $2, $2, $2, 'user')`, c.User, fmt.Sprint("user-", i))
+			b.Queue(`INSERT INTO tenant_memberships (org_id, user_id, role) VALUES ($1, $2, 'member')`, c.Tenant, c.User)
 			if err := tx.SendBatch(t.Context(), b).Close(); err != nil {
 				return err
 			}

@@ -118,8 +118,8 @@ func (s *Service) Revoke(ctx context.Context, ch identity.Change[Node], name, re
 
 func (s *Service) queueAudit(b *pgx.Batch, by identity.Caller, action, kind string, id uuid.UUID, after any) {
 	audit.Queue(b, audit.Entry{
-		Tenant: by.Tenant, Actor: by.Actor(), Action: action, Target: s.Naming.Name("", "", kind, id.String()).String(),
-		CorrelationID: by.CorrelationID, After: after,
+		Tenant: by.Tenant, By: by.Cause(), Action: action, Target: s.Naming.Name("", "", kind, id.String()).String(),
+		After: after,
 	})
 }
 

@@ -13,16 +13,14 @@ import (
 	"github.com/gpuaas/gpuaas/platform/secret"
 )
 
-// IssueToken creates an enrolment token with its audit row, in one transaction. The entry names the
-// actor.
-func (s *Service) IssueToken(ctx context.Context, by audit.Entry, node ids.Node) (token string, expires time.Time, err error) {
-	by.Action, by.Target = "node.enrolment_token", s.Naming.Name("", "", "node", node.String()).String()
+// IssueToken creates an enrolment token with its audit row, in one transaction.
+func (s *Service) IssueToken(ctx context.Context, by audit.By, node ids.Node) (token string, expires time.Time, err error) {
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		if token, expires, err = s.EnrolmentToken(ctx, tx, node); err != nil {
 			return err
 		}
 		b := &pgx.Batch{}
-		audit.Queue(b, by)
+		audit.Queue(b, audit.Entry{By: by, Action: "node.enrolment_token", Target: s.Naming.Name("", "", "node", node.String()).String()})
 		return tx.SendBatch(ctx, b).Close()
 	})
 	return token, expires, err

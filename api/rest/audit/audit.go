@@ -93,6 +93,7 @@ func toAudit(a audit.Record) oapi.AuditRecord {
 	if a.Tenant != (ids.Tenant{}) {
 		shown.TenantId = &a.Tenant.UUID
 	}
+	shown.ClientAddress, shown.UserAgent = response.OrNil(a.Address), response.OrNil(a.UserAgent)
 	shown.Before, shown.After = document(a.Before), document(a.After)
 	return shown
 }
@@ -106,7 +107,7 @@ func document(text json.RawMessage) any {
 }
 
 // auditHeader names the columns of an export.
-var auditHeader = []string{"id", "occurred_at", "tenant_id", "actor", "action", "target", "correlation_id", "before", "after"}
+var auditHeader = []string{"id", "occurred_at", "tenant_id", "actor", "action", "target", "correlation_id", "before", "after", "client_address", "user_agent"}
 
 // auditCSV starts an answer of any length.
 func (s *Handlers) auditCSV(ctx context.Context, q audit.Query) (response.CSVStream, error) {
@@ -125,7 +126,7 @@ func auditLine(a audit.Record) []string {
 	if a.Tenant != (ids.Tenant{}) {
 		tenant = a.Tenant.String()
 	}
-	line := []string{a.ID.String(), a.At.UTC().Format(time.RFC3339Nano), tenant, a.Actor, a.Action, a.Target, a.CorrelationID, string(a.Before), string(a.After)}
+	line := []string{a.ID.String(), a.At.UTC().Format(time.RFC3339Nano), tenant, a.Actor, a.Action, a.Target, a.CorrelationID, string(a.Before), string(a.After), a.Address, a.UserAgent}
 	for i, cell := range line {
 		line[i] = response.SafeCell(cell)
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
-	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/product/fleet"
 )
 
@@ -54,7 +53,7 @@ func (s *Handlers) CreateEnrolmentToken(ctx context.Context, req oapi.CreateEnro
 	if err != nil {
 		return nil, err
 	}
-	token, expires, err := s.Fleet.IssueToken(ctx, audit.Entry{Actor: r.Caller.Actor(), CorrelationID: r.Caller.CorrelationID}, n.ID)
+	token, expires, err := s.Fleet.IssueToken(ctx, r.Caller.Cause(), n.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -78,8 +78,6 @@ func (s *Chain) authenticate(c *gin.Context, r *request.Call) error {
 			return err
 		}
 	}
-	caller.CorrelationID = r.CorrelationID
-	caller.Trace = r.Traceparent
 	r.Caller = caller
 	name(r)
 	return nil
@@ -91,7 +89,9 @@ func (s *Chain) CallerOf(c *gin.Context, r *request.Call) (identity.Caller, erro
 	if err != nil {
 		return identity.Caller{}, err
 	}
-	return s.SignIn.Authenticate(c.Request.Context(), token)
+	caller, err := s.SignIn.Authenticate(c.Request.Context(), token)
+	caller.CorrelationID, caller.Trace, caller.Client = r.CorrelationID, r.Traceparent, request.Client(c.Request)
+	return caller, err
 }
 
 // Token returns the token of the header, or else of the session cookie. Client libraries of programs

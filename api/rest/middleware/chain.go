@@ -41,6 +41,8 @@ type Config struct {
 	// SharedLimits counts the requests of all replicas.
 	SharedLimits SharedLimits
 	Clock        clock.Clock
+	// Accounts maps accounts to buckets.
+	Accounts Accounts
 }
 
 // Chain is the sequence of middlewares before every operation of the contract.

@@ -45,6 +45,9 @@ func LimitOf(class request.Class, v policies.View) Limit {
 	case request.ClassSignIn:
 		l.PerMinute = int(v.Int(policies.RateLimitSignInPerMinute))
 		l.Burst = min(l.Burst, l.PerMinute) // attempts to sign in do not accumulate beyond one minute
+	case request.ClassAccount:
+		l.PerMinute = int(v.Int(policies.RateLimitAccountPerMinute))
+		l.Burst = min(l.Burst, l.PerMinute)
 	}
 	return l
 }
@@ -66,16 +69,20 @@ func (s *Chain) Charge(c *gin.Context, class request.Class, caller identity.Call
 	if key.id == [16]byte{} {
 		key.id = addressOf(c.Request)
 	}
+	return s.chargeBucket(c, key, caller)
+}
+
+func (s *Chain) chargeBucket(c *gin.Context, key bucketKey, caller identity.Caller) error {
 	t := s.limiter.take(key, caller)
 	_, r := request.Of(c.Request.Context())
 	showLimit(r, c.Writer.Header(), t)
 	if t.wait > 0 {
 		return s.overLimit(c, t)
 	}
-	if class.Strict() {
-		return s.askShared(c, key, t)
+	if key.class.Strict() {
+		return s.askShared(c, t.key, t)
 	}
-	s.limiter.countAllowed(class)
+	s.limiter.countAllowed(key.class)
 	return nil
 }
 

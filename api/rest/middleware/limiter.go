@@ -2,8 +2,10 @@ package middleware
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -62,7 +64,7 @@ type bucket struct {
 
 const (
 	// Full buckets are deleted every sweepEvery. Until then maxBuckets actors fit into about 20 MB.
-	// Above that number, each new request deletes full buckets.
+	// Above that number, full buckets are deleted sooner.
 	sweepEvery = time.Minute
 	maxBuckets = 100_000
 	// limitFor is the time for which a limit is cached, so a changed policy takes effect after at
@@ -73,6 +75,10 @@ const (
 	// shareMost buckets runs for some milliseconds; more buckets wait for the next statement.
 	shareEvery = time.Second
 	shareMost  = 10_000
+	// Above maxBuckets, new actors share overflowBuckets for each class until a sweep deletes buckets. A
+	// sweep of a full map runs at most every sweepFull, because it costs a millisecond.
+	overflowBuckets = 1024
+	sweepFull       = time.Second
 	// askFor limits the query of the shared buckets during a sign-in. A database that responds
 	// later counts as unavailable.
 	askFor = 2 * time.Second
@@ -105,6 +111,7 @@ func (l *limiter) countAllowed(class request.Class) {
 
 // taken is the state of a bucket after a request.
 type taken struct {
+	key    bucketKey // of the bucket, which is another one than requested while the map is full
 	class  request.Class
 	limit  Limit
 	policy string
@@ -120,6 +127,7 @@ func (l *limiter) take(key bucketKey, caller identity.Caller) taken {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(now)
+	key = l.fit(key)
 	b, ok := l.all[key]
 	if !ok || now.Sub(b.asked) >= limitFor {
 		b.ask(key.class, l.limits(key.class, caller), now)
@@ -127,7 +135,7 @@ func (l *limiter) take(key bucketKey, caller identity.Caller) taken {
 	if b.full.Before(now) {
 		b.full = now
 	}
-	t := taken{class: key.class, limit: b.limit, policy: b.policy, burst: b.burst}
+	t := taken{key: key, class: key.class, limit: b.limit, policy: b.policy, burst: b.burst}
 	each, holds := b.limit.each(), b.limit.holds()
 	next := b.full.Add(each)
 	if over := next.Sub(now) - holds; over > 0 {
@@ -152,6 +160,19 @@ func (l *limiter) owe(b *bucket, key bucketKey, spent time.Duration) {
 	b.spent += spent
 }
 
+// fit returns the key, or one of the shared keys for a new actor while the map is full.
+func (l *limiter) fit(key bucketKey) bucketKey {
+	if _, ok := l.all[key]; ok || len(l.all) < maxBuckets {
+		return key
+	}
+	h := fnv.New32a()
+	_, _ = h.Write(key.id[:])
+	shared := bucketKey{class: key.class}
+	copy(shared.id[:], "overflow")
+	binary.BigEndian.PutUint32(shared.id[12:], h.Sum32()%overflowBuckets)
+	return shared
+}
+
 // ask stores the current limit. It formats the header again only if the limit has changed.
 func (b *bucket) ask(class request.Class, limit Limit, now time.Time) {
 	b.asked = now
@@ -168,7 +189,7 @@ func (l *limiter) sweep(now time.Time) {
 	if l.all == nil {
 		l.all, l.swept = map[bucketKey]bucket{}, now
 	}
-	if now.Sub(l.swept) < sweepEvery && len(l.all) < maxBuckets {
+	if pause := now.Sub(l.swept); pause < sweepFull || pause < sweepEvery && len(l.all) < maxBuckets {
 		return
 	}
 	l.swept = now

@@ -157,6 +157,32 @@ func (s *Handlers) PlaceTenantMember(ctx context.Context, req oapi.PlaceTenantMe
 	return oapi.PlaceTenantMember200JSONResponse{Body: toMember(m)}, nil
 }
 
+// DeleteTenant handles DELETE /api/v1/admin/tenants/{tenant_id}.
+func (s *Handlers) DeleteTenant(ctx context.Context, req oapi.DeleteTenantRequestObject) (oapi.DeleteTenantResponseObject, error) {
+	ctx, r := request.Of(ctx)
+	version, err := request.IfMatch(req.Params.IfMatch, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Removal.DeleteTenant(ctx, response.Change(r, nothing), ids.From[ids.Tenant](req.TenantId), version); err != nil {
+		return nil, err
+	}
+	return oapi.DeleteTenant204Response{}, nil
+}
+
+// DeleteUser handles DELETE /api/v1/admin/users/{user_id}.
+func (s *Handlers) DeleteUser(ctx context.Context, req oapi.DeleteUserRequestObject) (oapi.DeleteUserResponseObject, error) {
+	ctx, r := request.Of(ctx)
+	version, err := request.IfMatch(req.Params.IfMatch, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Removal.DeleteUser(ctx, response.Change(r, nothing), ids.From[ids.User](req.UserId), version); err != nil {
+		return nil, err
+	}
+	return oapi.DeleteUser204Response{}, nil
+}
+
 func userReply(status int) func(identity.User) identity.Reply {
 	return func(u identity.User) identity.Reply {
 		location := ""

@@ -34,6 +34,8 @@ func Advice(code errs.Code) string {
 		return "Check that the request contains the whole key; create a new one if it was revoked."
 	case errs.LoginFailed:
 		return "Check the name and password."
+	case errs.StepUpRequired:
+		return "Sign in again with gpuaas login --again or at /sign-in?step_up=true, and repeat the request."
 	case errs.TerminalTokenInvalid:
 		return "Request a new terminal token; each is valid once, for one allocation."
 	case errs.TokenInURL:
@@ -105,6 +107,8 @@ func adviceOnState(code errs.Code) string {
 		return "Have another operator or administrator approve the plan."
 	case errs.StaleFence, errs.StaleReport, errs.TaskSuperseded:
 		return "None; a newer task replaces it."
+	case errs.TenantNotEmpty:
+		return "Release the allocations of the tenant, wait until the use is charged, and refund or adjust the balance to 0."
 	case errs.ProjectNotEmpty:
 		return "Release the allocations of the project first."
 	case errs.VersionMismatch:

@@ -18,6 +18,7 @@ const (
 	ClassTenant                 // all requests of the actors of a tenant
 	ClassAnonymous              // failed attempts, by address
 	ClassSignIn                 // by address
+	ClassAccount                // sign-ins as one account, from all addresses
 	ClassToken                  // requests that issue tokens
 	ClassEnrolment              //
 	ClassPayment                //
@@ -25,7 +26,7 @@ const (
 	Classes
 )
 
-var classNames = [Classes]string{"none", "read", "write", "tenant", "anonymous", "sign-in", "token", "enrolment", "payment", "plan"}
+var classNames = [Classes]string{"none", "read", "write", "tenant", "anonymous", "sign-in", "account", "token", "enrolment", "payment", "plan"}
 
 func (c Class) String() string { return classNames[c] }
 
@@ -33,7 +34,7 @@ func (c Class) String() string { return classNames[c] }
 // each time, and are rejected without it.
 func (c Class) Strict() bool {
 	switch c {
-	case ClassSignIn, ClassToken, ClassEnrolment, ClassPayment:
+	case ClassSignIn, ClassAccount, ClassToken, ClassEnrolment, ClassPayment:
 		return true
 	case ClassNone, ClassRead, ClassWrite, ClassTenant, ClassAnonymous, ClassPlan, Classes:
 	}

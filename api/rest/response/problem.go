@@ -29,7 +29,7 @@ func StatusOf(code errs.Code) int {
 	case errs.BadRequest, errs.ValidationError, errs.UnknownParameter, errs.CursorInvalid, errs.ProjectRequired,
 		errs.OIDCExchangeFailed, errs.SignatureInvalid, errs.PaymentAmountOutOfRange, errs.StoragePathTraversal, errs.StorageQuotaExceeded:
 		return http.StatusBadRequest
-	case errs.TokenMissing, errs.TokenExpired, errs.TokenInvalid, errs.LoginFailed, errs.TerminalTokenInvalid, errs.TokenInURL,
+	case errs.TokenMissing, errs.TokenExpired, errs.TokenInvalid, errs.LoginFailed, errs.StepUpRequired, errs.TerminalTokenInvalid, errs.TokenInURL,
 		errs.EnrolmentTokenInvalid, errs.CertificateRequired:
 		return http.StatusUnauthorized
 	case errs.InsufficientBalance, errs.RunwayTooShort, errs.SpendLimitExceeded:
@@ -43,7 +43,7 @@ func StatusOf(code errs.Code) int {
 	case errs.Conflict, errs.AlreadyExists, errs.IdempotencyInFlight, errs.SKUUnavailable, errs.AllocationAlreadyReleasing,
 		errs.AllocationFinal, errs.AllocationNotActive, errs.ForceReleaseNotAllowed, errs.NodeInUse, errs.DrainOwnedByOther,
 		errs.ProofMissing, errs.ManagedByGit, errs.ManagedByAPI, errs.PlanStale, errs.ApprovalRequired, errs.StaleFence,
-		errs.StaleReport, errs.TaskSuperseded, errs.ProjectNotEmpty:
+		errs.StaleReport, errs.TaskSuperseded, errs.ProjectNotEmpty, errs.TenantNotEmpty:
 		return http.StatusConflict
 	case errs.VersionMismatch:
 		return http.StatusPreconditionFailed

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -23,7 +22,7 @@ import (
 
 // Provider is the OIDC provider that users sign in with.
 type Provider interface {
-	AuthCodeURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error)
+	AuthCodeURL(ctx context.Context, redirect, state, nonce, verifier string, again signin.Again) (string, error)
 	Exchange(ctx context.Context, redirect, code, nonce, verifier string) (signin.Grant, error)
 	Identify(ctx context.Context, idToken string) (signin.Verified, error)
 }
@@ -46,7 +45,10 @@ func (s *Handlers) passwords() bool {
 func (s *Handlers) GetSignInOptions(context.Context, oapi.GetSignInOptionsRequestObject) (oapi.GetSignInOptionsResponseObject, error) {
 	o := oapi.GetSignInOptions200JSONResponse{PersonalLogin: s.passwords(), Development: s.Options.Development}
 	if s.Provider != nil {
-		o.Oidc = &oapi.OidcOptions{Issuer: s.Options.Issuer, CliClientId: s.Options.CLIClientID, Audience: s.Options.Audience, Scopes: s.Options.Scopes}
+		o.Oidc = &oapi.OidcOptions{
+			Issuer: s.Options.Issuer, CliClientId: s.Options.CLIClientID, Audience: s.Options.Audience, Scopes: s.Options.Scopes,
+			AcrValues: response.OrNil(s.SignIn.AdminACR()),
+		}
 	}
 	return o, nil
 }
@@ -58,11 +60,12 @@ func (s *Handlers) AuthorizeOidc(ctx context.Context, req oapi.AuthorizeOidcRequ
 		return nil, err
 	}
 	ctx, _ = request.Of(ctx)
-	p, err := s.begin(c.Writer, c.Request, page.ReturnTo(request.Or(req.Params.ReturnTo, "/")))
+	stepUp := request.Or(req.Params.StepUp, false)
+	p, err := s.begin(c.Writer, c.Request, page.ReturnTo(request.Or(req.Params.ReturnTo, "/")), stepUp)
 	if err != nil {
 		return nil, err
 	}
-	to, err := s.Provider.AuthCodeURL(ctx, p.Redirect, p.State, p.Nonce, p.Verifier)
+	to, err := s.Provider.AuthCodeURL(ctx, p.Redirect, p.State, p.Nonce, p.Verifier, s.SignIn.Again(stepUp))
 	if err != nil {
 		return nil, err
 	}
@@ -107,20 +110,23 @@ func (s *Handlers) ExchangeOidc(ctx context.Context, req oapi.ExchangeOidcReques
 }
 
 // finish trades the provider's code for a session of this browser.
-func (s *Handlers) finish(ctx context.Context, c *gin.Context, code, state string) (started signin.Started, back string, err error) {
-	p, err := s.take(c.Writer, c.Request, state)
+func (s *Handlers) finish(ctx context.Context, c *gin.Context, code, state string) (started signin.Started, p pending, err error) {
+	p, err = s.take(c.Writer, c.Request, state)
 	if err != nil {
-		return started, "", err
+		return started, p, err
 	}
 	g, err := s.Provider.Exchange(ctx, p.Redirect, code, p.Nonce, p.Verifier)
+	if err == nil && p.StepUp {
+		err = g.Verified.SignedInSince(time.Unix(p.Until, 0).Add(-pendingFor))
+	}
 	if err != nil {
-		return started, "", err
+		return started, p, err
 	}
 	started, err = s.SignIn.SignInSession(ctx, g.Verified, signin.NewSession{Kind: "browser", Refresh: g.Refresh, Origin: origin(c)})
 	if err == nil {
 		s.remember(c, started)
 	}
-	return started, p.Return, err
+	return started, p, err
 }
 
 // remember sets the session cookie.
@@ -132,11 +138,8 @@ func forget(c *gin.Context) { http.SetCookie(c.Writer, request.SessionCookie(c.R
 
 func origin(c *gin.Context) signin.Origin {
 	_, r := request.Of(c)
-	address, _, err := net.SplitHostPort(c.Request.RemoteAddr)
-	if err != nil { // a Unix socket has no address
-		address = ""
-	}
-	return signin.Origin{Address: address, UserAgent: c.Request.UserAgent(), CorrelationID: r.CorrelationID}
+	client := request.Client(c.Request)
+	return signin.Origin{Address: client.Address, UserAgent: client.UserAgent, CorrelationID: r.CorrelationID}
 }
 
 // LoginPersonal handles POST /api/v1/auth/personal/login.
@@ -153,6 +156,9 @@ func (s *Handlers) LoginPersonal(ctx context.Context, req oapi.LoginPersonalRequ
 	if fromBrowser(c.Request) {
 		kind = "browser"
 	}
+	if err := s.chargeAccount(c, req.Body.Email); err != nil {
+		return nil, err
+	}
 	started, err := s.SignIn.PersonalLogin(ctx, req.Body.Email, req.Body.Password, kind, origin(c))
 	if err != nil {
 		return nil, err
@@ -164,6 +170,19 @@ func (s *Handlers) LoginPersonal(ctx context.Context, req oapi.LoginPersonalRequ
 		in.Token = &started.Token
 	}
 	return in, nil
+}
+
+// chargeAccount counts an attempt to sign in with a password, by the account. The address is counted as well,
+// by the middleware or the page.
+func (s *Handlers) chargeAccount(c *gin.Context, email string) error {
+	if !s.passwords() {
+		return nil // PersonalLogin responds
+	}
+	usual, err := s.SignIn.UsualAddress(c.Request.Context(), email, request.Client(c.Request))
+	if err != nil {
+		return err
+	}
+	return s.Chain.ChargeAccount(c, email, usual)
 }
 
 // fromBrowser returns whether a browser sent the request. Only browsers send these headers, and with
@@ -252,7 +271,8 @@ func (s *Handlers) logout(ctx context.Context, c *gin.Context, who identity.Call
 // SetPassword handles PUT /api/v1/users/me/password.
 func (s *Handlers) SetPassword(ctx context.Context, req oapi.SetPasswordRequestObject) (oapi.SetPasswordResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	if err := s.SignIn.SetPassword(ctx, r.Caller, request.Or(req.Body.Current, ""), req.Body.Password); err != nil {
+	err := s.SignIn.SetPassword(ctx, r.Caller, request.Or(req.Body.Current, ""), req.Body.Password, request.Or(req.Body.EndApiKeys, true))
+	if err != nil {
 		return nil, err
 	}
 	return oapi.SetPassword204Response{}, nil

@@ -34,19 +34,23 @@ func (s *Handlers) showSignIn(c *gin.Context) {
 	case s.passwords():
 		s.askPassword(c, http.StatusOK, back, "")
 	default:
-		c.Redirect(http.StatusFound, authorizePath(back))
+		c.Redirect(http.StatusFound, authorizePath(back, c.Query("step_up") == "true"))
 	}
 }
 
-func authorizePath(back string) string {
-	return "/api/v1/auth/oidc/authorize?return_to=" + url.QueryEscape(back)
+func authorizePath(back string, stepUp bool) string {
+	path := "/api/v1/auth/oidc/authorize?return_to=" + url.QueryEscape(back)
+	if stepUp {
+		path += "&step_up=true"
+	}
+	return path
 }
 
 // askPassword shows the sign-in page, with the error of the last try.
 func (s *Handlers) askPassword(c *gin.Context, status int, back, wrong string) {
 	data := map[string]any{"Passwords": s.passwords(), "Return": back, "Wrong": wrong}
 	if s.Provider != nil {
-		data["Provider"] = authorizePath(back)
+		data["Provider"] = authorizePath(back, c.Query("step_up") == "true")
 	}
 	s.Pages.WriteWithPolicy(c, status, page.ContentSecurityPolicy, signInPage, data)
 }
@@ -60,6 +64,9 @@ func (s *Handlers) signIn(c *gin.Context) {
 	}
 	back := page.ReturnTo(c.PostForm("return"))
 	s.enter(c, back, func() (signin.Started, error) {
+		if err := s.chargeAccount(c, c.PostForm("email")); err != nil {
+			return signin.Started{}, err
+		}
 		return s.SignIn.PersonalLogin(c.Request.Context(), c.PostForm("email"), c.PostForm("password"), "browser", origin(c))
 	}, func(status int, wrong string) { s.askPassword(c, status, back, wrong) })
 }
@@ -94,7 +101,12 @@ func (s *Handlers) callback(c *gin.Context) {
 		s.Chain.Fail(c, err)
 		return
 	}
-	back, err := s.answered(c)
+	p, err := s.answered(c)
+	if errs.CodeOf(err) == errs.StepUpRequired && !p.StepUp {
+		// The role was not known before the sign-in. The second one requests the second factor.
+		c.Redirect(http.StatusSeeOther, authorizePath(p.Return, true))
+		return
+	}
 	if e, ok := errors.AsType[*errs.Error](err); ok && response.StatusOf(e.Code) < http.StatusInternalServerError {
 		s.askPassword(c, response.StatusOf(e.Code), "/", e.Message)
 		return
@@ -103,21 +115,21 @@ func (s *Handlers) callback(c *gin.Context) {
 		s.Chain.Fail(c, err)
 		return
 	}
-	c.Redirect(http.StatusSeeOther, page.ReturnTo(back))
+	c.Redirect(http.StatusSeeOther, page.ReturnTo(p.Return))
 }
 
 // answered reads the response of the provider. It repeats no text of the provider, because anybody can
 // write such a link.
-func (s *Handlers) answered(c *gin.Context) (back string, err error) {
+func (s *Handlers) answered(c *gin.Context) (p pending, err error) {
 	state := c.Query("state")
 	if c.Query("code") == "" {
-		if _, err := s.take(c.Writer, c.Request, state); err != nil {
-			return "", err
+		if p, err = s.take(c.Writer, c.Request, state); err != nil {
+			return p, err
 		}
-		return "", errs.New(errs.LoginFailed, "the sign-in provider did not sign you in")
+		return p, errs.New(errs.LoginFailed, "the sign-in provider did not sign you in")
 	}
-	_, back, err = s.finish(c.Request.Context(), c, c.Query("code"), state)
-	return back, err
+	_, p, err = s.finish(c.Request.Context(), c, c.Query("code"), state)
+	return p, err
 }
 
 // signOut ends the session of this browser.

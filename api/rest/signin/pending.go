@@ -29,6 +29,7 @@ const (
 type pending struct {
 	State, Nonce, Verifier string
 	Redirect, Return       string
+	StepUp                 bool // the user must sign in at the provider again
 	Until                  int64
 }
 
@@ -48,8 +49,8 @@ func cookieSeal(secret []byte) (cipher.AEAD, error) {
 func fresh() string { return rand.Text() + rand.Text() } // 260 bits
 
 // begin stores a new sign-in in a cookie of the browser.
-func (s *Handlers) begin(w http.ResponseWriter, r *http.Request, returnTo string) (pending, error) {
-	p := pending{State: fresh(), Nonce: fresh(), Verifier: fresh(), Redirect: callbackOf(r), Return: returnTo, Until: s.Clock.Now().Add(pendingFor).Unix()}
+func (s *Handlers) begin(w http.ResponseWriter, r *http.Request, returnTo string, stepUp bool) (pending, error) {
+	p := pending{State: fresh(), Nonce: fresh(), Verifier: fresh(), Redirect: callbackOf(r), Return: returnTo, StepUp: stepUp, Until: s.Clock.Now().Add(pendingFor).Unix()}
 	text, err := json.Marshal(p)
 	if err != nil {
 		return p, fmt.Errorf("encoding a sign-in: %w", err)

@@ -130,7 +130,7 @@ func Write(ctx context.Context, tx pgx.Tx, with *keys.Service) (Seed, error) {
 		return seed, nil
 	}
 	b := &pgx.Batch{}
-	audit.Queue(b, audit.Entry{Tenant: seed.Tenant, Actor: "system:up", Action: "development.seed", Target: seed.Tenant.String()})
+	audit.Queue(b, audit.Entry{Tenant: seed.Tenant, By: audit.By{Actor: "system:up"}, Action: "development.seed", Target: seed.Tenant.String()})
 	return seed, tx.SendBatch(ctx, b).Close()
 }
 

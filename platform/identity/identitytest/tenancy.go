@@ -2,6 +2,7 @@ package identitytest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -35,8 +36,8 @@ func NewTenancy(t *testing.T) *Tenancy {
 	t.Helper()
 	w := &Tenancy{Fixture: New(t)}
 	w.Use(&identity.Service{DB: pgtest.Scoped(t, w.Pool), Naming: ids.DefaultNaming, Seal: Seal(t), Hints: &hint.Bus{}})
-	w.Admin = identity.Caller{User: w.Seed.Admin.ID, Role: "admin", Tenant: w.Seed.Tenant, TenantRole: "viewer", CorrelationID: "c"}
-	w.Owner = identity.Caller{User: w.Seed.Dev.ID, Role: "user", Tenant: w.Seed.Tenant, TenantRole: "owner", CorrelationID: "c"}
+	w.Admin = identity.Caller{User: w.Seed.Admin.ID, Role: "admin", Tenant: w.Seed.Tenant, TenantRole: "viewer", CorrelationID: "c", SignIn: signedIn()}
+	w.Owner = identity.Caller{User: w.Seed.Dev.ID, Role: "user", Tenant: w.Seed.Tenant, TenantRole: "owner", CorrelationID: "c", SignIn: signedIn()}
 	w.Member = w.Person(t, "mate@dev.localhost", w.Seed.Tenant, "member")
 
 	other, err := w.CreateTenant(In(t.Context(), w.Admin), Change[identity.Tenant](w.Admin), "other", "USD")
@@ -61,7 +62,19 @@ func (w *Tenancy) Person(t *testing.T, email string, tenant ids.Tenant, role str
 	if err != nil {
 		t.Fatal(err)
 	}
-	return identity.Caller{User: u.ID, Role: "user", Tenant: tenant, TenantRole: role, Email: u.Email}
+	return identity.Caller{User: u.ID, Role: "user", Tenant: tenant, TenantRole: role, Email: u.Email, SignIn: signedIn()}
+}
+
+// signedIn is a sign-in of this moment.
+func signedIn() identity.SignIn { return identity.SignIn{At: time.Now()} }
+
+// Invitation writes an invitation of a viewer to the caller's tenant.
+func (w *Tenancy) Invitation(t *testing.T, by identity.Caller, email string) (id ids.Invitation) {
+	t.Helper()
+	id = ids.New[ids.Invitation]()
+	w.Exec(t, `INSERT INTO invitations (id, org_id, email, role, invited_by, expires_at) VALUES ($1, $2, $3, 'viewer', $4, now() + interval '1 day')`,
+		id, by.Tenant, email, by.User)
+	return id
 }
 
 // Project creates a project of the owner.

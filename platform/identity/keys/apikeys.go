@@ -50,17 +50,22 @@ func (s *Service) APIKeys(ctx context.Context, c identity.Caller, after ids.APIK
 // CreateAPIKey creates an API key of the caller. The key is displayed once.
 func (s *Service) CreateAPIKey(ctx context.Context, ch identity.Change[APIKey], n NewAPIKey) (APIKey, error) {
 	k, err := draftAPIKey(ch.Caller, n)
+	if err == nil {
+		err = s.Recent(ch.Caller)
+	}
 	if err != nil {
 		return APIKey{}, err
 	}
 	return ch.Apply(ctx, s.Service, func() (APIKey, func(*pgx.Batch), error) {
 		k.ID, k.CreatedAt = ids.New[ids.APIKey](), s.Now()
-		k.ExpiresAt, err = until(k.CreatedAt, n.TTL)
+		if k.ExpiresAt, err = until(k.CreatedAt, n.TTL); err == nil {
+			k.ExpiresAt, err = ch.Caller.Within(k.ExpiresAt)
+		}
 		var hash [32]byte
 		k.Secret, hash = identity.NewToken(identity.KeyPrefix)
 		return k, func(b *pgx.Batch) {
 			identity.QueueLockUser(b, ch.Caller.User)
-			b.Queue(insertAPIKey, k.ID, ch.Caller.User, k.Name, hash[:], k.Scopes, k.CreatedAt, k.ExpiresAt).Exec(pg.OrElse(
+			b.Queue(insertAPIKey, k.ID, ch.Caller.User, k.Name, hash[:], k.Scopes, k.CreatedAt, k.ExpiresAt, ch.Caller.SignIn.Methods, maker(ch.Caller)).Exec(pg.OrElse(
 				errs.New(errs.AlreadyExists, "you have a key of this name").At("name").Try("choose another name, or revoke that key first")))
 			s.Note(b, ch.Caller, "api_key.create", apiKey(ch.Caller, k.ID), nil,
 				audit.Fields{"name": k.Name, "scopes": k.Scopes, "expires_at": k.ExpiresAt})
@@ -84,15 +89,26 @@ func draftAPIKey(c identity.Caller, n NewAPIKey) (k APIKey, err error) {
 	return k, nil
 }
 
-// RevokeAPIKey ends a key of the caller.
+// maker is the API key that creates a credential, or nil.
+func maker(c identity.Caller) *ids.APIKey {
+	if c.Key == (ids.APIKey{}) {
+		return nil
+	}
+	return &c.Key
+}
+
+// RevokeAPIKey ends a key of the caller, and the credentials that were created with it.
 func (s *Service) RevokeAPIKey(ctx context.Context, ch identity.Change[struct{}], id ids.APIKey) error {
-	_, err := ch.ApplyToRights(ctx, s.Service, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+	_, err := ch.ApplyWith(ctx, s.Service, func() (none struct{}, _ func(*pgx.Batch), _ error) {
 		k, err := pg.One(ctx, s.DB, "API key", selectAPIKey, scanAPIKey, ch.Caller.User, id)
 		return none, func(b *pgx.Batch) {
 			b.Queue(revokeAPIKey, ch.Caller.User, id).Exec(pg.OrElse(identity.ErrRaced))
 			s.Note(b, ch.Caller, "api_key.revoke", apiKey(ch.Caller, id), audit.Fields{"name": k.Name, "scopes": k.Scopes}, nil)
 		}, err
-	})
+	}, s.rekey(ctx, ch.Caller))
+	if err == nil {
+		s.RightsChanged()
+	}
 	return err
 }
 

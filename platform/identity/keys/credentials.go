@@ -51,11 +51,17 @@ func (s *Service) CreateCredential(ctx context.Context, ch identity.Change[Crede
 		if err != nil {
 			return Credential{}, nil, err
 		}
+		if err := s.Recent(ch.Caller); err != nil {
+			return Credential{}, nil, err
+		}
 		if _, err := checkScopes(ch.Caller, a.Scopes); err != nil {
 			return Credential{}, nil, err
 		}
 		c := Credential{ID: ids.New[ids.Credential](), CreatedAt: s.Now()}
-		if c.ExpiresAt, err = until(c.CreatedAt, ttl); err != nil {
+		if c.ExpiresAt, err = until(c.CreatedAt, ttl); err == nil {
+			c.ExpiresAt, err = ch.Caller.Within(c.ExpiresAt)
+		}
+		if err != nil {
 			return Credential{}, nil, err
 		}
 		var hash [32]byte
@@ -63,7 +69,7 @@ func (s *Service) CreateCredential(ctx context.Context, ch identity.Change[Crede
 		return c, func(b *pgx.Batch) {
 			queueAccount(b, a)
 			b.Queue(countCredentials, a.ID).QueryRow(fewer)
-			b.Queue(insertCredential, c.ID, a.ID, a.Tenant, hash[:], c.CreatedAt, c.ExpiresAt)
+			b.Queue(insertCredential, c.ID, a.ID, a.Tenant, hash[:], c.CreatedAt, c.ExpiresAt, maker(ch.Caller))
 			s.Note(b, ch.Caller, "credential.create", a.credential(c.ID), nil,
 				audit.Fields{"service_account": a.ID.String(), "expires_at": c.ExpiresAt})
 		}, nil

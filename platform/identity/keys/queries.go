@@ -34,8 +34,8 @@ const (
 		SELECT count(*) FROM service_account_credentials
 		WHERE service_account_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`
 	insertCredential = `
-		INSERT INTO service_account_credentials (id, service_account_id, org_id, secret_hash, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6)`
+		INSERT INTO service_account_credentials (id, service_account_id, org_id, secret_hash, created_at, expires_at, made_by)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)`
 	revokeCredential = `
 		UPDATE service_account_credentials SET revoked_at = now()
 		WHERE service_account_id = $1 AND id = $2 AND revoked_at IS NULL`
@@ -53,11 +53,22 @@ const (
 	selectAPIKey = `SELECT ` + keyColumns + ` FROM api_keys WHERE user_id = $1 AND id = $2 AND revoked_at IS NULL`
 	// The caller has locked the user. An expired key does not reserve its name.
 	insertAPIKey = `
-		INSERT INTO api_keys (id, user_id, name, secret_hash, scopes, created_at, expires_at)
-		SELECT $1, $2, $3, $4, $5, $6, $7
+		INSERT INTO api_keys (id, user_id, name, secret_hash, scopes, created_at, expires_at, methods, made_by)
+		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9
 		WHERE NOT EXISTS (SELECT FROM api_keys
 			WHERE user_id = $2 AND name = $3 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()))`
-	revokeAPIKey = `UPDATE api_keys SET revoked_at = now() WHERE user_id = $1 AND id = $2 AND revoked_at IS NULL`
+	// A credential ends with the key that created it.
+	revokeAPIKey = `
+		WITH RECURSIVE ended AS (
+			SELECT id FROM api_keys WHERE user_id = $1 AND id = $2 AND revoked_at IS NULL
+			UNION SELECT k.id FROM api_keys k JOIN ended e ON k.made_by = e.id
+		), credentials AS (
+			UPDATE service_account_credentials SET revoked_at = now()
+			WHERE made_by IN (SELECT id FROM ended) AND revoked_at IS NULL
+		), ssh AS (
+			DELETE FROM ssh_keys WHERE made_by IN (SELECT id FROM ended)
+		)
+		UPDATE api_keys SET revoked_at = now() WHERE id IN (SELECT id FROM ended) AND revoked_at IS NULL`
 )
 
 const insertKey = `
@@ -67,7 +78,7 @@ const insertKey = `
 const revokeKeys = `UPDATE api_keys SET revoked_at = now() WHERE user_id = $1 AND name = $2 AND revoked_at IS NULL`
 
 const insertSSHKey = `
-	INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+	INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint, created_at, made_by) VALUES ($1, $2, $3, $4, $5, $6, $7)
 	ON CONFLICT DO NOTHING`
 
 const selectSSHKeys = `

@@ -124,7 +124,7 @@ func (patch ServiceAccountPatch) apply(a *ServiceAccount, c identity.Caller, now
 // UpdateServiceAccount changes a service account. Existing tokens lose the scopes that the account
 // loses.
 func (s *Service) UpdateServiceAccount(ctx context.Context, ch identity.Change[ServiceAccount], id ids.ServiceAccount, version int64, patch ServiceAccountPatch) (ServiceAccount, error) {
-	return ch.ApplyToRights(ctx, s.Service, func() (ServiceAccount, func(*pgx.Batch), error) {
+	made, err := ch.ApplyWith(ctx, s.Service, func() (ServiceAccount, func(*pgx.Batch), error) {
 		a, err := s.ServiceAccountByID(ctx, ch.Caller, id)
 		if err == nil {
 			err = identity.CheckVersion(version, a.Version)
@@ -145,13 +145,22 @@ func (s *Service) UpdateServiceAccount(ctx context.Context, ch identity.Change[S
 			b.Queue(updateServiceAccount, id, old.Version, a.Name, a.Description, a.Scopes, a.DisabledAt).Exec(pg.OrElse(identity.ErrRaced))
 			s.Note(b, ch.Caller, "service_account.update", a.ref(), was, is)
 		}, nil
-	})
+	}, s.rekeyOf(ctx, id))
+	if err == nil {
+		s.RightsChanged()
+	}
+	return made, err
+}
+
+// rekeyOf makes the allocations of a service account follow a change of it.
+func (s *Service) rekeyOf(ctx context.Context, id ids.ServiceAccount) func(pgx.Tx) error {
+	return s.rekey(ctx, identity.Caller{ServiceAccount: id})
 }
 
 // DeleteServiceAccount ends one and all of its credentials. Its row stays:
 // allocations and audit rows name it.
 func (s *Service) DeleteServiceAccount(ctx context.Context, ch identity.Change[struct{}], id ids.ServiceAccount, version int64) error {
-	_, err := ch.ApplyToRights(ctx, s.Service, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+	_, err := ch.ApplyWith(ctx, s.Service, func() (none struct{}, _ func(*pgx.Batch), _ error) {
 		a, err := s.ServiceAccountByID(ctx, ch.Caller, id)
 		if err == nil {
 			err = identity.CheckVersion(version, a.Version)
@@ -161,6 +170,9 @@ func (s *Service) DeleteServiceAccount(ctx context.Context, ch identity.Change[s
 			b.Queue(revokeCredentials, id)
 			s.Note(b, ch.Caller, "service_account.delete", a.ref(), a.fields(), nil)
 		}, err
-	})
+	}, s.rekeyOf(ctx, id))
+	if err == nil {
+		s.RightsChanged()
+	}
 	return err
 }

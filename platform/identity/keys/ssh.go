@@ -53,11 +53,17 @@ func (s *Service) AddSSHKey(ctx context.Context, ch identity.Change[SSHKey], nam
 	if name, err = identity.CheckText("name", name, 1, identity.MaxName); err != nil {
 		return SSHKey{}, err
 	}
+	if err := s.Recent(ch.Caller); err != nil {
+		return SSHKey{}, err
+	}
+	if !ch.Caller.KeyEnd.IsZero() {
+		return SSHKey{}, errs.New(errs.Forbidden, "an SSH key has no end, and the API key of this request ends").Try("sign in, or use a key without an end")
+	}
 	return ch.ApplyWith(ctx, s.Service, func() (SSHKey, func(*pgx.Batch), error) {
 		k := SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: fingerprint, CreatedAt: s.Now()}
 		return k, func(b *pgx.Batch) {
 			identity.QueueLockPrincipal(b, ch.Caller) // an allocation that is being made has read the keys
-			b.Queue(insertSSHKey, k.ID, ch.Caller.Principal(), k.Name, k.PublicKey, k.Fingerprint, k.CreatedAt).Exec(pg.OrElse(
+			b.Queue(insertSSHKey, k.ID, ch.Caller.Principal(), k.Name, k.PublicKey, k.Fingerprint, k.CreatedAt, maker(ch.Caller)).Exec(pg.OrElse(
 				errs.New(errs.AlreadyExists, "you already have a key of this name or fingerprint").At("name").
 					With("fingerprint", k.Fingerprint)))
 			s.Note(b, ch.Caller, "ssh_key.create", sshKey(ch.Caller, k.ID), nil, audit.Fields{"name": k.Name, "fingerprint": k.Fingerprint})
@@ -70,12 +76,15 @@ func (s *Service) rekey(ctx context.Context, c identity.Caller) func(pgx.Tx) err
 	if s.Jobs == nil {
 		return nil
 	}
-	return func(tx pgx.Tx) error {
-		if _, err := s.Jobs.InsertTx(ctx, tx, RekeyAllocations{Principal: c.Principal()}, nil); err != nil {
-			return fmt.Errorf("asking for other keys in allocations: %w", err)
-		}
-		return nil
+	return func(tx pgx.Tx) error { return s.Rekey(ctx, tx, c.Principal()) }
+}
+
+// Rekey makes the principal's allocations follow a change of its keys or rights.
+func (s *Service) Rekey(ctx context.Context, tx pgx.Tx, principal uuid.UUID) error {
+	if _, err := s.Jobs.InsertTx(ctx, tx, RekeyAllocations{Principal: principal}, nil); err != nil {
+		return fmt.Errorf("asking for other keys in allocations: %w", err)
 	}
+	return nil
 }
 
 // parsePublicKey returns the key's canonical line and fingerprint. The line is written to

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -59,7 +60,7 @@ func TestRejectedSSHKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	caller := identity.Caller{User: b.Seed.Dev.ID}
+	caller := identity.Caller{User: b.Seed.Dev.ID, SignIn: identity.SignIn{At: time.Now()}}
 	for name, text := range map[string]string{
 		"nothing": "", "words": "not a key", "cut": good[:len(good)-8], "dsa": dsa,
 		"private":     string(pem.EncodeToMemory(block)),
@@ -82,7 +83,8 @@ func TestRejectedSSHKeys(t *testing.T) {
 func TestSSHKeysAreStoredListedAndDeleted(t *testing.T) {
 	t.Parallel()
 	b := identitytest.New(t)
-	dev, admin := identity.Caller{User: b.Seed.Dev.ID}, identity.Caller{User: b.Seed.Admin.ID}
+	now := identity.SignIn{At: time.Now()}
+	dev, admin := identity.Caller{User: b.Seed.Dev.ID, SignIn: now}, identity.Caller{User: b.Seed.Admin.ID, SignIn: now}
 	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

@@ -1,13 +1,17 @@
 package oidc_test
 
 import (
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
 	devoidc "github.com/gpuaas/gpuaas/dev/oidc"
 	"github.com/gpuaas/gpuaas/dev/oidc/oidctest"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/oidc"
+	issuertest "github.com/gpuaas/gpuaas/platform/identity/oidc/oidctest"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
 )
 
@@ -31,7 +35,7 @@ func TestCodeBecomesAPerson(t *testing.T) {
 	t.Parallel()
 	for name, secret := range map[string]string{"a public client": "", "a client with a secret": "s3cr3t/+&="} {
 		p, _ := flow(t, secret)
-		to, err := p.AuthCodeURL(t.Context(), redirect, "state", "nonce", "verifier-verifier-verifier-verifier-verifier-1")
+		to, err := p.AuthCodeURL(t.Context(), redirect, "state", "nonce", "verifier-verifier-verifier-verifier-verifier-1", signin.Again{})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -45,7 +49,10 @@ func TestCodeBecomesAPerson(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		v := g.Verified
-		v.Until = time.Time{}
+		if v.SignIn.At.IsZero() || v.SignIn.Methods != "1 pwd" {
+			t.Errorf("%s: signed in %+v", name, v.SignIn)
+		}
+		v.Until, v.SignIn = time.Time{}, identity.SignIn{}
 		want := signin.Verified{Issuer: p.Issuer(), Subject: "s-1", Email: "dev@dev.localhost", EmailVerified: true, Name: "Dev", Role: "admin", MapsRoles: true}
 		if v != want || g.Refresh == "" || g.Access == "" {
 			t.Errorf("%s: %+v", name, g)
@@ -66,6 +73,48 @@ func TestCodeBecomesAPerson(t *testing.T) {
 	}
 }
 
+// A provider states when and how a user has signed in. Values that would pass for this installation's own, and
+// times after the token, are ignored.
+func TestSignInsHaveATimeAndMethods(t *testing.T) {
+	t.Parallel()
+	p, _ := flow(t, "secret")
+	to, err := p.AuthCodeURL(t.Context(), redirect, "state", "nonce", "verifier-verifier-verifier-verifier-verifier-1", signin.Again{StepUp: true, ACR: "urn:2fa urn:hw"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q := at.Query(); q.Get("prompt") != "login" || q.Get("max_age") != "0" || q.Get("acr_values") != "urn:2fa urn:hw" {
+		t.Errorf("requests %v", q)
+	}
+	g, err := p.Exchange(t.Context(), redirect, oidctest.SignIn(t, to, "s-1").Query().Get("code"), "nonce", "verifier-verifier-verifier-verifier-verifier-1")
+	if err != nil || g.Verified.SignIn.Methods != "urn:2fa pwd otp" || g.Verified.SignedInSince(time.Now()) != nil {
+		t.Errorf("%+v, %v", g.Verified.SignIn, err)
+	}
+	if err := g.Verified.SignedInSince(time.Now().Add(time.Hour)); errs.CodeOf(err) != errs.LoginFailed {
+		t.Errorf("a sign-in from before the request: %v", err)
+	}
+	access, err := p.Verify(t.Context(), g.Access)
+	if err != nil || access.SignIn != g.Verified.SignIn {
+		t.Errorf("the access token: %+v, %v", access.SignIn, err)
+	}
+	b := setup(t)
+	for name, claims := range map[string]issuertest.Object{
+		"a later time":        {"auth_time": b.issuer.Now().Unix() + 3600},
+		"no number":           {"auth_time": "now"},
+		"our own method":      {"acr": identity.MethodFirstAdmin, "amr": []string{identity.MethodFirstAdmin}},
+		"two in one":          {"acr": "x urn:2fa"},
+		"a control character": {"amr": []string{"a\tb", "", strings.Repeat("x", 500)}},
+	} {
+		v, err := b.Verify(t.Context(), b.issuer.Token("RS256", issuertest.RSA, nil, claims))
+		if err != nil || v.SignIn != (identity.SignIn{}) {
+			t.Errorf("%s: %+v, %v", name, v.SignIn, err)
+		}
+	}
+}
+
 func TestCodeIsBoundToTheQuestion(t *testing.T) {
 	t.Parallel()
 	const verifier = "verifier-verifier-verifier-verifier-verifier-1"
@@ -77,7 +126,7 @@ func TestCodeIsBoundToTheQuestion(t *testing.T) {
 		"another verifier": {"nonce", verifier + "2", errs.OIDCExchangeFailed},
 	} {
 		p, _ := flow(t, "secret")
-		to, err := p.AuthCodeURL(t.Context(), redirect, "state", "nonce", verifier)
+		to, err := p.AuthCodeURL(t.Context(), redirect, "state", "nonce", verifier, signin.Again{})
 		if err != nil {
 			t.Fatal(err)
 		}

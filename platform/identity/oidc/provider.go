@@ -96,6 +96,7 @@ func (p *Provider) verified(claims jwt.Object) signin.Verified {
 		v.Name = claims.Text("preferred_username")
 	}
 	v.Role = p.role(claims)
+	v.SignIn = signInOf(claims)
 	return v
 }
 
@@ -117,13 +118,17 @@ func (p *Provider) role(claims jwt.Object) string {
 }
 
 // AuthCodeURL returns the address at which a browser requests a code from the provider.
-func (p *Provider) AuthCodeURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error) {
+func (p *Provider) AuthCodeURL(ctx context.Context, redirect, state, nonce, verifier string, again signin.Again) (string, error) {
 	c, err := p.config(ctx, false)
 	if err != nil {
 		return "", err
 	}
 	c.RedirectURL = redirect
-	return c.AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)), nil
+	options := []oauth2.AuthCodeOption{oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)}
+	for name, value := range again.Parameters() {
+		options = append(options, oauth2.SetAuthURLParam(name, value))
+	}
+	return c.AuthCodeURL(state, options...), nil
 }
 
 // config is our client there: the server's, or that of programs.

@@ -39,7 +39,7 @@ func (s *Service) FirstAdminLink(ctx context.Context, email string) (link Link, 
 		link = Link{Code: code, Email: u.Email, For: linkFor}
 		b := &pgx.Batch{}
 		b.Queue(insertLink, hash[:], u.ID, int64(linkFor/time.Second))
-		audit.Queue(b, audit.Entry{Actor: "system:first-admin", Action: "user.sign_in_link", Target: s.Naming.Name("", "", "user", u.ID.String()).String()})
+		audit.Queue(b, audit.Entry{By: audit.OnServer("system:first-admin", "gpuaas first-admin"), Action: "user.sign_in_link", Target: s.Naming.Name("", "", "user", u.ID.String()).String()})
 		return tx.SendBatch(ctx, b).Close()
 	})
 	return link, err
@@ -66,7 +66,7 @@ func (s *Service) UseLink(ctx context.Context, code string, o Origin) (started S
 		if err != nil {
 			return err
 		}
-		started, err = s.enter(ctx, tx, u, NewSession{User: u.ID, Kind: "browser", Issuer: identity.LocalIssuer, Origin: o})
+		started, err = s.enter(ctx, tx, u, NewSession{User: u.ID, Kind: "browser", Issuer: identity.LocalIssuer, Origin: o, SignIn: identity.SignIn{At: s.Now(), Methods: identity.MethodFirstAdmin}})
 		return err
 	})
 	return started, err

@@ -52,7 +52,7 @@ func (s *Service) PersonalLogin(ctx context.Context, email, password, kind strin
 				return fmt.Errorf("keeping a password: %w", err)
 			}
 		}
-		started, err = s.enter(ctx, tx, u, NewSession{User: u.ID, Kind: kind, Issuer: identity.LocalIssuer, Origin: o})
+		started, err = s.enter(ctx, tx, u, NewSession{User: u.ID, Kind: kind, Issuer: identity.LocalIssuer, Origin: o, SignIn: identity.SignIn{At: s.Now(), Methods: "pwd"}})
 		return err
 	})
 	return started, err
@@ -89,10 +89,10 @@ func (s *Service) hashOf(ctx context.Context, u identity.User) (hash string, err
 	return hash, nil
 }
 
-// SetPassword sets the password of the caller. A current password must be presented. All other sessions
-// of the user end, because a thief of the old password may have opened one. The response is not stored
+// SetPassword sets the password of the caller. A current password must be presented; a
+// first one needs a recent sign-in. All other sessions of the user end, and with endKeys the API keys, because a thief of the old password may have opened or created one. The response is not stored
 // under an idempotency key, because the stored request hash would be a fast hash of the password.
-func (s *Service) SetPassword(ctx context.Context, c identity.Caller, old, fresh string) error {
+func (s *Service) SetPassword(ctx context.Context, c identity.Caller, old, fresh string, endKeys bool) error {
 	ctx = pg.WithScope(ctx, c.Scope(false))
 	if err := s.personal(); err != nil {
 		return err
@@ -108,7 +108,11 @@ func (s *Service) SetPassword(ctx context.Context, c identity.Caller, old, fresh
 	if err != nil {
 		return err
 	}
-	if have != "" {
+	if have == "" {
+		if err := s.Recent(c); err != nil {
+			return err
+		}
+	} else {
 		right, _, err := s.hashing.check(ctx, old[:min(len(old), maxPassword)], have)
 		if err != nil {
 			return fmt.Errorf("checking a password: %w", err)
@@ -123,6 +127,9 @@ func (s *Service) SetPassword(ctx context.Context, c identity.Caller, old, fresh
 	}
 	b := &pgx.Batch{}
 	s.queuePassword(b, c, u, have, hash)
+	if endKeys {
+		b.Queue(endKeysOf, u.ID)
+	}
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error { return tx.SendBatch(ctx, b).Close() })
 	if errors.Is(err, identity.ErrRaced) {
 		return errs.New(errs.Conflict, "the password was changed meanwhile")

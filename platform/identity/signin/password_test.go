@@ -19,7 +19,7 @@ const good, better = "correct horse battery", "staple correct horse"
 func TestPasswordSignsIn(t *testing.T) {
 	t.Parallel()
 	e := enter(t)
-	dev := identity.Caller{User: e.Seed.Dev.ID, Tenant: e.Seed.Tenant, CorrelationID: "c"}
+	dev := identity.Caller{User: e.Seed.Dev.ID, Tenant: e.Seed.Tenant, CorrelationID: "c", SignIn: identity.SignIn{At: time.Now()}}
 	for name, c := range map[string]struct {
 		password string
 		code     errs.Code
@@ -28,9 +28,9 @@ func TestPasswordSignsIn(t *testing.T) {
 		"the address": {"DEV@dev.localhost", errs.ValidationError}, "too long": {strings.Repeat("x", 1025), errs.ValidationError},
 		"no text": {"correct horse \xff\xff", errs.ValidationError},
 	} {
-		identitytest.WantCode(t, name, e.api.SetPassword(t.Context(), dev, "", c.password), c.code)
+		identitytest.WantCode(t, name, e.api.SetPassword(t.Context(), dev, "", c.password, true), c.code)
 	}
-	if err := e.api.SetPassword(t.Context(), dev, "", good); err != nil {
+	if err := e.api.SetPassword(t.Context(), dev, "", good, true); err != nil {
 		t.Fatal(err)
 	}
 	in := func(email, password string) (signin.Started, error) {
@@ -61,8 +61,8 @@ func TestPasswordSignsIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	identitytest.WantCode(t, "without the present one", e.api.SetPassword(t.Context(), c, "", better), errs.LoginFailed)
-	if err := e.api.SetPassword(t.Context(), c, good, better); err != nil {
+	identitytest.WantCode(t, "without the present one", e.api.SetPassword(t.Context(), c, "", better, true), errs.LoginFailed)
+	if err := e.api.SetPassword(t.Context(), c, good, better, true); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.api.Authenticate(t.Context(), second.Token); err != nil {
@@ -70,6 +70,8 @@ func TestPasswordSignsIn(t *testing.T) {
 	}
 	_, err = e.api.Authenticate(t.Context(), first.Token)
 	identitytest.WantCode(t, "the other session", err, errs.TokenInvalid)
+	_, err = e.api.Authenticate(t.Context(), e.Seed.Dev.Key)
+	identitytest.WantCode(t, "an API key from before", err, errs.TokenInvalid)
 	_, err = in("dev@dev.localhost", good)
 	identitytest.WantCode(t, "the old password", err, errs.LoginFailed)
 

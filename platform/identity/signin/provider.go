@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
@@ -32,7 +33,9 @@ type Verified struct {
 	// Role is the provider's, by the profile's table; it rules where MapsRoles.
 	Role      string
 	MapsRoles bool
-	Until     time.Time
+	// SignIn is the last time that the user has proven the identity to the issuer.
+	SignIn identity.SignIn
+	Until  time.Time
 }
 
 // Grant is the result of a code exchange or a refresh.
@@ -48,6 +51,11 @@ type Origin struct {
 	CorrelationID      string
 }
 
+// caller is the user who signs in with the client.
+func (o Origin) caller(u ids.User) identity.Caller {
+	return identity.Caller{User: u, CorrelationID: o.CorrelationID, Client: audit.Client{Address: o.Address, UserAgent: o.UserAgent}}
+}
+
 // NewSession is a session that is to be started.
 type NewSession struct {
 	User    ids.User
@@ -55,6 +63,7 @@ type NewSession struct {
 	Issuer  string // issuer of the identity: the provider, or local
 	Refresh string // the provider's refresh token, if there is one
 	Origin  Origin
+	SignIn  identity.SignIn
 }
 
 // Started is a session and its one and only showing of the token.

@@ -12,10 +12,10 @@ const (
 		LEFT JOIN tenants t ON t.id = m.org_id `
 
 	selectKeyHolder = `
-		SELECT ` + holderColumns + `, k.id, k.scopes, ` + leftOfIt + ` FROM api_keys k` + holderTables + `
+		SELECT ` + holderColumns + `, k.id, k.scopes, ` + leftOfIt + `, k.expires_at, k.methods FROM api_keys k` + holderTables + `
 		WHERE k.secret_hash = $1 AND k.revoked_at IS NULL AND u.disabled_at IS NULL`
 	selectSessionHolder = `
-		SELECT ` + holderColumns + `, k.id, '{}'::text[], ` + leftOfIt + ` FROM sessions k` + holderTables + `
+		SELECT ` + holderColumns + `, k.id, '{}'::text[], ` + leftOfIt + `, k.authenticated_at, k.methods FROM sessions k` + holderTables + `
 		WHERE k.secret_hash = $1 AND k.ended_at IS NULL AND u.disabled_at IS NULL`
 	selectSubject = `
 		SELECT ` + holderColumns + `, u.disabled_at IS NOT NULL OR EXISTS (SELECT FROM revoked_tokens WHERE token_hash = $3)
@@ -63,18 +63,28 @@ const (
 
 const (
 	insertSession = `
-		INSERT INTO sessions (id, user_id, secret_hash, kind, issuer, address, user_agent, refresh_enc, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9::bigint * interval '1 second') RETURNING created_at, expires_at`
+		INSERT INTO sessions (id, user_id, secret_hash, kind, issuer, address, user_agent, refresh_enc, expires_at, authenticated_at, methods)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9::bigint * interval '1 second', $10, $11) RETURNING created_at, expires_at`
 	selectSession = `
 		SELECT k.id, k.user_id, m.org_id, k.refresh_enc FROM sessions k LEFT JOIN tenant_memberships m ON m.user_id = k.user_id
 		WHERE k.secret_hash = $1 AND k.ended_at IS NULL AND k.expires_at > now()`
-	endSession    = `UPDATE sessions SET ended_at = now(), refresh_enc = NULL WHERE id = $1 AND ended_at IS NULL`
-	keepRefresh   = `UPDATE sessions SET refresh_enc = $2 WHERE id = $1 AND ended_at IS NULL`
-	endOthers     = `UPDATE sessions SET ended_at = now(), refresh_enc = NULL WHERE user_id = $1 AND id <> $2 AND ended_at IS NULL`
+	endSession  = `UPDATE sessions SET ended_at = now(), refresh_enc = NULL WHERE id = $1 AND ended_at IS NULL`
+	keepRefresh = `UPDATE sessions SET refresh_enc = $2 WHERE id = $1 AND ended_at IS NULL`
+	endOthers   = `UPDATE sessions SET ended_at = now(), refresh_enc = NULL WHERE user_id = $1 AND id <> $2 AND ended_at IS NULL`
+	// With what was created by the keys.
+	endKeysOf = `
+		WITH ended AS (
+			UPDATE api_keys SET revoked_at = now() WHERE user_id = $1 AND revoked_at IS NULL RETURNING id
+		)
+		UPDATE service_account_credentials SET revoked_at = now()
+		WHERE made_by IN (SELECT id FROM ended) AND revoked_at IS NULL`
 	revokeToken   = `INSERT INTO revoked_tokens (token_hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`
 	deleteRevoked = `
 		DELETE FROM revoked_tokens WHERE token_hash IN (
 			SELECT token_hash FROM revoked_tokens WHERE expires_at < now() - interval '1 hour' ORDER BY expires_at LIMIT $1)`
+	selectUsual = `
+		SELECT EXISTS (SELECT FROM sessions k JOIN users u ON u.id = k.user_id
+			WHERE lower(u.email) = $1 AND k.address = $2 AND k.created_at > now() - interval '30 days')`
 	passwordOf  = `SELECT coalesce((SELECT hash FROM user_passwords WHERE user_id = $1), '')`
 	putPassword = `
 		INSERT INTO user_passwords (user_id, hash) VALUES ($1, $2)

@@ -37,6 +37,9 @@ const maxUserAgent = 256
 
 // begin writes the session with the one audit row of the sign-in.
 func (s *Service) begin(ctx context.Context, tx pgx.Tx, a arrival, n NewSession) (Started, error) {
+	if err := s.Strong(a.user.Role, n.SignIn); err != nil {
+		return Started{}, err
+	}
 	token, hash := identity.NewToken(identity.SessionPrefix)
 	info := SessionInfo{
 		ID: ids.New[ids.Session](), User: a.user.ID, Kind: n.Kind, Issuer: n.Issuer, Address: n.Origin.Address,
@@ -44,13 +47,20 @@ func (s *Service) begin(ctx context.Context, tx pgx.Tx, a arrival, n NewSession)
 	}
 	hours := s.PolicyFor(identity.Caller{User: a.user.ID, Tenant: a.user.Tenant}).Int(policies.AuthSessionMaxHours)
 	err := tx.QueryRow(ctx, insertSession, info.ID, info.User, hash[:], info.Kind, info.Issuer, info.Address, info.UserAgent,
-		s.sealRefresh(n.Refresh, info.ID), hours*int64(time.Hour/time.Second)).Scan(&info.CreatedAt, &info.ExpiresAt)
+		s.sealRefresh(n.Refresh, info.ID), hours*int64(time.Hour/time.Second), timeOrNil(n.SignIn.At), n.SignIn.Methods).Scan(&info.CreatedAt, &info.ExpiresAt)
 	if err != nil {
 		return Started{}, fmt.Errorf("starting a session: %w", err)
 	}
 	after := audit.Fields{"session": info.ID.String(), "kind": info.Kind, "issuer": info.Issuer}
 	maps.Copy(after, a.changed)
 	return Started{a.user, token, info}, s.noteNow(ctx, tx, a.caller(n.Origin), "session.start", a.user.Ref(), after)
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 func place(id ids.Session) string { return "session " + id.String() }

@@ -21,6 +21,9 @@ func (s *Service) SignInUser(ctx context.Context, v Verified, o Origin) (identit
 		if a, err = s.arrive(ctx, tx, v); err != nil {
 			return err
 		}
+		if err := s.Strong(a.user.Role, v.SignIn); err != nil {
+			return err
+		}
 		return s.noteNow(ctx, tx, a.caller(o), "user.sign_in", a.user.Ref(), a.changed)
 	})
 	return s.arrived(a, err)
@@ -34,7 +37,7 @@ func (s *Service) SignInSession(ctx context.Context, v Verified, n NewSession) (
 		if a, err = s.arrive(ctx, tx, v); err != nil {
 			return err
 		}
-		n.Issuer = v.Issuer
+		n.Issuer, n.SignIn = v.Issuer, v.SignIn
 		started, err = s.begin(ctx, tx, a, n)
 		return err
 	})
@@ -50,7 +53,7 @@ type arrival struct {
 
 // caller is the person as who does what the sign-in does.
 func (a arrival) caller(o Origin) identity.Caller {
-	return identity.Caller{User: a.user.ID, CorrelationID: o.CorrelationID}
+	return o.caller(a.user.ID)
 }
 
 // arrived has a changed role felt at once.
@@ -78,16 +81,11 @@ func (s *Service) signing(ctx context.Context, do func(pgx.Tx) error) (err error
 	return errs.New(errs.Conflict, "another request signs this user in").Try("sign in again")
 }
 
-// arrive finds or creates the user, applies the provider's role where it decides roles, and accepts a
-// pending invitation of a user without a tenant.
+// arrive finds or creates the user, and applies the provider's role where it decides roles.
 func (s *Service) arrive(ctx context.Context, tx pgx.Tx, v Verified) (arrival, error) {
 	email := ""
 	if v.EmailVerified {
 		email = v.Email
-	}
-	invited, err := identity.LockInvitation(ctx, tx, email)
-	if err != nil {
-		return arrival{}, err
 	}
 	known, linked, err := s.find(ctx, tx, v, email)
 	if err != nil {
@@ -98,9 +96,6 @@ func (s *Service) arrive(ctx context.Context, tx pgx.Tx, v Verified) (arrival, e
 		err = a.add(ctx, tx, v, email)
 	} else {
 		err = a.update(ctx, tx, v, email, linked)
-	}
-	if err == nil && a.user.Tenant == (ids.Tenant{}) && invited != (identity.PendingInvitation{}) {
-		err = a.join(ctx, tx, invited)
 	}
 	return a, err
 }
@@ -160,7 +155,7 @@ func (a *arrival) add(ctx context.Context, tx pgx.Tx, v Verified, email string) 
 		return identity.ErrRaced
 	}
 	a.user = u
-	a.changed["email"], a.changed["role"] = u.Email, u.Role
+	a.changed["created"], a.changed["role"] = true, u.Role
 	return nil
 }
 
@@ -172,7 +167,7 @@ func (a *arrival) update(ctx context.Context, tx pgx.Tx, v Verified, email strin
 		u.Issuer, a.changed["issuer"] = v.Issuer, v.Issuer
 	}
 	if email != "" && email != u.Email {
-		u.Email, a.changed["email"] = email, email
+		u.Email, a.changed["email"] = email, audit.Personal
 	}
 	u.RoleFrom = "platform"
 	if v.MapsRoles {
@@ -185,17 +180,6 @@ func (a *arrival) update(ctx context.Context, tx pgx.Tx, v Verified, email strin
 		return fmt.Errorf("noting a sign-in: %w", err)
 	}
 	return nil
-}
-
-// join accepts an invitation. One that was revoked meanwhile is none.
-func (a *arrival) join(ctx context.Context, tx pgx.Tx, i identity.PendingInvitation) error {
-	joined, err := i.Accept(ctx, tx, a.user.ID)
-	if err != nil || !joined {
-		return err
-	}
-	a.changed["tenant"], a.changed["tenant_role"] = i.Tenant.String(), i.Role
-	a.user, err = identity.ReadUser(ctx, tx, a.user.ID)
-	return err
 }
 
 // noteNow writes the audit row of a transaction that is no batch.

@@ -61,8 +61,9 @@ func (s *Service) holder(ctx context.Context, statement, touch string, hash [32]
 	var scopes []string
 	var left int64 // milliseconds
 	var stale bool
+	var at *time.Time // of the sign-in; for an API key, its end
 	err := s.DB.QueryRow(ctx, statement, hash[:]).Scan(&c.User.UUID, &c.Email, &c.Name, &c.Role,
-		&tenant, &c.TenantName, &c.TenantRole, &id, &scopes, &left, &stale)
+		&tenant, &c.TenantName, &c.TenantRole, &id, &scopes, &left, &stale, &at, &c.SignIn.Methods)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return identity.Caller{}, 0, tokenInvalid()
 	}
@@ -72,14 +73,24 @@ func (s *Service) holder(ctx context.Context, statement, touch string, hash [32]
 	if tenant != nil {
 		c.Tenant = ids.From[ids.Tenant](*tenant)
 	}
+	when := time.Time{}
+	if at != nil {
+		when = *at
+	}
 	c.Scopes, c.Limited = scopesOf(scopes), len(scopes) > 0
 	switch {
 	case left <= 0:
 		return identity.Caller{}, 0, tokenExpired()
 	case touch == touchSession:
-		c.Session.UUID = id
+		c.Session.UUID, c.SignIn.At = id, when
 	case !s.PolicyFor(c).Bool(policies.AuthAPIKeysEnabled):
 		return identity.Caller{}, 0, errs.New(errs.TokenInvalid, "API keys are disabled").Try("sign in")
+	}
+	if touch == touchKey {
+		c.Key.UUID, c.KeyEnd = id, when
+	}
+	if err := s.Strong(c.Role, c.SignIn); err != nil {
+		return identity.Caller{}, 0, err
 	}
 	s.touch(ctx, stale, touch, id)
 	// The result is limited to identity.CachedFor: the remaining lifetime of a key without an end would overflow
@@ -102,6 +113,7 @@ type proven struct {
 	issuer, subject string
 	own             bool
 	claims          Claims // of our own tokens
+	signIn          identity.SignIn
 	until           time.Time
 	keys            string
 }
@@ -167,7 +179,7 @@ func (s *Service) verify(ctx context.Context, token string, p *proven) (err erro
 		return err
 	}
 	v, err := s.Provider.Verify(ctx, token)
-	p.issuer, p.subject, p.until = v.Issuer, v.Subject, v.Until
+	p.issuer, p.subject, p.until, p.signIn = v.Issuer, v.Subject, v.Until, v.SignIn
 	return err
 }
 
@@ -193,7 +205,8 @@ func (s *Service) personOf(ctx context.Context, p proven, revoked [32]byte) (c i
 	if tenant != nil {
 		c.Tenant = ids.From[ids.Tenant](*tenant)
 	}
-	return c, nil
+	c.SignIn = p.signIn
+	return c, s.Strong(c.Role, c.SignIn)
 }
 
 // programOf is the account that a token was minted for, with what is left of its

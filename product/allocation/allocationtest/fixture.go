@@ -63,7 +63,7 @@ func New(t testing.TB, balance money.Minor) *Fixture {
 		if err != nil {
 			return err
 		}
-		w.Caller = identity.Caller{User: seed.Dev.ID, Tenant: seed.Tenant, Project: seed.Project, CorrelationID: "corr-1"}
+		w.Caller = identity.Caller{User: seed.Dev.ID, Tenant: seed.Tenant, Project: seed.Project, CorrelationID: "corr-1", SignIn: identity.SignIn{At: time.Now()}}
 		w.Operator = identity.Caller{User: seed.Operator.ID, Tenant: seed.Tenant, Project: seed.Project, CorrelationID: "corr-2"}
 		if _, err := w.Ledger.EnsureAccounts(t.Context(), tx, seed.Tenant, "EUR"); err != nil {
 			return err

@@ -1,0 +1,112 @@
+// Package removal deletes tenants and users. It rejects while something runs or is owed. The ledger and the
+// audit log stay: they name ids, and the names behind the ids are removed.
+package removal
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/platform/payment"
+	"github.com/gpuaas/gpuaas/product/allocation"
+)
+
+// Service knows who owns what.
+type Service struct {
+	Identity    *identity.Service
+	Allocations *allocation.Service
+	Ledger      *ledger.Service
+	Metering    *metering.Service
+	Payments    *payment.Service
+}
+
+// DeleteUser deletes a user who has no live allocation. Version zero is any.
+func (s *Service) DeleteUser(ctx context.Context, ch identity.Change[struct{}], id ids.User, version int64) error {
+	return s.Identity.DeleteUser(ctx, ch, id, version, func(tx pgx.Tx) error {
+		live, err := s.Allocations.LiveOf(ctx, tx, ids.Tenant{}, id)
+		if err == nil && live > 0 {
+			err = errs.New(errs.Conflict, "the user has %d live allocations", live).Try("release them first").With("allocations", live)
+		}
+		return err
+	})
+}
+
+// claimsRead bounds the refunds and disputes that are read. Pending ones are among the newest.
+const claimsRead = 200
+
+// DeleteTenant deletes a tenant without live allocations, uncharged use, pending payments, pending
+// refunds, open disputes and balance. Version zero is any.
+func (s *Service) DeleteTenant(ctx context.Context, ch identity.Change[struct{}], id ids.Tenant, version int64) error {
+	return s.Identity.DeleteTenant(ctx, ch, id, version, func(tx pgx.Tx) error {
+		left, err := s.left(ctx, tx, id)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		e := errs.New(errs.TenantNotEmpty, "the tenant is not empty: something runs or is owed").
+			Try("release allocations, wait until the use is charged, and refund or adjust the balance to 0")
+		for name, value := range left {
+			e = e.With(name, value)
+		}
+		return e
+	})
+}
+
+// left returns what remains of a tenant, by the name of the detail of the error.
+func (s *Service) left(ctx context.Context, tx pgx.Tx, id ids.Tenant) (map[string]any, error) {
+	left := map[string]any{}
+	live, err := s.Allocations.LiveOf(ctx, tx, id, ids.User{})
+	if err != nil {
+		return nil, err
+	}
+	if live > 0 {
+		left["allocations"] = live
+	}
+	owing, err := s.Metering.Owing(ctx, tx, id)
+	if err != nil {
+		return nil, err
+	}
+	if owing {
+		left["uncharged_use"] = true
+	}
+	balance, currency, err := s.Ledger.Balance(ctx, tx, id)
+	switch {
+	case errs.CodeOf(err) == errs.NotFound: // no money has moved
+	case err != nil:
+		return nil, err
+	case balance != 0:
+		left["balance_minor"], left["currency"] = balance, currency
+	}
+	pending, err := s.Payments.Pending(ctx, tx, id)
+	if err != nil {
+		return nil, err
+	}
+	if pending != 0 {
+		left["pending_payments_minor"] = pending
+	}
+	return left, s.claims(ctx, id, left)
+}
+
+// claims adds the refunds and disputes that are not decided yet. They move money later.
+func (s *Service) claims(ctx context.Context, id ids.Tenant, left map[string]any) error {
+	refunds, err := s.Payments.Refunds(ctx, id, ids.Refund{}, claimsRead)
+	if err != nil {
+		return err
+	}
+	for _, r := range refunds {
+		if r.State == payment.Requested {
+			left["pending_refunds"] = true
+		}
+	}
+	disputes, err := s.Payments.Disputes(ctx, id, "", claimsRead)
+	for _, d := range disputes {
+		if d.Stage == payment.DisputeInquiry || d.Stage == payment.DisputeOpen {
+			left["open_disputes"] = true
+		}
+	}
+	return err
+}
