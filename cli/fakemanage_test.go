@@ -125,9 +125,15 @@ func (f *fake) manage(w http.ResponseWriter, r *http.Request, operation string, 
 		},
 		"listCredentials": func() { f.page(w, r, toAny(p.credentials), 50) },
 		"createCredential": func() {
-			p.credentials = append(p.credentials, oapi.Credential{Id: p.id(), CreatedAt: birth})
+			var asked oapi.CredentialRequest
+			read(body, &asked)
+			made := oapi.CreatedCredential{Id: p.id(), CreatedAt: birth, Federation: asked.Federation}
+			if made.Federation == nil {
+				made.Secret = new(goodCredential)
+			}
+			p.credentials = append(p.credentials, oapi.Credential{Id: made.Id, CreatedAt: birth, Federation: made.Federation})
 			w.Header().Set("Location", "/x")
-			reply(w, http.StatusCreated, oapi.CreatedCredential{Id: p.credentials[len(p.credentials)-1].Id, CreatedAt: birth, Secret: goodCredential})
+			reply(w, http.StatusCreated, made)
 		},
 		"deleteCredential": func() {
 			drop(f, w, r, &p.credentials, params["credential_id"], func(c oapi.Credential) uuid.UUID { return c.Id })
@@ -222,7 +228,8 @@ func (f *fake) mint(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") != "" {
 		f.t.Error("the credential was sent as a bearer token, too")
 	}
-	if body.Secret != goodCredential {
+	job := body.JobToken != nil && *body.JobToken == goodJobToken && body.ServiceAccountId != nil
+	if !job && (body.Secret == nil || *body.Secret != goodCredential) {
 		f.problem(w, r, http.StatusUnauthorized, "token_invalid", "the credential is not good", nil)
 		return
 	}
@@ -233,6 +240,9 @@ func (f *fake) mint(w http.ResponseWriter, r *http.Request) {
 	}
 	reply(w, http.StatusOK, oapi.MintedToken{AccessToken: mintedPrefix + strconv.Itoa(f.people.minted), TokenType: "Bearer", ExpiresIn: 3600, Scopes: scopes})
 }
+
+// goodJobToken is the token of a CI job, as its forge has issued it.
+const goodJobToken = "eyJhbGciOiJSUzI1NiJ9.e30.c2ln"
 
 const mintedPrefix = "minted-"
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/cli/alloc"
 	"github.com/gpuaas/gpuaas/cli/client"
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
 // A command that runs for longer than a token lives gets another in time, and no
@@ -61,6 +62,31 @@ func TestOneTradeServesAll(t *testing.T) {
 	all.Wait()
 	if f.people.minted != 1 {
 		t.Errorf("%d tokens", f.people.minted)
+	}
+}
+
+// A CI job sends the token of its forge once, and needs the account that it acts as.
+func TestTokensOfJobsAreTraded(t *testing.T) {
+	t.Parallel()
+
+	f, server := newFake(t)
+	defer server.Close()
+	env := map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_JOB_TOKEN": goodJobToken, "GPUAAS_SERVICE_ACCOUNT": "01990f41-0000-7000-8000-000000000009"}
+	c, err := client.Connect(world(t, env))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := alloc.Skus(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.people.minted != 1 {
+		t.Errorf("%d tokens", f.people.minted)
+	}
+	env["GPUAAS_SERVICE_ACCOUNT"] = "ci"
+	if _, err := client.Connect(world(t, env)); errs.CodeOf(err) != errs.ValidationError {
+		t.Errorf("without the id of an account: %v", err)
 	}
 }
 

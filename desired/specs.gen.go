@@ -119,6 +119,9 @@ type SignIn struct {
 	// Maps roles of the provider to admin, operator and billing_operator. With a mapping, the provider decides
 	// the platform role of every user at each sign-in.
 	Roles map[string]string `json:"roles"`
+	// Issuers of tokens of CI jobs, such as https://token.actions.githubusercontent.com. A credential of a service
+	// account names one of them, and the repository and ref whose jobs may use it.
+	JobIssuers []string `json:"jobIssuers"`
 }
 
 // Payments names the payment provider. Its keys are in the environment of the server and must have this mode.

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
+	"github.com/gpuaas/gpuaas/platform/identity/oidc"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/payment/stripe"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
@@ -178,6 +179,9 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 	}
 	if s.auth.provider != nil {
 		config.SignIn = s.auth.provider
+	}
+	if issuers := c.Profile.SignIn.JobIssuers; len(issuers) > 0 {
+		config.JobIssuers, config.VerifyJob = issuers, oidc.NewJobIssuers(issuers, publicURL, c.Clock, nil).Verify
 	}
 	s.tasks[role] = &nodetask.Store{DB: db, Signer: s.keys.Signer, Hints: s.hints, Clock: c.Clock, Metrics: s.taskMetrics}
 	s.services[role], err = services.New(config)

@@ -104,6 +104,9 @@ type Config struct {
 	Seal   cipher.AEAD
 	// SignIn is the OIDC provider; nil without one.
 	SignIn signin.Provider
+	// JobIssuers are the trusted issuers of tokens of CI jobs, and VerifyJob validates such a token.
+	JobIssuers []string
+	VerifyJob  func(ctx context.Context, raw string) (signin.Job, error)
 	// Users signs login certificates.
 	Users secret.UserCA
 	// Builders signs agent releases.
@@ -120,7 +123,7 @@ type Config struct {
 // New builds the services of a role. It returns an error that names a required field of c if the
 // field is missing.
 func New(c Config) (*Services, error) {
-	if err := required(c, "SignIn", "Payments", "Naming", "Clock", "Credentials"); err != nil {
+	if err := required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials"); err != nil {
 		return nil, err
 	}
 	schema := validate.NewLazy()
@@ -142,8 +145,8 @@ func (s *Services) addPlatform(c Config) {
 	s.Identity = &identity.Service{
 		DB: c.DB, Clock: c.Clock, Naming: c.Naming, Hints: c.Hints, Seal: c.Seal, Policy: identity.PolicyFrom(c.Policies),
 	}
-	s.SignIn = &signin.Service{Service: s.Identity, Tokens: c.Tokens, Provider: c.SignIn}
-	s.Keys = &keys.Service{Service: s.Identity}
+	s.SignIn = &signin.Service{Service: s.Identity, Tokens: c.Tokens, Provider: c.SignIn, VerifyJob: c.VerifyJob}
+	s.Keys = &keys.Service{Service: s.Identity, JobIssuers: c.JobIssuers}
 	s.Catalog = &catalog.Service{DB: c.DB, Clock: c.Clock, Hints: c.Hints}
 	s.Ledger = &ledger.Service{DB: c.DB}
 	s.Metering = &metering.Service{DB: c.DB}

@@ -2478,19 +2478,25 @@ type CreatedApiKey struct {
 
 // CreatedCredential defines model for CreatedCredential.
 type CreatedCredential struct {
-	CreatedAt time.Time          `json:"created_at"`
-	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
-	Id        openapi_types.UUID `json:"id"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// Secret The secret. It is not returned again.
-	Secret string `json:"secret"`
+	// Federation The jobs of a forge that use the credential. They present the token of the forge, so the credential has no secret.
+	Federation *Federation        `json:"federation,omitempty"`
+	Id         openapi_types.UUID `json:"id"`
+
+	// Secret The secret. It is not returned again. A credential of jobs has none.
+	Secret *string `json:"secret,omitempty"`
 }
 
 // Credential defines model for Credential.
 type Credential struct {
-	CreatedAt time.Time          `json:"created_at"`
-	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
-	Id        openapi_types.UUID `json:"id"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// Federation The jobs of a forge that use the credential. They present the token of the forge, so the credential has no secret.
+	Federation *Federation        `json:"federation,omitempty"`
+	Id         openapi_types.UUID `json:"id"`
 
 	// LastUsedAt The time of the last use, to the minute.
 	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
@@ -2507,6 +2513,9 @@ type CredentialList struct {
 
 // CredentialRequest defines model for CredentialRequest.
 type CredentialRequest struct {
+	// Federation The jobs of a forge that use the credential. They present the token of the forge, so the credential has no secret.
+	Federation *Federation `json:"federation,omitempty"`
+
 	// TtlSeconds The validity in seconds. Without it the credential does not expire.
 	TtlSeconds *int64 `json:"ttl_seconds,omitempty"`
 }
@@ -2682,6 +2691,15 @@ type ExchangeRequest struct {
 	Code    *string `json:"code,omitempty"`
 	IdToken *string `json:"id_token,omitempty"`
 	State   *string `json:"state,omitempty"`
+}
+
+// Federation The jobs of a forge that use the credential. They present the token of the forge, so the credential has no secret.
+type Federation struct {
+	// Issuer An issuer that the installation trusts (`signIn.jobIssuers` of the Environment).
+	Issuer string `json:"issuer"`
+
+	// Subject The subject of the tokens, such as `repo:acme/fleet:pull_request`. An asterisk at the end is a wildcard: `repo:acme/fleet:*`.
+	Subject string `json:"subject"`
 }
 
 // FieldChange defines model for FieldChange.
@@ -4268,16 +4286,22 @@ type TokenKeys struct {
 	Keys []TokenKey `json:"keys"`
 }
 
-// TokenRequest defines model for TokenRequest.
+// TokenRequest Either `secret`, or `job_token` and `service_account_id`.
 type TokenRequest struct {
 	// Audience The audience of the token. The default is this API.
 	Audience *string `json:"audience,omitempty"`
+
+	// JobToken The token that a forge has issued to a CI job, for the address of this API as its audience.
+	JobToken *string `json:"job_token,omitempty"`
 
 	// Scopes The requested scopes. The default is all scopes of the service account.
 	Scopes *[]Scope `json:"scopes,omitempty"`
 
 	// Secret The secret of the credential.
-	Secret string `json:"secret"`
+	Secret *string `json:"secret,omitempty"`
+
+	// ServiceAccountId The service account that the job acts as.
+	ServiceAccountId *openapi_types.UUID `json:"service_account_id,omitempty"`
 }
 
 // Trace defines model for Trace.
@@ -7824,7 +7848,8 @@ type ClientInterface interface {
 	// MintServiceAccountTokenWithBody Create service account token
 	//
 	// The API exchanges a credential for an access token that is valid for at most one hour. The caller can request
-	// fewer scopes than the service account has, but not more.
+	// fewer scopes than the service account has, but not more. A CI job presents the token of its forge instead of a
+	// secret; the access token then ends with that token.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7834,7 +7859,8 @@ type ClientInterface interface {
 	// MintServiceAccountToken Create service account token
 	//
 	// The API exchanges a credential for an access token that is valid for at most one hour. The caller can request
-	// fewer scopes than the service account has, but not more.
+	// fewer scopes than the service account has, but not more. A CI job presents the token of its forge instead of a
+	// secret; the access token then ends with that token.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7884,7 +7910,7 @@ type ClientInterface interface {
 	// CreateCredentialWithBody Create service account credential
 	//
 	// Only this response contains the secret. Two credentials can be active at the same time, so that a program can
-	// rotate them without interruption.
+	// rotate them without interruption. With `federation` the credential has no secret: it admits the jobs of a forge.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7894,7 +7920,7 @@ type ClientInterface interface {
 	// CreateCredential Create service account credential
 	//
 	// Only this response contains the secret. Two credentials can be active at the same time, so that a program can
-	// rotate them without interruption.
+	// rotate them without interruption. With `federation` the credential has no secret: it admits the jobs of a forge.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -11175,7 +11201,8 @@ func (c *Client) CreateServiceAccount(ctx context.Context, projectId ProjectPath
 // MintServiceAccountTokenWithBody Create service account token
 //
 // The API exchanges a credential for an access token that is valid for at most one hour. The caller can request
-// fewer scopes than the service account has, but not more.
+// fewer scopes than the service account has, but not more. A CI job presents the token of its forge instead of a
+// secret; the access token then ends with that token.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11195,7 +11222,8 @@ func (c *Client) MintServiceAccountTokenWithBody(ctx context.Context, params *Mi
 // MintServiceAccountToken Create service account token
 //
 // The API exchanges a credential for an access token that is valid for at most one hour. The caller can request
-// fewer scopes than the service account has, but not more.
+// fewer scopes than the service account has, but not more. A CI job presents the token of its forge instead of a
+// secret; the access token then ends with that token.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11305,7 +11333,7 @@ func (c *Client) ListCredentials(ctx context.Context, serviceAccountId ServiceAc
 // CreateCredentialWithBody Create service account credential
 //
 // Only this response contains the secret. Two credentials can be active at the same time, so that a program can
-// rotate them without interruption.
+// rotate them without interruption. With `federation` the credential has no secret: it admits the jobs of a forge.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11325,7 +11353,7 @@ func (c *Client) CreateCredentialWithBody(ctx context.Context, serviceAccountId 
 // CreateCredential Create service account credential
 //
 // Only this response contains the secret. Two credentials can be active at the same time, so that a program can
-// rotate them without interruption.
+// rotate them without interruption. With `federation` the credential has no secret: it admits the jobs of a forge.
 //
 // Takes a body of the `application/json` content type.
 //

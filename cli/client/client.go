@@ -44,7 +44,7 @@ type Client struct {
 // Connect connects with the current settings. A command without sign-in uses an anonymous client.
 func Connect(a *output.Console) (*Client, error) {
 	c, err := ConnectAnonymously(a)
-	if err == nil && c.Settings.Token == "" {
+	if err == nil && c.Settings.Token == "" && c.Settings.JobToken == "" {
 		return nil, errs.New(errs.TokenMissing, "no token for %s", c.Settings.URL)
 	}
 	return c, err

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/profile"
@@ -19,6 +21,10 @@ type Settings struct {
 	profile.Profile
 	Name  string // empty when no profile is used
 	Store profile.Store
+	// JobToken is the token that a forge has issued to the CI job in which the command runs, and
+	// ServiceAccount the account that the job acts as. Both are set or empty.
+	JobToken       string
+	ServiceAccount uuid.UUID
 }
 
 // ReadSettings resolves each setting from flag, environment and profile, in this sequence.
@@ -63,7 +69,21 @@ func ReadSettings(a *output.Console) (Settings, error) {
 			s.Project = cmp.Or(a.Project, a.Env("GPUAAS_PROJECT"))
 		}
 	}
-	return s, nil
+	return s, s.readJob(a)
+}
+
+// readJob reads the token of a CI job. GPUAAS_TOKEN has priority.
+func (s *Settings) readJob(a *output.Console) error {
+	token, err := secret(a, "GPUAAS_JOB_TOKEN")
+	if err != nil || token == "" || a.Env("GPUAAS_TOKEN") != "" {
+		return err
+	}
+	if s.ServiceAccount, err = uuid.Parse(a.Env("GPUAAS_SERVICE_ACCOUNT")); err != nil {
+		return errs.Invalid("GPUAAS_SERVICE_ACCOUNT", "GPUAAS_JOB_TOKEN needs the id of a service account").Try("gpuaas service-account list -o name")
+	}
+	s.JobToken, s.Token, s.RefreshToken, s.ExpiresAt = token, "", "", time.Time{}
+	s.Project = cmp.Or(a.Project, a.Env("GPUAAS_PROJECT"))
+	return nil
 }
 
 // OperatorProfile returns the operator profile of the same installation, which up writes next to a

@@ -10,6 +10,18 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 )
 
+// tokenMint is a request for a token of a service account: with its credential, or with the token that a
+// forge has issued to a CI job.
+func (c *Client) tokenMint(token string) (oapi.TokenRequest, bool) {
+	switch {
+	case strings.HasPrefix(token, secretPrefix):
+		return oapi.TokenRequest{Secret: &token}, true
+	case token == "" && c.Settings.JobToken != "":
+		return oapi.TokenRequest{JobToken: &c.Settings.JobToken, ServiceAccountId: &c.Settings.ServiceAccount}, true
+	}
+	return oapi.TokenRequest{}, false
+}
+
 // secretPrefix begins the credentials of service accounts.
 const secretPrefix = "gps_"
 
@@ -24,11 +36,11 @@ type traded struct {
 	until time.Time
 }
 
-// trade turns a service account's credential into a token of at most an hour: the
-// credential itself opens nothing, and travels once for each. Other tokens stay
-// what they are.
+// trade exchanges the credential of a service account, or the token of a CI job, for a token that is
+// valid for at most an hour. Other tokens stay what they are.
 func (c *Client) trade(ctx context.Context, token string) (string, error) {
-	if !strings.HasPrefix(token, secretPrefix) {
+	request, ok := c.tokenMint(token)
+	if !ok {
 		return token, nil
 	}
 	c.traded.mu.Lock()
@@ -37,7 +49,7 @@ func (c *Client) trade(ctx context.Context, token string) (string, error) {
 		return c.traded.token, nil
 	}
 	asked := c.clock.Now()
-	got, err := c.Mint(ctx, oapi.TokenRequest{Secret: token})
+	got, err := c.Mint(ctx, request)
 	if err != nil {
 		return "", err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/deploy/ci"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/version"
 )
 
 const initText = `Writes a fleet repository: one valid environment, examples, the schema for editors, a
@@ -25,7 +26,7 @@ README, and the pipeline of the forge for pull requests. The command needs no se
 overwrites nothing: if one of the files exists, it writes none.`
 
 func NewInit(a *output.Console) *cobra.Command {
-	o := scaffold.Options{}
+	o := scaffold.Options{Version: version.Installable()}
 	cmd := &cobra.Command{
 		Use: "init DIR", Short: "Create a fleet repository", Long: initText, Args: cobra.ExactArgs(1),
 		Example: "  gpuaas init fleet\n  gpuaas init fleet --forge gitlab --environment staging --region eu-2",

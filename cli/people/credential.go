@@ -30,9 +30,11 @@ func credentials(c *client.Client, of uuid.UUID) client.Pager {
 
 func newCredentialCreate(a *output.Console) *cobra.Command {
 	var life string
+	var jobs oapi.Federation
 	cmd := &cobra.Command{
-		Use: "create ACCOUNT", Short: "Create credential", Args: cobra.ExactArgs(1),
-		Example: "  gpuaas sa credential create trainer --ttl 90d > trainer.secret\n  GPUAAS_TOKEN_FILE=trainer.secret gpuaas alloc list",
+		Use: "create ACCOUNT", Short: "Create credential", Args: cobra.ExactArgs(1), Long: credentialText,
+		Example: "  gpuaas sa credential create trainer --ttl 90d > trainer.secret\n  GPUAAS_TOKEN_FILE=trainer.secret gpuaas alloc list\n" +
+			"  gpuaas sa credential create ci --job-issuer https://token.actions.githubusercontent.com --job-subject 'repo:acme/fleet:*'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seconds, err := output.ParseTTL(life)
 			if err != nil {
@@ -46,18 +48,33 @@ func newCredentialCreate(a *output.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			request := oapi.CredentialRequest{TtlSeconds: seconds}
+			if jobs.Issuer != "" {
+				request.Federation = &jobs
+			}
 			made, err := client.Change[oapi.CreatedCredential](cmd.Context(), c, func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
-				return c.CreateCredential(ctx, of.Value.Id, nil, oapi.CredentialRequest{TtlSeconds: seconds}, once)
+				return c.CreateCredential(ctx, of.Value.Id, nil, request, once)
 			})
 			if err != nil {
 				return err
 			}
-			return a.ShowSecret(made.Raw, made.Value.Secret, "credential/"+made.Value.Id.String())
+			if made.Value.Secret == nil {
+				a.Notify("Jobs of %s act as the service account. Set GPUAAS_SERVICE_ACCOUNT=%s in the pipeline.", jobs.Subject, of.Value.Id)
+				return a.Show(made.Raw, credentialTable(a, oapi.Credential{Id: made.Value.Id, CreatedAt: made.Value.CreatedAt, ExpiresAt: made.Value.ExpiresAt, Federation: made.Value.Federation}))
+			}
+			return a.ShowSecret(made.Raw, *made.Value.Secret, "credential/"+made.Value.Id.String())
 		},
 	}
-	cmd.Flags().StringVar(&life, "ttl", "", "how long it is good for, like 90d; without end when left out")
+	cmd.Flags().StringVar(&life, "ttl", "", "validity, like 90d; without it the credential does not expire")
+	cmd.Flags().StringVar(&jobs.Issuer, "job-issuer", "", "issuer of the tokens of CI jobs")
+	cmd.Flags().StringVar(&jobs.Subject, "job-subject", "", "subject of the tokens: the repository and the ref, or an asterisk for any ref")
+	cmd.MarkFlagsRequiredTogether("job-issuer", "job-subject")
 	return cmd
 }
+
+const credentialText = `Creates a credential of a service account and prints its secret once. With --job-issuer and
+--job-subject the credential has no secret: the CI jobs of a repository use it with the
+token that their forge issues to them.`
 
 func newCredentialRevoke(a *output.Console) *cobra.Command {
 	cmd := &cobra.Command{Use: "revoke ACCOUNT ID", Short: "Revoke credential", Args: cobra.ExactArgs(2)}
@@ -82,12 +99,20 @@ func newCredentialRevoke(a *output.Console) *cobra.Command {
 }
 
 func credentialTable(a *output.Console, all ...oapi.Credential) output.Table {
-	t := output.Table{Head: []string{"ID", "STATUS", "EXPIRES", "LAST USED", "AGE"}}
+	t := output.Table{Head: []string{"ID", "FOR", "STATUS", "EXPIRES", "LAST USED", "AGE"}}
 	for _, one := range all {
-		t.Add("credential/"+one.Id.String(), one.Id.String(), inForce(a.Clock.Now(), one.ExpiresAt, one.RevokedAt), output.ExpiryText(one.ExpiresAt),
+		t.Add("credential/"+one.Id.String(), one.Id.String(), admitted(one.Federation), inForce(a.Clock.Now(), one.ExpiresAt, one.RevokedAt), output.ExpiryText(one.ExpiresAt),
 			output.Ago(a.Clock.Now(), one.LastUsedAt), output.Age(a.Clock.Now(), one.CreatedAt))
 	}
 	return t
+}
+
+// admitted describes the callers that use a credential.
+func admitted(f *oapi.Federation) string {
+	if f == nil {
+		return "its secret"
+	}
+	return output.CellText(f.Subject + " of " + f.Issuer)
 }
 
 func inForce(now time.Time, expires, revoked *time.Time) string {

@@ -29,7 +29,7 @@ func newServiceAccountToken(a *output.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r := oapi.TokenRequest{Secret: secret, Audience: output.PointerOrNil(audience), Scopes: output.FlagOrNil(cmd, "scope", output.Scopes(may))}
+			r := oapi.TokenRequest{Secret: &secret, Audience: output.PointerOrNil(audience), Scopes: output.FlagOrNil(cmd, "scope", output.Scopes(may))}
 			got, err := c.Mint(cmd.Context(), r)
 			if err != nil {
 				return err

@@ -85,6 +85,23 @@ func TestScriptsHoldNoForeignWords(t *testing.T) {
 	}
 }
 
+// Threat: a secret of CI is stolen. Forges that sign tokens for jobs need none.
+func TestJobsNeedNoSecret(t *testing.T) {
+	t.Parallel()
+	for _, forge := range []string{"github", "gitlab"} {
+		_, text, err := ci.File(forge)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "GPUAAS_TOKEN") || !strings.Contains(string(text), "GPUAAS_JOB_TOKEN") {
+			t.Errorf("%s uses a secret:\n%s", forge, text)
+		}
+	}
+	if all := jobs(t, "github"); all["plan"].Permissions["id-token"] != "write" || all["validate"].Permissions["id-token"] != "" {
+		t.Errorf("permissions of the jobs: %+v", all)
+	}
+}
+
 // commenting is the script that comments.
 func commenting(t *testing.T, forge string) string {
 	t.Helper()

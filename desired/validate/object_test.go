@@ -33,7 +33,7 @@ func specs() map[desired.Kind]any {
 	return map[desired.Kind]any{
 		desired.KindEnvironment: desired.Environment{
 			DisplayName: "D", Vendor: "v", Service: "s", Region: "r", TrustDomain: "d.example", Development: true, TestCreditMinor: 1, Sources: someSources(),
-			SignIn:   desired.SignIn{Issuer: "https://id.example", ClientID: "c", CLIClientID: "d", Audience: "a", RolesClaim: "r.s", Roles: map[string]string{"x": "admin"}},
+			SignIn:   desired.SignIn{Issuer: "https://id.example", ClientID: "c", CLIClientID: "d", Audience: "a", RolesClaim: "r.s", JobIssuers: []string{"https://jobs.example"}, Roles: map[string]string{"x": "admin"}},
 			Payments: desired.Payments{Provider: desired.ProviderStripe, Livemode: true},
 		},
 		desired.KindPolicy:  desired.Policy{Key: "node.report_seconds", Scope: "platform", Value: 5},

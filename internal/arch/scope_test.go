@@ -33,7 +33,7 @@ var unscoped = []string{
 	"platform/identity/signin.UseLink",
 	"platform/identity/signin.RefreshSession",
 	"platform/identity/signin.Logout",
-	"platform/identity/signin.MintToken",
+	"platform/identity/signin.MintToken", "platform/identity/signin.MintTokenForJob",
 
 	"platform/identity.UserHasEmail", // of a user who has pushed, before a plan exists
 

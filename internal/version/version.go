@@ -1,7 +1,11 @@
 // Package version returns the version of this build.
 package version
 
-import "runtime/debug"
+import (
+	"regexp"
+	"runtime/debug"
+	"strings"
+)
 
 // Version is set by the linker, from the nearest tag:
 // -X github.com/gpuaas/gpuaas/internal/version.Version=v0.1.0
@@ -15,6 +19,23 @@ func Revision() string {
 		return ""
 	}
 	return revisionOf(info.Settings)
+}
+
+// release matches the version of a release. git describe adds to it what was committed since.
+var release = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)[.0-9]*)?$`)
+
+// Installable returns the version by which "go install" finds this build: its release, or its commit. It
+// returns "" for a build of a changed work tree, which nothing can download.
+func Installable() string { return installable(Version, Revision()) }
+
+func installable(version, revision string) string {
+	if release.MatchString(version) {
+		return version
+	}
+	if strings.HasSuffix(revision, "+dirty") {
+		return ""
+	}
+	return revision
 }
 
 // shown is the length of an abbreviated commit hash.

@@ -26,3 +26,19 @@ func TestRevision(t *testing.T) {
 		})
 	}
 }
+
+func TestInstallable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ version, revision, want string }{
+		{"v1.2.3", "0123456789ab", "v1.2.3"},
+		{"v1.2.3-rc.1", "0123456789ab", "v1.2.3-rc.1"},
+		{"v1.2.3-4-g0123456", "0123456789ab", "0123456789ab"},
+		{"devel", "0123456789ab", "0123456789ab"},
+		{"v1.2.3-dirty", "0123456789ab+dirty", ""},
+		{"devel", "", ""},
+	} {
+		if got := installable(c.version, c.revision); got != c.want {
+			t.Errorf("%s at %s: got %q, want %q", c.version, c.revision, got, c.want)
+		}
+	}
+}

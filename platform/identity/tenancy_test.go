@@ -104,7 +104,7 @@ func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 			return err
 		}},
 		{"credential.create", false, func() (err error) {
-			credential, err = w.Keys.CreateCredential(identitytest.In(ctx, w.Owner), identitytest.Change[keys.Credential](w.Owner), account.ID, time.Hour)
+			credential, err = w.Keys.CreateCredential(identitytest.In(ctx, w.Owner), identitytest.Change[keys.Credential](w.Owner), account.ID, keys.NewCredential{TTL: time.Hour})
 			return err
 		}},
 		{"credential.revoke", true, func() error {
@@ -411,11 +411,11 @@ func TestRejectedChanges(t *testing.T) {
 			return w.Keys.DeleteServiceAccount(identitytest.In(ctx, w.Owner), identitytest.Change[struct{}](w.Owner), theirs.ID, 0)
 		}, errs.NotFound, ""},
 		"another's account's secret": {func() error {
-			_, err := w.Keys.CreateCredential(identitytest.In(ctx, w.Owner), identitytest.Change[keys.Credential](w.Owner), theirs.ID, 0)
+			_, err := w.Keys.CreateCredential(identitytest.In(ctx, w.Owner), identitytest.Change[keys.Credential](w.Owner), theirs.ID, keys.NewCredential{})
 			return err
 		}, errs.NotFound, ""},
 		"a secret for a moment": {func() error {
-			_, err := w.Keys.CreateCredential(identitytest.In(ctx, w.Owner), identitytest.Change[keys.Credential](w.Owner), a.ID, 1)
+			_, err := w.Keys.CreateCredential(identitytest.In(ctx, w.Owner), identitytest.Change[keys.Credential](w.Owner), a.ID, keys.NewCredential{TTL: 1})
 			return err
 		}, errs.ValidationError, "ttl_seconds"},
 		"no secret revoked": {func() error {

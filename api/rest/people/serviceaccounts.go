@@ -107,14 +107,17 @@ func (s *Handlers) ListCredentials(ctx context.Context, req oapi.ListCredentials
 func (s *Handlers) CreateCredential(ctx context.Context, req oapi.CreateCredentialRequestObject) (oapi.CreateCredentialResponseObject, error) {
 	ctx, r := request.Of(ctx)
 	account := ids.From[ids.ServiceAccount](req.ServiceAccountId)
-	var ttl time.Duration
+	var n keys.NewCredential
 	if req.Body != nil {
-		ttl = time.Duration(request.Or(req.Body.TtlSeconds, 0)) * time.Second
+		n.TTL = time.Duration(request.Or(req.Body.TtlSeconds, 0)) * time.Second
+		if f := req.Body.Federation; f != nil {
+			n.Federation = &keys.Federation{Issuer: f.Issuer, Subject: f.Subject}
+		}
 	}
 	at := func(c keys.Credential) string { return accountAt(account) + "/credentials/" + c.ID.String() }
 	c, err := s.Keys.CreateCredential(ctx, response.Change(r, func(c keys.Credential) identity.Reply {
 		return secret(response.Reply(http.StatusCreated, toCredentialMade(c), at(c), ""))
-	}), account, ttl)
+	}), account, n)
 	if err != nil {
 		return nil, err
 	}
@@ -158,9 +161,21 @@ func (s *Handlers) toServiceAccount(a keys.ServiceAccount) oapi.ServiceAccount {
 }
 
 func toCredential(c keys.Credential) oapi.Credential {
-	return oapi.Credential{Id: c.ID.UUID, CreatedAt: c.CreatedAt.UTC(), ExpiresAt: response.UTC(c.ExpiresAt), RevokedAt: response.UTC(c.RevokedAt), LastUsedAt: response.UTC(c.LastUsedAt)}
+	return oapi.Credential{
+		Id: c.ID.UUID, Federation: toFederation(c.Federation), CreatedAt: c.CreatedAt.UTC(), ExpiresAt: response.UTC(c.ExpiresAt),
+		RevokedAt: response.UTC(c.RevokedAt), LastUsedAt: response.UTC(c.LastUsedAt),
+	}
+}
+
+func toFederation(f *keys.Federation) *oapi.Federation {
+	if f == nil {
+		return nil
+	}
+	return &oapi.Federation{Issuer: f.Issuer, Subject: f.Subject}
 }
 
 func toCredentialMade(c keys.Credential) oapi.CreatedCredential {
-	return oapi.CreatedCredential{Id: c.ID.UUID, CreatedAt: c.CreatedAt.UTC(), ExpiresAt: response.UTC(c.ExpiresAt), Secret: c.Secret}
+	return oapi.CreatedCredential{
+		Id: c.ID.UUID, Federation: toFederation(c.Federation), CreatedAt: c.CreatedAt.UTC(), ExpiresAt: response.UTC(c.ExpiresAt), Secret: response.OrNil(c.Secret),
+	}
 }

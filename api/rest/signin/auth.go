@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/policies"
@@ -281,7 +282,18 @@ func (s *Handlers) SetPassword(ctx context.Context, req oapi.SetPasswordRequestO
 // MintServiceAccountToken handles POST /api/v1/service-accounts/token.
 func (s *Handlers) MintServiceAccountToken(ctx context.Context, req oapi.MintServiceAccountTokenRequestObject) (oapi.MintServiceAccountTokenResponseObject, error) {
 	ctx, _ = request.Of(ctx)
-	m, err := s.SignIn.MintToken(ctx, req.Body.Secret, request.ScopeNames(request.Or(req.Body.Scopes, nil)), request.Or(req.Body.Audience, ""))
+	b := req.Body
+	scopes, audience := request.ScopeNames(request.Or(b.Scopes, nil)), request.Or(b.Audience, "")
+	var m signin.Minted
+	var err error
+	switch {
+	case b.Secret != nil && b.JobToken == nil && b.ServiceAccountId == nil:
+		m, err = s.SignIn.MintToken(ctx, *b.Secret, scopes, audience)
+	case b.Secret == nil && b.JobToken != nil && b.ServiceAccountId != nil:
+		m, err = s.SignIn.MintTokenForJob(ctx, *b.JobToken, ids.From[ids.ServiceAccount](*b.ServiceAccountId), scopes, audience)
+	default:
+		err = errs.Invalid("secret", "send either secret, or job_token and service_account_id")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ type Options struct {
 	Environment, Region, TrustDomain string
 	Forge                            string
 	Source                           string // name of the Git source on the server
+	Version                          string // of the programs that CI installs; empty: the user sets it
 }
 
 // values are the values of the templates.
@@ -33,8 +34,8 @@ type values struct {
 }
 
 var hosts = map[string]values{
-	"github": {Host: "github.com", API: "api.github.com", CIVariables: "The workflow plans once the repository has the variable `GPUAAS_URL` and the secret `GPUAAS_TOKEN`."},
-	"gitlab": {Host: "gitlab.com", API: "gitlab.com", CIVariables: "The pipeline plans once the project has the variables `GPUAAS_URL` and `GPUAAS_TOKEN`."},
+	"github": {Host: "github.com", API: "api.github.com", CIVariables: "The workflow plans once the repository has the variables `GPUAAS_URL` and `GPUAAS_SERVICE_ACCOUNT`."},
+	"gitlab": {Host: "gitlab.com", API: "gitlab.com", CIVariables: "The pipeline plans once the project has the variables `GPUAAS_URL` and `GPUAAS_SERVICE_ACCOUNT`."},
 	"gitea":  {Host: "git.example.com", API: "git.example.com", CIVariables: "The workflow plans once the repository has the variable `GPUAAS_URL` and the secret `GPUAAS_TOKEN`."},
 }
 
@@ -92,8 +93,12 @@ func (w values) fill(name string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// forEnvironment sets the two variables at the top of each file.
+// forEnvironment sets the variables at the top of each file. Without a version the user sets it.
 func forEnvironment(text []byte, o Options) []byte {
 	text = bytes.Replace(text, []byte("GPUAAS_ENVIRONMENT: production"), []byte("GPUAAS_ENVIRONMENT: "+o.Environment), 1)
-	return bytes.Replace(text, []byte("GPUAAS_SOURCE: fleet"), []byte("GPUAAS_SOURCE: "+o.Source), 1)
+	text = bytes.Replace(text, []byte("GPUAAS_SOURCE: fleet"), []byte("GPUAAS_SOURCE: "+o.Source), 1)
+	if o.Version == "" {
+		return text
+	}
+	return bytes.Replace(text, []byte(`GPUAAS_VERSION: "" # required: the`), []byte(`GPUAAS_VERSION: "`+o.Version+`" # the`), 1)
 }

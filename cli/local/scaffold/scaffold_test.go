@@ -75,6 +75,23 @@ func TestEditorsAcceptTheScaffold(t *testing.T) {
 	}
 }
 
+// CI installs the version that created the repository, and not the newest one.
+func TestPipelinesInstallTheirVersion(t *testing.T) {
+	t.Parallel()
+	for _, forge := range ci.Forges() {
+		for version, want := range map[string]string{"v1.2.3": `GPUAAS_VERSION: "v1.2.3" # the version`, "": `GPUAAS_VERSION: "" # required: the version`} {
+			files, err := scaffold.Files(scaffold.Options{Environment: "staging", Region: "eu-2", TrustDomain: "x.example", Forge: forge, Source: "machines", Version: version})
+			if err != nil {
+				t.Fatal(err)
+			}
+			path, _, _ := ci.File(forge)
+			if text := string(files[path]); !strings.Contains(text, want) || strings.Contains(text, "@latest") {
+				t.Errorf("%s with version %q:\n%s", forge, version, text)
+			}
+		}
+	}
+}
+
 // TestEditorsFindMistakes: a schema that takes everything would be none.
 func TestEditorsFindMistakes(t *testing.T) {
 	t.Parallel()

@@ -14,20 +14,35 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// Credential is one secret of a service account.
+// Credential is one secret of a service account, or the jobs of a forge that need none.
 type Credential struct {
 	ID                               ids.Credential
 	CreatedAt                        time.Time
 	ExpiresAt, RevokedAt, LastUsedAt *time.Time
 	Secret                           string // only when it was just made
+	Federation                       *Federation
+}
+
+// NewCredential contains the properties of a new credential. A TTL of zero means no expiry.
+type NewCredential struct {
+	TTL        time.Duration
+	Federation *Federation // nil: a credential with a secret
 }
 
 // inForce is the number of credentials that an account may have: the current one and its successor
 // during a rotation.
 const inForce = 2
 
+// federated is the number of credentials without a secret that an account may have: one for each
+// repository and ref.
+const federated = 20
+
 func scanCredential(row pgx.CollectableRow) (c Credential, err error) {
-	err = row.Scan(&c.ID, &c.CreatedAt, &c.ExpiresAt, &c.RevokedAt, &c.LastUsedAt)
+	var f Federation
+	err = row.Scan(&c.ID, &c.CreatedAt, &c.ExpiresAt, &c.RevokedAt, &c.LastUsedAt, &f.Issuer, &f.Subject)
+	if f.Issuer != "" {
+		c.Federation = &f
+	}
 	return c, err
 }
 
@@ -44,8 +59,13 @@ func (s *Service) Credentials(ctx context.Context, c identity.Caller, account id
 	return pg.List(ctx, s.DB, "credentials", selectCredentials, scanCredential, account, after, limit)
 }
 
-// CreateCredential creates a credential. Its secret is displayed once. A TTL of zero means no expiry.
-func (s *Service) CreateCredential(ctx context.Context, ch identity.Change[Credential], account ids.ServiceAccount, ttl time.Duration) (Credential, error) {
+// CreateCredential creates a credential. Its secret is displayed once.
+func (s *Service) CreateCredential(ctx context.Context, ch identity.Change[Credential], account ids.ServiceAccount, n NewCredential) (Credential, error) {
+	if n.Federation != nil {
+		if err := n.Federation.check(s.JobIssuers); err != nil {
+			return Credential{}, err
+		}
+	}
 	return ch.Apply(ctx, s.Service, func() (Credential, func(*pgx.Batch), error) {
 		a, err := s.ServiceAccountByID(ctx, ch.Caller, account)
 		if err != nil {
@@ -57,21 +77,28 @@ func (s *Service) CreateCredential(ctx context.Context, ch identity.Change[Crede
 		if _, err := checkScopes(ch.Caller, a.Scopes); err != nil {
 			return Credential{}, nil, err
 		}
-		c := Credential{ID: ids.New[ids.Credential](), CreatedAt: s.Now()}
-		if c.ExpiresAt, err = until(c.CreatedAt, ttl); err == nil {
+		c := Credential{ID: ids.New[ids.Credential](), CreatedAt: s.Now(), Federation: n.Federation}
+		if c.ExpiresAt, err = until(c.CreatedAt, n.TTL); err == nil {
 			c.ExpiresAt, err = ch.Caller.Within(c.ExpiresAt)
 		}
 		if err != nil {
 			return Credential{}, nil, err
 		}
-		var hash [32]byte
-		c.Secret, hash = identity.NewToken(identity.CredentialPrefix)
+		var secret []byte
+		of, most, fields := Federation{}, inForce, audit.Fields{"service_account": a.ID.String(), "expires_at": c.ExpiresAt}
+		if c.Federation != nil {
+			of, most = *c.Federation, federated
+			fields["issuer"], fields["subject"] = of.Issuer, of.Subject
+		} else {
+			var hash [32]byte
+			c.Secret, hash = identity.NewToken(identity.CredentialPrefix)
+			secret = hash[:]
+		}
 		return c, func(b *pgx.Batch) {
 			queueAccount(b, a)
-			b.Queue(countCredentials, a.ID).QueryRow(fewer)
-			b.Queue(insertCredential, c.ID, a.ID, a.Tenant, hash[:], c.CreatedAt, c.ExpiresAt, maker(ch.Caller))
-			s.Note(b, ch.Caller, "credential.create", a.credential(c.ID), nil,
-				audit.Fields{"service_account": a.ID.String(), "expires_at": c.ExpiresAt})
+			b.Queue(countCredentials, a.ID, secret == nil).QueryRow(fewerThan(most))
+			b.Queue(insertCredential, c.ID, a.ID, a.Tenant, secret, c.CreatedAt, c.ExpiresAt, of.Issuer, of.Subject, maker(ch.Caller))
+			s.Note(b, ch.Caller, "credential.create", a.credential(c.ID), nil, fields)
 		}, nil
 	})
 }
@@ -82,15 +109,18 @@ func queueAccount(b *pgx.Batch, a ServiceAccount) {
 	b.Queue(lockAccountVersion, a.ID, a.Version).Exec(pg.OrElse(identity.ErrRaced))
 }
 
-func fewer(row pgx.Row) error {
-	var have int
-	if err := row.Scan(&have); err != nil {
-		return fmt.Errorf("counting credentials: %w", err)
+// fewerThan rejects a credential that exceeds the limit of its form.
+func fewerThan(most int) func(pgx.Row) error {
+	return func(row pgx.Row) error {
+		var have int
+		if err := row.Scan(&have); err != nil {
+			return fmt.Errorf("counting credentials: %w", err)
+		}
+		if have >= most {
+			return errs.New(errs.Conflict, "the service account has %d credentials in force", have).Try("revoke one first")
+		}
+		return nil
 	}
-	if have >= inForce {
-		return errs.New(errs.Conflict, "the service account has %d credentials in force", have).Try("revoke one first")
-	}
-	return nil
 }
 
 // RevokeCredential ends a credential; one that has ended stays as it is.

@@ -23,7 +23,7 @@ const (
 )
 
 const (
-	credentialColumns = `id, created_at, expires_at, revoked_at, last_used_at`
+	credentialColumns = `id, created_at, expires_at, revoked_at, last_used_at, coalesce(issuer, ''), coalesce(subject, '')`
 
 	selectCredentials = `
 		SELECT ` + credentialColumns + ` FROM service_account_credentials
@@ -32,10 +32,10 @@ const (
 	// The caller has locked the account.
 	countCredentials = `
 		SELECT count(*) FROM service_account_credentials
-		WHERE service_account_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`
+		WHERE service_account_id = $1 AND (secret_hash IS NULL) = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`
 	insertCredential = `
-		INSERT INTO service_account_credentials (id, service_account_id, org_id, secret_hash, created_at, expires_at, made_by)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)`
+		INSERT INTO service_account_credentials (id, service_account_id, org_id, secret_hash, created_at, expires_at, issuer, subject, made_by)
+		VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), nullif($8, ''), $9)`
 	revokeCredential = `
 		UPDATE service_account_credentials SET revoked_at = now()
 		WHERE service_account_id = $1 AND id = $2 AND revoked_at IS NULL`

@@ -21,11 +21,11 @@ func TestReplayShowsTheSecretThatNoRowHolds(t *testing.T) {
 		text, _ := json.Marshal(map[string]string{"id": c.ID.String(), "secret": c.Secret})
 		return identity.Reply{Status: 201, Body: text, Secret: true}
 	}}
-	made, err := w.Keys.CreateCredential(identitytest.In(t.Context(), w.Owner), ch, a.ID, 0)
+	made, err := w.Keys.CreateCredential(identitytest.In(t.Context(), w.Owner), ch, a.ID, keys.NewCredential{})
 	if err != nil || made.Secret != shown.Secret || len(made.Secret) != 47 || made.Secret[:4] != "gps_" {
 		t.Fatalf("%+v, %v", made, err)
 	}
-	_, err = w.Keys.CreateCredential(identitytest.In(t.Context(), w.Owner), ch, a.ID, 0)
+	_, err = w.Keys.CreateCredential(identitytest.In(t.Context(), w.Owner), ch, a.ID, keys.NewCredential{})
 	identitytest.WantCode(t, "the same again", err, errs.IdempotencyInFlight) // which the middleware answers with the stored response
 	first, found, err := w.Replay(identitytest.In(t.Context(), w.Admin), ch.Key)
 	var body struct{ Secret string }
@@ -54,7 +54,7 @@ func TestTwoCredentialsOverlapAtMost(t *testing.T) {
 	w := identitytest.NewTenancy(t)
 	a := w.Account(t, "robot")
 	create := func(int) error {
-		_, err := w.Keys.CreateCredential(identitytest.In(t.Context(), w.Owner), identitytest.Change[keys.Credential](w.Owner), a.ID, 0)
+		_, err := w.Keys.CreateCredential(identitytest.In(t.Context(), w.Owner), identitytest.Change[keys.Credential](w.Owner), a.ID, keys.NewCredential{})
 		return err
 	}
 	if codes := identitytest.Together(20, create); codes[""] != 2 || codes[errs.Conflict] != 18 {

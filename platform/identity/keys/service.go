@@ -15,4 +15,6 @@ type Service struct {
 
 	// Jobs carry changed SSH keys to allocations; nil where there are none.
 	Jobs *river.Client[pgx.Tx]
+	// JobIssuers are the issuers of the tokens of CI jobs that the installation trusts.
+	JobIssuers []string
 }

@@ -181,7 +181,13 @@ func (s *Service) MintToken(ctx context.Context, secret string, scopes []string,
 	if err != nil {
 		return Minted{}, err
 	}
-	if scopes, err = narrow(scopes, h.scopes); err != nil {
+	return s.mint(ctx, h, scopes, audience)
+}
+
+// mint creates a token that ends with its credential at the latest.
+func (s *Service) mint(ctx context.Context, h program, scopes []string, audience string) (Minted, error) {
+	scopes, err := narrow(scopes, h.scopes)
+	if err != nil {
 		return Minted{}, err
 	}
 	if audience == "" {
@@ -233,11 +239,14 @@ func (s *Service) credential(ctx context.Context, secret string) (program, error
 	return h, err
 }
 
-func (*Service) scanProgram(row pgx.Row) (h program, err error) {
+// scanProgram reads a program, and further columns of the statement.
+func (*Service) scanProgram(row pgx.Row, more ...any) (h program, err error) {
 	var scopes []string
 	var left int64 // milliseconds
-	err = row.Scan(&h.caller.ServiceAccount, &h.caller.Name, &h.caller.Tenant, &h.caller.TenantName, &h.caller.Project, &scopes,
-		&h.credential, &left, &h.stale)
+	columns := []any{
+		&h.caller.ServiceAccount, &h.caller.Name, &h.caller.Tenant, &h.caller.TenantName, &h.caller.Project, &scopes, &h.credential, &left, &h.stale,
+	}
+	err = row.Scan(append(columns, more...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return h, tokenInvalid()
 	}

@@ -33,14 +33,16 @@ const (
 
 // A service account may act while its credential, its account and its project exist.
 const (
-	programSelect = `
-		SELECT a.id, a.name, a.org_id, t.name, a.project_id, a.scopes, k.id, ` + leftOfIt + `
+	programColumns = `
+		SELECT a.id, a.name, a.org_id, t.name, a.project_id, a.scopes, k.id, ` + leftOfIt
+	programTables = `
 		FROM service_account_credentials k JOIN service_accounts a ON a.id = k.service_account_id
 		JOIN projects p ON p.id = a.project_id JOIN tenants t ON t.id = a.org_id
 		WHERE k.revoked_at IS NULL AND a.disabled_at IS NULL AND a.deleted_at IS NULL AND p.deleted_at IS NULL AND `
 
-	selectCredentialHolder = programSelect + `k.secret_hash = $1`
-	selectProgram          = programSelect + `a.id = $1 AND k.id = $2 AND a.org_id = $3 AND a.project_id = $4
+	selectCredentialHolder = programColumns + programTables + `k.secret_hash = $1`
+	selectJobHolders       = programColumns + `, k.subject` + programTables + `a.id = $1 AND k.issuer = $2 ORDER BY k.id`
+	selectProgram          = programColumns + programTables + `a.id = $1 AND k.id = $2 AND a.org_id = $3 AND a.project_id = $4
 		AND NOT EXISTS (SELECT FROM revoked_tokens WHERE token_hash = $5)`
 )
 

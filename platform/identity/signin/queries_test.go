@@ -20,6 +20,7 @@ func TestSignInStatementsFitTheSchema(t *testing.T) {
 		"touchCredential":        touchCredential,
 		"selectCredentialHolder": selectCredentialHolder,
 		"selectProgram":          selectProgram,
+		"selectJobHolders":       selectJobHolders,
 		"lockPeople":             lockPeople,
 		"insertPerson":           insertPerson,
 		"updatePerson":           updatePerson,

@@ -3,7 +3,11 @@
 // sessions, the provider's access tokens and the tokens of service accounts.
 package signin
 
-import "github.com/gpuaas/gpuaas/platform/identity"
+import (
+	"context"
+
+	"github.com/gpuaas/gpuaas/platform/identity"
+)
 
 // Service signs in and authenticates. It reads users and their rights through identity.Service.
 type Service struct {
@@ -13,6 +17,8 @@ type Service struct {
 	Provider Provider
 	// Tokens creates and verifies access tokens of service accounts. It is nil where they are disabled.
 	Tokens *Tokens
+	// VerifyJob validates the token of a CI job. It is nil where the installation trusts no issuer of jobs.
+	VerifyJob func(ctx context.Context, raw string) (Job, error)
 
 	tokens  identity.Cache[[32]byte, identity.Caller]
 	proven  identity.Cache[[32]byte, proven]
