@@ -159,11 +159,27 @@ func examineSignIn(ctx context.Context, a *output.Console) examination {
 		e.Status, e.Message, e.Try = statusFail, f.Message, f.Try
 		return e
 	}
-	e.Message = fmt.Sprintf("%s (%s), tenant %s", me.Value.User.Email, me.Value.User.Role, me.Value.Tenant.Name)
-	if p := me.Value.Project; p != nil {
-		e.Message += ", project " + p.Name
-	}
+	e.Message = callerText(me.Value)
 	return e
+}
+
+// callerText describes the caller: a user, who may be in no tenant, or a service account.
+func callerText(me oapi.Me) string {
+	text := "no user"
+	switch {
+	case me.User != nil:
+		text = fmt.Sprintf("%s (%s)", me.User.Email, me.User.Role)
+	case me.ServiceAccount != nil:
+		text = "service account " + me.ServiceAccount.Name
+	}
+	if me.Tenant == nil {
+		return text + ", in no tenant"
+	}
+	text += ", tenant " + me.Tenant.Name
+	if me.Project != nil {
+		text += ", project " + me.Project.Name
+	}
+	return text
 }
 
 // examineDataDir compares the owner of the data directory with the server's health: a process that

@@ -315,6 +315,22 @@ func TestOnlySignedEventsAreStored(t *testing.T) {
 	}
 }
 
+// Threat: a signed event that cannot be stored is sent again for three days, and hides others in the log.
+func TestOddSignedEventsAreStored(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := with(b.provider.pay(b.begin(price), false), map[string]any{"object.client_reference_id": "a\x00b", "object.customer": "\x00", "account": "\x00"})
+	b.deliver(e)
+	b.deliver(map[string]any{"id": "evt_thin", "object": "v2.core.event", "type": "v1.billing.meter.no_meter_found", "created": "2026-01-05T09:00:00.000Z", "livemode": false})
+	b.processAll()
+	b.holds(0)
+	for id, result := range map[string]string{e["id"].(string): "failed_reconcile: account", "evt_thin": "ignored"} {
+		if n := b.count("SELECT count(*) FROM stripe_events WHERE event_id = $1 AND result = $2", id, result); n != 1 {
+			t.Errorf("%s did not come to %s", id, result)
+		}
+	}
+}
+
 // The event and its job are one commit.
 func TestEventWithoutItsJobIsNotStored(t *testing.T) {
 	t.Parallel()

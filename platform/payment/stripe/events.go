@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -91,18 +92,22 @@ func read(body []byte) (payment.Event, error) {
 		APIVersion       string `json:"api_version"`
 		Account          string
 		Livemode         bool
-		Created          int64
+		Created          json.RawMessage
 		Data             struct{ Object json.RawMessage }
 	}
-	if err := json.Unmarshal(body, &raw); err != nil {
+	// PostgreSQL stores no NUL in a text. The body is stored unchanged.
+	if err := json.Unmarshal(bytes.ReplaceAll(body, []byte(`\u0000`), []byte(`\ufffd`)), &raw); err != nil {
 		return payment.Event{}, fmt.Errorf("reading an event: %w", err)
 	}
-	if raw.Object != "event" || raw.ID == "" || raw.Type == "" || raw.Created <= 0 {
+	at, err := eventTime(raw.Object, raw.Created)
+	if err != nil || raw.ID == "" || raw.Type == "" {
 		return payment.Event{}, fmt.Errorf("an event has an id, a type and a time")
 	}
 	e := payment.Event{
-		ID: raw.ID, Type: raw.Type, APIVersion: raw.APIVersion, Account: raw.Account, Livemode: raw.Livemode,
-		CreatedAt: time.Unix(raw.Created, 0).UTC(), Body: body,
+		ID: raw.ID, Type: raw.Type, APIVersion: raw.APIVersion, Account: raw.Account, Livemode: raw.Livemode, CreatedAt: at, Body: body,
+	}
+	if raw.Object == thinEvent {
+		return e, nil
 	}
 	var about struct{ ID string }
 	if err := json.Unmarshal(raw.Data.Object, &about); err != nil {
@@ -111,6 +116,23 @@ func read(body []byte) (payment.Event, error) {
 	e.Object = about.ID
 	e.Payload = says(e, raw.Data.Object)
 	return e, nil
+}
+
+// thinEvent is the object of an event that contains no data. None of its types is about a payment here,
+// so it is stored and ignored.
+const thinEvent = "v2.core.event"
+
+// eventTime reads the time of an event: seconds, or a text in a thin event.
+func eventTime(object string, created json.RawMessage) (at time.Time, err error) {
+	if object == thinEvent {
+		err = json.Unmarshal(created, &at)
+		return at.UTC(), err
+	}
+	var seconds int64
+	if err = json.Unmarshal(created, &seconds); err == nil && (object != "event" || seconds <= 0) {
+		err = fmt.Errorf("an object of type %q is no event", object)
+	}
+	return time.Unix(seconds, 0).UTC(), err
 }
 
 func says(e payment.Event, object json.RawMessage) (s payment.EventPayload) {
