@@ -154,7 +154,7 @@ func TestARotatedTaskKeyIsLearnt(t *testing.T) {
 	d, node, id := newDoor(t), ids.New[ids.Node](), ids.New[ids.Allocation]()
 	run(t, d.config(t.TempDir(), node))
 	d.until("a report", func() bool { return d.reports[node].Complete })
-	if _, err := d.keys.Rotate(); err != nil {
+	if _, err := d.keys.Rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	e := order(t, node, id, protocol.ProvisionUser, 1, 1)

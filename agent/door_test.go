@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -35,7 +36,9 @@ type door struct {
 	t    testing.TB
 	ca   *pki.Local
 	keys *pki.Keyring
-	addr string
+	// statements sign responses to reports.
+	statements *pki.Keyring
+	addr       string
 
 	mu       sync.Mutex
 	server   *http.Server
@@ -62,12 +65,16 @@ func newDoor(t testing.TB) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
+	statements, err := pki.OpenKeyring(filepath.Join(dir, "statements"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	keys, err := pki.OpenKeyring(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &door{
-		t: t, ca: ca, keys: keys, addr: "127.0.0.1:0", life: time.Hour, tokens: map[string]ids.Node{}, mail: map[ids.Node][]protocol.Signed{},
+		t: t, ca: ca, keys: keys, statements: statements, addr: "127.0.0.1:0", life: time.Hour, tokens: map[string]ids.Node{}, mail: map[ids.Node][]protocol.Signed{},
 		results: map[ids.Task][]protocol.Result{}, reports: map[ids.Node]protocol.Report{}, enrolled: map[ids.Node]int{}, renewed: map[ids.Node]int{},
 		news: make(chan struct{}), wake: make(chan struct{}),
 		changed: make(chan struct{}), polling: map[ids.Node]int{},
@@ -166,12 +173,12 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *door) ack(node ids.Node, nonce string) protocol.Signed {
-	a := protocol.ReportAck{V: protocol.Version, Kid: d.keys.Active(), Node: node, Nonce: nonce, Accepted: true, Verified: true}
+	a := protocol.ReportAck{V: protocol.Version, Kid: d.statements.Active(), Node: node, Nonce: nonce, Accepted: true, Verified: true}
 	body, err := a.Canonical()
 	if err != nil {
 		d.t.Error(err)
 	}
-	signature, err := d.keys.Sign(a.Kid, body)
+	signature, err := d.statements.Sign(a.Kid, body)
 	if err != nil {
 		d.t.Error(err)
 	}
@@ -220,7 +227,7 @@ func (d *door) issue(w http.ResponseWriter, node ids.Node, csr string) {
 }
 
 func (d *door) trust() protocol.Trust {
-	return protocol.Trust{CAs: string(d.ca.Bundle()), TaskKeys: d.keys.Public()}
+	return protocol.Trust{CAs: string(d.ca.Bundle()), TaskKeys: d.keys.Public(), StatementKeys: d.statements.Public()}
 }
 
 func (d *door) reply(w http.ResponseWriter, v any) {

@@ -102,16 +102,16 @@ func (n *node) trust(trust protocol.Trust) error {
 // updateTrust hands the worker what the control plane last stated about its keys.
 func (n *node) updateTrust(ctx context.Context) error {
 	trust := n.identity.Load().Trust
-	if len(trust.Releases.Body) > 0 {
+	if len(trust.Releases) > 0 {
 		if err := n.worker.UpdateReleaseKeys(ctx, trust.Releases); err != nil {
 			// Tasks do not depend on it; updates of the agent do, and are rejected with a code.
 			n.log.WarnContext(ctx, "release keys not changed", "err", err)
 		}
 	}
-	if len(trust.Statement.Body) == 0 {
+	if len(trust.Sets) == 0 {
 		return nil
 	}
-	return n.worker.UpdateTrust(ctx, trust.Statement)
+	return n.worker.UpdateTrust(ctx, trust.Sets)
 }
 
 // reachable waits until the host is not cut off; false means that ctx ended.

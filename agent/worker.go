@@ -29,10 +29,10 @@ type Worker interface {
 
 // TrustUpdater passes signed statements of keys on to the helper.
 type TrustUpdater interface {
-	// UpdateTrust hands over a signed statement of the control plane's keys.
-	UpdateTrust(ctx context.Context, statement protocol.Signed) error
-	// UpdateReleaseKeys hands over a signed statement of the keys that sign builds of the agent.
-	UpdateReleaseKeys(ctx context.Context, set protocol.Signed) error
+	// UpdateTrust hands over the last protocol.KeySets, oldest first.
+	UpdateTrust(ctx context.Context, sets []protocol.Signed) error
+	// UpdateReleaseKeys hands over the last protocol.ReleaseKeySets, oldest first.
+	UpdateReleaseKeys(ctx context.Context, sets []protocol.Signed) error
 }
 
 var _ Worker = (*helper.Local)(nil)
@@ -54,7 +54,8 @@ func (n *node) openLocal(ctx context.Context, fresh bool) error {
 		Devices: devices,
 		Dir:     n.journalDir(), Node: identity.Node, Journal: identity.Journal, Fresh: fresh,
 		Driver: d, Host: host, Hostname: n.Hostname, Log: n.log, Clock: n.Clock, Notes: n.notes(),
-		Keys: func() map[string][]byte { return n.identity.Load().Trust.TaskKeys },
+		Keys:       func() map[string][]byte { return n.identity.Load().Trust.TaskKeys },
+		Statements: func() map[string][]byte { return n.identity.Load().Trust.StatementKeys },
 	})
 	if err != nil {
 		return err

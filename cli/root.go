@@ -104,7 +104,7 @@ to stdout, everything else to stderr. "gpuaas help exit-codes" lists the exit co
 			root.AddCommand(c)
 		}
 	}
-	in(groupCompute, alloc.NewAlloc(a), alloc.NewSSH(a), alloc.NewKeys(a, fleet.NewKeysRotate(a)))
+	in(groupCompute, alloc.NewAlloc(a), alloc.NewSSH(a), alloc.NewKeys(a, fleet.NewKeysRotate(a), fleet.NewCreateKEK(a)))
 	in(groupBilling, money.NewBalance(a), money.NewUsage(a), money.NewLedger(a), money.NewStatement(a), money.NewPayment(a), money.NewRefund(a))
 	in(groupAuthentication, people.NewLogin(a), people.NewLogout(a), people.NewWhoami(a), people.NewSession(a))
 	in(groupIdentity, people.NewTenant(a), people.NewInvitation(a), people.NewProject(a), people.NewServiceAccount(a), people.NewAPIKey(a), people.NewAudit(a),

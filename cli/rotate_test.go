@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -8,13 +10,15 @@ import (
 
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 )
 
-// A server that runs on the same folder reads each step, and no trusted key is removed before every
+// A server that runs on the same database reads each step, and no trusted key is removed before every
 // node has acknowledged its successor.
 func TestKeysAreRotatedWhileAServerRuns(t *testing.T) {
 	t.Parallel()
@@ -24,18 +28,18 @@ func TestKeysAreRotatedWhileAServerRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	local := keystore.Config{Authority: keystore.DriverLocal, Signer: keystore.DriverLocal}
-	server, err := keystore.Open(t.Context(), local, dir, clock.Clock{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, keystore.Prepare(t.Context(), keystore.Preparation{DB: db, StateDir: dir, Development: true, Signs: true, Log: slog.New(slog.DiscardHandler)}))
+	server, err := keystore.OpenAll(t.Context(), keystore.Config{}, dir, db, clock.Clock{})
+	must(t, err)
 	notices := func() {
 		t.Helper()
-		for _, refresh := range []error{server.Authority.Refresh(t.Context()), server.Signer.Refresh(t.Context()), server.Users.Refresh(t.Context())} {
-			if refresh != nil {
-				t.Fatal(refresh)
-			}
+		if failed := server.Refresh(t.Context()); len(failed) > 0 {
+			t.Fatal(failed)
 		}
+	}
+	stamp := func() string {
+		set, _ := server.Sets.Control()
+		return secret.Stamp(server.Authority.Bundle(), set.TaskKeys, set.StatementKeys)
 	}
 	// enrolled creates a certificate of the issuer for a node that has received the present trust state.
 	enrolled := func(serial, issuer, used string) {
@@ -43,7 +47,7 @@ func TestKeysAreRotatedWhileAServerRuns(t *testing.T) {
 		_, err := db.Exec(t.Context(), `
 			INSERT INTO certificates (serial, node_id, status, not_after, trust, issuer, used_at)
 			VALUES ($1, '00000000-0000-7000-8000-000000000001', 'active', now() + interval '1 day', $2, $3, `+used+`)`,
-			serial, secret.Stamp(server.Authority.Bundle(), server.Signer.Public()), issuer)
+			serial, stamp(), issuer)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,11 +67,11 @@ func TestKeysAreRotatedWhileAServerRuns(t *testing.T) {
 		return runs(t, url, append(args, "--state-dir", dir)...)
 	}
 	enrolled("01", newest(), "now()")
-	for _, of := range [][]string{{"ca", "rotate"}, {"keys", "rotate"}} {
+	for _, of := range [][]string{{"ca", "rotate"}, {"keys", "rotate"}, {"keys", "rotate", "--of", "statements"}} {
 		do := func(more ...string) (int, string, string) {
 			return rotate(append(append([]string{}, of...), more...)...)
 		}
-		before := secret.Stamp(server.Authority.Bundle(), server.Signer.Public())
+		before := stamp()
 		if code, out, said := do("begin"); code != output.ExitOK || !strings.Contains(said, "0 of 1 node") {
 			t.Errorf("%s begin: exit %d\n%s%s", of, code, out, said)
 		}
@@ -78,7 +82,7 @@ func TestKeysAreRotatedWhileAServerRuns(t *testing.T) {
 			t.Errorf("%s finish too early: exit %d, %s", of, code, said)
 		}
 		notices()
-		if now := secret.Stamp(server.Authority.Bundle(), server.Signer.Public()); now == before {
+		if now := stamp(); now == before {
 			t.Errorf("%s: the server has noticed nothing", of)
 		}
 		// INV-65: the node has the new root with a certificate of the old authority, or was sent a new
@@ -100,21 +104,97 @@ func TestKeysAreRotatedWhileAServerRuns(t *testing.T) {
 			t.Errorf("%s status: exit %d\n%s", of, code, out) // it trusts more than it should
 		}
 	}
-	logins := []string{"keys", "rotate", "--of", "logins"}
-	for _, step := range [][]string{{"begin"}, {"status"}, {"finish", "--force"}} {
-		if code, out, said := rotate(append(append([]string{}, logins...), step...)...); code != output.ExitOK {
-			t.Errorf("logins %s: exit %d\n%s%s", step, code, out, said)
+	for _, of := range []string{"logins", "tokens"} {
+		for _, step := range [][]string{{"begin"}, {"status"}, {"finish", "--force"}} {
+			if code, out, said := rotate(append([]string{"keys", "rotate", "--of", of}, step...)...); code != output.ExitOK {
+				t.Errorf("%s %s: exit %d\n%s%s", of, step, code, out, said)
+			}
+			if of == "tokens" && step[0] == "begin" { // the newest key signs once every server has read it
+				_, err := db.Exec(t.Context(), `UPDATE signing_keys SET created_at = created_at - interval '4 seconds'`)
+				must(t, err)
+			}
+		}
+		if code, _, said := rotate("keys", "rotate", "--of", of, "finish"); code == output.ExitOK || !strings.Contains(said, "--force") {
+			t.Errorf("%s finish without waiting: exit %d, %s", of, code, said)
 		}
 	}
 	notices()
-	if n := len(server.Users.Public()); n != 1 {
-		t.Errorf("%d keys sign logins", n)
+	if n, m := len(server.Logins.Public()), len(server.Tokens.Kids()); n != 1 || m != 1 {
+		t.Errorf("%d keys sign logins, %d tokens", n, m)
 	}
 	var audited int
-	if err := db.QueryRow(t.Context(), `SELECT count(*) FROM audit_logs WHERE action LIKE '%.rotate_%'`).Scan(&audited); err != nil || audited != 6 {
+	if err := db.QueryRow(t.Context(), `SELECT count(*) FROM audit_logs WHERE action LIKE '%.rotate_%'`).Scan(&audited); err != nil || audited != 10 {
 		t.Errorf("%d audit rows, %v", audited, err)
 	}
-	if code, _, said := runs(t, url, "ca", "rotate", "status", "--state-dir", t.TempDir()); code == output.ExitOK || !strings.Contains(said, "contains no keys") {
-		t.Errorf("a folder without keys: exit %d, %s", code, said)
+	if code, _, said := runs(t, url, "ca", "rotate", "status", "--state-dir", t.TempDir()); code == output.ExitOK || !strings.Contains(said, "kek.json does not exist") {
+		t.Errorf("a folder without the key-encryption key: exit %d, %s", code, said)
+	}
+}
+
+// The key-encryption key and the data keys rotate by command. A data key is not ended while a stored secret needs it.
+func TestKeysAtRestAreRotated(t *testing.T) {
+	t.Parallel()
+	url, dir := pgtest.URL(t), t.TempDir()
+	db, err := pgxpool.New(t.Context(), url)
+	must(t, err)
+	t.Cleanup(db.Close)
+	kek := filepath.Join(dir, "deep", "kek.json")
+	if code, _, text := runs(t, url, "keys", "create-kek", "--file", kek); code != output.ExitOK || !strings.Contains(text, "Store another copy") {
+		t.Fatalf("create-kek: exit %d, %s", code, text)
+	}
+	if code, _, text := runs(t, url, "keys", "create-kek", "--file", kek); code == output.ExitOK || !strings.Contains(text, "exists") {
+		t.Errorf("create-kek again: exit %d, %s", code, text)
+	}
+	state := filepath.Dir(kek)
+	must(t, keystore.Prepare(t.Context(), keystore.Preparation{DB: db, StateDir: state, Signs: true, Log: slog.New(slog.DiscardHandler)}))
+	rotate := func(of string, args ...string) (int, string) {
+		code, out, text := runs(t, url, append(append([]string{"keys", "rotate"}, args...), "--of", of, "--state-dir", state)...)
+		return code, out + text
+	}
+	for _, step := range []struct{ verb, want string }{{"begin", "Copy " + kek}, {"status", "seals"}, {"finish", "file-"}} {
+		if code, text := rotate("kek", step.verb); code != output.ExitOK || !strings.Contains(text, step.want) {
+			t.Errorf("kek %s: exit %d, %s", step.verb, code, text)
+		}
+	}
+	keys, err := keystore.OpenAll(t.Context(), keystore.Config{}, state, db, clock.Clock{})
+	must(t, err)
+	must(t, seedSession(t, db, keys.Fields))
+	if code, text := rotate("fields", "begin"); code != output.ExitOK || !strings.Contains(text, "1 stored secret is sealed with an old key") {
+		t.Errorf("fields begin: exit %d, %s", code, text)
+	}
+	if code, text := rotate("fields", "finish"); code == output.ExitOK || !strings.Contains(text, "1 stored secret is sealed with the old key") {
+		t.Errorf("fields finish too early: exit %d, %s", code, text)
+	}
+	_, err = db.Exec(t.Context(), `UPDATE signing_keys SET created_at = created_at - interval '4 seconds'`)
+	must(t, err)
+	must(t, keys.Fields.Refresh(t.Context()))
+	if n, err := (&identity.Service{DB: db, Seal: keys.Fields}).Reseal(t.Context(), keys.Fields.Active(), 10); err != nil || n != 1 {
+		t.Errorf("sealed %d again, %v", n, err)
+	}
+	if code, text := rotate("fields", "finish"); code != output.ExitOK || !strings.Contains(text, "0 stored secrets are sealed with an old key") {
+		t.Errorf("fields finish: exit %d, %s", code, text)
+	}
+	if code, text := rotate("all", "begin"); code != output.ExitUsage || !strings.Contains(text, "kek") {
+		t.Errorf("unknown keys: exit %d, %s", code, text)
+	}
+}
+
+// seedSession stores a session with a sealed refresh token.
+func seedSession(t *testing.T, db *pgxpool.Pool, seal identity.Sealer) error {
+	t.Helper()
+	id, user := ids.New[ids.Session](), ids.New[ids.User]()
+	if _, err := db.Exec(t.Context(), `INSERT INTO users (id, oidc_subject, email, name, role) VALUES ($1, 's', 'a@dev.localhost', 'A', 'user')`, user); err != nil {
+		return err
+	}
+	_, err := db.Exec(t.Context(), `
+		INSERT INTO sessions (id, user_id, secret_hash, kind, issuer, address, user_agent, refresh_enc, expires_at)
+		VALUES ($1, $2, '\x00', 'browser', 'i', '', '', $3, now() + interval '1 hour')`, id, user, seal.Seal([]byte("refresh"), identity.RefreshAt(id)))
+	return err
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

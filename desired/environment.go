@@ -3,9 +3,14 @@ package desired
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
@@ -50,6 +55,24 @@ type Condition struct {
 	ObservedGeneration int64     `json:"observed_generation"` // of a source: the revision that it stands at
 	LastTransitionTime time.Time `json:"last_transition_time"`
 }
+
+// AppliedProfile reads the applied profile, also for roles that do not read desired objects; not_found before
+// the first revision.
+func AppliedProfile(ctx context.Context, q pg.Queryer) (p Environment, err error) {
+	var spec []byte
+	switch err := q.QueryRow(ctx, selectProfile).Scan(&spec); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return p, errs.New(errs.NotFound, "no profile is applied")
+	case err != nil:
+		return p, fmt.Errorf("reading the applied profile: %w", err)
+	}
+	if err := json.Unmarshal(spec, &p); err != nil {
+		return p, fmt.Errorf("reading the applied profile: %w", err)
+	}
+	return p, nil
+}
+
+const selectProfile = `SELECT spec FROM applied_profile`
 
 // Profile reads the environment's profile; not_found where none is declared.
 func (s *Store) Profile(ctx context.Context, q pg.Queryer) (o Object, p Environment, err error) {

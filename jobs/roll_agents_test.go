@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/platform/audit"
@@ -35,7 +36,7 @@ func setupRolling(t *testing.T) *rolling {
 	if r.keys, err = secret.OpenSigner(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	r.deps.Releases = &agentrelease.Store{DB: r.DB, Signer: r.keys, Naming: ids.DefaultNaming}
+	r.deps.Releases = &agentrelease.Store{DB: r.DB, Keys: r.keys.Public, Naming: ids.DefaultNaming}
 	r.nodes = []ids.Node{r.node}
 	for i := range 9 {
 		r.nodes = append(r.nodes, r.Node(t, fmt.Sprint("more-", i), 1))
@@ -51,7 +52,11 @@ func setupRolling(t *testing.T) *rolling {
 
 func (r *rolling) publish(version string) {
 	r.t.Helper()
-	_, err := r.deps.Releases.Publish(r.t.Context(), agentrelease.Build{Version: version, Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7, By: audit.By{Actor: "system:node"}})
+	b := agentrelease.Build{Version: version, Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7, Minimum: "v1.0.0"}
+	signed, err := agentrelease.Sign(r.t.Context(), r.keys, b, clock.Clock{}.Now())
+	if err == nil {
+		_, err = r.deps.Releases.Publish(r.t.Context(), signed, audit.By{Actor: "system:server"})
+	}
 	if err != nil {
 		r.t.Fatal(err)
 	}

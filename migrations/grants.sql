@@ -22,6 +22,7 @@ BEGIN
 		--                            api     node   recon-  work    relay
 		--                                           cile
 		('desired_objects',          'raw',  '',    'raw',  'rawd', ''),
+		('applied_profile',          'r',    'r',   'r',    'r',    'r'),
 		('desired_revisions',        'r',    '',    'raw',  '',     ''),
 		('desired_pointer',          'r',    '',    'raw',  '',     ''),
 		('git_sources',              'rw',   '',    'raw',  'r',    ''),
@@ -61,12 +62,15 @@ BEGIN
 		('idempotency_keys',         'raw',  '',    '',     'rd',   ''),
 
 		('certificates',             'rw',   'raw', '',     'r',    ''),
+		('signing_keys',             'r',    'r',   '',     'r',    ''), -- and the policies below
+		('public_keys',              'r',    'r',   'r',    'r',    'r'),
+		('key_sets',                 'r',    'r',   '',     'r',    ''), -- append-only
 
 		('sku_catalog',              'r',    '',    'r',    'raw',  ''),
 		('sku_prices',               'r',    '',    'r',    'raw',  ''),
 		('os_images',                'r',    '',    'r',    'raw',  ''),
 
-		('audit_logs',               'ra',   '',    'ra',   'ra',   ''), -- append-only
+		('audit_logs',               'ra',   'a',   'ra',   'ra',   ''), -- append-only
 		('audit_seals',              '',     '',    '',     'ra',   ''), -- append-only
 		('outbox_events',            'ra',   'a',   'ra',   'ra',   'r'), -- append-only
 		('outbox_position',          '',     '',    '',     '',     'raw'),
@@ -120,7 +124,7 @@ BEGIN
 		('river.river_migration',    '',     '',    '',     '',     ''),
 
 		('applied_grants',           '',     '',    '',     '',     ''),
-		('goose_db_version',         '',     '',    '',     '',     '')
+		('goose_db_version',         'r',    'r',   'r',    'r',    'r') -- a server without the login of the owner compares it
 	) AS matrix (name, api, node, reconcile, work, relay) LOOP
 		FOR i IN 1 .. cardinality(server) LOOP
 			SELECT string_agg(verb, ', ') INTO verbs
@@ -158,3 +162,12 @@ GRANT USAGE ON SEQUENCE river.river_job_id_seq TO gpuaas_api, gpuaas_reconcile, 
 -- SECURITY DEFINER functions.
 GRANT EXECUTE ON FUNCTION mark_due TO gpuaas_api, gpuaas_node, gpuaas_reconcile, gpuaas_work;
 GRANT EXECUTE ON FUNCTION make_partitions, ledger_await_transfers TO gpuaas_work;
+
+-- A role reads the sealed keys of its own purposes; platform/secret/keystore has the same list. The owner of the schema
+-- creates and rotates keys.
+DROP POLICY IF EXISTS keys_of_api ON signing_keys;
+DROP POLICY IF EXISTS keys_of_node ON signing_keys;
+DROP POLICY IF EXISTS keys_of_work ON signing_keys;
+CREATE POLICY keys_of_api ON signing_keys FOR SELECT TO gpuaas_api USING (purpose IN ('logins', 'tokens', 'cursors', 'fields'));
+CREATE POLICY keys_of_node ON signing_keys FOR SELECT TO gpuaas_node USING (purpose IN ('authority', 'statements'));
+CREATE POLICY keys_of_work ON signing_keys FOR SELECT TO gpuaas_work USING (purpose = 'tasks');

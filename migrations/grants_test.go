@@ -70,6 +70,7 @@ func TestEveryTableHasALineInTheMatrix(t *testing.T) {
 func TestTAB01RolesMayWhatTheMatrixSays(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
+	views := names(t, db, `SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'v'`)
 	for i, role := range roles {
 		pool := pgtest.As(t, db, role)
 		for table, r := range matrix(t) {
@@ -86,7 +87,7 @@ func TestTAB01RolesMayWhatTheMatrixSays(t *testing.T) {
 				"d": `DELETE FROM ` + table + ` WHERE false`,
 				"t": `TRUNCATE ` + table + ` CASCADE`,
 			} {
-				if letter != "r" && strings.HasSuffix(table, "_progress") {
+				if letter != "r" && slices.Contains(views, table) {
 					continue // a view
 				}
 				_, err := pool.Exec(t.Context(), sql)

@@ -15,6 +15,8 @@ import (
 	"github.com/pressly/goose/v3/lock"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
 //go:embed *.sql
@@ -45,6 +47,31 @@ func Up(ctx context.Context, pool *pgxpool.Pool) error {
 		return err
 	}
 	return grant(ctx, pool)
+}
+
+// Current returns an error unless the schema is that of this binary. It needs no rights of the owner.
+func Current(ctx context.Context, pool *pgxpool.Pool) error {
+	var have, want int64
+	if err := pool.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&have); err != nil {
+		return fmt.Errorf("reading the schema version: %w", err)
+	}
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		return fmt.Errorf("reading migrations: %w", err)
+	}
+	for _, e := range entries {
+		if n, err := goose.NumericComponent(e.Name()); err == nil {
+			want = max(want, n)
+		}
+	}
+	switch {
+	case have > want:
+		return ErrNewerSchema
+	case have < want:
+		return errs.New(errs.Unavailable, "the database schema %d is older than this binary, which needs %d", have, want).
+			Try("start a server with DATABASE_URL first: it migrates as the owner of the schema")
+	}
+	return nil
 }
 
 // lockPeriod and lockTries are the waiting time of a replica: longer than all migrations need.

@@ -14,9 +14,9 @@ import (
 )
 
 // ReportAck is the signed part of the response to a report. The helper accepts it only with the signature
-// of a task key and the nonce of a report of its own: the network process could otherwise make it drop its
+// of a statement key and the nonce of a report of its own: the network process could otherwise make it drop its
 // journal, or prevent it from enforcing the last tasks while the control plane does not respond. Its
-// canonical bytes differ from those of an Envelope and a trust statement.
+// canonical bytes differ from those of an Envelope and a set of keys.
 type ReportAck struct {
 	V        int      `json:"v"`
 	Kid      string   `json:"kid"`

@@ -13,10 +13,9 @@ import (
 // ReleaseVersion is the version of the encoding of a Release.
 const ReleaseVersion = 1
 
-// Release describes one build of the agent and is signed by a release key. A release key is no task key:
-// permission to send tasks does not include the replacement of the program that runs them. The canonical
-// bytes differ from those of an Envelope and a trust statement, so that no signature is valid for
-// another form.
+// Release describes one build of the agent and is signed by a release key, which no server has: permission
+// to send tasks does not include the replacement of the program that runs them. The canonical bytes differ
+// from those of the other signed messages, so that no signature is valid for another form.
 type Release struct {
 	V        int    `json:"v"`
 	Kid      string `json:"kid"` // which release key

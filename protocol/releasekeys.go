@@ -2,18 +2,17 @@ package protocol
 
 import (
 	"bytes"
-	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 	"time"
 )
 
 // ReleaseKeySet contains the release keys that nodes trust from now on. Only a release key that a node
-// trusts can sign it: a task key, which a server can read, must not replace the program that runs tasks.
+// trusts can sign it, and no server has one: a stolen server must not replace the program that runs tasks.
 // Its canonical bytes differ from those of the other signed messages.
 type ReleaseKeySet struct {
 	V        int               `json:"v"`
-	Kid      string            `json:"kid"`              // the release key that signs
+	Kid      string            `json:"kid"`              // the release key that signs, one of Keys
 	Sequence int64             `json:"release_sequence"` // rises with each change of the keys
 	Keys     map[string][]byte `json:"release_keys"`
 	IssuedAt time.Time         `json:"issued_at"`
@@ -31,14 +30,28 @@ func (s ReleaseKeySet) Canonical() ([]byte, error) {
 
 // OpenReleaseKeySet verifies the signature over the received bytes with keys and returns the release keys.
 func OpenReleaseKeySet(signed Signed, keys map[string][]byte) (ReleaseKeySet, error) {
-	var s ReleaseKeySet
 	if len(signed.Body) > MaxBody {
-		return s, Reject(EnvelopeInvalid, "release keys of %d bytes, at most %d", len(signed.Body), MaxBody)
+		return ReleaseKeySet{}, Reject(EnvelopeInvalid, "release keys of %d bytes, at most %d", len(signed.Body), MaxBody)
 	}
 	kid, err := signer(signed, keys)
 	if err != nil {
+		return ReleaseKeySet{}, err
+	}
+	return readReleaseKeySet(signed, kid)
+}
+
+// FirstReleaseKeySet opens a set by its own keys, while a node enrols and when a server is given its first
+// release keys.
+func FirstReleaseKeySet(signed Signed) (ReleaseKeySet, error) {
+	s, err := readReleaseKeySet(signed, signed.Kid)
+	if err != nil {
 		return s, err
 	}
+	return OpenReleaseKeySet(signed, s.Keys)
+}
+
+func readReleaseKeySet(signed Signed, kid string) (ReleaseKeySet, error) {
+	var s ReleaseKeySet
 	if err := Strict(bytes.NewReader(signed.Body), &s); err != nil {
 		return s, Reject(EnvelopeInvalid, "not a set of release keys: %v", err)
 	}
@@ -52,17 +65,10 @@ func (s ReleaseKeySet) sound(kid string) error {
 	switch {
 	case s.V != Version:
 		return Reject(VersionUnsupported, "release keys version %d, this build supports %d", s.V, Version)
-	case s.Kid != kid:
-		return Reject(EnvelopeInvalid, "the release keys name key %q and are signed by %q", s.Kid, kid)
+	case s.Kid != kid || s.Keys[kid] == nil:
+		return Reject(EnvelopeInvalid, "the release keys name key %q, do not contain it, or are signed by %q", s.Kid, kid)
 	case s.Sequence < 1:
 		return Reject(EnvelopeInvalid, "the release keys have no sequence")
-	case len(s.Keys) == 0 || len(s.Keys) > maxTrustKeys:
-		return Reject(EnvelopeInvalid, "%d release keys, want 1 to %d", len(s.Keys), maxTrustKeys)
 	}
-	for kid, key := range s.Keys {
-		if kid == "" || len(key) != ed25519.PublicKeySize {
-			return Reject(EnvelopeInvalid, "key %q is no Ed25519 public key", kid)
-		}
-	}
-	return nil
+	return soundKeys("release", s.Keys)
 }

@@ -6,95 +6,117 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/google/uuid"
-
-	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Trust contains the keys of the control plane. CAs and TaskKeys are for the network process. The helper
-// trusts only Statement.
+// Trust contains the keys of the control plane. CAs, TaskKeys and StatementKeys are for the network process.
+// The helper trusts only what is signed.
 type Trust struct {
-	CAs      string            `json:"cas"`       // PEM bundle; two during a roll-over
-	TaskKeys map[string][]byte `json:"task_keys"` // kid → Ed25519 public key; two during a roll-over
-	// Statement is a TrustStatement for this node, signed by a task key.
-	Statement Signed `json:"statement,omitzero"`
-	// Releases is a ReleaseKeySet, signed by a release key. An older server sends none.
-	Releases Signed `json:"releases,omitzero"`
+	CAs           string            `json:"cas"`            // PEM bundle; two during a roll-over
+	TaskKeys      map[string][]byte `json:"task_keys"`      // kid → Ed25519 public key; two during a roll-over
+	StatementKeys map[string][]byte `json:"statement_keys"` // as TaskKeys, of responses to reports
+	// Sets are the last KeySets, oldest first. A node that missed one follows them.
+	Sets []Signed `json:"key_sets,omitempty"`
+	// Releases are the last ReleaseKeySets, oldest first.
+	Releases []Signed `json:"release_key_sets,omitempty"`
 }
 
-// TrustStatement contains the keys that a node trusts from now on. The helper accepts it only if a
-// trusted key has signed it and its sequence is not below the last one. Its canonical bytes differ from
-// those of an Envelope, so that no signature is valid for both.
-type TrustStatement struct {
-	V           int               `json:"v"`
-	Kid         string            `json:"kid"` // the task key that signs
-	Node        ids.Node          `json:"node_id"`
-	Sequence    int64             `json:"sequence"` // rises with each change of the keys
-	TaskKeys    map[string][]byte `json:"task_keys"`
-	ReleaseKeys map[string][]byte `json:"release_keys"` // read at enrolment only; then a ReleaseKeySet changes them
-	IssuedAt    time.Time         `json:"issued_at"`
+// KeySet contains the keys of the control plane that nodes trust from now on: task keys sign tasks, and
+// statement keys sign responses to reports. A task key signs it, at the rotation that makes it: a server
+// publishes the stored bytes and cannot make another one. Its canonical bytes differ from those of the other
+// signed messages, so that no signature is valid for two.
+type KeySet struct {
+	V             int               `json:"v"`
+	Kid           string            `json:"kid"` // the task key that signs, one of TaskKeys
+	Sequence      int64             `json:"key_sequence"`
+	TaskKeys      map[string][]byte `json:"task_keys"`
+	StatementKeys map[string][]byte `json:"statement_keys"`
+	IssuedAt      time.Time         `json:"issued_at"`
 }
 
-// Canonical returns the bytes of a statement that are signed and sent. A statement has only one
-// such form.
-func (t TrustStatement) Canonical() ([]byte, error) {
-	t.IssuedAt = t.IssuedAt.UTC()
-	if t.TaskKeys == nil {
-		t.TaskKeys = map[string][]byte{}
-	}
-	if t.ReleaseKeys == nil {
-		t.ReleaseKeys = map[string][]byte{}
-	}
-	body, err := json.Marshal(t)
+// Canonical returns the bytes of a set that are signed and sent. A set has only one such form.
+func (s KeySet) Canonical() ([]byte, error) {
+	s.IssuedAt = s.IssuedAt.UTC().Truncate(time.Second)
+	body, err := json.Marshal(s)
 	if err != nil {
-		return nil, fmt.Errorf("encoding trust statement: %w", err)
+		return nil, fmt.Errorf("encoding a set of keys: %w", err)
 	}
 	return body, nil
 }
 
-// maxTrustKeys limits the keys of a statement: two of each type during a rotation, and as many
-// again for a second rotation that overlaps.
+// maxTrustKeys limits the keys of a set: two of each type during a rotation, and as many again for a second
+// rotation that overlaps.
 const maxTrustKeys = 8
 
-// OpenStatement verifies the signature over the received bytes with keys and returns the statement.
-func OpenStatement(s Signed, keys map[string][]byte) (TrustStatement, error) {
-	var t TrustStatement
-	if len(s.Body) > MaxBody {
-		return t, Reject(EnvelopeInvalid, "trust statement of %d bytes, at most %d", len(s.Body), MaxBody)
+// OpenKeySet verifies the signature over the received bytes with the trusted task keys and returns the set.
+func OpenKeySet(signed Signed, keys map[string][]byte) (KeySet, error) {
+	if len(signed.Body) > MaxBody {
+		return KeySet{}, Reject(EnvelopeInvalid, "set of keys of %d bytes, at most %d", len(signed.Body), MaxBody)
 	}
-	kid, err := signer(s, keys)
+	kid, err := signer(signed, keys)
 	if err != nil {
-		return t, err
+		return KeySet{}, err
 	}
-	if err := Strict(bytes.NewReader(s.Body), &t); err != nil {
-		return t, Reject(EnvelopeInvalid, "not a trust statement: %v", err)
-	}
-	again, err := t.Canonical()
-	if err != nil || !bytes.Equal(again, s.Body) {
-		return t, Reject(EnvelopeInvalid, "the trust statement is not in its canonical form")
-	}
-	return t, t.sound(kid)
+	return readKeySet(signed, kid)
 }
 
-func (t TrustStatement) sound(kid string) error {
-	switch {
-	case t.V != Version:
-		return Reject(VersionUnsupported, "trust statement version %d, this build supports %d", t.V, Version)
-	case t.Kid != kid:
-		return Reject(EnvelopeInvalid, "the trust statement names key %q and is signed by %q", t.Kid, kid)
-	case t.Node.UUID == uuid.Nil:
-		return Reject(EnvelopeInvalid, "the trust statement names no node")
-	case t.Sequence < 1:
-		return Reject(EnvelopeInvalid, "the trust statement has no sequence")
-	case len(t.TaskKeys) == 0 || len(t.TaskKeys) > maxTrustKeys || len(t.ReleaseKeys) > maxTrustKeys:
-		return Reject(EnvelopeInvalid, "%d task keys and %d release keys, want 1 to %d", len(t.TaskKeys), len(t.ReleaseKeys), maxTrustKeys)
+// FirstKeySet opens a set by its own keys. A node does this once, while it enrols: the connection with which
+// it enrols is authenticated.
+func FirstKeySet(signed Signed) (KeySet, error) {
+	s, err := readKeySet(signed, signed.Kid)
+	if err != nil {
+		return s, err
 	}
-	for _, keys := range []map[string][]byte{t.TaskKeys, t.ReleaseKeys} {
-		for kid, key := range keys {
-			if kid == "" || len(key) != ed25519.PublicKeySize {
-				return Reject(EnvelopeInvalid, "key %q is no Ed25519 public key", kid)
+	return OpenKeySet(signed, s.TaskKeys)
+}
+
+func readKeySet(signed Signed, kid string) (KeySet, error) {
+	var s KeySet
+	if err := Strict(bytes.NewReader(signed.Body), &s); err != nil {
+		return s, Reject(EnvelopeInvalid, "not a set of keys: %v", err)
+	}
+	again, err := s.Canonical()
+	if err != nil || !bytes.Equal(again, signed.Body) {
+		return s, Reject(EnvelopeInvalid, "the set of keys is not in its canonical form")
+	}
+	return s, s.sound(kid)
+}
+
+func (s KeySet) sound(kid string) error {
+	switch {
+	case s.V != Version:
+		return Reject(VersionUnsupported, "set of keys version %d, this build supports %d", s.V, Version)
+	case s.Kid != kid || s.TaskKeys[kid] == nil:
+		return Reject(EnvelopeInvalid, "the set of keys names key %q, does not contain it, or is signed by %q", s.Kid, kid)
+	case s.Sequence < 1:
+		return Reject(EnvelopeInvalid, "the set of keys has no sequence")
+	}
+	for name, keys := range map[string]map[string][]byte{"task": s.TaskKeys, "statement": s.StatementKeys} {
+		if err := soundKeys(name, keys); err != nil {
+			return err
+		}
+	}
+	return s.separate()
+}
+
+// separate rejects a key for two purposes.
+func (s KeySet) separate() error {
+	for kid, key := range s.StatementKeys {
+		for _, other := range s.TaskKeys {
+			if bytes.Equal(key, other) {
+				return Reject(EnvelopeInvalid, "statement key %q is also a task key", kid)
 			}
+		}
+	}
+	return nil
+}
+
+func soundKeys(name string, keys map[string][]byte) error {
+	if len(keys) == 0 || len(keys) > maxTrustKeys {
+		return Reject(EnvelopeInvalid, "%d %s keys, want 1 to %d", len(keys), name, maxTrustKeys)
+	}
+	for kid, key := range keys {
+		if kid == "" || len(key) != ed25519.PublicKeySize {
+			return Reject(EnvelopeInvalid, "%s key %q is no Ed25519 public key", name, kid)
 		}
 	}
 	return nil

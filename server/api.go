@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/api/rest/middleware"
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/riverui"
 	"github.com/gpuaas/gpuaas/api/stream"
-	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/ratelimit"
 	"github.com/gpuaas/gpuaas/product/fleet"
@@ -25,15 +22,11 @@ func (s *Server) serveAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	key, err := storedKey(filepath.Join(s.cfg.StateDir, "cursor.key"))
-	if err != nil {
-		return err
-	}
 	policy := identity.PolicyFrom(s.policies)
 	config := rest.Config{
 		Services: a, Tasks: s.tasks[RoleAPI], Installer: s.installer(),
 		Stream:      &stream.Server{Facts: a.Events, Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
-		Environment: s.cfg.Environment, Profile: s.cfg.Profile, CursorKey: key, Front: s.cfg.Front,
+		Environment: s.cfg.Environment, Profile: s.cfg.Profile, CursorKey: s.keys.Cursors, Front: s.cfg.Front,
 		Limits: func(class request.Class, c identity.Caller) middleware.Limit {
 			return middleware.LimitOf(class, policy(c))
 		},
@@ -56,12 +49,13 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		return serveHTTP(ctx, server, s.apiListener, end)
 	})
 	s.group.Go(func() error { return api.ShareLimits(ctx) })
+	s.group.Go(func() error { return s.resealFields(ctx) })
 	return nil
 }
 
 // installer makes the commands that install agents from this server.
 func (s *Server) installer() fleet.Installer {
-	return fleet.Installer{URL: s.nodeURL(), Authority: s.keys.Authority, Digest: func(platform string) (string, error) {
+	return fleet.Installer{URL: s.nodeURL(), Authority: s.keys.Roots, Digest: func(platform string) (string, error) {
 		b, err := s.binaries.Find(platform)
 		return b.Digest, err
 	}}
@@ -82,21 +76,4 @@ func (s *Server) nodeURL() string {
 		host = s.cfg.NodeHosts[0]
 	}
 	return "https://" + net.JoinHostPort(host, port)
-}
-
-// storedKey reads a key from its file, or creates it. Cursors and sealed secrets stay valid after a
-// restart.
-func storedKey(path string) ([]byte, error) {
-	key, err := os.ReadFile(path)
-	if err == nil {
-		return key, nil
-	}
-	if key, err = newKey(); err != nil {
-		return nil, err
-	}
-	if err := durable.Create(path, key, 0o600); err != nil {
-		// Another process was faster, so its key is in effect.
-		return os.ReadFile(path)
-	}
-	return key, nil
 }

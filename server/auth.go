@@ -2,17 +2,13 @@ package server
 
 import (
 	"cmp"
-	"crypto/aes"
-	"crypto/cipher"
-	"fmt"
-	"path/filepath"
 
 	"github.com/gpuaas/gpuaas/api/rest"
 	restsignin "github.com/gpuaas/gpuaas/api/rest/signin"
-	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/internal/secretref"
 	"github.com/gpuaas/gpuaas/platform/identity/oidc"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
+	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 )
 
 // SignIn names the OIDC provider and this server's client there. The profile sets what is empty.
@@ -45,26 +41,18 @@ func providerOf(c Config) *oidc.Provider {
 	})
 }
 
-// auth contains what users and service accounts sign in with, the same for all roles.
+// auth contains what users and service accounts sign in with.
 type auth struct {
 	provider *oidc.Provider // nil without an OIDC provider
-	tokens   *signin.Tokens
-	seal     cipher.AEAD
+	tokens   *signin.Tokens // nil without the role api
 }
 
-func openAuth(c Config) (*auth, error) {
-	keys, err := pki.OpenKeyring(filepath.Join(c.StateDir, "token-keys"))
-	if err != nil {
-		return nil, err
+func newAuth(c Config, keys *keystore.Keys) *auth {
+	a := &auth{provider: providerOf(c)}
+	if keys.Tokens != nil {
+		a.tokens = &signin.Tokens{Issuer: "gpuaas:" + c.Environment, Audience: cmp.Or(c.Profile.SignIn.Audience, "gpuaas-api"), Keys: keys.Tokens, Clock: c.Clock}
 	}
-	seal, err := sealOf(c.StateDir)
-	if err != nil {
-		return nil, err
-	}
-	return &auth{
-		provider: providerOf(c), seal: seal,
-		tokens: &signin.Tokens{Issuer: "gpuaas:" + c.Environment, Audience: cmp.Or(c.Profile.SignIn.Audience, "gpuaas-api"), Keys: keys, Clock: c.Clock},
-	}, nil
+	return a
 }
 
 // configure adds to the API what it needs for sign-ins.
@@ -74,17 +62,4 @@ func (a *auth) configure(c *rest.Config, development bool) {
 		c.Provider = p
 		c.SignIn = restsignin.Options{Issuer: p.Issuer(), CLIClientID: p.CLIClientID, Audience: p.Audience, Scopes: oidc.Scopes(), Development: development}
 	}
-}
-
-// sealOf returns the cipher of stored secrets.
-func sealOf(dir string) (cipher.AEAD, error) {
-	key, err := storedKey(filepath.Join(dir, "seal.key"))
-	if err != nil {
-		return nil, err
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("reading the sealing key: %w", err)
-	}
-	return cipher.NewGCM(block)
 }

@@ -52,7 +52,8 @@ func (r Role) DatabaseRole() string { return "gpuaas_" + string(r) }
 
 // Config is the configuration of a server.
 type Config struct {
-	// DatabaseURL names the owner of the schema, who migrates and serves nothing.
+	// DatabaseURL names the owner of the schema, who migrates, creates the first keys, and serves nothing. It may
+	// be empty if every role has a login of its own and another server has prepared the database.
 	DatabaseURL string
 	// DatabaseURLs log roles in by themselves. One that is missing is reached by
 	// DatabaseURL, whose user must be a member of it.
@@ -82,15 +83,15 @@ type Config struct {
 	// Payments configures the payment provider. Without a key, payments are off.
 	Payments Payments
 
-	// Keys configures the key store of private keys. If it is empty, the state directory stores
-	// them as files.
+	// Keys configures where private keys are. If it is empty, PostgreSQL stores them, sealed under the
+	// key-encryption key of a file in the state directory.
 	Keys keystore.Config
 
 	// Credentials contains the secrets that Git sources refer to; nil contains none.
 	Credentials *secretref.Credentials
 
 	Front    middleware.Front // the proxy before the API, if there is one
-	StateDir string           // keys of the CA, of tasks, tokens and cursors, and the sealing key
+	StateDir string           // builds of the agent, and the key-encryption key
 	AgentDir string           // agent builds that nodes download; empty: the folder of this binary
 	GitDir   string           // copies of repositories elsewhere; empty: in StateDir
 	Source   *sync.Root

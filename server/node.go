@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"net"
 	"net/http"
@@ -30,10 +29,10 @@ func (s *Server) serveNodes(ctx context.Context) error {
 		Certificates: n.Certificates, Hints: s.hints, Clock: s.cfg.Clock, Log: s.cfg.Log, Metrics: s.reportMetrics, StaleAfter: staleAfter,
 	}
 	api := &nodeapi.Server{
-		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: s.keys.Authority, Keys: s.keys.Signer,
+		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: s.keys.Authority, Statements: s.keys.Statements, Trusted: s.keys.Sets,
 		Nodes: in, Tasks: in, Reports: in, Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
 		CertificateFor: func() time.Duration { return time.Duration(policy().Int(policies.NodeCertificateTTLHours)) * time.Hour },
-		Binaries:       s.binaries, ReleaseKeys: s.releases.keys.Public, ReleaseKeySet: s.releaseKeySet, Builds: s.releases.files,
+		Binaries:       s.binaries, Builds: s.builds,
 		ReportEvery: func(ids.Node) time.Duration {
 			return time.Duration(policy().Int(policies.NodeReportSeconds)) * time.Second
 		},
@@ -67,15 +66,4 @@ func serveHTTP(ctx context.Context, server *http.Server, l net.Listener, endStre
 		return fmt.Errorf("draining %s: %w", l.Addr(), err)
 	}
 	return nil
-}
-
-// keyBytes is the size of an HMAC-SHA256 key.
-const keyBytes = 32
-
-func newKey() ([]byte, error) {
-	key := make([]byte, keyBytes)
-	if _, err := rand.Read(key); err != nil {
-		return nil, fmt.Errorf("drawing a key: %w", err)
-	}
-	return key, nil
 }

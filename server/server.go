@@ -63,12 +63,10 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	hints := &hint.Bus{}
-	if err := prepare(ctx, &cfg); err != nil {
-		return nil, err
-	}
-	s.cfg = cfg
-	if err := errors.Join(cfg.TLS.check(), cfg.Payments.check(ctx, cfg)); err != nil {
-		return nil, err
+	if cfg.DatabaseURL != "" {
+		if err := prepare(ctx, &cfg); err != nil {
+			return nil, err
+		}
 	}
 	pools, err := openPools(ctx, cfg)
 	if err != nil {
@@ -80,6 +78,15 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 			closeAll(pools)
 		}
 	}()
+	if cfg.DatabaseURL == "" {
+		if err := prepared(ctx, &cfg, pools[cfg.Roles[0]]); err != nil {
+			return nil, err
+		}
+	}
+	s.cfg = cfg
+	if err := errors.Join(cfg.TLS.check(), cfg.Payments.check(ctx, cfg)); err != nil {
+		return nil, err
+	}
 	if s.nats, err = cfg.NATS(); err != nil {
 		return nil, err
 	}
@@ -278,7 +285,7 @@ func (s *Server) MetricsURL() string {
 }
 
 // CA returns the certificates by which agents trust the node API.
-func (s *Server) CA() []byte { return s.keys.Authority.Bundle() }
+func (s *Server) CA() []byte { return s.keys.Roots.Bundle() }
 
 // headerWithin is the time for a client to send its header.
 const headerWithin = 5 * time.Second

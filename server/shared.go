@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,8 +21,10 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity/oidc"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/payment/stripe"
+	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/agentrelease"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/services"
 )
@@ -56,10 +59,12 @@ type shared struct {
 	// followPeriods schedules periodic jobs again when a policy changes their period.
 	followPeriods func(context.Context) error
 
-	keys     keystore.KeyStores
-	binaries *nodeapi.Binaries
-	releases releases
-	auth     *auth
+	keys        *keystore.Keys
+	failures    *prometheus.CounterVec // stored secrets that did not open
+	releaseSets *secret.KeySets
+	binaries    *nodeapi.Binaries
+	builds      agentrelease.Files
+	auth        *auth
 }
 
 func openPools(ctx context.Context, c Config) (map[Role]*pgxpool.Pool, error) {
@@ -117,13 +122,26 @@ func prepare(ctx context.Context, c *Config) error {
 	if err := jobs.MakePartitions(ctx, owner); err != nil {
 		return err
 	}
+	if err := keystore.Prepare(ctx, keystore.Preparation{
+		Config: c.Keys, DB: owner, StateDir: c.StateDir, Development: c.Profile.Development, Signs: c.hasRole(RoleWork), Log: c.Log, Clock: c.Clock,
+	}); err != nil {
+		return err
+	}
 	return c.useApplied(ctx, owner)
+}
+
+// prepared checks that another server has done what prepare does. This one has no login of the owner.
+func prepared(ctx context.Context, c *Config, pool *pgxpool.Pool) error {
+	if err := migrations.Current(ctx, pool); err != nil {
+		return err
+	}
+	return c.useApplied(ctx, pool)
 }
 
 // useApplied replaces the profile of the newest commit by the applied one. The newest commit may
 // wait for an approval. Before the first revision, and in development, the commit counts.
-func (c *Config) useApplied(ctx context.Context, db pg.Pool) error {
-	_, applied, err := (&desired.Store{DB: db}).Profile(ctx, db)
+func (c *Config) useApplied(ctx context.Context, db pg.Queryer) error {
+	applied, err := desired.AppliedProfile(ctx, db)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound:
 		return nil
@@ -139,17 +157,13 @@ func build(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *h
 	s := &shared{
 		pools: pools, services: map[Role]*services.Services{}, tasks: map[Role]*nodetask.Store{}, hints: hints,
 		drift: reconciler.NewMetrics(), taskMetrics: nodetask.NewMetrics(), reportMetrics: nodeapi.NewMetrics(), paymentMetrics: payment.NewMetrics(), binaries: &nodeapi.Binaries{Dir: c.agentDir()},
+		builds: agentrelease.Files{Dir: filepath.Join(c.StateDir, agentrelease.BuildsDir)}, failures: secret.NewFailureMetric(),
 	}
 	var err error
-	if s.keys, err = keystore.Open(ctx, c.Keys, c.StateDir, c.Clock); err != nil {
+	if err := s.openKeys(ctx, c); err != nil {
 		return nil, err
 	}
-	if s.releases, err = openReleases(c); err != nil {
-		return nil, err
-	}
-	if s.auth, err = openAuth(c); err != nil {
-		return nil, err
-	}
+	s.auth = newAuth(c, s.keys)
 	provider, err := c.Payments.provider()
 	if err != nil {
 		return nil, err
@@ -174,8 +188,8 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 		db = pg.Scoped{Pool: pool}
 	}
 	config := services.Config{
-		DB: db, Policies: s.policies, Hints: s.hints, Naming: c.naming(), Clock: c.Clock, Log: c.Log, Tokens: s.auth.tokens, Seal: s.auth.seal,
-		Users: s.keys.Users, Builders: s.releases.keys, Payments: provider, PaymentMetrics: s.paymentMetrics, Credentials: c.Credentials, PublicURL: publicURL,
+		DB: db, Policies: s.policies, Hints: s.hints, Naming: c.naming(), Clock: c.Clock, Log: c.Log,
+		ReleaseKeys: s.releaseKeys, Payments: provider, PaymentMetrics: s.paymentMetrics, Credentials: c.Credentials, PublicURL: publicURL,
 	}
 	if s.auth.provider != nil {
 		config.SignIn = s.auth.provider
@@ -183,7 +197,13 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 	if issuers := c.Profile.SignIn.JobIssuers; len(issuers) > 0 {
 		config.JobIssuers, config.VerifyJob = issuers, oidc.NewJobIssuers(issuers, publicURL, c.Clock, nil).Verify
 	}
-	s.tasks[role] = &nodetask.Store{DB: db, Signer: s.keys.Signer, Hints: s.hints, Clock: c.Clock, Metrics: s.taskMetrics}
+	s.tasks[role] = &nodetask.Store{DB: db, Hints: s.hints, Clock: c.Clock, Metrics: s.taskMetrics}
+	switch role { // each with its own keys, also where one process has several roles
+	case RoleAPI:
+		config.Keys = &services.Keys{Tokens: s.auth.tokens, Seal: s.keys.Fields, Users: s.keys.Logins}
+	case RoleWork:
+		s.tasks[role].Signer = s.keys.Tasks
+	}
 	s.services[role], err = services.New(config)
 	return err
 }
@@ -204,7 +224,7 @@ func (s *shared) addQueues(c Config) (err error) {
 		return err
 	}
 	deps := &jobs.Deps{
-		Services: w, Policy: jobs.PolicyFrom(s.policies), Tasks: s.tasks[RoleWork], UserCA: s.keys.Users.Public,
+		Services: w, Policy: jobs.PolicyFrom(s.policies), Tasks: s.tasks[RoleWork], UserCA: s.keys.Public.LoginAuthorities,
 		Development: c.Profile.Development, Began: c.Clock.Now(), Metrics: s.drift, Log: c.Log,
 	}
 	if s.jobs, err = jobs.NewClient(s.pools[RoleWork], deps, c.Log); err != nil {
@@ -217,7 +237,7 @@ func (s *shared) addQueues(c Config) (err error) {
 
 // collectors returns the metrics of all roles that run here.
 func (s *shared) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{s.paymentMetrics, s.drift, s.taskMetrics, s.reportMetrics}
+	all := []prometheus.Collector{s.failures, s.paymentMetrics, s.drift, s.taskMetrics, s.reportMetrics}
 	if loop := s.services[RoleReconcile]; loop != nil {
 		all = append(all, services.LoopMetrics{Services: loop})
 	}

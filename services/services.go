@@ -4,7 +4,6 @@ package services
 
 import (
 	"context"
-	"crypto/cipher"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -99,18 +98,15 @@ type Config struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
 
-	// Tokens signs the tokens of service accounts, and Seal encrypts stored secrets.
-	Tokens *signin.Tokens
-	Seal   cipher.AEAD
+	// Keys are the private keys of the API. They are nil in every other role.
+	Keys *Keys
 	// SignIn is the OIDC provider; nil without one.
 	SignIn signin.Provider
 	// JobIssuers are the trusted issuers of tokens of CI jobs, and VerifyJob validates such a token.
 	JobIssuers []string
 	VerifyJob  func(ctx context.Context, raw string) (signin.Job, error)
-	// Users signs login certificates.
-	Users secret.UserCA
-	// Builders signs agent releases.
-	Builders agentrelease.Signer
+	// ReleaseKeys returns the public keys by which agent releases are accepted.
+	ReleaseKeys func() map[string][]byte
 	// Payments is the payment provider; nil where top-ups are off.
 	Payments       payment.Provider
 	PaymentMetrics *payment.Metrics
@@ -120,11 +116,25 @@ type Config struct {
 	PublicURL func() string
 }
 
+// Keys are the private keys that the API uses.
+type Keys struct {
+	Tokens *signin.Tokens  // signs the tokens of service accounts
+	Seal   identity.Sealer // encrypts stored secrets
+	Users  secret.UserCA   // signs login certificates
+}
+
 // New builds the services of a role. It returns an error that names a required field of c if the
 // field is missing.
 func New(c Config) (*Services, error) {
-	if err := required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials"); err != nil {
+	if err := required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials", "Keys"); err != nil {
 		return nil, err
+	}
+	if c.Keys != nil {
+		if err := required(*c.Keys); err != nil {
+			return nil, err
+		}
+	} else {
+		c.Keys = &Keys{}
 	}
 	schema := validate.NewLazy()
 	s := &Services{DB: c.DB, Policies: c.Policies, Hints: c.Hints, Naming: c.Naming, Clock: c.Clock, Credentials: c.Credentials}
@@ -143,9 +153,9 @@ func New(c Config) (*Services, error) {
 
 func (s *Services) addPlatform(c Config) {
 	s.Identity = &identity.Service{
-		DB: c.DB, Clock: c.Clock, Naming: c.Naming, Hints: c.Hints, Seal: c.Seal, Policy: identity.PolicyFrom(c.Policies),
+		DB: c.DB, Clock: c.Clock, Naming: c.Naming, Hints: c.Hints, Seal: c.Keys.Seal, Policy: identity.PolicyFrom(c.Policies),
 	}
-	s.SignIn = &signin.Service{Service: s.Identity, Tokens: c.Tokens, Provider: c.SignIn, VerifyJob: c.VerifyJob}
+	s.SignIn = &signin.Service{Service: s.Identity, Tokens: c.Keys.Tokens, Provider: c.SignIn, VerifyJob: c.VerifyJob}
 	s.Keys = &keys.Service{Service: s.Identity, JobIssuers: c.JobIssuers}
 	s.Catalog = &catalog.Service{DB: c.DB, Clock: c.Clock, Hints: c.Hints}
 	s.Ledger = &ledger.Service{DB: c.DB}
@@ -161,10 +171,10 @@ func (s *Services) addProduct(c Config) {
 	s.Certificates = &secret.Certificates{DB: c.DB, Barred: s.Fleet.Retired}
 	s.Fleet.Certificates = s.Certificates
 	s.NodeHealth = &nodehealth.Service{Service: s.Fleet, Rules: nodehealth.FaultRulesFrom(c.Policies)}
-	s.Releases = &agentrelease.Store{DB: c.DB, Signer: c.Builders, Naming: c.Naming, Clock: c.Clock}
+	s.Releases = &agentrelease.Store{DB: c.DB, Keys: c.ReleaseKeys, Naming: c.Naming, Clock: c.Clock}
 	s.Allocations = &allocation.Service{
 		DB: c.DB, Desired: s.Desired.Store, Inventory: s.NodeHealth, Catalog: s.Catalog, Identity: s.Identity, Metering: s.Metering,
-		Limits: allocation.LimitsFrom(c.Policies), Signs: loginSigner(c.Users), LoginLife: allocation.LoginLifeFrom(c.Policies),
+		Limits: allocation.LimitsFrom(c.Policies), Signs: loginSigner(c.Keys.Users), LoginLife: allocation.LoginLifeFrom(c.Policies),
 		Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 	}
 }
@@ -204,6 +214,9 @@ func (s *Services) Enqueue(with *river.Client[pgx.Tx]) {
 // loginSigner returns the function that signs a login certificate for one allocation, with a
 // terminal.
 func loginSigner(users secret.UserCA) func(context.Context, ssh.PublicKey, ids.Allocation, string, time.Duration) (allocation.Login, error) {
+	if users == nil {
+		return nil
+	}
 	return func(ctx context.Context, key ssh.PublicKey, id ids.Allocation, user string, ttl time.Duration) (allocation.Login, error) {
 		c, err := users.Sign(ctx, secret.Login{Key: key, Allocation: id.String(), User: user, TTL: ttl, PTY: true})
 		return allocation.Login{Certificate: c.Text, Serial: c.Serial, ExpiresAt: c.NotAfter}, err

@@ -1,8 +1,6 @@
 package services_test
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -13,10 +11,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/platform/identity/identitytest"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/secret"
-	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/services"
 )
@@ -25,19 +23,14 @@ func configOf(t *testing.T) services.Config {
 	t.Helper()
 	db, hints, log := pgtest.Scoped(t, pgtest.Clone(t)), &hint.Bus{}, slog.New(slog.DiscardHandler)
 	dir := t.TempDir()
-	keys, err := keystore.Open(t.Context(), keystore.Config{}, dir, clock.Clock{})
-	must(t, err)
-	builders, err := secret.OpenSigner(filepath.Join(dir, "releases"))
+	users, err := secret.OpenUserCA(filepath.Join(dir, "logins"), clock.Clock{})
 	must(t, err)
 	ring, err := pki.OpenKeyring(filepath.Join(dir, "tokens"))
 	must(t, err)
-	block, err := aes.NewCipher(make([]byte, 32))
-	must(t, err)
-	seal, err := cipher.NewGCM(block)
-	must(t, err)
 	return services.Config{
 		DB: db, Policies: &policies.Client{DB: db, Hints: hints, Log: log}, Hints: hints, Naming: ids.DefaultNaming, Log: log,
-		Tokens: &signin.Tokens{Issuer: "test", Audience: "test", Keys: ring}, Seal: seal, Users: keys.Users, Builders: builders,
+		Keys:           &services.Keys{Tokens: &signin.Tokens{Issuer: "test", Audience: "test", Keys: ring}, Seal: identitytest.Seal(t), Users: users},
+		ReleaseKeys:    func() map[string][]byte { return nil },
 		PaymentMetrics: payment.NewMetrics(), PublicURL: func() string { return "https://gpuaas.example" },
 	}
 }
@@ -64,10 +57,7 @@ func TestNewRejectsMissingParts(t *testing.T) {
 		"Policies":       func(c *services.Config) { c.Policies = nil },
 		"Hints":          func(c *services.Config) { c.Hints = nil },
 		"Log":            func(c *services.Config) { c.Log = nil },
-		"Tokens":         func(c *services.Config) { c.Tokens = nil },
-		"Seal":           func(c *services.Config) { c.Seal = nil },
-		"Users":          func(c *services.Config) { c.Users = nil },
-		"Builders":       func(c *services.Config) { c.Builders = nil },
+		"ReleaseKeys":    func(c *services.Config) { c.ReleaseKeys = nil },
 		"PaymentMetrics": func(c *services.Config) { c.PaymentMetrics = nil },
 		"PublicURL":      func(c *services.Config) { c.PublicURL = nil },
 	} {
@@ -76,6 +66,24 @@ func TestNewRejectsMissingParts(t *testing.T) {
 		if _, err := services.New(c); err == nil || !strings.Contains(err.Error(), "Config."+name+" is missing") {
 			t.Errorf("without %s: %v", name, err)
 		}
+	}
+}
+
+// A role without keys has services that sign and decrypt nothing, and one with half of the keys of the API
+// does not start.
+func TestAnotherRoleHasNoKeys(t *testing.T) {
+	t.Parallel()
+	whole := configOf(t)
+	half := whole
+	half.Keys = &services.Keys{Tokens: whole.Keys.Tokens, Seal: whole.Keys.Seal}
+	if _, err := services.New(half); err == nil || !strings.Contains(err.Error(), "Keys.Users is missing") {
+		t.Errorf("without the login keys: %v", err)
+	}
+	whole.Keys = nil
+	s, err := services.New(whole)
+	must(t, err)
+	if s.Identity.Seal != nil || s.SignIn.Tokens != nil || s.Allocations.Signs != nil {
+		t.Error("a role without keys signs or decrypts")
 	}
 }
 

@@ -72,12 +72,12 @@ func TestAHostileNetworkHalfExecutesNothing(t *testing.T) {
 	none := func(*protocol.Envelope) {}
 	bent := forged(none, nil)
 	bent.Body[40] ^= 1
-	own := protocol.TrustStatement{V: protocol.Version, Kid: "0009", Node: b.node, Sequence: 9, TaskKeys: map[string][]byte{"0009": stranger.Public().(ed25519.PublicKey)}}
+	own := protocol.KeySet{V: protocol.Version, Kid: "0009", Sequence: 9, TaskKeys: map[string][]byte{"0009": stranger.Public().(ed25519.PublicKey)}, StatementKeys: b.statementKeys()}
 	body, err := own.Canonical()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.UpdateTrust(t.Context(), protocol.Signed{Body: body, Signature: ed25519.Sign(stranger, body)}); err == nil {
+	if err := c.UpdateTrust(t.Context(), []protocol.Signed{{Kid: "0009", Body: body, Signature: ed25519.Sign(stranger, body)}}); err == nil {
 		t.Error("keys without a chain were believed")
 	}
 	for rule, x := range map[string]struct {

@@ -29,7 +29,8 @@ type bundle struct {
 	t      testing.TB
 	dir    string
 	node   ids.Node
-	key    ed25519.PrivateKey
+	key    ed25519.PrivateKey // signs tasks
+	states ed25519.PrivateKey // signs responses to reports
 	gpus   []string
 	log    *slog.Logger
 	socket string
@@ -46,13 +47,17 @@ func setup(t testing.TB) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bundle{t: t, dir: t.TempDir(), node: ids.New[ids.Node](), key: key, uid: os.Getuid(), log: slog.New(slog.DiscardHandler), now: clock.Clock{}.Now}
+	_, states, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bundle{t: t, dir: t.TempDir(), node: ids.New[ids.Node](), key: key, states: states, uid: os.Getuid(), log: slog.New(slog.DiscardHandler), now: clock.Clock{}.Now}
 	b.socket = filepath.Join(b.dir, "helper.sock")
 	if b.gpus, err = sim.UUIDs(b.node, "t4-4"); err != nil {
 		t.Fatal(err)
 	}
 	slices.Sort(b.gpus)
-	belief, err := helper.FirstTrustState(b.journal(), b.node, protocol.Trust{TaskKeys: b.public()})
+	belief, err := helper.FirstTrustState(b.journal(), b.node, protocol.Trust{TaskKeys: b.public(), StatementKeys: b.statementKeys()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +71,10 @@ func (b *bundle) journal() string { return filepath.Join(b.dir, "journal") }
 
 func (b *bundle) public() map[string][]byte {
 	return map[string][]byte{"0001": b.key.Public().(ed25519.PublicKey)}
+}
+
+func (b *bundle) statementKeys() map[string][]byte {
+	return map[string][]byte{"0001": b.states.Public().(ed25519.PublicKey)}
 }
 
 // start begins a life of the acting half.

@@ -258,15 +258,15 @@ func (c *Client) AckResult(ctx context.Context, id ids.Allocation, task ids.Task
 	return err
 }
 
-// UpdateTrust hands over a signed statement of the control plane's keys.
-func (c *Client) UpdateTrust(ctx context.Context, statement protocol.Signed) error {
-	_, err := c.call(ctx, request{Call: callUpdateTrust, Signed: &statement})
+// UpdateTrust hands over the last sets of the control plane's keys.
+func (c *Client) UpdateTrust(ctx context.Context, sets []protocol.Signed) error {
+	_, err := c.call(ctx, request{Call: callUpdateTrust, Sets: sets})
 	return err
 }
 
-// UpdateReleaseKeys hands over a signed statement of the keys that sign builds of the agent.
-func (c *Client) UpdateReleaseKeys(ctx context.Context, set protocol.Signed) error {
-	_, err := c.call(ctx, request{Call: callUpdateReleases, Signed: &set})
+// UpdateReleaseKeys hands over the last sets of the keys that sign builds of the agent.
+func (c *Client) UpdateReleaseKeys(ctx context.Context, sets []protocol.Signed) error {
+	_, err := c.call(ctx, request{Call: callUpdateReleases, Sets: sets})
 	return err
 }
 

@@ -89,9 +89,9 @@ func TestKeysAreBelievedByAChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := func(by ed25519.PrivateKey, kid string, change func(*protocol.TrustStatement)) protocol.Signed {
-		s := protocol.TrustStatement{
-			V: protocol.Version, Kid: kid, Node: b.node, Sequence: 2, IssuedAt: b.now(),
+	state := func(by ed25519.PrivateKey, kid string, change func(*protocol.KeySet)) []protocol.Signed {
+		s := protocol.KeySet{
+			V: protocol.Version, Kid: kid, Sequence: 2, IssuedAt: b.now(), StatementKeys: b.statementKeys(),
 			TaskKeys: map[string][]byte{"0001": old.Public().(ed25519.PublicKey), "0002": next.Public().(ed25519.PublicKey)},
 		}
 		change(&s)
@@ -99,31 +99,40 @@ func TestKeysAreBelievedByAChain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return protocol.Signed{Body: body, Signature: ed25519.Sign(by, body)}
+		return []protocol.Signed{{Kid: kid, Body: body, Signature: ed25519.Sign(by, body)}}
 	}
-	same := func(*protocol.TrustStatement) {}
-	for rule, s := range map[string]protocol.Signed{
-		"signed by itself":      state(next, "0002", same),
-		"another node's":        state(old, "0001", func(s *protocol.TrustStatement) { s.Node = ids.New[ids.Node]() }),
-		"without a sequence":    state(old, "0001", func(s *protocol.TrustStatement) { s.Sequence = 0 }),
-		"of another version":    state(old, "0001", func(s *protocol.TrustStatement) { s.V = 2 }),
-		"naming another signer": state(old, "0002", same),
-		"without keys":          state(old, "0001", func(s *protocol.TrustStatement) { s.TaskKeys = nil }),
-		"with half a key":       state(old, "0001", func(s *protocol.TrustStatement) { s.TaskKeys["0003"] = []byte("x") }),
-		"an envelope":           b.sign(b.provision(ids.New[ids.Allocation](), 1)),
+	same := func(*protocol.KeySet) {}
+	for rule, s := range map[string][]protocol.Signed{
+		"none":                         nil,
+		"signed by itself":             state(next, "0002", same),
+		"without a sequence":           state(old, "0001", func(s *protocol.KeySet) { s.Sequence = 0 }),
+		"of another version":           state(old, "0001", func(s *protocol.KeySet) { s.V = 2 }),
+		"naming another signer":        state(old, "0002", same),
+		"without its signer":           state(old, "0001", func(s *protocol.KeySet) { delete(s.TaskKeys, "0001") }),
+		"without keys":                 state(old, "0001", func(s *protocol.KeySet) { s.TaskKeys = nil }),
+		"without statement keys":       state(old, "0001", func(s *protocol.KeySet) { s.StatementKeys = nil }),
+		"with a key for two purposes":  state(old, "0001", func(s *protocol.KeySet) { s.StatementKeys = s.TaskKeys }),
+		"with half a key":              state(old, "0001", func(s *protocol.KeySet) { s.TaskKeys["0003"] = []byte("x") }),
+		"an envelope":                  {b.sign(b.provision(ids.New[ids.Allocation](), 1))},
+		"INV-76: by the statement key": state(b.states, "0001", same),
 	} {
 		if err := c.UpdateTrust(t.Context(), s); protocol.CodeOf(err) == "" {
 			t.Errorf("%s: %v", rule, err)
 		}
 	}
-	if err := c.UpdateTrust(t.Context(), state(old, "0001", same)); err != nil {
+	begun := state(old, "0001", same)
+	if err := c.UpdateTrust(t.Context(), begun); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.UpdateTrust(t.Context(), state(old, "0001", func(s *protocol.TrustStatement) { s.Sequence = 1 })); protocol.CodeOf(err) != protocol.Replayed {
-		t.Errorf("an older statement: %v", err)
+	if err := c.UpdateTrust(t.Context(), state(old, "0001", func(s *protocol.KeySet) { s.Sequence = 1 })); protocol.CodeOf(err) != protocol.Replayed {
+		t.Errorf("an older set: %v", err)
 	}
-	if err := c.UpdateTrust(t.Context(), state(next, "0002", func(s *protocol.TrustStatement) { s.Sequence = 3; delete(s.TaskKeys, "0001") })); err != nil {
-		t.Fatal(err)
+	// The server publishes the last sets. A node that followed the first of them follows the others.
+	finished := append(begun, state(next, "0002", func(s *protocol.KeySet) { s.Sequence = 3; delete(s.TaskKeys, "0001") })...)
+	for range 2 {
+		if err := c.UpdateTrust(t.Context(), finished); err != nil {
+			t.Fatal(err)
+		}
 	}
 	b.stop()
 	b.start() // the chain outlives a restart
@@ -138,7 +147,7 @@ func TestKeysAreBelievedByAChain(t *testing.T) {
 		t.Errorf("%v, %v", a.Rejection, err)
 	}
 	b.result(c, h, e)
-	if statement := state(next, "0002", same); statementAsTask(t, b, statement) {
+	if statement := state(next, "0002", same); statementAsTask(t, b, statement[0]) {
 		t.Error("a statement was taken for a task")
 	}
 }
@@ -172,12 +181,12 @@ func TestINV76ATaskKeyChangesNoReleaseKey(t *testing.T) {
 		t.Helper()
 		return strings.Join(slices.Sorted(maps.Keys(b.local.ReleaseKeys())), " ")
 	}
-	task := protocol.TrustStatement{V: protocol.Version, Kid: "0001", Node: b.node, Sequence: 9, IssuedAt: b.now(), TaskKeys: b.public(), ReleaseKeys: map[string][]byte{"r9": public(other)}}
+	task := protocol.KeySet{V: protocol.Version, Kid: "0001", Sequence: 9, IssuedAt: b.now(), TaskKeys: b.public(), StatementKeys: map[string][]byte{"r9": public(other)}}
 	body, err := task.Canonical()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.UpdateTrust(t.Context(), protocol.Signed{Body: body, Signature: ed25519.Sign(b.key, body)}); err != nil || trusts() != "r1" {
+	if err := c.UpdateTrust(t.Context(), []protocol.Signed{{Kid: "0001", Body: body, Signature: ed25519.Sign(b.key, body)}}); err != nil || trusts() != "r1" {
 		t.Errorf("a task key has changed the release keys to %s, %v", trusts(), err)
 	}
 	set := func(by ed25519.PrivateKey, kid string, sequence int64, keys map[string][]byte) error {
@@ -186,7 +195,7 @@ func TestINV76ATaskKeyChangesNoReleaseKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.UpdateReleaseKeys(t.Context(), protocol.Signed{Body: body, Signature: ed25519.Sign(by, body)})
+		return c.UpdateReleaseKeys(t.Context(), []protocol.Signed{{Kid: kid, Body: body, Signature: ed25519.Sign(by, body)}})
 	}
 	both := map[string][]byte{"r1": public(release), "r2": public(other)}
 	for rule, err := range map[string]error{
@@ -195,7 +204,7 @@ func TestINV76ATaskKeyChangesNoReleaseKey(t *testing.T) {
 		"naming another signer": set(release, "r2", 3, both),
 		"without keys":          set(release, "r1", 3, nil),
 		"without a sequence":    set(release, "r1", 0, both),
-		"the statement above":   c.UpdateReleaseKeys(t.Context(), protocol.Signed{Body: body, Signature: ed25519.Sign(release, body)}),
+		"the statement above":   c.UpdateReleaseKeys(t.Context(), []protocol.Signed{{Kid: "r1", Body: body, Signature: ed25519.Sign(release, body)}}),
 	} {
 		if protocol.CodeOf(err) == "" || trusts() != "r1" {
 			t.Errorf("%s: %v, trusts %s", rule, err, trusts())
@@ -214,6 +223,31 @@ func TestINV76ATaskKeyChangesNoReleaseKey(t *testing.T) {
 	b.start()
 	if trusts() != "r2" {
 		t.Errorf("after a restart it trusts %s", trusts())
+	}
+}
+
+// INV-76: the node role of the server has the statement key. It cannot create a task with it, whatever the
+// envelope names as its key.
+func TestINV76AStatementKeySignsNoTask(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.start()
+	c, h := b.connect()
+	wait(t, "a greeting", h.met)
+	before := b.world().Version
+	for _, kid := range []string{"0001", "0002", ""} {
+		e := b.provision(ids.New[ids.Allocation](), 1)
+		if kid != "" {
+			e.Kid = kid
+		}
+		s := b.sign(e)
+		s.Signature = ed25519.Sign(b.states, s.Body)
+		if a, err := c.Receive(t.Context(), s); err != nil || protocol.CodeOf(a.Rejection) != protocol.SignatureInvalid {
+			t.Errorf("named %q: %v, %v", kid, a.Rejection, err)
+		}
+	}
+	if now := b.world(); now.Version != before {
+		t.Errorf("something was executed: %+v", now)
 	}
 }
 

@@ -56,14 +56,14 @@ func (l *Local) sign(r *protocol.Report) error {
 const maxStale = 5
 
 // Heard records the response of the control plane to a report. The response must have the signature of a
-// task key and the nonce of a report of this process. Each nonce counts once, and with the time of its
+// statement key and the nonce of a report of this process. Each nonce counts once, and with the time of its
 // report, so that an old response does not hide an outage.
 func (l *Local) Heard(ctx context.Context, word ReportAck) error {
 	if len(word.Signed.Body) == 0 {
 		l.Log.DebugContext(ctx, "the response to a report is not signed and has no effect")
 		return nil
 	}
-	ack, err := protocol.OpenReportAck(word.Signed, l.Keys())
+	ack, err := protocol.OpenReportAck(word.Signed, l.Statements())
 	if err == nil && ack.Node != l.Node {
 		err = protocol.Reject(protocol.Misaddressed, "the response is for node %s", ack.Node)
 	}

@@ -31,7 +31,7 @@ func (b *bundle) ack(r protocol.Report, change func(*protocol.ReportAck)) protoc
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return protocol.Signed{Kid: a.Kid, Body: body, Signature: ed25519.Sign(b.key, body)}
+	return protocol.Signed{Kid: a.Kid, Body: body, Signature: ed25519.Sign(b.states, body)}
 }
 
 func (b *bundle) hear(c *helper.Client, s protocol.Signed) {
@@ -58,9 +58,14 @@ func (b *bundle) hostile(t *testing.T, c *helper.Client, used protocol.Signed) m
 		return func() protocol.Signed { return b.ack(b.inspect(c), change) }
 	}
 	return map[string]func() protocol.Signed{
-		"none":              func() protocol.Signed { return protocol.Signed{} },
-		"used before":       func() protocol.Signed { return used },
-		"of another key":    func() protocol.Signed { return resign(b.ack(b.inspect(c), accept)) },
+		"none":           func() protocol.Signed { return protocol.Signed{} },
+		"used before":    func() protocol.Signed { return used },
+		"of another key": func() protocol.Signed { return resign(b.ack(b.inspect(c), accept)) },
+		"INV-76: of a task key": func() protocol.Signed {
+			s := b.ack(b.inspect(c), accept)
+			s.Signature = ed25519.Sign(b.key, s.Body)
+			return s
+		},
 		"of an unknown key": of(func(a *protocol.ReportAck) { a.Kid = "0009" }),
 		"of another node":   of(func(a *protocol.ReportAck) { a.Node = ids.New[ids.Node]() }),
 		"of another report": of(func(a *protocol.ReportAck) { a.Nonce = strings.Repeat("a", 32) }),

@@ -74,9 +74,10 @@ type Options struct {
 	// plane accepted. It may be nil.
 	Reported func(ctx context.Context, version string) error
 
-	// Keys returns the task keys if the network process shares this process. Nil means the trust state
-	// in Dir, which only signed statements change.
-	Keys  func() map[string][]byte
+	// Keys returns the task keys, and Statements the statement keys, if the network process shares this
+	// process. Nil means the trust state in Dir, which only signed statements change.
+	Keys, Statements func() map[string][]byte
+
 	Notes Notes
 	Log   *slog.Logger
 	Clock clock.Clock

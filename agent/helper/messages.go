@@ -10,7 +10,7 @@ import (
 
 // Protocol is the version of what the two halves say to each other. They are one
 // binary; after an update one of them may run the build before for a moment.
-const Protocol = 2
+const Protocol = 3
 
 // The calls of the network process.
 const (
@@ -27,13 +27,14 @@ const (
 
 // request is a call. Each uses the fields that its name says.
 type request struct {
-	ID         uint64           `json:"id"`
-	Call       string           `json:"call"`
-	Protocol   int              `json:"protocol,omitempty"`
-	Signed     *protocol.Signed `json:"signed,omitempty"`
-	Allocation ids.Allocation   `json:"allocation_id,omitzero"`
-	Task       ids.Task         `json:"task_id,omitzero"`
-	Ack        ReportAck        `json:"word,omitzero"`
+	ID         uint64            `json:"id"`
+	Call       string            `json:"call"`
+	Protocol   int               `json:"protocol,omitempty"`
+	Signed     *protocol.Signed  `json:"signed,omitempty"`
+	Sets       []protocol.Signed `json:"sets,omitempty"`
+	Allocation ids.Allocation    `json:"allocation_id,omitzero"`
+	Task       ids.Task          `json:"task_id,omitzero"`
+	Ack        ReportAck         `json:"word,omitzero"`
 }
 
 // The events of the helper.

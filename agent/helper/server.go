@@ -177,17 +177,9 @@ func (s *Server) answer(ctx context.Context, r request) message {
 	case callAckResult:
 		err = s.Local.AckResult(ctx, r.Allocation, r.Task)
 	case callUpdateTrust:
-		if r.Signed == nil {
-			err = errors.New("no statement")
-			break
-		}
-		err = s.Local.UpdateTrust(ctx, *r.Signed)
+		err = s.Local.UpdateTrust(ctx, r.Sets)
 	case callUpdateReleases:
-		if r.Signed == nil {
-			err = errors.New("no statement")
-			break
-		}
-		err = s.Local.UpdateReleaseKeys(ctx, *r.Signed)
+		err = s.Local.UpdateReleaseKeys(ctx, r.Sets)
 	case callHeard:
 		err = s.Local.Heard(ctx, r.Ack)
 	case callPlan:

@@ -21,15 +21,18 @@ import (
 )
 
 // TrustState contains the keys whose tasks the helper executes, and the node that it is. Root writes the
-// first one at enrolment. After that only a statement changes it: task keys by a task key that it already
-// contains, and release keys by such a release key. A stolen task key cannot replace the agent.
+// first one at enrolment. After that only a signed set of keys changes it: task and statement keys by a task
+// key that it already contains, and release keys by such a release key. A stolen task key cannot replace the
+// agent, and a stolen statement key changes no key.
 type TrustState struct {
 	Node    ids.Node  `json:"node_id"`
 	Journal uuid.UUID `json:"journal_id"` // zero until the first one is made
-	// Sequence of the last statement.
-	Sequence    int64             `json:"sequence"`
-	TaskKeys    map[string][]byte `json:"task_keys"`
-	ReleaseKeys map[string][]byte `json:"release_keys"`
+	// Sequence of the last KeySet.
+	Sequence int64             `json:"key_sequence"`
+	TaskKeys map[string][]byte `json:"task_keys"`
+	// StatementKeys sign responses to reports and nothing else.
+	StatementKeys map[string][]byte `json:"statement_keys"`
+	ReleaseKeys   map[string][]byte `json:"release_keys"`
 	// ReleaseSequence is that of the last ReleaseKeySet.
 	ReleaseSequence int64 `json:"release_sequence,omitempty"`
 }
@@ -72,36 +75,40 @@ func FirstTrustState(dir string, node ids.Node, trust protocol.Trust) (TrustStat
 	if before, err := LoadTrustState(dir); err == nil && before.Node == node {
 		b.Journal = before.Journal
 	}
-	if len(trust.Statement.Body) == 0 {
-		return b, nil
+	b.StatementKeys = trust.StatementKeys
+	if n := len(trust.Sets); n > 0 {
+		set, err := protocol.FirstKeySet(trust.Sets[n-1])
+		if err != nil {
+			return b, err
+		}
+		b.Sequence, b.TaskKeys, b.StatementKeys = set.Sequence, set.TaskKeys, set.StatementKeys
 	}
-	b, err := b.after(trust.Statement)
-	if err != nil {
-		return b, err
+	if n := len(trust.Releases); n > 0 {
+		set, err := protocol.FirstReleaseKeySet(trust.Releases[n-1])
+		if err != nil {
+			return b, err
+		}
+		b.ReleaseSequence, b.ReleaseKeys = set.Sequence, set.Keys
 	}
-	t, err := protocol.OpenStatement(trust.Statement, b.TaskKeys)
-	b.ReleaseKeys = t.ReleaseKeys
-	return b, err
-}
-
-// after returns the trust state after a statement.
-func (b TrustState) after(s protocol.Signed) (TrustState, error) {
-	t, err := protocol.OpenStatement(s, b.TaskKeys)
-	switch {
-	case err != nil:
-		return b, err
-	case t.Node != b.Node:
-		return b, protocol.Reject(protocol.Misaddressed, "the statement is for node %s", t.Node)
-	case t.Sequence < b.Sequence:
-		return b, protocol.Reject(protocol.Replayed, "statement %d is older than %d", t.Sequence, b.Sequence)
-	case t.Sequence == b.Sequence && !sameKeys(b.TaskKeys, t.TaskKeys):
-		return b, protocol.Reject(protocol.FenceConflict, "two statements are number %d", t.Sequence)
-	}
-	b.Sequence, b.TaskKeys = t.Sequence, t.TaskKeys
 	return b, nil
 }
 
-// afterReleases returns the trust state after a statement of the release keys.
+// after returns the trust state after a set of keys.
+func (b TrustState) after(s protocol.Signed) (TrustState, error) {
+	t, err := protocol.OpenKeySet(s, b.TaskKeys)
+	switch {
+	case err != nil:
+		return b, err
+	case t.Sequence < b.Sequence:
+		return b, protocol.Reject(protocol.Replayed, "set of keys %d is older than %d", t.Sequence, b.Sequence)
+	case t.Sequence == b.Sequence && !(sameKeys(b.TaskKeys, t.TaskKeys) && sameKeys(b.StatementKeys, t.StatementKeys)):
+		return b, protocol.Reject(protocol.FenceConflict, "two sets of keys are number %d", t.Sequence)
+	}
+	b.Sequence, b.TaskKeys, b.StatementKeys = t.Sequence, t.TaskKeys, t.StatementKeys
+	return b, nil
+}
+
+// afterReleases returns the trust state after a set of release keys.
 func (b TrustState) afterReleases(s protocol.Signed) (TrustState, error) {
 	t, err := protocol.OpenReleaseKeySet(s, b.ReleaseKeys)
 	switch {
@@ -110,11 +117,30 @@ func (b TrustState) afterReleases(s protocol.Signed) (TrustState, error) {
 	case t.Sequence < b.ReleaseSequence:
 		return b, protocol.Reject(protocol.Replayed, "release keys %d are older than %d", t.Sequence, b.ReleaseSequence)
 	case t.Sequence == b.ReleaseSequence && !sameKeys(b.ReleaseKeys, t.Keys):
-		return b, protocol.Reject(protocol.FenceConflict, "two statements of release keys are number %d", t.Sequence)
+		return b, protocol.Reject(protocol.FenceConflict, "two sets of release keys are number %d", t.Sequence)
 	}
 	b.ReleaseSequence, b.ReleaseKeys = t.Sequence, t.Keys
 	return b, nil
 }
+
+// applySets applies sets of keys, oldest first. A set that is not signed by a trusted key or is older than the
+// state changes nothing: the node has followed it before. The last one must have been applied.
+func (b TrustState) applySets(sets []protocol.Signed, apply func(TrustState, protocol.Signed) (TrustState, error)) (TrustState, error) {
+	if len(sets) == 0 {
+		return b, protocol.Reject(protocol.EnvelopeInvalid, "there is no set of keys")
+	}
+	var err error
+	for _, s := range sets[max(0, len(sets)-maxSets):] {
+		var next TrustState
+		if next, err = apply(b, s); err == nil {
+			b = next
+		}
+	}
+	return b, err
+}
+
+// maxSets limits the signatures that one call verifies.
+const maxSets = 16
 
 func sameKeys(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, bytes.Equal) }
 
@@ -128,6 +154,11 @@ func (l *Local) reloadTrust() (err error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.trust.TaskKeys // replaced as a whole, never changed
+	}
+	l.Statements = func() map[string][]byte {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.trust.StatementKeys
 	}
 	return nil
 }
@@ -167,39 +198,36 @@ func Remembers(dir, anchor string, node ids.Node, now time.Time) (bool, error) {
 	return err == nil, err
 }
 
-// UpdateTrust applies a statement of the control plane's keys. The result is on disk before the first
-// task is verified by it: after a crash the helper would otherwise accept keys that were removed.
-func (l *Local) UpdateTrust(ctx context.Context, s protocol.Signed) error {
+// UpdateTrust applies sets of the control plane's keys. The result is on disk before the first task is
+// verified by it: after a crash the helper would otherwise accept keys that were removed.
+func (l *Local) UpdateTrust(ctx context.Context, sets []protocol.Signed) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.trust.Node == (ids.Node{}) {
 		return nil // the network process in the same process has the keys
 	}
-	next, err := l.trust.after(s)
-	if err != nil {
-		return err
-	}
+	next, err := l.trust.applySets(sets, TrustState.after)
 	if next.Sequence == l.trust.Sequence {
-		return nil
+		return err
 	}
 	if err := next.Save(l.Dir); err != nil {
 		return err
 	}
 	l.trust = next
-	l.Log.InfoContext(ctx, "trust statement applied", "sequence", next.Sequence, "task_keys", len(next.TaskKeys))
-	return nil
+	l.Log.InfoContext(ctx, "set of keys applied", "sequence", next.Sequence, "task_keys", len(next.TaskKeys), "statement_keys", len(next.StatementKeys))
+	return err
 }
 
-// UpdateReleaseKeys applies a statement of the release keys. The result is on disk before the first build is
-// verified by it.
-func (l *Local) UpdateReleaseKeys(ctx context.Context, s protocol.Signed) error {
+// UpdateReleaseKeys applies sets of release keys. The result is on disk before the first build is verified
+// by it.
+func (l *Local) UpdateReleaseKeys(ctx context.Context, sets []protocol.Signed) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.trust.Node == (ids.Node{}) {
 		return nil // a node in one process does not replace itself
 	}
-	next, err := l.trust.afterReleases(s)
-	if err != nil || next.ReleaseSequence == l.trust.ReleaseSequence {
+	next, err := l.trust.applySets(sets, TrustState.afterReleases)
+	if next.ReleaseSequence == l.trust.ReleaseSequence {
 		return err
 	}
 	if err := next.Save(l.Dir); err != nil {
@@ -207,7 +235,7 @@ func (l *Local) UpdateReleaseKeys(ctx context.Context, s protocol.Signed) error 
 	}
 	l.trust = next
 	l.Log.InfoContext(ctx, "release keys applied", "sequence", next.ReleaseSequence, "release_keys", len(next.ReleaseKeys))
-	return nil
+	return err
 }
 
 // ReleaseKeys returns the keys that sign agent releases.

@@ -40,7 +40,7 @@ func (s *Server) ack(ctx context.Context, node ids.Node, r protocol.Report, err 
 	if r.Nonce == "" || err != nil && !stale {
 		return protocol.Signed{}, err
 	}
-	a := protocol.ReportAck{V: protocol.Version, Kid: s.Keys.Active(), Node: node, Nonce: r.Nonce, Accepted: !stale, Verified: len(r.Origin) > 0}
+	a := protocol.ReportAck{V: protocol.Version, Kid: s.Statements.Active(), Node: node, Nonce: r.Nonce, Accepted: !stale, Verified: len(r.Origin) > 0}
 	if coded, ok := errors.AsType[*errs.Error](err); ok {
 		a.Boot, _ = coded.Details["boot"].(int64)
 	}
@@ -62,7 +62,7 @@ func (s *Server) signAck(ctx context.Context, a protocol.ReportAck) (protocol.Si
 	if err != nil {
 		return protocol.Signed{}, err
 	}
-	signature, err := s.Keys.Sign(ctx, a.Kid, body)
+	signature, err := s.Statements.Sign(ctx, a.Kid, body)
 	return protocol.Signed{Kid: a.Kid, Body: body, Signature: signature}, err
 }
 

@@ -37,7 +37,7 @@ func TestINV80OnlyTheHelperCreatesALaterBoot(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
 	p := h.join(h.declare())
-	p.keys = h.keys.Public()
+	p.keys = h.trust.Statements.Public()
 	public, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,9 @@ type Grant struct {
 	Trust       protocol.Trust
 }
 
-func (g Grant) stamp() string { return secret.Stamp([]byte(g.Trust.CAs), g.Trust.TaskKeys) }
+func (g Grant) stamp() string {
+	return secret.Stamp([]byte(g.Trust.CAs), g.Trust.TaskKeys, g.Trust.StatementKeys)
+}
 
 // Issue creates the grant of a node. The certificate authority may be a remote system, so Issue is
 // called outside any transaction.

@@ -26,6 +26,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/platform/secret/secrettest"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -154,6 +155,10 @@ func setup(t testing.TB) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
+	trust, err := secrettest.NewTrusted(keys, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +171,7 @@ func setup(t testing.TB) *bundle {
 		url: "https://" + l.Addr().String(), ca: ca, keys: keys, hints: &hint.Bus{}, stop: stop, ended: make(chan error, 1),
 	}
 	server := &nodeapi.Server{
-		TrustDomain: domain, Hosts: []string{"127.0.0.1"}, CA: ca, Keys: keys, Nodes: b.rooms, Tasks: b.rooms, Reports: b.rooms,
+		TrustDomain: domain, Hosts: []string{"127.0.0.1"}, CA: ca, Statements: trust.Statements, Trusted: trust, Nodes: b.rooms, Tasks: b.rooms, Reports: b.rooms,
 		Hints: b.hints, Log: slog.New(slog.DiscardHandler), Relook: time.Hour, // only a hint may wake a poll here
 		ReportEvery: func(ids.Node) time.Duration { return 7 * time.Second },
 	}

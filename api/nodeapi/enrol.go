@@ -98,8 +98,8 @@ func (s *Server) issue(csr string) (made *[]string, issue Issue) {
 			return g, err
 		}
 		*made = append(*made, g.Certificate.Serial)
-		g.Trust, err = s.believe(ctx, node)
-		return g, err
+		g.Trust = s.believe()
+		return g, nil
 	}
 }
 
@@ -124,47 +124,16 @@ func (s *Server) identity(node ids.Node, g Grant) protocol.EnrolReply {
 	}
 }
 
-func (s *Server) trust(w http.ResponseWriter, r *http.Request, who caller) error {
-	trust, err := s.believe(r.Context(), who.Node)
-	if err != nil {
-		return err
-	}
-	s.write(w, r, http.StatusOK, trust)
+func (s *Server) trust(w http.ResponseWriter, r *http.Request, _ caller) error {
+	s.write(w, r, http.StatusOK, s.believe())
 	return nil
 }
 
-// believe returns the current trust state for a node.
-func (s *Server) believe(ctx context.Context, node ids.Node) (protocol.Trust, error) {
-	t := protocol.Trust{CAs: string(s.CA.Bundle()), TaskKeys: s.Keys.Public()}
-	signed, err := s.statement(ctx, node, t.TaskKeys)
-	t.Statement = signed
-	if err == nil && s.ReleaseKeySet != nil {
-		t.Releases, err = s.ReleaseKeySet(ctx)
-	}
-	return t, err
-}
-
-// statement returns the signed list of keys that a node should accept. The active key signs it: a
-// new key becomes active only after it was published to the nodes, so every node accepts this
-// signature.
-func (s *Server) statement(ctx context.Context, node ids.Node, keys map[string][]byte) (protocol.Signed, error) {
-	kid := s.Keys.Active()
-	statement := protocol.TrustStatement{
-		V: protocol.Version, Kid: kid, Node: node, Sequence: secret.Sequence(keys), TaskKeys: keys, IssuedAt: s.Clock.Now().Truncate(time.Second),
-	}
-	if s.ReleaseKeys != nil {
-		statement.ReleaseKeys = s.ReleaseKeys()
-		statement.Sequence += secret.Sequence(statement.ReleaseKeys)
-	}
-	body, err := statement.Canonical()
-	if err != nil {
-		return protocol.Signed{}, err
-	}
-	signature, err := s.Keys.Sign(ctx, kid, body)
-	if err != nil {
-		return protocol.Signed{}, err
-	}
-	return protocol.Signed{Kid: kid, Body: body, Signature: signature}, nil
+// believe returns the current trust state.
+func (s *Server) believe() protocol.Trust {
+	set, sets := s.Trusted.Control()
+	_, releases := s.Trusted.Releases()
+	return protocol.Trust{CAs: string(s.CA.Bundle()), TaskKeys: set.TaskKeys, StatementKeys: set.StatementKeys, Sets: sets, Releases: releases}
 }
 
 // recall schedules the renewals of nodes whose trust state is out of date. It spreads them over
@@ -193,7 +162,8 @@ func (s *Server) shouldRenew(who caller, has secret.InForce, capability int) boo
 	if capability < understandsRenew {
 		return false // an older agent renews only at half of the lifetime
 	}
-	now, issuer := secret.Stamp(s.CA.Bundle(), s.Keys.Public()), s.CA.Issuer()
+	set, _ := s.Trusted.Control()
+	now, issuer := secret.Stamp(s.CA.Bundle(), set.TaskKeys, set.StatementKeys), s.CA.Issuer()
 	follows := has.Trust == now && (issuer == "" || has.Issuer == issuer)
 	return !follows && s.recall.turn(now, who.Node, s.Clock.Now())
 }

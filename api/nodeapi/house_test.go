@@ -23,6 +23,7 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/platform/secret/secrettest"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -36,6 +37,7 @@ type house struct {
 	ca    *office
 	local *pki.Local
 	keys  secret.LocalSigner
+	trust *secrettest.Trusted
 	door  *nodeapi.Server
 	url   string
 	clock clock.Clock
@@ -85,6 +87,9 @@ func setupHouse(t *testing.T) *house {
 	if h.keys, err = secret.OpenSigner(dir); err != nil {
 		t.Fatal(err)
 	}
+	if h.trust, err = secrettest.NewTrusted(h.keys, t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
 	h.ca = &office{Authority: h.local}
 	fleet := nodehealth.New(h.db, hints)
 	h.Intake = &nodeapi.Intake{
@@ -93,7 +98,7 @@ func setupHouse(t *testing.T) *house {
 		StaleAfter: func() time.Duration { return time.Minute },
 	}
 	h.door = &nodeapi.Server{
-		TrustDomain: domain, Hosts: []string{"127.0.0.1"}, CA: h.ca, Keys: h.keys, Nodes: h.Intake, Tasks: h.Intake, Reports: h.Intake,
+		TrustDomain: domain, Hosts: []string{"127.0.0.1"}, CA: h.ca, Statements: h.trust.Statements, Trusted: h.trust, Nodes: h.Intake, Tasks: h.Intake, Reports: h.Intake,
 		Hints: hints, Log: slog.New(slog.DiscardHandler), Clock: h.clock,
 	}
 	return h

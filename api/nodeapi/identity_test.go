@@ -277,38 +277,41 @@ func TestINV40RetiredIsSilent(t *testing.T) {
 	}
 }
 
-// What a node should believe comes signed by the key that it believes already,
-// and says which node is meant.
+// What a node should trust comes signed by the task key that it trusts already. The statement key, which the
+// node API has, signs nothing of it.
 func TestTrustComesSigned(t *testing.T) {
 	t.Parallel()
 	h := setupHouse(t).open()
-	node := h.declare()
-	p := h.join(node)
+	p := h.join(h.declare())
 	before := h.keys.Public()
-	statement := func() protocol.TrustStatement {
+	set := func() protocol.KeySet {
 		var trust protocol.Trust
-		if status, _ := p.send("GET", protocol.PathTrust, nil, &trust); status != http.StatusOK || len(trust.Statement.Body) == 0 {
-			t.Fatal("no statement", status)
+		if status, _ := p.send("GET", protocol.PathTrust, nil, &trust); status != http.StatusOK || len(trust.Sets) == 0 {
+			t.Fatal("no set of keys", status)
 		}
-		s, err := protocol.OpenStatement(trust.Statement, before)
+		newest := trust.Sets[len(trust.Sets)-1]
+		if _, err := protocol.OpenKeySet(newest, h.trust.Statements.Public()); err == nil {
+			t.Error("INV-76: the statement key has signed a set of keys")
+		}
+		s, err := protocol.OpenKeySet(newest, before)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	first := statement()
-	if _, err := h.keys.Keys.Rotate(); err != nil {
+	first := set()
+	if _, err := h.keys.Keys.Rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	second := statement() // signed by what was believed before
-	if first.Node != node || len(first.TaskKeys) != 1 || len(second.TaskKeys) != 2 || second.Sequence <= first.Sequence {
+	second := set() // signed by what was trusted before
+	if len(first.TaskKeys) != 1 || len(second.TaskKeys) != 2 || second.Sequence <= first.Sequence || len(second.StatementKeys) != 1 {
 		t.Errorf("%+v\n%+v", first, second)
 	}
-	if err := h.keys.Keys.Retire(h.keys.Active()); err != nil {
+	if err := h.keys.Keys.Retire(t.Context(), h.keys.Active()); err != nil {
 		t.Fatal(err)
 	}
 	before = second.TaskKeys
-	if third := statement(); len(third.TaskKeys) != 1 || third.Sequence <= second.Sequence {
+	if third := set(); len(third.TaskKeys) != 1 || third.Sequence <= second.Sequence {
 		t.Errorf("%+v", third)
 	}
 }

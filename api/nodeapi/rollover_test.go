@@ -116,19 +116,20 @@ func (m *member) obtain(token string) error {
 	return m.believe()
 }
 
-// believe is what the root half of an agent does with a statement.
-func (m *member) believe() error {
+// believe is what the root half of an agent does with the sets of keys.
+func (m *member) believe() (err error) {
 	if m.task == nil {
 		m.task = m.trust.TaskKeys // an operator vouched for the host
 	}
-	s, err := protocol.OpenStatement(m.trust.Statement, m.task)
+	for _, signed := range m.trust.Sets {
+		var s protocol.KeySet
+		if s, err = protocol.OpenKeySet(signed, m.task); err == nil && s.Sequence >= m.last {
+			m.task, m.last = s.TaskKeys, s.Sequence
+		}
+	}
 	if err != nil {
-		return fmt.Errorf("the root half refuses the statement: %w", err)
+		return fmt.Errorf("the root half refuses the newest set of keys: %w", err)
 	}
-	if s.Node != m.node || s.Sequence < m.last {
-		return fmt.Errorf("statement %d after %d, about %s", s.Sequence, m.last, s.Node)
-	}
-	m.task, m.last = s.TaskKeys, s.Sequence
 	return nil
 }
 
@@ -218,7 +219,7 @@ func TestINV48AThousandAgentsOverTwoRollOvers(t *testing.T) {
 		if err := h.local.Begin(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.keys.Keys.Rotate(); err != nil {
+		if _, err := h.keys.Keys.Rotate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		// INV-65: these renew while the old authority still signs, and receive the new root with it. They
@@ -239,7 +240,7 @@ func TestINV48AThousandAgentsOverTwoRollOvers(t *testing.T) {
 		if err := h.local.Finish(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.keys.Keys.Retire(h.keys.Active()); err != nil {
+		if err := h.keys.Keys.Retire(t.Context(), h.keys.Active()); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 {
@@ -264,7 +265,7 @@ func (h *house) behind() (n int) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	now, generations := secret.Stamp(h.local.Bundle(), h.keys.Public()), h.local.Generations()
+	now, generations := secret.Stamp(h.local.Bundle(), h.keys.Public(), h.trust.Statements.Public()), h.local.Generations()
 	for _, c := range all {
 		if !c.Follows(now, generations[len(generations)-1].Issuer) {
 			n++

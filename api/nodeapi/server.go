@@ -25,12 +25,18 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// TaskKeys sign tasks and trust statements. Nodes accept tasks that one of the public keys
-// verifies.
-type TaskKeys interface {
+// Statements sign responses to reports. Their keys sign no tasks.
+type Statements interface {
 	Active() (kid string)
 	Sign(ctx context.Context, kid string, body []byte) (signature []byte, err error)
-	Public() map[string][]byte
+}
+
+// Trusted contains the signed sets of keys that nodes trust. The node API publishes them and cannot make one.
+type Trusted interface {
+	// Control returns the keys of the control plane, and the last sets, oldest first.
+	Control() (protocol.KeySet, []protocol.Signed)
+	// Releases returns the keys of agent releases, and the last sets, oldest first.
+	Releases() (protocol.ReleaseKeySet, []protocol.Signed)
 }
 
 // Nodes enrols nodes and checks their certificates.
@@ -72,7 +78,8 @@ type Server struct {
 	TrustDomain string
 	Hosts       []string // names and addresses that nodes connect to
 	CA          secret.Authority
-	Keys        TaskKeys
+	Statements  Statements
+	Trusted     Trusted
 	Nodes       Nodes
 	Tasks       Tasks
 	Reports     Reports
@@ -82,10 +89,6 @@ type Server struct {
 
 	// CertificateFor returns the lifetime of a node's certificate. The default is 24 hours.
 	CertificateFor func() time.Duration
-	// ReleaseKeys returns the public keys with which nodes verify builds of the agent.
-	ReleaseKeys func() map[string][]byte
-	// ReleaseKeySet returns the statement of these keys that one of them has signed. It may be nil.
-	ReleaseKeySet func(context.Context) (protocol.Signed, error)
 	// Binaries are the builds of the agent for hosts that are not enrolled.
 	Binaries *Binaries
 	// Builds are the builds of the agent that rollouts install on nodes. It may be nil.

@@ -449,6 +449,7 @@ const (
 	ErrorCodeConcurrencyLimitReached    ErrorCode = "concurrency_limit_reached"
 	ErrorCodeConflict                   ErrorCode = "conflict"
 	ErrorCodeCursorInvalid              ErrorCode = "cursor_invalid"
+	ErrorCodeDecryptionFailed           ErrorCode = "decryption_failed"
 	ErrorCodeDrainOwnedByOther          ErrorCode = "drain_owned_by_other"
 	ErrorCodeEnrolmentTokenInvalid      ErrorCode = "enrolment_token_invalid"
 	ErrorCodeForbidden                  ErrorCode = "forbidden"
@@ -541,6 +542,8 @@ func (e ErrorCode) Valid() bool {
 	case ErrorCodeConflict:
 		return true
 	case ErrorCodeCursorInvalid:
+		return true
+	case ErrorCodeDecryptionFailed:
 		return true
 	case ErrorCodeDrainOwnedByOther:
 		return true

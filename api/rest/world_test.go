@@ -3,8 +3,6 @@ package rest_test
 import (
 	"bytes"
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"encoding/base64"
 	"encoding/json"
 	"log/slog"
@@ -36,10 +34,10 @@ import (
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/identitytest"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/secret"
-	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/services"
@@ -85,19 +83,19 @@ var keysDir string // TestMain makes and removes it
 
 // keys are made once for all tests.
 var keys struct {
-	once     sync.Once
-	err      error
-	store    keystore.KeyStores
-	builders secret.LocalSigner
-	tokens   *pki.Keyring
+	once      sync.Once
+	err       error
+	authority *pki.Local
+	logins    secret.LocalUserCA
+	tokens    *pki.Keyring
 }
 
-func loadKeys(ctx context.Context) error {
+func loadKeys() error {
 	keys.once.Do(func() {
-		if keys.store, keys.err = keystore.Open(ctx, keystore.Config{}, keysDir, clock.Clock{}); keys.err != nil {
+		if keys.authority, keys.err = pki.Open(keysDir, clock.Clock{}); keys.err != nil {
 			return
 		}
-		if keys.builders, keys.err = secret.OpenSigner(filepath.Join(keysDir, "releases")); keys.err != nil {
+		if keys.logins, keys.err = secret.OpenUserCA(filepath.Join(keysDir, "logins"), clock.Clock{}); keys.err != nil {
 			return
 		}
 		keys.tokens, keys.err = pki.OpenKeyring(filepath.Join(keysDir, "tokens"))
@@ -122,7 +120,7 @@ func setupOn(t testing.TB, db *pgxpool.Pool, change ...option) *world {
 	w.buildServices()
 	config := rest.Config{
 		Services: w.services, Tasks: &nodetask.Store{DB: w.database},
-		Installer:   fleet.Installer{URL: "https://gpuaas.example:8443", Authority: keys.store.Authority, Digest: func(string) (string, error) { return "sha256:0", nil }},
+		Installer:   fleet.Installer{URL: "https://gpuaas.example:8443", Authority: keys.authority, Digest: func(string) (string, error) { return "sha256:0", nil }},
 		Stream:      &stream.Server{Facts: w.services.Events, Hints: w.services.Hints, Log: slog.New(slog.DiscardHandler)},
 		Environment: "test", Profile: desired.Environment{Region: region},
 		TokenKeys: w.services.SignIn.Tokens.Document, CursorKey: []byte("a key of a test, and of nothing else"),
@@ -145,23 +143,21 @@ func setupOn(t testing.TB, db *pgxpool.Pool, change ...option) *world {
 func (b *world) buildServices() {
 	b.Helper()
 	ctx := context.WithoutCancel(b.Context())
-	must(b, loadKeys(ctx))
+	must(b, loadKeys())
 	pool := pgtest.Scoped(b, b.db)
 	b.database = &database{Pool: pool}
 	log, hints, now := slog.New(slog.DiscardHandler), &hint.Bus{}, clock.At(b.clock)
 	client := &policies.Client{DB: b.database, Hints: hints, Log: log}
 	_, err := client.Refresh(ctx)
 	must(b, err)
-	block, err := aes.NewCipher(make([]byte, 32))
-	must(b, err)
-	seal, err := cipher.NewGCM(block)
-	must(b, err)
 	payments, err := newPaymentProvider()
 	must(b, err)
 	b.services, err = services.New(services.Config{
 		DB: b.database, Policies: client, Hints: hints, Naming: ids.DefaultNaming, Clock: now, Log: log,
-		Tokens: &signin.Tokens{Issuer: "gpuaas:test", Audience: "gpuaas-api", Keys: keys.tokens, Clock: now}, Seal: seal, SignIn: b.provider,
-		Users: keys.store.Users, Builders: keys.builders, Payments: payments, PaymentMetrics: payment.NewMetrics(),
+		Keys: &services.Keys{
+			Tokens: &signin.Tokens{Issuer: "gpuaas:test", Audience: "gpuaas-api", Keys: keys.tokens, Clock: now}, Seal: identitytest.Seal(b), Users: keys.logins,
+		},
+		SignIn: b.provider, ReleaseKeys: func() map[string][]byte { return nil }, Payments: payments, PaymentMetrics: payment.NewMetrics(),
 		Credentials: secretreftest.Credentials(b, "https://api.github.com", map[string]string{"hook": hookSecret}),
 		PublicURL:   func() string { return "https://gpuaas.example" },
 	})

@@ -1,13 +1,15 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaas/cli/client"
@@ -19,93 +21,103 @@ import (
 	"github.com/gpuaas/gpuaas/product/agentrelease"
 )
 
-const agentText = `Runs on a server machine. The builds and their signing keys are in --state-dir. The
-published releases are in the database of DATABASE_URL, or else in the database of the
+const agentText = `Runs on a server machine. The builds are in --state-dir. The published releases and the
+trusted release keys are in the database of DATABASE_URL, or else in the database of the
 profile of gpuaas up.`
 
+const signText = `Runs in the pipeline that builds releases, without a server. The release keys are files in
+--keys-dir; no server has them.`
+
 func NewAgent(a *output.Console) *cobra.Command {
-	return output.Group("agent", "Manage agent releases", newAgentPublish(a), newAgentList(a), newAgentRetry(a), newUpdate(a))
+	return output.Group("agent", "Manage agent releases", newAgentSign(a), newAgentKeys(a), newAgentTrust(a), newAgentPublish(a), newAgentList(a), newAgentRetry(a), newUpdate(a))
 }
 
 // agentDesk contains the values that the agent commands share.
 type agentDesk struct {
 	files agentrelease.Files
 	store *agentrelease.Store
+	db    *pgxpool.Pool
 }
 
 func openAgentDesk(ctx context.Context, a *output.Console, stateDir string) (d agentDesk, done func(), err error) {
 	if stateDir == "" {
-		stateDir = "/var/lib/gpuaas-server"
+		stateDir = serverDir
 		if s, err := client.ReadSettings(a); err == nil && s.DataDir != "" {
 			stateDir = filepath.Join(s.DataDir, "secrets")
 		}
 	}
-	// Opening the keys in another folder would create new ones, which no node trusts.
-	if _, err := os.Stat(filepath.Join(stateDir, agentrelease.KeysDir)); err != nil {
-		return d, nil, errs.Invalid("--state-dir", "%s contains no release keys of a server", stateDir).Try("name the folder that gpuaas server has as --state-dir").Because(err)
-	}
-	keys, err := secret.OpenSigner(filepath.Join(stateDir, agentrelease.KeysDir))
-	if err != nil {
+	if d.db, err = client.Database(ctx, a, "gpuaas-agent"); err != nil {
 		return d, nil, err
 	}
-	db, err := client.Database(ctx, a, "gpuaas-agent")
-	if err != nil {
+	sets := &secret.KeySets{DB: d.db}
+	if err := sets.Refresh(ctx); err != nil {
+		d.db.Close()
 		return d, nil, err
 	}
 	d.files = agentrelease.Files{Dir: filepath.Join(stateDir, agentrelease.BuildsDir)}
-	d.store = &agentrelease.Store{DB: db, Signer: keys, Naming: ids.DefaultNaming, Clock: a.Clock}
-	return d, db.Close, nil
+	d.store = &agentrelease.Store{
+		DB: d.db, Naming: ids.DefaultNaming, Clock: a.Clock,
+		Keys: func() map[string][]byte { set, _ := sets.Releases(); return set.Keys },
+	}
+	return d, d.db.Close, nil
 }
 
 func newAgentPublish(a *output.Console) *cobra.Command {
-	var stateDir, version, minimum, expires string
+	var stateDir, release string
 	cmd := &cobra.Command{
-		Use: "publish FILE", Short: "Sign and publish an agent release", Long: agentText, Args: cobra.ExactArgs(1),
-		Example: "  gpuaas agent publish ./gpuaas-agent\n  gpuaas agent publish ./gpuaas-agent-linux-arm64 --version v1.4.0 --minimum v1.2.0 --expires 90d",
+		Use: "publish FILE", Short: "Upload a signed agent release", Long: agentText, Args: cobra.ExactArgs(1),
+		Example: "  gpuaas agent publish ./gpuaas-agent\n  gpuaas agent publish ./gpuaas-agent-linux-arm64 --release ./arm64.release",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			life, err := days(expires)
-			if err != nil {
-				return err
-			}
 			d, done, err := openAgentDesk(cmd.Context(), a, stateDir)
 			if err != nil {
 				return err
 			}
 			defer done()
-			return publish(cmd.Context(), a, d, args[0], agentrelease.Build{Version: version, Minimum: minimum, Life: life})
+			signed, err := agentrelease.ReadStatement(cmp.Or(release, args[0]+agentrelease.StatementSuffix))
+			if errors.Is(err, fs.ErrNotExist) {
+				return errs.Invalid("--release", "there is no signed release of %s", args[0]).Try("the pipeline signs it: gpuaas agent sign %s", args[0]).Because(err)
+			} else if err != nil {
+				return err
+			}
+			r, err := d.store.PublishFile(cmd.Context(), d.files, args[0], signed, audit.OnServer("system:cli", "gpuaas agent publish"))
+			if err != nil {
+				return err
+			}
+			return showReleases(a, []agentrelease.Release{r}, nil)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&stateDir, "state-dir", "", "of the servers (default: that of gpuaas up by the profile, else /var/lib/gpuaas-server)")
-	flags.StringVar(&version, "version", "", "version of the build (default: the version that a build for the local platform reports)")
-	flags.StringVar(&minimum, "minimum", "", "the lowest version that a node with this version can return to")
-	flags.StringVar(&expires, "expires", "90d", "how long nodes may become it")
+	flags.StringVar(&release, "release", "", "file of the signed release (default: FILE"+agentrelease.StatementSuffix+")")
 	return cmd
 }
 
-func publish(ctx context.Context, a *output.Console, d agentDesk, path string, want agentrelease.Build) error {
-	b, err := d.files.Put(path)
-	if err != nil {
-		return err
+func newAgentTrust(a *output.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "trust FILE", Short: "Accept release keys", Args: cobra.ExactArgs(1),
+		Long: agentText + `
+
+The first file is trusted as it is; compare its key ids with those of the pipeline. Each later
+one needs the signature of a key that is trusted. Nodes follow in the same way.`,
+		Example: "  gpuaas agent trust ./release-keys.json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			signed, err := agentrelease.ReadStatement(args[0])
+			if err != nil {
+				return err
+			}
+			d, done, err := openAgentDesk(cmd.Context(), a, "")
+			if err != nil {
+				return err
+			}
+			defer done()
+			set, err := secret.TrustReleaseKeys(cmd.Context(), d.db, signed, audit.OnServer("system:cli", "gpuaas agent trust"), d.store.Naming.Name("", "", "keys", "release_keys").String())
+			if err != nil {
+				return err
+			}
+			return showReleaseKeys(a, set.Keys)
+		},
 	}
-	said, err := agentrelease.VersionOf(ctx, path, b.Platform)
-	switch {
-	case err != nil:
-		return err
-	case said == "" && want.Version == "":
-		return output.UsageError("a build for %s cannot run here to report its version: set --version", b.Platform)
-	case said != "" && want.Version != "" && said != want.Version:
-		return errs.Invalid("--version", "the build reports version %s", said)
-	}
-	b.Version, b.Minimum, b.Life, b.By = said, want.Minimum, want.Life, audit.OnServer("system:cli", "gpuaas agent publish")
-	if said == "" {
-		b.Version = want.Version
-	}
-	r, err := d.store.Publish(ctx, b)
-	if err != nil {
-		return err
-	}
-	return showReleases(a, []agentrelease.Release{r}, nil)
+	return cmd
 }
 
 func newAgentList(a *output.Console) *cobra.Command {
@@ -202,17 +214,4 @@ func newAgentRetry(a *output.Console) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&stateDir, "state-dir", "", "of the servers (default: that of gpuaas up by the profile, else /var/lib/gpuaas-server)")
 	return cmd
-}
-
-// days reads 90d, or what Go calls a duration.
-func days(text string) (time.Duration, error) {
-	var n int
-	if err := json.Unmarshal([]byte(trimDays(text)), &n); err == nil && n > 0 && text != trimDays(text) {
-		return time.Duration(n) * 24 * time.Hour, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return 0, output.UsageError("%q is no time to expire after, such as 90d or 12h", text)
-	}
-	return d, nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,40 +15,60 @@ import (
 
 	"github.com/gpuaas/gpuaas/cli/client"
 	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/platform/secret/keyfile"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/slots"
 )
 
-const rotateText = `Runs on a server machine. The keys are in --state-dir, or in Vault with the same variables as
-the server. Servers continue and read the new keys within a second. Nodes receive the new key
-next to the old one.
+const rotateText = `Runs with the rights of the owner of the database: DATABASE_URL, or else the profile of
+gpuaas up. The keys are in this database, sealed under the key-encryption key of
+GPUAAS_KEK_FILE, --state-dir or Vault, with the same variables as the server. Servers continue
+and read the new keys within a second. Nodes receive the new key next to the old one.
 
-The command also reads the database of DATABASE_URL, or else of the profile of gpuaas up: the
-keys that each node has acknowledged. It writes an audit row.`
+The command reads the keys that each node has acknowledged, and writes an audit row.`
 
 // rotated is a set of keys that rolls over.
 type rotated struct {
-	name string // in the record: ca, task_keys, login_keys
-	what string
+	name    string // in the record: ca, task_keys, login_keys
+	purpose string
+	what    string
 	// nodes reports that every node must receive the new key before the old one is removed.
-	nodes  bool
-	keysOf func(keystore.KeyStores) any
-	again  string // the command, for people
+	nodes bool
+	// wait describes what must happen before finish, if the command cannot check it.
+	wait  string
+	again string // the command for people, without its verb
 }
+
+func (r rotated) command(verb string) string { return fmt.Sprintf(r.again, verb) }
 
 func rotates(name string) rotated {
 	return map[string]rotated{
-		"ca":     {"ca", "authority", true, func(c keystore.KeyStores) any { return c.Authority }, "gpuaas ca rotate"},
-		"tasks":  {"task_keys", "key that signs tasks", true, func(c keystore.KeyStores) any { return c.Signer }, "gpuaas keys rotate"},
-		"logins": {"login_keys", "key that signs logins over SSH", false, func(c keystore.KeyStores) any { return c.Users }, "gpuaas keys rotate --of logins"},
+		"ca":         {"ca", keystore.PurposeAuthority, "authority", true, "", "gpuaas ca rotate %s"},
+		"tasks":      {"task_keys", keystore.PurposeTasks, "key that signs tasks", true, "", "gpuaas keys rotate %s"},
+		"statements": {"statement_keys", keystore.PurposeStatements, "key that signs responses to reports", true, "", "gpuaas keys rotate %s --of statements"},
+		"logins": {
+			"login_keys", keystore.PurposeLogins, "key that signs logins over SSH", false,
+			"nodes receive a new key with the next allocation or change of keys, and the server does not count them: once every running allocation is newer than the new key", "gpuaas keys rotate %s --of logins",
+		},
+		"tokens": {
+			"token_keys", keystore.PurposeTokens, "key that signs access tokens", false,
+			"tokens of the old key are valid for up to an hour: an hour after begin", "gpuaas keys rotate %s --of tokens",
+		},
+		"fields": {"data_keys", keystore.PurposeFields, "key that seals columns", false, "", "gpuaas keys rotate %s --of fields"},
+		"kek":    {"kek", keystore.PurposeKEK, "key-encryption key", false, "", "gpuaas keys rotate %s --of kek"},
 	}[name]
 }
+
+// ofKeys lists the values of --of.
+const ofKeys = "tasks, statements, logins, tokens, fields or kek"
 
 func NewCA(a *output.Console) *cobra.Command {
 	return output.Group("ca", "Manage the node certificate authority", newRotate(a, [3]string{
@@ -58,7 +77,31 @@ func NewCA(a *output.Console) *cobra.Command {
 }
 
 func NewKeysRotate(a *output.Console) *cobra.Command {
-	return newRotate(a, [3]string{"Rotate task signing keys", "Create the new signing key", "Remove the old signing key"}, "tasks", "logins")
+	return newRotate(a, [3]string{"Rotate keys of the installation", "Create the new key", "Remove the old key"}, "tasks", ofKeys)
+}
+
+// NewCreateKEK makes the command that creates the file of a key-encryption key.
+func NewCreateKEK(a *output.Console) *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use: "create-kek", Short: "Create a key-encryption key", Args: cobra.NoArgs,
+		Long: `Creates the file of the key-encryption key of a new installation, with mode 0600. Copy it to
+every server and name it in GPUAAS_KEK_FILE. Store another copy elsewhere: without it the stored
+keys cannot be opened. gpuaas up creates its own.`,
+		Example: "  gpuaas keys create-kek --file /etc/gpuaas/kek.json",
+		RunE: func(*cobra.Command, []string) error {
+			if path == "" {
+				return output.UsageError("set --file to the path of the new file")
+			}
+			if err := keyfile.Create(path, a.Clock); err != nil {
+				return err
+			}
+			a.Notify("%s was created. Store another copy of it elsewhere.", path)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&path, "file", "", "path of the new file")
+	return cmd
 }
 
 // rotation contains the flags that the three commands share.
@@ -88,11 +131,11 @@ func newRotate(a *output.Console, shorts [3]string, of ...string) *cobra.Command
 	finish.Flags().BoolVar(&r.force, "force", false, "also if nodes have not acknowledged the new key; an operator must enrol those again")
 	g := output.Group("rotate", shorts[0], begin, status, finish)
 	for _, c := range g.Commands() {
-		c.Flags().StringVar(&r.stateDir, "state-dir", "", "keys of the servers (default: that of gpuaas up by the profile, else /var/lib/gpuaas-server)")
+		c.Flags().StringVar(&r.stateDir, "state-dir", "", "folder with kek.json (default: that of gpuaas up by the profile, else /var/lib/gpuaas-server)")
 	}
 	if len(of) > 1 {
 		for _, c := range g.Commands() {
-			c.Flags().StringVar(&r.purpose, "of", of[0], "which keys: tasks or logins")
+			c.Flags().StringVar(&r.purpose, "of", of[0], "which keys: "+of[1])
 		}
 	}
 	return g
@@ -103,29 +146,26 @@ type desk struct {
 	rotated
 
 	db           *pgxpool.Pool
-	stores       keystore.KeyStores
+	config       keystore.Config
+	stateDir     string
+	keys         *keystore.Keys
 	fleet        *fleet.Service
 	certificates *secret.Certificates
 }
 
-func (r *rotation) run(ctx context.Context, do func(context.Context, desk) error) error {
-	d := desk{rotated: rotates(r.purpose)}
+func (r *rotation) run(ctx context.Context, do func(context.Context, desk) error) (err error) {
+	d := desk{rotated: rotates(r.purpose), stateDir: r.dir()}
 	if d.name == "" {
-		return output.UsageError("keys %q do not exist; use --of tasks|logins", r.purpose)
+		return output.UsageError("keys %q do not exist; use --of %s", r.purpose, ofKeys)
 	}
-	keys, err := keystore.ConfigFromEnv(r.a.Env)
-	if err != nil {
-		return err
-	}
-	dir, err := r.dir()
-	if err != nil {
+	if d.config, err = keystore.ConfigFromEnv(r.a.Env); err != nil {
 		return err
 	}
 	if d.db, err = client.Database(ctx, r.a, "gpuaas-rotate"); err != nil {
 		return err
 	}
 	defer d.db.Close()
-	if d.stores, err = keystore.Open(ctx, keys, dir, r.a.Clock); err != nil {
+	if d.keys, err = keystore.OpenAll(ctx, d.config, d.stateDir, d.db, r.a.Clock); err != nil {
 		return err
 	}
 	d.fleet = &fleet.Service{Service: &slots.Service{DB: d.db}}
@@ -133,34 +173,33 @@ func (r *rotation) run(ctx context.Context, do func(context.Context, desk) error
 	return do(ctx, d)
 }
 
-// serverDir is the default key folder of gpuaas server.
+// serverDir is the default state directory of gpuaas server.
 const serverDir = "/var/lib/gpuaas-server"
 
-// dir returns the state directory. It rejects a directory without keys: opening it would create new
-// ones, and the rotation would affect keys that no server uses.
-func (r *rotation) dir() (string, error) {
-	dir := r.stateDir
-	if dir == "" {
-		dir = serverDir
-		if s, err := client.ReadSettings(r.a); err == nil && s.DataDir != "" {
-			dir = filepath.Join(s.DataDir, "secrets")
-		}
+func (r *rotation) dir() string {
+	if r.stateDir != "" {
+		return r.stateDir
 	}
-	if _, err := os.Stat(filepath.Join(dir, "keys")); err != nil {
-		return "", errs.Invalid("--state-dir", "%s contains no keys of a server", dir).Try("name the folder that gpuaas server has as --state-dir").Because(err)
+	if s, err := client.ReadSettings(r.a); err == nil && s.DataDir != "" {
+		return filepath.Join(s.DataDir, "secrets")
 	}
-	return dir, nil
+	return serverDir
 }
 
 func (r *rotation) begin(ctx context.Context, d desk) error {
-	if err := r.act(ctx, d, "begin", secret.Rotator.Begin); err != nil {
+	if err := r.act(ctx, &d, "begin", (*keystore.Keys).Begin); err != nil {
 		return err
 	}
 	if err := r.show(ctx, d); err != nil {
 		return err
 	}
-	if d.nodes {
-		r.a.Notify("Nodes receive it within minutes: %s status", d.again)
+	switch {
+	case d.nodes:
+		r.a.Notify("Nodes receive it within minutes: %s", d.command("status"))
+	case d.purpose == keystore.PurposeFields:
+		r.a.Notify("Servers seal stored secrets again within a minute: %s", d.command("status"))
+	case d.purpose == keystore.PurposeKEK && d.config.KEK == keystore.DriverFile:
+		r.a.Notify("Copy %s to every server, then: %s", keystore.KEKFile(d.config, d.stateDir), d.command("finish"))
 	}
 	return nil
 }
@@ -171,19 +210,44 @@ func (r *rotation) finish(ctx context.Context, d desk) error {
 		return err
 	}
 	switch {
-	case !d.nodes && !r.force:
-		return errs.New(errs.Conflict, "nodes receive a new key with the next allocation or change of keys, and the server does not count them").
-			Try("once every running allocation is newer than the new key: %s finish --force", d.again)
+	case d.wait != "" && !r.force:
+		return errs.New(errs.Conflict, "%s", strings.SplitN(d.wait, ": ", 2)[0]).Try("%s: %s --force", strings.SplitN(d.wait, ": ", 2)[1], d.command("finish"))
+	case d.purpose == keystore.PurposeFields:
+		if err := r.checkFields(ctx, d); err != nil {
+			return err
+		}
 	case d.nodes && len(left) > 0 && !r.force:
 		return errs.New(errs.Conflict, "%s not acknowledged the new %s: %s", verbFor(len(left)), d.what, listed(left)).
-			Try("check again with %s status; after --force an operator must enrol these nodes again", d.again)
+			Try("check again with %s; after --force an operator must enrol these nodes again", d.command("status"))
 	case d.nodes && len(left) > 0:
 		r.a.Notify("%s %s left behind and must be enrolled again: %s", output.SymbolWarn, output.CountOf(len(left), "node"), listed(left))
 	}
-	if err := r.act(ctx, d, "finish", secret.Rotator.Finish); err != nil {
+	if err := r.act(ctx, &d, "finish", (*keystore.Keys).Finish); err != nil {
 		return err
 	}
+	if d.purpose == keystore.PurposeKEK {
+		if err := d.keys.EndKEK(ctx); err != nil {
+			return err
+		}
+	}
 	return r.show(ctx, d)
+}
+
+// checkFields rejects a finish while an older data key has sealed something.
+func (r *rotation) checkFields(ctx context.Context, d desk) error {
+	n, err := identity.SealedBefore(ctx, d.db, d.keys.Fields.Newest())
+	if err != nil || n == 0 || r.force {
+		return err
+	}
+	return errs.New(errs.Conflict, "%s sealed with the old key", verbOf(n, "stored secret is", "stored secrets are")).
+		Try("servers with the role api seal them again: %s; after --force they cannot be opened", d.command("status"))
+}
+
+func verbOf(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // namedAtMost limits the nodes in one message.
@@ -203,14 +267,9 @@ func verbFor(n int) string {
 	return fmt.Sprintf("%d nodes have", n)
 }
 
-// act rolls over inside the transaction that audits it, last: what failed is not
-// recorded, and what could not be recorded was hardly ever done.
-func (r *rotation) act(ctx context.Context, d desk, verb string, do func(secret.Rotator, context.Context) error) error {
-	rotator, ok := d.keysOf(d.stores).(secret.Rotator)
-	if !ok {
-		return errs.New(errs.Conflict, "this %s is rotated in its key store", d.what).Try("see docs/guides/rotate-ca-and-keys.md; status works here")
-	}
-	return pgx.BeginFunc(ctx, d.db, func(tx pgx.Tx) error {
+// act rolls over in the transaction that audits it, and reads the keys again.
+func (r *rotation) act(ctx context.Context, d *desk, verb string, do func(*keystore.Keys, context.Context, pgx.Tx, string, clock.Clock) error) error {
+	err := pgx.BeginFunc(ctx, d.db, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
 		audit.Queue(b, audit.Entry{
 			By: audit.OnServer("system:operator", "gpuaas "+d.name+" rotate "+verb), Action: d.name + ".rotate_" + verb, Target: ids.DefaultNaming.Name("", "", "keys", d.name).String(),
@@ -218,8 +277,17 @@ func (r *rotation) act(ctx context.Context, d desk, verb string, do func(secret.
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err
 		}
-		return do(rotator, ctx)
+		keys, err := keystore.OpenAll(ctx, d.config, d.stateDir, tx, r.a.Clock)
+		if err != nil {
+			return err
+		}
+		return do(keys, ctx, tx, d.purpose, r.a.Clock)
 	})
+	if err != nil {
+		return err
+	}
+	d.keys, err = keystore.OpenAll(ctx, d.config, d.stateDir, d.db, r.a.Clock)
+	return err
 }
 
 // left lists the nodes that would be disconnected by a finish: they have not acknowledged the present
@@ -233,7 +301,8 @@ func (d desk) left(ctx context.Context) (left []string, all int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	now, issuer := secret.Stamp(d.stores.Authority.Bundle(), d.stores.Signer.Public()), newestIssuer(d.stores.Authority)
+	set, _ := d.keys.Sets.Control()
+	now, issuer := secret.Stamp(d.keys.Authority.Bundle(), set.TaskKeys, set.StatementKeys), newestIssuer(d.keys.Authority)
 	for _, c := range certificates {
 		if !c.Follows(now, issuer) {
 			left = append(left, cmp.Or(names[c.Node.UUID], c.Node.String()))
@@ -262,7 +331,7 @@ type rotating struct {
 }
 
 func (r *rotation) show(ctx context.Context, d desk) error {
-	keys := d.keys()
+	keys := d.list()
 	left, all, err := d.left(ctx)
 	if err != nil {
 		return err
@@ -282,36 +351,61 @@ func (r *rotation) show(ctx context.Context, d desk) error {
 	if err := r.a.Show(document, t); err != nil {
 		return err
 	}
+	if d.purpose == keystore.PurposeFields && !r.a.Data() {
+		n, err := identity.SealedBefore(ctx, d.db, d.keys.Fields.Newest())
+		if err != nil {
+			return err
+		}
+		r.a.Notify("%s sealed with an old key.", verbOf(n, "stored secret is", "stored secrets are"))
+	}
 	if d.nodes && !r.a.Data() {
 		r.a.Notify("%d of %s have acknowledged all keys.", all-len(left), output.CountOf(all, "node"))
 	}
 	return nil
 }
 
-func (d desk) keys() (list []rotating) {
-	switch of := d.keysOf(d.stores).(type) {
-	case *pki.Local:
-		gens := of.Generations()
-		for i, g := range gens {
-			role := map[bool]string{true: "certifies nodes and the node API", false: "certifies the node API; it has certified nodes"}[len(gens) == 1]
-			if i > 0 {
-				role = "certifies nodes; the node API follows"
-			}
-			list = append(list, rotating{"root", g.Fingerprint, role, &g.Root.NotAfter}, rotating{"issuing", g.Issuer, role, &g.Issuing.NotAfter})
+// list describes the keys of the rotation.
+func (d desk) list() (list []rotating) {
+	switch d.purpose {
+	case keystore.PurposeAuthority:
+		return authorities(d.keys.Authority)
+	case keystore.PurposeLogins:
+		for i, line := range d.keys.Logins.Public() {
+			list = append(list, rotating{Kind: "key", ID: line, Role: map[bool]string{true: "signs", false: "accepted; signs after finish"}[i == 0]})
 		}
-	case secret.Authority:
+		return list
+	}
+	role, other := "signs", "accepted; signs after finish"
+	switch d.purpose {
+	case keystore.PurposeTokens:
+		other = "accepted"
+	case keystore.PurposeFields, keystore.PurposeKEK:
+		role, other = "seals", "opens"
+	}
+	active, others := d.keys.Kids(d.purpose)
+	list = append(list, rotating{Kind: "key", ID: active, Role: role})
+	for _, kid := range others {
+		list = append(list, rotating{Kind: "key", ID: kid, Role: other})
+	}
+	slices.SortFunc(list, func(a, b rotating) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
+
+func authorities(of secret.Authority) (list []rotating) {
+	local, ok := of.(*pki.Local)
+	if !ok {
 		for _, root := range pki.BundleFingerprints(of.Bundle()) {
 			list = append(list, rotating{Kind: "root", ID: root, Role: "believed"})
 		}
-	case secret.Signer:
-		for kid := range of.Public() {
-			list = append(list, rotating{Kind: "key", ID: kid, Role: map[bool]string{true: "signs", false: "accepted; signs after finish"}[kid == of.Active()]})
+		return list
+	}
+	gens := local.Generations()
+	for i, g := range gens {
+		role := map[bool]string{true: "certifies nodes and the node API", false: "certifies the node API; it has certified nodes"}[len(gens) == 1]
+		if i > 0 {
+			role = "certifies nodes; the node API follows"
 		}
-		slices.SortFunc(list, func(a, b rotating) int { return cmp.Compare(a.ID, b.ID) })
-	case secret.UserCA:
-		for i, line := range of.Public() {
-			list = append(list, rotating{Kind: "key", ID: line, Role: map[bool]string{true: "signs", false: "accepted; signs after finish"}[i == 0]})
-		}
+		list = append(list, rotating{"root", g.Fingerprint, role, &g.Root.NotAfter}, rotating{"issuing", g.Issuer, role, &g.Issuing.NotAfter})
 	}
 	return list
 }

@@ -83,10 +83,8 @@ func (f serverFlags) run(ctx context.Context) error {
 }
 
 func (f serverFlags) config(ctx context.Context) (server.Config, error) {
-	for _, name := range []string{"DATABASE_URL", "NATS_URL"} {
-		if os.Getenv(name) == "" {
-			return server.Config{}, errs.Invalid(name, "is not set").Try("gpuaas up runs without it, on the local machine")
-		}
+	if os.Getenv("NATS_URL") == "" {
+		return server.Config{}, errs.Invalid("NATS_URL", "is not set").Try("gpuaas up runs without it, on the local machine")
 	}
 	roles, err := server.ParseRoles(f.roles)
 	if err != nil {
@@ -95,6 +93,9 @@ func (f serverFlags) config(ctx context.Context) (server.Config, error) {
 	urls, err := roleURLs(roles)
 	if err != nil {
 		return server.Config{}, err
+	}
+	if os.Getenv("DATABASE_URL") == "" && len(urls) < len(roles) {
+		return server.Config{}, errs.Invalid("DATABASE_URL", "is not set, and not every role has its own GPUAAS_DATABASE_URL_…").Try("gpuaas up runs without it, on the local machine")
 	}
 	log, err := newLog(f.level, slog.LevelInfo)
 	if err != nil {

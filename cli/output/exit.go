@@ -53,7 +53,7 @@ func ExitOf(code errs.Code) int {
 		errs.ConcurrencyLimitReached, errs.AdmissionClosed, errs.StorageQuotaExceeded, errs.RefundWindowExceeded, errs.RefundExceedsCharges,
 		errs.RefundExceedsPayment:
 		return exitLimit
-	case errs.SignatureInvalid, errs.SpecInvalid, errs.RateLimited, errs.Internal, errs.ProviderFailed,
+	case errs.SignatureInvalid, errs.SpecInvalid, errs.RateLimited, errs.Internal, errs.DecryptionFailed, errs.ProviderFailed,
 		errs.Unavailable, errs.LimiterUnavailable:
 		return ExitFailure
 	}

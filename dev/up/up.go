@@ -132,6 +132,7 @@ func (i *installation) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	i.publishAgent(ctx)
 	if i.issuer != nil {
 		i.issuer.SetClients(i.issuer.clients(i.server.URL()))
 	}

@@ -29,10 +29,12 @@ import (
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/platform/secret/secrettest"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/agentrelease"
 	"github.com/gpuaas/gpuaas/product/agentrelease/rollout"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
+	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/services"
 )
 
@@ -43,6 +45,7 @@ type fleet struct {
 	db       *pgxpool.Pool
 	node     ids.Node
 	releases *agentrelease.Store
+	builders secret.LocalSigner
 	files    agentrelease.Files
 	policies *policies.Client
 	client   *river.Client[pgx.Tx]
@@ -64,7 +67,13 @@ func newFleet(t *testing.T) *fleet {
 	builders, err := secret.OpenSigner(filepath.Join(f.dir, "release-keys"))
 	ok(t, err)
 	f.files = agentrelease.Files{Dir: filepath.Join(f.dir, "agents")}
-	f.releases = &agentrelease.Store{DB: f.db, Signer: builders, Naming: ids.DefaultNaming, Clock: c}
+	f.builders = builders
+	f.releases = &agentrelease.Store{DB: f.db, Keys: builders.Public, Naming: ids.DefaultNaming, Clock: c}
+	trusted, err := secrettest.NewTrusted(keys, filepath.Join(f.dir, "statement-keys"))
+	ok(t, err)
+	releaseKeys, err := agentrelease.SignKeys(t.Context(), builders, builders.Public(), 1, c.Now())
+	ok(t, err)
+	trusted.ReleaseSets = []protocol.Signed{releaseKeys}
 	f.policies = &policies.Client{DB: f.db, Hints: hints, Log: quiet}
 	tasks, slots := &nodetask.Store{DB: f.db, Signer: keys, Hints: hints, Clock: c}, nodehealth.New(f.db, hints)
 	in := &nodeapi.Intake{
@@ -72,8 +81,8 @@ func newFleet(t *testing.T) *fleet {
 		Hints: hints, Clock: c, StaleAfter: func() time.Duration { return 10 * time.Second },
 	}
 	door := &nodeapi.Server{
-		TrustDomain: "gpuaas.test", Hosts: []string{f.host.Gateway()}, CA: authority, Keys: keys, Nodes: in, Tasks: in, Reports: in, Hints: hints, Log: quiet, Clock: c,
-		ReleaseKeys: builders.Public, Builds: f.files, Binaries: &nodeapi.Binaries{}, ReportEvery: func(ids.Node) time.Duration { return 2 * time.Second },
+		TrustDomain: "gpuaas.test", Hosts: []string{f.host.Gateway()}, CA: authority, Statements: trusted.Statements, Trusted: trusted, Nodes: in, Tasks: in, Reports: in, Hints: hints, Log: quiet, Clock: c,
+		Builds: f.files, Binaries: &nodeapi.Binaries{}, ReportEvery: func(ids.Node) time.Duration { return 2 * time.Second },
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(f.host.Gateway(), "0"))
 	ok(t, err)
@@ -141,8 +150,10 @@ func (f *fleet) publish(version, pkg, flags string) {
 	ok(f.t, rig.Build(path, "github.com/gpuaas/gpuaas/"+pkg, flags))
 	b, err := f.files.Put(path)
 	ok(f.t, err)
-	b.Version, b.By.Actor = version, "system:test"
-	_, err = f.releases.Publish(f.t.Context(), b)
+	b.Version, b.Minimum = version, "v1.0.0"
+	signed, err := agentrelease.Sign(f.t.Context(), f.builders, b, time.Now())
+	ok(f.t, err)
+	_, err = f.releases.Publish(f.t.Context(), signed, audit.By{Actor: "system:test"})
 	ok(f.t, err)
 }
 

@@ -52,7 +52,9 @@ var importRules = map[string][]string{
 	"platform": {"policies"}, // and lower layers
 	// Spend limits are Policy objects.
 	"platform/billing": {"policies", "desired"},
-	"product":          {"platform", "policies", "desired", "protocol"}, // and lower layers
+	// The sets of keys that nodes trust.
+	"platform/secret": {"policies", "protocol"},
+	"product":         {"platform", "policies", "desired", "protocol"}, // and lower layers
 
 	"services": {"gitops", "reconciler", "product", "platform", "policies", "desired", "desired/revision", "desired/validate", "observed"},
 
@@ -123,6 +125,8 @@ var libraryRules = []struct {
 	{library: []string{"github.com/stripe/stripe-go"}, only: []string{"platform/payment/stripe", "dev/stripe", "dev/up"}},
 	// Vault is one adapter of a port.
 	{library: []string{"github.com/hashicorp/vault"}, only: []string{"platform/secret/vault"}},
+	// Stored secrets have one format.
+	{library: []string{"github.com/tink-crypto"}, only: []string{"internal/envelope"}},
 	// The generators turn definitions and keys into Go. No program links them.
 	{library: []string{"cuelang.org/go"}, only: []string{"desired/validate", "policies/gen", "protocol/fault/gen"}},
 	// The scan finds what the removal has missed, so the two share no code.

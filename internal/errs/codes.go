@@ -88,7 +88,8 @@ const (
 	RateLimited             Code = "rate_limited"
 	ConcurrencyLimitReached Code = "concurrency_limit_reached"
 	// 500
-	Internal Code = "internal"
+	Internal         Code = "internal"
+	DecryptionFailed Code = "decryption_failed"
 	// 502
 	ProviderFailed Code = "provider_failed"
 	// 503
@@ -170,6 +171,7 @@ func All() []Code {
 		RateLimited,
 		ConcurrencyLimitReached,
 		Internal,
+		DecryptionFailed,
 		ProviderFailed,
 		Unavailable,
 		LimiterUnavailable,

@@ -91,3 +91,11 @@ func CodeOf(err error) Code {
 	}
 	return Internal
 }
+
+// DetailsOf returns the details of the first coded error in err's chain.
+func DetailsOf(err error) map[string]any {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Details
+	}
+	return nil
+}

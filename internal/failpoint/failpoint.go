@@ -13,6 +13,8 @@ package failpoint
 var Points = []string{
 	"identity.change.before_commit",
 	"identity.change.after_commit",
+	"identity.reseal.before_commit",
+	"identity.reseal.after_commit",
 	"change.apply.before_commit",
 	"change.apply.after_commit",
 	"allocation.request.before_commit",

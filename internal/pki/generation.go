@@ -11,112 +11,22 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/big"
-	"os"
-	"path/filepath"
-	"slices"
 
-	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// generation is a root and the issuing key below it.
+// generation is a root and the issuing key below it. The key of the root is not stored: it has certified
+// the issuing key and certifies nothing else.
 type generation struct {
-	number        int
-	root, issuing pair
+	number  int
+	root    *x509.Certificate
+	issuing pair
 }
-
-// whole reports whether the generation may be used. One without its issuing half is being created
-// or deleted.
-func (g generation) whole() bool { return g.root.cert != nil && g.issuing.cert != nil }
 
 type pair struct {
 	cert *x509.Certificate
 	key  crypto.Signer
-}
-
-// The first generation has names without a number, as it had before there were
-// others.
-func rootFile(n int) string    { return numbered("root", n) }
-func issuingFile(n int) string { return numbered("issuing", n) }
-
-func numbered(name string, n int) string {
-	if n == 1 {
-		return name + ".pem"
-	}
-	return fmt.Sprintf("%s-%04d.pem", name, n)
-}
-
-// generations lists the numbers that dir has a root of, lowest first.
-func generations(dir string) (numbers []int, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, "root*.pem"))
-	if err != nil {
-		return nil, fmt.Errorf("listing authorities: %w", err)
-	}
-	for _, f := range files {
-		n := 1
-		if base := filepath.Base(f); base != rootFile(1) {
-			if _, err := fmt.Sscanf(base, "root-%04d.pem", &n); err != nil {
-				return nil, fmt.Errorf("%s is not named as an authority is: %w", f, err)
-			}
-		}
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
-	return numbers, nil
-}
-
-func newest(numbers []int) int {
-	if len(numbers) == 0 {
-		return 0
-	}
-	return slices.Max(numbers)
-}
-
-// load reads a generation. A missing part is created if create is set, and left out otherwise.
-func (l *Local) load(n int, create bool) (g generation, err error) {
-	g.number = n
-	g.root, err = l.loadPair(rootFile(n), create, func(key crypto.Signer) ([]byte, error) {
-		return l.authority(pkix.Name{CommonName: "GPUaaS root"}, 1, rootLife, key, pair{key: key})
-	})
-	if err != nil || g.root.cert == nil {
-		return g, err
-	}
-	g.issuing, err = l.loadPair(issuingFile(n), create, func(key crypto.Signer) ([]byte, error) {
-		return l.authority(pkix.Name{CommonName: "GPUaaS issuing"}, 0, issuingLife, key, g.root)
-	})
-	if err != nil || g.issuing.cert == nil {
-		return g, err
-	}
-	if err := g.issuing.cert.CheckSignatureFrom(g.root.cert); err != nil {
-		return g, fmt.Errorf("%s in %s does not belong to the root in the same folder: %w", issuingFile(n), l.dir, err)
-	}
-	return g, nil
-}
-
-// loadPair reads a key and its certificate from one file. With two files, a crash or a concurrent
-// process could leave a key with the certificate of another key.
-func (l *Local) loadPair(name string, create bool, certify func(crypto.Signer) ([]byte, error)) (pair, error) {
-	path := filepath.Join(l.dir, name)
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if !create {
-			return pair{}, nil
-		}
-		if err := makePair(path, certify); err != nil && !errors.Is(err, fs.ErrExist) {
-			return pair{}, err
-		}
-		text, err = os.ReadFile(path) // ours, or that of a faster process
-	}
-	if err != nil {
-		return pair{}, fmt.Errorf("reading %s: %w", path, err)
-	}
-	p, err := parsePair(text)
-	if err != nil {
-		return pair{}, fmt.Errorf("reading %s: %w", path, err)
-	}
-	return p, nil
 }
 
 // Generation describes one generation of the authority for operators.
@@ -134,81 +44,118 @@ func (l *Local) Generations() []Generation {
 	defer l.mu.RUnlock()
 	list := make([]Generation, len(l.gens))
 	for i, g := range l.gens {
-		list[i] = Generation{g.number, Fingerprint(g.root.cert.Raw), issuerOf(g.issuing.cert.SubjectKeyId), g.root.cert, g.issuing.cert}
+		list[i] = describe(g.number, g.root, g.issuing.cert)
 	}
 	return list
 }
 
-// Begin makes the next generation. It may be run again: a crash between the root
-// and the issuing half is made good.
-func (l *Local) Begin(context.Context) error {
-	numbers, err := generations(l.dir)
-	if err != nil {
-		return err
-	}
-	if len(l.Generations()) > 1 {
+func describe(number int, root, issuing *x509.Certificate) Generation {
+	return Generation{number, Fingerprint(root.Raw), issuerOf(issuing.SubjectKeyId), root, issuing}
+}
+
+// Begin makes the next generation.
+func (l *Local) Begin(ctx context.Context) error {
+	list := l.Generations()
+	if len(list) > 1 {
 		return errs.New(errs.Conflict, "a roll-over is under way").Try("end it with gpuaas ca rotate finish")
 	}
-	next := newest(numbers)
-	if g, err := l.load(next, false); err != nil {
-		return err
-	} else if g.whole() {
-		next++
-	}
-	if _, err := l.load(next, true); err != nil {
+	made, err := NewAuthority(list[0].Number+1, l.Clock)
+	if err != nil {
 		return err
 	}
-	return l.refresh()
+	if err := l.store.Add(ctx, made); err != nil {
+		return fmt.Errorf("storing the next authority: %w", err)
+	}
+	return l.Refresh(ctx)
 }
 
-// Finish deletes all generations but the newest, and certificates that they signed are no longer
-// trusted. Finish deletes the issuing half first. After a crash an incomplete generation is left,
-// which is never used and which the next Finish deletes.
-func (l *Local) Finish(context.Context) error {
-	numbers, err := generations(l.dir)
-	if err != nil {
-		return err
-	}
-	kept := l.Generations()
-	last := kept[len(kept)-1].Number
-	for _, n := range numbers {
-		if n >= last {
-			continue
-		}
-		for _, name := range []string{issuingFile(n), rootFile(n)} {
-			if err := os.Remove(filepath.Join(l.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("forgetting an authority: %w", err)
-			}
+// Finish ends all generations but the newest, and certificates that they signed are no longer trusted.
+func (l *Local) Finish(ctx context.Context) error {
+	list := l.Generations()
+	for _, g := range list[:len(list)-1] {
+		if err := l.store.Remove(ctx, g.Number); err != nil {
+			return fmt.Errorf("ending an authority: %w", err)
 		}
 	}
-	return l.refresh()
+	return l.Refresh(ctx)
 }
 
-func makePair(path string, certify func(crypto.Signer) ([]byte, error)) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return fmt.Errorf("making key for %s: %w", path, err)
+// newPair draws a key and has it certified.
+func newPair(certify func(crypto.Signer) ([]byte, error)) (p pair, err error) {
+	if p.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return p, fmt.Errorf("making key: %w", err)
 	}
-	cert, err := certify(key)
+	der, err := certify(p.key)
 	if err != nil {
-		return fmt.Errorf("making certificate for %s: %w", path, err)
+		return p, fmt.Errorf("making certificate: %w", err)
 	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
+	p.cert, err = x509.ParseCertificate(der)
+	return p, err
+}
+
+// encode returns the stored form: the certificates of root and issuing key, and the issuing key.
+func (g generation) encode() (Stored, error) {
+	private, err := x509.MarshalPKCS8PrivateKey(g.issuing.key)
 	if err != nil {
-		return fmt.Errorf("encoding key for %s: %w", path, err)
+		return Stored{}, fmt.Errorf("encoding the issuing key: %w", err)
 	}
-	text := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), certPEM(cert)...)
-	return durable.Create(path, text, 0o600)
+	public := append(certPEM(g.root.Raw), certPEM(g.issuing.cert.Raw)...)
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), public...)
+	return Stored{Number: g.number, Public: public, Private: text}, nil
+}
+
+// EncodeAuthority returns the stored form of a root and the issuing key below it, each a key with its
+// certificate in PEM. The key of the root is dropped.
+func EncodeAuthority(number int, root, issuing []byte) (Stored, error) {
+	r, err := parsePair(root)
+	if err != nil {
+		return Stored{}, fmt.Errorf("reading root %d: %w", number, err)
+	}
+	i, err := parsePair(issuing)
+	if err != nil {
+		return Stored{}, fmt.Errorf("reading issuing key %d: %w", number, err)
+	}
+	return generation{number, r.cert, i}.encode()
+}
+
+// parseGeneration reads the stored form.
+func parseGeneration(s Stored) (g generation, err error) {
+	g.number = s.Number
+	private, rest := pem.Decode(s.Private)
+	if private == nil || private.Type != "PRIVATE KEY" {
+		return g, errors.New("contains no private key")
+	}
+	certs, err := Certificates(rest)
+	if err != nil || len(certs) != 2 { //nolint:mnd // root and issuing
+		return g, errors.Join(fmt.Errorf("contains %d certificates, not 2", len(certs)), err)
+	}
+	g.root = certs[0]
+	if g.issuing, err = parsePair(append(pem.EncodeToMemory(private), certPEM(certs[1].Raw)...)); err != nil {
+		return g, err
+	}
+	if err := g.issuing.cert.CheckSignatureFrom(g.root); err != nil {
+		return g, fmt.Errorf("the issuing key does not belong to its root: %w", err)
+	}
+	return g, nil
+}
+
+// PublicGeneration describes a generation by its public part.
+func PublicGeneration(number int, public []byte) (Generation, error) {
+	certs, err := Certificates(public)
+	if err != nil || len(certs) != 2 { //nolint:mnd // root and issuing
+		return Generation{}, errors.Join(fmt.Errorf("authority %d has %d certificates, not 2", number, len(certs)), err)
+	}
+	return describe(number, certs[0], certs[1]), nil
 }
 
 func parsePair(text []byte) (pair, error) {
 	private, rest := pem.Decode(text)
 	if private == nil || private.Type != "PRIVATE KEY" {
-		return pair{}, errors.New("holds no private key")
+		return pair{}, errors.New("contains no private key")
 	}
 	cert, _ := pem.Decode(rest)
 	if cert == nil || cert.Type != "CERTIFICATE" {
-		return pair{}, errors.New("holds no certificate")
+		return pair{}, errors.New("contains no certificate")
 	}
 	key, err := x509.ParsePKCS8PrivateKey(private.Bytes)
 	if err != nil {
@@ -245,3 +192,6 @@ func newSerial() (*big.Int, error) {
 	}
 	return n.Add(n, big.NewInt(1)), nil
 }
+
+func rootSubject() pkix.Name    { return pkix.Name{CommonName: "GPUaaS root"} }
+func issuingSubject() pkix.Name { return pkix.Name{CommonName: "GPUaaS issuing"} }

@@ -93,7 +93,7 @@ func (l *Local) Server(_ context.Context, hosts []string, ttl time.Duration) (tl
 		return tls.Certificate{}, fmt.Errorf("reading server certificate: %w", err)
 	}
 	return tls.Certificate{
-		Certificate: [][]byte{leaf.Bytes, by.issuing.cert.Raw, by.root.cert.Raw},
+		Certificate: [][]byte{leaf.Bytes, by.issuing.cert.Raw, by.root.Raw},
 		PrivateKey:  key, Leaf: parsed,
 	}, nil
 }

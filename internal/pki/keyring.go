@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"context"
 	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -13,56 +14,63 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
-
-	"github.com/gpuaas/gpuaas/internal/durable"
 )
 
 // Keyring contains the Ed25519 keys that sign for one purpose, at most two. If verifiers fetch the
 // keys from us, the newest key signs. If verifiers must learn of a new key first, the oldest signs
 // until it is retired.
 type Keyring struct {
-	dir    string
+	store  Store
 	oldest bool
 
-	mu   sync.RWMutex
-	keys map[string]ed25519.PrivateKey // by kid
+	mu    sync.RWMutex
+	keys  map[string]ed25519.PrivateKey // by kid
+	fresh map[string]bool
 }
 
-const (
-	// keyPrefix, a number that rises, and the kid make a key's file name.
-	keyPrefix = "order-"
-	keySuffix = ".pem"
-)
+// keyPrefix, a number that rises, and keySuffix make the file name of a key.
+const keyPrefix = "order"
 
 // OpenKeyring reads the keys of dir, or makes the first. The newest signs.
-func OpenKeyring(dir string) (*Keyring, error) { return openKeyring(dir, false) }
+func OpenKeyring(dir string) (*Keyring, error) {
+	return NewKeyring(context.Background(), Dir{dir, keyPrefix}, true)
+}
 
 // OpenAnnounced is OpenKeyring for keys that nodes must receive before anything is signed with
 // them: the oldest signs.
-func OpenAnnounced(dir string) (*Keyring, error) { return openKeyring(dir, true) }
+func OpenAnnounced(dir string) (*Keyring, error) {
+	return NewAnnounced(context.Background(), Dir{dir, keyPrefix}, true)
+}
 
-func openKeyring(dir string, oldest bool) (*Keyring, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("opening keyring: %w", err)
-	}
-	r := &Keyring{dir: dir, oldest: oldest}
-	if err := r.read(); err != nil {
+// NewKeyring reads the keys of a store. If it is empty, the first key is made if create is set. The newest
+// key signs.
+func NewKeyring(ctx context.Context, s Store, create bool) (*Keyring, error) {
+	return newKeyring(ctx, &Keyring{store: s}, create)
+}
+
+// NewAnnounced reads the keys of a store as NewKeyring does. The oldest key signs.
+func NewAnnounced(ctx context.Context, s Store, create bool) (*Keyring, error) {
+	return newKeyring(ctx, &Keyring{store: s, oldest: true}, create)
+}
+
+func newKeyring(ctx context.Context, r *Keyring, create bool) (*Keyring, error) {
+	if err := r.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	if len(r.keys) > 0 {
+	switch {
+	case len(r.keys) > 0:
 		return r, nil
+	case !create:
+		return nil, errors.New("there is no key that signs")
 	}
-	// The first key has one name, so that two processes that start together
-	// agree on who made it.
-	if _, err := r.add("0001"); err != nil && !errors.Is(err, fs.ErrExist) {
+	// The first key has one number, so that two processes that start together agree on who made it.
+	if err := r.add(ctx, 1); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	return r, r.read()
+	return r, r.Refresh(ctx)
 }
 
 // Active is the key that signs now.
@@ -73,10 +81,13 @@ func (r *Keyring) Active() string {
 }
 
 func (r *Keyring) active() string {
-	if r.oldest {
-		return slices.Min(slices.Collect(maps.Keys(r.keys)))
+	kids := slices.Sorted(maps.Keys(r.keys))
+	for i := len(kids) - 1; i > 0 && !r.oldest; i-- {
+		if !r.fresh[kids[i]] {
+			return kids[i]
+		}
 	}
-	return slices.Max(slices.Collect(maps.Keys(r.keys)))
+	return kids[0]
 }
 
 // Kids lists the ids of the trusted keys, oldest first.
@@ -85,9 +96,6 @@ func (r *Keyring) Kids() []string {
 	defer r.mu.RUnlock()
 	return slices.Sorted(maps.Keys(r.keys))
 }
-
-// Refresh reads the directory again: another process may have made a key.
-func (r *Keyring) Refresh() error { return r.read() }
 
 // Sign signs body with the key kid.
 func (r *Keyring) Sign(kid string, body []byte) ([]byte, error) {
@@ -112,72 +120,98 @@ func (r *Keyring) Public() map[string][]byte {
 }
 
 // Rotate makes a new key.
-func (r *Keyring) Rotate() (kid string, err error) {
-	var last int
+func (r *Keyring) Rotate(ctx context.Context) (kid string, err error) {
 	kids := r.Kids()
-	if _, err := fmt.Sscanf(kids[len(kids)-1], "%d", &last); err != nil {
+	last, err := strconv.Atoi(kids[len(kids)-1])
+	if err != nil {
 		return "", fmt.Errorf("reading number of key %q: %w", kids[len(kids)-1], err)
 	}
-	if kid, err = r.add(fmt.Sprintf("%04d", last+1)); err != nil {
+	if err := r.add(ctx, last+1); err != nil {
 		return "", err
 	}
-	return kid, r.read()
+	return KidOf(last + 1), r.Refresh(ctx)
 }
 
 // Retire deletes an older key: its signatures are no longer trusted.
-func (r *Keyring) Retire(kid string) error {
+func (r *Keyring) Retire(ctx context.Context, kid string) error {
 	if kids := r.Kids(); len(kids) < 2 || !r.oldest && kid == r.Active() {
 		return fmt.Errorf("key %q signs; rotate first", kid)
 	}
-	if err := os.Remove(r.path(kid)); err != nil {
-		return fmt.Errorf("retiring key: %w", err)
+	number, err := strconv.Atoi(kid)
+	if err != nil {
+		return fmt.Errorf("reading number of key %q: %w", kid, err)
 	}
-	return r.read()
+	if err := r.store.Remove(ctx, number); err != nil {
+		return err
+	}
+	return r.Refresh(ctx)
 }
 
-func (r *Keyring) path(kid string) string { return filepath.Join(r.dir, keyPrefix+kid+keySuffix) }
+// KidOf returns the id of the key with a number.
+func KidOf(number int) string { return fmt.Sprintf("%04d", number) }
 
-func (r *Keyring) add(kid string) (string, error) {
-	_, key, err := ed25519.GenerateKey(rand.Reader)
+func (r *Keyring) add(ctx context.Context, number int) error {
+	key, err := NewSigningKey(number)
 	if err != nil {
-		return "", fmt.Errorf("making signing key: %w", err)
+		return err
+	}
+	return r.store.Add(ctx, key)
+}
+
+// NewSigningKey draws an Ed25519 key.
+func NewSigningKey(number int) (Stored, error) {
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return Stored{}, fmt.Errorf("making signing key: %w", err)
 	}
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return "", fmt.Errorf("encoding signing key: %w", err)
+		return Stored{}, fmt.Errorf("encoding signing key: %w", err)
 	}
-	return kid, durable.Create(r.path(kid), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600)
+	return Stored{Number: number, Public: public, Private: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})}, nil
 }
 
-func (r *Keyring) read() error {
-	files, err := filepath.Glob(filepath.Join(r.dir, keyPrefix+"*"+keySuffix))
-	if err != nil {
-		return fmt.Errorf("listing signing keys: %w", err)
+// ParseSigningKey reads the private part of a signing key.
+func ParseSigningKey(text []byte) (ed25519.PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("there is no key in PEM")
 	}
-	keys := make(map[string]ed25519.PrivateKey, len(files))
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("reading signing key: %w", err)
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	private, ok := key.(ed25519.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("it is a %T, not an Ed25519 key", key)
+	}
+	return private, nil
+}
+
+// PublicOf returns the public part of a signing key.
+func PublicOf(private ed25519.PrivateKey) []byte {
+	return private.Public().(ed25519.PublicKey) //nolint:forcetypeassert // documented to be one
+}
+
+// Refresh reads the store again: another process may have made a key. If the store is empty, the keys in
+// memory stay.
+func (r *Keyring) Refresh(ctx context.Context) error {
+	list, err := r.store.Read(ctx)
+	if err != nil {
+		return err
+	}
+	keys, fresh := make(map[string]ed25519.PrivateKey, len(list)), map[string]bool{}
+	for _, one := range list {
+		kid := KidOf(one.Number)
+		if keys[kid], err = ParseSigningKey(one.Private); err != nil {
+			return fmt.Errorf("reading signing key %s: %w", kid, err)
 		}
-		block, _ := pem.Decode(text)
-		if block == nil {
-			return fmt.Errorf("%s holds no key", file)
-		}
-		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		private, ok := key.(ed25519.PrivateKey)
-		if !ok {
-			return fmt.Errorf("%s holds a %T, not an Ed25519 key", file, key)
-		}
-		keys[strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), keyPrefix), keySuffix)] = private
+		fresh[kid] = one.Fresh
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(keys) > 0 || len(r.keys) == 0 {
-		r.keys = keys
+		r.keys, r.fresh = keys, fresh
 	}
 	return nil
 }

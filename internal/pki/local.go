@@ -1,5 +1,5 @@
-// Package pki is the certificate authority of small installations. It stores roots, issuing keys
-// and the keys that sign tasks and logins as files. It issues short-lived certificates and stores
+// Package pki is the certificate authority of an installation without one of its own, and its signing
+// keys. A Store contains them. It issues short-lived certificates and stores
 // no list of them: the caller records the serials and decides which are still valid.
 //
 // It uses only the public key of a signing request, issues nothing longer than MaxTTL, and supports
@@ -12,8 +12,9 @@ import (
 	"crypto"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -30,8 +31,8 @@ const (
 	propagation = 3 * time.Second
 )
 
-// Local is an authority with its keys in the files of one directory, mode 0600. Several processes
-// may open the directory; Refresh reads the changes of other processes.
+// Local is an authority whose keys are in a Store. Several processes may open the store; Refresh reads
+// the changes of other processes.
 //
 // During a rotation there are two generations, and both are trusted. The newer one certifies nodes.
 // The older one certifies the node API, because a node that has not received the new root trusts
@@ -39,52 +40,53 @@ const (
 type Local struct {
 	Clock clock.Clock
 
-	dir  string
-	mu   sync.RWMutex
-	gens []generation // oldest first
-	pool *x509.CertPool
+	store Store
+	mu    sync.RWMutex
+	gens  []generation // oldest first
+	pool  *x509.CertPool
 }
 
-// Open reads the authority of dir, or makes it when dir has none.
+// authorityPrefix and a number make the file name of an authority.
+const authorityPrefix = "authority"
+
+// Open reads the authority in the files of dir, or makes it when dir has none.
 func Open(dir string, c clock.Clock) (*Local, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("opening authority: %w", err)
-	}
-	l := &Local{Clock: c, dir: dir}
-	numbers, err := generations(dir)
-	if err != nil {
+	ctx, store := context.Background(), Dir{dir, authorityPrefix}
+	if list, err := store.Read(ctx); err != nil {
 		return nil, err
-	}
-	if len(numbers) < 2 { // the first may have been left half made
-		if _, err := l.load(max(1, newest(numbers)), true); err != nil {
+	} else if len(list) == 0 {
+		made, err := NewAuthority(1, c)
+		if err != nil {
+			return nil, err
+		}
+		if err := store.Add(ctx, made); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
 	}
-	return l, l.refresh()
+	return NewLocal(ctx, store, c)
 }
 
-// Refresh reads the directory again: another process may have rolled it over.
-func (l *Local) Refresh(context.Context) error { return l.refresh() }
+// NewLocal reads the authority of a store.
+func NewLocal(ctx context.Context, s Store, c clock.Clock) (*Local, error) {
+	l := &Local{Clock: c, store: s}
+	return l, l.Refresh(ctx)
+}
 
-func (l *Local) refresh() error {
-	numbers, err := generations(l.dir)
+// Refresh reads the store again: another process may have rolled the authority over.
+func (l *Local) Refresh(ctx context.Context) error {
+	list, err := l.store.Read(ctx)
 	if err != nil {
 		return err
 	}
-	var gens []generation
-	pool := x509.NewCertPool()
-	for _, n := range numbers {
-		g, err := l.load(n, false)
-		if err != nil {
-			return err
-		}
-		if g.whole() {
-			gens = append(gens, g)
-			pool.AddCert(g.root.cert)
-		}
+	if len(list) == 0 {
+		return errors.New("no authority is left")
 	}
-	if len(gens) == 0 {
-		return fmt.Errorf("no authority is left in %s", l.dir)
+	gens, pool := make([]generation, len(list)), x509.NewCertPool()
+	for i, one := range list {
+		if gens[i], err = parseGeneration(one); err != nil {
+			return fmt.Errorf("reading authority %d: %w", one.Number, err)
+		}
+		pool.AddCert(gens[i].root)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +102,7 @@ func (l *Local) Bundle() []byte {
 	defer l.mu.RUnlock()
 	var b bytes.Buffer
 	for _, g := range l.gens {
-		b.Write(certPEM(g.root.cert.Raw))
+		b.Write(certPEM(g.root.Raw))
 	}
 	return b.Bytes()
 }
@@ -140,21 +142,38 @@ func same(a, b []generation) bool {
 		return false
 	}
 	for i := range a {
-		if !a[i].root.cert.Equal(b[i].root.cert) || !a[i].issuing.cert.Equal(b[i].issuing.cert) {
+		if !a[i].root.Equal(b[i].root) || !a[i].issuing.cert.Equal(b[i].issuing.cert) {
 			return false
 		}
 	}
 	return true
 }
 
+// NewAuthority draws a root and an issuing key below it. The key of the root is dropped.
+func NewAuthority(number int, c clock.Clock) (Stored, error) {
+	root, err := newPair(func(key crypto.Signer) ([]byte, error) {
+		return authority(c, rootSubject(), 1, rootLife, key, pair{key: key})
+	})
+	if err != nil {
+		return Stored{}, err
+	}
+	issuing, err := newPair(func(key crypto.Signer) ([]byte, error) {
+		return authority(c, issuingSubject(), 0, issuingLife, key, root)
+	})
+	if err != nil {
+		return Stored{}, err
+	}
+	return generation{number, root.cert, issuing}.encode()
+}
+
 // authority makes a CA certificate for key, signed by parent; a parent without a
 // certificate means self-signed.
-func (l *Local) authority(subject pkix.Name, depth int, life time.Duration, key crypto.Signer, parent pair) ([]byte, error) {
+func authority(c clock.Clock, subject pkix.Name, depth int, life time.Duration, key crypto.Signer, parent pair) ([]byte, error) {
 	serial, err := newSerial()
 	if err != nil {
 		return nil, err
 	}
-	now := l.Clock.Now()
+	now := c.Now()
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: subject,
 		NotBefore: now.Add(-backdate), NotAfter: now.Add(life),

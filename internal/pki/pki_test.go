@@ -204,7 +204,7 @@ func TestKeyringRollsOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kid, err := ring.Rotate()
+	kid, err := ring.Rotate(t.Context())
 	if err != nil || kid == old || ring.Active() != kid {
 		t.Fatalf("rotated %q to %q, active %q, %v", old, kid, ring.Active(), err)
 	}
@@ -212,10 +212,10 @@ func TestKeyringRollsOver(t *testing.T) {
 	if len(public) != 2 || !ed25519.Verify(public[old], []byte("order"), before) {
 		t.Errorf("old key no longer trusted: %d keys", len(public))
 	}
-	if err := ring.Retire(kid); err == nil {
+	if err := ring.Retire(t.Context(), kid); err == nil {
 		t.Error("retired the key that signs")
 	}
-	if err := ring.Retire(old); err != nil {
+	if err := ring.Retire(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ring.Sign(old, nil); err == nil || len(ring.Public()) != 1 {

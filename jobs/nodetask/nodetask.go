@@ -31,7 +31,8 @@ type Signer interface {
 
 // Store is every node's mailbox.
 type Store struct {
-	DB     pg.Pool
+	DB pg.Pool
+	// Signer signs tasks. It is nil in a role that puts none into mailboxes.
 	Signer Signer
 	Hints  *hint.Bus
 	Clock  clock.Clock
@@ -121,6 +122,9 @@ func (s *Store) sign(ctx context.Context, o Order, attempt int) (protocol.Signed
 	nonce := make([]byte, 16)
 	if _, err := rand.Read(nonce); err != nil {
 		return protocol.Signed{}, protocol.Envelope{}, fmt.Errorf("drawing nonce: %w", err)
+	}
+	if s.Signer == nil {
+		return protocol.Signed{}, protocol.Envelope{}, errs.New(errs.Internal, "this process signs no tasks")
 	}
 	now := s.Clock.Now().Truncate(time.Second)
 	env := protocol.Envelope{

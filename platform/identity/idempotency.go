@@ -51,7 +51,7 @@ func (s *Service) Replay(ctx context.Context, k Key) (r Reply, found bool, err e
 			At("Idempotency-Key").Try("use a new key for a new request")
 	}
 	if r.Secret {
-		if r.Body, err = s.Decrypt(r.Body, k.String()); err != nil {
+		if r.Body, err = s.Seal.Open(ctx, r.Body, replyAt(k)); err != nil {
 			return Reply{}, false, fmt.Errorf("opening an earlier reply: %w", err)
 		}
 	}
@@ -70,7 +70,7 @@ func (s *Service) QueueKey(b *pgx.Batch, k Key, r Reply) {
 		return
 	}
 	if r.Secret {
-		r.Body = s.Encrypt(r.Body, k.String())
+		r.Body = s.Seal.Seal(r.Body, replyAt(k))
 	}
 	if r.Body == nil {
 		r.Body = []byte{}
@@ -92,7 +92,7 @@ func (s *Service) QueueReply(b *pgx.Batch, k Key, r Reply) {
 		return
 	}
 	if r.Secret {
-		r.Body = s.Encrypt(r.Body, k.String())
+		r.Body = s.Seal.Seal(r.Body, replyAt(k))
 	}
 	if r.Body == nil {
 		r.Body = []byte{}

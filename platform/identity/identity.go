@@ -6,7 +6,6 @@ package identity
 
 import (
 	"context"
-	"crypto/cipher"
 	"sync/atomic"
 	"time"
 
@@ -76,8 +75,8 @@ func (c Caller) Cause() audit.By {
 type Service struct {
 	DB    pg.Pool
 	Clock clock.Clock
-	// Seal encrypts stored secrets. Every replica needs the same key.
-	Seal   cipher.AEAD
+	// Seal encrypts stored secrets. It is nil in a role without the keys, which stores none.
+	Seal   Sealer
 	Naming ids.Naming
 	// Hints notifies other processes of lost rights. It may be nil.
 	Hints *hint.Bus

@@ -1,28 +1,19 @@
 package identity
 
 import (
-	"crypto/rand"
-	"errors"
+	"context"
+
+	"github.com/gpuaas/gpuaas/internal/envelope"
 )
 
-var errBroken = errors.New("the sealed text is truncated, changed, or sealed with another key")
-
-// Encrypt encrypts text and binds it to its place, so that it opens nowhere else.
-func (s *Service) Encrypt(text []byte, place string) []byte {
-	nonce := make([]byte, s.Seal.NonceSize())
-	_, _ = rand.Read(nonce) // never fails: it ends the process instead
-	return s.Seal.Seal(nonce, nonce, text, []byte(place))
+// Sealer encrypts secrets that are stored in columns. Every replica needs the same keys.
+type Sealer interface {
+	Seal(secret []byte, at envelope.Place) []byte
+	// Open returns decryption_failed for what was sealed elsewhere, or was changed.
+	Open(ctx context.Context, sealed []byte, at envelope.Place) ([]byte, error)
 }
 
-// Decrypt opens what Encrypt has returned for the same place.
-func (s *Service) Decrypt(sealed []byte, place string) ([]byte, error) {
-	n := s.Seal.NonceSize()
-	if len(sealed) < n {
-		return nil, errBroken
-	}
-	text, err := s.Seal.Open(nil, sealed[:n], sealed[n:], []byte(place))
-	if err != nil {
-		return nil, errBroken
-	}
-	return text, nil
+// replyAt returns where the stored response to a request is sealed.
+func replyAt(k Key) envelope.Place {
+	return envelope.Place{Table: "idempotency_keys", Column: "body", Row: k.String()}
 }

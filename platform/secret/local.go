@@ -19,8 +19,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-// LocalSigner signs tasks with keys of the state directory. The oldest signs:
-// nodes hear of a new one before they see anything signed by it.
+// LocalSigner signs with keys of a store. The oldest signs: nodes hear of a new one before they see
+// anything signed by it.
 type LocalSigner struct{ Keys *pki.Keyring }
 
 // OpenSigner opens the keys in dir, or makes the first.
@@ -41,36 +41,36 @@ func (s LocalSigner) Sign(_ context.Context, kid string, body []byte) ([]byte, e
 func (s LocalSigner) Public() map[string][]byte { return s.Keys.Public() }
 
 // Refresh reads the keys again.
-func (s LocalSigner) Refresh(context.Context) error { return s.Keys.Refresh() }
+func (s LocalSigner) Refresh(ctx context.Context) error { return s.Keys.Refresh(ctx) }
 
 // Begin makes a key that nodes hear of and nothing is signed by yet.
-func (s LocalSigner) Begin(context.Context) error { return begin(s.Keys) }
+func (s LocalSigner) Begin(ctx context.Context) error { return begin(ctx, s.Keys) }
 
 // Finish removes the older key: only the newer key signs and is accepted.
-func (s LocalSigner) Finish(context.Context) error { return finish(s.Keys) }
+func (s LocalSigner) Finish(ctx context.Context) error { return finish(ctx, s.Keys) }
 
-func begin(keys *pki.Keyring) error {
-	if err := keys.Refresh(); err != nil {
+func begin(ctx context.Context, keys *pki.Keyring) error {
+	if err := keys.Refresh(ctx); err != nil {
 		return err
 	}
 	if len(keys.Kids()) > 1 {
 		return errs.New(errs.Conflict, "a roll-over is under way").Try("end it first")
 	}
-	_, err := keys.Rotate()
+	_, err := keys.Rotate(ctx)
 	return err
 }
 
-func finish(keys *pki.Keyring) error {
+func finish(ctx context.Context, keys *pki.Keyring) error {
 	kids := keys.Kids()
 	for _, kid := range kids[:len(kids)-1] {
-		if err := keys.Retire(kid); err != nil {
+		if err := keys.Retire(ctx, kid); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// LocalUserCA signs logins with keys of the state directory, the oldest as well.
+// LocalUserCA signs logins with keys of a store, the oldest as well.
 type LocalUserCA struct {
 	Keys  *pki.Keyring
 	Clock clock.Clock
@@ -114,26 +114,23 @@ func (u LocalUserCA) Sign(_ context.Context, l Login) (LoginCertificate, error) 
 }
 
 // Public lists the authorities that sshd on the nodes may accept.
-func (u LocalUserCA) Public() (lines []string) {
+func (u LocalUserCA) Public() []string {
 	public := u.Keys.Public()
+	list := make([]ed25519.PublicKey, 0, len(public))
 	for _, kid := range u.Keys.Kids() {
-		key, err := ssh.NewPublicKey(ed25519.PublicKey(public[kid]))
-		if err != nil {
-			continue // 32 bytes always are one
-		}
-		lines = append(lines, strings.TrimSuffix(string(ssh.MarshalAuthorizedKey(key)), "\n"))
+		list = append(list, public[kid])
 	}
-	return lines
+	return authorities(list)
 }
 
 // Refresh reads the keys again.
-func (u LocalUserCA) Refresh(context.Context) error { return u.Keys.Refresh() }
+func (u LocalUserCA) Refresh(ctx context.Context) error { return u.Keys.Refresh(ctx) }
 
 // Begin creates a key that is sent to nodes and signs no login yet.
-func (u LocalUserCA) Begin(context.Context) error { return begin(u.Keys) }
+func (u LocalUserCA) Begin(ctx context.Context) error { return begin(ctx, u.Keys) }
 
 // Finish ends the older key.
-func (u LocalUserCA) Finish(context.Context) error { return finish(u.Keys) }
+func (u LocalUserCA) Finish(ctx context.Context) error { return finish(ctx, u.Keys) }
 
 // serial is random: it reveals nothing and needs no counter. sshd treats zero as no serial.
 func serial() uint64 {

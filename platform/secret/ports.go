@@ -9,11 +9,12 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-// Authority issues certificates for nodes and the node API. Its drivers are files (pki.Local), Vault's
-// PKI and step-ca.
+// Authority issues certificates for nodes and the node API. Its drivers are stored keys (pki.Local),
+// Vault's PKI and step-ca.
 type Authority interface {
 	// Issue certifies the key of csr for the client named uri, and nothing else that csr requests.
 	// Unavailable means that a later attempt may succeed.
@@ -40,7 +41,21 @@ type Roots interface {
 	Pool() *x509.CertPool
 }
 
-// Signer signs tasks, Ed25519. Its drivers are files and Vault's transit.
+// Wrapper seals the stored keys with a key-encryption key, which is not in the database. Its drivers are a
+// file and Vault's transit. A process opens each stored key once, so that no request waits for it.
+type Wrapper interface {
+	// Active names the key that seals now.
+	Active() string
+	Seal(ctx context.Context, key []byte, at envelope.Place) ([]byte, error)
+	// Open returns decryption_failed for what it has not sealed, or for another place.
+	Open(ctx context.Context, sealed []byte, at envelope.Place) ([]byte, error)
+	// Refresh notices a rotation that was begun or ended elsewhere.
+	Refresh(ctx context.Context) error
+	// A rotation seals all stored keys again between its Begin and its Finish. The newest key seals.
+	Rotator
+}
+
+// Signer signs tasks or statements, Ed25519. Its drivers are stored keys and, for tasks, Vault's transit.
 type Signer interface {
 	// Active is the key that signs now.
 	Active() (kid string)

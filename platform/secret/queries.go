@@ -23,6 +23,32 @@ const (
 	selectCertificatesOf = `
 		SELECT serial, CASE WHEN status <> 'revoked' AND not_after <= now() THEN 'expired' ELSE status END, issuer, trust, created_at, not_after, revoked_at, reason
 		FROM certificates WHERE node_id = $1 ORDER BY created_at DESC, serial LIMIT $2`
+
+	// A key is fresh until every server has read it; each reads once a second.
+	selectStored = `
+		SELECT id, generation, public, sealed, created_at > now() - interval '3 seconds'
+		FROM signing_keys WHERE purpose = $1 AND status = 'active' ORDER BY generation`
+	selectPurposes = `SELECT DISTINCT purpose FROM signing_keys WHERE status = 'active'`
+	insertStored   = `INSERT INTO signing_keys (purpose, generation, public, sealed) VALUES ($1, $2, $3, $4)`
+	endStored      = `UPDATE signing_keys SET status = 'ended', sealed = NULL, ended_at = now() WHERE purpose = $1 AND generation = $2 AND status = 'active'`
+	// $1 is the beginning of the envelopes of the newest key.
+	selectForReseal = `
+		SELECT id, purpose, generation, sealed FROM signing_keys
+		WHERE status = 'active' AND substr(sealed, 1, length($1::bytea)) <> $1 ORDER BY id LIMIT $2 FOR UPDATE`
+	resealStored = `UPDATE signing_keys SET sealed = $2 WHERE id = $1`
+	lockStored   = `SELECT pg_advisory_xact_lock(hashtextextended('secret.signing_keys', 0))`
+	selectPublic = `SELECT purpose, generation, public FROM public_keys WHERE status = 'active' ORDER BY purpose, generation`
+
+	// A node that missed more rotations than these enrols again.
+	selectKeySets = `
+		SELECT kind, kid, body, signature FROM (
+			SELECT kind, sequence, kid, body, signature, row_number() OVER (PARTITION BY kind ORDER BY sequence DESC) AS age FROM key_sets
+		) AS all_sets WHERE age <= 8 ORDER BY kind, sequence`
+	nextKeySet           = `SELECT coalesce(max(sequence), 0) + 1 FROM key_sets WHERE kind = 'control'`
+	selectNewestReleases = `SELECT sequence, kid, body, signature FROM key_sets WHERE kind = 'releases' ORDER BY sequence DESC LIMIT 1`
+	lockKeySets          = `SELECT pg_advisory_xact_lock(hashtextextended('secret.key_sets', 0))`
+	insertKeySet         = `INSERT INTO key_sets (kind, sequence, kid, body, signature) VALUES ($1, $2, $3, $4, $5)`
+
 	// Of the newest of each node, how long it lasts: the shortest, and two from there.
 	selectExpiry = `
 		SELECT coalesce(percentile_disc(ARRAY[0, 0.05, 0.5]) WITHIN GROUP (ORDER BY extract(epoch FROM not_after - now())::float8), '{}') FROM (

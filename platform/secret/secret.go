@@ -1,6 +1,6 @@
-// Package secret owns the public side of keys: which node certificates are in
-// force, and the ports behind which private keys are used. Private keys live
-// behind those ports, in files, Vault or step-ca, never in a table.
+// Package secret owns keys: which node certificates are in force, the stored private keys, each sealed
+// under a key-encryption key, the signed sets of public keys, and the ports behind which private keys are
+// used.
 package secret
 
 import (

@@ -10,12 +10,14 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-// Stamp returns a text that changes whenever the trust state of nodes should: a root or a task key was
-// added or removed. Every server computes the same text from the same input.
-func Stamp(bundle []byte, keys map[string][]byte) string {
+// Stamp returns a text that changes whenever the trust state of nodes should: a root, a task key or a
+// statement key was added or removed. Every server computes the same text from the same input.
+func Stamp(bundle []byte, tasks, statements map[string][]byte) string {
 	parts := slices.Sorted(slices.Values(pki.BundleFingerprints(bundle)))
-	for _, kid := range slices.Sorted(maps.Keys(keys)) {
-		parts = append(parts, kid, hex.EncodeToString(keys[kid]))
+	for _, keys := range []map[string][]byte{tasks, statements} {
+		for _, kid := range slices.Sorted(maps.Keys(keys)) {
+			parts = append(parts, kid, hex.EncodeToString(keys[kid]))
+		}
 	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
 	return hex.EncodeToString(sum[:8])

@@ -1,9 +1,8 @@
 package agentrelease
 
 const (
-	// KeysDir is the folder of the state directory with the keys that sign builds of the agent. They
-	// sign nothing else, and no other key signs builds.
-	KeysDir = "release-keys"
 	// BuildsDir is the folder of the state directory with the builds, by digest.
 	BuildsDir = "agents"
+	// StatementSuffix is added to the path of a build for the file with its signed release.
+	StatementSuffix = ".release"
 )

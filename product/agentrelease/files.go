@@ -27,6 +27,24 @@ type Files struct{ Dir string }
 
 var digestName = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
+// Describe reads the properties of a build.
+func Describe(path string) (b Build, err error) {
+	if b.Platform, err = platformOf(path); err != nil {
+		return b, err
+	}
+	from, err := os.Open(path)
+	if err != nil {
+		return b, fmt.Errorf("reading build: %w", err)
+	}
+	defer func() { _ = from.Close() }()
+	sum := sha256.New()
+	if b.Size, err = io.Copy(sum, io.LimitReader(from, protocol.MaxBinary+1)); err != nil {
+		return b, fmt.Errorf("reading build: %w", err)
+	}
+	b.Digest = hex.EncodeToString(sum.Sum(nil))
+	return b, nil
+}
+
 // Put copies a build into the folder and returns its properties. The same build is stored only once.
 func (f Files) Put(path string) (b Build, err error) {
 	if b.Platform, err = platformOf(path); err != nil {

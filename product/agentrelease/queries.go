@@ -15,8 +15,6 @@ const (
 		SELECT version, platform, digest, size_bytes, minimum, metadata, signature, kid, expires_at, created_at, created_by
 		FROM agent_releases WHERE version = $1 AND platform = $2`
 
-	selectVersions = `SELECT DISTINCT version FROM agent_releases WHERE platform = $1`
-
 	// Without the lock, two workers would each start a ring of their own.
 	tryLead = `SELECT pg_try_advisory_xact_lock(hashtextextended('agent.rollout', 0)), now()`
 	// A node with a hold is not updated, for the same reasons that it is not sold.

@@ -3,7 +3,7 @@
 package agentrelease
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -19,33 +19,17 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Signer signs releases with a release key.
-type Signer interface {
-	Active() (kid string)
-	Sign(ctx context.Context, kid string, body []byte) (signature []byte, err error)
-}
-
-// Store stores releases and their rollouts.
+// Store stores releases and their rollouts. It has the public keys only.
 type Store struct {
-	DB     pg.Pool
-	Signer Signer
+	DB pg.Pool
+	// Keys returns the release keys that the installation trusts.
+	Keys   func() map[string][]byte
 	Naming ids.Naming
 	Clock  clock.Clock
 }
 
 // Life is the default time for which a release may be rolled out.
 const Life = 90 * 24 * time.Hour
-
-// Build is a published build of the agent.
-type Build struct {
-	Version  string
-	Platform string // linux/amd64
-	Digest   string // SHA-256, hex
-	Size     int64
-	Minimum  string
-	Life     time.Duration // Life when zero
-	By       audit.By
-}
 
 // Release is a build that nodes may become.
 type Release struct {
@@ -67,43 +51,27 @@ func (r Release) Params() protocol.AgentUpdateParams {
 	return protocol.AgentUpdateParams{Version: r.Version, Digest: r.Digest, Size: r.Size, Metadata: r.Metadata, Signature: r.Signature}
 }
 
-// Publish signs a build and stores what was promised of it. The same build again
-// is promised for longer; another one under its version is a conflict.
-func (s *Store) Publish(ctx context.Context, p Build) (Release, error) {
+// Publish stores a release that was signed elsewhere. The same build again may have a later expiry; another one
+// under its version is a conflict.
+func (s *Store) Publish(ctx context.Context, signed Statement, by audit.By) (Release, error) {
 	ctx = pg.WithScope(ctx, pg.Platform) // what belongs to no tenant is audited so
-	now := s.Clock.Now().Truncate(time.Second)
-	minimum, err := s.minimum(ctx, p)
+	r, err := s.open(signed)
 	if err != nil {
 		return Release{}, err
 	}
-	r := protocol.Release{
-		V: protocol.ReleaseVersion, Kid: s.Signer.Active(), Version: p.Version, Platform: p.Platform, Digest: p.Digest, Size: p.Size,
-		Minimum: minimum, IssuedAt: now, ExpiresAt: now.Add(cmp.Or(p.Life, Life)),
-	}
-	if err := r.Sound(); err != nil {
-		return Release{}, errs.New(errs.ValidationError, "this build cannot be published").Because(err).With("reason", err.Error())
-	}
-	if p.Minimum != "" && !protocol.Ordered(p.Version) {
-		return Release{}, errs.New(errs.ValidationError, "a version that is not ordered has no minimum").At("minimum").Try("name versions as v1.2.3")
-	}
-	metadata, err := r.Canonical()
-	if err != nil {
-		return Release{}, err
-	}
-	signature, err := s.Signer.Sign(ctx, r.Kid, metadata)
-	if err != nil {
-		return Release{}, fmt.Errorf("signing release: %w", err)
+	if known, err := s.Find(ctx, r.Version, r.Platform); err == nil && bytes.Equal(known.Metadata, signed.Body) {
+		return known, nil
 	}
 	b := &pgx.Batch{}
-	b.Queue(putRelease, r.Version, r.Platform, r.Digest, r.Size, r.Minimum, metadata, signature, r.Kid, r.ExpiresAt, p.By.Actor).Exec(func(tag pgconn.CommandTag) error {
+	b.Queue(putRelease, r.Version, r.Platform, r.Digest, r.Size, r.Minimum, signed.Body, signed.Signature, r.Kid, r.ExpiresAt, by.Actor).Exec(func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() == 0 {
 			return errs.New(errs.Conflict, "%s for %s is published, and is another build", r.Version, r.Platform).Try("give this build a version of its own")
 		}
 		return nil
 	})
 	audit.Queue(b, audit.Entry{
-		By: p.By, Action: "agent_release.publish", Target: s.Naming.Name("", "", "agent-release", r.Version).String(),
-		After: map[string]any{"platform": r.Platform, "digest": r.Digest, "minimum": r.Minimum, "expires_at": r.ExpiresAt},
+		By: by, Action: "agent_release.publish", Target: s.Naming.Name("", "", "agent-release", r.Version).String(),
+		After: map[string]any{"platform": r.Platform, "digest": r.Digest, "minimum": r.Minimum, "expires_at": r.ExpiresAt, "kid": r.Kid},
 	})
 	if err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error { return tx.SendBatch(ctx, b).Close() }); err != nil {
 		return Release{}, fmt.Errorf("publishing %s: %w", r.Version, err)
@@ -111,27 +79,36 @@ func (s *Store) Publish(ctx context.Context, p Build) (Release, error) {
 	return s.Find(ctx, r.Version, r.Platform)
 }
 
-// minimum returns the lowest version that a node with this build may install later. By default it is the
-// published version before it, so that a node can go back by one release and not further.
-func (s *Store) minimum(ctx context.Context, p Build) (string, error) {
-	if p.Minimum != "" || !protocol.Ordered(p.Version) {
-		return p.Minimum, nil
+// open verifies a release as nodes do.
+func (s *Store) open(signed Statement) (protocol.Release, error) {
+	keys := s.Keys()
+	if len(keys) == 0 {
+		return protocol.Release{}, errs.New(errs.Conflict, "this installation trusts no release key").Try("gpuaas agent trust FILE, with the file of gpuaas agent keys begin")
 	}
-	rows, err := s.DB.Query(ctx, selectVersions, p.Platform)
+	r, err := protocol.OpenRelease(signed.Body, signed.Signature, keys)
 	if err != nil {
-		return "", fmt.Errorf("reading releases: %w", err)
+		return r, errs.New(errs.SignatureInvalid, "no trusted release key has signed this release").Because(err).With("reason", err.Error())
 	}
-	versions, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if !s.Clock.Now().Before(r.ExpiresAt) {
+		return r, errs.Invalid("expires", "the release expired at %s", r.ExpiresAt.Format(time.RFC3339)).Try("sign it again")
+	}
+	return r, hasMinimum(r)
+}
+
+// PublishFile stores a build and publishes its release. The release must describe this file.
+func (s *Store) PublishFile(ctx context.Context, files Files, path string, signed Statement, by audit.By) (Release, error) {
+	want, err := s.open(signed)
 	if err != nil {
-		return "", fmt.Errorf("reading releases: %w", err)
+		return Release{}, err
 	}
-	before := ""
-	for _, v := range versions {
-		if protocol.Ordered(v) && !protocol.AtLeast(v, p.Version) {
-			before = protocol.Higher(before, v)
-		}
+	b, err := files.Put(path)
+	if err != nil {
+		return Release{}, err
 	}
-	return cmp.Or(before, p.Version), nil
+	if b.Digest != want.Digest || b.Size != want.Size || b.Platform != want.Platform {
+		return Release{}, errs.New(errs.ValidationError, "the signed release describes another build than %s", path).Try("sign this build: gpuaas agent sign %s", path)
+	}
+	return s.Publish(ctx, signed, by)
 }
 
 // Find reads one release. It returns not_found if the version is not published for the platform.

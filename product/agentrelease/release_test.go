@@ -23,7 +23,7 @@ func setup(t *testing.T) (*agentrelease.Store, secret.LocalSigner) {
 	t.Helper()
 	keys, err := secret.OpenSigner(t.TempDir())
 	must(t, err)
-	return &agentrelease.Store{DB: pgtest.Scoped(t, pgtest.Clone(t)), Signer: keys, Naming: ids.DefaultNaming, Clock: clock.Clock{}}, keys
+	return &agentrelease.Store{DB: pgtest.Scoped(t, pgtest.Clone(t)), Keys: keys.Public, Naming: ids.DefaultNaming, Clock: clock.Clock{}}, keys
 }
 
 func must(t *testing.T, err error) {
@@ -33,25 +33,72 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// INV-76: every release carries a minimum version, without which a stolen task key installs an old build. By default a node can go back by one release.
+// publish signs a build as a pipeline does, and publishes it as a server does.
+func publish(t *testing.T, s *agentrelease.Store, keys secret.LocalSigner, b agentrelease.Build) (agentrelease.Release, error) {
+	t.Helper()
+	signed, err := agentrelease.Sign(t.Context(), keys, b, clock.Clock{}.Now())
+	if err != nil {
+		return agentrelease.Release{}, err
+	}
+	return s.Publish(t.Context(), signed, audit.By{Actor: "system:server"})
+}
+
+// INV-76: every release carries a minimum version, without which a stolen task key installs an old build.
 func TestINV76EveryReleaseHasAMinimum(t *testing.T) {
 	t.Parallel()
-	s, _ := setup(t)
-	for n, c := range [][2]string{{"v1.1.0", "v1.1.0"}, {"v1.2.0", "v1.1.0"}, {"v1.10.0", "v1.2.0"}, {"v1.2.1", "v1.2.0"}, {"v1.10.0", "v1.2.1"}, {"devel", ""}} {
-		b := build()
-		b.Version, b.Digest = c[0], strings.Repeat(string("abcdea"[n]), 64)
-		if c[0] == "v1.10.0" {
-			b.Digest = strings.Repeat("c", 64)
+	s, keys := setup(t)
+	bare := build()
+	bare.Minimum = ""
+	if _, err := publish(t, s, keys, bare); errs.CodeOf(err) != errs.ValidationError {
+		t.Errorf("signed without a minimum: %v", err)
+	}
+	// Another pipeline signs it.
+	r := protocol.Release{
+		V: protocol.ReleaseVersion, Kid: keys.Active(), Version: "v1.1.0", Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7,
+		IssuedAt: clock.Clock{}.Now(), ExpiresAt: clock.Clock{}.Now().Add(time.Hour),
+	}
+	body, err := r.Canonical()
+	must(t, err)
+	signature, err := keys.Sign(t.Context(), keys.Active(), body)
+	must(t, err)
+	if _, err := s.Publish(t.Context(), agentrelease.Statement{Kid: r.Kid, Body: body, Signature: signature}, audit.By{Actor: "system:server"}); errs.CodeOf(err) != errs.ValidationError {
+		t.Errorf("published without a minimum: %v", err)
+	}
+	bare.Version = "devel"
+	if r, err := publish(t, s, keys, bare); err != nil || r.Minimum != "" {
+		t.Errorf("a version that is not SemVer: %q, %v", r.Minimum, err)
+	}
+}
+
+// INV-76: a server has no release key. What is not signed, or by another key, is not published.
+func TestINV76AServerSignsNoRelease(t *testing.T) {
+	t.Parallel()
+	s, keys := setup(t)
+	other, err := secret.OpenSigner(t.TempDir())
+	must(t, err)
+	if _, err := publish(t, s, other, build()); errs.CodeOf(err) != errs.SignatureInvalid {
+		t.Errorf("another key: %v", err)
+	}
+	signed, err := agentrelease.Sign(t.Context(), keys, build(), clock.Clock{}.Now())
+	must(t, err)
+	for i := range signed.Body {
+		bad := agentrelease.Statement{Kid: signed.Kid, Body: append([]byte{}, signed.Body...), Signature: signed.Signature}
+		bad.Body[i] ^= 1
+		if _, err := s.Publish(t.Context(), bad, audit.By{Actor: "system:server"}); errs.CodeOf(err) != errs.SignatureInvalid {
+			t.Fatalf("byte %d turned: %v", i, err)
 		}
-		r, err := s.Publish(t.Context(), b)
-		if err != nil || r.Minimum != c[1] {
-			t.Errorf("%s: minimum %q, want %q, %v", c[0], r.Minimum, c[1], err)
-		}
+	}
+	s.Keys = func() map[string][]byte { return nil }
+	if _, err := s.Publish(t.Context(), signed, audit.By{Actor: "system:server"}); errs.CodeOf(err) != errs.Conflict {
+		t.Errorf("without release keys: %v", err)
+	}
+	if list, err := s.Releases(t.Context(), s.DB); err != nil || len(list) != 0 {
+		t.Errorf("%d releases, %v", len(list), err)
 	}
 }
 
 func build() agentrelease.Build {
-	return agentrelease.Build{Version: "v1.1.0", Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7, By: audit.By{Actor: "system:node"}}
+	return agentrelease.Build{Version: "v1.1.0", Platform: "linux/amd64", Digest: strings.Repeat("ab", 32), Size: 7, Minimum: "v1.0.0"}
 }
 
 // INV-49: a published release is signed by the release key, has the given properties, and the node's own
@@ -61,7 +108,7 @@ func TestINV49Published(t *testing.T) {
 	s, keys := setup(t)
 	b := build()
 	b.Minimum, b.Life = "v1.0.0", time.Hour
-	r, err := s.Publish(t.Context(), b)
+	r, err := publish(t, s, keys, b)
 	must(t, err)
 	promised, err := protocol.OpenRelease(r.Metadata, r.Signature, keys.Public())
 	must(t, err)
@@ -84,23 +131,23 @@ func TestINV49Published(t *testing.T) {
 // with its version is rejected.
 func TestPublishAgain(t *testing.T) {
 	t.Parallel()
-	s, _ := setup(t)
-	first, err := s.Publish(t.Context(), build())
+	s, keys := setup(t)
+	first, err := publish(t, s, keys, build())
 	must(t, err)
 	longer := build()
 	longer.Life = 2 * agentrelease.Life
-	second, err := s.Publish(t.Context(), longer)
+	second, err := publish(t, s, keys, longer)
 	must(t, err)
 	if !second.ExpiresAt.After(first.ExpiresAt) {
 		t.Errorf("ends %s, then %s", first.ExpiresAt, second.ExpiresAt)
 	}
 	other := build()
 	other.Digest = strings.Repeat("cd", 32)
-	if _, err := s.Publish(t.Context(), other); errs.CodeOf(err) != errs.Conflict {
+	if _, err := publish(t, s, keys, other); errs.CodeOf(err) != errs.Conflict {
 		t.Error(err)
 	}
 	other.Platform = "linux/arm64"
-	if _, err := s.Publish(t.Context(), other); err != nil {
+	if _, err := publish(t, s, keys, other); err != nil {
 		t.Error(err)
 	}
 	var audited int
@@ -113,7 +160,7 @@ func TestPublishAgain(t *testing.T) {
 
 func TestPublishRejected(t *testing.T) {
 	t.Parallel()
-	s, _ := setup(t)
+	s, keys := setup(t)
 	for name, change := range map[string]func(*agentrelease.Build){
 		"no version":                   func(b *agentrelease.Build) { b.Version = "" },
 		"a version with a blank":       func(b *agentrelease.Build) { b.Version = "v1 " },
@@ -128,7 +175,7 @@ func TestPublishRejected(t *testing.T) {
 	} {
 		b := build()
 		change(&b)
-		if _, err := s.Publish(t.Context(), b); errs.CodeOf(err) != errs.ValidationError {
+		if _, err := publish(t, s, keys, b); errs.CodeOf(err) != errs.ValidationError {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -33,7 +33,7 @@ var agentPlatforms = []string{"linux-amd64", "linux-arm64"}
 // none.
 type Installer struct {
 	URL       string // of the node API
-	Authority secret.Authority
+	Authority secret.Roots
 	// Digest returns the SHA-256 of the agent build for a platform.
 	Digest func(platform string) (string, error)
 }

@@ -143,6 +143,8 @@ func adviceOnState(code errs.Code) string {
 		return "Release an allocation first, or request a higher limit."
 	case errs.Internal:
 		return "Quote the correlation id when you report it."
+	case errs.DecryptionFailed:
+		return "Report it: a stored secret cannot be decrypted. An operator finds its place in the audit log."
 	case errs.ProviderFailed, errs.Unavailable, errs.LimiterUnavailable:
 		return "Repeat the request after the seconds in Retry-After. It is safe to repeat with an idempotency key."
 	case errs.AdmissionClosed:

@@ -60,7 +60,7 @@ func StatusOf(code errs.Code) int {
 		return http.StatusRequestHeaderFieldsTooLarge
 	case errs.RateLimited, errs.ConcurrencyLimitReached:
 		return http.StatusTooManyRequests
-	case errs.Internal:
+	case errs.Internal, errs.DecryptionFailed:
 		return http.StatusInternalServerError
 	case errs.ProviderFailed:
 		return http.StatusBadGateway

@@ -67,7 +67,8 @@ func CreateAllocation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		rows = append(rows, lab.Throughput(p, n, against.id, against.path).AtLeast(against.goal))
 	}
 	rows[0].Note = fmt.Sprintf("%d creates a run over %d connections; %d statements each", n, lab.Connections, len(script))
-	return rows, nil
+	sealed, err := addEnvelope(rows[0])
+	return append(rows, sealed), err
 }
 
 // stand is a running release binary in the API's role.

@@ -34,6 +34,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/platform/secret/secrettest"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
@@ -104,6 +105,10 @@ func (h *house) furnish(ctx context.Context, l *lab.Lab, url string) (err error)
 	if err != nil {
 		return err
 	}
+	trusted, err := secrettest.NewTrusted(keys, filepath.Join(secrets, "statement-keys"))
+	if err != nil {
+		return err
+	}
 	rooms := func(db pg.Pool) (*desired.Store, *catalog.Service, *nodehealth.Service, *allocation.Service) {
 		store, offers, slots := &desired.Store{DB: db, Hints: h.hints}, &catalog.Service{DB: db, Clock: c, Hints: h.hints}, nodehealth.New(db, h.hints)
 		return store, offers, slots, &allocation.Service{
@@ -136,7 +141,7 @@ func (h *house) furnish(ctx context.Context, l *lab.Lab, url string) (err error)
 		StaleAfter: func() time.Duration { return window },
 	}
 	h.door = &nodeapi.Server{
-		TrustDomain: "gpuaas.bench", Hosts: []string{"127.0.0.1"}, CA: h.authority, Keys: keys, Nodes: in, Tasks: in, Reports: in,
+		TrustDomain: "gpuaas.bench", Hosts: []string{"127.0.0.1"}, CA: h.authority, Statements: trusted.Statements, Trusted: trusted, Nodes: in, Tasks: in, Reports: in,
 		Hints: h.hints, Log: l.Logger, Clock: c,
 	}
 	return nil

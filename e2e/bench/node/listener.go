@@ -22,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/platform/secret/secrettest"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -68,10 +69,14 @@ func ListenerProcess(ctx context.Context) error {
 		return err
 	}
 	config := pki.ServerTLS(func() (*tls.Certificate, error) { return &cert, nil }, ca.Pool, clock.Clock{})
+	trusted, err := secrettest.NewTrusted(keys, filepath.Join(o.Secrets, "statement-keys"))
+	if err != nil {
+		return err
+	}
 	var s listener
 	switch o.Kind {
 	case nodeDoor:
-		s = newOurs(ca, keys)
+		s = newOurs(ca, trusted)
 	case longPoll:
 		s = &stdDoor{config: config}
 	case bareTLS:
@@ -118,10 +123,10 @@ type ours struct {
 	seen map[ids.Node]struct{}
 }
 
-func newOurs(ca *pki.Local, keys secret.LocalSigner) *ours {
+func newOurs(ca *pki.Local, trusted *secrettest.Trusted) *ours {
 	o := &ours{mail: map[ids.Node]bool{}, seen: map[ids.Node]struct{}{}}
 	o.Server = nodeapi.Server{
-		TrustDomain: trustDomain, Hosts: []string{"127.0.0.1"}, CA: ca, Keys: keys, Nodes: o, Tasks: o, Reports: o, Hints: &hint.Bus{}, Log: lab.Quiet(os.Stderr),
+		TrustDomain: trustDomain, Hosts: []string{"127.0.0.1"}, CA: ca, Statements: trusted.Statements, Trusted: trusted, Nodes: o, Tasks: o, Reports: o, Hints: &hint.Bus{}, Log: lab.Quiet(os.Stderr),
 	}
 	return o
 }

@@ -3,8 +3,6 @@ package identitytest
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"sync"
 	"testing"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -101,18 +100,20 @@ func (f *Fixture) Key(text, body string) identity.Key {
 	return k
 }
 
-// Seal returns a cipher of stored secrets.
-func Seal(t *testing.T) cipher.AEAD {
+// Seal returns the data keys of stored secrets.
+func Seal(t testing.TB) identity.Sealer {
 	t.Helper()
-	block, err := aes.NewCipher(make([]byte, 32))
+	ring, err := envelope.NewRing(map[string][]byte{"test": make([]byte, 32)}, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	seal, err := cipher.NewGCM(block)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return seal
+	return sealer{ring}
+}
+
+type sealer struct{ *envelope.Ring }
+
+func (s sealer) Open(_ context.Context, sealed []byte, at envelope.Place) ([]byte, error) {
+	return s.Ring.Open(sealed, at)
 }
 
 // In returns the scope that the middleware gives a request of c.

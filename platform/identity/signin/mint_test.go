@@ -186,7 +186,7 @@ func TestOwnKeysRotate(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := e.keys.Active()
-	if _, err := e.keys.Rotate(); err != nil {
+	if _, err := e.keys.Rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	fresh, err := e.api.MintToken(t.Context(), secret, nil, "")
@@ -202,7 +202,7 @@ func TestOwnKeysRotate(t *testing.T) {
 	if err != nil || strings.Count(string(document), `"kty":"OKP"`) != 2 || strings.Contains(string(document), `"d":`) {
 		t.Errorf("%s, %v", document, err)
 	}
-	if err := e.keys.Retire(first); err != nil {
+	if err := e.keys.Retire(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
 	e.seconds.Add(1)

@@ -63,15 +63,13 @@ func timeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-func place(id ids.Session) string { return "session " + id.String() }
-
 // sealRefresh encrypts a refresh token for storage. Without a key it is not stored, and the sign-out
 // then ends only the local session.
 func (s *Service) sealRefresh(refresh string, id ids.Session) []byte {
 	if refresh == "" || s.Seal == nil {
 		return nil
 	}
-	return s.Encrypt([]byte(refresh), place(id))
+	return s.Seal.Seal([]byte(refresh), identity.RefreshAt(id))
 }
 
 // ownSession is the stored part of a session that has not ended.
@@ -100,11 +98,11 @@ func (s *Service) session(ctx context.Context, token string) (*ownSession, error
 	return &o, nil
 }
 
-func (s *Service) refreshOf(o *ownSession) (string, error) {
+func (s *Service) refreshOf(ctx context.Context, o *ownSession) (string, error) {
 	if o.sealed == nil || s.Seal == nil {
 		return "", nil
 	}
-	refresh, err := s.Decrypt(o.sealed, place(o.id))
+	refresh, err := s.Seal.Open(ctx, o.sealed, identity.RefreshAt(o.id))
 	return string(refresh), err
 }
 
@@ -156,7 +154,7 @@ func (s *Service) leave(ctx context.Context, c identity.Caller, token string) (r
 	if err != nil || o == nil {
 		return "", err
 	}
-	if refresh, err = s.refreshOf(o); err != nil {
+	if refresh, err = s.refreshOf(ctx, o); err != nil {
 		refresh = "" // sealed with a key that is gone: the provider ends it by itself
 	}
 	return refresh, s.end(ctx, o, c)
@@ -197,7 +195,7 @@ func (s *Service) RefreshSession(ctx context.Context, token string, o Origin) (i
 	if own == nil {
 		return identity.User{}, tokenInvalid()
 	}
-	refresh, err := s.refreshOf(own)
+	refresh, err := s.refreshOf(ctx, own)
 	if err != nil {
 		return identity.User{}, fmt.Errorf("opening a refresh token: %w", err)
 	}

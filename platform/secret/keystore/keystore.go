@@ -1,41 +1,33 @@
-// Package keystore opens the stores of private keys: files of the state directory, Vault or step-ca.
-// Servers and commands open them by the same environment variables.
+// Package keystore opens private keys: those that PostgreSQL stores, each sealed under a key-encryption key,
+// and those of Vault or step-ca. A process opens the keys of its roles. Servers and commands read the same
+// environment variables.
 package keystore
 
 import (
 	"cmp"
-	"context"
 	"net"
 	"net/url"
-	"path/filepath"
 
-	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/internal/secretref"
-	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/stepca"
 	"github.com/gpuaas/gpuaas/platform/secret/vault"
 )
 
-// KeyStores contains the private keys, each behind a port.
-type KeyStores struct {
-	Authority secret.Authority
-	Signer    secret.Signer
-	Users     secret.UserCA
-}
-
 // Drivers of the ports.
 const (
-	DriverLocal  = "local"   // files of the state directory
+	DriverLocal  = "local"   // sealed in PostgreSQL
 	DriverVault  = "vault"   // HashiCorp Vault
 	DriverStepCA = "step-ca" // smallstep's authority
+	DriverFile   = "file"    // of the key-encryption key only
 )
 
 // Config selects the drivers and their locations.
 type Config struct {
 	Authority string // local, vault or step-ca
-	Signer    string // local or vault
+	Signer    string // of tasks: local or vault
+	KEK       string // key-encryption key: file or vault
+	KEKFile   string // its path; empty: kek.json in the state directory
 	Vault     vault.Config
 	StepCA    stepca.Config
 }
@@ -44,11 +36,13 @@ type Config struct {
 func ConfigFromEnv(getenv func(string) string) (k Config, err error) {
 	k = Config{
 		Authority: cmp.Or(getenv("GPUAAS_CA"), DriverLocal), Signer: cmp.Or(getenv("GPUAAS_TASK_SIGNER"), DriverLocal),
+		KEK: cmp.Or(getenv("GPUAAS_KEK"), DriverFile), KEKFile: getenv("GPUAAS_KEK_FILE"),
 		Vault: vault.Config{
 			URL: getenv("GPUAAS_VAULT_URL"), Namespace: getenv("GPUAAS_VAULT_NAMESPACE"), CAFile: getenv("GPUAAS_VAULT_CA_FILE"), RoleID: getenv("GPUAAS_VAULT_ROLE_ID"),
 			PKI: cmp.Or(getenv("GPUAAS_VAULT_PKI"), "pki"), NodeRole: cmp.Or(getenv("GPUAAS_VAULT_NODE_ROLE"), "gpuaas-node"),
 			ServerRole: cmp.Or(getenv("GPUAAS_VAULT_SERVER_ROLE"), "gpuaas-server"),
 			Transit:    cmp.Or(getenv("GPUAAS_VAULT_TRANSIT"), "transit"), Key: cmp.Or(getenv("GPUAAS_VAULT_TASK_KEY"), "gpuaas-tasks"),
+			KEK: cmp.Or(getenv("GPUAAS_VAULT_KEK"), "gpuaas-kek"),
 		},
 		StepCA: stepca.Config{URL: getenv("GPUAAS_STEP_CA_URL"), RootFile: getenv("GPUAAS_STEP_CA_ROOT_FILE"), Provisioner: cmp.Or(getenv("GPUAAS_STEP_CA_PROVISIONER"), "gpuaas")},
 	}
@@ -63,12 +57,14 @@ func ConfigFromEnv(getenv func(string) string) (k Config, err error) {
 }
 
 func (k Config) check() error {
-	usesVault := k.Authority == DriverVault || k.Signer == DriverVault
+	usesVault := k.usesVault()
 	switch {
 	case k.Authority != DriverLocal && k.Authority != DriverVault && k.Authority != DriverStepCA:
 		return errs.Invalid("GPUAAS_CA", "driver %q does not exist", k.Authority).Try("local, vault or step-ca")
 	case k.Signer != DriverLocal && k.Signer != DriverVault:
 		return errs.Invalid("GPUAAS_TASK_SIGNER", "driver %q does not exist", k.Signer).Try("local or vault")
+	case k.KEK != DriverFile && k.KEK != DriverVault:
+		return errs.Invalid("GPUAAS_KEK", "driver %q does not exist", k.KEK).Try("file or vault")
 	case usesVault && !isPrivateAddress(k.Vault.URL):
 		return errs.Invalid("GPUAAS_VAULT_URL", "%q is no https address", k.Vault.URL)
 	case usesVault && (k.Vault.Token == "") == (k.Vault.RoleID == "" || k.Vault.SecretID == ""):
@@ -81,6 +77,21 @@ func (k Config) check() error {
 	return nil
 }
 
+func (k Config) usesVault() bool {
+	return k.Authority == DriverVault || k.Signer == DriverVault || k.KEK == DriverVault
+}
+
+// stored lists the purposes whose keys PostgreSQL stores.
+func (k Config) stored() (purposes []string) {
+	for _, u := range Uses() {
+		elsewhere := u.Purpose == PurposeAuthority && k.Authority != DriverLocal && k.Authority != "" || u.Purpose == PurposeTasks && k.Signer == DriverVault
+		if !elsewhere {
+			purposes = append(purposes, u.Purpose)
+		}
+	}
+	return purposes
+}
+
 // isPrivateAddress reports whether a token cannot be read in transit: the address uses TLS, or is the
 // loopback interface.
 func isPrivateAddress(address string) bool {
@@ -90,43 +101,4 @@ func isPrivateAddress(address string) bool {
 	}
 	ip := net.ParseIP(u.Hostname())
 	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
-}
-
-// Folders of the state directory with keys.
-const (
-	authorityDir = "ca"
-	taskKeysDir  = "keys"
-	loginKeysDir = "login-keys"
-)
-
-// Open opens the drivers. A server does not start if its authority does not respond, because it could
-// enrol no node.
-func Open(ctx context.Context, k Config, stateDir string, c clock.Clock) (o KeyStores, err error) {
-	var client *vault.Client
-	if k.Authority == DriverVault || k.Signer == DriverVault {
-		if client, err = vault.New(ctx, k.Vault, c); err != nil {
-			return o, err
-		}
-	}
-	switch k.Authority {
-	case DriverVault:
-		o.Authority, err = vault.OpenAuthority(ctx, client)
-	case DriverStepCA:
-		o.Authority, err = stepca.Open(ctx, k.StepCA, c)
-	default:
-		o.Authority, err = pki.Open(filepath.Join(stateDir, authorityDir), c)
-	}
-	if err != nil {
-		return o, err
-	}
-	if k.Signer == DriverVault {
-		o.Signer, err = vault.OpenSigner(ctx, client)
-	} else {
-		o.Signer, err = secret.OpenSigner(filepath.Join(stateDir, taskKeysDir))
-	}
-	if err != nil {
-		return o, err
-	}
-	o.Users, err = secret.OpenUserCA(filepath.Join(stateDir, loginKeysDir), c)
-	return o, err
 }

@@ -20,13 +20,17 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/envelope"
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Domain is the trust domain that the authority under test may certify.
@@ -281,5 +285,111 @@ func Signer(t *testing.T, s secret.Signer) {
 	cancel()
 	if _, err := s.Sign(gone, s.Active(), body); err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("for a caller who is gone: %v", err)
+	}
+}
+
+// Trusted signs the present keys of two rings as the published sets that nodes trust.
+type Trusted struct {
+	Tasks, Statements secret.LocalSigner
+	ReleaseSets       []protocol.Signed // already signed
+
+	mu      sync.Mutex
+	current protocol.KeySet
+	sets    []protocol.Signed
+}
+
+// Control returns the present set, and all sets.
+func (o *Trusted) Control() (protocol.KeySet, []protocol.Signed) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	tasks, statements := o.Tasks.Public(), o.Statements.Public()
+	if secret.Stamp(nil, tasks, statements) == secret.Stamp(nil, o.current.TaskKeys, o.current.StatementKeys) {
+		return o.current, o.sets
+	}
+	o.current = protocol.KeySet{
+		V: protocol.Version, Kid: o.Tasks.Active(), Sequence: o.current.Sequence + 1, TaskKeys: tasks, StatementKeys: statements, IssuedAt: clock.Clock{}.Now(),
+	}
+	body, err := o.current.Canonical()
+	if err != nil {
+		panic(err) // a map of bytes always encodes
+	}
+	signature, err := o.Tasks.Sign(context.Background(), o.current.Kid, body)
+	if err != nil {
+		panic(err) // the active key of an open ring
+	}
+	o.sets = append(o.sets[:len(o.sets):len(o.sets)], protocol.Signed{Kid: o.current.Kid, Body: body, Signature: signature})
+	return o.current, o.sets
+}
+
+// Releases returns the sets of release keys.
+func (o *Trusted) Releases() (set protocol.ReleaseKeySet, sets []protocol.Signed) {
+	for _, signed := range o.ReleaseSets {
+		set, _ = protocol.FirstReleaseKeySet(signed)
+	}
+	return set, o.ReleaseSets
+}
+
+// NewTrusted returns sets of a ring of task keys, with statement keys in another folder.
+func NewTrusted(tasks secret.LocalSigner, dir string) (*Trusted, error) {
+	statements, err := secret.OpenSigner(dir)
+	return &Trusted{Tasks: tasks, Statements: statements}, err
+}
+
+// Wrapper tests a key-encryption key: what it seals opens at its place and nowhere else, also after a rotation.
+func Wrapper(t *testing.T, w secret.Wrapper) {
+	t.Helper()
+	at := envelope.Place{Table: "signing_keys", Column: "sealed", Row: "tasks/1"}
+	seal := func() []byte {
+		t.Helper()
+		sealed, err := w.Seal(t.Context(), []byte("a private key"), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.HasPrefix(sealed, envelope.Header(w.Active())) || bytes.Contains(sealed, []byte("private")) {
+			t.Errorf("no envelope of %s: %x", w.Active(), sealed)
+		}
+		return sealed
+	}
+	opens := func(sealed []byte) bool {
+		t.Helper()
+		text, err := w.Open(t.Context(), sealed, at)
+		return err == nil && string(text) == "a private key"
+	}
+	first, old := seal(), w.Active()
+	if !opens(first) {
+		t.Fatal("it does not open what it has sealed")
+	}
+	bent := bytes.Clone(first)
+	bent[len(bent)-3] ^= 1
+	for what, try := range map[string]struct {
+		sealed []byte
+		at     envelope.Place
+	}{
+		"another row":    {first, envelope.Place{Table: at.Table, Column: at.Column, Row: "tasks/2"}},
+		"another table":  {first, envelope.Place{Table: "users", Column: at.Column, Row: at.Row}},
+		"a bit turned":   {bent, at},
+		"another key":    {append(envelope.Header("another-0001"), first[len(envelope.Header(old)):]...), at},
+		"another format": {first[1:], at},
+		"nothing":        {nil, at},
+	} {
+		if text, err := w.Open(t.Context(), try.sealed, try.at); errs.CodeOf(err) != errs.DecryptionFailed || text != nil {
+			t.Errorf("%s: %q, %v", what, text, err)
+		}
+	}
+	if err := w.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := seal()
+	if w.Active() == old || !opens(first) || !opens(second) {
+		t.Errorf("after begin: %s seals, then %s", old, w.Active())
+	}
+	if err := w.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Open(t.Context(), first, at); errs.CodeOf(err) != errs.DecryptionFailed {
+		t.Errorf("the ended key opens: %v", err)
+	}
+	if !opens(second) || w.Refresh(t.Context()) != nil {
+		t.Error("the newest key does not open")
 	}
 }

@@ -1,5 +1,5 @@
 // Package vault uses private keys in HashiCorp Vault: certificates come from its PKI engine, task
-// signatures from its transit engine. The only private key in this process is that of the node API's own
+// signatures from its transit engine, which also seals stored keys. The only other private key in this process is that of the node API's own
 // certificate.
 //
 // Responses of Vault are checked against our own rules, so that a Vault role with too many rights does
@@ -34,6 +34,7 @@ type Config struct {
 	ServerRole string // role for the node API; gpuaas-server
 	Transit    string // mount of the transit engine; transit
 	Key        string // Ed25519 key that signs tasks; gpuaas-tasks
+	KEK        string // AES-GCM key that seals stored keys; gpuaas-kek
 }
 
 const (

@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/envelope"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/platform/secret/keystore"
+)
+
+// openKeys opens the keys of the roles of this process, each with the rights of its role in the database.
+func (s *shared) openKeys(ctx context.Context, c Config) (err error) {
+	source := keystore.Source{
+		Config: c.Keys, StateDir: c.StateDir, Roles: map[string]pg.Queryer{}, Any: s.pool(RoleReconcile), Clock: c.Clock,
+		Failures: func(role string) *secret.Failures {
+			var db pg.Pool = s.pools[Role(role)]
+			if Role(role) == RoleAPI {
+				db = pg.Scoped{Pool: s.pools[RoleAPI]}
+			}
+			return &secret.Failures{DB: db, Actor: "system:" + role, Log: c.Log, Metric: s.failures}
+		},
+	}
+	for role, pool := range s.pools {
+		source.Roles[string(role)] = pool
+	}
+	if s.keys, err = keystore.Open(ctx, source); err != nil {
+		return err
+	}
+	// The API publishes releases by their public keys.
+	if pool, ok := s.pools[RoleAPI]; ok {
+		s.releaseSets = &secret.KeySets{DB: pool}
+		return s.releaseSets.Refresh(ctx)
+	}
+	return nil
+}
+
+// releaseKeys returns the public keys by which releases of the agent are accepted.
+func (s *shared) releaseKeys() map[string][]byte {
+	if s.releaseSets == nil {
+		return nil
+	}
+	set, _ := s.releaseSets.Releases()
+	return set.Keys
+}
+
+// refreshEvery is the time within which a running server notices a key rotation.
+const refreshEvery = time.Second
+
+// watchKeys reads keys again that an operator or another server has changed.
+func (s *Server) watchKeys(ctx context.Context) error {
+	t := time.NewTicker(refreshEvery)
+	defer t.Stop()
+	var warn time.Time
+	for {
+		if now := s.cfg.Clock.Now(); !now.Before(warn) {
+			warn = now.Add(warnEvery)
+			s.warnOfEnd(ctx, now)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		failed := s.keys.Refresh(ctx)
+		if s.releaseSets != nil {
+			if err := s.releaseSets.Refresh(ctx); err != nil {
+				failed["release keys"] = err
+			}
+		}
+		for what, err := range failed {
+			if ctx.Err() == nil {
+				// The keys in memory stay in use.
+				s.cfg.Log.WarnContext(ctx, "keys not read again", "component", "server", "keys", what, "err", err)
+			}
+		}
+	}
+}
+
+const (
+	// warnFrom leaves a month for a rotation that needs an hour.
+	warnFrom  = 30 * 24 * time.Hour
+	warnEvery = 24 * time.Hour
+)
+
+// warnOfEnd logs when the local CA must be rotated. Other CAs have warnings of their own.
+func (s *Server) warnOfEnd(ctx context.Context, now time.Time) {
+	local, ok := s.keys.Authority.(*pki.Local)
+	if !ok {
+		return
+	}
+	list := local.Generations()
+	newest := list[len(list)-1]
+	if end := newest.Issuing.NotAfter; end.Before(now.Add(warnFrom)) {
+		s.cfg.Log.WarnContext(ctx, "the authority ends soon: roll it over with gpuaas ca rotate", "component", "server", "ends", end)
+	}
+}
+
+const (
+	resealEvery = 10 * time.Second
+	resealRows  = 500
+)
+
+// resealFields seals stored secrets with the newest data key, while there are two. It runs in the role api,
+// which alone has these keys, and not as a job of the workers. Several servers share the rows by their locks.
+func (s *Server) resealFields(ctx context.Context) error {
+	t := time.NewTicker(resealEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		fields := s.keys.Fields
+		if len(fields.IDs()) < 2 || fields.Active() != fields.Newest() {
+			continue
+		}
+		n, err := s.services[RoleAPI].Identity.Reseal(ctx, fields.Active(), resealRows)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			s.cfg.Log.WarnContext(ctx, "stored secrets not sealed again", "component", "server", "err", err)
+		case n > 0:
+			s.cfg.Log.InfoContext(ctx, "stored secrets were sealed with the newest data key", "component", "server", "rows", n, "header", string(envelope.Header(fields.Active())[2:]))
+		}
+	}
+}
