@@ -4,6 +4,7 @@ package host
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/gpuaas/gpuaas/e2e/rig"
@@ -17,7 +18,7 @@ var inside = []string{"github.com/gpuaas/gpuaas/agent/linux", "github.com/gpuaas
 func TestInside(t *testing.T) {
 	t.Parallel()
 	for _, pkg := range inside {
-		t.Run(pkg, func(t *testing.T) {
+		t.Run(strings.TrimPrefix(pkg, "github.com/gpuaas/gpuaas/agent/"), func(t *testing.T) {
 			t.Parallel()
 			h := rig.New(t, rig.Options{Profile: "l40s-4"})
 			h.RunInside(t, pkg, "-test.run="+os.Getenv("GPUAAS_INSIDE_RUN"), "-test.timeout=15m")

@@ -32,7 +32,7 @@ func (h *Host) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Exec runs a command on the host as root and returns its output.
+// Exec runs a command on the node as root and returns its output.
 func (h *Host) Exec(ctx context.Context, args ...string) (string, error) {
 	return h.feed(ctx, nil, args...)
 }
@@ -77,6 +77,17 @@ func (h *Host) group() (*os.File, error) {
 		return nil, fmt.Errorf("opening control group: %w", err)
 	}
 	return f, nil
+}
+
+// KillGroup ends all processes of a control group. It starts no process.
+func (h *Host) KillGroup(name string) error {
+	for _, group := range h.slot.groups() {
+		err := os.WriteFile(filepath.Join(group, "payload", name, "cgroup.kill"), []byte("1"), 0o600)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("killing %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // Sh runs a script on the host and returns its output. A script that fails fails the test.

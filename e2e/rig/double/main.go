@@ -143,7 +143,7 @@ func look() (*sim.Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	fds, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	fds, err := firstDescriptors()
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +164,27 @@ func look() (*sim.Host, error) {
 		}
 	}
 	return h, nil
+}
+
+// firstDescriptors lists the first descriptors of each process. A driver knows its users without reading any table.
+func firstDescriptors() (fds []string, err error) {
+	tables, err := filepath.Glob("/proc/[0-9]*/fd")
+	if err != nil {
+		return nil, err
+	}
+	for _, table := range tables {
+		dir, err := os.Open(table)
+		if err != nil {
+			continue // it has ended
+		}
+		const some = 32
+		names, _ := dir.Readdirnames(some)
+		_ = dir.Close()
+		for _, name := range names {
+			fds = append(fds, filepath.Join(table, name))
+		}
+	}
+	return fds, nil
 }
 
 func owner(pid int) int {
