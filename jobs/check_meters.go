@@ -133,7 +133,9 @@ func (w *checkMeters) pause(ctx context.Context, tx pgx.Tx, id ids.Allocation) e
 	return err
 }
 
-// resume requires the same observation that made the allocation active.
+// resume requires the same observation that made the allocation active. Of an allocation whose part of the report
+// could not be read, that is the last one that was: a tenant that hides from the inspection of its node must not use
+// GPUs for free. For the same reason no pause depends on it.
 func (w *checkMeters) resume(ctx context.Context, tx pgx.Tx, id ids.Allocation) error {
 	a, seen, err := w.lock(ctx, tx, id)
 	if err != nil || a.State != allocation.Active || a.Paused == "" {
