@@ -74,6 +74,7 @@ func (h *Host) accounts(ctx context.Context, bound map[int]loaded, cards []card)
 	if err != nil {
 		return nil, nil, err
 	}
+	groups, groupsErr := h.memberships()
 	unread = map[int]string{}
 	for _, u := range users {
 		if !hostos.IsTenant(u.UID) {
@@ -87,7 +88,7 @@ func (h *Host) accounts(ctx context.Context, bound map[int]loaded, cards []card)
 			unread[u.UID] = err.Error()
 		}
 		a.Home, a.Wrong = h.homes().Inspect(u.Name, mounts)
-		a.Wrong = append(a.Wrong, h.wrongUser(u)...)
+		a.Wrong = append(a.Wrong, wrongUser(u, groups[u.Name], groupsErr)...)
 		a.Wrong = append(a.Wrong, h.wrong(bound[u.UID], u.Name, opened(cards, bound[u.UID]))...)
 		found = append(found, a)
 	}
@@ -104,14 +105,9 @@ func opened(cards []card, l loaded) (own []card) {
 	return own
 }
 
-// wrongUser lists what the account itself has otherwise than we made it.
-func (h *Host) wrongUser(u hostos.User) (found []string) {
-	if u.GID != u.UID {
-		found = append(found, fmt.Sprintf("account: %s has group %d, expected %d", u.Name, u.GID, u.UID))
-	}
-	if u.Home != hostos.HomeOf(u.Name) {
-		found = append(found, fmt.Sprintf("account: %s is at home in %s, expected %s", u.Name, u.Home, hostos.HomeOf(u.Name)))
-	}
+// memberships lists the groups of each member, except the group of all tenants.
+func (h *Host) memberships() (map[string][]string, error) {
+	found := map[string][]string{}
 	err := h.Lines(hostos.GroupFile, func(line string) {
 		f := strings.Split(line, ":")
 		const fields = 4
@@ -119,12 +115,24 @@ func (h *Host) wrongUser(u hostos.User) (found []string) {
 			return
 		}
 		for member := range strings.SplitSeq(f[3], ",") {
-			if member == u.Name {
-				found = append(found, fmt.Sprintf("account: %s is in group %s, expected in %s only", u.Name, f[0], Group))
-			}
+			found[member] = append(found[member], f[0])
 		}
 	})
-	if err != nil {
+	return found, err
+}
+
+// wrongUser lists the differences of the account itself. groups are those that it is a member of.
+func wrongUser(u hostos.User, groups []string, groupsErr error) (found []string) {
+	if u.GID != u.UID {
+		found = append(found, fmt.Sprintf("account: %s has group %d, expected %d", u.Name, u.GID, u.UID))
+	}
+	if u.Home != hostos.HomeOf(u.Name) {
+		found = append(found, fmt.Sprintf("account: %s is at home in %s, expected %s", u.Name, u.Home, hostos.HomeOf(u.Name)))
+	}
+	for _, group := range groups {
+		found = append(found, fmt.Sprintf("account: %s is in group %s, expected in %s only", u.Name, group, Group))
+	}
+	if groupsErr != nil {
 		found = append(found, fmt.Sprintf("account: the groups of %s cannot be read, expected %s", u.Name, Group))
 	}
 	return found
@@ -137,14 +145,18 @@ func (h *Host) devices(cards []card, tenants []tenantOf, bound map[int]loaded) (
 	if err != nil {
 		return nil, fmt.Errorf("reading which GPUs are clean: %w", err)
 	}
+	written := make([]string, len(tenants))
+	for i, t := range tenants {
+		text, err := h.Read(dropIn(t.uid))
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", dropIn(t.uid), err)
+		}
+		written[i] = string(text)
+	}
 	for _, c := range cards {
 		d := step.Device{UUID: c.UUID, Dirty: !clean[c.UUID], Health: c.Health, Reasons: c.Reasons, Off: c.off}
-		for _, t := range tenants {
-			text, err := h.Read(dropIn(t.uid))
-			if err != nil {
-				return nil, fmt.Errorf("reading %s: %w", dropIn(t.uid), err)
-			}
-			if bound[t.uid].opens(c.file()) || strings.Contains(string(text), "DeviceAllow="+c.file()+" ") {
+		for i, t := range tenants {
+			if bound[t.uid].opens(c.file()) || strings.Contains(written[i], "DeviceAllow="+c.file()+" ") {
 				d.Users = append(d.Users, t.name)
 			}
 		}

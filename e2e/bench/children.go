@@ -18,6 +18,8 @@ func child(ctx context.Context, name string) error {
 		return lab.LoadProcess(ctx)
 	case "crowd":
 		return node.CrowdProcess(ctx)
+	case "tenant":
+		return node.TenantProcess(ctx)
 	case "listener":
 		return node.ListenerProcess(ctx)
 	case "door":

@@ -71,6 +71,7 @@ func goals() []goal {
 		{"F3", node.Ingest},
 		{"F4", node.WakeAll},
 		{"F5", node.IdleAgent},
+		{"F6", node.InspectHost},
 		{"L1", money.Accrual},
 		{"L2", money.JobForEach},
 		{"L3", money.Balances},
