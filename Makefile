@@ -32,7 +32,7 @@ STEP_CA := bin/step-ca-$(shell sed -n 's,^.*smallstep/certificates v\([0-9.]*\) 
 
 export BENCH_ONLY BENCH_OUT
 
-.PHONY: help run build gen verify check test test-race test-vault test-step-ca e2e e2e-host bench sbom vulncheck reset
+.PHONY: help run build gen verify check test test-race fuzz test-vault test-step-ca e2e e2e-host bench sbom vulncheck reset
 
 help: ## Print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -77,6 +77,11 @@ test: ## Run all tests, against a real PostgreSQL
 test-race: ## Run all tests under the race detector (needs a C compiler)
 	@scripts/install-deps.sh
 	@CGO_ENABLED=1 go run ./scripts/testline -race -tags $(TAGS) ./...
+
+FUZZTIME ?= 10m
+
+fuzz: ## Run every fuzz target: FUZZTIME=1m
+	@FUZZTIME=$(FUZZTIME) CGO_ENABLED=0 scripts/fuzz.sh
 
 test-vault: $(VAULT) ## Test the Vault drivers with a real Vault
 	GPUAAS_TEST_VAULT=$(CURDIR)/$(VAULT) $(GO) test -count=1 -tags $(TAGS) ./platform/secret/vault

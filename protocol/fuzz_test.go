@@ -1,6 +1,7 @@
 package protocol_test
 
 import (
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
@@ -126,4 +127,27 @@ func FuzzParams(f *testing.F) {
 	}
 	f.Add("node.exec", `{"command":"sh"}`)
 	f.Fuzz(func(t *testing.T, kind, params string) { judge(t, kind, params) })
+}
+
+// FuzzSigned: a statement, a task or a response without a valid signature has no effect, whatever it
+// contains. The keys are those of an attacker, too, so that the text behind the signature is read.
+func FuzzSigned(f *testing.F) {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range []string{`{"v":2,"kid":"0001"}`, `{"v":2,"kid":"0001","node_id":"01990f3e-0000-7000-8000-000000000001","sequence":1,"task_keys":{}}`, "{", ""} {
+		f.Add([]byte(text))
+	}
+	keys := map[string][]byte{"0001": public}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, s := range []protocol.Signed{{Body: body, Signature: ed25519.Sign(private, body)}, {Body: body, Signature: make([]byte, ed25519.SignatureSize)}} {
+			e, err := protocol.Open(s, keys)
+			if err == nil && (e.Kid != "0001" || s.Signature[0] == 0 && s.Signature[1] == 0 && s.Signature[2] == 0) {
+				t.Errorf("%q: %+v", body, e)
+			}
+			_, _ = protocol.OpenStatement(s, keys)
+			_, _ = protocol.OpenReportAck(s, keys)
+		}
+	})
 }

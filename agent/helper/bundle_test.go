@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,6 +79,13 @@ func (b *bundle) statementKeys() map[string][]byte {
 }
 
 // start begins a life of the acting half.
+// later makes the clock of the helper run ahead by the returned duration. The helper reads it at all times.
+func (b *bundle) later() *atomic.Int64 {
+	offset, now := &atomic.Int64{}, b.now
+	b.now = func() time.Time { return now().Add(time.Duration(offset.Load())) }
+	return offset
+}
+
 func (b *bundle) start() {
 	b.t.Helper()
 	host, err := sim.Open(b.dir, b.node, "t4-4", "gpu-01")

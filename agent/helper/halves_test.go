@@ -298,9 +298,7 @@ func TestAloneTheHelperEnforces(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	var offset time.Duration
-	clockOf := b.now
-	b.now = func() time.Time { return clockOf().Add(offset) }
+	offset := b.later()
 	b.start()
 	c, h := b.connect()
 	wait(t, "a greeting", h.met)
@@ -336,14 +334,14 @@ func TestAloneTheHelperEnforces(t *testing.T) {
 	if keys := b.world().Accounts["t-1"].Keys; len(keys) != 0 {
 		t.Errorf("repaired beside the control plane: %v", keys)
 	}
-	offset = 90 * time.Second
+	offset.Store(int64(90 * time.Second))
 	b.local.Beat(t.Context())
 	until("the keys again", func(h *sim.Host) bool { return len(h.Accounts["t-1"].Keys) == 1 })
 
 	edit(func(h *sim.Host) {
 		h.Processes = append(h.Processes, sim.Process{PID: 7, UID: 200002, GPU: b.gpus[1], Command: "train"}, sim.Process{PID: 8, UID: 200001, GPU: b.gpus[0], Command: "train"})
 	})
-	offset = 3 * time.Hour
+	offset.Store(int64(3 * time.Hour))
 	b.local.Beat(t.Context())
 	until("a stopped tenant", func(h *sim.Host) bool { return len(h.Accounts["t-2"].Keys) == 0 && len(h.Processes) == 1 })
 	if h := b.world(); h.Processes[0].PID != 8 || len(h.Accounts["t-1"].Keys) != 1 {
@@ -351,7 +349,7 @@ func TestAloneTheHelperEnforces(t *testing.T) {
 	}
 	b.stop()
 	b.start()
-	offset += 2 * time.Minute // it does not admit the tenant that it has stopped
+	offset.Add(int64(2 * time.Minute)) // it does not admit the tenant that it has stopped
 	b.local.Beat(t.Context())
 	b.stop()
 	if keys := b.world().Accounts["t-2"].Keys; len(keys) != 0 {

@@ -92,9 +92,7 @@ func (b *bundle) hostile(t *testing.T, c *helper.Client, used protocol.Signed) m
 func TestINV80HostileResponsesHaveNoEffect(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	var offset time.Duration
-	clockOf := b.now
-	b.now = func() time.Time { return clockOf().Add(offset) }
+	offset := b.later()
 	b.start()
 	c, h := b.connect()
 	wait(t, "a greeting", h.met)
@@ -109,7 +107,7 @@ func TestINV80HostileResponsesHaveNoEffect(t *testing.T) {
 	b.start() // this process has heard nothing: it would count stale reports
 	wait(t, "a greeting", h.met)
 
-	offset = 90 * time.Second
+	offset.Store(int64(90 * time.Second))
 	for name, hostile := range b.hostile(t, c, used) {
 		for range 6 {
 			b.hear(c, hostile())
@@ -119,7 +117,7 @@ func TestINV80HostileResponsesHaveNoEffect(t *testing.T) {
 		}
 	}
 	late := b.ack(b.inspect(c), accept)
-	offset = 3 * time.Minute
+	offset.Store(int64(3 * time.Minute))
 	b.hear(c, old)  // of the process before
 	b.hear(c, late) // 90 seconds late
 	if err := sim.Edit(sim.Path(b.dir), func(h *sim.Host) error { h.Accounts["t-1"].Keys = nil; return nil }); err != nil {
@@ -140,9 +138,7 @@ func TestINV80HostileResponsesHaveNoEffect(t *testing.T) {
 func TestINV80AStopSurvivesRestarts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	var offset time.Duration
-	clockOf := b.now
-	b.now = func() time.Time { return clockOf().Add(offset) }
+	offset := b.later()
 	b.start()
 	c, h := b.connect()
 	wait(t, "a greeting", h.met)
@@ -155,13 +151,13 @@ func TestINV80AStopSurvivesRestarts(t *testing.T) {
 	b.result(c, h, e)
 	b.hear(c, b.ack(b.inspect(c), accept))
 	for hours := range 3 {
-		offset = time.Duration(hours)*time.Hour + 30*time.Minute
+		offset.Store(int64(time.Duration(hours)*time.Hour + 30*time.Minute))
 		b.stop()
 		b.start()
-		offset += 2 * time.Minute
+		offset.Add(int64(2 * time.Minute))
 		b.local.Beat(t.Context())
 		if keys := b.world().Accounts["t-1"].Keys; hours < 2 && len(keys) != 1 {
-			t.Errorf("stopped after %s", offset)
+			t.Errorf("stopped after %s", time.Duration(offset.Load()))
 		}
 	}
 	for range 1000 {

@@ -110,6 +110,7 @@ type extra struct {
 }
 
 func parseCards(out []byte) ([]card, error) {
+	out = nvidiasmi.WithoutNames(out)
 	inventory, err := nvidiasmi.Parse(bytes.NewReader(out))
 	if err != nil {
 		return nil, err

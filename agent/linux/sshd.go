@@ -118,6 +118,11 @@ func (h *Host) effective(ctx context.Context, name string) (map[string]string, e
 	if err != nil {
 		return nil, fmt.Errorf("asking sshd for its configuration: %w", err)
 	}
+	return parseEffective(out), nil
+}
+
+// parseEffective reads the lines of sshd -T. The first line of a key counts, as for sshd.
+func parseEffective(out []byte) map[string]string {
 	found := map[string]string{}
 	for line := range bytes.Lines(out) {
 		key, value, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
@@ -125,5 +130,5 @@ func (h *Host) effective(ctx context.Context, name string) (map[string]string, e
 			found[key] = value
 		}
 	}
-	return found, nil
+	return found
 }

@@ -302,3 +302,17 @@ X
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+func FuzzLinks(f *testing.F) {
+	f.Add("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0000aaaa-0000-0000-0000-000000000001)\n\t Link 0: 26.562 GB/s\n")
+	f.Fuzz(func(_ *testing.T, text string) {
+		_ = nvidiasmi.ParseLinks(strings.NewReader(text), []protocol.GPU{{UUID: "GPU-0000aaaa-0000-0000-0000-000000000001"}})
+	})
+}
+
+func FuzzMatrix(f *testing.F) {
+	f.Add("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV12\t0-31\nGPU1\tNV12\t X \t0-31\n")
+	f.Fuzz(func(_ *testing.T, text string) {
+		_, _ = nvidiasmi.ParseMatrix(strings.NewReader(text), []string{"0000:1b:00.0", "0000:1c:00.0"})
+	})
+}

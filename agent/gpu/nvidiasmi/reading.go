@@ -2,6 +2,7 @@ package nvidiasmi
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -18,18 +19,22 @@ import (
 // and what is wrong with it.
 func Read(r io.Reader) (gpu.Reading, error) {
 	limited := &io.LimitedReader{R: r, N: maxOutput + 1}
+	text, err := io.ReadAll(limited)
+	switch {
+	case err != nil:
+		return gpu.Reading{}, fmt.Errorf("reading nvidia-smi output: %w", err)
+	case limited.N <= 0:
+		return gpu.Reading{}, fmt.Errorf("nvidia-smi printed more than %d bytes", maxOutput)
+	}
 	seen := gpu.Reading{Replays: map[string]int64{}}
-	inventory, err := parse(xml.NewDecoder(limited), func(dev device, g protocol.GPU) {
+	inventory, err := parse(xml.NewDecoder(bytes.NewReader(WithoutNames(text))), func(dev device, g protocol.GPU) {
 		seen.Cards = append(seen.Cards, dev.card(g))
 		seen.Health = append(seen.Health, dev.reports(g)...)
 		if n, ok := integer(dev.Replays); ok {
 			seen.Replays[g.UUID] = n
 		}
 	})
-	switch {
-	case limited.N <= 0:
-		return gpu.Reading{}, fmt.Errorf("nvidia-smi printed more than %d bytes", maxOutput)
-	case err != nil:
+	if err != nil {
 		return gpu.Reading{}, fmt.Errorf("reading nvidia-smi output: %w", err)
 	}
 	seen.Inventory = inventory

@@ -27,3 +27,6 @@ func UsesOf(ctx context.Context, uid int, table string, owner int) (found []stri
 	err = s.usesOf(ctx, table, "1 (x)", owner)
 	return slices.Sorted(maps.Keys(s.found)), s.over(), err
 }
+
+// OwnerOf returns the owner of a process by its status.
+func OwnerOf(status []byte) int { return ownerOf(status) }

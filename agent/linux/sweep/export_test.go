@@ -22,3 +22,9 @@ func (t Tenant) SweepBelow(ctx context.Context, dir string) error {
 
 // SweepNamed removes the files that are about the tenant by their names.
 func (t Tenant) SweepNamed(ctx context.Context) error { return t.sweepNamed(ctx) }
+
+// Without and ParseMounts read what a tenant may have written.
+var (
+	Without     = without
+	ParseMounts = parseMounts
+)

@@ -31,7 +31,11 @@ func mountTable() (mounts []mount, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading mounts: %w", err)
 	}
-	for line := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n") {
+	return parseMounts(string(text))
+}
+
+func parseMounts(text string) (mounts []mount, err error) {
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
 		before, after, ok := strings.Cut(line, " - ")
 		left, right := strings.Fields(before), strings.Fields(after)
 		if !ok || len(left) < 6 || len(right) < 3 {
