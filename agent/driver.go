@@ -23,7 +23,7 @@ func (c Config) open(ctx context.Context, node ids.Node) (helper.Driver, step.Ho
 			return nil, nil, err
 		}
 		return m, &linux.Host{
-			SMI: nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Agent: c.Self, SSHD: c.SSHD, Scrubber: c.Scrub, Deny: c.Deny, CorrectHealth: m.MergeHealth, Clock: c.Clock, Log: c.Log,
+			SMI: nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Agent: c.Self, SSHD: c.SSHD, Scrubber: c.Scrub, Deny: c.Deny, Allow: c.Allow, Server: c.Server, AgentUID: c.PeerUID, CorrectHealth: m.MergeHealth, Clock: c.Clock, Log: c.Log,
 		}, nil
 	}
 	d, err := sim.Open(c.StateDir, node, c.Profile, c.Hostname)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaas/agent/linux"
+	"github.com/gpuaas/gpuaas/agent/linux/receiver"
 	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/agent/task"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -42,12 +43,19 @@ func TestDriftIsSeenAndHealed(t *testing.T) { //nolint:paralleltest // one host
 		{"no PAM block", `sed -i /pam_namespace/d /etc/pam.d/sshd`, "/etc/pam.d/sshd does not end with the tenants' block"},
 		{"no network rules", `nft delete table inet gpuaas`, "network: $N"},
 		{"a network rule less", `nft flush chain inet gpuaas output`, "network: $N"},
+		{"an address less that is closed", `nft delete element inet gpuaas closed4 { 169.254.0.0/16 }`, "network: $N"},
+		{"another resolver", `echo nameserver 127.0.0.99 >>/etc/resolv.conf`, "network: $N"},
+		{"sockets without a filter", "DETACH", "network: $N"},
 		{"shared /tmp", `echo >/etc/security/namespace.d/gpuaas.conf`, "namespace.d/gpuaas.conf is not as this agent writes it"},
 		{"a home that is not there", `systemctl stop var-lib-gpuaas-homes-$N.mount`, "home: the key of $N was lost"},
 		{"no account", `userdel $N`, "account: $N is missing"},
 	} {
 		fill := strings.NewReplacer("$N", o.User, "$U", fmt.Sprint(o.UID)).Replace
-		if out, err := exec.Command("bash", "-euc", fill(c.script)).CombinedOutput(); err != nil {
+		if c.script == "DETACH" {
+			if err := receiver.Detach("/sys/fs/cgroup"); err != nil {
+				t.Fatal(err)
+			}
+		} else if out, err := exec.Command("bash", "-euc", fill(c.script)).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", c.way, err, out)
 		}
 		s, err := h.Inspect(t.Context())

@@ -3,6 +3,7 @@ package linux
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -33,10 +34,39 @@ func asks(path string, args []string) bool {
 
 // The parts that are tested without a host.
 var (
-	Revocations = revocations
-	Revoked     = revoked
-	Table       = table
-	ParseSlice  = parseSlice
-	ParseCards  = parseCards
-	SSHDConf    = sshdConf
+	KeyLines       = keyLines
+	ParseEffective = parseEffective
+	Revocations    = revocations
+	WithoutLearned = withoutLearned
+	Revoked        = revoked
+	ParseSlice     = parseSlice
+	ParseCards     = parseCards
+	SSHDConf       = sshdConf
 )
+
+// Table returns the rules for the uids.
+func (h *Host) Table(uids []int) (string, error) { return h.table(uids) }
+
+// InspectLogin returns the keys and the principals of an account.
+func (h *Host) InspectLogin(name string) (keys, principals []string, err error) {
+	return h.inspectLogin(name)
+}
+
+// Clean returns the scrubbed GPUs.
+func (h *Host) Clean() (map[string]bool, error) { return h.clean() }
+
+// SliceOpens parses what systemd prints of a slice.
+func SliceOpens(block, file string) (closed, opens bool) {
+	l, _ := parseSlice(block)
+	return l.policy == "closed" || l.policy == "strict", l.opens(file)
+}
+
+// Cards prints cards without their processes.
+func Cards(cards []card) string {
+	var b strings.Builder
+	for _, c := range cards {
+		c.GPU.Processes = 0
+		fmt.Fprintf(&b, "%+v %d %q\n", c.GPU, c.minor, c.off)
+	}
+	return b.String()
+}

@@ -33,8 +33,14 @@ type Host struct {
 	// SSHD is a socket through which this host's sshd is reached, for a process that
 	// has no network. Empty: on loopback.
 	SSHD string
-	// Deny are the networks of the node's own plane: no tenant connects there.
-	Deny []netip.Prefix
+	// Deny are networks of the site, in addition to what is always closed: no tenant connects there. Allow is
+	// what the owner opens of both.
+	Deny  []netip.Prefix
+	Allow []Reachable
+	// Server is the URL of the node API, and AgentUID the uid of the process that connects to it: no tenant
+	// reaches its address. Both may be empty.
+	Server   string
+	AgentUID int
 	// CorrectHealth replaces the health that the driver reports. It may be nil.
 	CorrectHealth func(context.Context, []protocol.GPU)
 	Clock         clock.Clock

@@ -1,21 +1,22 @@
 package linux
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+	"github.com/gpuaas/gpuaas/agent/linux/receiver"
 )
 
-// netDir contains an empty file for each uid with rules. netStamp contains the hash of the table as
-// nft printed it after the last change. Both are in memory and end with a restart of the host OS,
+// netDir contains an empty file for each uid with rules. netStamp contains the hash of the table after the last
+// change: as nft printed it, and as it was written. Both are in memory and end with a restart of the host OS,
 // as the table does.
 const (
 	netDir   = "/run/gpuaas/net"
@@ -54,22 +55,32 @@ func (h *Host) RemoveNet(ctx context.Context, name string, uid int) error {
 }
 
 // putTable puts all rules in one transaction of the kernel: there is no moment
-// without them.
+// without them. The filter of sockets is first, because the rules only mark for it.
 func (h *Host) putTable(ctx context.Context) error {
 	uids, err := h.netUIDs()
 	if err != nil {
 		return err
 	}
-	if _, err := h.Feed(ctx, hostos.Nft, []byte(table(uids, h.Deny)), "-f", "-"); err != nil {
+	if err := receiver.Attach(h.Path(topGroup)); err != nil {
+		return err
+	}
+	text, err := h.table(uids)
+	if err != nil {
+		return err
+	}
+	if _, err := h.Feed(ctx, hostos.Nft, []byte(text), "-f", "-"); err != nil {
 		return fmt.Errorf("putting network rules: %w", err)
 	}
-	hash, err := h.tableHash(ctx)
+	hash, err := h.tableHash(ctx, text)
 	if err != nil {
 		return err
 	}
 	_, err = h.Put(netStamp, []byte(hash), 0o600, 0)
 	return err
 }
+
+// topGroup is the control group of all processes of this node.
+const topGroup = "/sys/fs/cgroup"
 
 func (h *Host) netUIDs() (uids []int, err error) {
 	files, err := filepath.Glob(h.Path(netDir, "*"))
@@ -85,13 +96,36 @@ func (h *Host) netUIDs() (uids []int, err error) {
 	return uids, nil
 }
 
-func (h *Host) tableHash(ctx context.Context) (string, error) {
+// tableHash returns the hash of the rules in effect, and of the text that they are made from: the addresses of
+// the configuration and of the resolvers change without a change of the table.
+func (h *Host) tableHash(ctx context.Context, text string) (string, error) {
 	out, err := h.Command(ctx, hostos.Nft, "list", "table", "inet", "gpuaas")
 	if err != nil {
 		return "", fmt.Errorf("reading network rules: %w", err)
 	}
-	sum := sha256.Sum256(out)
+	sum := sha256.Sum256(append(withoutLearned(out), text...))
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// withoutLearned removes the addresses that the kernel has added to the table since it was put.
+func withoutLearned(list []byte) (rest []byte) {
+	within, skip := false, false
+	for line := range bytes.Lines(list) {
+		text := strings.TrimSpace(string(line))
+		switch {
+		case strings.HasPrefix(text, "set "):
+			within = strings.HasPrefix(text, "set plane")
+		case within && strings.HasPrefix(text, "elements = {"):
+			skip = true
+		}
+		if !skip {
+			rest = append(rest, line...)
+		}
+		if strings.HasSuffix(text, "}") {
+			skip = false
+		}
+	}
+	return rest
 }
 
 // inspectNet lists the uids whose rules are in effect.
@@ -101,70 +135,22 @@ func (h *Host) inspectNet(ctx context.Context) (map[int]bool, error) {
 	if err != nil || len(uids) == 0 {
 		return stands, err
 	}
-	hash, err := h.tableHash(ctx)
+	text, err := h.table(uids)
+	if err != nil {
+		return nil, err
+	}
+	hash, err := h.tableHash(ctx, text)
 	if err != nil && hostos.ExitCode(err) == 0 {
 		return nil, err
 	}
 	if err != nil || hash != h.Text(netStamp) {
 		return stands, nil //nolint:nilerr // a table that is gone is what we look for
 	}
+	if is, err := receiver.IsAttached(h.Path(topGroup)); err != nil || !is {
+		return stands, err
+	}
 	for _, uid := range uids {
 		stands[uid] = true
 	}
 	return stands, nil
-}
-
-// table returns the rules that restrict tenants, by the uid of the socket of a packet.
-//
-// Between tenants on one node no packet is dropped when it is sent, because the kernel does not know the
-// receiver at that point. The uid of the sender becomes the mark of the connection, and responses of
-// another tenant are dropped.
-func table(uids []int, deny []netip.Prefix) string {
-	four, six := []string{"169.254.0.0/16"}, []string{"fe80::/10", "fd00:ec2::254/128"} // link-local, where the metadata of clouds is
-	for _, p := range deny {
-		const mapped = 96 // bits of ::ffff:0:0
-		if p.Addr().Is4In6() && p.Bits() >= mapped {
-			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
-		}
-		switch p = p.Masked(); {
-		case !p.IsValid():
-		case p.Addr().Is4():
-			four = append(four, p.String())
-		default:
-			six = append(six, p.String())
-		}
-	}
-	var marks, own []string
-	for _, uid := range uids {
-		marks = append(marks, fmt.Sprintf("%d : %[1]d", uid))
-		own = append(own, fmt.Sprintf("%d . %[1]d", uid))
-	}
-	return strings.NewReplacer(
-		"$TENANTS", fmt.Sprintf("%d-%d", hostos.MinUID, hostos.MaxUID), "$MARKS", elements(marks), "$OWN", elements(own), "$FOUR", elements(four), "$SIX", elements(six),
-	).Replace(tableText)
-}
-
-const tableText = `table inet gpuaas
-delete table inet gpuaas
-table inet gpuaas {
-	map marks { type uid : mark; $MARKS }
-	set own { type uid . mark; $OWN }
-	set denied4 { type ipv4_addr; flags interval; auto-merge; $FOUR }
-	set denied6 { type ipv6_addr; flags interval; auto-merge; $SIX }
-	chain output {
-		type filter hook output priority filter; policy accept;
-		oifname "lo" ct direction reply ct mark $TENANTS meta skuid $TENANTS meta skuid . ct mark != @own drop
-		meta skuid != $TENANTS accept
-		ip daddr @denied4 reject
-		ip6 daddr @denied6 reject
-		oifname "lo" ct direction original ct mark set meta skuid map @marks
-	}
-}
-`
-
-func elements(list []string) string {
-	if len(list) == 0 {
-		return ""
-	}
-	return "elements = { " + strings.Join(list, ", ") + " }"
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,8 +180,8 @@ func (h *Host) sentinels() (files []string, remove func(), err error) {
 		}
 	}
 	name := ".gpuaas-" + rand.Text()
-	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
-		file := filepath.Join(dir, name)
+	for _, folder := range h.privateFolders() {
+		file := filepath.Join(folder.path, name)
 		if err := os.WriteFile(h.Path(file), nil, 0o644); err != nil { //nolint:gosec // to be seen, if it can be
 			remove()
 			return nil, nil, err
@@ -239,6 +238,12 @@ func (h *Host) attempts(ctx context.Context, o protocol.Order, sentinels []strin
 	}
 	const metadata = "169.254.169.254:80"
 	a.Dials, want["dial:"+metadata] = []string{metadata}, probe.Unreachable
+	// sshd is one of the services of the node on loopback. Between the programs of a tenant loopback works.
+	service, err := h.sshAddress(ctx, o.User)
+	if err != nil {
+		return a, nil, err
+	}
+	a.Dials, want["dial:"+service], want["loopback"] = append(a.Dials, service), probe.Silent, "ok"
 	return a, want, nil
 }
 
@@ -252,5 +257,5 @@ func (h *Host) sshAddress(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("sshd listens on port %q", have["port"])
 	}
-	return net.JoinHostPort("127.0.0.1", strconv.FormatUint(port, 10)), nil
+	return loopbackPort(port), nil
 }

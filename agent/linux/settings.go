@@ -12,7 +12,7 @@ import (
 )
 
 // setting is one configuration file of the host OS that isolates tenants, with the program that
-// reads it. All content is constant: no value of a task is part of it.
+// reads it. No value of a task is part of the content.
 type setting struct {
 	name, text string
 	mode       os.FileMode
@@ -21,9 +21,9 @@ type setting struct {
 
 const scriptMode = 0o755
 
-func settingFiles() []setting {
+func (h *Host) settingFiles() []setting {
 	return []setting{
-		{name: "/etc/security/namespace.d/gpuaas.conf", text: namespaceConf, mode: hostos.ConfigMode},
+		{name: "/etc/security/namespace.d/gpuaas.conf", text: h.namespaceConf(), mode: hostos.ConfigMode},
 		{name: "/etc/security/namespace.d/gpuaas.init", text: namespaceInit, mode: scriptMode},
 		{name: limitsFile, text: limitsConf, mode: hostos.ConfigMode},
 		{name: "/etc/systemd/logind.conf.d/50-gpuaas.conf", text: logindConf, mode: hostos.ConfigMode},
@@ -35,13 +35,6 @@ func settingFiles() []setting {
 
 const (
 	written = "# Written by gpuaas-agent, and written again when it is changed.\n"
-
-	// The /tmp and /var/tmp of a tenant are in the image of its home, so that its quota and
-	// encryption apply to them. pam_namespace sets $USER. The rule does not apply to root.
-	namespaceConf = written +
-		"/tmp " + hostos.HomesDir + "/$USER/data/tmp/ user:noinit root\n" +
-		"/var/tmp " + hostos.HomesDir + "/$USER/data/vartmp/ user:noinit root\n" +
-		"/dev/shm " + hostos.ShmDir + "/ user:iscript=gpuaas.init root\n"
 
 	// The limits that a slice does not have: descriptors of a process, and message queues, which would be
 	// visible to all users.
@@ -75,7 +68,7 @@ func (h *Host) offSettings() (found []string) {
 	off := func(format string, args ...any) {
 		found = append(found, fmt.Sprintf("settings: "+format+", expected so", args...))
 	}
-	for _, s := range append(settingFiles(), setting{name: SSHDFile, text: sshdConf, mode: hostos.ConfigMode}) {
+	for _, s := range append(h.settingFiles(), setting{name: SSHDFile, text: sshdConf, mode: hostos.ConfigMode}) {
 		if s.ifMissing && h.Exists(s.name) {
 			continue
 		}
@@ -111,7 +104,7 @@ func (h *Host) PutSettings(ctx context.Context) error {
 		return err
 	}
 	changed := map[string]bool{}
-	for _, s := range settingFiles() {
+	for _, s := range h.settingFiles() {
 		if s.ifMissing && h.Exists(s.name) {
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/gpuaas/gpuaas/agent"
+	"github.com/gpuaas/gpuaas/agent/linux"
 	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/internal/version"
 )
@@ -37,6 +38,7 @@ type settings struct {
 	Metrics       string `yaml:"metrics,omitempty"`
 	Scrub         string `yaml:"scrub,omitempty"`
 	Deny          string `yaml:"deny,omitempty"`
+	Allow         string `yaml:"allow,omitempty"`
 }
 
 // usageError is a mistake of the caller.
@@ -72,6 +74,7 @@ func read(name string, args []string, errOut io.Writer, env func(string) string)
 		{"metrics", "loopback address for Prometheus, such as 127.0.0.1:9464 (default none)", &s.Metrics},
 		{"scrub", "absolute path of the program that overwrites a GPU's memory", &s.Scrub},
 		{"deny", "networks that tenants must not reach, separated by commas", &s.Deny},
+		{"allow", "closed networks and address:port that tenants may reach, separated by commas", &s.Allow},
 	} {
 		values[f.name] = f.into
 		flags.String(f.name, "", f.usage)
@@ -174,15 +177,23 @@ func (s settings) config(log *slog.Logger, env func(string) string) (agent.Confi
 		Driver: s.Driver, Profile: s.Profile, SMI: s.SMI, Hostname: s.Hostname, Version: version.Version, Log: log,
 		Metrics: s.Metrics, Scrub: s.Scrub,
 	}
-	for network := range strings.SplitSeq(s.Deny, ",") {
-		if network = strings.TrimSpace(network); network == "" {
-			continue
-		}
-		denied, err := netip.ParsePrefix(network)
+	if c.Deny, err = list(s.Deny, func(text string) (netip.Prefix, error) {
+		network, err := netip.ParsePrefix(text)
 		if err != nil {
-			return c, fmt.Errorf("deny: %q is no network such as 10.0.0.0/8", network)
+			return network, fmt.Errorf("deny: %q is no network such as 10.0.0.0/8", text)
 		}
-		c.Deny = append(c.Deny, denied)
+		return network, nil
+	}); err != nil {
+		return c, err
+	}
+	if c.Allow, err = list(s.Allow, func(text string) (linux.Reachable, error) {
+		r, err := linux.ParseReachable(text)
+		if err != nil {
+			return r, fmt.Errorf("allow: %w", err)
+		}
+		return r, nil
+	}); err != nil {
+		return c, err
 	}
 	if s.CAFile != "" {
 		text, err := os.ReadFile(s.CAFile)
@@ -192,6 +203,21 @@ func (s settings) config(log *slog.Logger, env func(string) string) (agent.Confi
 		c.CA = text
 	}
 	return c, nil
+}
+
+// list parses a list with commas.
+func list[T any](text string, parse func(string) (T, error)) (found []T, err error) {
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item == "" {
+			continue
+		}
+		one, err := parse(item)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, one)
+	}
+	return found, nil
 }
 
 // token reads the enrolment token when it is needed: from the file, from systemd's

@@ -44,7 +44,8 @@ type Findings struct {
 	Files      map[string]string `json:"files"`
 	Sockets    map[string]string `json:"sockets"`
 	Dials      map[string]string `json:"dials"`
-	Home       string            `json:"home"` // whether it can be written to
+	Home       string            `json:"home"`     // whether it can be written to
+	Loopback   string            `json:"loopback"` // whether the tenant reaches its own socket
 }
 
 // maxRequest is far above the length of a list of attempts.
@@ -64,7 +65,7 @@ func Inside(in io.Reader, out io.Writer) error {
 	f := Findings{
 		UID: os.Getuid(), Groups: groups, Cgroup: ownCgroup(), Strangers: strangers(), Namespaces: newNamespace(), Home: writes(os.Getenv("HOME")),
 		Devices: tryAll(a.Devices, opens), Folders: tryAll(a.Folders, lists), Files: tryAll(a.Files, sees), Sockets: tryAll(a.Sockets, connects("unix")),
-		Dials: tryAll(a.Dials, connects("tcp")),
+		Dials: tryAll(a.Dials, connects("tcp")), Loopback: outcome(loopback()),
 	}
 	return json.NewEncoder(out).Encode(f)
 }
@@ -120,6 +121,15 @@ func connects(network string) func(string) error {
 		}
 		return c.Close()
 	}
+}
+
+// loopback connects to a socket of this session.
+func loopback() error {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of a process that lives for one answer
+	if err != nil {
+		return err
+	}
+	return errors.Join(connects("tcp")(l.Addr().String()), l.Close())
 }
 
 func writes(dir string) string {

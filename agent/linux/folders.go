@@ -1,0 +1,53 @@
+package linux
+
+import (
+	"os"
+	"strings"
+
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+)
+
+// sharedFolders are the folders in which every user of a stock Debian or Ubuntu may make files. Without a folder of
+// its own a tenant could leave files for others there, read theirs by name, or fill a disk of the node. Each session
+// of a tenant sees its own in their place. The rule does not apply to root. pam_namespace sets $USER.
+//
+// /dev/mqueue is not in the list: the limits of a tenant allow no message queue.
+var sharedFolders = []struct{ path, instance string }{
+	// In the image of the home, so that its quota and encryption apply.
+	{"/tmp", hostos.HomesDir + "/$USER/data/tmp/ user:noinit"},
+	{"/var/tmp", hostos.HomesDir + "/$USER/data/vartmp/ user:noinit"},
+	// Shared memory, which counts against the memory of the tenant.
+	{"/dev/shm", hostos.ShmDir + "/ user:iscript=gpuaas.init"},
+	// In memory, as long as the session.
+	{"/run/lock", inMemory},                 // locks of devices
+	{"/var/crash", inMemory},                // crash reports of Ubuntu
+	{"/var/metrics", inMemory},              // whoopsie
+	{"/run/screen", inMemory},               // screen
+	{"/var/spool/samba", inMemory},          // samba
+	{"/var/lib/php/sessions", inMemory},     // php
+	{"/var/cache/fonts", inMemory},          // texlive
+	{"/var/spool/cups-pdf/SPOOL", inMemory}, // printer-driver-cups-pdf
+}
+
+const inMemory = "tmpfs tmpfs:noinit:mntopts=nosuid,nodev,noexec,size=16m,mode=1777"
+
+// namespaceConf gives each session its own shared folders. A folder that the node does not have needs no rule:
+// pam_namespace would reject the login.
+func (h *Host) namespaceConf() string {
+	var b strings.Builder
+	b.WriteString(written)
+	for _, folder := range h.privateFolders() {
+		b.WriteString(folder.path + " " + folder.instance + " root\n")
+	}
+	return b.String()
+}
+
+// privateFolders lists the shared folders that this node has.
+func (h *Host) privateFolders() (found []struct{ path, instance string }) {
+	for _, folder := range sharedFolders {
+		if info, err := os.Lstat(h.Path(folder.path)); err == nil && info.IsDir() {
+			found = append(found, folder)
+		}
+	}
+	return found
+}
