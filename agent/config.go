@@ -15,7 +15,7 @@ import (
 	"net/netip"
 	"path/filepath"
 
-	"github.com/gpuaas/gpuaas/agent/linux"
+	"github.com/gpuaas/gpuaas/agent/linux/netrules"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
@@ -42,9 +42,9 @@ type Config struct {
 	// probes run in this process.
 	Self string
 
-	Scrub string            // absolute path of what overwrites a GPU's memory
-	Deny  []netip.Prefix    // networks that tenants must not reach, in addition to those that are always closed
-	Allow []linux.Reachable // exceptions to both
+	Scrub string               // absolute path of what overwrites a GPU's memory
+	Deny  []netip.Prefix       // networks that tenants must not reach, in addition to those that are always closed
+	Allow []netrules.Reachable // exceptions to both
 
 	// Where the halves are apart: the helper's socket, who may call it and who it
 	// must be, and where the journal's anchor lies.

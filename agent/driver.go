@@ -8,6 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/gpuops"
 	"github.com/gpuaas/gpuaas/agent/helper"
 	"github.com/gpuaas/gpuaas/agent/linux"
+	"github.com/gpuaas/gpuaas/agent/linux/netrules"
 	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -23,7 +24,8 @@ func (c Config) open(ctx context.Context, node ids.Node) (helper.Driver, step.Ho
 			return nil, nil, err
 		}
 		return m, &linux.Host{
-			SMI: nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Agent: c.Self, SSHD: c.SSHD, Scrubber: c.Scrub, Deny: c.Deny, Allow: c.Allow, Server: c.Server, AgentUID: c.PeerUID, CorrectHealth: m.MergeHealth, Clock: c.Clock, Log: c.Log,
+			SMI: nvidiasmi.Tool{Path: c.SMI, Log: c.Log}, Agent: c.Self, SSHD: c.SSHD, Scrubber: c.Scrub, CorrectHealth: m.MergeHealth,
+			Rules: netrules.Rules{Deny: c.Deny, Allow: c.Allow, Server: c.Server, AgentUID: c.PeerUID}, Clock: c.Clock, Log: c.Log,
 		}, nil
 	}
 	d, err := sim.Open(c.StateDir, node, c.Profile, c.Hostname)

@@ -110,7 +110,7 @@ func TestKeysAreRotatedWhileAServerRuns(t *testing.T) {
 				t.Errorf("%s %s: exit %d\n%s%s", of, step, code, out, said)
 			}
 			if of == "tokens" && step[0] == "begin" { // the newest key signs once every server has read it
-				_, err := db.Exec(t.Context(), `UPDATE signing_keys SET created_at = created_at - interval '4 seconds'`)
+				_, err := db.Exec(t.Context(), `UPDATE signing_keys SET created_at = created_at - interval '11 seconds'`)
 				must(t, err)
 			}
 		}
@@ -162,11 +162,14 @@ func TestKeysAtRestAreRotated(t *testing.T) {
 	if code, text := rotate("fields", "begin"); code != output.ExitOK || !strings.Contains(text, "1 stored secret is sealed with an old key") {
 		t.Errorf("fields begin: exit %d, %s", code, text)
 	}
+	if code, text := rotate("fields", "finish"); code == output.ExitOK || !strings.Contains(text, "10 seconds after begin") {
+		t.Errorf("fields finish at once: exit %d, %s", code, text)
+	}
+	_, err = db.Exec(t.Context(), `UPDATE signing_keys SET created_at = created_at - interval '11 seconds'`)
+	must(t, err)
 	if code, text := rotate("fields", "finish"); code == output.ExitOK || !strings.Contains(text, "1 stored secret is sealed with the old key") {
 		t.Errorf("fields finish too early: exit %d, %s", code, text)
 	}
-	_, err = db.Exec(t.Context(), `UPDATE signing_keys SET created_at = created_at - interval '4 seconds'`)
-	must(t, err)
 	must(t, keys.Fields.Refresh(t.Context()))
 	if n, err := (&identity.Service{DB: db, Seal: keys.Fields}).Reseal(t.Context(), keys.Fields.Active(), 10); err != nil || n != 1 {
 		t.Errorf("sealed %d again, %v", n, err)

@@ -120,7 +120,8 @@ type SignIn struct {
 	// the platform role of every user at each sign-in.
 	Roles map[string]string `json:"roles"`
 	// Issuers of tokens of CI jobs, such as https://token.actions.githubusercontent.com. A credential of a service
-	// account names one of them, and the repository and ref whose jobs may use it.
+	// account names one of them, and the repository and ref whose jobs may use it. Its keys are requested over the
+	// network, so http is accepted at 127.0.0.1 and localhost only.
 	JobIssuers []string `json:"jobIssuers"`
 }
 

@@ -39,8 +39,8 @@ func schedule(d *Deps) []periodicJob {
 		{args: SealLedger{}, interval: fixed(10 * time.Minute), onStart: true},
 		// Each step of it may be late by days.
 		{args: Maintenance{}, interval: fixed(time.Hour), onStart: true},
-		// The delay between a free slot and a queued allocation. Provisioning takes longer, and a pass is one read of an
-		// index that is mostly empty.
+		// The delay between a free slot and a queued allocation. Provisioning takes longer, and a pass is one
+		// read of an index that is mostly empty.
 		{args: PlaceQueued{}, interval: fixed(5 * time.Second)},
 		// The delay of a changed SSH authority.
 		{args: SendAuthorities{}, interval: fixed(10 * time.Second), unless: d.UserCA == nil},
@@ -83,9 +83,9 @@ const compareIntervals = time.Second
 // FollowPeriods records the intervals of the periodic jobs. The function that it returns schedules a job again when a
 // policy has changed its interval, until ctx ends.
 //
-// River asks a schedule for the next time only when the last one has come. After a change from 300 s to 10 s the first
-// of the new intervals would begin up to 300 s late. That happens at the first start of an installation whenever River's
-// leader, which waits for up to a second, is faster than the first revision.
+// River asks a schedule for the next time only when the last one has come. After a change from 300 s to 10 s
+// the first of the new intervals would begin up to 300 s late. That happens at the first start of an
+// installation whenever River's leader, which waits for up to a second, is faster than the first revision.
 //
 // Call FollowPeriods before the client starts.
 func FollowPeriods(client *river.Client[pgx.Tx], d *Deps) func(ctx context.Context) error {

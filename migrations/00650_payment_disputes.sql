@@ -10,6 +10,9 @@ CREATE TABLE payment_disputes (
 	currency     text NOT NULL,
 	reason       text NOT NULL DEFAULT '', -- in the provider's terms
 	stage        text NOT NULL CHECK (stage IN ('inquiry', 'open', 'lost', 'won')),
+	-- The part of the amount that could still be refunded. The bank withdraws the whole amount, also of a payment of
+	-- which a part was refunded before.
+	taken_minor  bigint NOT NULL DEFAULT 0 CHECK (taken_minor BETWEEN 0 AND amount_minor),
 	transfer_id  uuid, -- the withdrawal from the balance; null: nothing was withdrawn
 	created_at   timestamptz NOT NULL DEFAULT now(),
 	stage_at     timestamptz NOT NULL DEFAULT now(),

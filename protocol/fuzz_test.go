@@ -146,7 +146,7 @@ func FuzzSigned(f *testing.F) {
 			if err == nil && (e.Kid != "0001" || s.Signature[0] == 0 && s.Signature[1] == 0 && s.Signature[2] == 0) {
 				t.Errorf("%q: %+v", body, e)
 			}
-			_, _ = protocol.OpenStatement(s, keys)
+			_, _ = protocol.OpenKeySet(s, keys)
 			_, _ = protocol.OpenReportAck(s, keys)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/secret"
@@ -32,7 +31,12 @@ func (s *shared) openKeys(ctx context.Context, c Config) (err error) {
 	// The API publishes releases by their public keys.
 	if pool, ok := s.pools[RoleAPI]; ok {
 		s.releaseSets = &secret.KeySets{DB: pool}
-		return s.releaseSets.Refresh(ctx)
+		if err := s.releaseSets.Refresh(ctx); err != nil {
+			return err
+		}
+		if len(s.releaseKeys()) == 0 && !c.Profile.Development {
+			c.Log.WarnContext(ctx, "no release key is trusted: a node that enrols now accepts no update of the agent; run gpuaas agent trust first", "component", "server")
+		}
 	}
 	return nil
 }
@@ -123,7 +127,7 @@ func (s *Server) resealFields(ctx context.Context) error {
 		case err != nil && ctx.Err() == nil:
 			s.cfg.Log.WarnContext(ctx, "stored secrets not sealed again", "component", "server", "err", err)
 		case n > 0:
-			s.cfg.Log.InfoContext(ctx, "stored secrets were sealed with the newest data key", "component", "server", "rows", n, "header", string(envelope.Header(fields.Active())[2:]))
+			s.cfg.Log.InfoContext(ctx, "stored secrets were sealed with the newest data key", "component", "server", "rows", n, "key", fields.Active())
 		}
 	}
 }

@@ -203,6 +203,7 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 		config.Keys = &services.Keys{Tokens: s.auth.tokens, Seal: s.keys.Fields, Users: s.keys.Logins}
 	case RoleWork:
 		s.tasks[role].Signer = s.keys.Tasks
+	case RoleNode, RoleReconcile, RoleRelay:
 	}
 	s.services[role], err = services.New(config)
 	return err

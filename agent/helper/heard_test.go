@@ -61,8 +61,9 @@ func (b *bundle) hostile(t *testing.T, c *helper.Client, used protocol.Signed) m
 		"none":           func() protocol.Signed { return protocol.Signed{} },
 		"used before":    func() protocol.Signed { return used },
 		"of another key": func() protocol.Signed { return resign(b.ack(b.inspect(c), accept)) },
-		"INV-76: of a task key": func() protocol.Signed {
-			s := b.ack(b.inspect(c), accept)
+		"INV-76: stale, of a task key": func() protocol.Signed {
+			r := b.inspect(c)
+			s := b.ack(r, func(a *protocol.ReportAck) { a.Accepted, a.Boot = false, r.Boot+9 })
 			s.Signature = ed25519.Sign(b.key, s.Body)
 			return s
 		},

@@ -101,7 +101,7 @@ func (b TrustState) after(s protocol.Signed) (TrustState, error) {
 		return b, err
 	case t.Sequence < b.Sequence:
 		return b, protocol.Reject(protocol.Replayed, "set of keys %d is older than %d", t.Sequence, b.Sequence)
-	case t.Sequence == b.Sequence && !(sameKeys(b.TaskKeys, t.TaskKeys) && sameKeys(b.StatementKeys, t.StatementKeys)):
+	case t.Sequence == b.Sequence && (!sameKeys(b.TaskKeys, t.TaskKeys) || !sameKeys(b.StatementKeys, t.StatementKeys)):
 		return b, protocol.Reject(protocol.FenceConflict, "two sets of keys are number %d", t.Sequence)
 	}
 	b.Sequence, b.TaskKeys, b.StatementKeys = t.Sequence, t.TaskKeys, t.StatementKeys

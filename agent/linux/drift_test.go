@@ -41,7 +41,7 @@ func TestDriftIsSeenAndHealed(t *testing.T) { //nolint:paralleltest // one host
 		{"changed login rules", `sed -i s/AllowTcpForwarding.no/AllowTcpForwarding\ yes/ /etc/ssh/sshd_config.d/50-gpuaas.conf`, "50-gpuaas.conf is not as this agent writes it"},
 		{"login rules of somebody else's", `echo "LoginGraceTime 30" >/etc/ssh/sshd_config.d/60-other.conf`, "sshd has not read its configuration since the last change"},
 		{"no PAM block", `sed -i /pam_namespace/d /etc/pam.d/sshd`, "/etc/pam.d/sshd does not end with the tenants' block"},
-		{"no network rules", `nft delete table inet gpuaas`, "network: $N"},
+		{"no network rules", `nft delete table inet gpuaas`, "network: the rules of $N"},
 		{"a network rule less", `nft flush chain inet gpuaas output`, "network: $N"},
 		{"an address less that is closed", `nft delete element inet gpuaas closed4 { 169.254.0.0/16 }`, "network: $N"},
 		{"another resolver", `echo nameserver 127.0.0.99 >>/etc/resolv.conf`, "network: $N"},

@@ -37,20 +37,19 @@ var (
 	KeyLines       = keyLines
 	ParseEffective = parseEffective
 	Revocations    = revocations
-	WithoutLearned = withoutLearned
 	Revoked        = revoked
 	ParseSlice     = parseSlice
 	ParseCards     = parseCards
 	SSHDConf       = sshdConf
 )
 
-// Table returns the rules for the uids.
-func (h *Host) Table(uids []int) (string, error) { return h.table(uids) }
-
 // InspectLogin returns the keys and the principals of an account.
 func (h *Host) InspectLogin(name string) (keys, principals []string, err error) {
 	return h.inspectLogin(name)
 }
+
+// NamespaceConf returns the private folders of sessions.
+func (h *Host) NamespaceConf() string { return h.namespaceConf() }
 
 // Clean returns the scrubbed GPUs.
 func (h *Host) Clean() (map[string]bool, error) { return h.clean() }
@@ -65,7 +64,7 @@ func SliceOpens(block, file string) (closed, opens bool) {
 func Cards(cards []card) string {
 	var b strings.Builder
 	for _, c := range cards {
-		c.GPU.Processes = 0
+		c.Processes = 0
 		fmt.Fprintf(&b, "%+v %d %q\n", c.GPU, c.minor, c.off)
 	}
 	return b.String()

@@ -16,13 +16,13 @@ var sharedFolders = []struct{ path, instance string }{
 	// In the image of the home, so that its quota and encryption apply.
 	{"/tmp", hostos.HomesDir + "/$USER/data/tmp/ user:noinit"},
 	{"/var/tmp", hostos.HomesDir + "/$USER/data/vartmp/ user:noinit"},
+	{"/run/screen", hostos.HomesDir + "/$USER/data/screen/ user:noinit"}, // another session of the tenant continues it
 	// Shared memory, which counts against the memory of the tenant.
 	{"/dev/shm", hostos.ShmDir + "/ user:iscript=gpuaas.init"},
 	// In memory, as long as the session.
 	{"/run/lock", inMemory},                 // locks of devices
 	{"/var/crash", inMemory},                // crash reports of Ubuntu
 	{"/var/metrics", inMemory},              // whoopsie
-	{"/run/screen", inMemory},               // screen
 	{"/var/spool/samba", inMemory},          // samba
 	{"/var/lib/php/sessions", inMemory},     // php
 	{"/var/cache/fonts", inMemory},          // texlive

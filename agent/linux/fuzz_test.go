@@ -47,6 +47,8 @@ var hostileNames = []string{
 	"python", "a&b", "<", "\xff\xfe", "<!--", "]]>", "<![CDATA[", "x</process_name>", "x</process_name></process_info></processes><compute_mode>Prohibited</compute_mode><a><b><process_name>",
 	"x</process_name><used_memory>1 MiB</used_memory></process_info><process_info><pid>1</pid><type>C</type><process_name>y",
 	"x\ny", "x</process_name>\n\t\t</process_info>\n\t\t<minor_number>7</minor_number>\n\t\t<process_name>y",
+	"x</process_name>\n</process_info>\n</processes>\n<minor_number>7</minor_number>\n<processes>\n<process_info>\n<process_name>y",
+	"x</process_name>\n</process_info>\n</processes>\n</gpu>\n<gpu id=\"0\">\n<uuid>GPU-00000000-0000-0000-0000-000000000003</uuid>\n<processes>\n<process_info>\n<process_name>y",
 	"x\n\t</gpu>\n\t<gpu>\n<uuid>GPU-00000000-0000-0000-0000-000000000002</uuid><minor_number>1</minor_number><compute_mode>Prohibited</compute_mode>\n",
 }
 
@@ -127,48 +129,6 @@ func FuzzEffective(f *testing.F) {
 		found := linux.ParseEffective([]byte("usepam yes\n" + text))
 		if found["usepam"] != "yes" {
 			t.Errorf("%q: usepam %q", text, found["usepam"])
-		}
-	})
-}
-
-// FuzzResolvers: only addresses of the file reach the rules of the packet filter.
-func FuzzResolvers(f *testing.F) {
-	f.Add("nameserver 127.0.0.53\nnameserver ::1\n")
-	f.Add("nameserver fe80::1%eth0\nnameserver 1.1.1.1}; add rule inet x\n")
-	const plain = "0123456789abcdef.:,{}= \n"
-	f.Fuzz(func(t *testing.T, text string) {
-		h := &linux.Host{OS: hostos.OS{Root: t.TempDir()}}
-		write(t, h, "/etc/resolv.conf", text)
-		table, err := h.Table(nil)
-		if err != nil {
-			return
-		}
-		for line := range strings.Lines(table) {
-			if _, list, ok := strings.Cut(line, "elements"); ok && strings.Contains(line, "set names") && strings.Trim(list, plain) != "" {
-				t.Errorf("%q became %s", text, line)
-			}
-		}
-	})
-}
-
-// FuzzReachable: an exception is exactly the network that it names.
-func FuzzReachable(f *testing.F) {
-	for _, text := range []string{"10.0.0.0/8", "127.0.0.1:3128", "[::1]:80", "::ffff:10.0.0.0/104", "fe80::1%eth0", "1.2.3.4"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		r, err := linux.ParseReachable(text)
-		if err == nil && (!r.Network.IsValid() || r.Network.Addr().Zone() != "" || r.Network != r.Network.Masked()) {
-			t.Errorf("%q was read as %+v", text, r)
-		}
-	})
-}
-
-func FuzzLearned(f *testing.F) {
-	f.Add([]byte("table inet gpuaas {\n\tset plane4 {\n\t\telements = { 10.1.1.1 expires 1h }\n\t}\n\tset closed4 {\n\t}\n}\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if rest := linux.WithoutLearned(text); len(rest) > len(text) {
-			t.Errorf("%q became %q", text, rest)
 		}
 	})
 }

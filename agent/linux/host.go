@@ -10,11 +10,11 @@ package linux
 import (
 	"context"
 	"log/slog"
-	"net/netip"
 	"sync"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/nvidiasmi"
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+	"github.com/gpuaas/gpuaas/agent/linux/netrules"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -33,14 +33,8 @@ type Host struct {
 	// SSHD is a socket through which this host's sshd is reached, for a process that
 	// has no network. Empty: on loopback.
 	SSHD string
-	// Deny are networks of the site, in addition to what is always closed: no tenant connects there. Allow is
-	// what the owner opens of both.
-	Deny  []netip.Prefix
-	Allow []Reachable
-	// Server is the URL of the node API, and AgentUID the uid of the process that connects to it: no tenant
-	// reaches its address. Both may be empty.
-	Server   string
-	AgentUID int
+	// Rules restrict the network of tenants.
+	Rules netrules.Rules
 	// CorrectHealth replaces the health that the driver reports. It may be nil.
 	CorrectHealth func(context.Context, []protocol.GPU)
 	Clock         clock.Clock
@@ -50,6 +44,10 @@ type Host struct {
 	// scrubbed GPUs.
 	shared sync.Mutex
 	gpus   gpuCache
+
+	// Locked while the rules of the network change, so that no inspection sees the change of one tenant as a
+	// difference of all.
+	netMu sync.Mutex
 
 	homesMu  sync.Mutex
 	newHomes map[string]bool // accounts whose home no tenant has used

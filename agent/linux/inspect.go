@@ -70,10 +70,7 @@ func (h *Host) accounts(ctx context.Context, bound map[int]loaded, cards []card)
 	if err != nil {
 		return nil, nil, err
 	}
-	nets, err := h.inspectNet(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
+	nets, netsReason := h.inspectNet(ctx)
 	groups, groupsErr := h.memberships()
 	unread = map[int]string{}
 	for _, u := range users {
@@ -83,7 +80,7 @@ func (h *Host) accounts(ctx context.Context, bound map[int]loaded, cards []card)
 		if err := ctx.Err(); err != nil {
 			return nil, nil, fmt.Errorf("reading accounts: %w", err)
 		}
-		a := step.Account{Name: u.Name, UID: u.UID, Limits: bound[u.UID].limits, Net: nets[u.UID]}
+		a := step.Account{Name: u.Name, UID: u.UID, Limits: bound[u.UID].limits, Net: nets[u.UID], NetReason: netsReason}
 		if a.Keys, a.Principals, err = h.inspectLogin(u.Name); err != nil {
 			unread[u.UID] = err.Error()
 		}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/linux"
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // INV-72. Threat: a part of one tenant that cannot be read makes the report of the node incomplete, so that
@@ -28,6 +30,7 @@ func TestOneTenantHidesNoOther(t *testing.T) {
 	write(t, h, "/etc/passwd", "u1:x:200001:200001::/home/u1:/bin/sh\nu2:x:200002:200002::/home/u2:/bin/sh\n")
 	write(t, h, linux.KeysDir+"/u1/not-a-file", "")
 	write(t, h, linux.KeysDir+"/u2", "ssh-ed25519 AAAA\n")
+	write(t, h, "/run/gpuaas/net/200002", "")
 	write(t, h, "/proc/1/status", "Name:\tinit\nUid:\t0\t0\t0\t0\n")
 	s, err := h.Inspect(t.Context())
 	if err != nil {
@@ -35,5 +38,12 @@ func TestOneTenantHidesNoOther(t *testing.T) {
 	}
 	if s.Unread[200001] == "" || s.Unread[200002] != "" || len(s.Accounts) != 2 || len(s.Accounts[1].Keys) != 1 {
 		t.Errorf("%+v", s)
+	}
+	// Rules of the network that cannot be read are drift of each tenant, and hide none.
+	if a := s.Accounts[1]; a.Net || !strings.Contains(a.NetReason, io.EOF.Error()) {
+		t.Errorf("%+v", a)
+	}
+	if found := step.Differences(s, protocol.Order{User: "u2", UID: 200002}); !slices.ContainsFunc(found, func(d string) bool { return strings.HasPrefix(d, "network: the rules of u2 cannot be read") }) {
+		t.Errorf("%q", found)
 	}
 }

@@ -110,7 +110,10 @@ type extra struct {
 }
 
 func parseCards(out []byte) ([]card, error) {
-	out = nvidiasmi.WithoutNames(out)
+	out, err := nvidiasmi.WithoutNames(out)
+	if err != nil {
+		return nil, fmt.Errorf("reading nvidia-smi output: %w", err)
+	}
 	inventory, err := nvidiasmi.Parse(bytes.NewReader(out))
 	if err != nil {
 		return nil, err

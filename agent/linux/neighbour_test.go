@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaas/agent/linux"
+	"github.com/gpuaas/gpuaas/agent/linux/netrules"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -25,7 +25,15 @@ const exchangeWithin = 700 * time.Millisecond
 // doExchange listens until its input ends, or dials once. It prints what it has reached or received.
 func doExchange(args []string) error {
 	if args[0] == "dial" {
-		c, err := net.DialTimeout(args[1], args[2], exchangeWithin)
+		d := net.Dialer{Timeout: exchangeWithin}
+		if len(args) > 3 { // from a port of its own
+			from, err := net.ResolveUDPAddr(args[1], args[3])
+			if err != nil {
+				return err
+			}
+			d.LocalAddr = from
+		}
+		c, err := d.Dial(args[1], args[2])
 		if err != nil {
 			return err
 		}
@@ -77,7 +85,7 @@ func echoPackets(network, address string) error {
 	for {
 		n, from, err := c.ReadFromUDP(packet)
 		if err != nil {
-			return nil
+			return nil //nolint:nilerr // its input has ended
 		}
 		fmt.Println("received")
 		_, _ = c.WriteToUDP(packet[:n], from)
@@ -98,7 +106,7 @@ func as(ctx context.Context, t *testing.T, user string, args ...string) *exec.Cm
 }
 
 // reaches reports whether a packet of one user arrives at a socket of another, and whether a response returns.
-func reaches(t *testing.T, from, to, network, listen, dial string) (arrived, answered bool) {
+func reaches(t *testing.T, from, to, network, listen, dial string, source ...string) (arrived, answered bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -119,7 +127,7 @@ func reaches(t *testing.T, from, to, network, listen, dial string) (arrived, ans
 	if !lines.Scan() {
 		t.Fatalf("%s does not listen at %s %s", to, network, listen)
 	}
-	answered = as(ctx, t, from, "dial", network, dial).Run() == nil
+	answered = as(ctx, t, from, append([]string{"dial", network, dial}, source...)...).Run() == nil
 	if strings.HasPrefix(network, "tcp") {
 		arrived = waiting(t, dial)
 	}
@@ -175,11 +183,11 @@ func TestINV72TenantsOfANodeAreApart(t *testing.T) { //nolint:paralleltest // on
 		t.Fatal(err)
 	}
 	for _, text := range []string{"127.0.0.1:3128", "127.0.0.1:3129"} {
-		r, err := linux.ParseReachable(text)
+		r, err := netrules.ParseReachable(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.Allow = append(h.Allow, r)
+		h.Rules.Allow = append(h.Rules.Allow, r)
 	}
 	var names []string
 	for gpu := range 2 {
@@ -227,12 +235,38 @@ func TestINV72TenantsOfANodeAreApart(t *testing.T) { //nolint:paralleltest // on
 			c.listen, c.dial = net.JoinHostPort(c.listen, fmt.Sprint(20000+port)), net.JoinHostPort(c.dial, fmt.Sprint(20000+port))
 		}
 		arrived, answered := reaches(t, c.from, c.to, c.network, c.listen, c.dial)
-		if arrived != c.want || answered != c.want && !strings.HasPrefix(c.dial, "224.") { // a response has another sender
+		// A response to a multicast has another sender. Datagrams of a tenant to the host OS are no responses.
+		answers := c.want && (c.from != "root" || c.to != a || c.network != "udp")
+		if arrived != c.want || answered != answers && !strings.HasPrefix(c.dial, "224.") {
 			t.Errorf("%s: %s to %s at %s %s: arrived %v, answered %v, want %v", c.way, c.from, c.to, c.network, c.dial, arrived, answered, c.want)
 		}
 	}
+	// A datagram that a tenant sends to itself makes an entry in the table of connections. The port of its sender
+	// belongs to the host OS later, and the other one sends a response to it.
+	const first, second = "127.0.0.1:20900", "127.0.0.1:20901"
+	_ = as(t.Context(), t, a, "dial", "udp", second, first).Run()
+	if arrived, _ := reaches(t, a, "root", "udp", first, first, second); arrived {
+		t.Error("a tenant reaches the host OS with a datagram in the form of a response")
+	}
+	// What a container engine does for a port that it publishes.
+	if out, err := exec.Command("bash", "-euc", `ip link add gpuaas-c0 type veth peer name gpuaas-c1
+		ip addr add 198.51.100.1/24 dev gpuaas-c0; ip link set gpuaas-c0 up; ip link set gpuaas-c1 up
+		sysctl -q -w net.ipv4.conf.all.route_localnet=1
+		nft add table ip gpuaastest
+		nft 'add chain ip gpuaastest out { type nat hook output priority -100; }'
+		nft add rule ip gpuaastest out ip daddr "{ `+own+`, 127.0.0.1 }" tcp dport 20990 dnat to 198.51.100.2:80`).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Cleanup(func() {
+		_ = exec.Command("bash", "-c", "nft delete table ip gpuaastest; ip link delete gpuaas-c0").Run()
+	})
 	for _, c := range []struct{ way, address string }{
-		{"metadata", "169.254.169.254:80"}, {"metadata of Amazon, version 6", "[fd00:ec2::254]:80"}, {"Azure", "168.63.129.16:80"}, {"Alibaba", "100.100.100.200:80"},
+		{"a published port of a container", own + ":20990"},
+		{"a published port of a container at loopback", "127.0.0.1:20990"},
+		{"metadata", "169.254.169.254:80"},
+		{"metadata of Amazon, version 6", "[fd00:ec2::254]:80"},
+		{"Azure", "168.63.129.16:80"},
+		{"Alibaba", "100.100.100.200:80"},
 	} {
 		began := time.Now()
 		if err := as(t.Context(), t, a, "dial", "tcp", c.address).Run(); err == nil || time.Since(began) > exchangeWithin {
@@ -275,6 +309,14 @@ func TestSharedFoldersArePrivate(t *testing.T) { //nolint:paralleltest // one ho
 	}
 	defer c.Close()
 	ask(t, c, script)
+	other, err := enter(t, o.User, key.signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if found := ask(t, other, "ls /run/screen"); !strings.Contains(found, "planted-by-a-tenant") {
+		t.Errorf("another login of the tenant finds %q in /run/screen", found)
+	}
 	out, err = exec.Command("bash", "-c", `find `+strings.Join(dirs, " ")+` -xdev -path /dev/shm/gpuaas -prune -o -name planted-by-a-tenant -print 2>/dev/null; true`).Output()
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package linux
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,9 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+	"github.com/gpuaas/gpuaas/agent/linux/netrules"
 	"github.com/gpuaas/gpuaas/agent/linux/receiver"
 )
 
@@ -30,6 +29,8 @@ func (h *Host) PutNet(ctx context.Context, name string, uid int) error {
 	}
 	h.shared.Lock()
 	defer h.shared.Unlock()
+	h.netMu.Lock()
+	defer h.netMu.Unlock()
 	if err := h.Folder(netDir, hostos.DirMode); err != nil {
 		return err
 	}
@@ -47,6 +48,8 @@ func (h *Host) RemoveNet(ctx context.Context, name string, uid int) error {
 	}
 	h.shared.Lock()
 	defer h.shared.Unlock()
+	h.netMu.Lock()
+	defer h.netMu.Unlock()
 	gone, err := h.Remove(filepath.Join(netDir, strconv.Itoa(uid)))
 	if err != nil || !gone {
 		return err
@@ -64,7 +67,7 @@ func (h *Host) putTable(ctx context.Context) error {
 	if err := receiver.Attach(h.Path(topGroup)); err != nil {
 		return err
 	}
-	text, err := h.table(uids)
+	text, err := h.Rules.Table(&h.OS, uids)
 	if err != nil {
 		return err
 	}
@@ -103,54 +106,41 @@ func (h *Host) tableHash(ctx context.Context, text string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading network rules: %w", err)
 	}
-	sum := sha256.Sum256(append(withoutLearned(out), text...))
+	sum := sha256.Sum256(append(netrules.WithoutLearned(out), text...))
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// withoutLearned removes the addresses that the kernel has added to the table since it was put.
-func withoutLearned(list []byte) (rest []byte) {
-	within, skip := false, false
-	for line := range bytes.Lines(list) {
-		text := strings.TrimSpace(string(line))
-		switch {
-		case strings.HasPrefix(text, "set "):
-			within = strings.HasPrefix(text, "set plane")
-		case within && strings.HasPrefix(text, "elements = {"):
-			skip = true
-		}
-		if !skip {
-			rest = append(rest, line...)
-		}
-		if strings.HasSuffix(text, "}") {
-			skip = false
-		}
-	}
-	return rest
-}
-
-// inspectNet lists the uids whose rules are in effect.
-func (h *Host) inspectNet(ctx context.Context) (map[int]bool, error) {
-	stands := map[int]bool{}
+// inspectNet lists the uids whose rules are in effect. Rules that cannot be read are not in effect, with the reason: the
+// why: the rest of the report does not depend on them, and the repair puts them again.
+func (h *Host) inspectNet(ctx context.Context) (inEffect map[int]bool, reason string) {
+	h.netMu.Lock()
+	defer h.netMu.Unlock()
 	uids, err := h.netUIDs()
 	if err != nil || len(uids) == 0 {
-		return stands, err
+		return nil, why(err)
 	}
-	text, err := h.table(uids)
+	text, err := h.Rules.Table(&h.OS, uids)
 	if err != nil {
-		return nil, err
+		return nil, why(err)
 	}
 	hash, err := h.tableHash(ctx, text)
-	if err != nil && hostos.ExitCode(err) == 0 {
-		return nil, err
-	}
 	if err != nil || hash != h.Text(netStamp) {
-		return stands, nil //nolint:nilerr // a table that is gone is what we look for
+		return nil, why(err)
 	}
 	if is, err := receiver.IsAttached(h.Path(topGroup)); err != nil || !is {
-		return stands, err
+		return nil, why(err)
 	}
+	inEffect = map[int]bool{}
 	for _, uid := range uids {
-		stands[uid] = true
+		inEffect[uid] = true
 	}
-	return stands, nil
+	return inEffect, ""
+}
+
+// why returns the text of an error that drift is reported with.
+func why(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

@@ -3,8 +3,6 @@ package linux_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -164,6 +162,17 @@ func TestAnAccountInUse(t *testing.T) {
 	}
 }
 
+// A tenant continues a session of screen in another login: the sockets are in its home, and not in memory of the
+// first login.
+func TestSocketsOfScreenOutliveALogin(t *testing.T) {
+	t.Parallel()
+	h := &linux.Host{OS: hostos.OS{Root: t.TempDir()}}
+	write(t, h, "/run/screen/x", "")
+	if conf := h.NamespaceConf(); !strings.Contains(conf, "/run/screen /var/lib/gpuaas/homes/$USER/data/screen/ user:noinit root\n") {
+		t.Error(conf)
+	}
+}
+
 // The drop-in of a host with two memory nodes, from its sysfs and the driver's tool.
 func TestSliceOfAHostWithTwoNodes(t *testing.T) {
 	t.Parallel()
@@ -220,57 +229,5 @@ AllowedMemoryNodes=1
 	}
 	if err := h.PutSlice(t.Context(), step.Slice{User: "u1", UID: 200001, GPUs: []string{gpu + "9"}}); err == nil {
 		t.Error("a GPU that is not there was granted")
-	}
-}
-
-func TestTableOfNobodyAndOfTwo(t *testing.T) {
-	t.Parallel()
-	h := &linux.Host{OS: hostos.OS{Root: t.TempDir()}}
-	empty, err := h.Table(nil)
-	if err != nil || strings.Contains(empty, "elements = {  }") || strings.Contains(empty, "$") || !strings.Contains(empty, "169.254.0.0/16") || strings.Contains(empty, "jump learn") {
-		t.Error(empty, err)
-	}
-	write(t, h, "/etc/resolv.conf", "# of DHCP\nnameserver 127.0.0.53\nnameserver fe80::1%eth0\nnameserver 127.0.0.53\noptions edns0\nnameserver x;drop\n")
-	h.Deny = []netip.Prefix{netip.MustParsePrefix("10.1.2.3/8"), netip.MustParsePrefix("fd00::1/64"), netip.MustParsePrefix("::ffff:10.9.0.0/112")}
-	for _, text := range []string{"10.2.0.0/16", "127.0.0.1:3128", "[::1]:3128", "10.2.0.0/16"} {
-		r, err := linux.ParseReachable(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.Allow = append(h.Allow, r)
-	}
-	h.Server, h.AgentUID = "https://10.7.7.7:8443", 990
-	two, err := h.Table([]int{200001, 200002})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, part := range []string{
-		"senders { type uid : mark; elements = { 200001 : 200001, 200002 : 200002 }", "denied4 { type ipv4_addr; flags interval; auto-merge; elements = { 10.0.0.0/8, 10.9.0.0/16 }", "fd00::/64",
-		"names4 { type ipv4_addr; elements = { 127.0.0.53 }", "names6 { type ipv6_addr; elements = { fe80::1 }", "open4 { type ipv4_addr; flags interval; auto-merge; elements = { 10.2.0.0/16 }",
-		"127.0.0.1/32 . 3128", "::1/128 . 3128", "10.7.7.7/32", `meta skuid 990 tcp dport 8443 oifname != "lo" jump learn`, "meta priority set 6770:7561",
-	} {
-		if !strings.Contains(two, part) {
-			t.Errorf("%q is missing in\n%s", part, two)
-		}
-	}
-	for _, bad := range []string{"", "x", "10.0.0.0/33", "127.0.0.1:0", "127.0.0.1:70000", "localhost:80", "10.0.0.0/8:80"} {
-		if r, err := linux.ParseReachable(bad); err == nil {
-			t.Errorf("%q was read as %v", bad, r)
-		}
-	}
-}
-
-// What the kernel adds to the table is no drift, and everything else is.
-func TestLearnedAddressesAreNoDrift(t *testing.T) {
-	t.Parallel()
-	const list = "table inet gpuaas {\n\tset plane4 {\n\t\ttype ipv4_addr\n%s\t}\n\n\tset closed4 {\n\t\telements = { 168.63.129.16,\n\t\t\t     169.254.0.0/16 }\n\t}\n}\n"
-	none := linux.WithoutLearned(fmt.Appendf(nil, list, ""))
-	for _, learned := range []string{"\t\telements = { 10.1.1.1 timeout 1d expires 23h }\n", "\t\telements = { 10.1.1.1 expires 23h,\n\t\t\t     10.1.1.2 expires 1h }\n"} {
-		if got := linux.WithoutLearned(fmt.Appendf(nil, list, learned)); string(got) != string(none) {
-			t.Errorf("%q became\n%s", learned, got)
-		}
-	}
-	if !strings.Contains(string(none), "169.254.0.0/16 }") {
-		t.Errorf("too much is removed:\n%s", none)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -257,5 +258,5 @@ func (h *Host) sshAddress(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("sshd listens on port %q", have["port"])
 	}
-	return loopbackPort(port), nil
+	return net.JoinHostPort("127.0.0.1", strconv.FormatUint(port, 10)), nil
 }

@@ -19,8 +19,13 @@ func PutNetwork() Step {
 }
 
 func otherNet(s State, o protocol.Order) []string {
-	if a, ok := s.account(o.User); ok && !a.Net {
+	a, ok := s.account(o.User)
+	switch {
+	case !ok || a.Net:
+		return nil
+	case a.NetReason != "":
+		return []string{fmt.Sprintf("network: the rules of %s cannot be read (%s), expected some", o.User, a.NetReason)}
+	default:
 		return []string{fmt.Sprintf("network: %s has no rules, expected some", o.User)}
 	}
-	return nil
 }

@@ -31,7 +31,8 @@ type Account struct {
 	Principals []string
 	Home       Home
 	Limits     protocol.Limits // in force
-	Net        bool            // its rules stand
+	Net        bool            // its rules are in effect
+	NetReason  string          // why they could not be read
 	// Wrong names what else of it is not as it was put, in the form of Differences:
 	// each begins with account, home or slice, and that step puts it right.
 	Wrong []string

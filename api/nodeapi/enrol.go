@@ -152,7 +152,8 @@ func (c *recall) turn(stamp string, node ids.Node, now time.Time) bool {
 	}
 	h := fnv.New32a()
 	_, _ = h.Write(node.UUID[:]) // never fails
-	share := time.Duration(h.Sum32()) * renewOver >> 32
+	// In milliseconds: the product with nanoseconds exceeds 63 bits, and half of the nodes renewed at once.
+	share := time.Duration(int64(h.Sum32())*renewOver.Milliseconds()>>32) * time.Millisecond
 	return now.Sub(c.since) >= share
 }
 

@@ -56,7 +56,7 @@ func rotates(name string) rotated {
 		"statements": {"statement_keys", keystore.PurposeStatements, "key that signs responses to reports", true, "", "gpuaas keys rotate %s --of statements"},
 		"logins": {
 			"login_keys", keystore.PurposeLogins, "key that signs logins over SSH", false,
-			"nodes receive a new key with the next allocation or change of keys, and the server does not count them: once every running allocation is newer than the new key", "gpuaas keys rotate %s --of logins",
+			"nodes receive a new key within 10 seconds, by a job that the command does not see: a minute after begin, once every node is reachable", "gpuaas keys rotate %s --of logins",
 		},
 		"tokens": {
 			"token_keys", keystore.PurposeTokens, "key that signs access tokens", false,
@@ -135,7 +135,7 @@ func newRotate(a *output.Console, shorts [3]string, of ...string) *cobra.Command
 	}
 	if len(of) > 1 {
 		for _, c := range g.Commands() {
-			c.Flags().StringVar(&r.purpose, "of", of[0], "which keys: "+of[1])
+			c.Flags().StringVar(&r.purpose, "of", of[0], "which keys: "+of[1]) //nolint:gosec // its length is checked above
 		}
 	}
 	return g
@@ -212,30 +212,37 @@ func (r *rotation) finish(ctx context.Context, d desk) error {
 	switch {
 	case d.wait != "" && !r.force:
 		return errs.New(errs.Conflict, "%s", strings.SplitN(d.wait, ": ", 2)[0]).Try("%s: %s --force", strings.SplitN(d.wait, ": ", 2)[1], d.command("finish"))
-	case d.purpose == keystore.PurposeFields:
-		if err := r.checkFields(ctx, d); err != nil {
-			return err
-		}
 	case d.nodes && len(left) > 0 && !r.force:
 		return errs.New(errs.Conflict, "%s not acknowledged the new %s: %s", verbFor(len(left)), d.what, listed(left)).
 			Try("check again with %s; after --force an operator must enrol these nodes again", d.command("status"))
 	case d.nodes && len(left) > 0:
 		r.a.Notify("%s %s left behind and must be enrolled again: %s", output.SymbolWarn, output.CountOf(len(left), "node"), listed(left))
 	}
-	if err := r.act(ctx, &d, "finish", (*keystore.Keys).Finish); err != nil {
+	finish := (*keystore.Keys).Finish
+	if d.purpose == keystore.PurposeFields {
+		finish = func(keys *keystore.Keys, ctx context.Context, tx pgx.Tx, purpose string, c clock.Clock) error {
+			if err := keys.Finish(ctx, tx, purpose, c); err != nil {
+				return err
+			}
+			return r.checkFields(ctx, tx, keys, d)
+		}
+	}
+	if err := r.act(ctx, &d, "finish", finish); err != nil {
 		return err
 	}
 	if d.purpose == keystore.PurposeKEK {
 		if err := d.keys.EndKEK(ctx); err != nil {
 			return err
 		}
+		r.a.Notify("Older backups of the database need the older key: store the former file with them.")
 	}
 	return r.show(ctx, d)
 }
 
-// checkFields rejects a finish while an older data key has sealed something.
-func (r *rotation) checkFields(ctx context.Context, d desk) error {
-	n, err := identity.SealedBefore(ctx, d.db, d.keys.Fields.Newest())
+// checkFields rejects a finish while an older data key has sealed something. It counts in the transaction
+// that ends the older key.
+func (r *rotation) checkFields(ctx context.Context, tx pgx.Tx, keys *keystore.Keys, d desk) error {
+	n, err := identity.SealedBefore(ctx, tx, keys.Fields.Newest())
 	if err != nil || n == 0 || r.force {
 		return err
 	}

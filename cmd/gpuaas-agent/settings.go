@@ -17,7 +17,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/gpuaas/gpuaas/agent"
-	"github.com/gpuaas/gpuaas/agent/linux"
+	"github.com/gpuaas/gpuaas/agent/linux/netrules"
 	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/internal/version"
 )
@@ -186,8 +186,8 @@ func (s settings) config(log *slog.Logger, env func(string) string) (agent.Confi
 	}); err != nil {
 		return c, err
 	}
-	if c.Allow, err = list(s.Allow, func(text string) (linux.Reachable, error) {
-		r, err := linux.ParseReachable(text)
+	if c.Allow, err = list(s.Allow, func(text string) (netrules.Reachable, error) {
+		r, err := netrules.ParseReachable(text)
 		if err != nil {
 			return r, fmt.Errorf("allow: %w", err)
 		}

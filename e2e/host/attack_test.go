@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaas/agent"
 	"github.com/gpuaas/gpuaas/e2e/rig"
@@ -68,8 +70,11 @@ func TestINV72AHostileTenant(t *testing.T) {
 			s.t = t
 			defer func() { s.t = whole }()
 			began := time.Now()
-			stop := s.attack(t, hostile, x)
-			defer stop()
+			before := faults()
+			s.attack(t, hostile, x)
+			if x.name == "crash-names" {
+				inKernelLog(t, "NVRM: Xid (PCI:", before)
+			}
 			s.undisturbed(t, victim, session, reports)
 			t.Logf("%s, of which the longest age of a report was %s", time.Since(began).Round(100*time.Millisecond), reports.reset())
 		})
@@ -89,8 +94,8 @@ func TestINV72AHostileTenant(t *testing.T) {
 	}
 }
 
-// attack starts one in a session of the tenant, and returns when it is in effect.
-func (s *story) attack(t *testing.T, as allocation, x attack) (stop func()) {
+// attack starts one in a session of the tenant, and returns when it is in effect. It ends with the test.
+func (s *story) attack(t *testing.T, as allocation, x attack) {
 	t.Helper()
 	c, err := s.login(as)
 	must(t, err)
@@ -103,21 +108,61 @@ func (s *story) attack(t *testing.T, as allocation, x attack) (stop func()) {
 	says := &strings.Builder{}
 	session.Stderr = says
 	args := strings.NewReplacer("$OWN", s.host.Addr(), "$NODEAPI", strings.TrimPrefix(s.ready.NodeURL, "https://")).Replace(x.args)
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = c.Close()
+		// What it has started would go on. The next attack needs its processes, and a test must not need one to
+		// end them.
+		must(t, s.host.KillGroup("user.slice/user-"+strings.TrimPrefix(as.Login, "u")+".slice"))
+		if text := strings.TrimSpace(says.String()); text != "" {
+			t.Log(text)
+		}
+	})
+	const starts = time.Minute
+	late := time.AfterFunc(starts, func() { _ = c.Close() })
+	defer late.Stop()
 	must(t, session.Start("exec "+hostileTool+" "+x.name+" "+args))
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() || lines.Text() != "ready" {
 		_ = session.Wait()
 		t.Fatalf("%s is not in effect: %q %s", x.name, lines.Text(), says)
 	}
-	return func() {
-		_ = in.Close()
-		_ = c.Close()
-		// What it has started would go on. The next attack needs its processes, and a test must not need one to end them.
-		must(t, s.host.KillGroup("user.slice/user-"+strings.TrimPrefix(as.Login, "u")+".slice"))
-		if text := strings.TrimSpace(says.String()); text != "" {
-			t.Log(text)
+}
+
+// inKernelLog checks that the kernel has printed a further fault of a program of this name, if the test may read its
+// log.
+func inKernelLog(t *testing.T, name string, before []string) {
+	t.Helper()
+	printed, err := os.ReadFile("/proc/sys/debug/exception-trace")
+	if _, denied := unix.Klogctl(readKernelLog, make([]byte, 1)); err != nil || denied != nil || strings.TrimSpace(string(printed)) == "0" {
+		t.Logf("this kernel shows no faults: %v, %v", err, denied)
+		return
+	}
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		for _, line := range faults() {
+			if strings.Contains(line, name) && !slices.Contains(before, line) {
+				return
+			}
 		}
 	}
+	t.Errorf("the log of the kernel has no fault of a program %q", name)
+}
+
+const readKernelLog = 3
+
+// faults lists the lines of the kernel about faults of programs, with their times.
+func faults() (lines []string) {
+	log := make([]byte, 1<<20)
+	n, err := unix.Klogctl(readKernelLog, log)
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(log[:n])) {
+		if strings.Contains(line, "]: segfault at 0 ") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // undisturbed checks what the neighbours of an attack notice.

@@ -22,7 +22,7 @@ type slot struct {
 
 // bodyIDs maps the fields of bodies that contain ids to their types. The object of an id has an
 // owner.
-var bodyIDs = map[string]string{"ssh_key_ids": "SshKeyID", "tenant_id": "TenantID", "payment_session_id": "PaymentSessionID"}
+var bodyIDs = map[string]string{"ssh_key_ids": "SshKeyID", "tenant_id": "TenantID", "payment_session_id": "PaymentSessionID", "service_account_id": "ServiceAccountID"}
 
 // slotsOf reads the slots of an operation from the contract.
 func slotsOf(t testing.TB, o openapi.Operation) (all []slot) {
@@ -113,8 +113,11 @@ func (w *world) bodyOf(o openapi.Operation) map[string]any {
 		return nil
 	}
 	made := w.objectOf(o.RequestBody.Value.Content["application/json"].Schema.Value)
-	if o.OperationID == "adoptDesired" {
+	switch o.OperationID {
+	case "adoptDesired":
 		made["source"] = source // goes with the owner that is drawn
+	case "mintServiceAccountToken":
+		made["job_token"] = "x.y.z" // goes with the service account
 	}
 	return made
 }

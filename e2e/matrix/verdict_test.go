@@ -43,7 +43,7 @@ var doors = map[string]verdict{
 	"exchangeOidc":            {statuses: []int{400, 404}, codes: []string{"not_found", "validation_error"}},
 	"loginPersonal":           {statuses: []int{401}, codes: []string{"login_failed"}},
 	"refreshToken":            {statuses: []int{401, 404}, codes: []string{"token_missing", "token_invalid", "not_found"}},
-	"mintServiceAccountToken": {statuses: []int{401}, codes: []string{"token_invalid"}},
+	"mintServiceAccountToken": {statuses: []int{400, 404}, codes: []string{"validation_error", "not_found"}}, // no issuer of jobs is listed
 	"receivePaymentEvent":     {statuses: []int{400}, codes: []string{"signature_invalid"}},
 	"receiveGitHook":          {statuses: []int{400}, codes: []string{"signature_invalid"}}, // of no source, too
 }

@@ -120,7 +120,7 @@ func (w *world) newSide(name string) *side {
 	for _, m := range []struct {
 		kind, from string
 		amount     int64
-	}{{"test_credit", "promotions", 100_000_000}, {"usage", "revenue", -1_000_000}} { // charges, so that some can be refunded
+	}{{"topup", "clearing", 1_000_000}, {"usage", "revenue", -1_000_000}, {"test_credit", "promotions", 100_000_000}} { // paid charges, so that some can be refunded
 		w.sql(`WITH t AS (INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) VALUES ($1, $2, $3, $5, $7) RETURNING id)
 			INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency)
 			SELECT t.id, e.account, e.amount, 'EUR' FROM t, (VALUES ($4::uuid, $7::bigint),

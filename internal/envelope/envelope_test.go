@@ -67,7 +67,7 @@ func TestChangedEnvelopesDoNotOpen(t *testing.T) {
 	} {
 		rejected(what, sealed, other, envelope.ReasonContent)
 	}
-	for n := range len(sealed) {
+	for n := range sealed {
 		rejected("cut off", sealed[:n], at, envelope.ReasonVersion, envelope.ReasonContent)
 	}
 	rejected("extended", append(bytes.Clone(sealed), 0), at, envelope.ReasonContent)

@@ -36,13 +36,13 @@ const keyPrefix = "order"
 
 // OpenKeyring reads the keys of dir, or makes the first. The newest signs.
 func OpenKeyring(dir string) (*Keyring, error) {
-	return NewKeyring(context.Background(), Dir{dir, keyPrefix}, true)
+	return NewKeyring(context.Background(), Dir{dir, keyPrefix}, true) //nolint:forbidigo // files need no deadline
 }
 
 // OpenAnnounced is OpenKeyring for keys that nodes must receive before anything is signed with
 // them: the oldest signs.
 func OpenAnnounced(dir string) (*Keyring, error) {
-	return NewAnnounced(context.Background(), Dir{dir, keyPrefix}, true)
+	return NewAnnounced(context.Background(), Dir{dir, keyPrefix}, true) //nolint:forbidigo // files need no deadline
 }
 
 // NewKeyring reads the keys of a store. If it is empty, the first key is made if create is set. The newest

@@ -51,7 +51,7 @@ const authorityPrefix = "authority"
 
 // Open reads the authority in the files of dir, or makes it when dir has none.
 func Open(dir string, c clock.Clock) (*Local, error) {
-	ctx, store := context.Background(), Dir{dir, authorityPrefix}
+	ctx, store := context.Background(), Dir{dir, authorityPrefix} //nolint:forbidigo // files need no deadline
 	if list, err := store.Read(ctx); err != nil {
 		return nil, err
 	} else if len(list) == 0 {

@@ -1,7 +1,9 @@
 package pki
 
 import (
+	"bytes"
 	"context"
+	"encoding/pem"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +20,19 @@ type Stored struct {
 	// Fresh is set while other processes may not have read the key yet. It is accepted and does not sign
 	// where verifiers get the keys from us.
 	Fresh bool
+}
+
+// Agrees reports whether the public part is that of the private key. A symmetric key has no public part.
+func (s Stored) Agrees() bool {
+	block, rest := pem.Decode(s.Private)
+	if block == nil {
+		return len(s.Public) == 0
+	}
+	if len(rest) > 0 { // an authority: parseGeneration compares its key with its certificate
+		return bytes.Equal(rest, s.Public)
+	}
+	key, err := ParseSigningKey(s.Private)
+	return err == nil && bytes.Equal(PublicOf(key), s.Public)
 }
 
 // Store contains the private keys of one purpose by number. Several processes may use one store.

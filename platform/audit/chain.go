@@ -24,8 +24,10 @@ type row struct {
 }
 
 func (r *row) fields() []any {
-	return []any{&r.xid, &r.id, &r.at, &r.tenant.UUID, &r.actor, &r.action, &r.target, &r.correlation, &r.before, &r.after,
-		&r.client.Address, &r.client.UserAgent}
+	return []any{
+		&r.xid, &r.id, &r.at, &r.tenant.UUID, &r.actor, &r.action, &r.target, &r.correlation, &r.before, &r.after,
+		&r.client.Address, &r.client.UserAgent,
+	}
 }
 
 // Forms of the hash of a row. The form of an old seal does not change, so that it stays valid.

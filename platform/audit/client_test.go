@@ -43,14 +43,14 @@ func TestSealsOfTheFirstFormStayValid(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
 	s, tenant := &Service{DB: db}, ids.New[ids.Tenant]()
-	add := func() {
+	add := func(of Client) {
 		b := &pgx.Batch{}
-		Queue(b, Entry{Tenant: tenant, By: By{Actor: "user:u", Client: Client{"203.0.113.7", "gpuaas/1"}}, Action: "a.b", Target: "t"})
+		Queue(b, Entry{Tenant: tenant, By: By{Actor: "user:u", Client: of}, Action: "a.b", Target: "t"})
 		if err := pg.Commit(t.Context(), db, b, func() {}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	add()
+	add(Client{})
 	err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error {
 		old := &seal{tenant: tenant, form: withoutClient}
 		var r row
@@ -64,7 +64,7 @@ func TestSealsOfTheFirstFormStayValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	add()
+	add(Client{"203.0.113.7", "gpuaas/1"})
 	var r Report
 	// An open transaction of another test delays the seal.
 	for until := time.Now().Add(20 * time.Second); time.Now().Before(until) && (len(r.Chains) != 1 || r.Chains[0].Rows != 2); {
@@ -77,5 +77,17 @@ func TestSealsOfTheFirstFormStayValid(t *testing.T) {
 	}
 	if !r.OK() || len(r.Chains) != 1 || r.Chains[0].Rows != 2 || r.Chains[0].Seals != 2 {
 		t.Errorf("got %+v", r)
+	}
+	// The owner of the schema writes a client into a row whose seal does not cover it.
+	for _, sql := range []string{
+		`ALTER TABLE audit_logs DISABLE TRIGGER USER`,
+		`UPDATE audit_logs SET client_address = '198.51.100.9' WHERE client_address = ''`,
+	} {
+		if _, err := db.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, err = s.Verify(t.Context(), tenant, nil); err != nil || r.OK() {
+		t.Errorf("an invented client is not noticed: %+v, %v", r, err)
 	}
 }

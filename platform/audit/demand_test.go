@@ -192,15 +192,15 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 func TestINV58TablesThatAreAudited(t *testing.T) {
 	t.Parallel()
 	rows, err := pgtest.Tx(t).Query(t.Context(), `
-		SELECT tgrelid::regclass::text FROM pg_trigger
+		SELECT DISTINCT tgrelid::regclass::text FROM pg_trigger
 		WHERE tgfoid = 'demand_audit'::regproc AND tgdeferrable AND tginitdeferred AND tgenabled = 'O' ORDER BY 1`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	want := []string{
-		"agent_releases", "allocations", "api_keys", "breaker_trips", "certificates", "desired_objects", "drift", "enrolment_tokens", "git_sources", "holds", "invitations", "ledger_transfers", "payment_disputes", "payment_sessions", "plan_approvals", "plans", "project_memberships", "projects",
-		"refund_requests", "service_account_credentials", "service_accounts", "sessions", "sign_in_links", "ssh_keys", "tenant_memberships", "tenants", "user_passwords", "users",
+		"agent_releases", "allocations", "api_keys", "breaker_trips", "certificates", "desired_objects", "drift", "enrolment_tokens", "git_sources", "holds", "invitations", "key_sets", "ledger_transfers", "payment_disputes", "payment_sessions", "plan_approvals", "plans", "project_memberships", "projects",
+		"refund_requests", "service_account_credentials", "service_accounts", "sessions", "sign_in_links", "signing_keys", "ssh_keys", "tenant_memberships", "tenants", "user_passwords", "users",
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v: %v", got, err)

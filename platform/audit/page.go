@@ -70,7 +70,7 @@ func (p *page) compare(r *row) {
 	switch {
 	case !ok:
 		c.blame(RowInserted, r.id)
-	case known != r.sum(c.form):
+	case known != r.sum(c.form), c.form < withClient && r.client != (Client{}): // such a seal does not cover the client
 		c.blame(RowChanged, r.id)
 	}
 }

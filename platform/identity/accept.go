@@ -40,6 +40,9 @@ func (s *Service) AcceptInvitation(ctx context.Context, ch Change[struct{}], id 
 	ctx = unscoped(ctx)
 	_, err := ch.applyToRightsOf(ctx, s, func() (none struct{}, _ func(*pgx.Batch), _ error) {
 		i, err := s.ownInvitation(ctx, ch.Caller, id)
+		if err == nil {
+			err = s.Recent(ch.Caller)
+		}
 		if err == nil && ch.Caller.Tenant != (ids.Tenant{}) {
 			err = errs.New(errs.Conflict, "you are a member of the tenant %s", ch.Caller.TenantName).With("reason", "member").
 				Try("a user is a member of one tenant: an owner of it must remove you first")

@@ -123,8 +123,8 @@ func nameConflict(err error) error {
 	return errs.New(errs.AlreadyExists, "%s", nameTaken[broken.ConstraintName]).At("name").Try("choose another name")
 }
 
-// unless returns its error for a statement that found a row.
-func unless(refused error) func(pgconn.CommandTag) error {
+// Unless returns its error for a statement that found a row.
+func Unless(refused error) func(pgconn.CommandTag) error {
 	return func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() > 0 {
 			return refused

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/google/uuid"
@@ -9,12 +10,14 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/identity/revocation"
 )
 
 // DeleteUser removes a user: rights, credentials and personal data. Its row stays under a pseudonym, because
 // allocations, the ledger and audit rows name its id. check runs in the transaction, behind the lock of the
 // user, and can reject.
 func (s *Service) DeleteUser(ctx context.Context, ch Change[struct{}], id ids.User, version int64, check func(pgx.Tx) error) error {
+	ended := revocation.Ended{}
 	_, err := ch.applyToRightsOf(ctx, s, func() (none struct{}, _ func(*pgx.Batch), _ error) {
 		u, err := s.UserByID(ctx, id)
 		if err == nil {
@@ -28,10 +31,13 @@ func (s *Service) DeleteUser(ctx context.Context, ch Change[struct{}], id ids.Us
 				queueTenantRole(b, u.Tenant, u.ID, u.TenantRole, "") // a tenant is locked before its users
 			}
 			queueAdmin(b, ch.Caller, u.ID)
+			ended.QueueKeys(b, u.ID, nil)
 			queueForget(b, []uuid.UUID{u.ID.UUID})
 			s.Note(b, ch.Caller, "user.delete", u.Ref(), nil, nil)
 		}, err
-	}, s.after(ctx, check, id.UUID))
+	}, s.after(ctx, func(tx pgx.Tx) error {
+		return cmp.Or(ended.Follow(ctx, tx, s.Rekey), check(tx))
+	}, id.UUID))
 	return err
 }
 
@@ -72,7 +78,7 @@ func (s *Service) DeleteTenant(ctx context.Context, ch Change[struct{}], id ids.
 		return none, func(b *pgx.Batch) {
 			QueueLockTenant(b, t.ID)
 			b.Queue(selectLeaving, t.ID).Query(same(members))
-			for _, statement := range []string{closeProjects, closeAccounts, closeCredentials, closeInvitations, deleteProjectMembers} {
+			for _, statement := range []string{closeProjects, closeAccounts, closeCredentials, closeSSHKeys, closeInvitations, deleteProjectMembers} {
 				b.Queue(statement, t.ID)
 			}
 			queueForget(b, members)

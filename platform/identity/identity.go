@@ -39,9 +39,12 @@ type Caller struct {
 	// Session is the session of the token. It is zero for API keys and for tokens of other issuers.
 	Session ids.Session
 	SignIn  SignIn
-	// Key is the API key of the caller, and KeyEnd its end. Both are zero for other tokens, and KeyEnd
-	// for a key without an end.
-	Key    ids.APIKey
+	// Key is the API key of the caller, and Credential the credential of a service account that its token
+	// was minted for. Both are zero for other tokens.
+	Key        ids.APIKey
+	Credential ids.Credential
+	// KeyEnd is the end of the key or of the credential, and that of its token for a CI job. It is zero
+	// for what has no end.
 	KeyEnd time.Time
 
 	CorrelationID string

@@ -73,7 +73,7 @@ func Barred(ctx context.Context, q pg.Queryer, principal uuid.UUID, tenants []id
 // QueueNotBarred fails the batch with an error if the caller has no access in its tenant any more. Queue it
 // behind QueueLockPrincipal.
 func QueueNotBarred(b *pgx.Batch, c Caller, rejection error) {
-	b.Queue(selectBarred, c.Principal(), []uuid.UUID{c.Tenant.UUID}).Exec(unless(rejection))
+	b.Queue(selectBarred, c.Principal(), []uuid.UUID{c.Tenant.UUID}).Exec(Unless(rejection))
 }
 
 // rekey makes the principal's allocations follow a change of its rights, in the caller's transaction.

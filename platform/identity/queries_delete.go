@@ -8,7 +8,10 @@ const (
 	forgetMadeCredentials = `
 		UPDATE service_account_credentials SET revoked_at = now()
 		WHERE made_by IN (SELECT id FROM api_keys WHERE user_id = ANY ($1)) AND revoked_at IS NULL`
-	forgetSSHKeys   = `DELETE FROM ssh_keys WHERE user_id = ANY ($1)`
+	// With those that a credential of a key of the user has added.
+	forgetSSHKeys = `
+		DELETE FROM ssh_keys WHERE user_id = ANY ($1) OR made_by IN (
+			SELECT c.id FROM service_account_credentials c JOIN api_keys k ON k.id = c.made_by WHERE k.user_id = ANY ($1))`
 	forgetPasswords = `DELETE FROM user_passwords WHERE user_id = ANY ($1)`
 	forgetLinks     = `UPDATE sign_in_links SET used_at = coalesce(used_at, now()) WHERE user_id = ANY ($1)`
 	// An address that was invited belongs to the person, also in another tenant.
@@ -33,6 +36,7 @@ const (
 	closeAccounts = `
 		UPDATE service_accounts SET deleted_at = coalesce(deleted_at, now()), name = id::text, description = '', version = version + 1 WHERE org_id = $1`
 	closeCredentials = `UPDATE service_account_credentials SET revoked_at = now() WHERE org_id = $1 AND revoked_at IS NULL`
+	closeSSHKeys     = `DELETE FROM ssh_keys WHERE user_id IN (SELECT id FROM service_accounts WHERE org_id = $1)`
 	closeInvitations = `
 		UPDATE invitations SET revoked_at = CASE WHEN accepted_at IS NULL THEN coalesce(revoked_at, now()) ELSE revoked_at END,
 			email = 'deleted-' || id || '@deleted.invalid'

@@ -63,7 +63,7 @@ func stepUp(format string, args ...any) *errs.Error {
 		Try("sign in again with gpuaas login --again, or at /sign-in?step_up=true, and repeat the request")
 }
 
-// Within bounds the end of a credential by the end of the API key that creates it. A nil end is none.
+// Within bounds the end of a credential by the end of the key or credential that creates it. A nil end is none.
 func (c Caller) Within(end *time.Time) (*time.Time, error) {
 	switch {
 	case c.KeyEnd.IsZero():
@@ -71,7 +71,7 @@ func (c Caller) Within(end *time.Time) (*time.Time, error) {
 	case end == nil:
 		return &c.KeyEnd, nil
 	case end.After(c.KeyEnd):
-		return nil, errs.Invalid("ttl_seconds", "must end before %s, like the API key that creates it", c.KeyEnd.UTC().Format(time.RFC3339)).
+		return nil, errs.Invalid("ttl_seconds", "must end before %s, like the credential of this request", c.KeyEnd.UTC().Format(time.RFC3339)).
 			Try("choose a shorter time, or sign in")
 	}
 	return end, nil

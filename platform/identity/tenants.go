@@ -74,7 +74,7 @@ const firstProject = "default"
 
 // CreateTenant makes a tenant with one project and without people.
 func (s *Service) CreateTenant(ctx context.Context, ch Change[Tenant], name, in string) (Tenant, error) {
-	if err := CheckLabel(name); err != nil {
+	if err := checkTenantName(name); err != nil {
 		return Tenant{}, err
 	}
 	if !currency.MatchString(in) {
@@ -92,7 +92,7 @@ func (s *Service) CreateTenant(ctx context.Context, ch Change[Tenant], name, in 
 
 // UpdateTenant renames the caller's tenant.
 func (s *Service) UpdateTenant(ctx context.Context, ch Change[Tenant], version int64, name string) (Tenant, error) {
-	if err := CheckLabel(name); err != nil {
+	if err := checkTenantName(name); err != nil {
 		return Tenant{}, err
 	}
 	return ch.Apply(ctx, s, func() (Tenant, func(*pgx.Batch), error) {

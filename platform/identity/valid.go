@@ -43,6 +43,19 @@ func CheckLabel(name string) error {
 	return nil
 }
 
+// Nothing else may have the names of deleted tenants and users: another one could then not be deleted.
+const (
+	deletedPrefix = "deleted-"
+	deletedDomain = "@deleted.invalid"
+)
+
+func checkTenantName(name string) error {
+	if strings.HasPrefix(name, deletedPrefix) {
+		return errs.Invalid("name", "must not begin with %s, which is for deleted tenants", deletedPrefix).Try("choose another name")
+	}
+	return CheckLabel(name)
+}
+
 // CheckText returns text that users read, trimmed.
 func CheckText(field, text string, least, most int) (string, error) {
 	text = strings.TrimSpace(text)
@@ -58,7 +71,11 @@ func address(field, text string) (string, error) {
 	if err != nil || a.Address != text || len(text) > maxEmail || strings.ContainsFunc(text, isControl) {
 		return "", errs.Invalid(field, "must be an e-mail address, without a name")
 	}
-	return strings.ToLower(text), nil
+	text = strings.ToLower(text)
+	if strings.HasSuffix(text, deletedDomain) {
+		return "", errs.Invalid(field, "must not end with %s, which is for deleted users", deletedDomain)
+	}
+	return text, nil
 }
 
 func checkRole(field, role string, roles []string) error {

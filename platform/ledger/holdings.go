@@ -14,8 +14,7 @@ type Holdings struct {
 	Paid        money.Minor // from top-ups, and not used; below zero: used beyond them
 	Promotional money.Minor // from credit that was not paid: test credit and adjustments
 	Charged     money.Minor // for use, without what was credited since
-
-	paidUse money.Minor // the part of the charges that paid credit has covered
+	PaidUse     money.Minor // the part of Charged that paid credit has covered
 }
 
 // Balance returns the sum of both parts.
@@ -45,11 +44,11 @@ func (h Holdings) add(m movement) Holdings {
 		var paid money.Minor
 		h, paid = h.use(-m.Amount)
 		h.Charged -= m.Amount
-		h.paidUse += paid
+		h.PaidUse += paid
 	case FaultCredit, RefundLedger:
-		back := min(m.Amount, h.paidUse)
+		back := min(m.Amount, h.PaidUse)
 		h.Paid, h.Promotional = h.Paid+back, h.Promotional+m.Amount-back
-		h.Charged, h.paidUse = h.Charged-m.Amount, h.paidUse-back
+		h.Charged, h.PaidUse = h.Charged-m.Amount, h.PaidUse-back
 	case TopUp, RefundCardUnspent, RefundCardCharge, RefundReversed, Dispute, DisputeReversed:
 		h.Paid += m.Amount
 	}
@@ -64,8 +63,9 @@ func (h Holdings) use(amount money.Minor) (_ Holdings, paid money.Minor) {
 }
 
 // QueueHoldings calls check with the holdings of the tenant in the caller's transaction, and the
-// transaction fails with the error of check. The caller has locked the tenant: other transfers would
-// otherwise change the holdings before the commit. The cost grows with the number of the tenant's
+// transaction fails with the error of check. The caller has locked the tenant, so that two refunds do not
+// read the same holdings. Use, disputes and refunds of the provider use no lock; they only reduce what is
+// left, and the provider rejects what exceeds a payment. The cost grows with the number of the tenant's
 // transfers, so only rare operations read holdings.
 func QueueHoldings(b *pgx.Batch, tenant ids.Tenant, check func(Holdings) error) {
 	b.Queue(selectHistory, tenant.UUID).Query(func(rows pgx.Rows) error {

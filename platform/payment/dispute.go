@@ -27,7 +27,8 @@ type Dispute struct {
 	Currency  string
 	Reason    string
 	Stage     DisputeStage
-	Transfer  *uuid.UUID // of the withdrawal; nil: nothing was withdrawn
+	Taken     money.Minor // of what was left of the payment; the rest of the amount had been refunded before
+	Transfer  *uuid.UUID  // of the withdrawal; nil: nothing was withdrawn
 	CreatedAt time.Time
 	StageAt   time.Time
 	Version   int64
@@ -53,7 +54,7 @@ func (s *Service) applyDispute(ctx context.Context, tx pgx.Tx, said Disputed) (O
 		return Outcome{}, err
 	case !found:
 		return Outcome{Result: resultNotOurs}, nil
-	case said.Currency != c.currency || said.Amount <= 0:
+	case said.Currency != c.currency || said.Amount <= 0 || !slices.Contains(disputeOrder, said.Stage):
 		return Outcome{Result: resultDisagrees, Reason: "amount", Attention: true}, nil
 	}
 	d, err := oneDispute(ctx, tx, said.ID)
@@ -68,9 +69,10 @@ func (s *Service) applyDispute(ctx context.Context, tx pgx.Tx, said Disputed) (O
 		return Outcome{Result: resultUnchanged}, nil
 	}
 	if said.Stage.withdrawn() && !d.Stage.withdrawn() {
-		if o, ok, err := c.withdrawable(d.Payment, d.Amount); !ok {
-			return o, err
+		if d.Amount > c.left && c.busy {
+			return Outcome{}, inProgress(d.Payment)
 		}
+		d.Taken = min(d.Amount, c.left)
 	}
 	return Outcome{Result: resultDisputed, Reason: string(said.Stage)}, s.moveDispute(ctx, tx, d, said.Stage)
 }
@@ -83,16 +85,16 @@ func (s *Service) moveDispute(ctx context.Context, tx pgx.Tx, d Dispute, to Disp
 	case to.withdrawn() && !was:
 		t.Kind, t.From, t.To = ledger.Dispute, ledger.BalanceOf(d.Tenant), ledger.Clearing
 		d.Transfer = &t.ID
-		b.Queue(withdrawPayment, d.Payment, d.Amount)
+		b.Queue(withdrawPayment, d.Payment, d.Taken)
 		ledger.QueueTransfer(b, t, nil)
 	case was && !to.withdrawn():
 		t.Kind, t.From, t.To = ledger.DisputeReversed, ledger.Clearing, ledger.BalanceOf(d.Tenant)
-		b.Queue(giveToPayment, d.Payment, d.Amount)
+		b.Queue(giveToPayment, d.Payment, d.Taken)
 		ledger.QueueTransfer(b, t, nil)
 	}
 	before := d.Stage
 	d.Stage, d.StageAt, d.Version = to, s.now(), d.Version+1
-	b.Queue(putDispute, d.ID, d.Payment, d.Tenant, d.Amount, d.Currency, d.Reason, d.Stage, d.Transfer, d.CreatedAt, d.StageAt, d.Version)
+	b.Queue(putDispute, d.ID, d.Payment, d.Tenant, d.Amount, d.Currency, d.Reason, d.Stage, d.Taken, d.Transfer, d.CreatedAt, d.StageAt, d.Version)
 	audit.Queue(b, audit.Entry{
 		Tenant: d.Tenant, By: audit.By{Actor: ActorProvider}, Action: "payment.dispute", Target: d.URN(s.Naming),
 		After: map[string]any{"was": before, "is": to, "payment": d.Payment, "amount_minor": d.Amount, "currency": d.Currency, "reason": d.Reason},
@@ -132,20 +134,20 @@ func oneDispute(ctx context.Context, tx pgx.Tx, id string) (Dispute, error) {
 }
 
 func scanDispute(row pgx.CollectableRow) (d Dispute, err error) {
-	err = row.Scan(&d.ID, &d.Payment, &d.Session, &d.Tenant, &d.Amount, &d.Currency, &d.Reason, &d.Stage, &d.Transfer, &d.CreatedAt, &d.StageAt, &d.Version)
+	err = row.Scan(&d.ID, &d.Payment, &d.Session, &d.Tenant, &d.Amount, &d.Currency, &d.Reason, &d.Stage, &d.Taken, &d.Transfer, &d.CreatedAt, &d.StageAt, &d.Version)
 	d.CreatedAt, d.StageAt = d.CreatedAt.UTC(), d.StageAt.UTC()
 	return d, err
 }
 
 // Statements about disputes. They sort by time and id, newest first.
 const (
-	disputes = `SELECT d.id, d.payment, p.session_id, d.org_id, d.amount_minor, d.currency, d.reason, d.stage, d.transfer_id, d.created_at, d.stage_at, d.version
+	disputes = `SELECT d.id, d.payment, p.session_id, d.org_id, d.amount_minor, d.currency, d.reason, d.stage, d.taken_minor, d.transfer_id, d.created_at, d.stage_at, d.version
 		FROM payment_disputes d JOIN stripe_payments p ON p.payment = d.payment`
 	lockDispute    = disputes + ` WHERE d.id = $1 FOR UPDATE OF d`
 	selectDisputes = disputes + ` WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR d.org_id = $1)
 			AND ($2 = '' OR (d.created_at, d.id) < (SELECT n.created_at, n.id FROM payment_disputes n WHERE n.id = $2))
 		ORDER BY d.created_at DESC, d.id DESC LIMIT $3`
-	putDispute = `INSERT INTO payment_disputes (id, payment, org_id, amount_minor, currency, reason, stage, transfer_id, created_at, stage_at, version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-		ON CONFLICT (id) DO UPDATE SET stage = excluded.stage, transfer_id = excluded.transfer_id, stage_at = excluded.stage_at, version = excluded.version`
+	putDispute = `INSERT INTO payment_disputes (id, payment, org_id, amount_minor, currency, reason, stage, taken_minor, transfer_id, created_at, stage_at, version)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+		ON CONFLICT (id) DO UPDATE SET stage = excluded.stage, taken_minor = excluded.taken_minor, transfer_id = excluded.transfer_id, stage_at = excluded.stage_at, version = excluded.version`
 )

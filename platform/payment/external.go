@@ -58,9 +58,13 @@ func (c credited) withdrawable(payment string, amount money.Minor) (Outcome, boo
 	case amount <= c.left:
 		return Outcome{}, true, nil
 	case c.busy:
-		return Outcome{}, false, errs.New(errs.Conflict, "a refund of payment %s is in progress", payment)
+		return Outcome{}, false, inProgress(payment)
 	}
 	return Outcome{Result: resultDisagrees, Reason: "amount", Attention: true}, false, nil
+}
+
+func inProgress(payment string) error {
+	return errs.New(errs.Conflict, "a refund of payment %s is in progress", payment)
 }
 
 // recordExternal records a refund that was made on the pages of the provider. The money has left the

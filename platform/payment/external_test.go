@@ -6,6 +6,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/payment"
 )
 
@@ -150,9 +151,28 @@ func TestRefundsOfBothSides(t *testing.T) {
 	must(t, b.send(r.ID))
 	must(t, b.process(theirs["id"].(string)))
 	b.holds(0)
-	b.deliver(b.provider.disputed("du_x", s, 1, payment.DisputeOpen))
+	b.deliver(b.provider.disputed("du_x", s, 1, "of a later version"))
 	b.deliver(with(b.refundEvent(r, "succeeded"), map[string]any{"object.amount": 101}))
 	b.processAll()
 	b.results(map[string]string{"disagrees: amount": "failed", "disagrees: refund": "failed"})
 	b.holds(0)
+}
+
+// The bank withdraws the whole payment, also if a part was refunded before.
+func TestDisputesOfARefundedPaymentAreBooked(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := b.credited()
+	r, err := b.refund(payment.Unspent, 100, nil)
+	must(t, err)
+	must(t, b.send(r.ID))
+	b.deliver(b.provider.disputed("du_x", s, price, payment.DisputeOpen))
+	b.processAll()
+	books := &ledger.Service{DB: b.db}
+	if got, _, err := books.Balance(t.Context(), b.db, b.caller.Tenant); err != nil || got != -100 {
+		t.Errorf("balance %d, %v", got, err)
+	}
+	b.deliver(b.provider.disputed("du_x", s, price, payment.DisputeWon))
+	b.processAll()
+	b.holds(price - 100)
 }

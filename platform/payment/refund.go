@@ -122,6 +122,13 @@ func (s *Service) Refund(ctx context.Context, ch identity.Change[Refund], r Refu
 		case err == nil:
 			s.Hints.Send(event.Topic)
 			return drafted, nil
+		case errors.Is(err, errPromotional) && r.Session == nil: // a charge, that no payment has covered
+			drafted.toLedger()
+			if err := s.give(ctx, ch, drafted); err != nil {
+				return Refund{}, err
+			}
+			s.Hints.Send(event.Topic)
+			return drafted, nil
 		case !errors.Is(err, errTaken):
 			return Refund{}, err
 		case try == rounds:
@@ -173,13 +180,22 @@ func (s *Service) route(ctx context.Context, drafted *Refund, r RefundRequest) e
 	case err != nil && (r.Session != nil || r.Kind == Unspent || !unbearable(err)):
 		return err
 	case err != nil: // a charge, that no payment bears
-		settled := drafted.CreatedAt
-		drafted.Route, drafted.Payment, drafted.Session, drafted.State, drafted.SettledAt = ToLedger, "", nil, Succeeded, &settled
+		drafted.toLedger()
 	default:
 		drafted.Route, drafted.Payment, drafted.Session = ToCard, found.payment, &found.session
 	}
 	return nil
 }
+
+// toLedger routes a refund to the balance, where it is complete at once.
+func (r *Refund) toLedger() {
+	settled := r.CreatedAt
+	r.Route, r.Payment, r.Session, r.State, r.SettledAt = ToLedger, "", nil, Succeeded, &settled
+}
+
+// errPromotional rejects the refund of a charge to a card because promotional credit has covered the charge.
+var errPromotional = errs.New(errs.RefundExceedsPayment, "promotional credit has covered a part of these charges, and no card receives it").
+	At("amount_minor").Try("request less, or leave the payment out: the refund is then credited")
 
 func unbearable(err error) bool {
 	code := errs.CodeOf(err)
@@ -260,6 +276,8 @@ func (r Refund) covered(h ledger.Holdings, refunded money.Minor) error {
 	case r.Kind == Charge && r.Amount > left:
 		return errs.New(errs.RefundExceedsCharges, "the tenant was charged less than this, without what was credited or refunded").
 			At("amount_minor").With("left_minor", max(left, 0)).With("currency", r.Currency).Try("request less, or adjust the balance")
+	case r.Kind == Charge && r.Route == ToCard && r.Amount > h.PaidUse-refunded:
+		return errPromotional
 	case r.Kind == Charge, r.Amount <= h.Paid:
 		return nil
 	case r.Amount <= h.Balance():

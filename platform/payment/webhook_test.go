@@ -326,7 +326,7 @@ func TestOddSignedEventsAreStored(t *testing.T) {
 	b.holds(0)
 	for id, result := range map[string]string{e["id"].(string): "failed_reconcile: account", "evt_thin": "ignored"} {
 		if n := b.count("SELECT count(*) FROM stripe_events WHERE event_id = $1 AND result = $2", id, result); n != 1 {
-			t.Errorf("%s did not come to %s", id, result)
+			t.Errorf("%s did not lead to %s", id, result)
 		}
 	}
 }

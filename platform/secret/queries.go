@@ -28,9 +28,12 @@ const (
 	selectStored = `
 		SELECT id, generation, public, sealed, created_at > now() - interval '3 seconds'
 		FROM signing_keys WHERE purpose = $1 AND status = 'active' ORDER BY generation`
-	selectPurposes = `SELECT DISTINCT purpose FROM signing_keys WHERE status = 'active'`
-	insertStored   = `INSERT INTO signing_keys (purpose, generation, public, sealed) VALUES ($1, $2, $3, $4)`
-	endStored      = `UPDATE signing_keys SET status = 'ended', sealed = NULL, ended_at = now() WHERE purpose = $1 AND generation = $2 AND status = 'active'`
+	// A server reads within a second that a key is not fresh any more, or later under load.
+	selectReplaced    = `SELECT NOT EXISTS (SELECT FROM signing_keys WHERE purpose = $1 AND status = 'active' AND created_at > now() - interval '10 seconds')`
+	selectPublicParts = `SELECT public FROM signing_keys WHERE purpose = $1`
+	selectPurposes    = `SELECT DISTINCT purpose FROM signing_keys WHERE status = 'active'`
+	insertStored      = `INSERT INTO signing_keys (purpose, generation, public, sealed) VALUES ($1, $2, $3, $4)`
+	endStored         = `UPDATE signing_keys SET status = 'ended', sealed = NULL, ended_at = now() WHERE purpose = $1 AND generation = $2 AND status = 'active'`
 	// $1 is the beginning of the envelopes of the newest key.
 	selectForReseal = `
 		SELECT id, purpose, generation, sealed FROM signing_keys

@@ -24,7 +24,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 func TestKeyStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"signing_keys", "key_sets"}, map[string]string{
-		"selectStored": selectStored, "selectPurposes": selectPurposes, "insertStored": insertStored, "endStored": endStored, "selectForReseal": selectForReseal,
+		"selectStored": selectStored, "selectPurposes": selectPurposes, "selectPublicParts": selectPublicParts, "selectReplaced": selectReplaced, "insertStored": insertStored, "endStored": endStored, "selectForReseal": selectForReseal,
 		"resealStored": resealStored, "lockStored": lockStored, "selectPublic": selectPublic, "selectKeySets": selectKeySets, "nextKeySet": nextKeySet,
 		"selectNewestReleases": selectNewestReleases, "lockKeySets": lockKeySets, "insertKeySet": insertKeySet,
 	})

@@ -46,7 +46,7 @@ type storedRow struct {
 	Fresh  bool
 }
 
-// Place returns where the sealed private key of a purpose and number is stored.
+// storedAt returns where the sealed private key of a purpose and number is stored.
 func storedAt(purpose string, number int) envelope.Place {
 	return envelope.Place{Table: "signing_keys", Column: "sealed", Row: fmt.Sprintf("%s/%d", purpose, number)}
 }
@@ -68,6 +68,12 @@ func (k storedKeys) Read(ctx context.Context) ([]pki.Stored, error) {
 			return nil, fmt.Errorf("opening key %d of %s: %w", row.Number, k.purpose, err)
 		}
 		keys[i] = pki.Stored{Number: row.Number, Public: row.Public, Private: private, Fresh: row.Fresh}
+		if !keys[i].Agrees() {
+			// The envelope covers the private key alone, and other roles trust the public part of the row.
+			err := envelope.Changed(errors.New("the public part is of another key"))
+			k.Failures.Record(ctx, storedAt(k.purpose, row.Number), err)
+			return nil, fmt.Errorf("opening key %d of %s: %w", row.Number, k.purpose, err)
+		}
 	}
 	return keys, nil
 }
@@ -173,6 +179,27 @@ func (s *Stored) Purposes(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("reading the purposes of keys: %w", err)
 	}
 	return list, nil
+}
+
+// PublicParts lists the public parts of all keys of a purpose, ended ones too.
+func (s *Stored) PublicParts(ctx context.Context, purpose string) ([][]byte, error) {
+	rows, err := s.DB.Query(ctx, selectPublicParts, purpose)
+	if err != nil {
+		return nil, fmt.Errorf("reading the public keys of %s: %w", purpose, err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	if err != nil {
+		return nil, fmt.Errorf("reading the public keys of %s: %w", purpose, err)
+	}
+	return list, nil
+}
+
+// Replaced reports whether every server has stopped to seal with the older keys of a purpose.
+func (s *Stored) Replaced(ctx context.Context, purpose string) (replaced bool, err error) {
+	if err = s.DB.QueryRow(ctx, selectReplaced, purpose).Scan(&replaced); err != nil {
+		return false, fmt.Errorf("reading the age of the keys of %s: %w", purpose, err)
+	}
+	return replaced, nil
 }
 
 // Lock serialises everything that creates or ends keys until the transaction ends.

@@ -105,5 +105,5 @@ func WriteStatement(path string, s Statement) error {
 	if err != nil {
 		return fmt.Errorf("encoding a signed statement: %w", err)
 	}
-	return durable.Write(path, append(text, '\n'), 0o644) //nolint:gosec // it is public
+	return durable.Write(path, append(text, '\n'), 0o644)
 }

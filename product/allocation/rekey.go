@@ -78,7 +78,8 @@ func (s *Service) bar(ctx context.Context, tx pgx.Tx, principal uuid.UUID, all [
 }
 
 // rekey writes the desired object of one allocation with new keys, or nothing if they are equal and no
-// certificate was revoked. Of another user's allocation the keys stay. It locks the object before it reads the keys, so that a concurrent change of the object is not lost.
+// certificate was revoked. Of another user's allocation the keys stay. It locks the object before it reads
+// the keys, so that a concurrent change of the object is not lost.
 func (s *Service) rekey(ctx context.Context, tx pgx.Tx, of open, keys []string, revoked bool) error {
 	id := ids.Object(of.ID)
 	have, err := s.Desired.LockUID(ctx, tx, desired.KindAllocation, id)

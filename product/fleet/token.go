@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/secret"
 )
 
@@ -24,6 +25,15 @@ func (s *Service) IssueToken(ctx context.Context, by audit.By, node ids.Node) (t
 		return tx.SendBatch(ctx, b).Close()
 	})
 	return token, expires, err
+}
+
+// IssueTokenTo creates an enrolment token for an operator, who needs a recent sign-in: the holder of the
+// token gets a node, and with it the work of tenants.
+func (s *Service) IssueTokenTo(ctx context.Context, c identity.Caller, node ids.Node) (token string, expires time.Time, err error) {
+	if err := s.Identity.Recent(c); err != nil {
+		return "", time.Time{}, err
+	}
+	return s.IssueToken(ctx, c.Cause(), node)
 }
 
 // agentPlatforms lists the platforms of agent builds.

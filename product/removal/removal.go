@@ -36,9 +36,6 @@ func (s *Service) DeleteUser(ctx context.Context, ch identity.Change[struct{}], 
 	})
 }
 
-// claimsRead bounds the refunds and disputes that are read. Pending ones are among the newest.
-const claimsRead = 200
-
 // DeleteTenant deletes a tenant without live allocations, uncharged use, pending payments, pending
 // refunds, open disputes and balance. Version zero is any.
 func (s *Service) DeleteTenant(ctx context.Context, ch identity.Change[struct{}], id ids.Tenant, version int64) error {
@@ -88,25 +85,15 @@ func (s *Service) left(ctx context.Context, tx pgx.Tx, id ids.Tenant) (map[strin
 	if pending != 0 {
 		left["pending_payments_minor"] = pending
 	}
-	return left, s.claims(ctx, id, left)
-}
-
-// claims adds the refunds and disputes that are not decided yet. They move money later.
-func (s *Service) claims(ctx context.Context, id ids.Tenant, left map[string]any) error {
-	refunds, err := s.Payments.Refunds(ctx, id, ids.Refund{}, claimsRead)
+	claims, err := s.Payments.Claims(ctx, tx, id)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, r := range refunds {
-		if r.State == payment.Requested {
-			left["pending_refunds"] = true
-		}
+	if claims.Refunds {
+		left["pending_refunds"] = true
 	}
-	disputes, err := s.Payments.Disputes(ctx, id, "", claimsRead)
-	for _, d := range disputes {
-		if d.Stage == payment.DisputeInquiry || d.Stage == payment.DisputeOpen {
-			left["open_disputes"] = true
-		}
+	if claims.Disputes {
+		left["open_disputes"] = true
 	}
-	return err
+	return left, nil
 }

@@ -193,6 +193,24 @@ func TestATenantIsDeletedWhenNothingRemains(t *testing.T) {
 	member, staff := f.person(t, other.ID, "owner"), ids.New[ids.User]()
 	f.exec(t, `INSERT INTO users (id, oidc_subject, email, name, role) VALUES ($1, 's', 's@dev.localhost', 'Staff', 'operator')`, staff)
 	f.exec(t, `INSERT INTO tenant_memberships (org_id, user_id, role) VALUES ($1, $2, 'viewer')`, other.ID, staff)
+	// Undecided refunds and disputes are found behind any number of decided ones.
+	f.exec(t, `INSERT INTO payment_sessions (id, org_id, principal, amount_minor, currency, status, livemode, expires_at)
+		SELECT '00000000-0000-7000-8000-000000000001', $1, $2, 100, 'EUR', 'credited', false, now()`, other.ID, member)
+	f.exec(t, `INSERT INTO stripe_payments (payment, session_id, org_id, amount_minor, currency, transfer_id)
+		VALUES ('pi_1', '00000000-0000-7000-8000-000000000001', $1, 100, 'EUR', gen_random_uuid())`, other.ID)
+	f.exec(t, `INSERT INTO payment_disputes (id, payment, org_id, amount_minor, currency, stage, transfer_id, created_at)
+		SELECT 'dp_' || n, 'pi_1', $1, 1, 'EUR', CASE n WHEN 0 THEN 'open' ELSE 'won' END, gen_random_uuid(), now() + n * interval '1 second'
+		FROM generate_series(0, 250) AS n`, other.ID)
+	f.exec(t, `INSERT INTO refund_requests (id, org_id, user_id, requested_by, kind, route, amount_minor, currency, reason, status, transfer_id)
+		SELECT lpad(n::text, 32, '0')::uuid, $1, $2, 'a', 'unspent', 'ledger', 1, 'EUR', '', CASE n WHEN 0 THEN 'requested' ELSE 'failed' END, gen_random_uuid()
+		FROM generate_series(0, 250) AS n`, other.ID, member)
+	err = remove(other.ID)
+	identitytest.WantCode(t, "a tenant with an undecided refund and an open dispute", err, errs.TenantNotEmpty)
+	if d := details(err); d["pending_refunds"] != true || d["open_disputes"] != true {
+		t.Errorf("what remains: %v", d)
+	}
+	f.exec(t, `UPDATE refund_requests SET status = 'failed'`)
+	f.exec(t, `UPDATE payment_disputes SET stage = 'won'`)
 	if err := remove(other.ID); err != nil {
 		t.Fatal(err)
 	}

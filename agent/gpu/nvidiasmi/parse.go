@@ -28,9 +28,9 @@ const (
 // sentence instead of a number.
 type device struct {
 	Product  string `xml:"product_name"`
-	UUID     string `xml:"uuid"`
+	UUID     single `xml:"uuid"`
 	Serial   string `xml:"serial"`
-	Minor    string `xml:"minor_number"`
+	Minor    single `xml:"minor_number"`
 	VBIOS    string `xml:"vbios_version"`
 	MIG      string `xml:"mig_mode>current_mig"`
 	PCI      string `xml:"pci>pci_bus_id"`
@@ -61,6 +61,17 @@ type device struct {
 	Replays       string `xml:"pci>replay_counter"`
 
 	Processes []process `xml:"processes>process_info"`
+}
+
+// single is the text of an element that a device has one of.
+type single string
+
+// UnmarshalXML rejects a second element.
+func (o *single) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
+	if *o != "" {
+		return fmt.Errorf("a GPU has two <%s>", start.Name.Local)
+	}
+	return d.DecodeElement((*string)(o), &start)
 }
 
 type remapped struct {
@@ -164,7 +175,7 @@ func addDevice(d *xml.Decoder, start *xml.StartElement, inventory *protocol.Inve
 var uuid = regexp.MustCompile(`^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 func (dev device) gpu(index int) (protocol.GPU, error) {
-	id := strings.TrimSpace(dev.UUID)
+	id := strings.TrimSpace(string(dev.UUID))
 	if !uuid.MatchString(id) {
 		return protocol.GPU{}, fmt.Errorf("GPU %d has no UUID but %.60q", index, id)
 	}
@@ -172,7 +183,7 @@ func (dev device) gpu(index int) (protocol.GPU, error) {
 		Index: index, UUID: id, Serial: textOrEmpty(dev.Serial), Model: textOrEmpty(dev.Product),
 		VBIOS: textOrEmpty(dev.VBIOS), MIG: migMode(dev.MIG), Health: protocol.Healthy,
 	}
-	if minor, ok := integer(dev.Minor); ok {
+	if minor, ok := integer(string(dev.Minor)); ok {
 		g.Index = int(minor)
 	}
 	if pci := textOrEmpty(dev.PCI); pci != "" {

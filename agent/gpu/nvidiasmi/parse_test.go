@@ -195,6 +195,38 @@ func TestHostileOutput(t *testing.T) {
 	}
 }
 
+// Threat: a process whose name has line breaks forges values of its GPU, or of another one.
+func TestANameForgesNoValue(t *testing.T) {
+	t.Parallel()
+	const (
+		gpu    = "\t<gpu id=\"%d\">\n<uuid>GPU-0000aaaa-0000-0000-0000-00000000000%[1]d</uuid>\n<minor_number>%[1]d</minor_number>\n<processes>\n%s</processes>\n</gpu>\n"
+		list   = "<process_info>\n<pid>10</pid>\n<type>C</type>\n<process_name>%s</process_name>\n<used_memory>1 MiB</used_memory>\n</process_info>\n"
+		leaves = "x</process_name>\n</process_info>\n</processes>\n"
+		begins = "<processes>\n<process_info>\n<process_name>y"
+	)
+	for name, forged := range map[string]bool{
+		"python": false, "<!--": false, "x\n</process_info>\n<y>": false, leaves[:len(leaves)-len("</processes>\n")] + "<process_info>\n<process_name>y": false,
+		leaves: true, leaves + "<minor_number>7</minor_number>\n" + begins: true, leaves + "<!--": true,
+		leaves + "<uuid>GPU-0000aaaa-0000-0000-0000-000000000007</uuid>\n" + begins:                       true,
+		leaves + "</gpu>\n<gpu id=\"7\">\n" + begins:                                                      true,
+		leaves + "</gpu>\n<foo>\n<gpu>\n" + begins:                                                        true,
+		leaves + "<attached_gpus>9</attached_gpus>\n</gpu>\n<gpu>\n" + begins:                             true,
+		leaves + "</gpu>\n<gpu><uuid>GPU-0000aaaa-0000-0000-0000-000000000009</uuid><a>\n" + begins:       true,
+		leaves + "</gpu>\n</nvidia_smi_log>\n<nvidia_smi_log>\n<gpu>\n<attached_gpus>2\n" + begins + "\n": true,
+	} {
+		text := "<nvidia_smi_log>\n<attached_gpus>2</attached_gpus>\n" + fmt.Sprintf(gpu, 0, fmt.Sprintf(list, name)) + fmt.Sprintf(gpu, 1, "") + "</nvidia_smi_log>\n"
+		got, err := nvidiasmi.Parse(strings.NewReader(text))
+		if forged && err == nil || !forged && (err != nil || len(got.GPUs) != 2 || got.GPUs[0].Index != 0 || got.GPUs[0].Processes != 1) {
+			t.Errorf("%q: %v, %+v", name, err, got)
+		}
+	}
+	for _, twice := range []string{"<uuid>x</uuid>", "<minor_number>1</minor_number><minor_number>2</minor_number>"} {
+		if got, err := nvidiasmi.Parse(strings.NewReader(one(twice))); err == nil || !strings.Contains(err.Error(), "a GPU has two") {
+			t.Errorf("%s: %v, %+v", twice, err, got)
+		}
+	}
+}
+
 func manyGPUs(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -27,7 +27,11 @@ func Read(r io.Reader) (gpu.Reading, error) {
 		return gpu.Reading{}, fmt.Errorf("nvidia-smi printed more than %d bytes", maxOutput)
 	}
 	seen := gpu.Reading{Replays: map[string]int64{}}
-	inventory, err := parse(xml.NewDecoder(bytes.NewReader(WithoutNames(text))), func(dev device, g protocol.GPU) {
+	text, err = WithoutNames(text)
+	if err != nil {
+		return gpu.Reading{}, fmt.Errorf("reading nvidia-smi output: %w", err)
+	}
+	inventory, err := parse(xml.NewDecoder(bytes.NewReader(text)), func(dev device, g protocol.GPU) {
 		seen.Cards = append(seen.Cards, dev.card(g))
 		seen.Health = append(seen.Health, dev.reports(g)...)
 		if n, ok := integer(dev.Replays); ok {
@@ -47,7 +51,7 @@ func (dev device) card(g protocol.GPU) protocol.Card {
 		UUID: g.UUID, Serial: g.Serial, Model: g.Model, VBIOS: g.VBIOS, MemoryMiB: g.MemoryMiB, Minor: -1, PCI: g.PCI, NUMA: -1, Group: -1,
 		Link: dev.link(), MIG: protocol.MIG{State: g.MIG},
 	}
-	if minor, ok := integer(dev.Minor); ok {
+	if minor, ok := integer(string(dev.Minor)); ok {
 		c.Minor = int(minor)
 	}
 	if id := textOrEmpty(dev.DeviceID); len(id) == len("233010DE") {

@@ -65,7 +65,7 @@ func (h *Host) device(b *strings.Builder, p Profile, index int, g *GPU) {
 `, "0000"+strings.ToUpper(g.PCI), p.Model, p.Architecture, p.MIG, g.Serial, g.UUID, index, p.VBIOS, g.recovery(),
 		total, p.ReservedMiB, memory, utilisation, temperature, watts, p.Watts, g.persistence(), g.compute())
 	for _, x := range users {
-		fmt.Fprintf(b, "\t\t\t<process_info><pid>%d</pid><type>C</type><used_memory>%d MiB</used_memory></process_info>\n", x.PID, usedPerProcessMiB)
+		fmt.Fprintf(b, "\t\t\t<process_info>\n\t\t\t\t<pid>%d</pid>\n\t\t\t\t<type>C</type>\n\t\t\t\t<used_memory>%d MiB</used_memory>\n\t\t\t</process_info>\n", x.PID, usedPerProcessMiB)
 	}
 	b.WriteString("\t\t</processes>\n\t</gpu>\n")
 }

@@ -18,8 +18,8 @@ import (
 
 // Homes creates and destroys homes. A home is an image with its own file system, so its size is the
 // quota. The content is encrypted, if the kernel can, with a key that only the kernel has: a restart of
-// the host OS ends the home, and removing the key erases it. The image also contains the /tmp and
-// /var/tmp of the tenant.
+// the host OS ends the home, and removing the key erases it. The image also contains the /tmp,
+// /var/tmp and /run/screen of the tenant.
 //
 // systemd mounts the image by a unit in memory. The home survives the agent, and no start of the host OS
 // mounts a home before a task has checked it.
@@ -264,8 +264,8 @@ func (h *Homes) populate(p paths, uid int) error {
 	return os.Rename(h.Path(temp), h.Path(p.homeDir))
 }
 
-// tmpDirs are the folders in the image that replace /tmp and /var/tmp.
-var tmpDirs = []string{"tmp", "vartmp"}
+// tmpDirs are the folders in the image that replace /tmp, /var/tmp and /run/screen.
+var tmpDirs = []string{"tmp", "vartmp", "screen"}
 
 // copySkeleton gives a home the host's first files, and to the tenant.
 func (h *Homes) copySkeleton(dir string, uid int) error {

@@ -44,7 +44,7 @@ func FuzzUsers(f *testing.F) {
 		put(t, o, "/etc/passwd", text)
 		users, err := o.Users()
 		for _, u := range users {
-			if err == nil && (strings.ContainsAny(u.Name+u.Home+u.Shell, ":\n")) {
+			if err == nil && strings.ContainsAny(u.Name+u.Home+u.Shell, ":\n") {
 				t.Errorf("%q: %+v", text, u)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +17,7 @@ const name = "gpuaas_tenant"
 
 // IsAttached reports whether this program, and no older one, filters what the sockets below a control group receive.
 func IsAttached(group string) (is bool, err error) {
-	err = with(group, func(group, own int) error {
+	err = with(group, func(group int, own identity) error {
 		current, old, err := attached(group, own)
 		is = len(current) > 0
 		closeAll(append(current, old...))
@@ -28,25 +29,35 @@ func IsAttached(group string) (is bool, err error) {
 // Attach makes the program filter what the sockets below a control group receive. It stays until the control
 // group or the host OS ends. Older versions of it are removed after it is in effect.
 func Attach(group string) error {
-	return with(group, func(group, own int) error {
+	return with(group, func(group int, own identity) error {
 		current, old, err := attached(group, own)
 		defer func() { closeAll(append(current, old...)) }()
+		if err == nil && len(current) == 0 {
+			err = attach(group)
+		}
 		if err != nil {
 			return err
-		}
-		if len(current) == 0 {
-			const many = 2                                                                                                          // BPF_F_ALLOW_MULTI: programs of systemd and of others run, too
-			if err := bpf(unix.BPF_PROG_ATTACH, &attachment{group: uint32(group), program: uint32(own), flags: many}); err != nil { //nolint:gosec // a descriptor
-				return fmt.Errorf("attaching the filter of tenants: %w", err)
-			}
 		}
 		return detach(group, old)
 	})
 }
 
+func attach(group int) error {
+	own, err := load()
+	if err != nil {
+		return err
+	}
+	defer closeAll([]int{own})
+	const many = 2                                                                                                          // BPF_F_ALLOW_MULTI: programs of systemd and of others run, too
+	if err := bpf(unix.BPF_PROG_ATTACH, &attachment{group: uint32(group), program: uint32(own), flags: many}); err != nil { //nolint:gosec // a descriptor
+		return fmt.Errorf("attaching the filter of tenants: %w", err)
+	}
+	return nil
+}
+
 // Detach removes every version of the program from a control group.
 func Detach(group string) error {
-	return with(group, func(group, own int) error {
+	return with(group, func(group int, own identity) error {
 		current, old, err := attached(group, own)
 		all := append(current, old...)
 		defer closeAll(all)
@@ -66,28 +77,48 @@ func detach(group int, programs []int) error {
 	return nil
 }
 
-// with opens the control group and loads the program.
-func with(group string, do func(group, own int) error) error {
+// with opens the control group.
+func with(group string, do func(group int, own identity) error) error {
 	dir, err := os.Open(group)
 	if err != nil {
 		return fmt.Errorf("opening the control group: %w", err)
 	}
 	defer func() { _ = dir.Close() }()
-	own, err := load()
+	own, err := ours.get()
 	if err != nil {
 		return err
 	}
-	defer closeAll([]int{own})
 	return do(int(dir.Fd()), own)
+}
+
+// ours is the identity of this program. It needs one load, which the kernel verifies, in the life of a process.
+var ours ownIdentity
+
+type ownIdentity struct {
+	mu    sync.Mutex
+	is    identity
+	loads int
+}
+
+func (k *ownIdentity) get() (identity, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.is != (identity{}) {
+		return k.is, nil
+	}
+	k.loads++
+	fd, err := load()
+	if err != nil {
+		return identity{}, err
+	}
+	defer closeAll([]int{fd})
+	k.is, err = about(fd)
+	return k.is, err
 }
 
 // attached lists the versions of our program in a control group: descriptors of those with the same instructions,
 // and of others. The caller closes them.
-func attached(group, own int) (current, old []int, err error) {
-	ours, err := about(own)
-	if err != nil {
-		return nil, nil, err
-	}
+func attached(group int, own identity) (current, old []int, err error) {
 	ids := make([]uint32, 64)
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -108,9 +139,9 @@ func attached(group, own int) (current, old []int, err error) {
 		case err != nil:
 			closeAll([]int{fd})
 			return current, old, err
-		case found.name != ours.name:
+		case found.name != own.name:
 			closeAll([]int{fd})
-		case found.tag == ours.tag:
+		case found.tag == own.tag:
 			current = append(current, fd)
 		default:
 			old = append(old, fd)

@@ -11,7 +11,7 @@ import (
 
 // AttachOther attaches a program of the same name with one more instruction than ours.
 func AttachOther(group string) error {
-	return with(group, func(group, _ int) error {
+	return with(group, func(group int, _ identity) error {
 		own, err := loadCode(append([]byte{move64, 8 | 1<<4, 0, 0, 0, 0, 0, 0}, program()...))
 		if err != nil {
 			return err
@@ -23,13 +23,20 @@ func AttachOther(group string) error {
 
 // Count returns the number of versions of the program that are attached.
 func Count(group string) (n int, err error) {
-	err = with(group, func(group, own int) error {
+	err = with(group, func(group int, own identity) error {
 		current, old, err := attached(group, own)
 		n = len(current) + len(old)
 		closeAll(append(current, old...))
 		return err
 	})
 	return n, err
+}
+
+// Loads returns how often the identity of the program was read by a load.
+func Loads() int {
+	ours.mu.Lock()
+	defer ours.mu.Unlock()
+	return ours.loads
 }
 
 // Try runs the program on a packet with these fields.

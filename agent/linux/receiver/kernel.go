@@ -10,21 +10,21 @@ import (
 // The forms of the attributes of bpf(2) that this package uses. The kernel reads the rest as zero.
 type (
 	loading struct {
-		kind, count            uint32
-		code, license          uint64
-		level, logSize         uint32
-		log                    uint64
-		version, flags         uint32
-		name                   [16]byte
-		device, expectedAttach uint32
+		kind, count    uint32
+		code, license  uint64
+		level, logSize uint32
+		log            uint64
+		_, _           uint32 // version, flags
+		name           [16]byte
+		_, _           uint32 // device, type of attachment
 	}
-	attachment struct{ group, program, kind, flags uint32 }
+	attachment struct{ group, program, _, flags uint32 }
 	query      struct {
-		group, kind, queryFlags, attachFlags uint32
-		ids                                  uint64
-		count, _                             uint32
+		group, _, _, _ uint32 // kind, flags
+		ids            uint64
+		count, _       uint32
 	}
-	byID    struct{ id, next, flags uint32 }
+	byID    struct{ id, _, _ uint32 }
 	inquiry struct {
 		fd, size uint32
 		into     uint64
@@ -40,8 +40,8 @@ type (
 	}
 )
 
-// bpf calls the kernel. The attribute must not be on the stack of a goroutine that moves, and must have only
-// pinned addresses in it.
+// bpf calls the kernel. The attribute stays in its place during the call. Addresses in it must be pinned: the
+// compiler does not see them.
 func bpf[T any](command int, attribute *T) error {
 	_, err := openCommand(command, attribute)
 	return err
@@ -60,7 +60,7 @@ func openCommand[T any](command int, attribute *T) (int, error) {
 	if errno != 0 {
 		return -1, errno
 	}
-	return int(fd), nil //nolint:gosec // a descriptor, or zero
+	return int(fd), nil
 }
 
 // address returns the address of a pinned value.

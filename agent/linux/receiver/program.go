@@ -28,11 +28,12 @@ const (
 	offsetPriority = 32 // of the priority in struct __sk_buff
 	socketUID      = 47 // bpf_get_socket_uid
 
-	load32                   = 0x61
-	move64, move64imm, and64 = 0xbf, 0xb7, 0x57
-	equal, notEqual, equal64 = 0x15, 0x55, 0x1d
-	less, greater, anyBit    = 0xa5, 0x25, 0x45
-	call, exit               = 0x85, 0x95
+	load32                    = 0x61
+	move64, move64imm, and64  = 0xbf, 0xb7, 0x57
+	equal, notEqual, equal64  = 0x15, 0x55, 0x1d
+	less, greater, notGreater = 0xa5, 0x25, 0xb5
+	anyBit                    = 0x45
+	call, exit                = 0x85, 0x95
 )
 
 // instruction is one instruction of the kernel's virtual machine.
@@ -50,16 +51,17 @@ const drop, accept = 0, 1
 func program() []byte {
 	list := []instruction{
 		{op: load32, dst: 2, src: 1, jump: offsetPriority},
-		{op: notEqual, dst: 2, imm: Priority, jump: 12}, // not from a tenant of this node: accept
+		{op: notEqual, dst: 2, imm: Priority, jump: 13}, // not from a tenant of this node: accept
 		{op: load32, dst: 6, src: 1, jump: offsetMark},  // r6: the mark
 		{op: move64, dst: 7, src: 6},
 		{op: and64, dst: 7, imm: Host - 1},                 // r7: the uid of the sender
+		{op: anyBit, dst: 6, imm: -Host, jump: 2},          // the rules allow the host OS
+		{op: less, dst: 7, imm: hostos.MinUID, jump: 6},    // another program has changed the mark: drop
+		{op: greater, dst: 7, imm: hostos.MaxUID, jump: 5}, // an unknown sender: drop
 		{op: call, imm: socketUID},                         // r0: the uid of the receiver
-		{op: equal64, dst: 0, src: 7, jump: 7},             // its own: accept
-		{op: less, dst: 0, imm: hostos.MinUID, jump: 3},    // not a tenant
-		{op: greater, dst: 0, imm: hostos.MaxUID, jump: 2}, // not a tenant
-		{op: move64imm, dst: 0, imm: drop},
-		{op: exit},
+		{op: equal64, dst: 0, src: 7, jump: 5},             // its own: accept
+		{op: less, dst: 0, imm: hostos.MinUID, jump: 1},    // not a tenant
+		{op: notGreater, dst: 0, imm: hostos.MaxUID, jump: 1},
 		{op: anyBit, dst: 6, imm: -Host, jump: 2}, // the rules allow the host OS: accept
 		{op: move64imm, dst: 0, imm: drop},
 		{op: exit},

@@ -18,7 +18,7 @@ func group(t *testing.T) string {
 		if _, err := os.Stat(filepath.Join(top, "cgroup.procs")); err != nil {
 			continue
 		}
-		dir, err := os.MkdirTemp(top, "gpuaas-test-")
+		dir, err := os.MkdirTemp(top, "gpuaas-test-") //nolint:usetesting // a control group, which is not below a folder of files
 		if errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EROFS) {
 			t.Skip(err)
 		} else if err != nil {
@@ -69,6 +69,9 @@ func TestAttachIsALevel(t *testing.T) {
 		}
 		is(false)
 	}
+	if n := receiver.Loads(); n != 1 {
+		t.Errorf("the program was loaded %d times to compare it", n)
+	}
 }
 
 // The test of the kernel runs the program with a socket of root.
@@ -83,6 +86,8 @@ func TestWhatTheHostReceives(t *testing.T) {
 		{"a packet with a mark of the site", 200001, 0, 1},
 		{"a packet with a priority of the site", 200001, 6, 1},
 		{"a packet of a tenant", 200001, receiver.Priority, 0},
+		{"a packet of a tenant whose mark another program has removed", 0, receiver.Priority, 0},
+		{"a packet of a tenant whose mark another program has changed", 1000, receiver.Priority, 0},
 		{"a packet of an unknown tenant", receiver.Unknown, receiver.Priority, 0},
 		{"a packet of a tenant to what is open", receiver.Host | 200001, receiver.Priority, 1},
 		{"a packet of a tenant to what is open, highest uid", receiver.Host | (1<<31 - 2), receiver.Priority, 1},

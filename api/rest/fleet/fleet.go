@@ -53,7 +53,7 @@ func (s *Handlers) CreateEnrolmentToken(ctx context.Context, req oapi.CreateEnro
 	if err != nil {
 		return nil, err
 	}
-	token, expires, err := s.Fleet.IssueToken(ctx, r.Caller.Cause(), n.ID)
+	token, expires, err := s.Fleet.IssueTokenTo(ctx, r.Caller, n.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -157,7 +157,7 @@ func (s *Handlers) LoginPersonal(ctx context.Context, req oapi.LoginPersonalRequ
 	if fromBrowser(c.Request) {
 		kind = "browser"
 	}
-	if err := s.chargeAccount(c, req.Body.Email); err != nil {
+	if err := s.chargeAccount(c, req.Body.Email); err != nil { //nolint:contextcheck // it takes that of the request
 		return nil, err
 	}
 	started, err := s.SignIn.PersonalLogin(ctx, req.Body.Email, req.Body.Password, kind, origin(c))

@@ -20,7 +20,7 @@ import (
 )
 
 // grown lists the tables to which a create adds one row.
-var grown = []string{"idempotency_keys", "allocations", "allocation_transitions", "desired_objects", "reconcile_due", "audit_logs", "outbox_events", "slot_claims"}
+var grown = []string{"idempotency_keys", "ssh_certificates", "allocations", "allocation_transitions", "desired_objects", "reconcile_due", "audit_logs", "outbox_events", "slot_claims"}
 
 // claimed selects the slots that a create claims.
 const claimed = "slots WHERE status = 'claimed'"

@@ -31,8 +31,8 @@ const (
 	inspections = 15
 )
 
-// InspectHost measures an inspection of the host OS of a node with tenants with many descriptors. The programs of the host OS
-// are children that print what the real ones print; processes, control groups and accounts are real files.
+// InspectHost measures an inspection of the host OS of a node with tenants with many descriptors. The programs of the
+// host OS are children that print what the real ones print; processes, control groups and accounts are real files.
 func InspectHost(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("only root starts processes of other users")
@@ -187,7 +187,7 @@ func TenantProcess(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("becoming a tenant: %w", err)
 	}
-	fmt.Println("ready") //nolint:forbidigo // the answer to the parent
+	fmt.Println("ready")
 	_, _ = os.Stdin.Read(make([]byte, 1))
 	return nil
 }

@@ -86,7 +86,7 @@ func fifos() error {
 	return nil
 }
 
-// files makes as many small files as it can in some seconds, and does not stop.
+// files makes as many small files as it can in some seconds in each folder.
 func files() error {
 	for _, place := range places() {
 		dir, err := os.MkdirTemp(place, "files-")

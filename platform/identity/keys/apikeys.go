@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/revocation"
 )
 
 // APIKey is a person's key for programs. Without scopes it may do all that its
@@ -97,15 +98,22 @@ func maker(c identity.Caller) *ids.APIKey {
 	return &c.Key
 }
 
-// RevokeAPIKey ends a key of the caller, and the credentials that were created with it.
+// RevokeAPIKey ends a key of the caller, and what was created with it.
 func (s *Service) RevokeAPIKey(ctx context.Context, ch identity.Change[struct{}], id ids.APIKey) error {
-	_, err := ch.ApplyWith(ctx, s.Service, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+	ended := revocation.Ended{}
+	_, err := ch.ApplyWith(pg.WithScope(ctx, pg.Platform), s.Service, func() (none struct{}, _ func(*pgx.Batch), _ error) {
 		k, err := pg.One(ctx, s.DB, "API key", selectAPIKey, scanAPIKey, ch.Caller.User, id)
 		return none, func(b *pgx.Batch) {
-			b.Queue(revokeAPIKey, ch.Caller.User, id).Exec(pg.OrElse(identity.ErrRaced))
+			identity.QueueLockUser(b, ch.Caller.User)
+			ended.QueueKeys(b, ch.Caller.User, &id)
 			s.Note(b, ch.Caller, "api_key.revoke", apiKey(ch.Caller, id), audit.Fields{"name": k.Name, "scopes": k.Scopes}, nil)
 		}, err
-	}, s.rekey(ctx, ch.Caller))
+	}, func(tx pgx.Tx) error {
+		if ended.Keys == 0 {
+			return identity.ErrRaced
+		}
+		return ended.Follow(ctx, tx, s.Service.Rekey)
+	})
 	if err == nil {
 		s.RightsChanged()
 	}

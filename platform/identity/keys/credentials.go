@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/revocation"
 )
 
 // Credential is one secret of a service account, or the jobs of a forge that need none.
@@ -123,9 +124,11 @@ func fewerThan(most int) func(pgx.Row) error {
 	}
 }
 
-// RevokeCredential ends a credential; one that has ended stays as it is.
+// RevokeCredential ends a credential, with the SSH keys that it has added; one that has ended stays as it
+// is. The SSH keys of an account are hidden from its users, so the statements run without their scope.
 func (s *Service) RevokeCredential(ctx context.Context, ch identity.Change[struct{}], account ids.ServiceAccount, id ids.Credential) error {
-	_, err := ch.ApplyToRights(ctx, s.Service, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+	ended := revocation.Ended{}
+	_, err := ch.ApplyWith(pg.WithScope(ctx, pg.Platform), s.Service, func() (none struct{}, _ func(*pgx.Batch), _ error) {
 		a, err := s.ServiceAccountByID(ctx, ch.Caller, account)
 		if err != nil {
 			return none, nil, err
@@ -135,9 +138,14 @@ func (s *Service) RevokeCredential(ctx context.Context, ch identity.Change[struc
 			return none, nil, err
 		}
 		return none, func(b *pgx.Batch) {
+			queueAccount(b, a)
 			b.Queue(revokeCredential, account, id).Exec(pg.OrElse(identity.ErrRaced))
+			ended.QueueSSHKeys(b, account, &id)
 			s.Note(b, ch.Caller, "credential.revoke", a.credential(id), audit.Fields{"service_account": account.String()}, nil)
 		}, nil
-	})
+	}, func(tx pgx.Tx) error { return ended.Follow(ctx, tx, s.Service.Rekey) })
+	if err == nil {
+		s.RightsChanged()
+	}
 	return err
 }

@@ -57,18 +57,6 @@ const (
 		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9
 		WHERE NOT EXISTS (SELECT FROM api_keys
 			WHERE user_id = $2 AND name = $3 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()))`
-	// A credential ends with the key that created it.
-	revokeAPIKey = `
-		WITH RECURSIVE ended AS (
-			SELECT id FROM api_keys WHERE user_id = $1 AND id = $2 AND revoked_at IS NULL
-			UNION SELECT k.id FROM api_keys k JOIN ended e ON k.made_by = e.id
-		), credentials AS (
-			UPDATE service_account_credentials SET revoked_at = now()
-			WHERE made_by IN (SELECT id FROM ended) AND revoked_at IS NULL
-		), ssh AS (
-			DELETE FROM ssh_keys WHERE made_by IN (SELECT id FROM ended)
-		)
-		UPDATE api_keys SET revoked_at = now() WHERE id IN (SELECT id FROM ended) AND revoked_at IS NULL`
 )
 
 const insertKey = `
@@ -76,6 +64,11 @@ const insertKey = `
 	VALUES ($1, $2, $3, $4, now() + nullif($5::float8, 0) * interval '1 second')`
 
 const revokeKeys = `UPDATE api_keys SET revoked_at = now() WHERE user_id = $1 AND name = $2 AND revoked_at IS NULL`
+
+// A maker that has ended meanwhile adds nothing.
+const selectEndedMaker = `
+	SELECT FROM api_keys WHERE id = $1 AND revoked_at IS NOT NULL
+	UNION ALL SELECT FROM service_account_credentials WHERE id = $1 AND revoked_at IS NOT NULL`
 
 const insertSSHKey = `
 	INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint, created_at, made_by) VALUES ($1, $2, $3, $4, $5, $6, $7)

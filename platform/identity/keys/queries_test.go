@@ -32,7 +32,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectAPIKeys":          selectAPIKeys,
 		"selectAPIKey":           selectAPIKey,
 		"insertAPIKey":           insertAPIKey,
-		"revokeAPIKey":           revokeAPIKey,
+		"selectEndedMaker":       selectEndedMaker,
 	})
 }
 

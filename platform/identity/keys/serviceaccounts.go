@@ -2,6 +2,7 @@ package keys
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/revocation"
 )
 
 // ServiceAccount is a program that acts for a project. Scopes are the most that
@@ -121,6 +123,12 @@ func (patch ServiceAccountPatch) apply(a *ServiceAccount, c identity.Caller, now
 	return err
 }
 
+// grows reports whether the tokens of an account can do more than before.
+func (a ServiceAccount) grows(old ServiceAccount) bool {
+	return a.DisabledAt == nil && old.DisabledAt != nil ||
+		slices.ContainsFunc(a.Scopes, func(scope string) bool { return !slices.Contains(old.Scopes, scope) })
+}
+
 // UpdateServiceAccount changes a service account. Existing tokens lose the scopes that the account
 // loses.
 func (s *Service) UpdateServiceAccount(ctx context.Context, ch identity.Change[ServiceAccount], id ids.ServiceAccount, version int64, patch ServiceAccountPatch) (ServiceAccount, error) {
@@ -135,6 +143,11 @@ func (s *Service) UpdateServiceAccount(ctx context.Context, ch identity.Change[S
 		old := a
 		if err := patch.apply(&a, ch.Caller, s.Now()); err != nil {
 			return a, nil, err
+		}
+		if a.grows(old) {
+			if err := s.Recent(ch.Caller); err != nil {
+				return a, nil, err
+			}
 		}
 		was, is := audit.Differ(old.fields(), a.fields())
 		if len(is) == 0 {
@@ -157,10 +170,11 @@ func (s *Service) rekeyOf(ctx context.Context, id ids.ServiceAccount) func(pgx.T
 	return s.rekey(ctx, identity.Caller{ServiceAccount: id})
 }
 
-// DeleteServiceAccount ends one and all of its credentials. Its row stays:
-// allocations and audit rows name it.
+// DeleteServiceAccount ends one, all of its credentials and its SSH keys. Its row stays: allocations and
+// audit rows name it.
 func (s *Service) DeleteServiceAccount(ctx context.Context, ch identity.Change[struct{}], id ids.ServiceAccount, version int64) error {
-	_, err := ch.ApplyWith(ctx, s.Service, func() (none struct{}, _ func(*pgx.Batch), _ error) {
+	ended := revocation.Ended{}
+	_, err := ch.ApplyWith(pg.WithScope(ctx, pg.Platform), s.Service, func() (none struct{}, _ func(*pgx.Batch), _ error) {
 		a, err := s.ServiceAccountByID(ctx, ch.Caller, id)
 		if err == nil {
 			err = identity.CheckVersion(version, a.Version)
@@ -168,6 +182,7 @@ func (s *Service) DeleteServiceAccount(ctx context.Context, ch identity.Change[s
 		return none, func(b *pgx.Batch) {
 			b.Queue(deleteServiceAccount, id, a.Version).Exec(pg.OrElse(identity.ErrRaced))
 			b.Queue(revokeCredentials, id)
+			ended.QueueSSHKeys(b, id, nil)
 			s.Note(b, ch.Caller, "service_account.delete", a.ref(), a.fields(), nil)
 		}, err
 	}, s.rekeyOf(ctx, id))

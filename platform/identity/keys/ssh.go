@@ -57,18 +57,32 @@ func (s *Service) AddSSHKey(ctx context.Context, ch identity.Change[SSHKey], nam
 		return SSHKey{}, err
 	}
 	if !ch.Caller.KeyEnd.IsZero() {
-		return SSHKey{}, errs.New(errs.Forbidden, "an SSH key has no end, and the API key of this request ends").Try("sign in, or use a key without an end")
+		return SSHKey{}, errs.New(errs.Forbidden, "an SSH key has no end, and the credential of this request ends").
+			Try("sign in, or use a key or a credential without an end")
 	}
 	return ch.ApplyWith(ctx, s.Service, func() (SSHKey, func(*pgx.Batch), error) {
 		k := SSHKey{ID: ids.New[ids.SSHKey](), Name: name, PublicKey: line, Fingerprint: fingerprint, CreatedAt: s.Now()}
+		made := sshMaker(ch.Caller)
 		return k, func(b *pgx.Batch) {
 			identity.QueueLockPrincipal(b, ch.Caller) // an allocation that is being made has read the keys
-			b.Queue(insertSSHKey, k.ID, ch.Caller.Principal(), k.Name, k.PublicKey, k.Fingerprint, k.CreatedAt, maker(ch.Caller)).Exec(pg.OrElse(
+			b.Queue(selectEndedMaker, made).Exec(identity.Unless(errs.New(errs.TokenInvalid, "the credential of this request was revoked")))
+			b.Queue(insertSSHKey, k.ID, ch.Caller.Principal(), k.Name, k.PublicKey, k.Fingerprint, k.CreatedAt, made).Exec(pg.OrElse(
 				errs.New(errs.AlreadyExists, "you already have a key of this name or fingerprint").At("name").
 					With("fingerprint", k.Fingerprint)))
 			s.Note(b, ch.Caller, "ssh_key.create", sshKey(ch.Caller, k.ID), nil, audit.Fields{"name": k.Name, "fingerprint": k.Fingerprint})
 		}, nil
 	}, s.rekey(ctx, ch.Caller))
+}
+
+// sshMaker is the key or the credential that adds an SSH key, or nil for a session. The SSH key ends with it.
+func sshMaker(c identity.Caller) *uuid.UUID {
+	switch {
+	case c.Key != (ids.APIKey{}):
+		return &c.Key.UUID
+	case c.Credential != (ids.Credential{}):
+		return &c.Credential.UUID
+	}
+	return nil
 }
 
 // rekey has the principal's allocations follow a change of its keys.

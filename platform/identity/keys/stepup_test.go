@@ -20,6 +20,10 @@ func TestAnOldSignInCreatesNoCredential(t *testing.T) {
 	account := w.Account(t, "robot")
 	line, _ := ed(t)
 	admin, owner := "admin", "owner"
+	disabled := w.Account(t, "disabled")
+	w.Exec(t, `UPDATE service_accounts SET disabled_at = now() WHERE id = $1`, disabled.ID)
+	guest := w.Person(t, "guest@dev.localhost", ids.Tenant{}, "")
+	invitation := w.Invitation(t, w.Owner, guest.Email)
 	for name, try := range map[string]func(c identity.Caller) error{
 		"an API key": func(c identity.Caller) error {
 			_, err := w.Keys.CreateAPIKey(identitytest.In(t.Context(), c), identitytest.Change[keys.APIKey](c), keys.NewAPIKey{Name: "k"})
@@ -30,8 +34,21 @@ func TestAnOldSignInCreatesNoCredential(t *testing.T) {
 			return err
 		},
 		"a credential": func(c identity.Caller) error {
-			_, err := w.Keys.CreateCredential(identitytest.In(t.Context(), c), identitytest.Change[keys.Credential](c), account.ID, 0)
+			_, err := w.Keys.CreateCredential(identitytest.In(t.Context(), c), identitytest.Change[keys.Credential](c), account.ID, keys.NewCredential{})
 			return err
+		},
+		"a service account that can do more": func(c identity.Caller) error {
+			scopes := append([]string{policies.ScopeNames()[1]}, account.Scopes...)
+			_, err := w.Keys.UpdateServiceAccount(identitytest.In(t.Context(), c), identitytest.Change[keys.ServiceAccount](c), account.ID, 0, keys.ServiceAccountPatch{Scopes: &scopes})
+			return err
+		},
+		"a disabled service account work": func(c identity.Caller) error {
+			_, err := w.Keys.UpdateServiceAccount(identitytest.In(t.Context(), c), identitytest.Change[keys.ServiceAccount](c), disabled.ID, 0, keys.ServiceAccountPatch{Disabled: new(bool)})
+			return err
+		},
+		"a membership": func(c identity.Caller) error {
+			c.User, c.Tenant = guest.User, ids.Tenant{}
+			return w.AcceptInvitation(identitytest.In(t.Context(), c), identitytest.Change[struct{}](c), invitation)
 		},
 		"an invitation of an owner": func(c identity.Caller) error {
 			_, err := w.Invite(identitytest.In(t.Context(), c), identitytest.Change[identity.Invitation](c), "new@x.localhost", owner)
@@ -64,6 +81,20 @@ func TestAnOldSignInCreatesNoCredential(t *testing.T) {
 	}
 }
 
+// An old sign-in can remove scopes of a service account and disable it.
+func TestAnOldSignInReducesAServiceAccount(t *testing.T) {
+	t.Parallel()
+	w := identitytest.NewTenancy(t)
+	account := w.Account(t, "robot")
+	old, yes, text := w.Owner, true, "of the pipeline"
+	old.SignIn.At = time.Now().Add(-16 * time.Minute)
+	_, err := w.Keys.UpdateServiceAccount(identitytest.In(t.Context(), old), identitytest.Change[keys.ServiceAccount](old), account.ID, 0,
+		keys.ServiceAccountPatch{Disabled: &yes, Description: &text, Scopes: &account.Scopes})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // Where a recent sign-in is not required, a key still creates nothing that lives longer than the key, and all
 // of it ends with the key.
 func TestACredentialEndsWithItsMaker(t *testing.T) {
@@ -84,7 +115,7 @@ func TestACredentialEndsWithItsMaker(t *testing.T) {
 	}
 	_, err = w.Keys.CreateAPIKey(ctx, identitytest.Change[keys.APIKey](thief), keys.NewAPIKey{Name: "longer", TTL: 2 * time.Hour})
 	identitytest.WantCode(t, "a longer key", err, errs.ValidationError)
-	_, err = w.Keys.CreateCredential(ctx, identitytest.Change[keys.Credential](thief), account.ID, 2*time.Hour)
+	_, err = w.Keys.CreateCredential(ctx, identitytest.Change[keys.Credential](thief), account.ID, keys.NewCredential{TTL: 2 * time.Hour})
 	identitytest.WantCode(t, "a longer credential", err, errs.ValidationError)
 	line, _ := ed(t)
 	_, err = w.Keys.AddSSHKey(ctx, identitytest.Change[keys.SSHKey](thief), "k", line)
@@ -102,7 +133,7 @@ func TestACredentialEndsWithItsMaker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	credential, err := w.Keys.CreateCredential(ctx, identitytest.Change[keys.Credential](further), account.ID, 0)
+	credential, err := w.Keys.CreateCredential(ctx, identitytest.Change[keys.Credential](further), account.ID, keys.NewCredential{})
 	if err != nil || credential.ExpiresAt == nil {
 		t.Fatalf("%+v, %v", credential, err)
 	}

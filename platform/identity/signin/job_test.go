@@ -73,6 +73,10 @@ func TestJobsOfAForgeActAsAServiceAccount(t *testing.T) {
 		if err != nil || who.ServiceAccount != c.account || len(who.Scopes.Names()) != 1 {
 			t.Errorf("%s: acts as %+v, %v", name, who, err)
 		}
+		// What the job creates ends with its token.
+		if left := time.Until(who.KeyEnd); who.Credential == (ids.Credential{}) || left > 7*time.Minute || left < 4*time.Minute { // a minute of leeway
+			t.Errorf("%s: credential %s ends in %s", name, who.Credential, left)
+		}
 	}
 	m, err := e.api.MintTokenForJob(t.Context(), token(forge, "repo:acme/fleet:x", nil), anyRef, nil, "")
 	if err != nil {

@@ -228,6 +228,7 @@ type program struct {
 	scopes     policies.Scopes
 	left       time.Duration
 	stale      bool // its last use is not from this minute
+	federated  bool // of the jobs of a forge
 }
 
 func (s *Service) credential(ctx context.Context, secret string) (program, error) {
@@ -243,8 +244,10 @@ func (s *Service) credential(ctx context.Context, secret string) (program, error
 func (*Service) scanProgram(row pgx.Row, more ...any) (h program, err error) {
 	var scopes []string
 	var left int64 // milliseconds
+	var end *time.Time
 	columns := []any{
 		&h.caller.ServiceAccount, &h.caller.Name, &h.caller.Tenant, &h.caller.TenantName, &h.caller.Project, &scopes, &h.credential, &left, &h.stale,
+		&end, &h.federated,
 	}
 	err = row.Scan(append(columns, more...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -254,6 +257,10 @@ func (*Service) scanProgram(row pgx.Row, more ...any) (h program, err error) {
 		return h, fmt.Errorf("looking up a credential: %w", err)
 	}
 	h.scopes, h.left = scopesOf(scopes), time.Duration(left)*time.Millisecond
+	h.caller.Credential = h.credential
+	if end != nil {
+		h.caller.KeyEnd = *end
+	}
 	return h, nil
 }
 

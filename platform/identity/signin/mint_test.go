@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/identitytest"
 	"github.com/gpuaas/gpuaas/platform/identity/oidc/oidctest"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
@@ -81,6 +82,31 @@ func TestProgramGetsATokenAndNoMoreThanItMay(t *testing.T) {
 	e.seconds.Add(1)
 	if c, err := e.api.Authenticate(t.Context(), less.Token); err != nil || c.Scopes != 0 || !c.Limited {
 		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// Threat: an SSH key or a further credential of a service account lives longer than the credential.
+func TestATokenKnowsTheEndOfItsCredential(t *testing.T) {
+	t.Parallel()
+	e := enter(t)
+	secret, _ := e.account(t, "allocations:read")
+	caller := func() identity.Caller {
+		m, err := e.api.MintToken(t.Context(), secret, nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := e.api.Authenticate(t.Context(), m.Token)
+		if err != nil || c.Credential == (ids.Credential{}) {
+			t.Fatalf("%+v, %v", c, err)
+		}
+		return c
+	}
+	if c := caller(); !c.KeyEnd.IsZero() {
+		t.Errorf("a credential without an end ends at %s", c.KeyEnd)
+	}
+	e.Exec(t, "UPDATE service_account_credentials SET expires_at = now() + interval '90 minutes' WHERE secret_hash IS NOT NULL")
+	if c := caller(); time.Until(c.KeyEnd).Round(time.Minute) != 90*time.Minute {
+		t.Errorf("it ends at %s", c.KeyEnd)
 	}
 }
 

@@ -11,7 +11,9 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/revocation"
 	"github.com/gpuaas/gpuaas/policies"
 )
 
@@ -89,8 +91,9 @@ func (s *Service) hashOf(ctx context.Context, u identity.User) (hash string, err
 	return hash, nil
 }
 
-// SetPassword sets the password of the caller. A current password must be presented; a
-// first one needs a recent sign-in. All other sessions of the user end, and with endKeys the API keys, because a thief of the old password may have opened or created one. The response is not stored
+// SetPassword sets the password of the caller. A current password must be presented; a first one needs a
+// recent sign-in. All other sessions of the user end, and with endKeys the API keys with what they have
+// created, because a thief of the old password may have opened or created one. The response is not stored
 // under an idempotency key, because the stored request hash would be a fast hash of the password.
 func (s *Service) SetPassword(ctx context.Context, c identity.Caller, old, fresh string, endKeys bool) error {
 	ctx = pg.WithScope(ctx, c.Scope(false))
@@ -125,12 +128,9 @@ func (s *Service) SetPassword(ctx context.Context, c identity.Caller, old, fresh
 	if err != nil {
 		return fmt.Errorf("hashing a password: %w", err)
 	}
-	b := &pgx.Batch{}
-	s.queuePassword(b, c, u, have, hash)
-	if endKeys {
-		b.Queue(endKeysOf, u.ID)
-	}
-	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error { return tx.SendBatch(ctx, b).Close() })
+	// The SSH keys that a credential of the keys has added belong to its service account, which the scope of
+	// a user does not show.
+	err = pgx.BeginFunc(unscoped(ctx), s.DB, func(tx pgx.Tx) error { return s.putPassword(ctx, tx, c, u, have, hash, endKeys) })
 	if errors.Is(err, identity.ErrRaced) {
 		return errs.New(errs.Conflict, "the password was changed meanwhile")
 	}
@@ -140,12 +140,21 @@ func (s *Service) SetPassword(ctx context.Context, c identity.Caller, old, fresh
 	return err
 }
 
-// queuePassword replaces the password that was read, and ends the other sessions of the user.
-func (s *Service) queuePassword(b *pgx.Batch, c identity.Caller, u identity.User, have, hash string) {
+// putPassword replaces the password that was read, and ends the other sessions of the user, and with endKeys
+// the API keys.
+func (s *Service) putPassword(ctx context.Context, tx pgx.Tx, c identity.Caller, u identity.User, have, hash string, endKeys bool) error {
+	b, ended := &pgx.Batch{}, revocation.Ended{}
 	identity.QueueLockUser(b, u.ID)
 	b.Queue(putPassword, u.ID, hash, have).Exec(pg.OrElse(identity.ErrRaced))
 	b.Queue(endOthers, u.ID, c.Session)
-	s.Note(b, c, "user.password", u.Ref(), nil, nil)
+	if endKeys {
+		ended.QueueKeys(b, u.ID, nil)
+	}
+	s.Note(b, c, "user.password", u.Ref(), nil, audit.Fields{"end_api_keys": endKeys})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return err
+	}
+	return ended.Follow(ctx, tx, s.Rekey)
 }
 
 func checkPassword(password, email string) error {

@@ -34,7 +34,7 @@ const (
 // A service account may act while its credential, its account and its project exist.
 const (
 	programColumns = `
-		SELECT a.id, a.name, a.org_id, t.name, a.project_id, a.scopes, k.id, ` + leftOfIt
+		SELECT a.id, a.name, a.org_id, t.name, a.project_id, a.scopes, k.id, ` + leftOfIt + `, k.expires_at, k.issuer IS NOT NULL`
 	programTables = `
 		FROM service_account_credentials k JOIN service_accounts a ON a.id = k.service_account_id
 		JOIN projects p ON p.id = a.project_id JOIN tenants t ON t.id = a.org_id
@@ -70,16 +70,9 @@ const (
 	selectSession = `
 		SELECT k.id, k.user_id, m.org_id, k.refresh_enc FROM sessions k LEFT JOIN tenant_memberships m ON m.user_id = k.user_id
 		WHERE k.secret_hash = $1 AND k.ended_at IS NULL AND k.expires_at > now()`
-	endSession  = `UPDATE sessions SET ended_at = now(), refresh_enc = NULL WHERE id = $1 AND ended_at IS NULL`
-	keepRefresh = `UPDATE sessions SET refresh_enc = $2 WHERE id = $1 AND ended_at IS NULL`
-	endOthers   = `UPDATE sessions SET ended_at = now(), refresh_enc = NULL WHERE user_id = $1 AND id <> $2 AND ended_at IS NULL`
-	// With what was created by the keys.
-	endKeysOf = `
-		WITH ended AS (
-			UPDATE api_keys SET revoked_at = now() WHERE user_id = $1 AND revoked_at IS NULL RETURNING id
-		)
-		UPDATE service_account_credentials SET revoked_at = now()
-		WHERE made_by IN (SELECT id FROM ended) AND revoked_at IS NULL`
+	endSession    = `UPDATE sessions SET ended_at = now(), refresh_enc = NULL WHERE id = $1 AND ended_at IS NULL`
+	keepRefresh   = `UPDATE sessions SET refresh_enc = $2 WHERE id = $1 AND ended_at IS NULL`
+	endOthers     = `UPDATE sessions SET ended_at = now(), refresh_enc = NULL WHERE user_id = $1 AND id <> $2 AND ended_at IS NULL`
 	revokeToken   = `INSERT INTO revoked_tokens (token_hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`
 	deleteRevoked = `
 		DELETE FROM revoked_tokens WHERE token_hash IN (

@@ -30,7 +30,6 @@ func TestSignInStatementsFitTheSchema(t *testing.T) {
 		"endSession":             endSession,
 		"keepRefresh":            keepRefresh,
 		"endOthers":              endOthers,
-		"endKeysOf":              endKeysOf,
 		"revokeToken":            revokeToken,
 		"deleteRevoked":          deleteRevoked,
 		"selectUsual":            selectUsual,

@@ -169,7 +169,7 @@ func (s *Service) outlaw(ctx context.Context, c identity.Caller, token string) e
 	if err != nil {
 		return err
 	}
-	hash := revocation(token)
+	hash := revokedAs(token)
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, revokeToken, hash[:], p.until.Add(jwt.Leeway))
 		if err != nil || tag.RowsAffected() == 0 {

@@ -127,9 +127,9 @@ func (s *Service) bearer(ctx context.Context, token string, hash [32]byte) (iden
 	}
 	var c identity.Caller
 	if p.own {
-		c, err = s.programOf(ctx, p.claims, revocation(token))
+		c, err = s.programOf(ctx, p.claims, revokedAs(token))
 	} else {
-		c, err = s.personOf(ctx, p, revocation(token))
+		c, err = s.personOf(ctx, p, revokedAs(token))
 	}
 	return c, p.until.Sub(s.Clock.Now()), err
 }
@@ -183,9 +183,9 @@ func (s *Service) verify(ctx context.Context, token string, p *proven) (err erro
 	return err
 }
 
-// revocation returns the key under which a revoked token is stored: a hash of the signed part. The
+// revokedAs returns the key under which a revoked token is stored: a hash of the signed part. The
 // signature is left out, because anybody can derive a second valid signature from one ECDSA signature.
-func revocation(token string) [32]byte {
+func revokedAs(token string) [32]byte {
 	return sha256.Sum256([]byte(token[:max(strings.LastIndexByte(token, '.'), 0)]))
 }
 
@@ -209,8 +209,8 @@ func (s *Service) personOf(ctx context.Context, p proven, revoked [32]byte) (c i
 	return c, s.Strong(c.Role, c.SignIn)
 }
 
-// programOf is the account that a token was minted for, with what is left of its
-// scopes.
+// programOf is the account that a token was minted for, with what is left of its scopes. What a CI job
+// creates ends with the token of the job: the credential of a forge admits later jobs too.
 func (s *Service) programOf(ctx context.Context, t Claims, revoked [32]byte) (identity.Caller, error) {
 	h, err := s.scanProgram(s.DB.QueryRow(ctx, selectProgram, t.Account, t.Credential, t.Tenant, t.Project, revoked[:]))
 	if err != nil {
@@ -221,6 +221,9 @@ func (s *Service) programOf(ctx context.Context, t Claims, revoked [32]byte) (id
 	}
 	s.touch(ctx, h.stale, touchCredential, h.credential.UUID)
 	h.caller.Scopes, h.caller.Limited = scopesOf(t.Scopes)&h.scopes, true
+	if h.federated {
+		h.caller.KeyEnd = t.Until
+	}
 	return h.caller, nil
 }
 

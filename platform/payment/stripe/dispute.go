@@ -2,7 +2,6 @@ package stripe
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/stripe/stripe-go/v76"
@@ -31,11 +30,10 @@ func (c *Client) Dispute(ctx context.Context, id string) (payment.Disputed, erro
 	if err != nil {
 		return payment.Disputed{}, failure("reading dispute "+id, err)
 	}
-	stage, ok := disputeStages[d.Status]
-	if !ok {
-		return payment.Disputed{}, fmt.Errorf("dispute %s has the unknown status %q", id, d.Status)
+	said := payment.Disputed{
+		ID: d.ID, Amount: minor(d.Amount), Currency: strings.ToUpper(string(d.Currency)), Reason: string(d.Reason),
+		Stage: disputeStages[d.Status], // empty for a status that this version does not have
 	}
-	said := payment.Disputed{ID: d.ID, Amount: minor(d.Amount), Currency: strings.ToUpper(string(d.Currency)), Reason: string(d.Reason), Stage: stage}
 	if d.PaymentIntent == nil {
 		return said, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -86,7 +87,7 @@ func encode(keys []key) ([]byte, error) {
 // Open reads the file.
 func Open(path string, c clock.Clock) (*File, error) {
 	f := &File{path: path, clock: c}
-	return f, f.Refresh(context.Background())
+	return f, f.Refresh(context.Background()) //nolint:forbidigo // files need no deadline
 }
 
 // Refresh reads the file again: an operator may have replaced it.
@@ -181,7 +182,7 @@ func (f *File) Begin(context.Context) error {
 	if len(f.keys) > 1 {
 		return errs.New(errs.Conflict, "a roll-over is under way").Try("end it first")
 	}
-	return f.write(append(f.keys[:len(f.keys):len(f.keys)], newKey(f.clock)))
+	return f.write(append(slices.Clip(f.keys), newKey(f.clock)))
 }
 
 // Finish removes all keys but the newest from the file.

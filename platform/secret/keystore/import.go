@@ -1,14 +1,17 @@
 package keystore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/platform/secret"
 )
 
 // oldKeys reads the key files of a release that had the keys in the state directory, and returns the files.
@@ -35,7 +38,7 @@ func oldKeys(dir, purpose string) (keys []pki.Stored, files []string, err error)
 }
 
 func oldSigning(dir string) (keys []pki.Stored, files []string, err error) {
-	keys, err = pki.Dir{Path: dir, Prefix: "order"}.Read(context.Background())
+	keys, err = pki.Dir{Path: dir, Prefix: "order"}.Read(context.Background()) //nolint:forbidigo // files of this server
 	for i, key := range keys {
 		private, err := pki.ParseSigningKey(key.Private)
 		if err != nil {
@@ -77,15 +80,74 @@ func oldAuthority(dir string) (keys []pki.Stored, files []string, err error) {
 	return keys, files, nil
 }
 
-// discard removes the files whose keys are stored now, and the sealing key, which nothing uses any more.
-func (p Preparation) discard(ctx context.Context, imported []string) {
-	if len(imported) == 0 {
-		return
+// discard removes the key files whose keys are stored, and the sealing key, which nothing uses any more. The
+// key-encryption key may be nil. Whatever cannot be removed is logged: the server starts.
+func (p Preparation) discard(ctx context.Context, kek secret.Wrapper) {
+	var files []string
+	for _, purpose := range p.stored() {
+		keys, of, err := oldKeys(p.StateDir, purpose)
+		if err == nil && len(keys) > 0 {
+			err = p.allStored(ctx, kek, purpose, keys)
+		}
+		if err != nil {
+			p.Log.WarnContext(ctx, "key files of an earlier release stay: compare them with the keys in the database, and remove them",
+				"component", "keys", "keys", purpose, "paths", of, "err", err)
+			continue
+		}
+		files = append(files, of...)
 	}
-	for _, path := range append(imported, filepath.Join(p.StateDir, "seal.key")) {
+	if path := filepath.Join(p.StateDir, "seal.key"); exists(path) {
+		files = append(files, path)
+	}
+	removed := 0
+	for _, path := range files {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			p.Log.WarnContext(ctx, "a key file was imported and cannot be removed: remove it", "component", "keys", "path", path, "err", err)
+			continue
+		}
+		removed++
+	}
+	if removed > 0 {
+		p.Log.InfoContext(ctx, "key files were imported into the database and removed", "component", "keys", "files", removed)
+	}
+	if path := filepath.Join(p.StateDir, "release-keys"); exists(path) {
+		p.Log.WarnContext(ctx, "a server has no release keys any more: create others in the build pipeline with gpuaas agent keys begin --keys-dir, "+
+			"trust them with gpuaas agent trust, and remove this folder", "component", "keys", "path", path)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// allStored returns an error unless the database has all of these keys, in use or ended.
+func (p Preparation) allStored(ctx context.Context, kek secret.Wrapper, purpose string, keys []pki.Stored) error {
+	stored := &secret.Stored{DB: p.DB, KEK: kek}
+	have, err := stored.PublicParts(ctx, purpose)
+	if err != nil {
+		return err
+	}
+	part := func(k pki.Stored) []byte { return k.Public }
+	if len(keys[0].Public) == 0 { // a symmetric key has no public part
+		if kek == nil {
+			if stored.KEK, err = OpenKEK(ctx, p.Config, p.StateDir, p.Clock); err != nil {
+				return err
+			}
+		}
+		opened, err := stored.Of(purpose).Read(ctx)
+		if err != nil {
+			return err
+		}
+		part, have = func(k pki.Stored) []byte { return k.Private }, nil
+		for _, k := range opened {
+			have = append(have, k.Private)
 		}
 	}
-	p.Log.InfoContext(ctx, "key files were imported into the database and removed", "component", "keys", "files", len(imported))
+	for _, key := range keys {
+		if !slices.ContainsFunc(have, func(one []byte) bool { return bytes.Equal(one, part(key)) }) {
+			return fmt.Errorf("the database has another key %d", key.Number)
+		}
+	}
+	return nil
 }

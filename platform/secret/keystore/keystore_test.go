@@ -27,6 +27,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/keyfile"
@@ -257,6 +258,59 @@ func TestOldKeyFilesAreImported(t *testing.T) {
 	}
 }
 
+// A server is killed between the import of key files and their removal. The next start removes them, but not
+// those of other keys.
+func TestImportedKeyFilesAreRemovedAtALaterStart(t *testing.T) {
+	t.Parallel()
+	i := &installation{t, pgtest.Clone(t), t.TempDir()}
+	_, err := secret.OpenSigner(filepath.Join(i.dir, "keys"))
+	must(t, err)
+	files := map[string][]byte{"cursor.key": make([]byte, 32), "keys/order-0001.pem": nil, "seal.key": make([]byte, 32)}
+	files["keys/order-0001.pem"], err = os.ReadFile(filepath.Join(i.dir, "keys/order-0001.pem"))
+	must(t, err)
+	write := func() {
+		for name, text := range files {
+			must(t, os.WriteFile(filepath.Join(i.dir, name), text, 0o600))
+		}
+	}
+	write()
+	i.prepare()
+	left := func() (names []string) {
+		for name := range files {
+			if _, err := os.Stat(filepath.Join(i.dir, name)); err == nil {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	write()
+	i.prepare()
+	if l := left(); len(l) > 0 {
+		t.Errorf("left after the second start: %v", l)
+	}
+	other := filepath.Join(t.TempDir(), "keys")
+	_, err = secret.OpenSigner(other)
+	must(t, err)
+	files["keys/order-0001.pem"], err = os.ReadFile(filepath.Join(other, "order-0001.pem"))
+	must(t, err)
+	files["cursor.key"] = []byte(strings.Repeat("x", 32))
+	write()
+	must(t, os.Mkdir(filepath.Join(i.dir, "release-keys"), 0o700))
+	var log strings.Builder
+	p := i.preparation()
+	p.Log = slog.New(slog.NewTextHandler(&log, nil))
+	must(t, keystore.Prepare(t.Context(), p))
+	if l := left(); !slices.Equal(l, []string{"cursor.key", "keys/order-0001.pem"}) {
+		t.Errorf("files of other keys: %v are left", l)
+	}
+	for _, want := range []string{"order-0001.pem", "cursor.key", "gpuaas agent keys begin --keys-dir"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("not in the log: %s\n%s", want, log.String())
+		}
+	}
+}
+
 // oldAuthority makes a root and an issuing key as the older release stored them.
 func oldAuthority(t *testing.T) (root, issuing []byte) {
 	t.Helper()
@@ -296,6 +350,8 @@ func TestAChangedKeyIsNoticed(t *testing.T) {
 		"another row":      `UPDATE signing_keys SET sealed = (SELECT sealed FROM signing_keys WHERE purpose = 'logins') WHERE purpose = 'tokens'`,
 		"another version":  `UPDATE signing_keys SET sealed = set_byte(sealed, 0, 2) WHERE purpose = 'tokens'`,
 		"another kek":      `UPDATE signing_keys SET sealed = set_byte(sealed, 9, 0) WHERE purpose = 'tokens'`,
+		"another public":   `UPDATE signing_keys SET public = (SELECT public FROM signing_keys WHERE purpose = 'logins') WHERE purpose = 'tokens'`,
+		"no public":        `UPDATE signing_keys SET public = '' WHERE purpose = 'tokens'`,
 		"another number":   `UPDATE signing_keys SET generation = 2 WHERE purpose = 'tokens'`,
 		"another key here": `UPDATE signing_keys SET purpose = CASE purpose WHEN 'tokens' THEN 'logins' ELSE 'tokens' END, generation = generation + 1 WHERE purpose IN ('tokens', 'logins')`,
 	} {
@@ -447,10 +503,19 @@ func TestDataKeysRotate(t *testing.T) {
 	if api.Fields.Active() == api.Fields.Newest() {
 		t.Error("a data key seals that other servers may not have read")
 	}
+	if err := i.rotate(keystore.PurposeFields, (*keystore.Keys).Finish); errs.CodeOf(err) != errs.Conflict {
+		t.Errorf("finished while servers seal with the old key: %v", err)
+	}
 	if _, err := i.db.Exec(t.Context(), `UPDATE signing_keys SET created_at = created_at - interval '4 seconds'`); err != nil {
 		t.Fatal(err)
 	}
 	must(t, api.Fields.Refresh(t.Context()))
+	if err := i.rotate(keystore.PurposeFields, (*keystore.Keys).Finish); errs.CodeOf(err) != errs.Conflict {
+		t.Errorf("finished while a server may be late: %v", err)
+	}
+	if _, err := i.db.Exec(t.Context(), `UPDATE signing_keys SET created_at = created_at - interval '10 seconds'`); err != nil {
+		t.Fatal(err)
+	}
 	next := api.Fields.Seal([]byte("x"), at)
 	if api.Fields.Active() != api.Fields.Newest() {
 		t.Error("the newest data key does not seal")

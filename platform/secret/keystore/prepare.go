@@ -35,12 +35,16 @@ type Preparation struct {
 }
 
 // Prepare creates the keys that are missing, and the first set of keys for nodes. It opens no stored key if
-// nothing is missing. Key files of an older release in the state directory become stored keys, and are
-// removed.
+// nothing is missing and there are no key files. Key files of an older release in the state directory
+// become stored keys, and are removed.
 func Prepare(ctx context.Context, p Preparation) error {
 	missing, sets, err := p.missing(ctx, p.DB)
-	if err != nil || len(missing) == 0 && (sets || !p.maySign()) {
+	if err != nil {
 		return err
+	}
+	if len(missing) == 0 && (sets || !p.maySign()) {
+		p.discard(ctx, nil) // an earlier start may have ended before it removed the files
+		return nil
 	}
 	if len(missing) == len(p.stored()) && p.Development && p.KEK != DriverVault {
 		if err := keyfile.Create(KEKFile(p.Config, p.StateDir), p.Clock); err != nil && errs.CodeOf(err) != errs.AlreadyExists {
@@ -51,15 +55,11 @@ func Prepare(ctx context.Context, p Preparation) error {
 	if err != nil {
 		return err
 	}
-	var imported []string
-	err = pgx.BeginFunc(ctx, p.DB, func(tx pgx.Tx) error {
-		imported, err = p.create(ctx, tx, kek)
-		return err
-	})
+	err = pgx.BeginFunc(ctx, p.DB, func(tx pgx.Tx) error { return p.create(ctx, tx, kek) })
 	if err != nil {
 		return fmt.Errorf("creating the first keys: %w", err)
 	}
-	p.discard(ctx, imported)
+	p.discard(ctx, kek)
 	return nil
 }
 
@@ -84,47 +84,48 @@ func (p Preparation) missing(ctx context.Context, db pg.Queryer) (purposes []str
 	return purposes, len(list) > 0, nil
 }
 
-func (p Preparation) create(ctx context.Context, tx pgx.Tx, kek secret.Wrapper) (imported []string, err error) {
+func (p Preparation) create(ctx context.Context, tx pgx.Tx, kek secret.Wrapper) error {
 	stored := &secret.Stored{DB: tx, KEK: kek}
 	if err := stored.Lock(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	missing, sets, err := p.missing(ctx, tx) // another process may have been faster
 	if err != nil {
-		return nil, err
+		return err
 	}
+	imported := 0
 	for _, purpose := range missing {
 		keys, files, err := oldKeys(p.StateDir, purpose)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if len(keys) == 0 {
 			if keys, err = firstKey(purpose, p.Clock); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		for _, key := range keys {
 			if err := stored.Of(purpose).Add(ctx, key); err != nil {
-				return nil, err
+				return err
 			}
 		}
-		imported = append(imported, files...)
+		imported += len(files)
 	}
 	signs := !sets && p.maySign()
 	if signs {
 		if err := signFirst(ctx, tx, p.Config, stored, p.Clock); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if len(missing) == 0 && !signs {
-		return nil, nil
+		return nil
 	}
 	b := &pgx.Batch{}
 	audit.Queue(b, audit.Entry{
 		By: audit.By{Actor: "system:server"}, Action: "keys.create", Target: "keys",
-		After: map[string]any{"purposes": missing, "imported_files": len(imported), "signed_set": signs, "sealed_with": kek.Active()},
+		After: map[string]any{"purposes": missing, "imported_files": imported, "signed_set": signs, "sealed_with": kek.Active()},
 	})
-	return imported, tx.SendBatch(ctx, b).Close()
+	return tx.SendBatch(ctx, b).Close()
 }
 
 func firstKey(purpose string, c clock.Clock) ([]pki.Stored, error) {

@@ -38,6 +38,15 @@ func (o *Keys) Finish(ctx context.Context, tx pgx.Tx, purpose string, c clock.Cl
 	if purpose == PurposeKEK {
 		return o.resealAll(ctx)
 	}
+	if purpose == PurposeFields {
+		replaced, err := (&secret.Stored{DB: tx}).Replaced(ctx, purpose)
+		if err != nil {
+			return err
+		}
+		if !replaced {
+			return errs.New(errs.Conflict, "servers may seal with the older key until 10 seconds after begin").Try("repeat the command in 10 seconds")
+		}
+	}
 	return o.step(ctx, tx, purpose, c, secret.Rotator.Finish)
 }
 

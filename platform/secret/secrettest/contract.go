@@ -20,6 +20,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -313,11 +314,11 @@ func (o *Trusted) Control() (protocol.KeySet, []protocol.Signed) {
 	if err != nil {
 		panic(err) // a map of bytes always encodes
 	}
-	signature, err := o.Tasks.Sign(context.Background(), o.current.Kid, body)
+	signature, err := o.Tasks.Sign(context.Background(), o.current.Kid, body) //nolint:forbidigo // keys of a test
 	if err != nil {
 		panic(err) // the active key of an open ring
 	}
-	o.sets = append(o.sets[:len(o.sets):len(o.sets)], protocol.Signed{Kid: o.current.Kid, Body: body, Signature: signature})
+	o.sets = append(slices.Clip(o.sets), protocol.Signed{Kid: o.current.Kid, Body: body, Signature: signature})
 	return o.current, o.sets
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
@@ -63,7 +64,7 @@ func New(t testing.TB, balance money.Minor) *Fixture {
 		if err != nil {
 			return err
 		}
-		w.Caller = identity.Caller{User: seed.Dev.ID, Tenant: seed.Tenant, Project: seed.Project, CorrelationID: "corr-1", SignIn: identity.SignIn{At: time.Now()}}
+		w.Caller = identity.Caller{User: seed.Dev.ID, Tenant: seed.Tenant, Project: seed.Project, CorrelationID: "corr-1", SignIn: identity.SignIn{At: clock.Clock{}.Now()}}
 		w.Operator = identity.Caller{User: seed.Operator.ID, Tenant: seed.Tenant, Project: seed.Project, CorrelationID: "corr-2"}
 		if _, err := w.Ledger.EnsureAccounts(t.Context(), tx, seed.Tenant, "EUR"); err != nil {
 			return err

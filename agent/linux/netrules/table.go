@@ -1,8 +1,9 @@
-package linux
+// Package netrules makes the table of nftables that restricts tenants. It changes nothing.
+package netrules
 
 import (
+	"bytes"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -34,6 +35,17 @@ func ParseReachable(text string) (r Reachable, err error) {
 	return r, nil
 }
 
+// Rules have the configuration of the owner of the node.
+type Rules struct {
+	// Deny are networks of the site, in addition to what is always closed. Allow is what the owner opens of both.
+	Deny  []netip.Prefix
+	Allow []Reachable
+	// Server is the URL of the node API, and AgentUID the uid of the process that connects to it: no tenant
+	// reaches its address. Both may be empty.
+	Server   string
+	AgentUID int
+}
+
 // closedNetworks lists where a node has services that trust everybody who reaches them: its own links, and the
 // metadata of the clouds, with the form that a translating router gives to an address of version 4.
 func closedNetworks() []netip.Prefix {
@@ -53,8 +65,8 @@ func closedNetworks() []netip.Prefix {
 }
 
 // resolvers lists the name servers that programs of this node use.
-func (h *Host) resolvers() (found []netip.Addr, err error) {
-	err = h.Lines("/etc/resolv.conf", func(line string) {
+func resolvers(o *hostos.OS) (found []netip.Addr, err error) {
+	err = o.Lines("/etc/resolv.conf", func(line string) {
 		f := strings.Fields(line)
 		if len(f) < 2 || f[0] != "nameserver" || len(found) == maxResolvers {
 			return
@@ -72,9 +84,13 @@ func (h *Host) resolvers() (found []netip.Addr, err error) {
 // maxResolvers exceeds what the C library reads, which is three.
 const maxResolvers = 8
 
+// connectionsOfOne limits the open connections of a tenant. Eight tenants use half of the table that the kernel makes
+// by default on a computer with more than 4 GiB of memory.
+const connectionsOfOne = 16384
+
 // serverPort returns the address of the node API if the configuration has a number, and its port.
-func (h *Host) serverPort() (address netip.Addr, port uint16) {
-	u, err := url.Parse(h.Server)
+func (r Rules) serverPort() (address netip.Addr, port uint16) {
+	u, err := url.Parse(r.Server)
 	if err != nil || u.Host == "" {
 		return address, 0
 	}
@@ -88,7 +104,7 @@ func (h *Host) serverPort() (address netip.Addr, port uint16) {
 	return address.Unmap().WithZone(""), uint16(n)
 }
 
-// table returns the rules that restrict tenants, by the uid of the socket of a packet.
+// Table returns the rules that restrict tenants, by the uid of the socket of a packet.
 //
 // A packet that leaves the node is rejected by its destination. Explicit configuration applies before what is
 // closed by default. The kernel adds the addresses of the node API to the table when the network process of the
@@ -96,22 +112,22 @@ func (h *Host) serverPort() (address netip.Addr, port uint16) {
 //
 // A packet that stays on the node is marked with its sender, and package receiver compares the mark with the owner
 // of the socket that receives it.
-func (h *Host) table(uids []int) (string, error) {
-	resolvers, err := h.resolvers()
+func (r Rules) Table(o *hostos.OS, uids []int) (string, error) {
+	resolvers, err := resolvers(o)
 	if err != nil {
 		return "", err
 	}
 	closed := closedNetworks()
-	server, port := h.serverPort()
+	server, port := r.serverPort()
 	if server.IsValid() && !server.IsLoopback() {
 		closed = append(closed, netip.PrefixFrom(server, server.BitLen()))
 	}
 	var open, ports, names [2][]string
-	for _, r := range h.Allow {
-		if n := unmapped(r.Network); r.Port == 0 {
+	for _, to := range r.Allow {
+		if n := unmapped(to.Network); to.Port == 0 {
 			add(&open, n, n.String())
 		} else {
-			add(&ports, n, fmt.Sprintf("%s . %d", n, r.Port))
+			add(&ports, n, fmt.Sprintf("%s . %d", n, to.Port))
 		}
 	}
 	for _, a := range resolvers {
@@ -122,17 +138,17 @@ func (h *Host) table(uids []int) (string, error) {
 		senders = append(senders, fmt.Sprintf("%d : %[1]d", uid))
 	}
 	learn := ""
-	if h.AgentUID > 0 && port > 0 {
-		learn = fmt.Sprintf("meta skuid %d tcp dport %d oifname != \"lo\" jump learn", h.AgentUID, port)
+	if r.AgentUID > 0 && port > 0 {
+		learn = fmt.Sprintf("meta skuid %d tcp dport %d oifname != \"lo\" jump learn", r.AgentUID, port)
 	}
 	return strings.NewReplacer(
 		"$TENANTS", fmt.Sprintf("%d-%d", hostos.MinUID, hostos.MaxUID), "$SENDERS", elements(senders), "$LEARN", learn,
-		"$DENIED4", elements(networks(h.Deny)[0]), "$DENIED6", elements(networks(h.Deny)[1]),
+		"$DENIED4", elements(networks(r.Deny)[0]), "$DENIED6", elements(networks(r.Deny)[1]),
 		"$CLOSED4", elements(networks(closed)[0]), "$CLOSED6", elements(networks(closed)[1]),
 		"$OPEN4", elements(open[0]), "$OPEN6", elements(open[1]), "$PORTS4", elements(ports[0]), "$PORTS6", elements(ports[1]),
 		"$NAMES4", elements(names[0]), "$NAMES6", elements(names[1]),
 		"$PRIORITY", fmt.Sprintf("%x:%x", receiver.Priority>>16, receiver.Priority&0xffff),
-		"$UNKNOWN", fmt.Sprintf("%#x", receiver.Unknown), "$EXEMPT", fmt.Sprintf("%#x", receiver.Host),
+		"$CONNECTIONS", strconv.Itoa(connectionsOfOne), "$UNKNOWN", fmt.Sprintf("%#x", receiver.Unknown), "$EXEMPT", fmt.Sprintf("%#x", receiver.Host),
 	).Replace(tableText), nil
 }
 
@@ -172,16 +188,39 @@ func elements(list []string) string {
 	return "elements = { " + strings.Join(list, ", ") + " }"
 }
 
-// loopbackPort returns an address on loopback.
-func loopbackPort(port uint64) string {
-	return net.JoinHostPort("127.0.0.1", strconv.FormatUint(port, 10))
+// WithoutLearned removes the addresses and the counted users that the kernel has added to the table since it was put.
+func WithoutLearned(list []byte) (rest []byte) {
+	within, skip := false, false
+	for line := range bytes.Lines(list) {
+		text := strings.TrimSpace(string(line))
+		switch {
+		case strings.HasPrefix(text, "set "):
+			within = strings.HasPrefix(text, "set plane") || strings.HasPrefix(text, "set connections ")
+		case within && strings.HasPrefix(text, "elements = {"):
+			skip = true
+		}
+		if !skip {
+			rest = append(rest, line...)
+		}
+		if strings.HasSuffix(text, "}") {
+			skip = false
+		}
+	}
+	return rest
 }
 
 // A packet of a socket that no process has open has no uid. It belongs to a connection whose first
 // packets had one.
 //
-// A response to a connection that the host OS has opened to a tenant may return. An address on loopback that
-// another program translates, as Docker does for a published port, is on this node, too.
+// A response to a TCP connection that the host OS has opened to a tenant may return. It has an ACK: a SYN in the
+// direction of responses would open a second connection to the port that the first one came from. Datagrams of a
+// tenant are no responses: it could make the entry in the table of connections itself, at a port that the host OS
+// uses later.
+//
+// An address that another program of the node translates, as a container engine does for a published port, is on this
+// node, too. Such a packet still has the interface lo, and leaves the node.
+//
+// The kernel has one table of connections for all users. Closed ones that it has not discarded yet do not count.
 const tableText = `table inet gpuaas
 delete table inet gpuaas
 table inet gpuaas {
@@ -196,6 +235,7 @@ table inet gpuaas {
 	set denied6 { type ipv6_addr; flags interval; auto-merge; $DENIED6 }
 	set closed4 { type ipv4_addr; flags interval; auto-merge; $CLOSED4 }
 	set closed6 { type ipv6_addr; flags interval; auto-merge; $CLOSED6 }
+	set connections { type uid; size 65535; flags dynamic; }
 	set plane4 { type ipv4_addr; size 256; flags dynamic,timeout; timeout 1d; }
 	set plane6 { type ipv6_addr; size 256; flags dynamic,timeout; timeout 1d; }
 	chain output {
@@ -204,7 +244,9 @@ table inet gpuaas {
 		meta skuid $TENANTS goto tenant
 	}
 	chain tenant {
-		oifname "lo" goto stays
+		ct state new add @connections { meta skuid ct count over $CONNECTIONS } reject
+		oifname "lo" jump stays
+		oifname "lo" fib daddr type local accept
 		fib daddr type { multicast, broadcast } jump stays
 		ip daddr @open4 accept
 		ip6 daddr @open6 accept
@@ -218,13 +260,13 @@ table inet gpuaas {
 		ip6 daddr @closed6 reject
 		ip daddr @plane4 reject
 		ip6 daddr @plane6 reject
-		ct original ip daddr 127.0.0.0/8 reject
+		ct direction original ct status dnat reject
 	}
 	chain stays {
 		meta priority set $PRIORITY
 		meta mark set $UNKNOWN
 		meta mark set meta skuid map @senders
-		ct direction reply goto exempt
+		tcp flags & (syn | ack) != syn ct direction reply goto exempt
 		ip daddr @open4 goto exempt
 		ip6 daddr @open6 goto exempt
 		meta l4proto { tcp, udp } ip daddr . th dport @ports4 goto exempt
