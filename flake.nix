@@ -1,8 +1,8 @@
 {
   description = "GPUaaS: a multi-tenant control plane for GPU capacity";
 
-  # The release branch must have Go 1.26; `nix flake lock` pins its commit.
-  inputs.nixpkgs.url = "github:NixOS/nixpkgs/nixos-unstable";
+  # The commit in flake.lock must have Go 1.26 or newer; `nix flake update` changes it.
+  inputs.nixpkgs.url = "github:NixOS/nixpkgs/nixpkgs-unstable";
 
   outputs = { self, nixpkgs }:
     let
