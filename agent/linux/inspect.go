@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 	"github.com/gpuaas/gpuaas/agent/linux/process"
 	"github.com/gpuaas/gpuaas/agent/step"
@@ -17,19 +19,11 @@ import (
 // Inspect implements step.Looker. It reads the settings in effect and not only the files: the
 // slices that systemd has loaded, the rules of the kernel, and the processes that use a device.
 func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
-	cards, err := h.cards(ctx)
-	if err != nil {
-		return s, err
-	}
 	tenants, err := h.tenants()
 	if err != nil {
 		return s, err
 	}
-	var uids []int
-	for _, t := range tenants {
-		uids = append(uids, t.uid)
-	}
-	bound, err := h.slices(ctx, uids)
+	cards, bound, err := h.programs(ctx, tenants)
 	if err != nil {
 		return s, err
 	}
@@ -47,6 +41,25 @@ func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
 	}
 	s.Settings, s.SSHD = h.offSettings(), h.sshdHash()
 	return s, nil
+}
+
+// programs reads what the driver and systemd say, at the same time: most of an inspection waits for their programs.
+func (h *Host) programs(ctx context.Context, tenants []tenantOf) (cards []card, bound map[int]loaded, err error) {
+	uids := make([]int, len(tenants))
+	for i, t := range tenants {
+		uids[i] = t.uid
+	}
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() (err error) {
+		cards, err = h.cards(ctx)
+		return err
+	})
+	both.Go(func() (err error) {
+		bound, err = h.slices(ctx, uids)
+		return err
+	})
+	err = both.Wait()
+	return cards, bound, err
 }
 
 // computing returns the GPUs of each process by the driver's list.

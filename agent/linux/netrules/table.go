@@ -221,6 +221,9 @@ func WithoutLearned(list []byte) (rest []byte) {
 // node, too. Such a packet still has the interface lo, and leaves the node.
 //
 // The kernel has one table of connections for all users. Closed ones that it has not discarded yet do not count.
+//
+// A TCP connection is rejected with a reset. The kernel limits the ICMP errors of all users together, so that one tenant
+// could make the connections of others time out.
 const tableText = `table inet gpuaas
 delete table inet gpuaas
 table inet gpuaas {
@@ -244,7 +247,7 @@ table inet gpuaas {
 		meta skuid $TENANTS goto tenant
 	}
 	chain tenant {
-		ct state new add @connections { meta skuid ct count over $CONNECTIONS } reject
+		ct state new add @connections { meta skuid ct count over $CONNECTIONS } goto rejected
 		oifname "lo" jump stays
 		oifname "lo" fib daddr type local accept
 		fib daddr type { multicast, broadcast } jump stays
@@ -252,15 +255,19 @@ table inet gpuaas {
 		ip6 daddr @open6 accept
 		meta l4proto { tcp, udp } ip daddr . th dport @ports4 accept
 		meta l4proto { tcp, udp } ip6 daddr . th dport @ports6 accept
-		ip daddr @denied4 reject
-		ip6 daddr @denied6 reject
+		ip daddr @denied4 goto rejected
+		ip6 daddr @denied6 goto rejected
 		meta l4proto { tcp, udp } th dport 53 ip daddr @names4 accept
 		meta l4proto { tcp, udp } th dport 53 ip6 daddr @names6 accept
-		ip daddr @closed4 reject
-		ip6 daddr @closed6 reject
-		ip daddr @plane4 reject
-		ip6 daddr @plane6 reject
-		ct direction original ct status dnat reject
+		ip daddr @closed4 goto rejected
+		ip6 daddr @closed6 goto rejected
+		ip daddr @plane4 goto rejected
+		ip6 daddr @plane6 goto rejected
+		ct direction original ct status dnat goto rejected
+	}
+	chain rejected {
+		meta l4proto tcp reject with tcp reset
+		reject
 	}
 	chain stays {
 		meta priority set $PRIORITY

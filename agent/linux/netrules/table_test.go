@@ -49,7 +49,7 @@ func TestTableOfNobodyAndOfTwo(t *testing.T) {
 		"senders { type uid : mark; elements = { 200001 : 200001, 200002 : 200002 }", "denied4 { type ipv4_addr; flags interval; auto-merge; elements = { 10.0.0.0/8, 10.9.0.0/16 }", "fd00::/64",
 		"names4 { type ipv4_addr; elements = { 127.0.0.53 }", "names6 { type ipv6_addr; elements = { fe80::1 }", "open4 { type ipv4_addr; flags interval; auto-merge; elements = { 10.2.0.0/16 }",
 		"127.0.0.1/32 . 3128", "::1/128 . 3128", "10.7.7.7/32", `meta skuid 990 tcp dport 8443 oifname != "lo" jump learn`, "meta priority set 6770:7561",
-		"ct state new add @connections { meta skuid ct count over 16384 } reject", `oifname "lo" fib daddr type local accept`, "ct direction original ct status dnat reject",
+		"ct state new add @connections { meta skuid ct count over 16384 } goto rejected", `oifname "lo" fib daddr type local accept`, "ct direction original ct status dnat goto rejected", "meta l4proto tcp reject with tcp reset",
 		"tcp flags & (syn | ack) != syn ct direction reply goto exempt",
 	} {
 		if !strings.Contains(two, part) {
