@@ -104,12 +104,12 @@ func TestKeysAreRotatedWhileAServerRuns(t *testing.T) {
 			t.Errorf("%s status: exit %d\n%s", of, code, out) // it trusts more than it should
 		}
 	}
-	for _, of := range []string{"logins", "tokens"} {
+	for _, of := range []string{"logins", "tokens", "cursors"} {
 		for _, step := range [][]string{{"begin"}, {"status"}, {"finish", "--force"}} {
 			if code, out, said := rotate(append([]string{"keys", "rotate", "--of", of}, step...)...); code != output.ExitOK {
 				t.Errorf("%s %s: exit %d\n%s%s", of, step, code, out, said)
 			}
-			if of == "tokens" && step[0] == "begin" { // the newest key signs once every server has read it
+			if of != "logins" && step[0] == "begin" { // the newest key signs once every server has read it
 				_, err := db.Exec(t.Context(), `UPDATE signing_keys SET created_at = created_at - interval '11 seconds'`)
 				must(t, err)
 			}
@@ -119,11 +119,11 @@ func TestKeysAreRotatedWhileAServerRuns(t *testing.T) {
 		}
 	}
 	notices()
-	if n, m := len(server.Logins.Public()), len(server.Tokens.Kids()); n != 1 || m != 1 {
-		t.Errorf("%d keys sign logins, %d tokens", n, m)
+	if n, m, c := len(server.Logins.Public()), len(server.Tokens.Kids()), len(server.Cursors.IDs()); n != 1 || m != 1 || c != 1 {
+		t.Errorf("%d keys sign logins, %d tokens, %d seal cursors", n, m, c)
 	}
 	var audited int
-	if err := db.QueryRow(t.Context(), `SELECT count(*) FROM audit_logs WHERE action LIKE '%.rotate_%'`).Scan(&audited); err != nil || audited != 10 {
+	if err := db.QueryRow(t.Context(), `SELECT count(*) FROM audit_logs WHERE action LIKE '%.rotate_%'`).Scan(&audited); err != nil || audited != 12 {
 		t.Errorf("%d audit rows, %v", audited, err)
 	}
 	if code, _, said := runs(t, url, "ca", "rotate", "status", "--state-dir", t.TempDir()); code == output.ExitOK || !strings.Contains(said, "kek.json does not exist") {

@@ -26,7 +26,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 	config := rest.Config{
 		Services: a, Tasks: s.tasks[RoleAPI], Installer: s.installer(),
 		Stream:      &stream.Server{Facts: a.Events, Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
-		Environment: s.cfg.Environment, Profile: s.cfg.Profile, CursorKey: s.keys.Cursors, Front: s.cfg.Front,
+		Environment: s.cfg.Environment, Profile: s.cfg.Profile, CursorKeys: s.keys.Cursors.Ring, Front: s.cfg.Front,
 		Limits: func(class request.Class, c identity.Caller) middleware.Limit {
 			return middleware.LimitOf(class, policy(c))
 		},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -299,9 +300,10 @@ func TestCursors(t *testing.T) {
 	}
 	_, cursor, _ := strings.Cut(next, "cursor=")
 	cursor, _, _ = strings.Cut(cursor, "&")
-	forged := "A" + cursor[1:]
+	forged := []byte(cursor)
+	forged[len(forged)/2] ^= 'A' ^ 'B'
 	for what, path := range map[string]string{
-		"forged":       allocations + "?cursor=" + forged,
+		"forged":       allocations + "?cursor=" + url.QueryEscape(string(forged)),
 		"cut":          allocations + "?cursor=" + cursor[:8],
 		"another list": "/api/v1/ssh-keys?cursor=" + cursor,
 		"not a cursor": allocations + "?cursor=%21",

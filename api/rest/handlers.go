@@ -43,7 +43,7 @@ var _ oapi.StrictServerInterface = handlers{}
 // newHandlers builds the handlers of all resources.
 func (s *Server) newHandlers() handlers {
 	v := s.Services
-	cursors := response.Cursors{Key: s.CursorKey, Clock: s.Clock}
+	cursors := response.Cursors{Keys: s.CursorKeys, Clock: s.Clock}
 	exports := response.Exports{Log: s.Log, Clock: s.Clock}
 	objects := &changeHandlers{
 		Services: v, Cursors: cursors, Chain: s.chain,

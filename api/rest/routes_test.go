@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/openapi"
 	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/services"
 )
 
@@ -25,7 +26,7 @@ var pagesOnly = map[request.Route]bool{
 func TestRoutesAreTheContract(t *testing.T) {
 	t.Parallel()
 
-	s, err := New(Config{Services: &services.Services{}, CursorKey: make([]byte, 32), Log: slog.New(slog.DiscardHandler)})
+	s, err := New(Config{Services: &services.Services{}, CursorKeys: &envelope.Ring{}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

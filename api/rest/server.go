@@ -24,15 +24,13 @@ import (
 	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/services"
 )
-
-// minCursorKey is the smallest size of a key of cursors, in bytes.
-const minCursorKey = 16
 
 // Config is what the API needs from the server. Optional fields say so.
 type Config struct {
@@ -54,8 +52,8 @@ type Config struct {
 	TokenKeys func() ([]byte, error)
 	// Front is the proxy before the server, if there is one.
 	Front middleware.Front
-	// CursorKey signs cursors and encrypts cookies of sign-ins in progress; every replica needs the same.
-	CursorKey []byte
+	// CursorKeys seal cursors and cookies of sign-ins in progress; every replica needs the same.
+	CursorKeys *envelope.Ring
 
 	// Ready queries PostgreSQL.
 	Ready func(context.Context) error
@@ -90,28 +88,22 @@ func New(cfg Config) (*Server, error) { return NewWith(cfg, nil) }
 
 // NewWith is New with a wrapper around the handlers. The bench replaces single operations with it.
 func NewWith(cfg Config, wrap func(oapi.StrictServerInterface) oapi.StrictServerInterface) (*Server, error) {
-	if len(cfg.CursorKey) < minCursorKey {
-		return nil, errors.New("rest: CursorKey needs 16 bytes or more")
+	if cfg.CursorKeys == nil {
+		return nil, errors.New("rest: CursorKeys are missing")
 	}
 	doc, err := openapi.Document()
 	if err != nil {
 		return nil, err
 	}
-	accounts, err := middleware.NewAccounts(cfg.CursorKey)
-	if err != nil {
-		return nil, err
-	}
 	s := &Server{Config: cfg, streams: request.StreamsOf(doc)}
 	if s.chain, err = middleware.New(middleware.Config{
-		Problems: response.Problems{Log: cfg.Log}, Identity: cfg.Services.Identity, SignIn: cfg.Services.SignIn, Keys: cfg.Services.Keys, Front: cfg.Front, Limits: cfg.Limits, SharedLimits: cfg.SharedLimits, Clock: cfg.Clock, Accounts: accounts,
+		Problems: response.Problems{Log: cfg.Log}, Identity: cfg.Services.Identity, SignIn: cfg.Services.SignIn, Keys: cfg.Services.Keys, Front: cfg.Front, Limits: cfg.Limits, SharedLimits: cfg.SharedLimits, Clock: cfg.Clock, Accounts: middleware.Accounts{Keys: cfg.CursorKeys},
 	}, doc); err != nil {
 		return nil, err
 	}
-	if s.signin, err = signin.New(signin.Config{
-		Services: cfg.Services, Provider: cfg.Provider, Options: cfg.SignIn, TokenKeys: cfg.TokenKeys, CookieKey: cfg.CursorKey, Chain: s.chain,
-	}); err != nil {
-		return nil, err
-	}
+	s.signin = signin.New(signin.Config{
+		Services: cfg.Services, Provider: cfg.Provider, Options: cfg.SignIn, TokenKeys: cfg.TokenKeys, CookieKeys: cfg.CursorKeys, Chain: s.chain,
+	})
 	s.pages = s.signin.Pages
 	all := s.newHandlers()
 	s.handlers, s.money = all, all.moneyHandlers

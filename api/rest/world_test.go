@@ -26,6 +26,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
@@ -105,6 +106,14 @@ func loadKeys() error {
 
 type option func(*world, *rest.Config)
 
+// cursorKeys are those of every process of a test.
+func cursorKeys(t testing.TB) *envelope.Ring {
+	t.Helper()
+	ring, err := envelope.NewRing(map[string][]byte{"test": []byte("32 bytes that only a test uses..")}, "test")
+	must(t, err)
+	return ring
+}
+
 // setup builds a world on a clone of the filled database.
 func setup(t testing.TB, change ...option) *world {
 	t.Helper()
@@ -123,7 +132,7 @@ func setupOn(t testing.TB, db *pgxpool.Pool, change ...option) *world {
 		Installer:   fleet.Installer{URL: "https://gpuaas.example:8443", Authority: keys.authority, Digest: func(string) (string, error) { return "sha256:0", nil }},
 		Stream:      &stream.Server{Facts: w.services.Events, Hints: w.services.Hints, Log: slog.New(slog.DiscardHandler)},
 		Environment: "test", Profile: desired.Environment{Region: region},
-		TokenKeys: w.services.SignIn.Tokens.Document, CursorKey: []byte("a key of a test, and of nothing else"),
+		TokenKeys: w.services.SignIn.Tokens.Document, CursorKeys: cursorKeys(t),
 		Ready:  func(context.Context) error { return nil },
 		Checks: []rest.Check{{Name: "postgres", Ask: func(context.Context) (rest.Status, string) { return rest.OK, "" }}},
 		Limits: func(request.Class, identity.Caller) middleware.Limit {

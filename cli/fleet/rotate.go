@@ -63,12 +63,16 @@ func rotates(name string) rotated {
 			"tokens of the old key are valid for up to an hour: an hour after begin", "gpuaas keys rotate %s --of tokens",
 		},
 		"fields": {"data_keys", keystore.PurposeFields, "key that seals columns", false, "", "gpuaas keys rotate %s --of fields"},
-		"kek":    {"kek", keystore.PurposeKEK, "key-encryption key", false, "", "gpuaas keys rotate %s --of kek"},
+		"cursors": {
+			"cursor_keys", keystore.PurposeCursors, "key that seals positions in lists", false,
+			"positions in lists of the old key are valid for up to 24 hours: a day after begin", "gpuaas keys rotate %s --of cursors",
+		},
+		"kek": {"kek", keystore.PurposeKEK, "key-encryption key", false, "", "gpuaas keys rotate %s --of kek"},
 	}[name]
 }
 
 // ofKeys lists the values of --of.
-const ofKeys = "tasks, statements, logins, tokens, fields or kek"
+const ofKeys = "tasks, statements, logins, tokens, fields, cursors or kek"
 
 func NewCA(a *output.Console) *cobra.Command {
 	return output.Group("ca", "Manage the node certificate authority", newRotate(a, [3]string{
@@ -386,7 +390,7 @@ func (d desk) list() (list []rotating) {
 	switch d.purpose {
 	case keystore.PurposeTokens:
 		other = "accepted"
-	case keystore.PurposeFields, keystore.PurposeKEK:
+	case keystore.PurposeFields, keystore.PurposeCursors, keystore.PurposeKEK:
 		role, other = "seals", "opens"
 	}
 	active, others := d.keys.Kids(d.purpose)

@@ -1,7 +1,9 @@
 package envelope
 
 import (
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,12 +28,22 @@ type Ring struct {
 	mu     sync.RWMutex
 	keys   map[string]tink.AEAD
 	active string
+	raw    []byte // the key that seals
 }
 
 // NewRing returns a ring with the keys, of which active seals.
 func NewRing(keys map[string][]byte, active string) (*Ring, error) {
 	r := &Ring{}
 	return r, r.Replace(keys, active)
+}
+
+// NewRandomRing returns a ring with a new key, which ends with the process.
+func NewRandomRing() *Ring {
+	r := &Ring{}
+	if err := r.Replace(map[string][]byte{"random": NewKey()}, "random"); err != nil {
+		panic(fmt.Sprintf("making a key: %v", err)) // the size is right
+	}
+	return r
 }
 
 // Replace replaces the keys. Without an error all calls that follow use the new ones.
@@ -55,7 +67,7 @@ func (r *Ring) Replace(keys map[string][]byte, active string) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keys, r.active = made, active
+	r.keys, r.active, r.raw = made, active, keys[active]
 	return nil
 }
 
@@ -83,6 +95,17 @@ func (r *Ring) Seal(secret []byte, at Place) []byte {
 		panic(fmt.Sprintf("sealing %s: %v", at, err)) // longer than 64 GiB, as crypto/cipher does
 	}
 	return append(Header(id), text...)
+}
+
+// Derive returns a key for another use, of the key that seals. It changes with each rotation.
+func (r *Ring) Derive(use string) []byte {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	key, err := hkdf.Key(sha256.New, r.raw, nil, use, sha256.Size)
+	if err != nil {
+		panic(fmt.Sprintf("deriving a key: %v", err)) // longer than 255 hashes
+	}
+	return key
 }
 
 // Open decrypts an envelope of a place. The error is coded, and ReasonOf returns its reason.

@@ -10,21 +10,22 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-// DataKeys are the stored keys that seal columns. The newest seals, once every server has read it.
+// DataKeys are the stored keys of a purpose that seal secrets. The newest seals, once every server has read it.
 type DataKeys struct {
 	Fields
 
-	store pki.Store
+	store   pki.Store
+	purpose string // the beginning of their ids in envelopes
 }
 
 // OpenDataKeys reads the data keys of a store.
-func OpenDataKeys(ctx context.Context, store pki.Store, failures *Failures) (*DataKeys, error) {
-	d := &DataKeys{store: store, Fields: Fields{Ring: &envelope.Ring{}, Failures: failures}}
+func OpenDataKeys(ctx context.Context, store pki.Store, purpose string, failures *Failures) (*DataKeys, error) {
+	d := &DataKeys{store: store, purpose: purpose, Fields: Fields{Ring: &envelope.Ring{}, Failures: failures}}
 	return d, d.Refresh(ctx)
 }
 
-// dataKeyID returns the id of a data key in the envelopes.
-func dataKeyID(number int) string { return fmt.Sprintf("fields-%04d", number) }
+// id returns the id of a key in the envelopes.
+func (d *DataKeys) id(number int) string { return fmt.Sprintf("%s-%04d", d.purpose, number) }
 
 // NewDataKey draws a data key.
 func NewDataKey(number int) pki.Stored {
@@ -40,11 +41,11 @@ func (d *DataKeys) Refresh(ctx context.Context) error {
 	if len(list) == 0 {
 		return errors.New("there is no data key")
 	}
-	keys, active := map[string][]byte{}, dataKeyID(list[0].Number)
+	keys, active := map[string][]byte{}, d.id(list[0].Number)
 	for _, one := range list {
-		keys[dataKeyID(one.Number)] = one.Private
+		keys[d.id(one.Number)] = one.Private
 		if !one.Fresh {
-			active = dataKeyID(one.Number)
+			active = d.id(one.Number)
 		}
 	}
 	return d.Replace(keys, active)

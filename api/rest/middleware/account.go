@@ -1,37 +1,27 @@
 package middleware
 
 import (
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
-	"fmt"
 	"net/netip"
 	"strings"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
 // Accounts maps the names of accounts to a fixed number of buckets, so that hostile names fill neither memory
 // nor the table. The map depends on a secret of the installation: a client cannot choose a name that shares the
 // bucket of another one.
-type Accounts struct{ secret []byte }
-
-// NewAccounts derives the secret from a key that all replicas have.
-func NewAccounts(key []byte) (Accounts, error) {
-	secret, err := hkdf.Key(sha256.New, key, nil, "gpuaas limits of accounts", sha256.Size)
-	if err != nil {
-		return Accounts{}, fmt.Errorf("making the key of limits of accounts: %w", err)
-	}
-	return Accounts{secret}, nil
-}
+type Accounts struct{ Keys *envelope.Ring }
 
 // bucket returns one of 65,536 ids for an account from any address, and one of 65,536 others for an account
 // from one of its usual addresses.
 func (a Accounts) bucket(account, usual string) (id [16]byte) {
-	h := hmac.New(sha256.New, a.secret)
+	h := hmac.New(sha256.New, a.Keys.Derive("gpuaas limits of accounts"))
 	_, _ = h.Write([]byte(strings.ToLower(strings.TrimSpace(account)) + "\x00" + usual))
 	copy(id[:2], h.Sum(nil))
 	if usual != "" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
@@ -54,14 +55,7 @@ func TestHostileAddressesStayBounded(t *testing.T) {
 // bucket in all writings, and another secret has other buckets.
 func TestHostileNamesStayBounded(t *testing.T) {
 	t.Parallel()
-	a, err := NewAccounts([]byte("a key of a test"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := NewAccounts([]byte("another key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a, b := Accounts{envelope.NewRandomRing()}, Accounts{envelope.NewRandomRing()}
 	if a.bucket(" Dev@Dev.localhost", "") != a.bucket("dev@dev.localhost", "") {
 		t.Error("a writing of the name has a bucket of its own")
 	}

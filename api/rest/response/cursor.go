@@ -1,8 +1,6 @@
 package response
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -11,21 +9,21 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
 const (
 	cursorLives = 24 * time.Hour
-	macSize     = 16
 	expirySize  = 8
 	defaultPage = 50
 )
 
-// Cursors encodes and decodes positions in lists. A cursor is signed, because its content becomes
+// Cursors encodes and decodes positions in lists. A cursor is sealed, because its content becomes
 // part of a query. It is valid only for its list and tenant, because the position has no meaning in
 // another list.
 type Cursors struct {
-	Key   []byte
+	Keys  *envelope.Ring
 	Clock clock.Clock
 }
 
@@ -36,7 +34,7 @@ func (c Cursors) seal(r *request.Call, place any) (string, error) {
 		return "", fmt.Errorf("writing a cursor: %w", err)
 	}
 	text = binary.BigEndian.AppendUint64(text, uint64(c.Clock.Now().Add(cursorLives).Unix())) //nolint:gosec // not before 1970
-	return base64.RawURLEncoding.EncodeToString(append(text, c.mac(r, text)...)), nil
+	return base64.RawURLEncoding.EncodeToString(c.Keys.Seal(text, listOf(r))), nil
 }
 
 // Open reads a cursor of the same list. Without a cursor, place stays as it is.
@@ -47,11 +45,11 @@ func (c Cursors) Open(r *request.Call, cursor *string, place any) error {
 	refused := errs.New(errs.CursorInvalid, "the cursor belongs to another list, or is older than 24 hours").At("cursor").
 		Try("start again without a cursor")
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(*cursor)
-	if err != nil || len(sealed) < macSize+expirySize {
+	if err != nil {
 		return refused
 	}
-	text, mac := sealed[:len(sealed)-macSize], sealed[len(sealed)-macSize:]
-	if !hmac.Equal(mac, c.mac(r, text)) {
+	text, err := c.Keys.Open(sealed, listOf(r))
+	if err != nil || len(text) < expirySize {
 		return refused
 	}
 	end := len(text) - expirySize
@@ -65,13 +63,9 @@ func (c Cursors) Open(r *request.Call, cursor *string, place any) error {
 	return nil
 }
 
-func (c Cursors) mac(r *request.Call, text []byte) []byte {
-	h := hmac.New(sha256.New, c.Key)
-	_, _ = h.Write([]byte(r.URL.Path))
-	_, _ = h.Write([]byte{0})
-	_, _ = h.Write(r.Caller.Tenant.UUID[:])
-	_, _ = h.Write(text)
-	return h.Sum(nil)[:macSize]
+// listOf is what a cursor is bound to.
+func listOf(r *request.Call) envelope.Place {
+	return envelope.Place{Table: "cursors", Column: r.URL.Path, Row: r.Tenant}
 }
 
 // CutPage cuts a list that was read with one item more than the limit. The extra item only shows that

@@ -3,10 +3,9 @@
 package signin
 
 import (
-	"crypto/cipher"
-
 	"github.com/gpuaas/gpuaas/api/rest/middleware"
 	"github.com/gpuaas/gpuaas/api/rest/page"
+	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/services"
 	"github.com/gpuaas/gpuaas/web"
 )
@@ -20,28 +19,23 @@ type Config struct {
 	Options  Options
 	// TokenKeys returns the JWKS of the tokens that this server signs.
 	TokenKeys func() ([]byte, error)
-	// CookieKey encrypts the cookies of sign-ins in progress; every replica needs the same.
-	CookieKey []byte
-	Chain     *middleware.Chain
+	// CookieKeys seal the cookies of sign-ins in progress; every replica needs the same.
+	CookieKeys *envelope.Ring
+	Chain      *middleware.Chain
 }
 
 // Handlers implements the operations of the sign-in.
 type Handlers struct {
 	Config
 
-	Pages   *page.Writer
-	cookies cipher.AEAD
+	Pages *page.Writer
 }
 
-// New returns an error if the key of the cookies cannot be derived.
-func New(cfg Config) (*Handlers, error) {
-	cookies, err := cookieSeal(cfg.CookieKey)
-	if err != nil {
-		return nil, err
-	}
-	s := &Handlers{Config: cfg, cookies: cookies}
+// New returns the handlers.
+func New(cfg Config) *Handlers {
+	s := &Handlers{Config: cfg}
 	s.Pages = &page.Writer{Chain: cfg.Chain, SignInOffered: s.Offered}
-	return s, nil
+	return s
 }
 
 var signInPage, firstAdminPage = web.MustPage("signin"), web.MustPage("firstadmin")

@@ -1,11 +1,7 @@
 package signin
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
@@ -14,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
@@ -33,18 +30,8 @@ type pending struct {
 	Until                  int64
 }
 
-// cookieSeal derives the key of these cookies from a key that all replicas have.
-func cookieSeal(secret []byte) (cipher.AEAD, error) {
-	key, err := hkdf.Key(sha256.New, secret, nil, "gpuaas sign-in cookie", 32)
-	if err != nil {
-		return nil, fmt.Errorf("making the key of sign-in cookies: %w", err)
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("making the key of sign-in cookies: %w", err)
-	}
-	return cipher.NewGCMWithRandomNonce(block)
-}
+// pendingCookie is what the cookies are bound to.
+var pendingCookie = envelope.Place{Table: "cookies", Column: "sign-in"}
 
 func fresh() string { return rand.Text() + rand.Text() } // 260 bits
 
@@ -55,7 +42,7 @@ func (s *Handlers) begin(w http.ResponseWriter, r *http.Request, returnTo string
 	if err != nil {
 		return p, fmt.Errorf("encoding a sign-in: %w", err)
 	}
-	sealed := base64.RawURLEncoding.EncodeToString(s.cookies.Seal(nil, nil, text, nil)) //nolint:gosec // this AEAD draws its own nonce, and takes none
+	sealed := base64.RawURLEncoding.EncodeToString(s.CookieKeys.Seal(text, pendingCookie))
 	http.SetCookie(w, request.NewCookie(r, securePending, plainPending, sealed, pendingFor))
 	return p, nil
 }
@@ -80,7 +67,7 @@ func (s *Handlers) take(w http.ResponseWriter, r *http.Request, state string) (p
 	http.SetCookie(w, request.NewCookie(r, securePending, plainPending, "", 0))
 	raw, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err == nil {
-		raw, err = s.cookies.Open(nil, nil, raw, nil)
+		raw, err = s.CookieKeys.Open(raw, pendingCookie)
 	}
 	if err == nil {
 		err = json.Unmarshal(raw, &p)

@@ -25,6 +25,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -142,7 +143,7 @@ func doorConfig(db pg.Pool, log *slog.Logger) rest.Config {
 			return middleware.Limit{PerMinute: 1 << 20, Burst: 1 << 20}
 		},
 		SharedLimits: ratelimit.Limits{DB: db}, Ready: func(context.Context) error { return nil },
-		CursorKey: make([]byte, 32), Log: log, Clock: c,
+		CursorKeys: envelope.NewRandomRing(), Log: log, Clock: c,
 	}
 }
 

@@ -26,13 +26,6 @@ func oldKeys(dir, purpose string) (keys []pki.Stored, files []string, err error)
 		return oldSigning(filepath.Join(dir, "login-keys"))
 	case PurposeTokens:
 		return oldSigning(filepath.Join(dir, "token-keys"))
-	case PurposeCursors:
-		path := filepath.Join(dir, "cursor.key")
-		key, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, nil
-		}
-		return []pki.Stored{{Number: 1, Private: key}}, []string{path}, err
 	}
 	return nil, nil, nil
 }
@@ -80,14 +73,14 @@ func oldAuthority(dir string) (keys []pki.Stored, files []string, err error) {
 	return keys, files, nil
 }
 
-// discard removes the key files whose keys are stored, and the sealing key, which nothing uses any more. The
-// key-encryption key may be nil. Whatever cannot be removed is logged: the server starts.
-func (p Preparation) discard(ctx context.Context, kek secret.Wrapper) {
+// discard removes the key files whose keys are stored, and the sealing key and the key of cursors, which have others now.
+// Whatever cannot be removed is logged: the server starts.
+func (p Preparation) discard(ctx context.Context) {
 	var files []string
 	for _, purpose := range p.stored() {
 		keys, of, err := oldKeys(p.StateDir, purpose)
 		if err == nil && len(keys) > 0 {
-			err = p.allStored(ctx, kek, purpose, keys)
+			err = p.allStored(ctx, purpose, keys)
 		}
 		if err != nil {
 			p.Log.WarnContext(ctx, "key files of an earlier release stay: compare them with the keys in the database, and remove them",
@@ -96,8 +89,10 @@ func (p Preparation) discard(ctx context.Context, kek secret.Wrapper) {
 		}
 		files = append(files, of...)
 	}
-	if path := filepath.Join(p.StateDir, "seal.key"); exists(path) {
-		files = append(files, path)
+	for _, name := range []string{"seal.key", "cursor.key"} {
+		if path := filepath.Join(p.StateDir, name); exists(path) {
+			files = append(files, path)
+		}
 	}
 	removed := 0
 	for _, path := range files {
@@ -122,30 +117,13 @@ func exists(path string) bool {
 }
 
 // allStored returns an error unless the database has all of these keys, in use or ended.
-func (p Preparation) allStored(ctx context.Context, kek secret.Wrapper, purpose string, keys []pki.Stored) error {
-	stored := &secret.Stored{DB: p.DB, KEK: kek}
-	have, err := stored.PublicParts(ctx, purpose)
+func (p Preparation) allStored(ctx context.Context, purpose string, keys []pki.Stored) error {
+	have, err := (&secret.Stored{DB: p.DB}).PublicParts(ctx, purpose)
 	if err != nil {
 		return err
 	}
-	part := func(k pki.Stored) []byte { return k.Public }
-	if len(keys[0].Public) == 0 { // a symmetric key has no public part
-		if kek == nil {
-			if stored.KEK, err = OpenKEK(ctx, p.Config, p.StateDir, p.Clock); err != nil {
-				return err
-			}
-		}
-		opened, err := stored.Of(purpose).Read(ctx)
-		if err != nil {
-			return err
-		}
-		part, have = func(k pki.Stored) []byte { return k.Private }, nil
-		for _, k := range opened {
-			have = append(have, k.Private)
-		}
-	}
 	for _, key := range keys {
-		if !slices.ContainsFunc(have, func(one []byte) bool { return bytes.Equal(one, part(key)) }) {
+		if !slices.ContainsFunc(have, func(one []byte) bool { return bytes.Equal(one, key.Public) }) {
 			return fmt.Errorf("the database has another key %d", key.Number)
 		}
 	}

@@ -236,8 +236,8 @@ func TestOldKeyFilesAreImported(t *testing.T) {
 	if secret.Stamp(nil, keys.Tasks.Public(), nil) != secret.Stamp(nil, tasks.Public(), nil) || keys.Tasks.Active() != tasks.Active() {
 		t.Error("the task keys are others")
 	}
-	if !slices.Equal(keys.Logins.Public(), logins.Public()) || string(keys.Cursors) != string(make([]byte, 32)) {
-		t.Error("the login keys or the key of cursors are others")
+	if !slices.Equal(keys.Logins.Public(), logins.Public()) {
+		t.Error("the login keys are others")
 	}
 	if !strings.Contains(string(root), strings.TrimSpace(string(keys.Authority.Bundle()))) {
 		t.Error("the authority is another")
@@ -294,17 +294,16 @@ func TestImportedKeyFilesAreRemovedAtALaterStart(t *testing.T) {
 	must(t, err)
 	files["keys/order-0001.pem"], err = os.ReadFile(filepath.Join(other, "order-0001.pem"))
 	must(t, err)
-	files["cursor.key"] = []byte(strings.Repeat("x", 32))
 	write()
 	must(t, os.Mkdir(filepath.Join(i.dir, "release-keys"), 0o700))
 	var log strings.Builder
 	p := i.preparation()
 	p.Log = slog.New(slog.NewTextHandler(&log, nil))
 	must(t, keystore.Prepare(t.Context(), p))
-	if l := left(); !slices.Equal(l, []string{"cursor.key", "keys/order-0001.pem"}) {
+	if l := left(); !slices.Equal(l, []string{"keys/order-0001.pem"}) {
 		t.Errorf("files of other keys: %v are left", l)
 	}
-	for _, want := range []string{"order-0001.pem", "cursor.key", "gpuaas agent keys begin --keys-dir"} {
+	for _, want := range []string{"order-0001.pem", "gpuaas agent keys begin --keys-dir"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("not in the log: %s\n%s", want, log.String())
 		}
@@ -393,7 +392,9 @@ func TestAStolenDatabaseHasNoKey(t *testing.T) {
 	keys := i.all()
 	var text []byte
 	must(t, i.db.QueryRow(t.Context(), `SELECT string_agg(sealed, '') FROM signing_keys`).Scan(&text))
-	for _, secret := range [][]byte{[]byte("PRIVATE KEY"), keys.Cursors} {
+	data, err := (&secret.Stored{DB: i.db, KEK: keys.KEK()}).Of(keystore.PurposeCursors).Read(t.Context())
+	must(t, err)
+	for _, secret := range [][]byte{[]byte("PRIVATE KEY"), data[0].Private} {
 		if len(secret) == 0 || strings.Contains(string(text), string(secret)) {
 			t.Errorf("%q is in the database", secret)
 		}

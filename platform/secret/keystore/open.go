@@ -26,7 +26,7 @@ type Keys struct {
 	Tasks      secret.Signer    // work
 	Logins     secret.UserCA    // api
 	Tokens     *pki.Keyring     // api
-	Cursors    []byte           // api
+	Cursors    *secret.DataKeys // api
 	Fields     *secret.DataKeys // api
 
 	kek    secret.Wrapper
@@ -135,9 +135,9 @@ func (o *Keys) open(ctx context.Context, s Source, purpose string) (err error) {
 	case PurposeTokens:
 		o.Tokens, err = pki.NewKeyring(ctx, store, false)
 	case PurposeCursors:
-		o.Cursors, err = newest(ctx, store)
+		o.Cursors, err = secret.OpenDataKeys(ctx, store, purpose, nil) // what does not open came from a client
 	case PurposeFields:
-		o.Fields, err = secret.OpenDataKeys(ctx, store, o.stores[roleOf(purpose)].Failures)
+		o.Fields, err = secret.OpenDataKeys(ctx, store, purpose, o.stores[roleOf(purpose)].Failures)
 	}
 	return err
 }
@@ -145,17 +145,6 @@ func (o *Keys) open(ctx context.Context, s Source, purpose string) (err error) {
 func newSigner(ctx context.Context, store pki.Store) (secret.Signer, error) {
 	ring, err := pki.NewAnnounced(ctx, store, false)
 	return secret.LocalSigner{Keys: ring}, err
-}
-
-func newest(ctx context.Context, store pki.Store) ([]byte, error) {
-	list, err := store.Read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("there is no key")
-	}
-	return list[len(list)-1].Private, nil
 }
 
 func openAuthority(ctx context.Context, k Config, store pki.Store, c clock.Clock) (secret.Authority, error) {
@@ -223,6 +212,7 @@ func (o *Keys) Refresh(ctx context.Context) map[string]error {
 		parts["key-encryption key"] = o.kek.Refresh
 	}
 	add(PurposeTokens, o.Tokens != nil, o.Tokens.Refresh)
+	add(PurposeCursors, o.Cursors != nil, o.Cursors.Refresh)
 	add(PurposeFields, o.Fields != nil, o.Fields.Refresh)
 	add("sets of keys", o.Sets != nil, o.Sets.Refresh)
 	if roots, ok := o.Roots.(onlyRoots); ok {

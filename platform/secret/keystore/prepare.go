@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/clock"
-	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pki"
@@ -43,7 +42,7 @@ func Prepare(ctx context.Context, p Preparation) error {
 		return err
 	}
 	if len(missing) == 0 && (sets || !p.maySign()) {
-		p.discard(ctx, nil) // an earlier start may have ended before it removed the files
+		p.discard(ctx) // an earlier start may have ended before it removed the files
 		return nil
 	}
 	if len(missing) == len(p.stored()) && p.Development && p.KEK != DriverVault {
@@ -59,7 +58,7 @@ func Prepare(ctx context.Context, p Preparation) error {
 	if err != nil {
 		return fmt.Errorf("creating the first keys: %w", err)
 	}
-	p.discard(ctx, kek)
+	p.discard(ctx)
 	return nil
 }
 
@@ -133,9 +132,7 @@ func firstKey(purpose string, c clock.Clock) ([]pki.Stored, error) {
 	case PurposeAuthority:
 		key, err := pki.NewAuthority(1, c)
 		return []pki.Stored{key}, err
-	case PurposeCursors:
-		return []pki.Stored{{Number: 1, Private: envelope.NewKey()}}, nil
-	case PurposeFields:
+	case PurposeCursors, PurposeFields:
 		return []pki.Stored{secret.NewDataKey(1)}, nil
 	}
 	key, err := pki.NewSigningKey(1)

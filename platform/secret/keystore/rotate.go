@@ -38,7 +38,7 @@ func (o *Keys) Finish(ctx context.Context, tx pgx.Tx, purpose string, c clock.Cl
 	if purpose == PurposeKEK {
 		return o.resealAll(ctx)
 	}
-	if purpose == PurposeFields {
+	if purpose == PurposeFields || purpose == PurposeCursors {
 		replaced, err := (&secret.Stored{DB: tx}).Replaced(ctx, purpose)
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ func (o *Keys) isPublished() bool {
 func (o *Keys) rotator(purpose string) (secret.Rotator, error) {
 	of := map[string]any{
 		PurposeAuthority: o.Authority, PurposeStatements: o.Statements, PurposeTasks: o.Tasks, PurposeLogins: o.Logins,
-		PurposeTokens: secret.LocalSigner{Keys: o.Tokens}, PurposeFields: o.Fields, PurposeKEK: o.kek,
+		PurposeTokens: secret.LocalSigner{Keys: o.Tokens}, PurposeFields: o.Fields, PurposeCursors: o.Cursors, PurposeKEK: o.kek,
 	}
 	rotator, ok := of[purpose].(secret.Rotator)
 	if !ok {
@@ -122,6 +122,8 @@ func (o *Keys) Kids(purpose string) (active string, others []string) {
 		active, all = o.Tokens.Active(), o.Tokens.Kids()
 	case PurposeFields:
 		active, all = o.Fields.Active(), o.Fields.IDs()
+	case PurposeCursors:
+		active, all = o.Cursors.Active(), o.Cursors.IDs()
 	case PurposeKEK:
 		active = o.kek.Active()
 	}
