@@ -109,6 +109,11 @@ func export(a *output.Console, e exported, all []oapi.DesiredObject) error {
 		return nil
 	}
 	form := a.Format()
+	if a.Data() && form != "json" && form != "yaml" {
+		e := output.UsageError("output %q does not exist for objects", form)
+		e.Try = "-o yaml|json|cue"
+		return e
+	}
 	if form != "json" && form != "cue" {
 		form = "yaml"
 	}

@@ -126,7 +126,7 @@ func newPolicySet(a *output.Console) *cobra.Command {
 	scope := "platform"
 	cmd := &cobra.Command{
 		Use: "set KEY VALUE", Short: "Set a policy", Long: policySetText, Args: cobra.ExactArgs(2),
-		Example: "  gpuaas policy set gitops.prune_cap_percent 10\n  gpuaas policy set allocation.max_gpus_per_project 8 --scope tenant:01990f3e-…",
+		Example: "  gpuaas policy set gitops.prune_cap_percent 10\n  gpuaas policy set allocation.max_concurrent_per_project 8 --scope tenant:acme",
 	}
 	client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
 		key, _, err := PolicyKey(ctx, c, args[0])

@@ -42,7 +42,7 @@ func IfMatch(version int64) oapi.RequestEditorFn {
 
 // ListCommand completes a command that shows a list. of finds out which list.
 func ListCommand[T any](a *output.Console, cmd *cobra.Command, of func(ctx context.Context, c *Client, args []string) (Pager, error), show func(a *output.Console, all ...T) output.Table) *cobra.Command {
-	limit := PageSize
+	limit, watching := PageSize, false
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := Connect(a)
 		if err != nil {
@@ -52,8 +52,12 @@ func ListCommand[T any](a *output.Console, cmd *cobra.Command, of func(ctx conte
 		if err != nil {
 			return err
 		}
+		if watching {
+			return watch(cmd.Context(), a, c, limit, next, show)
+		}
 		return ShowList(cmd.Context(), a, c, limit, next, show)
 	}
+	cmd.Flags().BoolVar(&watching, "watch", false, "list again every 2 seconds, and print what has changed, until interrupted")
 	cmd.Flags().IntVar(&limit, "limit", limit, "at most so many; 0 for all")
 	return cmd
 }

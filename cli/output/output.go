@@ -14,7 +14,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-func Outputs() []string { return []string{"table", "wide", "json", "yaml", "name"} }
+func Outputs() []string {
+	return []string{"table", "wide", "json", "yaml", "name", "csv", "jsonpath=TEMPLATE"}
+}
 
 func (a *Console) Format() string { return cmp.Or(a.Output, a.Env("GPUAAS_OUTPUT"), "table") }
 
@@ -26,7 +28,11 @@ func (a *Console) CheckOutput(cmd *cobra.Command) error {
 	if more := cmd.Annotations[MoreOutputs]; more != "" {
 		known = append(known, strings.Split(more, ",")...)
 	}
-	if f := a.Format(); !slices.Contains(known, f) {
+	if template, ok := strings.CutPrefix(a.Format(), jsonPathPrefix); ok {
+		_, err := parseJSONPath(template)
+		return err
+	}
+	if f := a.Format(); !slices.Contains(known, f) || strings.Contains(f, "=") {
 		e := UsageError("output %q does not exist", f)
 		e.Try = "-o " + strings.Join(known, "|")
 		return e
@@ -35,7 +41,10 @@ func (a *Console) CheckOutput(cmd *cobra.Command) error {
 }
 
 // Data says that a program reads the output, so that nothing else belongs there.
-func (a *Console) Data() bool { return a.Format() == "json" || a.Format() == "yaml" }
+func (a *Console) Data() bool {
+	f := a.Format()
+	return f == "json" || f == "yaml" || f == "csv" || strings.HasPrefix(f, jsonPathPrefix)
+}
 
 // Table is a document as people read it.
 type Table struct {
@@ -55,6 +64,9 @@ func (t *Table) Add(name string, cells ...string) {
 func (a *Console) Show(raw json.RawMessage, t Table) error {
 	var text []byte
 	var err error
+	if template, ok := strings.CutPrefix(a.Format(), jsonPathPrefix); ok {
+		return a.showJSONPath(raw, template)
+	}
 	switch a.Format() {
 	case "json":
 		var b bytes.Buffer
@@ -64,6 +76,8 @@ func (a *Console) Show(raw json.RawMessage, t Table) error {
 		}
 	case "yaml":
 		text, err = ToYAML(raw)
+	case "csv":
+		text, err = t.csv(!a.NoHeaders)
 	case "name":
 		text = []byte(strings.Join(t.Names, "\n"))
 		if len(t.Names) > 0 {
