@@ -41,6 +41,7 @@ var rules = map[string]func(doc *openapi3.T, fault func(place, what string)){
 	"idempotency":  bothKeys,
 	"precondition": preconditions,
 	"list":         lists,
+	"message":      messages,
 }
 
 // lint returns the faults of a contract as "rule place: what".
@@ -156,6 +157,27 @@ func typed(doc *openapi3.T, fault func(place, what string)) {
 				fault(at, "has no type")
 			}
 		})
+	}
+}
+
+// messages demands a sentence for each pattern that a client may miss: a pattern tells them nothing.
+func messages(doc *openapi3.T, fault func(place, what string)) {
+	seen := map[*openapi3.Schema]bool{}
+	check := func(at string, s *openapi3.Schema) {
+		if text, _ := s.Extensions["x-message"].(string); s.Pattern != "" && text == "" {
+			fault(at, "has a pattern without x-message")
+		}
+	}
+	for _, op := range openapi.Operations(doc) {
+		for _, p := range slices.Concat(doc.Paths.Value(op.Path).Parameters, op.Parameters) {
+			schemas(op.OperationID+" "+p.Value.Name, p.Value.Schema, seen, check)
+		}
+		if op.RequestBody == nil {
+			continue
+		}
+		for _, media := range op.RequestBody.Value.Content {
+			schemas(op.OperationID+" request", media.Schema, seen, check)
+		}
 	}
 }
 

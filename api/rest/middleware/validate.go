@@ -87,6 +87,9 @@ func checkParameters(c *gin.Context, op *request.Operation) error {
 		if !given(c, p) && !p.Required || plainlyValid(op, c, p) {
 			continue
 		}
+		if p.In == openapi3.ParameterInQuery && c.Request.URL.Query().Has(p.Name) && c.Query(p.Name) == "" {
+			return errs.Invalid(p.Name, "is empty").Try("give a value, or leave the parameter out")
+		}
 		if input == nil {
 			input = &openapi3filter.RequestValidationInput{
 				Request: c.Request, Route: op.Route, PathParams: make(map[string]string, len(c.Params)), QueryParams: c.Request.URL.Query(),
@@ -96,7 +99,7 @@ func checkParameters(c *gin.Context, op *request.Operation) error {
 			}
 		}
 		if err := openapi3filter.ValidateParameter(c.Request.Context(), input, p.Parameter); err != nil {
-			return errs.Invalid(p.Name, "%s", plain(err))
+			return errs.Invalid(p.Name, "%s", ofParameter(p.Schema.Value, plain(err)))
 		}
 	}
 	return nil
@@ -125,7 +128,7 @@ func plainlyValid(op *request.Operation, c *gin.Context, p request.Parameter) bo
 func given(c *gin.Context, p request.Parameter) bool {
 	switch p.In {
 	case openapi3.ParameterInHeader:
-		return first(c.Request.Header[p.Header]) != ""
+		return len(c.Request.Header[p.Header]) > 0
 	case openapi3.ParameterInQuery:
 		return c.Request.URL.RawQuery != ""
 	}
@@ -145,7 +148,7 @@ func checkBody(req *http.Request, r *request.Call) error {
 	r.Body = data
 	op := r.Op
 	switch {
-	case op.Body == nil && len(data) > 0:
+	case op.Body == nil && len(data) > 0 && string(bytes.TrimSpace(data)) != "{}":
 		return errs.Invalid("body", "the operation has no body")
 	case op.Body == nil:
 		return nil
@@ -166,7 +169,7 @@ func checkBody(req *http.Request, r *request.Call) error {
 		return err
 	}
 	if err := op.Schema.VisitJSON(value, openapi3.VisitAsRequest(), checkUUIDs); err != nil {
-		return invalid(err)
+		return invalid(err, exampleOf(op))
 	}
 	req.Body = checked{bytes.NewReader(data), value}
 	return nil
@@ -273,8 +276,8 @@ type checked struct {
 func (checked) Close() error          { return nil }
 func (b checked) ValidatedValue() any { return b.value }
 
-// invalid turns a finding about the body into an error that names the field.
-func invalid(err error) error {
+// invalid turns a finding about the body into an error that names the field. example is a body of the contract.
+func invalid(err error, example any) error {
 	var found *openapi3.SchemaError
 	if !errors.As(err, &found) {
 		return errs.Invalid("body", "%s", plain(err))
@@ -287,7 +290,10 @@ func invalid(err error) error {
 	if path == "" {
 		path = "body"
 	}
-	return errs.Invalid(path, "%s", found.Reason)
+	if found.SchemaField == "required" {
+		return errs.Invalid(path, "is missing%s", valueIn(example, found.JSONPointer()))
+	}
+	return errs.Invalid(path, "%s", sentence(found))
 }
 
 func unknownField(found *openapi3.SchemaError) string {

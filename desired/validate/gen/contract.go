@@ -52,6 +52,7 @@ func contractSchemas() (map[string]component, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.messages = true
 	schemas := map[string]component{}
 	for kind, d := range definitions {
 		at := "#" + string(kind)

@@ -16,6 +16,7 @@ type object = map[string]any
 type converter struct {
 	conditions map[string]*condition  // by the path of their struct, as #Node.spec
 	describe   func(cue.Value) string // the description of a field
+	messages   bool                   // patterns have the message of their findings, for clients
 }
 
 func unknown(at string, v cue.Value, what string) error {
@@ -31,6 +32,9 @@ func (c *converter) schema(at string, v cue.Value) (object, error) {
 	s = maps.Clone(s)
 	if text := c.describe(v); text != "an object with fields" && text != "" {
 		s["description"] = text
+	}
+	if text := expectedText(v); c.messages && text != "" {
+		addMessage(s, text)
 	}
 	if d, _ := v.Default(); d.Kind() != cue.StructKind && d.Validate(cue.Concrete(true)) == nil {
 		if s["default"], err = plain(d); err != nil {

@@ -103,5 +103,5 @@ func newConverter(describe func(cue.Value) string, options ...parser.Option) (*c
 		return nil, nil, err
 	}
 	_, definitions, err := definition.Compile(options...)
-	return &converter{conditions, describe}, definitions, err
+	return &converter{conditions: conditions, describe: describe}, definitions, err
 }

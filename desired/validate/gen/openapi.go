@@ -84,14 +84,47 @@ func decidedFields(properties object, branches []any) {
 	}
 }
 
+// expectedText returns what the findings about a field say that it must be.
+func expectedText(v cue.Value) string {
+	attribute := v.Attribute("expect")
+	expected, err := attribute.String(0)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(expected, ".")
+}
+
+// addMessage puts the message at the pattern of a field, of its alternatives or of its elements.
+func addMessage(s object, text string) {
+	if s["pattern"] != nil {
+		s["x-message"] = text
+	}
+	for _, name := range []string{"items", "additionalProperties"} {
+		if inner, ok := s[name].(object); ok {
+			inner = maps.Clone(inner)
+			addMessage(inner, text)
+			s[name] = inner
+		}
+	}
+	choices, _ := s["anyOf"].([]any)
+	choices = slices.Clone(choices)
+	for i, choice := range choices {
+		inner := maps.Clone(choice.(object)) //nolint:forcetypeassert // made by the converter
+		addMessage(inner, text)
+		choices[i] = inner
+	}
+	if len(choices) > 0 {
+		s["anyOf"] = choices
+	}
+}
+
 // contractText describes a field for clients: by its comment, or by the text of its findings.
 func contractText(v cue.Value) string {
 	if text := commentOf(v); text != "" {
 		return text
 	}
-	attribute := v.Attribute("expect")
-	if expected, err := attribute.String(0); err == nil {
-		return "Expected: " + strings.TrimSuffix(expected, ".") + "."
+	if expected := expectedText(v); expected != "" {
+		return "Expected: " + expected + "."
 	}
 	return ""
 }
