@@ -30,9 +30,13 @@ GOVULNCHECK := bin/govulncheck-$(shell sed -n 's,^.*golang.org/x/vuln v\([0-9.]*
 VAULT   := bin/vault-$(shell sed -n 's,^.*github.com/hashicorp/vault v\([0-9.]*\) .*,\1,p' tools/vault/go.mod)
 STEP_CA := bin/step-ca-$(shell sed -n 's,^.*smallstep/certificates v\([0-9.]*\) .*,\1,p' tools/stepca/go.mod)
 
+# A real identity provider for tests of the sign-in, from its distribution.
+KEYCLOAK_VERSION := 26.5.6
+KEYCLOAK         := bin/keycloak-$(KEYCLOAK_VERSION)
+
 export BENCH_ONLY BENCH_OUT
 
-.PHONY: help run build gen verify check test test-race fuzz test-vault test-step-ca e2e e2e-host bench sbom vulncheck reset
+.PHONY: help run build gen verify check test test-race fuzz test-real test-vault test-step-ca test-keycloak e2e e2e-host bench sbom vulncheck reset
 
 help: ## Print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -89,6 +93,12 @@ test-vault: $(VAULT) ## Test the Vault drivers with a real Vault
 test-step-ca: $(STEP_CA) ## Test the step-ca driver with a real step-ca
 	GPUAAS_TEST_STEP_CA=$(CURDIR)/$(STEP_CA) $(GO) test -count=1 -tags $(TAGS) ./platform/secret/stepca
 
+test-keycloak: $(KEYCLOAK) ## Test the sign-in with a real Keycloak (needs Java and Maven)
+	GPUAAS_TEST_KEYCLOAK=$(CURDIR)/$(KEYCLOAK) $(GO) test -count=1 -tags $(TAGS) -run RealKeycloak ./platform/identity/oidc
+
+test-real: ## Test with the real counterparts, and print which were reached
+	@MAKE='$(MAKE)' scripts/test-real.sh
+
 # A test that fails is run once more by itself: FLAKY names one that passes then.
 # Most of these tests wait for processes, so more of them run than there are cores,
 # of one package at a time.
@@ -142,3 +152,6 @@ $(STEP_CA): tools/stepca/go.mod tools/stepca/go.sum
 	@echo "building $@, once (minutes)"
 	@mkdir -p bin
 	@cd tools/stepca && $(GO) build -o ../../$@ github.com/smallstep/certificates/cmd/step-ca
+
+$(KEYCLOAK):
+	@scripts/keycloak.sh $(KEYCLOAK_VERSION)

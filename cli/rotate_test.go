@@ -190,8 +190,8 @@ func seedSession(t *testing.T, db *pgxpool.Pool, seal identity.Sealer) error {
 		return err
 	}
 	_, err := db.Exec(t.Context(), `
-		INSERT INTO sessions (id, user_id, secret_hash, kind, issuer, address, user_agent, refresh_enc, expires_at)
-		VALUES ($1, $2, '\x00', 'browser', 'i', '', '', $3, now() + interval '1 hour')`, id, user, seal.Seal([]byte("refresh"), identity.RefreshAt(id)))
+		INSERT INTO sessions (id, user_id, secret_hash, kind, issuer, address, user_agent, grant_enc, expires_at)
+		VALUES ($1, $2, '\x00', 'browser', 'i', '', '', $3, now() + interval '1 hour')`, id, user, seal.Seal([]byte("refresh"), identity.GrantAt(id)))
 	return err
 }
 

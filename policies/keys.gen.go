@@ -14,6 +14,8 @@ const (
 	AuthAPIKeysEnabled BoolKey = "auth.api_keys_enabled"
 	// AuthServiceAccountTokenTTLSeconds: validity of an access token of a service account.
 	AuthServiceAccountTokenTTLSeconds IntKey = "auth.service_account_token_ttl_seconds"
+	// AuthProviderCheckMinutes: time after which the identity provider must confirm the user of a browser session again.
+	AuthProviderCheckMinutes IntKey = "auth.provider_check_minutes"
 	// AuthSessionMaxHours: validity of a browser session.
 	AuthSessionMaxHours IntKey = "auth.session_max_hours"
 	// AllocationMaxConcurrentPerUser: maximum number of live allocations of one user.
@@ -220,6 +222,7 @@ var keys = []Key{
 	{Name: "auth.admin_acr", Type: TypeText, Default: "", Pattern: "^([!-~]{1,128}( [!-~]{1,128}){0,7})?$", Scopes: []Level{LevelPlatform}, Meaning: "acr or amr values, separated by spaces, of which a sign-in of an administrator or operator needs one; empty accepts every sign-in"},
 	{Name: "auth.api_keys_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, Meaning: "users can create and use API keys"},
 	{Name: "auth.service_account_token_ttl_seconds", Type: TypeInt, Default: int64(3600), Min: 300, Max: 3600, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "seconds", Cap: CapMax, Meaning: "validity of an access token of a service account"},
+	{Name: "auth.provider_check_minutes", Type: TypeInt, Default: int64(5), Min: 1, Max: 60, Scopes: []Level{LevelPlatform}, Unit: "minutes", Meaning: "time after which the identity provider must confirm the user of a browser session again"},
 	{Name: "auth.session_max_hours", Type: TypeInt, Default: int64(12), Min: 1, Max: 168, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "hours", Cap: CapMax, Meaning: "validity of a browser session"},
 	{Name: "allocation.max_concurrent_per_user", Type: TypeInt, Default: int64(4), Min: 0, Max: 1000, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject, LevelUser}, Unit: "allocations", Cap: CapMax, Meaning: "maximum number of live allocations of one user"},
 	{Name: "allocation.max_concurrent_per_project", Type: TypeInt, Default: int64(16), Min: 0, Max: 10000, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "allocations", Cap: CapMax, Meaning: "maximum number of live allocations of one project"},

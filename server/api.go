@@ -50,6 +50,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 	})
 	s.group.Go(func() error { return api.ShareLimits(ctx) })
 	s.group.Go(func() error { return s.resealFields(ctx) })
+	s.group.Go(func() error { return s.revokeEnded(ctx) })
 	return nil
 }
 

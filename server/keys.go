@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/platform/identity/reseal"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 )
@@ -122,12 +123,35 @@ func (s *Server) resealFields(ctx context.Context) error {
 		if len(fields.IDs()) < 2 || fields.Active() != fields.Newest() {
 			continue
 		}
-		n, err := s.services[RoleAPI].Identity.Reseal(ctx, fields.Active(), resealRows)
+		n, err := (reseal.Service{Service: s.services[RoleAPI].Identity}).Reseal(ctx, fields.Active(), resealRows)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			s.cfg.Log.WarnContext(ctx, "stored secrets not sealed again", "component", "server", "err", err)
 		case n > 0:
 			s.cfg.Log.InfoContext(ctx, "stored secrets were sealed with the newest data key", "component", "server", "rows", n, "key", fields.Active())
+		}
+	}
+}
+
+const (
+	revokeEvery = 10 * time.Second
+	revokeSome  = 20
+)
+
+// revokeEnded revokes the refresh tokens of ended sessions at the provider. It runs in the role api, which alone can open
+// them.
+func (s *Server) revokeEnded(ctx context.Context) error {
+	t := time.NewTicker(revokeEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		failed, err := s.services[RoleAPI].SignIn.RevokeEnded(ctx, revokeSome)
+		if err != nil && ctx.Err() == nil {
+			s.cfg.Log.WarnContext(ctx, "refresh tokens of ended sessions not revoked", "component", "server", "failed", failed, "err", err)
 		}
 	}
 }

@@ -1809,6 +1809,21 @@ func (e UserDetailRoleFrom) Valid() bool {
 	}
 }
 
+// Defines values for UserPatchRelink.
+const (
+	UserPatchRelinkTrue UserPatchRelink = true
+)
+
+// Valid indicates whether the value is a known member of the UserPatchRelink enum.
+func (e UserPatchRelink) Valid() bool {
+	switch e {
+	case UserPatchRelinkTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for UserSummaryRole.
 const (
 	UserSummaryRoleAdmin           UserSummaryRole = "admin"
@@ -4538,9 +4553,17 @@ type UserPatch struct {
 	Disabled *bool   `json:"disabled,omitempty"`
 	Name     *string `json:"name,omitempty"`
 
+	// Relink Removes the identity at the provider and ends all sessions. The next sign-in with the verified e-mail
+	// address links the user to another identity.
+	Relink *UserPatchRelink `json:"relink,omitempty"`
+
 	// Role The platform role.
 	Role *PlatformRole `json:"role,omitempty"`
 }
+
+// UserPatchRelink Removes the identity at the provider and ends all sessions. The next sign-in with the verified e-mail
+// address links the user to another identity.
+type UserPatchRelink bool
 
 // UserRequest defines model for UserRequest.
 type UserRequest struct {
@@ -7194,7 +7217,7 @@ type ClientInterface interface {
 	//
 	// The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
 	// keys of the user immediately, and removes SSH keys and login certificates of the user from running allocations
-	// within a minute.
+	// within a minute. An administrator relinks a user whose subject at the identity provider has changed.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7205,7 +7228,7 @@ type ClientInterface interface {
 	//
 	// The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
 	// keys of the user immediately, and removes SSH keys and login certificates of the user from running allocations
-	// within a minute.
+	// within a minute. An administrator relinks a user whose subject at the identity provider has changed.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7397,6 +7420,9 @@ type ClientInterface interface {
 	// The API ends the session, or stores the bearer token as revoked until it expires. The API also revokes the
 	// refresh token at the identity provider and closes open streams of the caller.
 	//
+	// With the status 202, the identity provider could not be notified of the end of the session. The API tries
+	// again for a day.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/auth/logout (the `Logout` operationId).
@@ -7406,6 +7432,9 @@ type ClientInterface interface {
 	//
 	// The API ends the session, or stores the bearer token as revoked until it expires. The API also revokes the
 	// refresh token at the identity provider and closes open streams of the caller.
+	//
+	// With the status 202, the identity provider could not be notified of the end of the session. The API tries
+	// again for a day.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9817,7 +9846,7 @@ func (c *Client) GetUser(ctx context.Context, userId UserID, params *GetUserPara
 //
 // The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
 // keys of the user immediately, and removes SSH keys and login certificates of the user from running allocations
-// within a minute.
+// within a minute. An administrator relinks a user whose subject at the identity provider has changed.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9838,7 +9867,7 @@ func (c *Client) UpdateUserWithBody(ctx context.Context, userId UserID, params *
 //
 // The platform role, the name, and the disabled flag can be updated. Disabling a user revokes all sessions and API
 // keys of the user immediately, and removes SSH keys and login certificates of the user from running allocations
-// within a minute.
+// within a minute. An administrator relinks a user whose subject at the identity provider has changed.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10230,6 +10259,9 @@ func (c *Client) ExportAuditLogs(ctx context.Context, params *ExportAuditLogsPar
 // The API ends the session, or stores the bearer token as revoked until it expires. The API also revokes the
 // refresh token at the identity provider and closes open streams of the caller.
 //
+// With the status 202, the identity provider could not be notified of the end of the session. The API tries
+// again for a day.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/auth/logout (the `Logout` operationId).
@@ -10249,6 +10281,9 @@ func (c *Client) LogoutWithBody(ctx context.Context, params *LogoutParams, conte
 //
 // The API ends the session, or stores the bearer token as revoked until it expires. The API also revokes the
 // refresh token at the identity provider and closes open streams of the caller.
+//
+// With the status 202, the identity provider could not be notified of the end of the session. The API tries
+// again for a day.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -33380,6 +33415,14 @@ type LogoutRequestObject struct {
 
 type LogoutResponseObject interface {
 	VisitLogoutResponse(w http.ResponseWriter) error
+}
+
+type Logout202Response struct {
+}
+
+func (response Logout202Response) VisitLogoutResponse(w http.ResponseWriter) error {
+	w.WriteHeader(202)
+	return nil
 }
 
 type Logout204Response struct {

@@ -74,7 +74,7 @@ func (p *signInProvider) Exchange(_ context.Context, redirect, code, nonce, veri
 	for state, begun := range p.begun {
 		if begun == [3]string{redirect, nonce, verifier} {
 			delete(p.begun, state)
-			return signin.Grant{Verified: p.verified(code), Refresh: code}, nil
+			return signin.Grant{Verified: p.verified(code), Refresh: code, ID: "id-of-" + code}, nil
 		}
 	}
 	return signin.Grant{}, errs.New(errs.OIDCExchangeFailed, "the provider rejected the code")
@@ -100,6 +100,10 @@ func (p *signInProvider) Refresh(_ context.Context, refresh string, _ bool) (sig
 		return signin.Grant{}, errs.New(errs.TokenInvalid, "the provider does not accept the refresh token")
 	}
 	return signin.Grant{Verified: p.verified(refresh), Access: "access", Refresh: refresh, Until: t0.Add(5 * time.Minute)}, nil
+}
+
+func (*signInProvider) EndSessionURL(_ context.Context, idToken, back string) (string, error) {
+	return issuer + "/end?" + url.Values{"id_token_hint": {idToken}, "post_logout_redirect_uri": {back}}.Encode(), nil
 }
 
 func (p *signInProvider) Revoke(context.Context, string, bool) error { return p.revoking }

@@ -52,12 +52,12 @@ func TestProviderSignsABrowserIn(t *testing.T) {
 
 	b := setup(t, provider)
 	asked, state := b.question(t, "/api/docs")
-	if asked.Name != "gpuaas_signin" || !asked.HttpOnly || asked.SameSite != http.SameSiteLaxMode || asked.MaxAge != 600 || strings.Contains(asked.Value, state) {
+	if asked.Name != "gpuaas_signin-"+state[:8] || !asked.HttpOnly || asked.SameSite != http.SameSiteLaxMode || asked.MaxAge != 600 || strings.Contains(asked.Value, state) {
 		t.Errorf("%+v", asked)
 	}
 	w := b.visit(t, "GET", answer(state), "", with(asked))
 	set := cookiesOf(w)
-	if w.Code != 303 || w.Header().Get("Location") != "/api/docs" || set["gpuaas_session"] == nil || set["gpuaas_signin"].MaxAge >= 0 {
+	if w.Code != 303 || w.Header().Get("Location") != "/api/docs" || set["gpuaas_session"] == nil || set[asked.Name].MaxAge >= 0 {
 		t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 	if w := b.visit(t, "GET", "/api/v1/users/me", "", with(set["gpuaas_session"])); w.Code != 200 {
@@ -326,12 +326,86 @@ func TestRenewingAndLeaving(t *testing.T) {
 
 	b.provider.revoking = errs.New(errs.ProviderFailed, "away")
 	w := b.visit(t, "POST", logout, "", with(cookie))
-	if w.Code != 204 || cookiesOf(w)["gpuaas_session"].MaxAge >= 0 || !strings.Contains(b.log.String(), "not revoked at the provider") {
+	if w.Code != 202 || cookiesOf(w)["gpuaas_session"].MaxAge >= 0 || !strings.Contains(b.log.String(), "not revoked at the provider") {
 		t.Errorf("%d %v %s", w.Code, w.Header(), b.log)
 	}
 	w = b.visit(t, "POST", refresh, "", with(cookie))
 	if w.Code != 401 || cookiesOf(w)["gpuaas_session"].MaxAge >= 0 {
 		t.Errorf("after it: %d %v", w.Code, w.Header())
+	}
+}
+
+// Two tabs of a browser sign in at once, and neither disturbs the other. A browser keeps a bounded number of cookies.
+func TestTwoTabsSignIn(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, provider)
+	first, one := b.question(t, "/one")
+	second, two := b.question(t, "/two")
+	for state, want := range map[string]string{one: "/one", two: "/two"} {
+		w := b.visit(t, "GET", answer(state), "", with(first), with(second))
+		if w.Code != 303 || w.Header().Get("Location") != want {
+			t.Errorf("%s: %d %v", want, w.Code, w.Header())
+		}
+	}
+	jar := map[string]*http.Cookie{}
+	for range 12 {
+		r := make([]func(*http.Request), 0, len(jar))
+		for _, c := range jar {
+			r = append(r, with(c))
+		}
+		w := b.visit(t, "GET", "/api/v1/auth/oidc/authorize?return_to=/", "", r...)
+		for _, c := range w.Result().Cookies() {
+			if jar[c.Name] = c; c.MaxAge < 0 {
+				delete(jar, c.Name)
+			}
+		}
+	}
+	if len(jar) == 0 || len(jar) > 5 {
+		t.Errorf("%d cookies of sign-ins", len(jar))
+	}
+}
+
+// The page names the error of the provider in our words, and the log has its own.
+func TestRefusalsOfTheProviderReachPageAndLog(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, provider)
+	for code, want := range map[string]string{"access_denied": "denied the sign-in", "invalid_scope": "does not grant the scopes", "<b>": "did not sign you in"} {
+		asked, state := b.question(t, "/")
+		text := url.Values{"error": {code}, "error_description": {"<i>described" + strings.Repeat("x", 1000)}, "state": {state}}.Encode()
+		w := b.visit(t, "GET", "/auth/callback?"+text, "", with(asked))
+		if w.Code != 401 || !strings.Contains(w.Body.String(), want) || strings.Contains(w.Body.String(), "described") || strings.Contains(w.Body.String(), "<b>") {
+			t.Errorf("%s: %d %s", code, w.Code, w.Body)
+		}
+		if log := b.log.String(); !strings.Contains(log, "described") || strings.Contains(log, strings.Repeat("x", 400)) {
+			t.Errorf("%s: in the log: %s", code, log)
+		}
+	}
+}
+
+// The page of a sign-out leads to the sign-out of the provider, and says if the provider was not notified.
+func TestASignOutReachesTheProvider(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, provider)
+	for _, failure := range []error{nil, errs.New(errs.ProviderFailed, "away")} {
+		b.provider.revoking = nil
+		asked, state := b.question(t, "/")
+		session := cookiesOf(b.visit(t, "GET", answer(state), "", with(asked)))["gpuaas_session"]
+		b.provider.revoking = failure
+		w := b.visit(t, "POST", "/sign-out", "", with(session))
+		const to = issuer + "/end?id_token_hint=id-of-owner&post_logout_redirect_uri="
+		if w.Code != 200 || !strings.HasPrefix(w.Header().Get("Refresh"), "0; url="+to) || cookiesOf(w)["gpuaas_session"].MaxAge >= 0 {
+			t.Errorf("%d %v", w.Code, w.Header())
+		}
+		if later := strings.Contains(w.Body.String(), "notified later"); later != (failure != nil) {
+			t.Errorf("%v: %s", failure, w.Body)
+		}
+	}
+	w := b.visit(t, "POST", "/sign-out", "", with(b.signIn(tokenOwner)))
+	if w.Code != 303 || w.Header().Get("Location") != "/" {
+		t.Errorf("a session without tokens of the provider: %d %v", w.Code, w.Header())
 	}
 }
 

@@ -146,8 +146,9 @@ func IdempotencyKey() oapi.RequestEditorFn {
 
 // Response is the server's response, decoded and as bytes.
 type Response[T any] struct {
-	Value T
-	Raw   json.RawMessage
+	Value  T
+	Raw    json.RawMessage
+	Status int
 }
 
 type Sender func(context.Context) (*http.Response, error)
@@ -206,8 +207,8 @@ func sendOnce[T any](ctx context.Context, c *Client, send Sender) (got Response[
 		}
 		return got, again(resp), failed
 	}
-	got.Raw = body
-	if resp.StatusCode == http.StatusNoContent {
+	got.Raw, got.Status = body, resp.StatusCode
+	if len(body) == 0 {
 		return got, -1, nil
 	}
 	if err := json.Unmarshal(body, &got.Value); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/audit"
-	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/reseal"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/keyfile"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
@@ -246,7 +246,7 @@ func (r *rotation) finish(ctx context.Context, d desk) error {
 // checkFields rejects a finish while an older data key has sealed something. It counts in the transaction
 // that ends the older key.
 func (r *rotation) checkFields(ctx context.Context, tx pgx.Tx, keys *keystore.Keys, d desk) error {
-	n, err := identity.SealedBefore(ctx, tx, keys.Fields.Newest())
+	n, err := reseal.SealedBefore(ctx, tx, keys.Fields.Newest())
 	if err != nil || n == 0 || r.force {
 		return err
 	}
@@ -363,7 +363,7 @@ func (r *rotation) show(ctx context.Context, d desk) error {
 		return err
 	}
 	if d.purpose == keystore.PurposeFields && !r.a.Data() {
-		n, err := identity.SealedBefore(ctx, d.db, d.keys.Fields.Newest())
+		n, err := reseal.SealedBefore(ctx, d.db, d.keys.Fields.Newest())
 		if err != nil {
 			return err
 		}

@@ -89,7 +89,10 @@ func examineServer(ctx context.Context, a *output.Console) (all []examination, r
 		}
 		all = append(all, e)
 	}
-	all = append(all, clockExamination(asked, date))
+	all = append(all, clockExamination("clock", "server", asked, date))
+	if options, err := client.Send[oapi.SignInOptions](ctx, c, func(ctx context.Context) (*http.Response, error) { return c.GetSignInOptions(ctx) }); err == nil && options.Value.Oidc != nil {
+		all = append(all, examineProvider(ctx, a, options.Value.Oidc.Issuer)...)
+	}
 	return append(all, examineSignIn(ctx, a)), true
 }
 
@@ -130,14 +133,14 @@ const (
 	clockFail = time.Minute
 )
 
-func clockExamination(here, there time.Time) examination {
-	e := examination{Name: "clock", Status: statusOK}
+func clockExamination(name, whose string, here, there time.Time) examination {
+	e := examination{Name: name, Status: statusOK}
 	if there.IsZero() {
-		e.Status, e.Message = statusWarn, "the response of the server has no date"
+		e.Status, e.Message = statusWarn, "the response of the "+whose+" has no date"
 		return e
 	}
 	apart := here.Sub(there).Abs()
-	e.Message = fmt.Sprintf("%s apart from the server's", apart.Round(time.Second))
+	e.Message = fmt.Sprintf("%s apart from that of the %s", apart.Round(time.Second), whose)
 	switch {
 	case apart > clockFail:
 		e.Status, e.Try = statusFail, "set the clock: timedatectl set-ntp true"

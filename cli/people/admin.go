@@ -16,7 +16,7 @@ import (
 func NewAdmin(a *output.Console, billing ...*cobra.Command) *cobra.Command {
 	return output.Group("admin", "Administer users, tenants, sessions and billing", append([]*cobra.Command{
 		newAdminUsers(a),
-		output.Group("user", "Manage users", newAdminUserGet(a), newAdminUserCreate(a), newAdminUserUpdate(a), newAdminUserDisable(a), newAdminUserEnable(a), newAdminUserDelete(a)),
+		output.Group("user", "Manage users", newAdminUserGet(a), newAdminUserCreate(a), newAdminUserUpdate(a), newAdminUserDisable(a), newAdminUserEnable(a), newAdminUserRelink(a), newAdminUserDelete(a)),
 		newAdminTenants(a), output.Group("tenant", "Manage tenants", newAdminTenantGet(a), newAdminTenantCreate(a), newAdminTenantPlace(a), newAdminTenantDelete(a)),
 		newAdminSessions(a), output.Group("session", "Manage sessions", newAdminSessionEnd(a)),
 	}, billing...)...)

@@ -154,6 +154,23 @@ func newAdminUserEnable(a *output.Console) *cobra.Command {
 	}, userTable)
 }
 
+func newAdminUserRelink(a *output.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "relink USER", Short: "Relink a user to the identity provider", Args: cobra.ExactArgs(1),
+		Long: `Removes the identity of the user at the provider, and ends all sessions. The next sign-in with the
+verified e-mail address of the user links the new identity. It is needed when a user was created
+again at the provider, or the provider has another address.`,
+	}
+	return client.DeleteCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Effect, error) {
+		u, err := User(ctx, c, args[0])
+		relink := oapi.UserPatchRelink(true)
+		return client.Effect{
+			Name: u.Value.Email, What: fmt.Sprintf("%s is signed out, and whoever signs in with this verified address at the provider becomes the user", u.Value.Email),
+			Send: patchUser(c, u.Value, oapi.UserPatch{Relink: &relink}),
+		}, err
+	})
+}
+
 func userTable(a *output.Console, all ...oapi.User) output.Table {
 	t := output.Table{Head: []string{"EMAIL", "STATUS", "ROLE", "TENANT", "NAME", "SIGNED IN", "AGE"}, Wide: []string{"ROLE FROM", "ISSUER", "VERSION", "ID"}}
 	for _, u := range all {

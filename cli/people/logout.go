@@ -39,9 +39,10 @@ func logout(ctx context.Context, a *output.Console) error {
 		return err
 	}
 	s := c.Settings
-	var told error
+	var failed error
+	later := false
 	if !strings.HasPrefix(s.Token, "gpk_") {
-		told = leave(ctx, c)
+		later, failed = leave(ctx, c)
 	}
 	err = s.Store.Edit(func(f *profile.File) error {
 		p := f.Profiles[s.Name]
@@ -53,21 +54,24 @@ func logout(ctx context.Context, a *output.Console) error {
 		return err
 	}
 	switch {
-	case told != nil:
-		f := a.Explain(ctx, told)
+	case failed != nil:
+		f := a.Explain(ctx, failed)
 		f.Message = "the tokens are deleted from the local machine, but not revoked: " + f.Message
 		return f
 	case strings.HasPrefix(s.Token, "gpk_"):
 		_, _ = fmt.Fprintln(a.Err, "The API key is deleted from the profile. It stays valid until it is revoked.")
+	case later:
+		_, _ = fmt.Fprintf(a.Err, "%s Signed out of %s. The identity provider is notified later.\n", output.SymbolGood, s.URL)
 	default:
 		_, _ = fmt.Fprintf(a.Err, "%s Signed out of %s.\n", output.SymbolGood, s.URL)
 	}
 	return nil
 }
 
-// leave revokes the session on the server. A session that has ended is no error.
-func leave(ctx context.Context, c *client.Client) error {
-	_, err := client.Send[struct{}](ctx, c, func(ctx context.Context) (*http.Response, error) {
+// leave revokes the session on the server. A session that has ended is no error. later reports that the identity
+// provider could not be notified yet.
+func leave(ctx context.Context, c *client.Client) (later bool, err error) {
+	got, err := client.Send[struct{}](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		if _, err := c.Bearer(ctx); err != nil { // which may change the refresh token
 			return nil, err
 		}
@@ -78,9 +82,9 @@ func leave(ctx context.Context, c *client.Client) error {
 		return c.Logout(ctx, nil, body)
 	})
 	if output.ExitOf(client.CodeOf(err)) == output.ExitSignIn {
-		return nil
+		return false, nil
 	}
-	return err
+	return got.Status == http.StatusAccepted, err
 }
 
 func NewWhoami(a *output.Console) *cobra.Command {

@@ -74,12 +74,9 @@ func (s *Server) DeviceToken(_ context.Context, r *op.ClientRequest[oidc.DeviceA
 	return nil, oidc.ErrAuthorizationPending()
 }
 
+// give grants a refresh token with every sign-in, as Keycloak does.
 func (s *Server) give(g grant, from *code) (*op.Response, error) {
-	token := ""
-	if slices.Contains(g.scopes, oidc.ScopeOfflineAccess) {
-		token = s.store.begin(s.cfg.Clock.Now(), g, from)
-	}
-	answer, err := s.mint(g, token)
+	answer, err := s.mint(g, s.store.begin(s.cfg.Clock.Now(), g, from))
 	if err != nil {
 		return nil, err
 	}

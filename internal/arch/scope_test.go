@@ -48,6 +48,7 @@ var unscoped = []string{
 	"platform/identity.AcceptInvitation",
 	"platform/identity.DeclineInvitation",
 	"platform/identity/signin.UsualAddress", // before the sign-in
+	"platform/identity/signin.RevokeEnded",  // of sessions of all users that have ended
 	// A key ends with the SSH keys of service accounts that it led to, which the scope of a user does not show. The
 	// account is read in the scope of the caller, and the statements name it or the caller.
 	"platform/identity/keys.RevokeAPIKey",
@@ -55,7 +56,7 @@ var unscoped = []string{
 	"platform/identity/keys.DeleteServiceAccount",
 	"platform/identity/signin.SetPassword",
 	// Stored secrets are sealed again for all tenants, and one that does not open belongs to none.
-	"platform/identity.Reseal",
+	"platform/identity/reseal.Reseal",
 	"platform/secret.Record",
 
 	// An administrator changes a user without a tenant.

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-var at = envelope.Place{Table: "sessions", Column: "refresh_enc", Row: "1"}
+var at = envelope.Place{Table: "sessions", Column: "grant_enc", Row: "1"}
 
 func newRing(t *testing.T, active string, ids ...string) *envelope.Ring {
 	t.Helper()
@@ -129,7 +129,7 @@ func FuzzOpen(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(r.Seal([]byte("secret"), at), "sessions", "refresh_enc", "1")
+	f.Add(r.Seal([]byte("secret"), at), "sessions", "grant_enc", "1")
 	f.Add([]byte{1, 1}, "", "", "")
 	sealed := r.Seal([]byte("secret"), at)
 	f.Fuzz(func(t *testing.T, text []byte, table, column, row string) {

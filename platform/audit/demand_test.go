@@ -139,7 +139,7 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 		`UPDATE service_accounts SET last_used_at = now()`,
 		`UPDATE service_account_credentials SET last_used_at = now()`,
 		`UPDATE api_keys SET last_used_at = now()`,
-		`UPDATE sessions SET last_used_at = now(), refresh_enc = NULL`,
+		`UPDATE sessions SET last_used_at = now(), grant_enc = NULL`,
 		`UPDATE sign_in_links SET used_at = now()`,
 		`DELETE FROM sessions`,
 		`UPDATE enrolment_tokens SET used_at = now()`,

@@ -69,24 +69,3 @@ const selectBarred = `
 	WHERE EXISTS (SELECT FROM users u WHERE u.id = $1 AND (u.disabled_at IS NOT NULL
 			OR u.role = 'user' AND NOT EXISTS (SELECT FROM tenant_memberships m WHERE m.user_id = u.id AND m.org_id = t)))
 		OR EXISTS (SELECT FROM service_accounts a WHERE a.id = $1 AND (a.disabled_at IS NOT NULL OR a.deleted_at IS NOT NULL))`
-
-// $1 is the beginning of the envelopes of the newest data key, and $2 the last row of the page before. Rows
-// that a request changes are left to the next pass.
-const (
-	selectOldRefresh = `
-		SELECT id::text, refresh_enc FROM sessions
-		WHERE refresh_enc IS NOT NULL AND substr(refresh_enc, 1, length($1::bytea)) <> $1 AND id::text > $2
-		ORDER BY id::text LIMIT $3 FOR UPDATE SKIP LOCKED`
-	resealRefresh   = `UPDATE sessions SET refresh_enc = $2 WHERE id = $1::uuid AND refresh_enc IS NOT NULL`
-	countOldRefresh = `SELECT count(*) FROM sessions WHERE refresh_enc IS NOT NULL AND substr(refresh_enc, 1, length($1::bytea)) <> $1`
-
-	selectOldReplies = `
-		SELECT concat_ws(E'\x1f', principal, method, route, key), body FROM idempotency_keys
-		WHERE encrypted AND substr(body, 1, length($1::bytea)) <> $1 AND concat_ws(E'\x1f', principal, method, route, key) > $2
-		ORDER BY 1 LIMIT $3 FOR UPDATE SKIP LOCKED`
-	resealReply = `
-		UPDATE idempotency_keys SET body = $2
-		WHERE principal = split_part($1, E'\x1f', 1)::uuid AND method = split_part($1, E'\x1f', 2)
-			AND route = split_part($1, E'\x1f', 3) AND key = split_part($1, E'\x1f', 4) AND encrypted`
-	countOldReplies = `SELECT count(*) FROM idempotency_keys WHERE encrypted AND substr(body, 1, length($1::bytea)) <> $1`
-)

@@ -3,7 +3,7 @@ package identity
 // A user is forgotten in these steps. The pseudonym contains the id alone.
 const (
 	forgetSessions = `
-		UPDATE sessions SET ended_at = coalesce(ended_at, now()), refresh_enc = NULL, address = '', user_agent = '' WHERE user_id = ANY ($1)`
+		UPDATE sessions SET ended_at = coalesce(ended_at, now()), address = '', user_agent = '' WHERE user_id = ANY ($1)`
 	forgetKeys            = `UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()), name = id::text WHERE user_id = ANY ($1)`
 	forgetMadeCredentials = `
 		UPDATE service_account_credentials SET revoked_at = now()

@@ -116,9 +116,10 @@ const (
 		ON CONFLICT DO NOTHING`
 	updateUser = `
 		UPDATE users SET name = $3, role = $4, disabled_at = $5, version = version + 1 WHERE id = $1 AND version = $2`
+	unlinkUser  = `UPDATE users SET oidc_issuer = 'local', oidc_subject = email WHERE id = $1`
 	lockUsers   = `SELECT id FROM users WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`
 	selectAdmin = `SELECT EXISTS (SELECT FROM users WHERE id = $1 AND role = 'admin' AND disabled_at IS NULL)`
-	endSessions = `UPDATE sessions SET ended_at = now(), refresh_enc = NULL WHERE user_id = $1 AND ended_at IS NULL`
+	endSessions = `UPDATE sessions SET ended_at = now() WHERE user_id = $1 AND ended_at IS NULL`
 
 	selectPerson     = `SELECT ` + userColumns + ` WHERE lower(u.email) = $1`
 	selectFirstAdmin = `SELECT ` + userColumns + ` WHERE u.role = 'admin' AND u.disabled_at IS NULL ORDER BY u.created_at, u.id LIMIT 1`

@@ -62,6 +62,7 @@ func TestTenancyStatementsFitTheSchema(t *testing.T) {
 		"selectUsers":           selectUsers,
 		"insertUser":            insertUser,
 		"updateUser":            updateUser,
+		"unlinkUser":            unlinkUser,
 		"lockUsers":             lockUsers,
 		"selectAdmin":           selectAdmin,
 		"endSessions":           endSessions,

@@ -23,14 +23,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	})
 }
 
-func TestResealStatementsFitTheSchema(t *testing.T) {
-	t.Parallel()
-	pgtest.Prepare(t, []string{"sessions", "idempotency_keys"}, map[string]string{
-		"selectOldRefresh": selectOldRefresh, "resealRefresh": resealRefresh, "countOldRefresh": countOldRefresh,
-		"selectOldReplies": selectOldReplies, "resealReply": resealReply, "countOldReplies": countOldReplies,
-	})
-}
-
 func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
 	t.Parallel()
 	pgtest.KeepIndexes(t, map[string]string{

@@ -46,6 +46,9 @@ type NewUser struct {
 type UserPatch struct {
 	Name, Role *string
 	Disabled   *bool
+	// Relink removes the identity at the provider. The next sign-in with the verified e-mail address of the user
+	// links another one, as after the creation of the user.
+	Relink bool
 }
 
 // LocalIssuer is the issuer of users without an external provider.
@@ -57,7 +60,7 @@ func (u User) Ref() Resource {
 }
 
 func (u User) fields() audit.Fields {
-	return audit.Fields{"name": u.Name, "role": u.Role, "disabled": u.DisabledAt != nil}
+	return audit.Fields{"name": u.Name, "role": u.Role, "disabled": u.DisabledAt != nil, "issuer": u.Issuer}
 }
 
 func scanUser(row pgx.CollectableRow) (u User, err error) {
@@ -162,7 +165,7 @@ func (s *Service) editUser(c Caller, old User, patch UserPatch) (User, func(*pgx
 	if len(is) == 0 {
 		return u, nil, nil
 	}
-	if u.Role != old.Role && u.Role != "user" {
+	if patch.Relink || u.Role != old.Role && u.Role != "user" {
 		if err := s.Recent(c); err != nil {
 			return u, nil, err
 		}
@@ -173,7 +176,10 @@ func (s *Service) editUser(c Caller, old User, patch UserPatch) (User, func(*pgx
 			queueAdmin(b, c, u.ID)
 		}
 		b.Queue(updateUser, u.ID, old.Version, u.Name, u.Role, u.DisabledAt).Exec(pg.OrElse(ErrRaced))
-		if u.DisabledAt != nil {
+		if patch.Relink {
+			b.Queue(unlinkUser, u.ID)
+		}
+		if u.DisabledAt != nil || patch.Relink {
 			b.Queue(endSessions, u.ID)
 		}
 		s.Note(b, c, "user.update", u.Ref(), audit.WithoutPersonal(was, "name"), audit.WithoutPersonal(is, "name"))
@@ -196,6 +202,12 @@ func (patch UserPatch) apply(u *User, c Caller, now time.Time) (err error) {
 			return errs.New(errs.Conflict, "a user cannot change the own role").At("role").Try("contact another administrator")
 		}
 		u.Role = *patch.Role
+	}
+	if patch.Relink && u.Issuer == LocalIssuer {
+		return errs.New(errs.Conflict, "the user has no identity at a provider").At("relink").Try("the user signs in with the address %s", u.Email)
+	}
+	if patch.Relink {
+		u.Issuer = LocalIssuer
 	}
 	switch {
 	case patch.Disabled == nil || *patch.Disabled == (u.DisabledAt != nil):

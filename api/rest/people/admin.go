@@ -92,7 +92,7 @@ func (s *Handlers) UpdateUser(ctx context.Context, req oapi.UpdateUserRequestObj
 	if err != nil {
 		return nil, err
 	}
-	patch := identity.UserPatch{Name: req.Body.Name, Disabled: req.Body.Disabled}
+	patch := identity.UserPatch{Name: req.Body.Name, Disabled: req.Body.Disabled, Relink: req.Body.Relink != nil}
 	if req.Body.Role != nil {
 		role := string(*req.Body.Role)
 		patch.Role = &role

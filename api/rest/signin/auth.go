@@ -123,7 +123,7 @@ func (s *Handlers) finish(ctx context.Context, c *gin.Context, code, state strin
 	if err != nil {
 		return started, p, err
 	}
-	started, err = s.SignIn.SignInSession(ctx, g.Verified, signin.NewSession{Kind: "browser", Refresh: g.Refresh, Origin: origin(c)})
+	started, err = s.SignIn.SignInSession(ctx, g.Verified, signin.NewSession{Kind: "browser", Grant: signin.HeldTokens{Refresh: g.Refresh, ID: g.ID}, Origin: origin(c)})
 	if err == nil {
 		s.remember(c, started)
 	}
@@ -249,24 +249,27 @@ func (s *Handlers) Logout(ctx context.Context, req oapi.LogoutRequestObject) (oa
 	if req.Body != nil {
 		refresh = request.Or(req.Body.RefreshToken, "")
 	}
-	if err := s.logout(ctx, c, r.Caller, token, refresh); err != nil {
+	out, err := s.logout(ctx, c, r.Caller, token, refresh)
+	switch {
+	case err != nil:
 		return nil, err
+	case out.Pending != nil:
+		return oapi.Logout202Response{}, nil
 	}
 	return oapi.Logout204Response{}, nil
 }
 
 // logout ends the session here, whatever the provider does, because a token of the provider alone
 // gives no access.
-func (s *Handlers) logout(ctx context.Context, c *gin.Context, who identity.Caller, token, refresh string) error {
-	err := s.SignIn.Logout(ctx, who, token, refresh)
-	if errs.CodeOf(err) == errs.ProviderFailed {
-		s.Chain.Log.WarnContext(ctx, "refresh token not revoked at the provider", slog.Any("err", err))
-		err = nil
+func (s *Handlers) logout(ctx context.Context, c *gin.Context, who identity.Caller, token, refresh string) (signin.SignedOut, error) {
+	out, err := s.SignIn.Logout(ctx, who, token, refresh)
+	if out.Pending != nil {
+		s.Chain.Log.WarnContext(ctx, "refresh token not revoked at the provider yet", slog.Any("err", out.Pending))
 	}
-	if err == nil {
+	if err == nil || errs.CodeOf(err) == errs.ProviderFailed {
 		forget(c)
 	}
-	return err
+	return out, err
 }
 
 // SetPassword handles PUT /api/v1/users/me/password.

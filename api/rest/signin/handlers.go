@@ -38,4 +38,4 @@ func New(cfg Config) *Handlers {
 	return s
 }
 
-var signInPage, firstAdminPage = web.MustPage("signin"), web.MustPage("firstadmin")
+var signInPage, signedOutPage, firstAdminPage = web.MustPage("signin"), web.MustPage("signedout"), web.MustPage("firstadmin")

@@ -2,8 +2,10 @@ package signin
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -108,6 +110,7 @@ func (s *Handlers) callback(c *gin.Context) {
 		return
 	}
 	if e, ok := errors.AsType[*errs.Error](err); ok && response.StatusOf(e.Code) < http.StatusInternalServerError {
+		s.Chain.Log.WarnContext(c.Request.Context(), "sign-in failed", "code", e.Code, "err", err)
 		s.askPassword(c, response.StatusOf(e.Code), "/", e.Message)
 		return
 	}
@@ -118,15 +121,44 @@ func (s *Handlers) callback(c *gin.Context) {
 	c.Redirect(http.StatusSeeOther, page.ReturnTo(p.Return))
 }
 
-// answered reads the response of the provider. It repeats no text of the provider, because anybody can
-// write such a link.
+// refusals explain the errors of a provider (RFC 6749, 4.1.2.1; OpenID Connect Core, 3.1.2.6).
+var refusals = map[string]string{
+	"access_denied":              "the identity provider denied the sign-in, or you cancelled it",
+	"login_required":             "the identity provider requires a new sign-in",
+	"interaction_required":       "the identity provider requires a new sign-in",
+	"account_selection_required": "the identity provider requires the choice of an account",
+	"consent_required":           "the identity provider requires your consent",
+	"temporarily_unavailable":    "the identity provider is temporarily unavailable",
+	"server_error":               "the identity provider reports an error of its own",
+	"unauthorized_client":        "the identity provider does not allow this installation to sign users in",
+	"invalid_client":             "the identity provider does not accept this installation",
+	"invalid_scope":              "the identity provider does not grant the scopes of this installation",
+	"unsupported_response_type":  "the identity provider does not support the authorization code flow",
+	"invalid_request":            "the identity provider does not accept the request of this installation",
+}
+
+// maxRefusal limits the text of the provider in the log.
+const maxRefusal = 300
+
+// refused returns the error of a sign-in that the provider has refused. The page repeats no text of the provider,
+// because anybody can write such a link; the log does.
+func refused(code, description string) error {
+	why, ok := refusals[code]
+	if !ok {
+		why = "the identity provider did not sign you in"
+	}
+	return errs.New(errs.LoginFailed, "%s", why).
+		Because(errors.New(fmt.Sprintf("error %.*q, %.*q", maxRefusal, code, maxRefusal, description)))
+}
+
+// answered reads the response of the provider.
 func (s *Handlers) answered(c *gin.Context) (p pending, err error) {
 	state := c.Query("state")
 	if c.Query("code") == "" {
 		if p, err = s.take(c.Writer, c.Request, state); err != nil {
 			return p, err
 		}
-		return p, errs.New(errs.LoginFailed, "the sign-in provider did not sign you in")
+		return p, refused(c.Query("error"), c.Query("error_description"))
 	}
 	_, p, err = s.finish(c.Request.Context(), c, c.Query("code"), state)
 	return p, err
@@ -145,13 +177,31 @@ func (s *Handlers) signOut(c *gin.Context) {
 			s.Chain.Fail(c, err)
 			return
 		}
-		if err := s.logout(c.Request.Context(), c, who, token, ""); err != nil {
+		out, err := s.logout(c.Request.Context(), c, who, token, "")
+		if err != nil {
 			s.Chain.Fail(c, err)
 			return
 		}
+		s.signedOut(c, out)
+		return
 	}
 	forget(c)
 	c.Redirect(http.StatusSeeOther, "/")
+}
+
+// signedOut leads the browser to the sign-out of the provider. It is a page, because browsers do not follow the
+// redirect of a form to another server.
+func (s *Handlers) signedOut(c *gin.Context, out signin.SignedOut) {
+	home := strings.TrimSuffix(callbackOf(c.Request), "/auth/callback") + "/"
+	to := s.SignIn.SignOutURL(c.Request.Context(), out.IDToken, home)
+	if to == "" && out.Pending == nil {
+		c.Redirect(http.StatusSeeOther, "/")
+		return
+	}
+	if to != "" {
+		c.Header("Refresh", "0; url="+to)
+	}
+	s.Pages.WriteWithPolicy(c, http.StatusOK, page.ContentSecurityPolicy, signedOutPage, map[string]any{"Provider": to, "Pending": out.Pending != nil})
 }
 
 func (s *Handlers) showFirstAdmin(c *gin.Context) { s.askCode(c, http.StatusOK, "") }

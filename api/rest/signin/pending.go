@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaas/api/rest/request"
@@ -17,6 +18,9 @@ import (
 const (
 	securePending = "__Host-gpuaas-signin"
 	plainPending  = "gpuaas_signin"
+	// maxPending limits the cookies of a browser: each sign-in in progress has one, so that two tabs do not
+	// disturb each other.
+	maxPending = 5
 	// pendingFor is long enough for a user to enter a password and a second factor.
 	pendingFor = 10 * time.Minute
 )
@@ -43,8 +47,35 @@ func (s *Handlers) begin(w http.ResponseWriter, r *http.Request, returnTo string
 		return p, fmt.Errorf("encoding a sign-in: %w", err)
 	}
 	sealed := base64.RawURLEncoding.EncodeToString(s.CookieKeys.Seal(text, pendingCookie))
-	http.SetCookie(w, request.NewCookie(r, securePending, plainPending, sealed, pendingFor))
+	secure, plain := pendingNames(p.State)
+	http.SetCookie(w, request.NewCookie(r, secure, plain, sealed, pendingFor))
+	dropPending(w, r)
 	return p, nil
+}
+
+// pendingNames returns the names of the cookie of a sign-in.
+func pendingNames(state string) (secure, plain string) {
+	const some = 8
+	tag := "-" + strings.Map(func(c rune) rune {
+		if c >= 'A' && c <= 'Z' || c >= '2' && c <= '7' {
+			return c
+		}
+		return '_'
+	}, state[:min(len(state), some)])
+	return securePending + tag, plainPending + tag
+}
+
+// dropPending removes cookies of sign-ins that were begun, if there are many.
+func dropPending(w http.ResponseWriter, r *http.Request) {
+	left := maxPending - 1
+	for _, c := range r.Cookies() {
+		if !strings.HasPrefix(c.Name, securePending+"-") && !strings.HasPrefix(c.Name, plainPending+"-") {
+			continue
+		}
+		if left--; left < 0 {
+			http.SetCookie(w, request.NewCookie(r, c.Name, c.Name, "", 0))
+		}
+	}
 }
 
 // callbackOf returns the address of the callback, under the name by which the browser knows this
@@ -60,11 +91,12 @@ func callbackOf(r *http.Request) string {
 // take returns the sign-in that this browser has begun with that state, and removes it, so that a
 // response counts once.
 func (s *Handlers) take(w http.ResponseWriter, r *http.Request, state string) (p pending, err error) {
-	sealed, err := request.CookieValue(r, securePending, plainPending)
+	secure, plain := pendingNames(state)
+	sealed, err := request.CookieValue(r, secure, plain)
 	if err != nil {
 		return p, err
 	}
-	http.SetCookie(w, request.NewCookie(r, securePending, plainPending, "", 0))
+	http.SetCookie(w, request.NewCookie(r, secure, plain, "", 0))
 	raw, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err == nil {
 		raw, err = s.CookieKeys.Open(raw, pendingCookie)

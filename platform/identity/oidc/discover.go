@@ -14,7 +14,7 @@ import (
 type endpoints struct {
 	oauth2.Endpoint
 
-	keys, revocation string
+	keys, revocation, endSession string
 }
 
 // discover reads the provider's discovery document. go-oidc rejects a document of another issuer.
@@ -26,18 +26,19 @@ func (p *Provider) discover(ctx context.Context) (endpoints, error) {
 	var more struct {
 		Keys       string   `json:"jwks_uri"`
 		Revocation string   `json:"revocation_endpoint"`
+		EndSession string   `json:"end_session_endpoint"`
 		Methods    []string `json:"token_endpoint_auth_methods_supported"`
 	}
 	if err := found.Claims(&more); err != nil {
 		return endpoints{}, fmt.Errorf("reading the sign-in provider's discovery document: %w", err)
 	}
-	e := endpoints{Endpoint: found.Endpoint(), keys: more.Keys, revocation: more.Revocation}
+	e := endpoints{Endpoint: found.Endpoint(), keys: more.Keys, revocation: more.Revocation, endSession: more.EndSession}
 	// OpenID Connect Discovery: basic is the default.
 	e.AuthStyle = oauth2.AuthStyleInHeader
 	if len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {
 		e.AuthStyle = oauth2.AuthStyleInParams
 	}
-	for _, address := range []string{e.AuthURL, e.TokenURL, e.keys, e.revocation} {
+	for _, address := range []string{e.AuthURL, e.TokenURL, e.keys, e.revocation, e.endSession} {
 		if err := p.safe(address); err != nil {
 			return endpoints{}, err
 		}

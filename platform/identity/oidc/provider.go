@@ -6,6 +6,7 @@ package oidc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -53,10 +54,11 @@ func New(c Config) *Provider {
 	return p
 }
 
-// Scopes returns the OAuth scopes of a sign-in.
-func Scopes() []string {
-	return []string{oidc.ScopeOpenID, "profile", "email", oidc.ScopeOfflineAccess}
-}
+// Scopes returns the OAuth scopes of a program's sign-in, which outlives the user's session at the provider.
+func Scopes() []string { return append(browserScopes(), oidc.ScopeOfflineAccess) }
+
+// browserScopes returns those of a browser's sign-in, which ends with the user's session at the provider.
+func browserScopes() []string { return []string{oidc.ScopeOpenID, "profile", "email"} }
 
 // Issuer is the name that its tokens carry.
 func (p *Provider) Issuer() string { return p.Config.Issuer }
@@ -137,9 +139,9 @@ func (p *Provider) config(ctx context.Context, program bool) (oauth2.Config, err
 	if err != nil {
 		return oauth2.Config{}, err
 	}
-	c := oauth2.Config{ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: e.Endpoint, Scopes: Scopes()}
+	c := oauth2.Config{ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: e.Endpoint, Scopes: browserScopes()}
 	if program {
-		c.ClientID, c.ClientSecret = p.CLIClientID, ""
+		c.ClientID, c.ClientSecret, c.Scopes = p.CLIClientID, "", Scopes()
 	}
 	if c.ClientSecret == "" {
 		c.Endpoint.AuthStyle = oauth2.AuthStyleInParams // a public client only names itself
@@ -173,7 +175,7 @@ func (p *Provider) Refresh(ctx context.Context, refresh string, program bool) (s
 	}
 	t, err := c.TokenSource(oidc.ClientContext(ctx, p.client), &oauth2.Token{RefreshToken: refresh}).Token()
 	if err != nil {
-		return signin.Grant{}, exchangeError(err, errs.New(errs.TokenInvalid, "the identity provider no longer accepts the token").Try("sign in again"))
+		return signin.Grant{}, refreshError(err)
 	}
 	return p.granted(ctx, t, c.ClientID, "")
 }
@@ -205,6 +207,35 @@ func exchangeError(err error, no *errs.Error) error {
 		return no.Because(err)
 	}
 	return errs.New(errs.ProviderFailed, "the sign-in provider cannot be reached").Try("repeat the request in a moment").Because(err)
+}
+
+// refreshError distinguishes a refresh token that has ended from a provider that rejects this client. Only the first ends
+// a session.
+func refreshError(err error) error {
+	said, ok := errors.AsType[*oauth2.RetrieveError](err)
+	if ok && said.ErrorCode == "invalid_grant" {
+		return errs.New(errs.TokenInvalid, "the identity provider no longer accepts the token").Try("sign in again").Because(err)
+	}
+	return exchangeError(err, errs.New(errs.ProviderFailed, "the identity provider rejects this installation").
+		Try("an operator compares the client and its secret with the provider"))
+}
+
+// EndSessionURL implements signin.Provider, as OpenID Connect RP-Initiated Logout 1.0 describes it.
+func (p *Provider) EndSessionURL(ctx context.Context, idToken, back string) (string, error) {
+	e, err := p.endpoints(ctx)
+	if err != nil || e.endSession == "" {
+		return "", err
+	}
+	to, err := url.Parse(e.endSession)
+	if err != nil {
+		return "", fmt.Errorf("reading the end_session_endpoint: %w", err)
+	}
+	q := to.Query()
+	q.Set("id_token_hint", idToken)
+	q.Set("client_id", p.ClientID)
+	q.Set("post_logout_redirect_uri", back)
+	to.RawQuery = q.Encode()
+	return to.String(), nil
 }
 
 // Revoke revokes a refresh token at the provider (RFC 7009). A provider without a revocation endpoint

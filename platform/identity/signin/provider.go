@@ -20,6 +20,9 @@ type Provider interface {
 	// Refresh exchanges a refresh token for new tokens. program means that the token was issued to a
 	// client program.
 	Refresh(ctx context.Context, refresh string, program bool) (Grant, error)
+	// EndSessionURL returns where a browser ends its session at the provider, and returns to back. It is empty
+	// if the provider offers none.
+	EndSessionURL(ctx context.Context, idToken, back string) (string, error)
 	// Revoke ends a refresh token.
 	Revoke(ctx context.Context, refresh string, program bool) error
 }
@@ -58,12 +61,12 @@ func (o Origin) caller(u ids.User) identity.Caller {
 
 // NewSession is a session that is to be started.
 type NewSession struct {
-	User    ids.User
-	Kind    string // browser, program
-	Issuer  string // issuer of the identity: the provider, or local
-	Refresh string // the provider's refresh token, if there is one
-	Origin  Origin
-	SignIn  identity.SignIn
+	User   ids.User
+	Kind   string // browser, program
+	Issuer string // issuer of the identity: the provider, or local
+	Grant  HeldTokens
+	Origin Origin
+	SignIn identity.SignIn
 }
 
 // Started is a session and its one and only showing of the token.

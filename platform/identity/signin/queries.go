@@ -12,10 +12,11 @@ const (
 		LEFT JOIN tenants t ON t.id = m.org_id `
 
 	selectKeyHolder = `
-		SELECT ` + holderColumns + `, k.id, k.scopes, ` + leftOfIt + `, k.expires_at, k.methods FROM api_keys k` + holderTables + `
+		SELECT ` + holderColumns + `, k.id, k.scopes, ` + leftOfIt + `, k.expires_at, k.methods, NULL::bigint FROM api_keys k` + holderTables + `
 		WHERE k.secret_hash = $1 AND k.revoked_at IS NULL AND u.disabled_at IS NULL`
 	selectSessionHolder = `
-		SELECT ` + holderColumns + `, k.id, '{}'::text[], ` + leftOfIt + `, k.authenticated_at, k.methods FROM sessions k` + holderTables + `
+		SELECT ` + holderColumns + `, k.id, '{}'::text[], ` + leftOfIt + `, k.authenticated_at, k.methods,
+			(extract(epoch FROM now() - k.checked_at) * 1000)::bigint FROM sessions k` + holderTables + `
 		WHERE k.secret_hash = $1 AND k.ended_at IS NULL AND u.disabled_at IS NULL`
 	selectSubject = `
 		SELECT ` + holderColumns + `, u.disabled_at IS NOT NULL OR EXISTS (SELECT FROM revoked_tokens WHERE token_hash = $3)
@@ -65,14 +66,26 @@ const (
 
 const (
 	insertSession = `
-		INSERT INTO sessions (id, user_id, secret_hash, kind, issuer, address, user_agent, refresh_enc, expires_at, authenticated_at, methods)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9::bigint * interval '1 second', $10, $11) RETURNING created_at, expires_at`
+		INSERT INTO sessions (id, user_id, secret_hash, kind, issuer, address, user_agent, grant_enc, expires_at, authenticated_at, methods, checked_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8::bytea, now() + $9::bigint * interval '1 second', $10, $11, CASE WHEN $12 THEN now() END) RETURNING created_at, expires_at`
 	selectSession = `
-		SELECT k.id, k.user_id, m.org_id, k.refresh_enc FROM sessions k LEFT JOIN tenant_memberships m ON m.user_id = k.user_id
+		SELECT k.id, k.user_id, m.org_id, k.grant_enc FROM sessions k LEFT JOIN tenant_memberships m ON m.user_id = k.user_id
 		WHERE k.secret_hash = $1 AND k.ended_at IS NULL AND k.expires_at > now()`
-	endSession    = `UPDATE sessions SET ended_at = now(), refresh_enc = NULL WHERE id = $1 AND ended_at IS NULL`
-	keepRefresh   = `UPDATE sessions SET refresh_enc = $2 WHERE id = $1 AND ended_at IS NULL`
-	endOthers     = `UPDATE sessions SET ended_at = now(), refresh_enc = NULL WHERE user_id = $1 AND id <> $2 AND ended_at IS NULL`
+	endSession  = `UPDATE sessions SET ended_at = now() WHERE id = $1 AND ended_at IS NULL`
+	storeGrant  = `UPDATE sessions SET grant_enc = coalesce($2, grant_enc), checked_at = now() WHERE id = $1 AND ended_at IS NULL`
+	removeGrant = `UPDATE sessions SET grant_enc = NULL WHERE id = $1`
+	endOthers   = `UPDATE sessions SET ended_at = now() WHERE user_id = $1 AND id <> $2 AND ended_at IS NULL`
+	// One of the parallel requests of a session confirms it.
+	claimCheck = `
+		UPDATE sessions SET check_tried_at = now()
+		WHERE id = $1 AND ended_at IS NULL AND coalesce(check_tried_at < now() - interval '10 seconds', true)`
+	// The pause between two attempts doubles, up to a day.
+	claimRevocations = `
+		UPDATE sessions SET revoke_tried_at = now() WHERE id IN (
+			SELECT id FROM sessions WHERE grant_enc IS NOT NULL AND coalesce(ended_at, expires_at) < now()
+				AND coalesce(revoke_tried_at < now() - greatest(interval '1 minute', revoke_tried_at - coalesce(ended_at, expires_at)), true)
+			ORDER BY coalesce(ended_at, expires_at) LIMIT $1 FOR UPDATE SKIP LOCKED)
+		RETURNING id, grant_enc, coalesce(ended_at, expires_at) < now() - interval '1 day'`
 	revokeToken   = `INSERT INTO revoked_tokens (token_hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`
 	deleteRevoked = `
 		DELETE FROM revoked_tokens WHERE token_hash IN (

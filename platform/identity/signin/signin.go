@@ -18,7 +18,7 @@ func (s *Service) SignInUser(ctx context.Context, v Verified, o Origin) (identit
 	ctx = unscoped(ctx)
 	var a arrival
 	err := s.signing(ctx, func(tx pgx.Tx) (err error) {
-		if a, err = s.arrive(ctx, tx, v); err != nil {
+		if a, err = s.arrive(ctx, tx, v, true); err != nil {
 			return err
 		}
 		if err := s.Strong(a.user.Role, v.SignIn); err != nil {
@@ -34,7 +34,7 @@ func (s *Service) SignInSession(ctx context.Context, v Verified, n NewSession) (
 	ctx = unscoped(ctx)
 	var a arrival
 	err = s.signing(ctx, func(tx pgx.Tx) (err error) {
-		if a, err = s.arrive(ctx, tx, v); err != nil {
+		if a, err = s.arrive(ctx, tx, v, true); err != nil {
 			return err
 		}
 		n.Issuer, n.SignIn = v.Issuer, v.SignIn
@@ -81,8 +81,9 @@ func (s *Service) signing(ctx context.Context, do func(pgx.Tx) error) (err error
 	return errs.New(errs.Conflict, "another request signs this user in").Try("sign in again")
 }
 
-// arrive finds or creates the user, and applies the provider's role where it decides roles.
-func (s *Service) arrive(ctx context.Context, tx pgx.Tx, v Verified) (arrival, error) {
+// arrive finds or creates the user, and applies the provider's role where it decides roles. A check of a session is no
+// sign-in: it writes only what has changed.
+func (s *Service) arrive(ctx context.Context, tx pgx.Tx, v Verified, signIn bool) (arrival, error) {
 	email := ""
 	if v.EmailVerified {
 		email = v.Email
@@ -95,7 +96,7 @@ func (s *Service) arrive(ctx context.Context, tx pgx.Tx, v Verified) (arrival, e
 	if known.ID == (ids.User{}) {
 		err = a.add(ctx, tx, v, email)
 	} else {
-		err = a.update(ctx, tx, v, email, linked)
+		err = a.update(ctx, tx, v, email, linked, signIn)
 	}
 	return a, err
 }
@@ -160,7 +161,7 @@ func (a *arrival) add(ctx context.Context, tx pgx.Tx, v Verified, email string) 
 }
 
 // update records the sign-in, and applies the values that the provider decides.
-func (a *arrival) update(ctx context.Context, tx pgx.Tx, v Verified, email string, linked bool) error {
+func (a *arrival) update(ctx context.Context, tx pgx.Tx, v Verified, email string, linked, signIn bool) error {
 	old := a.user
 	u := &a.user
 	if linked {
@@ -175,6 +176,12 @@ func (a *arrival) update(ctx context.Context, tx pgx.Tx, v Verified, email strin
 	}
 	if u.Role != old.Role {
 		a.changed["role"] = u.Role
+	}
+	if u.RoleFrom != old.RoleFrom {
+		a.changed["role_from"] = u.RoleFrom
+	}
+	if !signIn && len(a.changed) == 0 {
+		return nil
 	}
 	if err := tx.QueryRow(ctx, updatePerson, u.ID, u.Issuer, v.Subject, u.Email, u.Role, u.RoleFrom).Scan(&u.Version); err != nil {
 		return fmt.Errorf("noting a sign-in: %w", err)

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"log/slog"
 	"math/big"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -212,7 +213,7 @@ func TestManyFirstSignInsMakeOnePerson(t *testing.T) {
 func TestSessionBeginsAndEnds(t *testing.T) {
 	t.Parallel()
 	e := enter(t)
-	started, err := e.api.SignInSession(t.Context(), e.verified("s-dev", "dev@dev.localhost"), signin.NewSession{Kind: "browser", Refresh: "refresh-secret", Origin: from})
+	started, err := e.api.SignInSession(t.Context(), e.verified("s-dev", "dev@dev.localhost"), signin.NewSession{Kind: "browser", Grant: signin.HeldTokens{Refresh: "refresh-secret"}, Origin: from})
 	if err != nil || started.User.ID != e.Seed.Dev.ID || started.Session.Address != "192.0.2.7" {
 		t.Fatalf("%+v, %v", started, err)
 	}
@@ -224,14 +225,14 @@ func TestSessionBeginsAndEnds(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	var row string
-	if err := e.Pool.QueryRow(t.Context(), "SELECT to_jsonb(s)::text || encode(refresh_enc, 'escape') FROM sessions s").Scan(&row); err != nil ||
+	if err := e.Pool.QueryRow(t.Context(), "SELECT to_jsonb(s)::text || encode(grant_enc, 'escape') FROM sessions s").Scan(&row); err != nil ||
 		strings.Contains(row, "refresh-secret") || strings.Contains(row, started.Token[4:]) {
 		t.Errorf("stored in clear: %s, %v", row, err)
 	}
 	if e.audited(t, "session.start") != 1 || e.audited(t, "user.sign_in") != 0 {
 		t.Error("one sign-in is not one audit row")
 	}
-	if err := e.api.Logout(t.Context(), c, started.Token, ""); err != nil {
+	if _, err := e.api.Logout(t.Context(), c, started.Token, ""); err != nil {
 		t.Fatal(err)
 	}
 	_, err = e.api.Authenticate(t.Context(), started.Token)
@@ -273,7 +274,7 @@ func TestLostRightsAreFeltElsewhere(t *testing.T) {
 		}
 	}
 	for name, token := range tokens {
-		if err := e.api.Logout(t.Context(), identity.Caller{User: e.Seed.Dev.ID}, token, ""); err != nil {
+		if _, err := e.api.Logout(t.Context(), identity.Caller{User: e.Seed.Dev.ID}, token, ""); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		_, err := e.api.Authenticate(t.Context(), token)
@@ -318,7 +319,7 @@ func TestRevokedTokensStayRevokedUnderAnotherSignature(t *testing.T) {
 	if _, err := e.api.Authenticate(t.Context(), mirrored(t, token)); err != nil {
 		t.Fatalf("the other signature is none: %v", err)
 	}
-	if err := e.api.Logout(t.Context(), identity.Caller{User: person.ID}, token, ""); err != nil {
+	if _, err := e.api.Logout(t.Context(), identity.Caller{User: person.ID}, token, ""); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{"as it was": token, "with the other signature": mirrored(t, token)} {
@@ -406,10 +407,12 @@ func TestPolicyTurnsKeysOff(t *testing.T) {
 	identitytest.WantCode(t, "a key where there are none", err, errs.TokenInvalid)
 }
 
-// A session that has ended, for any reason, stores no refresh token of the provider.
+// A session that has ended, for any reason, stores no refresh token once the provider has revoked it.
 func TestEndedSessionsKeepNoRefreshToken(t *testing.T) {
 	t.Parallel()
 	e := enter(t)
+	provider := &scripted{Provider: e.api.Provider}
+	e.api.Provider = provider
 	admin := identity.Caller{User: e.Seed.Admin.ID, Role: "admin"}
 	for name, end := range map[string]func(signin.SessionInfo) error{
 		"by-its-owner": func(i signin.SessionInfo) error {
@@ -421,15 +424,18 @@ func TestEndedSessionsKeepNoRefreshToken(t *testing.T) {
 			return err
 		},
 	} {
-		started, err := e.api.SignInSession(t.Context(), e.verified(name, name+"@example.org"), signin.NewSession{Kind: "browser", Refresh: "r", Origin: from})
+		started, err := e.api.SignInSession(t.Context(), e.verified(name, name+"@example.org"), signin.NewSession{Kind: "browser", Grant: signin.HeldTokens{Refresh: name}, Origin: from})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := end(started.Session); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
+		if _, err := e.api.RevokeEnded(t.Context(), 10); err != nil || !slices.Contains(provider.revoked, name) {
+			t.Errorf("%s: revoked %v, %v", name, provider.revoked, err)
+		}
 		var kept, ended bool
-		err = e.Pool.QueryRow(t.Context(), "SELECT refresh_enc IS NOT NULL, ended_at IS NOT NULL FROM sessions WHERE id = $1", started.Session.ID).Scan(&kept, &ended)
+		err = e.Pool.QueryRow(t.Context(), "SELECT grant_enc IS NOT NULL, ended_at IS NOT NULL FROM sessions WHERE id = $1", started.Session.ID).Scan(&kept, &ended)
 		if err != nil || kept || !ended {
 			t.Errorf("%s: stored %v, ended %v, %v", name, kept, ended, err)
 		}

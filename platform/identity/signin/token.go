@@ -45,30 +45,49 @@ func (s *Service) Authenticate(ctx context.Context, token string) (identity.Call
 func (s *Service) findToken(ctx context.Context, token string, hash [32]byte) (identity.Caller, time.Duration, error) {
 	switch {
 	case len(token) == identity.TokenLength && strings.HasPrefix(token, identity.KeyPrefix):
-		return s.holder(ctx, selectKeyHolder, touchKey, hash)
+		c, left, _, err := s.holder(ctx, selectKeyHolder, touchKey, hash)
+		return c, left, err
 	case len(token) == identity.TokenLength && strings.HasPrefix(token, identity.SessionPrefix):
-		return s.holder(ctx, selectSessionHolder, touchSession, hash)
+		return s.sessionHolder(ctx, token, hash)
+	case strings.HasPrefix(token, identity.CredentialPrefix):
+		return identity.Caller{}, 0, errs.New(errs.TokenInvalid, "the secret of a service account is no token").
+			Try("exchange it: POST /api/v1/service-accounts/token with {\"secret\": \"gps_…\"}, or gpuaas service-account token")
 	}
 	return s.bearer(ctx, token, hash)
 }
 
+// sessionHolder returns the caller of a session. The rights are read again after the provider has confirmed them.
+func (s *Service) sessionHolder(ctx context.Context, token string, hash [32]byte) (identity.Caller, time.Duration, error) {
+	c, left, unconfirmed, err := s.holder(ctx, selectSessionHolder, touchSession, hash)
+	if err != nil || !s.isDue(unconfirmed) {
+		return c, left, err
+	}
+	if err := s.confirm(ctx, token, c.Session, unconfirmed); err != nil {
+		return identity.Caller{}, 0, err
+	}
+	c, left, _, err = s.holder(ctx, selectSessionHolder, touchSession, hash)
+	return c, left, err
+}
+
 // holder returns the caller of a secret that this installation has issued. The database's clock decides
-// whether it has expired, so that servers with different clocks agree.
-func (s *Service) holder(ctx context.Context, statement, touch string, hash [32]byte) (identity.Caller, time.Duration, error) {
+// whether it has expired, so that servers with different clocks agree. unconfirmed is the time since the
+// provider last confirmed a session.
+func (s *Service) holder(ctx context.Context, statement, touch string, hash [32]byte) (_ identity.Caller, left, unconfirmed time.Duration, _ error) {
 	var c identity.Caller
 	var tenant *uuid.UUID
 	var id uuid.UUID
 	var scopes []string
-	var left int64 // milliseconds
+	var ms int64     // until its end
+	var since *int64 // milliseconds
 	var stale bool
 	var at *time.Time // of the sign-in; for an API key, its end
 	err := s.DB.QueryRow(ctx, statement, hash[:]).Scan(&c.User.UUID, &c.Email, &c.Name, &c.Role,
-		&tenant, &c.TenantName, &c.TenantRole, &id, &scopes, &left, &stale, &at, &c.SignIn.Methods)
+		&tenant, &c.TenantName, &c.TenantRole, &id, &scopes, &ms, &stale, &at, &c.SignIn.Methods, &since)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return identity.Caller{}, 0, tokenInvalid()
+		return identity.Caller{}, 0, 0, tokenInvalid()
 	}
 	if err != nil {
-		return identity.Caller{}, 0, fmt.Errorf("looking up a token: %w", err)
+		return identity.Caller{}, 0, 0, fmt.Errorf("looking up a token: %w", err)
 	}
 	if tenant != nil {
 		c.Tenant = ids.From[ids.Tenant](*tenant)
@@ -79,23 +98,26 @@ func (s *Service) holder(ctx context.Context, statement, touch string, hash [32]
 	}
 	c.Scopes, c.Limited = scopesOf(scopes), len(scopes) > 0
 	switch {
-	case left <= 0:
-		return identity.Caller{}, 0, tokenExpired()
+	case ms <= 0:
+		return identity.Caller{}, 0, 0, tokenExpired()
 	case touch == touchSession:
 		c.Session.UUID, c.SignIn.At = id, when
 	case !s.PolicyFor(c).Bool(policies.AuthAPIKeysEnabled):
-		return identity.Caller{}, 0, errs.New(errs.TokenInvalid, "API keys are disabled").Try("sign in")
+		return identity.Caller{}, 0, 0, errs.New(errs.TokenInvalid, "API keys are disabled").Try("sign in")
 	}
 	if touch == touchKey {
 		c.Key.UUID, c.KeyEnd = id, when
 	}
 	if err := s.Strong(c.Role, c.SignIn); err != nil {
-		return identity.Caller{}, 0, err
+		return identity.Caller{}, 0, 0, err
 	}
 	s.touch(ctx, stale, touch, id)
 	// The result is limited to identity.CachedFor: the remaining lifetime of a key without an end would overflow
 	// a Duration.
-	return c, time.Duration(min(left, identity.CachedFor.Milliseconds())) * time.Millisecond, nil
+	if since != nil {
+		unconfirmed = time.Duration(*since) * time.Millisecond
+	}
+	return c, time.Duration(min(ms, identity.CachedFor.Milliseconds())) * time.Millisecond, unconfirmed, nil
 }
 
 // touch notes a use, once a minute. It may be lost: nothing is decided by it.

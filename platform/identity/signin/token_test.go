@@ -71,7 +71,7 @@ func TestEndedMeansSoon(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.SignIn.Logout(t.Context(), identity.Caller{User: b.Seed.Dev.ID}, session, ""); err != nil {
+	if _, err := b.SignIn.Logout(t.Context(), identity.Caller{User: b.Seed.Dev.ID}, session, ""); err != nil {
 		t.Fatal(err)
 	}
 	_, err := b.SignIn.Authenticate(t.Context(), session)

@@ -28,7 +28,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/audit"
-	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/reseal"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/keyfile"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
@@ -496,7 +496,7 @@ func TestINV76SetsOfKeysAreSignedByTaskKeys(t *testing.T) {
 func TestDataKeysRotate(t *testing.T) {
 	t.Parallel()
 	i := setup(t)
-	at := envelope.Place{Table: "sessions", Column: "refresh_enc", Row: "1"}
+	at := envelope.Place{Table: "sessions", Column: "grant_enc", Row: "1"}
 	api := i.open("api")
 	old := api.Fields.Seal([]byte("x"), at)
 	must(t, i.rotate(keystore.PurposeFields, (*keystore.Keys).Begin))
@@ -534,7 +534,7 @@ func TestDataKeysRotate(t *testing.T) {
 	if _, err := api.Fields.Open(t.Context(), next, at); err != nil {
 		t.Error(err)
 	}
-	if n, err := identity.SealedBefore(t.Context(), i.db, api.Fields.Newest()); err != nil || n != 0 {
+	if n, err := reseal.SealedBefore(t.Context(), i.db, api.Fields.Newest()); err != nil || n != 0 {
 		t.Errorf("%d, %v", n, err)
 	}
 }

@@ -1,4 +1,4 @@
-package identity_test
+package reseal_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/identitytest"
+	"github.com/gpuaas/gpuaas/platform/identity/reseal"
 )
 
 // fields are data keys of which a test chooses the one that seals.
@@ -59,8 +60,8 @@ func secrets(t *testing.T, b *identitytest.Fixture, s *identity.Service, n int) 
 	for range n {
 		id := ids.New[ids.Session]()
 		sessions = append(sessions, id)
-		batch.Queue(`INSERT INTO sessions (id, user_id, secret_hash, kind, issuer, address, user_agent, refresh_enc, expires_at)
-			VALUES ($1, $2, $3, 'browser', 'i', '', '', $4, now() + interval '1 hour')`, id, b.Seed.Dev.ID, id.UUID[:], s.Seal.Seal([]byte("refresh"), identity.RefreshAt(id)))
+		batch.Queue(`INSERT INTO sessions (id, user_id, secret_hash, kind, issuer, address, user_agent, grant_enc, expires_at)
+			VALUES ($1, $2, $3, 'browser', 'i', '', '', $4, now() + interval '1 hour')`, id, b.Seed.Dev.ID, id.UUID[:], s.Seal.Seal([]byte("refresh"), identity.GrantAt(id)))
 		k := identity.Key{Principal: b.Seed.Dev.ID.UUID, Method: "POST", Route: "/api/v1/api-keys", Key: "key with blanks " + uuid.NewString()}
 		replies = append(replies, k)
 		s.QueueKey(batch, k, identity.Reply{Status: 201, Body: []byte("a secret"), Secret: true})
@@ -81,7 +82,7 @@ func TestStoredSecretsAreSealedAgain(t *testing.T) {
 	sessions, replies := secrets(t, b, s, 7)
 	left := func() int {
 		t.Helper()
-		n, err := identity.SealedBefore(t.Context(), b.Pool, "new")
+		n, err := reseal.SealedBefore(t.Context(), b.Pool, "new")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,17 +93,17 @@ func TestStoredSecretsAreSealedAgain(t *testing.T) {
 	}
 	f.use("new", "old", "new")
 	ctx, cancel := context.WithCancel(t.Context())
-	killed := &identity.Service{DB: &endsAfter{Scoped: pgtest.Scoped(t, b.Pool), left: 2, end: cancel}, Seal: f}
+	killed := reseal.Service{Service: &identity.Service{DB: &endsAfter{Scoped: pgtest.Scoped(t, b.Pool), left: 2, end: cancel}, Seal: f}}
 	if n, err := killed.Reseal(ctx, "new", 3); err == nil || n != 6 {
 		t.Errorf("a pass that was ended has sealed %d, %v", n, err)
 	}
 	if n := left(); n != 8 {
 		t.Errorf("%d are left after a pass that was ended", n)
 	}
-	if n, err := s.Reseal(t.Context(), "new", 3); err != nil || n != 8 || left() != 0 {
+	if n, err := (reseal.Service{Service: s}).Reseal(t.Context(), "new", 3); err != nil || n != 8 || left() != 0 {
 		t.Errorf("the next pass has sealed %d, %v", n, err)
 	}
-	if n, err := s.Reseal(t.Context(), "new", 3); err != nil || n != 0 {
+	if n, err := (reseal.Service{Service: s}).Reseal(t.Context(), "new", 3); err != nil || n != 0 {
 		t.Errorf("a further pass has sealed %d, %v", n, err)
 	}
 	f.use("new", "new")
@@ -113,10 +114,10 @@ func TestStoredSecretsAreSealedAgain(t *testing.T) {
 	}
 	for _, id := range sessions {
 		var sealed []byte
-		if err := b.Pool.QueryRow(t.Context(), `SELECT refresh_enc FROM sessions WHERE id = $1`, id).Scan(&sealed); err != nil {
+		if err := b.Pool.QueryRow(t.Context(), `SELECT grant_enc FROM sessions WHERE id = $1`, id).Scan(&sealed); err != nil {
 			t.Fatal(err)
 		}
-		if text, err := f.Open(t.Context(), sealed, identity.RefreshAt(id)); err != nil || string(text) != "refresh" {
+		if text, err := f.Open(t.Context(), sealed, identity.GrantAt(id)); err != nil || string(text) != "refresh" {
 			t.Errorf("%q, %v", text, err)
 		}
 	}
@@ -154,10 +155,10 @@ func TestASecretInAnotherRowDoesNotOpen(t *testing.T) {
 	}
 	f.use("new", "old", "new")
 	f.failed = 0
-	if n, err := s.Reseal(t.Context(), "new", 2); err != nil || n != 5 || f.failed != 1 {
+	if n, err := (reseal.Service{Service: s}).Reseal(t.Context(), "new", 2); err != nil || n != 5 || f.failed != 1 {
 		t.Errorf("sealed %d, %d failed, %v", n, f.failed, err)
 	}
-	if n, err := identity.SealedBefore(t.Context(), b.Pool, "new"); err != nil || n != 1 {
+	if n, err := reseal.SealedBefore(t.Context(), b.Pool, "new"); err != nil || n != 1 {
 		t.Errorf("%d are left, %v", n, err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build failpoint
 
-package identity_test
+package reseal_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/identitytest"
+	"github.com/gpuaas/gpuaas/platform/identity/reseal"
 )
 
 // TestMain runs this binary as a server that seals stored secrets again, if it was started as one: only a process
@@ -55,7 +56,7 @@ func resealOnce(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	_, err = (&identity.Service{DB: db, Seal: opener{ring}}).Reseal(ctx, "new", 2)
+	_, err = (reseal.Service{Service: &identity.Service{DB: db, Seal: opener{ring}}}).Reseal(ctx, "new", 2)
 	return err
 }
 
@@ -105,13 +106,13 @@ func killedReseal(t *testing.T, point string) {
 	if !run() {
 		t.Fatal("it was not killed")
 	}
-	if left, err := identity.SealedBefore(t.Context(), b.Pool, "new"); err != nil || left == 0 || left > 10 {
+	if left, err := reseal.SealedBefore(t.Context(), b.Pool, "new"); err != nil || left == 0 || left > 10 {
 		t.Errorf("%d are left after the kill, %v", left, err)
 	}
 	if run() {
 		t.Fatal("it was killed twice")
 	}
-	if left, err := identity.SealedBefore(t.Context(), b.Pool, "new"); err != nil || left != 0 {
+	if left, err := reseal.SealedBefore(t.Context(), b.Pool, "new"); err != nil || left != 0 {
 		t.Errorf("%d are left, %v", left, err)
 	}
 	f.use("new", "new")
