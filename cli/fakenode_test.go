@@ -69,11 +69,22 @@ func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, pa
 		reply(w, http.StatusOK, n)
 	case "quarantineSlot", "clearSlot":
 		slot := oapi.Slot{Id: id(9), Node: "sim-h100-01", Gpu: "GPU-1", Sku: "h100-80gb", Region: "eu-1", Status: oapi.Quarantined, Reason: "quarantined by an operator"}
-		if operation == "clearSlot" {
+		if operation == "clearSlot" && strings.Contains(string(body), `"inspected":true`) {
+			slot.InspectedBy = &[]string{"user:" + id(3).String()}
+		} else if operation == "clearSlot" {
 			f.problem(w, r, http.StatusConflict, "proof_missing", "nothing proves that this slot may be sold", nil)
 			return true
 		}
 		reply(w, http.StatusOK, slot)
+	case "clearBreaker":
+		reply(w, http.StatusOK, oapi.BreakerTrip{Id: id(9), TrippedAt: birth, Held: 2, Allowed: 2, Fleet: 9, Reason: "gpu-07: hot", RejectedNodes: 3})
+	case "getOpsOverview":
+		reply(w, http.StatusOK, oapi.OpsOverview{Panels: []oapi.OpsPanel{
+			{Name: oapi.OpsPanelNameBreaker, Status: oapi.OpsPanelStatusDegraded, Message: "automatic holds are stopped", RunbookId: "mass-action-breaker", Values: map[string]int64{"open": 1}},
+			{Name: oapi.OpsPanelNameDrift, Status: oapi.OpsPanelStatusUnknown, Message: "this part cannot be read", RunbookId: "drift-unresolved", Values: map[string]int64{}},
+		}})
+	case "listAdminAllocations", "getAdminAllocation", "forceReleaseAllocation", "exportAdminAllocations":
+		f.adminAllocations(w, r, operation)
 	case "createSshCertificate":
 		w.Header().Set("Location", "/api/v1/allocations/"+params["id"])
 		reply(w, http.StatusCreated, oapi.SshCertificate{
@@ -91,3 +102,26 @@ func held(n oapi.Node, kind oapi.HoldKind, reason string, until *time.Time) oapi
 	n.Holds = &[]oapi.Hold{{Id: id(8), Kind: kind, Cause: oapi.HoldCauseOperator, Owner: "user:" + id(3).String(), OwnerName: &name, Reason: reason, DeadlineAt: until, CreatedAt: birth}}
 	return n
 }
+
+// adminAllocations serves one allocation of another tenant.
+func (f *fake) adminAllocations(w http.ResponseWriter, r *http.Request, operation string) {
+	acme, where := "acme", "sim-h100-01"
+	one := oapi.Allocation{
+		Id: id(7), Name: "stuck", Status: oapi.AllocationStatusReleaseFailed, Sku: "h100-80gb", Gpus: 2, Region: "eu-1", CreatedAt: birth, StatusAt: birth,
+		TenantId: &acmeID, TenantName: &acme, NodeName: &where, Labels: map[string]string{}, Conditions: []oapi.Condition{},
+	}
+	switch operation {
+	case "listAdminAllocations":
+		f.page(w, r, []any{one}, 2)
+	case "exportAdminAllocations":
+		w.Header().Set("Content-Type", "text/csv")
+		_, _ = io.WriteString(w, "allocation_id,tenant\n"+one.Id.String()+",acme\n")
+	case "forceReleaseAllocation":
+		one.Status = oapi.AllocationStatusReleasing
+		reply(w, http.StatusAccepted, one)
+	default:
+		reply(w, http.StatusOK, one)
+	}
+}
+
+var acmeID = id(6)

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/manage"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -127,4 +128,27 @@ func why(args reconciler.RecordAllocation, failures int, seen observed.Allocatio
 		return args.Reason
 	}
 	return args.Reason + ": " + seen.Message
+}
+
+// concludeAllocation ends an allocation whose last slot operators have freed. The API cannot delete the
+// desired object.
+type concludeAllocation struct {
+	river.WorkerDefaults[manage.ConcludeAllocation]
+
+	d *Deps
+}
+
+func (w *concludeAllocation) Work(ctx context.Context, job *river.Job[manage.ConcludeAllocation]) error {
+	err := finish(ctx, w.d.DB, job, "conclude", func(tx pgx.Tx) error {
+		a, err := w.d.Allocations.Lock(ctx, tx, job.Args.Allocation)
+		if err != nil {
+			return cancelUnknown(err)
+		}
+		return w.d.Allocations.SlotsInspected(ctx, tx, a)
+	})
+	if err == nil {
+		w.d.Hints.Send(event.Topic)
+		w.d.Hints.Send(slots.HintSlots)
+	}
+	return err
 }

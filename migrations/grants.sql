@@ -101,6 +101,7 @@ BEGIN
 		('gpus',                     'rw',   'raw', 'r',    'rw',   ''),
 		('slots',                    'rw',   'raw', 'r',    'rw',   ''),
 		('slot_claims',              'ra',   'r',   'r',    'raw',  ''),
+		('slot_inspections',         'raw',  '',    '',     '',     ''),
 		('enrolment_tokens',         'raw',  'rw',  '',     '',     ''),
 		('node_progress',            '',     '',    'r',    '',     ''),
 		('eviction_progress',        '',     '',    'r',    '',     ''),
@@ -139,6 +140,8 @@ END $$;
 
 -- Single columns. A release through the API closes the usage interval.
 GRANT UPDATE (end_s, closed_by, closed_observation) ON usage_records TO gpuaas_api;
+-- An inspection ends the claim on a slot.
+GRANT UPDATE (period) ON slot_claims TO gpuaas_api;
 -- A hold locks the row of its node, so that no slot is added to the node meanwhile.
 GRANT UPDATE (version) ON nodes TO gpuaas_api;
 -- Operators see the progress of a task, but not its body, which contains keys.

@@ -107,3 +107,11 @@ func (h *History) Load(ctx context.Context) ([]Load, error) {
 	}
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Load])
 }
+
+// Drifting counts the open drift, and how much of it is past the deadline of the responsible package.
+func (h *History) Drifting(ctx context.Context) (open, overdue int64, err error) {
+	if err := h.DB.QueryRow(ctx, countDrift).Scan(&open, &overdue); err != nil {
+		return 0, 0, fmt.Errorf("counting drift: %w", err)
+	}
+	return open, overdue, nil
+}

@@ -101,6 +101,8 @@ const (
 			SELECT kind, 0, NULL, count(*), count(*) FILTER (WHERE deadline_at < now()) FROM drift WHERE status = 'open' GROUP BY kind
 		) AS both_sides GROUP BY kind ORDER BY kind`
 
+	countDrift = `SELECT count(*), count(*) FILTER (WHERE deadline_at < now()) FROM drift WHERE status = 'open'`
+
 	// Two transactions may find the same drift at once. The second insert has no effect, and its
 	// pass is repeated.
 	openDrift = `

@@ -40,6 +40,7 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/agentrelease"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/manage"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/product/removal"
@@ -77,6 +78,7 @@ type Services struct {
 	NodeHealth  *nodehealth.Service
 	Releases    *agentrelease.Store
 	Allocations *allocation.Service
+	Managed     *manage.Service
 	Removal     *removal.Service
 
 	Changes  *change.Service
@@ -166,7 +168,7 @@ func (s *Services) addProduct(c Config) {
 	s.Slots = &slots.Service{DB: c.DB, Hints: c.Hints}
 	s.Fleet = &fleet.Service{
 		Service: s.Slots, Identity: s.Identity, Naming: c.Naming, Clock: c.Clock,
-		TokenLife: fleet.TokenLifeFrom(c.Policies), Grace: fleet.DrainGraceFrom(c.Policies),
+		TokenLife: fleet.TokenLifeFrom(c.Policies), Grace: fleet.DrainGraceFrom(c.Policies), Inspections: fleet.InspectionsFrom(c.Policies),
 	}
 	s.Certificates = &secret.Certificates{DB: c.DB, Barred: s.Fleet.Retired}
 	s.Fleet.Certificates = s.Certificates
@@ -177,6 +179,7 @@ func (s *Services) addProduct(c Config) {
 		Limits: allocation.LimitsFrom(c.Policies), Signs: loginSigner(c.Keys.Users), LoginLife: allocation.LoginLifeFrom(c.Policies),
 		Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 	}
+	s.Managed = &manage.Service{Service: s.Allocations, ReleaseDeadline: allocation.ReleaseDeadlineFrom(c.Policies)}
 }
 
 func (s *Services) addMoney(c Config) {
@@ -207,7 +210,7 @@ func (s *Services) addGitOps(c Config, schema validate.Lazy) {
 // Enqueue gives the services that insert jobs the client to insert them with.
 func (s *Services) Enqueue(with *river.Client[pgx.Tx]) {
 	s.Queue = with
-	s.Keys.Jobs, s.Billing.Jobs, s.Payments.Jobs = with, with, with
+	s.Keys.Jobs, s.Billing.Jobs, s.Payments.Jobs, s.Managed.Jobs = with, with, with, with
 	s.Identity.Rekey = s.Keys.Rekey
 }
 

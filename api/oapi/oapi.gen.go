@@ -1194,6 +1194,63 @@ func (e ObjectStatusSync) Valid() bool {
 	}
 }
 
+// Defines values for OpsPanelName.
+const (
+	OpsPanelNameAllocations OpsPanelName = "allocations"
+	OpsPanelNameBreaker     OpsPanelName = "breaker"
+	OpsPanelNameCapacity    OpsPanelName = "capacity"
+	OpsPanelNameDrift       OpsPanelName = "drift"
+	OpsPanelNameNodes       OpsPanelName = "nodes"
+	OpsPanelNameRollouts    OpsPanelName = "rollouts"
+	OpsPanelNameSources     OpsPanelName = "sources"
+	OpsPanelNameUsage       OpsPanelName = "usage"
+)
+
+// Valid indicates whether the value is a known member of the OpsPanelName enum.
+func (e OpsPanelName) Valid() bool {
+	switch e {
+	case OpsPanelNameAllocations:
+		return true
+	case OpsPanelNameBreaker:
+		return true
+	case OpsPanelNameCapacity:
+		return true
+	case OpsPanelNameDrift:
+		return true
+	case OpsPanelNameNodes:
+		return true
+	case OpsPanelNameRollouts:
+		return true
+	case OpsPanelNameSources:
+		return true
+	case OpsPanelNameUsage:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OpsPanelStatus.
+const (
+	OpsPanelStatusDegraded OpsPanelStatus = "degraded"
+	OpsPanelStatusOk       OpsPanelStatus = "ok"
+	OpsPanelStatusUnknown  OpsPanelStatus = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the OpsPanelStatus enum.
+func (e OpsPanelStatus) Valid() bool {
+	switch e {
+	case OpsPanelStatusDegraded:
+		return true
+	case OpsPanelStatusOk:
+		return true
+	case OpsPanelStatusUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PaymentStatus.
 const (
 	PaymentStatusCheckoutCompleted PaymentStatus = "checkout_completed"
@@ -1974,6 +2031,33 @@ func (e ListRevisionsParamsStatus) Valid() bool {
 	}
 }
 
+// Defines values for GetTenantUsageParamsBy.
+const (
+	GetTenantUsageParamsByAllocation GetTenantUsageParamsBy = "allocation"
+	GetTenantUsageParamsByDay        GetTenantUsageParamsBy = "day"
+	GetTenantUsageParamsByProject    GetTenantUsageParamsBy = "project"
+	GetTenantUsageParamsBySku        GetTenantUsageParamsBy = "sku"
+	GetTenantUsageParamsByUser       GetTenantUsageParamsBy = "user"
+)
+
+// Valid indicates whether the value is a known member of the GetTenantUsageParamsBy enum.
+func (e GetTenantUsageParamsBy) Valid() bool {
+	switch e {
+	case GetTenantUsageParamsByAllocation:
+		return true
+	case GetTenantUsageParamsByDay:
+		return true
+	case GetTenantUsageParamsByProject:
+		return true
+	case GetTenantUsageParamsBySku:
+		return true
+	case GetTenantUsageParamsByUser:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetUsageSummaryParamsBy.
 const (
 	GetUsageSummaryParamsByAllocation GetUsageSummaryParamsBy = "allocation"
@@ -2136,6 +2220,9 @@ type Allocation struct {
 	// NodeId An opaque id of the node. All digits are zero while the allocation is queued.
 	NodeId openapi_types.UUID `json:"node_id"`
 
+	// NodeName The name of the node. Only operations of operators return it.
+	NodeName *string `json:"node_name,omitempty"`
+
 	// Pending The reason why a request is queued, with suggestions.
 	Pending *Pending `json:"pending,omitempty"`
 
@@ -2153,6 +2240,12 @@ type Allocation struct {
 
 	// StatusAt The time of the last transition.
 	StatusAt time.Time `json:"status_at"`
+
+	// TenantId The tenant. Only operations of operators return it.
+	TenantId *openapi_types.UUID `json:"tenant_id,omitempty"`
+
+	// TenantName The name of the tenant. Only operations of operators return it.
+	TenantName *string `json:"tenant_name,omitempty"`
 
 	// Urn The URN of the resource.
 	Urn string `json:"urn"`
@@ -2367,6 +2460,30 @@ type BlastRadius struct {
 	OverCaps []OverCap `json:"over_caps"`
 	Projects int       `json:"projects"`
 	Tenants  int       `json:"tenants"`
+}
+
+// BreakerTrip defines model for BreakerTrip.
+type BreakerTrip struct {
+	// Allowed The limit for them.
+	Allowed   int        `json:"allowed"`
+	ClearedAt *time.Time `json:"cleared_at,omitempty"`
+
+	// ClearedBy The actor.
+	ClearedBy *string `json:"cleared_by,omitempty"`
+
+	// Fleet The nodes of the fleet.
+	Fleet int `json:"fleet"`
+
+	// Held The nodes with a recent automatic hold.
+	Held int                `json:"held"`
+	Id   openapi_types.UUID `json:"id"`
+
+	// Reason The node and the reason of the first hold that was rejected.
+	Reason string `json:"reason"`
+
+	// RejectedNodes The nodes whose holds were rejected.
+	RejectedNodes int       `json:"rejected_nodes"`
+	TrippedAt     time.Time `json:"tripped_at"`
 }
 
 // Capacity defines model for Capacity.
@@ -3356,6 +3473,30 @@ type OidcOptions struct {
 	Scopes []string `json:"scopes"`
 }
 
+// OpsOverview defines model for OpsOverview.
+type OpsOverview struct {
+	Panels []OpsPanel `json:"panels"`
+}
+
+// OpsPanel defines model for OpsPanel.
+type OpsPanel struct {
+	Message string       `json:"message"`
+	Name    OpsPanelName `json:"name"`
+
+	// RunbookId The name of a runbook, for example `release-failed`.
+	RunbookId string         `json:"runbook_id"`
+	Status    OpsPanelStatus `json:"status"`
+
+	// Values The counts of the panel. Times are in seconds.
+	Values map[string]int64 `json:"values"`
+}
+
+// OpsPanelName defines model for OpsPanel.Name.
+type OpsPanelName string
+
+// OpsPanelStatus defines model for OpsPanel.Status.
+type OpsPanelStatus string
+
 // OverCap A tenant, project or user above the new cap. Existing allocations stay; new ones are rejected.
 type OverCap struct {
 	Key   string  `json:"key"`
@@ -4023,17 +4164,27 @@ type Slot struct {
 	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
 
 	// Gpu The UUID of the GPU.
-	Gpu    string             `json:"gpu"`
-	Id     openapi_types.UUID `json:"id"`
-	Node   string             `json:"node"`
-	Reason string             `json:"reason"`
-	Region string             `json:"region"`
-	Sku    string             `json:"sku"`
-	Status SlotStatus         `json:"status"`
+	Gpu string             `json:"gpu"`
+	Id  openapi_types.UUID `json:"id"`
+
+	// InspectedBy The operators whose inspection waits for a second one.
+	InspectedBy *[]string  `json:"inspected_by,omitempty"`
+	Node        string     `json:"node"`
+	Reason      string     `json:"reason"`
+	Region      string     `json:"region"`
+	Sku         string     `json:"sku"`
+	Status      SlotStatus `json:"status"`
 }
 
 // SlotStatus defines model for Slot.Status.
 type SlotStatus string
+
+// SlotClear defines model for SlotClear.
+type SlotClear struct {
+	// Inspected An operator has inspected the node: no data of the last tenant is left.
+	Inspected *bool  `json:"inspected,omitempty"`
+	Reason    string `json:"reason"`
+}
 
 // Source The owner of the object and its place in Git.
 type Source struct {
@@ -4348,6 +4499,9 @@ type TransferKind string
 
 // Transition defines model for Transition.
 type Transition struct {
+	// Actor The actor: `user:ID`, `service-account:ID`, or `system:NAME` for the platform. It is empty for old transitions.
+	Actor *string `json:"actor,omitempty"`
+
 	// Event The event type of the forge.
 	Event string `json:"event"`
 
@@ -4695,6 +4849,63 @@ type TenantID = openapi_types.UUID
 // UserID defines model for UserID.
 type UserID = openapi_types.UUID
 
+// ListAdminAllocationsParams defines parameters for ListAdminAllocations.
+type ListAdminAllocationsParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status The API returns only allocations in this state.
+	Status *AllocationStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Sku The API returns only allocations of this SKU.
+	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
+
+	// Tenant The API returns only allocations of the tenant with this id.
+	Tenant *openapi_types.UUID `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Node The API returns only allocations that are or were on the node with this name.
+	Node *string `form:"node,omitempty" json:"node,omitempty"`
+
+	// CreatedBefore The API returns only allocations that were requested before this time.
+	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
+
+	// CreatedSince The API returns only allocations that were requested at this time or later.
+	CreatedSince *time.Time `form:"created_since,omitempty" json:"created_since,omitempty"`
+}
+
+// ExportAdminAllocationsParams defines parameters for ExportAdminAllocations.
+type ExportAdminAllocationsParams struct {
+	// Status The API returns only allocations in this state.
+	Status *AllocationStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Sku The API returns only allocations of this SKU.
+	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
+
+	// Tenant The API returns only allocations of the tenant with this id.
+	Tenant *openapi_types.UUID `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Node The API returns only allocations that are or were on the node with this name.
+	Node *string `form:"node,omitempty" json:"node,omitempty"`
+
+	// CreatedBefore The API returns only allocations that were requested before this time.
+	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
+
+	// CreatedSince The API returns only allocations that were requested at this time or later.
+	CreatedSince *time.Time `form:"created_since,omitempty" json:"created_since,omitempty"`
+}
+
+// ForceReleaseAllocationParams defines parameters for ForceReleaseAllocation.
+type ForceReleaseAllocationParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
 // ListAdminAuditLogsParams defines parameters for ListAdminAuditLogs.
 type ListAdminAuditLogsParams struct {
 	// Actor The actor, for example `user:01990f3e-…`.
@@ -4741,6 +4952,15 @@ type ExportAdminAuditLogsParams struct {
 
 	// Tenant The API returns only audit rows of this tenant id.
 	Tenant *openapi_types.UUID `form:"tenant,omitempty" json:"tenant,omitempty"`
+}
+
+// ClearBreakerParams defines parameters for ClearBreaker.
+type ClearBreakerParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ListDesiredParams defines parameters for ListDesired.
@@ -5258,6 +5478,27 @@ type PlaceTenantMemberParams struct {
 	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
+
+// GetTenantUsageParams defines parameters for GetTenantUsage.
+type GetTenantUsageParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// From Start of the period (inclusive). The default is the start of the current month.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To End of the period (exclusive). The default is now.
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// By The dimension to group by.
+	By *GetTenantUsageParamsBy `form:"by,omitempty" json:"by,omitempty"`
+}
+
+// GetTenantUsageParamsBy defines parameters for GetTenantUsage.
+type GetTenantUsageParamsBy string
 
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
@@ -6087,6 +6328,12 @@ type SetPasswordParams struct {
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
+// ForceReleaseAllocationJSONRequestBody defines body for ForceReleaseAllocation for application/json ContentType.
+type ForceReleaseAllocationJSONRequestBody = Reason
+
+// ClearBreakerJSONRequestBody defines body for ClearBreaker for application/json ContentType.
+type ClearBreakerJSONRequestBody = Reason
+
 // PutDesiredJSONRequestBody defines body for PutDesired for application/json ContentType.
 type PutDesiredJSONRequestBody = DesiredWrite
 
@@ -6148,7 +6395,7 @@ type RejectPlanJSONRequestBody = Decision
 type PutPolicyJSONRequestBody = PolicyWrite
 
 // ClearSlotJSONRequestBody defines body for ClearSlot for application/json ContentType.
-type ClearSlotJSONRequestBody = Reason
+type ClearSlotJSONRequestBody = SlotClear
 
 // QuarantineSlotJSONRequestBody defines body for QuarantineSlot for application/json ContentType.
 type QuarantineSlotJSONRequestBody = Reason
@@ -6438,6 +6685,51 @@ type ClientInterface interface {
 	// Corresponds with GET /.well-known/jwks.json (the `GetTokenKeys` operationId).
 	GetTokenKeys(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListAdminAllocations List allocations of all tenants
+	//
+	// The API returns the allocations of all tenants, newest first.
+	//
+	// Corresponds with GET /api/v1/admin/allocations (the `ListAdminAllocations` operationId).
+	ListAdminAllocations(ctx context.Context, params *ListAdminAllocationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportAdminAllocations Export allocations as CSV
+	//
+	// The API streams the allocations of all tenants as CSV, newest first.
+	//
+	// Corresponds with GET /api/v1/admin/allocations/csv (the `ExportAdminAllocations` operationId).
+	ExportAdminAllocations(ctx context.Context, params *ExportAdminAllocationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAdminAllocation Get allocation of any tenant
+	//
+	// The API returns one allocation of any tenant, with the name of its node.
+	//
+	// Corresponds with GET /api/v1/admin/allocations/{id} (the `GetAdminAllocation` operationId).
+	GetAdminAllocation(ctx context.Context, id AllocationID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ForceReleaseAllocationWithBody Force allocation release
+	//
+	// The API starts a release again that failed, or that has exceeded `allocation.release_deadline_minutes`. It also
+	// releases an active allocation whose node does not report; the reason of that release is `node_lost`. Any other
+	// allocation gives `force_release_not_allowed`. The slots stay out of sale until the node proves them clean. The
+	// operation needs a recent sign-in (policy `auth.step_up_minutes`).
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/allocations/{id}/force-release (the `ForceReleaseAllocation` operationId).
+	ForceReleaseAllocationWithBody(ctx context.Context, id AllocationID, params *ForceReleaseAllocationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ForceReleaseAllocation Force allocation release
+	//
+	// The API starts a release again that failed, or that has exceeded `allocation.release_deadline_minutes`. It also
+	// releases an active allocation whose node does not report; the reason of that release is `node_lost`. Any other
+	// allocation gives `force_release_not_allowed`. The slots stay out of sale until the node proves them clean. The
+	// operation needs a recent sign-in (policy `auth.step_up_minutes`).
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/allocations/{id}/force-release (the `ForceReleaseAllocation` operationId).
+	ForceReleaseAllocation(ctx context.Context, id AllocationID, params *ForceReleaseAllocationParams, body ForceReleaseAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListAdminAuditLogs List audit logs
 	//
 	// The API returns the audit rows of all tenants and of the platform, newest first.
@@ -6451,6 +6743,28 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/audit-logs/export (the `ExportAdminAuditLogs` operationId).
 	ExportAdminAuditLogs(ctx context.Context, params *ExportAdminAuditLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ClearBreakerWithBody Clear breaker
+	//
+	// The breaker stops automatic holds when too many nodes get one in a short time. After this request the platform sets
+	// holds by itself again, and counts from zero. It evaluates the rejected holds with the next reports. A breaker that is
+	// not open gives `conflict`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/breaker/clear (the `ClearBreaker` operationId).
+	ClearBreakerWithBody(ctx context.Context, params *ClearBreakerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ClearBreaker Clear breaker
+	//
+	// The breaker stops automatic holds when too many nodes get one in a short time. After this request the platform sets
+	// holds by itself again, and counts from zero. It evaluates the rejected holds with the next reports. A breaker that is
+	// not open gives `conflict`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/breaker/clear (the `ClearBreaker` operationId).
+	ClearBreaker(ctx context.Context, params *ClearBreakerParams, body ClearBreakerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListDesired List desired objects
 	//
@@ -6877,6 +7191,14 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/nodes/{name}/uncordon (the `UncordonNode` operationId).
 	UncordonNode(ctx context.Context, name NodeName, params *UncordonNodeParams, body UncordonNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetOpsOverview Get operations overview
+	//
+	// The API returns the state of the platform in panels. A panel that cannot be read has the status `unknown` and the
+	// cause; the others are not affected. `runbook_id` names the page of the runbooks that says what to do.
+	//
+	// Corresponds with GET /api/v1/admin/ops/overview (the `GetOpsOverview` operationId).
+	GetOpsOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListAdminPaymentSessions List payment sessions of all tenants
 	//
 	// The API returns the newest payment session first. `status=stuck` selects sessions that an operator should check:
@@ -7060,7 +7382,11 @@ type ClientInterface interface {
 	// ClearSlotWithBody Clear slot quarantine
 	//
 	// The last release of the slot must be proved, its GPU must be healthy, and no allocation may use it. Otherwise
-	// the API returns `proof_missing`.
+	// the API returns `proof_missing`. With `inspected` an operator states that no data of the last tenant is left on
+	// the GPU and on the node. The slot is then free without a proof, as soon as as many operators as
+	// `node.inspection_approvals` requires have stated it within 24 hours; `inspected_by` lists them. A slot whose
+	// allocation can still be released or is in use gives `node_in_use`. An inspection needs a recent sign-in (policy
+	// `auth.step_up_minutes`).
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7070,7 +7396,11 @@ type ClientInterface interface {
 	// ClearSlot Clear slot quarantine
 	//
 	// The last release of the slot must be proved, its GPU must be healthy, and no allocation may use it. Otherwise
-	// the API returns `proof_missing`.
+	// the API returns `proof_missing`. With `inspected` an operator states that no data of the last tenant is left on
+	// the GPU and on the node. The slot is then free without a proof, as soon as as many operators as
+	// `node.inspection_approvals` requires have stated it within 24 hours; `inspected_by` lists them. A slot whose
+	// allocation can still be released or is in use gives `node_in_use`. An inspection needs a recent sign-in (policy
+	// `auth.step_up_minutes`).
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7169,6 +7499,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/admin/tenants/{tenant_id}/members/{user_id} (the `PlaceTenantMember` operationId).
 	PlaceTenantMember(ctx context.Context, tenantId TenantID, userId UserID, params *PlaceTenantMemberParams, body PlaceTenantMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetTenantUsage Get tenant usage summary
+	//
+	// The API returns the usage and the cost of one tenant in the period by project, SKU, user, allocation or day (UTC).
+	//
+	// Corresponds with GET /api/v1/admin/tenants/{tenant_id}/usage (the `GetTenantUsage` operationId).
+	GetTenantUsage(ctx context.Context, tenantId TenantID, params *GetTenantUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List users
 	//
@@ -7359,7 +7696,7 @@ type ClientInterface interface {
 
 	// GetAllocationTimeline Get allocation timeline
 	//
-	// The API returns every transition of the allocation with its reason, oldest first.
+	// The API returns every transition of the allocation with its actor and its reason, oldest first.
 	//
 	// Corresponds with GET /api/v1/allocations/{id}/timeline (the `GetAllocationTimeline` operationId).
 	GetAllocationTimeline(ctx context.Context, id AllocationID, params *GetAllocationTimelineParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -8207,6 +8544,101 @@ func (c *Client) GetTokenKeys(ctx context.Context, reqEditors ...RequestEditorFn
 	return c.Client.Do(req)
 }
 
+// ListAdminAllocations List allocations of all tenants
+//
+// The API returns the allocations of all tenants, newest first.
+//
+// Corresponds with GET /api/v1/admin/allocations (the `ListAdminAllocations` operationId).
+func (c *Client) ListAdminAllocations(ctx context.Context, params *ListAdminAllocationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAdminAllocationsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportAdminAllocations Export allocations as CSV
+//
+// The API streams the allocations of all tenants as CSV, newest first.
+//
+// Corresponds with GET /api/v1/admin/allocations/csv (the `ExportAdminAllocations` operationId).
+func (c *Client) ExportAdminAllocations(ctx context.Context, params *ExportAdminAllocationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportAdminAllocationsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAdminAllocation Get allocation of any tenant
+//
+// The API returns one allocation of any tenant, with the name of its node.
+//
+// Corresponds with GET /api/v1/admin/allocations/{id} (the `GetAdminAllocation` operationId).
+func (c *Client) GetAdminAllocation(ctx context.Context, id AllocationID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAdminAllocationRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ForceReleaseAllocationWithBody Force allocation release
+//
+// The API starts a release again that failed, or that has exceeded `allocation.release_deadline_minutes`. It also
+// releases an active allocation whose node does not report; the reason of that release is `node_lost`. Any other
+// allocation gives `force_release_not_allowed`. The slots stay out of sale until the node proves them clean. The
+// operation needs a recent sign-in (policy `auth.step_up_minutes`).
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/allocations/{id}/force-release (the `ForceReleaseAllocation` operationId).
+func (c *Client) ForceReleaseAllocationWithBody(ctx context.Context, id AllocationID, params *ForceReleaseAllocationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewForceReleaseAllocationRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ForceReleaseAllocation Force allocation release
+//
+// The API starts a release again that failed, or that has exceeded `allocation.release_deadline_minutes`. It also
+// releases an active allocation whose node does not report; the reason of that release is `node_lost`. Any other
+// allocation gives `force_release_not_allowed`. The slots stay out of sale until the node proves them clean. The
+// operation needs a recent sign-in (policy `auth.step_up_minutes`).
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/allocations/{id}/force-release (the `ForceReleaseAllocation` operationId).
+func (c *Client) ForceReleaseAllocation(ctx context.Context, id AllocationID, params *ForceReleaseAllocationParams, body ForceReleaseAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewForceReleaseAllocationRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListAdminAuditLogs List audit logs
 //
 // The API returns the audit rows of all tenants and of the platform, newest first.
@@ -8231,6 +8663,48 @@ func (c *Client) ListAdminAuditLogs(ctx context.Context, params *ListAdminAuditL
 // Corresponds with GET /api/v1/admin/audit-logs/export (the `ExportAdminAuditLogs` operationId).
 func (c *Client) ExportAdminAuditLogs(ctx context.Context, params *ExportAdminAuditLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExportAdminAuditLogsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ClearBreakerWithBody Clear breaker
+//
+// The breaker stops automatic holds when too many nodes get one in a short time. After this request the platform sets
+// holds by itself again, and counts from zero. It evaluates the rejected holds with the next reports. A breaker that is
+// not open gives `conflict`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/breaker/clear (the `ClearBreaker` operationId).
+func (c *Client) ClearBreakerWithBody(ctx context.Context, params *ClearBreakerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewClearBreakerRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ClearBreaker Clear breaker
+//
+// The breaker stops automatic holds when too many nodes get one in a short time. After this request the platform sets
+// holds by itself again, and counts from zero. It evaluates the rejected holds with the next reports. A breaker that is
+// not open gives `conflict`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/breaker/clear (the `ClearBreaker` operationId).
+func (c *Client) ClearBreaker(ctx context.Context, params *ClearBreakerParams, body ClearBreakerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewClearBreakerRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -9126,6 +9600,24 @@ func (c *Client) UncordonNode(ctx context.Context, name NodeName, params *Uncord
 	return c.Client.Do(req)
 }
 
+// GetOpsOverview Get operations overview
+//
+// The API returns the state of the platform in panels. A panel that cannot be read has the status `unknown` and the
+// cause; the others are not affected. `runbook_id` names the page of the runbooks that says what to do.
+//
+// Corresponds with GET /api/v1/admin/ops/overview (the `GetOpsOverview` operationId).
+func (c *Client) GetOpsOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOpsOverviewRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListAdminPaymentSessions List payment sessions of all tenants
 //
 // The API returns the newest payment session first. `status=stuck` selects sessions that an operator should check:
@@ -9509,7 +10001,11 @@ func (c *Client) EndAnySession(ctx context.Context, id SessionID, params *EndAny
 // ClearSlotWithBody Clear slot quarantine
 //
 // The last release of the slot must be proved, its GPU must be healthy, and no allocation may use it. Otherwise
-// the API returns `proof_missing`.
+// the API returns `proof_missing`. With `inspected` an operator states that no data of the last tenant is left on
+// the GPU and on the node. The slot is then free without a proof, as soon as as many operators as
+// `node.inspection_approvals` requires have stated it within 24 hours; `inspected_by` lists them. A slot whose
+// allocation can still be released or is in use gives `node_in_use`. An inspection needs a recent sign-in (policy
+// `auth.step_up_minutes`).
 //
 // Takes any type of body and a specified content type.
 //
@@ -9529,7 +10025,11 @@ func (c *Client) ClearSlotWithBody(ctx context.Context, id SlotID, params *Clear
 // ClearSlot Clear slot quarantine
 //
 // The last release of the slot must be proved, its GPU must be healthy, and no allocation may use it. Otherwise
-// the API returns `proof_missing`.
+// the API returns `proof_missing`. With `inspected` an operator states that no data of the last tenant is left on
+// the GPU and on the node. The slot is then free without a proof, as soon as as many operators as
+// `node.inspection_approvals` requires have stated it within 24 hours; `inspected_by` lists them. A slot whose
+// allocation can still be released or is in use gives `node_in_use`. An inspection needs a recent sign-in (policy
+// `auth.step_up_minutes`).
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9739,6 +10239,23 @@ func (c *Client) PlaceTenantMemberWithBody(ctx context.Context, tenantId TenantI
 // Corresponds with PUT /api/v1/admin/tenants/{tenant_id}/members/{user_id} (the `PlaceTenantMember` operationId).
 func (c *Client) PlaceTenantMember(ctx context.Context, tenantId TenantID, userId UserID, params *PlaceTenantMemberParams, body PlaceTenantMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPlaceTenantMemberRequest(c.Server, tenantId, userId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetTenantUsage Get tenant usage summary
+//
+// The API returns the usage and the cost of one tenant in the period by project, SKU, user, allocation or day (UTC).
+//
+// Corresponds with GET /api/v1/admin/tenants/{tenant_id}/usage (the `GetTenantUsage` operationId).
+func (c *Client) GetTenantUsage(ctx context.Context, tenantId TenantID, params *GetTenantUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTenantUsageRequest(c.Server, tenantId, params)
 	if err != nil {
 		return nil, err
 	}
@@ -10128,7 +10645,7 @@ func (c *Client) CreateSshCertificate(ctx context.Context, id AllocationID, para
 
 // GetAllocationTimeline Get allocation timeline
 //
-// The API returns every transition of the allocation with its reason, oldest first.
+// The API returns every transition of the allocation with its actor and its reason, oldest first.
 //
 // Corresponds with GET /api/v1/allocations/{id}/timeline (the `GetAllocationTimeline` operationId).
 func (c *Client) GetAllocationTimeline(ctx context.Context, id AllocationID, params *GetAllocationTimelineParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11945,6 +12462,365 @@ func NewGetTokenKeysRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListAdminAllocationsRequest constructs an http.Request for the ListAdminAllocations method
+func NewListAdminAllocationsRequest(server string, params *ListAdminAllocationsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/allocations")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sku != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sku", *params.Sku, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Tenant != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tenant", *params.Tenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Node != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "node", *params.Node, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CreatedBefore != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "created_before", *params.CreatedBefore, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CreatedSince != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "created_since", *params.CreatedSince, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportAdminAllocationsRequest constructs an http.Request for the ExportAdminAllocations method
+func NewExportAdminAllocationsRequest(server string, params *ExportAdminAllocationsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/allocations/csv")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sku != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sku", *params.Sku, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Tenant != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tenant", *params.Tenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Node != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "node", *params.Node, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CreatedBefore != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "created_before", *params.CreatedBefore, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CreatedSince != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "created_since", *params.CreatedSince, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetAdminAllocationRequest constructs an http.Request for the GetAdminAllocation method
+func NewGetAdminAllocationRequest(server string, id AllocationID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/allocations/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewForceReleaseAllocationRequest calls the generic ForceReleaseAllocation builder with application/json body
+func NewForceReleaseAllocationRequest(server string, id AllocationID, params *ForceReleaseAllocationParams, body ForceReleaseAllocationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewForceReleaseAllocationRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewForceReleaseAllocationRequestWithBody constructs an http.Request for the ForceReleaseAllocation method, with any body, and a specified content type
+func NewForceReleaseAllocationRequestWithBody(server string, id AllocationID, params *ForceReleaseAllocationParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/allocations/%s/force-release", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListAdminAuditLogsRequest constructs an http.Request for the ListAdminAuditLogs method
 func NewListAdminAuditLogsRequest(server string, params *ListAdminAuditLogsParams) (*http.Request, error) {
 	var err error
@@ -12192,6 +13068,72 @@ func NewExportAdminAuditLogsRequest(server string, params *ExportAdminAuditLogsP
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewClearBreakerRequest calls the generic ClearBreaker builder with application/json body
+func NewClearBreakerRequest(server string, params *ClearBreakerParams, body ClearBreakerJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewClearBreakerRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewClearBreakerRequestWithBody constructs an http.Request for the ClearBreaker method, with any body, and a specified content type
+func NewClearBreakerRequestWithBody(server string, params *ClearBreakerParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/breaker/clear")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
 	}
 
 	return req, nil
@@ -14406,6 +15348,33 @@ func NewUncordonNodeRequestWithBody(server string, name NodeName, params *Uncord
 	return req, nil
 }
 
+// NewGetOpsOverviewRequest constructs an http.Request for the GetOpsOverview method
+func NewGetOpsOverviewRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/ops/overview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListAdminPaymentSessionsRequest constructs an http.Request for the ListAdminPaymentSessions method
 func NewListAdminPaymentSessionsRequest(server string, params *ListAdminPaymentSessionsParams) (*http.Request, error) {
 	var err error
@@ -16107,6 +17076,115 @@ func NewPlaceTenantMemberRequestWithBody(server string, tenantId TenantID, userI
 			req.Header.Set("Idempotency-Key", headerParam1)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewGetTenantUsageRequest constructs an http.Request for the GetTenantUsage method
+func NewGetTenantUsageRequest(server string, tenantId TenantID, params *GetTenantUsageParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tenant_id", tenantId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/tenants/%s/usage", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.By != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "by", *params.By, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -22022,12 +23100,27 @@ type ServerInterface interface {
 	// GetTokenKeys Get token signing keys
 	// (GET /.well-known/jwks.json)
 	GetTokenKeys(c *gin.Context)
+	// ListAdminAllocations List allocations of all tenants
+	// (GET /api/v1/admin/allocations)
+	ListAdminAllocations(c *gin.Context, params ListAdminAllocationsParams)
+	// ExportAdminAllocations Export allocations as CSV
+	// (GET /api/v1/admin/allocations/csv)
+	ExportAdminAllocations(c *gin.Context, params ExportAdminAllocationsParams)
+	// GetAdminAllocation Get allocation of any tenant
+	// (GET /api/v1/admin/allocations/{id})
+	GetAdminAllocation(c *gin.Context, id AllocationID)
+	// ForceReleaseAllocation Force allocation release
+	// (POST /api/v1/admin/allocations/{id}/force-release)
+	ForceReleaseAllocation(c *gin.Context, id AllocationID, params ForceReleaseAllocationParams)
 	// ListAdminAuditLogs List audit logs
 	// (GET /api/v1/admin/audit-logs)
 	ListAdminAuditLogs(c *gin.Context, params ListAdminAuditLogsParams)
 	// ExportAdminAuditLogs Export audit logs as CSV
 	// (GET /api/v1/admin/audit-logs/export)
 	ExportAdminAuditLogs(c *gin.Context, params ExportAdminAuditLogsParams)
+	// ClearBreaker Clear breaker
+	// (POST /api/v1/admin/breaker/clear)
+	ClearBreaker(c *gin.Context, params ClearBreakerParams)
 	// ListDesired List desired objects
 	// (GET /api/v1/admin/desired/{kind})
 	ListDesired(c *gin.Context, kind KindName, params ListDesiredParams)
@@ -22121,6 +23214,9 @@ type ServerInterface interface {
 	// UncordonNode Uncordon node
 	// (POST /api/v1/admin/nodes/{name}/uncordon)
 	UncordonNode(c *gin.Context, name NodeName, params UncordonNodeParams)
+	// GetOpsOverview Get operations overview
+	// (GET /api/v1/admin/ops/overview)
+	GetOpsOverview(c *gin.Context)
 	// ListAdminPaymentSessions List payment sessions of all tenants
 	// (GET /api/v1/admin/payments/sessions)
 	ListAdminPaymentSessions(c *gin.Context, params ListAdminPaymentSessionsParams)
@@ -22193,6 +23289,9 @@ type ServerInterface interface {
 	// PlaceTenantMember Add tenant member
 	// (PUT /api/v1/admin/tenants/{tenant_id}/members/{user_id})
 	PlaceTenantMember(c *gin.Context, tenantId TenantID, userId UserID, params PlaceTenantMemberParams)
+	// GetTenantUsage Get tenant usage summary
+	// (GET /api/v1/admin/tenants/{tenant_id}/usage)
+	GetTenantUsage(c *gin.Context, tenantId TenantID, params GetTenantUsageParams)
 	// ListUsers List users
 	// (GET /api/v1/admin/users)
 	ListUsers(c *gin.Context, params ListUsersParams)
@@ -22478,6 +23577,249 @@ func (siw *ServerInterfaceWrapper) GetTokenKeys(c *gin.Context) {
 	siw.Handler.GetTokenKeys(c)
 }
 
+// ListAdminAllocations operation middleware
+func (siw *ServerInterfaceWrapper) ListAdminAllocations(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAdminAllocationsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", c.Request.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter status: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "sku" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sku", c.Request.URL.Query(), &params.Sku, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter sku: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "node" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "node", c.Request.URL.Query(), &params.Node, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter node: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "created_before" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "created_before", c.Request.URL.Query(), &params.CreatedBefore, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter created_before: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "created_since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "created_since", c.Request.URL.Query(), &params.CreatedSince, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter created_since: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListAdminAllocations(c, params)
+}
+
+// ExportAdminAllocations operation middleware
+func (siw *ServerInterfaceWrapper) ExportAdminAllocations(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportAdminAllocationsParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", c.Request.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter status: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "sku" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sku", c.Request.URL.Query(), &params.Sku, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter sku: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "node" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "node", c.Request.URL.Query(), &params.Node, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter node: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "created_before" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "created_before", c.Request.URL.Query(), &params.CreatedBefore, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter created_before: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "created_since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "created_since", c.Request.URL.Query(), &params.CreatedSince, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter created_since: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ExportAdminAllocations(c, params)
+}
+
+// GetAdminAllocation operation middleware
+func (siw *ServerInterfaceWrapper) GetAdminAllocation(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AllocationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetAdminAllocation(c, id)
+}
+
+// ForceReleaseAllocation operation middleware
+func (siw *ServerInterfaceWrapper) ForceReleaseAllocation(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AllocationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ForceReleaseAllocationParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ForceReleaseAllocation(c, id, params)
+}
+
 // ListAdminAuditLogs operation middleware
 func (siw *ServerInterfaceWrapper) ListAdminAuditLogs(c *gin.Context) {
 
@@ -22626,6 +23968,65 @@ func (siw *ServerInterfaceWrapper) ExportAdminAuditLogs(c *gin.Context) {
 	}
 
 	siw.Handler.ExportAdminAuditLogs(c, params)
+}
+
+// ClearBreaker operation middleware
+func (siw *ServerInterfaceWrapper) ClearBreaker(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ClearBreakerParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ClearBreaker(c, params)
 }
 
 // ListDesired operation middleware
@@ -24508,6 +25909,19 @@ func (siw *ServerInterfaceWrapper) UncordonNode(c *gin.Context) {
 	siw.Handler.UncordonNode(c, name, params)
 }
 
+// GetOpsOverview operation middleware
+func (siw *ServerInterfaceWrapper) GetOpsOverview(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetOpsOverview(c)
+}
+
 // ListAdminPaymentSessions operation middleware
 func (siw *ServerInterfaceWrapper) ListAdminPaymentSessions(c *gin.Context) {
 
@@ -25876,6 +27290,74 @@ func (siw *ServerInterfaceWrapper) PlaceTenantMember(c *gin.Context) {
 	}
 
 	siw.Handler.PlaceTenantMember(c, tenantId, userId, params)
+}
+
+// GetTenantUsage operation middleware
+func (siw *ServerInterfaceWrapper) GetTenantUsage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tenant_id" -------------
+	var tenantId TenantID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tenant_id", c.Param("tenant_id"), &tenantId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetTenantUsageParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", c.Request.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter from: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", c.Request.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter to: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "by", c.Request.URL.Query(), &params.By, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter by: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetTenantUsage(c, tenantId, params)
 }
 
 // ListUsers operation middleware
@@ -30827,8 +32309,13 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	}
 
 	router.GET(options.BaseURL+"/.well-known/jwks.json", wrapper.GetTokenKeys)
+	router.GET(options.BaseURL+"/api/v1/admin/allocations", wrapper.ListAdminAllocations)
+	router.GET(options.BaseURL+"/api/v1/admin/allocations/:id", wrapper.GetAdminAllocation)
+	router.POST(options.BaseURL+"/api/v1/admin/allocations/:id/force-release", wrapper.ForceReleaseAllocation)
+	router.GET(options.BaseURL+"/api/v1/admin/allocations/csv", wrapper.ExportAdminAllocations)
 	router.GET(options.BaseURL+"/api/v1/admin/audit-logs", wrapper.ListAdminAuditLogs)
 	router.GET(options.BaseURL+"/api/v1/admin/audit-logs/export", wrapper.ExportAdminAuditLogs)
+	router.POST(options.BaseURL+"/api/v1/admin/breaker/clear", wrapper.ClearBreaker)
 	router.GET(options.BaseURL+"/api/v1/admin/desired/:kind", wrapper.ListDesired)
 	router.DELETE(options.BaseURL+"/api/v1/admin/desired/:kind/:name", wrapper.DeleteDesired)
 	router.GET(options.BaseURL+"/api/v1/admin/desired/:kind/:name", wrapper.GetDesired)
@@ -30860,6 +32347,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/revoke", wrapper.RevokeNode)
 	router.GET(options.BaseURL+"/api/v1/admin/nodes/:name/topology", wrapper.GetNodeTopology)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/uncordon", wrapper.UncordonNode)
+	router.GET(options.BaseURL+"/api/v1/admin/ops/overview", wrapper.GetOpsOverview)
 	router.GET(options.BaseURL+"/api/v1/admin/payments/sessions", wrapper.ListAdminPaymentSessions)
 	router.POST(options.BaseURL+"/api/v1/admin/payments/sessions/:id/reconcile", wrapper.ReconcilePaymentSession)
 	router.GET(options.BaseURL+"/api/v1/admin/plans", wrapper.ListPlans)
@@ -30884,6 +32372,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/api/v1/admin/tenants/:tenant_id/balance", wrapper.GetTenantBalance)
 	router.GET(options.BaseURL+"/api/v1/admin/tenants/:tenant_id/ledger", wrapper.ListTenantLedger)
 	router.PUT(options.BaseURL+"/api/v1/admin/tenants/:tenant_id/members/:user_id", wrapper.PlaceTenantMember)
+	router.GET(options.BaseURL+"/api/v1/admin/tenants/:tenant_id/usage", wrapper.GetTenantUsage)
 	router.GET(options.BaseURL+"/api/v1/admin/users", wrapper.ListUsers)
 	router.POST(options.BaseURL+"/api/v1/admin/users", wrapper.CreateUser)
 	router.DELETE(options.BaseURL+"/api/v1/admin/users/:user_id", wrapper.DeleteUser)
@@ -30994,6 +32483,122 @@ func (response GetTokenKeys200JSONResponse) VisitGetTokenKeysResponse(w http.Res
 	return err
 }
 
+type ListAdminAllocationsRequestObject struct {
+	Params ListAdminAllocationsParams
+}
+
+type ListAdminAllocationsResponseObject interface {
+	VisitListAdminAllocationsResponse(w http.ResponseWriter) error
+}
+
+type ListAdminAllocations200ResponseHeaders struct {
+	Link *string
+}
+
+type ListAdminAllocations200JSONResponse struct {
+	Body    AllocationList
+	Headers ListAdminAllocations200ResponseHeaders
+}
+
+func (response ListAdminAllocations200JSONResponse) VisitListAdminAllocationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportAdminAllocationsRequestObject struct {
+	Params ExportAdminAllocationsParams
+}
+
+type ExportAdminAllocationsResponseObject interface {
+	VisitExportAdminAllocationsResponse(w http.ResponseWriter) error
+}
+
+type ExportAdminAllocations200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportAdminAllocations200TextcsvResponse) VisitExportAdminAllocationsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetAdminAllocationRequestObject struct {
+	Id AllocationID `json:"id"`
+}
+
+type GetAdminAllocationResponseObject interface {
+	VisitGetAdminAllocationResponse(w http.ResponseWriter) error
+}
+
+type GetAdminAllocation200JSONResponse Allocation
+
+func (response GetAdminAllocation200JSONResponse) VisitGetAdminAllocationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ForceReleaseAllocationRequestObject struct {
+	Id     AllocationID `json:"id"`
+	Params ForceReleaseAllocationParams
+	Body   *ForceReleaseAllocationJSONRequestBody
+}
+
+type ForceReleaseAllocationResponseObject interface {
+	VisitForceReleaseAllocationResponse(w http.ResponseWriter) error
+}
+
+type ForceReleaseAllocation202ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type ForceReleaseAllocation202JSONResponse struct {
+	Body    Allocation
+	Headers ForceReleaseAllocation202ResponseHeaders
+}
+
+func (response ForceReleaseAllocation202JSONResponse) VisitForceReleaseAllocationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListAdminAuditLogsRequestObject struct {
 	Params ListAdminAuditLogsParams
 }
@@ -31051,6 +32656,39 @@ func (response ExportAdminAuditLogs200TextcsvResponse) VisitExportAdminAuditLogs
 		defer closer.Close()
 	}
 	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ClearBreakerRequestObject struct {
+	Params ClearBreakerParams
+	Body   *ClearBreakerJSONRequestBody
+}
+
+type ClearBreakerResponseObject interface {
+	VisitClearBreakerResponse(w http.ResponseWriter) error
+}
+
+type ClearBreaker200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type ClearBreaker200JSONResponse struct {
+	Body    BreakerTrip
+	Headers ClearBreaker200ResponseHeaders
+}
+
+func (response ClearBreaker200JSONResponse) VisitClearBreakerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
 	return err
 }
 
@@ -32068,6 +33706,27 @@ func (response UncordonNode200JSONResponse) VisitUncordonNodeResponse(w http.Res
 	return err
 }
 
+type GetOpsOverviewRequestObject struct {
+}
+
+type GetOpsOverviewResponseObject interface {
+	VisitGetOpsOverviewResponse(w http.ResponseWriter) error
+}
+
+type GetOpsOverview200JSONResponse OpsOverview
+
+func (response GetOpsOverview200JSONResponse) VisitGetOpsOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListAdminPaymentSessionsRequestObject struct {
 	Params ListAdminPaymentSessionsParams
 }
@@ -32808,6 +34467,39 @@ func (response PlaceTenantMember200JSONResponse) VisitPlaceTenantMemberResponse(
 	w.Header().Set("Content-Type", "application/json")
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTenantUsageRequestObject struct {
+	TenantId TenantID `json:"tenant_id"`
+	Params   GetTenantUsageParams
+}
+
+type GetTenantUsageResponseObject interface {
+	VisitGetTenantUsageResponse(w http.ResponseWriter) error
+}
+
+type GetTenantUsage200ResponseHeaders struct {
+	Link *string
+}
+
+type GetTenantUsage200JSONResponse struct {
+	Body    UsageSummary
+	Headers GetTenantUsage200ResponseHeaders
+}
+
+func (response GetTenantUsage200JSONResponse) VisitGetTenantUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -35401,12 +37093,27 @@ type StrictServerInterface interface {
 	// GetTokenKeys Get token signing keys
 	// (GET /.well-known/jwks.json)
 	GetTokenKeys(ctx context.Context, request GetTokenKeysRequestObject) (GetTokenKeysResponseObject, error)
+	// ListAdminAllocations List allocations of all tenants
+	// (GET /api/v1/admin/allocations)
+	ListAdminAllocations(ctx context.Context, request ListAdminAllocationsRequestObject) (ListAdminAllocationsResponseObject, error)
+	// ExportAdminAllocations Export allocations as CSV
+	// (GET /api/v1/admin/allocations/csv)
+	ExportAdminAllocations(ctx context.Context, request ExportAdminAllocationsRequestObject) (ExportAdminAllocationsResponseObject, error)
+	// GetAdminAllocation Get allocation of any tenant
+	// (GET /api/v1/admin/allocations/{id})
+	GetAdminAllocation(ctx context.Context, request GetAdminAllocationRequestObject) (GetAdminAllocationResponseObject, error)
+	// ForceReleaseAllocation Force allocation release
+	// (POST /api/v1/admin/allocations/{id}/force-release)
+	ForceReleaseAllocation(ctx context.Context, request ForceReleaseAllocationRequestObject) (ForceReleaseAllocationResponseObject, error)
 	// ListAdminAuditLogs List audit logs
 	// (GET /api/v1/admin/audit-logs)
 	ListAdminAuditLogs(ctx context.Context, request ListAdminAuditLogsRequestObject) (ListAdminAuditLogsResponseObject, error)
 	// ExportAdminAuditLogs Export audit logs as CSV
 	// (GET /api/v1/admin/audit-logs/export)
 	ExportAdminAuditLogs(ctx context.Context, request ExportAdminAuditLogsRequestObject) (ExportAdminAuditLogsResponseObject, error)
+	// ClearBreaker Clear breaker
+	// (POST /api/v1/admin/breaker/clear)
+	ClearBreaker(ctx context.Context, request ClearBreakerRequestObject) (ClearBreakerResponseObject, error)
 	// ListDesired List desired objects
 	// (GET /api/v1/admin/desired/{kind})
 	ListDesired(ctx context.Context, request ListDesiredRequestObject) (ListDesiredResponseObject, error)
@@ -35500,6 +37207,9 @@ type StrictServerInterface interface {
 	// UncordonNode Uncordon node
 	// (POST /api/v1/admin/nodes/{name}/uncordon)
 	UncordonNode(ctx context.Context, request UncordonNodeRequestObject) (UncordonNodeResponseObject, error)
+	// GetOpsOverview Get operations overview
+	// (GET /api/v1/admin/ops/overview)
+	GetOpsOverview(ctx context.Context, request GetOpsOverviewRequestObject) (GetOpsOverviewResponseObject, error)
 	// ListAdminPaymentSessions List payment sessions of all tenants
 	// (GET /api/v1/admin/payments/sessions)
 	ListAdminPaymentSessions(ctx context.Context, request ListAdminPaymentSessionsRequestObject) (ListAdminPaymentSessionsResponseObject, error)
@@ -35572,6 +37282,9 @@ type StrictServerInterface interface {
 	// PlaceTenantMember Add tenant member
 	// (PUT /api/v1/admin/tenants/{tenant_id}/members/{user_id})
 	PlaceTenantMember(ctx context.Context, request PlaceTenantMemberRequestObject) (PlaceTenantMemberResponseObject, error)
+	// GetTenantUsage Get tenant usage summary
+	// (GET /api/v1/admin/tenants/{tenant_id}/usage)
+	GetTenantUsage(ctx context.Context, request GetTenantUsageRequestObject) (GetTenantUsageResponseObject, error)
 	// ListUsers List users
 	// (GET /api/v1/admin/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -35916,6 +37629,129 @@ func (sh *strictHandler) GetTokenKeys(ctx *gin.Context) {
 	}
 }
 
+// ListAdminAllocations operation middleware
+func (sh *strictHandler) ListAdminAllocations(ctx *gin.Context, params ListAdminAllocationsParams) {
+	var request ListAdminAllocationsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAdminAllocations(ctx, request.(ListAdminAllocationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAdminAllocations")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListAdminAllocationsResponseObject); ok {
+		if err := validResponse.VisitListAdminAllocationsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportAdminAllocations operation middleware
+func (sh *strictHandler) ExportAdminAllocations(ctx *gin.Context, params ExportAdminAllocationsParams) {
+	var request ExportAdminAllocationsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportAdminAllocations(ctx, request.(ExportAdminAllocationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportAdminAllocations")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ExportAdminAllocationsResponseObject); ok {
+		if err := validResponse.VisitExportAdminAllocationsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetAdminAllocation operation middleware
+func (sh *strictHandler) GetAdminAllocation(ctx *gin.Context, id AllocationID) {
+	var request GetAdminAllocationRequestObject
+
+	request.Id = id
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAdminAllocation(ctx, request.(GetAdminAllocationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAdminAllocation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetAdminAllocationResponseObject); ok {
+		if err := validResponse.VisitGetAdminAllocationResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ForceReleaseAllocation operation middleware
+func (sh *strictHandler) ForceReleaseAllocation(ctx *gin.Context, id AllocationID, params ForceReleaseAllocationParams) {
+	var request ForceReleaseAllocationRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body ForceReleaseAllocationJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ForceReleaseAllocation(ctx, request.(ForceReleaseAllocationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ForceReleaseAllocation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ForceReleaseAllocationResponseObject); ok {
+		if err := validResponse.VisitForceReleaseAllocationResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListAdminAuditLogs operation middleware
 func (sh *strictHandler) ListAdminAuditLogs(ctx *gin.Context, params ListAdminAuditLogsParams) {
 	var request ListAdminAuditLogsRequestObject
@@ -35961,6 +37797,50 @@ func (sh *strictHandler) ExportAdminAuditLogs(ctx *gin.Context, params ExportAdm
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(ExportAdminAuditLogsResponseObject); ok {
 		if err := validResponse.VisitExportAdminAuditLogsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ClearBreaker operation middleware
+func (sh *strictHandler) ClearBreaker(ctx *gin.Context, params ClearBreakerParams) {
+	var request ClearBreakerRequestObject
+
+	request.Params = params
+
+	var body ClearBreakerJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ClearBreaker(ctx, request.(ClearBreakerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ClearBreaker")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ClearBreakerResponseObject); ok {
+		if err := validResponse.VisitClearBreakerResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -37081,6 +38961,30 @@ func (sh *strictHandler) UncordonNode(ctx *gin.Context, name NodeName, params Un
 	}
 }
 
+// GetOpsOverview operation middleware
+func (sh *strictHandler) GetOpsOverview(ctx *gin.Context) {
+	var request GetOpsOverviewRequestObject
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetOpsOverview(ctx, request.(GetOpsOverviewRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetOpsOverview")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetOpsOverviewResponseObject); ok {
+		if err := validResponse.VisitGetOpsOverviewResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListAdminPaymentSessions operation middleware
 func (sh *strictHandler) ListAdminPaymentSessions(ctx *gin.Context, params ListAdminPaymentSessionsParams) {
 	var request ListAdminPaymentSessionsRequestObject
@@ -37873,6 +39777,33 @@ func (sh *strictHandler) PlaceTenantMember(ctx *gin.Context, tenantId TenantID, 
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(PlaceTenantMemberResponseObject); ok {
 		if err := validResponse.VisitPlaceTenantMemberResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetTenantUsage operation middleware
+func (sh *strictHandler) GetTenantUsage(ctx *gin.Context, tenantId TenantID, params GetTenantUsageParams) {
+	var request GetTenantUsageRequestObject
+
+	request.TenantId = tenantId
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTenantUsage(ctx, request.(GetTenantUsageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTenantUsage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetTenantUsageResponseObject); ok {
+		if err := validResponse.VisitGetTenantUsageResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

@@ -55,10 +55,16 @@ func (b *world) freshPathOf(t *testing.T, op openapi.Operation) string {
 		return pathOf(openapi.Operation{Path: strings.Replace(op.Path, name, value, 1)})
 	}
 	switch path := op.Path; {
-	case strings.HasPrefix(path, allocations+"/{id}"):
+	case strings.HasSuffix(path, "/breaker/clear"):
+		b.sql(`INSERT INTO breaker_trips (held, allowed, fleet, reason, rejected_nodes) VALUES (2, 2, 9, 'n7: hot', '{}') ON CONFLICT DO NOTHING`)
+		return path
+	case strings.Contains(path, "/allocations/{id}"):
 		id := b.allocate(t).Id.String()
-		if op.OperationID == "createSshCertificate" {
+		switch op.OperationID {
+		case "createSshCertificate":
 			b.activate(id)
+		case "forceReleaseAllocation":
+			b.move(id, "requested", "provisioning", "active", "releasing", "release_failed")
 		}
 		return fill("{id}", id)
 	case strings.Contains(path, "/payments/sessions/{id}"):
@@ -129,9 +135,16 @@ func (b *world) machine() (name, slot string) {
 // activate moves an allocation as the loop would.
 func (b *world) activate(id string) {
 	b.Helper()
-	for _, step := range [][2]string{{"requested", "provisioning"}, {"provisioning", "active"}} {
+	b.move(id, "requested", "provisioning", "active")
+}
+
+// move moves an allocation from state to state, as its node and its users would.
+func (b *world) move(id string, states ...string) {
+	b.Helper()
+	for i := range states[1:] {
+		step := states[i : i+2]
 		b.sql(`WITH moved AS (
-				UPDATE allocations SET status = $3, version = version + 1, status_at = now(), active_at = CASE WHEN $3 = 'active' THEN now() END
+				UPDATE allocations SET status = $3, version = version + 1, status_at = now(), active_at = CASE WHEN $3 = 'active' THEN now() ELSE active_at END
 				WHERE id = $1 AND status = $2 RETURNING id, version
 			)
 			INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status, reason, message)

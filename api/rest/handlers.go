@@ -51,7 +51,7 @@ func (s *Server) newHandlers() handlers {
 		Timeline: change.Timeline{Services: v, Tasks: s.Tasks},
 	}
 	return handlers{
-		allocationHandlers: &allocationHandlers{Services: v, Cursors: cursors},
+		allocationHandlers: &allocationHandlers{Services: v, Cursors: cursors, Exports: exports},
 		auditHandlers:      &auditHandlers{Services: v, Cursors: cursors, Exports: exports},
 		changeHandlers:     objects,
 		eventHandlers:      &eventHandlers{Services: v, Stream: s.Stream, Chain: s.chain},

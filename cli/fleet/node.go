@@ -24,7 +24,7 @@ holds can exist at the same time. Only the owner of a hold or an admin removes i
 func NewNode(a *output.Console) *cobra.Command {
 	cmd := output.Group("node", "Manage nodes",
 		newNodeAdd(a), newNodeList(a), newNodeCordon(a), newNodeUncordon(a), newNodeDrain(a), newNodeProbe(a), newNodeUpdate(a), newNodeRetire(a),
-		newNodeEnrol(a), newNodeRevoke(a), newNodeQuarantine(a), newNodeClear(a), newNodeAccept(a), newNodeHealth(a))
+		newNodeEnrol(a), newNodeRevoke(a), newNodeQuarantine(a), newNodeClear(a), newNodeAccept(a), newNodeHealth(a), newNodeBreaker(a))
 	cmd.Long = nodeText
 	cmd.Example = "  gpuaas node drain gpu-07 --reason \"board swap\" --wait\n  gpuaas node uncordon gpu-07"
 	return cmd
@@ -311,6 +311,9 @@ func slotTable(_ *output.Console, all ...oapi.Slot) output.Table {
 		if s.AllocationId != nil {
 			holder = s.AllocationId.String()
 		}
+		if len(output.ValueOrZero(s.InspectedBy)) > 0 {
+			s.Reason = "inspected by one operator; a second one must confirm"
+		}
 		t.Add("slot/"+s.Id.String(), s.Node, s.Gpu, string(s.Status), output.OrDash(s.Reason), holder, s.Sku, s.Region, s.Id.String())
 	}
 	return t
@@ -327,11 +330,18 @@ func newNodeQuarantine(a *output.Console) *cobra.Command {
 }
 
 func newNodeClear(a *output.Console) *cobra.Command {
-	return onSlot(a, &cobra.Command{
-		Use: "clear NODE:GPU|SLOT", Short: "Clear a slot quarantine", Example: "  gpuaas node clear gpu-07:3 --reason \"replaced and tested\"",
-	}, func(c *client.Client, id uuid.UUID, reason string) client.Sending {
+	var inspected bool
+	cmd := &cobra.Command{
+		Use: "clear NODE:GPU|SLOT", Short: "Clear a slot quarantine",
+		Long: `Returns a quarantined slot to sale, if its node has proved it clean. With --inspected the
+slot needs no proof: you state that no data of the last tenant is left on the GPU and the
+node. A second operator must state the same, unless node.inspection_approvals is 1.`,
+		Example: "  gpuaas node clear gpu-07:3 --reason \"replaced and tested\"\n  gpuaas node clear gpu-07:3 --inspected --reason \"disk wiped, GPU replaced\"",
+	}
+	cmd.Flags().BoolVar(&inspected, "inspected", false, "free the slot without a proof, after an inspection")
+	return onSlot(a, cmd, func(c *client.Client, id uuid.UUID, reason string) client.Sending {
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
-			return c.ClearSlot(ctx, id, nil, oapi.Reason{Reason: reason}, once)
+			return c.ClearSlot(ctx, id, nil, oapi.SlotClear{Reason: reason, Inspected: output.PointerOrNil(inspected)}, once)
 		}
 	})
 }

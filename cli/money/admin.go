@@ -28,7 +28,7 @@ func NewAdminBilling(a *output.Console) []*cobra.Command {
 	return []*cobra.Command{
 		newAdminPayments(a), output.Group("payment", "Manage top-ups", newAdminPaymentReconcile(a)),
 		newAdminRefunds(a), output.Group("refund", "Manage refunds", newAdminRefundCreate(a)), newAdminDisputes(a),
-		output.Group("balance", "Manage tenant balances", newAdminBalanceGet(a), newAdminBalanceAdjust(a)), newAdminLedger(a),
+		output.Group("balance", "Manage tenant balances", newAdminBalanceGet(a), newAdminBalanceAdjust(a)), newAdminLedger(a), newAdminUsage(a),
 	}
 }
 
@@ -249,4 +249,26 @@ func correction(m oapi.Money, of oapi.UserDetail) string {
 		return output.ParseAmount(m.Currency, -m.AmountMinor) + " is deducted from " + belongs(of)
 	}
 	return output.Amount(m) + " is given to " + belongs(of)
+}
+
+func newAdminUsage(a *output.Console) *cobra.Command {
+	when := &period{}
+	by := "project"
+	cmd := &cobra.Command{
+		Use: "usage TENANT", Short: "Show the usage of a tenant", Args: cobra.ExactArgs(1),
+		Example: "  gpuaas admin usage acme --by sku --from 30d",
+	}
+	when.flags(cmd)
+	cmd.Flags().StringVar(&by, "by", by, "sum it by project, sku, user, allocation or day; day is in UTC")
+	return client.ListCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Pager, error) {
+		from, to, err := when.read(a)
+		if err != nil {
+			return nil, err
+		}
+		t, err := people.AnyTenant(ctx, c, args[0])
+		return func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
+			p := oapi.GetTenantUsageParams{Limit: size, Cursor: cursor, From: from, To: to, By: output.PointerOrNil(oapi.GetTenantUsageParamsBy(by))}
+			return c.GetTenantUsage(ctx, t.Id, &p)
+		}, err
+	}, func(a *output.Console, all ...oapi.UsageSum) output.Table { return sumTable(by)(a, all...) })
 }

@@ -59,9 +59,15 @@ func (w *world) machine() (name, slot string) {
 
 // activate moves an allocation as the loop would.
 func (w *world) activate(allocation string) string {
-	for _, step := range [][2]string{{"requested", "provisioning"}, {"provisioning", "active"}} {
+	return w.move(allocation, "requested", "provisioning", "active")
+}
+
+// move moves an allocation from state to state, as its node and its users would.
+func (w *world) move(allocation string, states ...string) string {
+	for i := range states[1:] {
+		step := states[i : i+2]
 		w.sql(`WITH moved AS (
-				UPDATE allocations SET status = $3, version = version + 1, status_at = now(), active_at = CASE WHEN $3 = 'active' THEN now() END
+				UPDATE allocations SET status = $3, version = version + 1, status_at = now(), active_at = CASE WHEN $3 = 'active' THEN now() ELSE active_at END
 				WHERE id = $1 AND status = $2 RETURNING id, version
 			)
 			INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status, reason, message)

@@ -69,6 +69,9 @@ func (w *world) ids(c cell, consumed bool) map[slot]string {
 		s = w.otherOf(s) // what operators name is all of one tenant
 	}
 	ids := map[slot]string{}
+	if consumed && c.op.OperationID == "clearBreaker" {
+		w.sql(`INSERT INTO breaker_trips (held, allowed, fleet, reason, rejected_nodes) VALUES (2, 2, 9, 'n', '{}') ON CONFLICT DO NOTHING`)
+	}
 	slots := slotsOf(w, c.op)
 	last := slot{}
 	for _, one := range slots {
@@ -90,6 +93,8 @@ func (w *world) ids(c cell, consumed bool) map[slot]string {
 			ids[one] = w.fresh(one.kind, s, c.actor)
 		case consumed && one.kind == "AllocationID" && c.op.OperationID == "createSshCertificate":
 			ids[one] = w.activate(w.fresh(one.kind, s, by))
+		case consumed && one.kind == "AllocationID" && c.op.OperationID == "forceReleaseAllocation":
+			ids[one] = w.move(w.fresh(one.kind, s, by), "requested", "provisioning", "active", "releasing", "release_failed")
 		case ownerless:
 			ids[one] = global[one.kind]
 		case consumed && one == last || personal[one.kind]:

@@ -56,7 +56,11 @@ var changes = map[string][]string{
 	"overrideNodeHealth": {"health_reports", "nodes", "gpus", "slots", "holds", "outbox_events", "reconcile_due"},
 	"acceptNodeHardware": {"nodes", "health_reports", "holds", "slots", "outbox_events", "reconcile_due"},
 	"quarantineSlot":     {"holds", "nodes", "slots", "reconcile_due"},
-	"clearSlot":          {"holds", "nodes", "slots", "reconcile_due"},
+	"clearSlot":          {"holds", "nodes", "slots", "reconcile_due", "slot_inspections", "slot_claims", "river_job"},
+	"clearBreaker":       {"breaker_trips"},
+
+	// A forced release leaves release_failed, and so opens nothing again.
+	"forceReleaseAllocation": {"allocations", "allocation_transitions", "slots", "desired_objects", "reconcile_due", "outbox_events", "usage_records"},
 	"probeNode":          {"river_job"},
 
 	// What people do to declarations is told as a fact; the loop carries it out.

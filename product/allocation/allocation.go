@@ -99,6 +99,8 @@ type Allocation struct {
 	// and LeaveWhy the reason, as the tenant was notified. LeaveAt is nil without an eviction.
 	LeaveAt            *time.Time
 	LeaveFor, LeaveWhy string
+
+	actor string // of the next transition; empty: the control loop
 }
 
 // URN is the allocation's resource name.
@@ -194,7 +196,7 @@ func (s *Service) promise(ctx context.Context, a *Allocation, r Request, chosen 
 	keys.QueueAuthorizedKeys(b, r.Caller, r.SSHKeys, lines) // under those locks, as is what follows
 	queueCaps(b, *a, l)
 	slots.QueueClaim(b, a.ID, chosen)
-	queueInsert(b, *a, noKeys)
+	queueInsert(b, *a, noKeys, r.Caller.Actor())
 	desired.QueuePut(b, declaration) // marks it due
 	s.queueRequestAudit(b, *a, r.Caller)
 	return s.commit(ctx, b, "allocation.request")

@@ -200,7 +200,7 @@ func TestExpireAndDeplete(t *testing.T) {
 		t.Errorf("%d were reported as forced, want 3", n)
 	}
 	by := queryOne[string](t, w, `SELECT DISTINCT payload->>'requested_by' FROM outbox_events WHERE subject = 'provisioning.releasing.requested'`)
-	if by != "system:reconcile" {
+	if by != "system:billing" {
 		t.Errorf("requested by %s", by)
 	}
 }

@@ -53,6 +53,7 @@ type FailedEvent struct {
 type ReleasingEvent struct {
 	Allocation  string `json:"allocation_id"`
 	Reason      string `json:"reason"`
+	Message     string `json:"message,omitempty"` // of a forced release: the reason of the operator
 	RequestedBy string `json:"requested_by"`
 }
 

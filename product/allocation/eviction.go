@@ -74,14 +74,16 @@ func (s *Service) Evict(ctx context.Context, tx pgx.Tx, a Allocation, l Eviction
 	if s.Clock.Now().Before(l.At) {
 		return nil // put off meanwhile
 	}
-	b := &pgx.Batch{}
-	f := s.event(a, SubjectForceRelease, ReleasingEvent{Allocation: a.ID.String(), Reason: ReasonDrain, RequestedBy: l.By})
-	f.Aggregate = "force-release:" + a.ID.String() // the allocation's own sequence stays until it moves
-	event.Queue(b, f)
-	if err := send(ctx, tx, b, a); err != nil {
+	reason := ReasonDrain
+	lost, err := s.Inventory.Silenced(ctx, tx, a.Node)
+	if err != nil {
 		return err
 	}
-	_, err := s.release(ctx, tx, a, ReasonDrain, identity.Caller{})
+	if lost {
+		reason = ReasonNodeLost
+	}
+	a.actor = l.By
+	_, err = s.ForceRelease(ctx, tx, a, reason, l.Why, identity.Caller{})
 	return err
 }
 

@@ -35,3 +35,10 @@ func LoginLifeFrom(client *policies.Client) func() time.Duration {
 		return time.Duration(client.Latest().For().Int(policies.TerminalCertificateTTLSeconds)) * time.Second
 	}
 }
+
+// ReleaseDeadlineFrom returns a function that reads how long a release may take.
+func ReleaseDeadlineFrom(client *policies.Client) func() time.Duration {
+	return func() time.Duration {
+		return time.Duration(client.Latest().For().Int(policies.AllocationReleaseDeadlineMinutes)) * time.Minute
+	}
+}

@@ -21,8 +21,8 @@ const (
 			WHERE NOT EXISTS (SELECT FROM allocations WHERE project_id = $3 AND name = $5 AND status NOT IN ('released', 'failed'))
 			RETURNING id
 		)
-		INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status, reason)
-		SELECT id, 1, 'requested', '', 'requested', '' FROM put`
+		INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status, reason, actor)
+		SELECT id, 1, 'requested', '', 'requested', '', $21 FROM put`
 
 	// The allocations that count against the caps: also those whose release failed, because they occupy
 	// their slots until a proof arrives. The caller has locked the tenant.
@@ -48,8 +48,8 @@ const (
 			WHERE id = $1 AND version = $2
 			RETURNING id, version
 		)
-		INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status, reason, message)
-		SELECT id, version, $7, $3, $4, $5, $6 FROM moved`
+		INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status, reason, message, actor)
+		SELECT id, version, $7, $3, $4, $5, $6, $10 FROM moved`
 
 	// In all tenants, because the principal may have changed tenants. The first condition matches a
 	// partial index of live allocations.
@@ -115,22 +115,18 @@ const (
 		UPDATE allocations SET node_id = $2, region = $3, status_at = now(), queue_until = NULL, key_ids = '{}',
 			expires_at = now() + (expires_at - created_at)
 		WHERE id = $1 RETURNING expires_at`
-	countBefore = `
-		SELECT count(*) FROM allocations WHERE node_id IS NULL AND status = 'requested' AND sku = $1 AND (created_at, id) < ($2, $3)`
-	// Of what the asker may see.
-	selectLeases   = `SELECT id, name, expires_at FROM allocations WHERE id = ANY ($1::uuid[])`
 	selectTimeline = `
-		SELECT version, trigger, from_status, to_status, reason, message, at
+		SELECT version, trigger, from_status, to_status, reason, message, actor, at
 		FROM allocation_transitions WHERE allocation_id = $1 ORDER BY version`
 )
 
-func queueInsert(b *pgx.Batch, a Allocation, keys []uuid.UUID) {
+func queueInsert(b *pgx.Batch, a Allocation, keys []uuid.UUID, actor string) {
 	labels := a.Labels
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	b.Queue(insertAllocation, a.ID, a.Tenant, a.Project, a.User, a.Name, a.SKU, a.Region, a.GPUs, a.Node, a.PriceMinor, a.Currency,
-		a.Login, a.HostUID, labels, a.CreatedAt, a.ExpiresAt, a.CorrelationID, a.Trace, keys, a.QueueUntil).Exec(oneRow(func() error {
+		a.Login, a.HostUID, labels, a.CreatedAt, a.ExpiresAt, a.CorrelationID, a.Trace, keys, a.QueueUntil, actor).Exec(oneRow(func() error {
 		return errs.New(errs.AlreadyExists, "the project already has an allocation named %q", a.Name).At("name").Try("choose another name, or release that one")
 	}))
 }

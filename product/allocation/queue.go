@@ -45,7 +45,7 @@ func (s *Service) enqueue(ctx context.Context, a Allocation, r Request, l Limits
 	s.Identity.QueueKey(b, r.Key, answer(r.Answer, a))
 	identity.QueueLock(b, r.Caller)
 	queueCaps(b, a, l)
-	queueInsert(b, a, named)
+	queueInsert(b, a, named, r.Caller.Actor())
 	s.queueRequestAudit(b, a, r.Caller)
 	if err := s.commit(ctx, b, "allocation.request"); err != nil {
 		return Allocation{}, err

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
+	"github.com/gpuaas/gpuaas/product/allocation/manage"
 )
 
 // queued requests n GPUs that are not available.
@@ -168,7 +169,7 @@ func TestPendingSaysWhatWouldHelp(t *testing.T) {
 	queued(t, w, 1)
 	a := queued(t, w, 1)
 	for name, named := range map[string]bool{"node n7": true, "a node": false} {
-		p, err := w.Allocations.Pending(t.Context(), a, named)
+		p, err := (&manage.Service{Service: w.Allocations}).Pending(t.Context(), a, named)
 		must(t, err)
 		ends := "fits after " + first.ExpiresAt.UTC().Format("15:04") + " when lease train ends"
 		if first.ExpiresAt.UTC().Day() != time.Now().UTC().Day() {

@@ -33,6 +33,7 @@ type Transition struct {
 	From, To State
 	Reason   string
 	Message  string
+	Actor    string // user:ID, service-account:ID or system:NAME; empty before actors were stored
 	At       time.Time
 }
 

@@ -62,23 +62,39 @@ func (a Allocation) interval() metering.Interval {
 // SlotsGone frees the slots that the node has proved clean, and deletes the desired object. A failed
 // allocation stays failed; its slots become free as well.
 func (s *Service) SlotsGone(ctx context.Context, tx pgx.Tx, a Allocation, proof protocol.Proof) error {
-	switch a.State {
-	case Requested, Provisioning, Active, Released:
-		return nil // no release was requested
-	case Failed:
-	case Releasing, ReleaseFailed:
-		var err error
-		if a, err = s.move(ctx, tx, a, CleanupProved, "", ""); err != nil {
-			return err
-		}
-		if err := s.queueReleased(ctx, tx, a); err != nil {
-			return err
-		}
-	}
-	if err := s.Inventory.Free(ctx, tx, a.ID, proof); err != nil {
+	over, err := s.conclude(ctx, tx, a, "")
+	if err != nil || !over {
 		return err
 	}
-	return s.Desired.Drop(ctx, tx, desired.KindAllocation, ids.Object{UUID: a.ID.UUID})
+	return s.Inventory.Free(ctx, tx, a.ID, proof)
+}
+
+// SlotsInspected ends an allocation whose last slot operators have freed after an inspection. A node that still
+// has something of it reports so, and the loop releases that like any leftover.
+func (s *Service) SlotsInspected(ctx context.Context, tx pgx.Tx, a Allocation) error {
+	left, err := s.Inventory.OpenClaims(ctx, tx, a.ID)
+	if err == nil && left == 0 {
+		_, err = s.conclude(ctx, tx, a, "operators have inspected its slots")
+	}
+	return err
+}
+
+// conclude ends an allocation of which nothing is left, and deletes its desired object. It reports whether a
+// release was requested, or the allocation failed.
+func (s *Service) conclude(ctx context.Context, tx pgx.Tx, a Allocation, message string) (over bool, err error) {
+	switch a.State {
+	case Requested, Provisioning, Active, Released:
+		return false, nil
+	case Failed:
+	case Releasing, ReleaseFailed:
+		if a, err = s.move(ctx, tx, a, CleanupProved, "", message); err != nil {
+			return false, err
+		}
+		if err := s.queueReleased(ctx, tx, a); err != nil {
+			return false, err
+		}
+	}
+	return true, s.Desired.Drop(ctx, tx, desired.KindAllocation, ids.Object{UUID: a.ID.UUID})
 }
 
 func (s *Service) queueReleased(ctx context.Context, tx pgx.Tx, a Allocation) error {
@@ -132,7 +148,7 @@ func (s *Service) Expire(ctx context.Context, tx pgx.Tx, a Allocation) error {
 	if a.State != Active {
 		return nil
 	}
-	_, err := s.release(ctx, tx, a, ReasonTTL, identity.Caller{})
+	_, err := s.release(ctx, tx, a, ReasonTTL, "", identity.Caller{})
 	return err
 }
 
@@ -167,24 +183,13 @@ func (s *Service) Deplete(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (re
 		return nil, err
 	}
 	for _, a := range list {
-		if err := s.forced(ctx, tx, a); err != nil {
-			return nil, err
-		}
-		if _, err := s.release(ctx, tx, a, ReasonDepleted, identity.Caller{}); err != nil {
+		a.actor = "system:billing"
+		if _, err := s.ForceRelease(ctx, tx, a, ReasonDepleted, "", identity.Caller{}); err != nil {
 			return nil, err
 		}
 		released = append(released, a.ID.String())
 	}
 	return released, nil
-}
-
-// forced emits the event of a release that no user of the tenant has requested.
-func (s *Service) forced(ctx context.Context, tx pgx.Tx, a Allocation) error {
-	b := &pgx.Batch{}
-	f := s.event(a, SubjectForceRelease, ReleasingEvent{Allocation: a.ID.String(), Reason: ReasonDepleted, RequestedBy: "system:billing"})
-	f.Aggregate = "force-release:" + a.ID.String() // the allocation's own sequence stays until it moves
-	event.Queue(b, f)
-	return send(ctx, tx, b, a)
 }
 
 func send(ctx context.Context, tx pgx.Tx, b *pgx.Batch, a Allocation) error {

@@ -1,6 +1,7 @@
 package allocation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,8 @@ const (
 	ReasonTTL      = "ttl"
 	ReasonDepleted = "balance_depleted"
 	ReasonDrain    = "node_drain"
+	ReasonAdmin    = "admin"
+	ReasonNodeLost = "node_lost" // the node does not report, and so cannot serve its tenant
 	reasonFailed   = "provision_failed"
 )
 
@@ -41,7 +44,7 @@ func (s *Service) Release(ctx context.Context, c identity.Caller, k identity.Key
 		if a.Tenant != c.Tenant {
 			return unknown() // as for an id that does not exist
 		}
-		if a, err = s.release(ctx, tx, a, ReasonUser, c); err != nil {
+		if a, err = s.release(ctx, tx, a, ReasonUser, "", c); err != nil {
 			return err
 		}
 		b := &pgx.Batch{}
@@ -50,7 +53,7 @@ func (s *Service) Release(ctx context.Context, c identity.Caller, k identity.Key
 		return tx.SendBatch(ctx, b).Close()
 	})
 	if err != nil {
-		return Allocation{}, s.repeated(ctx, k, err)
+		return Allocation{}, s.Repeated(ctx, k, err)
 	}
 	failpoint.Hit("allocation.release.after_commit")
 	s.Desired.Hint()
@@ -58,9 +61,9 @@ func (s *Service) Release(ctx context.Context, c identity.Caller, k identity.Key
 	return a, nil
 }
 
-// repeated replaces the error of a concurrent duplicate request: not that the allocation is released
+// Repeated replaces the error of a concurrent duplicate request: not that the allocation is released
 // already, but that the first request is still in progress.
-func (s *Service) repeated(ctx context.Context, k identity.Key, refused error) error {
+func (s *Service) Repeated(ctx context.Context, k identity.Key, refused error) error {
 	_, found, err := s.Identity.Replay(ctx, k)
 	switch {
 	case err != nil:
@@ -71,12 +74,32 @@ func (s *Service) repeated(ctx context.Context, k identity.Key, refused error) e
 	return refused
 }
 
+// ForceRelease releases an allocation whose tenant did not request it, and emits the event of a forced
+// release. The caller has locked the allocation, and writes the audit row.
+func (s *Service) ForceRelease(ctx context.Context, tx pgx.Tx, a Allocation, reason, message string, by identity.Caller) (Allocation, error) {
+	if by.Principal() != uuid.Nil {
+		a.actor = by.Actor()
+	}
+	b := &pgx.Batch{}
+	f := s.event(a, SubjectForceRelease, ReleasingEvent{Allocation: a.ID.String(), Reason: reason, Message: message, RequestedBy: a.actor})
+	f.Aggregate = "force-release:" + a.ID.String() // the allocation's own sequence stays until it moves
+	event.Queue(b, f)
+	if err := send(ctx, tx, b, a); err != nil {
+		return Allocation{}, err
+	}
+	return s.release(ctx, tx, a, reason, message, by)
+}
+
 // release moves the row, closes the interval and declares the tombstone, in tx.
-func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason string, by identity.Caller) (Allocation, error) {
+func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason, message string, by identity.Caller) (Allocation, error) {
 	if by.CorrelationID != "" {
 		a.CorrelationID, a.Trace = by.CorrelationID, by.Trace
 	}
-	a, err := s.move(ctx, tx, a, ReleaseRequested, reason, "")
+	if by.Principal() != uuid.Nil {
+		a.actor = by.Actor()
+	}
+	actor := cmp.Or(a.actor, systemActor)
+	a, err := s.move(ctx, tx, a, ReleaseRequested, reason, message)
 	if err != nil {
 		return Allocation{}, err
 	}
@@ -88,10 +111,6 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason s
 	b := &pgx.Batch{}
 	metering.QueueClose(b, a.ID, metering.ReleaseRequested, nil)
 	slots.QueueDirty(b, a.ID)
-	actor := "system:reconcile"
-	if by.Principal() != uuid.Nil {
-		actor = by.Actor()
-	}
 	event.Queue(b, s.event(a, SubjectReleasing, ReleasingEvent{Allocation: a.ID.String(), Reason: reason, RequestedBy: actor}))
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return Allocation{}, fmt.Errorf("releasing %s: %w", a.ID, err)
@@ -138,6 +157,9 @@ func (s *Service) Lock(ctx context.Context, tx pgx.Tx, id ids.Allocation) (Alloc
 // unknown answers for ids that do not exist and for other tenants' alike.
 func unknown() error { return errs.New(errs.NotFound, "no such allocation") }
 
+// systemActor names the control loop as the actor of a transition.
+const systemActor = "system:reconcile"
+
 // move is the only way in which a status changes: by the table, by
 // compare-and-set, with its row in the history.
 func (s *Service) move(ctx context.Context, tx pgx.Tx, a Allocation, e Trigger, reason, message string) (Allocation, error) {
@@ -145,7 +167,7 @@ func (s *Service) move(ctx context.Context, tx pgx.Tx, a Allocation, e Trigger, 
 	if err != nil {
 		return Allocation{}, err
 	}
-	tag, err := tx.Exec(ctx, moveAllocation, a.ID, a.Version, a.State, to, reason, message, e, a.CorrelationID, a.Trace)
+	tag, err := tx.Exec(ctx, moveAllocation, a.ID, a.Version, a.State, to, reason, message, e, a.CorrelationID, a.Trace, cmp.Or(a.actor, systemActor))
 	if err != nil {
 		return Allocation{}, fmt.Errorf("moving %s from %s to %s: %w", a.ID, a.State, to, err)
 	}

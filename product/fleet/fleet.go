@@ -22,6 +22,9 @@ type Service struct {
 	// node.drain_grace_minutes.
 	Grace func(node string) time.Duration
 	Clock clock.Clock
+	// Inspections returns how many operators must have inspected a slot before it is free without a proof:
+	// node.inspection_approvals.
+	Inspections func() int
 	// TokenLife returns how long an enrolment token is valid. Nil means the longest time.
 	TokenLife func() time.Duration
 	// Certificates revokes the certificates of nodes.

@@ -116,9 +116,11 @@ func (s *Service) Revoke(ctx context.Context, ch identity.Change[Node], name, re
 	})
 }
 
+// queueAudit writes the row to the audit of the platform: a node belongs to no tenant, and the operator's own
+// tenant must not read about it.
 func (s *Service) queueAudit(b *pgx.Batch, by identity.Caller, action, kind string, id uuid.UUID, after any) {
 	audit.Queue(b, audit.Entry{
-		Tenant: by.Tenant, By: by.Cause(), Action: action, Target: s.Naming.Name("", "", kind, id.String()).String(),
+		By: by.Cause(), Action: action, Target: s.Naming.Name("", "", kind, id.String()).String(),
 		After: after,
 	})
 }
@@ -207,8 +209,11 @@ func unproved(slot slots.Slot, why string) *errs.Error {
 }
 
 // changeSlot changes a slot with its audit row in one transaction, and notifies the control loop
-// after the commit. A hint before the commit could be processed before the change is visible.
-func (s *Service) changeSlot(ctx context.Context, ch identity.Change[slots.Slot], id ids.Slot, action string, after any, work func(pgx.Tx, slots.Slot, *pgx.Batch) error) (slots.Slot, error) {
+// after the commit. A hint before the commit could be processed before the change is visible. complete adds
+// to the slot what its row does not contain.
+func (s *Service) changeSlot(ctx context.Context, ch identity.Change[slots.Slot], id ids.Slot, action string, after any,
+	work func(pgx.Tx, slots.Slot, *pgx.Batch) error, complete ...func(*slots.Slot),
+) (slots.Slot, error) {
 	slot, err := inChange(ctx, s, ch, func(tx pgx.Tx) (slots.Slot, error) {
 		slot, err := slots.ReadSlot(ctx, tx, id)
 		if err != nil {
@@ -222,7 +227,11 @@ func (s *Service) changeSlot(ctx context.Context, ch identity.Change[slots.Slot]
 		if err := sendBatch(ctx, tx, b); err != nil {
 			return slots.Slot{}, fmt.Errorf("%s of slot %s: %w", action, id, err)
 		}
-		return slots.ReadSlot(ctx, tx, id)
+		slot, err = slots.ReadSlot(ctx, tx, id)
+		for _, add := range complete {
+			add(&slot)
+		}
+		return slot, err
 	})
 	if err == nil {
 		s.Wake()

@@ -19,3 +19,8 @@ func TokenLifeFrom(client *policies.Client) func() time.Duration {
 		return time.Duration(client.Latest().For().Int(policies.NodeEnrolmentTokenMinutes)) * time.Minute
 	}
 }
+
+// InspectionsFrom returns a function that reads how many operators must have inspected a slot.
+func InspectionsFrom(client *policies.Client) func() int {
+	return func() int { return int(client.Latest().For().Int(policies.NodeInspectionApprovals)) }
+}

@@ -120,8 +120,19 @@ const (
 		SELECT h.deadline, h.owner, h.reason FROM holds h JOIN slots s ON s.node_id = h.node_id
 			JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period)
 		WHERE c.allocation_id = $1 AND h.kind = 'drain' AND h.lifted_at IS NULL ORDER BY h.deadline, h.id LIMIT 1`
+	// An inspection is about the claim that it ends. One of a day ago says nothing about the slot today.
+	insertInspection = `
+		INSERT INTO slot_inspections (slot_id, claimed_at, actor, reason)
+		VALUES ($1, coalesce((SELECT max(lower(period)) FROM slot_claims WHERE slot_id = $1), '-infinity'), $2, $3)
+		ON CONFLICT (slot_id, claimed_at, actor) DO UPDATE SET reason = excluded.reason, inspected_at = now()`
+	selectInspections = `
+		SELECT actor FROM slot_inspections
+		WHERE slot_id = $1 AND claimed_at = coalesce((SELECT max(lower(period)) FROM slot_claims WHERE slot_id = $1), '-infinity')
+			AND inspected_at > now() - interval '24 hours' ORDER BY inspected_at, actor`
 	selectNames = `SELECT id, name FROM nodes WHERE lifecycle <> 'retired'`
-	selectSpec  = `SELECT name, spec FROM nodes WHERE id = $1`
+	// A node that is declared again after its row was lost has no reports either.
+	selectSilenced = `SELECT coalesce((SELECT reachability <> 'reachable' FROM nodes WHERE id = $1), true)`
+	selectSpec     = `SELECT name, spec FROM nodes WHERE id = $1`
 	// Two concurrent tokens for one node are created one after the other: only the later one is valid.
 	lockTokens   = `SELECT pg_advisory_xact_lock(hashtextextended('enrolment_tokens ' || $1::uuid::text, 0))`
 	revokeTokens = `

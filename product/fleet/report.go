@@ -1,9 +1,13 @@
 package fleet
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -48,4 +52,12 @@ func QueueHealth(b *pgx.Batch, node ids.Node, h protocol.Health, message string)
 // QueueReported stores the health of a node that has just reported, and its lifecycle from then on.
 func QueueReported(b *pgx.Batch, node ids.Node, h protocol.Health, message, lifecycle string) {
 	b.Queue(setReported, node, string(h), message, lifecycle)
+}
+
+// Silenced reports whether the reports of a node have stopped, as the control loop recorded it.
+func (*Service) Silenced(ctx context.Context, q pg.Queryer, node ids.Node) (silent bool, err error) {
+	if err := q.QueryRow(ctx, selectSilenced, node).Scan(&silent); err != nil {
+		return false, fmt.Errorf("reading the reachability of %s: %w", node, err)
+	}
+	return silent, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/product/fleet"
 )
 
@@ -163,7 +164,11 @@ func (t Trip) BreakerOpen() bool { return t.ClearedAt == nil }
 
 // Breaker reads the last trip; there may never have been one.
 func (s *Service) Breaker(ctx context.Context) (trip Trip, ever bool, err error) {
-	rows, err := s.DB.Query(ctx, selectTrip)
+	return readTrip(ctx, s.DB)
+}
+
+func readTrip(ctx context.Context, q pg.Queryer) (trip Trip, ever bool, err error) {
+	rows, err := q.Query(ctx, selectTrip)
 	if err != nil {
 		return Trip{}, false, fmt.Errorf("reading the breaker: %w", err)
 	}

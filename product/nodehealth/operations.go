@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -50,4 +51,35 @@ func (s *Service) Accept(ctx context.Context, ch identity.Change[fleet.Node], na
 		changed, err := s.AcceptHardware(ctx, tx, n.ID)
 		return map[string]any{"fingerprint": fingerprint, "reason": reason, "changed": changed}, err
 	})
+}
+
+// ClearOpenBreaker clears the open trip of the breaker for an operator. The platform then sets automatic holds
+// again, and counts from zero.
+func (s *Service) ClearOpenBreaker(ctx context.Context, ch identity.Change[Trip], reason string) (trip Trip, err error) {
+	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		cleared, err := s.ClearBreaker(ctx, tx, ch.Caller.Actor())
+		if err == nil && !cleared {
+			err = errs.New(errs.Conflict, "the breaker is not open")
+		}
+		if err != nil {
+			return err
+		}
+		if trip, _, err = readTrip(ctx, tx); err != nil {
+			return err
+		}
+		b, reply := &pgx.Batch{}, identity.Reply{}
+		if ch.Answer != nil {
+			reply = ch.Answer(trip)
+		}
+		s.Identity.QueueKey(b, ch.Key, reply)
+		audit.Queue(b, audit.Entry{
+			By: ch.Caller.Cause(), Action: "breaker.clear", Target: s.Urn("breaker", trip.ID.String()),
+			After: map[string]any{"reason": reason, "held": trip.Held, "allowed": trip.Allowed, "rejected_nodes": trip.RejectedHolds},
+		})
+		return tx.SendBatch(ctx, b).Close()
+	})
+	if err == nil {
+		s.Wake()
+	}
+	return trip, err
 }

@@ -23,6 +23,8 @@ type Slot struct {
 	Status string
 	Reason string
 	Holder *uuid.UUID
+	// InspectedBy lists the operators whose inspection waits for a second one.
+	InspectedBy []string `db:"-"`
 }
 
 // OnlyHeld reports whether a slot that is excluded for this reason was clean or freed by a proof.

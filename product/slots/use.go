@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
 // InUse returns those of the given nodes that have live allocations.
@@ -25,4 +26,15 @@ func (s *Service) InUse(ctx context.Context, tx pgx.Tx, nodes []ids.Node) (map[i
 		return nil, fmt.Errorf("reading claims: %w", err)
 	}
 	return used, nil
+}
+
+// QueueInspected ends the claim on a slot and frees it, after operators have inspected it.
+func QueueInspected(b *pgx.Batch, id ids.Slot) { b.Queue(freeInspected, id) }
+
+// OpenClaims counts the slots that an allocation still has.
+func (*Service) OpenClaims(ctx context.Context, q pg.Queryer, of ids.Allocation) (n int, err error) {
+	if err := q.QueryRow(ctx, countOpenClaims, of).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting the claims of %s: %w", of, err)
+	}
+	return n, nil
 }

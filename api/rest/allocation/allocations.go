@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/manage"
 )
 
 // CreateAllocation handles POST /api/v1/allocations. 201 is the promise; the
@@ -87,7 +88,7 @@ func (s *Handlers) GetAllocation(ctx context.Context, req oapi.GetAllocationRequ
 	}
 	if a.Queued() {
 		// What it waits for changes while its version does not: it is always told.
-		p, err := s.Allocations.Pending(ctx, a, r.Platform)
+		p, err := s.Managed.Pending(ctx, a, r.Platform)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +135,7 @@ func (s *Handlers) GetAllocationTimeline(ctx context.Context, req oapi.GetAlloca
 	for i, t := range list {
 		items[i] = oapi.Transition{
 			Version: t.Version, Event: t.Event, From: string(t.From), To: oapi.AllocationStatus(t.To),
-			Reason: t.Reason, Message: t.Message, OccurredAt: t.At.UTC(),
+			Reason: t.Reason, Message: t.Message, Actor: response.OrNil(t.Actor), OccurredAt: t.At.UTC(),
 		}
 	}
 	return oapi.GetAllocationTimeline200JSONResponse{Items: items}, nil
@@ -215,7 +216,7 @@ func counted(gpus int) string {
 }
 
 // toPending says why a request waits, and first what would let it through.
-func toPending(a allocation.Allocation, p allocation.Pending) *oapi.Pending {
+func toPending(a allocation.Allocation, p manage.Pending) *oapi.Pending {
 	shown := &oapi.Pending{
 		Reason: "NoCapacity", Message: fmt.Sprintf("no node has %s of %s free", counted(a.GPUs), a.SKU), StartedAt: p.Since.UTC(),
 		Position: response.OrNil(p.Position), DeadlineAt: response.UTC(p.DeadlineAt), Filters: make([]oapi.FilterCount, len(p.Left)), Suggestions: make([]oapi.Fit, len(p.Fits)),

@@ -11,4 +11,5 @@ type Handlers struct {
 	*services.Services
 
 	Cursors response.Cursors
+	Exports response.Exports
 }

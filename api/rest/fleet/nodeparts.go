@@ -104,7 +104,7 @@ func (m NodeParts) awaitProbe(ctx context.Context, n fleet.Node, requested time.
 
 func (m NodeParts) entry(c identity.Caller, action string, node ids.Node) audit.Entry {
 	return audit.Entry{
-		Tenant: c.Tenant, By: c.Cause(), Action: action,
+		By: c.Cause(), Action: action,
 		Target: m.Naming.Name("", "", "node", node.String()).String(),
 	}
 }

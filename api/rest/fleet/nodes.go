@@ -220,7 +220,11 @@ func (s *Handlers) QuarantineSlot(ctx context.Context, req oapi.QuarantineSlotRe
 // ClearSlot handles POST /api/v1/admin/slots/{id}/clear.
 func (s *Handlers) ClearSlot(ctx context.Context, req oapi.ClearSlotRequestObject) (oapi.ClearSlotResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	slot, err := s.Fleet.ClearSlot(ctx, response.Change(r, slotReply), ids.From[ids.Slot](req.Id), req.Body.Reason)
+	free := s.Fleet.ClearSlot
+	if request.Or(req.Body.Inspected, false) {
+		free = s.Managed.ClearInspected
+	}
+	slot, err := free(ctx, response.Change(r, slotReply), ids.From[ids.Slot](req.Id), req.Body.Reason)
 	if err != nil {
 		return nil, err
 	}
@@ -232,9 +236,13 @@ func slotReply(slot slots.Slot) identity.Reply {
 }
 
 func toSlot(slot slots.Slot) oapi.Slot {
+	var by *[]string
+	if len(slot.InspectedBy) > 0 {
+		by = &slot.InspectedBy
+	}
 	return oapi.Slot{
 		Id: slot.ID.UUID, Node: slot.Host, Gpu: slot.GPU, Sku: slot.SKU, Region: slot.Region, Status: oapi.SlotStatus(slot.Status), Reason: slot.Reason,
-		AllocationId: slot.Holder,
+		AllocationId: slot.Holder, InspectedBy: by,
 	}
 }
 

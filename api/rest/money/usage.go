@@ -68,10 +68,31 @@ func (s *Handlers) GetUsageSummary(ctx context.Context, req oapi.GetUsageSummary
 	if err != nil {
 		return nil, err
 	}
-	by := request.Or(p.By, oapi.GetUsageSummaryParamsByProject)
-	q.By = metering.By(by)
+	q.By = metering.By(request.Or(p.By, oapi.GetUsageSummaryParamsByProject))
+	sums, link, err := s.summary(ctx, r, q, p.Cursor, p.Limit)
+	return oapi.GetUsageSummary200JSONResponse{Body: sums, Headers: oapi.GetUsageSummary200ResponseHeaders{Link: link}}, err
+}
+
+// GetTenantUsage handles GET /api/v1/admin/tenants/{tenant_id}/usage.
+func (s *Handlers) GetTenantUsage(ctx context.Context, req oapi.GetTenantUsageRequestObject) (oapi.GetTenantUsageResponseObject, error) {
+	ctx, r := request.Of(ctx)
+	p := req.Params
+	t, err := s.Identity.TenantByID(ctx, ids.From[ids.Tenant](req.TenantId))
+	if err != nil {
+		return nil, err
+	}
+	q := metering.Query{Tenant: t.ID, By: metering.By(request.Or(p.By, oapi.GetTenantUsageParamsByProject))}
+	if q.From, q.To, err = s.period(p.From, p.To); err != nil {
+		return nil, err
+	}
+	sums, link, err := s.summary(ctx, r, q, p.Cursor, p.Limit)
+	return oapi.GetTenantUsage200JSONResponse{Body: sums, Headers: oapi.GetTenantUsage200ResponseHeaders{Link: link}}, err
+}
+
+// summary returns a page of the sums of the usage, and the link to the next page.
+func (s *Handlers) summary(ctx context.Context, r *request.Call, q metering.Query, cursor *string, limit *int) (oapi.UsageSummary, *string, error) {
 	names := map[uuid.UUID]string{}
-	l, err := response.List(s.Cursors, r, p.Cursor, p.Limit, func(after string, n int) ([]metering.Usage, error) {
+	l, err := response.List(s.Cursors, r, cursor, limit, func(after string, n int) ([]metering.Usage, error) {
 		q.After, q.Limit = after, n
 		sums, err := s.Metering.Usage(ctx, q)
 		if err == nil {
@@ -80,12 +101,9 @@ func (s *Handlers) GetUsageSummary(ctx context.Context, req oapi.GetUsageSummary
 		return sums, err
 	}, usageKey, func(u metering.Usage) oapi.UsageSum { return toSum(u, names) })
 	if err != nil {
-		return nil, err
+		return oapi.UsageSummary{}, nil, err
 	}
-	return oapi.GetUsageSummary200JSONResponse{
-		Body:    oapi.UsageSummary{By: oapi.UsageSummaryBy(by), From: q.From, To: q.To, Items: l.Items, NextCursor: l.Next},
-		Headers: oapi.GetUsageSummary200ResponseHeaders{Link: l.Link},
-	}, nil
+	return oapi.UsageSummary{By: oapi.UsageSummaryBy(q.By), From: q.From, To: q.To, Items: l.Items, NextCursor: l.Next}, l.Link, nil
 }
 
 // namesOf returns the names of the things by which the use is summed.

@@ -99,3 +99,8 @@ func (write CSVStream) VisitExportStatementResponse(w http.ResponseWriter) error
 
 // VisitExportUsageResponse writes the rows as they are read.
 func (write CSVStream) VisitExportUsageResponse(w http.ResponseWriter) error { return write(w) }
+
+// VisitExportAdminAllocationsResponse writes the rows as they are read.
+func (write CSVStream) VisitExportAdminAllocationsResponse(w http.ResponseWriter) error {
+	return write(w)
+}

@@ -1,4 +1,4 @@
-package allocation
+package manage
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/product/slots/place"
 )
@@ -24,7 +25,7 @@ type Pending struct {
 
 // Pending explains why an allocation waits. Only operators see the names of nodes; the TTLs are those of
 // allocations in the caller's scope.
-func (s *Service) Pending(ctx context.Context, a Allocation, named bool) (Pending, error) {
+func (s *Service) Pending(ctx context.Context, a allocation.Allocation, named bool) (Pending, error) {
 	p := Pending{Since: a.CreatedAt, DeadlineAt: a.QueueUntil, Position: 1}
 	var before int
 	if err := s.DB.QueryRow(ctx, countBefore, a.SKU, a.CreatedAt, a.ID).Scan(&before); err != nil {
@@ -97,3 +98,10 @@ func candidates(nodes []slots.Candidate, leases map[uuid.UUID]lease, named bool)
 	}
 	return all
 }
+
+const (
+	countBefore = `
+		SELECT count(*) FROM allocations WHERE node_id IS NULL AND status = 'requested' AND sku = $1 AND (created_at, id) < ($2, $3)`
+	// Row-level security leaves those that the caller may see.
+	selectLeases = `SELECT id, name, expires_at FROM allocations WHERE id = ANY ($1::uuid[])`
+)

@@ -1,0 +1,89 @@
+// Package manage reads and changes existing allocations for operators and tenants: the list of all
+// tenants, forced releases, and slots that
+// operators have inspected. It writes the rows of package allocation, and owns none.
+package manage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/product/allocation"
+)
+
+// Service contains the use cases.
+type Service struct {
+	*allocation.Service
+
+	// ReleaseDeadline returns how long the release of an allocation may take:
+	// allocation.release_deadline_minutes.
+	ReleaseDeadline func() time.Duration
+	// Jobs inserts the jobs of the service; services.Enqueue sets it.
+	Jobs *river.Client[pgx.Tx]
+}
+
+// Filter selects allocations of all tenants. A zero field selects all.
+type Filter struct {
+	Status, SKU   string
+	Tenant        ids.Tenant
+	Node          ids.Node
+	Before, Since time.Time // of the request
+	After         allocation.Cursor
+	Limit         int
+}
+
+// All reads a page of the allocations of all tenants, newest first.
+func (s *Service) All(ctx context.Context, f Filter) ([]allocation.Allocation, error) {
+	after := f.After
+	if after.CreatedAt.IsZero() {
+		after.CreatedAt = endOfTime
+	}
+	rows, err := s.DB.Query(ctx, selectAll, f.Status, f.SKU, orNil(f.Tenant.UUID), orNil(f.Node.UUID), timeOrNil(f.Before), timeOrNil(f.Since),
+		after.CreatedAt, after.ID, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing the allocations of all tenants: %w", err)
+	}
+	of, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, fmt.Errorf("listing the allocations of all tenants: %w", err)
+	}
+	found, err := s.Some(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]allocation.Allocation, 0, len(of))
+	for _, id := range of {
+		if a, exists := found[id]; exists {
+			list = append(list, a)
+		}
+	}
+	return list, nil
+}
+
+// endOfTime is later than every row. A first page starts there.
+var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func orNil(id uuid.UUID) *uuid.UUID {
+	if id == uuid.Nil {
+		return nil
+	}
+	return &id
+}
+
+func timeOrNil(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return &at
+}
+
+const selectAll = `
+	SELECT id FROM allocations
+	WHERE ($1 = '' OR status = $1) AND ($2 = '' OR sku = $2) AND ($3::uuid IS NULL OR org_id = $3) AND ($4::uuid IS NULL OR node_id = $4)
+		AND ($5::timestamptz IS NULL OR created_at < $5) AND ($6::timestamptz IS NULL OR created_at >= $6) AND (created_at, id) < ($7, $8)
+	ORDER BY created_at DESC, id DESC LIMIT $9`

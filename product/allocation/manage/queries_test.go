@@ -1,0 +1,14 @@
+package manage
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"allocations", "allocation_transitions"}, map[string]string{
+		"selectAll": selectAll, "countAll": countAll, "countBefore": countBefore, "selectLeases": selectLeases,
+	})
+}
