@@ -108,7 +108,7 @@ func (f *fake) adminAllocations(w http.ResponseWriter, r *http.Request, operatio
 	acme, where := "acme", "sim-h100-01"
 	one := oapi.Allocation{
 		Id: id(7), Name: "stuck", Status: oapi.AllocationStatusReleaseFailed, Sku: "h100-80gb", Gpus: 2, Region: "eu-1", CreatedAt: birth, StatusAt: birth,
-		TenantId: &acmeID, TenantName: &acme, NodeName: &where, Labels: map[string]string{}, Conditions: []oapi.Condition{},
+		Price: oapi.Money{AmountMinor: 289, Currency: "EUR"}, Cost: oapi.Money{AmountMinor: 96, Currency: "EUR"}, TenantId: &acmeID, TenantName: &acme, NodeName: &where, Labels: map[string]string{}, Conditions: []oapi.Condition{},
 	}
 	switch operation {
 	case "listAdminAllocations":

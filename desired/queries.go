@@ -17,6 +17,9 @@ const (
 		SELECT mark_due(kind, uid, now(), 'declared') FROM put`
 
 	// Every change of an allocation is a decision, so its fence rises too.
+	relabelObject = `
+		UPDATE desired_objects SET name = $3, labels = $4, resource_version = resource_version + 1, updated_at = now()
+		WHERE kind = $1 AND uid = $2 AND (name, labels) IS DISTINCT FROM ($3, $4::jsonb)`
 	updateSpec = `
 		WITH put AS (
 			UPDATE desired_objects

@@ -102,6 +102,17 @@ func (s *Store) respec(ctx context.Context, tx pgx.Tx, have Object, spec []byte)
 	return have, nil
 }
 
+// Relabel changes the name and the labels of an object. Its spec stays, and so the loop has nothing to do.
+func (s *Store) Relabel(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object, name string, labels map[string]string) error {
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if _, err := tx.Exec(ctx, relabelObject, kind, uid, name, labels); err != nil {
+		return fmt.Errorf("renaming %s %s: %w", kind, uid, err)
+	}
+	return nil
+}
+
 // Drop deletes a tombstone after everything that the object created was released.
 func (s *Store) Drop(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Object) error {
 	if _, err := tx.Exec(ctx, dropObject, kind, uid); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/product/allocation"
 )
@@ -35,7 +36,7 @@ func (w *maintenance) Work(ctx context.Context, _ *river.Job[Maintenance]) error
 	if err := MakePartitions(ctx, w.d.DB); err != nil {
 		return err
 	}
-	for _, forget := range []func(context.Context, pg.Queryer, int) (int64, error){w.d.Allocations.Identity.ForgetReplies, signin.ForgetRevoked, allocation.ForgetCertificates} {
+	for _, forget := range []func(context.Context, pg.Queryer, int) (int64, error){w.d.Allocations.Identity.ForgetReplies, signin.ForgetRevoked, allocation.ForgetCertificates, observed.ForgetReadings} {
 		for more := true; more; {
 			n, err := forget(ctx, w.d.DB, deleteBatch)
 			if err != nil {

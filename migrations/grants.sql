@@ -30,6 +30,7 @@ BEGIN
 		('observed_nodes',           'r',    'raw', 'r',    'r',    ''),
 		('observed_leases',          'r',    'rawd', 'r',   'r',    ''),
 		('observed_allocations',     'r',    'raw', 'r',    'r',    ''),
+		('gpu_readings',             'r',    'raw', '',     'rd',   ''),
 		('observed_objects',         'r',    '',    'r',    'raw',  ''),
 
 		('reconcile_due',            '',     '',    'rawd', '',     ''), -- other roles call mark_due

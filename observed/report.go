@@ -26,6 +26,8 @@ type Store struct {
 	DB pg.Pool
 	// Leases covers the nodes that report to this process. It may be nil.
 	Leases *Leases
+	// Telemetry stores the readings of GPUs in use. It may be nil.
+	Telemetry *Telemetry
 }
 
 // Report stores a node's report and marks the objects that it changed as due. It returns whether the

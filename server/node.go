@@ -25,7 +25,7 @@ func (s *Server) serveNodes(ctx context.Context) error {
 	}
 	leases := &observed.Leases{DB: n.DB, Clock: s.cfg.Clock, Log: s.cfg.Log, StaleAfter: staleAfter}
 	in := &nodeapi.Intake{
-		DB: n.DB, Tasks: tasks, Observed: &observed.Store{DB: n.DB, Leases: leases}, Inventory: n.NodeHealth,
+		DB: n.DB, Tasks: tasks, Observed: &observed.Store{DB: n.DB, Leases: leases, Telemetry: &observed.Telemetry{DB: n.DB, Clock: s.cfg.Clock}}, Inventory: n.NodeHealth,
 		Certificates: n.Certificates, Hints: s.hints, Clock: s.cfg.Clock, Log: s.cfg.Log, Metrics: s.reportMetrics, StaleAfter: staleAfter,
 	}
 	api := &nodeapi.Server{

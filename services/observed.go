@@ -19,7 +19,7 @@ func (s *Services) ObservedAllocations(ctx context.Context, of []ids.Allocation)
 	}
 	all := make(map[ids.Allocation]allocation.Observed, len(reports))
 	for id, o := range reports {
-		all[id] = allocation.Observed{Reported: true, Phase: string(o.Phase), Step: o.Step, Message: o.Message, Failures: o.Failures, Generation: o.Generation}
+		all[id] = allocation.Observed{Reported: o.Fresh, Phase: string(o.Phase), Step: o.Step, Message: o.Message, Failures: o.Failures, Generation: o.Generation}
 	}
 	return all, s.addFaults(ctx, of, all)
 }

@@ -179,7 +179,9 @@ func (s *Services) addProduct(c Config) {
 		Limits: allocation.LimitsFrom(c.Policies), Signs: loginSigner(c.Keys.Users), LoginLife: allocation.LoginLifeFrom(c.Policies),
 		Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 	}
-	s.Managed = &manage.Service{Service: s.Allocations, ReleaseDeadline: allocation.ReleaseDeadlineFrom(c.Policies)}
+	s.Managed = &manage.Service{
+		Service: s.Allocations, ReleaseDeadline: allocation.ReleaseDeadlineFrom(c.Policies), ProvisionDeadline: allocation.ProvisionDeadlineFrom(c.Policies),
+	}
 }
 
 func (s *Services) addMoney(c Config) {

@@ -38,6 +38,8 @@ var good = map[string]map[string]any{
 	"fleet.drift_closed":                   drift(),
 	"provisioning.release_scheduled":       {"allocation_id": id, "reason": "node_drain", "message": "board swap", "deadline_at": "2026-01-05T12:00:00Z", "requested_by": "user:" + id},
 	"provisioning.release_cancelled":       {"allocation_id": id, "reason": "node_drain", "message": "its node need not be empty", "requested_by": "user:" + id},
+	"provisioning.degraded":                {"allocation_id": id, "cause": "observation_stale", "since": "2026-01-05T12:00:00Z", "charged": false},
+	"provisioning.recovered":               {"allocation_id": id, "cause": "node_unhealthy", "charged_from": "2026-01-05T12:00:00Z"},
 	"fleet.node_draining":                  {"node_id": id, "name": "n7", "owner": "user:" + id, "reason": "board swap", "deadline_at": "2026-01-05T12:00:00Z"},
 	"fleet.node_drained":                   {"node_id": id, "name": "n7", "owner": "user:" + id, "reason": "board swap", "deadline_at": "2026-01-05T12:00:00Z"},
 	"fleet.node_drain_cancelled":           {"node_id": id, "name": "n7", "owner": "", "reason": ""},

@@ -74,6 +74,7 @@ func (i *Intake) Report(ctx context.Context, node ids.Node, r protocol.Report) e
 		return err
 	}
 	if taken, err := i.Observed.Leases.Again(ctx, node, r); err != nil || taken {
+		i.record(ctx, node, r, err)
 		return err
 	}
 	var changed bool
@@ -109,6 +110,7 @@ func (i *Intake) Report(ctx context.Context, node ids.Node, r protocol.Report) e
 	if err := i.Observed.Leases.Store(node, r); err != nil {
 		return err
 	}
+	i.record(ctx, node, r, nil)
 	i.contested(ctx, node, contests)
 	if changed {
 		failpoint.Hit("nodeapi.report.after_commit")
@@ -116,4 +118,14 @@ func (i *Intake) Report(ctx context.Context, node ids.Node, r protocol.Report) e
 		i.Hints.Send(slots.HintSlots)
 	}
 	return nil
+}
+
+// record stores the readings of an accepted report. No decision rests on them, so a failure rejects no report.
+func (i *Intake) record(ctx context.Context, node ids.Node, r protocol.Report, rejected error) {
+	if rejected != nil {
+		return
+	}
+	if err := i.Observed.Telemetry.Record(ctx, node, r); err != nil {
+		i.Log.WarnContext(ctx, "readings are not stored", "component", "nodeapi", "node_id", node, "err", err)
+	}
 }

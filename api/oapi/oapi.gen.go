@@ -72,6 +72,33 @@ func (e AllocationStatus) Valid() bool {
 	}
 }
 
+// Defines values for AllocationWhyOwner.
+const (
+	AllocationWhyOwnerNode     AllocationWhyOwner = "node"
+	AllocationWhyOwnerNone     AllocationWhyOwner = "none"
+	AllocationWhyOwnerOperator AllocationWhyOwner = "operator"
+	AllocationWhyOwnerPlatform AllocationWhyOwner = "platform"
+	AllocationWhyOwnerTenant   AllocationWhyOwner = "tenant"
+)
+
+// Valid indicates whether the value is a known member of the AllocationWhyOwner enum.
+func (e AllocationWhyOwner) Valid() bool {
+	switch e {
+	case AllocationWhyOwnerNode:
+		return true
+	case AllocationWhyOwnerNone:
+		return true
+	case AllocationWhyOwnerOperator:
+		return true
+	case AllocationWhyOwnerPlatform:
+		return true
+	case AllocationWhyOwnerTenant:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ApprovalReasonReason.
 const (
 	ApprovalReasonReasonConfirm          ApprovalReasonReason = "confirm"
@@ -2265,6 +2292,54 @@ type AllocationList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
+// AllocationPatch defines model for AllocationPatch.
+type AllocationPatch struct {
+	// Gpus It cannot be changed.
+	Gpus *int `json:"gpus,omitempty"`
+
+	// Labels All labels. They replace the previous ones.
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// Name The new name. It is unique among the live allocations of the project.
+	Name *string `json:"name,omitempty"`
+
+	// Region It cannot be changed.
+	Region *string `json:"region,omitempty"`
+
+	// Sku It cannot be changed.
+	Sku *string `json:"sku,omitempty"`
+
+	// TtlSeconds The platform releases the allocation after this time from now, in seconds.
+	TtlSeconds *int64 `json:"ttl_seconds,omitempty"`
+}
+
+// AllocationPreview defines model for AllocationPreview.
+type AllocationPreview struct {
+	// CostAtMost The cost until the end of the TTL. It is absent without a TTL.
+	CostAtMost *Money        `json:"cost_at_most,omitempty"`
+	Filters    []FilterCount `json:"filters"`
+
+	// Fits A node has enough free GPUs.
+	Fits bool `json:"fits"`
+
+	// Free The free GPUs of the SKU in the region.
+	Free int `json:"free"`
+
+	// PricePerHour The cost of the request per hour.
+	PricePerHour Money `json:"price_per_hour"`
+
+	// QueuePosition The position that the request would have in the queue. It is absent if the request fits.
+	QueuePosition *int        `json:"queue_position,omitempty"`
+	Rejections    []Rejection `json:"rejections"`
+
+	// Remaining The allocations that may still be requested.
+	Remaining RemainingAllocations `json:"remaining"`
+
+	// RunwayMinutes How long the balance lasts with this request.
+	RunwayMinutes *int64 `json:"runway_minutes,omitempty"`
+	Suggestions   []Fit  `json:"suggestions"`
+}
+
 // AllocationRequest defines model for AllocationRequest.
 type AllocationRequest struct {
 	// Gpus The number of GPUs.
@@ -2294,6 +2369,33 @@ type AllocationRequest struct {
 
 // AllocationStatus The state of the allocation.
 type AllocationStatus string
+
+// AllocationWhy defines model for AllocationWhy.
+type AllocationWhy struct {
+	// DeadlineAt The time at which the platform ends the wait.
+	DeadlineAt *time.Time    `json:"deadline_at,omitempty"`
+	Filters    []FilterCount `json:"filters"`
+	Message    string        `json:"message"`
+
+	// Owner The actor who must act next.
+	Owner AllocationWhyOwner `json:"owner"`
+
+	// Position The position in the queue of the SKU.
+	Position *int `json:"position,omitempty"`
+
+	// Reason The reason of a condition.
+	Reason ConditionReason `json:"reason"`
+
+	// StartedAt The start of the state.
+	StartedAt   time.Time `json:"started_at"`
+	Suggestions []Fit     `json:"suggestions"`
+
+	// Waits The allocation waits for an actor.
+	Waits bool `json:"waits"`
+}
+
+// AllocationWhyOwner The actor who must act next.
+type AllocationWhyOwner string
 
 // ApiKey defines model for ApiKey.
 type ApiKey struct {
@@ -2941,6 +3043,31 @@ type Gpu struct {
 	// SlotStatus The slot status: clean, claimed, dirty or quarantined. The value is empty for a GPU without a slot.
 	SlotStatus string `json:"slot_status"`
 	Uuid       string `json:"uuid"`
+}
+
+// GpuReading defines model for GpuReading.
+type GpuReading struct {
+	At time.Time `json:"at"`
+
+	// Celsius The temperature.
+	Celsius int `json:"celsius"`
+
+	// PowerMw The power in milliwatts.
+	PowerMw int64 `json:"power_mw"`
+
+	// UsedMib The used memory in MiB.
+	UsedMib int64 `json:"used_mib"`
+
+	// UtilisationPercent The share of time in which the GPU was in use.
+	UtilisationPercent int `json:"utilisation_percent"`
+}
+
+// GpuTelemetry defines model for GpuTelemetry.
+type GpuTelemetry struct {
+	Readings []GpuReading `json:"readings"`
+
+	// Uuid The UUID of the GPU.
+	Uuid string `json:"uuid"`
 }
 
 // Health defines model for Health.
@@ -3965,6 +4092,21 @@ type RefundRequest struct {
 // RefundRequestKind `unspent`: unused credit. `charge`: a charged amount.
 type RefundRequestKind string
 
+// Rejection defines model for Rejection.
+type Rejection struct {
+	// Code The error code that `createAllocation` would return.
+	Code       string  `json:"code"`
+	Message    string  `json:"message"`
+	Suggestion *string `json:"suggestion,omitempty"`
+}
+
+// RemainingAllocations The allocations that may still be requested.
+type RemainingAllocations struct {
+	Project int `json:"project"`
+	Tenant  int `json:"tenant"`
+	User    int `json:"user"`
+}
+
 // Revision defines model for Revision.
 type Revision struct {
 	Adopted         *int              `json:"adopted,omitempty"`
@@ -4375,6 +4517,11 @@ type Suspension struct {
 	Reason      string     `json:"reason"`
 	SuspendedAt time.Time  `json:"suspended_at"`
 	Until       *time.Time `json:"until,omitempty"`
+}
+
+// Telemetry defines model for Telemetry.
+type Telemetry struct {
+	Gpus []GpuTelemetry `json:"gpus"`
 }
 
 // Tenant defines model for Tenant.
@@ -5608,6 +5755,12 @@ type CreateAllocationParams struct {
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
+// PreviewAllocationParams defines parameters for PreviewAllocation.
+type PreviewAllocationParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
 // GetAllocationParams defines parameters for GetAllocation.
 type GetAllocationParams struct {
 	// XProjectID The project of the request, by id or name.
@@ -5615,6 +5768,21 @@ type GetAllocationParams struct {
 
 	// IfNoneMatch The `ETag` of the copy that the client has cached.
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
+}
+
+// UpdateAllocationParams defines parameters for UpdateAllocation.
+type UpdateAllocationParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfMatch The `ETag` of the copy that the client has changed, or `*`. Without the header the API returns `version_required`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // ReleaseAllocationParams defines parameters for ReleaseAllocation.
@@ -5641,8 +5809,26 @@ type CreateSshCertificateParams struct {
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
+// GetAllocationTelemetryParams defines parameters for GetAllocationTelemetry.
+type GetAllocationTelemetryParams struct {
+	// From Start of the period (inclusive). The default is one hour before the end.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To End of the period (exclusive). The default is now.
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
 // GetAllocationTimelineParams defines parameters for GetAllocationTimeline.
 type GetAllocationTimelineParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
+// GetAllocationWhyParams defines parameters for GetAllocationWhy.
+type GetAllocationWhyParams struct {
 	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 }
@@ -6420,6 +6606,12 @@ type CreateRefundJSONRequestBody = RefundRequest
 
 // CreateAllocationJSONRequestBody defines body for CreateAllocation for application/json ContentType.
 type CreateAllocationJSONRequestBody = AllocationRequest
+
+// PreviewAllocationJSONRequestBody defines body for PreviewAllocation for application/json ContentType.
+type PreviewAllocationJSONRequestBody = AllocationRequest
+
+// UpdateAllocationJSONRequestBody defines body for UpdateAllocation for application/json ContentType.
+type UpdateAllocationJSONRequestBody = AllocationPatch
 
 // ReleaseAllocationJSONRequestBody defines body for ReleaseAllocation for application/json ContentType.
 type ReleaseAllocationJSONRequestBody = Empty
@@ -7644,6 +7836,28 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/allocations (the `CreateAllocation` operationId).
 	CreateAllocation(ctx context.Context, params *CreateAllocationParams, body CreateAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// PreviewAllocationWithBody Preview allocation
+	//
+	// The API evaluates a request and changes nothing. It returns the price, the runway with this request, the free GPUs, the
+	// remaining caps, the position in the queue, and every rule that rejects the request now. A request that is invalid, or
+	// that names an unknown SKU, gives the same error as `createAllocation`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/allocations/preview (the `PreviewAllocation` operationId).
+	PreviewAllocationWithBody(ctx context.Context, params *PreviewAllocationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewAllocation Preview allocation
+	//
+	// The API evaluates a request and changes nothing. It returns the price, the runway with this request, the free GPUs, the
+	// remaining caps, the position in the queue, and every rule that rejects the request now. A request that is invalid, or
+	// that names an unknown SKU, gives the same error as `createAllocation`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/allocations/preview (the `PreviewAllocation` operationId).
+	PreviewAllocation(ctx context.Context, params *PreviewAllocationParams, body PreviewAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetAllocation Get allocation
 	//
 	// The API returns the request, the state with its reason, and the cost so far. With `If-None-Match` the API
@@ -7651,6 +7865,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/allocations/{id} (the `GetAllocation` operationId).
 	GetAllocation(ctx context.Context, id AllocationID, params *GetAllocationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateAllocationWithBody Update allocation
+	//
+	// The name, the labels and the TTL can be updated while the allocation is live. The TTL counts from now. A field that
+	// an existing allocation cannot change (`sku`, `gpus`, `region`) gives `change_needs_replacement`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/allocations/{id} (the `UpdateAllocation` operationId).
+	UpdateAllocationWithBody(ctx context.Context, id AllocationID, params *UpdateAllocationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateAllocation Update allocation
+	//
+	// The name, the labels and the TTL can be updated while the allocation is live. The TTL counts from now. A field that
+	// an existing allocation cannot change (`sku`, `gpus`, `region`) gives `change_needs_replacement`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/allocations/{id} (the `UpdateAllocation` operationId).
+	UpdateAllocation(ctx context.Context, id AllocationID, params *UpdateAllocationParams, body UpdateAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReleaseAllocationWithBody Release allocation
 	//
@@ -7694,12 +7928,30 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/allocations/{id}/ssh-certificate (the `CreateSshCertificate` operationId).
 	CreateSshCertificate(ctx context.Context, id AllocationID, params *CreateSshCertificateParams, body CreateSshCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetAllocationTelemetry Get allocation telemetry
+	//
+	// The API returns readings of the GPUs of the allocation, oldest first: the share of time in use, memory, power and
+	// temperature. The node reads them with each report (`node.report_seconds`). The platform retains 24 hours, and returns
+	// only readings from the time in which the allocation was active. The newest minute can be missing. A device that
+	// returns no value has zero.
+	//
+	// Corresponds with GET /api/v1/allocations/{id}/telemetry (the `GetAllocationTelemetry` operationId).
+	GetAllocationTelemetry(ctx context.Context, id AllocationID, params *GetAllocationTelemetryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetAllocationTimeline Get allocation timeline
 	//
 	// The API returns every transition of the allocation with its actor and its reason, oldest first.
 	//
 	// Corresponds with GET /api/v1/allocations/{id}/timeline (the `GetAllocationTimeline` operationId).
 	GetAllocationTimeline(ctx context.Context, id AllocationID, params *GetAllocationTimelineParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAllocationWhy Explain allocation state
+	//
+	// The API returns what the allocation waits for: the reason, the actor who must act next, and the deadline. For a
+	// queued allocation it also returns the position, the rules that exclude nodes, and what would make the request fit.
+	//
+	// Corresponds with GET /api/v1/allocations/{id}/why (the `GetAllocationWhy` operationId).
+	GetAllocationWhy(ctx context.Context, id AllocationID, params *GetAllocationWhyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListApiKeys List API keys
 	//
@@ -10543,6 +10795,48 @@ func (c *Client) CreateAllocation(ctx context.Context, params *CreateAllocationP
 	return c.Client.Do(req)
 }
 
+// PreviewAllocationWithBody Preview allocation
+//
+// The API evaluates a request and changes nothing. It returns the price, the runway with this request, the free GPUs, the
+// remaining caps, the position in the queue, and every rule that rejects the request now. A request that is invalid, or
+// that names an unknown SKU, gives the same error as `createAllocation`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/allocations/preview (the `PreviewAllocation` operationId).
+func (c *Client) PreviewAllocationWithBody(ctx context.Context, params *PreviewAllocationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewAllocationRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewAllocation Preview allocation
+//
+// The API evaluates a request and changes nothing. It returns the price, the runway with this request, the free GPUs, the
+// remaining caps, the position in the queue, and every rule that rejects the request now. A request that is invalid, or
+// that names an unknown SKU, gives the same error as `createAllocation`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/allocations/preview (the `PreviewAllocation` operationId).
+func (c *Client) PreviewAllocation(ctx context.Context, params *PreviewAllocationParams, body PreviewAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewAllocationRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetAllocation Get allocation
 //
 // The API returns the request, the state with its reason, and the cost so far. With `If-None-Match` the API
@@ -10551,6 +10845,46 @@ func (c *Client) CreateAllocation(ctx context.Context, params *CreateAllocationP
 // Corresponds with GET /api/v1/allocations/{id} (the `GetAllocation` operationId).
 func (c *Client) GetAllocation(ctx context.Context, id AllocationID, params *GetAllocationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetAllocationRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateAllocationWithBody Update allocation
+//
+// The name, the labels and the TTL can be updated while the allocation is live. The TTL counts from now. A field that
+// an existing allocation cannot change (`sku`, `gpus`, `region`) gives `change_needs_replacement`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/allocations/{id} (the `UpdateAllocation` operationId).
+func (c *Client) UpdateAllocationWithBody(ctx context.Context, id AllocationID, params *UpdateAllocationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateAllocationRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateAllocation Update allocation
+//
+// The name, the labels and the TTL can be updated while the allocation is live. The TTL counts from now. A field that
+// an existing allocation cannot change (`sku`, `gpus`, `region`) gives `change_needs_replacement`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/allocations/{id} (the `UpdateAllocation` operationId).
+func (c *Client) UpdateAllocation(ctx context.Context, id AllocationID, params *UpdateAllocationParams, body UpdateAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateAllocationRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10643,6 +10977,26 @@ func (c *Client) CreateSshCertificate(ctx context.Context, id AllocationID, para
 	return c.Client.Do(req)
 }
 
+// GetAllocationTelemetry Get allocation telemetry
+//
+// The API returns readings of the GPUs of the allocation, oldest first: the share of time in use, memory, power and
+// temperature. The node reads them with each report (`node.report_seconds`). The platform retains 24 hours, and returns
+// only readings from the time in which the allocation was active. The newest minute can be missing. A device that
+// returns no value has zero.
+//
+// Corresponds with GET /api/v1/allocations/{id}/telemetry (the `GetAllocationTelemetry` operationId).
+func (c *Client) GetAllocationTelemetry(ctx context.Context, id AllocationID, params *GetAllocationTelemetryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAllocationTelemetryRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetAllocationTimeline Get allocation timeline
 //
 // The API returns every transition of the allocation with its actor and its reason, oldest first.
@@ -10650,6 +11004,24 @@ func (c *Client) CreateSshCertificate(ctx context.Context, id AllocationID, para
 // Corresponds with GET /api/v1/allocations/{id}/timeline (the `GetAllocationTimeline` operationId).
 func (c *Client) GetAllocationTimeline(ctx context.Context, id AllocationID, params *GetAllocationTimelineParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetAllocationTimelineRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAllocationWhy Explain allocation state
+//
+// The API returns what the allocation waits for: the reason, the actor who must act next, and the deadline. For a
+// queued allocation it also returns the position, the rules that exclude nodes, and what would make the request fit.
+//
+// Corresponds with GET /api/v1/allocations/{id}/why (the `GetAllocationWhy` operationId).
+func (c *Client) GetAllocationWhy(ctx context.Context, id AllocationID, params *GetAllocationWhyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAllocationWhyRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -17902,6 +18274,61 @@ func NewCreateAllocationRequestWithBody(server string, params *CreateAllocationP
 	return req, nil
 }
 
+// NewPreviewAllocationRequest calls the generic PreviewAllocation builder with application/json body
+func NewPreviewAllocationRequest(server string, params *PreviewAllocationParams, body PreviewAllocationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewAllocationRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewPreviewAllocationRequestWithBody constructs an http.Request for the PreviewAllocation method, with any body, and a specified content type
+func NewPreviewAllocationRequestWithBody(server string, params *PreviewAllocationParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/allocations/preview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetAllocationRequest constructs an http.Request for the GetAllocation method
 func NewGetAllocationRequest(server string, id AllocationID, params *GetAllocationParams) (*http.Request, error) {
 	var err error
@@ -17955,6 +18382,101 @@ func NewGetAllocationRequest(server string, id AllocationID, params *GetAllocati
 			}
 
 			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewUpdateAllocationRequest calls the generic UpdateAllocation builder with application/json body
+func NewUpdateAllocationRequest(server string, id AllocationID, params *UpdateAllocationParams, body UpdateAllocationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateAllocationRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewUpdateAllocationRequestWithBody constructs an http.Request for the UpdateAllocation method, with any body, and a specified content type
+func NewUpdateAllocationRequestWithBody(server string, id AllocationID, params *UpdateAllocationParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/allocations/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam2)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam3)
 		}
 
 	}
@@ -18130,6 +18652,94 @@ func NewCreateSshCertificateRequestWithBody(server string, id AllocationID, para
 	return req, nil
 }
 
+// NewGetAllocationTelemetryRequest constructs an http.Request for the GetAllocationTelemetry method
+func NewGetAllocationTelemetryRequest(server string, id AllocationID, params *GetAllocationTelemetryParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/allocations/%s/telemetry", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetAllocationTimelineRequest constructs an http.Request for the GetAllocationTimeline method
 func NewGetAllocationTimelineRequest(server string, id AllocationID, params *GetAllocationTimelineParams) (*http.Request, error) {
 	var err error
@@ -18147,6 +18757,55 @@ func NewGetAllocationTimelineRequest(server string, id AllocationID, params *Get
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/allocations/%s/timeline", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetAllocationWhyRequest constructs an http.Request for the GetAllocationWhy method
+func NewGetAllocationWhyRequest(server string, id AllocationID, params *GetAllocationWhyParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/allocations/%s/why", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -23319,18 +23978,30 @@ type ServerInterface interface {
 	// CreateAllocation Create allocation
 	// (POST /api/v1/allocations)
 	CreateAllocation(c *gin.Context, params CreateAllocationParams)
+	// PreviewAllocation Preview allocation
+	// (POST /api/v1/allocations/preview)
+	PreviewAllocation(c *gin.Context, params PreviewAllocationParams)
 	// GetAllocation Get allocation
 	// (GET /api/v1/allocations/{id})
 	GetAllocation(c *gin.Context, id AllocationID, params GetAllocationParams)
+	// UpdateAllocation Update allocation
+	// (PATCH /api/v1/allocations/{id})
+	UpdateAllocation(c *gin.Context, id AllocationID, params UpdateAllocationParams)
 	// ReleaseAllocation Release allocation
 	// (POST /api/v1/allocations/{id}/release)
 	ReleaseAllocation(c *gin.Context, id AllocationID, params ReleaseAllocationParams)
 	// CreateSshCertificate Create SSH certificate
 	// (POST /api/v1/allocations/{id}/ssh-certificate)
 	CreateSshCertificate(c *gin.Context, id AllocationID, params CreateSshCertificateParams)
+	// GetAllocationTelemetry Get allocation telemetry
+	// (GET /api/v1/allocations/{id}/telemetry)
+	GetAllocationTelemetry(c *gin.Context, id AllocationID, params GetAllocationTelemetryParams)
 	// GetAllocationTimeline Get allocation timeline
 	// (GET /api/v1/allocations/{id}/timeline)
 	GetAllocationTimeline(c *gin.Context, id AllocationID, params GetAllocationTimelineParams)
+	// GetAllocationWhy Explain allocation state
+	// (GET /api/v1/allocations/{id}/why)
+	GetAllocationWhy(c *gin.Context, id AllocationID, params GetAllocationWhyParams)
 	// ListApiKeys List API keys
 	// (GET /api/v1/api-keys)
 	ListApiKeys(c *gin.Context, params ListApiKeysParams)
@@ -27995,6 +28666,46 @@ func (siw *ServerInterfaceWrapper) CreateAllocation(c *gin.Context) {
 	siw.Handler.CreateAllocation(c, params)
 }
 
+// PreviewAllocation operation middleware
+func (siw *ServerInterfaceWrapper) PreviewAllocation(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PreviewAllocationParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.PreviewAllocation(c, params)
+}
+
 // GetAllocation operation middleware
 func (siw *ServerInterfaceWrapper) GetAllocation(c *gin.Context) {
 
@@ -28061,6 +28772,112 @@ func (siw *ServerInterfaceWrapper) GetAllocation(c *gin.Context) {
 	}
 
 	siw.Handler.GetAllocation(c, id, params)
+}
+
+// UpdateAllocation operation middleware
+func (siw *ServerInterfaceWrapper) UpdateAllocation(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AllocationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UpdateAllocationParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.UpdateAllocation(c, id, params)
 }
 
 // ReleaseAllocation operation middleware
@@ -28237,6 +29054,71 @@ func (siw *ServerInterfaceWrapper) CreateSshCertificate(c *gin.Context) {
 	siw.Handler.CreateSshCertificate(c, id, params)
 }
 
+// GetAllocationTelemetry operation middleware
+func (siw *ServerInterfaceWrapper) GetAllocationTelemetry(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AllocationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetAllocationTelemetryParams
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", c.Request.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter from: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", c.Request.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter to: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetAllocationTelemetry(c, id, params)
+}
+
 // GetAllocationTimeline operation middleware
 func (siw *ServerInterfaceWrapper) GetAllocationTimeline(c *gin.Context) {
 
@@ -28284,6 +29166,55 @@ func (siw *ServerInterfaceWrapper) GetAllocationTimeline(c *gin.Context) {
 	}
 
 	siw.Handler.GetAllocationTimeline(c, id, params)
+}
+
+// GetAllocationWhy operation middleware
+func (siw *ServerInterfaceWrapper) GetAllocationWhy(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AllocationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetAllocationWhyParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetAllocationWhy(c, id, params)
 }
 
 // ListApiKeys operation middleware
@@ -32383,9 +33314,13 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/api/v1/allocations", wrapper.ListAllocations)
 	router.POST(options.BaseURL+"/api/v1/allocations", wrapper.CreateAllocation)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id", wrapper.GetAllocation)
+	router.PATCH(options.BaseURL+"/api/v1/allocations/:id", wrapper.UpdateAllocation)
 	router.POST(options.BaseURL+"/api/v1/allocations/:id/release", wrapper.ReleaseAllocation)
 	router.POST(options.BaseURL+"/api/v1/allocations/:id/ssh-certificate", wrapper.CreateSshCertificate)
+	router.GET(options.BaseURL+"/api/v1/allocations/:id/telemetry", wrapper.GetAllocationTelemetry)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id/timeline", wrapper.GetAllocationTimeline)
+	router.GET(options.BaseURL+"/api/v1/allocations/:id/why", wrapper.GetAllocationWhy)
+	router.POST(options.BaseURL+"/api/v1/allocations/preview", wrapper.PreviewAllocation)
 	router.GET(options.BaseURL+"/api/v1/api-keys", wrapper.ListApiKeys)
 	router.POST(options.BaseURL+"/api/v1/api-keys", wrapper.CreateApiKey)
 	router.DELETE(options.BaseURL+"/api/v1/api-keys/:id", wrapper.DeleteApiKey)
@@ -34814,6 +35749,29 @@ func (response CreateAllocation201JSONResponse) VisitCreateAllocationResponse(w 
 	return err
 }
 
+type PreviewAllocationRequestObject struct {
+	Params PreviewAllocationParams
+	Body   *PreviewAllocationJSONRequestBody
+}
+
+type PreviewAllocationResponseObject interface {
+	VisitPreviewAllocationResponse(w http.ResponseWriter) error
+}
+
+type PreviewAllocation200JSONResponse AllocationPreview
+
+func (response PreviewAllocation200JSONResponse) VisitPreviewAllocationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetAllocationRequestObject struct {
 	Id     AllocationID `json:"id"`
 	Params GetAllocationParams
@@ -34857,6 +35815,42 @@ func (response GetAllocation304Response) VisitGetAllocationResponse(w http.Respo
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.WriteHeader(304)
 	return nil
+}
+
+type UpdateAllocationRequestObject struct {
+	Id     AllocationID `json:"id"`
+	Params UpdateAllocationParams
+	Body   *UpdateAllocationJSONRequestBody
+}
+
+type UpdateAllocationResponseObject interface {
+	VisitUpdateAllocationResponse(w http.ResponseWriter) error
+}
+
+type UpdateAllocation200ResponseHeaders struct {
+	ETag                string
+	IdempotencyReplayed *string
+}
+
+type UpdateAllocation200JSONResponse struct {
+	Body    Allocation
+	Headers UpdateAllocation200ResponseHeaders
+}
+
+func (response UpdateAllocation200JSONResponse) VisitUpdateAllocationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
 }
 
 type ReleaseAllocationRequestObject struct {
@@ -34933,6 +35927,29 @@ func (response CreateSshCertificate201JSONResponse) VisitCreateSshCertificateRes
 	return err
 }
 
+type GetAllocationTelemetryRequestObject struct {
+	Id     AllocationID `json:"id"`
+	Params GetAllocationTelemetryParams
+}
+
+type GetAllocationTelemetryResponseObject interface {
+	VisitGetAllocationTelemetryResponse(w http.ResponseWriter) error
+}
+
+type GetAllocationTelemetry200JSONResponse Telemetry
+
+func (response GetAllocationTelemetry200JSONResponse) VisitGetAllocationTelemetryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetAllocationTimelineRequestObject struct {
 	Id     AllocationID `json:"id"`
 	Params GetAllocationTimelineParams
@@ -34945,6 +35962,29 @@ type GetAllocationTimelineResponseObject interface {
 type GetAllocationTimeline200JSONResponse Timeline
 
 func (response GetAllocationTimeline200JSONResponse) VisitGetAllocationTimelineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAllocationWhyRequestObject struct {
+	Id     AllocationID `json:"id"`
+	Params GetAllocationWhyParams
+}
+
+type GetAllocationWhyResponseObject interface {
+	VisitGetAllocationWhyResponse(w http.ResponseWriter) error
+}
+
+type GetAllocationWhy200JSONResponse AllocationWhy
+
+func (response GetAllocationWhy200JSONResponse) VisitGetAllocationWhyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -37312,18 +38352,30 @@ type StrictServerInterface interface {
 	// CreateAllocation Create allocation
 	// (POST /api/v1/allocations)
 	CreateAllocation(ctx context.Context, request CreateAllocationRequestObject) (CreateAllocationResponseObject, error)
+	// PreviewAllocation Preview allocation
+	// (POST /api/v1/allocations/preview)
+	PreviewAllocation(ctx context.Context, request PreviewAllocationRequestObject) (PreviewAllocationResponseObject, error)
 	// GetAllocation Get allocation
 	// (GET /api/v1/allocations/{id})
 	GetAllocation(ctx context.Context, request GetAllocationRequestObject) (GetAllocationResponseObject, error)
+	// UpdateAllocation Update allocation
+	// (PATCH /api/v1/allocations/{id})
+	UpdateAllocation(ctx context.Context, request UpdateAllocationRequestObject) (UpdateAllocationResponseObject, error)
 	// ReleaseAllocation Release allocation
 	// (POST /api/v1/allocations/{id}/release)
 	ReleaseAllocation(ctx context.Context, request ReleaseAllocationRequestObject) (ReleaseAllocationResponseObject, error)
 	// CreateSshCertificate Create SSH certificate
 	// (POST /api/v1/allocations/{id}/ssh-certificate)
 	CreateSshCertificate(ctx context.Context, request CreateSshCertificateRequestObject) (CreateSshCertificateResponseObject, error)
+	// GetAllocationTelemetry Get allocation telemetry
+	// (GET /api/v1/allocations/{id}/telemetry)
+	GetAllocationTelemetry(ctx context.Context, request GetAllocationTelemetryRequestObject) (GetAllocationTelemetryResponseObject, error)
 	// GetAllocationTimeline Get allocation timeline
 	// (GET /api/v1/allocations/{id}/timeline)
 	GetAllocationTimeline(ctx context.Context, request GetAllocationTimelineRequestObject) (GetAllocationTimelineResponseObject, error)
+	// GetAllocationWhy Explain allocation state
+	// (GET /api/v1/allocations/{id}/why)
+	GetAllocationWhy(ctx context.Context, request GetAllocationWhyRequestObject) (GetAllocationWhyResponseObject, error)
 	// ListApiKeys List API keys
 	// (GET /api/v1/api-keys)
 	ListApiKeys(ctx context.Context, request ListApiKeysRequestObject) (ListApiKeysResponseObject, error)
@@ -40140,6 +41192,50 @@ func (sh *strictHandler) CreateAllocation(ctx *gin.Context, params CreateAllocat
 	}
 }
 
+// PreviewAllocation operation middleware
+func (sh *strictHandler) PreviewAllocation(ctx *gin.Context, params PreviewAllocationParams) {
+	var request PreviewAllocationRequestObject
+
+	request.Params = params
+
+	var body PreviewAllocationJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewAllocation(ctx, request.(PreviewAllocationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewAllocation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(PreviewAllocationResponseObject); ok {
+		if err := validResponse.VisitPreviewAllocationResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetAllocation operation middleware
 func (sh *strictHandler) GetAllocation(ctx *gin.Context, id AllocationID, params GetAllocationParams) {
 	var request GetAllocationRequestObject
@@ -40160,6 +41256,51 @@ func (sh *strictHandler) GetAllocation(ctx *gin.Context, id AllocationID, params
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(GetAllocationResponseObject); ok {
 		if err := validResponse.VisitGetAllocationResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateAllocation operation middleware
+func (sh *strictHandler) UpdateAllocation(ctx *gin.Context, id AllocationID, params UpdateAllocationParams) {
+	var request UpdateAllocationRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body UpdateAllocationJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateAllocation(ctx, request.(UpdateAllocationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateAllocation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(UpdateAllocationResponseObject); ok {
+		if err := validResponse.VisitUpdateAllocationResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -40260,6 +41401,33 @@ func (sh *strictHandler) CreateSshCertificate(ctx *gin.Context, id AllocationID,
 	}
 }
 
+// GetAllocationTelemetry operation middleware
+func (sh *strictHandler) GetAllocationTelemetry(ctx *gin.Context, id AllocationID, params GetAllocationTelemetryParams) {
+	var request GetAllocationTelemetryRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAllocationTelemetry(ctx, request.(GetAllocationTelemetryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAllocationTelemetry")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetAllocationTelemetryResponseObject); ok {
+		if err := validResponse.VisitGetAllocationTelemetryResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetAllocationTimeline operation middleware
 func (sh *strictHandler) GetAllocationTimeline(ctx *gin.Context, id AllocationID, params GetAllocationTimelineParams) {
 	var request GetAllocationTimelineRequestObject
@@ -40280,6 +41448,33 @@ func (sh *strictHandler) GetAllocationTimeline(ctx *gin.Context, id AllocationID
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(GetAllocationTimelineResponseObject); ok {
 		if err := validResponse.VisitGetAllocationTimelineResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetAllocationWhy operation middleware
+func (sh *strictHandler) GetAllocationWhy(ctx *gin.Context, id AllocationID, params GetAllocationWhyParams) {
+	var request GetAllocationWhyRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAllocationWhy(ctx, request.(GetAllocationWhyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAllocationWhy")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetAllocationWhyResponseObject); ok {
+		if err := validResponse.VisitGetAllocationWhyResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

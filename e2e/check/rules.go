@@ -66,7 +66,7 @@ var rules = []rule{
 		FROM allocation_transitions t
 		JOIN allocations a ON a.id = t.allocation_id
 		LEFT JOIN outbox_events e ON e.aggregate = 'allocation:' || t.allocation_id AND e.sequence = t.version
-		WHERE e.subject IS DISTINCT FROM CASE t.to_status WHEN 'requested' THEN 'provisioning.requested' WHEN 'active' THEN 'provisioning.active'
+		WHERE t.trigger <> 'updated' AND e.subject IS DISTINCT FROM CASE t.to_status WHEN 'requested' THEN 'provisioning.requested' WHEN 'active' THEN 'provisioning.active'
 			WHEN 'releasing' THEN 'provisioning.releasing.requested' WHEN 'released' THEN 'provisioning.releasing.completed'
 			WHEN 'failed' THEN 'provisioning.failed' WHEN 'release_failed' THEN 'provisioning.release_failed' END`},
 	{promise: "INV-24 the relay has caught up", broken: `

@@ -3,6 +3,7 @@ package matrix_test
 // changes are the tables that a permitted call may write beside its audit row.
 var changes = map[string][]string{
 	"createAllocation":  {"allocations", "allocation_transitions", "slot_claims", "slots", "desired_objects", "reconcile_due", "outbox_events"},
+	"updateAllocation":  {"allocations", "allocation_transitions", "desired_objects", "reconcile_due"},
 	"releaseAllocation": {"allocations", "allocation_transitions", "slots", "desired_objects", "reconcile_due", "outbox_events", "usage_records"},
 
 	// Who changes his keys for login changes them on the machines, by a job.
@@ -61,7 +62,7 @@ var changes = map[string][]string{
 
 	// A forced release leaves release_failed, and so opens nothing again.
 	"forceReleaseAllocation": {"allocations", "allocation_transitions", "slots", "desired_objects", "reconcile_due", "outbox_events", "usage_records"},
-	"probeNode":          {"river_job"},
+	"probeNode":              {"river_job"},
 
 	// What people do to declarations is told as a fact; the loop carries it out.
 	"putDesired":       {"desired_objects", "reconcile_due", "outbox_events"},

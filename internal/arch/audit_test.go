@@ -17,6 +17,7 @@ import (
 // unaudited are the writes for a caller without an audit row, with the reason: by operationId, or
 // by package and function.
 var unaudited = map[string]string{
+	"previewAllocation":       "evaluates a request and writes nothing",
 	"receiveGitHook":          "makes the next poll of a source earlier; no user acts",
 	"receivePaymentEvent":     "stores the provider's signed event; no user acts, and a worker processes it",
 	"mintServiceAccountToken": "mints from a credential whose making was audited, and changes nothing but the time of its last use",
@@ -347,7 +348,7 @@ var demanded = []string{
 	"git_sources", "desired_objects", "plans", "plan_approvals", "drift", // who suspends, adopts, approves, ignores
 	"ledger_transfers", "payment_sessions", "refund_requests", "payment_disputes", // who adjusts a balance, tops up, refunds, disputes
 	"holds", "agent_releases", "certificates", "breaker_trips", // who cordons, publishes a build of the agent, revokes, lets the platform hold again
-	"slot_inspections", // who states that a slot is clean without a proof
+	"slot_inspections",         // who states that a slot is clean without a proof
 	"signing_keys", "key_sets", // who creates, rotates and ends keys
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/metering"
 )
 
 // Subjects of the events that this package emits.
@@ -17,6 +18,8 @@ const (
 	SubjectReleased      = "provisioning.releasing.completed"
 	SubjectReleaseFailed = "provisioning.release_failed"
 	SubjectForceRelease  = "provisioning.force_release_requested"
+	SubjectDegraded      = "provisioning.degraded"
+	SubjectRecovered     = "provisioning.recovered"
 )
 
 // RequestedEvent is the payload of provisioning.requested. Each payload also
@@ -73,6 +76,21 @@ type ReleaseFailedEvent struct {
 	Reason     string `json:"release_failed_reason"`
 	Attempts   int    `json:"attempts"`
 	Slots      int    `json:"slots"`
+}
+
+// DegradedEvent is the payload of provisioning.degraded.
+type DegradedEvent struct {
+	Allocation string         `json:"allocation_id"`
+	Cause      metering.Cause `json:"cause"`
+	Since      time.Time      `json:"since"`
+	Charged    bool           `json:"charged"`
+}
+
+// RecoveredEvent is the payload of provisioning.recovered.
+type RecoveredEvent struct {
+	Allocation  string         `json:"allocation_id"`
+	Cause       metering.Cause `json:"cause"`
+	ChargedFrom time.Time      `json:"charged_from"`
 }
 
 func (s *Service) requested(a Allocation, by identity.Caller) event.Draft {

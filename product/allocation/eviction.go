@@ -92,14 +92,19 @@ func (a Allocation) lives() bool {
 	return a.State == Requested || a.State == Provisioning || a.State == Active
 }
 
-// pending emits an event without a new sequence of the allocation, because its state does not change.
+// pending emits an event about an eviction.
 func (s *Service) pending(ctx context.Context, tx pgx.Tx, a Allocation, subject string, p ReleaseScheduledEvent) error {
 	b := &pgx.Batch{}
-	f := s.event(a, subject, p)
-	f.Aggregate = "release-scheduled:" + a.ID.String()
+	s.queueBeside(b, a, "release-scheduled:", subject, p)
+	return send(ctx, tx, b, a)
+}
+
+// queueBeside queues an event without a new sequence of the allocation, because its state does not change.
+func (s *Service) queueBeside(b *pgx.Batch, a Allocation, aggregate, subject string, payload any) {
+	f := s.event(a, subject, payload)
+	f.Aggregate = aggregate + a.ID.String()
 	f.Sequence = s.Clock.Now().UnixMicro() // each event overtakes the one before
 	event.Queue(b, f)
-	return send(ctx, tx, b, a)
 }
 
 // pendingRelease is the condition of one that is to leave its node.

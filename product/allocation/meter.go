@@ -56,7 +56,9 @@ func (s *Service) Pause(ctx context.Context, tx pgx.Tx, a Allocation, by meterin
 	if _, err := tx.Exec(ctx, setPaused, a.ID, by); err != nil {
 		return false, fmt.Errorf("pausing %s: %w", a.ID, err)
 	}
-	return paused, nil
+	b := &pgx.Batch{}
+	s.queueBeside(b, a, "health:", SubjectDegraded, DegradedEvent{Allocation: a.ID.String(), Cause: by, Since: seen.ObservedAt})
+	return paused, send(ctx, tx, b, a)
 }
 
 // Resume starts charging again, because the node reported the allocation ready.
@@ -67,6 +69,7 @@ func (s *Service) Resume(ctx context.Context, tx pgx.Tx, a Allocation, seen mete
 	b := &pgx.Batch{}
 	b.Queue(setPaused, a.ID, "")
 	metering.QueueOpen(b, a.interval(), metering.ObservedAgain, &seen)
+	s.queueBeside(b, a, "health:", SubjectRecovered, RecoveredEvent{Allocation: a.ID.String(), Cause: a.Paused, ChargedFrom: s.Clock.Now()})
 	return send(ctx, tx, b, a)
 }
 

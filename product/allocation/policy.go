@@ -38,7 +38,14 @@ func LoginLifeFrom(client *policies.Client) func() time.Duration {
 
 // ReleaseDeadlineFrom returns a function that reads how long a release may take.
 func ReleaseDeadlineFrom(client *policies.Client) func() time.Duration {
-	return func() time.Duration {
-		return time.Duration(client.Latest().For().Int(policies.AllocationReleaseDeadlineMinutes)) * time.Minute
-	}
+	return minutes(client, policies.AllocationReleaseDeadlineMinutes)
+}
+
+// ProvisionDeadlineFrom returns a function that reads how long provisioning may take.
+func ProvisionDeadlineFrom(client *policies.Client) func() time.Duration {
+	return minutes(client, policies.AllocationProvisionDeadlineMinutes)
+}
+
+func minutes(client *policies.Client, key policies.IntKey) func() time.Duration {
+	return func() time.Duration { return time.Duration(client.Latest().For().Int(key)) * time.Minute }
 }

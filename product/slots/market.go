@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/product/slots/place"
 )
 
@@ -71,6 +72,16 @@ func (s *Service) Place(ctx context.Context, sku, region string, n int, now time
 	}
 	s.market.reserve(o, chosen)
 	return slotsOf(chosen), nil
+}
+
+// Fits reports whether a node has n free slots. Unlike Place it reserves nothing.
+func (s *Service) Fits(ctx context.Context, sku, region string, n int) (bool, error) {
+	nodes, err := s.freeSlots(ctx, offer{sku, region})
+	if err != nil {
+		return false, err
+	}
+	_, fits := place.Choose(nodes, n)
+	return fits, nil
 }
 
 func counted(gpus int) string {
@@ -182,8 +193,8 @@ func QueueClaim(b *pgx.Batch, id ids.Allocation, s Placement) {
 func QueueDirty(b *pgx.Batch, id ids.Allocation) { b.Queue(dirtySlots, id) }
 
 // GPUsOf returns the devices that an allocation has or had, sorted.
-func (s *Service) GPUsOf(ctx context.Context, tx pgx.Tx, id ids.Allocation) ([]string, error) {
-	rows, err := tx.Query(ctx, selectHeldGPUs, id)
+func (s *Service) GPUsOf(ctx context.Context, q pg.Queryer, id ids.Allocation) ([]string, error) {
+	rows, err := q.Query(ctx, selectHeldGPUs, id)
 	if err != nil {
 		return nil, fmt.Errorf("reading devices of %s: %w", id, err)
 	}

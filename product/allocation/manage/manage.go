@@ -23,6 +23,8 @@ type Service struct {
 	// ReleaseDeadline returns how long the release of an allocation may take:
 	// allocation.release_deadline_minutes.
 	ReleaseDeadline func() time.Duration
+	// ProvisionDeadline returns how long provisioning may take: allocation.provision_deadline_minutes.
+	ProvisionDeadline func() time.Duration
 	// Jobs inserts the jobs of the service; services.Enqueue sets it.
 	Jobs *river.Client[pgx.Tx]
 }

@@ -9,6 +9,6 @@ import (
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"allocations", "allocation_transitions"}, map[string]string{
-		"selectAll": selectAll, "countAll": countAll, "countBefore": countBefore, "selectLeases": selectLeases,
+		"selectAll": selectAll, "countAll": countAll, "countBefore": countBefore, "selectLeases": selectLeases, "updateAllocation": updateAllocation,
 	})
 }

@@ -105,3 +105,51 @@ const (
 	// Row-level security leaves those that the caller may see.
 	selectLeases = `SELECT id, name, expires_at FROM allocations WHERE id = ANY ($1::uuid[])`
 )
+
+// Why is the explanation of the state of an allocation: the actor who must act next, and the time at which the
+// platform ends the wait.
+type Why struct {
+	Waits           bool
+	Owner           string // none | platform | node | operator | tenant
+	Reason, Message string
+	Since           time.Time
+	DeadlineAt      *time.Time
+	Pending         // of a queued allocation
+}
+
+// Explain returns what an allocation waits for. It is pure: the conditions are the evidence.
+func (s *Service) Explain(a allocation.Allocation, seen allocation.Observed) Why {
+	ready := allocation.Conditions(a, seen)[0]
+	w := Why{Waits: true, Owner: "node", Reason: ready.Reason, Message: ready.Message, Since: a.StatusAt}
+	within := func(d time.Duration) *time.Time {
+		at := a.StatusAt.Add(d)
+		return &at
+	}
+	switch a.State {
+	case allocation.Requested, allocation.Provisioning:
+		w.DeadlineAt = within(s.ProvisionDeadline())
+		if a.Queued() {
+			w.Owner, w.DeadlineAt = "platform", a.QueueUntil
+		}
+	case allocation.Releasing:
+		w.DeadlineAt = within(s.ReleaseDeadline())
+	case allocation.ReleaseFailed:
+		w.Owner, w.Message = "operator", a.Message
+	case allocation.Active:
+		w.Waits, w.Owner = ready.Status != "True" || seen.Fault != "", "operator"
+		switch {
+		case seen.Fault != "":
+			w.Message, w.Reason, w.Since = seen.Fault, "HealthCheckFailed", seen.FaultSince
+		case a.LeaveAt != nil:
+			w.Waits, w.Owner, w.Reason, w.Message, w.DeadlineAt = true, "tenant", "NodeDrain", "its node is drained: "+a.LeaveWhy, a.LeaveAt
+		case w.Waits && seen.Phase == "broken":
+			w.Owner = "node"
+		}
+	case allocation.Released, allocation.Failed:
+		w.Waits = false
+	}
+	if !w.Waits {
+		w.Owner = "none"
+	}
+	return w
+}

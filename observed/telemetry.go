@@ -1,0 +1,165 @@
+package observed
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// Telemetry stores the readings of GPUs that allocations use: utilisation, memory, power, temperature. It
+// collects the readings of a minute in memory and writes one row for each node and minute. The rows of a
+// node are a ring of a day, so that the table does not grow with time. A crash loses a minute.
+type Telemetry struct {
+	DB    pg.Pool
+	Clock clock.Clock
+
+	mu      sync.Mutex
+	minutes map[ids.Node]*minute
+}
+
+// minute contains the readings of one node since the start of a minute.
+type minute struct {
+	starts  time.Time
+	samples []sample
+}
+
+// sample is one report: for each GPU utilisation, used MiB, milliwatts and degrees.
+type sample struct {
+	Second int                 `json:"s"`
+	GPUs   map[string][4]int64 `json:"g"`
+}
+
+// Reading is the state of one GPU at one time.
+type Reading struct {
+	At          time.Time
+	Utilisation int
+	UsedMiB     int64
+	PowerMW     int64
+	Celsius     int
+}
+
+// mostSamples bounds a minute. The shortest report interval gives 30 samples.
+const mostSamples = 32
+
+// KeepFor is the time for which readings are stored.
+const KeepFor = 24 * time.Hour
+
+// Record adds the readings of a report of a node with allocations. The readings of an idle node are of no
+// tenant and are dropped. The receiver may be nil.
+func (t *Telemetry) Record(ctx context.Context, node ids.Node, r protocol.Report) error {
+	used := slices.ContainsFunc(r.Allocations, func(a protocol.AllocationReport) bool { return a.Phase == protocol.Ready })
+	if t == nil || !used {
+		return nil
+	}
+	full := t.add(node, r, t.Clock.Now().UTC())
+	if full == nil {
+		return nil
+	}
+	text, err := json.Marshal(full.samples)
+	if err != nil {
+		return fmt.Errorf("encoding the readings of %s: %w", node, err)
+	}
+	slot := full.starts.Hour()*60 + full.starts.Minute()
+	if _, err := t.DB.Exec(ctx, putReadings, node, slot, full.starts, text); err != nil {
+		return fmt.Errorf("storing the readings of %s: %w", node, err)
+	}
+	return nil
+}
+
+// add returns the minute before, if this report begins a new one.
+func (t *Telemetry) add(node ids.Node, r protocol.Report, now time.Time) (full *minute) {
+	s := sample{Second: now.Second(), GPUs: map[string][4]int64{}}
+	for _, g := range r.Inventory.GPUs {
+		s.GPUs[g.UUID] = [4]int64{int64(g.Utilisation), g.UsedMiB, g.PowerMW, int64(g.Celsius)}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.minutes == nil {
+		t.minutes = map[ids.Node]*minute{}
+	}
+	at := t.minutes[node]
+	if at == nil || !at.starts.Equal(now.Truncate(time.Minute)) {
+		full, at = at, &minute{starts: now.Truncate(time.Minute)}
+		t.minutes[node] = at
+	}
+	if len(at.samples) < mostSamples {
+		at.samples = append(at.samples, s)
+	}
+	return full
+}
+
+// Readings returns the stored readings of GPUs of a node in a period, by the UUID of the GPU and sorted by time.
+func (s *Store) Readings(ctx context.Context, node ids.Node, gpus []string, from, to time.Time) (map[string][]Reading, error) {
+	rows, err := s.DB.Query(ctx, selectReadings, node, from, to, KeepFor)
+	if err != nil {
+		return nil, fmt.Errorf("reading the readings of %s: %w", node, err)
+	}
+	all := map[string][]Reading{}
+	var starts time.Time
+	var text []byte
+	if _, err := pgx.ForEachRow(rows, []any{&starts, &text}, func() error {
+		var samples []sample
+		if err := json.Unmarshal(text, &samples); err != nil {
+			return err
+		}
+		for _, one := range samples {
+			one.appendTo(all, gpus, starts, from, to)
+		}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("reading the readings of %s: %w", node, err)
+	}
+	for _, list := range all {
+		slices.SortFunc(list, func(a, b Reading) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
+	}
+	return all, nil
+}
+
+// appendTo adds the readings of the named GPUs, if the sample is in the period.
+func (one sample) appendTo(all map[string][]Reading, gpus []string, starts, from, to time.Time) {
+	at := starts.Add(time.Duration(one.Second) * time.Second).UTC()
+	if at.Before(from) || !at.Before(to) {
+		return
+	}
+	for _, uuid := range gpus {
+		if v, read := one.GPUs[uuid]; read {
+			all[uuid] = append(all[uuid], Reading{At: at, Utilisation: int(v[0]), UsedMiB: v[1], PowerMW: v[2], Celsius: int(v[3])})
+		}
+	}
+}
+
+// ForgetReadings deletes some rows of nodes that no longer report, and returns how many.
+func ForgetReadings(ctx context.Context, q pg.Queryer, most int) (int64, error) {
+	tag, err := q.Exec(ctx, deleteReadings, KeepFor, most)
+	if err != nil {
+		return 0, fmt.Errorf("deleting old readings: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+const (
+	// The slot is the minute of the day. A node whose reports move to another server within a minute has two parts
+	// of it.
+	putReadings = `
+		INSERT INTO gpu_readings AS g (node_id, slot, starts_at, readings) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (node_id, slot) DO UPDATE SET starts_at = excluded.starts_at,
+			readings = CASE WHEN g.starts_at = excluded.starts_at THEN g.readings || excluded.readings ELSE excluded.readings END
+		WHERE g.starts_at <= excluded.starts_at`
+	selectReadings = `
+		SELECT starts_at, readings FROM gpu_readings
+		WHERE node_id = $1 AND starts_at > $2::timestamptz - interval '1 minute' AND starts_at < $3 AND starts_at > now() - $4::interval ORDER BY starts_at`
+	deleteReadings = `
+		DELETE FROM gpu_readings WHERE (node_id, slot) IN (
+			SELECT node_id, slot FROM gpu_readings WHERE starts_at < now() - $1::interval LIMIT $2)`
+)

@@ -1,0 +1,75 @@
+package observed_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+func reading(util int, phase protocol.Phase) protocol.Report {
+	return protocol.Report{
+		Inventory:   protocol.Inventory{GPUs: []protocol.GPU{{UUID: "GPU-a", Utilisation: util, UsedMiB: 70000, PowerMW: 600000, Celsius: 64}, {UUID: "GPU-b", Utilisation: 1}}},
+		Allocations: []protocol.AllocationReport{{Allocation: ids.New[ids.Allocation](), Phase: phase}},
+	}
+}
+
+// Readings are stored for each minute, found by GPU and period, and overwritten a day later: the table does not grow.
+// A node without an allocation in use leaves none.
+func TestReadingsAreARingOfADay(t *testing.T) {
+	t.Parallel()
+	db, node := pgtest.Clone(t), ids.New[ids.Node]()
+	now := time.Now().UTC().Truncate(time.Minute).Add(-10 * time.Minute)
+	at := now
+	store := &observed.Store{DB: db}
+	live := &observed.Telemetry{DB: db, Clock: clock.At(func() time.Time { return at })}
+	for i := range 13 { // two whole minutes, and the beginning of a third
+		if err := live.Record(t.Context(), node, reading(i, protocol.Ready)); err != nil {
+			t.Fatal(err)
+		}
+		at = at.Add(10 * time.Second)
+	}
+	all, err := store.Readings(t.Context(), node, []string{"GPU-a"}, now, now.Add(time.Hour))
+	if err != nil || len(all["GPU-a"]) != 12 || len(all) != 1 {
+		t.Fatalf("%d readings of %d GPUs, %v", len(all["GPU-a"]), len(all), err)
+	}
+	if got := all["GPU-a"][7]; got != (observed.Reading{At: now.Add(70 * time.Second), Utilisation: 7, UsedMiB: 70000, PowerMW: 600000, Celsius: 64}) {
+		t.Errorf("%+v", got)
+	}
+	some, err := store.Readings(t.Context(), node, []string{"GPU-a"}, now.Add(30*time.Second), now.Add(50*time.Second))
+	if err != nil || len(some["GPU-a"]) != 2 {
+		t.Errorf("in 20 seconds: %d, %v", len(some["GPU-a"]), err)
+	}
+	// The same minutes of the next day overwrite these; a late server does not bring the older ones back.
+	at = now.Add(24 * time.Hour)
+	for range 3 {
+		if err := live.Record(t.Context(), node, reading(99, protocol.Ready)); err != nil {
+			t.Fatal(err)
+		}
+		at = at.Add(time.Minute)
+	}
+	var rows int
+	if err := db.QueryRow(t.Context(), `SELECT count(*) FROM gpu_readings`).Scan(&rows); err != nil || rows != 3 {
+		t.Errorf("%d rows, %v", rows, err)
+	}
+	idle := ids.New[ids.Node]()
+	for range 3 {
+		if err := live.Record(t.Context(), idle, reading(1, protocol.Gone)); err != nil {
+			t.Fatal(err)
+		}
+		at = at.Add(time.Minute)
+	}
+	if none, err := store.Readings(t.Context(), idle, []string{"GPU-a"}, now, at); err != nil || len(none) != 0 {
+		t.Errorf("an idle node left %v, %v", none, err)
+	}
+	if _, err := db.Exec(t.Context(), `UPDATE gpu_readings SET starts_at = now() - interval '25 hours'`); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := observed.ForgetReadings(t.Context(), db, 2); err != nil || n != 2 {
+		t.Errorf("forgot %d, %v", n, err)
+	}
+}
