@@ -73,6 +73,11 @@ type Node struct {
 	GPUs int `json:"gpus"`
 	// The serial numbers of the GPUs that the node must report. Other GPUs are drift. Without them any GPUs are accepted.
 	Serials []string `json:"serials,omitempty"`
+	// The zone and the rack of the node. Nodes of one rack fail together.
+	Zone string `json:"zone,omitempty"`
+	Rack string `json:"rack,omitempty"`
+	// The address of the management controller of the node, a host or host:port. It stays the same over its lifecycle.
+	ManagementAddress string `json:"managementAddress,omitempty"`
 	// The part of a GPU that one slot is.
 	Slicing string `json:"slicing"`
 	// No new allocation is placed on the node.

@@ -17,11 +17,13 @@ var costs = []struct {
 	change  string // heading of the checklist, without its count
 	example string // pattern of the names that only this change added
 	files   []string
+	callers []string // use the example, and are no part of such a change
 }{
 	{
 		change:  "An agent task type",
 		example: `\bGPUReset(Params)?\b|\bgpuReset\(|node\.gpu_reset`,
 		files:   []string{"agent/task/gpu_reset.go", "agent/task/task.go", "protocol/tasks.go"},
+		callers: []string{"api/openapi/openapi.yaml", "cli/fleet/service.go", "jobs/release_allocation.go"},
 	},
 	{
 		change:  "A field of a kind", // serials of Node
@@ -57,6 +59,7 @@ func TestCosts(t *testing.T) {
 		t.Run(c.change, func(t *testing.T) {
 			t.Parallel()
 			files, tests := mentions(t, regexp.MustCompile(c.example))
+			files = slices.DeleteFunc(files, func(name string) bool { return slices.Contains(c.callers, name) })
 			if !slices.Equal(files, c.files) {
 				t.Errorf("the example is in\n\t%s\nexpected\n\t%s", strings.Join(files, "\n\t"), strings.Join(c.files, "\n\t"))
 			}

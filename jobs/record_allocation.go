@@ -152,3 +152,20 @@ func (w *concludeAllocation) Work(ctx context.Context, job *river.Job[manage.Con
 	}
 	return err
 }
+
+// creditFault credits the charges since a confirmed fault report.
+type creditFault struct {
+	river.WorkerDefaults[manage.CreditFault]
+
+	d *Deps
+}
+
+func (w *creditFault) Work(ctx context.Context, job *river.Job[manage.CreditFault]) error {
+	err := finish(ctx, w.d.DB, job, "credit", func(tx pgx.Tx) error {
+		return cancelUnknown(w.d.Managed.CreditConfirmed(ctx, tx, job.Args.Report))
+	})
+	if err == nil {
+		w.d.Hints.Send(event.Topic)
+	}
+	return err
+}

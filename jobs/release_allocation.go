@@ -9,6 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
@@ -78,6 +79,25 @@ func (w *probeNode) Work(ctx context.Context, job *river.Job[reconciler.ProbeNod
 	}
 	err := finish(ctx, w.d.DB, job, "probe", func(tx pgx.Tx) error {
 		return w.d.Tasks.Put(ctx, tx, nodetask.Order{Node: job.Args.Node, Type: protocol.Probe, Params: protocol.ProbeParams{}})
+	})
+	if err == nil {
+		w.d.Tasks.Hint(job.Args.Node)
+	}
+	return err
+}
+
+// resetGPU queues the reset of a GPU in the mailbox of its node.
+type resetGPU struct {
+	river.WorkerDefaults[fleet.ResetGPU]
+
+	d *Deps
+}
+
+func (w *resetGPU) Work(ctx context.Context, job *river.Job[fleet.ResetGPU]) error {
+	err := finish(ctx, w.d.DB, job, "reset", func(tx pgx.Tx) error {
+		return w.d.Tasks.Put(ctx, tx, nodetask.Order{
+			Node: job.Args.Node, Type: protocol.GPUReset, Slots: []string{job.Args.GPU}, Params: protocol.GPUResetParams{GPU: job.Args.GPU, ExpectIdle: true},
+		})
 	})
 	if err == nil {
 		w.d.Tasks.Hint(job.Args.Node)

@@ -11,6 +11,8 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &recordAllocation{d: d})
 	river.AddWorker(w, &recordNode{d: d})
 	river.AddWorker(w, &concludeAllocation{d: d})
+	river.AddWorker(w, &creditFault{d: d})
+	river.AddWorker(w, &resetGPU{d: d})
 	river.AddWorker(w, &applyObject{d: d})
 	river.AddWorker(w, &rekeyAllocations{d: d})
 	river.AddWorker(w, &sendAuthorities{d: d})

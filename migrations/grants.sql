@@ -116,6 +116,8 @@ BEGIN
 		('allocations',              'raw',  '',    'r',    'rw',   ''), -- and columns below
 		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- append-only
 		('allocation_progress',      '',     '',    'r',    '',     ''),
+		('fault_reports',            'raw',  '',    '',     'r',    ''),
+		('release_proofs',           'r',    '',    '',     'ra',   ''), -- append-only
 		('ssh_certificates',         'ra',   '',    '',     'rwd',  ''),
 
 		-- River: the API and the loop insert jobs, the workers execute them, admins cancel and retry them.

@@ -282,7 +282,7 @@ var keys = []Key{
 	{Name: "node.partition.action", Type: TypeEnum, Default: "keep", Values: []string{"keep", "stop"}, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Meaning: "action of a partitioned node for its allocations"},
 	{Name: "node.partition.stop_after_hours", Type: TypeInt, Default: int64(0), Min: 0, Max: 720, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "hours", Meaning: "time before a partitioned node stops its allocations; 0 means never"},
 	{Name: "node.drain_grace_minutes", Type: TypeInt, Default: int64(60), Min: 0, Max: 10080, Scopes: []Level{LevelPlatform, LevelNode}, Unit: "minutes", Meaning: "time between the start of a drain and its deadline"},
-	{Name: "node.certificate_ttl_hours", Type: TypeInt, Default: int64(24), Min: 1, Max: 24, Scopes: []Level{LevelPlatform}, Unit: "hours", Meaning: "validity of a node certificate"},
+	{Name: "node.certificate_ttl_hours", Type: TypeInt, Default: int64(12), Min: 1, Max: 24, Scopes: []Level{LevelPlatform}, Unit: "hours", Meaning: "validity of a node certificate"},
 	{Name: "node.inspection_approvals", Type: TypeInt, Default: int64(2), Min: 1, Max: 2, Scopes: []Level{LevelPlatform}, Unit: "operators", Meaning: "number of operators who must have inspected a slot before it is free without a proof"},
 	{Name: "node.enrolment_token_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 15, Scopes: []Level{LevelPlatform}, Unit: "minutes", Meaning: "validity of an enrolment token"},
 	{Name: "node.gpu_fault_action", Type: TypeEnum, Default: "quarantine_slot", Values: []string{"quarantine_slot", "cordon_node", "report"}, Scopes: []Level{LevelPlatform, LevelSKU}, Meaning: "action after a GPU fault"},

@@ -14,6 +14,7 @@ import (
 // is -1, or zero where zero has no meaning. It is sent after a change and after a probe.
 type Topology struct {
 	Machine Machine  `json:"machine"`
+	CPUs    []CPU    `json:"cpus,omitempty"` // by the tables of the firmware
 	NUMA    []NUMA   `json:"numa"`
 	GPUs    []Card   `json:"gpus"` // by PCI address
 	Peers   []Peer   `json:"peers,omitempty"`
@@ -29,6 +30,14 @@ type Machine struct {
 	Serial  string `json:"serial,omitempty"`
 	UUID    string `json:"uuid,omitempty"`
 	BIOS    string `json:"bios,omitempty"`
+	Board   string `json:"board,omitempty"` // serial number of the board
+}
+
+// CPU is one processor. Many boards give no serial number.
+type CPU struct {
+	Socket string `json:"socket,omitempty"`
+	Model  string `json:"model,omitempty"`
+	Serial string `json:"serial,omitempty"`
 }
 
 // NUMA is one memory node.
@@ -111,6 +120,7 @@ type NIC struct {
 	Mbps   int    `json:"mbps,omitempty"`
 	Driver string `json:"driver,omitempty"`
 	RDMA   string `json:"rdma,omitempty"` // mlx5_0
+	Serial string `json:"serial,omitempty"`
 }
 
 // Disk is a block device that is not part of another.
@@ -157,7 +167,9 @@ type HardwareGPU struct {
 // Hardware returns the identifying part of the topology.
 func (t Topology) Hardware() Hardware {
 	h := Hardware{Machine: t.Machine, GPUs: []HardwareGPU{}}
-	h.Machine.BIOS = ""
+	// The serial of the board is left out: older agents do not report it, and an update must not appear as other
+	// hardware.
+	h.Machine.BIOS, h.Machine.Board = "", ""
 	for _, c := range t.GPUs {
 		with := append([]string{}, c.GroupWith...)
 		slices.Sort(with)

@@ -213,6 +213,7 @@ func (s *Services) addGitOps(c Config, schema validate.Lazy) {
 func (s *Services) Enqueue(with *river.Client[pgx.Tx]) {
 	s.Queue = with
 	s.Keys.Jobs, s.Billing.Jobs, s.Payments.Jobs, s.Managed.Jobs = with, with, with, with
+	s.Fleet.Jobs = with
 	s.Identity.Rekey = s.Keys.Rekey
 }
 

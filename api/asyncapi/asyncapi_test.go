@@ -43,6 +43,7 @@ var good = map[string]map[string]any{
 	"fleet.node_draining":                  {"node_id": id, "name": "n7", "owner": "user:" + id, "reason": "board swap", "deadline_at": "2026-01-05T12:00:00Z"},
 	"fleet.node_drained":                   {"node_id": id, "name": "n7", "owner": "user:" + id, "reason": "board swap", "deadline_at": "2026-01-05T12:00:00Z"},
 	"fleet.node_drain_cancelled":           {"node_id": id, "name": "n7", "owner": "", "reason": ""},
+	"fleet.node_retiring":                  {"node_id": id, "reason": "end of life", "retires_at": "2026-03-01T00:00:00Z"},
 	"fleet.node_health_changed":            {"node_id": id, "name": "n7", "health": "degraded", "previous_health": "healthy", "reason": "GPU 1 is unhealthy: xid 48: double-bit memory error"},
 	"fleet.slot_quarantined":               {"node_id": id, "name": "n7", "slot_id": id, "gpu": "GPU-1", "reason": "GPU 1: xid 48: double-bit memory error"},
 	"fleet.agent_update_stopped":           {"version": "v1.4.0", "ring": 0, "nodes": 40, "has": 1, "lost": 2, "message": "2 of 2 nodes of ring 0 were lost: no report of v1.4.0 was accepted within 45s"},

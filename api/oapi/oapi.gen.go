@@ -693,6 +693,27 @@ func (e ErrorCode) Valid() bool {
 	}
 }
 
+// Defines values for FaultReportStatus.
+const (
+	FaultReportStatusConfirmed FaultReportStatus = "confirmed"
+	FaultReportStatusOpen      FaultReportStatus = "open"
+	FaultReportStatusRejected  FaultReportStatus = "rejected"
+)
+
+// Valid indicates whether the value is a known member of the FaultReportStatus enum.
+func (e FaultReportStatus) Valid() bool {
+	switch e {
+	case FaultReportStatusConfirmed:
+		return true
+	case FaultReportStatusOpen:
+		return true
+	case FaultReportStatusRejected:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ForgeInfoKind.
 const (
 	Gitea  ForgeInfoKind = "gitea"
@@ -1953,6 +1974,27 @@ func (e ListDriftParamsStatus) Valid() bool {
 	}
 }
 
+// Defines values for ListFaultReportsParamsStatus.
+const (
+	ListFaultReportsParamsStatusConfirmed ListFaultReportsParamsStatus = "confirmed"
+	ListFaultReportsParamsStatusOpen      ListFaultReportsParamsStatus = "open"
+	ListFaultReportsParamsStatusRejected  ListFaultReportsParamsStatus = "rejected"
+)
+
+// Valid indicates whether the value is a known member of the ListFaultReportsParamsStatus enum.
+func (e ListFaultReportsParamsStatus) Valid() bool {
+	switch e {
+	case ListFaultReportsParamsStatusConfirmed:
+		return true
+	case ListFaultReportsParamsStatusOpen:
+		return true
+	case ListFaultReportsParamsStatusRejected:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListAdminPaymentSessionsParamsStatus.
 const (
 	ListAdminPaymentSessionsParamsStatusCheckoutCompleted ListAdminPaymentSessionsParamsStatus = "checkout_completed"
@@ -2219,6 +2261,19 @@ type AgentBinary struct {
 
 	// Sha256 The SHA-256 of the file, in hex.
 	Sha256 string `json:"sha256"`
+}
+
+// AgentUpdate defines model for AgentUpdate.
+type AgentUpdate struct {
+	Message string `json:"message"`
+
+	// Previous The version before the update.
+	Previous    string    `json:"previous"`
+	RequestedAt time.Time `json:"requested_at"`
+	Ring        int       `json:"ring"`
+	Status      string    `json:"status"`
+	UpdatedAt   time.Time `json:"updated_at"`
+	Version     string    `json:"version"`
 }
 
 // Allocation defines model for Allocation.
@@ -2930,6 +2985,58 @@ type ExchangeRequest struct {
 	State   *string `json:"state,omitempty"`
 }
 
+// FaultDecision defines model for FaultDecision.
+type FaultDecision struct {
+	Confirmed bool   `json:"confirmed"`
+	Reason    string `json:"reason"`
+}
+
+// FaultReport defines model for FaultReport.
+type FaultReport struct {
+	AllocationId openapi_types.UUID `json:"allocation_id"`
+	DecidedAt    *time.Time         `json:"decided_at,omitempty"`
+
+	// DecidedBy The actor.
+	DecidedBy     *string `json:"decided_by,omitempty"`
+	DecidedReason *string `json:"decided_reason,omitempty"`
+
+	// Gpu The UUID of the GPU. It is absent for a report about the node.
+	Gpu     *string            `json:"gpu,omitempty"`
+	Id      openapi_types.UUID `json:"id"`
+	Message string             `json:"message"`
+
+	// NodeName The name of the node. Only operations of operators return it.
+	NodeName   *string   `json:"node_name,omitempty"`
+	ReportedAt time.Time `json:"reported_at"`
+
+	// ReportedBy The actor.
+	ReportedBy string            `json:"reported_by"`
+	Status     FaultReportStatus `json:"status"`
+
+	// TenantId The tenant. Only operations of operators return it.
+	TenantId *openapi_types.UUID `json:"tenant_id,omitempty"`
+}
+
+// FaultReportStatus defines model for FaultReport.Status.
+type FaultReportStatus string
+
+// FaultReportList defines model for FaultReportList.
+type FaultReportList struct {
+	Items []FaultReport `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
+// FaultRequest defines model for FaultRequest.
+type FaultRequest struct {
+	// Gpu The UUID of a GPU of the allocation. If it is absent, the report is about the node.
+	Gpu *string `json:"gpu,omitempty"`
+
+	// Message What the caller has observed.
+	Message string `json:"message"`
+}
+
 // Federation The jobs of a forge that use the credential. They present the token of the forge, so the credential has no secret.
 type Federation struct {
 	// Issuer An issuer that the installation trusts (`signIn.jobIssuers` of the Environment).
@@ -3345,6 +3452,9 @@ type Node struct {
 	// Address The address of the node's SSH service.
 	Address *string `json:"address,omitempty"`
 
+	// AgentUpdates The last updates of the agent, newest first. Only the response for one node contains them.
+	AgentUpdates *[]AgentUpdate `json:"agent_updates,omitempty"`
+
 	// AgentVersion The agent version of the last report.
 	AgentVersion *string `json:"agent_version,omitempty"`
 
@@ -3360,11 +3470,17 @@ type Node struct {
 	// Cordoned True if the platform places nothing new on the node.
 	Cordoned bool `json:"cordoned"`
 
+	// CreatedAt The time at which the node was first declared.
+	CreatedAt *time.Time `json:"created_at,omitempty"`
+
 	// DrainedAt The time since which a draining node has no allocation.
 	DrainedAt *time.Time `json:"drained_at,omitempty"`
 
 	// EvictsAt The time at which a drain releases the remaining allocations.
 	EvictsAt *time.Time `json:"evicts_at,omitempty"`
+
+	// FailureDomain The region, the zone and the rack of the node, as `region/zone/rack`. `-` stands for a part that is not declared.
+	FailureDomain *string `json:"failure_domain,omitempty"`
 
 	// Fingerprint The fingerprint of the accepted hardware.
 	Fingerprint *string `json:"fingerprint,omitempty"`
@@ -3373,8 +3489,11 @@ type Node struct {
 	Free int `json:"free"`
 
 	// Gpus The GPUs. Only the response for one node contains them.
-	Gpus   *[]Gpu     `json:"gpus,omitempty"`
-	Health NodeHealth `json:"health"`
+	Gpus *[]Gpu `json:"gpus,omitempty"`
+
+	// HardwareSerials The serial numbers of the hardware. Only the response for one node contains them.
+	HardwareSerials *NodeSerials `json:"hardware_serials,omitempty"`
+	Health          NodeHealth   `json:"health"`
 
 	// HealthReports The health reports of each source. Only the response for one node contains them.
 	HealthReports *[]HealthReport `json:"health_reports,omitempty"`
@@ -3386,9 +3505,12 @@ type Node struct {
 	// LastReportAt The time of the last report.
 	LastReportAt *time.Time    `json:"last_report_at,omitempty"`
 	Lifecycle    NodeLifecycle `json:"lifecycle"`
-	Message      string        `json:"message"`
-	Name         string        `json:"name"`
-	Occupancy    NodeOccupancy `json:"occupancy"`
+
+	// ManagementAddress The address of the management controller of the node.
+	ManagementAddress *string       `json:"management_address,omitempty"`
+	Message           string        `json:"message"`
+	Name              string        `json:"name"`
+	Occupancy         NodeOccupancy `json:"occupancy"`
 
 	// Occupied The number of slots that are claimed or not proved clean.
 	Occupied   *int           `json:"occupied,omitempty"`
@@ -3401,6 +3523,15 @@ type Node struct {
 
 	// ReportedFingerprint The fingerprint of the reported hardware.
 	ReportedFingerprint *string `json:"reported_fingerprint,omitempty"`
+
+	// RetiresAt The announced time at which the node leaves the fleet.
+	RetiresAt *time.Time `json:"retires_at,omitempty"`
+
+	// RetiresReason The announced reason.
+	RetiresReason *string `json:"retires_reason,omitempty"`
+
+	// RunningAgentVersion The agent version that the node runs now, also during an update. Only the response for one node contains it.
+	RunningAgentVersion *string `json:"running_agent_version,omitempty"`
 	Sku                 string  `json:"sku"`
 
 	// Slots The number of slots.
@@ -3487,11 +3618,17 @@ type NodeRequest struct {
 	// Labels The labels of an object.
 	Labels *Labels `json:"labels,omitempty"`
 
+	// ManagementAddress The address of the management controller of the node, a host or host:port. It stays the same over its lifecycle.
+	ManagementAddress *string `json:"managementAddress,omitempty"`
+
 	// Name Lower-case letters, digits and hyphens.
 	Name Label `json:"name"`
 
 	// Onboarding The way in which the computer becomes a node: an operator installs the agent, MAAS installs the computer, or the server simulates it.
 	Onboarding *NodeRequestOnboarding `json:"onboarding,omitempty"`
+
+	// Rack Expected: a name of lower-case letters, digits and hyphens.
+	Rack *string `json:"rack,omitempty"`
 
 	// Region The region of the node.
 	Region string `json:"region"`
@@ -3504,6 +3641,9 @@ type NodeRequest struct {
 
 	// Slicing The part of a GPU that one slot is.
 	Slicing *NodeRequestSlicing `json:"slicing,omitempty"`
+
+	// Zone The zone and the rack of the node. Nodes of one rack fail together.
+	Zone *string `json:"zone,omitempty"`
 }
 
 // NodeRequestHardware The profile of a simulated node: h100-8, a100-8, l40s-4 or t4-4. Any other node reports its own hardware.
@@ -3514,6 +3654,14 @@ type NodeRequestOnboarding string
 
 // NodeRequestSlicing The part of a GPU that one slot is.
 type NodeRequestSlicing string
+
+// NodeSerials defines model for NodeSerials.
+type NodeSerials struct {
+	Board   *string      `json:"board,omitempty"`
+	Chassis *string      `json:"chassis,omitempty"`
+	Cpus    []PartSerial `json:"cpus"`
+	Nics    []PartSerial `json:"nics"`
+}
 
 // NodeTask A task in the node's mailbox, with its result.
 type NodeTask struct {
@@ -3649,6 +3797,17 @@ type OwnInvitationList struct {
 
 	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
+// PartSerial defines model for PartSerial.
+type PartSerial struct {
+	Model *string `json:"model,omitempty"`
+
+	// Name The socket of a CPU, or the name of a network card.
+	Name string `json:"name"`
+
+	// Serial The serial number, if the firmware has one.
+	Serial *string `json:"serial,omitempty"`
 }
 
 // PasswordChange defines model for PasswordChange.
@@ -4100,11 +4259,37 @@ type Rejection struct {
 	Suggestion *string `json:"suggestion,omitempty"`
 }
 
+// ReleaseProof defines model for ReleaseProof.
+type ReleaseProof struct {
+	AllocationId openapi_types.UUID `json:"allocation_id"`
+
+	// Gpus The GPUs that the allocation had.
+	Gpus []string `json:"gpus"`
+
+	// Proof The proof as the node signed it.
+	Proof map[string]interface{} `json:"proof"`
+
+	// ProvedAt The time at which the platform accepted the proof.
+	ProvedAt time.Time `json:"proved_at"`
+
+	// PublicKey The Ed25519 key that the node enrolled with, in base64.
+	PublicKey string `json:"public_key"`
+}
+
 // RemainingAllocations The allocations that may still be requested.
 type RemainingAllocations struct {
 	Project int `json:"project"`
 	Tenant  int `json:"tenant"`
 	User    int `json:"user"`
+}
+
+// RetirementNotice defines model for RetirementNotice.
+type RetirementNotice struct {
+	// Reason The reason, which tenants can read.
+	Reason string `json:"reason"`
+
+	// RetiresAt The time at which the node leaves the fleet.
+	RetiresAt time.Time `json:"retires_at"`
 }
 
 // Revision defines model for Revision.
@@ -4915,8 +5100,14 @@ type Cursor = string
 // DriftID defines model for DriftID.
 type DriftID = openapi_types.UUID
 
+// FaultReportID defines model for FaultReportID.
+type FaultReportID = openapi_types.UUID
+
 // GitSourceName defines model for GitSourceName.
 type GitSourceName = string
+
+// GpuUUID defines model for GpuUUID.
+type GpuUUID = string
 
 // HookSource defines model for HookSource.
 type HookSource = string
@@ -5245,6 +5436,30 @@ type IgnoreDriftParams struct {
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
+// ListFaultReportsParams defines parameters for ListFaultReports.
+type ListFaultReportsParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status The API returns only reports with this status.
+	Status *ListFaultReportsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// ListFaultReportsParamsStatus defines parameters for ListFaultReports.
+type ListFaultReportsParamsStatus string
+
+// DecideFaultReportParams defines parameters for DecideFaultReport.
+type DecideFaultReportParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
 // ListGitSourcesParams defines parameters for ListGitSources.
 type ListGitSourcesParams struct {
 	// Limit The maximum number of items of a page.
@@ -5344,6 +5559,15 @@ type CreateEnrolmentTokenParams struct {
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
+// ResetNodeGpuParams defines parameters for ResetNodeGpu.
+type ResetNodeGpuParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
 // OverrideNodeHealthParams defines parameters for OverrideNodeHealth.
 type OverrideNodeHealthParams struct {
 	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
@@ -5355,6 +5579,15 @@ type OverrideNodeHealthParams struct {
 
 // ProbeNodeParams defines parameters for ProbeNode.
 type ProbeNodeParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// AnnounceNodeRetirementParams defines parameters for AnnounceNodeRetirement.
+type AnnounceNodeRetirementParams struct {
 	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
@@ -5785,8 +6018,26 @@ type UpdateAllocationParams struct {
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
+// GetAllocationProofParams defines parameters for GetAllocationProof.
+type GetAllocationProofParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
 // ReleaseAllocationParams defines parameters for ReleaseAllocation.
 type ReleaseAllocationParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ReportAllocationFaultParams defines parameters for ReportAllocationFault.
+type ReportAllocationFaultParams struct {
 	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 
@@ -6535,6 +6786,9 @@ type SuspendDesiredJSONRequestBody = Suspend
 // IgnoreDriftJSONRequestBody defines body for IgnoreDrift for application/json ContentType.
 type IgnoreDriftJSONRequestBody = Ignore
 
+// DecideFaultReportJSONRequestBody defines body for DecideFaultReport for application/json ContentType.
+type DecideFaultReportJSONRequestBody = FaultDecision
+
 // SuspendGitSourceJSONRequestBody defines body for SuspendGitSource for application/json ContentType.
 type SuspendGitSourceJSONRequestBody = Suspend
 
@@ -6553,11 +6807,17 @@ type DrainNodeJSONRequestBody = NodeDrain
 // CreateEnrolmentTokenJSONRequestBody defines body for CreateEnrolmentToken for application/json ContentType.
 type CreateEnrolmentTokenJSONRequestBody = Empty
 
+// ResetNodeGpuJSONRequestBody defines body for ResetNodeGpu for application/json ContentType.
+type ResetNodeGpuJSONRequestBody = Reason
+
 // OverrideNodeHealthJSONRequestBody defines body for OverrideNodeHealth for application/json ContentType.
 type OverrideNodeHealthJSONRequestBody = HealthOverride
 
 // ProbeNodeJSONRequestBody defines body for ProbeNode for application/json ContentType.
 type ProbeNodeJSONRequestBody = Empty
+
+// AnnounceNodeRetirementJSONRequestBody defines body for AnnounceNodeRetirement for application/json ContentType.
+type AnnounceNodeRetirementJSONRequestBody = RetirementNotice
 
 // RevokeNodeJSONRequestBody defines body for RevokeNode for application/json ContentType.
 type RevokeNodeJSONRequestBody = Reason
@@ -6615,6 +6875,9 @@ type UpdateAllocationJSONRequestBody = AllocationPatch
 
 // ReleaseAllocationJSONRequestBody defines body for ReleaseAllocation for application/json ContentType.
 type ReleaseAllocationJSONRequestBody = Empty
+
+// ReportAllocationFaultJSONRequestBody defines body for ReportAllocationFault for application/json ContentType.
+type ReportAllocationFaultJSONRequestBody = FaultRequest
 
 // CreateSshCertificateJSONRequestBody defines body for CreateSshCertificate for application/json ContentType.
 type CreateSshCertificateJSONRequestBody = SshCertificateRequest
@@ -7108,6 +7371,35 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
 	IgnoreDrift(ctx context.Context, id DriftID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListFaultReports List fault reports
+	//
+	// The API returns the fault reports of all tenants, newest first.
+	//
+	// Corresponds with GET /api/v1/admin/fault-reports (the `ListFaultReports` operationId).
+	ListFaultReports(ctx context.Context, params *ListFaultReportsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DecideFaultReportWithBody Decide fault report
+	//
+	// The API confirms or rejects a fault report. A confirmed fault marks the GPU, or the node if the report names none, as
+	// unhealthy: its slots are not sold, and the allocation is not charged until an operator removes the health override. The
+	// charges since the report are credited.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/fault-reports/{id}/decide (the `DecideFaultReport` operationId).
+	DecideFaultReportWithBody(ctx context.Context, id FaultReportID, params *DecideFaultReportParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DecideFaultReport Decide fault report
+	//
+	// The API confirms or rejects a fault report. A confirmed fault marks the GPU, or the node if the report names none, as
+	// unhealthy: its slots are not sold, and the allocation is not charged until an operator removes the health override. The
+	// charges since the report are credited.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/fault-reports/{id}/decide (the `DecideFaultReport` operationId).
+	DecideFaultReport(ctx context.Context, id FaultReportID, params *DecideFaultReportParams, body DecideFaultReportJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListGitSources List Git sources
 	//
 	// The API returns all Git sources by name, with the last fetch of each.
@@ -7289,6 +7581,26 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/nodes/{name}/enrolment-token (the `CreateEnrolmentToken` operationId).
 	CreateEnrolmentToken(ctx context.Context, name NodeName, params *CreateEnrolmentTokenParams, body CreateEnrolmentTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ResetNodeGpuWithBody Reset GPU
+	//
+	// The API queues a reset of one GPU for the node. The GPU must be idle: no allocation has its slot, and the slot is not for
+	// sale; otherwise the API returns `node_in_use`. The task `node.gpu_reset` of the node shows the result.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/gpus/{gpu}/reset (the `ResetNodeGpu` operationId).
+	ResetNodeGpuWithBody(ctx context.Context, name NodeName, gpu GpuUUID, params *ResetNodeGpuParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResetNodeGpu Reset GPU
+	//
+	// The API queues a reset of one GPU for the node. The GPU must be idle: no allocation has its slot, and the slot is not for
+	// sale; otherwise the API returns `node_in_use`. The task `node.gpu_reset` of the node shows the result.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/gpus/{gpu}/reset (the `ResetNodeGpu` operationId).
+	ResetNodeGpu(ctx context.Context, name NodeName, gpu GpuUUID, params *ResetNodeGpuParams, body ResetNodeGpuJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// OverrideNodeHealthWithBody Override node health
 	//
 	// The override applies to the node or to one GPU (`target`) until `until`. The platform evaluates it together with
@@ -7328,6 +7640,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/probe (the `ProbeNode` operationId).
 	ProbeNode(ctx context.Context, name NodeName, params *ProbeNodeParams, body ProbeNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AnnounceNodeRetirementWithBody Announce node retirement
+	//
+	// The API stores when the node will leave the fleet and why, and notifies the tenants of its allocations with the event
+	// `fleet.node_retiring`. It releases nothing: drain and retire the node later. A later notice replaces an earlier one.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/retirement (the `AnnounceNodeRetirement` operationId).
+	AnnounceNodeRetirementWithBody(ctx context.Context, name NodeName, params *AnnounceNodeRetirementParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AnnounceNodeRetirement Announce node retirement
+	//
+	// The API stores when the node will leave the fleet and why, and notifies the tenants of its allocations with the event
+	// `fleet.node_retiring`. It releases nothing: drain and retire the node later. A later notice replaces an earlier one.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{name}/retirement (the `AnnounceNodeRetirement` operationId).
+	AnnounceNodeRetirement(ctx context.Context, name NodeName, params *AnnounceNodeRetirementParams, body AnnounceNodeRetirementJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RevokeNodeWithBody Revoke node certificates
 	//
@@ -7886,6 +8218,15 @@ type ClientInterface interface {
 	// Corresponds with PATCH /api/v1/allocations/{id} (the `UpdateAllocation` operationId).
 	UpdateAllocation(ctx context.Context, id AllocationID, params *UpdateAllocationParams, body UpdateAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetAllocationProof Get release proof
+	//
+	// The API returns the proof by which the node showed that nothing of a released allocation is left, as the node signed it,
+	// and the public key that the node enrolled with. `gpuaas alloc proof --verify` verifies both without the server. An
+	// allocation that no proof has ended gives `proof_missing`.
+	//
+	// Corresponds with GET /api/v1/allocations/{id}/proof (the `GetAllocationProof` operationId).
+	GetAllocationProof(ctx context.Context, id AllocationID, params *GetAllocationProofParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ReleaseAllocationWithBody Release allocation
 	//
 	// Charging ends with this request. The node then removes the allocation, and the allocation becomes `released`
@@ -7905,6 +8246,28 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/allocations/{id}/release (the `ReleaseAllocation` operationId).
 	ReleaseAllocation(ctx context.Context, id AllocationID, params *ReleaseAllocationParams, body ReleaseAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReportAllocationFaultWithBody Report allocation fault
+	//
+	// The caller reports a fault of the node or of a GPU of an active allocation that the platform has not seen. Operators
+	// decide about it. Charging continues until then. When an operator confirms the fault, the charges since the report are
+	// credited (`provisioning.degraded`), unless the allocation has ended.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/allocations/{id}/report-fault (the `ReportAllocationFault` operationId).
+	ReportAllocationFaultWithBody(ctx context.Context, id AllocationID, params *ReportAllocationFaultParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReportAllocationFault Report allocation fault
+	//
+	// The caller reports a fault of the node or of a GPU of an active allocation that the platform has not seen. Operators
+	// decide about it. Charging continues until then. When an operator confirms the fault, the charges since the report are
+	// credited (`provisioning.degraded`), unless the allocation has ended.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/allocations/{id}/report-fault (the `ReportAllocationFault` operationId).
+	ReportAllocationFault(ctx context.Context, id AllocationID, params *ReportAllocationFaultParams, body ReportAllocationFaultJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateSshCertificateWithBody Create SSH certificate
 	//
@@ -9287,6 +9650,65 @@ func (c *Client) IgnoreDrift(ctx context.Context, id DriftID, params *IgnoreDrif
 	return c.Client.Do(req)
 }
 
+// ListFaultReports List fault reports
+//
+// The API returns the fault reports of all tenants, newest first.
+//
+// Corresponds with GET /api/v1/admin/fault-reports (the `ListFaultReports` operationId).
+func (c *Client) ListFaultReports(ctx context.Context, params *ListFaultReportsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListFaultReportsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DecideFaultReportWithBody Decide fault report
+//
+// The API confirms or rejects a fault report. A confirmed fault marks the GPU, or the node if the report names none, as
+// unhealthy: its slots are not sold, and the allocation is not charged until an operator removes the health override. The
+// charges since the report are credited.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/fault-reports/{id}/decide (the `DecideFaultReport` operationId).
+func (c *Client) DecideFaultReportWithBody(ctx context.Context, id FaultReportID, params *DecideFaultReportParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDecideFaultReportRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DecideFaultReport Decide fault report
+//
+// The API confirms or rejects a fault report. A confirmed fault marks the GPU, or the node if the report names none, as
+// unhealthy: its slots are not sold, and the allocation is not charged until an operator removes the health override. The
+// charges since the report are credited.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/fault-reports/{id}/decide (the `DecideFaultReport` operationId).
+func (c *Client) DecideFaultReport(ctx context.Context, id FaultReportID, params *DecideFaultReportParams, body DecideFaultReportJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDecideFaultReportRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListGitSources List Git sources
 //
 // The API returns all Git sources by name, with the last fetch of each.
@@ -9668,6 +10090,46 @@ func (c *Client) CreateEnrolmentToken(ctx context.Context, name NodeName, params
 	return c.Client.Do(req)
 }
 
+// ResetNodeGpuWithBody Reset GPU
+//
+// The API queues a reset of one GPU for the node. The GPU must be idle: no allocation has its slot, and the slot is not for
+// sale; otherwise the API returns `node_in_use`. The task `node.gpu_reset` of the node shows the result.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/gpus/{gpu}/reset (the `ResetNodeGpu` operationId).
+func (c *Client) ResetNodeGpuWithBody(ctx context.Context, name NodeName, gpu GpuUUID, params *ResetNodeGpuParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResetNodeGpuRequestWithBody(c.Server, name, gpu, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResetNodeGpu Reset GPU
+//
+// The API queues a reset of one GPU for the node. The GPU must be idle: no allocation has its slot, and the slot is not for
+// sale; otherwise the API returns `node_in_use`. The task `node.gpu_reset` of the node shows the result.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/gpus/{gpu}/reset (the `ResetNodeGpu` operationId).
+func (c *Client) ResetNodeGpu(ctx context.Context, name NodeName, gpu GpuUUID, params *ResetNodeGpuParams, body ResetNodeGpuJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResetNodeGpuRequest(c.Server, name, gpu, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // OverrideNodeHealthWithBody Override node health
 //
 // The override applies to the node or to one GPU (`target`) until `until`. The platform evaluates it together with
@@ -9738,6 +10200,46 @@ func (c *Client) ProbeNodeWithBody(ctx context.Context, name NodeName, params *P
 // Corresponds with POST /api/v1/admin/nodes/{name}/probe (the `ProbeNode` operationId).
 func (c *Client) ProbeNode(ctx context.Context, name NodeName, params *ProbeNodeParams, body ProbeNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewProbeNodeRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AnnounceNodeRetirementWithBody Announce node retirement
+//
+// The API stores when the node will leave the fleet and why, and notifies the tenants of its allocations with the event
+// `fleet.node_retiring`. It releases nothing: drain and retire the node later. A later notice replaces an earlier one.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/retirement (the `AnnounceNodeRetirement` operationId).
+func (c *Client) AnnounceNodeRetirementWithBody(ctx context.Context, name NodeName, params *AnnounceNodeRetirementParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAnnounceNodeRetirementRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AnnounceNodeRetirement Announce node retirement
+//
+// The API stores when the node will leave the fleet and why, and notifies the tenants of its allocations with the event
+// `fleet.node_retiring`. It releases nothing: drain and retire the node later. A later notice replaces an earlier one.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{name}/retirement (the `AnnounceNodeRetirement` operationId).
+func (c *Client) AnnounceNodeRetirement(ctx context.Context, name NodeName, params *AnnounceNodeRetirementParams, body AnnounceNodeRetirementJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAnnounceNodeRetirementRequest(c.Server, name, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10895,6 +11397,25 @@ func (c *Client) UpdateAllocation(ctx context.Context, id AllocationID, params *
 	return c.Client.Do(req)
 }
 
+// GetAllocationProof Get release proof
+//
+// The API returns the proof by which the node showed that nothing of a released allocation is left, as the node signed it,
+// and the public key that the node enrolled with. `gpuaas alloc proof --verify` verifies both without the server. An
+// allocation that no proof has ended gives `proof_missing`.
+//
+// Corresponds with GET /api/v1/allocations/{id}/proof (the `GetAllocationProof` operationId).
+func (c *Client) GetAllocationProof(ctx context.Context, id AllocationID, params *GetAllocationProofParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAllocationProofRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ReleaseAllocationWithBody Release allocation
 //
 // Charging ends with this request. The node then removes the allocation, and the allocation becomes `released`
@@ -10925,6 +11446,48 @@ func (c *Client) ReleaseAllocationWithBody(ctx context.Context, id AllocationID,
 // Corresponds with POST /api/v1/allocations/{id}/release (the `ReleaseAllocation` operationId).
 func (c *Client) ReleaseAllocation(ctx context.Context, id AllocationID, params *ReleaseAllocationParams, body ReleaseAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReleaseAllocationRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReportAllocationFaultWithBody Report allocation fault
+//
+// The caller reports a fault of the node or of a GPU of an active allocation that the platform has not seen. Operators
+// decide about it. Charging continues until then. When an operator confirms the fault, the charges since the report are
+// credited (`provisioning.degraded`), unless the allocation has ended.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/allocations/{id}/report-fault (the `ReportAllocationFault` operationId).
+func (c *Client) ReportAllocationFaultWithBody(ctx context.Context, id AllocationID, params *ReportAllocationFaultParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReportAllocationFaultRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReportAllocationFault Report allocation fault
+//
+// The caller reports a fault of the node or of a GPU of an active allocation that the platform has not seen. Operators
+// decide about it. Charging continues until then. When an operator confirms the fault, the charges since the report are
+// credited (`provisioning.degraded`), unless the allocation has ended.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/allocations/{id}/report-fault (the `ReportAllocationFault` operationId).
+func (c *Client) ReportAllocationFault(ctx context.Context, id AllocationID, params *ReportAllocationFaultParams, body ReportAllocationFaultJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReportAllocationFaultRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14556,6 +15119,157 @@ func NewIgnoreDriftRequestWithBody(server string, id DriftID, params *IgnoreDrif
 	return req, nil
 }
 
+// NewListFaultReportsRequest constructs an http.Request for the ListFaultReports method
+func NewListFaultReportsRequest(server string, params *ListFaultReportsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/fault-reports")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDecideFaultReportRequest calls the generic DecideFaultReport builder with application/json body
+func NewDecideFaultReportRequest(server string, id FaultReportID, params *DecideFaultReportParams, body DecideFaultReportJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDecideFaultReportRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewDecideFaultReportRequestWithBody constructs an http.Request for the DecideFaultReport method, with any body, and a specified content type
+func NewDecideFaultReportRequestWithBody(server string, id FaultReportID, params *DecideFaultReportParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/fault-reports/%s/decide", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListGitSourcesRequest constructs an http.Request for the ListGitSources method
 func NewListGitSourcesRequest(server string, params *ListGitSourcesParams) (*http.Request, error) {
 	var err error
@@ -15394,6 +16108,86 @@ func NewCreateEnrolmentTokenRequestWithBody(server string, name NodeName, params
 	return req, nil
 }
 
+// NewResetNodeGpuRequest calls the generic ResetNodeGpu builder with application/json body
+func NewResetNodeGpuRequest(server string, name NodeName, gpu GpuUUID, params *ResetNodeGpuParams, body ResetNodeGpuJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewResetNodeGpuRequestWithBody(server, name, gpu, params, "application/json", bodyReader)
+}
+
+// NewResetNodeGpuRequestWithBody constructs an http.Request for the ResetNodeGpu method, with any body, and a specified content type
+func NewResetNodeGpuRequestWithBody(server string, name NodeName, gpu GpuUUID, params *ResetNodeGpuParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "gpu", gpu, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/gpus/%s/reset", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewOverrideNodeHealthRequest calls the generic OverrideNodeHealth builder with application/json body
 func NewOverrideNodeHealthRequest(server string, name NodeName, params *OverrideNodeHealthParams, body OverrideNodeHealthJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -15495,6 +16289,79 @@ func NewProbeNodeRequestWithBody(server string, name NodeName, params *ProbeNode
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/probe", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewAnnounceNodeRetirementRequest calls the generic AnnounceNodeRetirement builder with application/json body
+func NewAnnounceNodeRetirementRequest(server string, name NodeName, params *AnnounceNodeRetirementParams, body AnnounceNodeRetirementJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAnnounceNodeRetirementRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewAnnounceNodeRetirementRequestWithBody constructs an http.Request for the AnnounceNodeRetirement method, with any body, and a specified content type
+func NewAnnounceNodeRetirementRequestWithBody(server string, name NodeName, params *AnnounceNodeRetirementParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/retirement", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -18484,6 +19351,55 @@ func NewUpdateAllocationRequestWithBody(server string, id AllocationID, params *
 	return req, nil
 }
 
+// NewGetAllocationProofRequest constructs an http.Request for the GetAllocationProof method
+func NewGetAllocationProofRequest(server string, id AllocationID, params *GetAllocationProofParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/allocations/%s/proof", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewReleaseAllocationRequest calls the generic ReleaseAllocation builder with application/json body
 func NewReleaseAllocationRequest(server string, id AllocationID, params *ReleaseAllocationParams, body ReleaseAllocationJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -18512,6 +19428,90 @@ func NewReleaseAllocationRequestWithBody(server string, id AllocationID, params 
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/allocations/%s/release", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewReportAllocationFaultRequest calls the generic ReportAllocationFault builder with application/json body
+func NewReportAllocationFaultRequest(server string, id AllocationID, params *ReportAllocationFaultParams, body ReportAllocationFaultJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReportAllocationFaultRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewReportAllocationFaultRequestWithBody constructs an http.Request for the ReportAllocationFault method, with any body, and a specified content type
+func NewReportAllocationFaultRequestWithBody(server string, id AllocationID, params *ReportAllocationFaultParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/allocations/%s/report-fault", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -23816,6 +24816,12 @@ type ServerInterface interface {
 	// IgnoreDrift Ignore drift
 	// (POST /api/v1/admin/drift/{id}/ignore)
 	IgnoreDrift(c *gin.Context, id DriftID, params IgnoreDriftParams)
+	// ListFaultReports List fault reports
+	// (GET /api/v1/admin/fault-reports)
+	ListFaultReports(c *gin.Context, params ListFaultReportsParams)
+	// DecideFaultReport Decide fault report
+	// (POST /api/v1/admin/fault-reports/{id}/decide)
+	DecideFaultReport(c *gin.Context, id FaultReportID, params DecideFaultReportParams)
 	// ListGitSources List Git sources
 	// (GET /api/v1/admin/git-sources)
 	ListGitSources(c *gin.Context, params ListGitSourcesParams)
@@ -23858,12 +24864,18 @@ type ServerInterface interface {
 	// CreateEnrolmentToken Create enrolment token
 	// (POST /api/v1/admin/nodes/{name}/enrolment-token)
 	CreateEnrolmentToken(c *gin.Context, name NodeName, params CreateEnrolmentTokenParams)
+	// ResetNodeGpu Reset GPU
+	// (POST /api/v1/admin/nodes/{name}/gpus/{gpu}/reset)
+	ResetNodeGpu(c *gin.Context, name NodeName, gpu GpuUUID, params ResetNodeGpuParams)
 	// OverrideNodeHealth Override node health
 	// (POST /api/v1/admin/nodes/{name}/health-override)
 	OverrideNodeHealth(c *gin.Context, name NodeName, params OverrideNodeHealthParams)
 	// ProbeNode Probe node
 	// (POST /api/v1/admin/nodes/{name}/probe)
 	ProbeNode(c *gin.Context, name NodeName, params ProbeNodeParams)
+	// AnnounceNodeRetirement Announce node retirement
+	// (POST /api/v1/admin/nodes/{name}/retirement)
+	AnnounceNodeRetirement(c *gin.Context, name NodeName, params AnnounceNodeRetirementParams)
 	// RevokeNode Revoke node certificates
 	// (POST /api/v1/admin/nodes/{name}/revoke)
 	RevokeNode(c *gin.Context, name NodeName, params RevokeNodeParams)
@@ -23987,9 +24999,15 @@ type ServerInterface interface {
 	// UpdateAllocation Update allocation
 	// (PATCH /api/v1/allocations/{id})
 	UpdateAllocation(c *gin.Context, id AllocationID, params UpdateAllocationParams)
+	// GetAllocationProof Get release proof
+	// (GET /api/v1/allocations/{id}/proof)
+	GetAllocationProof(c *gin.Context, id AllocationID, params GetAllocationProofParams)
 	// ReleaseAllocation Release allocation
 	// (POST /api/v1/allocations/{id}/release)
 	ReleaseAllocation(c *gin.Context, id AllocationID, params ReleaseAllocationParams)
+	// ReportAllocationFault Report allocation fault
+	// (POST /api/v1/allocations/{id}/report-fault)
+	ReportAllocationFault(c *gin.Context, id AllocationID, params ReportAllocationFaultParams)
 	// CreateSshCertificate Create SSH certificate
 	// (POST /api/v1/allocations/{id}/ssh-certificate)
 	CreateSshCertificate(c *gin.Context, id AllocationID, params CreateSshCertificateParams)
@@ -25547,6 +26565,117 @@ func (siw *ServerInterfaceWrapper) IgnoreDrift(c *gin.Context) {
 	siw.Handler.IgnoreDrift(c, id, params)
 }
 
+// ListFaultReports operation middleware
+func (siw *ServerInterfaceWrapper) ListFaultReports(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListFaultReportsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", c.Request.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter status: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListFaultReports(c, params)
+}
+
+// DecideFaultReport operation middleware
+func (siw *ServerInterfaceWrapper) DecideFaultReport(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id FaultReportID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DecideFaultReportParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DecideFaultReport(c, id, params)
+}
+
 // ListGitSources operation middleware
 func (siw *ServerInterfaceWrapper) ListGitSources(c *gin.Context) {
 
@@ -26283,6 +27412,83 @@ func (siw *ServerInterfaceWrapper) CreateEnrolmentToken(c *gin.Context) {
 	siw.Handler.CreateEnrolmentToken(c, name, params)
 }
 
+// ResetNodeGpu operation middleware
+func (siw *ServerInterfaceWrapper) ResetNodeGpu(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name NodeName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "gpu" -------------
+	var gpu GpuUUID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "gpu", c.Param("gpu"), &gpu, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter gpu: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResetNodeGpuParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ResetNodeGpu(c, name, gpu, params)
+}
+
 // OverrideNodeHealth operation middleware
 func (siw *ServerInterfaceWrapper) OverrideNodeHealth(c *gin.Context) {
 
@@ -26417,6 +27623,74 @@ func (siw *ServerInterfaceWrapper) ProbeNode(c *gin.Context) {
 	}
 
 	siw.Handler.ProbeNode(c, name, params)
+}
+
+// AnnounceNodeRetirement operation middleware
+func (siw *ServerInterfaceWrapper) AnnounceNodeRetirement(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name NodeName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AnnounceNodeRetirementParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.AnnounceNodeRetirement(c, name, params)
 }
 
 // RevokeNode operation middleware
@@ -28880,6 +30154,55 @@ func (siw *ServerInterfaceWrapper) UpdateAllocation(c *gin.Context) {
 	siw.Handler.UpdateAllocation(c, id, params)
 }
 
+// GetAllocationProof operation middleware
+func (siw *ServerInterfaceWrapper) GetAllocationProof(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AllocationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetAllocationProofParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetAllocationProof(c, id, params)
+}
+
 // ReleaseAllocation operation middleware
 func (siw *ServerInterfaceWrapper) ReleaseAllocation(c *gin.Context) {
 
@@ -28965,6 +30288,93 @@ func (siw *ServerInterfaceWrapper) ReleaseAllocation(c *gin.Context) {
 	}
 
 	siw.Handler.ReleaseAllocation(c, id, params)
+}
+
+// ReportAllocationFault operation middleware
+func (siw *ServerInterfaceWrapper) ReportAllocationFault(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AllocationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReportAllocationFaultParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReportAllocationFault(c, id, params)
 }
 
 // CreateSshCertificate operation middleware
@@ -33259,6 +34669,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/api/v1/admin/disputes", wrapper.ListDisputes)
 	router.GET(options.BaseURL+"/api/v1/admin/drift", wrapper.ListDrift)
 	router.POST(options.BaseURL+"/api/v1/admin/drift/:id/ignore", wrapper.IgnoreDrift)
+	router.GET(options.BaseURL+"/api/v1/admin/fault-reports", wrapper.ListFaultReports)
+	router.POST(options.BaseURL+"/api/v1/admin/fault-reports/:id/decide", wrapper.DecideFaultReport)
 	router.GET(options.BaseURL+"/api/v1/admin/git-sources", wrapper.ListGitSources)
 	router.GET(options.BaseURL+"/api/v1/admin/git-sources/:name", wrapper.GetGitSource)
 	router.POST(options.BaseURL+"/api/v1/admin/git-sources/:name/resume", wrapper.ResumeGitSource)
@@ -33273,8 +34685,10 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/cordon", wrapper.CordonNode)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/drain", wrapper.DrainNode)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/enrolment-token", wrapper.CreateEnrolmentToken)
+	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/gpus/:gpu/reset", wrapper.ResetNodeGpu)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/health-override", wrapper.OverrideNodeHealth)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/probe", wrapper.ProbeNode)
+	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/retirement", wrapper.AnnounceNodeRetirement)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/revoke", wrapper.RevokeNode)
 	router.GET(options.BaseURL+"/api/v1/admin/nodes/:name/topology", wrapper.GetNodeTopology)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/uncordon", wrapper.UncordonNode)
@@ -33315,7 +34729,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/allocations", wrapper.CreateAllocation)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id", wrapper.GetAllocation)
 	router.PATCH(options.BaseURL+"/api/v1/allocations/:id", wrapper.UpdateAllocation)
+	router.GET(options.BaseURL+"/api/v1/allocations/:id/proof", wrapper.GetAllocationProof)
 	router.POST(options.BaseURL+"/api/v1/allocations/:id/release", wrapper.ReleaseAllocation)
+	router.POST(options.BaseURL+"/api/v1/allocations/:id/report-fault", wrapper.ReportAllocationFault)
 	router.POST(options.BaseURL+"/api/v1/allocations/:id/ssh-certificate", wrapper.CreateSshCertificate)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id/telemetry", wrapper.GetAllocationTelemetry)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id/timeline", wrapper.GetAllocationTimeline)
@@ -34054,6 +35470,72 @@ func (response IgnoreDrift200JSONResponse) VisitIgnoreDriftResponse(w http.Respo
 	return err
 }
 
+type ListFaultReportsRequestObject struct {
+	Params ListFaultReportsParams
+}
+
+type ListFaultReportsResponseObject interface {
+	VisitListFaultReportsResponse(w http.ResponseWriter) error
+}
+
+type ListFaultReports200ResponseHeaders struct {
+	Link *string
+}
+
+type ListFaultReports200JSONResponse struct {
+	Body    FaultReportList
+	Headers ListFaultReports200ResponseHeaders
+}
+
+func (response ListFaultReports200JSONResponse) VisitListFaultReportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DecideFaultReportRequestObject struct {
+	Id     FaultReportID `json:"id"`
+	Params DecideFaultReportParams
+	Body   *DecideFaultReportJSONRequestBody
+}
+
+type DecideFaultReportResponseObject interface {
+	VisitDecideFaultReportResponse(w http.ResponseWriter) error
+}
+
+type DecideFaultReport200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type DecideFaultReport200JSONResponse struct {
+	Body    FaultReport
+	Headers DecideFaultReport200ResponseHeaders
+}
+
+func (response DecideFaultReport200JSONResponse) VisitDecideFaultReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListGitSourcesRequestObject struct {
 	Params ListGitSourcesParams
 }
@@ -34493,6 +35975,41 @@ func (response CreateEnrolmentToken201JSONResponse) VisitCreateEnrolmentTokenRes
 	return err
 }
 
+type ResetNodeGpuRequestObject struct {
+	Name   NodeName `json:"name"`
+	Gpu    GpuUUID  `json:"gpu"`
+	Params ResetNodeGpuParams
+	Body   *ResetNodeGpuJSONRequestBody
+}
+
+type ResetNodeGpuResponseObject interface {
+	VisitResetNodeGpuResponse(w http.ResponseWriter) error
+}
+
+type ResetNodeGpu202ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type ResetNodeGpu202JSONResponse struct {
+	Body    Node
+	Headers ResetNodeGpu202ResponseHeaders
+}
+
+func (response ResetNodeGpu202JSONResponse) VisitResetNodeGpuResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type OverrideNodeHealthRequestObject struct {
 	Name   NodeName `json:"name"`
 	Params OverrideNodeHealthParams
@@ -34546,6 +36063,40 @@ func (response ProbeNode200JSONResponse) VisitProbeNodeResponse(w http.ResponseW
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AnnounceNodeRetirementRequestObject struct {
+	Name   NodeName `json:"name"`
+	Params AnnounceNodeRetirementParams
+	Body   *AnnounceNodeRetirementJSONRequestBody
+}
+
+type AnnounceNodeRetirementResponseObject interface {
+	VisitAnnounceNodeRetirementResponse(w http.ResponseWriter) error
+}
+
+type AnnounceNodeRetirement200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type AnnounceNodeRetirement200JSONResponse struct {
+	Body    Node
+	Headers AnnounceNodeRetirement200ResponseHeaders
+}
+
+func (response AnnounceNodeRetirement200JSONResponse) VisitAnnounceNodeRetirementResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35853,6 +37404,29 @@ func (response UpdateAllocation200JSONResponse) VisitUpdateAllocationResponse(w 
 	return err
 }
 
+type GetAllocationProofRequestObject struct {
+	Id     AllocationID `json:"id"`
+	Params GetAllocationProofParams
+}
+
+type GetAllocationProofResponseObject interface {
+	VisitGetAllocationProofResponse(w http.ResponseWriter) error
+}
+
+type GetAllocationProof200JSONResponse ReleaseProof
+
+func (response GetAllocationProof200JSONResponse) VisitGetAllocationProofResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ReleaseAllocationRequestObject struct {
 	Id     AllocationID `json:"id"`
 	Params ReleaseAllocationParams
@@ -35886,6 +37460,40 @@ func (response ReleaseAllocation202JSONResponse) VisitReleaseAllocationResponse(
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
 	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportAllocationFaultRequestObject struct {
+	Id     AllocationID `json:"id"`
+	Params ReportAllocationFaultParams
+	Body   *ReportAllocationFaultJSONRequestBody
+}
+
+type ReportAllocationFaultResponseObject interface {
+	VisitReportAllocationFaultResponse(w http.ResponseWriter) error
+}
+
+type ReportAllocationFault202ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type ReportAllocationFault202JSONResponse struct {
+	Body    FaultReport
+	Headers ReportAllocationFault202ResponseHeaders
+}
+
+func (response ReportAllocationFault202JSONResponse) VisitReportAllocationFaultResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
 	w.WriteHeader(202)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38190,6 +39798,12 @@ type StrictServerInterface interface {
 	// IgnoreDrift Ignore drift
 	// (POST /api/v1/admin/drift/{id}/ignore)
 	IgnoreDrift(ctx context.Context, request IgnoreDriftRequestObject) (IgnoreDriftResponseObject, error)
+	// ListFaultReports List fault reports
+	// (GET /api/v1/admin/fault-reports)
+	ListFaultReports(ctx context.Context, request ListFaultReportsRequestObject) (ListFaultReportsResponseObject, error)
+	// DecideFaultReport Decide fault report
+	// (POST /api/v1/admin/fault-reports/{id}/decide)
+	DecideFaultReport(ctx context.Context, request DecideFaultReportRequestObject) (DecideFaultReportResponseObject, error)
 	// ListGitSources List Git sources
 	// (GET /api/v1/admin/git-sources)
 	ListGitSources(ctx context.Context, request ListGitSourcesRequestObject) (ListGitSourcesResponseObject, error)
@@ -38232,12 +39846,18 @@ type StrictServerInterface interface {
 	// CreateEnrolmentToken Create enrolment token
 	// (POST /api/v1/admin/nodes/{name}/enrolment-token)
 	CreateEnrolmentToken(ctx context.Context, request CreateEnrolmentTokenRequestObject) (CreateEnrolmentTokenResponseObject, error)
+	// ResetNodeGpu Reset GPU
+	// (POST /api/v1/admin/nodes/{name}/gpus/{gpu}/reset)
+	ResetNodeGpu(ctx context.Context, request ResetNodeGpuRequestObject) (ResetNodeGpuResponseObject, error)
 	// OverrideNodeHealth Override node health
 	// (POST /api/v1/admin/nodes/{name}/health-override)
 	OverrideNodeHealth(ctx context.Context, request OverrideNodeHealthRequestObject) (OverrideNodeHealthResponseObject, error)
 	// ProbeNode Probe node
 	// (POST /api/v1/admin/nodes/{name}/probe)
 	ProbeNode(ctx context.Context, request ProbeNodeRequestObject) (ProbeNodeResponseObject, error)
+	// AnnounceNodeRetirement Announce node retirement
+	// (POST /api/v1/admin/nodes/{name}/retirement)
+	AnnounceNodeRetirement(ctx context.Context, request AnnounceNodeRetirementRequestObject) (AnnounceNodeRetirementResponseObject, error)
 	// RevokeNode Revoke node certificates
 	// (POST /api/v1/admin/nodes/{name}/revoke)
 	RevokeNode(ctx context.Context, request RevokeNodeRequestObject) (RevokeNodeResponseObject, error)
@@ -38361,9 +39981,15 @@ type StrictServerInterface interface {
 	// UpdateAllocation Update allocation
 	// (PATCH /api/v1/allocations/{id})
 	UpdateAllocation(ctx context.Context, request UpdateAllocationRequestObject) (UpdateAllocationResponseObject, error)
+	// GetAllocationProof Get release proof
+	// (GET /api/v1/allocations/{id}/proof)
+	GetAllocationProof(ctx context.Context, request GetAllocationProofRequestObject) (GetAllocationProofResponseObject, error)
 	// ReleaseAllocation Release allocation
 	// (POST /api/v1/allocations/{id}/release)
 	ReleaseAllocation(ctx context.Context, request ReleaseAllocationRequestObject) (ReleaseAllocationResponseObject, error)
+	// ReportAllocationFault Report allocation fault
+	// (POST /api/v1/allocations/{id}/report-fault)
+	ReportAllocationFault(ctx context.Context, request ReportAllocationFaultRequestObject) (ReportAllocationFaultResponseObject, error)
 	// CreateSshCertificate Create SSH certificate
 	// (POST /api/v1/allocations/{id}/ssh-certificate)
 	CreateSshCertificate(ctx context.Context, request CreateSshCertificateRequestObject) (CreateSshCertificateResponseObject, error)
@@ -39320,6 +40946,77 @@ func (sh *strictHandler) IgnoreDrift(ctx *gin.Context, id DriftID, params Ignore
 	}
 }
 
+// ListFaultReports operation middleware
+func (sh *strictHandler) ListFaultReports(ctx *gin.Context, params ListFaultReportsParams) {
+	var request ListFaultReportsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListFaultReports(ctx, request.(ListFaultReportsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListFaultReports")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListFaultReportsResponseObject); ok {
+		if err := validResponse.VisitListFaultReportsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DecideFaultReport operation middleware
+func (sh *strictHandler) DecideFaultReport(ctx *gin.Context, id FaultReportID, params DecideFaultReportParams) {
+	var request DecideFaultReportRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body DecideFaultReportJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DecideFaultReport(ctx, request.(DecideFaultReportRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DecideFaultReport")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DecideFaultReportResponseObject); ok {
+		if err := validResponse.VisitDecideFaultReportResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListGitSources operation middleware
 func (sh *strictHandler) ListGitSources(ctx *gin.Context, params ListGitSourcesParams) {
 	var request ListGitSourcesRequestObject
@@ -39801,6 +41498,52 @@ func (sh *strictHandler) CreateEnrolmentToken(ctx *gin.Context, name NodeName, p
 	}
 }
 
+// ResetNodeGpu operation middleware
+func (sh *strictHandler) ResetNodeGpu(ctx *gin.Context, name NodeName, gpu GpuUUID, params ResetNodeGpuParams) {
+	var request ResetNodeGpuRequestObject
+
+	request.Name = name
+	request.Gpu = gpu
+	request.Params = params
+
+	var body ResetNodeGpuJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ResetNodeGpu(ctx, request.(ResetNodeGpuRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResetNodeGpu")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ResetNodeGpuResponseObject); ok {
+		if err := validResponse.VisitResetNodeGpuResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // OverrideNodeHealth operation middleware
 func (sh *strictHandler) OverrideNodeHealth(ctx *gin.Context, name NodeName, params OverrideNodeHealthParams) {
 	var request OverrideNodeHealthRequestObject
@@ -39887,6 +41630,51 @@ func (sh *strictHandler) ProbeNode(ctx *gin.Context, name NodeName, params Probe
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(ProbeNodeResponseObject); ok {
 		if err := validResponse.VisitProbeNodeResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// AnnounceNodeRetirement operation middleware
+func (sh *strictHandler) AnnounceNodeRetirement(ctx *gin.Context, name NodeName, params AnnounceNodeRetirementParams) {
+	var request AnnounceNodeRetirementRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	var body AnnounceNodeRetirementJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AnnounceNodeRetirement(ctx, request.(AnnounceNodeRetirementRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AnnounceNodeRetirement")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(AnnounceNodeRetirementResponseObject); ok {
+		if err := validResponse.VisitAnnounceNodeRetirementResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -41308,6 +43096,33 @@ func (sh *strictHandler) UpdateAllocation(ctx *gin.Context, id AllocationID, par
 	}
 }
 
+// GetAllocationProof operation middleware
+func (sh *strictHandler) GetAllocationProof(ctx *gin.Context, id AllocationID, params GetAllocationProofParams) {
+	var request GetAllocationProofRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAllocationProof(ctx, request.(GetAllocationProofRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAllocationProof")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetAllocationProofResponseObject); ok {
+		if err := validResponse.VisitGetAllocationProofResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ReleaseAllocation operation middleware
 func (sh *strictHandler) ReleaseAllocation(ctx *gin.Context, id AllocationID, params ReleaseAllocationParams) {
 	var request ReleaseAllocationRequestObject
@@ -41349,6 +43164,51 @@ func (sh *strictHandler) ReleaseAllocation(ctx *gin.Context, id AllocationID, pa
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(ReleaseAllocationResponseObject); ok {
 		if err := validResponse.VisitReleaseAllocationResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReportAllocationFault operation middleware
+func (sh *strictHandler) ReportAllocationFault(ctx *gin.Context, id AllocationID, params ReportAllocationFaultParams) {
+	var request ReportAllocationFaultRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body ReportAllocationFaultJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReportAllocationFault(ctx, request.(ReportAllocationFaultRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReportAllocationFault")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ReportAllocationFaultResponseObject); ok {
+		if err := validResponse.VisitReportAllocationFaultResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

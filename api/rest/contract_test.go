@@ -61,8 +61,10 @@ func (b *world) freshPathOf(t *testing.T, op openapi.Operation) string {
 	case strings.Contains(path, "/allocations/{id}"):
 		id := b.allocate(t).Id.String()
 		switch op.OperationID {
-		case "createSshCertificate":
+		case "createSshCertificate", "reportAllocationFault":
 			b.activate(id)
+		case "getAllocationProof":
+			b.sql(`INSERT INTO release_proofs (allocation_id, proof, public_key) VALUES ($1, '{"fence": 2}', '\\x01')`, id)
 		case "forceReleaseAllocation":
 			b.move(id, "requested", "provisioning", "active", "releasing", "release_failed")
 		}
@@ -77,6 +79,11 @@ func (b *world) freshPathOf(t *testing.T, op openapi.Operation) string {
 		return strings.NewReplacer("{service_account_id}", account, "{credential_id}", credential).Replace(path)
 	case strings.Contains(path, "/git-sources/{name}"):
 		return fill("{name}", b.source())
+	case strings.Contains(path, "/gpus/{gpu}"):
+		return strings.NewReplacer("{name}", cordoned, "{gpu}", "GPU-"+cordoned+"-1").Replace(path)
+	case strings.Contains(path, "/fault-reports/{id}"):
+		return fill("{id}", read[string](b, `INSERT INTO fault_reports (id, allocation_id, org_id, node_id, message, reported_by)
+			SELECT gen_random_uuid(), $1, $2, id, 'm', 'user:x' FROM nodes WHERE name = $3 RETURNING id::text`, b.allocate(t).Id, tenant, node))
 	case strings.Contains(path, "/nodes/{name}"), strings.Contains(path, "/desired/{kind}/{name}"):
 		name, _ := b.machine()
 		return fill("{name}", name)

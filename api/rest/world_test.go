@@ -257,7 +257,7 @@ func (b *world) do(t testing.TB, a ask) *httptest.ResponseRecorder {
 	if a.body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if a.method == http.MethodPost && a.path == allocations {
+	if a.method == http.MethodPost && (a.path == allocations || a.path == allocations+"/preview") {
 		req.Header.Set("X-Project-ID", "default")
 	}
 	for k, v := range a.header {

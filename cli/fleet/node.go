@@ -24,7 +24,7 @@ holds can exist at the same time. Only the owner of a hold or an admin removes i
 func NewNode(a *output.Console) *cobra.Command {
 	cmd := output.Group("node", "Manage nodes",
 		newNodeAdd(a), newNodeList(a), newNodeCordon(a), newNodeUncordon(a), newNodeDrain(a), newNodeProbe(a), newNodeUpdate(a), newNodeRetire(a),
-		newNodeEnrol(a), newNodeRevoke(a), newNodeQuarantine(a), newNodeClear(a), newNodeAccept(a), newNodeHealth(a), newNodeBreaker(a))
+		newNodeEnrol(a), newNodeRevoke(a), newNodeQuarantine(a), newNodeClear(a), newNodeAccept(a), newNodeHealth(a), newNodeBreaker(a), newNodeReset(a), newNodeRetirement(a))
 	cmd.Long = nodeText
 	cmd.Example = "  gpuaas node drain gpu-07 --reason \"board swap\" --wait\n  gpuaas node uncordon gpu-07"
 	return cmd

@@ -23,7 +23,7 @@ for this node, within 15 minutes.`
 func newNodeAdd(a *output.Console) *cobra.Command {
 	body := oapi.NodeRequest{}
 	var root bool
-	var address string
+	var address, zone, rack, management string
 	var serials []string
 	cmd := &cobra.Command{
 		Use: "add NAME", Short: "Create a node and print its install command", Long: addText, Args: cobra.ExactArgs(1),
@@ -34,6 +34,7 @@ func newNodeAdd(a *output.Console) *cobra.Command {
 				return err
 			}
 			body.Name, body.Address = nodeNamed(args[0]), output.PointerOrNil(address)
+			body.Zone, body.Rack, body.ManagementAddress = output.PointerOrNil(zone), output.PointerOrNil(rack), output.PointerOrNil(management)
 			if len(serials) > 0 {
 				body.Serials = &serials
 			}
@@ -55,6 +56,9 @@ func newNodeAdd(a *output.Console) *cobra.Command {
 	flags.StringVar(&body.Sku, "sku", "", "SKU of its GPUs; required")
 	flags.StringVar(&body.Region, "region", "", "region; required")
 	flags.IntVar(&body.Gpus, "gpus", 0, "number of GPUs that the node must report; required")
+	flags.StringVar(&zone, "zone", "", "zone of the node")
+	flags.StringVar(&rack, "rack", "", "rack of the node; nodes of one rack fail together")
+	flags.StringVar(&management, "management-address", "", "address of its management controller, HOST or HOST:PORT")
 	flags.StringVar(&address, "address", "", "address of its SSH service, HOST or HOST:PORT (default: the name of the node)")
 	flags.StringSliceVar(&serials, "serial", nil, "serial number of a GPU that the node must report; may be repeated")
 	flags.BoolVar(&root, "root", false, "the line is for a root shell: without sudo")

@@ -114,3 +114,35 @@ func certificateTable(all []oapi.NodeCertificate) output.Table {
 	}
 	return t
 }
+
+// agentOf names the version that runs, and the update that is in progress or was the last.
+func agentOf(n oapi.Node) string {
+	text := output.OrDash(output.ValueOrZero(n.RunningAgentVersion))
+	if updates := output.ValueOrZero(n.AgentUpdates); len(updates) > 0 {
+		u := updates[0]
+		text += fmt.Sprintf("; update to %s: %s since %s", u.Version, u.Status, output.FormatTime(u.UpdatedAt))
+		if u.Message != "" {
+			text += ", " + output.CellText(u.Message)
+		}
+	}
+	return text
+}
+
+// serialsOf lists the serial numbers that the hardware has.
+func serialsOf(s *oapi.NodeSerials) string {
+	if s == nil {
+		return "-"
+	}
+	var parts []string
+	add := func(name string, serial *string) {
+		if serial != nil {
+			parts = append(parts, name+" "+*serial)
+		}
+	}
+	add("chassis", s.Chassis)
+	add("board", s.Board)
+	for _, p := range append(s.Cpus, s.Nics...) {
+		add(p.Name, p.Serial)
+	}
+	return output.OrDash(output.CellText(strings.Join(parts, ", ")))
+}

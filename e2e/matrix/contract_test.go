@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -160,6 +161,10 @@ func (w *world) valueOf(name string, s *openapi3.Schema) any {
 		return token
 	case len(s.Enum) > 0:
 		return s.Enum[0]
+	case s.Type.Is("boolean"):
+		return true
+	case s.Format == "date-time":
+		return time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	case s.Type.Is("array"):
 		return []any{w.valueOf("", s.Items.Value)}
 	case s.Type.Is("string"):

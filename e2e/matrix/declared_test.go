@@ -28,6 +28,8 @@ func (w *world) declare() {
 		w.drift()
 	}
 	w.sql(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES ($1, 'SKU', $2, '{}', 'x', 'api')`, id(), sku)
+	w.a.standing["FaultReportID"] = id().String() // each permitted call decides one of its own
+	w.b.standing["FaultReportID"] = w.a.standing["FaultReportID"]
 	w.a.standing["DriftID"] = w.drift()
 	w.b.standing["DriftID"] = w.a.standing["DriftID"]
 	_, w.a.standing["SlotID"] = w.machine()
@@ -36,7 +38,7 @@ func (w *world) declare() {
 }
 
 // platforms are the objects with an id that belong to no tenant.
-var platforms = map[string]bool{"PlanID": true, "DriftID": true, "SlotID": true}
+var platforms = map[string]bool{"PlanID": true, "FaultReportID": true, "DriftID": true, "SlotID": true}
 
 func (w *world) drift() string {
 	made := id()
@@ -127,4 +129,18 @@ func (w *world) valuesOf(name string) (value any, known bool) {
 		return 60, true
 	}
 	return nil, false
+}
+
+// faultReport is an open report of a tenant.
+func (w *world) faultReport(s *side) string {
+	report := id()
+	w.sql(`INSERT INTO fault_reports (id, allocation_id, org_id, node_id, message, reported_by) VALUES ($1, $2, $3, $4, 'm', 'user:x')`, report, w.allocate(s), s.tenant, id())
+	return report.String()
+}
+
+// quarantined is a node whose only slot is quarantined.
+func (w *world) quarantined() string {
+	name, slot := w.machine()
+	w.sql(`UPDATE slots SET status = 'quarantined', reason = 'quarantined by an operator' WHERE id = $1`, slot)
+	return name
 }

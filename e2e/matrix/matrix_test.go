@@ -91,10 +91,14 @@ func (w *world) ids(c cell, consumed bool) map[slot]string {
 			ids[one] = w.otherOf(s).standing[one.kind]
 		case consumed && one == last && (one.kind == "ObjectName" || one.kind == "NodeName" || platforms[one.kind]):
 			ids[one] = w.fresh(one.kind, s, c.actor)
-		case consumed && one.kind == "AllocationID" && c.op.OperationID == "createSshCertificate":
+		case consumed && one.kind == "AllocationID" && slices.Contains([]string{"createSshCertificate", "reportAllocationFault"}, c.op.OperationID):
 			ids[one] = w.activate(w.fresh(one.kind, s, by))
 		case consumed && one.kind == "AllocationID" && c.op.OperationID == "forceReleaseAllocation":
 			ids[one] = w.move(w.fresh(one.kind, s, by), "requested", "provisioning", "active", "releasing", "release_failed")
+		case consumed && c.op.OperationID == "resetNodeGpu" && one.kind == "NodeName":
+			ids[one] = w.quarantined()
+		case consumed && one.kind == "GpuUUID":
+			ids[one] = "GPU-" + ids[slots[0]]
 		case ownerless:
 			ids[one] = global[one.kind]
 		case consumed && one == last || personal[one.kind]:

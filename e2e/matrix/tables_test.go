@@ -59,6 +59,11 @@ var changes = map[string][]string{
 	"quarantineSlot":     {"holds", "nodes", "slots", "reconcile_due"},
 	"clearSlot":          {"holds", "nodes", "slots", "reconcile_due", "slot_inspections", "slot_claims", "river_job"},
 	"clearBreaker":       {"breaker_trips"},
+	"resetNodeGpu":       {"nodes", "river_job"},
+
+	"announceNodeRetirement": {"nodes", "outbox_events"},
+	"reportAllocationFault":  {"fault_reports"},
+	"decideFaultReport":      {"fault_reports", "health_reports", "nodes", "gpus", "slots", "holds", "outbox_events", "reconcile_due", "river_job"},
 
 	// A forced release leaves release_failed, and so opens nothing again.
 	"forceReleaseAllocation": {"allocations", "allocation_transitions", "slots", "desired_objects", "reconcile_due", "outbox_events", "usage_records"},

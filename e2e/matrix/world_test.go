@@ -322,12 +322,13 @@ func (w *world) stand(s *side) {
 	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID"} {
 		s.standing[kind] = w.fresh(kind, s, s.owner)
 	}
+	w.sql(`INSERT INTO release_proofs (allocation_id, proof) VALUES ($1, '{}')`, s.standing["AllocationID"])
 	w.pay(s.standing["PaymentSessionID"])
 }
 
 // global are the names that no tenant owns.
 var global = map[string]string{
-	"SkuName": sku, "NodeName": node, "KindName": "Node", "ObjectName": node, "Month": time.Now().UTC().Format("2006-01"),
+	"SkuName": sku, "NodeName": node, "GpuUUID": "GPU-" + node, "KindName": "Node", "ObjectName": node, "Month": time.Now().UTC().Format("2006-01"),
 	"GitSourceName": source, "HookSource": source, "PolicyName": key, "RevisionNumber": "1",
 }
 
@@ -355,6 +356,8 @@ func (w *world) fresh(kind string, s *side, by *actor) string {
 		return slot
 	case "PlanID":
 		return w.plan(by)
+	case "FaultReportID":
+		return w.faultReport(s)
 	case "DriftID":
 		return w.drift()
 	case "AllocationID":

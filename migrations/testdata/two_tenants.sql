@@ -44,6 +44,8 @@ BEGIN
 		INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status)
 			VALUES (id, id, id, id, id, 's', 'r', 1, 'c0000000-0000-0000-0000-000000000000', 1, 'EUR', 'u', 1, 'requested');
 		INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status) VALUES (id, 2, 'e', 'f', 't');
+		INSERT INTO fault_reports (id, allocation_id, org_id, node_id, message, reported_by) VALUES (id, id, id, id, 'm', 'a');
+		INSERT INTO release_proofs (allocation_id, proof) VALUES (id, '{}');
 		INSERT INTO ssh_certificates (serial, allocation_id, principal, expires_at) VALUES (hashtext(id::text), id, id, now());
 		INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, observed_at) VALUES (id, 'c0000000-0000-0000-0000-000000000000', 'ready', 1, 1, '', now());
 		INSERT INTO desired_objects (uid, kind, scope, name, spec, spec_hash, owner) VALUES (id, 'Allocation', id, id, '{}', '', 'api');

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 )
 
-// The tenant learns once that its allocation is not confirmed any longer, since when, and that it is not charged; and
+// The tenant is notified once that its allocation is not confirmed any longer, since when, and that it is not charged; and
 // once that it is charged again.
 func TestALostGPUAndItsReturnAreEvents(t *testing.T) {
 	t.Parallel()

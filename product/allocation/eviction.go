@@ -95,12 +95,12 @@ func (a Allocation) lives() bool {
 // pending emits an event about an eviction.
 func (s *Service) pending(ctx context.Context, tx pgx.Tx, a Allocation, subject string, p ReleaseScheduledEvent) error {
 	b := &pgx.Batch{}
-	s.queueBeside(b, a, "release-scheduled:", subject, p)
+	s.queueUnsequenced(b, a, "release-scheduled:", subject, p)
 	return send(ctx, tx, b, a)
 }
 
-// queueBeside queues an event without a new sequence of the allocation, because its state does not change.
-func (s *Service) queueBeside(b *pgx.Batch, a Allocation, aggregate, subject string, payload any) {
+// queueUnsequenced queues an event without a new sequence of the allocation, because its state does not change.
+func (s *Service) queueUnsequenced(b *pgx.Batch, a Allocation, aggregate, subject string, payload any) {
 	f := s.event(a, subject, payload)
 	f.Aggregate = aggregate + a.ID.String()
 	f.Sequence = s.Clock.Now().UnixMicro() // each event overtakes the one before

@@ -57,7 +57,7 @@ func (s *Service) Pause(ctx context.Context, tx pgx.Tx, a Allocation, by meterin
 		return false, fmt.Errorf("pausing %s: %w", a.ID, err)
 	}
 	b := &pgx.Batch{}
-	s.queueBeside(b, a, "health:", SubjectDegraded, DegradedEvent{Allocation: a.ID.String(), Cause: by, Since: seen.ObservedAt})
+	s.queueUnsequenced(b, a, "health:", SubjectDegraded, DegradedEvent{Allocation: a.ID.String(), Cause: by, Since: seen.ObservedAt})
 	return paused, send(ctx, tx, b, a)
 }
 
@@ -69,7 +69,7 @@ func (s *Service) Resume(ctx context.Context, tx pgx.Tx, a Allocation, seen mete
 	b := &pgx.Batch{}
 	b.Queue(setPaused, a.ID, "")
 	metering.QueueOpen(b, a.interval(), metering.ObservedAgain, &seen)
-	s.queueBeside(b, a, "health:", SubjectRecovered, RecoveredEvent{Allocation: a.ID.String(), Cause: a.Paused, ChargedFrom: s.Clock.Now()})
+	s.queueUnsequenced(b, a, "health:", SubjectRecovered, RecoveredEvent{Allocation: a.ID.String(), Cause: a.Paused, ChargedFrom: s.Clock.Now()})
 	return send(ctx, tx, b, a)
 }
 

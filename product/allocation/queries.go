@@ -81,6 +81,8 @@ const (
 				AND status NOT IN ('released', 'failed', 'release_failed') AND status <> 'releasing' ORDER BY id FOR UPDATE
 		)
 		UPDATE allocations a SET price_minor = $3 FROM priced WHERE a.id = priced.id`
+	// The key is that of the moment: a node that enrols again has another one.
+	storeProof   = `INSERT INTO release_proofs (allocation_id, proof, public_key) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	setPrice     = `UPDATE allocations SET price_minor = $2 WHERE id = $1`
 	setLeave     = `UPDATE allocations SET eviction_at = $2, eviction_by = $3, eviction_reason = $4 WHERE id = $1`
 	setPaused    = `UPDATE allocations SET paused = $2 WHERE id = $1 AND status = 'active' AND paused <> $2`

@@ -66,6 +66,13 @@ func (s *Service) SlotsGone(ctx context.Context, tx pgx.Tx, a Allocation, proof 
 	if err != nil || !over {
 		return err
 	}
+	key, err := s.Inventory.ProofKey(ctx, tx, a.Node)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, storeProof, a.ID, proof, key); err != nil {
+		return fmt.Errorf("storing the proof of %s: %w", a.ID, err)
+	}
 	return s.Inventory.Free(ctx, tx, a.ID, proof)
 }
 

@@ -3,6 +3,9 @@ package fleet
 import (
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
@@ -27,6 +30,8 @@ type Service struct {
 	Inspections func() int
 	// TokenLife returns how long an enrolment token is valid. Nil means the longest time.
 	TokenLife func() time.Duration
+	// Jobs inserts the jobs of the service; services.Enqueue sets it.
+	Jobs *river.Client[pgx.Tx]
 	// Certificates revokes the certificates of nodes.
 	Certificates *secret.Certificates
 }

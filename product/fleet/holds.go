@@ -79,6 +79,11 @@ func QueueFollowHolds(b *pgx.Batch, node ids.Node, why string) {
 	b.Queue(markNode, node, why)
 }
 
+// QueueRetirement stores when a node will leave the fleet.
+func QueueRetirement(b *pgx.Batch, id ids.Node, at time.Time, reason string) {
+	b.Queue(setRetirement, id, at, reason)
+}
+
 // Holds reads the active holds of these nodes and their slots, oldest first.
 func (s *Service) Holds(ctx context.Context, q pg.Queryer, nodes []ids.Node) (map[ids.Node][]Hold, error) {
 	rows, err := q.Query(ctx, selectHolds, nodes)

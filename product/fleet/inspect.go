@@ -14,7 +14,7 @@ import (
 
 // InspectSlot records that an operator has inspected a slot of which no proof exists. When enough operators
 // have done so, it ends the claim on the slot and frees it. end runs in the transaction for the allocation
-// that holds the slot, and receives whether the slot is free now. It rejects an allocation that may still use it.
+// that has the slot, and receives whether the slot is free now. It rejects an allocation that may still use it.
 func (s *Service) InspectSlot(ctx context.Context, ch identity.Change[slots.Slot], id ids.Slot, reason string,
 	end func(ctx context.Context, tx pgx.Tx, holder ids.Allocation, freed bool) error,
 ) (slots.Slot, error) {

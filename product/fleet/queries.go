@@ -120,7 +120,7 @@ const (
 		SELECT h.deadline, h.owner, h.reason FROM holds h JOIN slots s ON s.node_id = h.node_id
 			JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period)
 		WHERE c.allocation_id = $1 AND h.kind = 'drain' AND h.lifted_at IS NULL ORDER BY h.deadline, h.id LIMIT 1`
-	// An inspection is about the claim that it ends. One of a day ago says nothing about the slot today.
+	// An inspection is about the claim that it ends. One of a day ago proves nothing about the slot today.
 	insertInspection = `
 		INSERT INTO slot_inspections (slot_id, claimed_at, actor, reason)
 		VALUES ($1, coalesce((SELECT max(lower(period)) FROM slot_claims WHERE slot_id = $1), '-infinity'), $2, $3)
@@ -131,6 +131,7 @@ const (
 			AND inspected_at > now() - interval '24 hours' ORDER BY inspected_at, actor`
 	selectNames = `SELECT id, name FROM nodes WHERE lifecycle <> 'retired'`
 	// A node that is declared again after its row was lost has no reports either.
+	setRetirement  = `UPDATE nodes SET retires_at = $2, retires_reason = $3, version = version + 1, updated_at = now() WHERE id = $1`
 	selectSilenced = `SELECT coalesce((SELECT reachability <> 'reachable' FROM nodes WHERE id = $1), true)`
 	selectSpec     = `SELECT name, spec FROM nodes WHERE id = $1`
 	// Two concurrent tokens for one node are created one after the other: only the later one is valid.
@@ -168,7 +169,7 @@ const (
 			n.version, n.updated_at, n.agent_version, n.fingerprint, n.drained_at,
 			(SELECT min(h.deadline) FROM holds h WHERE h.node_id = n.id AND h.kind = 'drain' AND h.lifted_at IS NULL),
 			count(s.id), count(s.id) FILTER (WHERE s.status = 'clean'), count(s.id) FILTER (WHERE s.status = 'quarantined'),
-			count(s.id) FILTER (WHERE s.status IN ('claimed', 'dirty'))
+			count(s.id) FILTER (WHERE s.status IN ('claimed', 'dirty')), n.created_at, n.retires_at, n.retires_reason
 		FROM nodes n LEFT JOIN slots s ON s.node_id = n.id`
 	selectNodesOf = selectNodes + ` WHERE n.id = ANY($1) GROUP BY n.id`
 	selectApplied = `SELECT id, name, spec FROM nodes WHERE lifecycle <> 'retired' AND id = ANY ($1)`

@@ -35,8 +35,12 @@ type Node struct {
 	Slots        int
 	Free         int
 	Quarantined  int
-	Held         int    // slots that are claimed, or not proved clean yet
-	Holds        []Hold `db:"-"` // only for a single node
+	Held         int // slots that are claimed, or not proved clean yet
+	CreatedAt    time.Time
+	// RetiresAt is the announced end of the node in the fleet. Tenants read RetiresReason.
+	RetiresAt     *time.Time
+	RetiresReason string
+	Holds         []Hold `db:"-"` // only for a single node
 }
 
 // Draining reports whether the allocations of the node must leave it.
@@ -125,15 +129,25 @@ func (s *Service) Node(ctx context.Context, name string) (Node, []Device, error)
 	if err != nil {
 		return Node{}, nil, err
 	}
-	rows, err := s.DB.Query(ctx, selectDevices, n.ID)
+	devices, err := s.devices(ctx, s.DB, n.ID)
+	return n, devices, err
+}
+
+func (*Service) devices(ctx context.Context, q pg.Queryer, id ids.Node) ([]Device, error) {
+	rows, err := q.Query(ctx, selectDevices, id)
 	if err != nil {
-		return Node{}, nil, fmt.Errorf("reading devices of %s: %w", name, err)
+		return nil, fmt.Errorf("reading devices of %s: %w", id, err)
 	}
 	devices, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Device])
 	if err != nil {
-		return Node{}, nil, fmt.Errorf("reading devices of %s: %w", name, err)
+		return nil, fmt.Errorf("reading devices of %s: %w", id, err)
 	}
-	return n, devices, nil
+	return devices, nil
+}
+
+// FailureDomain names what fails together: the region, the zone and the rack of a node.
+func (n Node) FailureDomain() string {
+	return n.Spec.Region + "/" + cmp.Or(n.Spec.Zone, "-") + "/" + cmp.Or(n.Spec.Rack, "-")
 }
 
 // AddressOf returns the address of the SSH service of a node, with or without a port. The default is the

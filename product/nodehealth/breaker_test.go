@@ -8,8 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -291,5 +294,27 @@ func TestReportsAreAppliedWithTheNodeAPIRole(t *testing.T) {
 	work := nodehealth.New(pgtest.As(t, b.db, "gpuaas_work"), nil)
 	if err := pgx.BeginFunc(t.Context(), work.DB, func(tx pgx.Tx) error { return work.Recheck(t.Context(), tx, id) }); err != nil {
 		t.Error(err)
+	}
+}
+
+// An operator clears an open breaker once, with a row in the audit of the platform. One that is closed is no success.
+func TestAnOperatorClearsTheBreaker(t *testing.T) {
+	t.Parallel()
+	s := nodehealth.New(pgtest.Clone(t), &hint.Bus{})
+	s.Identity = &identity.Service{DB: s.DB}
+	change := identity.Change[nodehealth.Trip]{Caller: identity.Caller{User: ids.New[ids.User](), Tenant: ids.New[ids.Tenant]()}}
+	if _, err := s.ClearOpenBreaker(t.Context(), change, "x"); errs.CodeOf(err) != errs.Conflict {
+		t.Errorf("a closed breaker: %v", err)
+	}
+	if _, err := s.DB.Exec(t.Context(), `INSERT INTO breaker_trips (held, allowed, fleet, reason, rejected_nodes) VALUES (2, 2, 9, 'r', '{}')`); err != nil {
+		t.Fatal(err)
+	}
+	trip, err := s.ClearOpenBreaker(t.Context(), change, "the cooling works")
+	if err != nil || trip.BreakerOpen() || trip.ClearedBy != change.Caller.Actor() {
+		t.Errorf("%+v, %v", trip, err)
+	}
+	var rows int
+	if err := s.DB.QueryRow(t.Context(), `SELECT count(*) FROM audit_logs WHERE action = 'breaker.clear' AND org_id IS NULL`).Scan(&rows); err != nil || rows != 1 {
+		t.Errorf("%d rows in the audit of the platform, %v", rows, err)
 	}
 }

@@ -53,7 +53,7 @@ func (s *Service) Accept(ctx context.Context, ch identity.Change[fleet.Node], na
 	})
 }
 
-// ClearOpenBreaker clears the open trip of the breaker for an operator. The platform then sets automatic holds
+// ClearOpenBreaker clears the open trip of the breaker for an operator. The platform then quarantines by itself
 // again, and counts from zero.
 func (s *Service) ClearOpenBreaker(ctx context.Context, ch identity.Change[Trip], reason string) (trip Trip, err error) {
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {

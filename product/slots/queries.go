@@ -21,7 +21,7 @@ const (
 			CASE WHEN n.cordoned THEN 'infinity' ELSE (SELECT max(` + holdEnds + `) FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND h.lifted_at IS NULL) END
 		FROM gpus g JOIN nodes n ON n.id = g.node_id
 		WHERE g.node_id = $1 ON CONFLICT (gpu_uuid) DO NOTHING`
-	// A slot with a hold is not sold. A claimed slot stays with its claim and is quarantined when it is
+	// A blocked slot is not sold. A claimed slot stays with its claim and is quarantined when it is
 	// freed. A slot without a hold returns to sale only if a hold was the only reason of its quarantine.
 	// The same applies to a slot with foreign use; without a report its state is unchanged.
 	quarantineReason = `CASE WHEN 'health' = ANY (h.causes) THEN 'unhealthy' WHEN h.causes IS NOT NULL THEN 'quarantined by an operator'`

@@ -32,7 +32,7 @@ func QueueFollowHealth(b *pgx.Batch, node ids.Node, foreign []string) {
 	b.Queue(quarantineSlots, node, foreign)
 }
 
-// QueueQuarantineHeld quarantines a free slot that an operator holds.
+// QueueQuarantineHeld quarantines a free slot that an operator blocks.
 func QueueQuarantineHeld(b *pgx.Batch, slot uuid.UUID) { b.Queue(quarantineHeld, slot) }
 
 // QueueQuarantineClaimed quarantines the slots of an allocation.
@@ -40,7 +40,7 @@ func QueueQuarantineClaimed(b *pgx.Batch, id ids.Allocation, reason string) {
 	b.Queue(quarantineClaimed, id, reason)
 }
 
-// QueueClear makes a quarantined slot available that no hold concerns.
+// QueueClear makes a quarantined slot available that nothing blocks.
 func QueueClear(b *pgx.Batch, slot ids.Slot) { b.Queue(clearSlot, slot) }
 
 // QueueFree ends the claims of an allocation by a proof. A slot whose GPU was scrubbed becomes clean,

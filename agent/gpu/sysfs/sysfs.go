@@ -31,7 +31,7 @@ func (t Tree) Read() protocol.Topology {
 		name string
 		read func(*protocol.Topology) error
 	}{
-		{"machine", t.machine}, {"numa", t.numa}, {"pci", t.cards}, {"network", t.nics}, {"disks", t.disks},
+		{"machine", t.machine}, {"processors", t.processors}, {"numa", t.numa}, {"pci", t.cards}, {"network", t.nics}, {"disks", t.disks},
 	} {
 		if err := part.read(&h); err != nil {
 			h.Missing = append(h.Missing, part.name+": "+err.Error())
@@ -81,6 +81,7 @@ func (t Tree) machine(h *protocol.Topology) error {
 	h.Machine = protocol.Machine{
 		Vendor: t.text(dmi, "sys_vendor"), Product: t.text(dmi, "product_name"), Serial: t.text(dmi, "product_serial"),
 		UUID: t.text(dmi, "product_uuid"), BIOS: t.text(dmi, "bios_version"),
+		Board: t.text(dmi, "board_serial"),
 	}
 	return nil
 }
@@ -276,6 +277,7 @@ func (t Tree) nics(h *protocol.Topology) error {
 		if rdma, err := t.list(devices, pci, "infiniband"); err == nil && len(rdma) > 0 {
 			n.RDMA = rdma[0]
 		}
+		n.Serial = deviceSerial(t.raw(devices, pci, "config"))
 		h.NICs = append(h.NICs, n)
 	}
 	return nil

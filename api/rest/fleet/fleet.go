@@ -81,5 +81,7 @@ func (s *Handlers) toNode(n fleet.Node) oapi.Node {
 		Cordoned: n.Cordoned, Message: n.Message, Slots: n.Slots, Free: n.Free, Quarantined: n.Quarantined,
 		AgentVersion: response.OrNil(n.AgentVersion), Fingerprint: response.OrNil(n.Fingerprint), Address: response.OrNil(n.Spec.Address),
 		DrainedAt: response.UTC(n.DrainedAt), EvictsAt: response.UTC(n.LeaveAt), Occupied: &n.Held, Holds: toHolds(n.Holds),
+		CreatedAt: response.UTC(&n.CreatedAt), FailureDomain: response.OrNil(n.FailureDomain()), ManagementAddress: response.OrNil(n.Spec.ManagementAddress),
+		RetiresAt: response.UTC(n.RetiresAt), RetiresReason: response.OrNil(n.RetiresReason),
 	}
 }

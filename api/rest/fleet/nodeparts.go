@@ -40,7 +40,7 @@ func (m NodeParts) Seen(ctx context.Context, n fleet.Node, tasks int) (seen Node
 	report, err := m.Observed.Node(ctx, n.ID)
 	switch {
 	case err == nil:
-		seen.ReportedAt = &report.ObservedAt
+		seen.ReportedAt, seen.Agent = &report.ObservedAt, report.Agent
 	case errs.CodeOf(err) != errs.NotFound:
 		return seen, err
 	}

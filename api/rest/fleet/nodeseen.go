@@ -15,6 +15,7 @@ import (
 type NodeSeen struct {
 	Object       *desired.Object
 	ReportedAt   *time.Time
+	Agent        string // version that runs
 	Tasks        []nodetask.TaskSummary
 	Certificates []secret.Certificate
 }

@@ -46,7 +46,15 @@ func (s *Handlers) wholeNode(ctx context.Context, name string) (oapi.Node, error
 	}
 	shown.Gpus = &gpus
 	shown.Tasks, shown.HealthReports, shown.Certificates = toTasks(seen.Tasks), toReports(reports), toCertificates(seen.Certificates)
-	shown.LastReportAt = response.UTC(seen.ReportedAt)
+	shown.LastReportAt, shown.RunningAgentVersion = response.UTC(seen.ReportedAt), response.OrNil(seen.Agent)
+	if shown.HardwareSerials, err = toSerials(w.Topology); err != nil {
+		return oapi.Node{}, err
+	}
+	updates, err := s.Releases.Of(ctx, s.DB, n.ID)
+	if err != nil {
+		return oapi.Node{}, err
+	}
+	shown.AgentUpdates = toUpdates(updates)
 	if seen.Object != nil {
 		source := change.ToSource(seen.Object.Source)
 		shown.Source = &source

@@ -43,7 +43,7 @@ func (s *Service) Update(ctx context.Context, ch identity.Change[allocation.Allo
 		}
 		after := s.patched(&a, p)
 		if err := tx.QueryRow(ctx, updateAllocation, a.ID, a.Version, a.Name, a.Labels, a.ExpiresAt, a.State, ch.Caller.Actor()).Scan(&a.Version); err != nil {
-			return a, nil, taken(a, err)
+			return a, nil, nameConflict(a, err)
 		}
 		return a, after, s.redeclare(ctx, tx, a, p)
 	})
@@ -90,8 +90,8 @@ func (s *Service) redeclare(ctx context.Context, tx pgx.Tx, a allocation.Allocat
 	return err
 }
 
-// taken translates the violation of the index of names.
-func taken(a allocation.Allocation, err error) error {
+// nameConflict translates the violation of the index of names.
+func nameConflict(a allocation.Allocation, err error) error {
 	var broken *pgconn.PgError
 	if errors.As(err, &broken) && broken.ConstraintName == "allocations_one_name" {
 		return errs.New(errs.AlreadyExists, "the project already has an allocation named %q", a.Name).At("name").Try("choose another name, or release that one")
