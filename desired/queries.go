@@ -186,8 +186,11 @@ const (
 	selectLast = selectObject + ` WHERE kind = $1 AND scope = $2 AND name = $3 ORDER BY deleted_at DESC NULLS FIRST LIMIT 1`
 
 	// Slices of the key space for the sweep, in key order.
-	selectSlice  = `SELECT kind, uid FROM desired_objects WHERE uid > $1 ORDER BY uid LIMIT $2`
-	countRoughly = `SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'desired_objects'::regclass`
+	selectSlice = `SELECT kind, uid FROM desired_objects WHERE uid > $1 ORDER BY uid LIMIT $2`
+	// PostgreSQL has no estimate of a small table that was never analysed.
+	countRoughly = `
+		SELECT CASE WHEN reltuples >= 1000 THEN reltuples::bigint ELSE (SELECT count(*) FROM (SELECT FROM desired_objects LIMIT 1000) AS few) END
+		FROM pg_class WHERE oid = 'desired_objects'::regclass`
 )
 
 func scanObject(row pgx.CollectableRow) (o Object, err error) {

@@ -2,17 +2,14 @@ package jobs
 
 import (
 	"context"
-	"fmt"
+	"time"
 
 	"github.com/riverqueue/river"
 
-	"github.com/gpuaas/gpuaas/internal/pg"
-	"github.com/gpuaas/gpuaas/observed"
-	"github.com/gpuaas/gpuaas/platform/identity/signin"
-	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/jobs/retention"
 )
 
-// Maintenance creates the partitions of the next months and deletes old idempotency keys.
+// Maintenance creates the partitions of the next months, and removes what is older than its retention.
 type Maintenance struct{}
 
 // Kind names the job to River.
@@ -29,33 +26,12 @@ type maintenance struct {
 	d *Deps
 }
 
-// monthsAhead leaves a quarter to notice that this job has stopped.
-const monthsAhead = 3
+// exportWithin is enough for a month of a hundred million audit rows.
+const exportWithin = 30 * time.Minute
+
+// Timeout is longer than that of other jobs: a month of audit rows is written to a file.
+func (*maintenance) Timeout(*river.Job[Maintenance]) time.Duration { return exportWithin }
 
 func (w *maintenance) Work(ctx context.Context, _ *river.Job[Maintenance]) error {
-	if err := MakePartitions(ctx, w.d.DB); err != nil {
-		return err
-	}
-	for _, forget := range []func(context.Context, pg.Queryer, int) (int64, error){w.d.Allocations.Identity.ForgetReplies, signin.ForgetRevoked, allocation.ForgetCertificates, observed.ForgetReadings} {
-		for more := true; more; {
-			n, err := forget(ctx, w.d.DB, deleteBatch)
-			if err != nil {
-				return err
-			}
-			more = n == deleteBatch
-		}
-	}
-	return nil
-}
-
-// deleteBatch limits the rows of one statement, so that requests that store rows wait only briefly.
-const deleteBatch = 5000
-
-// MakePartitions makes those of the months ahead. A server also does it before it
-// serves, since it may have been away for longer than they reach.
-func MakePartitions(ctx context.Context, q pg.Queryer) error {
-	if _, err := q.Exec(ctx, `SELECT make_partitions($1)`, monthsAhead); err != nil {
-		return fmt.Errorf("making partitions: %w", err)
-	}
-	return nil
+	return retention.Run(ctx, w.d.Services, w.d.Log)
 }

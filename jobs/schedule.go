@@ -19,6 +19,7 @@ type periodicJob struct {
 	interval func() time.Duration // a policy may change it
 	onStart  bool                 // also when a leader is elected
 	unless   bool                 // the server lacks what the job needs
+	when     func() bool          // nil: always; else no job is inserted while it returns false
 }
 
 // schedule lists all periodic jobs.
@@ -39,9 +40,9 @@ func schedule(d *Deps) []periodicJob {
 		{args: SealLedger{}, interval: fixed(10 * time.Minute), onStart: true},
 		// Each step of it may be late by days.
 		{args: Maintenance{}, interval: fixed(time.Hour), onStart: true},
-		// The delay between a free slot and a queued allocation. Provisioning takes longer, and a pass is one
-		// read of an index that is mostly empty.
-		{args: PlaceQueued{}, interval: fixed(5 * time.Second)},
+		// The delay between a free slot and a queued allocation. Provisioning takes longer. Without a queue, the
+		// check is one read of an empty index, and no job is inserted.
+		{args: PlaceQueued{}, interval: fixed(5 * time.Second), when: d.queueExists},
 		// The delay of a changed SSH authority.
 		{args: SendAuthorities{}, interval: fixed(10 * time.Second), unless: d.UserCA == nil},
 		// A rollout waits for nodes, which need minutes.
@@ -73,7 +74,13 @@ type after func() time.Duration
 func (a after) Next(now time.Time) time.Time { return now.Add(a()) }
 
 func (p periodicJob) job() *river.PeriodicJob {
-	return river.NewPeriodicJob(after(p.interval), func() (river.JobArgs, *river.InsertOpts) { return p.args, nil },
+	args := func() (river.JobArgs, *river.InsertOpts) {
+		if p.when != nil && !p.when() {
+			return nil, nil // River inserts nothing
+		}
+		return p.args, nil
+	}
+	return river.NewPeriodicJob(after(p.interval), args,
 		&river.PeriodicJobOpts{ID: p.args.Kind(), RunOnStart: p.onStart})
 }
 

@@ -49,7 +49,7 @@ func refused(err error) bool {
 func TestINV29FactsCannotBeChangedByAnyone(t *testing.T) {
 	t.Parallel()
 	db, all := actors(t)
-	must(t, db, `INSERT INTO usage_ticks (from_s, to_s) VALUES (1, 2)`, `INSERT INTO usage_passes (to_s) VALUES (2)`,
+	must(t, db, `INSERT INTO usage_ticks (from_s, to_s) VALUES (1, 2)`, `INSERT INTO audit_exports (month, file, rows, sha256) VALUES ('2026-01-01', 'f', 0, sha256(''))`, `INSERT INTO usage_passes (to_s) VALUES (2)`,
 		`INSERT INTO key_sets (kind, sequence, kid, body, signature) VALUES ('control', 1, 'k', '', decode(repeat('00', 64), 'hex'))`)
 	facts := []string{"usage_records"} // it ends once, and is otherwise one
 	for table, r := range matrix(t) {

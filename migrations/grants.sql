@@ -23,8 +23,8 @@ BEGIN
 		--                                           cile
 		('desired_objects',          'raw',  '',    'raw',  'rawd', ''),
 		('applied_profile',          'r',    'r',   'r',    'r',    'r'),
-		('desired_revisions',        'r',    '',    'raw',  '',     ''),
-		('desired_pointer',          'r',    '',    'raw',  '',     ''),
+		('desired_revisions',        'r',    '',    'raw',  'rd',   ''),
+		('desired_pointer',          'r',    '',    'raw',  'r',    ''),
 		('git_sources',              'rw',   '',    'raw',  'r',    ''),
 
 		('observed_nodes',           'r',    'raw', 'r',    'r',    ''),
@@ -36,10 +36,10 @@ BEGIN
 		('reconcile_due',            '',     '',    'rawd', '',     ''), -- other roles call mark_due
 		('plans',                    'raw',  '',    'raw',  '',     ''),
 		('plan_actions',             'r',    '',    'ra',   '',     ''),
-		('drift',                    'rw',   '',    'raw',  'raw',  ''),
+		('drift',                    'rw',   '',    'raw',  'rawd', ''),
 		('plan_approvals',           'ra',   '',    'r',    '',     ''),
-		('forge_reports',            'r',    '',    'raw',  'rw',   ''),
-		('forge_pushes',             'rawd', '',    'r',    '',     ''),
+		('forge_reports',            'r',    '',    'raw',  'rwd',  ''),
+		('forge_pushes',             'raw',  '',    'r',    'rd',   ''),
 		('node_tasks',               '',     'rw',  '',     'raw',  ''),
 
 		('policy_values',            'r',    'r',   'r',    'rawd', 'r'),
@@ -54,15 +54,15 @@ BEGIN
 		('service_accounts',         'raw',  '',    '',     '',     ''),
 		('service_account_credentials', 'raw', '',  '',     '',     ''),
 		('api_keys',                 'raw',  '',    '',     '',     ''),
-		('sessions',                 'raw',  '',    '',     '',     ''),
+		('sessions',                 'raw',  '',    '',     'rd',   ''),
 		('ssh_keys',                 'rad',  '',    '',     'r',    ''),
 		('user_passwords',           'rawd', '',    '',     '',     ''),
-		('sign_in_links',            'raw',  '',    '',     '',     ''),
+		('sign_in_links',            'raw',  '',    '',     'rd',   ''),
 		('revoked_tokens',           'ra',   '',    '',     'rd',   ''),
 		('rate_limits',              'rawd', '',    '',     'rd',   ''),
 		('idempotency_keys',         'raw',  '',    '',     'rd',   ''),
 
-		('certificates',             'rw',   'raw', '',     'r',    ''),
+		('certificates',             'rw',   'raw', '',     'rd',   ''),
 		('signing_keys',             'r',    'r',   '',     'r',    ''), -- and the policies below
 		('public_keys',              'r',    'r',   'r',    'r',    'r'),
 		('key_sets',                 'r',    'r',   '',     'r',    ''), -- append-only
@@ -73,10 +73,10 @@ BEGIN
 
 		('audit_logs',               'ra',   'a',   'ra',   'ra',   ''), -- append-only
 		('audit_seals',              '',     '',    '',     'ra',   ''), -- append-only
+		('audit_exports',            '',     '',    '',     'ra',   ''), -- append-only
 		('outbox_events',            'ra',   'a',   'ra',   'ra',   'r'), -- append-only
 		('outbox_position',          '',     '',    '',     '',     'raw'),
 		('outbox_failures',          '',     '',    '',     '',     'raw'),
-		('inbox',                    '',     '',    '',     '',     ''), -- no consumer uses it yet
 
 		('ledger_accounts',          'ra',   '',    'r',    'ra',   ''), -- append-only
 		('ledger_transfers',         'ra',   '',    'r',    'ra',   ''), -- append-only
@@ -129,6 +129,7 @@ BEGIN
 
 		('applied_grants',           '',     '',    '',     '',     ''),
 		('goose_db_version',         'r',    'r',   'r',    'r',    'r') -- a server without the login of the owner compares it
+		('table_partitions',         '',     '',    '',     'r',    ''),
 	) AS matrix (name, api, node, reconcile, work, relay) LOOP
 		FOR i IN 1 .. cardinality(server) LOOP
 			SELECT string_agg(verb, ', ') INTO verbs
@@ -167,7 +168,7 @@ GRANT USAGE ON SEQUENCE river.river_job_id_seq TO gpuaas_api, gpuaas_reconcile, 
 
 -- SECURITY DEFINER functions.
 GRANT EXECUTE ON FUNCTION mark_due TO gpuaas_api, gpuaas_node, gpuaas_reconcile, gpuaas_work;
-GRANT EXECUTE ON FUNCTION make_partitions, ledger_await_transfers TO gpuaas_work;
+GRANT EXECUTE ON FUNCTION make_partitions, drop_partitions, ledger_await_transfers TO gpuaas_work;
 
 -- A role reads the sealed keys of its own purposes; platform/secret/keystore has the same list. The owner of the schema
 -- creates and rotates keys.

@@ -41,7 +41,13 @@ func Up(ctx context.Context, pool *pgxpool.Pool) error {
 		if err := upOurs(ctx, db); err != nil {
 			return err
 		}
-		return upRiver(ctx, pool)
+		if err := upRiver(ctx, pool); err != nil {
+			return err
+		}
+		if _, err := pool.Exec(ctx, `SELECT continue_positions()`); err != nil {
+			return fmt.Errorf("continuing the positions of events and audit rows: %w", err)
+		}
+		return nil
 	})
 	if err != nil {
 		return err

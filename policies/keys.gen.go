@@ -202,9 +202,11 @@ const (
 	PlatformAdmission TextKey = "platform.admission"
 	// PlatformNotice: message that is displayed to all users.
 	PlatformNotice TextKey = "platform.notice"
+	// HistoryDays: retention of plans, node tasks, healed drift, reports to forges, ended sessions and expired certificates.
+	HistoryDays IntKey = "history.days"
 	// EventOutboxDays: retention of published events.
 	EventOutboxDays IntKey = "event.outbox_days"
-	// AuditDays: retention of audit rows.
+	// AuditDays: retention of audit rows, transitions of allocations, and Git revisions.
 	AuditDays IntKey = "audit.days"
 	// EvidenceDays: retention of evidence bundles.
 	EvidenceDays IntKey = "evidence.days"
@@ -318,8 +320,9 @@ var keys = []Key{
 	{Name: "notification.webhook_endpoints", Type: TypeInt, Default: int64(10), Min: 0, Max: 100, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "addresses", Cap: CapMax, Meaning: "maximum number of webhook endpoints of a tenant"},
 	{Name: "platform.admission", Type: TypeEnum, Default: "open", Values: []string{"open", "admins_only", "closed"}, Scopes: []Level{LevelPlatform}, Meaning: "callers that can start new work"},
 	{Name: "platform.notice", Type: TypeText, Default: "", Pattern: "^\\PC{0,512}$", Scopes: []Level{LevelPlatform}, Meaning: "message that is displayed to all users"},
+	{Name: "history.days", Type: TypeInt, Default: int64(90), Min: 30, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of plans, node tasks, healed drift, reports to forges, ended sessions and expired certificates"},
 	{Name: "event.outbox_days", Type: TypeInt, Default: int64(30), Min: 7, Max: 365, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of published events"},
-	{Name: "audit.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of audit rows"},
+	{Name: "audit.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of audit rows, transitions of allocations, and Git revisions"},
 	{Name: "evidence.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of evidence bundles"},
 	{Name: "api.idempotency_hours", Type: TypeInt, Default: int64(24), Min: 1, Max: 168, Scopes: []Level{LevelPlatform}, Unit: "hours", Meaning: "retention of stored responses of idempotency keys"},
 	{Name: "app.slurm_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, Meaning: "Slurm clusters can be created"},

@@ -80,8 +80,8 @@ func (l *Loop) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-wake:
-		case <-timer.C:
-			if err := l.step(ctx, &s); err != nil && ctx.Err() == nil {
+		case at := <-timer.C:
+			if err := l.step(ctx, &s, at); err != nil && ctx.Err() == nil {
 				l.Log.WarnContext(ctx, "sweep failed", "component", "reconcile", "err", err)
 			}
 		}
@@ -161,12 +161,12 @@ func (l *Loop) answer(ctx context.Context, tx pgx.Tx, due []dueRow, limits Limit
 
 // step is one slice of the sweep: it proves that no hint, mark or job was lost
 // for these keys, by the same path, without touching the due set.
-func (l *Loop) step(ctx context.Context, s *sweep) error {
+func (l *Loop) step(ctx context.Context, s *sweep, at time.Time) error {
 	limits := l.Limits()
 	if !limits.Enabled {
 		return nil
 	}
-	keys, err := s.next(ctx, l, limits.SweepEvery)
+	keys, err := s.next(ctx, l, limits.SweepEvery, at)
 	if err != nil || len(keys) == 0 {
 		return err
 	}
@@ -186,14 +186,28 @@ func (l *Loop) step(ctx context.Context, s *sweep) error {
 }
 
 // sweep walks the key space in slices.
-type sweep struct{ after uuid.UUID }
+type sweep struct {
+	after uuid.UUID
+	last  time.Time
+	owed  float64 // keys that were due by now; a slice has whole keys
+}
 
-func (s *sweep) next(ctx context.Context, l *Loop, every time.Duration) ([]desired.Key, error) {
+// next returns the next slice: as many keys as the time since the last call is of the whole sweep. A few objects are
+// therefore not swept every few seconds, and a delayed step catches up.
+func (s *sweep) next(ctx context.Context, l *Loop, every time.Duration, at time.Time) ([]desired.Key, error) {
 	n, err := l.Desired.Roughly(ctx, l.DB)
 	if err != nil {
 		return nil, err
 	}
-	size := min(max(int(n*int64(tick)/int64(max(every, tick))), 1), batch)
+	if !s.last.IsZero() {
+		s.owed = min(s.owed+float64(max(n, 1))*float64(at.Sub(s.last))/float64(max(every, tick)), float64(max(n, 1)))
+	}
+	s.last = at
+	size := min(int(s.owed), batch)
+	if size == 0 {
+		return nil, nil
+	}
+	s.owed -= float64(size)
 	keys, err := l.Desired.Slice(ctx, l.DB, s.after, size)
 	if err != nil {
 		return nil, err

@@ -118,7 +118,7 @@ func TestINV05SweepFindsWhatWasLost(t *testing.T) {
 	s.lines("declare lost kind=SKU\ndeclare done kind=SKU\ncarried done kind=SKU")
 	var sweep sweep
 	for range 3 {
-		if err := s.step(t.Context(), &sweep); err != nil {
+		if err := s.sweepAll(&sweep); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,7 +141,7 @@ func TestINV16IdleSweep(t *testing.T) {
 	rest := pgtest.Diff(t, s.db, pgtest.Also("river.river_job"))
 	var sweep sweep
 	for range 4 {
-		if err := s.step(t.Context(), &sweep); err != nil {
+		if err := s.sweepAll(&sweep); err != nil {
 			t.Fatal(err)
 		}
 		s.pass()
@@ -164,7 +164,7 @@ func TestSweepDoesNotPutAMarkOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	swept := make(chan error, 1)
-	go func() { var sweep sweep; swept <- s.step(t.Context(), &sweep) }()
+	go func() { var sweep sweep; swept <- s.sweepAll(&sweep) }()
 	s.waitBlocked()
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestSwitchedOff(t *testing.T) {
 	s.limits.Enabled = false
 	diff := pgtest.Diff(t, s.db)
 	var sweep sweep
-	if n, err := s.pass(), s.step(t.Context(), &sweep); n != 0 || err != nil || diff() != "" {
+	if n, err := s.pass(), s.sweepAll(&sweep); n != 0 || err != nil || diff() != "" {
 		t.Errorf("took %d, %v\n%s", n, err, diff())
 	}
 	s.limits.Enabled = true
@@ -373,7 +373,7 @@ func TestINV16IdleWithDrift(t *testing.T) {
 	rest := pgtest.Diff(t, s.db, pgtest.Also("river.river_job"))
 	var sweep sweep
 	for range 20 {
-		if err := s.step(t.Context(), &sweep); err != nil {
+		if err := s.sweepAll(&sweep); err != nil {
 			t.Fatal(err)
 		}
 		s.pass()
@@ -413,5 +413,34 @@ func TestINV62NodesOverPasses(t *testing.T) {
 	s.pass()
 	if got := s.count(let); got != 4 {
 		t.Errorf("%d nodes, a period later", got)
+	}
+}
+
+// sweepAll is a step after more time than a whole sweep needs.
+func (s *scene) sweepAll(sweep *sweep) error {
+	if sweep.last.IsZero() {
+		sweep.last = time.Unix(0, 0)
+	}
+	return s.step(s.t.Context(), sweep, sweep.last.Add(24*time.Hour))
+}
+
+// TestSweepLastsItsPeriod: 20 objects in 300 s are one object each 15 s, also if steps are late.
+func TestSweepLastsItsPeriod(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, pgtest.Clone(t))
+	for i := range 20 {
+		s.exec(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES (gen_random_uuid(), 'Node', $1, '{}', '', 'api')`, fmt.Sprint("n", i))
+	}
+	var w sweep
+	start, swept, steps := time.Unix(1_000_000, 0), 0, 0
+	for at := start; at.Sub(start) <= 300*time.Second; at = at.Add(time.Duration(1+steps%3) * time.Second) {
+		keys, err := w.next(t.Context(), s.Loop, 300*time.Second, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		swept, steps = swept+len(keys), steps+1
+	}
+	if swept < 19 || swept > 20 {
+		t.Errorf("swept %d of 20 objects in %d steps of one period", swept, steps)
 	}
 }

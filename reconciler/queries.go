@@ -118,7 +118,9 @@ const (
 			deadline_at = r.deadline_at, cost_minor = r.cost_minor, currency = r.currency, ignored_by = r.ignored_by, ignored_reason = r.ignored_reason,
 			ignored_until = r.ignored_until, observed_at = now(), version = d.version + 1
 		FROM jsonb_to_recordset($1) AS r(` + driftRow + `) WHERE d.id = r.id AND d.version = r.version`
-	healDrift = `UPDATE drift SET status = 'healed', healed_at = now(), version = version + 1 WHERE id = ANY($1) AND status <> 'healed'`
-	driftRow  = `id uuid, kind text, object_id uuid, name text, field text, desired text, observed text, cause text, policy text, owner text, status text,
+	healDrift   = `UPDATE drift SET status = 'healed', healed_at = now(), version = version + 1 WHERE id = ANY($1) AND status <> 'healed'`
+	deleteDrift = `
+		DELETE FROM drift WHERE id IN (SELECT id FROM drift WHERE healed_at < now() - $1::interval ORDER BY healed_at LIMIT $2)`
+	driftRow = `id uuid, kind text, object_id uuid, name text, field text, desired text, observed text, cause text, policy text, owner text, status text,
 		deadline_at timestamptz, cost_minor bigint, currency text, ignored_by text, ignored_reason text, ignored_until timestamptz, version bigint`
 )

@@ -14,6 +14,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"insertActions": insertActions, "lockJudged": lockAutomatic, "selectJudged": selectAutomatic, "selectPlans": selectPlans,
 		"selectPlan": selectPlan, "selectActions": selectActions, "selectDrift": selectDrift, "selectDrifts": selectDrifts,
 		"selectDriftsIn": selectDriftsIn, "selectOpenOf": selectOpenOf, "selectDriftsOf": selectDriftsOf, "ignoreDrift": ignoreDrift, "selectLoad": selectLoad,
-		"openDrift": openDrift, "changeDrift": changeDrift, "healDrift": healDrift,
+		"openDrift": openDrift, "changeDrift": changeDrift, "healDrift": healDrift, "deleteDrift": deleteDrift,
 	})
 }

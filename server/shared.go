@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/jobs/retention"
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/platform/identity/oidc"
 	"github.com/gpuaas/gpuaas/platform/payment"
@@ -119,7 +120,7 @@ func prepare(ctx context.Context, c *Config) error {
 	if err := migrations.Up(ctx, owner); err != nil {
 		return err
 	}
-	if err := jobs.MakePartitions(ctx, owner); err != nil {
+	if err := retention.Make(ctx, owner); err != nil {
 		return err
 	}
 	if err := keystore.Prepare(ctx, keystore.Preparation{
@@ -189,7 +190,7 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 	}
 	config := services.Config{
 		DB: db, Policies: s.policies, Hints: s.hints, Naming: c.naming(), Clock: c.Clock, Log: c.Log,
-		ReleaseKeys: s.releaseKeys, Payments: provider, PaymentMetrics: s.paymentMetrics, Credentials: c.Credentials, PublicURL: publicURL,
+		ReleaseKeys: s.releaseKeys, Payments: provider, PaymentMetrics: s.paymentMetrics, Credentials: c.Credentials, PublicURL: publicURL, AuditArchive: c.AuditArchive,
 	}
 	if s.auth.provider != nil {
 		config.SignIn = s.auth.provider
@@ -243,7 +244,7 @@ func (s *shared) collectors() []prometheus.Collector {
 		all = append(all, services.LoopMetrics{Services: loop})
 	}
 	if worker := s.services[RoleWork]; worker != nil {
-		all = append(all, services.WorkerMetrics{Services: worker}, nodetask.QueuedMetrics{Store: s.tasks[RoleWork]}, worker.Billing.Metrics)
+		all = append(all, services.WorkerMetrics{Services: worker}, retention.Metrics{Services: worker}, nodetask.QueuedMetrics{Store: s.tasks[RoleWork]}, worker.Billing.Metrics)
 	}
 	return all
 }

@@ -114,6 +114,8 @@ type Config struct {
 	PaymentMetrics *payment.Metrics
 	// Credentials contains the secrets that Git sources refer to; nil contains none.
 	Credentials *secretref.Credentials
+	// AuditArchive is the folder that receives old months of the audit log; empty: they stay in the database.
+	AuditArchive string
 	// PublicURL returns the address under which browsers reach the server.
 	PublicURL func() string
 }
@@ -128,7 +130,7 @@ type Keys struct {
 // New builds the services of a role. It returns an error that names a required field of c if the
 // field is missing.
 func New(c Config) (*Services, error) {
-	if err := required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials", "Keys"); err != nil {
+	if err := required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials", "Keys", "AuditArchive"); err != nil {
 		return nil, err
 	}
 	if c.Keys != nil {
@@ -143,7 +145,7 @@ func New(c Config) (*Services, error) {
 	s.Desired = &revision.Store{Store: &desired.Store{DB: c.DB, Hints: c.Hints, Check: schema.Check}}
 	s.Observed = &observed.Store{DB: c.DB}
 	s.History = &reconciler.History{DB: c.DB}
-	s.Audit = &audit.Service{DB: c.DB}
+	s.Audit = &audit.Service{DB: c.DB, Archive: c.AuditArchive}
 	s.Events = &event.Store{DB: c.DB}
 	s.addPlatform(c)
 	s.addProduct(c)

@@ -23,14 +23,17 @@ attacker who can write every table can also write matching seals. Store the outp
 -o json in another place, and pass it to a later run with --heads.`
 
 func newAuditVerify(a *output.Console) *cobra.Command {
-	var tenant, heads string
+	var tenant, heads, archive string
 	cmd := &cobra.Command{
 		Use: "verify", Short: "Verify audit seals", Long: auditText, Args: cobra.NoArgs,
 		Example: "  gpuaas audit verify -o json > heads.json\n  gpuaas audit verify --heads heads.json",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return auditVerify(cmd.Context(), a, tenant, heads) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return auditVerify(cmd.Context(), a, tenant, heads, archive)
+		},
 	}
 	cmd.Flags().StringVar(&tenant, "tenant", "", "only this one, by name or id")
 	cmd.Flags().StringVar(&heads, "heads", "", "JSON output of an earlier run; its heads must still exist")
+	cmd.Flags().StringVar(&archive, "archive", "", "folder of the archive; its files are compared with the seals, too")
 	return cmd
 }
 
@@ -39,6 +42,10 @@ type Chains struct {
 	Chains        []chain   `json:"chains"`
 	Unsealed      int64     `json:"unsealed"`
 	UnsealedSince time.Time `json:"unsealed_since"`
+	// Archived rows are only in the archive, whose files are in Archive if it was checked.
+	Archived int64            `json:"archived,omitzero"`
+	Exported int64            `json:"exported,omitzero"`
+	Archive  []audit.Archived `json:"archive,omitempty"`
 }
 
 type chain struct {
@@ -46,7 +53,7 @@ type chain struct {
 	audit.Chain
 }
 
-func auditVerify(ctx context.Context, a *output.Console, tenant, heads string) error {
+func auditVerify(ctx context.Context, a *output.Console, tenant, heads, archive string) error {
 	expected, err := readHeads(heads)
 	if err != nil {
 		return err
@@ -64,11 +71,17 @@ func auditVerify(ctx context.Context, a *output.Console, tenant, heads string) e
 	if err != nil {
 		return err
 	}
-	r, err := (&audit.Service{DB: db}).Verify(ctx, only, expected)
+	s := &audit.Service{DB: db, Archive: archive}
+	r, err := s.Verify(ctx, only, expected)
 	if err != nil {
 		return err
 	}
-	c := Chains{Chains: make([]chain, len(r.Chains)), Unsealed: r.Unsealed, UnsealedSince: r.UnsealedSince}
+	c := Chains{Chains: make([]chain, len(r.Chains)), Unsealed: r.Unsealed, UnsealedSince: r.UnsealedSince, Archived: r.Archived, Exported: r.Exported}
+	if archive != "" {
+		if c.Archive, err = s.VerifyArchive(ctx); err != nil {
+			return err
+		}
+	}
 	for i, one := range r.Chains {
 		c.Chains[i] = chain{Name: names[one.Tenant], Chain: one}
 	}
@@ -107,11 +120,31 @@ func showChains(a *output.Console, c Chains) error {
 	}
 	sayUnsealed(a, c)
 	if broken == nil {
-		return nil
+		return archiveFault(a, c)
 	}
 	return &output.CommandError{
 		Message: fmt.Sprintf("tenant %s: %s", cmp.Or(broken.Name, broken.Tenant.String()), faultWords(*broken.Fault)), Code: output.CodeFindings,
 		Try: "do not change the database; follow docs/runbooks/audit-broken.md", Correlation: a.Correlation, Exit: output.ExitFailure,
+	}
+}
+
+// archiveFault returns the first difference between the seals and the archive.
+func archiveFault(a *output.Console, c Chains) error {
+	message := ""
+	for _, one := range c.Archive {
+		if one.Fault != "" {
+			message = cmp.Or(message, fmt.Sprintf("archive %s: %s", one.File, one.Fault))
+		}
+	}
+	if c.Archived != c.Exported {
+		message = cmp.Or(message, fmt.Sprintf("%d sealed rows are missing in months that were exported with %d rows", c.Archived, c.Exported))
+	}
+	if message == "" {
+		return nil
+	}
+	return &output.CommandError{
+		Message: message, Code: output.CodeFindings, Try: "do not change the database or the archive; follow docs/runbooks/audit-broken.md",
+		Correlation: a.Correlation, Exit: output.ExitFailure,
 	}
 }
 

@@ -27,6 +27,11 @@ const (
 	overtakeRevisions = `
 		UPDATE desired_revisions SET status = 'rejected', findings = $2, version = version + 1, updated_at = now()
 		WHERE source = $1 AND status IN ('waiting_approval', 'planned')`
+	deleteRevisions = `
+		DELETE FROM desired_revisions WHERE revision IN (
+			SELECT revision FROM desired_revisions r WHERE updated_at < now() - $1::interval AND revision < (
+				SELECT p.revision FROM desired_pointer p WHERE p.source = r.source)
+			ORDER BY revision LIMIT $2)`
 	movePointer = `
 		INSERT INTO desired_pointer (source, revision, commit, tree_hash) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (source) DO UPDATE SET revision = excluded.revision, commit = excluded.commit, tree_hash = excluded.tree_hash, applied_at = now()`

@@ -14,6 +14,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"updateRevision":     updateRevision,
 		"overtakeRevisions":  overtakeRevisions,
 		"movePointer":        movePointer,
+		"deleteRevisions":    deleteRevisions,
 		"selectPointer":      selectPointer,
 		"selectRevisions":    selectRevisions,
 		"selectRevision":     selectRevision,

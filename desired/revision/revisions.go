@@ -209,3 +209,13 @@ func orNone(p ids.Plan) any {
 	}
 	return p.UUID
 }
+
+// DeleteOld deletes revisions of an age that their source has replaced, at most limit of them. A revision is found by its
+// number and by its commit, and there is one for each commit, so the table has no partitions.
+func DeleteOld(ctx context.Context, q pg.Queryer, age time.Duration, limit int) (int64, error) {
+	tag, err := q.Exec(ctx, deleteRevisions, age, limit)
+	if err != nil {
+		return 0, fmt.Errorf("deleting old revisions: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}

@@ -127,7 +127,8 @@ func (i *installation) start(ctx context.Context) error {
 		Roles: server.AllRoles(), Environment: i.cfg.Environment, Profile: i.profile,
 		Listen: i.cfg.Listen, NodeListen: i.cfg.NodeListen, MetricsListen: i.cfg.Metrics, Roam: true,
 		NodeHosts: nodeHosts(i.cfg.NodeListen), SignIn: signIn, Payments: payments, Credentials: credentials,
-		StateDir: filepath.Join(dir, "secrets"), GitDir: filepath.Join(dir, "git"), Source: i.source, Log: i.cfg.Log,
+		AuditArchive: filepath.Join(dir, "audit"),
+		StateDir:     filepath.Join(dir, "secrets"), GitDir: filepath.Join(dir, "git"), Source: i.source, Log: i.cfg.Log,
 	})
 	if err != nil {
 		return err

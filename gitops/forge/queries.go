@@ -36,7 +36,12 @@ const (
 	insertPush = `
 		INSERT INTO forge_pushes (source, commit, login, email) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (source, commit, login) DO UPDATE SET email = excluded.email WHERE forge_pushes.email <> excluded.email`
-	deletePushes  = `DELETE FROM forge_pushes WHERE at < now() - interval '90 days'`
+	deletePushes = `
+		DELETE FROM forge_pushes WHERE (source, commit, login) IN (
+			SELECT source, commit, login FROM forge_pushes WHERE at < now() - $1::interval ORDER BY at LIMIT $2)`
+	deleteReports = `
+		DELETE FROM forge_reports WHERE (source, subject, context) IN (
+			SELECT source, subject, context FROM forge_reports WHERE updated_at < now() - $1::interval ORDER BY updated_at LIMIT $2)`
 	selectPushers = `SELECT email FROM forge_pushes WHERE source = $1 AND commit = $2 ORDER BY login`
 
 	selectPending = `

@@ -11,6 +11,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	pgtest.Prepare(t, []string{"forge_reports", "forge_pushes"}, map[string]string{
 		"wantReports": wantReports, "takeReport": lockReport, "reportTold": markSent, "reportFailed": reportFailed,
 		"pauseReports": pauseReports, "selectUntold": selectPending, "selectReports": selectReports,
-		"insertPush": insertPush, "deletePushes": deletePushes, "selectPushers": selectPushers,
+		"insertPush": insertPush, "deletePushes": deletePushes, "deleteReports": deleteReports, "selectPushers": selectPushers,
 	})
 }

@@ -60,9 +60,11 @@ var importRules = map[string][]string{
 
 	// migrations: the schema of River's tables has its name there.
 	"jobs": {
-		"services", "jobs/nodetask", "gitops", "reconciler", "platform", "product", "policies", "desired", "desired/revision", "observed", "protocol", "migrations",
+		"services", "jobs/nodetask", "jobs/retention", "gitops", "reconciler", "platform", "product", "policies", "desired", "desired/revision", "observed", "protocol", "migrations",
 	},
 	"jobs/nodetask": {"protocol"},
+	// The statements that delete old rows are those of the owners.
+	"jobs/retention": {"services", "jobs/nodetask", "gitops", "reconciler", "platform", "product", "policies", "desired/revision"},
 
 	"api/openapi":  {},
 	"api/asyncapi": {},

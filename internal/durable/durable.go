@@ -5,6 +5,7 @@ package durable
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,7 +14,12 @@ import (
 // Write replaces path with data: a temporary file in the same directory, fsync, rename, and fsync
 // of the directory. After it returns nil, the content survives a power cut.
 func Write(path string, data []byte, mode fs.FileMode) error {
-	temp, err := stage(path, data, mode)
+	return Stream(path, mode, func(f io.Writer) error { _, err := f.Write(data); return err })
+}
+
+// Stream is Write for a file that does not fit into memory: write receives the temporary file.
+func Stream(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	temp, err := stageWith(path, mode, write)
 	if err != nil {
 		return err
 	}
@@ -39,12 +45,15 @@ func Create(path string, data []byte, mode fs.FileMode) error {
 }
 
 func stage(path string, data []byte, mode fs.FileMode) (string, error) {
+	return stageWith(path, mode, func(f io.Writer) error { _, err := f.Write(data); return err })
+}
+
+func stageWith(path string, mode fs.FileMode, write func(io.Writer) error) (string, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return "", fmt.Errorf("staging %s: %w", path, err)
 	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	err = errors.Join(write(f), f.Chmod(mode), f.Sync(), f.Close())
 	if err != nil {
 		return "", errors.Join(fmt.Errorf("staging %s: %w", path, err), os.Remove(f.Name()))
 	}

@@ -67,6 +67,13 @@ const (
 	selectProbed      = `
 		SELECT EXISTS (SELECT FROM node_tasks WHERE node_id = $1 AND type = $3 AND allocation_id IS NULL AND status = 'succeeded' AND finished_at >= $2)`
 
+	deleteTasks = `
+		DELETE FROM node_tasks WHERE id IN (
+			SELECT id FROM node_tasks t WHERE finished_at < now() - $1::interval AND (allocation_id IS NULL OR EXISTS (
+				SELECT FROM node_tasks r WHERE r.allocation_id = t.allocation_id AND r.type = $2 AND r.status = 'succeeded'
+					AND r.finished_at < now() - $1::interval))
+			ORDER BY finished_at LIMIT $3)`
+
 	sameResult = `
 		SELECT EXISTS (SELECT FROM node_tasks WHERE id = $1 AND node_id = $2 AND fence = $3 AND attempt = $4 AND status = $5
 			AND allocation_id IS NOT DISTINCT FROM $6)`

@@ -16,7 +16,11 @@ import (
 )
 
 // Service reads and seals.
-type Service struct{ DB pg.Pool }
+type Service struct {
+	DB pg.Pool
+	// Archive is the folder that receives old months before their rows are dropped. Empty: rows stay.
+	Archive string
+}
 
 // Entry is one privileged change.
 type Entry struct {

@@ -198,7 +198,7 @@ func TestINV58TablesThatAreAudited(t *testing.T) {
 	t.Parallel()
 	rows, err := pgtest.Tx(t).Query(t.Context(), `
 		SELECT DISTINCT tgrelid::regclass::text FROM pg_trigger
-		WHERE tgfoid = 'demand_audit'::regproc AND tgdeferrable AND tginitdeferred AND tgenabled = 'O' ORDER BY 1`)
+		WHERE tgparentid = 0 AND tgfoid = 'demand_audit'::regproc AND tgdeferrable AND tginitdeferred AND tgenabled = 'O' ORDER BY 1`)
 	if err != nil {
 		t.Fatal(err)
 	}

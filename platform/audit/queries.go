@@ -31,14 +31,14 @@ const (
 const (
 	lockSeals = `SELECT pg_advisory_xact_lock(hashtextextended('audit.seal', 0))`
 
-	selectSealedTo = `SELECT up_to, up_to >= pg_snapshot_xmax(pg_current_snapshot()) FROM audit_seals ORDER BY up_to DESC LIMIT 1`
+	selectSealedTo = `SELECT up_to, up_to >= xact_horizon() FROM audit_seals ORDER BY up_to DESC LIMIT 1`
 
 	// Below the horizon only: an open transaction may still commit rows of a lower
 	// number. A transaction is sealed whole, so the stretch ends with one.
 	selectStretch = `
 	SELECT xid FROM (
 		SELECT xid FROM audit_logs
-		WHERE xid > $1::xid8 AND xid < pg_snapshot_xmin(pg_current_snapshot())
+		WHERE xid > $1::xid8 AND xid < xact_horizon()
 		ORDER BY xid, id LIMIT $2) next
 	ORDER BY xid DESC LIMIT 1`
 
@@ -58,6 +58,35 @@ const (
 	INSERT INTO audit_seals (up_to, org_id, total, rows, chain, form)
 	SELECT $1::xid8, org, total, rows, chain, form
 	FROM unnest($2::uuid[], $3::bigint[], $4::bytea[], $5::bytea[], $6::smallint[]) AS s (org, total, rows, chain, form)`
+)
+
+// Statements of the archive.
+const (
+	// Whole months whose rows are all sealed.
+	selectMonths = `
+	SELECT starts_at FROM table_partitions m
+	WHERE name = 'audit_logs' AND ends_at <= $1 AND NOT EXISTS (SELECT FROM audit_exports e WHERE e.month = m.starts_at)
+		AND NOT EXISTS (SELECT FROM audit_logs l WHERE l.at >= m.starts_at AND l.at < m.ends_at
+			AND l.xid > coalesce((SELECT up_to FROM audit_seals ORDER BY up_to DESC LIMIT 1), '0'))
+	ORDER BY starts_at`
+
+	// A month may have more rows than one statement may usually read.
+	patient = `SET LOCAL statement_timeout = '30min'`
+
+	selectMonth = `
+	SELECT xid, id, at, coalesce(org_id, '00000000-0000-0000-0000-000000000000'), actor, action, target_urn, correlation_id, before, after,
+		client_address, user_agent
+	FROM audit_logs WHERE at >= $1 AND at < ($1 AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC'
+	ORDER BY xid, id`
+
+	insertExport = `INSERT INTO audit_exports (month, file, rows, sha256) VALUES ($1, $2, $3, $4)`
+
+	selectExports = `SELECT month, file, rows, sha256 FROM audit_exports ORDER BY month`
+
+	// Their rows are only in the archive.
+	selectDropped = `
+	SELECT month, rows FROM audit_exports e
+	WHERE NOT EXISTS (SELECT FROM table_partitions WHERE name = 'audit_logs' AND starts_at = e.month) ORDER BY month`
 )
 
 // Statements of verification.

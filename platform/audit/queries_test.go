@@ -16,7 +16,8 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	statements := map[string]string{
 		"insertEntry": insertEntry, "lockSeals": lockSeals, "selectSealedTo": selectSealedTo, "selectStretch": selectStretch,
 		"selectRows": selectRows, "selectHeads": selectHeads, "insertSeals": insertSeals, "selectSeals": selectSeals,
-		"selectUnsealed": selectUnsealed,
+		"selectUnsealed": selectUnsealed, "selectMonths": selectMonths, "selectMonth": selectMonth, "insertExport": insertExport,
+		"selectExports": selectExports, "selectDropped": selectDropped,
 	}
 	all := everything()
 	for bits := range 1 << len(all.conditions()) {
@@ -24,7 +25,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	}
 	parts := Query{Action: "b.", Target: uuid.NewString(), Limit: 1}
 	statements["parts"], _ = parts.statement()
-	pgtest.Prepare(t, []string{"audit_logs", "audit_seals"}, statements)
+	pgtest.Prepare(t, []string{"audit_logs", "audit_seals", "audit_exports"}, statements)
 }
 
 // Row-level security leaves each search the index of its filter.

@@ -48,11 +48,15 @@ type Report struct {
 	// Unsealed rows are newer than the last seal; nothing is promised of them yet.
 	Unsealed      int64     `json:"unsealed"`
 	UnsealedSince time.Time `json:"unsealed_since"`
+	// Archived rows are sealed and only in the archive; Exported is their number when they were exported. Both are zero in
+	// a report of one tenant.
+	Archived int64 `json:"archived,omitzero"`
+	Exported int64 `json:"exported,omitzero"`
 }
 
 // OK reports that no chain has a fault.
 func (r Report) OK() bool {
-	return !slices.ContainsFunc(r.Chains, func(c Chain) bool { return c.Fault != nil })
+	return r.Archived == r.Exported && !slices.ContainsFunc(r.Chains, func(c Chain) bool { return c.Fault != nil })
 }
 
 // Verify derives every chain again from its first row and compares it with each seal. The zero tenant
@@ -70,23 +74,50 @@ func (s *Service) Verify(ctx context.Context, tenant ids.Tenant, heads []Chain) 
 	if err != nil {
 		return Report{}, fmt.Errorf("reading the last seal: %w", err)
 	}
+	months, exported, err := s.dropped(ctx)
+	if err != nil {
+		return Report{}, fmt.Errorf("reading exports: %w", err)
+	}
+	var archived int64
 	for after := uint64(0); after < sealed; {
 		seals, err := s.seals(ctx, after, sealed, tenant)
 		if err != nil {
 			return Report{}, fmt.Errorf("reading seals: %w", err)
 		}
 		p := newPage(seals, sealed)
+		p.dropped = months
 		if err := s.compare(ctx, p, after, tenant); err != nil {
 			return Report{}, fmt.Errorf("reading audit records: %w", err)
 		}
 		v.addPage(p)
+		archived += p.excused
 		after = p.last()
 	}
 	r := Report{Chains: v.report()}
+	if tenant == zeroTenant {
+		r.Archived, r.Exported = archived, exported
+	}
 	if err := s.DB.QueryRow(ctx, selectUnsealed, sealed).Scan(&r.Unsealed, &r.UnsealedSince); err != nil {
 		return Report{}, fmt.Errorf("counting what is not sealed: %w", err)
 	}
 	return r, nil
+}
+
+var zeroTenant ids.Tenant
+
+// dropped returns the months that are only in the archive, and the number of their rows.
+func (s *Service) dropped(ctx context.Context) (months dropped, exported int64, err error) {
+	rows, err := s.DB.Query(ctx, selectDropped)
+	if err != nil {
+		return nil, 0, err
+	}
+	var month time.Time
+	var n int64
+	_, err = pgx.ForEachRow(rows, []any{&month, &n}, func() error {
+		months, exported = append(months, month.UTC()), exported+n
+		return nil
+	})
+	return months, exported, err
 }
 
 // sealsAtOnce bounds a page: at the most some 10 MB, where every seal is full.

@@ -12,7 +12,7 @@ const insertEvent = `
 const columns = `xid, seq, event_id, stream, subject, aggregate, sequence, org_id, project_id, correlation_id, trace, payload, occurred_at`
 
 // Below the horizon only: an open transaction may still commit a lower position.
-const belowHorizon = `xid < pg_snapshot_xmin(pg_current_snapshot())`
+const belowHorizon = `xid < xact_horizon()`
 
 const selectTenant = `
 	SELECT ` + columns + ` FROM outbox_events
@@ -36,7 +36,7 @@ const selectPosition = `
 	SELECT xid, seq FROM outbox_events
 	WHERE event_id = $1 AND (org_id = $2 OR $2 = '00000000-0000-0000-0000-000000000000')`
 
-const selectHorizon = `SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::numeric - 1)::text::xid8`
+const selectHorizon = `SELECT (xact_horizon()::text::numeric - 1)::text::xid8`
 
 // Statements of the relay. It runs all but the first on the connection that owns the lock, so a relay
 // that has lost the lock cannot move a position.

@@ -8,7 +8,7 @@ import (
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"outbox_events", "outbox_position", "outbox_failures", "inbox"}, map[string]string{
+	pgtest.Prepare(t, []string{"outbox_events", "outbox_position", "outbox_failures"}, map[string]string{
 		"insertEvent":    insertEvent,
 		"selectTenant":   selectTenant,
 		"selectAll":      selectAll,

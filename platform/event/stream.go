@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// retention equals that of the outbox, so that a stream can be refilled from it.
+	// retention is the default of event.outbox_days, so that a stream can be refilled from the outbox.
 	retention = 30 * 24 * time.Hour
-	// After a crash or an outage, events are published again within minutes. The consumer's inbox drops
+	// After a crash or an outage, events are published again within minutes. A consumer recognises them by their id and drops
 	// later duplicates.
 	duplicateWindow = 10 * time.Minute
 	// epochKey is the metadata key of the stream's epoch.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -100,9 +101,9 @@ func (s *Service) QueueReply(b *pgx.Batch, k Key, r Reply) {
 	b.Queue(updateReply, k.Principal, k.Method, k.Route, k.Key, r.Status, r.Location, r.ETag, r.Body, r.Secret)
 }
 
-// ForgetReplies removes replies that are past their day, at most limit of them.
-func (s *Service) ForgetReplies(ctx context.Context, q pg.Queryer, limit int) (int64, error) {
-	tag, err := q.Exec(ctx, deleteReplies, limit)
+// ForgetReplies deletes some replies of an age. Keys of all ages are unique together, so the table has no partitions.
+func ForgetReplies(ctx context.Context, q pg.Queryer, age time.Duration, limit int) (int64, error) {
+	tag, err := q.Exec(ctx, deleteReplies, age, limit)
 	if err != nil {
 		return 0, fmt.Errorf("forgetting old replies: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -113,7 +114,7 @@ func TestINV06OneKeyOneEffect(t *testing.T) {
 		t.Error(err)
 	}
 	b.Exec(t, "UPDATE idempotency_keys SET created_at = now() - interval '25 hours'")
-	if n, err := b.ForgetReplies(t.Context(), b.Pool, 10); err != nil || n != 1 {
+	if n, err := identity.ForgetReplies(t.Context(), b.Pool, 24*time.Hour, 10); err != nil || n != 1 {
 		t.Errorf("forgot %d, %v", n, err)
 	}
 }

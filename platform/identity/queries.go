@@ -37,7 +37,7 @@ const updateReply = `
 const deleteReplies = `
 	DELETE FROM idempotency_keys WHERE (principal, method, route, key) IN (
 		SELECT principal, method, route, key FROM idempotency_keys
-		WHERE created_at <= now() - interval '24 hours' ORDER BY created_at LIMIT $1)`
+		WHERE created_at <= now() - $1::interval ORDER BY created_at LIMIT $2)`
 
 // NO KEY: rows that refer to these may be inserted meanwhile.
 const (

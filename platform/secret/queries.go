@@ -24,6 +24,12 @@ const (
 		SELECT serial, CASE WHEN status <> 'revoked' AND not_after <= now() THEN 'expired' ELSE status END, issuer, trust, created_at, not_after, revoked_at, reason
 		FROM certificates WHERE node_id = $1 ORDER BY created_at DESC, serial LIMIT $2`
 
+	deleteCertificates = `
+		DELETE FROM certificates WHERE serial IN (
+			SELECT serial FROM certificates c WHERE not_after < now() - $1::interval AND EXISTS (
+				SELECT FROM certificates n WHERE n.node_id = c.node_id AND (n.created_at, n.serial) > (c.created_at, c.serial))
+			ORDER BY not_after LIMIT $2)`
+
 	// A key is fresh until every server has read it; each reads once a second.
 	selectStored = `
 		SELECT id, generation, public, sealed, created_at > now() - interval '3 seconds'

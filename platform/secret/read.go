@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
 // Certificate is a current or former certificate of a node.
@@ -118,4 +119,14 @@ func (c *Certificates) Expiry(ctx context.Context) (quantiles map[string]float64
 		}
 	}
 	return quantiles, nil
+}
+
+// DeleteExpired deletes certificates that expired before an age, at most limit of them. The newest of a node stays, because it
+// counts the enrolments of the node.
+func DeleteExpired(ctx context.Context, q pg.Queryer, age time.Duration, limit int) (int64, error) {
+	tag, err := q.Exec(ctx, deleteCertificates, age, limit)
+	if err != nil {
+		return 0, fmt.Errorf("deleting expired certificates: %w", err)
+	}
+	return tag.RowsAffected(), nil
 }

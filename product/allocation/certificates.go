@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -63,7 +64,7 @@ func (s *Service) revoke(ctx context.Context, tx pgx.Tx, principal uuid.UUID, fr
 }
 
 // ForgetCertificates deletes some expired certificates and returns how many.
-func ForgetCertificates(ctx context.Context, q pg.Queryer, most int) (int64, error) {
+func ForgetCertificates(ctx context.Context, q pg.Queryer, _ time.Duration, most int) (int64, error) {
 	tag, err := q.Exec(ctx, deleteCertificates, most)
 	if err != nil {
 		return 0, fmt.Errorf("deleting expired certificates: %w", err)

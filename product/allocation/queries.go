@@ -107,6 +107,7 @@ const (
 		SELECT org_id, project_id, user_id, count(*) FROM allocations
 		WHERE status NOT IN ('released', 'failed') GROUP BY org_id, project_id, user_id`
 	// The oldest request is served first. A request that does not fit lets the next one try.
+	queueExists  = `SELECT EXISTS (SELECT FROM allocations WHERE node_id IS NULL AND status = 'requested')`
 	selectQueued = `
 		SELECT id, sku, region, gpus FROM allocations WHERE node_id IS NULL AND status = 'requested' ORDER BY created_at, id LIMIT $1`
 	// Another worker that has it places it.

@@ -67,6 +67,14 @@ func (s *Service) withdraw(ctx context.Context, tx pgx.Tx, a Allocation) (Alloca
 // placedAtOnce is the number of queued requests that one pass reads.
 const placedAtOnce = 200
 
+// QueueExists reports whether an allocation waits for slots.
+func (s *Service) QueueExists(ctx context.Context) (waits bool, err error) {
+	if err := s.DB.QueryRow(ctx, queueExists).Scan(&waits); err != nil {
+		return false, fmt.Errorf("checking the queue: %w", err)
+	}
+	return waits, nil
+}
+
 // PlaceQueued places queued requests on free slots, and cancels those whose time is over. The function
 // also runs in the transaction of each placement.
 func (s *Service) PlaceQueued(ctx context.Context, also func(context.Context, pgx.Tx, Allocation) error) (placed int, err error) {

@@ -87,6 +87,13 @@ const (
 			ORDER BY coalesce(ended_at, expires_at) LIMIT $1 FOR UPDATE SKIP LOCKED)
 		RETURNING id, grant_enc, coalesce(ended_at, expires_at) < now() - interval '1 day'`
 	revokeToken   = `INSERT INTO revoked_tokens (token_hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`
+	// A session that was ended early is deleted as if it had expired: its end is at most a week away.
+	deleteSessions = `
+		DELETE FROM sessions WHERE id IN (
+			SELECT id FROM sessions WHERE expires_at < now() - $1::interval ORDER BY expires_at LIMIT $2)`
+	deleteLinks = `
+		DELETE FROM sign_in_links WHERE secret_hash IN (
+			SELECT secret_hash FROM sign_in_links WHERE expires_at < now() - $1::interval ORDER BY expires_at LIMIT $2)`
 	deleteRevoked = `
 		DELETE FROM revoked_tokens WHERE token_hash IN (
 			SELECT token_hash FROM revoked_tokens WHERE expires_at < now() - interval '1 hour' ORDER BY expires_at LIMIT $1)`

@@ -35,6 +35,8 @@ func TestSignInStatementsFitTheSchema(t *testing.T) {
 		"endOthers":              endOthers,
 		"revokeToken":            revokeToken,
 		"deleteRevoked":          deleteRevoked,
+		"deleteSessions":         deleteSessions,
+		"deleteLinks":            deleteLinks,
 		"selectUsual":            selectUsual,
 		"passwordOf":             passwordOf,
 		"putPassword":            putPassword,

@@ -116,12 +116,30 @@ func (s *Service) RefreshProgram(ctx context.Context, refresh string, o Origin) 
 	return g, u, err
 }
 
-// ForgetRevoked removes what was revoked and is past its end anyway, at most
-// limit of them.
-func ForgetRevoked(ctx context.Context, q pg.Queryer, limit int) (int64, error) {
+// ForgetRevoked deletes tokens that were revoked and have expired since, at most limit of them.
+func ForgetRevoked(ctx context.Context, q pg.Queryer, _ time.Duration, limit int) (int64, error) {
 	tag, err := q.Exec(ctx, deleteRevoked, limit)
 	if err != nil {
 		return 0, fmt.Errorf("forgetting revoked tokens: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+// DeleteEndedSessions deletes sessions that ended before an age, at most limit of them. Secrets of all ages must be unique
+// together, so the table has no partitions.
+func DeleteEndedSessions(ctx context.Context, q pg.Queryer, age time.Duration, limit int) (int64, error) {
+	tag, err := q.Exec(ctx, deleteSessions, age, limit)
+	if err != nil {
+		return 0, fmt.Errorf("deleting ended sessions: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+// DeleteExpiredLinks deletes sign-in links that expired before an age, at most limit of them.
+func DeleteExpiredLinks(ctx context.Context, q pg.Queryer, age time.Duration, limit int) (int64, error) {
+	tag, err := q.Exec(ctx, deleteLinks, age, limit)
+	if err != nil {
+		return 0, fmt.Errorf("deleting expired sign-in links: %w", err)
 	}
 	return tag.RowsAffected(), nil
 }
