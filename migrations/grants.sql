@@ -82,6 +82,7 @@ BEGIN
 		('ledger_transfers',         'ra',   '',    'r',    'ra',   ''), -- append-only
 		('ledger_entries',           'ra',   '',    'r',    'ra',   ''), -- append-only
 		('ledger_checkpoints',       'r',    '',    'r',    'ra',   ''), -- append-only
+		('ledger_balances',          'r',    '',    'r',    'r',    ''),
 
 		('payment_customers',        'ra',   '',    '',     'r',    ''),
 		('payment_sessions',         'raw',  '',    '',     'rw',   ''),
@@ -128,8 +129,8 @@ BEGIN
 		('river.river_migration',    '',     '',    '',     '',     ''),
 
 		('applied_grants',           '',     '',    '',     '',     ''),
-		('goose_db_version',         'r',    'r',   'r',    'r',    'r') -- a server without the login of the owner compares it
 		('table_partitions',         '',     '',    '',     'r',    ''),
+		('goose_db_version',         'r',    'r',   'r',    'r',    'r') -- a server without the login of the owner compares it
 	) AS matrix (name, api, node, reconcile, work, relay) LOOP
 		FOR i IN 1 .. cardinality(server) LOOP
 			SELECT string_agg(verb, ', ') INTO verbs

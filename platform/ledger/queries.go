@@ -16,15 +16,9 @@ const (
 		WHERE account_id = a.id ORDER BY up_to DESC LIMIT 1) c ON true`
 )
 
-const selectBalance = `
-	SELECT ` + sumNow + `::bigint, a.currency
-	FROM ledger_accounts a ` + newestCheckpoint + `
-	WHERE a.org_id = $1 AND a.name = 'balance'`
+const selectBalance = `SELECT balance_minor, currency FROM ledger_balances WHERE org_id = $1`
 
-const selectBalances = `
-	SELECT a.org_id, ` + sumNow + `::bigint, a.currency
-	FROM ledger_accounts a ` + newestCheckpoint + `
-	WHERE a.org_id = ANY ($1::uuid[]) AND a.name = 'balance'`
+const selectBalances = `SELECT org_id, balance_minor, currency FROM ledger_balances WHERE org_id = ANY ($1::uuid[])`
 
 // The subtraction reads only the partitions of the months since.
 const selectBalanceAt = `

@@ -31,7 +31,7 @@ func LimitedCreate(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	bare := whole.Without("FROM ledger_accounts a", "count(*) FILTER (WHERE user_id")
+	bare := whole.Without("FROM ledger_balances", "count(*) FILTER (WHERE user_id")
 	if len(bare) != len(whole)-2 {
 		return nil, fmt.Errorf("of %d statements of a create %d are not those that judge it", len(whole), len(bare))
 	}

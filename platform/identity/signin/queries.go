@@ -86,7 +86,7 @@ const (
 				AND coalesce(revoke_tried_at < now() - greatest(interval '1 minute', revoke_tried_at - coalesce(ended_at, expires_at)), true)
 			ORDER BY coalesce(ended_at, expires_at) LIMIT $1 FOR UPDATE SKIP LOCKED)
 		RETURNING id, grant_enc, coalesce(ended_at, expires_at) < now() - interval '1 day'`
-	revokeToken   = `INSERT INTO revoked_tokens (token_hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`
+	revokeToken = `INSERT INTO revoked_tokens (token_hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`
 	// A session that was ended early is deleted as if it had expired: its end is at most a week away.
 	deleteSessions = `
 		DELETE FROM sessions WHERE id IN (
