@@ -36,7 +36,7 @@ KEYCLOAK         := bin/keycloak-$(KEYCLOAK_VERSION)
 
 export BENCH_ONLY BENCH_OUT
 
-.PHONY: help run build gen verify check test test-race fuzz test-real test-vault test-step-ca test-keycloak e2e e2e-host bench sbom vulncheck reset
+.PHONY: help run build gen verify check test test-race fuzz test-real test-vault test-step-ca test-keycloak e2e e2e-host soak bench sbom vulncheck reset
 
 help: ## Print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -112,6 +112,11 @@ e2e: ## Run the end-to-end tests against the built binaries
 e2e-host: ## Run only the tests on booted Debian systems (needs root; skips if none can boot)
 	@scripts/install-deps.sh --rig
 	@$(E2E) -count=1 -timeout 20m -tags 'e2e $(TAGS)' ./e2e/rig ./e2e/host
+
+HOURS ?= 1
+soak: ## Run the load of a simulated day in HOURS hours; fails if a table without a retention grows
+	@scripts/install-deps.sh
+	SOAK_HOURS=$(HOURS) $(GO) test -count=1 -timeout 0 -v -tags 'e2e soak $(TAGS)' -run TestSoak ./e2e
 
 bench: ## Run the benchmarks: BENCH_ONLY=A1,R2 BENCH_OUT=file.json
 	@scripts/install-deps.sh

@@ -1,0 +1,198 @@
+//go:build e2e && soak
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/jobs/retention"
+)
+
+// A simulated day has so many allocations, each with the requests of a user around it.
+const (
+	soakDay     = 2400
+	soakWorkers = 6
+	soakSKU     = "h100-sxm"
+)
+
+// permanent are the tables that grow with the business, by decision: books, what they are derived from, and the proofs of
+// rows that were dropped.
+var permanent = []string{
+	"allocations", "ledger_accounts", "ledger_checkpoints", "ledger_entries", "ledger_transfers", "slot_claims",
+	"usage_credits", "usage_passes", "usage_records", "usage_ticks", "audit_seals", "audit_exports", "payment_sessions",
+}
+
+// TestSoak runs the load of a day in SOAK_HOURS hours. A table that grows between the first third and the end has a
+// retention, or is permanent; every other one has as many rows as before.
+func TestSoak(t *testing.T) {
+	hours, err := strconv.ParseFloat(os.Getenv("SOAK_HOURS"), 64)
+	if err != nil || hours <= 0 {
+		t.Fatalf("SOAK_HOURS is %q: set a number of hours", os.Getenv("SOAK_HOURS"))
+	}
+	whole := time.Duration(hours * float64(time.Hour))
+	h := newHouse(t)
+	h.start()
+	h.leaves(t, 10_000_000)
+
+	var done atomic.Int64
+	pace := time.NewTicker(whole / soakDay)
+	defer pace.Stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var workers sync.WaitGroup
+	for n := range soakWorkers {
+		workers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-ctx.Done():
+					return
+				case <-pace.C:
+				}
+				if err := h.visit(ctx, fmt.Sprintf("soak-%d-%d", n, i)); err != nil && ctx.Err() == nil {
+					t.Error(err)
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	wait(t, whole/3)
+	first := h.tables(t)
+	wait(t, whole-whole/3)
+	last := h.tables(t) // under the same load as the first count
+	cancel()
+	workers.Wait()
+
+	limited := retention.Tables()
+	t.Logf("%d allocations in %s", done.Load(), whole)
+	for _, name := range slices.Sorted(func(yield func(string) bool) {
+		for name := range last {
+			if !yield(name) {
+				return
+			}
+		}
+	}) {
+		grown := last[name].rows - first[name].rows
+		kind := "flat"
+		switch {
+		case slices.Contains(limited, name):
+			kind = "retention"
+		case slices.Contains(permanent, name):
+			kind = "permanent"
+		case grown > max(20, first[name].rows/10):
+			t.Errorf("%s grew from %d to %d rows: nothing removes them", name, first[name].rows, last[name].rows)
+		}
+		t.Logf("%-28s %-10s %8d rows, %+7d, %8d kB", name, kind, last[name].rows, grown, last[name].bytes/1024)
+	}
+}
+
+func wait(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-t.Context().Done():
+	case <-time.After(d):
+	}
+}
+
+// visit is what a user does around one allocation. A full fleet and the rate limit are waits, not failures.
+func (h *house) visit(ctx context.Context, name string) error {
+	var a allocation
+	for {
+		status, err := h.call("POST", "/api/v1/allocations", name, map[string]any{"name": name, "sku": soakSKU, "gpus": 1}, &a)
+		if err == nil {
+			break
+		}
+		if status != 409 && status != 429 {
+			return err
+		}
+		if !sleep(ctx, time.Second) {
+			return nil
+		}
+	}
+	for _, path := range []string{"/api/v1/allocations", "/api/v1/billing/balance", "/api/v1/skus", "/api/v1/allocations/" + a.ID} {
+		if status, err := h.call("GET", path, "", nil, &struct{}{}); err != nil && status != 429 {
+			return err
+		}
+	}
+	reach := func(want string) (bool, error) {
+		for {
+			status, err := h.call("GET", "/api/v1/allocations/"+a.ID, "", nil, &a)
+			switch {
+			case err != nil && status != 429:
+				return false, err
+			case a.Status == want:
+				return true, nil
+			case a.Status == "failed" || a.Status == "release_failed":
+				return false, fmt.Errorf("allocation %s is %s", name, a.Status)
+			}
+			if !sleep(ctx, 500*time.Millisecond) {
+				return false, nil
+			}
+		}
+	}
+	if ok, err := reach("active"); !ok || err != nil {
+		return err
+	}
+	for {
+		status, err := h.call("POST", "/api/v1/allocations/"+a.ID+"/release", name+"-release", map[string]any{}, &struct{}{})
+		if err == nil {
+			break
+		}
+		if status != 429 {
+			return err
+		}
+		if !sleep(ctx, time.Second) {
+			return nil
+		}
+	}
+	_, err := reach("released")
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+type tableSize struct{ rows, bytes int64 }
+
+// tables counts the rows of all tables, those of partitions with their parents, and of River.
+func (h *house) tables(t *testing.T) map[string]tableSize {
+	t.Helper()
+	db, err := h.sql(t.Context())
+	must(t, err)
+	defer db.Close(t.Context())
+	rows, err := db.Query(t.Context(), `
+		SELECT n.nspname || '.' || c.relname, CASE WHEN n.nspname = 'public' THEN '' ELSE n.nspname || '.' END || c.relname,
+			coalesce((SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree(c.oid) WHERE relid <> c.oid), 0)::bigint + pg_total_relation_size(c.oid)
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname IN ('public', 'river') AND c.relkind IN ('r', 'p') AND NOT c.relispartition`)
+	must(t, err)
+	type one struct {
+		full, name string
+		bytes      int64
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o one, err error) { return o, row.Scan(&o.full, &o.name, &o.bytes) })
+	must(t, err)
+	all := map[string]tableSize{}
+	for _, o := range list {
+		var n int64
+		must(t, db.QueryRow(t.Context(), `SELECT count(*) FROM `+o.full).Scan(&n))
+		all[o.name] = tableSize{n, o.bytes}
+	}
+	return all
+}
