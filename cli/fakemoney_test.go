@@ -51,6 +51,7 @@ func (f *fake) money(w http.ResponseWriter, r *http.Request, operation string, p
 		"listLedger":         func() { f.page(w, r, toAny(p.entries), 2) },
 		"listTenantLedger":   func() { f.page(w, r, toAny(p.entries), 2) },
 		"exportLedger":       func() { f.export(w, r) },
+		"getBillingEvidence": func() { reply(w, http.StatusOK, fakeEvidence()) },
 		"listStatements":     func() { f.page(w, r, []any{fakeStatement().totals()}, 50) },
 		"getStatement":       func() { f.month(w, r, params, func() { reply(w, http.StatusOK, fakeStatement()) }) },
 		"exportStatement":    func() { f.month(w, r, params, func() { f.export(w, r) }) },
@@ -191,6 +192,19 @@ func fakeIntervals() []oapi.UsageInterval {
 	}
 }
 
+// fakeEvidence is that of a day with one interval, whose charge is missing.
+func fakeEvidence() map[string]any {
+	day := birth.Truncate(24 * time.Hour)
+	return map[string]any{
+		"from": day, "to": day.AddDate(0, 0, 1), "created_at": day.AddDate(0, 0, 1),
+		"ledger": map[string]any{"account_id": id(5), "tenant_id": id(4), "currency": "EUR", "before": map[string]any{}, "seals": []any{}, "entries": []any{}},
+		"ticks":  []any{map[string]any{"from": birth, "to": birth.Add(10 * time.Minute)}},
+		"intervals": []any{map[string]any{
+			"id": id(51), "allocation_id": id(41), "project_id": id(2), "sku": "h100-80gb", "gpus": 2, "price_minor": 289, "start_s": birth.Unix(), "end_s": nil, "opened_by": "observed_ready",
+		}},
+	}
+}
+
 type month struct{ oapi.Statement }
 
 func (m month) totals() oapi.StatementTotals {
@@ -203,6 +217,7 @@ func fakeStatement() month {
 	return month{oapi.Statement{
 		Month: "2026-01", From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC), Final: true, Currency: "EUR",
 		TopupsMinor: 99000, UsageMinor: -96, ClosingMinor: 98904, Tenant: oapi.StatementTenant{Id: id(4), Name: "dev"},
+		Projects: []oapi.StatementProject{{ProjectId: id(2), Project: "default", Seconds: 600, GrossMinor: 96, CostMinor: 96}},
 		Usage: []oapi.StatementUsage{{
 			ProjectId: id(2), Project: "default", Sku: "h100-80gb", AllocationId: id(41), Gpus: 2, Seconds: 600, GrossMinor: 96, CostMinor: 96,
 		}},

@@ -150,3 +150,28 @@ func TestEveryMisfitHasWords(t *testing.T) {
 		said[words] = true
 	}
 }
+
+// The hourly checks compare more than the ledger: a payment without a credit is found only with --all.
+func TestLedgerVerifyAllComparesPayments(t *testing.T) {
+	t.Parallel()
+	url, db, tenant := account(t)
+	if code, _, said := runs(t, url, "ledger", "verify", "--all"); code != output.ExitOK {
+		t.Fatalf("exit %d, %s", code, said)
+	}
+	b := &pgx.Batch{}
+	b.Queue(`SET LOCAL session_replication_role = replica`)
+	b.Queue(`INSERT INTO stripe_payments (payment, session_id, org_id, amount_minor, currency, transfer_id) VALUES ('pi_1', gen_random_uuid(), $1, 500, 'EUR', gen_random_uuid())`, tenant)
+	if err := pg.Commit(t.Context(), db, b, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, said := runs(t, url, "ledger", "verify"); code != output.ExitOK {
+		t.Errorf("without --all: exit %d, %s", code, said)
+	}
+	code, _, said := runs(t, url, "ledger", "verify", "--all")
+	if code != output.ExitFailure || !strings.Contains(said, "paid 500 and was credited 0 EUR") {
+		t.Errorf("exit %d, %s", code, said)
+	}
+	if code, _, _ := runs(t, url, "ledger", "verify", "--all", "--tenant", "acme"); code != output.ExitUsage {
+		t.Errorf("with a tenant: exit %d", code)
+	}
+}

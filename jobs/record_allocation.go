@@ -110,7 +110,7 @@ func (w *recordAllocation) leave(ctx context.Context, tx pgx.Tx, e plan.Trigger,
 func observation(seen observed.Allocation) metering.Observation {
 	return metering.Observation{
 		Node: seen.Node, Fence: seen.Fence, Generation: seen.Generation,
-		Boot: seen.Boot, Sequence: seen.Sequence, ObservedAt: seen.ReportedAt.UTC(),
+		Boot: seen.Boot, Sequence: seen.Sequence, ObservedAt: seen.ReportedAt.UTC(), Origin: seen.Origin,
 	}
 }
 

@@ -10,16 +10,17 @@ const (
 			FROM observed_nodes WHERE node_id = $1 FOR UPDATE
 		), put AS (
 			INSERT INTO observed_nodes AS n (node_id, enrolment, boot, boot_id, sequence, complete, missing, agent, capability, inventory,
-				content_hash, foreign_use, devices, observed_at, stale_at, lease)
+				content_hash, foreign_use, devices, observed_at, stale_at, lease, origin)
 			-- From the lock: read any later, the row would be this statement's own, and
 			-- every report would count as a change.
-			SELECT $1, $15::bigint, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $13::jsonb, now(), now() + $12::interval, $14 FROM (SELECT count(*) FROM last) AS locked
+			SELECT $1, $15::bigint, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $13::jsonb, now(), now() + $12::interval, $14, $16::jsonb FROM (SELECT count(*) FROM last) AS locked
 			ON CONFLICT (node_id) DO UPDATE SET
 				enrolment = excluded.enrolment, boot = excluded.boot, boot_id = excluded.boot_id, sequence = excluded.sequence, complete = excluded.complete,
 				missing = excluded.missing, agent = excluded.agent, capability = excluded.capability,
 				inventory = CASE WHEN n.content_hash = excluded.content_hash THEN n.inventory ELSE excluded.inventory END,
 				content_hash = excluded.content_hash, foreign_use = excluded.foreign_use, devices = excluded.devices,
-				observed_at = excluded.observed_at, stale_at = excluded.stale_at, lease = excluded.lease
+				observed_at = excluded.observed_at, stale_at = excluded.stale_at, lease = excluded.lease,
+				origin = CASE WHEN n.content_hash = excluded.content_hash THEN coalesce(n.origin, excluded.origin) ELSE excluded.origin END
 			WHERE (excluded.enrolment, excluded.boot, excluded.sequence) > (n.enrolment, n.boot, n.sequence)
 			RETURNING content_hash, devices
 		)
@@ -124,7 +125,7 @@ const (
 	held = `
 		SELECT a.allocation_id, a.node_id, a.phase, a.fence, a.observed_generation, a.step, a.message, a.proof, a.failures, a.failed_code, a.observed_at,
 			a.failed_fence, a.spec_hash, ` + proven + `, coalesce(n.complete AND ` + staleAt + ` > now(), false),
-			coalesce(n.boot, 0), coalesce(n.sequence, 0), coalesce(` + observedAt + `, a.observed_at), now() - coalesce(` + observedAt + `, a.observed_at)
+			coalesce(n.boot, 0), coalesce(n.sequence, 0), coalesce(` + observedAt + `, a.observed_at), now() - coalesce(` + observedAt + `, a.observed_at), n.origin
 		FROM observed_allocations a LEFT JOIN (` + nodesLeased + `) ON n.node_id = a.node_id`
 
 	selectHeld    = held + ` WHERE a.allocation_id = $1 AND a.node_id = $2`

@@ -145,6 +145,8 @@ type Allocation struct {
 	Sequence   int64
 	ReportedAt time.Time
 	Age        time.Duration // of that report, by the database's clock
+	// Origin is the signature of the node under its last report that changed something, or nil.
+	Origin json.RawMessage
 }
 
 // Allocation reads the last report of an allocation. It returns not_found if no node has reported it.

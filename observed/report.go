@@ -46,7 +46,7 @@ func (s *Store) Report(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol
 	var before, after string
 	var blind, others bool
 	err = tx.QueryRow(ctx, putReport, node, r.Boot, r.BootID, r.Sequence, r.Complete, strs(r.Missing), r.Agent, r.Capability,
-		r.Inventory, hash, strs(r.Foreign), staleAfter, devices, lease, r.Enrolment).Scan(&before, &after, &blind, &others)
+		r.Inventory, hash, strs(r.Foreign), staleAfter, devices, lease, r.Enrolment, r.Signed).Scan(&before, &after, &blind, &others)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return false, stale(ctx, tx, node, r)

@@ -94,6 +94,20 @@ func (r *Report) SignOrigin(key ed25519.PrivateKey, node ids.Node) error {
 	return nil
 }
 
+// SignedOrigin is the signature of a node under a report, in a form that is verified without other data.
+type SignedOrigin struct {
+	Body      []byte `json:"body"` // JSON with node_id, boot, sequence and nonce
+	Signature []byte `json:"signature"`
+	Key       []byte `json:"key"` // the proof key that the node enrolled with
+}
+
+// SetSigned stores the verified signature with its bytes and its key.
+func (r *Report) SetSigned(key []byte, node ids.Node) error {
+	body, err := r.origin(node)
+	r.Signed = &SignedOrigin{Body: body, Signature: r.Origin, Key: key}
+	return err
+}
+
 // VerifyOrigin returns nil if the proof key of the node has signed boot, sequence and nonce.
 func (r *Report) VerifyOrigin(key []byte, node ids.Node) error {
 	body, err := r.origin(node)

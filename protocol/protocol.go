@@ -158,6 +158,9 @@ type Report struct {
 	Nonce  string `json:"nonce,omitempty"`
 	Origin []byte `json:"origin,omitempty"`
 
+	// Signed is Origin with the bytes and the key that it was verified with. The server sets it; it is not sent.
+	Signed *SignedOrigin `json:"-"`
+
 	// Enrolment sorts reports before Boot does. It rises with the enrolment of the certificate that the
 	// report was sent with, and with the first signed report. The server sets it; it is not sent.
 	Enrolment int64 `json:"-"`

@@ -84,5 +84,5 @@ func (i *Intake) checkOrigin(ctx context.Context, tx pgx.Tx, node ids.Node, r *p
 		i.Metrics.rejected(reasonOrigin, 1)
 		return errs.Invalid("origin", "%v: enrol the node again if its proof key was replaced", err)
 	}
-	return nil
+	return r.SetSigned(key, node)
 }

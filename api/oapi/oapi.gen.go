@@ -2564,6 +2564,27 @@ type Balance struct {
 	SpentThisMonthMinor *int64 `json:"spent_this_month_minor,omitempty"`
 }
 
+// BillingEvidence What the charges of one UTC day consist of. The fields of its parts are those that the hashes and the amounts are computed from.
+type BillingEvidence struct {
+	// CreatedAt When the document was created.
+	CreatedAt time.Time `json:"created_at"`
+
+	// From Start of the day.
+	From time.Time `json:"from"`
+
+	// Intervals The usage intervals of the day, with the observations behind their start and end.
+	Intervals []map[string]interface{} `json:"intervals"`
+
+	// Ledger The entries from the last seal before the day to the first seal after it, with the text that each hash covers.
+	Ledger map[string]interface{} `json:"ledger"`
+
+	// Ticks The charged ticks of the day.
+	Ticks []map[string]interface{} `json:"ticks"`
+
+	// To End of the day (exclusive).
+	To time.Time `json:"to"`
+}
+
 // BillingLimits defines model for BillingLimits.
 type BillingLimits struct {
 	// CommittedPerHourMinor The cost per hour of all live allocations.
@@ -4603,6 +4624,9 @@ type Statement struct {
 	// OpeningMinor The balance at the start of the month.
 	OpeningMinor int64 `json:"opening_minor"`
 
+	// Projects The usage of each project, ordered by name.
+	Projects []StatementProject `json:"projects"`
+
 	// RefundsMinor Refunds. A refund to a card is negative, a refund as credit is positive.
 	RefundsMinor int64           `json:"refunds_minor"`
 	Tenant       StatementTenant `json:"tenant"`
@@ -4632,6 +4656,18 @@ type StatementMovement struct {
 	OccurredAt  time.Time          `json:"occurred_at"`
 	Reference   string             `json:"reference"`
 	TransferId  openapi_types.UUID `json:"transfer_id"`
+}
+
+// StatementProject defines model for StatementProject.
+type StatementProject struct {
+	CostMinor     int64 `json:"cost_minor"`
+	CreditedMinor int64 `json:"credited_minor"`
+	GrossMinor    int64 `json:"gross_minor"`
+
+	// Project The name of the project.
+	Project   string             `json:"project"`
+	ProjectId openapi_types.UUID `json:"project_id"`
+	Seconds   int64              `json:"seconds"`
 }
 
 // StatementTenant defines model for StatementTenant.
@@ -6220,6 +6256,12 @@ type RefreshTokenParams struct {
 type GetBalanceParams struct {
 	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
+// GetBillingEvidenceParams defines parameters for GetBillingEvidence.
+type GetBillingEvidenceParams struct {
+	// Day The day in UTC. The default is today.
+	Day *openapi_types.Date `form:"day,omitempty" json:"day,omitempty"`
 }
 
 // ListLedgerParams defines parameters for ListLedger.
@@ -8494,6 +8536,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/billing/balance (the `GetBalance` operationId).
 	GetBalance(ctx context.Context, params *GetBalanceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetBillingEvidence Get billing evidence
+	//
+	// The API returns what the charges of one UTC day consist of: the chained ledger entries with their seals, the
+	// ticks, and the usage intervals with the observations that the nodes have signed. `gpuaas ledger evidence --verify`
+	// verifies the document without the server.
+	//
+	// Corresponds with GET /api/v1/billing/evidence (the `GetBillingEvidence` operationId).
+	GetBillingEvidence(ctx context.Context, params *GetBillingEvidenceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListLedger List ledger entries
 	//
@@ -11954,6 +12005,25 @@ func (c *Client) RefreshToken(ctx context.Context, params *RefreshTokenParams, b
 // Corresponds with GET /api/v1/billing/balance (the `GetBalance` operationId).
 func (c *Client) GetBalance(ctx context.Context, params *GetBalanceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetBalanceRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetBillingEvidence Get billing evidence
+//
+// The API returns what the charges of one UTC day consist of: the chained ledger entries with their seals, the
+// ticks, and the usage intervals with the observations that the nodes have signed. `gpuaas ledger evidence --verify`
+// verifies the document without the server.
+//
+// Corresponds with GET /api/v1/billing/evidence (the `GetBillingEvidence` operationId).
+func (c *Client) GetBillingEvidence(ctx context.Context, params *GetBillingEvidenceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetBillingEvidenceRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -20783,6 +20853,60 @@ func NewGetBalanceRequest(server string, params *GetBalanceParams) (*http.Reques
 	return req, nil
 }
 
+// NewGetBillingEvidenceRequest constructs an http.Request for the GetBillingEvidence method
+func NewGetBillingEvidenceRequest(server string, params *GetBillingEvidenceParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/billing/evidence")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Day != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day", *params.Day, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListLedgerRequest constructs an http.Request for the ListLedger method
 func NewListLedgerRequest(server string, params *ListLedgerParams) (*http.Request, error) {
 	var err error
@@ -25062,6 +25186,9 @@ type ServerInterface interface {
 	// GetBalance Get balance
 	// (GET /api/v1/billing/balance)
 	GetBalance(c *gin.Context, params GetBalanceParams)
+	// GetBillingEvidence Get billing evidence
+	// (GET /api/v1/billing/evidence)
+	GetBillingEvidence(c *gin.Context, params GetBillingEvidenceParams)
 	// ListLedger List ledger entries
 	// (GET /api/v1/billing/ledger)
 	ListLedger(c *gin.Context, params ListLedgerParams)
@@ -31350,6 +31477,33 @@ func (siw *ServerInterfaceWrapper) GetBalance(c *gin.Context) {
 	siw.Handler.GetBalance(c, params)
 }
 
+// GetBillingEvidence operation middleware
+func (siw *ServerInterfaceWrapper) GetBillingEvidence(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetBillingEvidenceParams
+
+	// ------------- Optional query parameter "day" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day", c.Request.URL.Query(), &params.Day, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter day: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetBillingEvidence(c, params)
+}
+
 // ListLedger operation middleware
 func (siw *ServerInterfaceWrapper) ListLedger(c *gin.Context) {
 
@@ -34751,6 +34905,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.DELETE(options.BaseURL+"/api/v1/auth/sessions/:id", wrapper.EndSession)
 	router.POST(options.BaseURL+"/api/v1/auth/token/refresh", wrapper.RefreshToken)
 	router.GET(options.BaseURL+"/api/v1/billing/balance", wrapper.GetBalance)
+	router.GET(options.BaseURL+"/api/v1/billing/evidence", wrapper.GetBillingEvidence)
 	router.GET(options.BaseURL+"/api/v1/billing/ledger", wrapper.ListLedger)
 	router.GET(options.BaseURL+"/api/v1/billing/ledger/csv", wrapper.ExportLedger)
 	router.GET(options.BaseURL+"/api/v1/billing/limits", wrapper.GetBillingLimits)
@@ -37956,6 +38111,28 @@ func (response GetBalance200JSONResponse) VisitGetBalanceResponse(w http.Respons
 	return err
 }
 
+type GetBillingEvidenceRequestObject struct {
+	Params GetBillingEvidenceParams
+}
+
+type GetBillingEvidenceResponseObject interface {
+	VisitGetBillingEvidenceResponse(w http.ResponseWriter) error
+}
+
+type GetBillingEvidence200JSONResponse BillingEvidence
+
+func (response GetBillingEvidence200JSONResponse) VisitGetBillingEvidenceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListLedgerRequestObject struct {
 	Params ListLedgerParams
 }
@@ -40044,6 +40221,9 @@ type StrictServerInterface interface {
 	// GetBalance Get balance
 	// (GET /api/v1/billing/balance)
 	GetBalance(ctx context.Context, request GetBalanceRequestObject) (GetBalanceResponseObject, error)
+	// GetBillingEvidence Get billing evidence
+	// (GET /api/v1/billing/evidence)
+	GetBillingEvidence(ctx context.Context, request GetBillingEvidenceRequestObject) (GetBillingEvidenceResponseObject, error)
 	// ListLedger List ledger entries
 	// (GET /api/v1/billing/ledger)
 	ListLedger(ctx context.Context, request ListLedgerRequestObject) (ListLedgerResponseObject, error)
@@ -43795,6 +43975,32 @@ func (sh *strictHandler) GetBalance(ctx *gin.Context, params GetBalanceParams) {
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(GetBalanceResponseObject); ok {
 		if err := validResponse.VisitGetBalanceResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetBillingEvidence operation middleware
+func (sh *strictHandler) GetBillingEvidence(ctx *gin.Context, params GetBillingEvidenceParams) {
+	var request GetBillingEvidenceRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBillingEvidence(ctx, request.(GetBillingEvidenceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBillingEvidence")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetBillingEvidenceResponseObject); ok {
+		if err := validResponse.VisitGetBillingEvidenceResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

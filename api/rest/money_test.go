@@ -158,7 +158,7 @@ func TestMoneyOfNoTenant(t *testing.T) {
 
 	b := setup(t)
 	for _, path := range []string{
-		"balance", "usage", "usage/summary", "usage/intervals", "usage/csv", "ledger", "ledger/csv", "statements", "statements/" + t0.Format("2006-01"), "refunds", "limits",
+		"balance", "usage", "usage/summary", "usage/intervals", "usage/csv", "evidence", "ledger", "ledger/csv", "statements", "statements/" + t0.Format("2006-01"), "refunds", "limits",
 	} {
 		if w := b.do(t, ask{method: "GET", path: "/api/v1/billing/" + path, token: tokenAlone}); w.Code != 404 {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)

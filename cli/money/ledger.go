@@ -14,7 +14,7 @@ import (
 )
 
 func NewLedger(a *output.Console) *cobra.Command {
-	return output.Group("ledger", "Show and verify the ledger", newLedgerList(a), newLedgerExport(a), newLedgerVerify(a))
+	return output.Group("ledger", "Show and verify the ledger", newLedgerList(a), newLedgerExport(a), newLedgerEvidence(a), newLedgerVerify(a))
 }
 
 // entryFilter contains the filters of the ledger commands.

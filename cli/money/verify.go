@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaas/cli/client"
@@ -16,7 +17,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/platform/payment"
 )
 
 const ledgerText = `Computes every balance from the first entry and compares it with the stored balance and
@@ -29,13 +33,16 @@ attacker who can write every table can also write matching seals. Store the outp
 
 func newLedgerVerify(a *output.Console) *cobra.Command {
 	var tenant, heads string
+	var all bool
 	cmd := &cobra.Command{
 		Use: "verify", Short: "Verify balances and seals", Long: ledgerText, Args: cobra.NoArgs,
 		Example: "  gpuaas ledger verify -o json > ledger.json\n  gpuaas ledger verify --tenant acme --heads ledger.json",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return ledgerVerify(cmd.Context(), a, tenant, heads) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return ledgerVerify(cmd.Context(), a, tenant, heads, all) },
 	}
 	cmd.Flags().StringVar(&tenant, "tenant", "", "only this one's balance, by name or id")
 	cmd.Flags().StringVar(&heads, "heads", "", "JSON output of an earlier run; its heads must still exist")
+	cmd.Flags().BoolVar(&all, "all", false, "also run the hourly checks: charges against usage, and credits against payments")
+	cmd.MarkFlagsMutuallyExclusive("all", "tenant")
 	return cmd
 }
 
@@ -46,6 +53,11 @@ type books struct {
 	Difference money.Minor `json:"difference_minor"`
 	Faults     []Misfit    `json:"faults"`
 	More       bool        `json:"more,omitempty"`
+	// Of --all. Ticks is the number of ticks that were charged again, for comparison.
+	Ticks    int                         `json:"ticks,omitzero"`
+	Usage    []metering.Difference       `json:"usage_differences,omitempty"`
+	Payments []billing.PaymentDifference `json:"payment_differences,omitempty"`
+	Checks   []string                    `json:"differences,omitempty"` // both in sentences
 }
 
 type book struct {
@@ -59,7 +71,7 @@ type Misfit struct {
 	Message string `json:"message"`
 }
 
-func ledgerVerify(ctx context.Context, a *output.Console, tenant, heads string) error {
+func ledgerVerify(ctx context.Context, a *output.Console, tenant, heads string, all bool) error {
 	kept, err := readLedgerHeads(heads)
 	if err != nil {
 		return err
@@ -84,7 +96,21 @@ func ledgerVerify(ctx context.Context, a *output.Console, tenant, heads string) 
 	if len(r.Chains) == 0 && r.OK() && tenant != "" {
 		return errs.New(errs.NotFound, "tenant %s has no balance", tenant).Try("gpuaas ledger verify lists all accounts")
 	}
-	return showBooks(a, r, names)
+	b := books{Entries: r.Entries, Difference: r.Difference, More: r.More}
+	if all {
+		if err := b.compare(ctx, a, db); err != nil {
+			return err
+		}
+	}
+	return showBooks(a, r, b, names)
+}
+
+// compare runs the checks of the hourly job that go beyond the ledger.
+func (b *books) compare(ctx context.Context, a *output.Console, db *pgxpool.Pool) error {
+	s := billing.Service{DB: db, Ledger: &ledger.Service{DB: db}, Metering: &metering.Service{DB: db}, Payments: &payment.Service{DB: db}, Clock: a.Clock}
+	found, err := s.Compare(ctx)
+	b.Ticks, b.Usage, b.Payments, b.Checks = found.Ticks, found.Usage, found.Payments, found.Faults()
+	return err
 }
 
 func readLedgerHeads(path string) ([]ledger.Chain, error) {
@@ -97,8 +123,8 @@ func readLedgerHeads(path string) ([]ledger.Chain, error) {
 	return b.Accounts, err
 }
 
-func showBooks(a *output.Console, r ledger.Report, names map[ids.Tenant]string) error {
-	b := books{Accounts: make([]book, len(r.Chains)), Entries: r.Entries, Difference: r.Difference, Faults: make([]Misfit, len(r.Faults)), More: r.More}
+func showBooks(a *output.Console, r ledger.Report, b books, names map[ids.Tenant]string) error {
+	b.Accounts, b.Faults = make([]book, len(r.Chains)), make([]Misfit, len(r.Faults))
 	wrong := map[uuid.UUID]ledger.Wrong{}
 	for i, f := range r.Faults {
 		b.Faults[i] = Misfit{TenantName: names[f.Tenant], Fault: f, Message: MisfitWords(f)}
@@ -122,10 +148,26 @@ func showBooks(a *output.Console, r ledger.Report, names map[ids.Tenant]string) 
 		return err
 	}
 	sayOpen(a, r)
+	if b.Ticks > 0 {
+		a.Notify("Charges of the last 48 hours were computed again from the usage: %s.", output.CountOf(b.Ticks, "tick"))
+	}
 	if len(b.Faults) == 0 {
-		return nil
+		return differences(a, b.Checks)
 	}
 	return misfits(a, b.Faults)
+}
+
+// differences reports what the ledger does not share with usage and payments.
+func differences(a *output.Console, all []string) error {
+	if len(all) == 0 {
+		return nil
+	}
+	for _, one := range all[1:] {
+		a.Notify("%s %s", output.SymbolBad, one)
+	}
+	return &output.CommandError{
+		Message: all[0], Code: output.CodeFindings, Try: "follow docs/runbooks/ledger-mismatch.md", Correlation: a.Correlation, Exit: output.ExitFailure,
+	}
 }
 
 // sealedLedgerWithin is three times the period of sealing: no worker seals then.

@@ -1,7 +1,10 @@
 package billing
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +30,29 @@ type Use struct {
 	metering.Usage
 
 	ProjectName string
+}
+
+// ProjectSum is the usage of one project in a month. The sums of all projects are the usage of the month.
+type ProjectSum struct {
+	Project                ids.Project
+	Name                   string
+	Seconds                int64
+	CostMinor, CreditMinor money.Minor
+	NetMinor               money.Minor
+}
+
+// Projects sums up the usage by project, by name.
+func (st Statement) Projects() []ProjectSum {
+	sums := map[ids.Project]ProjectSum{}
+	for _, u := range st.Uses {
+		p := sums[u.Project]
+		p.Project, p.Name = u.Project, u.ProjectName
+		p.Seconds, p.CostMinor, p.CreditMinor, p.NetMinor = p.Seconds+u.Seconds, p.CostMinor+u.CostMinor, p.CreditMinor+u.CreditMinor, p.NetMinor+u.NetMinor
+		sums[u.Project] = p
+	}
+	return slices.SortedFunc(maps.Values(sums), func(a, b ProjectSum) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Project.String(), b.Project.String()))
+	})
 }
 
 // Statement reads that of a month. One from before the first entry, or from the

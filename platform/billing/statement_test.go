@@ -143,6 +143,13 @@ func (b *books) agree(m time.Time) billing.Statement {
 			b.Errorf("%s: of the project %q", st.Month(), u.ProjectName)
 		}
 	}
+	byProject := money.Minor(0)
+	for _, p := range st.Projects() {
+		byProject -= p.CostMinor
+	}
+	if byProject != st.Usage {
+		b.Errorf("%s: projects use %d, the statement has %d", st.Month(), byProject, st.Usage)
+	}
 	for _, e := range st.Movements {
 		sum += e.AmountMinor
 		if e.Kind == ledger.Usage {

@@ -17,7 +17,10 @@ import (
 
 // Tick is a stretch of time that was cut: what was used in [From, To) is charged
 // in one pass. It lies within one day of UTC.
-type Tick struct{ From, To time.Time }
+type Tick struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
 
 // Cut ends the current tick. Cut and the transactions that open or close an interval exclude each other,
 // so nothing before the end of the tick can change afterwards. Cut does nothing if the last tick is less

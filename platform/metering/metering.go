@@ -8,6 +8,7 @@
 package metering
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,6 +42,9 @@ type Observation struct {
 	Boot       int64     `json:"boot,omitempty"`
 	Sequence   int64     `json:"sequence,omitempty"`
 	ObservedAt time.Time `json:"seen_at"`
+	// Origin is the signature of the node under the report that the state is from, with its bytes and its key. Its sequence
+	// is at most Sequence: reports without a change follow it.
+	Origin json.RawMessage `json:"origin,omitempty"`
 }
 
 // Interval is a stretch of use that begins.

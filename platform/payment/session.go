@@ -209,8 +209,10 @@ func (s *Service) Pending(ctx context.Context, q pg.Queryer, tenant ids.Tenant) 
 }
 
 // Portal makes a page of the provider on which the caller's tenant sees its cards
-// and receipts. It leads back to a place of ours, by default to the balance.
-func (s *Service) Portal(ctx context.Context, c identity.Caller, returnURL string) (url string, err error) {
+// and receipts. It leads back to a place of ours, by default to the balance. The stored response to an idempotency key is
+// encrypted: who has the URL sees the cards.
+func (s *Service) Portal(ctx context.Context, ch identity.Change[string], returnURL string) (url string, err error) {
+	c := ch.Caller
 	if err := s.on(); err != nil {
 		return "", err
 	}
@@ -225,6 +227,7 @@ func (s *Service) Portal(ctx context.Context, c identity.Caller, returnURL strin
 		return "", s.failed(ctx, "opening the provider's portal", err)
 	}
 	b := &pgx.Batch{}
+	s.Identity.QueueKey(b, ch.Key, answer(ch, url))
 	s.note(b, c, "payment.portal", c.Tenant, s.Naming.Name(c.Tenant.String(), "", "tenant", c.Tenant.String()).String(), map[string]any{"return_url": returnURL})
 	if err := s.DB.SendBatch(ctx, b).Close(); err != nil {
 		return "", fmt.Errorf("noting who opened the provider's portal: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -232,14 +233,49 @@ func TestPortal(t *testing.T) {
 	for target, want := range map[string]string{
 		"": "https://gpuaas.example/", "https://gpuaas.example": "https://gpuaas.example", "https://gpuaas.example/x?y=z": "https://gpuaas.example/x?y=z",
 	} {
-		if url, err := b.api.Portal(b.mine, b.caller, target); err != nil || !strings.HasSuffix(url, "?to="+want) {
+		if url, err := b.api.Portal(b.mine, identity.Change[string]{Caller: b.caller}, target); err != nil || !strings.HasSuffix(url, "?to="+want) {
 			t.Errorf("%q leads to %s, %v", target, url, err)
 		}
 	}
 	for _, target := range []string{"https://gpuaas.example.evil.test/", "//evil.test", "javascript:alert(1)", "https://gpuaas.example@evil.test/", "/billing", "https://gpuaas.example/\r\nX: y", "https://gpuaas.example/%zz"} {
-		_, err := b.api.Portal(b.mine, b.caller, target)
+		_, err := b.api.Portal(b.mine, identity.Change[string]{Caller: b.caller}, target)
 		wantCode(t, target, err, errs.ValidationError)
 	}
+}
+
+// The URL of the portal needs no further sign-in, so its stored response is encrypted. A repeated request gets the
+// same URL, and the provider opens no second session.
+func TestPortalRepliesAreStored(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ring := &envelope.Ring{}
+	if err := ring.Replace(map[string][]byte{"k": make([]byte, 32)}, "k"); err != nil {
+		t.Fatal(err)
+	}
+	b.api.Identity.Seal = sealer{ring}
+	ch := identity.Change[string]{
+		Caller: b.caller, Key: identity.Key{Principal: b.caller.Principal(), Method: "POST", Route: "/portal", Key: "k"},
+		Answer: func(url string) identity.Reply { return identity.Reply{Status: 201, Body: []byte(url), Secret: true} },
+	}
+	url, err := b.api.Portal(b.mine, ch, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, found, err := b.api.Identity.Replay(b.mine, ch.Key)
+	if err != nil || !found || string(r.Body) != url {
+		t.Errorf("stored %q, %v, %v", r.Body, found, err)
+	}
+	var stored []byte
+	if err := b.api.DB.QueryRow(b.mine, `SELECT body FROM idempotency_keys WHERE key = 'k'`).Scan(&stored); err != nil || bytes.Contains(stored, []byte(url)) {
+		t.Errorf("stored in clear: %s, %v", stored, err)
+	}
+}
+
+// sealer opens envelopes with a key in memory.
+type sealer struct{ *envelope.Ring }
+
+func (s sealer) Open(_ context.Context, sealed []byte, at envelope.Place) ([]byte, error) {
+	return s.Ring.Open(sealed, at)
 }
 
 // If payments are disabled, the endpoints do not exist.
@@ -248,7 +284,7 @@ func TestPaymentsAreOff(t *testing.T) {
 	b := setup(t)
 	b.api.Provider, b.work.Provider = nil, nil
 	_, begun := b.api.Begin(b.mine, b.request("k"), price)
-	_, portal := b.api.Portal(b.mine, b.caller, "")
+	_, portal := b.api.Portal(b.mine, identity.Change[string]{Caller: b.caller}, "")
 	_, reconciled := b.api.Reconcile(b.ours, changeOf(b.admin), ids.New[ids.PaymentSession]())
 	for what, err := range map[string]error{"begin": begun, "portal": portal, "reconcile": reconciled, "receive": b.api.Receive(t.Context(), nil, "")} {
 		wantCode(t, what, err, errs.NotFound)
@@ -278,7 +314,7 @@ func TestReasonOfTheProviderIsLogged(t *testing.T) {
 	var said bytes.Buffer
 	b.api.Log = slog.New(slog.NewTextHandler(&said, nil))
 	b.provider.failing["OpenPortal"] = fmt.Errorf("%w: no portal is set up", payment.ErrRejected)
-	_, err := b.api.Portal(b.mine, b.caller, "")
+	_, err := b.api.Portal(b.mine, identity.Change[string]{Caller: b.caller}, "")
 	coded, ok := errors.AsType[*errs.Error](err)
 	if !ok || coded.Code != errs.ProviderFailed || strings.Contains(coded.Message+coded.Suggestion, "no portal") || !strings.Contains(said.String(), "no portal is set up") {
 		t.Errorf("answers %v, and logs %s", err, said.String())

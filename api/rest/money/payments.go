@@ -41,7 +41,11 @@ func (s *Handlers) CreatePortalSession(ctx context.Context, req oapi.CreatePorta
 	if err := ofTenant(r, adminSessions); err != nil {
 		return nil, err
 	}
-	url, err := s.Payments.Portal(ctx, r.Caller, request.Or(req.Body.ReturnUrl, ""))
+	url, err := s.Payments.Portal(ctx, response.Change(r, func(url string) identity.Reply {
+		reply := response.Reply(http.StatusCreated, oapi.PortalSession{Url: url}, "", "")
+		reply.Secret = true
+		return reply
+	}), request.Or(req.Body.ReturnUrl, ""))
 	if err != nil {
 		return nil, err
 	}

@@ -78,6 +78,12 @@ func toStatement(st billing.Statement) oapi.Statement {
 			GrossMinor: int64(u.CostMinor), CreditedMinor: int64(u.CreditMinor), CostMinor: int64(u.NetMinor),
 		}
 	}
+	shown.Projects = []oapi.StatementProject{}
+	for _, p := range st.Projects() {
+		shown.Projects = append(shown.Projects, oapi.StatementProject{
+			ProjectId: p.Project.UUID, Project: p.Name, Seconds: p.Seconds, GrossMinor: int64(p.CostMinor), CreditedMinor: int64(p.CreditMinor), CostMinor: int64(p.NetMinor),
+		})
+	}
 	for i, e := range st.Movements {
 		shown.Movements[i] = oapi.StatementMovement{
 			OccurredAt: e.At.UTC(), Kind: oapi.TransferKind(e.Kind), Reference: e.Reference, Note: response.OrNil(e.Note), TransferId: e.Transfer, AmountMinor: int64(e.AmountMinor),
