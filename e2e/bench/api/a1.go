@@ -222,7 +222,8 @@ func tryLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (done lab.LoadRes
 	return done, nil
 }
 
-// Reset deletes the rows of all creates and makes every slot clean.
+// Reset deletes the rows of all creates and makes every slot clean. PostgreSQL truncates a table only with those that refer
+// to it.
 func (s *stand) Reset(ctx context.Context) error {
 	return s.lab.Exec(ctx, s.Url, `TRUNCATE ssh_certificates, `+strings.Join(grown, ", "), `UPDATE slots SET status = 'clean' WHERE status <> 'clean'`, `VACUUM ANALYZE slots`, `CHECKPOINT`)
 }
