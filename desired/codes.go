@@ -59,7 +59,13 @@ const (
 	CodeDuplicateName       = "duplicate_name"
 	CodeUnresolvedReference = "unresolved_reference"
 	CodePolicyInvalid       = "policy_invalid"
+	CodePolicyNotInForce    = "policy_not_in_force"
+	CodeRoleInvalid         = "role_invalid"
 	CodeOnlyOne             = "only_one"
+
+	// Against what drivers and adapters deliver.
+	CodeIsolationUnavailable  = "isolation_unavailable"
+	CodeOnboardingUnavailable = "onboarding_unavailable"
 
 	// Against what is in force.
 	CodeManagedByAPI      = "managed_by_api"
@@ -151,7 +157,12 @@ var rules = []Rule{
 	{CodeDuplicateName, "Two objects of one kind, or two entries of one list, have the same name.", "Rename or remove one."},
 	{CodeUnresolvedReference, "An object names another object that does not exist.", "Add the object, or correct the name."},
 	{CodePolicyInvalid, "A policy does not match the definition of its key, or sets a value that another policy sets.", "Compare with the [policy keys](policies.md)."},
+	{CodePolicyNotInForce, "No code reads the policy key yet, so a value would have no effect.", "Remove the policy. The [policy keys](policies.md) state what is missing."},
+	{CodeRoleInvalid, "A role has the name of a role of the platform, or lists an operation that does not exist.", "Compare with the [roles](../guides/roles.md)."},
 	{CodeOnlyOne, "A tree can contain only one such object.", "Remove the others."},
+
+	{CodeIsolationUnavailable, "No driver on any node delivers the isolation of the SKU.", "Use `host_user`."},
+	{CodeOnboardingUnavailable, "No adapter installs the node in this way.", "Use `manual` and install the agent."},
 
 	{CodeManagedByAPI, "The API owns the object, and files cannot contain it.", "Change it through the API, or have the source adopt it: `gpuaas adopt KIND/NAME --to git --source NAME`."},
 	{CodeManagedByGit, "The object belongs to another source.", "Change it through the API, or let this source adopt it: `gpuaas adopt KIND/NAME --to git --source NAME`."},

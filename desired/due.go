@@ -54,6 +54,7 @@ type DeclaredAllocation struct {
 	Epoch      int64
 	SpecHash   string
 	Node       ids.Node
+	SKU        string
 	Released   bool
 	Slots      []string // GPU UUIDs
 }
@@ -67,7 +68,7 @@ func (h *Halted) scan() []any {
 func QueueAllocations(b *pgx.Batch, keys []uuid.UUID, each func(DeclaredAllocation)) {
 	b.Queue(selectAllocations, keys).Query(func(rows pgx.Rows) error {
 		var d DeclaredAllocation
-		_, err := pgx.ForEachRow(rows, append(d.scan(), &d.ID, &d.Generation, &d.Fence, &d.Epoch, &d.SpecHash, &d.Node, &d.Released, &d.Slots), func() error {
+		_, err := pgx.ForEachRow(rows, append(d.scan(), &d.ID, &d.Generation, &d.Fence, &d.Epoch, &d.SpecHash, &d.Node, &d.SKU, &d.Released, &d.Slots), func() error {
 			each(d)
 			d.Slots, d.SuspendedUntil = nil, nil
 			return nil

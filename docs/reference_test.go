@@ -3,10 +3,14 @@ package docs
 import (
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -65,8 +69,8 @@ further out limit those further in. A value is declared as an object of kind Pol
 }
 ` + "```" + `
 
-**In force** says whether the present code reads the key. The others are defined so that a file may already set them,
-and change nothing yet. Definitions: [policies/keys.cue](../../policies/keys.cue).
+A key that is **in force** has a reader and a test. A value of any other key is rejected with ` + "`policy_not_in_force`" + `; the
+column states what is missing. Definitions: [policies/keys.cue](../../policies/keys.cue).
 
 | key | default | allowed | scopes | cap | in force | meaning |
 |---|---|---|---|---|---|---|
@@ -76,20 +80,49 @@ func policyPage(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString(policyText)
-	read := policiesRead(t)
+	uses := policyUses(t)
 	for _, k := range policies.Keys() {
 		levels := make([]string, len(k.Scopes))
 		for i, l := range k.Scopes {
 			levels[i] = string(l)
 		}
-		inForce := "not yet"
-		if read[k.Name] {
-			inForce = "yes"
+		inForce := "yes"
+		if k.NotInForce != "" {
+			inForce = "no: " + k.NotInForce
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s |\n", k.Name, shown(k.Default)+unit(k), allowed(k),
 			strings.Join(levels, " "), k.Cap, inForce, k.Meaning)
 	}
+	b.WriteString(readerText)
+	for _, k := range policies.Keys() {
+		u := uses[k.Name]
+		if read := len(u.readers) > 0; read != (k.NotInForce == "") {
+			t.Errorf("%s: notInForce is %q, and it is read by %v", k.Name, k.NotInForce, u.readers)
+		}
+		if k.NotInForce == "" {
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Name, listed(u.readers), listed(append(u.tests, flipTest)))
+		}
+	}
 	return b.String()
+}
+
+const flipTest = "server.TestEveryPolicyKeyIsInForce"
+
+const readerText = `
+## Readers and tests
+
+The functions that read each key, and the tests that name it. ` + "`" + flipTest + "`" + ` sets every key at every scope and
+compares what the readers return.
+
+| key | read by | tests |
+|---|---|---|
+`
+
+// listed returns the first names of a list.
+func listed(names []string) string {
+	const most = 3
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	return "`" + strings.Join(names[:min(len(names), most)], "`, `") + "`"
 }
 
 func shown(v any) string {
@@ -120,33 +153,85 @@ func allowed(k policies.Key) string {
 	return ""
 }
 
-var (
-	constant = regexp.MustCompile(`(?m)^\t(\w+) +\w+Key += "([^"]+)"`)
-	use      = regexp.MustCompile(`policies\.(\w+)\b`)
-	byText   = regexp.MustCompile(`\.(?:String|Int|Bool|Minor|Text|List)\("([a-z_.]+)"\)`)
-)
+var constant = regexp.MustCompile(`(?m)^\t(\w+) +\w+Key += "([^"]+)"`)
 
-// policiesRead finds the keys that running code names, by constant or by text.
-// What stands only behind a door that nothing opens yet is not told apart.
-func policiesRead(t *testing.T) map[string]bool {
+// policyUse lists the functions that name the constant of a key.
+type policyUse struct{ readers, tests []string }
+
+// policyUses finds the functions that name each key. A test may also name it as text.
+func policyUses(t *testing.T) map[string]policyUse {
 	t.Helper()
-	names := map[string]string{}
+	names, uses := map[string]string{}, map[string]policyUse{}
 	for _, match := range constant.FindAllStringSubmatch(read(t, "policies/keys.gen.go"), -1) {
-		names[match[1]] = match[2]
+		names["policies."+match[1]] = match[2]
+		names[strconv.Quote(match[2])] = match[2]
 	}
-	found := map[string]bool{}
-	for _, text := range sources(t) {
-		for _, match := range use.FindAllStringSubmatch(text, -1) {
-			found[names[match[1]]] = true
+	for path, file := range goFiles(t) {
+		test := strings.HasSuffix(path, "_test.go")
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || test && !strings.HasPrefix(f.Name.Name, "Test") {
+				continue
+			}
+			folder := filepath.ToSlash(filepath.Dir(path))
+			name := folder + "." + f.Name.Name
+			ast.Inspect(f, func(n ast.Node) bool {
+				key := names[textOf(n, folder, test)]
+				use := uses[key]
+				if test {
+					use.tests = append(use.tests, name)
+				} else {
+					use.readers = append(use.readers, name)
+				}
+				uses[key] = use
+				return true
+			})
 		}
-		for _, match := range byText.FindAllStringSubmatch(text, -1) {
-			found[match[1]] = true
+	}
+	return uses
+}
+
+// textOf returns policies.NAME, or in a test also a text in quotes.
+func textOf(n ast.Node, folder string, test bool) string {
+	switch n := n.(type) {
+	case *ast.Ident:
+		if folder == "policies" {
+			return "policies." + n.Name
+		}
+	case *ast.SelectorExpr:
+		if x, ok := n.X.(*ast.Ident); ok {
+			return x.Name + "." + n.Sel.Name
+		}
+	case *ast.BasicLit:
+		if test {
+			return n.Value
 		}
 	}
-	if len(found) < 10 {
-		t.Fatalf("only %d keys are read: this looks in the wrong place", len(found))
+	return ""
+}
+
+// goFiles parses the Go files of the server, with their tests.
+func goFiles(t *testing.T) map[string]*ast.File {
+	t.Helper()
+	files := map[string]*ast.File{}
+	for _, folder := range []string{"agent", "api", "desired", "gitops", "jobs", "observed", "platform", "policies", "product", "reconciler", "server", "services"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, ".gen.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			path, err = filepath.Rel(root, path)
+			files[path] = file
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	return found
+	return files
 }
 
 // sources are the texts of our Go files, without tests and without policies itself.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -50,8 +51,14 @@ func (w *applyObject) Work(ctx context.Context, job *river.Job[reconciler.ApplyO
 	if err == nil {
 		w.d.countDrift(closed)
 		w.deleteSpec(job.Args.ObjectKind)
+		return nil
 	}
-	return err
+	var cancelled *river.JobCancelError
+	if errors.As(err, &cancelled) || ctx.Err() != nil {
+		return err // the object does not exist, or the server stops
+	}
+	a := job.Args
+	return errors.Join(err, w.d.Observed.ApplyFailed(ctx, string(a.ObjectKind), a.Object, a.Generation, a.Epoch, err.Error()))
 }
 
 func (w *applyObject) applySpec(ctx context.Context, tx pgx.Tx, o desired.Object, gone bool) error {
@@ -78,7 +85,10 @@ func (w *applyObject) applySpec(ctx context.Context, tx pgx.Tx, o desired.Object
 			func() error { return w.d.NodeHealth.Retire(ctx, tx, node) })
 	case desired.KindPolicy:
 		return apply(o, gone, func(s desired.Policy) error { return w.set(ctx, tx, o, s) }, func() error { return w.unset(ctx, tx, o) })
-	case desired.KindEnvironment, desired.KindRole:
+	case desired.KindRole:
+		return apply(o, gone, func(s desired.Role) error { return w.d.Policies.SetRole(ctx, tx, o.Name, s.Operations, o.UID) },
+			func() error { return w.d.Policies.UnsetRole(ctx, tx, o.Name) })
+	case desired.KindEnvironment:
 		return nil // read from the declaration itself; there is no other copy
 	case desired.KindAllocation:
 	}
@@ -130,11 +140,11 @@ func (w *applyObject) deleteSpec(k desired.Kind) {
 	case desired.KindSKU, desired.KindOSImage:
 		w.d.Catalog.Forget()
 		w.d.Hints.Send("catalog")
-	case desired.KindPolicy:
-		w.d.Hints.Send("policies")
+	case desired.KindPolicy, desired.KindRole:
+		w.d.Hints.Send(policies.Topic)
 	case desired.KindNode:
 		w.d.Hints.Send(slots.HintSlots)
-	case desired.KindEnvironment, desired.KindRole, desired.KindAllocation:
+	case desired.KindEnvironment, desired.KindAllocation:
 	}
 	w.d.Desired.Hint()
 }

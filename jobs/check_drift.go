@@ -48,7 +48,7 @@ type checkDrift struct {
 func (w *checkDrift) Timeout(*river.Job[CheckDrift]) time.Duration { return checkWithin }
 
 func (w *checkDrift) Work(ctx context.Context, _ *river.Job[CheckDrift]) error {
-	for _, kind := range []desired.Kind{desired.KindPolicy, desired.KindSKU, desired.KindOSImage, desired.KindNode} {
+	for _, kind := range []desired.Kind{desired.KindPolicy, desired.KindRole, desired.KindSKU, desired.KindOSImage, desired.KindNode} {
 		for after, more := "", true; more; {
 			var moves []plan.Drift
 			err := pgx.BeginFunc(ctx, w.d.DB, func(tx pgx.Tx) (err error) {
@@ -151,6 +151,16 @@ func (w *checkDrift) compare(ctx context.Context, tx pgx.Tx, kind desired.Kind, 
 	switch kind {
 	case desired.KindPolicy:
 		return w.policies(ctx, tx, objects)
+	case desired.KindRole:
+		stored, err := w.d.Policies.StoredRoles(ctx, tx, names(objects))
+		return forEach(objects, err, func(o desired.Object) (any, bool) {
+			operations, exists := stored[o.Name]
+			spec := desired.Role{}
+			if json.Unmarshal(o.Spec, &spec) == nil {
+				spec.Operations = operations // the description is not stored
+			}
+			return spec, exists
+		})
 	case desired.KindSKU:
 		stored, err := w.d.Catalog.StoredSKUs(ctx, tx, names(objects))
 		return forEach(encodedAs[desired.SKU](objects), err, func(o desired.Object) (any, bool) {
@@ -169,7 +179,7 @@ func (w *checkDrift) compare(ctx context.Context, tx pgx.Tx, kind desired.Kind, 
 		return oneDefault(all, objects), err
 	case desired.KindNode:
 		return w.nodes(ctx, tx, objects)
-	case desired.KindEnvironment, desired.KindRole, desired.KindAllocation:
+	case desired.KindEnvironment, desired.KindAllocation:
 	}
 	return nil, fmt.Errorf("no package stores an applied spec of %s", kind)
 }

@@ -18,7 +18,7 @@ import (
 // loop returns a control loop that plans for the workers of the bundle.
 func (b *bundle) loop() *reconciler.Loop {
 	limits := reconciler.Limits{
-		Limits:  plan.Limits{ProvisionDeadline: time.Hour, ReleaseDeadline: time.Hour, ProvisionAttempts: 3, ReleaseAttempts: 3, AskAgain: time.Minute, Drift: b.deps.DriftRules()},
+		Limits:  plan.Limits{Deadlines: plan.Deadlines{Provision: time.Hour, Release: time.Hour}, ProvisionAttempts: 3, ReleaseAttempts: 3, AskAgain: time.Minute, Drift: b.deps.DriftRules()},
 		Enabled: true, SweepEvery: time.Hour, MassReleases: 10, MassNodes: 2, MassPercent: 5,
 	}
 	return &reconciler.Loop{

@@ -40,3 +40,34 @@ func (w *paymentEvent) Work(ctx context.Context, job *river.Job[payment.ProcessE
 	}
 	return nil
 }
+
+type paymentRefund struct {
+	river.WorkerDefaults[payment.RecordRefund]
+
+	d *Deps
+}
+
+// Work requests the refund from the provider and stores its response. After a crash in between, the
+// refund is still requested, and a repeated request finds it at the provider.
+func (w *paymentRefund) Work(ctx context.Context, job *river.Job[payment.RecordRefund]) error {
+	said, due, err := w.d.Payments.Send(ctx, job.Args.Refund)
+	if err != nil {
+		return fmt.Errorf("sending refund %s: %w", job.Args.Refund, err)
+	}
+	if !due {
+		return nil
+	}
+	var state payment.RefundState
+	err = finish(ctx, w.d.DB, job, "payment_refund", func(tx pgx.Tx) (err error) {
+		state, err = w.d.Payments.RecordRefund(ctx, tx, said)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.d.Hints.Send(event.Topic)
+	if state == payment.Failed {
+		w.d.Log.ErrorContext(ctx, "refund failed and was reversed", "component", "payment", "refund_id", job.Args.Refund, "reason", said.Failure)
+	}
+	return nil
+}

@@ -43,13 +43,15 @@ func schedule(d *Deps) []periodicJob {
 		// The delay between a free slot and a queued allocation. Provisioning takes longer. Without a queue, the
 		// check is one read of an empty index, and no job is inserted.
 		{args: PlaceQueued{}, interval: fixed(5 * time.Second), when: d.queueExists},
+		// A warning may be late by half of the shortest one, which is a minute.
+		{args: WarnExpiring{}, interval: fixed(30 * time.Second)},
 		// The delay of a changed SSH authority.
 		{args: SendAuthorities{}, interval: fixed(10 * time.Second), unless: d.UserCA == nil},
 		// A rollout waits for nodes, which need minutes.
-		{args: RollAgents{}, interval: fixed(10 * time.Second), unless: d.Releases == nil},
+		{args: RollAgents{}, interval: fixed(10 * time.Second)},
 		// The delay of a report whose job was lost or whose forge was configured later.
-		{args: forge.ReportForge{}, interval: fixed(time.Minute), onStart: true, unless: d.Reports == nil},
-		{args: SweepPayments{}, interval: d.Sweeping, onStart: true, unless: d.Payments == nil},
+		{args: forge.ReportForge{}, interval: fixed(time.Minute), onStart: true},
+		{args: SweepPayments{}, interval: d.Sweeping, onStart: true},
 	}
 	return slices.DeleteFunc(all, func(p periodicJob) bool { return p.unless })
 }

@@ -26,6 +26,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &paymentRefund{d: d})
 	river.AddWorker(w, &paymentSweep{d: d})
 	river.AddWorker(w, &placeQueued{d: d})
+	river.AddWorker(w, &warnExpiring{d: d})
 	river.AddWorker(w, &maintenance{d: d})
 	river.AddWorker(w, &sealAudit{d: d})
 	river.AddWorker(w, &sealLedger{d: d})

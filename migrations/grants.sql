@@ -43,6 +43,7 @@ BEGIN
 		('node_tasks',               '',     'rw',  '',     'raw',  ''),
 
 		('policy_values',            'r',    'r',   'r',    'rawd', 'r'),
+		('declared_roles',           'r',    'r',   'r',    'rawd', 'r'),
 		('policy_revision',          'r',    'r',   'r',    'rw',   'r'),
 
 		('tenants',                  'raw',  '',    '',     '',     ''),

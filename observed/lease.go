@@ -28,6 +28,9 @@ type Leases struct {
 	Clock      clock.Clock
 	Log        *slog.Logger
 	StaleAfter func() time.Duration
+	// Excluded reports whether the reports of a node are stale after another time than those of the lease. Each of
+	// its reports is written. It may be nil.
+	Excluded func(ids.Node) bool
 
 	mu   sync.Mutex
 	id   uuid.UUID // of the lease; nil before the first renewal
@@ -65,10 +68,12 @@ func window(staleAfter time.Duration) time.Duration { return staleAfter / 2 }
 // every leaves three more tries to renew before anything goes stale for want of it.
 func every(staleAfter time.Duration) time.Duration { return staleAfter / 10 }
 
+func (l *Leases) excludes(node ids.Node) bool { return l.Excluded != nil && l.Excluded(node) }
+
 // begin returns the lease id for a report's row, or nil while there is no lease. The node is in doubt
 // until Hold.
 func (l *Leases) begin(node ids.Node) *uuid.UUID {
-	if l == nil {
+	if l == nil || l.excludes(node) {
 		return nil
 	}
 	l.mu.Lock()
@@ -99,6 +104,9 @@ func (l *Leases) sureAt(now time.Time) bool {
 func (l *Leases) Again(ctx context.Context, node ids.Node, r protocol.Report) (taken bool, err error) {
 	if l == nil {
 		return false, nil
+	}
+	if l.excludes(node) {
+		return false, l.write(ctx, node)
 	}
 	digest, err := digestOf(r)
 	if err != nil {
@@ -154,7 +162,7 @@ func (l *Leases) compare(node ids.Node, r protocol.Report, digest [sha256.Size]b
 
 // Store caches a report that the database has accepted.
 func (l *Leases) Store(node ids.Node, r protocol.Report) error {
-	if l == nil {
+	if l == nil || l.excludes(node) {
 		return nil
 	}
 	digest, err := digestOf(r)

@@ -38,6 +38,7 @@ type AppliedSpec struct {
 	Applied
 
 	ObservedAt time.Time
+	Failure    string // of the last failure; empty after a success
 }
 
 // AppliedSpecs reads it for several declarations; those of which nothing was carried
@@ -49,7 +50,7 @@ func (s *Store) AppliedSpecs(ctx context.Context, of []uuid.UUID) (map[uuid.UUID
 	}
 	all := make(map[uuid.UUID]AppliedSpec, len(of))
 	var c AppliedSpec
-	_, err = pgx.ForEachRow(rows, []any{&c.UID, &c.Generation, &c.SpecHash, &c.Gone, &c.ObservedAt}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&c.UID, &c.Generation, &c.SpecHash, &c.Gone, &c.ObservedAt, &c.Failures, &c.FailedGeneration, &c.FailedEpoch, &c.Failure}, func() error {
 		all[c.UID] = c
 		return nil
 	})

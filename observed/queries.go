@@ -95,10 +95,16 @@ const (
 	putApplied = `
 		WITH put AS (
 			INSERT INTO observed_objects (uid, kind, generation, spec_hash, gone, epoch) VALUES ($1, $2, $3, $4, $5, $6)
-			ON CONFLICT (uid) DO UPDATE SET generation = excluded.generation, epoch = excluded.epoch, spec_hash = excluded.spec_hash, gone = excluded.gone, observed_at = now()
+			ON CONFLICT (uid) DO UPDATE SET generation = excluded.generation, epoch = excluded.epoch, spec_hash = excluded.spec_hash, gone = excluded.gone, observed_at = now(),
+				failures = 0, failure = ''
 			RETURNING uid, kind
 		)
 		SELECT mark_due(kind, uid, now(), 'carried out') FROM put`
+
+	countApplyFailure = `
+		INSERT INTO observed_objects AS o (uid, kind, generation, spec_hash, failures, failed_generation, failed_epoch, failure) VALUES ($1, $2, 0, '', 1, $3, $4, $5)
+		ON CONFLICT (uid) DO UPDATE SET observed_at = now(), failed_generation = excluded.failed_generation, failed_epoch = excluded.failed_epoch, failure = excluded.failure,
+			failures = CASE WHEN (o.failed_generation, o.failed_epoch) = (excluded.failed_generation, excluded.failed_epoch) THEN o.failures + 1 ELSE 1 END`
 
 	// A proof is one only of the fence that it was made at, and with nothing left.
 	proven = `a.proof IS NOT NULL AND (a.proof->>'fence')::bigint = a.fence
@@ -113,8 +119,8 @@ const (
 			SELECT complete, ` + staleAt + ` AS stale_at FROM ` + nodesLeased + ` WHERE n.node_id = a.node_id OFFSET 0) n ON true
 		WHERE a.allocation_id = ANY($1)`
 
-	selectApplied    = `SELECT uid, generation, epoch, spec_hash, gone FROM observed_objects WHERE uid = ANY($1)`
-	selectCarriedOut = `SELECT uid, generation, epoch, spec_hash, gone, observed_at FROM observed_objects WHERE uid = $1`
+	selectApplied    = `SELECT uid, generation, epoch, spec_hash, gone, failures, failed_generation, failed_epoch FROM observed_objects WHERE uid = ANY($1)`
+	selectCarriedOut = `SELECT uid, generation, epoch, spec_hash, gone, observed_at FROM observed_objects WHERE uid = $1 AND generation > 0`
 	selectHeard      = `SELECT node_id, ` + staleAt + `, CASE WHEN complete THEN devices END FROM ` + nodesLeased + ` WHERE node_id = ANY($1)`
 	selectCapability = `SELECT capability FROM observed_nodes WHERE node_id = $1`
 	selectLast       = `SELECT node_id, ` + observedAt + ` FROM ` + nodesLeased
@@ -131,7 +137,7 @@ const (
 	selectHeld    = held + ` WHERE a.allocation_id = $1 AND a.node_id = $2`
 	selectNewest  = held + ` WHERE a.allocation_id = $1 ORDER BY a.observed_at DESC LIMIT 1`
 	selectMany    = held + ` WHERE a.allocation_id = ANY($1) ORDER BY a.observed_at`
-	selectCarried = `SELECT uid, generation, spec_hash, gone, observed_at FROM observed_objects WHERE uid = ANY($1)`
+	selectCarried = `SELECT uid, generation, spec_hash, gone, observed_at, failures, failed_generation, failed_epoch, failure FROM observed_objects WHERE uid = ANY($1)`
 	selectOld     = `
 		SELECT a.allocation_id FROM ` + nodesLeased + ` JOIN observed_allocations a ON a.node_id = n.node_id
 		WHERE ` + observedAt + ` < now() - $1::interval AND a.phase <> 'gone' AND a.allocation_id > $2 ORDER BY a.allocation_id LIMIT $3`

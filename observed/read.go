@@ -38,6 +38,21 @@ type Applied struct {
 	Epoch      int64
 	SpecHash   string
 	Gone       bool
+	ApplyFailures
+}
+
+// ApplyFailures counts the consecutive failures to apply one generation and epoch.
+type ApplyFailures struct {
+	Failures                      int
+	FailedGeneration, FailedEpoch int64
+}
+
+// Of returns the count if it is that of a generation and epoch.
+func (f ApplyFailures) Of(generation, epoch int64) int {
+	if f.FailedGeneration != generation || f.FailedEpoch != epoch {
+		return 0
+	}
+	return f.Failures
 }
 
 // QueueReports reads the reports about exactly these allocations.
@@ -62,7 +77,7 @@ func QueueReports(b *pgx.Batch, keys []uuid.UUID, each func(AllocationState)) {
 func QueueApplied(b *pgx.Batch, keys []uuid.UUID, each func(Applied)) {
 	b.Queue(selectApplied, keys).Query(func(rows pgx.Rows) error {
 		var a Applied
-		_, err := pgx.ForEachRow(rows, []any{&a.UID, &a.Generation, &a.Epoch, &a.SpecHash, &a.Gone}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&a.UID, &a.Generation, &a.Epoch, &a.SpecHash, &a.Gone, &a.Failures, &a.FailedGeneration, &a.FailedEpoch}, func() error {
 			each(a)
 			return nil
 		})

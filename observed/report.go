@@ -193,6 +193,14 @@ func (s *Store) Applied(ctx context.Context, tx pgx.Tx, kind string, a Applied) 
 	return nil
 }
 
+// ApplyFailed counts a failure to apply a spec.
+func (s *Store) ApplyFailed(ctx context.Context, kind string, uid uuid.UUID, generation, epoch int64, why string) error {
+	if _, err := s.DB.Exec(ctx, countApplyFailure, uid, kind, generation, epoch, why); err != nil {
+		return fmt.Errorf("counting a failure to apply %s %s: %w", kind, uid, err)
+	}
+	return nil
+}
+
 func strs(s []string) []string {
 	if s == nil {
 		return []string{}

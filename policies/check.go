@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
 // Scope is the area in which a value applies: the platform, or a level and a name.
@@ -40,6 +42,12 @@ type Fault struct {
 	Field    string // key, scope or value
 	Message  string
 	Expected string
+	Code     errs.Code // policy_not_in_force or spec_invalid
+}
+
+// Coded returns the fault as an error of the API. The prefix is the path of the setting in the document.
+func (f *Fault) Coded(prefix string) error {
+	return errs.New(f.Code, "%s", f.Message).At(prefix+f.Field).Try("use %s", f.Expected)
 }
 
 // Check compares a setting with the definition of its key and returns the value
@@ -47,19 +55,22 @@ type Fault struct {
 func Check(key, scope string, value any) (any, *Fault) {
 	k, ok := Define(key)
 	if !ok {
-		return nil, &Fault{"key", fmt.Sprintf("no policy key is named %q", key), nearest(key)}
+		return nil, &Fault{"key", fmt.Sprintf("no policy key is named %q", key), nearest(key), errs.SpecInvalid}
+	}
+	if k.NotInForce != "" {
+		return nil, &Fault{"key", fmt.Sprintf("%s is not in force: %s", key, k.NotInForce), "a key that is in force; gpuaas get policies lists them", errs.PolicyNotInForce}
 	}
 	level := Scope(scope).Level()
 	if level == "" {
-		return nil, &Fault{"scope", fmt.Sprintf("%q is no scope", scope), "platform, or a level and a name, like tenant:NAME"}
+		return nil, &Fault{"scope", fmt.Sprintf("%q is no scope", scope), "platform, or a level and a name, like tenant:NAME", errs.SpecInvalid}
 	}
 	if !slices.Contains(k.Scopes, level) {
-		return nil, &Fault{"scope", fmt.Sprintf("%s cannot be set for a %s", key, level), oneOf(k.Scopes)}
+		return nil, &Fault{"scope", fmt.Sprintf("%s cannot be set for a %s", key, level), oneOf(k.Scopes), errs.SpecInvalid}
 	}
 	if v, ok := k.accept(value); ok {
 		return v, nil
 	}
-	return nil, &Fault{"value", "is " + shown(value), k.Expected()}
+	return nil, &Fault{"value", "is " + shown(value), k.Expected(), errs.SpecInvalid}
 }
 
 // accept converts a value from JSON, and reports whether it is allowed.
@@ -169,12 +180,12 @@ func oneOf(levels []Level) string {
 	return "one of " + strings.Join(words, ", ")
 }
 
-// nearest lists the keys of the same prefix, where a mistyped one is likely meant.
+// nearest lists the keys of the same prefix that are in force.
 func nearest(key string) string {
 	prefix, _, _ := strings.Cut(key, ".")
 	var names []string
 	for _, k := range keys {
-		if strings.HasPrefix(k.Name, prefix+".") {
+		if strings.HasPrefix(k.Name, prefix+".") && k.NotInForce == "" {
 			names = append(names, k.Name)
 		}
 	}

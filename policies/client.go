@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -56,6 +55,11 @@ func (c *Client) Latest() Snapshot {
 func (c *Client) For(ctx context.Context, scopes ...Scope) (View, error) {
 	s, err := c.Snapshot(ctx)
 	return s.For(scopes...), err
+}
+
+// BySKU returns a function that reads the text of a key for an SKU.
+func (c *Client) BySKU(key TextKey) func(sku string) string {
+	return func(sku string) string { return c.Latest().For(In(LevelSKU, sku)).String(key) }
 }
 
 // Refresh reads the values again if the revision has changed, and returns them. A test, or a caller that
@@ -108,12 +112,18 @@ func (c *Client) load(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("reading policy values: %w", err)
 	}
-	s := Snapshot{values: map[setting]any{}}
+	s := Snapshot{values: map[setting]any{}, Roles: NewRoleTable(0, map[string][]string{})}
 	var key, scope *string
 	var raw []byte
 	_, err = pgx.ForEachRow(rows, []any{&s.Revision, &key, &scope, &raw}, func() error {
 		if key == nil {
 			return nil // nothing is set
+		}
+		if *key == roleKey {
+			var operations []string
+			err := json.Unmarshal(raw, &operations)
+			s.Roles.declared[*scope] = operations
+			return err
 		}
 		var value any
 		if err := json.Unmarshal(raw, &value); err != nil {
@@ -132,6 +142,7 @@ func (c *Client) load(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("reading policy values: %w", err)
 	}
+	s.Roles.Revision = s.Revision
 	return s, nil
 }
 
@@ -153,7 +164,7 @@ type Applied struct {
 func (c *Client) Set(ctx context.Context, tx pgx.Tx, a Applied) error {
 	v, fault := Check(a.Key, string(a.Scope), a.Value)
 	if fault != nil {
-		return fault.coded()
+		return fault.Coded("")
 	}
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -180,12 +191,4 @@ func (c *Client) Unset(ctx context.Context, tx pgx.Tx, key string, scope Scope) 
 		return fmt.Errorf("unsetting policy %s: %w", key, err)
 	}
 	return nil
-}
-
-func (f *Fault) coded() error {
-	code := errs.ValidationError
-	if f.Field == "key" {
-		code = errs.NotFound
-	}
-	return errs.New(code, "%s", f.Message).At(f.Field).Try("expected %s", f.Expected)
 }

@@ -85,7 +85,7 @@ func TestSetAndUnset(t *testing.T) {
 func TestSetRejects(t *testing.T) {
 	t.Parallel()
 	c, pool := setup(t)
-	for key, want := range map[string]errs.Code{"no.such": errs.NotFound, "allocation.max_gpus": errs.ValidationError} {
+	for key, want := range map[string]errs.Code{"no.such": errs.SpecInvalid, "allocation.max_gpus": errs.SpecInvalid} {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			return c.Set(t.Context(), tx, applied(key, Platform, -1))
 		})

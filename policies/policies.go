@@ -84,6 +84,8 @@ type Key struct {
 	Unit       string
 	Cap        Cap
 	ZeroIsNone bool // zero is no limit, and caps nothing
+	// NotInForce is the reason why no value of the key has an effect. Such a key is rejected.
+	NotInForce string
 }
 
 // Keys lists all keys, as they are defined.

@@ -2,10 +2,31 @@ package policies
 
 const readRevision = `SELECT revision FROM policy_revision`
 
+// Declared roles are in the same snapshot as the values, so that both are of one revision.
 const readValues = `
-	SELECT policy_revision.revision, policy_values.key, policy_values.subject, policy_values.value
-	FROM policy_revision LEFT JOIN policy_values ON policy_values.subject IS NOT NULL
-	ORDER BY policy_values.key, policy_values.scope`
+	SELECT policy_revision.revision, v.key, v.subject, v.value
+	FROM policy_revision LEFT JOIN (
+		SELECT key, subject, value, scope FROM policy_values WHERE subject IS NOT NULL
+		UNION ALL SELECT '` + roleKey + `', name, to_jsonb(operations), name FROM declared_roles
+	) v ON true
+	ORDER BY v.key, v.scope`
+
+// roleKey marks a row of a declared role. No policy key has this name.
+const roleKey = "role"
+
+const setRole = `
+	WITH next AS (
+		UPDATE policy_revision SET revision = revision + 1
+		WHERE NOT EXISTS (SELECT FROM declared_roles WHERE name = $1 AND operations = $2 AND object_id = $3) RETURNING 1
+	)
+	INSERT INTO declared_roles (name, operations, object_id) SELECT $1, $2, $3 FROM next
+	ON CONFLICT (name) DO UPDATE SET operations = excluded.operations, object_id = excluded.object_id, set_at = now()`
+
+const unsetRole = `
+	WITH gone AS (DELETE FROM declared_roles WHERE name = $1 RETURNING 1)
+	UPDATE policy_revision SET revision = revision + 1 WHERE EXISTS (SELECT FROM gone)`
+
+const selectRoles = `SELECT name, operations FROM declared_roles WHERE name = ANY ($1)`
 
 const readStored = `SELECT key, scope, value FROM policy_values WHERE key = ANY ($1)`
 

@@ -12,6 +12,7 @@ import (
 // its values, and records its revision.
 type Snapshot struct {
 	Revision int64
+	Roles    RoleTable
 	values   map[setting]any
 }
 
@@ -33,13 +34,14 @@ func (s *Snapshot) add(at setting, value any) {
 // View reads a snapshot for one caller or one resource, along its scopes.
 type View struct {
 	Revision int64
+	Roles    RoleTable
 	values   map[setting]any
 	scopes   []Scope // from wide to narrow
 }
 
 // For reads along these scopes. The platform is always among them.
 func (s Snapshot) For(scopes ...Scope) View {
-	v := View{Revision: s.Revision, values: s.values, scopes: []Scope{Platform}}
+	v := View{Revision: s.Revision, Roles: s.Roles, values: s.values, scopes: []Scope{Platform}}
 	for _, scope := range scopes {
 		if scope.Level() != "" && !slices.Contains(v.scopes, scope) {
 			v.scopes = append(v.scopes, scope)
@@ -163,6 +165,16 @@ func (s Snapshot) Values() []Value {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Scope, b.Scope))
 	})
 	return out
+}
+
+// ScopesOf lists the scopes of a level for which a value of the key is set.
+func (s Snapshot) ScopesOf(key string, level Level) (scopes []Scope) {
+	for at := range s.values {
+		if at.key == key && at.scope.Level() == level {
+			scopes = append(scopes, at.scope)
+		}
+	}
+	return scopes
 }
 
 // With is the snapshot with one value set as Check returned it, or unset by nil.

@@ -15,13 +15,14 @@ const askAgain = 10 * time.Second
 // LimitsFrom returns a function that reads the limits of one pass from one policy revision.
 func LimitsFrom(client *policies.Client) func() Limits {
 	return func() Limits {
-		v := client.Latest().For()
+		s := client.Latest()
+		v := s.For()
 		return Limits{
 			Limits: plan.Limits{
-				ProvisionDeadline: time.Duration(v.Int(policies.AllocationProvisionDeadlineMinutes)) * time.Minute,
-				ReleaseDeadline:   time.Duration(v.Int(policies.AllocationReleaseDeadlineMinutes)) * time.Minute,
+				Deadlines: deadlines(v), SKUs: deadlinesBySKU(s),
 				ProvisionAttempts: int(v.Int(policies.AllocationProvisionAttempts)),
 				ReleaseAttempts:   int(v.Int(policies.AllocationReleaseAttempts)),
+				RetryLimit:        int(v.Int(policies.ReconcileRetryLimit)),
 				AskAgain:          askAgain,
 				Drift:             driftRules(v),
 			},
@@ -32,6 +33,24 @@ func LimitsFrom(client *policies.Client) func() Limits {
 			MassPercent:  int(v.Int(policies.NodeMassActionPercent)),
 		}
 	}
+}
+
+func deadlines(v policies.View) plan.Deadlines {
+	return plan.Deadlines{
+		Provision: time.Duration(v.Int(policies.AllocationProvisionDeadlineMinutes)) * time.Minute,
+		Release:   time.Duration(v.Int(policies.AllocationReleaseDeadlineMinutes)) * time.Minute,
+	}
+}
+
+// deadlinesBySKU lists the SKUs for which a policy is set.
+func deadlinesBySKU(s policies.Snapshot) map[string]plan.Deadlines {
+	skus := map[string]plan.Deadlines{}
+	for _, key := range []policies.IntKey{policies.AllocationProvisionDeadlineMinutes, policies.AllocationReleaseDeadlineMinutes} {
+		for _, at := range s.ScopesOf(string(key), policies.LevelSKU) {
+			skus[at.Name()] = deadlines(s.For(at))
+		}
+	}
+	return skus
 }
 
 // DriftRulesFrom returns a function that reads the rule for drift of each kind.

@@ -107,7 +107,7 @@ func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
 	}
 	desired.QueueAllocations(b, keys, func(d desired.DeclaredAllocation) {
 		s.want[d.ID.UUID] = plan.Desired{
-			Name: d.Name, Suspended: suspension(d.Halted), Drift: d.Drift, Ignore: d.Ignore, Node: d.Node, Generation: d.Generation, Fence: d.Fence, Epoch: d.Epoch,
+			Name: d.Name, Suspended: suspension(d.Halted), Drift: d.Drift, Ignore: d.Ignore, Node: d.Node, SKU: d.SKU, Generation: d.Generation, Fence: d.Fence, Epoch: d.Epoch,
 			SpecHash: d.SpecHash, Slots: d.Slots, Released: d.Released,
 		}
 	})
@@ -214,7 +214,7 @@ func (s objectSides) due(d dueRow) plan.DueObject {
 	due := plan.DueObject{
 		Kind: d.Kind, Object: d.Object, Name: w.Name, Generation: w.Generation, Epoch: w.Epoch, SpecHash: w.SpecHash,
 		Deleted: w.Deleted, Suspended: suspension(w.Halted), Drift: w.Drift, Ignore: w.Ignore, Source: w.Source, Commit: w.Commit,
-		AppliedGeneration: a.Generation, AppliedEpoch: a.Epoch, AppliedHash: a.SpecHash, Gone: a.Gone, Previous: d.Previous, OpenDrift: s.openDrift[d.Object],
+		AppliedGeneration: a.Generation, AppliedEpoch: a.Epoch, AppliedHash: a.SpecHash, Gone: a.Gone, Failures: a.Of(w.Generation, w.Epoch), Previous: d.Previous, OpenDrift: s.openDrift[d.Object],
 	}
 	if d.Kind != desired.KindNode {
 		return due

@@ -17,25 +17,22 @@ import (
 // serveNodes serves the node API.
 func (s *Server) serveNodes(ctx context.Context) error {
 	n, tasks := s.services[RoleNode], s.tasks[RoleNode]
-	policy := func() policies.View { return s.policies.Latest().For() }
-	// A report is evidence for this long.
-	staleAfter := func() time.Duration {
-		v := policy()
-		return time.Duration(v.Int(policies.NodeReportSeconds)*v.Int(policies.NodeStaleAfterReports)) * time.Second
-	}
-	leases := &observed.Leases{DB: n.DB, Clock: s.cfg.Clock, Log: s.cfg.Log, StaleAfter: staleAfter}
+	every := &periods{policies: s.policies, names: n.Fleet.NamesOf, log: s.cfg.Log}
+	platform := func() policies.View { return s.policies.Latest().For() }
+	leases := &observed.Leases{DB: n.DB, Clock: s.cfg.Clock, Log: s.cfg.Log, StaleAfter: func() time.Duration { return staleAfter(platform()) }, Excluded: every.hasOwn}
 	in := &nodeapi.Intake{
 		DB: n.DB, Tasks: tasks, Observed: &observed.Store{DB: n.DB, Leases: leases, Telemetry: &observed.Telemetry{DB: n.DB, Clock: s.cfg.Clock}}, Inventory: n.NodeHealth,
-		Certificates: n.Certificates, Hints: s.hints, Clock: s.cfg.Clock, Log: s.cfg.Log, Metrics: s.reportMetrics, StaleAfter: staleAfter,
+		Certificates: n.Certificates, Hints: s.hints, Clock: s.cfg.Clock, Log: s.cfg.Log, Metrics: s.reportMetrics,
+		StaleAfter: func(node ids.Node) time.Duration { return staleAfter(every.view(node)) },
 	}
 	api := &nodeapi.Server{
 		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: s.keys.Authority, Statements: s.keys.Statements, Trusted: s.keys.Sets,
 		Nodes: in, Tasks: in, Reports: in, Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
-		CertificateFor: func() time.Duration { return time.Duration(policy().Int(policies.NodeCertificateTTLHours)) * time.Hour },
-		Binaries:       s.binaries, Builds: s.builds,
-		ReportEvery: func(ids.Node) time.Duration {
-			return time.Duration(policy().Int(policies.NodeReportSeconds)) * time.Second
+		CertificateFor: func() time.Duration {
+			return time.Duration(platform().Int(policies.NodeCertificateTTLHours)) * time.Hour
 		},
+		Binaries: s.binaries, Builds: s.builds,
+		ReportEvery: func(node ids.Node) time.Duration { return reportEvery(every.view(node)) },
 	}
 	// The leases outlive the node API: reports that arrive while it drains are stored, too.
 	renewed, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -43,6 +40,7 @@ func (s *Server) serveNodes(ctx context.Context) error {
 	defer writers.Wait()
 	defer end()
 	writers.Go(func() { leases.Run(renewed) })
+	writers.Go(func() { every.run(renewed) })
 	return api.Serve(ctx, s.nodeListener)
 }
 

@@ -130,11 +130,11 @@ type Keys struct {
 // New builds the services of a role. It returns an error that names a required field of c if the
 // field is missing.
 func New(c Config) (*Services, error) {
-	if err := required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials", "Keys", "AuditArchive"); err != nil {
+	if err := Required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials", "Keys", "AuditArchive"); err != nil {
 		return nil, err
 	}
 	if c.Keys != nil {
-		if err := required(*c.Keys); err != nil {
+		if err := Required(*c.Keys); err != nil {
 			return nil, err
 		}
 	} else {
@@ -152,7 +152,7 @@ func New(c Config) (*Services, error) {
 	s.addMoney(c)
 	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments}
 	s.addGitOps(c, schema)
-	return s, required(*s, "Naming", "Clock", "Queue", "Credentials")
+	return s, Required(*s, "Naming", "Clock", "Queue", "Credentials")
 }
 
 func (s *Services) addPlatform(c Config) {
@@ -167,7 +167,7 @@ func (s *Services) addPlatform(c Config) {
 }
 
 func (s *Services) addProduct(c Config) {
-	s.Slots = &slots.Service{DB: c.DB, Hints: c.Hints}
+	s.Slots = &slots.Service{DB: c.DB, Hints: c.Hints, Rules: slots.RulesFrom(c.Policies)}
 	s.Fleet = &fleet.Service{
 		Service: s.Slots, Identity: s.Identity, Naming: c.Naming, Clock: c.Clock,
 		TokenLife: fleet.TokenLifeFrom(c.Policies), Grace: fleet.DrainGraceFrom(c.Policies), Inspections: fleet.InspectionsFrom(c.Policies),
@@ -178,7 +178,7 @@ func (s *Services) addProduct(c Config) {
 	s.Releases = &agentrelease.Store{DB: c.DB, Keys: c.ReleaseKeys, Naming: c.Naming, Clock: c.Clock}
 	s.Allocations = &allocation.Service{
 		DB: c.DB, Desired: s.Desired.Store, Inventory: s.NodeHealth, Catalog: s.Catalog, Identity: s.Identity, Metering: s.Metering,
-		Limits: allocation.LimitsFrom(c.Policies), Signs: loginSigner(c.Keys.Users), LoginLife: allocation.LoginLifeFrom(c.Policies),
+		Limits: allocation.LimitsFrom(c.Policies), Isolation: c.Policies.BySKU(policies.AllocationIsolationModel), ExpiryWarnings: allocation.ExpiryWarningsFrom(c.Policies), Signs: loginSigner(c.Keys.Users), LoginLife: allocation.LoginLifeFrom(c.Policies),
 		Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 	}
 	s.Managed = &manage.Service{
@@ -203,7 +203,7 @@ func (s *Services) addGitOps(c Config, schema validate.Lazy) {
 		Desired: s.Desired.Store, Policies: c.Policies, Identity: s.Identity, Catalog: s.Catalog, Ledger: s.Ledger, Metering: s.Metering, Fleet: s.Fleet, Allocations: s.Allocations,
 	}
 	s.Changes = &change.Service{
-		DB: c.DB, Desired: s.Desired, Identity: s.Identity, Gather: facts.Gather, History: s.History, Rules: change.RulesFrom(c.Policies),
+		DB: c.DB, Desired: s.Desired, Identity: s.Identity, Gather: facts.Gather, History: s.History, Rules: change.RulesFrom(c.Policies), Roles: func() policies.RoleTable { return c.Policies.Latest().Roles },
 		Normal: schema.Object, Validate: validate.Run, Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 	}
 	s.Reports = &forge.Reports{DB: c.DB}
@@ -231,9 +231,9 @@ func loginSigner(users secret.UserCA) func(context.Context, ssh.PublicKey, ids.A
 	}
 }
 
-// required returns an error that names the first field of a struct that is nil. A service without
+// Required returns an error that names the first field of a struct that is nil. A service without
 // one of its parts would fail at its first use, long after the start.
-func required(of any, optional ...string) error {
+func Required(of any, optional ...string) error {
 	v := reflect.ValueOf(of)
 	for i := range v.NumField() {
 		field := v.Type().Field(i)

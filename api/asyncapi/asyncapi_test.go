@@ -36,6 +36,7 @@ var good = map[string]map[string]any{
 	"fleet.object_changed":                 {"object_id": id, "kind": "Node", "name": "n7", "change": "put", "generation": 3, "version": 5, "changed_by": "user:" + id, "reason": ""},
 	"fleet.drift_opened":                   drift(),
 	"fleet.drift_closed":                   drift(),
+	"provisioning.expiring":                {"allocation_id": id, "expires_at": "2026-01-05T12:00:00Z"},
 	"provisioning.release_scheduled":       {"allocation_id": id, "reason": "node_drain", "message": "board swap", "deadline_at": "2026-01-05T12:00:00Z", "requested_by": "user:" + id},
 	"provisioning.release_cancelled":       {"allocation_id": id, "reason": "node_drain", "message": "its node need not be empty", "requested_by": "user:" + id},
 	"provisioning.degraded":                {"allocation_id": id, "cause": "observation_stale", "since": "2026-01-05T12:00:00Z", "charged": false},

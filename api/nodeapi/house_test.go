@@ -95,7 +95,7 @@ func setupHouse(t *testing.T) *house {
 	h.Intake = &nodeapi.Intake{
 		DB: h.db, Tasks: &nodetask.Store{DB: h.db, Signer: h.keys, Hints: hints, Clock: h.clock}, Observed: &observed.Store{DB: h.db},
 		Inventory: fleet, Certificates: &secret.Certificates{DB: h.db, Barred: fleet.Retired}, Hints: hints, Clock: h.clock,
-		StaleAfter: func() time.Duration { return time.Minute },
+		StaleAfter: func(ids.Node) time.Duration { return time.Minute },
 	}
 	h.door = &nodeapi.Server{
 		TrustDomain: domain, Hosts: []string{"127.0.0.1"}, CA: h.ca, Statements: h.trust.Statements, Trusted: h.trust, Nodes: h.Intake, Tasks: h.Intake, Reports: h.Intake,

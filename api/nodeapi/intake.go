@@ -36,7 +36,7 @@ type Intake struct {
 	Metrics      *Metrics
 	// StaleAfter is the time until a report is stale: the report period times
 	// node.stale_after_reports.
-	StaleAfter func() time.Duration
+	StaleAfter func(ids.Node) time.Duration
 }
 
 // Next returns the oldest waiting task of each node that has one.
@@ -89,7 +89,7 @@ func (i *Intake) Report(ctx context.Context, node ids.Node, r protocol.Report) e
 		if err := i.proven(ctx, tx, node, &r); err != nil {
 			return err
 		}
-		if changed, err = i.Observed.Report(ctx, tx, node, r, i.StaleAfter()); err != nil || !changed {
+		if changed, err = i.Observed.Report(ctx, tx, node, r, i.StaleAfter(node)); err != nil || !changed {
 			return err
 		}
 		if contests, err = i.Inventory.Contest(ctx, tx, node, r); err != nil {

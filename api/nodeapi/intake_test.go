@@ -36,7 +36,7 @@ func setupIntake(t *testing.T) *intake {
 	i := &intake{&nodeapi.Intake{
 		DB: db, Tasks: &nodetask.Store{DB: db, Signer: keys, Hints: hints}, Observed: &observed.Store{DB: db},
 		Inventory: nodehealth.New(db, hints), Certificates: &secret.Certificates{DB: db}, Hints: hints,
-		StaleAfter: func() time.Duration { return time.Minute },
+		StaleAfter: func(ids.Node) time.Duration { return time.Minute },
 	}, t, ids.New[ids.Node]()}
 	i.do(func(tx pgx.Tx) error {
 		return i.Inventory.Declare(t.Context(), tx, i.node, "n", []byte(`{"sku": "h100", "region": "eu1", "onboarding": "manual", "gpus": 1}`))

@@ -28,6 +28,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/services"
 )
@@ -97,7 +98,8 @@ func NewWith(cfg Config, wrap func(oapi.StrictServerInterface) oapi.StrictServer
 	}
 	s := &Server{Config: cfg, streams: request.StreamsOf(doc)}
 	if s.chain, err = middleware.New(middleware.Config{
-		Problems: response.Problems{Log: cfg.Log}, Identity: cfg.Services.Identity, SignIn: cfg.Services.SignIn, Keys: cfg.Services.Keys, Front: cfg.Front, Limits: cfg.Limits, SharedLimits: cfg.SharedLimits, Clock: cfg.Clock, Accounts: middleware.Accounts{Keys: cfg.CursorKeys},
+		Problems: response.Problems{Log: cfg.Log}, Identity: cfg.Services.Identity, SignIn: cfg.Services.SignIn, Keys: cfg.Services.Keys, Front: cfg.Front, Limits: cfg.Limits, SharedLimits: cfg.SharedLimits,
+		Roles: func() policies.RoleTable { return cfg.Services.Policies.Latest().Roles }, Clock: cfg.Clock, Accounts: middleware.Accounts{Keys: cfg.CursorKeys},
 	}, doc); err != nil {
 		return nil, err
 	}

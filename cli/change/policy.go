@@ -41,8 +41,12 @@ func NewPolicyList(a *output.Console, use string) *cobra.Command {
 func PolicyTable(_ *output.Console, all ...oapi.PolicyKey) output.Table {
 	t := output.Table{Head: []string{"KEY", "VALUE", "SCOPE", "SET BY", "DEFAULT", "BOUNDS", "MEANING"}, Wide: []string{"TYPE", "UNIT", "SCOPES", "VERSION"}}
 	for _, k := range all {
+		meaning := k.Meaning
+		if k.NotInForce != nil {
+			meaning = "not in force: " + *k.NotInForce
+		}
 		add := func(value, scope, by, version string) {
-			t.Add("policy-key/"+k.Key, k.Key, output.CellText(value), output.CellText(scope), by, output.CellText(valueOf(k.Default)), boundsOf(k), output.CellText(k.Meaning),
+			t.Add("policy-key/"+k.Key, k.Key, output.CellText(value), output.CellText(scope), by, output.CellText(valueOf(k.Default)), boundsOf(k), output.CellText(meaning),
 				k.Type, output.OrDash(output.ValueOrZero(k.Unit)), output.CellText(strings.Join(k.Scopes, ",")), version)
 		}
 		for _, s := range k.Set {

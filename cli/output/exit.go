@@ -49,11 +49,11 @@ func ExitOf(code errs.Code) int {
 	case errs.Forbidden, errs.PolicyDenied, errs.OriginNotAllowed, errs.NodeIdentityMismatch,
 		errs.CertificateRevoked, errs.ForceReleaseNotAllowed:
 		return ExitDenied
-	case errs.InsufficientBalance, errs.RunwayTooShort, errs.SpendLimitExceeded, errs.SKUUnavailable,
+	case errs.InsufficientBalance, errs.RunwayTooShort, errs.SpendLimitExceeded, errs.SKUUnavailable, errs.IsolationUnavailable,
 		errs.ConcurrencyLimitReached, errs.AdmissionClosed, errs.StorageQuotaExceeded, errs.RefundWindowExceeded, errs.RefundExceedsCharges,
 		errs.RefundExceedsPayment:
 		return exitLimit
-	case errs.SignatureInvalid, errs.SpecInvalid, errs.RateLimited, errs.Internal, errs.DecryptionFailed, errs.ProviderFailed,
+	case errs.SignatureInvalid, errs.SpecInvalid, errs.PolicyNotInForce, errs.RateLimited, errs.Internal, errs.DecryptionFailed, errs.ProviderFailed,
 		errs.Unavailable, errs.LimiterUnavailable:
 		return ExitFailure
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 )
 
-const platformRoles = "user, admin, operator or billing_operator"
+const platformRoles = "user, admin, operator, billing_operator or a declared role"
 
 func newAdminUsers(a *output.Console) *cobra.Command {
 	var text, role, tenant string

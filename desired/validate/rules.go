@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/desired/validate/definition"
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/policies"
 )
 
@@ -137,11 +138,18 @@ func (r *rules) check() []desired.Finding {
 		r.setting(setting)
 	}
 	for _, o := range r.fresh {
+		if u := desired.FindUndeliverable(o.object); u != nil {
+			r.report(u.Code, o, u.Field, u.Message, u.Expected)
+		}
 		switch o.object.Kind { //nolint:exhaustive // the others have no rules of their own
 		case desired.KindPolicy:
 			spec := read[desired.Policy](o)
 			if _, fault := policies.Check(spec.Key, spec.Scope, spec.Value); fault != nil {
-				r.report(desired.CodePolicyInvalid, o, "spec."+fault.Field, fault.Message, fault.Expected)
+				r.report(policyCode(fault), o, "spec."+fault.Field, fault.Message, fault.Expected)
+			}
+		case desired.KindRole:
+			if fault := policies.CheckRole(o.object.Name, read[desired.Role](o).Operations); fault != nil {
+				r.report(desired.CodeRoleInvalid, o, fault.Field, fault.Message, fault.Expected)
 			}
 		case desired.KindEnvironment:
 			r.sources(o)
@@ -164,6 +172,13 @@ func (r *rules) check() []desired.Finding {
 		}}
 	}
 	return sortFindings(r.findings)
+}
+
+func policyCode(f *policies.Fault) string {
+	if f.Code == errs.PolicyNotInForce {
+		return desired.CodePolicyNotInForce
+	}
+	return desired.CodePolicyInvalid
 }
 
 // inOrder lists objects as the files do.

@@ -79,7 +79,7 @@ func newFleet(t *testing.T) *fleet {
 	tasks, slots := &nodetask.Store{DB: f.db, Signer: keys, Hints: hints, Clock: c}, nodehealth.New(f.db, hints)
 	in := &nodeapi.Intake{
 		DB: f.db, Tasks: tasks, Observed: &observed.Store{DB: f.db}, Inventory: slots, Certificates: &secret.Certificates{DB: f.db},
-		Hints: hints, Clock: c, StaleAfter: func() time.Duration { return 10 * time.Second },
+		Hints: hints, Clock: c, StaleAfter: func(ids.Node) time.Duration { return 10 * time.Second },
 	}
 	door := &nodeapi.Server{
 		TrustDomain: "gpuaas.test", Hosts: []string{f.host.Gateway()}, CA: authority, Statements: trusted.Statements, Trusted: trusted, Nodes: in, Tasks: in, Reports: in, Hints: hints, Log: quiet, Clock: c,

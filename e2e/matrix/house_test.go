@@ -146,6 +146,8 @@ func (h *house) plenty() {
 	} {
 		h.policy(key, "platform", value)
 	}
+	h.sql(`WITH r AS (UPDATE policy_revision SET revision = revision + 1 RETURNING 1)
+		INSERT INTO declared_roles (name, operations, object_id) SELECT $1, $2, gen_random_uuid() FROM r`, declaredRole, declaredOperations)
 }
 
 func (h *house) policy(key, scope, value string) {

@@ -177,7 +177,7 @@ func grants(o openapi.Operation, a *actor) (by []string) {
 		return by
 	}
 	for _, role := range a.roles {
-		if policies.Allows(role, o.OperationID) && (!admin || slices.Contains([]string{"admin", "operator", "billing_operator"}, role)) {
+		if allows(role, o.OperationID) && (!admin || slices.Contains([]string{"admin", "operator", "billing_operator", declaredRole}, role)) {
 			by = append(by, role)
 		}
 	}

@@ -65,9 +65,22 @@ func (a *actor) header() http.Header {
 
 func (a *actor) has(role string) bool { return slices.Contains(a.roles, role) }
 
+// declaredRole is a role that a Role object declares, with its operations.
+const declaredRole = "night-watch"
+
+var declaredOperations = []string{"listAdminNodes", "getAdminNode", "cordonNode", "listTenants", "getTenantByID", "listLedger", "getAllocation", "listAllocations"}
+
+// allows is the table of a server with the declared role.
+func allows(role, operation string) bool {
+	if role == declaredRole {
+		return slices.Contains(declaredOperations, operation)
+	}
+	return policies.Allows(role, operation)
+}
+
 // operates says whether the actor has a role of the platform.
 func (a *actor) operates() bool {
-	return a.has("admin") || a.has("operator") || a.has("billing_operator")
+	return a.has(declaredRole) || a.has("admin") || a.has("operator") || a.has("billing_operator")
 }
 
 // world is everybody and everything that the matrix knows.
@@ -176,6 +189,7 @@ func (w *world) people() {
 			}
 		}
 	}
+	w.newActor(declaredRole, nil, declaredRole)
 	w.newActor("nobody's", nil)
 	for _, s := range []*side{w.a, w.b} {
 		w.stand(s)

@@ -62,6 +62,13 @@ func (s *Service) Approve(ctx context.Context, ch identity.Change[Stored], id id
 
 // approve adds one approval. The plan is approved with the last that it needs.
 func (s *Service) approve(ctx context.Context, tx pgx.Tx, p *Stored, d revision.Difference, by identity.Caller, reason string) error {
+	written := slices.Clone(d.Created)
+	for _, pair := range slices.Concat(d.Changed, d.Adopted) {
+		written = append(written, pair.New)
+	}
+	if err := s.within(by, written...); err != nil {
+		return err
+	}
 	needed, err := s.countNeeded(ctx, tx, *p, d)
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
@@ -37,6 +38,8 @@ type Service struct {
 	Gather  func(ctx context.Context, q pg.Queryer, touched preview.Touched) (preview.Inputs, error)
 	History *reconciler.History
 	Rules   func() preview.Rules
+	// Roles returns the declared roles.
+	Roles func() policies.RoleTable
 	// Pushers returns the e-mail addresses of the users who have pushed or merged a commit, as its
 	// forge reports. An address is empty if it is not that of a user. It may be nil.
 	Pushers func(ctx context.Context, q pg.Queryer, source, commit string) ([]string, error)

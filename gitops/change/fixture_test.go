@@ -92,7 +92,8 @@ func setup(t *testing.T) *bundle {
 func (b *bundle) as(db pg.Pool, check func(desired.Object) error) *change.Service {
 	hints := &hint.Bus{}
 	return &change.Service{
-		DB: db, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: hints, Check: check}}, Identity: &identity.Service{DB: db}, Gather: b.Facts,
+		Roles: func() policies.RoleTable { return policies.RoleTable{} },
+		DB:    db, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: hints, Check: check}}, Identity: &identity.Service{DB: db}, Gather: b.Facts,
 		Rules: func() preview.Rules { return b.rules }, Validate: validate.Run, Naming: ids.DefaultNaming, Hints: hints, Clock: clock.Clock{},
 	}
 }

@@ -36,6 +36,9 @@ func (s *Service) Put(ctx context.Context, ch identity.Change[desired.Object], w
 	var tried desired.Object
 	made, err := do(ctx, s, ch, func(tx pgx.Tx) (desired.Object, record, error) {
 		o, before, err := s.put(ctx, tx, w)
+		if err == nil {
+			err = s.within(ch.Caller, o)
+		}
 		if err == nil && w.DryRun {
 			tried, err = o, errDry
 		}
@@ -139,6 +142,13 @@ func writable(k desired.Kind) error {
 // consistent checks one object against the others, as the validation of a tree does: the objects
 // that it names exist, and no other object claims the same value.
 func (s *Service) consistent(ctx context.Context, tx pgx.Tx, o desired.Object) error {
+	if u := desired.FindUndeliverable(o); u != nil {
+		code := errs.SpecInvalid
+		if u.Code == desired.CodeIsolationUnavailable {
+			code = errs.IsolationUnavailable
+		}
+		return errs.New(code, "%s", u.Message).At(u.Field).Try("use %s", u.Expected)
+	}
 	switch o.Kind {
 	case desired.KindNode:
 		var spec desired.Node
@@ -156,10 +166,34 @@ func (s *Service) consistent(ctx context.Context, tx pgx.Tx, o desired.Object) e
 			return fmt.Errorf("reading %s: %w", o.Key(), err)
 		}
 		if _, fault := policies.Check(spec.Key, spec.Scope, spec.Value); fault != nil {
-			return errs.New(errs.SpecInvalid, "%s", fault.Message).At("spec."+fault.Field).Try("expected %s", fault.Expected)
+			return fault.Coded("spec.")
 		}
 		return s.namesSubject(ctx, tx, policies.Scope(spec.Scope), "spec.scope")
-	case desired.KindEnvironment, desired.KindRole, desired.KindSKU, desired.KindOSImage, desired.KindAllocation:
+	case desired.KindRole:
+		var spec desired.Role
+		if err := json.Unmarshal(o.Spec, &spec); err != nil {
+			return fmt.Errorf("reading %s: %w", o.Key(), err)
+		}
+		if fault := policies.CheckRole(o.Name, spec.Operations); fault != nil {
+			return errs.New(errs.SpecInvalid, "%s", fault.Message).At(fault.Field).Try("use %s", fault.Expected)
+		}
+	case desired.KindEnvironment, desired.KindSKU, desired.KindOSImage, desired.KindAllocation:
+	}
+	return nil
+}
+
+// within rejects a role with an operation that the caller does not have. Its author could otherwise get more rights
+// through it.
+func (s *Service) within(by identity.Caller, list ...desired.Object) error {
+	for _, o := range list {
+		var spec desired.Role
+		if o.Kind != desired.KindRole || json.Unmarshal(o.Spec, &spec) != nil {
+			continue
+		}
+		if beyond := s.Roles().Beyond(by.Role, spec.Operations); beyond != "" {
+			return errs.New(errs.PolicyDenied, "%s lists %s, which your own role does not allow", o.Key(), beyond).At("spec.operations").
+				Try("remove it, or have the role written by a user who may call it")
+		}
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (s *Service) SetPolicy(ctx context.Context, ch identity.Change[PolicyKey], 
 	}
 	checked, fault := policies.Check(key, string(scope), value)
 	if fault != nil {
-		return PolicyKey{}, errs.New(errs.SpecInvalid, "%s", fault.Message).At(fault.Field).Try("expected %s", fault.Expected)
+		return PolicyKey{}, fault.Coded("")
 	}
 	spec, err := json.Marshal(desired.Policy{Key: key, Scope: string(scope), Value: checked})
 	if err != nil {

@@ -172,7 +172,8 @@ func setup(t *testing.T) *house {
 
 func (h *house) changes(db pg.Pool) *change.Service {
 	return &change.Service{
-		DB: db, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: h.hints}}, Identity: &identity.Service{DB: db}, Gather: h.world.Facts, Naming: ids.DefaultNaming, Hints: h.hints,
+		Roles: func() policies.RoleTable { return policies.RoleTable{} },
+		DB:    db, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: h.hints}}, Identity: &identity.Service{DB: db}, Gather: h.world.Facts, Naming: ids.DefaultNaming, Hints: h.hints,
 		Validate: validate.Run, Rules: func() preview.Rules { h.mu.Lock(); defer h.mu.Unlock(); return h.limit },
 	}
 }

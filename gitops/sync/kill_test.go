@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/gpuaas/gpuaas/policies"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -44,7 +45,8 @@ func pollOnce(ctx context.Context) error {
 	hints := &hint.Bus{}
 	store := &revision.Store{Store: &desired.Store{DB: db, Hints: hints}}
 	changes := &change.Service{
-		DB: db, Desired: store, Gather: (&world{}).Facts, Naming: ids.DefaultNaming, Hints: hints, Validate: validate.Run,
+		Roles: func() policies.RoleTable { return policies.RoleTable{} },
+		DB:    db, Desired: store, Gather: (&world{}).Facts, Naming: ids.DefaultNaming, Hints: hints, Validate: validate.Run,
 		Rules: func() preview.Rules { return preview.Rules{PruneObjects: 100, PrunePercent: 100} },
 	}
 	f := &sync.Syncer{

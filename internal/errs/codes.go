@@ -48,6 +48,7 @@ const (
 	AlreadyExists              Code = "already_exists"
 	IdempotencyInFlight        Code = "idempotency_in_flight"
 	SKUUnavailable             Code = "sku_unavailable"
+	IsolationUnavailable       Code = "isolation_unavailable"
 	AllocationAlreadyReleasing Code = "allocation_already_releasing"
 	AllocationFinal            Code = "allocation_final"
 	AllocationNotActive        Code = "allocation_not_active"
@@ -80,6 +81,7 @@ const (
 	SKUUnknown             Code = "sku_unknown"
 	SSHKeyInvalid          Code = "ssh_key_invalid"
 	SpecInvalid            Code = "spec_invalid"
+	PolicyNotInForce       Code = "policy_not_in_force"
 	PruneLimit             Code = "prune_limit"
 	ChangeNeedsReplacement Code = "change_needs_replacement"
 	// 431
@@ -138,6 +140,7 @@ func All() []Code {
 		AlreadyExists,
 		IdempotencyInFlight,
 		SKUUnavailable,
+		IsolationUnavailable,
 		AllocationAlreadyReleasing,
 		AllocationFinal,
 		AllocationNotActive,
@@ -165,6 +168,7 @@ func All() []Code {
 		SKUUnknown,
 		SSHKeyInvalid,
 		SpecInvalid,
+		PolicyNotInForce,
 		PruneLimit,
 		ChangeNeedsReplacement,
 		HeaderTooLarge,

@@ -86,7 +86,7 @@ func (s *Service) UserByID(ctx context.Context, id ids.User) (User, error) {
 // CreateUser makes a person ahead of their first sign-in, which finds them by
 // their verified e-mail address.
 func (s *Service) CreateUser(ctx context.Context, ch Change[User], n NewUser) (User, error) {
-	u, err := draftUser(n)
+	u, err := s.draftUser(n)
 	if err == nil && (u.Role != "user" || u.TenantRole == "owner") {
 		err = s.Recent(ch.Caller)
 	}
@@ -115,7 +115,7 @@ func (s *Service) CreateUser(ctx context.Context, ch Change[User], n NewUser) (U
 	})
 }
 
-func draftUser(n NewUser) (u User, err error) {
+func (s *Service) draftUser(n NewUser) (u User, err error) {
 	u = User{Issuer: LocalIssuer, RoleFrom: "platform", Role: n.Role, Tenant: n.Tenant, TenantRole: n.TenantRole, Version: 1}
 	if u.Email, err = address("email", n.Email); err != nil {
 		return User{}, err
@@ -123,7 +123,7 @@ func draftUser(n NewUser) (u User, err error) {
 	if u.Name, err = CheckText("name", n.Name, 1, MaxName); err != nil {
 		return User{}, err
 	}
-	if err := checkRole("role", n.Role, platformRoles); err != nil {
+	if err := checkRole("role", n.Role, s.PolicyFor(Caller{}).Roles.Names()); err != nil {
 		return User{}, err
 	}
 	switch {
@@ -158,7 +158,7 @@ func (s *Service) UpdateUser(ctx context.Context, ch Change[User], id ids.User, 
 // user, so that the last administrator cannot be removed by two concurrent changes.
 func (s *Service) editUser(c Caller, old User, patch UserPatch) (User, func(*pgx.Batch), error) {
 	u := old
-	if err := patch.apply(&u, c, s.Now()); err != nil {
+	if err := patch.apply(&u, c, s.PolicyFor(Caller{}).Roles.Names(), s.Now()); err != nil {
 		return u, nil, err
 	}
 	was, is := audit.Differ(old.fields(), u.fields())
@@ -186,14 +186,14 @@ func (s *Service) editUser(c Caller, old User, patch UserPatch) (User, func(*pgx
 	}, nil
 }
 
-func (patch UserPatch) apply(u *User, c Caller, now time.Time) (err error) {
+func (patch UserPatch) apply(u *User, c Caller, roles []string, now time.Time) (err error) {
 	if patch.Name != nil {
 		if u.Name, err = CheckText("name", *patch.Name, 1, MaxName); err != nil {
 			return err
 		}
 	}
 	if patch.Role != nil && *patch.Role != u.Role {
-		switch err := checkRole("role", *patch.Role, platformRoles); {
+		switch err := checkRole("role", *patch.Role, roles); {
 		case err != nil:
 			return err
 		case u.RoleFrom == "provider":

@@ -14,9 +14,8 @@ import (
 
 // The roles that there are, as the schema lists them.
 var (
-	tenantRoles   = []string{"owner", "member", "viewer", "billing"}
-	projectRoles  = []string{"admin", "member", "viewer"}
-	platformRoles = []string{"user", "admin", "operator", "billing_operator"}
+	tenantRoles  = []string{"owner", "member", "viewer", "billing"}
+	projectRoles = []string{"admin", "member", "viewer"}
 )
 
 // The limits of texts that users read, in bytes.

@@ -28,6 +28,7 @@ type key struct {
 	Unit       string   `json:"unit"`
 	Cap        string   `json:"cap"`
 	ZeroIsNone bool     `json:"zeroIsNone"`
+	NotInForce string   `json:"notInForce"`
 }
 
 type role struct {
@@ -187,7 +188,8 @@ var keys = []Key{
 		{{- if .Pattern}} Pattern: {{printf "%q" .Pattern}},{{end}} Scopes: []Level{ {{- range $i, $s := .Scopes}}{{if $i}}, {{end}}Level{{scope $s}}{{end -}} },
 		{{- if .Unit}} Unit: {{printf "%q" .Unit}},{{end}}
 		{{- if ne .Cap "none"}} Cap: Cap{{capital .Cap}},{{end}}
-		{{- if .ZeroIsNone}} ZeroIsNone: true,{{end}} Meaning: {{printf "%q" .Meaning}}},
+		{{- if .ZeroIsNone}} ZeroIsNone: true,{{end}}
+		{{- if .NotInForce}} NotInForce: {{printf "%q" .NotInForce}},{{end}} Meaning: {{printf "%q" .Meaning}}},
 {{- end}}
 }
 `

@@ -27,6 +27,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/product/slots"
 )
@@ -41,6 +42,10 @@ type Service struct {
 	Metering  *metering.Service
 	// Limits reads one policy revision for one decision.
 	Limits func(identity.Caller) Limits
+	// Isolation returns the weakest isolation of tenants that is allowed for an SKU.
+	Isolation func(sku string) string
+	// ExpiryWarnings returns how long before its end an allocation is announced, and other values of tenants.
+	ExpiryWarnings func() (time.Duration, map[ids.Tenant]time.Duration)
 	// Signs makes login certificates that live for LoginLife; nil disables logins.
 	Signs     Signs
 	LoginLife func() time.Duration
@@ -60,6 +65,7 @@ type Limits struct {
 	MonthlyProject, MonthlyTenant  money.Minor   // once spent, nothing more is started; 0: any
 	DefaultTTL, MaxTTL             time.Duration // 0: none
 	QueueWait                      time.Duration // how long a request may wait for capacity; 0: not at all
+	Admission                      policies.Admission
 }
 
 // Allocation is one promise.
@@ -136,6 +142,9 @@ const placements = 5
 // pipelined batch and one commit, or nothing.
 func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 	limits := s.Limits(r.Caller)
+	if err := limits.Admission.Admit(r.Caller.Role); err != nil {
+		return Allocation{}, err
+	}
 	offer, err := s.Catalog.ActiveSKU(ctx, r.SKU)
 	if err != nil {
 		return Allocation{}, err
@@ -237,7 +246,10 @@ func (s *Service) draft(ctx context.Context, r Request, offer catalog.SKU, l Lim
 	if ttl == 0 {
 		ttl = l.DefaultTTL
 	}
+	isolation := desired.StrongerIsolation(offer.Isolation, s.Isolation(r.SKU))
 	switch most := min(offer.MaxGPUs, l.MaxGPUs); {
+	case !desired.DeliversIsolation(isolation):
+		return Allocation{}, errs.New(errs.IsolationUnavailable, "%s needs the isolation %s, which no node delivers", r.SKU, isolation).At("sku").Try("choose another SKU").With("isolation", isolation)
 	case r.GPUs < 1 || r.GPUs > most:
 		return Allocation{}, errs.Invalid("gpus", "must be between 1 and %d for %s", most, r.SKU)
 	case ttl < 0 || l.MaxTTL > 0 && ttl > l.MaxTTL:

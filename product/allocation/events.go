@@ -18,6 +18,7 @@ const (
 	SubjectReleased      = "provisioning.releasing.completed"
 	SubjectReleaseFailed = "provisioning.release_failed"
 	SubjectForceRelease  = "provisioning.force_release_requested"
+	SubjectExpiring      = "provisioning.expiring"
 	SubjectDegraded      = "provisioning.degraded"
 	SubjectRecovered     = "provisioning.recovered"
 )

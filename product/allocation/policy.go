@@ -25,7 +25,23 @@ func LimitsFrom(client *policies.Client) func(identity.Caller) Limits {
 			QueueWait:  time.Duration(v.Int(policies.AllocationQueueMaxWaitHours)) * time.Hour,
 			DefaultTTL: time.Duration(v.Int(policies.AllocationDefaultTTLHours)) * time.Hour,
 			MaxTTL:     time.Duration(v.Int(policies.AllocationMaxTTLHours)) * time.Hour,
+			Admission:  v.Admission(),
 		}
+	}
+}
+
+// ExpiryWarningsFrom returns a function that reads how long before its end an allocation is announced: the platform's
+// value, and those of tenants.
+func ExpiryWarningsFrom(client *policies.Client) func() (time.Duration, map[ids.Tenant]time.Duration) {
+	const key = policies.AllocationExpiryWarningMinutes
+	return func() (time.Duration, map[ids.Tenant]time.Duration) {
+		now, own := client.Latest(), map[ids.Tenant]time.Duration{}
+		for _, at := range now.ScopesOf(string(key), policies.LevelTenant) {
+			if tenant, err := ids.Parse[ids.Tenant](at.Name()); err == nil {
+				own[tenant] = time.Duration(now.For(at).Int(key)) * time.Minute
+			}
+		}
+		return time.Duration(now.For().Int(key)) * time.Minute, own
 	}
 }
 

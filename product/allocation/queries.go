@@ -81,6 +81,14 @@ const (
 				AND status NOT IN ('released', 'failed', 'release_failed') AND status <> 'releasing' ORDER BY id FOR UPDATE
 		)
 		UPDATE allocations a SET price_minor = $3 FROM priced WHERE a.id = priced.id`
+	// A tenant without a value of its own has that of the platform.
+	warnExpiring = `
+		UPDATE allocations SET expiry_warned_for = expires_at WHERE id IN (
+			SELECT id FROM allocations
+			WHERE status = 'active' AND expires_at > now() AND expires_at IS DISTINCT FROM expiry_warned_for
+				AND expires_at <= now() + coalesce((SELECT warning FROM unnest($2::uuid[], $3::interval[]) AS w (tenant, warning) WHERE tenant = org_id), $1::interval)
+			ORDER BY expires_at LIMIT 500 FOR UPDATE SKIP LOCKED)
+		RETURNING ` + columns
 	// The key is that of the moment: a node that enrols again has another one.
 	storeProof   = `INSERT INTO release_proofs (allocation_id, proof, public_key) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	setPrice     = `UPDATE allocations SET price_minor = $2 WHERE id = $1`

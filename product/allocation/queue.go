@@ -86,9 +86,9 @@ func (s *Service) PlaceQueued(ctx context.Context, also func(context.Context, pg
 	if err != nil {
 		return 0, fmt.Errorf("reading the queue: %w", err)
 	}
-	full := fullness{}
+	full, open := fullness{}, s.Limits(identity.Caller{}).Admission.IsOpen()
 	for _, w := range waiting {
-		ok, err := s.placeOne(ctx, w, full, also)
+		ok, err := s.placeOne(ctx, w, full, open, also)
 		if err != nil {
 			return placed, err
 		}
@@ -122,8 +122,8 @@ func (f fullness) isFull(w waiter) bool {
 // undo the placements of others. It locks the request first. Another server that places the same
 // request skips it. If the claim fails because another request was faster, the cached free slots are
 // read again; if no node fits, full stores the size, and later requests of that size are skipped in
-// this pass.
-func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, also func(context.Context, pgx.Tx, Allocation) error) (placed bool, err error) {
+// this pass. While admission is not open, requests only expire.
+func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, open bool, also func(context.Context, pgx.Tx, Allocation) error) (placed bool, err error) {
 	var chosen slots.Placement
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		a, named, err := lockWaiting(ctx, tx, w.ID)
@@ -134,7 +134,7 @@ func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, also fu
 			return fmt.Errorf("locking a waiting request: %w", err)
 		case a.QueueUntil != nil && !s.Clock.Now().Before(*a.QueueUntil):
 			return s.GaveUp(ctx, tx, a, 0, "no capacity became free in time")
-		case full.isFull(w):
+		case !open, full.isFull(w):
 			return nil
 		}
 		lines, err := keys.AuthorizedKeys(ctx, tx, identity.Caller{User: a.User}, named)

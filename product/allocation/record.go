@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -47,6 +48,7 @@ func (s *Service) NodeReady(ctx context.Context, tx pgx.Tx, a Allocation, seen m
 		return fmt.Errorf("pricing %s: %w", a.ID, err)
 	}
 	b := &pgx.Batch{}
+	fleet.QueueProvisioned(b, a.Node, true)
 	metering.QueueOpen(b, a.interval(), metering.ObservedReady, &seen)
 	event.Queue(b, s.event(a, SubjectActive, ActiveEvent{Allocation: a.ID.String(), Slots: a.GPUs, ActiveAt: *a.ActiveAt, PriceMinor: price, Currency: a.Currency}))
 	return send(ctx, tx, b, a)
@@ -137,6 +139,7 @@ func (s *Service) GaveUp(ctx context.Context, tx pgx.Tx, a Allocation, attempts 
 		if err := s.tombstone(ctx, tx, a, reasonFailed); err != nil {
 			return err
 		}
+		fleet.QueueProvisioned(b, a.Node, false)
 	}
 	slots.QueueDirty(b, a.ID)
 	event.Queue(b, s.event(a, SubjectFailed, FailedEvent{Allocation: a.ID.String(), Reason: reasonFailed, Message: why, Attempts: attempts}))

@@ -42,3 +42,8 @@ func end(ctx context.Context, tx pgx.Tx, id ids.Allocation, queue func(*pgx.Batc
 	b.Queue(markNodeOf, id)
 	return tx.SendBatch(ctx, b).Close()
 }
+
+// QueueProvisioned records whether a node has provisioned an allocation. A success ends a sequence of failures.
+func QueueProvisioned(b *pgx.Batch, node ids.Node, ready bool) {
+	b.Queue(countProvisioned, node, ready)
+}

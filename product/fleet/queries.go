@@ -12,6 +12,10 @@ const (
 				WHEN n.reachability = 'reachable' THEN 'active' ELSE 'offline' END,
 			retiring = false, version = n.version + 1, updated_at = now()
 		WHERE n.lifecycle = 'retired' OR n.retiring OR (n.name, n.spec) IS DISTINCT FROM (excluded.name, excluded.spec)`
+	// A success locks the row only after a failure.
+	countProvisioned = `
+		UPDATE nodes SET provision_failures = CASE WHEN $2 THEN 0 ELSE provision_failures + 1 END
+		WHERE id = $1 AND (NOT $2 OR provision_failures > 0)`
 	// Off the market first, so that a claim which waits for a slot finds none clean.
 	drainNode = `
 		UPDATE nodes SET lifecycle = 'draining', retiring = true, version = version + 1, updated_at = now()

@@ -7,6 +7,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/slots"
+	"github.com/gpuaas/gpuaas/product/slots/place"
 )
 
 // Service classifies what nodes report of their health, and quarantines slots and cordons nodes by it.
@@ -19,5 +20,5 @@ type Service struct {
 // New returns a service and the services under it over one pool. The caller sets the other
 // fields that it needs.
 func New(db pg.Pool, hints *hint.Bus) *Service {
-	return &Service{Service: &fleet.Service{Service: &slots.Service{DB: db, Hints: hints}}}
+	return &Service{Service: &fleet.Service{Service: &slots.Service{DB: db, Hints: hints, Rules: func() place.Rules { return place.Rules{} }}}}
 }

@@ -49,21 +49,21 @@ const readingFor = time.Second
 // Place chooses n free slots. An empty region means any. No other request of this process receives them
 // until Placed reports that the request has ended.
 func (s *Service) Place(ctx context.Context, sku, region string, n int, now time.Time) (Placement, error) {
-	o := offer{sku, region}
+	o, rules := offer{sku, region}, s.Rules()
 	s.market.mu.Lock()
 	defer s.market.mu.Unlock()
-	chosen, ok := place.Choose(s.market.free[o], n)
+	chosen, ok := place.Choose(s.market.free[o], n, rules)
 	if now.Sub(s.market.read[o]) > readingFor || !ok {
 		nodes, err := s.freeSlots(ctx, o)
 		if err != nil {
 			return Placement{}, err
 		}
 		s.market.put(o, nodes, now)
-		if chosen, ok = place.Choose(s.market.free[o], n); !ok {
+		if chosen, ok = place.Choose(s.market.free[o], n, rules); !ok {
 			// All remaining slots are chosen by requests in progress. Some of these may still be
 			// rejected, or be duplicates of this request. Return the same slots: the request then waits
 			// for the lock, and the claim decides.
-			chosen, ok = place.Choose(nodes, n)
+			chosen, ok = place.Choose(nodes, n, rules)
 		}
 	}
 	if !ok {
@@ -164,9 +164,9 @@ func (s *Service) freeSlots(ctx context.Context, o offer) ([]place.Node, error) 
 	var nodes []place.Node
 	var node place.Node
 	var slot place.Slot
-	_, err = pgx.ForEachRow(rows, []any{&node.ID, &node.Name, &node.Region, &slot.ID, &slot.GPU, &slot.Index}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&node.ID, &node.Name, &node.Region, &node.Failures, &slot.ID, &slot.GPU, &slot.Index}, func() error {
 		if len(nodes) == 0 || nodes[len(nodes)-1].ID != node.ID {
-			nodes = append(nodes, place.Node{ID: node.ID, Name: node.Name, Region: node.Region})
+			nodes = append(nodes, place.Node{ID: node.ID, Name: node.Name, Region: node.Region, Failures: node.Failures})
 		}
 		last := &nodes[len(nodes)-1]
 		last.Free = append(last.Free, slot)

@@ -59,7 +59,7 @@ const (
 		WHERE s.id = $1 AND s.status = 'quarantined' AND s.reason IN ('quarantined by an operator', 'unhealthy', '')
 			AND NOT EXISTS (SELECT FROM holds h WHERE h.slot_id = s.id AND h.lifted_at IS NULL)`
 	selectFree = `
-		SELECT s.node_id, n.name, n.region, s.id, s.gpu_uuid, g.index
+		SELECT s.node_id, n.name, n.region, n.provision_failures, s.id, s.gpu_uuid, g.index
 		FROM slots s JOIN nodes n ON n.id = s.node_id JOIN gpus g ON g.uuid = s.gpu_uuid
 		WHERE s.sku = $1 AND ($2 = '' OR s.region = $2) AND ` + sells + `
 		ORDER BY n.name, g.index`

@@ -6,12 +6,15 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/product/slots/place"
 )
 
 // Service reads and claims the slots of nodes.
 type Service struct {
 	DB    pg.Pool
 	Hints *hint.Bus
+	// Rules returns the policies of placements.
+	Rules func() place.Rules
 
 	market market
 }

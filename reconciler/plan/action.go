@@ -109,12 +109,19 @@ type Plan struct {
 	Drift   []Drift
 }
 
+// Deadlines are the time limits of provisioning and of a release.
+type Deadlines struct{ Provision, Release time.Duration }
+
 // Limits are the policy values that one plan reads, all of one revision.
 type Limits struct {
-	ProvisionDeadline time.Duration
-	ReleaseDeadline   time.Duration
+	Deadlines
+
+	// SKUs contains the SKUs with other time limits.
+	SKUs              map[string]Deadlines
 	ProvisionAttempts int
 	ReleaseAttempts   int
+	// RetryLimit is the number of failures after which an object is stalled; 0: never.
+	RetryLimit int
 	// AskAgain is the time after which an unanswered action is requested again.
 	AskAgain time.Duration
 	// Drift maps each kind to its drift rule. The object may override the rule. A kind that is

@@ -30,6 +30,7 @@ const (
 type Desired struct {
 	Name       string
 	Node       ids.Node
+	SKU        string
 	Generation int64
 	Fence      int64
 	Epoch      int64
@@ -186,14 +187,24 @@ func (a allocation) observed() (Action, bool) {
 func (a allocation) deadline() time.Time {
 	switch a.state() {
 	case Requested, Provisioning:
-		return a.Progress.Since.Add(a.ProvisionDeadline)
+		return a.Progress.Since.Add(a.deadlines().Provision)
 	case Active:
 		return a.Progress.ExpiresAt
 	case Releasing:
-		return a.Progress.Since.Add(a.ReleaseDeadline)
+		return a.Progress.Since.Add(a.deadlines().Release)
 	case Released, Failed, ReleaseFailed:
 	}
 	return time.Time{}
+}
+
+// deadlines returns the time limits of its SKU, or those of the platform.
+func (a allocation) deadlines() Deadlines {
+	if a.Desired != nil {
+		if of, ok := a.SKUs[a.Desired.SKU]; ok {
+			return of
+		}
+	}
+	return a.Deadlines
 }
 
 // host returns the action for the node, if any.

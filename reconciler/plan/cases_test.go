@@ -156,3 +156,40 @@ func show(p plan.Plan) string {
 	}
 	return b.String()
 }
+
+// An SKU with other time limits follows them, in provisioning and in a release.
+func TestDeadlinesOfAnSKU(t *testing.T) {
+	t.Parallel()
+	at := func(sku string, w *plan.Desired, phase protocol.Phase, s plan.State) time.Time {
+		w.SKU = sku
+		d := plan.DueAllocation{Desired: w, Observed: have(phase, 1), Progress: since(s, 10*time.Minute)}
+		if s == plan.Releasing {
+			d.Previous = plan.Previous{Verb: plan.Release, Fence: 2, Generation: 2, Until: t0.Add(time.Hour)}
+		}
+		return plan.Allocations([]plan.DueAllocation{d}, limits, t0).Next[0].At
+	}
+	for name, c := range map[string]struct {
+		got  time.Time
+		want time.Duration
+	}{
+		"provisioning":       {at("fast", want(1), protocol.Working, plan.Provisioning), 5 * time.Minute},
+		"provisioning, slow": {at("slow", want(1), protocol.Working, plan.Provisioning), 10 * time.Minute},
+		"a release":          {at("fast", released(2), protocol.Ready, plan.Releasing), 5 * time.Minute},
+		"a release, slow":    {at("slow", released(2), protocol.Ready, plan.Releasing), 15 * time.Minute},
+	} {
+		if got := c.got.Sub(t0); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// An object that could not be applied is requested again until the limit, and then not until it changes.
+func TestAnObjectStalls(t *testing.T) {
+	t.Parallel()
+	for failures, want := range map[int]int{0: 1, 3: 1, 4: 0, 9: 0} {
+		p := plan.Objects([]plan.DueObject{{Kind: desired.KindSKU, Generation: 1, SpecHash: "1", Failures: failures}}, limits, t0)
+		if len(p.Actions) != want {
+			t.Errorf("after %d failures: %+v", failures, p.Actions)
+		}
+	}
+}

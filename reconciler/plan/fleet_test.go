@@ -16,8 +16,9 @@ import (
 var t0 = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 var limits = plan.Limits{
-	ProvisionDeadline: 15 * time.Minute, ReleaseDeadline: 15 * time.Minute,
-	ProvisionAttempts: 3, ReleaseAttempts: 5, AskAgain: 10 * time.Second,
+	Deadlines:         plan.Deadlines{Provision: 15 * time.Minute, Release: 15 * time.Minute},
+	SKUs:              map[string]plan.Deadlines{"slow": {Provision: 20 * time.Minute, Release: 25 * time.Minute}},
+	ProvisionAttempts: 3, ReleaseAttempts: 5, RetryLimit: 4, AskAgain: 10 * time.Second,
 }
 
 // host simulates one allocation on a node: it rejects tasks with a lower fence.

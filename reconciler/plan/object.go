@@ -30,6 +30,7 @@ type DueObject struct {
 	AppliedEpoch      int64
 	AppliedHash       string
 	Gone              bool // the owning package has deleted it
+	Failures          int  // to apply this generation and epoch
 	Previous          Previous
 	OpenDrift         []OpenDrift // drift that is open or ignored
 
@@ -45,13 +46,14 @@ type ReportState struct {
 	Reachable bool      // as product/fleet has recorded it
 }
 
-// Objects compares desired objects with what the owning packages have applied.
+// Objects compares desired objects with what the owning packages have applied. An object that could not be applied
+// RetryLimit times is stalled until it changes or is requested again.
 func Objects(due []DueObject, l Limits, now time.Time) Plan {
 	var p Plan
 	for _, d := range due {
 		judgement := d.evaluateDrift(l, now)
 		act, needed := d.applyObject(judgement.Heals)
-		if d.Suspended.forbids(act, now) {
+		if d.Suspended.forbids(act, now) || l.RetryLimit > 0 && d.Failures >= l.RetryLimit {
 			needed = false
 		}
 		if !needed {

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/reconciler"
@@ -24,6 +25,7 @@ type ObjectSeen struct {
 	Host       allocation.Observed // what it last said of the allocation
 	Drifts     []reconciler.Drift
 	RestartFor []string // fields of an Environment that a server reads only once
+	RetryLimit int      // failures after which the object is stalled
 }
 
 // ObjectReader reads the state of desired objects in the services.
@@ -50,9 +52,10 @@ func (r ObjectReader) Known(ctx context.Context, of []desired.Object) (map[ids.O
 	if err != nil {
 		return nil, err
 	}
+	limit := int(r.Policies.Latest().For().Int(policies.ReconcileRetryLimit))
 	seen := make(map[ids.Object]ObjectSeen, len(of))
 	for _, o := range of {
-		one := ObjectSeen{Drifts: drifts[o.UID.UUID]}
+		one := ObjectSeen{Drifts: drifts[o.UID.UUID], RetryLimit: limit}
 		if c, ok := carried[o.UID.UUID]; ok {
 			one.Carried = &c
 		}

@@ -2,6 +2,8 @@ package change
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -78,18 +80,33 @@ func (s *standing) asCarried() {
 	}
 	if c != nil && c.Generation == s.o.Generation && c.SpecHash == s.o.SpecHash && !c.Gone {
 		s.sync, s.health = oapi.ObjectStatusSyncSynced, oapi.ObjectStatusHealthHealthy
+		if why := noEffect[s.o.Kind]; why != "" {
+			s.add("Ready", isTrue, "NotInForce", why)
+			return
+		}
 		s.add("Ready", isTrue, "Succeeded", "")
 		return
 	}
 	s.sync, s.health = oapi.ObjectStatusSyncOutOfSync, oapi.ObjectStatusHealthProgressing
+	if c != nil && s.seen.RetryLimit > 0 && c.Of(s.o.Generation, s.o.Epoch) >= s.seen.RetryLimit {
+		s.health = oapi.ObjectStatusHealthDegraded
+		s.add("Ready", isFalse, "Failed", c.Failure)
+		s.add("Stalled", isTrue, "Failed", fmt.Sprintf("%s was not applied after %d attempts; change it, or run gpuaas reconcile: %s", s.o.Key(), c.Failures, c.Failure))
+		return
+	}
 	s.add("Ready", isFalse, "Progressing", "the change is being applied")
 	s.add("Reconciling", isTrue, "Progressing", "the change is being applied")
 }
 
 // The lives of a node in which it is on its way, by what it waits for.
 var onItsWay = map[string]string{
-	"declared": "the node has not enrolled yet", "commissioning": "is being commissioned", "enrolled": "waits for its first full report",
+	"declared": "", "commissioning": "is being commissioned", "enrolled": "waits for its first full report",
 	"draining": "is being drained", "drained": "is drained", "retired": "is retired",
+}
+
+// noEffect states why an object of a kind has no effect.
+var noEffect = map[desired.Kind]string{
+	desired.KindOSImage: "no driver installs images; each node runs the OS that it has",
 }
 
 // asNode adds the state of a node. An applied spec does not prove that the node works.
@@ -104,6 +121,9 @@ func (s *standing) asNode() {
 	s.axes(*n)
 	switch waits, underway := onItsWay[n.Lifecycle]; {
 	case underway:
+		if n.Lifecycle == "declared" {
+			waits = waitsFor(s.o)
+		}
 		s.health = oapi.ObjectStatusHealthProgressing
 		s.ready(isFalse, "Progressing", cmp.Or(n.Message, waits))
 	case n.Lifecycle == "offline", n.Reachability != "reachable":
@@ -113,6 +133,15 @@ func (s *standing) asNode() {
 		s.health = oapi.ObjectStatusHealthDegraded
 		s.ready(isFalse, "HealthCheckFailed", cmp.Or(n.Message, "is "+n.Health))
 	}
+}
+
+// waitsFor states who must act before a declared node can enrol.
+func waitsFor(o desired.Object) string {
+	var spec desired.Node
+	if json.Unmarshal(o.Spec, &spec) == nil && spec.Onboarding == "simulated" {
+		return fmt.Sprintf("node %s has not enrolled: only gpuaas up runs the agents of simulated nodes", o.Name)
+	}
+	return fmt.Sprintf("node %s has not enrolled: an operator must install its agent: gpuaas node re-enrol prints the command", o.Name)
 }
 
 func (s *standing) axes(n fleet.Node) {

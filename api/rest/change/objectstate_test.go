@@ -22,6 +22,9 @@ func TestStatesOfObjects(t *testing.T) {
 	carried := func(generation int64) *observed.AppliedSpec {
 		return &observed.AppliedSpec{Applied: observed.Applied{Generation: generation, SpecHash: "h"}, ObservedAt: at}
 	}
+	failing := func(times int) *observed.AppliedSpec {
+		return &observed.AppliedSpec{Applied: observed.Applied{ApplyFailures: observed.ApplyFailures{Failures: times, FailedGeneration: 2}}, ObservedAt: at, Failure: "no"}
+	}
 	node := func(change func(*fleet.Node)) *fleet.Node {
 		n := fleet.Node{Lifecycle: "active", Health: "healthy", Reachability: "reachable", UpdatedAt: at}
 		change(&n)
@@ -39,6 +42,8 @@ func TestStatesOfObjects(t *testing.T) {
 	}{
 		"a SKU that was carried out":          {desired.KindSKU, ObjectSeen{Carried: carried(2)}, "Synced Healthy True", ""},
 		"a SKU of an older generation":        {desired.KindSKU, ObjectSeen{Carried: carried(1)}, "OutOfSync Progressing False", "Reconciling"},
+		"a SKU that failed twice":             {desired.KindSKU, ObjectSeen{Carried: failing(2), RetryLimit: 3}, "OutOfSync Progressing False", "Reconciling"},
+		"a SKU that failed too often":         {desired.KindSKU, ObjectSeen{Carried: failing(3), RetryLimit: 3}, "OutOfSync Degraded False", "Stalled"},
 		"a SKU that nobody has seen":          {desired.KindSKU, ObjectSeen{}, "OutOfSync Progressing False", "Reconciling"},
 		"a row that was edited":               {desired.KindSKU, ObjectSeen{Carried: carried(2), Drifts: []reconciler.Drift{{Field: "price", OpenedAt: at}}}, "OutOfSync Healthy True", "Drifted"},
 		"a profile that needs a restart":      {desired.KindEnvironment, ObjectSeen{Carried: carried(2), RestartFor: []string{"region"}}, "Synced Healthy True", "RestartRequired"},

@@ -47,7 +47,11 @@ func (s *Handlers) PutPolicy(ctx context.Context, req oapi.PutPolicyRequestObjec
 	body, _ := sent.(map[string]any) // was held against the contract
 	scope := policies.Scope(request.Or(req.Body.Scope, string(policies.Platform)))
 	value, fault := policies.Check(req.Key, string(scope), body["value"])
-	if fault != nil {
+	switch {
+	case fault == nil:
+	case fault.Code == errs.PolicyNotInForce:
+		return nil, fault.Coded("")
+	default:
 		return nil, errs.Invalid(fault.Field, "%s", fault.Message).Try("use %s", fault.Expected)
 	}
 	k, err := s.Changes.SetPolicy(ctx, response.Change(r, func(k change.PolicyKey) identity.Reply {
@@ -62,7 +66,7 @@ func (s *Handlers) PutPolicy(ctx context.Context, req oapi.PutPolicyRequestObjec
 // toPolicyKey encodes a key with its values.
 func toPolicyKey(k change.PolicyKey) oapi.PolicyKey {
 	shown := oapi.PolicyKey{
-		Key: k.Name, Meaning: k.Meaning, Type: string(k.Type), Unit: response.OrNil(k.Unit), Default: toValue(k.Default), Set: make([]oapi.PolicySetting, len(k.Set)),
+		Key: k.Name, Meaning: k.Meaning, Type: string(k.Type), Unit: response.OrNil(k.Unit), NotInForce: response.OrNil(k.NotInForce), Default: toValue(k.Default), Set: make([]oapi.PolicySetting, len(k.Set)),
 	}
 	for _, level := range k.Scopes {
 		shown.Scopes = append(shown.Scopes, string(level))

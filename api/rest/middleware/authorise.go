@@ -20,7 +20,7 @@ func (s *Chain) authorise(c *gin.Context, r *request.Call) error {
 	err := s.EnterProject(c, r)
 	d := request.Decision{Rule: request.NoProjectRole}
 	if err == nil {
-		if d = request.Decide(r.Op, r.Caller); !d.Allowed {
+		if d = s.Decide(r.Op, r.Caller); !d.Allowed {
 			err = r.Op.Denied(r.Caller, d)
 		}
 	}
@@ -62,10 +62,10 @@ func (s *Chain) EnterProject(c *gin.Context, r *request.Call) error {
 		return nil
 	case response.StatusOf(errs.CodeOf(err)) >= http.StatusInternalServerError || isProgram:
 	// No project is named or found: a role in the tenant, or on the platform, is enough.
-	case asked == "" && r.Op.Project == request.MayProject && request.Decide(r.Op, r.Caller).Allowed:
+	case asked == "" && r.Op.Project == request.MayProject && s.Decide(r.Op, r.Caller).Allowed:
 		return nil
 	// The caller has no role in this project, but its role in the tenant may be enough.
-	case in.Project != (ids.Project{}) && request.Decide(r.Op, in).Allowed:
+	case in.Project != (ids.Project{}) && s.Decide(r.Op, in).Allowed:
 		r.Caller = in
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
+	"github.com/gpuaas/gpuaas/policies"
 )
 
 // Limits of a request. The event stream sets its own deadline before each write.
@@ -40,9 +41,16 @@ type Config struct {
 	Limits func(request.Class, identity.Caller) Limit
 	// SharedLimits counts the requests of all replicas.
 	SharedLimits SharedLimits
-	Clock        clock.Clock
+	// Roles returns the declared roles.
+	Roles func() policies.RoleTable
+	Clock clock.Clock
 	// Accounts maps accounts to buckets.
 	Accounts Accounts
+}
+
+// Decide returns whether a caller may call an operation.
+func (s *Chain) Decide(op *request.Operation, c identity.Caller) request.Decision {
+	return request.Decide(op, c, s.Roles())
 }
 
 // Chain is the sequence of middlewares before every operation of the contract.

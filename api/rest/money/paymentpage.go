@@ -6,7 +6,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
@@ -38,7 +37,7 @@ func (s *Handlers) ShowPayment(c *gin.Context) {
 // paymentOf reads a checkout for a caller who may read it through the API.
 func (s *Handlers) paymentOf(c *gin.Context, caller identity.Caller) (payment.Session, error) {
 	op := s.Chain.Operation(http.MethodGet, "/api/v1/payments/sessions/:id")
-	if d := request.Decide(op, caller); !d.Allowed {
+	if d := s.Chain.Decide(op, caller); !d.Allowed {
 		return payment.Session{}, op.Denied(caller, d)
 	}
 	id, err := ids.Parse[ids.PaymentSession](c.Param("id"))

@@ -23,7 +23,7 @@ func (s *Handlers) GetMe(ctx context.Context, _ oapi.GetMeRequestObject) (oapi.G
 		if err != nil {
 			return nil, err
 		}
-		me.User = &oapi.UserSummary{Id: c.User.UUID, Email: c.Email, Name: user.Name, Role: oapi.UserSummaryRole(c.Role), Version: &user.Version}
+		me.User = &oapi.UserSummary{Id: c.User.UUID, Email: c.Email, Name: user.Name, Role: c.Role, Version: &user.Version}
 	}
 	if c.Limited {
 		scopes := response.Scopes(c.Scopes.Names())

@@ -131,6 +131,10 @@ func adviceOnState(code errs.Code) string {
 		return "List the SKUs at /api/v1/skus."
 	case errs.SSHKeyInvalid:
 		return "Send the line of the .pub file; ssh-keygen -t ed25519 creates a key pair."
+	case errs.IsolationUnavailable:
+		return "Use an SKU with another isolation; no driver on any node delivers this one."
+	case errs.PolicyNotInForce:
+		return "Remove the policy; it would have no effect. The list of policy keys states what is missing."
 	case errs.SpecInvalid:
 		return "Correct the named place."
 	case errs.PruneLimit:

@@ -2,6 +2,7 @@ package request
 
 import (
 	"cmp"
+	"fmt"
 	"math/bits"
 	"slices"
 	"strings"
@@ -123,7 +124,9 @@ func RolesOf(c identity.Caller) Roles {
 
 // OutsideProjects returns whether the caller may call the operation for the whole tenant. Roles of a
 // project and service accounts end at the border of their project.
-func (r *Call) OutsideProjects() bool { return RolesOf(r.Caller)&r.Op.allowed&^ProjectBound != 0 }
+func (r *Call) OutsideProjects() bool {
+	return r.Platform || RolesOf(r.Caller)&r.Op.allowed&^ProjectBound != 0
+}
 
 // Decision contains whether a caller may call an operation, and the role or scope that decides it.
 type Decision struct {
@@ -143,8 +146,8 @@ const (
 
 // Decide returns whether the caller may call the operation. A service account may call the operations
 // of its role and those of the scopes of its token. A limited key of a user needs the role and the
-// scope.
-func Decide(op *Operation, c identity.Caller) Decision {
+// scope. A role that a Role object declares counts as a role of the platform, and the rule names the revision of the table.
+func Decide(op *Operation, c identity.Caller, declared policies.RoleTable) Decision {
 	has := RolesOf(c) & op.allowed
 	within := c.Scopes & op.scopes
 	if c.ServiceAccount != (ids.ServiceAccount{}) && has == 0 {
@@ -154,11 +157,15 @@ func Decide(op *Operation, c identity.Caller) Decision {
 		rule := scopeNames[bits.TrailingZeros32(uint32(within))]
 		return Decision{Allowed: true, Rule: rule, Platform: rule == policies.PlansPropose}
 	}
+	custom := has == 0 && op.allowed != 0 && declared.Declares(c.Role) && declared.Grants(c.Role, op.ID)
 	switch {
-	case has == 0:
+	case has == 0 && !custom:
 		return Decision{Rule: noRole}
 	case c.Limited && within == 0 && op.allowed&(everyone|program) == 0:
 		return Decision{Rule: noScope}
+	}
+	if custom {
+		return Decision{Allowed: true, Rule: fmt.Sprintf("%s@%d", c.Role, declared.Revision), Platform: true}
 	}
 	narrowest := bits.TrailingZeros64(uint64(has))
 	return Decision{Allowed: true, Rule: ranked[narrowest].Name, Platform: operators&(1<<narrowest) != 0}

@@ -88,12 +88,30 @@ func TestDecisionsNameTheirRule(t *testing.T) {
 		"a program that never had a project": {op("scope"), limited(identity.Caller{ServiceAccount: robot.ServiceAccount, Tenant: tenant}, scope), Decision{Rule: noScope}},
 		"a program is not signed in":         {op("user"), robot, Decision{Rule: noScope}},
 	} {
-		if got := Decide(c.op, c.caller); got != c.want {
+		if got := Decide(c.op, c.caller, policies.RoleTable{}); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", what, got, c.want)
+		}
+	}
+	declared := policies.NewRoleTable(7, map[string][]string{"clerk": {"listLedger"}})
+	ledger := op("billing_operator")
+	ledger.ID = "listLedger"
+	for what, c := range map[string]struct {
+		op     *Operation
+		caller identity.Caller
+		want   Decision
+	}{
+		"a declared role":                  {ledger, person("clerk", "", ""), Decision{Allowed: true, Rule: "clerk@7", Platform: true}},
+		"a declared role, and another":     {op("billing_operator"), person("clerk", "", ""), Decision{Rule: noRole}},
+		"a role of the tenant before it":   {op("tenant.owner"), person("clerk", "owner", ""), Decision{Allowed: true, Rule: "tenant.owner"}},
+		"a limited key of a declared role": {ledger, limited(person("clerk", "", ""), scope), Decision{Rule: noScope}},
+		"a role that is declared no more":  {ledger, person("former", "", ""), Decision{Rule: noRole}},
+	} {
+		if got := Decide(c.op, c.caller, declared); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", what, got, c.want)
 		}
 	}
 	if names := policies.ScopeNames(); len(names) > 0 {
-		if got := Decide(op("scope"), limited(robot, scope)); got != (Decision{Allowed: true, Rule: names[0]}) {
+		if got := Decide(op("scope"), limited(robot, scope), policies.RoleTable{}); got != (Decision{Allowed: true, Rule: names[0]}) {
 			t.Errorf("a program by its scope: %+v", got)
 		}
 	}

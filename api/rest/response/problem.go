@@ -40,7 +40,7 @@ func StatusOf(code errs.Code) int {
 		return http.StatusNotFound
 	case errs.MethodNotAllowed:
 		return http.StatusMethodNotAllowed
-	case errs.Conflict, errs.AlreadyExists, errs.IdempotencyInFlight, errs.SKUUnavailable, errs.AllocationAlreadyReleasing,
+	case errs.Conflict, errs.AlreadyExists, errs.IdempotencyInFlight, errs.SKUUnavailable, errs.IsolationUnavailable, errs.AllocationAlreadyReleasing,
 		errs.AllocationFinal, errs.AllocationNotActive, errs.ForceReleaseNotAllowed, errs.NodeInUse, errs.DrainOwnedByOther,
 		errs.ProofMissing, errs.ManagedByGit, errs.ManagedByAPI, errs.PlanStale, errs.ApprovalRequired, errs.StaleFence,
 		errs.StaleReport, errs.TaskSuperseded, errs.ProjectNotEmpty, errs.TenantNotEmpty:
@@ -54,7 +54,7 @@ func StatusOf(code errs.Code) int {
 	case errs.MediaTypeUnsupported:
 		return http.StatusUnsupportedMediaType
 	case errs.IdempotencyKeyReused, errs.RefundWindowExceeded, errs.RefundExceedsPayment, errs.RefundExceedsCharges, errs.SKUUnknown, errs.SSHKeyInvalid,
-		errs.SpecInvalid, errs.PruneLimit, errs.ChangeNeedsReplacement:
+		errs.SpecInvalid, errs.PolicyNotInForce, errs.PruneLimit, errs.ChangeNeedsReplacement:
 		return http.StatusUnprocessableEntity
 	case errs.HeaderTooLarge:
 		return http.StatusRequestHeaderFieldsTooLarge

@@ -317,5 +317,5 @@ func (s *Handlers) GetTokenKeys(context.Context, oapi.GetTokenKeysRequestObject)
 }
 
 func toPerson(u identity.User) oapi.UserSummary {
-	return oapi.UserSummary{Id: u.ID.UUID, Email: u.Email, Name: u.Name, Role: oapi.UserSummaryRole(u.Role), Version: &u.Version}
+	return oapi.UserSummary{Id: u.ID.UUID, Email: u.Email, Name: u.Name, Role: u.Role, Version: &u.Version}
 }

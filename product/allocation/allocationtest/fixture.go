@@ -44,8 +44,11 @@ type Fixture struct {
 	Ledger      *ledger.Service
 	Hints       *hint.Bus
 	Limits      allocation.Limits // policy values; change them before a request
-	Caller      identity.Caller   // of the tenant that has money
-	Operator    identity.Caller   // another person of it
+	Warning     time.Duration     // before the end of a TTL
+	Warnings    map[ids.Tenant]time.Duration
+	Isolation   string          // that the policies demand
+	Caller      identity.Caller // of the tenant that has money
+	Operator    identity.Caller // another person of it
 }
 
 // New makes a world whose tenant has a balance, and in which nothing is free yet.
@@ -88,7 +91,7 @@ func (w *Fixture) Server() *allocation.Service {
 	return &allocation.Service{
 		DB: w.DB, Desired: w.Desired, Inventory: nodehealth.New(w.DB, w.Hints), Catalog: w.Catalog,
 		Identity: &identity.Service{DB: w.DB}, Metering: &metering.Service{DB: w.DB}, Limits: func(identity.Caller) allocation.Limits { return w.Limits },
-		Naming: ids.DefaultNaming, Hints: w.Hints,
+		Isolation: func(string) string { return w.Isolation }, ExpiryWarnings: func() (time.Duration, map[ids.Tenant]time.Duration) { return w.Warning, w.Warnings }, Naming: ids.DefaultNaming, Hints: w.Hints,
 	}
 }
 

@@ -4,6 +4,7 @@ package place
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -22,19 +23,57 @@ type Node struct {
 	Name   string
 	Region string
 	Free   []Slot
+	// Failures counts its provisionings that failed since the last one that succeeded.
+	Failures int
 }
 
-// Choose returns n slots of one node, or false when no node has as many. Best
-// fit: the node that has the fewest left over, so that whole boards stay free for
-// those who need them; among equals the first by name.
-func Choose(nodes []Node, n int) (Node, bool) {
-	fits := slices.DeleteFunc(slices.Clone(nodes), func(c Node) bool { return len(c.Free) < n })
-	if n < 1 || len(fits) == 0 {
+// Rules are the policies of a placement.
+type Rules struct {
+	Spread     bool            // prefer the node with the most free slots, not the one with the fewest
+	Regions    map[string]bool // regions with another value of Spread
+	AvoidAfter int             // failures after which a node is chosen last; 0: never
+	Excluded   map[string]bool // names of nodes whose isolation no driver delivers
+}
+
+func (r Rules) spread(region string) bool {
+	if spread, ok := r.Regions[region]; ok {
+		return spread
+	}
+	return r.Spread
+}
+
+func (r Rules) avoids(n Node) int {
+	if r.AvoidAfter > 0 && n.Failures >= r.AvoidAfter {
+		return 1
+	}
+	return 0
+}
+
+// Choose returns n slots of one node, or false if no node has as many. The default is best fit: the node
+// that has the fewest left over, so that whole boards stay free for those who need them. Among equal nodes
+// it is the first by name. Each region follows its own strategy; the platform's decides between regions.
+func Choose(nodes []Node, n int, rules Rules) (Node, bool) {
+	best := map[string]Node{}
+	for _, c := range nodes {
+		if n < 1 || len(c.Free) < n || rules.Excluded[c.Name] {
+			continue
+		}
+		if have, ok := best[c.Region]; !ok || rules.compare(c, have, rules.spread(c.Region)) < 0 {
+			best[c.Region] = c
+		}
+	}
+	if len(best) == 0 {
 		return Node{}, false
 	}
-	best := slices.MinFunc(fits, func(a, b Node) int {
-		return cmp.Or(cmp.Compare(len(a.Free), len(b.Free)), cmp.Compare(a.Name, b.Name))
-	})
-	best.Free = best.Free[:n:n]
-	return best, true
+	chosen := slices.MinFunc(slices.Collect(maps.Values(best)), func(a, b Node) int { return rules.compare(a, b, rules.Spread) })
+	chosen.Free = chosen.Free[:n:n]
+	return chosen, true
+}
+
+func (r Rules) compare(a, b Node, spread bool) int {
+	fit := cmp.Compare(len(a.Free), len(b.Free))
+	if spread {
+		fit = -fit
+	}
+	return cmp.Or(cmp.Compare(r.avoids(a), r.avoids(b)), fit, cmp.Compare(a.Name, b.Name))
 }

@@ -1,0 +1,34 @@
+package jobs
+
+import (
+	"context"
+
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/platform/event"
+)
+
+// WarnExpiring announces to tenants that allocations reach the end of their TTL.
+type WarnExpiring struct{}
+
+// Kind names the job to River.
+func (WarnExpiring) Kind() string { return "warn_expiring" }
+
+// InsertOpts allows one waiting job at most.
+func (WarnExpiring) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+}
+
+type warnExpiring struct {
+	river.WorkerDefaults[WarnExpiring]
+
+	d *Deps
+}
+
+func (w *warnExpiring) Work(ctx context.Context, _ *river.Job[WarnExpiring]) error {
+	warned, err := w.d.Allocations.WarnExpiring(ctx)
+	if warned > 0 {
+		w.d.Hints.Send(event.Topic)
+	}
+	return err
+}
