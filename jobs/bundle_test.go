@@ -19,12 +19,9 @@ import (
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
-	"github.com/gpuaas/gpuaas/observed"
-	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
-	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/policies"
@@ -63,18 +60,20 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.DiscardHandler)
+	s, err := services.New(services.Config{
+		DB: w.DB, Policies: &policies.Client{DB: w.DB, Hints: w.Hints, Log: quiet}, Hints: w.Hints, Naming: ids.DefaultNaming, Log: quiet,
+		ReleaseKeys: func() map[string][]byte { return nil }, PaymentMetrics: payment.NewMetrics(), PublicURL: func() string { return "https://gpuaas.example" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Desired, s.Allocations, s.NodeHealth, s.Catalog, s.Ledger = &revision.Store{Store: w.Desired}, w.Allocations, w.Inventory, w.Catalog, w.Ledger
 	b := &bundle{Fixture: w, t: t, deps: &jobs.Deps{
-		Services: &services.Services{
-			DB: w.DB, Desired: &revision.Store{Store: w.Desired}, Observed: &observed.Store{DB: w.DB}, Allocations: w.Allocations, NodeHealth: w.Inventory, Catalog: w.Catalog,
-			Policies: &policies.Client{DB: w.DB, Hints: w.Hints, Log: quiet}, Metering: &metering.Service{DB: w.DB}, Ledger: w.Ledger, Audit: &audit.Service{DB: w.DB},
-			Reports: &forge.Reports{DB: w.DB}, Hints: w.Hints, Naming: ids.DefaultNaming,
-		},
-		Policy: jobs.Policy{
-			Window: func() time.Duration { return time.Hour }, ObservationStale: func() time.Duration { return 5 * time.Minute },
-			DriftRules: func() map[desired.Kind]plan.Rule { return nil },
-		},
+		Services: s, Policy: jobs.PolicyFrom(s.Policies),
 		Tasks: &nodetask.Store{DB: w.DB, Signer: signer, Hints: w.Hints}, Development: true, Metrics: reconciler.NewMetrics(), Log: quiet,
 	}}
+	b.deps.Window, b.deps.ObservationStale = func() time.Duration { return time.Hour }, func() time.Duration { return 5 * time.Minute }
+	b.deps.DriftRules = func() map[desired.Kind]plan.Rule { return nil }
 	b.deps.Billing = &billing.Service{
 		DB: w.DB, Identity: w.Allocations.Identity, Ledger: w.Ledger, Metering: b.deps.Metering, Running: w.Allocations,
 		Payments: &payment.Service{DB: w.DB}, Metrics: billing.NewMetrics(),

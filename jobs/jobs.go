@@ -5,7 +5,9 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -67,7 +69,7 @@ type Policy struct {
 	ObservationStale func() time.Duration
 	// Sweeping is the interval between searches for missed payments: payment.sweep_minutes.
 	Sweeping func() time.Duration
-	// Logins returns the limits of a tenant's login on a node. Nil: those of the node.
+	// Logins returns the limits of a tenant's login on a node.
 	Logins func(sku, region string) Logins
 	// DriftRules returns the rule for drift of each kind: gitops.drift_policy.
 	DriftRules func() map[desired.Kind]plan.Rule
@@ -115,6 +117,16 @@ const (
 	perQueue = 8
 )
 
+// check returns an error that names the first part that is missing. A worker without it would panic, long after the
+// start.
+func (d *Deps) check() error {
+	if d.Services == nil {
+		return errors.New("jobs: Deps.Services is missing")
+	}
+	return cmp.Or(services.Required(*d, "UserCA", "Development", "Began", "Metrics"), services.Required(d.Policy),
+		services.Required(*d.Services, "Naming", "Clock", "Queue", "Credentials"))
+}
+
 // NewClient makes the River client of a server that works, or, with nil workers,
 // of one that only enqueues.
 func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx.Tx], error) {
@@ -123,6 +135,9 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 		cfg.Middleware = []rivertype.Middleware{otelriver.NewMiddleware(&otelriver.MiddlewareConfig{EnableSemanticMetrics: true})}
 	}
 	if d != nil {
+		if err := d.check(); err != nil {
+			return nil, err
+		}
 		cfg.Workers = Workers(d)
 		cfg.Queues = map[string]river.QueueConfig{}
 		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, keys.QueueAccess, queueBilling, queueMaintenance, forge.QueueForge} {

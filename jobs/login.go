@@ -26,10 +26,8 @@ func (w *ensureAllocation) order(ctx context.Context, tx pgx.Tx, a allocation.Al
 		// An older agent rejects limits and authorities, too: both came with this task type.
 		return o, err
 	}
-	if w.d.Logins != nil {
-		l := w.d.Logins(a.SKU, a.Region)
-		whole.Limits, whole.StopAfterHours = l.Limits, l.StopAfterHours
-	}
+	l := w.d.Logins(a.SKU, a.Region)
+	whole.Limits, whole.StopAfterHours = l.Limits, l.StopAfterHours
 	if w.d.UserCA != nil {
 		if whole.UserCA = w.d.UserCA(); len(whole.UserCA) > 0 {
 			whole.Principal = a.ID.String()

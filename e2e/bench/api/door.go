@@ -21,25 +21,13 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/bare"
 	"github.com/gpuaas/gpuaas/api/rest/middleware"
 	"github.com/gpuaas/gpuaas/api/rest/request"
-	"github.com/gpuaas/gpuaas/desired"
-	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
-	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/hint"
-	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
-	"github.com/gpuaas/gpuaas/observed"
-	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
-	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/platform/identity/ratelimit"
-	"github.com/gpuaas/gpuaas/platform/identity/signin"
-	"github.com/gpuaas/gpuaas/platform/metering"
-	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/nodehealth"
-	"github.com/gpuaas/gpuaas/services"
 )
 
 // doorVariable is the environment variable that passes a doorOrder to the process that serves the
@@ -82,7 +70,10 @@ func DoorProcess(ctx context.Context) error {
 	}
 	defer func() { _ = log.Close() }()   // nobody reads it
 	lines := telemetry.NewLogWriter(log) // as the server writes it
-	config := doorConfig(pg.Scoped{Pool: pool}, slog.New(lines.Urgent(slog.NewJSONHandler(lines, nil))))
+	config, err := doorConfig(pg.Scoped{Pool: pool}, slog.New(lines.Urgent(slog.NewJSONHandler(lines, nil))))
+	if err != nil {
+		return err
+	}
 	door, err := rest.New(config) //nolint:contextcheck // its handlers take the context of the request they answer
 	if err != nil {
 		return err
@@ -121,20 +112,10 @@ func DoorProcess(ctx context.Context) error {
 }
 
 // doorConfig builds the services that create and read allocations, as the server does.
-func doorConfig(db pg.Pool, log *slog.Logger) rest.Config {
-	c, hints := clock.Clock{}, &hint.Bus{}
-	v := &services.Services{
-		DB: db, Hints: hints, Naming: ids.DefaultNaming, Clock: c,
-		Identity: &identity.Service{DB: db, Clock: c, Hints: hints}, Catalog: &catalog.Service{DB: db, Clock: c, Hints: hints},
-		NodeHealth: nodehealth.New(db, hints), Metering: &metering.Service{DB: db}, Observed: &observed.Store{DB: db},
-		Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: hints}},
-	}
-	v.SignIn, v.Keys = &signin.Service{Service: v.Identity}, &keys.Service{Service: v.Identity}
-	v.Allocations = &allocation.Service{
-		DB: db, Desired: v.Desired.Store, Inventory: v.NodeHealth, Catalog: v.Catalog, Identity: v.Identity, Naming: v.Naming, Hints: hints, Clock: c,
-		Limits: func(identity.Caller) allocation.Limits {
-			return allocation.Limits{PerUser: 1000, PerProject: 1000, PerTenant: 1000, MaxGPUs: 8}
-		},
+func doorConfig(db pg.Pool, log *slog.Logger) (rest.Config, error) {
+	v, err := lab.Services(db, &hint.Bus{}, log)
+	if err != nil {
+		return rest.Config{}, err
 	}
 	return rest.Config{
 		Services: v,
@@ -143,8 +124,8 @@ func doorConfig(db pg.Pool, log *slog.Logger) rest.Config {
 			return middleware.Limit{PerMinute: 1 << 20, Burst: 1 << 20}
 		},
 		SharedLimits: ratelimit.Limits{DB: db}, Ready: func(context.Context) error { return nil },
-		CursorKeys: envelope.NewRandomRing(), Log: log, Clock: c,
-	}
+		CursorKeys: envelope.NewRandomRing(), Log: log,
+	}, nil
 }
 
 // told adds to the context of a connection the values that the middlewares derive from a request:

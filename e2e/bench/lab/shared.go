@@ -107,7 +107,7 @@ const SlopePairs = 31
 func Limits() reconciler.Limits {
 	return reconciler.Limits{
 		Limits: plan.Limits{
-			ProvisionDeadline: 15 * time.Minute, ReleaseDeadline: 15 * time.Minute, ProvisionAttempts: 3, ReleaseAttempts: 5,
+			Deadlines: plan.Deadlines{Provision: 15 * time.Minute, Release: 15 * time.Minute}, ProvisionAttempts: 3, ReleaseAttempts: 5,
 			AskAgain: 10 * time.Second,
 		},
 		Enabled: true, SweepEvery: 5 * time.Minute, MassReleases: 10,

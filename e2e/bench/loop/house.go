@@ -18,7 +18,6 @@ import (
 	"github.com/gpuaas/gpuaas/agent/enrol"
 	"github.com/gpuaas/gpuaas/api/nodeapi"
 	"github.com/gpuaas/gpuaas/desired"
-	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
@@ -28,14 +27,9 @@ import (
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/observed"
-	"github.com/gpuaas/gpuaas/platform/audit"
-	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
-	"github.com/gpuaas/gpuaas/platform/ledger"
-	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/secrettest"
-	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -91,7 +85,7 @@ func (h *house) furnish(ctx context.Context, l *lab.Lab, url string) (err error)
 		}
 		return p
 	}
-	door, node, loop, work := pool("api", lab.ApiConns), pool("node", lab.NodeConns), pool("reconcile", lab.LoopConns), pool("work", lab.WorkConns)
+	door, node, _, work := pool("api", lab.ApiConns), pool("node", lab.NodeConns), pool("reconcile", lab.LoopConns), pool("work", lab.WorkConns)
 	if h.owner, err = pg.Open(ctx, url, "bench", lab.NodeConns); err != nil {
 		return err
 	}
@@ -109,36 +103,28 @@ func (h *house) furnish(ctx context.Context, l *lab.Lab, url string) (err error)
 	if err != nil {
 		return err
 	}
-	rooms := func(db pg.Pool) (*desired.Store, *catalog.Service, *nodehealth.Service, *allocation.Service) {
-		store, offers, slots := &desired.Store{DB: db, Hints: h.hints}, &catalog.Service{DB: db, Clock: c, Hints: h.hints}, nodehealth.New(db, h.hints)
-		return store, offers, slots, &allocation.Service{
-			DB: db, Desired: store, Inventory: slots, Catalog: offers, Identity: &identity.Service{DB: db, Clock: c}, Naming: ids.DefaultNaming,
-			Hints: h.hints, Clock: c, Limits: func(identity.Caller) allocation.Limits {
-				return allocation.Limits{PerUser: 1000, PerProject: 10_000, PerTenant: 100_000, MaxGPUs: 8, MinimumRunway: time.Hour}
-			},
+	of := map[pg.Pool]*services.Services{}
+	for _, db := range []pg.Pool{api, work, node} {
+		if of[db], err = lab.Services(db, h.hints, l.Logger); err != nil {
+			return err
 		}
 	}
-	_, _, _, h.allocations = rooms(api)
-	store, offers, slots, allocations := rooms(work)
-	_, _, h.inventory, _ = rooms(node)
+	h.allocations, h.inventory = of[api].Allocations, of[node].NodeHealth
 	seen := &observed.Store{DB: node}
 	tasks := &nodetask.Store{DB: node, Signer: keys, Hints: h.hints, Clock: c}
 	certificates := &secret.Certificates{DB: node}
+	policy := jobs.PolicyFrom(of[work].Policies)
+	policy.Window, policy.ObservationStale = func() time.Duration { return window }, func() time.Duration { return window }
 	h.jobs, err = jobs.NewClient(work, &jobs.Deps{
-		Services: &services.Services{
-			DB: work, Desired: &revision.Store{Store: store}, Observed: &observed.Store{DB: work}, Allocations: allocations, NodeHealth: slots, Catalog: offers,
-			Policies: &policies.Client{DB: loop, Hints: h.hints, Log: l.Logger}, Metering: &metering.Service{DB: work}, Ledger: &ledger.Service{DB: work},
-			Audit: &audit.Service{DB: work}, Hints: h.hints,
-		},
-		Policy: jobs.Policy{Window: func() time.Duration { return window }, ObservationStale: func() time.Duration { return time.Hour }},
-		Tasks:  &nodetask.Store{DB: work, Signer: keys, Hints: h.hints, Clock: c}, Log: l.Logger,
+		Services: of[work], Policy: policy,
+		Tasks: &nodetask.Store{DB: work, Signer: keys, Hints: h.hints, Clock: c}, Log: l.Logger,
 	}, l.Logger)
 	if err != nil {
 		return err
 	}
 	in := &nodeapi.Intake{
 		DB: node, Tasks: tasks, Observed: seen, Inventory: h.inventory, Certificates: certificates, Hints: h.hints, Clock: c,
-		StaleAfter: func() time.Duration { return window },
+		StaleAfter: func(ids.Node) time.Duration { return window },
 	}
 	h.door = &nodeapi.Server{
 		TrustDomain: "gpuaas.bench", Hosts: []string{"127.0.0.1"}, CA: h.authority, Statements: trusted.Statements, Trusted: trusted, Nodes: in, Tasks: in, Reports: in,
