@@ -105,7 +105,9 @@ func (d *Driver) inventory(h *Host) (protocol.Inventory, error) {
 	inventory.Hostname, inventory.Simulated = h.Hostname, true
 	for i, g := range h.GPUs {
 		for _, r := range g.events() {
-			health.Worsen(&inventory.GPUs[i], r.Level, r.Message)
+			if r.Level != protocol.Healthy {
+				health.Worsen(&inventory.GPUs[i], r.Level, r.Message)
+			}
 			seen.Health = append(seen.Health, r)
 		}
 	}

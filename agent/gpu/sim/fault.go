@@ -134,12 +134,16 @@ func Fault(stateDir string, gpu, xid int) error {
 	})
 }
 
-// events lists the XIDs of a GPU, each once, as the event set of its driver reports them.
+// events lists the XIDs of a GPU, each once, as the event set of its driver reports them, or that it has none. A
+// source that stops to report counts as silent.
 func (g *GPU) events() (all []protocol.HealthReport) {
 	for _, xid := range slices.Compact(slices.Sorted(slices.Values(g.XIDs))) {
 		if r := health.NewXIDReport(g.UUID, xid, protocol.FromDriver); r.Level != protocol.Healthy {
 			all = append(all, r)
 		}
+	}
+	if len(all) == 0 {
+		all = append(all, health.Well(health.SourceXID, g.UUID))
 	}
 	return all
 }

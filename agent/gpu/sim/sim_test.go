@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
+	"github.com/gpuaas/gpuaas/agent/health"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -141,6 +142,16 @@ func TestFaultsShowAndHeal(t *testing.T) {
 	}
 	if got, err = d.Inventory(t.Context()); err != nil || got.GPUs[0].Health != protocol.Healthy {
 		t.Errorf("%+v, %v", got.GPUs[0], err)
+	}
+	// A source that has reported a fault must report that it has ended.
+	well := 0
+	for _, r := range d.Examine(t.Context(), got, nil).Health {
+		if r.Source == health.SourceXID && r.Level == protocol.Healthy {
+			well++
+		}
+	}
+	if well != len(got.GPUs) {
+		t.Errorf("the events of %d of %d GPUs are reported", well, len(got.GPUs))
 	}
 }
 
