@@ -63,34 +63,97 @@ type fleet struct {
 	stop  func()
 }
 
+// followEvery is the interval at which the fleet checks for nodes that were declared later.
+const followEvery = 2 * time.Second
+
+// startFleet starts an agent for each simulated node, and for each that is declared later, by a commit or through the
+// API.
 func (i *installation) startFleet(ctx context.Context) (*fleet, error) {
+	started := map[ids.Object]bool{}
+	configs, err := i.missingAgents(ctx, started)
+	if err != nil {
+		return nil, err
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f := &fleet{nodes: len(configs), ended: make(chan error, 1)}
+	var wait sync.WaitGroup
+	f.stop = func() { cancel(); wait.Wait() }
+	run := func(configs []agent.Config) error {
+		wait.Go(func() {
+			if err := agent.RunFleet(running, configs); err != nil {
+				f.fail(err)
+			}
+		})
+		return nil
+	}
+	if i.cfg.Processes {
+		binary, err := agentBinary()
+		if err != nil {
+			return nil, err
+		}
+		run = func(configs []agent.Config) error {
+			for _, c := range configs {
+				if err := i.prepareProcess(running, c); err != nil {
+					return err
+				}
+				wait.Go(func() { i.superviseAgent(running, binary, c) })
+			}
+			return nil
+		}
+	}
+	if err := run(configs); err != nil {
+		f.stop()
+		return nil, err
+	}
+	wait.Go(func() { i.followFleet(running, started, run) })
+	return f, nil
+}
+
+// fail reports the first error of an agent.
+func (f *fleet) fail(err error) {
+	select {
+	case f.ended <- err:
+	default:
+	}
+}
+
+// followFleet starts the agents of nodes that are declared later, until ctx ends.
+func (i *installation) followFleet(ctx context.Context, started map[ids.Object]bool, run func([]agent.Config) error) {
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		configs, err := i.missingAgents(ctx, started)
+		if err == nil && len(configs) > 0 {
+			err = run(configs)
+		}
+		if err != nil && ctx.Err() == nil {
+			i.cfg.Log.WarnContext(ctx, "simulated nodes not started", "component", "up", "err", err)
+		}
+	}
+}
+
+// missingAgents returns the configurations of the simulated nodes without an agent, and adds them to started.
+func (i *installation) missingAgents(ctx context.Context, started map[ids.Object]bool) (configs []agent.Config, err error) {
 	declared, err := i.desiredNodes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var configs []agent.Config
 	for _, o := range declared {
 		var n desired.Node
 		if err := json.Unmarshal(o.Spec, &n); err != nil {
 			return nil, fmt.Errorf("reading node %s: %w", o.Name, err)
 		}
-		if n.Onboarding == onboardingSimulated && (i.cfg.SimNodes < 0 || len(configs) < i.cfg.SimNodes) {
+		if n.Onboarding == onboardingSimulated && !started[o.UID] && o.DeletedAt == nil && (i.cfg.SimNodes < 0 || len(started) < i.cfg.SimNodes) {
+			started[o.UID] = true
 			configs = append(configs, i.agent(o, n))
 		}
 	}
-	if i.cfg.Processes {
-		return i.spawn(ctx, configs)
-	}
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	f := &fleet{nodes: len(configs), ended: make(chan error, 1)}
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		if err := agent.RunFleet(running, configs); err != nil {
-			f.ended <- err
-		}
-	})
-	f.stop = func() { cancel(); wait.Wait() }
-	return f, nil
+	return configs, nil
 }
 
 func (i *installation) agent(o desired.Object, n desired.Node) agent.Config {
@@ -124,26 +187,6 @@ func (i *installation) token(ctx context.Context, id ids.Node) (string, error) {
 		case <-time.After(tokenPause):
 		}
 	}
-}
-
-// spawn runs each agent as its own process, as on real nodes.
-func (i *installation) spawn(ctx context.Context, configs []agent.Config) (*fleet, error) {
-	binary, err := agentBinary()
-	if err != nil {
-		return nil, err
-	}
-	f := &fleet{nodes: len(configs), ended: make(chan error, len(configs))}
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var wait sync.WaitGroup
-	f.stop = func() { cancel(); wait.Wait() }
-	for _, c := range configs {
-		if err := i.prepareProcess(ctx, c); err != nil {
-			f.stop()
-			return nil, err
-		}
-		wait.Go(func() { i.superviseAgent(running, binary, c) })
-	}
-	return f, nil
 }
 
 // prepareProcess writes the files that an operator would create for an agent.
