@@ -72,7 +72,7 @@ const (
 	halted = `o.name, o.suspended_at IS NOT NULL, o.suspended_until, coalesce(o.annotations->>'gpuaas/drift', ''), coalesce(o.annotations->>'gpuaas/ignore-differences', '')`
 
 	selectAllocations = `
-		SELECT ` + halted + `, uid, generation, fence, epoch, spec_hash, (spec->>'node')::uuid, spec->>'sku', (spec->>'released')::boolean,
+		SELECT ` + halted + `, uid, generation, fence, epoch, spec_hash, (spec->>'node')::uuid, coalesce(spec->>'sku', ''), (spec->>'released')::boolean,
 			ARRAY(SELECT jsonb_array_elements_text(spec->'gpuUUIDs'))
 		FROM desired_objects o WHERE uid = ANY($1) AND kind = 'Allocation'`
 

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -47,6 +48,25 @@ func TestTakenPortMoves(t *testing.T) {
 		t.Errorf("profile %s, ready file %s, taken %s", p.URL, ready.URL, taken.Addr())
 	}
 	story(t, h)
+}
+
+// A simulated node that is declared while the installation runs gets an agent, and becomes active.
+func TestANodeThatIsDeclaredLaterIsStarted(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.start()
+	var node struct{ Lifecycle string }
+	body := map[string]any{"name": "later-1", "sku": "t4", "region": "eu-dev-1", "gpus": 4, "onboarding": "simulated", "hardware": "t4-4"}
+	if status, err := h.callAs("default-admin", "POST", "/api/v1/admin/nodes", "later", body, &node); err != nil || status != 201 {
+		t.Fatalf("declared: %d, %v", status, err)
+	}
+	until(t, patience, "the node is active", func() error {
+		_, err := h.callAs("default-admin", "GET", "/api/v1/admin/nodes/later-1", "", nil, &node)
+		if err == nil && node.Lifecycle != "active" {
+			err = fmt.Errorf("it is %s", node.Lifecycle)
+		}
+		return err
+	})
 }
 
 func TestCtrlCKeepsData(t *testing.T) {

@@ -136,6 +136,27 @@ func TestUnchangedWritesNothing(t *testing.T) {
 	}
 }
 
+// A node with its own report interval is outside of the lease, also if it was covered before.
+func TestAnExcludedNodeIsWritten(t *testing.T) {
+	t.Parallel()
+	a, _ := replicas(t, minute)
+	node, excluded := ids.New[ids.Node](), false
+	a.Leases.Excluded = func(n ids.Node) bool { return excluded && n == node }
+	a.must(false, node, report(1, 1))
+	a.must(true, node, report(1, 2))
+	excluded, a.stale = true, 3*minute
+	for sequence := range int64(3) {
+		a.must(false, node, report(1, 3+sequence))
+		a.renew()
+		if row := a.row(node); row.StaleAt.Sub(row.ObservedAt) != a.stale {
+			t.Errorf("stale %s after its report", row.StaleAt.Sub(row.ObservedAt))
+		}
+	}
+	excluded, a.stale = false, minute
+	a.must(true, node, report(1, 6)) // the lease adopts its row
+	a.must(true, node, report(1, 7))
+}
+
 // A report with new content is applied at once, and then covered by the lease.
 func TestNewsIsWritten(t *testing.T) {
 	t.Parallel()

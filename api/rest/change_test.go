@@ -124,6 +124,7 @@ func TestValuesOfPolicies(t *testing.T) {
 		"neither whole nor not": {windowKey, `{"value":60.5}`, 400, "value", ""},
 		"where it cannot be":    {windowKey, `{"value":60,"scope":"tenant:dev"}`, 400, "scope", ""},
 		"of no scope":           {windowKey, `{"value":60,"scope":"planet:earth"}`, 400, "scope", ""},
+		"not in force":          {"maas.enabled", `{"value":true}`, 422, "key", ""},
 		"of no key":             {"billing.windows", `{"value":60}`, 404, nil, ""},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -99,10 +99,10 @@ func (o checked) label() string {
 var crossFields = map[desired.Kind][]crossField{
 	desired.KindEnvironment: crossed(),
 	desired.KindPolicy:      crossed("spec.key", "spec.scope", "spec.value"),
-	desired.KindRole:        crossed(),
-	desired.KindSKU:         crossed(),
+	desired.KindRole:        crossed("spec.operations"),
+	desired.KindSKU:         crossed("spec.isolation"),
 	desired.KindOSImage:     crossed("spec.default"),
-	desired.KindNode:        crossed("spec.sku"),
+	desired.KindNode:        crossed("spec.sku", "spec.onboarding"),
 	desired.KindAllocation:  crossed(),
 }
 

@@ -36,7 +36,7 @@ func (s *Service) EnrolmentToken(ctx context.Context, tx pgx.Tx, id ids.Node) (t
 	if err := s.RevokeTokens(ctx, tx, id); err != nil {
 		return "", time.Time{}, err
 	}
-	err = tx.QueryRow(ctx, insertToken, hashOf(token), id, s.tokenLife()).Scan(&expires)
+	err = tx.QueryRow(ctx, insertToken, hashOf(token), id, min(s.TokenLife(), tokenLife)).Scan(&expires)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", time.Time{}, errs.New(errs.NotFound, "no such node")
 	}
@@ -56,13 +56,6 @@ func (s *Service) RevokeTokens(ctx context.Context, tx pgx.Tx, id ids.Node) erro
 		return fmt.Errorf("revoking tokens of %s: %w", id, err)
 	}
 	return nil
-}
-
-func (s *Service) tokenLife() time.Duration {
-	if s.TokenLife == nil {
-		return tokenLife
-	}
-	return min(s.TokenLife(), tokenLife)
 }
 
 // Redemption is an enrolment token that one enrolment has reserved until it is spent or released.

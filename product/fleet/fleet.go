@@ -28,7 +28,7 @@ type Service struct {
 	// Inspections returns how many operators must have inspected a slot before it is free without a proof:
 	// node.inspection_approvals.
 	Inspections func() int
-	// TokenLife returns how long an enrolment token is valid. Nil means the longest time.
+	// TokenLife returns how long an enrolment token is valid.
 	TokenLife func() time.Duration
 	// Jobs inserts the jobs of the service; services.Enqueue sets it.
 	Jobs *river.Client[pgx.Tx]

@@ -21,13 +21,6 @@ type FaultRules struct {
 	MassMinimum int    // nodes, whatever the share
 }
 
-func (s *Service) rules(sku string) FaultRules {
-	if s.Rules == nil {
-		return FaultRules{FaultQuarantinesSlot, 5, 2} // as policies/keys.cue has them
-	}
-	return s.Rules(sku)
-}
-
 // massWindow is the time that node.mass_action_percent speaks of.
 const massWindow = 10 * time.Minute
 
@@ -103,7 +96,7 @@ func (s *Service) breakerAllows(ctx context.Context, tx pgx.Tx, id ids.Node, k *
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return false, fmt.Errorf("asking the breaker about %s: %w", id, err)
 	}
-	rules := s.rules(k.SKU)
+	rules := s.Rules(k.SKU)
 	allowed := max(rules.MassMinimum, fleet*rules.MassPercent/100)
 	if tripped > 0 && max(rules.MassMinimum, then*rules.MassPercent/100) > tripped {
 		// An operator has raised the limit since, which clears the breaker. A limit that rises only

@@ -91,13 +91,13 @@ func (s *Service) Recheck(ctx context.Context, tx pgx.Tx, id ids.Node) error {
 	if err != nil {
 		return err
 	}
-	v := k.classify(nil, s.rules(k.SKU).Action)
+	v := k.classify(nil, s.Rules(k.SKU).Action)
 	return s.writeHealth(ctx, tx, id, k, v, change{hardware: k.Changed})
 }
 
 // NeedRecheck lists the nodes, by id after the given one, whose stored health may be outdated.
 func (s *Service) NeedRecheck(ctx context.Context, after ids.Node, limit int) ([]ids.Node, error) {
-	rules := s.rules("")
+	rules := s.Rules("")
 	rows, err := s.DB.Query(ctx, selectIll, after, limit, rules.MassMinimum, rules.MassPercent)
 	if err != nil {
 		return nil, fmt.Errorf("listing ill nodes: %w", err)

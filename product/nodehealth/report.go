@@ -30,7 +30,7 @@ func (s *Service) ApplyReport(ctx context.Context, tx pgx.Tx, id ids.Node, r pro
 	}
 	k.updateDevices(r)
 	changed, accept := k.compare(r)
-	v := k.classify(&r, s.rules(k.SKU).Action)
+	v := k.classify(&r, s.Rules(k.SKU).Action)
 	lifecycle := "active"
 	if slices.Contains(r.Unsupported, protocol.ProvisionUser) {
 		// The node is visible, but without the required capability its slots must not be sold.

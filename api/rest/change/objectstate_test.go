@@ -1,6 +1,7 @@
 package change
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -85,4 +86,26 @@ func holds(s oapi.ObjectStatus, kind oapi.ConditionType) bool {
 		}
 	}
 	return false
+}
+
+// An object without an effect states the cause, and a node that waits states who must act.
+func TestWhatHasNoEffectSaysWhy(t *testing.T) {
+	t.Parallel()
+	applied := &observed.AppliedSpec{Applied: observed.Applied{Generation: 1, SpecHash: "h"}}
+	declared := &fleet.Node{Lifecycle: "declared"}
+	for name, c := range map[string]struct {
+		object        desired.Object
+		node          *fleet.Node
+		reason, words string
+	}{
+		"an image":         {desired.Object{Kind: desired.KindOSImage}, nil, "NotInForce", "no driver installs images"},
+		"a simulated node": {desired.Object{Kind: desired.KindNode, Name: "n1", Spec: []byte(`{"onboarding":"simulated"}`)}, declared, "Progressing", "node n1 has not enrolled: only gpuaas up"},
+		"another node":     {desired.Object{Kind: desired.KindNode, Name: "n1", Spec: []byte(`{"onboarding":"manual"}`)}, declared, "Progressing", "an operator must install its agent"},
+	} {
+		c.object.Generation, c.object.SpecHash = 1, "h"
+		ready := stateOf(c.object, ObjectSeen{Carried: applied, Node: c.node}).Conditions[0]
+		if string(ready.Type) != "Ready" || string(ready.Reason) != c.reason || !strings.Contains(ready.Message, c.words) {
+			t.Errorf("%s: %+v", name, ready)
+		}
+	}
 }
