@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/reseal"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 )
@@ -171,7 +172,7 @@ func TestKeysAtRestAreRotated(t *testing.T) {
 		t.Errorf("fields finish too early: exit %d, %s", code, text)
 	}
 	must(t, keys.Fields.Refresh(t.Context()))
-	if n, err := (&identity.Service{DB: db, Seal: keys.Fields}).Reseal(t.Context(), keys.Fields.Active(), 10); err != nil || n != 1 {
+	if n, err := (reseal.Service{Service: &identity.Service{DB: db, Seal: keys.Fields}}).Reseal(t.Context(), keys.Fields.Active(), 10); err != nil || n != 1 {
 		t.Errorf("sealed %d again, %v", n, err)
 	}
 	if code, text := rotate("fields", "finish"); code != output.ExitOK || !strings.Contains(text, "0 stored secrets are sealed with an old key") {

@@ -73,8 +73,9 @@ type Node struct {
 	GPUs int `json:"gpus"`
 	// The serial numbers of the GPUs that the node must report. Other GPUs are drift. Without them any GPUs are accepted.
 	Serials []string `json:"serials,omitempty"`
-	// The zone and the rack of the node. Nodes of one rack fail together.
+	// The zone of the node.
 	Zone string `json:"zone,omitempty"`
+	// The rack of the node. Nodes of one rack fail together.
 	Rack string `json:"rack,omitempty"`
 	// The address of the management controller of the node, a host or host:port. It stays the same over its lifecycle.
 	ManagementAddress string `json:"managementAddress,omitempty"`

@@ -318,9 +318,23 @@ type channel struct {
 	Messages map[string]any `yaml:"messages"`
 }
 
+// typeName returns the type of a field, without null.
+func typeName(of any) string {
+	list, ok := of.([]any)
+	if !ok {
+		list = []any{of}
+	}
+	for _, one := range list {
+		if name, ok := one.(string); ok && name != "null" {
+			return name
+		}
+	}
+	return "null"
+}
+
 type schema struct {
 	Ref         string            `yaml:"$ref"`
-	Type        string            `yaml:"type"`
+	Type        any               `yaml:"type"` // one type, or a list
 	Format      string            `yaml:"format"`
 	Const       string            `yaml:"const"`
 	Description string            `yaml:"description"`
@@ -403,7 +417,7 @@ func fields(b *strings.Builder, c contract, s schema) {
 		if p.Ref != "" {
 			p = c.Components.Schemas[p.Ref[strings.LastIndex(p.Ref, "/")+1:]]
 		}
-		kind := p.Type
+		kind := typeName(p.Type)
 		switch {
 		case p.Const != "":
 			kind = "`" + p.Const + "`"

@@ -104,7 +104,7 @@ func wait(t *testing.T, d time.Duration) {
 	}
 }
 
-// visit is what a user does around one allocation. A full fleet and the rate limit are waits, not failures.
+// visit acts as a user around one allocation. A full fleet and the rate limit are waits, not failures.
 func (h *house) visit(ctx context.Context, name string) error {
 	var a allocation
 	for {

@@ -40,7 +40,7 @@ BEGIN
 		('plan_approvals',           'ra',   '',    'r',    '',     ''),
 		('forge_reports',            'r',    '',    'raw',  'rwd',  ''),
 		('forge_pushes',             'raw',  '',    'r',    'rd',   ''),
-		('node_tasks',               '',     'rw',  '',     'raw',  ''),
+		('node_tasks',               '',     'rw',  '',     'rawd', ''),
 
 		('policy_values',            'r',    'r',   'r',    'rawd', 'r'),
 		('declared_roles',           'r',    'r',   'r',    'rawd', 'r'),

@@ -69,12 +69,11 @@ func TestCheckRole(t *testing.T) {
 		"an unknown operation": {"clerk", "listLedgers", "spec.operations"},
 	} {
 		fault := CheckRole(c.name, []string{c.operation})
-		if got := ""; fault != nil {
-			if got = fault.Field; got != c.field {
-				t.Errorf("%s: %s", name, got)
-			}
-		} else if c.field != "" {
+		switch {
+		case fault == nil && c.field != "":
 			t.Errorf("%s: accepted", name)
+		case fault != nil && fault.Field != c.field:
+			t.Errorf("%s: %s", name, fault.Field)
 		}
 	}
 }

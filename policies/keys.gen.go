@@ -26,7 +26,7 @@ const (
 	AllocationMaxConcurrentPerTenant IntKey = "allocation.max_concurrent_per_tenant"
 	// AllocationMaxGPUs: maximum number of GPUs of one allocation.
 	AllocationMaxGPUs IntKey = "allocation.max_gpus"
-	// AllocationIsolationModel: isolation of tenants on one node.
+	// AllocationIsolationModel: weakest isolation of tenants that is allowed; an SKU may need a stronger one, and a node that cannot deliver it gets no new allocation.
 	AllocationIsolationModel TextKey = "allocation.isolation_model"
 	// AllocationRefundWindowDays: time after a top-up in which its payment can be refunded to the card.
 	AllocationRefundWindowDays IntKey = "allocation.refund_window_days"
@@ -50,9 +50,9 @@ const (
 	AllocationIdleStopMinutes IntKey = "allocation.idle_stop_minutes"
 	// AllocationIdleGPUPercent: utilisation below which a GPU is idle.
 	AllocationIdleGPUPercent IntKey = "allocation.idle_gpu_percent"
-	// PlacementStrategy: fill one node after the other, or spread allocations over nodes.
+	// PlacementStrategy: fill one node after the other, or spread allocations over nodes; between regions, the value of the platform decides.
 	PlacementStrategy TextKey = "placement.strategy"
-	// PlacementExcludeNodeAfterFailures: number of failures on a node after which an allocation avoids it.
+	// PlacementExcludeNodeAfterFailures: number of failed provisionings of a node, without a successful one between, after which placement prefers every other node.
 	PlacementExcludeNodeAfterFailures IntKey = "placement.exclude_node_after_failures"
 	// BillingWindowSeconds: interval between two ticks.
 	BillingWindowSeconds IntKey = "billing.window_seconds"
@@ -198,8 +198,12 @@ const (
 	NotificationEmailEnabled BoolKey = "notification.email_enabled"
 	// NotificationWebhookEndpoints: maximum number of webhook endpoints of a tenant.
 	NotificationWebhookEndpoints IntKey = "notification.webhook_endpoints"
-	// PlatformAdmission: callers that can start new work.
+	// PlatformAdmission: callers that can start new work; queued requests wait while it is not open.
 	PlatformAdmission TextKey = "platform.admission"
+	// PlatformAdmissionMessage: text that a rejected caller reads; empty means the default text.
+	PlatformAdmissionMessage TextKey = "platform.admission_message"
+	// PlatformAdmissionExemptRoles: roles of the platform whose users can start new work while admission is admins_only.
+	PlatformAdmissionExemptRoles ListKey = "platform.admission_exempt_roles"
 	// PlatformNotice: message that is displayed to all users.
 	PlatformNotice TextKey = "platform.notice"
 	// HistoryDays: retention of plans, node tasks, healed drift, reports to forges, ended sessions and expired certificates.
@@ -232,7 +236,7 @@ var keys = []Key{
 	{Name: "allocation.max_concurrent_per_project", Type: TypeInt, Default: int64(16), Min: 0, Max: 10000, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "allocations", Cap: CapMax, Meaning: "maximum number of live allocations of one project"},
 	{Name: "allocation.max_concurrent_per_tenant", Type: TypeInt, Default: int64(64), Min: 0, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "allocations", Cap: CapMax, Meaning: "maximum number of live allocations of one tenant"},
 	{Name: "allocation.max_gpus", Type: TypeInt, Default: int64(8), Min: 1, Max: 1024, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "GPUs", Cap: CapMax, Meaning: "maximum number of GPUs of one allocation"},
-	{Name: "allocation.isolation_model", Type: TypeEnum, Default: "host_user", Values: []string{"host_user", "slice_vm", "full_reimage"}, Scopes: []Level{LevelPlatform, LevelSKU, LevelNode}, Meaning: "isolation of tenants on one node"},
+	{Name: "allocation.isolation_model", Type: TypeEnum, Default: "host_user", Values: []string{"host_user", "slice_vm", "full_reimage"}, Scopes: []Level{LevelPlatform, LevelSKU, LevelNode}, Meaning: "weakest isolation of tenants that is allowed; an SKU may need a stronger one, and a node that cannot deliver it gets no new allocation"},
 	{Name: "allocation.refund_window_days", Type: TypeInt, Default: int64(30), Min: 0, Max: 365, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "days", Cap: CapMax, Meaning: "time after a top-up in which its payment can be refunded to the card"},
 	{Name: "allocation.provision_deadline_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 240, Scopes: []Level{LevelPlatform, LevelSKU}, Unit: "minutes", Meaning: "time limit of provisioning"},
 	{Name: "allocation.release_deadline_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 240, Scopes: []Level{LevelPlatform, LevelSKU}, Unit: "minutes", Meaning: "time limit of a release"},
@@ -242,12 +246,12 @@ var keys = []Key{
 	{Name: "allocation.default_ttl_hours", Type: TypeInt, Default: int64(0), Min: 0, Max: 8760, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "hours", Meaning: "default TTL of an allocation; 0 means no TTL"},
 	{Name: "allocation.max_ttl_hours", Type: TypeInt, Default: int64(0), Min: 0, Max: 8760, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "hours", Cap: CapMax, ZeroIsNone: true, Meaning: "maximum TTL of an allocation; 0 means no limit"},
 	{Name: "allocation.expiry_warning_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 1440, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minutes", Meaning: "time before the expiry at which the user is notified"},
-	{Name: "allocation.idle_stop_minutes", Type: TypeInt, Default: int64(0), Min: 0, Max: 10080, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "minutes", Meaning: "idle time after which an allocation is released; 0 means never"},
-	{Name: "allocation.idle_gpu_percent", Type: TypeInt, Default: int64(5), Min: 0, Max: 50, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "percent", Meaning: "utilisation below which a GPU is idle"},
-	{Name: "placement.strategy", Type: TypeEnum, Default: "pack", Values: []string{"pack", "spread"}, Scopes: []Level{LevelPlatform, LevelRegion}, Meaning: "fill one node after the other, or spread allocations over nodes"},
-	{Name: "placement.exclude_node_after_failures", Type: TypeInt, Default: int64(2), Min: 1, Max: 10, Scopes: []Level{LevelPlatform}, Unit: "failures", Meaning: "number of failures on a node after which an allocation avoids it"},
+	{Name: "allocation.idle_stop_minutes", Type: TypeInt, Default: int64(0), Min: 0, Max: 10080, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "minutes", NotInForce: "idle time is not measured", Meaning: "idle time after which an allocation is released; 0 means never"},
+	{Name: "allocation.idle_gpu_percent", Type: TypeInt, Default: int64(5), Min: 0, Max: 50, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "percent", NotInForce: "idle time is not measured", Meaning: "utilisation below which a GPU is idle"},
+	{Name: "placement.strategy", Type: TypeEnum, Default: "pack", Values: []string{"pack", "spread"}, Scopes: []Level{LevelPlatform, LevelRegion}, Meaning: "fill one node after the other, or spread allocations over nodes; between regions, the value of the platform decides"},
+	{Name: "placement.exclude_node_after_failures", Type: TypeInt, Default: int64(2), Min: 1, Max: 10, Scopes: []Level{LevelPlatform}, Unit: "failures", Meaning: "number of failed provisionings of a node, without a successful one between, after which placement prefers every other node"},
 	{Name: "billing.window_seconds", Type: TypeInt, Default: int64(300), Min: 10, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "interval between two ticks"},
-	{Name: "billing.currency", Type: TypeText, Default: "EUR", Pattern: "^[A-Z]{3}$", Scopes: []Level{LevelPlatform, LevelTenant}, Meaning: "currency of a new tenant"},
+	{Name: "billing.currency", Type: TypeText, Default: "EUR", Pattern: "^[A-Z]{3}$", Scopes: []Level{LevelPlatform}, Meaning: "currency of a new tenant"},
 	{Name: "billing.low_balance_threshold_minor", Type: TypeMinor, Default: int64(1000), Min: 0, Max: 1000000000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minor units", Meaning: "balance below which the tenant gets a warning"},
 	{Name: "billing.low_balance_reminder_hours", Type: TypeInt, Default: int64(24), Min: 1, Max: 168, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "hours", Meaning: "interval at which the warning is repeated"},
 	{Name: "billing.auto_release_grace_minutes", Type: TypeInt, Default: int64(60), Min: 5, Max: 1440, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minutes", Meaning: "runway below which the release of all allocations is announced"},
@@ -259,10 +263,10 @@ var keys = []Key{
 	{Name: "payment.max_amount_minor", Type: TypeMinor, Default: int64(500000), Min: 1, Max: 1000000000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minor units", Cap: CapMax, Meaning: "maximum amount of a top-up"},
 	{Name: "payment.session_ttl_minutes", Type: TypeInt, Default: int64(60), Min: 5, Max: 1440, Scopes: []Level{LevelPlatform}, Unit: "minutes", Meaning: "validity of a checkout session"},
 	{Name: "payment.sweep_minutes", Type: TypeInt, Default: int64(60), Min: 5, Max: 1440, Scopes: []Level{LevelPlatform}, Unit: "minutes", Meaning: "interval of the search for missed payment events"},
-	{Name: "payment.auto_topup_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelTenant}, Meaning: "a low balance is topped up from the stored card"},
-	{Name: "storage.quota_bytes", Type: TypeInt, Default: int64(107374182400), Min: 0, Max: 1125899906842624, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "bytes", Cap: CapMax, Meaning: "maximum bytes of all stored objects of a project"},
-	{Name: "storage.max_object_bytes", Type: TypeInt, Default: int64(5368709120), Min: 1, Max: 5497558138880, Scopes: []Level{LevelPlatform}, Unit: "bytes", Meaning: "maximum bytes of one stored object"},
-	{Name: "storage.signed_url_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "validity of a signed URL"},
+	{Name: "payment.auto_topup_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelTenant}, NotInForce: "no payment method is stored for automatic payments", Meaning: "a low balance is topped up from the stored card"},
+	{Name: "storage.quota_bytes", Type: TypeInt, Default: int64(107374182400), Min: 0, Max: 1125899906842624, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "bytes", Cap: CapMax, NotInForce: "object storage does not exist", Meaning: "maximum bytes of all stored objects of a project"},
+	{Name: "storage.max_object_bytes", Type: TypeInt, Default: int64(5368709120), Min: 1, Max: 5497558138880, Scopes: []Level{LevelPlatform}, Unit: "bytes", NotInForce: "object storage does not exist", Meaning: "maximum bytes of one stored object"},
+	{Name: "storage.signed_url_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", NotInForce: "object storage does not exist", Meaning: "validity of a signed URL"},
 	{Name: "ratelimit.user_per_minute", Type: TypeInt, Default: int64(600), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Unit: "requests", Cap: CapMax, Meaning: "requests of one user"},
 	{Name: "ratelimit.tenant_per_minute", Type: TypeInt, Default: int64(3000), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "requests", Cap: CapMax, Meaning: "requests of one tenant"},
 	{Name: "ratelimit.mutation_per_minute", Type: TypeInt, Default: int64(120), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Unit: "requests", Cap: CapMax, Meaning: "write requests of one user"},
@@ -270,11 +274,11 @@ var keys = []Key{
 	{Name: "ratelimit.signin_per_minute", Type: TypeInt, Default: int64(10), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform}, Unit: "requests", Meaning: "sign-ins from one address"},
 	{Name: "ratelimit.account_per_minute", Type: TypeInt, Default: int64(10), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform}, Unit: "requests", Meaning: "sign-ins with a password as one account, from all addresses but its usual ones"},
 	{Name: "ratelimit.burst", Type: TypeInt, Default: int64(60), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform}, Unit: "requests", Meaning: "maximum burst of requests"},
-	{Name: "terminal.token_ttl_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 300, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "validity of a terminal token"},
+	{Name: "terminal.token_ttl_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 300, Scopes: []Level{LevelPlatform}, Unit: "seconds", NotInForce: "browser terminals do not exist", Meaning: "validity of a terminal token"},
 	{Name: "terminal.certificate_ttl_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 300, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "validity of an SSH certificate"},
-	{Name: "terminal.idle_minutes", Type: TypeInt, Default: int64(60), Min: 1, Max: 1440, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "minutes", Cap: CapMax, Meaning: "idle time after which a terminal session ends"},
-	{Name: "terminal.max_sessions_per_allocation", Type: TypeInt, Default: int64(8), Min: 1, Max: 64, Scopes: []Level{LevelPlatform, LevelProject}, Unit: "sessions", Cap: CapMax, Meaning: "maximum number of open terminal sessions of one allocation"},
-	{Name: "terminal.forwarding_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Cap: CapAll, Meaning: "SSH port forwarding is allowed"},
+	{Name: "terminal.idle_minutes", Type: TypeInt, Default: int64(60), Min: 1, Max: 1440, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "minutes", Cap: CapMax, NotInForce: "browser terminals do not exist", Meaning: "idle time after which a terminal session ends"},
+	{Name: "terminal.max_sessions_per_allocation", Type: TypeInt, Default: int64(8), Min: 1, Max: 64, Scopes: []Level{LevelPlatform, LevelProject}, Unit: "sessions", Cap: CapMax, NotInForce: "browser terminals do not exist", Meaning: "maximum number of open terminal sessions of one allocation"},
+	{Name: "terminal.forwarding_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Cap: CapAll, NotInForce: "browser terminals do not exist", Meaning: "SSH port forwarding is allowed"},
 	{Name: "login.cpu_weight", Type: TypeInt, Default: int64(0), Min: 0, Max: 10000, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Meaning: "CPU weight of the processes of an allocation; 0 means the default of the node"},
 	{Name: "login.memory_mib", Type: TypeInt, Default: int64(0), Min: 0, Max: 33554432, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "MiB", Meaning: "memory limit of an allocation; 0 means the share of its GPUs"},
 	{Name: "login.max_tasks", Type: TypeInt, Default: int64(0), Min: 0, Max: 4194304, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "tasks", Meaning: "limit of processes and threads of an allocation; 0 means the share of its GPUs"},
@@ -293,8 +297,8 @@ var keys = []Key{
 	{Name: "node.mass_release_limit", Type: TypeInt, Default: int64(10), Min: 1, Max: 1000, Scopes: []Level{LevelPlatform}, Unit: "allocations", Meaning: "maximum number of automatic releases in ten minutes"},
 	{Name: "node.agent_version", Type: TypeText, Default: "", Pattern: "^$|^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$", Scopes: []Level{LevelPlatform, LevelNode}, Meaning: "agent release of the nodes; empty leaves each node unchanged"},
 	{Name: "node.update_ring_percent", Type: TypeInt, Default: int64(5), Min: 1, Max: 100, Scopes: []Level{LevelPlatform}, Unit: "percent", Meaning: "percentage of the fleet in the first ring of a rollout"},
-	{Name: "maas.enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform}, Meaning: "nodes are found and installed through MAAS"},
-	{Name: "maas.erase", Type: TypeEnum, Default: "secure", Values: []string{"secure", "quick"}, Scopes: []Level{LevelPlatform, LevelRegion}, Meaning: "method of the disk scrub"},
+	{Name: "maas.enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform}, NotInForce: "no MAAS adapter exists", Meaning: "nodes are found and installed through MAAS"},
+	{Name: "maas.erase", Type: TypeEnum, Default: "secure", Values: []string{"secure", "quick"}, Scopes: []Level{LevelPlatform, LevelRegion}, NotInForce: "no MAAS adapter exists", Meaning: "method of the disk scrub"},
 	{Name: "gitops.poll_seconds", Type: TypeInt, Default: int64(60), Min: 10, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "interval between two fetches of a Git source"},
 	{Name: "gitops.prune_cap_objects", Type: TypeInt, Default: int64(5), Min: 0, Max: 1000, Scopes: []Level{LevelPlatform}, Unit: "objects", Meaning: "maximum number of objects that a revision removes without an approval"},
 	{Name: "gitops.prune_cap_percent", Type: TypeInt, Default: int64(5), Min: 0, Max: 100, Scopes: []Level{LevelPlatform}, Unit: "percent", Meaning: "maximum percentage of objects that a revision removes without an approval"},
@@ -313,19 +317,21 @@ var keys = []Key{
 	{Name: "reconcile.enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform}, Meaning: "the control loop executes plans"},
 	{Name: "reconcile.sweep_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 86400, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "time in which the sweep scans all objects"},
 	{Name: "reconcile.retry_limit", Type: TypeInt, Default: int64(5), Min: 1, Max: 50, Scopes: []Level{LevelPlatform}, Unit: "failures", Meaning: "number of consecutive failures after which an object is stalled"},
-	{Name: "notification.low_balance_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, Meaning: "notifications of this kind are sent"},
-	{Name: "notification.balance_depleted_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, Meaning: "notifications of this kind are sent"},
-	{Name: "notification.provisioning_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, Meaning: "notifications of this kind are sent"},
-	{Name: "notification.email_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, Meaning: "notifications are sent by e-mail"},
-	{Name: "notification.webhook_endpoints", Type: TypeInt, Default: int64(10), Min: 0, Max: 100, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "addresses", Cap: CapMax, Meaning: "maximum number of webhook endpoints of a tenant"},
-	{Name: "platform.admission", Type: TypeEnum, Default: "open", Values: []string{"open", "admins_only", "closed"}, Scopes: []Level{LevelPlatform}, Meaning: "callers that can start new work"},
-	{Name: "platform.notice", Type: TypeText, Default: "", Pattern: "^\\PC{0,512}$", Scopes: []Level{LevelPlatform}, Meaning: "message that is displayed to all users"},
+	{Name: "notification.low_balance_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, NotInForce: "no notifications are sent", Meaning: "notifications of this kind are sent"},
+	{Name: "notification.balance_depleted_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, NotInForce: "no notifications are sent", Meaning: "notifications of this kind are sent"},
+	{Name: "notification.provisioning_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, NotInForce: "no notifications are sent", Meaning: "notifications of this kind are sent"},
+	{Name: "notification.email_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, NotInForce: "no notifications are sent", Meaning: "notifications are sent by e-mail"},
+	{Name: "notification.webhook_endpoints", Type: TypeInt, Default: int64(10), Min: 0, Max: 100, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "addresses", Cap: CapMax, NotInForce: "no notifications are sent", Meaning: "maximum number of webhook endpoints of a tenant"},
+	{Name: "platform.admission", Type: TypeEnum, Default: "open", Values: []string{"open", "admins_only", "closed"}, Scopes: []Level{LevelPlatform}, Meaning: "callers that can start new work; queued requests wait while it is not open"},
+	{Name: "platform.admission_message", Type: TypeText, Default: "", Pattern: "^\\PC{0,512}$", Scopes: []Level{LevelPlatform}, Meaning: "text that a rejected caller reads; empty means the default text"},
+	{Name: "platform.admission_exempt_roles", Type: TypeList, Default: []string{"admin"}, Values: []string{"admin", "operator", "billing_operator"}, Scopes: []Level{LevelPlatform}, Meaning: "roles of the platform whose users can start new work while admission is admins_only"},
+	{Name: "platform.notice", Type: TypeText, Default: "", Pattern: "^\\PC{0,512}$", Scopes: []Level{LevelPlatform}, NotInForce: "no page displays it", Meaning: "message that is displayed to all users"},
 	{Name: "history.days", Type: TypeInt, Default: int64(90), Min: 30, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of plans, node tasks, healed drift, reports to forges, ended sessions and expired certificates"},
 	{Name: "event.outbox_days", Type: TypeInt, Default: int64(30), Min: 7, Max: 365, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of published events"},
 	{Name: "audit.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of audit rows, transitions of allocations, and Git revisions"},
-	{Name: "evidence.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of evidence bundles"},
+	{Name: "evidence.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", NotInForce: "evidence bundles do not exist", Meaning: "retention of evidence bundles"},
 	{Name: "api.idempotency_hours", Type: TypeInt, Default: int64(24), Min: 1, Max: 168, Scopes: []Level{LevelPlatform}, Unit: "hours", Meaning: "retention of stored responses of idempotency keys"},
-	{Name: "app.slurm_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, Meaning: "Slurm clusters can be created"},
-	{Name: "app.rke2_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, Meaning: "Kubernetes clusters can be created"},
-	{Name: "app.max_instances", Type: TypeInt, Default: int64(4), Min: 0, Max: 100, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "apps", Cap: CapMax, Meaning: "maximum number of apps of a project"},
+	{Name: "app.slurm_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, NotInForce: "apps do not exist", Meaning: "Slurm clusters can be created"},
+	{Name: "app.rke2_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, NotInForce: "apps do not exist", Meaning: "Kubernetes clusters can be created"},
+	{Name: "app.max_instances", Type: TypeInt, Default: int64(4), Min: 0, Max: 100, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "apps", Cap: CapMax, NotInForce: "apps do not exist", Meaning: "maximum number of apps of a project"},
 }

@@ -33,13 +33,6 @@ func TestDefinitionsAreSound(t *testing.T) {
 	}
 }
 
-func scopeOf(l Level) Scope {
-	if l == LevelPlatform {
-		return Platform
-	}
-	return In(l, "x")
-}
-
 func TestNarrowestWinsAndOuterCaps(t *testing.T) {
 	t.Parallel()
 	tenant, project, user := In(LevelTenant, "t"), In(LevelProject, "p"), In(LevelUser, "u")

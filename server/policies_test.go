@@ -64,6 +64,11 @@ func policyReaders(c *policies.Client) map[string]func() any {
 		"product/slots.RulesFrom":       func() any { return slots.RulesFrom(c)() },
 		"product/fleet.DrainGraceFrom":  func() any { return fleet.DrainGraceFrom(c)(ofNode) },
 		"product/fleet.TokenLifeFrom":   func() any { return fleet.TokenLifeFrom(c)() },
+		"product/fleet.InspectionsFrom": func() any { return fleet.InspectionsFrom(c)() },
+		"jobs/retention.Run": func() any {
+			v := c.Latest().For()
+			return []any{v.Int(policies.EventOutboxDays), v.Int(policies.AuditDays), v.Int(policies.HistoryDays), v.Int(policies.APIIdempotencyHours)}
+		},
 		"product/nodehealth.FaultRules": func() any { return nodehealth.FaultRulesFrom(c)(ofSKU) },
 		"platform/payment.LimitsFrom":   func() any { return payment.LimitsFrom(c)(caller) },
 		"gitops/sync.RulesFrom":         func() any { return gitopssync.RulesFrom(c)() },
@@ -98,7 +103,7 @@ func policyReaders(c *policies.Client) map[string]func() any {
 			v, own, platform := view(caller), view(identity.Caller{Tenant: caller.Tenant}), view(identity.Caller{})
 			return []any{
 				v.Bool(policies.AuthAPIKeysEnabled), v.Int(policies.AuthServiceAccountTokenTTLSeconds), own.Int(policies.AuthSessionMaxHours),
-				platform.Bool(policies.AuthPersonalLoginEnabled), platform.Int(policies.AuthStepUpMinutes), platform.String(policies.AuthAdminAcr),
+				platform.Bool(policies.AuthPersonalLoginEnabled), platform.Int(policies.AuthStepUpMinutes), platform.Int(policies.AuthProviderCheckMinutes), platform.String(policies.AuthAdminAcr),
 				platform.String(policies.BillingCurrency),
 			}
 		},

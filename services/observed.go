@@ -7,24 +7,24 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/condition"
 )
 
 // ObservedAllocations returns what the nodes last reported of these allocations, together with the
 // GPU faults that their holders may know. Conditions of allocations need both.
-func (s *Services) ObservedAllocations(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]allocation.Observed, error) {
+func (s *Services) ObservedAllocations(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]condition.Observed, error) {
 	reports, err := s.Observed.Allocations(ctx, of)
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[ids.Allocation]allocation.Observed, len(reports))
+	all := make(map[ids.Allocation]condition.Observed, len(reports))
 	for id, o := range reports {
-		all[id] = allocation.Observed{Reported: o.Fresh, Phase: string(o.Phase), Step: o.Step, Message: o.Message, Failures: o.Failures, Generation: o.Generation}
+		all[id] = condition.Observed{Reported: o.Fresh, Phase: string(o.Phase), Step: o.Step, Message: o.Message, Failures: o.Failures, Generation: o.Generation}
 	}
 	return all, s.addFaults(ctx, of, all)
 }
 
-func (s *Services) addFaults(ctx context.Context, of []ids.Allocation, all map[ids.Allocation]allocation.Observed) error {
+func (s *Services) addFaults(ctx context.Context, of []ids.Allocation, all map[ids.Allocation]condition.Observed) error {
 	keys := make([]uuid.UUID, len(of))
 	for i, id := range of {
 		keys[i] = id.UUID

@@ -486,6 +486,7 @@ const (
 	ErrorCodeIdempotencyKeyReused       ErrorCode = "idempotency_key_reused"
 	ErrorCodeInsufficientBalance        ErrorCode = "insufficient_balance"
 	ErrorCodeInternal                   ErrorCode = "internal"
+	ErrorCodeIsolationUnavailable       ErrorCode = "isolation_unavailable"
 	ErrorCodeLimiterUnavailable         ErrorCode = "limiter_unavailable"
 	ErrorCodeLoginFailed                ErrorCode = "login_failed"
 	ErrorCodeManagedByApi               ErrorCode = "managed_by_api"
@@ -500,6 +501,7 @@ const (
 	ErrorCodePaymentAmountOutOfRange    ErrorCode = "payment_amount_out_of_range"
 	ErrorCodePlanStale                  ErrorCode = "plan_stale"
 	ErrorCodePolicyDenied               ErrorCode = "policy_denied"
+	ErrorCodePolicyNotInForce           ErrorCode = "policy_not_in_force"
 	ErrorCodeProjectNotEmpty            ErrorCode = "project_not_empty"
 	ErrorCodeProjectRequired            ErrorCode = "project_required"
 	ErrorCodeProofMissing               ErrorCode = "proof_missing"
@@ -590,6 +592,8 @@ func (e ErrorCode) Valid() bool {
 		return true
 	case ErrorCodeInternal:
 		return true
+	case ErrorCodeIsolationUnavailable:
+		return true
 	case ErrorCodeLimiterUnavailable:
 		return true
 	case ErrorCodeLoginFailed:
@@ -617,6 +621,8 @@ func (e ErrorCode) Valid() bool {
 	case ErrorCodePlanStale:
 		return true
 	case ErrorCodePolicyDenied:
+		return true
+	case ErrorCodePolicyNotInForce:
 		return true
 	case ErrorCodeProjectNotEmpty:
 		return true
@@ -1416,30 +1422,6 @@ func (e PlanDetailStatus) Valid() bool {
 	}
 }
 
-// Defines values for PlatformRole.
-const (
-	PlatformRoleAdmin           PlatformRole = "admin"
-	PlatformRoleBillingOperator PlatformRole = "billing_operator"
-	PlatformRoleOperator        PlatformRole = "operator"
-	PlatformRoleUser            PlatformRole = "user"
-)
-
-// Valid indicates whether the value is a known member of the PlatformRole enum.
-func (e PlatformRole) Valid() bool {
-	switch e {
-	case PlatformRoleAdmin:
-		return true
-	case PlatformRoleBillingOperator:
-		return true
-	case PlatformRoleOperator:
-		return true
-	case PlatformRoleUser:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for ProjectRole.
 const (
 	ProjectRoleAdmin  ProjectRole = "admin"
@@ -1923,30 +1905,6 @@ const (
 func (e UserPatchRelink) Valid() bool {
 	switch e {
 	case UserPatchRelinkTrue:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for UserSummaryRole.
-const (
-	UserSummaryRoleAdmin           UserSummaryRole = "admin"
-	UserSummaryRoleBillingOperator UserSummaryRole = "billing_operator"
-	UserSummaryRoleOperator        UserSummaryRole = "operator"
-	UserSummaryRoleUser            UserSummaryRole = "user"
-)
-
-// Valid indicates whether the value is a known member of the UserSummaryRole enum.
-func (e UserSummaryRole) Valid() bool {
-	switch e {
-	case UserSummaryRoleAdmin:
-		return true
-	case UserSummaryRoleBillingOperator:
-		return true
-	case UserSummaryRoleOperator:
-		return true
-	case UserSummaryRoleUser:
 		return true
 	default:
 		return false
@@ -3648,7 +3606,7 @@ type NodeRequest struct {
 	// Onboarding The way in which the computer becomes a node: an operator installs the agent, MAAS installs the computer, or the server simulates it.
 	Onboarding *NodeRequestOnboarding `json:"onboarding,omitempty"`
 
-	// Rack Expected: a name of lower-case letters, digits and hyphens.
+	// Rack The rack of the node. Nodes of one rack fail together.
 	Rack *string `json:"rack,omitempty"`
 
 	// Region The region of the node.
@@ -3663,7 +3621,7 @@ type NodeRequest struct {
 	// Slicing The part of a GPU that one slot is.
 	Slicing *NodeRequestSlicing `json:"slicing,omitempty"`
 
-	// Zone The zone and the rack of the node. Nodes of one rack fail together.
+	// Zone The zone of the node.
 	Zone *string `json:"zone,omitempty"`
 }
 
@@ -4038,22 +3996,25 @@ type PlanRequest struct {
 	Source *string `json:"source,omitempty"`
 }
 
-// PlatformRole The platform role.
-type PlatformRole string
+// PlatformRole The platform role: user, admin, operator, billing_operator, or the name of a Role object.
+type PlatformRole = string
 
 // PolicyKey defines model for PolicyKey.
 type PolicyKey struct {
 	// Default A boolean, an integer, a string, or a list of strings, according to the policy key.
-	Default PolicyValue     `json:"default"`
-	Key     string          `json:"key"`
-	Maximum *int64          `json:"maximum,omitempty"`
-	Meaning string          `json:"meaning"`
-	Minimum *int64          `json:"minimum,omitempty"`
-	Scopes  []string        `json:"scopes"`
-	Set     []PolicySetting `json:"set"`
-	Type    string          `json:"type"`
-	Unit    *string         `json:"unit,omitempty"`
-	Values  *[]string       `json:"values,omitempty"`
+	Default PolicyValue `json:"default"`
+	Key     string      `json:"key"`
+	Maximum *int64      `json:"maximum,omitempty"`
+	Meaning string      `json:"meaning"`
+	Minimum *int64      `json:"minimum,omitempty"`
+
+	// NotInForce The reason why no value of this key has an effect. Writes of such a key are rejected.
+	NotInForce *string         `json:"not_in_force,omitempty"`
+	Scopes     []string        `json:"scopes"`
+	Set        []PolicySetting `json:"set"`
+	Type       string          `json:"type"`
+	Unit       *string         `json:"unit,omitempty"`
+	Values     *[]string       `json:"values,omitempty"`
 }
 
 // PolicyList defines model for PolicyList.
@@ -5023,7 +4984,7 @@ type User struct {
 	Issuer string `json:"issuer"`
 	Name   string `json:"name"`
 
-	// Role The platform role.
+	// Role The platform role: user, admin, operator, billing_operator, or the name of a Role object.
 	Role PlatformRole `json:"role"`
 
 	// RoleFrom The system that decides the platform role.
@@ -5049,7 +5010,7 @@ type UserDetail struct {
 	Issuer    string             `json:"issuer"`
 	Name      string             `json:"name"`
 
-	// Role The platform role.
+	// Role The platform role: user, admin, operator, billing_operator, or the name of a Role object.
 	Role PlatformRole `json:"role"`
 
 	// RoleFrom The system that decides the platform role.
@@ -5079,7 +5040,7 @@ type UserPatch struct {
 	// address links the user to another identity.
 	Relink *UserPatchRelink `json:"relink,omitempty"`
 
-	// Role The platform role.
+	// Role The platform role: user, admin, operator, billing_operator, or the name of a Role object.
 	Role *PlatformRole `json:"role,omitempty"`
 }
 
@@ -5092,7 +5053,7 @@ type UserRequest struct {
 	Email Email  `json:"email"`
 	Name  string `json:"name"`
 
-	// Role The platform role.
+	// Role The platform role: user, admin, operator, billing_operator, or the name of a Role object.
 	Role       *PlatformRole       `json:"role,omitempty"`
 	TenantId   *openapi_types.UUID `json:"tenant_id,omitempty"`
 	TenantRole *TenantRole         `json:"tenant_role,omitempty"`
@@ -5104,15 +5065,12 @@ type UserSummary struct {
 	Id    openapi_types.UUID `json:"id"`
 	Name  string             `json:"name"`
 
-	// Role The platform role.
-	Role UserSummaryRole `json:"role"`
+	// Role The platform role: user, admin, operator, billing_operator, or a declared one.
+	Role string `json:"role"`
 
 	// Version The version for `If-Match`.
 	Version *int64 `json:"version,omitempty"`
 }
-
-// UserSummaryRole The platform role.
-type UserSummaryRole string
 
 // VerifyInfo defines model for VerifyInfo.
 type VerifyInfo struct {
@@ -7203,7 +7161,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/allocations/{id} (the `GetAdminAllocation` operationId).
 	GetAdminAllocation(ctx context.Context, id AllocationID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ForceReleaseAllocationWithBody Force allocation release
+	// ForceReleaseAllocationWithBody Release allocation by force
 	//
 	// The API starts a release again that failed, or that has exceeded `allocation.release_deadline_minutes`. It also
 	// releases an active allocation whose node does not report; the reason of that release is `node_lost`. Any other
@@ -7215,7 +7173,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/allocations/{id}/force-release (the `ForceReleaseAllocation` operationId).
 	ForceReleaseAllocationWithBody(ctx context.Context, id AllocationID, params *ForceReleaseAllocationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ForceReleaseAllocation Force allocation release
+	// ForceReleaseAllocation Release allocation by force
 	//
 	// The API starts a release again that failed, or that has exceeded `allocation.release_deadline_minutes`. It also
 	// releases an active allocation whose node does not report; the reason of that release is `node_lost`. Any other
@@ -7420,7 +7378,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/fault-reports (the `ListFaultReports` operationId).
 	ListFaultReports(ctx context.Context, params *ListFaultReportsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DecideFaultReportWithBody Decide fault report
+	// DecideFaultReportWithBody Update fault report
 	//
 	// The API confirms or rejects a fault report. A confirmed fault marks the GPU, or the node if the report names none, as
 	// unhealthy: its slots are not sold, and the allocation is not charged until an operator removes the health override. The
@@ -7431,7 +7389,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/fault-reports/{id}/decide (the `DecideFaultReport` operationId).
 	DecideFaultReportWithBody(ctx context.Context, id FaultReportID, params *DecideFaultReportParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DecideFaultReport Decide fault report
+	// DecideFaultReport Update fault report
 	//
 	// The API confirms or rejects a fault report. A confirmed fault marks the GPU, or the node if the report names none, as
 	// unhealthy: its slots are not sold, and the allocation is not charged until an operator removes the health override. The
@@ -7683,7 +7641,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/nodes/{name}/probe (the `ProbeNode` operationId).
 	ProbeNode(ctx context.Context, name NodeName, params *ProbeNodeParams, body ProbeNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AnnounceNodeRetirementWithBody Announce node retirement
+	// AnnounceNodeRetirementWithBody Create retirement notice
 	//
 	// The API stores when the node will leave the fleet and why, and notifies the tenants of its allocations with the event
 	// `fleet.node_retiring`. It releases nothing: drain and retire the node later. A later notice replaces an earlier one.
@@ -7693,7 +7651,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/nodes/{name}/retirement (the `AnnounceNodeRetirement` operationId).
 	AnnounceNodeRetirementWithBody(ctx context.Context, name NodeName, params *AnnounceNodeRetirementParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AnnounceNodeRetirement Announce node retirement
+	// AnnounceNodeRetirement Create retirement notice
 	//
 	// The API stores when the node will leave the fleet and why, and notifies the tenants of its allocations with the event
 	// `fleet.node_retiring`. It releases nothing: drain and retire the node later. A later notice replaces an earlier one.
@@ -9261,7 +9219,7 @@ func (c *Client) GetAdminAllocation(ctx context.Context, id AllocationID, reqEdi
 	return c.Client.Do(req)
 }
 
-// ForceReleaseAllocationWithBody Force allocation release
+// ForceReleaseAllocationWithBody Release allocation by force
 //
 // The API starts a release again that failed, or that has exceeded `allocation.release_deadline_minutes`. It also
 // releases an active allocation whose node does not report; the reason of that release is `node_lost`. Any other
@@ -9283,7 +9241,7 @@ func (c *Client) ForceReleaseAllocationWithBody(ctx context.Context, id Allocati
 	return c.Client.Do(req)
 }
 
-// ForceReleaseAllocation Force allocation release
+// ForceReleaseAllocation Release allocation by force
 //
 // The API starts a release again that failed, or that has exceeded `allocation.release_deadline_minutes`. It also
 // releases an active allocation whose node does not report; the reason of that release is `node_lost`. Any other
@@ -9718,7 +9676,7 @@ func (c *Client) ListFaultReports(ctx context.Context, params *ListFaultReportsP
 	return c.Client.Do(req)
 }
 
-// DecideFaultReportWithBody Decide fault report
+// DecideFaultReportWithBody Update fault report
 //
 // The API confirms or rejects a fault report. A confirmed fault marks the GPU, or the node if the report names none, as
 // unhealthy: its slots are not sold, and the allocation is not charged until an operator removes the health override. The
@@ -9739,7 +9697,7 @@ func (c *Client) DecideFaultReportWithBody(ctx context.Context, id FaultReportID
 	return c.Client.Do(req)
 }
 
-// DecideFaultReport Decide fault report
+// DecideFaultReport Update fault report
 //
 // The API confirms or rejects a fault report. A confirmed fault marks the GPU, or the node if the report names none, as
 // unhealthy: its slots are not sold, and the allocation is not charged until an operator removes the health override. The
@@ -10261,7 +10219,7 @@ func (c *Client) ProbeNode(ctx context.Context, name NodeName, params *ProbeNode
 	return c.Client.Do(req)
 }
 
-// AnnounceNodeRetirementWithBody Announce node retirement
+// AnnounceNodeRetirementWithBody Create retirement notice
 //
 // The API stores when the node will leave the fleet and why, and notifies the tenants of its allocations with the event
 // `fleet.node_retiring`. It releases nothing: drain and retire the node later. A later notice replaces an earlier one.
@@ -10281,7 +10239,7 @@ func (c *Client) AnnounceNodeRetirementWithBody(ctx context.Context, name NodeNa
 	return c.Client.Do(req)
 }
 
-// AnnounceNodeRetirement Announce node retirement
+// AnnounceNodeRetirement Create retirement notice
 //
 // The API stores when the node will leave the fleet and why, and notifies the tenants of its allocations with the event
 // `fleet.node_retiring`. It releases nothing: drain and retire the node later. A later notice replaces an earlier one.
@@ -24892,7 +24850,7 @@ type ServerInterface interface {
 	// GetAdminAllocation Get allocation of any tenant
 	// (GET /api/v1/admin/allocations/{id})
 	GetAdminAllocation(c *gin.Context, id AllocationID)
-	// ForceReleaseAllocation Force allocation release
+	// ForceReleaseAllocation Release allocation by force
 	// (POST /api/v1/admin/allocations/{id}/force-release)
 	ForceReleaseAllocation(c *gin.Context, id AllocationID, params ForceReleaseAllocationParams)
 	// ListAdminAuditLogs List audit logs
@@ -24943,7 +24901,7 @@ type ServerInterface interface {
 	// ListFaultReports List fault reports
 	// (GET /api/v1/admin/fault-reports)
 	ListFaultReports(c *gin.Context, params ListFaultReportsParams)
-	// DecideFaultReport Decide fault report
+	// DecideFaultReport Update fault report
 	// (POST /api/v1/admin/fault-reports/{id}/decide)
 	DecideFaultReport(c *gin.Context, id FaultReportID, params DecideFaultReportParams)
 	// ListGitSources List Git sources
@@ -24997,7 +24955,7 @@ type ServerInterface interface {
 	// ProbeNode Probe node
 	// (POST /api/v1/admin/nodes/{name}/probe)
 	ProbeNode(c *gin.Context, name NodeName, params ProbeNodeParams)
-	// AnnounceNodeRetirement Announce node retirement
+	// AnnounceNodeRetirement Create retirement notice
 	// (POST /api/v1/admin/nodes/{name}/retirement)
 	AnnounceNodeRetirement(c *gin.Context, name NodeName, params AnnounceNodeRetirementParams)
 	// RevokeNode Revoke node certificates
@@ -39927,7 +39885,7 @@ type StrictServerInterface interface {
 	// GetAdminAllocation Get allocation of any tenant
 	// (GET /api/v1/admin/allocations/{id})
 	GetAdminAllocation(ctx context.Context, request GetAdminAllocationRequestObject) (GetAdminAllocationResponseObject, error)
-	// ForceReleaseAllocation Force allocation release
+	// ForceReleaseAllocation Release allocation by force
 	// (POST /api/v1/admin/allocations/{id}/force-release)
 	ForceReleaseAllocation(ctx context.Context, request ForceReleaseAllocationRequestObject) (ForceReleaseAllocationResponseObject, error)
 	// ListAdminAuditLogs List audit logs
@@ -39978,7 +39936,7 @@ type StrictServerInterface interface {
 	// ListFaultReports List fault reports
 	// (GET /api/v1/admin/fault-reports)
 	ListFaultReports(ctx context.Context, request ListFaultReportsRequestObject) (ListFaultReportsResponseObject, error)
-	// DecideFaultReport Decide fault report
+	// DecideFaultReport Update fault report
 	// (POST /api/v1/admin/fault-reports/{id}/decide)
 	DecideFaultReport(ctx context.Context, request DecideFaultReportRequestObject) (DecideFaultReportResponseObject, error)
 	// ListGitSources List Git sources
@@ -40032,7 +39990,7 @@ type StrictServerInterface interface {
 	// ProbeNode Probe node
 	// (POST /api/v1/admin/nodes/{name}/probe)
 	ProbeNode(ctx context.Context, request ProbeNodeRequestObject) (ProbeNodeResponseObject, error)
-	// AnnounceNodeRetirement Announce node retirement
+	// AnnounceNodeRetirement Create retirement notice
 	// (POST /api/v1/admin/nodes/{name}/retirement)
 	AnnounceNodeRetirement(ctx context.Context, request AnnounceNodeRetirementRequestObject) (AnnounceNodeRetirementResponseObject, error)
 	// RevokeNode Revoke node certificates

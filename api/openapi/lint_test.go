@@ -160,7 +160,7 @@ func typed(doc *openapi3.T, fault func(place, what string)) {
 	}
 }
 
-// messages demands a sentence for each pattern that a client may miss: a pattern tells them nothing.
+// messages demands a sentence for each pattern that a client may miss: a pattern explains nothing.
 func messages(doc *openapi3.T, fault func(place, what string)) {
 	seen := map[*openapi3.Schema]bool{}
 	check := func(at string, s *openapi3.Schema) {

@@ -10,7 +10,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// TestOddRequests compares the responses to mistakes of new users with a golden file: each says where the mistake is and
+// TestOddRequests compares the responses to mistakes of new users with a golden file: each names the place of the mistake and
 // what to do.
 func TestOddRequests(t *testing.T) {
 	t.Parallel()
@@ -32,7 +32,7 @@ func TestOddRequests(t *testing.T) {
 		{"an unknown value of a filter", ask{method: "GET", path: allocations + "?status=running", token: tokenOwner}},
 		{"an unknown parameter", ask{method: "GET", path: allocations + "?state=active", token: tokenOwner}},
 		{"an empty limit", ask{method: "GET", path: allocations + "?limit=", token: tokenOwner}},
-		{"a limit that is a word", ask{method: "GET", path: allocations + "?limit=all", token: tokenOwner}},
+		{"a limit that is no number", ask{method: "GET", path: allocations + "?limit=all", token: tokenOwner}},
 		{"an empty idempotency key", ask{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-sxm"}`, header: map[string]string{"Idempotency-Key": ""}}},
 		{"an empty project", ask{method: "GET", path: allocations, token: tokenOwner, header: map[string]string{"X-Project-ID": ""}}},
 		{"a month that is none", ask{method: "GET", path: "/api/v1/billing/statements/2026-13", token: tokenOwner}},

@@ -335,7 +335,7 @@ func TestRenewingAndLeaving(t *testing.T) {
 	}
 }
 
-// Two tabs of a browser sign in at once, and neither disturbs the other. A browser keeps a bounded number of cookies.
+// Two tabs of a browser sign in at once, and neither disturbs the other. A browser has a bounded number of cookies.
 func TestTwoTabsSignIn(t *testing.T) {
 	t.Parallel()
 
@@ -366,7 +366,7 @@ func TestTwoTabsSignIn(t *testing.T) {
 	}
 }
 
-// The page names the error of the provider in our words, and the log has its own.
+// The page names the error of the provider by our text, and the log has its own.
 func TestRefusalsOfTheProviderReachPageAndLog(t *testing.T) {
 	t.Parallel()
 
@@ -384,7 +384,7 @@ func TestRefusalsOfTheProviderReachPageAndLog(t *testing.T) {
 	}
 }
 
-// The page of a sign-out leads to the sign-out of the provider, and says if the provider was not notified.
+// The page of a sign-out leads to the sign-out of the provider, and reports whether the provider was not notified.
 func TestASignOutReachesTheProvider(t *testing.T) {
 	t.Parallel()
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -174,11 +175,11 @@ func previewTable(p oapi.AllocationPreview) output.Table {
 	left := strconv.Itoa(min(p.Remaining.User, p.Remaining.Project, p.Remaining.Tenant))
 	row := []string{fits, strconv.Itoa(p.Free), output.Amount(p.PricePerHour), runway, left}
 	for _, r := range p.Rejections {
-		t.Add("preview", append(row, r.Code+": "+output.CellText(r.Message))...)
+		t.Add("preview", slices.Concat(row, []string{r.Code + ": " + output.CellText(r.Message)})...)
 		row = make([]string, len(row))
 	}
 	if len(p.Rejections) == 0 {
-		t.Add("preview", append(row, "-")...)
+		t.Add("preview", slices.Concat(row, []string{"-"})...)
 	}
 	return t
 }

@@ -14,7 +14,7 @@ const watchEvery = 2 * time.Second
 // watch reads a list again and again, and prints the items that are new or have changed. A row changes by itself, such as
 // its age, so that items are compared and not rows.
 func watch[T any](ctx context.Context, a *output.Console, c *Client, limit int, next Pager, show func(a *output.Console, all ...T) output.Table) error {
-	seen := map[string]string{}
+	earlier := map[string]string{}
 	for {
 		all, err := ReadAll[T](ctx, c, limit, next)
 		if ctx.Err() != nil {
@@ -23,24 +23,24 @@ func watch[T any](ctx context.Context, a *output.Console, c *Client, limit int, 
 		if err != nil {
 			return err
 		}
-		if err := showChanged(a, seen, all.Items, show); err != nil {
+		if err := showChanged(a, earlier, all.Items, show); err != nil {
 			return err
 		}
-		a.NoHeaders = a.NoHeaders || len(seen) > 0
+		a.NoHeaders = a.NoHeaders || len(earlier) > 0
 		if Sleep(ctx, watchEvery) != nil {
 			return nil //nolint:nilerr // interrupted
 		}
 	}
 }
 
-// showChanged prints the items that differ from those seen before, and names those that are gone.
-func showChanged[T any](a *output.Console, seen map[string]string, items []T, show func(a *output.Console, all ...T) output.Table) error {
+// showChanged prints the items that differ from those earlier before, and names those that are gone.
+func showChanged[T any](a *output.Console, earlier map[string]string, items []T, show func(a *output.Console, all ...T) output.Table) error {
 	names := show(a, items...).Names
 	if len(names) != len(items) {
 		return fmt.Errorf("%d items have %d names", len(items), len(names))
 	}
 	gone := map[string]bool{}
-	for name := range seen {
+	for name := range earlier {
 		gone[name] = true
 	}
 	var changed []T
@@ -50,12 +50,12 @@ func showChanged[T any](a *output.Console, seen map[string]string, items []T, sh
 		if err != nil {
 			return fmt.Errorf("comparing: %w", err)
 		}
-		if seen[names[i]] != string(text) {
-			seen[names[i]], changed = string(text), append(changed, item)
+		if earlier[names[i]] != string(text) {
+			earlier[names[i]], changed = string(text), append(changed, item)
 		}
 	}
 	for name := range gone {
-		delete(seen, name)
+		delete(earlier, name)
 		a.Notify("%s is gone", name)
 	}
 	if len(changed) == 0 {

@@ -22,7 +22,7 @@ func TestAWatchPrintsWhatHasChanged(t *testing.T) {
 	}
 	var out, err bytes.Buffer
 	a := &output.Console{Out: &out, Err: &err, NoHeaders: true, Output: "name", Env: func(string) string { return "" }}
-	seen := map[string]string{}
+	earlier := map[string]string{}
 	for _, step := range []struct {
 		items    []item
 		out, err string
@@ -35,7 +35,7 @@ func TestAWatchPrintsWhatHasChanged(t *testing.T) {
 	} {
 		out.Reset()
 		err.Reset()
-		if failed := showChanged(a, seen, step.items, show); failed != nil || out.String() != step.out || err.String() != step.err {
+		if failed := showChanged(a, earlier, step.items, show); failed != nil || out.String() != step.out || err.String() != step.err {
 			t.Errorf("%v: %q, %q, %v", step.items, out.String(), err.String(), failed)
 		}
 	}

@@ -56,6 +56,6 @@ func readIssuer(ctx context.Context, issuer string) (date time.Time, err error) 
 	if document.Issuer != issuer {
 		return date, fmt.Errorf("the provider calls itself %q, the server expects %q", document.Issuer, issuer)
 	}
-	date, _ = http.ParseTime(resp.Header.Get("Date")) // without one, the examination of the clock says so
+	date, _ = http.ParseTime(resp.Header.Get("Date")) // without one, the examination of the clock warns
 	return date, nil
 }

@@ -49,7 +49,7 @@ func newLedgerEvidence(a *output.Console) *cobra.Command {
 // readEvidence returns the document of a file or of the server.
 func readEvidence(ctx context.Context, a *output.Console, day, file string) ([]byte, error) {
 	if file != "" {
-		text, err := os.ReadFile(file) //nolint:gosec // the user names the file
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, errs.Invalid("verify", "%v", err)
 		}

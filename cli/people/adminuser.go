@@ -101,7 +101,7 @@ func newAdminUserCreate(a *output.Console) *cobra.Command {
 	flags.StringVar(&tenant, "tenant", "", "tenant of the user, by name or id")
 	flags.StringVar(&tenantRole, "tenant-role", "", tenantRoles+"; needs --tenant")
 	return client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
-		body := oapi.UserRequest{Email: args[0], Name: calledBy(name, args[0]), Role: output.PointerOrNil(oapi.PlatformRole(role)), TenantRole: output.PointerOrNil(oapi.TenantRole(tenantRole))}
+		body := oapi.UserRequest{Email: args[0], Name: calledBy(name, args[0]), Role: output.PointerOrNil(role), TenantRole: output.PointerOrNil(oapi.TenantRole(tenantRole))}
 		if tenant != "" {
 			t, err := AnyTenant(ctx, c, tenant)
 			if err != nil {
@@ -123,7 +123,7 @@ func newAdminUserUpdate(a *output.Console) *cobra.Command {
 	cmd.MarkFlagsOneRequired("name", "role")
 	return client.ChangeCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Sending, error) {
 		u, err := User(ctx, c, args[0])
-		return patchUser(c, u.Value, oapi.UserPatch{Name: output.FlagOrNil(cmd, "name", name), Role: output.FlagOrNil(cmd, "role", oapi.PlatformRole(role))}), err
+		return patchUser(c, u.Value, oapi.UserPatch{Name: output.FlagOrNil(cmd, "name", name), Role: output.FlagOrNil(cmd, "role", role)}), err
 	}, userTable)
 }
 
@@ -165,7 +165,7 @@ again at the provider, or the provider has another address.`,
 		u, err := User(ctx, c, args[0])
 		relink := oapi.UserPatchRelink(true)
 		return client.Effect{
-			Name: u.Value.Email, What: fmt.Sprintf("%s is signed out, and whoever signs in with this verified address at the provider becomes the user", u.Value.Email),
+			Name: u.Value.Email, What: fmt.Sprintf("%s is signed out, and the next sign-in at the provider with this verified address becomes the user", u.Value.Email),
 			Send: patchUser(c, u.Value, oapi.UserPatch{Relink: &relink}),
 		}, err
 	})

@@ -104,7 +104,7 @@ func NewWhoami(a *output.Console) *cobra.Command {
 			name, role := "", ""
 			switch {
 			case me.User != nil:
-				name, role = me.User.Email, string(me.User.Role)
+				name, role = me.User.Email, me.User.Role
 			case me.ServiceAccount != nil:
 				name, role = me.ServiceAccount.Name, string(me.ActorType)
 			}

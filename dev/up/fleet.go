@@ -78,7 +78,7 @@ func (i *installation) startFleet(ctx context.Context) (*fleet, error) {
 	f := &fleet{nodes: len(configs), ended: make(chan error, 1)}
 	var wait sync.WaitGroup
 	f.stop = func() { cancel(); wait.Wait() }
-	run := func(configs []agent.Config) error {
+	run := func(configs []agent.Config) error { //nolint:unparam // as the one below
 		wait.Go(func() {
 			if err := agent.RunFleet(running, configs); err != nil {
 				f.fail(err)

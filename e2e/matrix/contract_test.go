@@ -45,6 +45,9 @@ func slotsOf(t testing.TB, o openapi.Operation) (all []slot) {
 			s = s.Items.Value
 		}
 		if s.Format == "uuid" {
+			if o.OperationID == "previewAllocation" {
+				continue // it responds with a list of the reasons that would reject the request
+			}
 			if bodyIDs[name] == "" {
 				t.Fatalf("%s: whose is %s? tell bodyIDs", o.OperationID, name)
 			}

@@ -21,7 +21,7 @@ const (
 	region = "eu-test-1"
 	sku    = "t4"
 	node   = "n1"
-	gpus   = 3000
+	gpus   = 6000
 )
 
 // side is one of the two tenants with an object of every kind that has an owner.
@@ -434,6 +434,9 @@ func publicKey() (line, fingerprint string) {
 
 // allocate asks the door for an allocation, as the side's owner.
 func (w *world) allocate(s *side) string {
+	// A request before may have confirmed a fault of the node, or have made it unreachable.
+	w.sql(`UPDATE nodes SET health = 'healthy', reachability = 'reachable' WHERE name = 'n1'`)
+	w.sql(`UPDATE slots SET held_until = NULL WHERE held_until IS NOT NULL`)
 	h := s.owner.header()
 	h.Set("X-Project-ID", s.project.String())
 	got := w.send(request{http.MethodPost, "/api/v1/allocations", h, []byte(`{"sku":"` + sku + `","name":"` + w.unique("alloc") + `"}`)})

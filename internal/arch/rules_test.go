@@ -64,7 +64,7 @@ var importRules = map[string][]string{
 	},
 	"jobs/nodetask": {"protocol"},
 	// The statements that delete old rows are those of the owners.
-	"jobs/retention": {"services", "jobs/nodetask", "gitops", "reconciler", "platform", "product", "policies", "desired/revision"},
+	"jobs/retention": {"services", "jobs/nodetask", "gitops", "reconciler", "platform", "product", "policies", "observed", "desired/revision"},
 
 	"api/openapi":  {},
 	"api/asyncapi": {},

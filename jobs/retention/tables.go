@@ -20,7 +20,7 @@ type Table struct {
 }
 
 const (
-	// bloated is above what autovacuum leaves in a table that it reaches: it starts at a fifth.
+	// bloated lies above what autovacuum leaves in a table that it reaches: it starts at a fifth.
 	bloated = 1.0
 	// leastDead leaves out small tables, whose ratio means nothing.
 	leastDead = 10_000

@@ -110,7 +110,7 @@ const lateIDs = time.Hour
 
 // contain reports whether a row of this id may be of one of the months.
 func (d dropped) contain(id uuid.UUID) bool {
-	at := time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)) //nolint:gosec // 48 bits
+	at := time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16))
 	return slices.ContainsFunc(d, func(month time.Time) bool {
 		return !at.Before(month) && at.Before(month.AddDate(0, 1, 0).Add(lateIDs))
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering"
 )
 
-// Evidence is what the charges of one UTC day consist of: the chained entries of the balance, the ticks, and the intervals
+// Evidence contains the parts of the charges of one UTC day: the chained entries of the balance, the ticks, and the intervals
 // with the observations that opened and closed them. CheckEvidence verifies it without the server.
 type Evidence struct {
 	From      time.Time           `json:"from"`

@@ -45,7 +45,7 @@ func TestEvidenceIsVerifiedOffline(t *testing.T) {
 	b.wait(time.Hour)
 	b.charge()
 	must(t, b.ledger.Seal(t.Context())) // the extract of the day begins after this seal
-	for i := range 30 { // over both midnights, with passes at odd times
+	for i := range 30 {                 // over both midnights, with passes at odd times
 		b.wait(time.Duration(1+r.IntN(7000)) * time.Second)
 		switch i % 5 {
 		case 1:
@@ -62,7 +62,7 @@ func TestEvidenceIsVerifiedOffline(t *testing.T) {
 	b.charge()
 	must(t, b.ledger.Seal(t.Context()))
 
-	e, err := b.Statements.Evidence(b.ctx, b.tenant, day.Add(time.Hour))
+	e, err := b.Evidence(b.ctx, b.tenant, day.Add(time.Hour))
 	must(t, err)
 	text, err := json.Marshal(e)
 	must(t, err)

@@ -3,7 +3,6 @@ package allocation
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -105,14 +104,4 @@ func (s *Service) queueUnsequenced(b *pgx.Batch, a Allocation, aggregate, subjec
 	f.Aggregate = aggregate + a.ID.String()
 	f.Sequence = s.Clock.Now().UnixMicro() // each event overtakes the one before
 	event.Queue(b, f)
-}
-
-// pendingRelease is the condition of one that is to leave its node.
-func (a Allocation) pendingRelease() Condition {
-	whose := "the platform"
-	if strings.HasPrefix(a.LeaveFor, "user:") || strings.HasPrefix(a.LeaveFor, "service-account:") {
-		whose = "an operator"
-	}
-	return a.condition("ReleaseScheduled", isTrue, "NodeDrain", fmt.Sprintf("its node is to be empty (%s): %s releases it at %s, unless you do so before",
-		a.LeaveWhy, whose, a.LeaveAt.UTC().Format(time.RFC3339)))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
+	"github.com/gpuaas/gpuaas/product/allocation/condition"
 )
 
 // active returns an allocation that its node has reported ready.
@@ -67,7 +68,7 @@ func TestEvictionIsNotifiedAndThenDone(t *testing.T) {
 		t.Errorf("notified %s, leaves at %v", got, a.LeaveAt)
 	}
 	pending := ""
-	for _, c := range allocation.Conditions(a, allocation.Observed{}) {
+	for _, c := range condition.Of(a, condition.Observed{}) {
 		if c.Type == "ReleaseScheduled" {
 			pending = c.Reason + ": " + c.Message
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 )
 
-// Preview is what a request would cost, and every rule that rejects it.
+// Preview contains the cost of a request, and every rule that rejects it.
 type Preview struct {
 	Allocation Allocation  // as it would be requested, without a node
 	PerHour    money.Minor // of this request

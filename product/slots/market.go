@@ -80,7 +80,7 @@ func (s *Service) Fits(ctx context.Context, sku, region string, n int) (bool, er
 	if err != nil {
 		return false, err
 	}
-	_, fits := place.Choose(nodes, n)
+	_, fits := place.Choose(nodes, n, s.Rules())
 	return fits, nil
 }
 

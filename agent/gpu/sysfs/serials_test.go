@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/gpuaas/gpuaas/protocol"
@@ -13,7 +14,7 @@ import (
 func table(texts string) []byte {
 	t := make([]byte, 0x30)
 	t[0], t[dmiLength], t[cpuSocket], t[cpuModel], t[cpuSerial] = 4, 0x30, 1, 2, 3
-	return append(t, texts...)
+	return slices.Concat(t, []byte(texts))
 }
 
 func TestSerialsOfTheFirmware(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/condition"
 	"github.com/gpuaas/gpuaas/product/allocation/manage"
 )
 
@@ -162,7 +163,7 @@ func (s *Handlers) withCost(ctx context.Context, list []allocation.Allocation) (
 		which[i] = a.ID
 	}
 	var cost map[ids.Allocation]money.Minor
-	var seen map[ids.Allocation]allocation.Observed
+	var seen map[ids.Allocation]condition.Observed
 	var err error
 	if len(list) > 0 {
 		if cost, err = s.Metering.CostOf(ctx, which); err != nil {
@@ -182,7 +183,7 @@ func (s *Handlers) withCost(ctx context.Context, list []allocation.Allocation) (
 // toAllocation encodes a new or changed allocation without its observed state and cost, which only
 // read operations return.
 func (s *Handlers) toAllocation(a allocation.Allocation) oapi.Allocation {
-	return s.show(a, allocation.Observed{}, 0)
+	return s.show(a, condition.Observed{}, 0)
 }
 
 // answerFor returns the function that encodes the response stored with an idempotency key, or nil
@@ -197,14 +198,14 @@ func (s *Handlers) answerFor(r *request.Call, status int) func(allocation.Alloca
 	}
 }
 
-func (s *Handlers) show(a allocation.Allocation, seen allocation.Observed, cost money.Minor) oapi.Allocation {
+func (s *Handlers) show(a allocation.Allocation, seen condition.Observed, cost money.Minor) oapi.Allocation {
 	return oapi.Allocation{
 		Id: a.ID.UUID, Urn: a.URN(s.Naming), ProjectId: a.Project.UUID, UserId: a.User.UUID, NodeId: a.Node.UUID,
 		Name: a.Name, Status: oapi.AllocationStatus(a.State), Reason: response.OrNil(a.Reason), Message: response.OrNil(a.Message),
 		Sku: a.SKU, Gpus: a.GPUs, Region: a.Region, Login: a.Login,
 		Price: response.Money(a.PriceMinor, a.Currency), Cost: response.Money(cost, a.Currency), Labels: response.Labels(a.Labels), Version: a.Version,
 		CreatedAt: a.CreatedAt.UTC(), StatusAt: a.StatusAt.UTC(), ActiveAt: response.UTC(a.ActiveAt), EndedAt: response.UTC(a.EndedAt), ExpiresAt: response.UTC(a.ExpiresAt),
-		Conditions: toConditions(allocation.Conditions(a, seen)),
+		Conditions: toConditions(condition.Of(a, seen)),
 	}
 }
 
@@ -235,7 +236,7 @@ func toPending(a allocation.Allocation, p manage.Pending) *oapi.Pending {
 	return shown
 }
 
-func toConditions(list []allocation.Condition) []oapi.Condition {
+func toConditions(list []condition.Condition) []oapi.Condition {
 	shown := make([]oapi.Condition, len(list))
 	for i, c := range list {
 		shown[i] = oapi.Condition{

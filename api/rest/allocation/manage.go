@@ -58,7 +58,7 @@ func (s *Handlers) PreviewAllocation(ctx context.Context, req oapi.PreviewAlloca
 	shown := oapi.AllocationPreview{
 		Fits: p.Fits, PricePerHour: response.Money(p.PerHour, p.Allocation.Currency), Free: p.Free,
 		Remaining:  oapi.RemainingAllocations{User: p.Remaining[0], Project: p.Remaining[1], Tenant: p.Remaining[2]},
-		Rejections: toRejections(p), Filters: toFilters(p.Pending.Left), Suggestions: toFits(p.Pending.Fits),
+		Rejections: toRejections(p), Filters: toFilters(p.Left), Suggestions: toFits(p.Pending.Fits),
 	}
 	if end := p.Allocation.ExpiresAt; end != nil {
 		most, err := money.Due(p.Allocation.PriceMinor, int64(p.Allocation.GPUs), int64(end.Sub(p.Allocation.CreatedAt)/time.Second))

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/condition"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/services"
@@ -22,7 +23,7 @@ type ObjectSeen struct {
 	Carried    *observed.AppliedSpec // by a service
 	Node       *fleet.Node
 	Allocation *allocation.Allocation
-	Host       allocation.Observed // what it last said of the allocation
+	Host       condition.Observed // what it last said of the allocation
 	Drifts     []reconciler.Drift
 	RestartFor []string // fields of an Environment that a server reads only once
 	RetryLimit int      // failures after which the object is stalled

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/condition"
 	"github.com/gpuaas/gpuaas/product/fleet"
 )
 
@@ -194,7 +195,7 @@ func (s *standing) asAllocation() {
 	if a.State == allocation.Active && s.seen.Host.Phase == "broken" {
 		s.sync, s.health = oapi.ObjectStatusSyncOutOfSync, oapi.ObjectStatusHealthDegraded
 	}
-	for _, c := range allocation.Conditions(*a, s.seen.Host) {
+	for _, c := range condition.Of(*a, s.seen.Host) {
 		s.conditions = append(s.conditions, desired.Condition(c))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/condition"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
@@ -54,8 +55,8 @@ func TestStatesOfObjects(t *testing.T) {
 		"a silent node":                       {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Reachability = "stale" })}, "Synced Degraded Unknown", "GPUHealthy"},
 		"a sick node":                         {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Health = "degraded" })}, "Synced Degraded False", "AgentReachable"},
 		"a node of an older spec, which goes": {desired.KindNode, ObjectSeen{Carried: carried(1), Node: node(healthy)}, "OutOfSync Progressing False", "Reconciling"},
-		"an allocation in use":                {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Active), Host: allocation.Observed{Reported: true, Phase: "ready", Generation: 2}}, "Synced Healthy True", "Provisioned"},
-		"an allocation that broke":            {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Active), Host: allocation.Observed{Reported: true, Phase: "broken", Generation: 2}}, "OutOfSync Degraded False", "Drifted"},
+		"an allocation in use":                {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Active), Host: condition.Observed{Reported: true, Phase: "ready", Generation: 2}}, "Synced Healthy True", "Provisioned"},
+		"an allocation that broke":            {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Active), Host: condition.Observed{Reported: true, Phase: "broken", Generation: 2}}, "OutOfSync Degraded False", "Drifted"},
 		"an allocation on its way":            {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Provisioning)}, "OutOfSync Progressing False", "Reconciling"},
 		"an allocation that ended":            {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Released)}, "Synced Missing True", ""},
 		"an allocation that was given up":     {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Failed)}, "OutOfSync Degraded False", "Stalled"},

@@ -33,9 +33,14 @@ const panelTimeout = 3 * time.Second
 func (s *Handlers) GetOpsOverview(ctx context.Context, _ oapi.GetOpsOverviewRequestObject) (oapi.GetOpsOverviewResponseObject, error) {
 	ctx, _ = request.Of(ctx)
 	panels := []panel{
-		{oapi.OpsPanelNameNodes, "node-silent", s.nodesPanel}, {oapi.OpsPanelNameCapacity, "gpu-unhealthy", s.capacityPanel}, {oapi.OpsPanelNameAllocations, "release-failed", s.allocationsPanel},
-		{oapi.OpsPanelNameBreaker, "mass-action-breaker", s.breakerPanel}, {oapi.OpsPanelNameDrift, "drift-unresolved", s.driftPanel}, {oapi.OpsPanelNameUsage, "accrual-lag", s.usagePanel},
-		{oapi.OpsPanelNameSources, "git-sync-lag", s.sourcesPanel}, {oapi.OpsPanelNameRollouts, "agent-update-stopped", s.rolloutsPanel},
+		{oapi.OpsPanelNameNodes, "node-silent", s.nodesPanel},
+		{oapi.OpsPanelNameCapacity, "gpu-unhealthy", s.capacityPanel},
+		{oapi.OpsPanelNameAllocations, "release-failed", s.allocationsPanel},
+		{oapi.OpsPanelNameBreaker, "mass-action-breaker", s.breakerPanel},
+		{oapi.OpsPanelNameDrift, "drift-unresolved", s.driftPanel},
+		{oapi.OpsPanelNameUsage, "accrual-lag", s.usagePanel},
+		{oapi.OpsPanelNameSources, "git-sync-lag", s.sourcesPanel},
+		{oapi.OpsPanelNameRollouts, "agent-update-stopped", s.rolloutsPanel},
 	}
 	shown := make([]oapi.OpsPanel, len(panels))
 	var wg sync.WaitGroup

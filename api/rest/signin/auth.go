@@ -250,10 +250,10 @@ func (s *Handlers) Logout(ctx context.Context, req oapi.LogoutRequestObject) (oa
 		refresh = request.Or(req.Body.RefreshToken, "")
 	}
 	out, err := s.logout(ctx, c, r.Caller, token, refresh)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case out.Pending != nil:
+	}
+	if out.Later() {
 		return oapi.Logout202Response{}, nil
 	}
 	return oapi.Logout204Response{}, nil

@@ -2,7 +2,6 @@ package signin
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -121,8 +120,8 @@ func (s *Handlers) callback(c *gin.Context) {
 	c.Redirect(http.StatusSeeOther, page.ReturnTo(p.Return))
 }
 
-// refusals explain the errors of a provider (RFC 6749, 4.1.2.1; OpenID Connect Core, 3.1.2.6).
-var refusals = map[string]string{
+// providerErrors explain the errors of a provider (RFC 6749, 4.1.2.1; OpenID Connect Core, 3.1.2.6).
+var providerErrors = map[string]string{
 	"access_denied":              "the identity provider denied the sign-in, or you cancelled it",
 	"login_required":             "the identity provider requires a new sign-in",
 	"interaction_required":       "the identity provider requires a new sign-in",
@@ -137,18 +136,18 @@ var refusals = map[string]string{
 	"invalid_request":            "the identity provider does not accept the request of this installation",
 }
 
-// maxRefusal limits the text of the provider in the log.
-const maxRefusal = 300
+// maxProviderText limits the text of the provider in the log.
+const maxProviderText = 300
 
-// refused returns the error of a sign-in that the provider has refused. The page repeats no text of the provider,
+// signInRejected returns the error of a sign-in that the provider has rejected. The page repeats no text of the provider,
 // because anybody can write such a link; the log does.
-func refused(code, description string) error {
-	why, ok := refusals[code]
+func signInRejected(code, description string) error {
+	why, ok := providerErrors[code]
 	if !ok {
 		why = "the identity provider did not sign you in"
 	}
 	return errs.New(errs.LoginFailed, "%s", why).
-		Because(errors.New(fmt.Sprintf("error %.*q, %.*q", maxRefusal, code, maxRefusal, description)))
+		Because(errs.New(errs.LoginFailed, "error %.*q, %.*q", maxProviderText, code, maxProviderText, description))
 }
 
 // answered reads the response of the provider.
@@ -158,7 +157,7 @@ func (s *Handlers) answered(c *gin.Context) (p pending, err error) {
 		if p, err = s.take(c.Writer, c.Request, state); err != nil {
 			return p, err
 		}
-		return p, refused(c.Query("error"), c.Query("error_description"))
+		return p, signInRejected(c.Query("error"), c.Query("error_description"))
 	}
 	_, p, err = s.finish(c.Request.Context(), c, c.Query("code"), state)
 	return p, err

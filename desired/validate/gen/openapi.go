@@ -84,7 +84,7 @@ func decidedFields(properties object, branches []any) {
 	}
 }
 
-// expectedText returns what the findings about a field say that it must be.
+// expectedText returns the expectation in the findings about a field.
 func expectedText(v cue.Value) string {
 	attribute := v.Attribute("expect")
 	expected, err := attribute.String(0)

@@ -166,6 +166,7 @@ func (k *keycloak) signIn(p *oidc.Provider, b *http.Client, email string) signin
 // TestRealKeycloak checks what the sign-in needs of a provider: identity and roles, rotated refresh tokens, and their end
 // with a disabled user, a sign-out at the provider, and a revocation.
 func TestRealKeycloak(t *testing.T) {
+	t.Parallel()
 	k := startKeycloak(t)
 	p := oidc.New(oidc.Config{
 		Issuer: k.address + "/realms/gpuaas", ClientID: "gpuaas", ClientSecret: "gpuaas-development", CLIClientID: "gpuaas-cli", Audience: "gpuaas-api",

@@ -175,7 +175,7 @@ func (p *Provider) Refresh(ctx context.Context, refresh string, program bool) (s
 	}
 	t, err := c.TokenSource(oidc.ClientContext(ctx, p.client), &oauth2.Token{RefreshToken: refresh}).Token()
 	if err != nil {
-		return signin.Grant{}, refreshError(err)
+		return signin.Grant{}, refreshError(err, program)
 	}
 	return p.granted(ctx, t, c.ClientID, "")
 }
@@ -209,11 +209,11 @@ func exchangeError(err error, no *errs.Error) error {
 	return errs.New(errs.ProviderFailed, "the sign-in provider cannot be reached").Try("repeat the request in a moment").Because(err)
 }
 
-// refreshError distinguishes a refresh token that has ended from a provider that rejects this client. Only the first ends
-// a session.
-func refreshError(err error) error {
-	said, ok := errors.AsType[*oauth2.RetrieveError](err)
-	if ok && said.ErrorCode == "invalid_grant" {
+// refreshError distinguishes a refresh token that has ended from a provider that rejects this installation. Only the first
+// ends a session. The token of a program comes from outside, so that any rejection is about the token.
+func refreshError(err error, program bool) error {
+	response, ok := errors.AsType[*oauth2.RetrieveError](err)
+	if ok && (response.ErrorCode == "invalid_grant" || program && response.Response != nil && response.Response.StatusCode < http.StatusInternalServerError) {
 		return errs.New(errs.TokenInvalid, "the identity provider no longer accepts the token").Try("sign in again").Because(err)
 	}
 	return exchangeError(err, errs.New(errs.ProviderFailed, "the identity provider rejects this installation").

@@ -28,7 +28,7 @@ func (s *Service) isDue(unconfirmed time.Duration) bool {
 
 // confirm makes the provider confirm the user of a session that it has not confirmed for auth.provider_check_minutes.
 // A user whom the provider has disabled, signed out or given another role loses the session or the rights with the next
-// request. One of the parallel requests of a session asks the provider; the others continue.
+// request. One of the parallel requests of a session sends the check; the others continue.
 func (s *Service) confirm(ctx context.Context, token string, id ids.Session, since time.Duration) error {
 	tag, err := s.DB.Exec(ctx, claimCheck, id)
 	if err != nil {

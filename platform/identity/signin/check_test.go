@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
 )
 
-// scripted stands in for a foreign provider whose responses a test decides.
+// scripted replaces a foreign provider whose responses a test decides.
 type scripted struct {
 	signin.Provider
 

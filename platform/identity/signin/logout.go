@@ -21,6 +21,9 @@ type SignedOut struct {
 	Pending error
 }
 
+// Later reports that the provider is notified later.
+func (o SignedOut) Later() bool { return o.Pending != nil }
+
 // Logout revokes the token: a session together with the provider's refresh token, or a signed token
 // until its expiry. It also revokes the refresh token that a client program sends. The installation does not have
 // that token, so that only the program can repeat a revocation that failed: the code is provider_failed.

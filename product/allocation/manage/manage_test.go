@@ -40,7 +40,7 @@ func by(c identity.Caller) identity.Change[allocation.Allocation] {
 func failed(t *testing.T, w *allocationtest.Fixture, n int) allocation.Allocation {
 	t.Helper()
 	return w.Move(t, w.Releasing(t, n).ID, func(tx pgx.Tx, a allocation.Allocation) error {
-		return w.Allocations.GaveUp(t.Context(), tx, a, 3, "the node refuses")
+		return w.Allocations.GaveUp(t.Context(), tx, a, 3, "the node rejects")
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
+	"github.com/gpuaas/gpuaas/product/allocation/condition"
 	"github.com/gpuaas/gpuaas/product/allocation/manage"
 )
 
@@ -97,7 +98,7 @@ func TestAPreviewNamesEveryRejection(t *testing.T) {
 	for _, e := range p.Rejections {
 		codes = append(codes, e.Code)
 	}
-	if p.Fits || p.Position != 1 || p.Remaining[0] != 0 || len(p.Pending.Left) == 0 || len(codes) != 2 || codes[0] != errs.ConcurrencyLimitReached || codes[1] != errs.SpendLimitExceeded {
+	if p.Fits || p.Position != 1 || p.Remaining[0] != 0 || len(p.Left) == 0 || len(codes) != 2 || codes[0] != errs.ConcurrencyLimitReached || codes[1] != errs.SpendLimitExceeded {
 		t.Errorf("fits %v at %d, rejected by %v, filters %v", p.Fits, p.Position, codes, p.Pending.Left)
 	}
 	if after := rows(); after != before {
@@ -116,23 +117,23 @@ func TestWhyNamesTheNextActor(t *testing.T) {
 	s.ProvisionDeadline = func() time.Duration { return 10 * time.Minute }
 	requested, active, releasing := w.Request(t, 1), w.Active(t, 1), w.Releasing(t, 1)
 	stuck := w.Move(t, releasing.ID, func(tx pgx.Tx, a allocation.Allocation) error {
-		return s.GaveUp(t.Context(), tx, a, 3, "the node refuses")
+		return s.GaveUp(t.Context(), tx, a, 3, "the node rejects")
 	})
-	ready := allocation.Observed{Reported: true, Phase: "ready"}
-	faulty := allocation.Observed{Reported: true, Phase: "ready", Fault: "a GPU is lost", FaultSince: time.Now()}
+	ready := condition.Observed{Reported: true, Phase: "ready"}
+	faulty := condition.Observed{Reported: true, Phase: "ready", Fault: "a GPU is lost", FaultSince: time.Now()}
 	for rule, c := range map[string]struct {
 		a       allocation.Allocation
-		seen    allocation.Observed
+		seen    condition.Observed
 		owner   string
 		ends    time.Duration // after the start of the state; 0: no deadline
 		message string
 	}{
-		"provisioning":   {requested, allocation.Observed{}, "node", 10 * time.Minute, ""},
-		"releasing":      {releasing, allocation.Observed{}, "node", 15 * time.Minute, ""},
+		"provisioning":   {requested, condition.Observed{}, "node", 10 * time.Minute, ""},
+		"releasing":      {releasing, condition.Observed{}, "node", 15 * time.Minute, ""},
 		"active":         {active, ready, "none", 0, ""},
-		"a silent node":  {active, allocation.Observed{Phase: "ready"}, "operator", 0, "the node has not reported the allocation"},
+		"a silent node":  {active, condition.Observed{Phase: "ready"}, "operator", 0, "the node has not reported the allocation"},
 		"a faulty GPU":   {active, faulty, "operator", 0, "a GPU is lost"},
-		"release_failed": {stuck, allocation.Observed{}, "operator", 0, "the node refuses"},
+		"release_failed": {stuck, condition.Observed{}, "operator", 0, "the node rejects"},
 	} {
 		got := s.Explain(c.a, c.seen)
 		if got.Owner != c.owner || got.Waits != (c.owner != "none") || c.message != "" && got.Message != c.message {

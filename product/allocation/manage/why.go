@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/condition"
 	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/product/slots/place"
 )
@@ -118,8 +119,8 @@ type Why struct {
 }
 
 // Explain returns what an allocation waits for. It is pure: the conditions are the evidence.
-func (s *Service) Explain(a allocation.Allocation, seen allocation.Observed) Why {
-	ready := allocation.Conditions(a, seen)[0]
+func (s *Service) Explain(a allocation.Allocation, seen condition.Observed) Why {
+	ready := condition.Of(a, seen)[0]
 	w := Why{Waits: true, Owner: "node", Reason: ready.Reason, Message: ready.Message, Since: a.StatusAt}
 	within := func(d time.Duration) *time.Time {
 		at := a.StatusAt.Add(d)
