@@ -39,7 +39,7 @@ func TestTheProviderIsExamined(t *testing.T) {
 		all := examineProvider(t.Context(), &output.Console{Clock: clock.Clock{}}, issuer)
 		last := all[len(all)-1]
 		status, part, _ := strings.Cut(c.want, " ")
-		if string(last.Status) != status || !strings.Contains(last.Message, part) {
+		if last.Status != status || !strings.Contains(last.Message, part) {
 			t.Errorf("%s: %+v", c.what, last)
 		}
 	}

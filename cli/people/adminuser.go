@@ -24,7 +24,7 @@ func newAdminUsers(a *output.Console) *cobra.Command {
 	flags.StringVar(&role, "role", "", "only who is "+platformRoles+" of the platform")
 	flags.StringVar(&tenant, "tenant", "", "only of this tenant, by name or id")
 	return client.ListCommand(a, cmd, func(ctx context.Context, c *client.Client, _ []string) (client.Pager, error) {
-		params := oapi.ListUsersParams{Q: output.PointerOrNil(text), Role: output.PointerOrNil(oapi.PlatformRole(role))}
+		params := oapi.ListUsersParams{Q: output.PointerOrNil(text), Role: output.PointerOrNil(role)}
 		if tenant != "" {
 			t, err := AnyTenant(ctx, c, tenant)
 			if err != nil {
@@ -178,7 +178,7 @@ func userTable(a *output.Console, all ...oapi.User) output.Table {
 		if u.Tenant != nil {
 			tenant = u.Tenant.Name + " (" + u.Tenant.Role + ")"
 		}
-		t.Add("user/"+u.Email, u.Email, working(u.Disabled), string(u.Role), tenant, output.CellText(u.Name), output.Ago(a.Clock.Now(), u.SignedInAt), output.Age(a.Clock.Now(), u.CreatedAt),
+		t.Add("user/"+u.Email, u.Email, working(u.Disabled), u.Role, tenant, output.CellText(u.Name), output.Ago(a.Clock.Now(), u.SignedInAt), output.Age(a.Clock.Now(), u.CreatedAt),
 			string(u.RoleFrom), output.CellText(u.Issuer), strconv.FormatInt(u.Version, 10), u.Id.String())
 	}
 	return t

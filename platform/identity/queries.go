@@ -67,5 +67,5 @@ const selectScopeSubjects = `
 const selectBarred = `
 	SELECT t FROM unnest($2::uuid[]) AS t
 	WHERE EXISTS (SELECT FROM users u WHERE u.id = $1 AND (u.disabled_at IS NOT NULL
-			OR u.role = 'user' AND NOT EXISTS (SELECT FROM tenant_memberships m WHERE m.user_id = u.id AND m.org_id = t)))
+			OR u.role NOT IN ('admin', 'operator', 'billing_operator') AND NOT EXISTS (SELECT FROM tenant_memberships m WHERE m.user_id = u.id AND m.org_id = t)))
 		OR EXISTS (SELECT FROM service_accounts a WHERE a.id = $1 AND (a.disabled_at IS NOT NULL OR a.deleted_at IS NOT NULL))`

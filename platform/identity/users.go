@@ -87,6 +87,10 @@ func (s *Service) UserByID(ctx context.Context, id ids.User) (User, error) {
 // their verified e-mail address.
 func (s *Service) CreateUser(ctx context.Context, ch Change[User], n NewUser) (User, error) {
 	u, err := s.draftUser(n)
+	if err == nil && (u.Role != "user" || u.TenantRole != "") && ch.Caller.Role != "admin" {
+		// A declared role may list the operation, and gives no other role.
+		err = errs.New(errs.Forbidden, "only an administrator creates a user with a role").At("role").Try("create the user without roles")
+	}
 	if err == nil && (u.Role != "user" || u.TenantRole == "owner") {
 		err = s.Recent(ch.Caller)
 	}

@@ -103,16 +103,19 @@ const (
 			reason = CASE WHEN NOT s.gpu_uuid = ANY($2) THEN 'no scrub proof' ELSE ` + quarantineReason + ` ELSE '' END END
 		FROM ended JOIN slots f ON f.id = ended.slot_id, LATERAL (SELECT array_agg(cause) AS causes FROM holds WHERE slot_id = f.id AND lifted_at IS NULL) h
 		WHERE s.id = f.id`
-	// Two operators state that nothing of the last tenant is left. The fence stays: it is that of a proof.
+	// Two operators state that nothing of the last tenant is left. The fence stays: it is that of a proof. A slot that was
+	// freed and claimed meanwhile is left as it is.
 	freeInspected = `
-		WITH ended AS (
+		WITH stuck AS (
+			SELECT id FROM slots WHERE id = $1 AND status IN ('dirty', 'quarantined') FOR UPDATE
+		), ended AS (
 			UPDATE slot_claims SET period = tstzrange(lower(period), greatest(now(), lower(period) + interval '1 microsecond'))
-			WHERE slot_id = $1 AND upper_inf(period)
+			WHERE slot_id IN (SELECT id FROM stuck) AND upper_inf(period)
 		)
 		UPDATE slots s SET status = CASE WHEN h.causes IS NOT NULL THEN 'quarantined' ELSE 'clean' END,
 			reason = ` + quarantineReason + ` ELSE '' END, updated_at = now()
-		FROM slots f, LATERAL (SELECT array_agg(cause) AS causes FROM holds WHERE slot_id = f.id AND lifted_at IS NULL) h
-		WHERE f.id = $1 AND s.id = f.id`
+		FROM stuck f, LATERAL (SELECT array_agg(cause) AS causes FROM holds WHERE slot_id = f.id AND lifted_at IS NULL) h
+		WHERE s.id = f.id`
 	countOpenClaims   = `SELECT count(*) FROM slot_claims WHERE allocation_id = $1 AND upper_inf(period)`
 	quarantineClaimed = `
 		UPDATE slots SET status = 'quarantined', reason = $2, updated_at = now()

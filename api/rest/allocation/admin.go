@@ -22,7 +22,7 @@ import (
 func (s *Handlers) ListAdminAllocations(ctx context.Context, req oapi.ListAdminAllocationsRequestObject) (oapi.ListAdminAllocationsResponseObject, error) {
 	ctx, r := request.Of(ctx)
 	f, err := s.filter(ctx, oapi.ExportAdminAllocationsParams{
-		Status: (*oapi.AllocationStatus)(req.Params.Status), Sku: req.Params.Sku, Tenant: req.Params.Tenant, Node: req.Params.Node,
+		Status: req.Params.Status, Sku: req.Params.Sku, Tenant: req.Params.Tenant, Node: req.Params.Node,
 		CreatedBefore: req.Params.CreatedBefore, CreatedSince: req.Params.CreatedSince,
 	})
 	if err != nil {

@@ -131,7 +131,7 @@ func (s *Handlers) GetAllocationWhy(ctx context.Context, req oapi.GetAllocationW
 	}
 	return oapi.GetAllocationWhy200JSONResponse{
 		Waits: w.Waits, Owner: oapi.AllocationWhyOwner(w.Owner), Reason: oapi.ConditionReason(w.Reason), Message: w.Message, StartedAt: w.Since.UTC(),
-		DeadlineAt: response.UTC(w.DeadlineAt), Position: response.OrNil(w.Position), Filters: toFilters(w.Left), Suggestions: toFits(w.Pending.Fits),
+		DeadlineAt: response.UTC(w.DeadlineAt), Position: response.OrNil(w.Position), Filters: toFilters(w.Left), Suggestions: toFits(w.Fits),
 	}, nil
 }
 
@@ -153,8 +153,9 @@ func (s *Handlers) GetAllocationTelemetry(ctx context.Context, req oapi.GetAlloc
 		return shown, nil
 	}
 	from = later(from, *a.ActiveAt)
-	if a.EndedAt != nil && a.EndedAt.Before(to) {
-		to = *a.EndedAt
+	// From the end of its use on, its GPUs may be sold to another tenant.
+	if a.State != allocation.Active && a.StatusAt.Before(to) {
+		to = a.StatusAt
 	}
 	gpus, err := s.Slots.GPUsOf(ctx, s.DB, a.ID)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // ListUsers handles GET /api/v1/admin/users.
 func (s *Handlers) ListUsers(ctx context.Context, req oapi.ListUsersRequestObject) (oapi.ListUsersResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	f := identity.UserFilter{Text: request.Or(req.Params.Q, ""), Role: string(request.Or(req.Params.Role, ""))}
+	f := identity.UserFilter{Text: request.Or(req.Params.Q, ""), Role: request.Or(req.Params.Role, "")}
 	if req.Params.Tenant != nil {
 		f.Tenant = ids.From[ids.Tenant](*req.Params.Tenant)
 	}
@@ -36,7 +36,7 @@ func (s *Handlers) ListUsers(ctx context.Context, req oapi.ListUsersRequestObjec
 // CreateUser handles POST /api/v1/admin/users.
 func (s *Handlers) CreateUser(ctx context.Context, req oapi.CreateUserRequestObject) (oapi.CreateUserResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	n := identity.NewUser{Email: req.Body.Email, Name: req.Body.Name, Role: string(request.Or(req.Body.Role, "user"))}
+	n := identity.NewUser{Email: req.Body.Email, Name: req.Body.Name, Role: request.Or(req.Body.Role, "user")}
 	if req.Body.TenantId != nil {
 		n.Tenant, n.TenantRole = ids.From[ids.Tenant](*req.Body.TenantId), string(request.Or(req.Body.TenantRole, "member"))
 	} else if req.Body.TenantRole != nil {
@@ -94,7 +94,7 @@ func (s *Handlers) UpdateUser(ctx context.Context, req oapi.UpdateUserRequestObj
 	}
 	patch := identity.UserPatch{Name: req.Body.Name, Disabled: req.Body.Disabled, Relink: req.Body.Relink != nil}
 	if req.Body.Role != nil {
-		role := string(*req.Body.Role)
+		role := *req.Body.Role
 		patch.Role = &role
 	}
 	u, err := s.Identity.UpdateUser(ctx, response.Change(r, userReply(http.StatusOK)), ids.From[ids.User](req.UserId), version, patch)
@@ -197,7 +197,7 @@ func userAt(u identity.User) string { return "/api/v1/admin/users/" + u.ID.Strin
 
 func toUser(u identity.User) oapi.User {
 	shown := oapi.User{
-		Id: u.ID.UUID, Email: u.Email, Name: u.Name, Role: oapi.PlatformRole(u.Role), RoleFrom: oapi.UserRoleFrom(u.RoleFrom), Issuer: u.Issuer,
+		Id: u.ID.UUID, Email: u.Email, Name: u.Name, Role: u.Role, RoleFrom: oapi.UserRoleFrom(u.RoleFrom), Issuer: u.Issuer,
 		Disabled: u.DisabledAt != nil, Version: u.Version, CreatedAt: u.CreatedAt.UTC(), SignedInAt: response.UTC(u.SignedInAt),
 	}
 	if u.Tenant != (ids.Tenant{}) {

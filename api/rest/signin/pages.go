@@ -172,7 +172,7 @@ func (s *Handlers) signOut(c *gin.Context) {
 	}
 	if token != "" {
 		who, err := s.Pages.Visitor(c)
-		if err != nil && response.StatusOf(errs.CodeOf(err)) >= http.StatusInternalServerError {
+		if code := errs.CodeOf(err); err != nil && code != errs.ProviderFailed && response.StatusOf(code) >= http.StatusInternalServerError {
 			s.Chain.Fail(c, err)
 			return
 		}

@@ -59,6 +59,7 @@ func TestAnOldSignInCreatesNoCredential(t *testing.T) {
 			return err
 		},
 		"a new administrator": func(c identity.Caller) error {
+			c.User, c.Role = w.Admin.User, "admin"
 			_, err := w.CreateUser(identitytest.In(t.Context(), w.Admin), identitytest.Change[identity.User](c), identity.NewUser{Email: "root@x.localhost", Name: "R", Role: admin})
 			return err
 		},
@@ -146,5 +147,20 @@ func TestACredentialEndsWithItsMaker(t *testing.T) {
 	}
 	if n := w.Count(t, `SELECT count(*) FROM service_account_credentials WHERE revoked_at IS NULL`); n != 0 {
 		t.Errorf("%d credentials of the key are in force", n)
+	}
+}
+
+// A role that a Role object declares may list createUser. Its holder creates no administrator and no owner.
+func TestOnlyAnAdministratorCreatesAUserWithARole(t *testing.T) {
+	t.Parallel()
+	w := identitytest.NewTenancy(t)
+	c := w.Owner
+	c.Role = "helpdesk"
+	for name, n := range map[string]identity.NewUser{
+		"an administrator": {Email: "root@x.localhost", Name: "R", Role: "admin"},
+		"an owner":         {Email: "owner@x.localhost", Name: "O", Role: "user", Tenant: w.Owner.Tenant, TenantRole: "owner"},
+	} {
+		_, err := w.CreateUser(identitytest.In(t.Context(), w.Admin), identitytest.Change[identity.User](c), n)
+		identitytest.WantCode(t, name, err, errs.Forbidden)
 	}
 }

@@ -177,7 +177,11 @@ func (p *Provider) Refresh(ctx context.Context, refresh string, program bool) (s
 	if err != nil {
 		return signin.Grant{}, refreshError(err, program)
 	}
-	return p.granted(ctx, t, c.ClientID, "")
+	g, err := p.granted(ctx, t, c.ClientID, "")
+	if err != nil && !program { // the token was accepted: no reason to end a session
+		err = errs.New(errs.ProviderFailed, "the identity provider responds with tokens that are not valid").Because(err)
+	}
+	return g, err
 }
 
 // granted validates the tokens of a code exchange or a refresh. The ID token identifies the user; where

@@ -3,6 +3,7 @@ package signin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 
 // unconfirmedFor limits the time for which a session continues while the provider does not respond.
 const unconfirmedFor = time.Hour
+
+// checkWithin limits a check: one request to the provider, and one transaction.
+const checkWithin = 15 * time.Second
 
 func (s *Service) confirmedFor() time.Duration {
 	return time.Duration(s.PolicyFor(identity.Caller{}).Int(policies.AuthProviderCheckMinutes)) * time.Minute
@@ -35,6 +39,9 @@ func (s *Service) confirm(ctx context.Context, token string, id ids.Session, sin
 		return fmt.Errorf("checking a session: %w", err)
 	}
 	if tag.RowsAffected() > 0 {
+		// A request that its browser gives up must not lose a refresh token that the provider has rotated.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkWithin)
+		defer cancel()
 		_, err = s.RefreshSession(ctx, token, Origin{})
 	}
 	switch code := errs.CodeOf(err); {
@@ -73,7 +80,11 @@ func (s *Service) RefreshSession(ctx context.Context, token string, o Origin) (i
 		return identity.User{}, err
 	}
 	g.Refresh, g.ID = cmp.Or(g.Refresh, held.Refresh), cmp.Or(g.ID, held.ID)
-	return s.renew(ctx, own, g, o)
+	u, err := s.renew(ctx, own, g, o)
+	if errs.CodeOf(err) == errs.LoginFailed { // the provider reports another user
+		err = errors.Join(err, s.end(ctx, own, identity.Caller{User: own.user}))
+	}
+	return u, err
 }
 
 // endRejected ends a session whose refresh token the provider has rejected, unless a concurrent request

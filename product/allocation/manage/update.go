@@ -61,7 +61,11 @@ func (s *Service) patched(a *allocation.Allocation, p Patch) map[string]any {
 		after["labels"] = a.Labels
 	}
 	if p.TTL > 0 {
-		end := s.Clock.Now().Add(p.TTL).Truncate(time.Microsecond)
+		begin := s.Clock.Now()
+		if a.Queued() { // placement adds the time in the queue
+			begin = a.CreatedAt
+		}
+		end := begin.Add(p.TTL).Truncate(time.Microsecond)
 		a.ExpiresAt = &end
 		after["expires_at"] = end
 	}

@@ -99,7 +99,7 @@ func TestAPreviewNamesEveryRejection(t *testing.T) {
 		codes = append(codes, e.Code)
 	}
 	if p.Fits || p.Position != 1 || p.Remaining[0] != 0 || len(p.Left) == 0 || len(codes) != 2 || codes[0] != errs.ConcurrencyLimitReached || codes[1] != errs.SpendLimitExceeded {
-		t.Errorf("fits %v at %d, rejected by %v, filters %v", p.Fits, p.Position, codes, p.Pending.Left)
+		t.Errorf("fits %v at %d, rejected by %v, filters %v", p.Fits, p.Position, codes, p.Left)
 	}
 	if after := rows(); after != before {
 		t.Errorf("it wrote %d rows", after-before)
