@@ -18,7 +18,8 @@ type scripted struct {
 
 	mu      sync.Mutex
 	grant   signin.Grant
-	failure error // of Refresh and Revoke
+	failure error  // of Refresh and Revoke
+	during  func() // may be nil; runs within Refresh
 	used    []string
 	revoked []string
 }
@@ -27,6 +28,9 @@ func (p *scripted) Refresh(_ context.Context, refresh string, _ bool) (signin.Gr
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used = append(p.used, refresh)
+	if p.during != nil {
+		p.during()
+	}
 	return p.grant, p.failure
 }
 
@@ -140,5 +144,31 @@ func TestARefreshTokenIsRemovedAfterADay(t *testing.T) {
 	var stored int
 	if err := e.Pool.QueryRow(t.Context(), `SELECT count(grant_enc) FROM sessions`).Scan(&stored); err != nil || stored != 0 {
 		t.Errorf("%d, %v", stored, err)
+	}
+}
+
+// A session ends if the provider reports another user for it: the next request must not be let in.
+func TestASessionOfAnotherUserEnds(t *testing.T) {
+	t.Parallel()
+	e, p, started := scriptedSession(t)
+	p.grant.Verified = e.verified("s-other", "other@example.org")
+	e.later(t, 5)
+	_, err := e.api.Authenticate(t.Context(), started.Token)
+	identitytest.WantCode(t, "the check", err, errs.LoginFailed)
+	_, err = e.api.Authenticate(t.Context(), started.Token)
+	identitytest.WantCode(t, "the next request", err, errs.TokenInvalid)
+}
+
+// A refresh token that the provider has rotated is stored, although the browser has given up the request.
+func TestACanceledRequestStoresTheRotatedToken(t *testing.T) {
+	t.Parallel()
+	e, p, started := scriptedSession(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	p.during = cancel
+	e.later(t, 5)
+	_, _ = e.api.Authenticate(ctx, started.Token)
+	e.later(t, 5)
+	if _, err := e.api.Authenticate(t.Context(), started.Token); err != nil || !slices.Equal(p.used, []string{"first", "second"}) {
+		t.Errorf("%v, %v", p.used, err)
 	}
 }
