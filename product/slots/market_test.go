@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/product/slots"
@@ -56,5 +58,40 @@ func TestASlotIsGivenToOneRequestAtATime(t *testing.T) {
 	s.Finished(last)
 	if again, err := place(); err != nil || again.IDs[0] != last.IDs[0] {
 		t.Errorf("a request that came to nothing keeps its slot: got %v, %v", again, err)
+	}
+}
+
+// A slot that two operators have freed belongs to its next tenant: a further inspection of the same slot does not end that
+// claim.
+func TestALateInspectionEndsNoClaim(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Clone(t)
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := db.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`INSERT INTO nodes (id, name, spec, lifecycle, reachability) VALUES (gen_random_uuid(), 'n', '{"sku": "t4", "region": "eu", "gpus": 1}', 'active', 'reachable')`)
+	exec(`INSERT INTO gpus (uuid, node_id, index, model, memory_mib, health) SELECT 'GPU-1', id, 1, 'T4', 15360, 'healthy' FROM nodes`)
+	exec(`INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status) SELECT '00000000-0000-7000-8000-000000000001', node_id, uuid, 't4', 'eu', 'quarantined' FROM gpus`)
+	inspect := func() (status string) {
+		t.Helper()
+		b := &pgx.Batch{}
+		slots.QueueInspected(b, ids.Slot{UUID: uuid.MustParse("00000000-0000-7000-8000-000000000001")})
+		if err := db.SendBatch(t.Context(), b).Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.QueryRow(t.Context(), `SELECT status FROM slots`).Scan(&status); err != nil {
+			t.Fatal(err)
+		}
+		return status
+	}
+	if status := inspect(); status != "clean" {
+		t.Errorf("after an inspection: %s", status)
+	}
+	exec(`UPDATE slots SET status = 'claimed'`)
+	if status := inspect(); status != "claimed" {
+		t.Errorf("after one that came late: %s", status)
 	}
 }
