@@ -180,6 +180,17 @@ func (s *Handlers) withCost(ctx context.Context, list []allocation.Allocation) (
 	return items, nil
 }
 
+// observedNow returns the function that encodes a changed allocation with its present observed state and cost.
+func (s *Handlers) observedNow(ctx context.Context, id ids.Allocation) (func(allocation.Allocation) oapi.Allocation, error) {
+	which := []ids.Allocation{id}
+	cost, err := s.Metering.CostOf(ctx, which)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := s.ObservedAllocations(ctx, which)
+	return func(a allocation.Allocation) oapi.Allocation { return s.show(a, seen[id], cost[id]) }, err
+}
+
 // toAllocation encodes a new or changed allocation without its observed state and cost, which only
 // read operations return.
 func (s *Handlers) toAllocation(a allocation.Allocation) oapi.Allocation {

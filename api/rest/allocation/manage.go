@@ -35,13 +35,17 @@ func (s *Handlers) UpdateAllocation(ctx context.Context, req oapi.UpdateAllocati
 				Try("create another allocation and release this one")
 		}
 	}
+	show, err := s.observedNow(ctx, a.ID)
+	if err != nil {
+		return nil, err
+	}
 	a, err = s.Managed.Update(ctx, response.Change(r, func(a allocation.Allocation) identity.Reply {
-		return response.Reply(http.StatusOK, s.toAllocation(a), "", request.ETag(a.Version))
+		return response.Reply(http.StatusOK, show(a), "", request.ETag(a.Version))
 	}), a.ID, version, manage.Patch{Name: req.Body.Name, Labels: request.Or(req.Body.Labels, nil), TTL: time.Duration(request.Or(req.Body.TtlSeconds, 0)) * time.Second})
 	if err != nil {
 		return nil, err
 	}
-	return oapi.UpdateAllocation200JSONResponse{Body: s.toAllocation(a), Headers: oapi.UpdateAllocation200ResponseHeaders{ETag: request.ETag(a.Version)}}, nil
+	return oapi.UpdateAllocation200JSONResponse{Body: show(a), Headers: oapi.UpdateAllocation200ResponseHeaders{ETag: request.ETag(a.Version)}}, nil
 }
 
 // PreviewAllocation handles POST /api/v1/allocations/preview.
