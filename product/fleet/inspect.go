@@ -43,6 +43,7 @@ func (s *Service) InspectSlot(ctx context.Context, ch identity.Change[slots.Slot
 		}
 		by = nil
 		slots.QueueInspected(b, id)
+		b.Queue(useInspections, id)
 		QueueFollowHolds(b, slot.Node, "slot inspected")
 		return nil
 	}, func(slot *slots.Slot) { slot.InspectedBy = by })

@@ -133,7 +133,9 @@ const (
 		SELECT actor FROM slot_inspections
 		WHERE slot_id = $1 AND claimed_at = coalesce((SELECT max(lower(period)) FROM slot_claims WHERE slot_id = $1), '-infinity')
 			AND inspected_at > now() - interval '24 hours' ORDER BY inspected_at, actor`
-	selectNames = `SELECT id, name FROM nodes WHERE lifecycle <> 'retired'`
+	// Inspections count once: the slot may be quarantined again before its next claim.
+	useInspections = `UPDATE slot_inspections SET inspected_at = '-infinity' WHERE slot_id = $1`
+	selectNames    = `SELECT id, name FROM nodes WHERE lifecycle <> 'retired'`
 	// A node that is declared again after its row was lost has no reports either.
 	setRetirement  = `UPDATE nodes SET retires_at = $2, retires_reason = $3, version = version + 1, updated_at = now() WHERE id = $1`
 	selectSilenced = `SELECT coalesce((SELECT reachability <> 'reachable' FROM nodes WHERE id = $1), true)`

@@ -28,25 +28,15 @@ func (s *Handlers) ListAdminAllocations(ctx context.Context, req oapi.ListAdminA
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Cursors.Open(r, req.Params.Cursor, &f.After); err != nil {
-		return nil, err
-	}
-	limit := response.PageSize(req.Params.Limit)
-	f.Limit = limit + 1
-	list, err := s.Managed.All(ctx, f)
-	if err != nil {
-		return nil, err
-	}
-	list, next, link, err := response.CutPage(s.Cursors, r, limit, list, func(a allocation.Allocation) any { return cursorAt(a) })
-	if err != nil {
-		return nil, err
-	}
-	items, err := s.forOperators(ctx, list)
+	body, link, err := s.page(r, req.Params.Cursor, req.Params.Limit, func(after allocation.Cursor, n int) ([]allocation.Allocation, error) {
+		f.After, f.Limit = after, n
+		return s.Managed.All(ctx, f)
+	}, func(list []allocation.Allocation) ([]oapi.Allocation, error) { return s.forOperators(ctx, list) })
 	if err != nil {
 		return nil, err
 	}
 	return oapi.ListAdminAllocations200JSONResponse{
-		Body:    oapi.AllocationList{Items: items, NextCursor: next},
+		Body:    body,
 		Headers: oapi.ListAdminAllocations200ResponseHeaders{Link: link},
 	}, nil
 }

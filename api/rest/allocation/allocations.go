@@ -51,29 +51,38 @@ func (s *Handlers) CreateAllocation(ctx context.Context, req oapi.CreateAllocati
 func (s *Handlers) ListAllocations(ctx context.Context, req oapi.ListAllocationsRequestObject) (oapi.ListAllocationsResponseObject, error) {
 	ctx, r := request.Of(ctx)
 	f := allocation.Filter{Status: string(request.Or(req.Params.Status, "")), SKU: request.Or(req.Params.Sku, ""), Name: request.Or(req.Params.Name, "")}
-	if err := s.Cursors.Open(r, req.Params.Cursor, &f.After); err != nil {
-		return nil, err
-	}
-	limit := response.PageSize(req.Params.Limit)
-	f.Limit = limit + 1
-	list, err := s.Allocations.List(ctx, r.Caller, f)
-	if err != nil {
-		return nil, err
-	}
-	list, next, link, err := response.CutPage(s.Cursors, r, limit, list, func(a allocation.Allocation) any {
-		return allocation.Cursor{CreatedAt: a.CreatedAt, ID: a.ID}
-	})
-	if err != nil {
-		return nil, err
-	}
-	items, err := s.withCost(ctx, list)
+	body, link, err := s.page(r, req.Params.Cursor, req.Params.Limit, func(after allocation.Cursor, n int) ([]allocation.Allocation, error) {
+		f.After, f.Limit = after, n
+		return s.Allocations.List(ctx, r.Caller, f)
+	}, func(list []allocation.Allocation) ([]oapi.Allocation, error) { return s.withCost(ctx, list) })
 	if err != nil {
 		return nil, err
 	}
 	return oapi.ListAllocations200JSONResponse{
-		Body:    oapi.AllocationList{Items: items, NextCursor: next},
+		Body:    body,
 		Headers: oapi.ListAllocations200ResponseHeaders{Link: link},
 	}, nil
+}
+
+// page reads a page of allocations after a cursor, with one more than the limit, and encodes it with show.
+func (s *Handlers) page(r *request.Call, cursor *string, size *int, read func(after allocation.Cursor, n int) ([]allocation.Allocation, error),
+	show func([]allocation.Allocation) ([]oapi.Allocation, error),
+) (body oapi.AllocationList, link *string, err error) {
+	var after allocation.Cursor
+	if err := s.Cursors.Open(r, cursor, &after); err != nil {
+		return body, nil, err
+	}
+	limit := response.PageSize(size)
+	list, err := read(after, limit+1)
+	if err != nil {
+		return body, nil, err
+	}
+	list, body.NextCursor, link, err = response.CutPage(s.Cursors, r, limit, list, func(a allocation.Allocation) any { return cursorAt(a) })
+	if err != nil {
+		return body, nil, err
+	}
+	body.Items, err = show(list)
+	return body, link, err
 }
 
 // GetAllocation handles GET /api/v1/allocations/{id}.

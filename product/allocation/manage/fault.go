@@ -105,6 +105,9 @@ func (s *Service) DecideFault(ctx context.Context, ch identity.Change[FaultRepor
 		if err != nil {
 			return err
 		}
+		if confirmed && r.GPU == "" && ch.Caller.Role != "admin" {
+			return errs.New(errs.Forbidden, "only an administrator marks a whole node as unhealthy").Try("have an administrator confirm the report")
+		}
 		if confirmed {
 			r.Status = "confirmed"
 			if err := s.confirm(ctx, tx, r, a); err != nil {
@@ -122,9 +125,10 @@ func (s *Service) DecideFault(ctx context.Context, ch identity.Change[FaultRepor
 }
 
 func (s *Service) confirm(ctx context.Context, tx pgx.Tx, r FaultReport, a allocation.Allocation) error {
-	if a.Node == r.Node && a.State == allocation.Active {
+	// A GPU stays faulty after the release of its tenant. A whole node is marked only while the tenant is on it.
+	if r.GPU != "" || a.Node == r.Node && a.State == allocation.Active {
 		if err := s.Inventory.Override(ctx, tx, r.Node, nodehealth.Override{
-			Target: r.GPU, Level: protocol.Unhealthy, Message: "a tenant reported: " + r.Message, Actor: r.DecidedBy, Classes: []protocol.Class{protocol.PreventAllocations},
+			Target: r.GPU, Check: "tenant_report", Level: protocol.Unhealthy, Message: "a tenant reported: " + r.Message, Actor: r.DecidedBy, Classes: []protocol.Class{protocol.PreventAllocations},
 		}); err != nil {
 			return err
 		}

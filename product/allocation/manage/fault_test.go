@@ -204,3 +204,45 @@ func TestOnlyAnIdleGPUIsReset(t *testing.T) {
 		t.Errorf("the job resets %s", args)
 	}
 }
+
+// Only an administrator marks a whole node as unhealthy. A faulty GPU is marked although its tenant has left.
+func TestAConfirmedFaultOutlivesTheAllocation(t *testing.T) {
+	t.Parallel()
+	w, s := managed(t)
+	jobs, err := river.NewClient(riverpgxv5.New(w.DB), &river.Config{Schema: migrations.RiverSchema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Jobs = jobs
+	node := w.Node(t, "node-1", 1)
+	a := w.Active(t, 1)
+	change := func(c identity.Caller) identity.Change[manage.FaultReport] {
+		return identity.Change[manage.FaultReport]{Caller: c}
+	}
+	operator := w.Operator
+	operator.Role = "operator"
+	whole, err := s.ReportFault(t.Context(), change(w.Caller), a, "", "no network")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.DecideFault(t.Context(), change(operator), whole.ID, true, "x"); errs.CodeOf(err) != errs.Forbidden {
+		t.Errorf("an operator marks a node: %v", err)
+	}
+	if _, err := s.DecideFault(t.Context(), change(operator), whole.ID, false, "x"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.ReportFault(t.Context(), change(w.Caller), a, allocationtest.GPU(node, 0), "wrong sums")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Do(t, func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica; UPDATE allocations SET status = 'releasing'`)
+		return err
+	})
+	if _, err := s.DecideFault(t.Context(), change(operator), r.ID, true, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if n := queryOne[int](t, w, `SELECT count(*)::int FROM health_reports WHERE source = 'operator' AND check_id = 'tenant_report'`); n != 1 {
+		t.Errorf("%d GPUs are marked", n)
+	}
+}

@@ -183,6 +183,12 @@ func TestTwoOperatorsFreeASlotWithoutAProof(t *testing.T) {
 	if _, err := clearBy(w.Operator); errs.CodeOf(err) != errs.Conflict {
 		t.Errorf("a clean slot: %v", err)
 	}
+	if _, err := w.DB.Exec(t.Context(), `UPDATE slots SET status = 'quarantined', reason = 'foreign use' WHERE id = $1`, slot); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := clearBy(w.Operator); err != nil || got.Status == "clean" || len(got.InspectedBy) != 1 {
+		t.Errorf("the inspections before count again: %s by %v, %v", got.Status, got.InspectedBy, err)
+	}
 }
 
 func queryOne[T any](t *testing.T, w *allocationtest.Fixture, sql string, args ...any) (v T) {
