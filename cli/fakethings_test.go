@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/cli/alloc"
 	"github.com/gpuaas/gpuaas/cli/output"
@@ -165,7 +163,7 @@ func (f *fake) createAllocation(w http.ResponseWriter, r *http.Request) {
 func (f *fake) made(name string, body oapi.AllocationRequest) *oapi.Allocation {
 	a := &oapi.Allocation{
 		Id: id(100 + len(f.items)), Urn: "core42:aicloud:eu-1:-:-:allocation:x", ProjectId: id(2), UserId: id(3), Name: name, Sku: body.Sku, Gpus: output.ValueOrZero(body.Gpus),
-		Region: "eu-1", NodeId: id(20), Login: "u200017", Price: eur(289), Cost: eur(0), Labels: map[string]string{}, CreatedAt: birth, StatusAt: birth, Version: 1,
+		Region: "eu-1", NodeId: new(id(20)), Login: "u200017", Price: eur(289), Cost: eur(0), Labels: map[string]string{}, CreatedAt: birth, StatusAt: birth, Version: 1,
 	}
 	if body.Labels != nil {
 		a.Labels = *body.Labels
@@ -173,7 +171,7 @@ func (f *fake) made(name string, body oapi.AllocationRequest) *oapi.Allocation {
 	become(a, oapi.AllocationStatusRequested, "False", "Progressing", "waiting for the machine")
 	if body.Sku == "sold-out" { // the reason is visible only in a later read, as with the server
 		become(a, oapi.AllocationStatusRequested, "False", "Queued", "waits for capacity")
-		a.Region, a.NodeId, a.Login = "", uuid.UUID{}, ""
+		a.Region, a.NodeId, a.Login = "", nil, ""
 	}
 	f.items = slices.Insert(f.items, 0, a)
 	return a
@@ -192,6 +190,11 @@ func (f *fake) advance(a *oapi.Allocation) {
 		a.Conditions = append(a.Conditions, oapi.Condition{Type: "Stalled", Status: "True", Reason: "AgentTimeout", Message: "the account could not be made", LastTransitionTime: birth})
 	case a.Status == oapi.AllocationStatusProvisioning:
 		become(a, oapi.AllocationStatusActive, "True", "Succeeded", "The machine is yours.")
+		if a.Name == "keyless" {
+			a.Conditions = append(a.Conditions, oapi.Condition{
+				Type: "AccessReady", Status: "False", Reason: "NoSSHKey", Message: "no registered SSH key opens the allocation", LastTransitionTime: birth,
+			})
+		}
 	case a.Status == oapi.AllocationStatusReleasing:
 		become(a, oapi.AllocationStatusReleased, "True", "Succeeded", "clean")
 	}

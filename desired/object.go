@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -83,6 +84,14 @@ type Object struct {
 	Adopt *Adoption `json:"adopt,omitempty"`
 	// Suspended stops the reconciliation of the object until it expires.
 	Suspended *Suspension `json:"suspended,omitempty"`
+}
+
+// ResourceType returns the type of the kind's objects in URNs.
+func (k Kind) ResourceType() string {
+	if k == KindOSImage {
+		return "os-image"
+	}
+	return strings.ToLower(string(k))
 }
 
 // Name identifies an object. A tombstone may share its name with a live successor.

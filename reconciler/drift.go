@@ -42,6 +42,7 @@ type Drift struct {
 	IgnoredBy, IgnoredReason string
 	IgnoredUntil             *time.Time
 	Version                  int64
+	UpdatedAt                time.Time // found, changed, healed or ignored
 }
 
 // Place is the drift's own in the list, for the page after it.

@@ -73,7 +73,7 @@ const (
 		SELECT a.plan_id, p.created_at, a.number, a.kind, a.object_id, a.node_id, a.verb, a.trigger, a.fence, a.generation, a.epoch, a.reason, a.rejected_reason
 		FROM plan_actions a JOIN plans p ON p.id = a.plan_id`
 	driftFields = `id, kind, object_id, name, field, desired, observed, status, policy, owner, cause, opened_at, observed_at, deadline_at, healed_at,
-			cost_minor, currency, ignored_by, ignored_reason, ignored_until, version`
+			cost_minor, currency, ignored_by, ignored_reason, ignored_until, version, greatest(opened_at, observed_at, healed_at, ignored_at) AS updated_at`
 	driftColumns = `SELECT ` + driftFields + ` FROM drift`
 	selectDrift  = driftColumns + ` WHERE id = $1`
 	// The three lists differ in which index finds their rows.
@@ -86,7 +86,7 @@ const (
 	// Due at once, so that the loop schedules the end of the ignore period.
 	ignoreDrift = `
 		WITH put AS (
-			UPDATE drift SET status = 'ignored', ignored_by = $2, ignored_reason = $3, ignored_until = $4, owner = 'operator', deadline_at = NULL, version = version + 1
+			UPDATE drift SET status = 'ignored', ignored_by = $2, ignored_reason = $3, ignored_until = $4, ignored_at = now(), owner = 'operator', deadline_at = NULL, version = version + 1
 			WHERE id = $1 AND status IN ('open', 'ignored')
 			RETURNING ` + driftFields + `
 		), due AS (

@@ -5,6 +5,7 @@ package asyncapi
 import (
 	"bytes"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -49,6 +50,19 @@ func Load() (*Contract, error) {
 		c.messages[m.Name] = location + "#/components/messages/" + key + "/payload"
 	}
 	return c, nil
+}
+
+// JSON returns the document as JSON.
+func JSON() ([]byte, error) {
+	var root map[string]any
+	if err := yaml.Unmarshal(Document, &root); err != nil {
+		return nil, fmt.Errorf("reading the contract of events: %w", err)
+	}
+	text, err := json.Marshal(root)
+	if err != nil {
+		return nil, fmt.Errorf("writing the contract of events as JSON: %w", err)
+	}
+	return text, nil
 }
 
 // Message validates a message: the envelope with its payload.

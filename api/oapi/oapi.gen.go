@@ -2149,8 +2149,11 @@ type Adjustment struct {
 // AdjustmentRequest defines model for AdjustmentRequest.
 type AdjustmentRequest struct {
 	// AmountMinor A positive amount increases the balance, a negative amount reduces it. Zero is invalid.
-	AmountMinor int64  `json:"amount_minor"`
-	Reason      string `json:"reason"`
+	AmountMinor int64 `json:"amount_minor"`
+
+	// Currency The currency of the amount. It must be the currency of the tenant.
+	Currency *string `json:"currency,omitempty"`
+	Reason   string  `json:"reason"`
 }
 
 // AdminPaymentSession defines model for AdminPaymentSession.
@@ -2185,6 +2188,12 @@ type AdminPaymentSession struct {
 	Status   PaymentStatus      `json:"status"`
 	StatusAt time.Time          `json:"status_at"`
 	TenantId openapi_types.UUID `json:"tenant_id"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // AdminPaymentSessionList defines model for AdminPaymentSessionList.
@@ -2257,8 +2266,8 @@ type Allocation struct {
 	Message *string `json:"message,omitempty"`
 	Name    string  `json:"name"`
 
-	// NodeId An opaque id of the node. All digits are zero while the allocation is queued.
-	NodeId openapi_types.UUID `json:"node_id"`
+	// NodeId An opaque id of the node. It is null while the allocation is queued.
+	NodeId *openapi_types.UUID `json:"node_id"`
 
 	// NodeName The name of the node. Only operations of operators return it.
 	NodeName *string `json:"node_name,omitempty"`
@@ -2286,6 +2295,9 @@ type Allocation struct {
 
 	// TenantName The name of the tenant. Only operations of operators return it.
 	TenantName *string `json:"tenant_name,omitempty"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
 
 	// Urn The URN of the resource.
 	Urn string `json:"urn"`
@@ -2422,6 +2434,12 @@ type ApiKey struct {
 
 	// Scopes The scopes of the key. An empty list means all permissions of the user.
 	Scopes []Scope `json:"scopes"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // ApiKeyList defines model for ApiKeyList.
@@ -2483,6 +2501,7 @@ type AuditRecord struct {
 	// ClientAddress The address of the client. The field is absent for actors of the system and for commands on a server.
 	ClientAddress *string            `json:"client_address,omitempty"`
 	CorrelationId string             `json:"correlation_id"`
+	CreatedAt     time.Time          `json:"created_at"`
 	Id            openapi_types.UUID `json:"id"`
 	OccurredAt    time.Time          `json:"occurred_at"`
 
@@ -2491,6 +2510,12 @@ type AuditRecord struct {
 
 	// TenantId The tenant of the resource. The field is absent if the resource belongs to no tenant.
 	TenantId *openapi_types.UUID `json:"tenant_id,omitempty"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 
 	// UserAgent The program of the client, as the client states it; for a command on a server, the command and the name of the server. The field is absent for actors of the system.
 	UserAgent *string `json:"user_agent,omitempty"`
@@ -2579,8 +2604,10 @@ type BillingLimits struct {
 
 // BillingLimitsRequest defines model for BillingLimitsRequest.
 type BillingLimitsRequest struct {
-	HourlySpendMinor   *int64 `json:"hourly_spend_minor,omitempty"`
-	MonthlyBudgetMinor *int64 `json:"monthly_budget_minor,omitempty"`
+	// Currency The currency of the amount. It must be the currency of the tenant.
+	Currency           *string `json:"currency,omitempty"`
+	HourlySpendMinor   *int64  `json:"hourly_spend_minor,omitempty"`
+	MonthlyBudgetMinor *int64  `json:"monthly_budget_minor,omitempty"`
 }
 
 // BlastRadius The affected tenants, projects, allocations and nodes.
@@ -2605,7 +2632,8 @@ type BreakerTrip struct {
 	ClearedAt *time.Time `json:"cleared_at,omitempty"`
 
 	// ClearedBy The actor.
-	ClearedBy *string `json:"cleared_by,omitempty"`
+	ClearedBy *string   `json:"cleared_by,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
 
 	// Fleet The nodes of the fleet.
 	Fleet int `json:"fleet"`
@@ -2620,6 +2648,12 @@ type BreakerTrip struct {
 	// RejectedNodes The nodes whose holds were rejected.
 	RejectedNodes int       `json:"rejected_nodes"`
 	TrippedAt     time.Time `json:"tripped_at"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // Capacity defines model for Capacity.
@@ -2700,6 +2734,9 @@ type CheckStatus string
 type CheckoutRequest struct {
 	// AmountMinor The amount in the currency of the tenant.
 	AmountMinor int64 `json:"amount_minor"`
+
+	// Currency The currency of the amount. It must be the currency of the tenant.
+	Currency *string `json:"currency,omitempty"`
 }
 
 // Condition A yes, no or unknown with a reason. `Ready` is always present.
@@ -2745,6 +2782,12 @@ type CreatedApiKey struct {
 
 	// Secret The secret. It is not returned again.
 	Secret string `json:"secret"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // CreatedCredential defines model for CreatedCredential.
@@ -2758,6 +2801,12 @@ type CreatedCredential struct {
 
 	// Secret The secret. It is not returned again. A credential of jobs has none.
 	Secret *string `json:"secret,omitempty"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // Credential defines model for Credential.
@@ -2772,6 +2821,12 @@ type Credential struct {
 	// LastUsedAt The time of the last use, to the minute.
 	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
 	RevokedAt  *time.Time `json:"revoked_at,omitempty"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // CredentialList defines model for CredentialList.
@@ -2874,6 +2929,12 @@ type Dispute struct {
 
 	// TransferId The transfer of the withdrawal in the ledger.
 	TransferId *openapi_types.UUID `json:"transfer_id,omitempty"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // DisputeStage `inquiry`: the bank has withdrawn nothing. `open`: it has withdrawn the amount. `lost`: it does not return the amount. `won`: it has returned the amount.
@@ -2900,6 +2961,7 @@ type Drift struct {
 
 	// CostPerHour An amount with its currency.
 	CostPerHour *Money             `json:"cost_per_hour,omitempty"`
+	CreatedAt   time.Time          `json:"created_at"`
 	DeadlineAt  *time.Time         `json:"deadline_at,omitempty"`
 	Desired     string             `json:"desired"`
 	Field       string             `json:"field"`
@@ -2914,10 +2976,16 @@ type Drift struct {
 	OpenedAt    time.Time          `json:"opened_at"`
 
 	// Owner The owner of the next step: platform, operator or tenant.
-	Owner   string      `json:"owner"`
-	Policy  DriftPolicy `json:"policy"`
-	Status  DriftStatus `json:"status"`
-	Version int64       `json:"version"`
+	Owner  string      `json:"owner"`
+	Policy DriftPolicy `json:"policy"`
+	Status DriftStatus `json:"status"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn     string `json:"urn"`
+	Version int64  `json:"version"`
 }
 
 // DriftPolicy defines model for Drift.Policy.
@@ -2973,6 +3041,7 @@ type FaultDecision struct {
 // FaultReport defines model for FaultReport.
 type FaultReport struct {
 	AllocationId openapi_types.UUID `json:"allocation_id"`
+	CreatedAt    time.Time          `json:"created_at"`
 	DecidedAt    *time.Time         `json:"decided_at,omitempty"`
 
 	// DecidedBy The actor.
@@ -2994,6 +3063,12 @@ type FaultReport struct {
 
 	// TenantId The tenant. Only operations of operators return it.
 	TenantId *openapi_types.UUID `json:"tenant_id,omitempty"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // FaultReportStatus defines model for FaultReport.Status.
@@ -3080,6 +3155,7 @@ type GitSource struct {
 	AppliedCommit *string             `json:"applied_commit,omitempty"`
 	CheckedAt     *time.Time          `json:"checked_at,omitempty"`
 	Conditions    []Condition         `json:"conditions"`
+	CreatedAt     time.Time           `json:"created_at"`
 	DeclaredBy    GitSourceDeclaredBy `json:"declared_by"`
 	Dirs          []string            `json:"dirs"`
 	FetchedAt     *time.Time          `json:"fetched_at,omitempty"`
@@ -3095,8 +3171,14 @@ type GitSource struct {
 	Repository string      `json:"repository"`
 	Revision   *int64      `json:"revision,omitempty"`
 	Suspended  *Suspension `json:"suspended,omitempty"`
-	Verify     VerifyInfo  `json:"verify"`
-	Version    int64       `json:"version"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn     string     `json:"urn"`
+	Verify  VerifyInfo `json:"verify"`
+	Version int64      `json:"version"`
 }
 
 // GitSourceDeclaredBy defines model for GitSource.DeclaredBy.
@@ -3231,6 +3313,12 @@ type Hold struct {
 
 	// SlotId The slot. Without it the hold applies to the whole node.
 	SlotId *openapi_types.UUID `json:"slot_id,omitempty"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // HoldCause defines model for Hold.Cause.
@@ -3276,6 +3364,12 @@ type Invitation struct {
 	ExpiresAt time.Time          `json:"expires_at"`
 	Id        openapi_types.UUID `json:"id"`
 	Role      TenantRole         `json:"role"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // InvitationList defines model for InvitationList.
@@ -3307,6 +3401,7 @@ type LedgerEntry struct {
 
 	// AmountMinor The amount. A credit is positive, a charge is negative.
 	AmountMinor int64        `json:"amount_minor"`
+	CreatedAt   time.Time    `json:"created_at"`
 	Currency    string       `json:"currency"`
 	Id          int64        `json:"id"`
 	Kind        TransferKind `json:"kind"`
@@ -3322,6 +3417,12 @@ type LedgerEntry struct {
 
 	// TransferId The id of the transfer. Its other entry has the same id.
 	TransferId openapi_types.UUID `json:"transfer_id"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // LedgerList defines model for LedgerList.
@@ -3385,6 +3486,9 @@ type Membership struct {
 
 	// Role The caller's role in it. The value is empty if the caller has none.
 	Role string `json:"role"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // MintedToken defines model for MintedToken.
@@ -3450,7 +3554,7 @@ type Node struct {
 	Cordoned bool `json:"cordoned"`
 
 	// CreatedAt The time at which the node was first declared.
-	CreatedAt *time.Time `json:"created_at,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
 
 	// DrainedAt The time since which a draining node has no allocation.
 	DrainedAt *time.Time `json:"drained_at,omitempty"`
@@ -3521,6 +3625,9 @@ type Node struct {
 
 	// Tasks The last tasks of the node, newest first. Only the response for one node contains them.
 	Tasks *[]NodeTask `json:"tasks,omitempty"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
 
 	// Urn The URN of the resource.
 	Urn string `json:"urn"`
@@ -3655,6 +3762,12 @@ type NodeTask struct {
 	Status       NodeTaskStatus      `json:"status"`
 	Step         *string             `json:"step,omitempty"`
 	Type         string              `json:"type"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // NodeTaskStatus defines model for NodeTask.Status.
@@ -3768,6 +3881,12 @@ type OwnInvitation struct {
 
 	// Tenant The tenant that invites the caller, with the role that the caller will have.
 	Tenant Membership `json:"tenant"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // OwnInvitationList defines model for OwnInvitationList.
@@ -3817,8 +3936,14 @@ type PaymentSession struct {
 	// TransferId The ledger transfer that credited the balance.
 	TransferId *openapi_types.UUID `json:"transfer_id,omitempty"`
 
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
 	// Url The URL of the payment page. The field is absent after the session has ended.
 	Url *string `json:"url,omitempty"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // PaymentSessionList defines model for PaymentSessionList.
@@ -3890,6 +4015,12 @@ type Plan struct {
 
 	// Summary The counts, the blast radius and the cost in one line.
 	Summary *string `json:"summary,omitempty"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // PlanOrigin `loop`: a plan of the control loop. `change`: a preview of a change.
@@ -3965,6 +4096,12 @@ type PlanDetail struct {
 
 	// Summary The counts, the blast radius and the cost in one line.
 	Summary *string `json:"summary,omitempty"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // PlanDetailOrigin `loop`: a plan of the control loop. `change`: a preview of a change.
@@ -4112,6 +4249,9 @@ type Project struct {
 	// Role The caller's role in it. The value is empty if the caller has none.
 	Role string `json:"role"`
 
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
 	// Urn The URN of the resource.
 	Urn     string `json:"urn"`
 	Version int64  `json:"version"`
@@ -4199,6 +4339,12 @@ type Refund struct {
 	Status     RefundStatus       `json:"status"`
 	TenantId   openapi_types.UUID `json:"tenant_id"`
 	TransferId openapi_types.UUID `json:"transfer_id"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // RefundKind defines model for Refund.Kind.
@@ -4221,6 +4367,9 @@ type RefundList struct {
 // RefundRequest defines model for RefundRequest.
 type RefundRequest struct {
 	AmountMinor int64 `json:"amount_minor"`
+
+	// Currency The currency of the amount. It must be the currency of the tenant.
+	Currency *string `json:"currency,omitempty"`
 
 	// Kind `unspent`: unused credit. `charge`: a charged amount.
 	Kind RefundRequestKind `json:"kind"`
@@ -4301,10 +4450,15 @@ type Revision struct {
 	Revision   int64               `json:"revision"`
 
 	// Signer The signer of the verified signature.
-	Signer    *string        `json:"signer,omitempty"`
-	Source    string         `json:"source"`
-	Status    RevisionStatus `json:"status"`
-	UpdatedAt *time.Time     `json:"updated_at,omitempty"`
+	Signer *string        `json:"signer,omitempty"`
+	Source string         `json:"source"`
+	Status RevisionStatus `json:"status"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // RevisionStatus defines model for Revision.Status.
@@ -4333,6 +4487,9 @@ type ServiceAccount struct {
 	Name       string             `json:"name"`
 	ProjectId  openapi_types.UUID `json:"project_id"`
 	Scopes     []Scope            `json:"scopes"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
 
 	// Urn The URN of the resource.
 	Urn     string `json:"urn"`
@@ -4382,9 +4539,15 @@ type Session struct {
 	Kind   SessionKind `json:"kind"`
 
 	// LastUsedAt The time of the last use, to the minute.
-	LastUsedAt *time.Time         `json:"last_used_at,omitempty"`
-	UserAgent  string             `json:"user_agent"`
-	UserId     openapi_types.UUID `json:"user_id"`
+	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn       string             `json:"urn"`
+	UserAgent string             `json:"user_agent"`
+	UserId    openapi_types.UUID `json:"user_id"`
 }
 
 // SessionKind defines model for Session.Kind.
@@ -4420,7 +4583,8 @@ type SignedIn struct {
 
 // Sku defines model for Sku.
 type Sku struct {
-	DisplayName string `json:"display_name"`
+	CreatedAt   time.Time `json:"created_at"`
+	DisplayName string    `json:"display_name"`
 
 	// Free The number of free GPUs.
 	Free int `json:"free"`
@@ -4444,6 +4608,9 @@ type Sku struct {
 	// Price The price per GPU and hour.
 	Price   Money       `json:"price"`
 	Regions []SkuRegion `json:"regions"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
 
 	// Urn The URN of the resource.
 	Urn string `json:"urn"`
@@ -4471,6 +4638,7 @@ type SkuRegion struct {
 type Slot struct {
 	// AllocationId The allocation that uses the slot.
 	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
+	CreatedAt    time.Time           `json:"created_at"`
 
 	// Gpu The UUID of the GPU.
 	Gpu string             `json:"gpu"`
@@ -4483,6 +4651,12 @@ type Slot struct {
 	Region      string     `json:"region"`
 	Sku         string     `json:"sku"`
 	Status      SlotStatus `json:"status"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // SlotStatus defines model for Slot.Status.
@@ -4524,6 +4698,9 @@ type SshCertificate struct {
 
 	// Serial The serial number that a revocation names.
 	Serial string `json:"serial"`
+
+	// Simulated True if the node is simulated: no SSH service listens at the address.
+	Simulated bool `json:"simulated"`
 }
 
 // SshCertificateRequest defines model for SshCertificateRequest.
@@ -4541,6 +4718,12 @@ type SshKey struct {
 	Id          openapi_types.UUID `json:"id"`
 	Name        string             `json:"name"`
 	PublicKey   string             `json:"public_key"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // SshKeyList defines model for SshKeyList.
@@ -4635,6 +4818,9 @@ type StatementProject struct {
 type StatementTenant struct {
 	Id   openapi_types.UUID `json:"id"`
 	Name string             `json:"name"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // StatementTotals defines model for StatementTotals.
@@ -4714,6 +4900,9 @@ type Tenant struct {
 
 	// Name Lower-case letters, digits and hyphens.
 	Name Label `json:"name"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
 
 	// Urn The URN of the resource.
 	Urn     string `json:"urn"`
@@ -4880,7 +5069,8 @@ type UsageInterval struct {
 	ClosedObservation *map[string]interface{} `json:"closed_observation,omitempty"`
 
 	// Cost floor(price × GPUs × seconds ÷ 3600), charged or not.
-	Cost Money `json:"cost"`
+	Cost      Money     `json:"cost"`
+	CreatedAt time.Time `json:"created_at"`
 
 	// Credited The fault credit for a fault of the platform.
 	Credited Money `json:"credited"`
@@ -4905,6 +5095,12 @@ type UsageInterval struct {
 	Seconds   int64     `json:"seconds"`
 	Sku       string    `json:"sku"`
 	StartedAt time.Time `json:"started_at"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 
 	// UserId The user or service account that owns the allocation.
 	UserId *openapi_types.UUID `json:"user_id,omitempty"`
@@ -4991,7 +5187,13 @@ type User struct {
 	RoleFrom   UserRoleFrom `json:"role_from"`
 	SignedInAt *time.Time   `json:"signed_in_at,omitempty"`
 	Tenant     *Membership  `json:"tenant,omitempty"`
-	Version    int64        `json:"version"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn     string `json:"urn"`
+	Version int64  `json:"version"`
 }
 
 // UserRoleFrom The system that decides the platform role.
@@ -5017,7 +5219,13 @@ type UserDetail struct {
 	RoleFrom   UserDetailRoleFrom `json:"role_from"`
 	SignedInAt *time.Time         `json:"signed_in_at,omitempty"`
 	Tenant     *Membership        `json:"tenant,omitempty"`
-	Version    int64              `json:"version"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn     string `json:"urn"`
+	Version int64  `json:"version"`
 }
 
 // UserDetailRoleFrom The system that decides the platform role.
@@ -5067,6 +5275,9 @@ type UserSummary struct {
 
 	// Role The platform role: user, admin, operator, billing_operator, or a declared one.
 	Role string `json:"role"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 
 	// Version The version for `If-Match`.
 	Version *int64 `json:"version,omitempty"`

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/openapi"
 )
 
-// excused are the places that a rule does not hold for, and why. One that breaks
+// excused lists the places that a rule excludes, with the reason. One that breaks
 // no rule any more is an error: it would excuse the next fault.
 var excused = map[string]string{
 	"list getNodeCapacity":             "one row per SKU and region, of which there are a few dozen",
@@ -23,13 +23,13 @@ var excused = map[string]string{
 	"example exportAuditLogs 200":      "a table, whose first line names its columns",
 	"example exportAdminAuditLogs 200": "a table, whose first line names its columns",
 	"example updateMe 200":             "the same document as createUser answers",
-	"typed AuditRecord.before":         "of each kind of thing another shape, which is stored as it is",
-	"typed AuditRecord.after":          "of each kind of thing another shape, which is stored as it is",
-	"problem getHealthz 503":           "the same document as with 200: the checks say what is down",
+	"typed AuditRecord.before":         "its form depends on the kind of the resource, and it is stored unchanged",
+	"typed AuditRecord.after":          "its form depends on the kind of the resource, and it is stored unchanged",
+	"problem getHealthz 503":           "the same document as with 200: the checks name what is down",
 	"example getHealthz 503":           "the same document as with 200, which shows it",
 }
 
-// rules of the house, beyond what the format demands. Each says where it is
+// rules of this contract, beyond those of the format. Each reports where it is
 // broken, by place; a rule's name is what an excuse begins with.
 var rules = map[string]func(doc *openapi3.T, fault func(place, what string)){
 	"name":         lowerCamel,
@@ -68,7 +68,7 @@ func TestContractKeepsTheRules(t *testing.T) {
 	}
 	for place := range excused {
 		if !used[place] {
-			t.Errorf("%q is excused in lint_test.go and breaks no rule: take the excuse out", place)
+			t.Errorf("%q is excused in lint_test.go and breaks no rule: remove the excuse", place)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func declaredTags(doc *openapi3.T, fault func(place, what string)) {
 	}
 }
 
-// Every answer that has a body shows one, and says what it is.
+// Every response that has a body shows one, with its schema.
 func examples(doc *openapi3.T, fault func(place, what string)) {
 	for _, op := range openapi.Operations(doc) {
 		for _, status := range slices.Sorted(maps.Keys(op.Responses.Map())) {
@@ -215,7 +215,7 @@ func endless(s *openapi3.Schema) string {
 	return ""
 }
 
-// ends says whether a pattern holds for whole text and repeats nothing for ever.
+// ends reports whether a pattern matches whole text and repeats nothing without an end.
 func ends(pattern string) bool {
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil || !strings.HasPrefix(pattern, "^") || !strings.HasSuffix(pattern, "$") {
@@ -249,20 +249,26 @@ func problems(doc *openapi3.T, fault func(place, what string)) {
 	}
 }
 
-// That each write takes a key is held by TestEveryOperationIsDescribed; that both
-// names of the header are known, here.
+// TestEveryOperationIsDescribed checks that each write accepts a key. This rule checks
+// both names of the header.
 func bothKeys(doc *openapi3.T, fault func(place, what string)) {
 	for _, op := range openapi.Operations(doc) {
 		if takes(op, "X-Idempotency-Key") != takes(op, "Idempotency-Key") {
-			fault(op.OperationID, "takes one of the two idempotency headers")
+			fault(op.OperationID, "accepts one of the two idempotency headers")
+		}
+		for _, status := range []string{"409", "422"} {
+			// Without a sign-in a key has no owner, and is not stored.
+			if takes(op, "Idempotency-Key") && op.Security == nil && op.Responses.Value(status) == nil {
+				fault(op.OperationID, "accepts an idempotency key, and does not list the status "+status)
+			}
 		}
 		if reads := op.Method == http.MethodGet || op.Method == http.MethodHead; reads && takes(op, "X-Idempotency-Key") {
-			fault(op.OperationID, "reads, and takes an idempotency key")
+			fault(op.OperationID, "reads, and accepts an idempotency key")
 		}
 	}
 }
 
-// Whoever overwrites what has a version says which version they saw.
+// A change of a resource with a version names the version that the client has read.
 func preconditions(doc *openapi3.T, fault func(place, what string)) {
 	for _, op := range openapi.Operations(doc) {
 		if op.Method != http.MethodPut && op.Method != http.MethodPatch && op.Method != http.MethodDelete {
@@ -271,9 +277,9 @@ func preconditions(doc *openapi3.T, fault func(place, what string)) {
 		tagged := versioned(op.Operation) || versioned(doc.Paths.Value(op.Path).Get)
 		switch {
 		case tagged && !takes(op, "If-Match"):
-			fault(op.OperationID, "changes what has an ETag, and takes no If-Match")
+			fault(op.OperationID, "changes what has an ETag, and accepts no If-Match")
 		case takes(op, "If-Match") && op.Responses.Value("412") == nil:
-			fault(op.OperationID, "takes If-Match, and never answers 412")
+			fault(op.OperationID, "accepts If-Match, and does not list 412")
 		}
 	}
 }

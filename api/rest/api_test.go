@@ -306,6 +306,7 @@ func TestCursors(t *testing.T) {
 		"forged":       allocations + "?cursor=" + url.QueryEscape(string(forged)),
 		"cut":          allocations + "?cursor=" + cursor[:8],
 		"another list": "/api/v1/ssh-keys?cursor=" + cursor,
+		"other filter": allocations + "?sku=h100-sxm&cursor=" + cursor,
 		"not a cursor": allocations + "?cursor=%21",
 	} {
 		if w := b.do(t, ask{method: "GET", path: path, token: tokenOwner}); w.Code != 400 || problem(t, w).Code != "cursor_invalid" {

@@ -485,8 +485,8 @@ func TestHooksOfForges(t *testing.T) {
 	if w := hook("fleet", wrong, "192.0.2.2:1"); w.Code != 429 {
 		t.Errorf("the third try: %d %s", w.Code, w.Body)
 	}
-	if w := hook("offline", right, "192.0.2.3:1"); w.Code != 404 {
-		t.Errorf("a source without a forge: %d %s", w.Code, w.Body)
+	if w := hook("offline", right, "192.0.2.3:1"); w.Code != 400 || problem(t, w).Message != problem(t, unknown).Message {
+		t.Errorf("a source without a forge: %d %s\nof no source: %s", w.Code, w.Body, unknown.Body)
 	}
 	if w := b.do(t, ask{method: "POST", path: "/api/v1/git/webhook/fleet", body: strings.Repeat("x", 256<<10+1)}); w.Code != 413 {
 		t.Errorf("a byte too much: %d %s", w.Code, w.Body)

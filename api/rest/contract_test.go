@@ -243,7 +243,7 @@ var bodies = map[string]func(*testing.T) map[string]any{
 		return map[string]any{"secret": credential, "scopes": []string{"allocations:read"}}
 	},
 	"setPassword": func(*testing.T) map[string]any {
-		return map[string]any{"current": rightPassword, "password": rightPassword + "!"}
+		return map[string]any{"current": rightPassword, "password": rightPassword + "!", "end_api_keys": false} // other requests use them
 	},
 	"createSshKey": func(t *testing.T) map[string]any {
 		return map[string]any{"name": unusedName("k"), "public_key": publicKey(t)}
@@ -347,6 +347,7 @@ func TestResponsesConform(t *testing.T) {
 			t.Errorf("answers %d: %s", w.Code, w.Body)
 		}
 		b.conforms(t, op, w)
+		b.named(t, op, w)
 		if op.Security == nil {
 			b.conforms(t, op, b.do(t, ask{method: op.Method, path: path, body: body}))
 		}

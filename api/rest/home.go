@@ -31,6 +31,7 @@ func (s *Server) mountPages(e *gin.Engine, docs reference.Pages) {
 		"/assets/style.css":      {"text/css; charset=utf-8", web.Style},
 		"/assets/first-admin.js": {"text/javascript; charset=utf-8", web.FirstAdmin},
 		"/api/openapi.json":      {"application/json", docs.Contract},
+		"/api/asyncapi.json":     {"application/json", docs.Events},
 		"/api/docs":              {"text/html; charset=utf-8", docs.API},
 		reference.Path:           {"text/html; charset=utf-8", docs.Errors},
 	} {

@@ -21,6 +21,7 @@ func TestDocumentsAreServed(t *testing.T) {
 	b := setup(t)
 	for path, want := range map[string]string{
 		"/api/openapi.json":      `"openapi":"3.1.0"`,
+		"/api/asyncapi.json":     `"asyncapi":"3.0.0"`,
 		"/api/docs":              "createAllocation",
 		"/docs/reference/errors": `id="sku_unavailable"`,
 		"/assets/style.css":      "body {",

@@ -19,6 +19,9 @@ func TestWhatWaitsSaysWhy(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || w.Code != 201 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
+	if made.NodeId != nil || !strings.Contains(w.Body.String(), `"node_id":null`) {
+		t.Errorf("a node before there is one: %s", w.Body)
+	}
 	for token, want := range map[string]string{tokenOwner: "fits if a node is uncordoned", tokenAdmin: "fits if node n7 is uncordoned"} {
 		w := b.do(t, ask{method: "GET", path: allocations + "/" + made.Id.String(), token: token, header: map[string]string{"If-None-Match": `"1"`}})
 		var shown oapi.Allocation

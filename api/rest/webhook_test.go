@@ -23,6 +23,7 @@ func (b *world) tell(t *testing.T, body io.Reader, change ...func(*http.Request)
 	}
 	w := httptest.NewRecorder()
 	b.handler.ServeHTTP(w, req)
+	b.documented(req, w.Code)
 	return w
 }
 

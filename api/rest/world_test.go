@@ -60,6 +60,9 @@ type world struct {
 	now      time.Time // of the API; see ticking
 	live     bool
 	tokens   map[string]string // of the service account
+
+	routes     *http.ServeMux // the paths of the contract
+	operations map[string]openapi.Operation
 }
 
 // logBuffer keeps what several requests log.
@@ -126,6 +129,7 @@ func setupOn(t testing.TB, db *pgxpool.Pool, change ...option) *world {
 	doc, err := openapi.Document()
 	must(t, err)
 	w := &world{TB: t, doc: doc, db: db, log: &logBuffer{}, now: t0, provider: &signInProvider{begun: map[string][3]string{}}}
+	w.listOperations()
 	w.buildServices()
 	config := rest.Config{
 		Services: w.services, Tasks: &nodetask.Store{DB: w.database},
@@ -282,7 +286,28 @@ func (b *world) serve(req *http.Request) *httptest.ResponseRecorder {
 		return out
 	}
 	b.handler.ServeHTTP(out, req)
+	b.documented(req, out.Code)
 	return out
+}
+
+// documented fails if the contract does not list the status of a response for its operation. The limit of headers and the
+// method are checked before there is an operation.
+func (b *world) documented(req *http.Request, status int) {
+	b.Helper()
+	_, pattern := b.routes.Handler(req)
+	if op, found := b.operations[pattern]; found && status != http.StatusMethodNotAllowed && status != http.StatusRequestHeaderFieldsTooLarge && op.Responses.Status(status) == nil {
+		b.Errorf("%s %s: the contract of %s does not list the status %d", req.Method, req.URL.Path, op.OperationID, status)
+	}
+}
+
+// listOperations prepares documented.
+func (b *world) listOperations() {
+	b.routes, b.operations = http.NewServeMux(), map[string]openapi.Operation{}
+	for _, op := range openapi.Operations(b.doc) {
+		pattern := op.Method + " " + op.Path
+		b.routes.Handle(pattern, http.NotFoundHandler())
+		b.operations[pattern] = op
+	}
 }
 
 // flushedOnce ends the request with its first flush.

@@ -63,6 +63,10 @@ func describeAllocation(ctx context.Context, a *output.Console, c *client.Client
 		return err
 	}
 	sync, health := alloc.Axes(one)
+	node := ""
+	if one.NodeId != nil {
+		node = one.NodeId.String()
+	}
 	facts := [][2]string{
 		{"Name", one.Name},
 		{"ID", one.Id.String()},
@@ -70,7 +74,7 @@ func describeAllocation(ctx context.Context, a *output.Console, c *client.Client
 		{"Sync, health", sync + ", " + health},
 		{"SKU", alloc.WhatOf(one)},
 		{"Login", one.Login},
-		{"Node", one.NodeId.String()},
+		{"Node", node},
 		{"Price", output.Amount(one.Price) + " per GPU and hour"},
 		{"Cost", output.Amount(one.Cost) + " so far"},
 		{"Created", output.FormatTime(one.CreatedAt)},
@@ -124,7 +128,7 @@ func describeNode(ctx context.Context, a *output.Console, c *client.Client, name
 		{"Agent", agentOf(n)},
 		{"Domain", output.OrDash(output.ValueOrZero(n.FailureDomain))},
 		{"Management", output.OrDash(output.ValueOrZero(n.ManagementAddress))},
-		{"Created", output.ExpiryText(n.CreatedAt)},
+		{"Created", output.FormatTime(n.CreatedAt)},
 		{"Retires", strings.TrimSpace(output.ExpiryText(n.RetiresAt) + " " + output.ValueOrZero(n.RetiresReason))},
 		{"Hardware", serialsOf(n.HardwareSerials)},
 		{"Last report", output.FormatTime(output.ValueOrZero(n.LastReportAt))},

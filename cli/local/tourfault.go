@@ -28,7 +28,7 @@ func (t *tour) drift(ctx context.Context) error {
 	}
 	if err := t.until(ctx, "the loop planned to heal it, because it drifted", func(ctx context.Context) (bool, string, error) {
 		w, err := inspect.Reasons(ctx, t.app, t.ops, since, func(s oapi.PlanAction) bool {
-			here := s.ObjectId == t.mine.Id || s.NodeId != nil && *s.NodeId == t.mine.NodeId
+			here := s.ObjectId == t.mine.Id || s.NodeId != nil && t.mine.NodeId != nil && *s.NodeId == *t.mine.NodeId
 			return here && strings.Contains(s.Reason, "drift")
 		})
 		return len(w.Steps) > 0, "no such plan", err

@@ -141,12 +141,12 @@ func (t *tour) showAllocation(ctx context.Context) error {
 		return err
 	}
 	for _, n := range nodes.Items {
-		if n.Id == t.mine.NodeId {
+		if t.mine.NodeId != nil && n.Id == *t.mine.NodeId {
 			t.node = n.Name
 		}
 	}
 	if t.node == "" {
-		return fmt.Errorf("no node has the id %s", t.mine.NodeId)
+		return fmt.Errorf("no node has the id %v", t.mine.NodeId)
 	}
 	held, err := t.held(ctx)
 	if err != nil {

@@ -58,11 +58,11 @@ const (
 		INSERT INTO git_sources AS g (name, repository, ref, dirs, declared_by, settings)
 		SELECT name, repository, ref, dirs, $1, settings FROM input ORDER BY name
 		ON CONFLICT (name) DO UPDATE SET repository = excluded.repository, ref = excluded.ref, dirs = excluded.dirs, declared_by = excluded.declared_by,
-			settings = excluded.settings, removed_at = NULL, version = g.version + 1
+			settings = excluded.settings, removed_at = NULL, updated_at = now(), version = g.version + 1
 		WHERE (g.repository, g.ref, g.dirs, g.declared_by, g.settings, g.removed_at) IS DISTINCT FROM
 			(excluded.repository, excluded.ref, excluded.dirs, excluded.declared_by, excluded.settings, NULL::timestamptz)`
 	leaveSources = `
-		UPDATE git_sources SET removed_at = now(), version = version + 1
+		UPDATE git_sources SET removed_at = now(), updated_at = now(), version = version + 1
 		WHERE declared_by = $1 AND name <> ALL ($2::text[]) AND removed_at IS NULL`
 
 	sawSource = `
@@ -76,14 +76,14 @@ const (
 	// The next poll compares the whole tree, changed or not.
 	invalidateTree = `UPDATE git_sources SET tree_hash = '' WHERE name = $1`
 	suspendSource  = `
-		UPDATE git_sources SET suspended_by = $2, suspended_reason = $3, suspended_at = now(), suspended_until = $4, version = version + 1 WHERE name = $1`
+		UPDATE git_sources SET suspended_by = $2, suspended_reason = $3, suspended_at = now(), suspended_until = $4, updated_at = now(), version = version + 1 WHERE name = $1`
 	resumeSource = `
-		UPDATE git_sources SET suspended_by = '', suspended_reason = '', suspended_at = NULL, suspended_until = NULL, version = version + 1 WHERE name = $1`
+		UPDATE git_sources SET suspended_by = '', suspended_reason = '', suspended_at = NULL, suspended_until = NULL, updated_at = now(), version = version + 1 WHERE name = $1`
 
 	allSources = `
 		SELECT name, g.repository, ref, dirs, declared_by, settings, head, g.tree_hash, checked_at, fetched_at, error_code, error, error_since,
 			CASE WHEN isfinite(sync_requested_at) THEN sync_requested_at END, CASE WHEN suspended_until <= now() THEN '' ELSE suspended_by END, suspended_reason,
-			suspended_at, suspended_until, g.version, removed_at, coalesce(p.revision, 0), coalesce(p.commit, ''), coalesce(p.tree_hash, ''), p.applied_at,
+			suspended_at, suspended_until, g.version, g.created_at, g.updated_at, removed_at, coalesce(p.revision, 0), coalesce(p.commit, ''), coalesce(p.tree_hash, ''), p.applied_at,
 			coalesce(l.revision, 0), coalesce(l.commit, ''), coalesce(l.tree_hash, ''), coalesce(l.status, ''), coalesce(l.objects, 0), coalesce(l.findings, '[]'), coalesce(l.waits, '[]'),
 			l.updated_at
 		FROM git_sources g

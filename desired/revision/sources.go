@@ -76,6 +76,8 @@ type SourceState struct {
 	RequestedAt *time.Time
 	Suspended   *desired.Suspension
 	Version     int64
+	CreatedAt   time.Time
+	UpdatedAt   time.Time // of its configuration or suspension; a poll is no change
 	GoneAt      *time.Time
 
 	Applied Pointer  // zero: no revision yet
@@ -198,7 +200,7 @@ func scanSource(row pgx.CollectableRow) (s SourceState, err error) {
 	var by desired.SuspensionRow
 	var appliedAt, evaluatedAt *time.Time
 	err = row.Scan(&s.Name, &s.Repository, &s.Ref, &s.Dirs, &s.DeclaredBy, &s.Settings, &s.Head, &s.TreeHash, &s.CheckedAt, &s.FetchedAt,
-		&s.FaultCode, &s.Fault, &s.FaultSince, &s.RequestedAt, &by.By, &by.Reason, &by.At, &by.Until, &s.Version, &s.GoneAt,
+		&s.FaultCode, &s.Fault, &s.FaultSince, &s.RequestedAt, &by.By, &by.Reason, &by.At, &by.Until, &s.Version, &s.CreatedAt, &s.UpdatedAt, &s.GoneAt,
 		&s.Applied.Revision, &s.Applied.Commit, &s.Applied.TreeHash, &appliedAt,
 		&s.Latest.Revision, &s.Latest.Commit, &s.Latest.TreeHash, &s.Latest.Status, &s.Latest.Objects, &s.Latest.Findings, &s.Latest.Waits, &evaluatedAt)
 	if err != nil {

@@ -57,7 +57,7 @@ func (s *Service) decidedEvent(p Stored, by identity.Caller, reason string) even
 func (s *Service) changedEvent(o desired.Object, what string, by identity.Caller, reason string) event.Draft {
 	return event.Draft{
 		Stream: event.StreamFleet, Subject: SubjectObjectChanged, Aggregate: "object:" + o.UID.String(), Sequence: o.ResourceVersion,
-		URN: s.Naming.Name("", "", types[o.Kind], o.UID.String()).String(), CorrelationID: by.CorrelationID, Trace: by.Trace,
+		URN: s.Naming.Name("", "", o.Kind.ResourceType(), o.UID.String()).String(), CorrelationID: by.CorrelationID, Trace: by.Trace,
 		Payload: Changed{
 			Object: o.UID.String(), Kind: o.Kind, Name: o.Name, Change: what, Generation: o.Generation, Version: o.ResourceVersion, By: by.Actor(), Reason: reason,
 		},

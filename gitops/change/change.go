@@ -107,14 +107,8 @@ func (s *Service) entry(action, kind, id string, before, after any) record {
 	return record{Entry: audit.Entry{Action: action, Target: s.Naming.Name("", "", kind, id).String(), Before: before, After: after}}
 }
 
-// types maps kinds to the resource types of URNs.
-var types = map[desired.Kind]string{
-	desired.KindEnvironment: "environment", desired.KindPolicy: "policy", desired.KindRole: "role", desired.KindSKU: "sku",
-	desired.KindOSImage: "os-image", desired.KindNode: "node", desired.KindAllocation: "allocation",
-}
-
 func (s *Service) about(action string, o desired.Object, before, after any) record {
-	return s.entry(action, types[o.Kind], o.UID.String(), before, after)
+	return s.entry(action, o.Kind.ResourceType(), o.UID.String(), before, after)
 }
 
 // gatherAffected are those of a difference.

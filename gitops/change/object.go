@@ -363,7 +363,7 @@ func (s *Service) AskSource(ctx context.Context, ch identity.Change[revision.Sou
 func (s *Service) turn(ctx context.Context, ch identity.Change[revision.SourceState], action string, after any, work func(pgx.Tx) (revision.SourceState, error)) (revision.SourceState, error) {
 	made, err := do(ctx, s, ch, func(tx pgx.Tx) (revision.SourceState, record, error) {
 		state, err := work(tx)
-		return state, s.entry(action, "source", state.Name, nil, after), err
+		return state, s.entry(action, "git-source", state.Name, nil, after), err
 	})
 	if err == nil {
 		s.Hints.Send(revision.HintSources)

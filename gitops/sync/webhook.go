@@ -34,21 +34,21 @@ type Webhooks struct {
 // Receive verifies a webhook and requests a poll of its source.
 func (w *Webhooks) Receive(ctx context.Context, source string, h http.Header, body []byte) error {
 	state, err := w.Desired.SourceByName(ctx, w.DB, source)
-	if errs.CodeOf(err) == errs.NotFound || err == nil && state.GoneAt != nil {
-		// An unknown source gets the response of a wrong signature, after as much work. Without the
-		// secret, a client can't find out which names exist.
-		_, _ = forge.Verify(forge.GitHub, []byte(source), h, body)
-		return errUnsigned()
-	}
-	if err != nil {
+	unknown := errs.CodeOf(err) == errs.NotFound || err == nil && state.GoneAt != nil
+	if err != nil && !unknown {
 		return err
 	}
 	var settings desired.GitSource
-	if err := json.Unmarshal(state.Settings, &settings); err != nil {
-		return fmt.Errorf("reading the settings of source %s: %w", source, err)
+	if !unknown {
+		if err := json.Unmarshal(state.Settings, &settings); err != nil {
+			return fmt.Errorf("reading the settings of source %s: %w", source, err)
+		}
 	}
 	if settings.Forge == nil || settings.Forge.WebhookSecretRef == "" {
-		return errs.New(errs.NotFound, "the source accepts no webhooks").Try("add a webhookSecretRef to the forge of the source")
+		// An unknown source and a source without webhooks get the response of a wrong signature, after as much
+		// work. Without the secret, a client can't find out which names exist.
+		_, _ = forge.Verify(forge.GitHub, []byte(source), h, body)
+		return errUnsigned()
 	}
 	secret, err := w.Credentials.Resolve(ctx, settings.Forge.WebhookSecretRef, settings.Forge.URL)
 	if err != nil {

@@ -35,6 +35,7 @@ var unscoped = []string{
 	"platform/identity/signin.Logout",
 	"platform/identity/signin.MintToken", "platform/identity/signin.MintTokenForJob",
 
+	"platform/identity.ProjectRoles", // of the caller, before the request has a scope
 	"platform/identity.UserHasEmail", // of a user who has pushed, before a plan exists
 
 	"platform/payment.Receive", // the payment provider is not a signed-in user

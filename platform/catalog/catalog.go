@@ -32,6 +32,8 @@ type SKU struct {
 	Isolation   string // host_user, slice_vm, full_reimage
 	MaxGPUs     int    // of one allocation
 	Active      bool
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
 	Currency    string
 	PriceMinor  money.Minor // per GPU and hour
 }
@@ -150,7 +152,7 @@ func (s *Service) All(ctx context.Context, q pg.Queryer) ([]SKU, error) {
 
 func scanSKU(row pgx.CollectableRow) (s SKU, err error) {
 	err = row.Scan(&s.ID.UUID, &s.Name, &s.DisplayName, &s.GPUModel, &s.MemoryGiB, &s.Isolation,
-		&s.MaxGPUs, &s.Active, &s.Currency, &s.PriceMinor)
+		&s.MaxGPUs, &s.Active, &s.CreatedAt, &s.UpdatedAt, &s.Currency, &s.PriceMinor)
 	return s, err
 }
 

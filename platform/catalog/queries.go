@@ -1,6 +1,6 @@
 package catalog
 
-const skuColumns = `s.id, s.name, s.display_name, s.gpu_model, s.memory_gib, s.isolation, s.max_gpus, s.active, p.currency, p.amount_minor`
+const skuColumns = `s.id, s.name, s.display_name, s.gpu_model, s.memory_gib, s.isolation, s.max_gpus, s.active, s.created_at, s.updated_at, p.currency, p.amount_minor`
 
 // The newest price that has begun. A SKU without one cannot be sold.
 const withPrice = ` FROM sku_catalog s CROSS JOIN LATERAL (
@@ -46,7 +46,7 @@ const selectImages = `
 	WHERE retired_at IS NULL AND name > $1 ORDER BY name LIMIT $2`
 
 const selectStoredSKUs = `
-	SELECT s.id, s.name, s.display_name, s.gpu_model, s.memory_gib, s.isolation, s.max_gpus, s.active, coalesce(p.currency, ''), coalesce(p.amount_minor, 0)
+	SELECT s.id, s.name, s.display_name, s.gpu_model, s.memory_gib, s.isolation, s.max_gpus, s.active, s.created_at, s.updated_at, coalesce(p.currency, ''), coalesce(p.amount_minor, 0)
 	FROM sku_catalog s LEFT JOIN LATERAL (
 		SELECT currency, amount_minor FROM sku_prices
 		WHERE sku = s.name AND valid_from <= now() ORDER BY valid_from DESC LIMIT 1) p ON true

@@ -20,6 +20,7 @@ type Project struct {
 	Name      string
 	Role      string // of the caller in it; empty when they have none
 	CreatedAt time.Time
+	UpdatedAt time.Time
 
 	Description string
 	Version     int64
@@ -75,7 +76,7 @@ func (s *Service) findProject(ctx context.Context, c Caller, asked string) (Proj
 		id = uuid.Nil // then it is a name
 	}
 	err = s.DB.QueryRow(ctx, selectProject, c.Tenant.UUID, id, asked, c.User.UUID, c.Role == "admin").
-		Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt, &p.Description, &p.Version, &p.tenantName)
+		Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt, &p.Description, &p.Version, &p.UpdatedAt, &p.tenantName)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Project{}, errs.New(errs.NotFound, "no such project")
 	}
@@ -97,6 +98,21 @@ func (s *Service) onlyProject(ctx context.Context, c Caller) (Project, error) {
 	return all[0], nil
 }
 
+// ProjectRoles returns the roles of the caller in the projects of the tenant. An owner administers all of them.
+func (s *Service) ProjectRoles(ctx context.Context, c Caller) ([]string, error) {
+	if c.TenantRole == "owner" {
+		return []string{"admin"}, nil
+	}
+	all, err := s.Projects(unscoped(ctx), c)
+	roles := make([]string, 0, len(all))
+	for _, p := range all {
+		if p.Role != "" {
+			roles = append(roles, p.Role)
+		}
+	}
+	return roles, err
+}
+
 // Projects lists those of the caller's tenant by name.
 func (s *Service) Projects(ctx context.Context, c Caller) ([]Project, error) {
 	rows, err := s.DB.Query(ctx, selectProjects, c.Tenant.UUID, c.User.UUID)
@@ -111,6 +127,6 @@ func (s *Service) Projects(ctx context.Context, c Caller) ([]Project, error) {
 }
 
 func scanProject(row pgx.CollectableRow) (p Project, err error) {
-	err = row.Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt, &p.Description, &p.Version)
+	err = row.Scan(&p.ID.UUID, &p.Tenant.UUID, &p.Name, &p.Role, &p.CreatedAt, &p.Description, &p.Version, &p.UpdatedAt)
 	return p, err
 }

@@ -14,11 +14,15 @@ type Resource struct {
 	Kind, ID string
 }
 
+func (of Resource) urn(n ids.Naming) string {
+	return n.Name(idOrEmpty(of.Tenant), idOrEmpty(of.Project), of.Kind, of.ID).String()
+}
+
 // Note queues the one audit row of a change.
 func (s *Service) Note(b *pgx.Batch, by Caller, action string, of Resource, before, after audit.Fields) {
 	e := audit.Entry{
 		Tenant: of.Tenant, By: by.Cause(), Action: action,
-		Target: s.Naming.Name(idOrEmpty(of.Tenant), idOrEmpty(of.Project), of.Kind, of.ID).String(),
+		Target: of.urn(s.Naming),
 	}
 	if before != nil {
 		e.Before = before

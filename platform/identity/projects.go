@@ -78,6 +78,7 @@ func (s *Service) CreateProject(ctx context.Context, ch Change[Project], name, d
 	c := ch.Caller
 	return ch.Apply(ctx, s, func() (Project, func(*pgx.Batch), error) {
 		p := Project{ID: ids.New[ids.Project](), Tenant: c.Tenant, Name: name, Description: description, Role: "admin", Version: 1, CreatedAt: s.Now()}
+		p.UpdatedAt = p.CreatedAt
 		return p, func(b *pgx.Batch) {
 			QueueLockTenant(b, c.Tenant)
 			b.Queue(insertProject, p.ID, p.Tenant, p.Name, p.Description, p.CreatedAt).Exec(pg.OrElse(
@@ -106,9 +107,9 @@ func (s *Service) UpdateProject(ctx context.Context, ch Change[Project], id ids.
 		if len(is) == 0 {
 			return p, nil, nil
 		}
-		p.Version++
+		p.Version, p.UpdatedAt = p.Version+1, s.Now()
 		return p, func(b *pgx.Batch) {
-			b.Queue(updateProject, id, old.Version, p.Name, p.Description).Exec(pg.OrElse(ErrRaced))
+			b.Queue(updateProject, id, old.Version, p.Name, p.Description, p.UpdatedAt).Exec(pg.OrElse(ErrRaced))
 			s.Note(b, ch.Caller, "project.update", p.ref(), was, is)
 		}, nil
 	})

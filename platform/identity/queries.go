@@ -2,14 +2,14 @@ package identity
 
 // By its id an administrator of the platform finds a project of any tenant.
 const selectProject = `
-	SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version, t.name
+	SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version, coalesce(p.updated_at, p.created_at), t.name
 	FROM projects p JOIN tenants t ON t.id = p.org_id
 	LEFT JOIN project_memberships m ON m.project_id = p.id AND m.user_id = $4
 	WHERE (p.org_id = $1 OR $5) AND p.deleted_at IS NULL AND (p.id = $2 OR p.org_id = $1 AND p.name = $3)
 	ORDER BY p.id = $2 DESC LIMIT 1`
 
 const selectProjects = `
-	SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version
+	SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version, coalesce(p.updated_at, p.created_at)
 	FROM projects p LEFT JOIN project_memberships m ON m.project_id = p.id AND m.user_id = $2
 	WHERE p.org_id = $1 AND p.deleted_at IS NULL ORDER BY p.name`
 

@@ -1,13 +1,13 @@
 package identity
 
 const (
-	tenantColumns = `id, name, currency, version, created_at`
+	tenantColumns = `id, name, currency, version, created_at, coalesce(updated_at, created_at)`
 
 	selectTenant      = `SELECT ` + tenantColumns + ` FROM tenants WHERE id = $1 AND deleted_at IS NULL`
 	selectTenants     = `SELECT ` + tenantColumns + ` FROM tenants WHERE name > $1 AND deleted_at IS NULL ORDER BY name LIMIT $2`
 	selectTenantNames = `SELECT id, name FROM tenants WHERE id = ANY ($1::uuid[])`
 	insertTenant      = `INSERT INTO tenants (id, name, currency, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING`
-	updateTenant      = `UPDATE tenants SET name = $3, version = version + 1 WHERE id = $1 AND version = $2`
+	updateTenant      = `UPDATE tenants SET name = $3, updated_at = $4, version = version + 1 WHERE id = $1 AND version = $2`
 )
 
 const (
@@ -66,11 +66,11 @@ const (
 
 const (
 	selectProjectByID = `
-		SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version
+		SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version, coalesce(p.updated_at, p.created_at)
 		FROM projects p LEFT JOIN project_memberships m ON m.project_id = p.id AND m.user_id = $2
 		WHERE p.org_id = $1 AND p.id = $3 AND p.deleted_at IS NULL`
 	selectProjectPage = `
-		SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version
+		SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version, coalesce(p.updated_at, p.created_at)
 		FROM projects p LEFT JOIN project_memberships m ON m.project_id = p.id AND m.user_id = $2
 		WHERE p.org_id = $1 AND p.name > $3 AND p.deleted_at IS NULL AND ($5 OR m.role IS NOT NULL OR p.id = $6)
 		ORDER BY p.name LIMIT $4`
@@ -78,13 +78,13 @@ const (
 		INSERT INTO projects (id, org_id, name, description, created_at) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (org_id, name) WHERE deleted_at IS NULL DO NOTHING`
 	updateProject = `
-		UPDATE projects SET name = $3, description = $4, version = version + 1
+		UPDATE projects SET name = $3, description = $4, updated_at = $5, version = version + 1
 		WHERE id = $1 AND version = $2 AND deleted_at IS NULL`
 	closeProject = `
 		UPDATE projects SET deleted_at = now(), version = version + 1
 		WHERE id = $1 AND ($2 = 0 OR version = $2) AND deleted_at IS NULL`
 	disableAccounts = `
-		UPDATE service_accounts SET disabled_at = now(), version = version + 1
+		UPDATE service_accounts SET disabled_at = now(), updated_at = now(), version = version + 1
 		WHERE project_id = $1 AND disabled_at IS NULL AND deleted_at IS NULL`
 
 	selectProjectMembers = `
@@ -102,7 +102,7 @@ const (
 
 const (
 	userColumns = `u.id, u.email, u.name, u.role, u.oidc_issuer, u.role_from, m.org_id, coalesce(t.name, ''), coalesce(m.role, ''),
-		u.version, u.created_at, u.signed_in_at, u.disabled_at
+		u.version, u.created_at, coalesce(u.updated_at, u.created_at), u.signed_in_at, u.disabled_at
 		FROM users u LEFT JOIN tenant_memberships m ON m.user_id = u.id LEFT JOIN tenants t ON t.id = m.org_id`
 
 	selectUser  = `SELECT ` + userColumns + ` WHERE u.id = $1 AND u.deleted_at IS NULL`
@@ -115,7 +115,7 @@ const (
 		INSERT INTO users (id, oidc_issuer, oidc_subject, email, name, role, created_at) VALUES ($1, $2, $3, $3, $4, $5, $6)
 		ON CONFLICT DO NOTHING`
 	updateUser = `
-		UPDATE users SET name = $3, role = $4, disabled_at = $5, version = version + 1 WHERE id = $1 AND version = $2`
+		UPDATE users SET name = $3, role = $4, disabled_at = $5, updated_at = $6, version = version + 1 WHERE id = $1 AND version = $2`
 	unlinkUser  = `UPDATE users SET oidc_issuer = 'local', oidc_subject = email WHERE id = $1`
 	lockUsers   = `SELECT id FROM users WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`
 	selectAdmin = `SELECT EXISTS (SELECT FROM users WHERE id = $1 AND role = 'admin' AND disabled_at IS NULL)`

@@ -20,6 +20,7 @@ type Tenant struct {
 	Name, Currency string
 	Version        int64
 	CreatedAt      time.Time
+	UpdatedAt      time.Time
 }
 
 func (t Tenant) ref() Resource {
@@ -65,7 +66,7 @@ func (s *Service) TenantNames(ctx context.Context, q pg.Queryer, tenants []ids.T
 }
 
 func scanTenant(row pgx.CollectableRow) (t Tenant, err error) {
-	err = row.Scan(&t.ID, &t.Name, &t.Currency, &t.Version, &t.CreatedAt)
+	err = row.Scan(&t.ID, &t.Name, &t.Currency, &t.Version, &t.CreatedAt, &t.UpdatedAt)
 	return t, err
 }
 
@@ -82,6 +83,7 @@ func (s *Service) CreateTenant(ctx context.Context, ch Change[Tenant], name, in 
 	}
 	return ch.Apply(ctx, s, func() (Tenant, func(*pgx.Batch), error) {
 		t := Tenant{ID: ids.New[ids.Tenant](), Name: name, Currency: in, Version: 1, CreatedAt: s.Now()}
+		t.UpdatedAt = t.CreatedAt
 		return t, func(b *pgx.Batch) {
 			b.Queue(insertTenant, t.ID, t.Name, t.Currency, t.CreatedAt).Exec(pg.OrElse(errs.New(errs.AlreadyExists, "a tenant with this name exists").At("name").Try("choose another name")))
 			b.Queue(insertProject, ids.New[ids.Project](), t.ID, firstProject, "", t.CreatedAt)
@@ -104,10 +106,37 @@ func (s *Service) UpdateTenant(ctx context.Context, ch Change[Tenant], version i
 			return t, nil, err
 		}
 		was := t
-		t.Name, t.Version = name, t.Version+1
+		t.Name, t.Version, t.UpdatedAt = name, t.Version+1, s.Now()
 		return t, func(b *pgx.Batch) {
-			b.Queue(updateTenant, t.ID, was.Version, t.Name).Exec(pg.OrElse(ErrRaced))
+			b.Queue(updateTenant, t.ID, was.Version, t.Name, t.UpdatedAt).Exec(pg.OrElse(ErrRaced))
 			s.Note(b, ch.Caller, "tenant.update", t.ref(), audit.Fields{"name": was.Name}, audit.Fields{"name": t.Name})
 		}, nil
 	})
+}
+
+// CheckCurrency rejects an amount of a tenant in another currency. Without a currency the amount is in that of the tenant.
+func (s *Service) CheckCurrency(ctx context.Context, tenant ids.Tenant, currency *string) error {
+	if currency == nil {
+		return nil
+	}
+	t, err := s.TenantByID(ctx, tenant)
+	if err == nil && t.Currency != *currency {
+		err = errs.Invalid("currency", "is %s, and the currency of the tenant is %s", *currency, t.Currency).Try("convert the amount, or leave the currency out")
+	}
+	return err
+}
+
+// CheckCurrencyOf is CheckCurrency for the tenant of a user. The operation itself rejects a user without a tenant.
+func (s *Service) CheckCurrencyOf(ctx context.Context, user ids.User, currency *string) error {
+	if currency == nil {
+		return nil
+	}
+	u, err := s.UserByID(ctx, user)
+	if errs.CodeOf(err) == errs.NotFound || err == nil && u.Tenant == (ids.Tenant{}) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.CheckCurrency(ctx, u.Tenant, currency)
 }

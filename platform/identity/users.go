@@ -22,7 +22,7 @@ type User struct {
 	Tenant                 ids.Tenant // zero: of none
 	TenantName, TenantRole string
 	Version                int64
-	CreatedAt              time.Time
+	CreatedAt, UpdatedAt   time.Time
 	SignedInAt, DisabledAt *time.Time
 }
 
@@ -59,6 +59,9 @@ func (u User) Ref() Resource {
 	return Resource{Tenant: u.Tenant, Kind: "user", ID: u.ID.String()}
 }
 
+// URN is the user's resource name.
+func (u User) URN(n ids.Naming) string { return u.Ref().urn(n) }
+
 func (u User) fields() audit.Fields {
 	return audit.Fields{"name": u.Name, "role": u.Role, "disabled": u.DisabledAt != nil, "issuer": u.Issuer}
 }
@@ -66,7 +69,7 @@ func (u User) fields() audit.Fields {
 func scanUser(row pgx.CollectableRow) (u User, err error) {
 	var tenant *uuid.UUID
 	err = row.Scan(&u.ID, &u.Email, &u.Name, &u.Role, &u.Issuer, &u.RoleFrom, &tenant, &u.TenantName, &u.TenantRole,
-		&u.Version, &u.CreatedAt, &u.SignedInAt, &u.DisabledAt)
+		&u.Version, &u.CreatedAt, &u.UpdatedAt, &u.SignedInAt, &u.DisabledAt)
 	if tenant != nil {
 		u.Tenant = ids.From[ids.Tenant](*tenant)
 	}
@@ -99,6 +102,7 @@ func (s *Service) CreateUser(ctx context.Context, ch Change[User], n NewUser) (U
 	}
 	return ch.Apply(ctx, s, func() (User, func(*pgx.Batch), error) {
 		u.ID, u.CreatedAt = ids.New[ids.User](), s.Now()
+		u.UpdatedAt = u.CreatedAt
 		if u.Tenant != (ids.Tenant{}) {
 			t, err := s.TenantByID(ctx, u.Tenant)
 			if err != nil {
@@ -174,12 +178,12 @@ func (s *Service) editUser(c Caller, old User, patch UserPatch) (User, func(*pgx
 			return u, nil, err
 		}
 	}
-	u.Version++
+	u.Version, u.UpdatedAt = u.Version+1, s.Now()
 	return u, func(b *pgx.Batch) {
 		if c.User != u.ID { // of themselves, people change but the name
 			queueAdmin(b, c, u.ID)
 		}
-		b.Queue(updateUser, u.ID, old.Version, u.Name, u.Role, u.DisabledAt).Exec(pg.OrElse(ErrRaced))
+		b.Queue(updateUser, u.ID, old.Version, u.Name, u.Role, u.DisabledAt, u.UpdatedAt).Exec(pg.OrElse(ErrRaced))
 		if patch.Relink {
 			b.Queue(unlinkUser, u.ID)
 		}

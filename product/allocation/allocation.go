@@ -93,6 +93,7 @@ type Allocation struct {
 	Version              int64
 	CreatedAt            time.Time
 	StatusAt             time.Time
+	UpdatedAt            time.Time // of the last transition, or the last change of name, labels or TTL
 	ActiveAt             *time.Time
 	EndedAt              *time.Time
 	ExpiresAt            *time.Time
@@ -264,7 +265,7 @@ func (s *Service) draft(ctx context.Context, r Request, offer catalog.SKU, l Lim
 		ID: ids.New[ids.Allocation](), Tenant: r.Caller.Tenant, Project: r.Caller.Project, User: ids.User{UUID: r.Caller.Principal()},
 		Name: r.Name, SKU: r.SKU, Region: r.Region, GPUs: r.GPUs, PriceMinor: offer.PriceMinor, Currency: offer.Currency,
 		Login: fmt.Sprintf("u%d", uid), HostUID: uid, State: Requested, Labels: r.Labels,
-		CorrelationID: r.Caller.CorrelationID, Trace: r.Caller.Trace, Version: 1, CreatedAt: now, StatusAt: now,
+		CorrelationID: r.Caller.CorrelationID, Trace: r.Caller.Trace, Version: 1, CreatedAt: now, StatusAt: now, UpdatedAt: now,
 	}
 	if a.Name == "" {
 		a.Name = fmt.Sprintf("%s-%d", r.SKU, uid)

@@ -11,7 +11,7 @@ import (
 
 const (
 	columns = `id, org_id, project_id, user_id, name, sku, region, gpus, coalesce(node_id, '00000000-0000-0000-0000-000000000000'), price_minor, currency, login, host_uid, status, reason,
-		message, labels, correlation_id, trace, version, created_at, status_at, active_at, ended_at, expires_at, paused, queue_until, eviction_at, eviction_by, eviction_reason`
+		message, labels, correlation_id, trace, version, created_at, status_at, greatest(status_at, updated_at), active_at, ended_at, expires_at, paused, queue_until, eviction_at, eviction_by, eviction_reason`
 
 	insertAllocation = `
 		WITH put AS (
@@ -148,7 +148,7 @@ func scan(row pgx.CollectableRow) (Allocation, error) { return scanWith(row) }
 func scanWith(row pgx.CollectableRow, more ...any) (a Allocation, err error) {
 	err = row.Scan(append([]any{
 		&a.ID, &a.Tenant, &a.Project, &a.User, &a.Name, &a.SKU, &a.Region, &a.GPUs, &a.Node, &a.PriceMinor, &a.Currency,
-		&a.Login, &a.HostUID, &a.State, &a.Reason, &a.Message, &a.Labels, &a.CorrelationID, &a.Trace, &a.Version, &a.CreatedAt, &a.StatusAt, &a.ActiveAt, &a.EndedAt, &a.ExpiresAt, &a.Paused, &a.QueueUntil,
+		&a.Login, &a.HostUID, &a.State, &a.Reason, &a.Message, &a.Labels, &a.CorrelationID, &a.Trace, &a.Version, &a.CreatedAt, &a.StatusAt, &a.UpdatedAt, &a.ActiveAt, &a.EndedAt, &a.ExpiresAt, &a.Paused, &a.QueueUntil,
 		&a.LeaveAt, &a.LeaveFor, &a.LeaveWhy,
 	}, more...)...)
 	if err != nil {

@@ -50,7 +50,7 @@ const (
 	// A claimed slot stays with its claim, and is quarantined when it is freed.
 	quarantineHeld = `UPDATE slots SET status = 'quarantined', reason = 'quarantined by an operator', updated_at = now() WHERE id = $1 AND status = 'clean'`
 	slotFields     = `s.id, s.node_id, n.name, s.gpu_uuid, s.sku, s.region, s.status, s.reason,
-			(SELECT allocation_id FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period))`
+			(SELECT allocation_id FROM slot_claims c WHERE c.slot_id = s.id AND upper_inf(c.period)), s.created_at, s.updated_at`
 	selectSlot = `SELECT ` + slotFields + ` FROM slots s JOIN nodes n ON n.id = s.node_id WHERE s.id = $1 AND n.lifecycle <> 'retired'`
 	// A slot that only holds exclude was clean or was freed by a proof. It is sold again when no hold is
 	// active.

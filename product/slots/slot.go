@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -23,6 +24,8 @@ type Slot struct {
 	Status string
 	Reason string
 	Holder *uuid.UUID
+
+	CreatedAt, UpdatedAt time.Time
 	// InspectedBy lists the operators whose inspection waits for a second one.
 	InspectedBy []string `db:"-"`
 }

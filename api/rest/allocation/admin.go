@@ -170,6 +170,10 @@ func (s *Handlers) ExportAdminAllocations(ctx context.Context, req oapi.ExportAd
 }
 
 func allocationLine(a oapi.Allocation) []string {
+	node := ""
+	if a.NodeId != nil {
+		node = a.NodeId.String()
+	}
 	at := func(t *time.Time) string {
 		if t == nil {
 			return ""
@@ -178,7 +182,7 @@ func allocationLine(a oapi.Allocation) []string {
 	}
 	return []string{
 		a.Id.String(), a.TenantId.String(), response.SafeCell(request.Or(a.TenantName, "")), a.ProjectId.String(), a.UserId.String(), response.SafeCell(a.Name),
-		string(a.Status), request.Or(a.Reason, ""), response.SafeCell(a.Sku), strconv.Itoa(a.Gpus), response.SafeCell(a.Region), a.NodeId.String(),
+		string(a.Status), request.Or(a.Reason, ""), response.SafeCell(a.Sku), strconv.Itoa(a.Gpus), response.SafeCell(a.Region), node,
 		response.SafeCell(request.Or(a.NodeName, "")), strconv.FormatInt(a.Price.AmountMinor, 10), strconv.FormatInt(a.Cost.AmountMinor, 10), a.Cost.Currency,
 		response.Timestamp(a.CreatedAt), at(a.ActiveAt), at(a.EndedAt), at(a.ExpiresAt),
 	}

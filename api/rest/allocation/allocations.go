@@ -220,11 +220,11 @@ func (s *Handlers) answerFor(r *request.Call, status int) func(allocation.Alloca
 
 func (s *Handlers) show(a allocation.Allocation, seen condition.Observed, cost money.Minor) oapi.Allocation {
 	return oapi.Allocation{
-		Id: a.ID.UUID, Urn: a.URN(s.Naming), ProjectId: a.Project.UUID, UserId: a.User.UUID, NodeId: a.Node.UUID,
+		Id: a.ID.UUID, Urn: a.URN(s.Naming), ProjectId: a.Project.UUID, UserId: a.User.UUID, NodeId: response.OrNil(a.Node.UUID),
 		Name: a.Name, Status: oapi.AllocationStatus(a.State), Reason: response.OrNil(a.Reason), Message: response.OrNil(a.Message),
 		Sku: a.SKU, Gpus: a.GPUs, Region: a.Region, Login: a.Login,
 		Price: response.Money(a.PriceMinor, a.Currency), Cost: response.Money(cost, a.Currency), Labels: response.Labels(a.Labels), Version: a.Version,
-		CreatedAt: a.CreatedAt.UTC(), StatusAt: a.StatusAt.UTC(), ActiveAt: response.UTC(a.ActiveAt), EndedAt: response.UTC(a.EndedAt), ExpiresAt: response.UTC(a.ExpiresAt),
+		CreatedAt: a.CreatedAt.UTC(), StatusAt: a.StatusAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(), ActiveAt: response.UTC(a.ActiveAt), EndedAt: response.UTC(a.EndedAt), ExpiresAt: response.UTC(a.ExpiresAt),
 		Conditions: toConditions(condition.Of(a, seen)),
 	}
 }

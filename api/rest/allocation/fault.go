@@ -24,11 +24,11 @@ func (s *Handlers) ReportAllocationFault(ctx context.Context, req oapi.ReportAll
 	if err != nil {
 		return nil, err
 	}
-	made, err := s.Managed.ReportFault(ctx, response.Change(r, faultReply(http.StatusAccepted)), a, request.Or(req.Body.Gpu, ""), req.Body.Message)
+	made, err := s.Managed.ReportFault(ctx, response.Change(r, s.faultReply(http.StatusAccepted)), a, request.Or(req.Body.Gpu, ""), req.Body.Message)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.ReportAllocationFault202JSONResponse{Body: toFault(made)}, nil
+	return oapi.ReportAllocationFault202JSONResponse{Body: s.toFault(made)}, nil
 }
 
 // ListFaultReports handles GET /api/v1/admin/fault-reports.
@@ -50,7 +50,7 @@ func (s *Handlers) ListFaultReports(ctx context.Context, req oapi.ListFaultRepor
 		}
 		return list, err
 	}, func(f manage.FaultReport) uuid.UUID { return f.ID }, func(f manage.FaultReport) oapi.FaultReport {
-		shown := toFault(f)
+		shown := s.toFault(f)
 		shown.TenantId, shown.NodeName = &f.Tenant.UUID, response.OrNil(on[f.Node.UUID])
 		return shown
 	})
@@ -66,20 +66,21 @@ func (s *Handlers) ListFaultReports(ctx context.Context, req oapi.ListFaultRepor
 // DecideFaultReport handles POST /api/v1/admin/fault-reports/{id}/decide.
 func (s *Handlers) DecideFaultReport(ctx context.Context, req oapi.DecideFaultReportRequestObject) (oapi.DecideFaultReportResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	decided, err := s.Managed.DecideFault(ctx, response.Change(r, faultReply(http.StatusOK)), req.Id, req.Body.Confirmed, req.Body.Reason)
+	decided, err := s.Managed.DecideFault(ctx, response.Change(r, s.faultReply(http.StatusOK)), req.Id, req.Body.Confirmed, req.Body.Reason)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.DecideFaultReport200JSONResponse{Body: toFault(decided)}, nil
+	return oapi.DecideFaultReport200JSONResponse{Body: s.toFault(decided)}, nil
 }
 
-func faultReply(status int) func(manage.FaultReport) identity.Reply {
-	return func(f manage.FaultReport) identity.Reply { return response.Reply(status, toFault(f), "", "") }
+func (s *Handlers) faultReply(status int) func(manage.FaultReport) identity.Reply {
+	return func(f manage.FaultReport) identity.Reply { return response.Reply(status, s.toFault(f), "", "") }
 }
 
-func toFault(f manage.FaultReport) oapi.FaultReport {
+func (s *Handlers) toFault(f manage.FaultReport) oapi.FaultReport {
 	return oapi.FaultReport{
-		Id: f.ID, AllocationId: f.Allocation.UUID, Status: oapi.FaultReportStatus(f.Status), Message: f.Message, Gpu: response.OrNil(f.GPU),
+		Id: f.ID, Urn: s.Naming.Name(f.Tenant.String(), "", "fault-report", f.ID.String()).String(), CreatedAt: f.ReportedAt.UTC(), UpdatedAt: response.Later(f.ReportedAt, f.DecidedAt),
+		AllocationId: f.Allocation.UUID, Status: oapi.FaultReportStatus(f.Status), Message: f.Message, Gpu: response.OrNil(f.GPU),
 		ReportedAt: f.ReportedAt.UTC(), ReportedBy: f.ReportedBy, DecidedAt: response.UTC(f.DecidedAt), DecidedBy: response.OrNil(f.DecidedBy),
 		DecidedReason: response.OrNil(f.DecidedReason),
 	}

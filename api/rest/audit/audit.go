@@ -85,11 +85,18 @@ func (s *Handlers) auditPage(ctx context.Context, r *request.Call, q audit.Query
 	return response.List(s.Cursors, r, cursor, limit, func(after audit.Place, n int) ([]audit.Record, error) {
 		q.After, q.Limit = after, n
 		return s.Audit.Search(ctx, q)
-	}, audit.Record.Place, toAudit)
+	}, audit.Record.Place, s.toAudit)
 }
 
-func toAudit(a audit.Record) oapi.AuditRecord {
-	shown := oapi.AuditRecord{Id: a.ID, OccurredAt: a.At.UTC(), Actor: a.Actor, Action: a.Action, Target: a.Target, CorrelationId: a.CorrelationID}
+func (s *Handlers) toAudit(a audit.Record) oapi.AuditRecord {
+	at, tenant := a.At.UTC(), ""
+	if a.Tenant != (ids.Tenant{}) {
+		tenant = a.Tenant.String()
+	}
+	shown := oapi.AuditRecord{
+		Id: a.ID, Urn: s.Naming.Name(tenant, "", "audit-record", a.ID.String()).String(), CreatedAt: at, UpdatedAt: at, OccurredAt: at,
+		Actor: a.Actor, Action: a.Action, Target: a.Target, CorrelationId: a.CorrelationID,
+	}
 	if a.Tenant != (ids.Tenant{}) {
 		shown.TenantId = &a.Tenant.UUID
 	}

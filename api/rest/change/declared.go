@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/api/rest/request"
@@ -105,7 +104,7 @@ func (s *Handlers) withCurrent(ctx context.Context, revisions ...revision.Revisi
 	}
 	items := make([]oapi.Revision, len(revisions))
 	for i, v := range revisions {
-		items[i] = toRevision(v, current[v.Source] == v.Revision)
+		items[i] = s.toRevision(v, current[v.Source] == v.Revision)
 	}
 	return items, nil
 }
@@ -134,7 +133,7 @@ func (s *Handlers) Show(o desired.Object) (oapi.DesiredObject, error) {
 	if err := json.Unmarshal(o.Spec, &spec); err != nil {
 		return oapi.DesiredObject{}, fmt.Errorf("reading the spec of %s %s: %w", o.Kind, o.Name, err)
 	}
-	urn := s.Naming.Name("", o.Scope, strings.ToLower(string(o.Kind)), o.UID.String())
+	urn := s.Naming.Name("", o.Scope, o.Kind.ResourceType(), o.UID.String())
 	return oapi.DesiredObject{
 		ApiVersion: apiVersion,
 		Kind:       oapi.Kind(o.Kind),
@@ -203,7 +202,7 @@ func objectConditions(list []desired.Condition) []oapi.ObjectCondition {
 	return shown
 }
 
-func toRevision(v revision.Revision, current bool) oapi.Revision {
+func (s *Handlers) toRevision(v revision.Revision, current bool) oapi.Revision {
 	findings := make([]oapi.Finding, len(v.Findings))
 	for i, f := range v.Findings {
 		findings[i] = oapi.Finding{
@@ -216,16 +215,13 @@ func toRevision(v revision.Revision, current bool) oapi.Revision {
 		waits[i] = oapi.ApprovalReason{Reason: oapi.ApprovalReasonReason(w.Reason), Message: w.Message, Objects: response.OrEmpty(w.Objects)}
 	}
 	shown := oapi.Revision{
-		Revision: v.Revision, Source: v.Source, Repository: response.OrNil(v.Repository), Commit: v.Commit, Parent: response.OrNil(v.Parent),
+		Revision: v.Revision, Urn: s.Naming.Name("", "", "revision", strconv.FormatInt(v.Revision, 10)).String(), Source: v.Source, Repository: response.OrNil(v.Repository), Commit: v.Commit, Parent: response.OrNil(v.Parent),
 		Status: oapi.RevisionStatus(v.Status), Current: current, Objects: v.Objects, Created: v.Created, Changed: v.Changed, Deleted: v.Deleted,
 		Adopted: &v.Adopted, Findings: findings, ApprovalReasons: &waits, Author: response.OrNil(v.Author), Message: response.OrNil(v.Message), Signer: response.OrNil(v.Signer),
-		CommittedAt: response.UTC(v.CommittedAt), CreatedAt: v.At.UTC(),
+		CommittedAt: response.UTC(v.CommittedAt), CreatedAt: v.At.UTC(), UpdatedAt: v.UpdatedAt.UTC(),
 	}
 	if v.Plan != (ids.Plan{}) {
 		shown.PlanId = &v.Plan.UUID
-	}
-	if !v.UpdatedAt.IsZero() {
-		shown.UpdatedAt = response.UTC(&v.UpdatedAt)
 	}
 	return shown
 }

@@ -18,7 +18,7 @@ func (s *Handlers) ListDrift(ctx context.Context, req oapi.ListDriftRequestObjec
 		return s.History.Drifts(ctx, reconciler.DriftFilter{
 			Status: string(request.Or(req.Params.Status, "")), Kind: string(request.Or(req.Params.Kind, "")), After: after, Limit: n,
 		})
-	}, reconciler.Drift.Place, toDrift)
+	}, reconciler.Drift.Place, s.toDrift)
 	if err != nil {
 		return nil, err
 	}
@@ -36,17 +36,17 @@ func (s *Handlers) IgnoreDrift(ctx context.Context, req oapi.IgnoreDriftRequestO
 		return nil, err
 	}
 	d, err := s.Changes.IgnoreDrift(ctx, response.Change(r, func(d reconciler.Drift) identity.Reply {
-		return response.Reply(http.StatusOK, toDrift(d), "", "")
+		return response.Reply(http.StatusOK, s.toDrift(d), "", "")
 	}), req.Id, h.Reason, *h.Until)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.IgnoreDrift200JSONResponse{Body: toDrift(d)}, nil
+	return oapi.IgnoreDrift200JSONResponse{Body: s.toDrift(d)}, nil
 }
 
-func toDrift(d reconciler.Drift) oapi.Drift {
+func (s *Handlers) toDrift(d reconciler.Drift) oapi.Drift {
 	shown := oapi.Drift{
-		Id: d.ID, Kind: oapi.Kind(d.Kind), ObjectId: d.Object, Name: d.Name, Field: d.Field, Desired: d.Desired, Observed: d.Observed,
+		Id: d.ID, Urn: s.Naming.Name("", "", "drift", d.ID.String()).String(), CreatedAt: d.OpenedAt.UTC(), UpdatedAt: d.UpdatedAt.UTC(), Kind: oapi.Kind(d.Kind), ObjectId: d.Object, Name: d.Name, Field: d.Field, Desired: d.Desired, Observed: d.Observed,
 		Status: oapi.DriftStatus(d.Status), Policy: oapi.DriftPolicy(d.Policy), Owner: d.Owner, Cause: d.Cause,
 		OpenedAt: d.OpenedAt.UTC(), ObservedAt: d.ChangedAt.UTC(), DeadlineAt: response.UTC(d.DeadlineAt), HealedAt: response.UTC(d.HealedAt), Version: d.Version,
 	}

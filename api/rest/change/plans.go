@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/api/rest/request"
@@ -50,7 +51,7 @@ func (s *Handlers) plansBefore(ctx context.Context, q oapi.ListPlansParams, befo
 			return nil, err
 		}
 		for _, p := range list {
-			all = append(all, toLoopPlan(p))
+			all = append(all, s.toLoopPlan(p))
 		}
 	}
 	if origin != ofLoop {
@@ -59,7 +60,7 @@ func (s *Handlers) plansBefore(ctx context.Context, q oapi.ListPlansParams, befo
 			return nil, err
 		}
 		for _, p := range list {
-			all = append(all, toChange(p))
+			all = append(all, s.toChange(p))
 		}
 	}
 	slices.SortFunc(all, func(a, b oapi.Plan) int { return bytes.Compare(b.Id[:], a.Id[:]) })
@@ -76,9 +77,9 @@ func (s *Handlers) GetPlan(ctx context.Context, req oapi.GetPlanRequestObject) (
 		if err != nil {
 			return nil, err
 		}
-		return oapi.GetPlan200JSONResponse(withActions(p, actions)), nil
+		return oapi.GetPlan200JSONResponse(s.withActions(p, actions)), nil
 	}
-	shown, err := shownChange(made, err)
+	shown, err := s.shownChange(made, err)
 	if err != nil {
 		return nil, err
 	}
@@ -92,10 +93,10 @@ func (s *Handlers) CreatePlan(ctx context.Context, req oapi.CreatePlanRequestObj
 	for name, text := range req.Body.Files {
 		files[name] = []byte(text)
 	}
-	made, err := s.Changes.Propose(ctx, keepPlan(r, http.StatusCreated), change.Request{
+	made, err := s.Changes.Propose(ctx, s.keepPlan(r, http.StatusCreated), change.Request{
 		Source: request.Or(req.Body.Source, ""), Commit: request.Or(req.Body.Commit, ""), Author: request.Or(req.Body.Author, ""), Files: files,
 	})
-	shown, err := shownChange(made, err)
+	shown, err := s.shownChange(made, err)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func (s *Handlers) CreatePlan(ctx context.Context, req oapi.CreatePlanRequestObj
 // ApprovePlan handles POST /api/v1/admin/plans/{id}/approve.
 func (s *Handlers) ApprovePlan(ctx context.Context, req oapi.ApprovePlanRequestObject) (oapi.ApprovePlanResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	shown, err := shownChange(s.Changes.Approve(ctx, keepPlan(r, http.StatusOK), ids.From[ids.Plan](req.Id), request.Or(req.Body.Hash, ""), request.Or(req.Body.Reason, "")))
+	shown, err := s.shownChange(s.Changes.Approve(ctx, s.keepPlan(r, http.StatusOK), ids.From[ids.Plan](req.Id), request.Or(req.Body.Hash, ""), request.Or(req.Body.Reason, "")))
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func (s *Handlers) ApprovePlan(ctx context.Context, req oapi.ApprovePlanRequestO
 // RejectPlan handles POST /api/v1/admin/plans/{id}/reject.
 func (s *Handlers) RejectPlan(ctx context.Context, req oapi.RejectPlanRequestObject) (oapi.RejectPlanResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	shown, err := shownChange(s.Changes.Reject(ctx, keepPlan(r, http.StatusOK), ids.From[ids.Plan](req.Id), request.Or(req.Body.Hash, ""), request.Or(req.Body.Reason, "")))
+	shown, err := s.shownChange(s.Changes.Reject(ctx, s.keepPlan(r, http.StatusOK), ids.From[ids.Plan](req.Id), request.Or(req.Body.Hash, ""), request.Or(req.Body.Reason, "")))
 	if err != nil {
 		return nil, err
 	}
@@ -125,16 +126,16 @@ func (s *Handlers) RejectPlan(ctx context.Context, req oapi.RejectPlanRequestObj
 // ApplyPlan handles POST /api/v1/admin/plans/{id}/apply.
 func (s *Handlers) ApplyPlan(ctx context.Context, req oapi.ApplyPlanRequestObject) (oapi.ApplyPlanResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	shown, err := shownChange(s.Changes.Apply(ctx, keepPlan(r, http.StatusOK), ids.From[ids.Plan](req.Id), request.Or(req.Body.Hash, "")))
+	shown, err := s.shownChange(s.Changes.Apply(ctx, s.keepPlan(r, http.StatusOK), ids.From[ids.Plan](req.Id), request.Or(req.Body.Hash, "")))
 	if err != nil {
 		return nil, err
 	}
 	return oapi.ApplyPlan200JSONResponse{Body: shown}, nil
 }
 
-func keepPlan(r *request.Call, status int) identity.Change[change.Stored] {
+func (s *Handlers) keepPlan(r *request.Call, status int) identity.Change[change.Stored] {
 	return response.Change(r, func(p change.Stored) identity.Reply {
-		shown, err := shownChange(p, nil)
+		shown, err := s.shownChange(p, nil)
 		if err != nil { // the room has just made this plan
 			panic(err)
 		}
@@ -148,20 +149,33 @@ func keepPlan(r *request.Call, status int) identity.Change[change.Stored] {
 
 func planAt(id ids.Plan) string { return "/api/v1/admin/plans/" + id.String() }
 
-func toLoopPlan(p reconciler.StoredPlan) oapi.Plan {
+func (s *Handlers) toLoopPlan(p reconciler.StoredPlan) oapi.Plan {
 	return oapi.Plan{
-		Id: p.ID.UUID, CreatedAt: p.CreatedAt.UTC(), Origin: new(oapi.PlanOrigin(ofLoop)), Status: oapi.PlanStatus(p.Status), Hash: p.Hash,
+		Id: p.ID.UUID, Urn: s.planURN(p.ID), CreatedAt: p.CreatedAt.UTC(), UpdatedAt: p.CreatedAt.UTC(), Origin: new(oapi.PlanOrigin(ofLoop)), Status: oapi.PlanStatus(p.Status), Hash: p.Hash,
 		Actions: p.Actions, Blocked: p.Held,
 	}
 }
 
-func toChange(p change.Stored) oapi.Plan {
+func (s *Handlers) toChange(p change.Stored) oapi.Plan {
 	return oapi.Plan{
-		Id: p.ID.UUID, CreatedAt: p.CreatedAt.UTC(), Origin: new(oapi.PlanOrigin(ofChange)), Status: oapi.PlanStatus(p.Status), Hash: p.Hash,
+		Id: p.ID.UUID, Urn: s.planURN(p.ID), CreatedAt: p.CreatedAt.UTC(), UpdatedAt: changedAt(p).UTC(), Origin: new(oapi.PlanOrigin(ofChange)), Status: oapi.PlanStatus(p.Status), Hash: p.Hash,
 		Actions: p.Plan.Creates + p.Plan.Changes + p.Plan.Deletes + p.Plan.Adopts, Source: response.OrNil(p.Source), Commit: response.OrNil(p.Commit), PullRequest: response.OrNil(p.Pull),
 		Author: response.OrNil(p.Author), Summary: response.OrNil(p.Plan.Summary), DecidedBy: response.OrNil(p.DecidedBy), DecidedAt: response.UTC(p.DecidedAt),
 		Decision: response.OrNil(p.Decision), AppliedAt: response.UTC(p.AppliedAt), ApprovalsNeeded: &p.ApprovalsNeeded, Approvals: approvals(p),
 	}
+}
+
+func (s *Handlers) planURN(id ids.Plan) string {
+	return s.Naming.Name("", "", "plan", id.String()).String()
+}
+
+// changedAt returns the time of the last approval, of the decision or of the application of a plan.
+func changedAt(p change.Stored) time.Time {
+	last := p.CreatedAt
+	for _, a := range p.Approvals {
+		last = response.Later(last, &a.At)
+	}
+	return response.Later(last, p.DecidedAt, p.AppliedAt)
 }
 
 func approvals(p change.Stored) *[]oapi.PlanApproval {
@@ -175,15 +189,15 @@ func approvals(p change.Stored) *[]oapi.PlanApproval {
 // detail is a plan with what lists leave out.
 func detail(p oapi.Plan) oapi.PlanDetail {
 	return oapi.PlanDetail{
-		Id: p.Id, CreatedAt: p.CreatedAt, Origin: (*oapi.PlanDetailOrigin)(p.Origin), Status: oapi.PlanDetailStatus(p.Status), Hash: p.Hash,
+		Id: p.Id, Urn: p.Urn, CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt, Origin: (*oapi.PlanDetailOrigin)(p.Origin), Status: oapi.PlanDetailStatus(p.Status), Hash: p.Hash,
 		Actions: p.Actions, Blocked: p.Blocked, Source: p.Source, Commit: p.Commit, PullRequest: p.PullRequest, Author: p.Author, Summary: p.Summary,
 		DecidedBy: p.DecidedBy, DecidedAt: p.DecidedAt, Decision: p.Decision, AppliedAt: p.AppliedAt,
 		Approvals: p.Approvals, ApprovalsNeeded: p.ApprovalsNeeded, Steps: []oapi.PlanAction{},
 	}
 }
 
-func withActions(p reconciler.StoredPlan, actions []reconciler.StoredAction) oapi.PlanDetail {
-	shown := detail(toLoopPlan(p))
+func (s *Handlers) withActions(p reconciler.StoredPlan, actions []reconciler.StoredAction) oapi.PlanDetail {
+	shown := detail(s.toLoopPlan(p))
 	for _, a := range actions {
 		shown.Steps = append(shown.Steps, oapi.PlanAction{
 			Number: a.Number, Kind: a.Kind, ObjectId: a.Object, NodeId: a.Node, Verb: a.Verb, Event: a.Event,
@@ -195,11 +209,11 @@ func withActions(p reconciler.StoredPlan, actions []reconciler.StoredAction) oap
 
 // shownChange shows the document of a change. Its form is the contract's already;
 // what is null in it is empty.
-func shownChange(p change.Stored, err error) (oapi.PlanDetail, error) {
+func (s *Handlers) shownChange(p change.Stored, err error) (oapi.PlanDetail, error) {
 	if err != nil {
 		return oapi.PlanDetail{}, err
 	}
-	shown := detail(toChange(p))
+	shown := detail(s.toChange(p))
 	text, err := json.Marshal(p.Plan)
 	if err == nil {
 		err = json.Unmarshal(text, &shown.Change)

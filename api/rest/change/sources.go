@@ -73,8 +73,8 @@ func (s *Handlers) ResumeGitSource(ctx context.Context, req oapi.ResumeGitSource
 	return oapi.ResumeGitSource200JSONResponse{Body: s.toGitSource(g)}, nil
 }
 
-// ReceiveGitHook handles POST /api/v1/git/webhook/{source}. A failed signature or an unknown source is
-// charged to the address of the sender, like a failed token.
+// ReceiveGitHook handles POST /api/v1/git/webhook/{source}. A failed signature is charged to the address of
+// the sender, like a failed token.
 func (s *Handlers) ReceiveGitHook(ctx context.Context, req oapi.ReceiveGitHookRequestObject) (oapi.ReceiveGitHookResponseObject, error) {
 	c, err := request.GinContext(ctx)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Handlers) ReceiveGitHook(ctx context.Context, req oapi.ReceiveGitHookRe
 	}
 	ctx, r := request.Of(ctx)
 	err = s.Webhooks.Receive(ctx, req.Source, c.Request.Header, r.Body)
-	if code := errs.CodeOf(err); code == errs.SignatureInvalid || code == errs.NotFound {
+	if errs.CodeOf(err) == errs.SignatureInvalid {
 		if e := s.Chain.Charge(c, request.ClassAnonymous, identity.Caller{}); e != nil { //nolint:contextcheck // it takes that of the request
 			return nil, e
 		}
@@ -103,7 +103,7 @@ func (s *Handlers) toGitSource(g revision.SourceState) oapi.GitSource {
 	_ = json.Unmarshal(g.Settings, &settings) // as an older release wrote them: the rest still shows
 	now := s.Clock.Now()
 	shown := oapi.GitSource{
-		Name: g.Name, Repository: g.Repository, Ref: g.Ref, Dirs: response.OrEmpty(g.Dirs), DeclaredBy: oapi.GitSourceDeclaredBy(g.DeclaredBy),
+		Name: g.Name, Urn: s.Naming.Name("", "", "git-source", g.Name).String(), CreatedAt: g.CreatedAt.UTC(), UpdatedAt: g.UpdatedAt.UTC(), Repository: g.Repository, Ref: g.Ref, Dirs: response.OrEmpty(g.Dirs), DeclaredBy: oapi.GitSourceDeclaredBy(g.DeclaredBy),
 		Verify: oapi.VerifyInfo{Required: settings.Verify.Required, Signers: len(settings.Verify.OpenPGP) + len(settings.Verify.SSH)},
 		Head:   response.OrNil(g.Head), AppliedCommit: response.OrNil(g.Applied.Commit), Revision: response.OrNil(g.Applied.Revision),
 		CheckedAt: response.UTC(g.CheckedAt), FetchedAt: response.UTC(g.FetchedAt), Suspended: toSuspension(g.Suspended), GoneAt: response.UTC(g.GoneAt),

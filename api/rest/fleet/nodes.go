@@ -210,11 +210,11 @@ func (s *Handlers) GetNodeTopology(ctx context.Context, req oapi.GetNodeTopology
 // QuarantineSlot handles POST /api/v1/admin/slots/{id}/quarantine.
 func (s *Handlers) QuarantineSlot(ctx context.Context, req oapi.QuarantineSlotRequestObject) (oapi.QuarantineSlotResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	slot, err := s.Fleet.QuarantineSlot(ctx, response.Change(r, slotReply), ids.From[ids.Slot](req.Id), req.Body.Reason)
+	slot, err := s.Fleet.QuarantineSlot(ctx, response.Change(r, s.slotReply), ids.From[ids.Slot](req.Id), req.Body.Reason)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.QuarantineSlot200JSONResponse{Body: toSlot(slot)}, nil
+	return oapi.QuarantineSlot200JSONResponse{Body: s.toSlot(slot)}, nil
 }
 
 // ClearSlot handles POST /api/v1/admin/slots/{id}/clear.
@@ -224,24 +224,24 @@ func (s *Handlers) ClearSlot(ctx context.Context, req oapi.ClearSlotRequestObjec
 	if request.Or(req.Body.Inspected, false) {
 		free = s.Managed.ClearInspected
 	}
-	slot, err := free(ctx, response.Change(r, slotReply), ids.From[ids.Slot](req.Id), req.Body.Reason)
+	slot, err := free(ctx, response.Change(r, s.slotReply), ids.From[ids.Slot](req.Id), req.Body.Reason)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.ClearSlot200JSONResponse{Body: toSlot(slot)}, nil
+	return oapi.ClearSlot200JSONResponse{Body: s.toSlot(slot)}, nil
 }
 
-func slotReply(slot slots.Slot) identity.Reply {
-	return response.Reply(http.StatusOK, toSlot(slot), "", "")
+func (s *Handlers) slotReply(slot slots.Slot) identity.Reply {
+	return response.Reply(http.StatusOK, s.toSlot(slot), "", "")
 }
 
-func toSlot(slot slots.Slot) oapi.Slot {
+func (s *Handlers) toSlot(slot slots.Slot) oapi.Slot {
 	var by *[]string
 	if len(slot.InspectedBy) > 0 {
 		by = &slot.InspectedBy
 	}
 	return oapi.Slot{
-		Id: slot.ID.UUID, Node: slot.Host, Gpu: slot.GPU, Sku: slot.SKU, Region: slot.Region, Status: oapi.SlotStatus(slot.Status), Reason: slot.Reason,
+		Id: slot.ID.UUID, Urn: s.Naming.Name("", "", "slot", slot.ID.String()).String(), CreatedAt: slot.CreatedAt.UTC(), UpdatedAt: slot.UpdatedAt.UTC(), Node: slot.Host, Gpu: slot.GPU, Sku: slot.SKU, Region: slot.Region, Status: oapi.SlotStatus(slot.Status), Reason: slot.Reason,
 		AllocationId: slot.Holder, InspectedBy: by,
 	}
 }

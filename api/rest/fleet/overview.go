@@ -169,17 +169,18 @@ func (s *Handlers) rolloutsPanel(ctx context.Context) (string, counts, error) {
 func (s *Handlers) ClearBreaker(ctx context.Context, req oapi.ClearBreakerRequestObject) (oapi.ClearBreakerResponseObject, error) {
 	ctx, r := request.Of(ctx)
 	trip, err := s.NodeHealth.ClearOpenBreaker(ctx, response.Change(r, func(t nodehealth.Trip) identity.Reply {
-		return response.Reply(http.StatusOK, toTrip(t), "", "")
+		return response.Reply(http.StatusOK, s.toTrip(t), "", "")
 	}), req.Body.Reason)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.ClearBreaker200JSONResponse{Body: toTrip(trip)}, nil
+	return oapi.ClearBreaker200JSONResponse{Body: s.toTrip(trip)}, nil
 }
 
-func toTrip(t nodehealth.Trip) oapi.BreakerTrip {
+func (s *Handlers) toTrip(t nodehealth.Trip) oapi.BreakerTrip {
 	return oapi.BreakerTrip{
-		Id: t.ID, TrippedAt: t.TrippedAt.UTC(), Held: t.Held, Allowed: t.Allowed, Fleet: t.Fleet, Reason: t.Reason, RejectedNodes: t.RejectedHolds,
+		Id: t.ID, Urn: s.Naming.Name("", "", "breaker", t.ID.String()).String(), CreatedAt: t.TrippedAt.UTC(), UpdatedAt: response.Later(t.TrippedAt, t.ClearedAt),
+		TrippedAt: t.TrippedAt.UTC(), Held: t.Held, Allowed: t.Allowed, Fleet: t.Fleet, Reason: t.Reason, RejectedNodes: t.RejectedHolds,
 		ClearedAt: response.UTC(t.ClearedAt), ClearedBy: response.OrNil(t.ClearedBy),
 	}
 }

@@ -75,7 +75,7 @@ func (s *Handlers) GetNodeCapacity(ctx context.Context, _ oapi.GetNodeCapacityRe
 
 func (s *Handlers) toSku(sku catalog.SKU, capacity []slots.Capacity) oapi.Sku {
 	shown := oapi.Sku{
-		Id: sku.ID.UUID, Urn: s.Naming.Name("", "", "sku", sku.ID.String()).String(),
+		Id: sku.ID.UUID, Urn: s.Naming.Name("", "", "sku", sku.ID.String()).String(), CreatedAt: sku.CreatedAt.UTC(), UpdatedAt: sku.UpdatedAt.UTC(),
 		Name: sku.Name, DisplayName: sku.DisplayName, GpuModel: sku.GPUModel, MemoryGib: sku.MemoryGiB,
 		Isolation: oapi.SkuIsolation(sku.Isolation), MaxGpus: sku.MaxGPUs, Price: response.Money(sku.PriceMinor, sku.Currency),
 		Regions: []oapi.SkuRegion{},

@@ -45,7 +45,7 @@ func (s *Handlers) wholeNode(ctx context.Context, name string) (oapi.Node, error
 		return oapi.Node{}, err
 	}
 	shown.Gpus = &gpus
-	shown.Tasks, shown.HealthReports, shown.Certificates = toTasks(seen.Tasks), toReports(reports), toCertificates(seen.Certificates)
+	shown.Tasks, shown.HealthReports, shown.Certificates = s.toTasks(seen.Tasks), toReports(reports), toCertificates(seen.Certificates)
 	shown.LastReportAt, shown.RunningAgentVersion = response.UTC(seen.ReportedAt), response.OrNil(seen.Agent)
 	if shown.HardwareSerials, err = toSerials(w.Topology); err != nil {
 		return oapi.Node{}, err
@@ -121,25 +121,25 @@ func (s *Handlers) withOwners(ctx context.Context, holds *[]oapi.Hold) error {
 	return nil
 }
 
-func toHolds(list []fleet.Hold) *[]oapi.Hold {
+func (s *Handlers) toHolds(list []fleet.Hold) *[]oapi.Hold {
 	if list == nil {
 		return nil
 	}
 	shown := make([]oapi.Hold, len(list))
 	for i, h := range list {
 		shown[i] = oapi.Hold{
-			Id: h.ID, SlotId: h.Slot, Kind: oapi.HoldKind(h.Kind), Cause: oapi.HoldCause(h.Cause), Owner: h.Owner, Reason: h.Reason,
-			DeadlineAt: response.UTC(h.Deadline), CreatedAt: h.Since.UTC(),
+			Id: h.ID, Urn: s.Naming.Name("", "", "hold", h.ID.String()).String(), CreatedAt: h.Since.UTC(), UpdatedAt: h.Since.UTC(), SlotId: h.Slot, Kind: oapi.HoldKind(h.Kind), Cause: oapi.HoldCause(h.Cause), Owner: h.Owner, Reason: h.Reason,
+			DeadlineAt: response.UTC(h.Deadline),
 		}
 	}
 	return &shown
 }
 
-func toTasks(list []nodetask.TaskSummary) *[]oapi.NodeTask {
+func (s *Handlers) toTasks(list []nodetask.TaskSummary) *[]oapi.NodeTask {
 	shown := make([]oapi.NodeTask, len(list))
 	for i, t := range list {
 		shown[i] = oapi.NodeTask{
-			Id: t.ID.UUID, Type: t.Type, Status: oapi.NodeTaskStatus(t.Status), Fence: t.Fence, Attempt: t.Attempt, Step: response.OrNil(t.Step),
+			Id: t.ID.UUID, Urn: s.Naming.Name("", "", "task", t.ID.String()).String(), UpdatedAt: response.Later(t.CreatedAt, t.DeliveredAt, t.FinishedAt), Type: t.Type, Status: oapi.NodeTaskStatus(t.Status), Fence: t.Fence, Attempt: t.Attempt, Step: response.OrNil(t.Step),
 			Code: response.OrNil(t.Code), Message: response.OrNil(t.Message), AllocationId: t.Allocation, CreatedAt: t.CreatedAt.UTC(), FinishedAt: response.UTC(t.FinishedAt),
 		}
 	}

@@ -3,6 +3,7 @@ package middleware
 import (
 	"crypto/sha256"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -20,6 +21,13 @@ func (s *Chain) Admit(c *gin.Context) {
 	r.Op = s.Operation(c.Request.Method, c.FullPath())
 	if r.Op == nil {
 		s.NoRoute(c)
+		return
+	}
+	// The router matches a fixed path, such as /service-accounts/token, with the parameter of another path if only
+	// that one has the method.
+	if methods := s.fixed[r.URL.Path]; len(methods) > 0 && !slices.Contains(methods, c.Request.Method) {
+		c.Header("Allow", strings.Join(slices.Sorted(slices.Values(methods)), ", "))
+		s.NoMethod(c)
 		return
 	}
 	defer leave(r)

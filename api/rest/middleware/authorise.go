@@ -19,6 +19,12 @@ import (
 func (s *Chain) authorise(c *gin.Context, r *request.Call) error {
 	err := s.EnterProject(c, r)
 	d := request.Decision{Rule: request.NoProjectRole}
+	// Without a right, a caller does not learn which form the request must have.
+	if err != nil && response.StatusOf(errs.CodeOf(err)) == http.StatusBadRequest {
+		if denied := s.deniedInProjects(r); denied != nil {
+			err = denied
+		}
+	}
 	if err == nil {
 		if d = s.Decide(r.Op, r.Caller); !d.Allowed {
 			err = r.Op.Denied(r.Caller, d)
@@ -34,6 +40,24 @@ func (s *Chain) authorise(c *gin.Context, r *request.Call) error {
 			attribute.String("gpuaas.tenant.id", r.Caller.Tenant.String()))
 	}
 	return err
+}
+
+// deniedInProjects returns the error of a caller who may call the operation in no project, whichever the request
+// names.
+func (s *Chain) deniedInProjects(r *request.Call) error {
+	roles, err := s.Identity.ProjectRoles(r, r.Caller)
+	if err != nil {
+		return err
+	}
+	var d request.Decision
+	for _, role := range append(roles, "") {
+		in := r.Caller
+		in.ProjectRole = role
+		if d = s.Decide(r.Op, in); d.Allowed {
+			return nil
+		}
+	}
+	return r.Op.Denied(r.Caller, d)
 }
 
 // EnterProject sets the caller's project to the one that the request names, or to the only project

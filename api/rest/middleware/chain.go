@@ -5,6 +5,7 @@ package middleware
 import (
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -58,6 +59,7 @@ type Chain struct {
 	Config
 
 	operations map[request.Route]*request.Operation
+	fixed      map[string][]string // the methods of the paths without parameters
 	limiter    limiter
 	settled    settled
 	turns      chan struct{}
@@ -72,8 +74,14 @@ func New(cfg Config, doc *openapi3.T) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
+	fixed := map[string][]string{}
+	for at := range operations {
+		if !strings.Contains(at.Path, ":") {
+			fixed[at.Path] = append(fixed[at.Path], at.Method)
+		}
+	}
 	return &Chain{
-		Config: cfg, operations: operations,
+		Config: cfg, operations: operations, fixed: fixed,
 		limiter: limiter{clock: cfg.Clock, limits: cfg.Limits, shared: cfg.SharedLimits, shares: cfg.Clock.Now()},
 		turns:   make(chan struct{}, maxTurns),
 	}, nil

@@ -17,6 +17,9 @@ import (
 // AdjustBalance handles POST /api/v1/admin/users/{user_id}/balance.
 func (s *Handlers) AdjustBalance(ctx context.Context, req oapi.AdjustBalanceRequestObject) (oapi.AdjustBalanceResponseObject, error) {
 	ctx, r := request.Of(ctx)
+	if err := s.Identity.CheckCurrencyOf(ctx, ids.From[ids.User](req.UserId), req.Body.Currency); err != nil {
+		return nil, err
+	}
 	a, err := s.Billing.Adjust(ctx, response.Change(r, func(a billing.Adjustment) identity.Reply {
 		return response.Reply(http.StatusCreated, toAdjustment(a), adjustmentAt(a), "")
 	}), ids.From[ids.User](req.UserId), money.Minor(req.Body.AmountMinor), req.Body.Reason)
@@ -38,6 +41,9 @@ func toAdjustment(a billing.Adjustment) oapi.Adjustment {
 // CreateRefund handles POST /api/v1/admin/users/{user_id}/refunds.
 func (s *Handlers) CreateRefund(ctx context.Context, req oapi.CreateRefundRequestObject) (oapi.CreateRefundResponseObject, error) {
 	ctx, r := request.Of(ctx)
+	if err := s.Identity.CheckCurrencyOf(ctx, ids.From[ids.User](req.UserId), req.Body.Currency); err != nil {
+		return nil, err
+	}
 	q := payment.RefundRequest{
 		User: ids.From[ids.User](req.UserId), Kind: payment.Kind(req.Body.Kind), Amount: money.Minor(req.Body.AmountMinor), Reason: req.Body.Reason,
 	}
@@ -46,12 +52,12 @@ func (s *Handlers) CreateRefund(ctx context.Context, req oapi.CreateRefundReques
 		q.Session = &session
 	}
 	f, err := s.Payments.Refund(ctx, response.Change(r, func(f payment.Refund) identity.Reply {
-		return response.Reply(http.StatusCreated, toRefund(f), refundAt(f), "")
+		return response.Reply(http.StatusCreated, s.toRefund(f), refundAt(f), "")
 	}), q)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.CreateRefund201JSONResponse{Body: toRefund(f), Headers: oapi.CreateRefund201ResponseHeaders{Location: refundAt(f)}}, nil
+	return oapi.CreateRefund201JSONResponse{Body: s.toRefund(f), Headers: oapi.CreateRefund201ResponseHeaders{Location: refundAt(f)}}, nil
 }
 
 // refundAt is the list that it heads.
@@ -89,14 +95,14 @@ func (s *Handlers) ListAdminRefunds(ctx context.Context, req oapi.ListAdminRefun
 func (s *Handlers) refunds(ctx context.Context, r *request.Call, tenant ids.Tenant, cursor *string, limit *int) (response.ListPage[oapi.Refund], error) {
 	return response.List(s.Cursors, r, cursor, limit, func(after ids.Refund, n int) ([]payment.Refund, error) {
 		return s.Payments.Refunds(ctx, tenant, after, n)
-	}, func(f payment.Refund) ids.Refund { return f.ID }, toRefund)
+	}, func(f payment.Refund) ids.Refund { return f.ID }, s.toRefund)
 }
 
-func toRefund(f payment.Refund) oapi.Refund {
+func (s *Handlers) toRefund(f payment.Refund) oapi.Refund {
 	shown := oapi.Refund{
-		Id: f.ID.UUID, TenantId: f.Tenant.UUID, Kind: oapi.RefundKind(f.Kind), Route: oapi.RefundRoute(f.Route), Amount: response.Money(f.Amount, f.Currency),
+		Id: f.ID.UUID, Urn: f.URN(s.Naming), TenantId: f.Tenant.UUID, Kind: oapi.RefundKind(f.Kind), Route: oapi.RefundRoute(f.Route), Amount: response.Money(f.Amount, f.Currency),
 		Reason: f.Reason, Status: oapi.RefundStatus(f.State), Failure: response.OrNil(f.Failure), TransferId: f.Transfer, RequestedBy: f.RequestedBy,
-		CreatedAt: f.CreatedAt.UTC(), SettledAt: response.UTC(f.SettledAt),
+		CreatedAt: f.CreatedAt.UTC(), UpdatedAt: response.Later(f.CreatedAt, f.SettledAt), SettledAt: response.UTC(f.SettledAt),
 	}
 	if f.Session != nil {
 		shown.PaymentSessionId = &f.Session.UUID

@@ -15,7 +15,7 @@ func (s *Handlers) ListDisputes(ctx context.Context, req oapi.ListDisputesReques
 	tenant := tenantAsked(req.Params.TenantId)
 	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after string, n int) ([]payment.Dispute, error) {
 		return s.Payments.Disputes(ctx, tenant, after, n)
-	}, func(d payment.Dispute) string { return d.ID }, toDispute)
+	}, func(d payment.Dispute) string { return d.ID }, s.toDispute)
 	if err != nil {
 		return nil, err
 	}
@@ -24,9 +24,9 @@ func (s *Handlers) ListDisputes(ctx context.Context, req oapi.ListDisputesReques
 	}, nil
 }
 
-func toDispute(d payment.Dispute) oapi.Dispute {
+func (s *Handlers) toDispute(d payment.Dispute) oapi.Dispute {
 	return oapi.Dispute{
-		Id: d.ID, TenantId: d.Tenant.UUID, PaymentSessionId: d.Session.UUID, Amount: response.Money(d.Amount, d.Currency), Reason: d.Reason,
-		Stage: oapi.DisputeStage(d.Stage), TransferId: d.Transfer, CreatedAt: d.CreatedAt, StageAt: d.StageAt,
+		Id: d.ID, Urn: d.URN(s.Naming), TenantId: d.Tenant.UUID, PaymentSessionId: d.Session.UUID, Amount: response.Money(d.Amount, d.Currency), Reason: d.Reason,
+		Stage: oapi.DisputeStage(d.Stage), TransferId: d.Transfer, CreatedAt: d.CreatedAt, StageAt: d.StageAt, UpdatedAt: d.StageAt,
 	}
 }

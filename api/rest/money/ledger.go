@@ -67,13 +67,18 @@ func (s *Handlers) ledgerPage(ctx context.Context, r *request.Call, tenant ids.T
 	return response.List(s.Cursors, r, cursor, limit, func(after int64, n int) ([]ledger.Entry, error) {
 		f.After, f.Limit = after, n
 		return s.Ledger.Entries(ctx, tenant, f)
-	}, func(e ledger.Entry) int64 { return e.ID }, toEntry)
+	}, func(e ledger.Entry) int64 { return e.ID }, s.entryOf(tenant))
 }
 
-func toEntry(e ledger.Entry) oapi.LedgerEntry {
-	return oapi.LedgerEntry{
-		Id: e.ID, OccurredAt: e.At.UTC(), TransferId: e.Transfer, Kind: oapi.TransferKind(e.Kind), Reference: e.Reference, Note: response.OrNil(e.Note),
-		AllocationId: bare(e.Allocation), AmountMinor: int64(e.AmountMinor), Currency: e.Currency,
+// entryOf returns the function that encodes the entries of a tenant. They never change.
+func (s *Handlers) entryOf(tenant ids.Tenant) func(ledger.Entry) oapi.LedgerEntry {
+	return func(e ledger.Entry) oapi.LedgerEntry {
+		at := e.At.UTC()
+		return oapi.LedgerEntry{
+			Id: e.ID, Urn: s.Naming.Name(tenant.String(), "", "ledger-entry", strconv.FormatInt(e.ID, 10)).String(), CreatedAt: at, UpdatedAt: at, OccurredAt: at,
+			TransferId: e.Transfer, Kind: oapi.TransferKind(e.Kind), Reference: e.Reference, Note: response.OrNil(e.Note),
+			AllocationId: bare(e.Allocation), AmountMinor: int64(e.AmountMinor), Currency: e.Currency,
+		}
 	}
 }
 

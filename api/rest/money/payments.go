@@ -24,14 +24,17 @@ func (s *Handlers) CreateCheckoutSession(ctx context.Context, req oapi.CreateChe
 	if err := ofTenant(r, adminSessions); err != nil {
 		return nil, err
 	}
+	if err := s.Identity.CheckCurrency(ctx, r.Caller.Tenant, req.Body.Currency); err != nil {
+		return nil, err
+	}
 	p, err := s.Payments.Begin(ctx, response.Change(r, func(p payment.Session) identity.Reply {
-		return response.Reply(http.StatusCreated, toCheckout(shownCheckout{Session: p}), checkoutAt(p), "")
+		return response.Reply(http.StatusCreated, s.toCheckout(shownCheckout{Session: p}), checkoutAt(p), "")
 	}), money.Minor(req.Body.AmountMinor))
 	if err != nil {
 		return nil, err
 	}
 	return oapi.CreateCheckoutSession201JSONResponse{
-		Body: toCheckout(shownCheckout{Session: p}), Headers: oapi.CreateCheckoutSession201ResponseHeaders{Location: checkoutAt(p)},
+		Body: s.toCheckout(shownCheckout{Session: p}), Headers: oapi.CreateCheckoutSession201ResponseHeaders{Location: checkoutAt(p)},
 	}, nil
 }
 
@@ -60,7 +63,7 @@ func (s *Handlers) ListPaymentSessions(ctx context.Context, req oapi.ListPayment
 	}
 	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.PaymentSession, n int) ([]shownCheckout, error) {
 		return s.withCredits(ctx)(s.Payments.Sessions(ctx, r.Caller.Tenant, after, n))
-	}, checkoutID, toCheckout)
+	}, checkoutID, s.toCheckout)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +80,7 @@ func (s *Handlers) GetPaymentSession(ctx context.Context, req oapi.GetPaymentSes
 	if err != nil {
 		return nil, err
 	}
-	return oapi.GetPaymentSession200JSONResponse(toCheckout(p)), nil
+	return oapi.GetPaymentSession200JSONResponse(s.toCheckout(p)), nil
 }
 
 // ReceivePaymentEvent handles POST /api/v1/payments/webhook. A failed signature is charged to the
@@ -106,7 +109,7 @@ func (s *Handlers) ListAdminPaymentSessions(ctx context.Context, req oapi.ListAd
 	f := payment.Filter{Tenant: tenantAsked(req.Params.TenantId), Status: string(request.Or(req.Params.Status, ""))}
 	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.PaymentSession, n int) ([]shownCheckout, error) {
 		return s.withCredits(ctx)(s.Payments.AllSessions(ctx, f, after, n))
-	}, checkoutID, toAdminCheckout)
+	}, checkoutID, s.toAdminCheckout)
 	if err != nil {
 		return nil, err
 	}
@@ -120,12 +123,12 @@ func (s *Handlers) ListAdminPaymentSessions(ctx context.Context, req oapi.ListAd
 func (s *Handlers) ReconcilePaymentSession(ctx context.Context, req oapi.ReconcilePaymentSessionRequestObject) (oapi.ReconcilePaymentSessionResponseObject, error) {
 	ctx, r := request.Of(ctx)
 	p, err := s.Payments.Reconcile(ctx, response.Change(r, func(p payment.Session) identity.Reply {
-		return response.Reply(http.StatusOK, toAdminCheckout(shownCheckout{Session: p}), "", "")
+		return response.Reply(http.StatusOK, s.toAdminCheckout(shownCheckout{Session: p}), "", "")
 	}), ids.From[ids.PaymentSession](req.Id))
 	if err != nil {
 		return nil, err
 	}
-	return oapi.ReconcilePaymentSession200JSONResponse{Body: toAdminCheckout(shownCheckout{Session: p})}, nil
+	return oapi.ReconcilePaymentSession200JSONResponse{Body: s.toAdminCheckout(shownCheckout{Session: p})}, nil
 }
 
 // tenantAsked returns the requested tenant. Without one it returns the zero tenant, which means all
@@ -167,10 +170,10 @@ func checkoutID(p shownCheckout) ids.PaymentSession { return p.ID }
 
 func checkoutAt(p payment.Session) string { return "/api/v1/payments/sessions/" + p.ID.String() }
 
-func toCheckout(p shownCheckout) oapi.PaymentSession {
+func (s *Handlers) toCheckout(p shownCheckout) oapi.PaymentSession {
 	shown := oapi.PaymentSession{
-		Id: p.ID.UUID, Amount: response.Money(p.Amount, p.Currency), Status: oapi.PaymentStatus(p.State), Reason: response.OrNil(p.Reason),
-		CreatedAt: p.CreatedAt.UTC(), ExpiresAt: p.ExpiresAt.UTC(),
+		Id: p.ID.UUID, Urn: p.URN(s.Naming), Amount: response.Money(p.Amount, p.Currency), Status: oapi.PaymentStatus(p.State), Reason: response.OrNil(p.Reason),
+		CreatedAt: p.CreatedAt.UTC(), UpdatedAt: p.StatusAt.UTC(), ExpiresAt: p.ExpiresAt.UTC(),
 	}
 	if p.State == payment.Initiated {
 		shown.Url = response.OrNil(p.URL)
@@ -181,11 +184,11 @@ func toCheckout(p shownCheckout) oapi.PaymentSession {
 	return shown
 }
 
-func toAdminCheckout(p shownCheckout) oapi.AdminPaymentSession {
+func (s *Handlers) toAdminCheckout(p shownCheckout) oapi.AdminPaymentSession {
 	shown := oapi.AdminPaymentSession{
-		Id: p.ID.UUID, TenantId: p.Tenant.UUID, PrincipalId: p.Principal, Amount: response.Money(p.Amount, p.Currency), Status: oapi.PaymentStatus(p.State),
+		Id: p.ID.UUID, Urn: p.URN(s.Naming), TenantId: p.Tenant.UUID, PrincipalId: p.Principal, Amount: response.Money(p.Amount, p.Currency), Status: oapi.PaymentStatus(p.State),
 		Reason: response.OrNil(p.Reason), Customer: response.OrNil(p.Customer), ProviderSession: response.OrNil(p.ProviderID), Payment: response.OrNil(p.Payment), Livemode: p.Livemode,
-		CreatedAt: p.CreatedAt.UTC(), ExpiresAt: p.ExpiresAt.UTC(), StatusAt: p.StatusAt.UTC(), CheckedAt: response.UTC(p.CheckedAt),
+		CreatedAt: p.CreatedAt.UTC(), UpdatedAt: p.StatusAt.UTC(), ExpiresAt: p.ExpiresAt.UTC(), StatusAt: p.StatusAt.UTC(), CheckedAt: response.UTC(p.CheckedAt),
 	}
 	if p.credit != (payment.Credit{}) {
 		shown.RefundedMinor = new(int64(p.credit.Refunded))

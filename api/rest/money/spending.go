@@ -45,6 +45,9 @@ func (s *Handlers) PutBillingLimits(ctx context.Context, req oapi.PutBillingLimi
 	if err != nil {
 		return nil, err
 	}
+	if err := s.Identity.CheckCurrency(ctx, r.Caller.Tenant, req.Body.Currency); err != nil {
+		return nil, err
+	}
 	project := projectAsked(req.Params.ProjectId)
 	n, err := s.spending(ctx, r.Caller.Tenant, project)
 	if err != nil {

@@ -40,7 +40,7 @@ func (s *Handlers) GetStatement(ctx context.Context, req oapi.GetStatementReques
 	if err != nil {
 		return nil, err
 	}
-	return oapi.GetStatement200JSONResponse(toStatement(st)), nil
+	return oapi.GetStatement200JSONResponse(s.toStatement(st)), nil
 }
 
 // statement reads that of the caller's tenant.
@@ -64,12 +64,12 @@ func toTotals(t billing.Totals) oapi.StatementTotals {
 	}
 }
 
-func toStatement(st billing.Statement) oapi.Statement {
+func (s *Handlers) toStatement(st billing.Statement) oapi.Statement {
 	t := toTotals(st.Totals)
 	shown := oapi.Statement{
 		Month: t.Month, From: t.From, To: t.To, Final: t.Final, Currency: t.Currency, OpeningMinor: t.OpeningMinor, TopupsMinor: t.TopupsMinor,
 		UsageMinor: t.UsageMinor, CreditsMinor: t.CreditsMinor, RefundsMinor: t.RefundsMinor, AdjustmentsMinor: t.AdjustmentsMinor, ClosingMinor: t.ClosingMinor,
-		Tenant: oapi.StatementTenant{Id: st.Tenant.ID.UUID, Name: st.Tenant.Name},
+		Tenant: oapi.StatementTenant{Id: st.Tenant.ID.UUID, Urn: s.Naming.Name(st.Tenant.ID.String(), "", "tenant", st.Tenant.ID.String()).String(), Name: st.Tenant.Name},
 		Usage:  make([]oapi.StatementUsage, len(st.Uses)), Movements: make([]oapi.StatementMovement, len(st.Movements)),
 	}
 	for i, u := range st.Uses {

@@ -147,7 +147,7 @@ func (s *Handlers) ListUsageIntervals(ctx context.Context, req oapi.ListUsageInt
 	l, err := response.List(s.Cursors, r, p.Cursor, p.Limit, func(after uuid.UUID, n int) ([]metering.Record, error) {
 		f.After, f.Limit = after, n
 		return s.Metering.Intervals(ctx, q.Tenant, f)
-	}, func(i metering.Record) uuid.UUID { return i.ID }, toInterval)
+	}, func(i metering.Record) uuid.UUID { return i.ID }, s.intervalOf(q.Tenant))
 	if err != nil {
 		return nil, err
 	}
@@ -157,9 +157,18 @@ func (s *Handlers) ListUsageIntervals(ctx context.Context, req oapi.ListUsageInt
 	}, nil
 }
 
+// intervalOf returns the function that encodes the usage intervals of a tenant.
+func (s *Handlers) intervalOf(tenant ids.Tenant) func(metering.Record) oapi.UsageInterval {
+	return func(i metering.Record) oapi.UsageInterval {
+		shown := toInterval(i)
+		shown.Urn = s.Naming.Name(tenant.String(), i.Project.String(), "usage-interval", i.ID.String()).String()
+		return shown
+	}
+}
+
 func toInterval(i metering.Record) oapi.UsageInterval {
 	shown := oapi.UsageInterval{
-		Id: i.ID, AllocationId: i.Allocation.UUID, ProjectId: i.Project.UUID, Sku: i.SKU, Gpus: i.GPUs, Price: response.Money(i.PriceMinor, i.Currency),
+		Id: i.ID, CreatedAt: i.StartedAt.UTC(), UpdatedAt: response.Later(i.StartedAt, i.EndedAt), AllocationId: i.Allocation.UUID, ProjectId: i.Project.UUID, Sku: i.SKU, Gpus: i.GPUs, Price: response.Money(i.PriceMinor, i.Currency),
 		StartedAt: i.StartedAt.UTC(), EndedAt: response.UTC(i.EndedAt), OpenedBy: oapi.UsageIntervalOpenedBy(i.OpenedBy), OpenedObservation: observation(i.OpenedObservation),
 		ClosedBy: response.OrNil(oapi.UsageIntervalClosedBy(i.ClosedBy)), ClosedObservation: observation(i.ClosedObservation), Seconds: i.Seconds,
 		Cost: response.Money(i.CostMinor, i.Currency), Credited: response.Money(i.CreditMinor, i.Currency),

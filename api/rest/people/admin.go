@@ -23,7 +23,7 @@ func (s *Handlers) ListUsers(ctx context.Context, req oapi.ListUsersRequestObjec
 	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.User, n int) ([]identity.User, error) {
 		f.After, f.Limit = after, n
 		return s.Identity.Users(ctx, f)
-	}, func(u identity.User) ids.User { return u.ID }, toUser)
+	}, func(u identity.User) ids.User { return u.ID }, s.toUser)
 	if err != nil {
 		return nil, err
 	}
@@ -42,11 +42,11 @@ func (s *Handlers) CreateUser(ctx context.Context, req oapi.CreateUserRequestObj
 	} else if req.Body.TenantRole != nil {
 		return nil, errs.Invalid("tenant_role", "needs a tenant_id")
 	}
-	u, err := s.Identity.CreateUser(ctx, response.Change(r, userReply(http.StatusCreated)), n)
+	u, err := s.Identity.CreateUser(ctx, response.Change(r, s.userReply(http.StatusCreated)), n)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.CreateUser201JSONResponse{Body: toUser(u), Headers: oapi.CreateUser201ResponseHeaders{Location: userAt(u), ETag: request.ETag(u.Version)}}, nil
+	return oapi.CreateUser201JSONResponse{Body: s.toUser(u), Headers: oapi.CreateUser201ResponseHeaders{Location: userAt(u), ETag: request.ETag(u.Version)}}, nil
 }
 
 // GetUser handles GET /api/v1/admin/users/{user_id}.
@@ -68,10 +68,10 @@ func (s *Handlers) GetUser(ctx context.Context, req oapi.GetUserRequestObject) (
 
 // withMeans encodes a user with the user's active allocations and the balance of the tenant.
 func (s *Handlers) withMeans(ctx context.Context, u identity.User) (oapi.UserDetail, error) {
-	o := toUser(u)
+	o := s.toUser(u)
 	d := oapi.UserDetail{
-		Id: o.Id, Email: o.Email, Name: o.Name, Role: o.Role, RoleFrom: oapi.UserDetailRoleFrom(o.RoleFrom), Issuer: o.Issuer, Tenant: o.Tenant,
-		Disabled: o.Disabled, Version: o.Version, CreatedAt: o.CreatedAt, SignedInAt: o.SignedInAt,
+		Id: o.Id, Urn: o.Urn, Email: o.Email, Name: o.Name, Role: o.Role, RoleFrom: oapi.UserDetailRoleFrom(o.RoleFrom), Issuer: o.Issuer, Tenant: o.Tenant,
+		Disabled: o.Disabled, Version: o.Version, CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt, SignedInAt: o.SignedInAt,
 	}
 	var err error
 	if d.ActiveAllocations, err = s.Allocations.CountActive(ctx, u.Tenant, u.ID); err != nil || u.Tenant == (ids.Tenant{}) {
@@ -97,11 +97,11 @@ func (s *Handlers) UpdateUser(ctx context.Context, req oapi.UpdateUserRequestObj
 		role := *req.Body.Role
 		patch.Role = &role
 	}
-	u, err := s.Identity.UpdateUser(ctx, response.Change(r, userReply(http.StatusOK)), ids.From[ids.User](req.UserId), version, patch)
+	u, err := s.Identity.UpdateUser(ctx, response.Change(r, s.userReply(http.StatusOK)), ids.From[ids.User](req.UserId), version, patch)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.UpdateUser200JSONResponse{Body: toUser(u), Headers: oapi.UpdateUser200ResponseHeaders{ETag: request.ETag(u.Version)}}, nil
+	return oapi.UpdateUser200JSONResponse{Body: s.toUser(u), Headers: oapi.UpdateUser200ResponseHeaders{ETag: request.ETag(u.Version)}}, nil
 }
 
 // ListTenants handles GET /api/v1/admin/tenants.
@@ -183,25 +183,25 @@ func (s *Handlers) DeleteUser(ctx context.Context, req oapi.DeleteUserRequestObj
 	return oapi.DeleteUser204Response{}, nil
 }
 
-func userReply(status int) func(identity.User) identity.Reply {
+func (s *Handlers) userReply(status int) func(identity.User) identity.Reply {
 	return func(u identity.User) identity.Reply {
 		location := ""
 		if status == http.StatusCreated {
 			location = userAt(u)
 		}
-		return response.Reply(status, toUser(u), location, request.ETag(u.Version))
+		return response.Reply(status, s.toUser(u), location, request.ETag(u.Version))
 	}
 }
 
 func userAt(u identity.User) string { return "/api/v1/admin/users/" + u.ID.String() }
 
-func toUser(u identity.User) oapi.User {
+func (s *Handlers) toUser(u identity.User) oapi.User {
 	shown := oapi.User{
-		Id: u.ID.UUID, Email: u.Email, Name: u.Name, Role: u.Role, RoleFrom: oapi.UserRoleFrom(u.RoleFrom), Issuer: u.Issuer,
-		Disabled: u.DisabledAt != nil, Version: u.Version, CreatedAt: u.CreatedAt.UTC(), SignedInAt: response.UTC(u.SignedInAt),
+		Id: u.ID.UUID, Urn: u.URN(s.Naming), Email: u.Email, Name: u.Name, Role: u.Role, RoleFrom: oapi.UserRoleFrom(u.RoleFrom), Issuer: u.Issuer,
+		Disabled: u.DisabledAt != nil, Version: u.Version, CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(), SignedInAt: response.UTC(u.SignedInAt),
 	}
 	if u.Tenant != (ids.Tenant{}) {
-		shown.Tenant = &oapi.Membership{Id: u.Tenant.UUID, Name: u.TenantName, Role: u.TenantRole}
+		shown.Tenant = &oapi.Membership{Id: u.Tenant.UUID, Urn: s.tenantURN(u.Tenant), Name: u.TenantName, Role: u.TenantRole}
 	}
 	return shown
 }

@@ -20,7 +20,7 @@ func (s *Handlers) ListApiKeys(ctx context.Context, req oapi.ListApiKeysRequestO
 	ctx, r := request.Of(ctx)
 	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.APIKey, n int) ([]keys.APIKey, error) {
 		return s.Keys.APIKeys(ctx, r.Caller, after, n)
-	}, func(k keys.APIKey) ids.APIKey { return k.ID }, toAPIKey)
+	}, func(k keys.APIKey) ids.APIKey { return k.ID }, func(k keys.APIKey) oapi.ApiKey { return s.toAPIKey(r.Caller, k) })
 	if err != nil {
 		return nil, err
 	}
@@ -37,12 +37,12 @@ func (s *Handlers) CreateApiKey(ctx context.Context, req oapi.CreateApiKeyReques
 		return nil, errs.New(errs.NotFound, "API keys are disabled in this tenant").Try("request the policy auth.api_keys_enabled from an operator, or use a service account")
 	}
 	k, err := s.Keys.CreateAPIKey(ctx, response.Change(r, func(k keys.APIKey) identity.Reply {
-		return secret(response.Reply(http.StatusCreated, toAPIKeyMade(k), keyAt(k), ""))
+		return secret(response.Reply(http.StatusCreated, s.toAPIKeyMade(r.Caller, k), keyAt(k), ""))
 	}), keys.NewAPIKey{Name: req.Body.Name, Scopes: request.ScopeNames(request.Or(req.Body.Scopes, nil)), TTL: time.Duration(request.Or(req.Body.TtlSeconds, 0)) * time.Second})
 	if err != nil {
 		return nil, err
 	}
-	return oapi.CreateApiKey201JSONResponse{Body: toAPIKeyMade(k), Headers: oapi.CreateApiKey201ResponseHeaders{Location: keyAt(k)}}, nil
+	return oapi.CreateApiKey201JSONResponse{Body: s.toAPIKeyMade(r.Caller, k), Headers: oapi.CreateApiKey201ResponseHeaders{Location: keyAt(k)}}, nil
 }
 
 // DeleteApiKey handles DELETE /api/v1/api-keys/{id}.
@@ -56,10 +56,15 @@ func (s *Handlers) DeleteApiKey(ctx context.Context, req oapi.DeleteApiKeyReques
 
 func keyAt(k keys.APIKey) string { return "/api/v1/api-keys/" + k.ID.String() }
 
-func toAPIKey(k keys.APIKey) oapi.ApiKey {
-	return oapi.ApiKey{Id: k.ID.UUID, Name: k.Name, Scopes: response.Scopes(k.Scopes), CreatedAt: k.CreatedAt.UTC(), ExpiresAt: response.UTC(k.ExpiresAt), LastUsedAt: response.UTC(k.LastUsedAt)}
+func (s *Handlers) toAPIKey(by identity.Caller, k keys.APIKey) oapi.ApiKey {
+	return oapi.ApiKey{
+		Id: k.ID.UUID, Urn: s.ownURN(by, "api-key", k.ID.String()), Name: k.Name, Scopes: response.Scopes(k.Scopes), CreatedAt: k.CreatedAt.UTC(), UpdatedAt: k.CreatedAt.UTC(), ExpiresAt: response.UTC(k.ExpiresAt), LastUsedAt: response.UTC(k.LastUsedAt),
+	}
 }
 
-func toAPIKeyMade(k keys.APIKey) oapi.CreatedApiKey {
-	return oapi.CreatedApiKey{Id: k.ID.UUID, Name: k.Name, Scopes: response.Scopes(k.Scopes), CreatedAt: k.CreatedAt.UTC(), ExpiresAt: response.UTC(k.ExpiresAt), Secret: k.Secret}
+func (s *Handlers) toAPIKeyMade(by identity.Caller, k keys.APIKey) oapi.CreatedApiKey {
+	shown := s.toAPIKey(by, k)
+	return oapi.CreatedApiKey{
+		Id: shown.Id, Urn: shown.Urn, Name: shown.Name, Scopes: shown.Scopes, CreatedAt: shown.CreatedAt, UpdatedAt: shown.UpdatedAt, ExpiresAt: shown.ExpiresAt, Secret: k.Secret,
+	}
 }

@@ -15,7 +15,7 @@ func (s *Handlers) ListOwnInvitations(ctx context.Context, req oapi.ListOwnInvit
 	ctx, r := request.Of(ctx)
 	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.Invitation, n int) ([]identity.OwnInvitation, error) {
 		return s.Identity.OwnInvitations(ctx, r.Caller, after, n)
-	}, func(i identity.OwnInvitation) ids.Invitation { return i.ID }, toOwnInvitation)
+	}, func(i identity.OwnInvitation) ids.Invitation { return i.ID }, s.toOwnInvitation)
 	if err != nil {
 		return nil, err
 	}
@@ -43,9 +43,13 @@ func (s *Handlers) DeclineInvitation(ctx context.Context, req oapi.DeclineInvita
 	return oapi.DeclineInvitation204Response{}, nil
 }
 
-func toOwnInvitation(i identity.OwnInvitation) oapi.OwnInvitation {
+func (s *Handlers) toOwnInvitation(i identity.OwnInvitation) oapi.OwnInvitation {
 	return oapi.OwnInvitation{
-		Id: i.ID.UUID, Tenant: oapi.Membership{Id: i.Tenant.UUID, Name: i.TenantName, Role: i.Role},
-		CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
+		Id: i.ID.UUID, Urn: s.invitationURN(i.Tenant, i.ID), Tenant: oapi.Membership{Id: i.Tenant.UUID, Urn: s.tenantURN(i.Tenant), Name: i.TenantName, Role: i.Role},
+		CreatedAt: i.CreatedAt.UTC(), UpdatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
 	}
+}
+
+func (s *Handlers) invitationURN(tenant ids.Tenant, id ids.Invitation) string {
+	return s.Naming.Name(tenant.String(), "", "invitation", id.String()).String()
 }

@@ -124,6 +124,6 @@ func (s *Handlers) toProject(p identity.Project) oapi.Project {
 	id := p.ID.String()
 	return oapi.Project{
 		Id: p.ID.UUID, Urn: s.Naming.Name(p.Tenant.String(), id, "project", id).String(), Name: p.Name, Description: p.Description,
-		Role: p.Role, Version: p.Version, CreatedAt: p.CreatedAt.UTC(),
+		Role: p.Role, Version: p.Version, CreatedAt: p.CreatedAt.UTC(), UpdatedAt: p.UpdatedAt.UTC(),
 	}
 }

@@ -93,7 +93,7 @@ func (s *Handlers) ListCredentials(ctx context.Context, req oapi.ListCredentials
 	ctx, r := request.Of(ctx)
 	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.Credential, n int) ([]keys.Credential, error) {
 		return s.Keys.Credentials(ctx, r.Caller, ids.From[ids.ServiceAccount](req.ServiceAccountId), after, n)
-	}, func(c keys.Credential) ids.Credential { return c.ID }, toCredential)
+	}, func(c keys.Credential) ids.Credential { return c.ID }, s.credentialOf(r.Caller))
 	if err != nil {
 		return nil, err
 	}
@@ -116,12 +116,12 @@ func (s *Handlers) CreateCredential(ctx context.Context, req oapi.CreateCredenti
 	}
 	at := func(c keys.Credential) string { return accountAt(account) + "/credentials/" + c.ID.String() }
 	c, err := s.Keys.CreateCredential(ctx, response.Change(r, func(c keys.Credential) identity.Reply {
-		return secret(response.Reply(http.StatusCreated, toCredentialMade(c), at(c), ""))
+		return secret(response.Reply(http.StatusCreated, s.toCredentialMade(r.Caller, c), at(c), ""))
 	}), account, n)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.CreateCredential201JSONResponse{Body: toCredentialMade(c), Headers: oapi.CreateCredential201ResponseHeaders{Location: at(c)}}, nil
+	return oapi.CreateCredential201JSONResponse{Body: s.toCredentialMade(r.Caller, c), Headers: oapi.CreateCredential201ResponseHeaders{Location: at(c)}}, nil
 }
 
 // DeleteCredential handles DELETE /api/v1/service-accounts/{service_account_id}/credentials/{credential_id}.
@@ -156,14 +156,18 @@ func (s *Handlers) toServiceAccount(a keys.ServiceAccount) oapi.ServiceAccount {
 	return oapi.ServiceAccount{
 		Id: a.ID.UUID, Urn: s.Naming.Name(a.Tenant.String(), a.Project.String(), "service-account", a.ID.String()).String(),
 		ProjectId: a.Project.UUID, Name: a.Name, Description: a.Description, Scopes: response.Scopes(a.Scopes), Disabled: a.DisabledAt != nil,
-		Version: a.Version, CreatedAt: a.CreatedAt.UTC(), LastUsedAt: response.UTC(a.LastUsedAt),
+		Version: a.Version, CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(), LastUsedAt: response.UTC(a.LastUsedAt),
 	}
 }
 
-func toCredential(c keys.Credential) oapi.Credential {
-	return oapi.Credential{
-		Id: c.ID.UUID, Federation: toFederation(c.Federation), CreatedAt: c.CreatedAt.UTC(), ExpiresAt: response.UTC(c.ExpiresAt),
-		RevokedAt: response.UTC(c.RevokedAt), LastUsedAt: response.UTC(c.LastUsedAt),
+// credentialOf returns the function that encodes credentials of service accounts in the project of the caller.
+func (s *Handlers) credentialOf(by identity.Caller) func(keys.Credential) oapi.Credential {
+	return func(c keys.Credential) oapi.Credential {
+		return oapi.Credential{
+			Id: c.ID.UUID, Urn: s.Naming.Name(by.Tenant.String(), by.Project.String(), "credential", c.ID.String()).String(), Federation: toFederation(c.Federation),
+			CreatedAt: c.CreatedAt.UTC(), UpdatedAt: response.Later(c.CreatedAt, c.RevokedAt), ExpiresAt: response.UTC(c.ExpiresAt),
+			RevokedAt: response.UTC(c.RevokedAt), LastUsedAt: response.UTC(c.LastUsedAt),
+		}
 	}
 }
 
@@ -174,8 +178,10 @@ func toFederation(f *keys.Federation) *oapi.Federation {
 	return &oapi.Federation{Issuer: f.Issuer, Subject: f.Subject}
 }
 
-func toCredentialMade(c keys.Credential) oapi.CreatedCredential {
+func (s *Handlers) toCredentialMade(by identity.Caller, c keys.Credential) oapi.CreatedCredential {
+	shown := s.credentialOf(by)(c)
 	return oapi.CreatedCredential{
-		Id: c.ID.UUID, Federation: toFederation(c.Federation), CreatedAt: c.CreatedAt.UTC(), ExpiresAt: response.UTC(c.ExpiresAt), Secret: response.OrNil(c.Secret),
+		Id: shown.Id, Urn: shown.Urn, Federation: shown.Federation, CreatedAt: shown.CreatedAt, UpdatedAt: shown.UpdatedAt, ExpiresAt: shown.ExpiresAt,
+		Secret: response.OrNil(c.Secret),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
 )
 
@@ -15,7 +16,7 @@ func (s *Handlers) ListSessions(ctx context.Context, req oapi.ListSessionsReques
 	ctx, r := request.Of(ctx)
 	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.Session, n int) ([]signin.SessionInfo, error) {
 		return s.SignIn.Sessions(ctx, r.Caller, after, n)
-	}, sessionID, toSession)
+	}, sessionID, s.toSession)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func (s *Handlers) ListAllSessions(ctx context.Context, req oapi.ListAllSessions
 	}
 	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.Session, n int) ([]signin.SessionInfo, error) {
 		return s.SignIn.AllSessions(ctx, user, after, n)
-	}, sessionID, toSession)
+	}, sessionID, s.toSession)
 	if err != nil {
 		return nil, err
 	}
@@ -64,9 +65,9 @@ func (s *Handlers) EndAnySession(ctx context.Context, req oapi.EndAnySessionRequ
 
 func sessionID(i signin.SessionInfo) ids.Session { return i.ID }
 
-func toSession(i signin.SessionInfo) oapi.Session {
+func (s *Handlers) toSession(i signin.SessionInfo) oapi.Session {
 	return oapi.Session{
-		Id: i.ID.UUID, UserId: i.User.UUID, Kind: oapi.SessionKind(i.Kind), Issuer: i.Issuer, Address: i.Address, UserAgent: i.UserAgent,
-		Current: i.Current, CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(), LastUsedAt: response.UTC(i.LastUsedAt),
+		Id: i.ID.UUID, Urn: s.ownURN(identity.Caller{Tenant: i.Tenant}, "session", i.ID.String()), UserId: i.User.UUID, Kind: oapi.SessionKind(i.Kind), Issuer: i.Issuer, Address: i.Address, UserAgent: i.UserAgent,
+		Current: i.Current, CreatedAt: i.CreatedAt.UTC(), UpdatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(), LastUsedAt: response.UTC(i.LastUsedAt),
 	}
 }

@@ -17,7 +17,7 @@ func (s *Handlers) ListSshKeys(ctx context.Context, req oapi.ListSshKeysRequestO
 	ctx, r := request.Of(ctx)
 	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.SSHKey, n int) ([]keys.SSHKey, error) {
 		return s.Keys.SSHKeys(ctx, r.Caller, after, n)
-	}, func(k keys.SSHKey) ids.SSHKey { return k.ID }, toSSHKey)
+	}, func(k keys.SSHKey) ids.SSHKey { return k.ID }, func(k keys.SSHKey) oapi.SshKey { return s.toSSHKey(r.Caller, k) })
 	if err != nil {
 		return nil, err
 	}
@@ -31,12 +31,12 @@ func (s *Handlers) ListSshKeys(ctx context.Context, req oapi.ListSshKeysRequestO
 func (s *Handlers) CreateSshKey(ctx context.Context, req oapi.CreateSshKeyRequestObject) (oapi.CreateSshKeyResponseObject, error) {
 	ctx, r := request.Of(ctx)
 	k, err := s.Keys.AddSSHKey(ctx, response.Change(r, func(k keys.SSHKey) identity.Reply {
-		return response.Reply(http.StatusCreated, toSSHKey(k), sshKeyAt(k), "")
+		return response.Reply(http.StatusCreated, s.toSSHKey(r.Caller, k), sshKeyAt(k), "")
 	}), req.Body.Name, req.Body.PublicKey)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.CreateSshKey201JSONResponse{Body: toSSHKey(k), Headers: oapi.CreateSshKey201ResponseHeaders{Location: sshKeyAt(k)}}, nil
+	return oapi.CreateSshKey201JSONResponse{Body: s.toSSHKey(r.Caller, k), Headers: oapi.CreateSshKey201ResponseHeaders{Location: sshKeyAt(k)}}, nil
 }
 
 // DeleteSshKey handles DELETE /api/v1/ssh-keys/{id}.
@@ -50,6 +50,9 @@ func (s *Handlers) DeleteSshKey(ctx context.Context, req oapi.DeleteSshKeyReques
 
 func sshKeyAt(k keys.SSHKey) string { return "/api/v1/ssh-keys/" + k.ID.String() }
 
-func toSSHKey(k keys.SSHKey) oapi.SshKey {
-	return oapi.SshKey{Id: k.ID.UUID, Name: k.Name, PublicKey: k.PublicKey, Fingerprint: k.Fingerprint, CreatedAt: k.CreatedAt.UTC()}
+func (s *Handlers) toSSHKey(by identity.Caller, k keys.SSHKey) oapi.SshKey {
+	return oapi.SshKey{
+		Id: k.ID.UUID, Urn: s.ownURN(by, "ssh-key", k.ID.String()), Name: k.Name, PublicKey: k.PublicKey, Fingerprint: k.Fingerprint,
+		CreatedAt: k.CreatedAt.UTC(), UpdatedAt: k.CreatedAt.UTC(),
+	}
 }

@@ -77,7 +77,7 @@ func (s *Handlers) ListInvitations(ctx context.Context, req oapi.ListInvitations
 	ctx, r := request.Of(ctx)
 	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.Invitation, n int) ([]identity.Invitation, error) {
 		return s.Identity.Invitations(ctx, r.Caller, after, n)
-	}, func(i identity.Invitation) ids.Invitation { return i.ID }, toInvitation)
+	}, func(i identity.Invitation) ids.Invitation { return i.ID }, s.invitationOf(r.Caller.Tenant))
 	if err != nil {
 		return nil, err
 	}
@@ -91,12 +91,12 @@ func (s *Handlers) ListInvitations(ctx context.Context, req oapi.ListInvitations
 func (s *Handlers) CreateInvitation(ctx context.Context, req oapi.CreateInvitationRequestObject) (oapi.CreateInvitationResponseObject, error) {
 	ctx, r := request.Of(ctx)
 	i, err := s.Identity.Invite(ctx, response.Change(r, func(i identity.Invitation) identity.Reply {
-		return response.Reply(http.StatusCreated, toInvitation(i), invitationAt(i), "")
+		return response.Reply(http.StatusCreated, s.invitationOf(r.Caller.Tenant)(i), invitationAt(i), "")
 	}), req.Body.Email, string(req.Body.Role))
 	if err != nil {
 		return nil, err
 	}
-	return oapi.CreateInvitation201JSONResponse{Body: toInvitation(i), Headers: oapi.CreateInvitation201ResponseHeaders{Location: invitationAt(i)}}, nil
+	return oapi.CreateInvitation201JSONResponse{Body: s.invitationOf(r.Caller.Tenant)(i), Headers: oapi.CreateInvitation201ResponseHeaders{Location: invitationAt(i)}}, nil
 }
 
 // DeleteInvitation handles DELETE /api/v1/tenant/invitations/{id}.
@@ -139,14 +139,18 @@ func toMember(m identity.Member) oapi.Member {
 	return oapi.Member{UserId: m.User.UUID, Email: m.Email, Name: m.Name, Role: m.Role}
 }
 
-func toInvitation(i identity.Invitation) oapi.Invitation {
-	return oapi.Invitation{Id: i.ID.UUID, Email: i.Email, Role: oapi.TenantRole(i.Role), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC()}
+func (s *Handlers) invitationOf(tenant ids.Tenant) func(identity.Invitation) oapi.Invitation {
+	return func(i identity.Invitation) oapi.Invitation {
+		return oapi.Invitation{
+			Id: i.ID.UUID, Urn: s.invitationURN(tenant, i.ID), Email: i.Email, Role: oapi.TenantRole(i.Role),
+			CreatedAt: i.CreatedAt.UTC(), UpdatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
+		}
+	}
 }
 
 func (s *Handlers) toTenant(t identity.Tenant) oapi.Tenant {
-	id := t.ID.String()
 	return oapi.Tenant{
-		Id: t.ID.UUID, Urn: s.Naming.Name(id, "", "tenant", id).String(), Name: t.Name, Currency: t.Currency,
-		Version: t.Version, CreatedAt: t.CreatedAt.UTC(),
+		Id: t.ID.UUID, Urn: s.tenantURN(t.ID), Name: t.Name, Currency: t.Currency,
+		Version: t.Version, CreatedAt: t.CreatedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(),
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"github.com/gpuaas/gpuaas/api/asyncapi"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/web"
 )
@@ -23,6 +24,7 @@ const Path = "/docs/reference/errors"
 // Pages are ready to be sent.
 type Pages struct {
 	Contract []byte // OpenAPI as JSON
+	Events   []byte // AsyncAPI as JSON
 	API      []byte // HTML
 	Errors   []byte // HTML
 }
@@ -31,6 +33,9 @@ type Pages struct {
 func New(doc *openapi3.T, status func(errs.Code) int) (p Pages, err error) {
 	if p.Contract, err = doc.MarshalJSON(); err != nil {
 		return Pages{}, fmt.Errorf("writing the contract as JSON: %w", err)
+	}
+	if p.Events, err = asyncapi.JSON(); err != nil {
+		return Pages{}, err
 	}
 	if p.API, err = render("reference", describe(doc)); err != nil {
 		return Pages{}, err

@@ -20,8 +20,8 @@ const (
 )
 
 // Cursors encodes and decodes positions in lists. A cursor is sealed, because its content becomes
-// part of a query. It is valid only for its list and tenant, because the position has no meaning in
-// another list.
+// part of a query. It is valid only for its list with the same filters and tenant, because the
+// position has no meaning in another list.
 type Cursors struct {
 	Keys  *envelope.Ring
 	Clock clock.Clock
@@ -42,7 +42,7 @@ func (c Cursors) Open(r *request.Call, cursor *string, place any) error {
 	if cursor == nil || *cursor == "" {
 		return nil
 	}
-	refused := errs.New(errs.CursorInvalid, "the cursor belongs to another list, or is older than 24 hours").At("cursor").
+	refused := errs.New(errs.CursorInvalid, "the cursor belongs to another list or to other filters, or is older than 24 hours").At("cursor").
 		Try("start again without a cursor")
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(*cursor)
 	if err != nil {
@@ -63,9 +63,13 @@ func (c Cursors) Open(r *request.Call, cursor *string, place any) error {
 	return nil
 }
 
-// listOf is what a cursor is bound to.
+// listOf is what a cursor is bound to: the path, the filters with the project, and the tenant. The size of a page may
+// change.
 func listOf(r *request.Call) envelope.Place {
-	return envelope.Place{Table: "cursors", Column: r.URL.Path, Row: r.Tenant}
+	filters := r.URL.Query()
+	filters.Del("cursor")
+	filters.Del("limit")
+	return envelope.Place{Table: "cursors", Column: r.URL.Path + "?" + filters.Encode(), Row: r.Tenant + " " + r.Caller.Project.String()}
 }
 
 // CutPage cuts a list that was read with one item more than the limit. The extra item only shows that

@@ -26,6 +26,16 @@ func UTC(t *time.Time) *time.Time {
 	return &u
 }
 
+// Later returns the latest of several times in UTC. A nil time does not count.
+func Later(t time.Time, others ...*time.Time) time.Time {
+	for _, o := range others {
+		if o != nil && o.After(t) {
+			t = *o
+		}
+	}
+	return t.UTC()
+}
+
 // Money encodes an amount.
 func Money(m money.Minor, currency string) oapi.Money {
 	return oapi.Money{AmountMinor: int64(m), Currency: currency}

@@ -96,7 +96,7 @@ func (s *Handlers) ExchangeOidc(ctx context.Context, req oapi.ExchangeOidcReques
 			return nil, err
 		}
 		u, err := s.SignIn.SignInUser(ctx, v, origin(c))
-		return oapi.ExchangeOidc200JSONResponse{User: toPerson(u), ExpiresAt: new(v.Until.UTC())}, err
+		return oapi.ExchangeOidc200JSONResponse{User: s.toPerson(u), ExpiresAt: new(v.Until.UTC())}, err
 	case idToken != "" || code == "" || state == "":
 		return nil, errs.Invalid("code", "is needed with state, or id_token alone")
 	}
@@ -107,7 +107,7 @@ func (s *Handlers) ExchangeOidc(ctx context.Context, req oapi.ExchangeOidcReques
 	if err != nil {
 		return nil, err
 	}
-	return oapi.ExchangeOidc200JSONResponse{User: toPerson(started.User), ExpiresAt: new(started.Session.ExpiresAt.UTC())}, nil
+	return oapi.ExchangeOidc200JSONResponse{User: s.toPerson(started.User), ExpiresAt: new(started.Session.ExpiresAt.UTC())}, nil
 }
 
 // finish trades the provider's code for a session of this browser.
@@ -164,7 +164,7 @@ func (s *Handlers) LoginPersonal(ctx context.Context, req oapi.LoginPersonalRequ
 	if err != nil {
 		return nil, err
 	}
-	in := oapi.LoginPersonal200JSONResponse{User: toPerson(started.User), ExpiresAt: new(started.Session.ExpiresAt.UTC())}
+	in := oapi.LoginPersonal200JSONResponse{User: s.toPerson(started.User), ExpiresAt: new(started.Session.ExpiresAt.UTC())}
 	if kind == "browser" {
 		s.remember(c, started) // and nowhere that a script could read it
 	} else {
@@ -220,7 +220,7 @@ func (s *Handlers) RefreshToken(ctx context.Context, req oapi.RefreshTokenReques
 		}
 		return nil, err
 	}
-	return oapi.RefreshToken200JSONResponse{User: new(toPerson(u))}, nil
+	return oapi.RefreshToken200JSONResponse{User: new(s.toPerson(u))}, nil
 }
 
 func (s *Handlers) refreshProgram(ctx context.Context, c *gin.Context, refresh string) (oapi.RefreshTokenResponseObject, error) {
@@ -229,7 +229,7 @@ func (s *Handlers) refreshProgram(ctx context.Context, c *gin.Context, refresh s
 		return nil, err
 	}
 	return oapi.RefreshToken200JSONResponse{
-		AccessToken: &g.Access, RefreshToken: response.OrNil(g.Refresh), User: new(toPerson(u)),
+		AccessToken: &g.Access, RefreshToken: response.OrNil(g.Refresh), User: new(s.toPerson(u)),
 		ExpiresIn: new(int(max(g.Until.Sub(s.Clock.Now()), 0) / time.Second)),
 	}, nil
 }
@@ -316,6 +316,6 @@ func (s *Handlers) GetTokenKeys(context.Context, oapi.GetTokenKeysRequestObject)
 	return keys, nil
 }
 
-func toPerson(u identity.User) oapi.UserSummary {
-	return oapi.UserSummary{Id: u.ID.UUID, Email: u.Email, Name: u.Name, Role: u.Role, Version: &u.Version}
+func (s *Handlers) toPerson(u identity.User) oapi.UserSummary {
+	return oapi.UserSummary{Id: u.ID.UUID, Urn: u.URN(s.Naming), Email: u.Email, Name: u.Name, Role: u.Role, Version: &u.Version}
 }

@@ -124,8 +124,7 @@ func fewerThan(most int) func(pgx.Row) error {
 	}
 }
 
-// RevokeCredential ends a credential, with the SSH keys that it has added; one that has ended stays as it
-// is. The SSH keys of an account are hidden from its users, so the statements run without their scope.
+// RevokeCredential ends a credential, with the SSH keys that it has added. The SSH keys of an account are hidden from its users, so the statements run without their scope.
 func (s *Service) RevokeCredential(ctx context.Context, ch identity.Change[struct{}], account ids.ServiceAccount, id ids.Credential) error {
 	ended := revocation.Ended{}
 	_, err := ch.ApplyWith(pg.WithScope(ctx, pg.Platform), s.Service, func() (none struct{}, _ func(*pgx.Batch), _ error) {
@@ -134,7 +133,10 @@ func (s *Service) RevokeCredential(ctx context.Context, ch identity.Change[struc
 			return none, nil, err
 		}
 		c, err := pg.One(ctx, s.DB, "credential", selectCredential, scanCredential, account, id)
-		if err != nil || c.RevokedAt != nil {
+		if err == nil && c.RevokedAt != nil {
+			err = errs.New(errs.NotFound, "the credential is revoked")
+		}
+		if err != nil {
 			return none, nil, err
 		}
 		return none, func(b *pgx.Batch) {

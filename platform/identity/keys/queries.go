@@ -1,7 +1,7 @@
 package keys
 
 const (
-	accountColumns = `id, org_id, project_id, name, description, scopes, version, created_at, last_used_at, disabled_at`
+	accountColumns = `id, org_id, project_id, name, description, scopes, version, created_at, coalesce(updated_at, created_at), last_used_at, disabled_at`
 
 	selectServiceAccounts = `
 		SELECT ` + accountColumns + ` FROM service_accounts
@@ -13,7 +13,7 @@ const (
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (project_id, name) WHERE deleted_at IS NULL DO NOTHING`
 	updateServiceAccount = `
-		UPDATE service_accounts SET name = $3, description = $4, scopes = $5, disabled_at = $6, version = version + 1
+		UPDATE service_accounts SET name = $3, description = $4, scopes = $5, disabled_at = $6, updated_at = $7, version = version + 1
 		WHERE id = $1 AND version = $2 AND deleted_at IS NULL`
 	deleteServiceAccount = `
 		UPDATE service_accounts SET deleted_at = now(), version = version + 1

@@ -24,7 +24,7 @@ type ServiceAccount struct {
 	Name, Description      string
 	Scopes                 []string
 	Version                int64
-	CreatedAt              time.Time
+	CreatedAt, UpdatedAt   time.Time
 	LastUsedAt, DisabledAt *time.Time
 }
 
@@ -50,7 +50,7 @@ func (a ServiceAccount) fields() audit.Fields {
 }
 
 func scanServiceAccount(row pgx.CollectableRow) (a ServiceAccount, err error) {
-	err = row.Scan(&a.ID, &a.Tenant, &a.Project, &a.Name, &a.Description, &a.Scopes, &a.Version, &a.CreatedAt, &a.LastUsedAt, &a.DisabledAt)
+	err = row.Scan(&a.ID, &a.Tenant, &a.Project, &a.Name, &a.Description, &a.Scopes, &a.Version, &a.CreatedAt, &a.UpdatedAt, &a.LastUsedAt, &a.DisabledAt)
 	return a, err
 }
 
@@ -91,6 +91,7 @@ func (s *Service) CreateServiceAccount(ctx context.Context, ch identity.Change[S
 	return ch.Apply(ctx, s.Service, func() (ServiceAccount, func(*pgx.Batch), error) {
 		_, err := s.Administered(ctx, ch.Caller, project)
 		a.ID, a.CreatedAt = ids.New[ids.ServiceAccount](), s.Now()
+		a.UpdatedAt = a.CreatedAt
 		return a, func(b *pgx.Batch) {
 			identity.QueueLockProject(b, project)
 			b.Queue(insertServiceAccount, a.ID, a.Tenant, a.Project, a.Name, a.Description, a.Scopes, ch.Caller.Principal(), a.CreatedAt).Exec(pg.OrElse(
@@ -153,9 +154,9 @@ func (s *Service) UpdateServiceAccount(ctx context.Context, ch identity.Change[S
 		if len(is) == 0 {
 			return a, nil, nil
 		}
-		a.Version++
+		a.Version, a.UpdatedAt = a.Version+1, s.Now()
 		return a, func(b *pgx.Batch) {
-			b.Queue(updateServiceAccount, id, old.Version, a.Name, a.Description, a.Scopes, a.DisabledAt).Exec(pg.OrElse(identity.ErrRaced))
+			b.Queue(updateServiceAccount, id, old.Version, a.Name, a.Description, a.Scopes, a.DisabledAt, a.UpdatedAt).Exec(pg.OrElse(identity.ErrRaced))
 			s.Note(b, ch.Caller, "service_account.update", a.ref(), was, is)
 		}, nil
 	}, s.rekeyOf(ctx, id))

@@ -59,7 +59,8 @@ const (
 	// The version rises with what an administrator may have read, not with each sign-in.
 	updatePerson = `
 		UPDATE users SET oidc_issuer = $2, oidc_subject = $3, email = $4, role = $5, role_from = $6, signed_in_at = now(),
-			version = version + CASE WHEN (oidc_issuer, email, role, role_from) = ($2, $4, $5, $6) THEN 0 ELSE 1 END
+			version = version + CASE WHEN (oidc_issuer, email, role, role_from) = ($2, $4, $5, $6) THEN 0 ELSE 1 END,
+			updated_at = CASE WHEN (oidc_issuer, email, role, role_from) = ($2, $4, $5, $6) THEN updated_at ELSE now() END
 		WHERE id = $1 RETURNING version`
 	noteSignIn = `UPDATE users SET signed_in_at = now() WHERE id = $1`
 )
@@ -113,7 +114,7 @@ const (
 )
 
 const (
-	sessionColumns = `id, user_id, kind, issuer, address, user_agent, created_at, expires_at, last_used_at`
+	sessionColumns = `id, user_id, (SELECT m.org_id FROM tenant_memberships m WHERE m.user_id = sessions.user_id), kind, issuer, address, user_agent, created_at, expires_at, last_used_at`
 
 	selectSessions = `
 		SELECT ` + sessionColumns + ` FROM sessions

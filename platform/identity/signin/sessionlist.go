@@ -18,6 +18,7 @@ import (
 type SessionInfo struct {
 	ID                   ids.Session
 	User                 ids.User
+	Tenant               ids.Tenant // of the user; zero: none
 	Kind, Issuer         string
 	Address, UserAgent   string
 	CreatedAt, ExpiresAt time.Time
@@ -26,7 +27,11 @@ type SessionInfo struct {
 }
 
 func scanSession(row pgx.CollectableRow) (i SessionInfo, err error) {
-	err = row.Scan(&i.ID, &i.User, &i.Kind, &i.Issuer, &i.Address, &i.UserAgent, &i.CreatedAt, &i.ExpiresAt, &i.LastUsedAt)
+	var tenant *ids.Tenant
+	err = row.Scan(&i.ID, &i.User, &tenant, &i.Kind, &i.Issuer, &i.Address, &i.UserAgent, &i.CreatedAt, &i.ExpiresAt, &i.LastUsedAt)
+	if tenant != nil {
+		i.Tenant = *tenant
+	}
 	return i, err
 }
 

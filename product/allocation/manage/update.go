@@ -42,7 +42,7 @@ func (s *Service) Update(ctx context.Context, ch identity.Change[allocation.Allo
 			return a, nil, errs.New(errs.VersionMismatch, "the allocation has changed since version %d", version).At("If-Match").Try("read it again")
 		}
 		after := s.patched(&a, p)
-		if err := tx.QueryRow(ctx, updateAllocation, a.ID, a.Version, a.Name, a.Labels, a.ExpiresAt, a.State, ch.Caller.Actor()).Scan(&a.Version); err != nil {
+		if err := tx.QueryRow(ctx, updateAllocation, a.ID, a.Version, a.Name, a.Labels, a.ExpiresAt, a.State, ch.Caller.Actor()).Scan(&a.Version, &a.UpdatedAt); err != nil {
 			return a, nil, nameConflict(a, err)
 		}
 		return a, after, s.redeclare(ctx, tx, a, p)
@@ -106,8 +106,8 @@ func nameConflict(a allocation.Allocation, err error) error {
 // An update is a row of the history, so that the history stays the list of all versions.
 const updateAllocation = `
 	WITH put AS (
-		UPDATE allocations SET name = $3, labels = coalesce($4, '{}'::jsonb), expires_at = $5, version = version + 1 WHERE id = $1 AND version = $2
+		UPDATE allocations SET name = $3, labels = coalesce($4, '{}'::jsonb), expires_at = $5, updated_at = now(), version = version + 1 WHERE id = $1 AND version = $2
 		RETURNING id, version
 	)
 	INSERT INTO allocation_transitions (allocation_id, version, trigger, from_status, to_status, actor)
-	SELECT id, version, 'updated', $6, $6, $7 FROM put RETURNING version`
+	SELECT id, version, 'updated', $6, $6, $7 FROM put RETURNING version, at`
