@@ -33,7 +33,7 @@ func TestReference(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"policies.md": policyPage(t), "events.md": eventPage(t), "errors.md": errorPage(t), "findings.md": findingPage(), "health.md": healthPage(),
-		"tables.md": tablePage(t),
+		"tables.md": tablePage(t), "resources.md": resourcePage(t),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
