@@ -52,9 +52,18 @@ func (s *Service) findToken(ctx context.Context, token string, hash [32]byte) (i
 	case strings.HasPrefix(token, identity.CredentialPrefix):
 		return identity.Caller{}, 0, errs.New(errs.TokenInvalid, "the secret of a service account is no token").
 			Try("exchange it: POST /api/v1/service-accounts/token with {\"secret\": \"gps_…\"}, or gpuaas service-account token")
+	case strings.HasPrefix(token, enrolmentPrefix):
+		return identity.Caller{}, 0, errs.New(errs.TokenInvalid, "the enrolment token of a node is no token of the API").
+			Try("use it on the node: gpuaas-agent install")
+	case strings.HasPrefix(token, identity.LinkPrefix):
+		return identity.Caller{}, 0, errs.New(errs.TokenInvalid, "the code of the first administrator is no token").
+			Try("open /first-admin in a browser and enter it there")
 	}
 	return s.bearer(ctx, token, hash)
 }
+
+// enrolmentPrefix begins the tokens that product/fleet gives to nodes.
+const enrolmentPrefix = "gpe_"
 
 // sessionHolder returns the caller of a session. The rights are read again after the provider has confirmed them.
 func (s *Service) sessionHolder(ctx context.Context, token string, hash [32]byte) (identity.Caller, time.Duration, error) {
