@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,10 +86,13 @@ func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, pa
 		}})
 	case "listAdminAllocations", "getAdminAllocation", "forceReleaseAllocation", "exportAdminAllocations":
 		f.adminAllocations(w, r, operation)
+	case "listFaultReports":
+		f.page(w, r, []any{}, 50)
 	case "createSshCertificate":
 		w.Header().Set("Location", "/api/v1/allocations/"+params["id"])
 		reply(w, http.StatusCreated, oapi.SshCertificate{
 			Certificate: "ssh-ed25519-cert-v01@openssh.com AAAA", Serial: "1", ExpiresAt: birth, Host: "gpu-07.example", Port: 2222, Login: "u200017",
+			Simulated: slices.ContainsFunc(f.items, func(a *oapi.Allocation) bool { return a.Id.String() == params["id"] && a.Name == "simulated" }),
 		})
 	default:
 		return false

@@ -141,3 +141,20 @@ func (s *Store) Carried(ctx context.Context, q pg.Queryer, kind Kind, after stri
 	}
 	return list, nil
 }
+
+// Keyless returns the allocations whose object contains no SSH key.
+func (s *Store) Keyless(ctx context.Context, q pg.Queryer, of []ids.Allocation) ([]ids.Allocation, error) {
+	keys := make([]uuid.UUID, len(of))
+	for i, id := range of {
+		keys[i] = id.UUID
+	}
+	rows, err := q.Query(ctx, selectKeyless, keys)
+	if err != nil {
+		return nil, fmt.Errorf("reading allocations without SSH keys: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.Allocation])
+	if err != nil {
+		return nil, fmt.Errorf("reading allocations without SSH keys: %w", err)
+	}
+	return list, nil
+}

@@ -75,6 +75,9 @@ const (
 		SELECT ` + halted + `, uid, generation, fence, epoch, spec_hash, (spec->>'node')::uuid, coalesce(spec->>'sku', ''), (spec->>'released')::boolean,
 			ARRAY(SELECT jsonb_array_elements_text(spec->'gpuUUIDs'))
 		FROM desired_objects o WHERE uid = ANY($1) AND kind = 'Allocation'`
+	selectKeyless = `
+		SELECT uid FROM desired_objects
+		WHERE uid = ANY($1) AND kind = 'Allocation' AND NOT coalesce(jsonb_array_length(nullif(spec->'keys', 'null')) > 0, false)`
 
 	// A node is compared with the GPU model of its SKU. OFFSET 0 makes PostgreSQL look the SKU up
 	// by name, and only for nodes.

@@ -17,6 +17,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectObject":       selectObject,
 		"selectPolicies":     selectPolicies,
 		"selectAllocations":  selectAllocations,
+		"selectKeyless":      selectKeyless,
 		"selectDeclared":     selectDeclared,
 		"upsertSource":       upsertSource,
 		"lockSole":           lockSole,

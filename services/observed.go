@@ -21,6 +21,15 @@ func (s *Services) ObservedAllocations(ctx context.Context, of []ids.Allocation)
 	for id, o := range reports {
 		all[id] = condition.Observed{Reported: o.Fresh, Phase: string(o.Phase), Step: o.Step, Message: o.Message, Failures: o.Failures, Generation: o.Generation}
 	}
+	keyless, err := s.Desired.Keyless(ctx, s.DB, of)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range keyless {
+		one := all[id]
+		one.NoSSHKey = true
+		all[id] = one
+	}
 	return all, s.addFaults(ctx, of, all)
 }
 

@@ -82,7 +82,7 @@ func TestEventsAreAboutTheResourceOfTheContract(t *testing.T) {
 		types[c.Address] = c.Types
 	}
 	for _, op := range openapi.Operations(b.doc) {
-		if op.Method != http.MethodGet && op.Security == nil && op.OperationID != "setPassword" { // it ends the API keys
+		if op.Method != http.MethodGet && op.Security == nil {
 			b.do(t, ask{method: op.Method, path: b.freshPathOf(t, op), token: tokenFor(op), body: bodyOf(t, op), header: headersOf(op)})
 		}
 	}
@@ -243,5 +243,39 @@ func TestStatusesOfKeysAndScopesAreDocumented(t *testing.T) {
 		if w := b.do(t, ask{method: "DELETE", path: path, token: tokenOwner, header: map[string]string{"X-Idempotency-Key": "delete"}}); w.Code != want {
 			t.Errorf("%d %s, want %d", w.Code, w.Body, want)
 		}
+	}
+}
+
+// TestAccessOfAnAllocation reads the condition of logins without an SSH key, and a certificate for a simulated node.
+func TestAccessOfAnAllocation(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	a := b.allocate(t)
+	b.activate(a.Id.String())
+	b.sql(`INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, message, observed_at)
+		VALUES ($1, $2, 'ready', 1, 1, 'h', '', now())`, a.Id, a.NodeId)
+	reason := func() (reason oapi.ConditionReason) {
+		var shown oapi.Allocation
+		w := b.do(t, ask{method: "GET", path: allocations + "/" + a.Id.String(), token: tokenOwner})
+		must(t, json.Unmarshal(w.Body.Bytes(), &shown))
+		for _, c := range shown.Conditions {
+			if c.Type == oapi.ConditionTypeAccessReady {
+				reason = c.Reason
+			}
+		}
+		return reason
+	}
+	if got := reason(); got != oapi.ConditionReasonNoSSHKey {
+		t.Errorf("without a key: %s", got)
+	}
+	b.sql(`UPDATE desired_objects SET spec = jsonb_set(spec, '{keys}', '["ssh-ed25519 AAAA"]') WHERE uid = $1`, a.Id)
+	if got := reason(); got != "Succeeded" {
+		t.Errorf("with a key: %s", got)
+	}
+	w := b.do(t, ask{method: "POST", path: allocations + "/" + a.Id.String() + "/ssh-certificate", token: tokenOwner, body: `{"public_key":"` + publicKey(t) + `"}`})
+	var made oapi.SshCertificate
+	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || !made.Simulated {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -70,6 +70,9 @@ func showAllocation(a *output.Console, found client.Response[oapi.Allocation]) e
 	if err := a.Show(found.Raw, AllocationTable(a.Clock.Now(), found.Value)); err != nil {
 		return err
 	}
+	if access, _ := output.Condition(found.Value.Conditions, "AccessReady"); access.Reason == oapi.ConditionReasonNoSSHKey {
+		a.Notify("%s %s", output.SymbolWarn, access.Message)
+	}
 	waits := PendingSections(found.Value.Pending)
 	if len(waits) == 0 || a.Data() || a.Format() == "name" {
 		return nil

@@ -65,6 +65,12 @@ func login(ctx context.Context, a *output.Console, c *client.Client, one oapi.Al
 	if err != nil {
 		return err
 	}
+	if made.Value.Simulated {
+		return &output.CommandError{
+			Message: fmt.Sprintf("%s is on a simulated node, on which no SSH service runs", one.Name), Code: output.CodeSimulated,
+			Try: "gpuaas describe alloc " + one.Name + ", or an allocation on a real node", Correlation: c.Correlation, Exit: output.ExitFailure,
+		}
+	}
 	if err := os.WriteFile(filepath.Join(dir, "key-cert.pub"), []byte(made.Value.Certificate+"\n"), 0o600); err != nil {
 		return fmt.Errorf("keeping the certificate: %w", err)
 	}

@@ -40,26 +40,30 @@ func NewServer() *cobra.Command {
 		Use: "server", Short: "Run the server", Long: serverText, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd.Context()) },
 	}
-	f := cmd.Flags()
-	f.StringVar(&flags.roles, "roles", "api,node,reconcile,work,relay", "which roles this process has")
-	f.StringVar(&flags.environment, "environment", "dev", "folder of environments/ with the fleet")
-	f.StringVar(&flags.repository, "repository", ".", "Git repository of the fleet: a folder or a URL")
-	f.StringVar(&flags.source, "source-name", sync.DefaultName, "name of that Git source; the profile refers to it for forge and signature verification")
-	f.StringVar(&flags.ref, "ref", "HEAD", "branch, tag or commit")
-	f.StringVar(&flags.listen, "listen", net.JoinHostPort("127.0.0.1", orElse(os.Getenv("PORT"), "8080")), "address of the API")
-	f.StringVar(&flags.publicURL, "public-url", os.Getenv("GPUAAS_PUBLIC_URL"), "external URL of the API, if a proxy terminates TLS")
-	f.StringSliceVar(&flags.proxies, "trusted-proxy", listOf(os.Getenv("GPUAAS_TRUSTED_PROXIES")), "addresses and networks of proxies whose X-Forwarded-For is trusted")
-	f.StringVar(&flags.nodeListen, "node-listen", "127.0.0.1:8443", "address of the node API")
-	f.StringSliceVar(&flags.nodeHosts, "node-host", []string{"localhost", "127.0.0.1"}, "host names of the node API for agents")
-	f.StringVar(&flags.tls.Cert, "tls-cert", os.Getenv("GPUAAS_TLS_CERT"), "PEM file of the API's certificate chain; without it the API is plain HTTP")
-	f.StringVar(&flags.tls.Key, "tls-key", os.Getenv("GPUAAS_TLS_KEY"), "PEM file of its private key")
-	f.StringVar(&flags.tls.ClientCA, "tls-client-ca", os.Getenv("GPUAAS_TLS_CLIENT_CA"), "PEM file of authorities; clients of the API need a certificate of one of them")
-	f.StringVar(&flags.metrics, "metrics-listen", "127.0.0.1:9090", "address of the metrics")
-	f.StringSliceVar(&flags.metricsNames, "metrics-name", nil, "DNS names by which the metrics and profiles can be requested, in addition to addresses and localhost")
-	f.StringVar(&flags.pprof, "pprof-listen", "", "address of profiles of this process; off by default")
-	f.StringVar(&flags.stateDir, "state-dir", "/var/lib/gpuaas-server", "keys of the authority, of tasks and of cursors")
-	f.StringVar(&flags.level, "log-level", "", "debug, info, warn or error")
+	flags.add(cmd)
 	return cmd
+}
+
+func (f *serverFlags) add(cmd *cobra.Command) {
+	to := cmd.Flags()
+	to.StringVar(&f.roles, "roles", "api,node,reconcile,work,relay", "which roles this process has")
+	to.StringVar(&f.environment, "environment", "dev", "folder of environments/ with the fleet")
+	to.StringVar(&f.repository, "repository", ".", "Git repository of the fleet: a folder or a URL")
+	to.StringVar(&f.source, "source-name", sync.DefaultName, "name of that Git source; the profile refers to it for forge and signature verification")
+	to.StringVar(&f.ref, "ref", "HEAD", "branch, tag or commit")
+	to.StringVar(&f.listen, "listen", net.JoinHostPort("127.0.0.1", orElse(os.Getenv("PORT"), "8080")), "address of the API")
+	to.StringVar(&f.publicURL, "public-url", os.Getenv("GPUAAS_PUBLIC_URL"), "external URL of the API, if a proxy terminates TLS")
+	to.StringSliceVar(&f.proxies, "trusted-proxy", listOf(os.Getenv("GPUAAS_TRUSTED_PROXIES")), "addresses and networks of proxies whose X-Forwarded-For is trusted")
+	to.StringVar(&f.nodeListen, "node-listen", "127.0.0.1:8443", "address of the node API")
+	to.StringSliceVar(&f.nodeHosts, "node-host", []string{"localhost", "127.0.0.1"}, "host names of the node API for agents")
+	to.StringVar(&f.tls.Cert, "tls-cert", os.Getenv("GPUAAS_TLS_CERT"), "PEM file of the API's certificate chain; without it the API is plain HTTP")
+	to.StringVar(&f.tls.Key, "tls-key", os.Getenv("GPUAAS_TLS_KEY"), "PEM file of its private key")
+	to.StringVar(&f.tls.ClientCA, "tls-client-ca", os.Getenv("GPUAAS_TLS_CLIENT_CA"), "PEM file of authorities; clients of the API need a certificate of one of them")
+	to.StringVar(&f.metrics, "metrics-listen", "127.0.0.1:9090", "address of the metrics")
+	to.StringSliceVar(&f.metricsNames, "metrics-name", nil, "DNS names by which the metrics and profiles can be requested, in addition to addresses and localhost")
+	to.StringVar(&f.pprof, "pprof-listen", "", "address of profiles of this process; off by default")
+	to.StringVar(&f.stateDir, "state-dir", "/var/lib/gpuaas-server", "keys of the authority, of tasks and of cursors")
+	to.StringVar(&f.level, "log-level", "", "debug, info, warn or error")
 }
 
 func (f serverFlags) run(ctx context.Context) error {

@@ -20,6 +20,7 @@ const (
 	CodeStalled     = "stalled"
 	CodeFindings    = "findings"
 	CodeTour        = "tour_failed"
+	CodeSimulated   = "simulated_node"
 )
 
 // CommandError is an error for users, in four lines, and for scripts, as an exit code.

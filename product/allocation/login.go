@@ -25,6 +25,7 @@ type Login struct {
 	Host        string
 	Port        int
 	User        string // the account on the node
+	Simulated   bool   // no SSH service listens at the address
 }
 
 // Signs creates a certificate with which the key's owner logs in to one allocation. The log on the node
@@ -53,7 +54,7 @@ func (s *Service) Login(ctx context.Context, ch identity.Change[Login], id ids.A
 	case s.Signs == nil:
 		return Login{}, errs.New(errs.Unavailable, "this server signs no logins").Try("log in with a registered SSH key")
 	}
-	host, port, err := s.at(ctx, a.Node)
+	host, port, simulated, err := s.at(ctx, a.Node)
 	if err != nil {
 		return Login{}, err
 	}
@@ -61,7 +62,7 @@ func (s *Service) Login(ctx context.Context, ch identity.Change[Login], id ids.A
 	if err != nil {
 		return Login{}, fmt.Errorf("signing a login for %s: %w", a.ID, err)
 	}
-	l.Host, l.Port, l.User = host, port, a.Login
+	l.Host, l.Port, l.User, l.Simulated = host, port, a.Login, simulated
 	b := &pgx.Batch{}
 	s.Identity.QueueKey(b, ch.Key, loginReply(ch, l))
 	s.queueCertificate(b, ch.Caller, l, a.ID)
@@ -86,18 +87,18 @@ func loginKey(text string) (ssh.PublicKey, error) {
 	return key, nil
 }
 
-// at returns the address of the node's SSH service.
-func (s *Service) at(ctx context.Context, node ids.Node) (host string, port int, err error) {
-	address, err := s.Inventory.AddressOf(ctx, node)
+// at returns the address of the node's SSH service. A simulated node has none.
+func (s *Service) at(ctx context.Context, node ids.Node) (host string, port int, simulated bool, err error) {
+	address, simulated, err := s.Inventory.AddressOf(ctx, node)
 	if err != nil {
-		return "", 0, err
+		return "", 0, false, err
 	}
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
-		return address, sshPort, nil //nolint:nilerr // a host without a port
+		return address, sshPort, simulated, nil //nolint:nilerr // a host without a port
 	}
 	port, err = strconv.Atoi(text)
-	return host, port, err
+	return host, port, simulated, err
 }
 
 func loginReply(ch identity.Change[Login], l Login) identity.Reply {

@@ -150,15 +150,15 @@ func (n Node) FailureDomain() string {
 	return n.Spec.Region + "/" + cmp.Or(n.Spec.Zone, "-") + "/" + cmp.Or(n.Spec.Rack, "-")
 }
 
-// AddressOf returns the address of the SSH service of a node, with or without a port. The default is the
-// name of the node.
-func (s *Service) AddressOf(ctx context.Context, id ids.Node) (string, error) {
+// AddressOf returns the address of the SSH service of a node, with or without a port, and whether the node is
+// simulated. The default is the name of the node.
+func (s *Service) AddressOf(ctx context.Context, id ids.Node) (address string, simulated bool, err error) {
 	var name string
 	var spec desired.Node
 	if err := s.DB.QueryRow(ctx, selectSpec, id).Scan(&name, &spec); err != nil {
-		return "", fmt.Errorf("reading the address of %s: %w", id, err)
+		return "", false, fmt.Errorf("reading the address of %s: %w", id, err)
 	}
-	return cmp.Or(spec.Address, name), nil
+	return cmp.Or(spec.Address, name), spec.Onboarding == "simulated", nil
 }
 
 // NamesOf returns the names of the nodes of the fleet by id.

@@ -24,6 +24,8 @@ type Observed struct {
 	// fault.
 	Fault      string
 	FaultSince time.Time
+	// NoSSHKey reports that no registered key opens the allocation.
+	NoSSHKey bool
 }
 
 // Condition is a named yes, no or unknown about an allocation.
@@ -80,7 +82,7 @@ func Of(a allocation.Allocation, seen Observed) []Condition {
 	list = append(list,
 		step(a, "NodeAssigned", a.Node != ids.Node{}),
 		step(a, "Provisioned", a.ActiveAt != nil),
-		step(a, "AccessReady", a.State == allocation.Active && seen.Phase == "ready"),
+		access(a, seen),
 		charging(a),
 	)
 	for i := range list {
@@ -116,6 +118,15 @@ func step(a allocation.Allocation, kind string, done bool) Condition {
 		reason = "Suspended"
 	}
 	return newCondition(a, kind, isFalse, reason, "")
+}
+
+// access returns the condition of logins. Without a key only a certificate opens the allocation.
+func access(a allocation.Allocation, seen Observed) Condition {
+	if a.State == allocation.Active && seen.Phase == "ready" && seen.NoSSHKey {
+		return newCondition(a, "AccessReady", isFalse, "NoSSHKey",
+			"no registered SSH key opens the allocation: add one with gpuaas keys add, or use gpuaas ssh")
+	}
+	return step(a, "AccessReady", a.State == allocation.Active && seen.Phase == "ready")
 }
 
 // charging returns the condition of charging, with the reason why an active allocation is not charged.
