@@ -16,15 +16,11 @@ import (
 
 // serveNodes serves the node API.
 func (s *Server) serveNodes(ctx context.Context) error {
-	n, tasks := s.services[RoleNode], s.tasks[RoleNode]
+	n := s.services[RoleNode]
 	every := &periods{policies: s.policies, names: n.Fleet.NamesOf, log: s.cfg.Log}
 	platform := func() policies.View { return s.policies.Latest().For() }
 	leases := &observed.Leases{DB: n.DB, Clock: s.cfg.Clock, Log: s.cfg.Log, StaleAfter: func() time.Duration { return staleAfter(platform()) }, Excluded: every.hasOwn}
-	in := &nodeapi.Intake{
-		DB: n.DB, Tasks: tasks, Observed: &observed.Store{DB: n.DB, Leases: leases, Telemetry: &observed.Telemetry{DB: n.DB, Clock: s.cfg.Clock}}, Inventory: n.NodeHealth,
-		Certificates: n.Certificates, Hints: s.hints, Clock: s.cfg.Clock, Log: s.cfg.Log, Metrics: s.reportMetrics,
-		StaleAfter: func(node ids.Node) time.Duration { return staleAfter(every.view(node)) },
-	}
+	in := s.intake(leases, every)
 	api := &nodeapi.Server{
 		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: s.keys.Authority, Statements: s.keys.Statements, Trusted: s.keys.Sets,
 		Nodes: in, Tasks: in, Reports: in, Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
@@ -42,6 +38,16 @@ func (s *Server) serveNodes(ctx context.Context) error {
 	writers.Go(func() { leases.Run(renewed) })
 	writers.Go(func() { every.run(renewed) })
 	return api.Serve(ctx, s.nodeListener)
+}
+
+// intake accepts what nodes send.
+func (s *Server) intake(leases *observed.Leases, every *periods) *nodeapi.Intake {
+	n := s.services[RoleNode]
+	return &nodeapi.Intake{
+		DB: n.DB, Tasks: s.tasks[RoleNode], Observed: &observed.Store{DB: n.DB, Leases: leases, Telemetry: &observed.Telemetry{DB: n.DB, Clock: s.cfg.Clock}},
+		Inventory: n.NodeHealth, Certificates: n.Certificates, Hints: s.hints, Clock: s.cfg.Clock, Log: s.cfg.Log, Metrics: s.reportMetrics,
+		StaleAfter: func(node ids.Node) time.Duration { return staleAfter(every.view(node)) },
+	}
 }
 
 // streamsEndAfter gives short responses the time to end by themselves. Event streams never would.

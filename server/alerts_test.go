@@ -1,0 +1,337 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"gopkg.in/yaml.v3"
+
+	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/gitops/sync"
+	"github.com/gpuaas/gpuaas/internal/envelope"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/natsd"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// TestMain makes the cluster of the tests durable: a server rejects another one.
+func TestMain(m *testing.M) {
+	pgtest.Keep()
+	os.Exit(m.Run())
+}
+
+// alarmed is a running server whose alerts a test causes.
+type alarmed struct {
+	*Server
+
+	t    *testing.T
+	db   *pgxpool.Pool
+	node ids.Node
+}
+
+// sqlCause causes the condition of an alert by statements.
+func sqlCause(statements ...string) func(*alarmed) {
+	return func(a *alarmed) {
+		for _, sql := range statements {
+			a.exec(strings.ReplaceAll(sql, "$node", "'"+a.node.String()+"'"))
+		}
+	}
+}
+
+// causes has a row for each alert. A row changes the database as the fault would, or calls what the server calls.
+var causes = map[string]func(*alarmed){
+	"GPUaaSAgentSilent": sqlCause(`
+		INSERT INTO observed_nodes (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, observed_at, stale_at)
+		VALUES ($node, 1, 'b', 1, true, '1.0.0', 1, '{}', 'h', now() - interval '10 minutes', now() - interval '9 minutes')`),
+	"GPUaaSNodeReportRejected": func(a *alarmed) {
+		in := a.intake(nil, &periods{policies: a.policies})
+		if err := in.Report(a.t.Context(), a.node, protocol.Report{Boot: time.Now().AddDate(1, 0, 0).Unix()}); err == nil {
+			a.t.Error("a boot number of next year was accepted")
+		}
+	},
+	"GPUaaSNodeTaskTimeouts": func(a *alarmed) {
+		for range 5 {
+			a.do(func(tx pgx.Tx) error {
+				return a.tasks[RoleWork].Put(a.t.Context(), tx, nodetask.Order{Node: a.node, Type: protocol.Probe, Params: protocol.ProbeParams{}})
+			})
+			a.exec(`UPDATE node_tasks SET expires_at = now() - interval '1 minute'`)
+		}
+	},
+	"GPUaaSCertExpiring": sqlCause(`INSERT INTO certificates (serial, node_id, status, not_after) VALUES ('0a', $node, 'active', now() + interval '1 hour')`),
+	"GPUaaSDriftUnresolved": sqlCause(`
+		INSERT INTO drift (kind, object_id, field, deadline_at) VALUES ('Node', $node, 'gpus', now() - interval '1 hour')`),
+	"GPUaaSGpuUnhealthy":      sqlCause(`INSERT INTO gpus (uuid, node_id, index, model, memory_mib, health) VALUES ('GPU-1', $node, 0, 'T4', 15360, 'unhealthy')`),
+	"GPUaaSMassActionBreaker": sqlCause(`INSERT INTO breaker_trips SELECT gen_random_uuid(), now(), 3, 2, 10, 'xid 79', ARRAY[$node::uuid]`),
+	"GPUaaSReconcileStalled": sqlCause(`
+		INSERT INTO reconcile_due (kind, object_id, due_at, reason) VALUES ('SKU', gen_random_uuid(), now() - interval '10 minutes', 'x')`),
+	"GPUaaSGitSyncLag": sqlCause(`
+		INSERT INTO git_sources (name, repository, ref, dirs, declared_by, checked_at, error_code, error, error_since)
+		VALUES ('fleet', 'https://git.example/x', 'main', '{}', 'environment', now(), 'unreachable', 'no route', now() - interval '1 hour')`),
+	"GPUaaSAccrualLag": sqlCause(`
+		INSERT INTO usage_records (id, allocation_id, org_id, project_id, sku, gpus, price_minor, currency, account_id, start_s)
+		SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 't4', 1, 1, 'EUR', gen_random_uuid(), metering_clock() - 3600`,
+		`DELETE FROM usage_passes`),
+	"GPUaaSLedgerMismatch": func(a *alarmed) {
+		ledger, tenant := a.services[RoleWork].Ledger, ids.New[ids.Tenant]()
+		a.exec(`INSERT INTO tenants (id, name) VALUES ('` + tenant.String() + `', 'books')`)
+		a.do(func(tx pgx.Tx) error {
+			if _, err := ledger.EnsureAccounts(a.t.Context(), tx, tenant, "EUR"); err != nil {
+				return err
+			}
+			return ledger.TestCredit(a.t.Context(), tx, tenant, 100, "x")
+		})
+		a.exec(`UPDATE ledger_entries SET amount_minor = amount_minor + 1 WHERE id = (SELECT min(id) FROM ledger_entries)`)
+		if _, err := a.services[RoleWork].Billing.Examine(a.t.Context()); err != nil {
+			a.t.Error(err)
+		}
+	},
+	"GPUaaSStripeWebhookFailing": func(a *alarmed) {
+		a.exec(`INSERT INTO payment_sessions (id, org_id, principal, amount_minor, currency, status, provider_session, livemode, created_at, expires_at)
+			VALUES (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 500, 'EUR', 'initiated', 'cs_1', false, now() - interval '1 hour', now())`)
+		if _, err := a.services[RoleWork].Payments.Sweep(a.t.Context()); err != nil {
+			a.t.Error(err)
+		}
+	},
+	"GPUaaSPartitionMissing": sqlCause(`DO $$ BEGIN
+		EXECUTE format('DROP TABLE plan_actions_%s', to_char(now() AT TIME ZONE 'UTC' + interval '1 month', 'YYYYMM')); END $$`),
+	"GPUaaSPartitionOverdue": sqlCause(`SELECT make_partition('plan_actions', '2020-01-01Z')`),
+	"GPUaaSTableBloat": sqlCause(`DO $$ BEGIN
+		CREATE TABLE bloated (n int) WITH (autovacuum_enabled = false);
+		INSERT INTO bloated SELECT generate_series(1, 20000);
+		DELETE FROM bloated;
+		PERFORM pg_stat_force_next_flush(); END $$`),
+	"GPUaaSSecretOpenFailed": func(a *alarmed) {
+		at := envelope.Place{Table: "sessions", Column: "provider_token", Row: "1"}
+		sealed := a.keys.Fields.Seal([]byte("x"), at)
+		if _, err := a.keys.Fields.Open(a.t.Context(), sealed, envelope.Place{Table: at.Table, Column: at.Column, Row: "2"}); err == nil {
+			a.t.Error("a secret of another row was opened")
+		}
+	},
+}
+
+// TestEveryAlertFires starts a server, causes the condition of each alert, and evaluates the expression of the alert on what
+// the server exports. An alert without a row in causes fails. So does a metric of the documents that nothing has written.
+func TestEveryAlertFires(t *testing.T) {
+	t.Parallel()
+	alerts := readAlerts(t)
+	if have, want := slices.Sorted(maps.Keys(causes)), slices.Sorted(maps.Keys(alerts)); !slices.Equal(have, want) {
+		t.Fatalf("causes of %v, alerts %v", have, want)
+	}
+	a := startAlarmed(t)
+	for _, name := range slices.Sorted(maps.Keys(causes)) {
+		if text := a.exported(); fires(t, alerts[name], text) {
+			t.Errorf("%s fires before its condition", name)
+		}
+		causes[name](a)
+		deadline := time.Now().Add(5 * time.Second)
+		for !fires(t, alerts[name], a.exported()) {
+			if time.Now().After(deadline) {
+				t.Errorf("%s does not fire: %s", name, alerts[name])
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	text := a.exported()
+	for name, place := range documented(t) {
+		if !regexp.MustCompile(`(?m)^` + name + `(_bucket|_sum|_count)?[{ ]`).MatchString(text) {
+			t.Errorf("%s names %s, and nothing has written it", place, name)
+		}
+	}
+}
+
+// readAlerts returns the expressions by the names of the alerts.
+func readAlerts(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../deploy/alerts/gpuaas.rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Rules []struct{ Alert, Expr string }
+		}
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			all[r.Alert] = r.Expr
+		}
+	}
+	return all
+}
+
+var (
+	// An expression compares one metric. Functions around it, such as increase, change no sign: the counters begin at zero.
+	expression = regexp.MustCompile(`(time\(\) - )?[^_]*?(gpuaas_\w+)(?:\{([^}]*)\})?.* (>|<|!=) ([\d.]+)$`)
+	matcher    = regexp.MustCompile(`(\w+)=~?"([^"]*)"`)
+	sample     = regexp.MustCompile(`(?m)^(\w+)(?:\{(.*)\})? (\S+)$`)
+)
+
+// fires evaluates the expression of an alert on exported text.
+func fires(t *testing.T, expr, text string) bool {
+	t.Helper()
+	e := expression.FindStringSubmatch(expr)
+	if e == nil {
+		t.Fatalf("the test cannot evaluate %s", expr)
+	}
+	limit, err := strconv.ParseFloat(e[5], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range sample.FindAllStringSubmatch(text, -1) {
+		value, err := strconv.ParseFloat(line[3], 64)
+		if err != nil || line[1] != e[2] || !labelled(line[2], e[3]) {
+			continue
+		}
+		if e[1] != "" {
+			value = float64(time.Now().Unix()) - value
+		}
+		if e[4] == ">" && value > limit || e[4] == "<" && value < limit || e[4] == "!=" && value != limit {
+			return true
+		}
+	}
+	return false
+}
+
+func labelled(labels, matchers string) bool {
+	for _, m := range matcher.FindAllStringSubmatch(matchers, -1) {
+		if !regexp.MustCompile(`(^|,)` + m[1] + `="` + m[2] + `"(,|$)`).MatchString(labels) {
+			return false
+		}
+	}
+	return true
+}
+
+// documented returns the metrics that alerts and documents name, each with the place.
+func documented(t *testing.T) map[string]string {
+	t.Helper()
+	metric, all := regexp.MustCompile(`\bgpuaas_[a-z_]+_(?:total|seconds|ratio|minor|stopped|missing|overdue|rollouts|gpus)\b`), map[string]string{}
+	for _, root := range []string{"../deploy", "../docs"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, ".go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, name := range metric.FindAllString(string(text), -1) {
+				all[name] = path
+			}
+			return err
+		})
+		if err != nil || len(all) == 0 {
+			t.Fatalf("%d metrics: %v", len(all), err)
+		}
+	}
+	return all
+}
+
+// startAlarmed starts a server whose control loop plans nothing, so that what is due stays due. Its payment provider
+// reports one expired session, and its source has no files.
+func startAlarmed(t *testing.T) *alarmed {
+	t.Helper()
+	address := pgtest.URL(t)
+	db, err := pg.Open(context.WithoutCancel(t.Context()), address, "test", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	a := &alarmed{t: t, db: db, node: ids.New[ids.Node]()}
+	a.exec(`WITH r AS (UPDATE policy_revision SET revision = revision + 1 RETURNING revision)
+		INSERT INTO policy_values (key, scope, subject, value, revision) SELECT 'reconcile.enabled', 'platform', 'platform', 'false', revision FROM r`)
+	a.exec(`INSERT INTO nodes (id, name, spec, lifecycle) VALUES ('` + a.node.String() + `', 'n1', '{"sku": "t4", "region": "eu1", "onboarding": "manual", "gpus": 1}', 'active')`)
+	bus, err := natsd.Start(natsd.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(bus.Stop)
+	provider := httptest.NewServer(http.HandlerFunc(expiredSession))
+	t.Cleanup(provider.Close)
+	if a.Server, err = Start(context.WithoutCancel(t.Context()), Config{
+		DatabaseURL: address, NATS: func() (*nats.Conn, error) { return bus.Connect("test") }, Roles: []Role{RoleAPI, RoleReconcile, RoleWork, RoleNode},
+		Environment: "test", Profile: desired.Environment{
+			Vendor: "v", Service: "s", Region: "eu1", TrustDomain: "gpuaas.test", Development: true, Payments: desired.Payments{Provider: desired.ProviderStripe},
+		},
+		Payments: Payments{SecretKey: "sk_test_1", WebhookSecret: "whsec_1", APIURL: provider.URL}, Source: &sync.Root{Name: "empty"},
+		Listen: "127.0.0.1:0", NodeListen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", NodeHosts: []string{"127.0.0.1"}, StateDir: t.TempDir(),
+		Log: slog.New(slog.DiscardHandler),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Stop(context.WithoutCancel(t.Context())); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+func expiredSession(w http.ResponseWriter, r *http.Request) {
+	body := map[string]any{"object": "list", "data": []any{}, "has_more": false}
+	if strings.HasPrefix(r.URL.Path, "/v1/checkout/sessions/") {
+		body = map[string]any{"id": "cs_1", "object": "checkout.session", "status": "expired", "payment_status": "unpaid", "amount_total": 500, "currency": "eur"}
+	}
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// exec runs a statement without triggers, which reject changes of what is append-only.
+func (a *alarmed) exec(sql string) {
+	a.t.Helper()
+	err := pgx.BeginFunc(a.t.Context(), a.db, func(tx pgx.Tx) error {
+		_, err := tx.Exec(a.t.Context(), `SET LOCAL session_replication_role = replica; `+sql)
+		return err
+	})
+	if err != nil {
+		a.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func (a *alarmed) do(work func(pgx.Tx) error) {
+	a.t.Helper()
+	if err := pgx.BeginFunc(a.t.Context(), a.db, work); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// exported returns what Prometheus would read.
+func (a *alarmed) exported() string {
+	a.t.Helper()
+	request, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, a.MetricsURL(), http.NoBody)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		a.t.Fatal(fmt.Errorf("%s: %w", response.Status, err))
+	}
+	return string(text)
+}
