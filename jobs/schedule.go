@@ -43,7 +43,7 @@ func schedule(d *Deps) []periodicJob {
 		// The delay between a free slot and a queued allocation. Provisioning takes longer. Without a queue, the
 		// check is one read of an empty index, and no job is inserted.
 		{args: PlaceQueued{}, interval: fixed(5 * time.Second), when: d.queueExists},
-		// A warning may be late by half of the shortest one, which is a minute.
+		// A warning may be late by half of the shortest one, which is a minute. Readings of idle GPUs are stored each minute.
 		{args: WarnExpiring{}, interval: fixed(30 * time.Second)},
 		// The delay of a changed SSH authority.
 		{args: SendAuthorities{}, interval: fixed(10 * time.Second), unless: d.UserCA == nil},

@@ -2,13 +2,13 @@ package jobs
 
 import (
 	"context"
+	"time"
 
 	"github.com/riverqueue/river"
-
-	"github.com/gpuaas/gpuaas/platform/event"
 )
 
-// WarnExpiring announces to tenants that allocations reach the end of their TTL.
+// WarnExpiring announces to tenants that allocations are released at the end of their TTL, or because they are idle, and
+// releases the idle ones.
 type WarnExpiring struct{}
 
 // Kind names the job to River.
@@ -25,10 +25,9 @@ type warnExpiring struct {
 	d *Deps
 }
 
+// Timeout is longer than that of other jobs: it reads what all nodes have reported for hours.
+func (*warnExpiring) Timeout(*river.Job[WarnExpiring]) time.Duration { return checkWithin }
+
 func (w *warnExpiring) Work(ctx context.Context, _ *river.Job[WarnExpiring]) error {
-	warned, err := w.d.Allocations.WarnExpiring(ctx)
-	if warned > 0 {
-		w.d.Hints.Send(event.Topic)
-	}
-	return err
+	return w.d.Managed.Announce(ctx)
 }

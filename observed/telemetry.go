@@ -81,6 +81,9 @@ func (t *Telemetry) Record(ctx context.Context, node ids.Node, r protocol.Report
 func (t *Telemetry) add(node ids.Node, r protocol.Report, now time.Time) (full *minute) {
 	s := sample{Second: now.Second(), GPUs: map[string][4]int64{}}
 	for _, g := range r.Inventory.GPUs {
+		if g.Utilisation < 0 || g.Utilisation > 100 || g.MIG == "enabled" {
+			continue // not read: a driver reports no utilisation of a GPU that is cut into slices
+		}
 		s.GPUs[g.UUID] = [4]int64{int64(g.Utilisation), g.UsedMiB, g.PowerMW, int64(g.Celsius)}
 	}
 	t.mu.Lock()
@@ -124,6 +127,41 @@ func (s *Store) Readings(ctx context.Context, node ids.Node, gpus []string, from
 		slices.SortFunc(list, func(a, b Reading) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
 	}
 	return all, nil
+}
+
+// idleChunk bounds what one statement reads: most allocations are in use in the last of these periods.
+const idleChunk = 30 * time.Minute
+
+// Idle reports whether GPUs of a node were idle in a whole period: no reading is above the utilisation, and between the
+// readings of a GPU there is no gap. A period without readings is no evidence of anything.
+func (s *Store) Idle(ctx context.Context, node ids.Node, gpus []string, from, to time.Time, utilisation int, gap time.Duration) (bool, error) {
+	for end := to; end.After(from); end = end.Add(-idleChunk) {
+		start := end.Add(-idleChunk)
+		if start.Before(from) {
+			start = from
+		}
+		readings, err := s.Readings(ctx, node, gpus, start, end)
+		if err != nil {
+			return false, err
+		}
+		for _, uuid := range gpus {
+			if !idle(readings[uuid], start, end, utilisation, gap) {
+				return false, nil
+			}
+		}
+	}
+	return len(gpus) > 0, nil
+}
+
+func idle(list []Reading, from, to time.Time, utilisation int, gap time.Duration) bool {
+	last := from
+	for _, one := range append(list, Reading{At: to}) {
+		if one.Utilisation > utilisation || one.At.Sub(last) > gap {
+			return false
+		}
+		last = one.At
+	}
+	return true
 }
 
 // appendTo adds the readings of the named GPUs, if the sample is in the period.

@@ -73,3 +73,54 @@ func TestReadingsAreARingOfADay(t *testing.T) {
 		t.Errorf("forgot %d, %v", n, err)
 	}
 }
+
+// GPUs are idle in a period only if each was read in all of it. What a driver cannot read is not a reading.
+func TestIdleNeedsEveryReading(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Clone(t)
+	store, begin := &observed.Store{DB: db}, time.Now().UTC().Truncate(time.Minute).Add(-100*time.Minute)
+	minutes := func(n int) time.Time { return begin.Add(time.Duration(n) * time.Minute) }
+	for _, c := range []struct {
+		name   string
+		change func(at time.Time, r *protocol.Report)
+		gpus   []string
+		want   bool
+	}{
+		{"idle", nil, []string{"GPU-a", "GPU-b"}, true},
+		{"no GPU", nil, nil, false},
+		{"another GPU", nil, []string{"GPU-a", "GPU-c"}, false},
+		{"in use once", func(at time.Time, r *protocol.Report) {
+			if at.Equal(minutes(40)) {
+				r.Inventory.GPUs[1].Utilisation = 6
+			}
+		}, []string{"GPU-a", "GPU-b"}, false},
+		{"in use, but not of this allocation", func(_ time.Time, r *protocol.Report) { r.Inventory.GPUs[1].Utilisation = 99 }, []string{"GPU-a"}, true},
+		{"reports stop", func(at time.Time, r *protocol.Report) {
+			if at.After(minutes(85)) {
+				r.Allocations = nil
+			}
+		}, []string{"GPU-a"}, false},
+		{"reports begin late", func(at time.Time, r *protocol.Report) {
+			if at.Before(minutes(11)) {
+				r.Allocations = nil
+			}
+		}, []string{"GPU-a"}, false},
+		{"not read", func(_ time.Time, r *protocol.Report) { r.Inventory.GPUs[0].Utilisation = protocol.UnreadUtilisation }, []string{"GPU-a"}, false},
+		{"cut into slices", func(_ time.Time, r *protocol.Report) { r.Inventory.GPUs[0].MIG = "enabled" }, []string{"GPU-a"}, false},
+	} {
+		node, at := ids.New[ids.Node](), begin
+		live := &observed.Telemetry{DB: db, Clock: clock.At(func() time.Time { return at })}
+		for ; at.Before(minutes(95)); at = at.Add(10 * time.Second) {
+			r := reading(5, protocol.Ready)
+			if c.change != nil {
+				c.change(at, &r)
+			}
+			if err := live.Record(t.Context(), node, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := store.Idle(t.Context(), node, c.gpus, minutes(10), minutes(90), 5, 30*time.Second); err != nil || got != c.want {
+			t.Errorf("%s: %v, %v", c.name, got, err)
+		}
+	}
+}

@@ -44,11 +44,11 @@ const (
 	AllocationDefaultTTLHours IntKey = "allocation.default_ttl_hours"
 	// AllocationMaxTTLHours: maximum TTL of an allocation; 0 means no limit.
 	AllocationMaxTTLHours IntKey = "allocation.max_ttl_hours"
-	// AllocationExpiryWarningMinutes: time before the expiry at which the user is notified.
+	// AllocationExpiryWarningMinutes: time before the expiry, or before the release of an idle allocation, at which the user is notified.
 	AllocationExpiryWarningMinutes IntKey = "allocation.expiry_warning_minutes"
-	// AllocationIdleStopMinutes: idle time after which an allocation is released; 0 means never.
+	// AllocationIdleStopMinutes: time without use of its GPUs after which the release of an allocation is announced; it follows allocation.expiry_warning_minutes later, unless a GPU is used or a reading is missing; 0 means never; readings reach back a day.
 	AllocationIdleStopMinutes IntKey = "allocation.idle_stop_minutes"
-	// AllocationIdleGPUPercent: utilisation below which a GPU is idle.
+	// AllocationIdleGPUPercent: utilisation up to which a GPU is idle.
 	AllocationIdleGPUPercent IntKey = "allocation.idle_gpu_percent"
 	// PlacementStrategy: fill one node after the other, or spread allocations over nodes; between regions, the value of the platform decides.
 	PlacementStrategy TextKey = "placement.strategy"
@@ -245,9 +245,9 @@ var keys = []Key{
 	{Name: "allocation.queue_max_wait_hours", Type: TypeInt, Default: int64(24), Min: 0, Max: 720, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "hours", Cap: CapMax, Meaning: "time limit of a queued request"},
 	{Name: "allocation.default_ttl_hours", Type: TypeInt, Default: int64(0), Min: 0, Max: 8760, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "hours", Meaning: "default TTL of an allocation; 0 means no TTL"},
 	{Name: "allocation.max_ttl_hours", Type: TypeInt, Default: int64(0), Min: 0, Max: 8760, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "hours", Cap: CapMax, ZeroIsNone: true, Meaning: "maximum TTL of an allocation; 0 means no limit"},
-	{Name: "allocation.expiry_warning_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 1440, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minutes", Meaning: "time before the expiry at which the user is notified"},
-	{Name: "allocation.idle_stop_minutes", Type: TypeInt, Default: int64(0), Min: 0, Max: 10080, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "minutes", NotInForce: "idle time is not measured", Meaning: "idle time after which an allocation is released; 0 means never"},
-	{Name: "allocation.idle_gpu_percent", Type: TypeInt, Default: int64(5), Min: 0, Max: 50, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "percent", NotInForce: "idle time is not measured", Meaning: "utilisation below which a GPU is idle"},
+	{Name: "allocation.expiry_warning_minutes", Type: TypeInt, Default: int64(15), Min: 1, Max: 1440, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minutes", Meaning: "time before the expiry, or before the release of an idle allocation, at which the user is notified"},
+	{Name: "allocation.idle_stop_minutes", Type: TypeInt, Default: int64(0), Min: 0, Max: 1380, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "minutes", Meaning: "time without use of its GPUs after which the release of an allocation is announced; it follows allocation.expiry_warning_minutes later, unless a GPU is used or a reading is missing; 0 means never; readings reach back a day"},
+	{Name: "allocation.idle_gpu_percent", Type: TypeInt, Default: int64(5), Min: 0, Max: 50, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "percent", Meaning: "utilisation up to which a GPU is idle"},
 	{Name: "placement.strategy", Type: TypeEnum, Default: "pack", Values: []string{"pack", "spread"}, Scopes: []Level{LevelPlatform, LevelRegion}, Meaning: "fill one node after the other, or spread allocations over nodes; between regions, the value of the platform decides"},
 	{Name: "placement.exclude_node_after_failures", Type: TypeInt, Default: int64(2), Min: 1, Max: 10, Scopes: []Level{LevelPlatform}, Unit: "failures", Meaning: "number of failed provisionings of a node, without a successful one between, after which placement prefers every other node"},
 	{Name: "billing.window_seconds", Type: TypeInt, Default: int64(300), Min: 10, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "interval between two ticks"},

@@ -223,6 +223,9 @@ type GPU struct {
 	Reasons      []string `json:"reasons,omitempty"` // "xid 79: fallen off the bus"
 }
 
+// UnreadUtilisation is the utilisation of a GPU whose driver does not report it.
+const UnreadUtilisation = -1
+
 // Health is the health of a GPU, of a node or of a check.
 type Health string
 

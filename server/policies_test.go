@@ -24,6 +24,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/manage"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/product/slots"
@@ -60,6 +61,10 @@ func policyReaders(c *policies.Client) map[string]func() any {
 		"product/allocation.ExpiryWarningsFrom": func() any {
 			platform, own := allocation.ExpiryWarningsFrom(c)()
 			return []any{platform, own}
+		},
+		"product/allocation/manage.IdleRulesFrom": func() any {
+			rule, _ := manage.IdleRulesFrom(c)()
+			return rule(caller.Tenant, caller.Project)
 		},
 		"product/slots.RulesFrom":       func() any { return slots.RulesFrom(c)() },
 		"product/fleet.DrainGraceFrom":  func() any { return fleet.DrainGraceFrom(c)(ofNode) },

@@ -183,7 +183,15 @@ func (s *Services) addProduct(c Config) {
 	}
 	s.Managed = &manage.Service{
 		Service: s.Allocations, ReleaseDeadline: allocation.ReleaseDeadlineFrom(c.Policies), ProvisionDeadline: allocation.ProvisionDeadlineFrom(c.Policies),
+		IdleRules: manage.IdleRulesFrom(c.Policies), GPUsIdle: s.gpusIdle,
 	}
+}
+
+// gpusIdle reads as reports do: two readings further apart than a report is evidence leave a gap.
+func (s *Services) gpusIdle(ctx context.Context, node ids.Node, gpus []string, from, to time.Time, utilisation int) (bool, error) {
+	v := s.Policies.Latest().For()
+	gap := time.Duration(v.Int(policies.NodeReportSeconds)*v.Int(policies.NodeStaleAfterReports)) * time.Second
+	return s.Observed.Idle(ctx, node, gpus, from, to, utilisation, gap)
 }
 
 func (s *Services) addMoney(c Config) {

@@ -106,6 +106,8 @@ type Allocation struct {
 	// and LeaveWhy the reason, as the tenant was notified. LeaveAt is nil without an eviction.
 	LeaveAt            *time.Time
 	LeaveFor, LeaveWhy string
+	// IdleReleaseAt is the announced release of an idle allocation; nil: none is announced.
+	IdleReleaseAt *time.Time
 
 	actor string // of the next transition; empty: the control loop
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// The subjects about an allocation whose node is to be empty.
+// The subjects about a release that is announced: its node is to be empty, or its GPUs are idle.
 const (
 	SubjectReleaseScheduled = "provisioning.release_scheduled"
 	SubjectReleaseCancelled = "provisioning.release_cancelled"
@@ -62,6 +62,18 @@ func (s *Service) CancelEviction(ctx context.Context, tx pgx.Tx, a Allocation) e
 	return s.pending(ctx, tx, a, SubjectReleaseCancelled, ReleaseScheduledEvent{
 		Allocation: a.ID.String(), Reason: ReasonDrain, Message: "its node need not be empty", RequestedBy: a.LeaveFor,
 	})
+}
+
+// ScheduleIdle stores when an idle allocation is released, or nil if it is not, and notifies the tenant.
+func (s *Service) ScheduleIdle(ctx context.Context, tx pgx.Tx, a Allocation, at *time.Time, why string) error {
+	if _, err := tx.Exec(ctx, setIdle, a.ID, at); err != nil {
+		return fmt.Errorf("scheduling the release of %s: %w", a.ID, err)
+	}
+	subject := SubjectReleaseScheduled
+	if at == nil {
+		subject = SubjectReleaseCancelled
+	}
+	return s.pending(ctx, tx, a, subject, ReleaseScheduledEvent{Allocation: a.ID.String(), Reason: ReasonIdle, Message: why, Deadline: at, RequestedBy: policyActor})
 }
 
 // Evict releases an allocation that is still on its node at the announced deadline. If the tenant was

@@ -11,7 +11,7 @@ import (
 
 const (
 	columns = `id, org_id, project_id, user_id, name, sku, region, gpus, coalesce(node_id, '00000000-0000-0000-0000-000000000000'), price_minor, currency, login, host_uid, status, reason,
-		message, labels, correlation_id, trace, version, created_at, status_at, greatest(status_at, updated_at), active_at, ended_at, expires_at, paused, queue_until, eviction_at, eviction_by, eviction_reason`
+		message, labels, correlation_id, trace, version, created_at, status_at, greatest(status_at, updated_at), active_at, ended_at, expires_at, paused, queue_until, eviction_at, eviction_by, eviction_reason, idle_release_at`
 
 	insertAllocation = `
 		WITH put AS (
@@ -93,6 +93,7 @@ const (
 	storeProof   = `INSERT INTO release_proofs (allocation_id, proof, public_key) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	setPrice     = `UPDATE allocations SET price_minor = $2 WHERE id = $1`
 	setLeave     = `UPDATE allocations SET eviction_at = $2, eviction_by = $3, eviction_reason = $4 WHERE id = $1`
+	setIdle      = `UPDATE allocations SET idle_release_at = $2 WHERE id = $1`
 	setPaused    = `UPDATE allocations SET paused = $2 WHERE id = $1 AND status = 'active' AND paused <> $2`
 	selectPaused = `SELECT id FROM allocations WHERE paused <> '' AND id > $1 ORDER BY id LIMIT $2`
 	// States that cost money now or once the node is ready.
@@ -149,7 +150,7 @@ func scanWith(row pgx.CollectableRow, more ...any) (a Allocation, err error) {
 	err = row.Scan(append([]any{
 		&a.ID, &a.Tenant, &a.Project, &a.User, &a.Name, &a.SKU, &a.Region, &a.GPUs, &a.Node, &a.PriceMinor, &a.Currency,
 		&a.Login, &a.HostUID, &a.State, &a.Reason, &a.Message, &a.Labels, &a.CorrelationID, &a.Trace, &a.Version, &a.CreatedAt, &a.StatusAt, &a.UpdatedAt, &a.ActiveAt, &a.EndedAt, &a.ExpiresAt, &a.Paused, &a.QueueUntil,
-		&a.LeaveAt, &a.LeaveFor, &a.LeaveWhy,
+		&a.LeaveAt, &a.LeaveFor, &a.LeaveWhy, &a.IdleReleaseAt,
 	}, more...)...)
 	if err != nil {
 		return Allocation{}, fmt.Errorf("scanning allocation: %w", err)

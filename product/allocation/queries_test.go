@@ -11,7 +11,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	pgtest.Prepare(t, []string{"allocations", "allocation_transitions", "ssh_certificates"}, map[string]string{
 		"insertAllocation": insertAllocation, "countLive": countLive, "countActive": countActive, "moveAllocation": moveAllocation, "lockCommitted": lockCommitted, "selectCommitted": selectCommitted,
 		"lockAllocation": lockAllocation, "selectAllocation": selectAllocation, "selectPage": selectPage, "selectSome": selectSome, "selectTimeline": selectTimeline, "selectStanding": selectLiveAllocations, "selectHoldings": selectHoldings, "countHeld": countHeld, "lockOpen": lockOpen, "selectQueued": selectQueued, "lockQueued": lockQueued, "placeAllocation": placeAllocation, "queueExists": queueExists, "warnExpiring": warnExpiring,
-		"setPrices": setPrices, "setPrice": setPrice, "setPaused": setPaused, "setLeave": setLeave, "selectPaused": selectPaused,
+		"setPrices": setPrices, "setPrice": setPrice, "setPaused": setPaused, "setLeave": setLeave, "setIdle": setIdle, "selectPaused": selectPaused,
 		"countOfTenant": countOfTenant, "countOfUser": countOfUser,
 		"insertCertificate": insertCertificate, "selectRevoked": selectRevoked, "revokeCertificates": revokeCertificates, "deleteCertificates": deleteCertificates,
 		"setAuthorities": setAuthorities, "lockOutdated": lockOutdated,

@@ -162,6 +162,13 @@ func (s *Service) Expire(ctx context.Context, tx pgx.Tx, a Allocation) error {
 	return err
 }
 
+// ReleaseIdle releases an allocation whose GPUs were idle until the announced time.
+func (s *Service) ReleaseIdle(ctx context.Context, tx pgx.Tx, a Allocation, why string) error {
+	a.actor = policyActor
+	_, err := s.release(ctx, tx, a, ReasonIdle, why, identity.Caller{})
+	return err
+}
+
 // Committed names what costs a tenant money or is about to, of each that has any.
 func (s *Service) Committed(ctx context.Context, q pg.Queryer, tenants []ids.Tenant) (map[ids.Tenant][]string, error) {
 	rows, err := q.Query(ctx, selectCommitted, tenants)

@@ -30,6 +30,7 @@ const (
 	ReasonDrain    = "node_drain"
 	ReasonAdmin    = "admin"
 	ReasonNodeLost = "node_lost" // the node does not report, and so cannot serve its tenant
+	ReasonIdle     = "idle"      // no GPU was used for the time of a policy
 	reasonFailed   = "provision_failed"
 )
 
@@ -159,6 +160,9 @@ func unknown() error { return errs.New(errs.NotFound, "no such allocation") }
 
 // systemActor names the control loop as the actor of a transition.
 const systemActor = "system:reconcile"
+
+// policyActor names the workers as the actor of a release that a policy of the tenant or the platform requests.
+const policyActor = "system:work"
 
 // move is the only way in which a status changes: by the table, by
 // compare-and-set, with its row in the history.

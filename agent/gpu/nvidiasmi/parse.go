@@ -193,7 +193,10 @@ func (dev device) gpu(index int) (protocol.GPU, error) {
 	g.UsedMiB = quantity(dev.Used, "MiB")
 	g.PowerLimitMW = milliwatts(dev.Limit, dev.OldLimit)
 	g.PowerMW = milliwatts(dev.Draw, dev.AvgDraw, dev.OldDraw)
-	util := quantity(dev.Util, "%")
+	util, read := quantityOf(dev.Util, "%")
+	if !read {
+		util = protocol.UnreadUtilisation // zero would be an idle GPU
+	}
 	celsius := quantity(dev.Temp, "C")
 	g.Utilisation, g.Celsius = int(util), int(celsius)
 	for _, p := range dev.Processes {
@@ -237,12 +240,17 @@ func integer(s string) (int64, bool) {
 
 // quantity reads "81559 MiB".
 func quantity(s, unit string) int64 {
+	n, _ := quantityOf(s, unit)
+	return n
+}
+
+// quantityOf also reports whether the text is a quantity.
+func quantityOf(s, unit string) (int64, bool) {
 	number, ok := strings.CutSuffix(textOrEmpty(s), " "+unit)
 	if !ok {
-		return 0
+		return 0, false
 	}
-	n, _ := integer(number)
-	return n
+	return integer(number)
 }
 
 // milliwatts returns the first value that has the form "700.00 W".

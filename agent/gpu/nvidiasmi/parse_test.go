@@ -143,9 +143,9 @@ func TestValuesThatAreMissing(t *testing.T) {
 	}
 	want := []protocol.GPU{{
 		Index: 3, UUID: "GPU-0000aaaa-0000-0000-0000-000000000001", Serial: "1", Model: "NVIDIA A100-SXM4-40GB", PCI: "0000:1b:00.0",
-		MemoryMiB: 40960, UsedMiB: 12, VBIOS: "92.00.45.00.03", MIG: "enabled", PowerLimitMW: 400000, PowerMW: 61250, Celsius: 41, Processes: 2, Health: protocol.Healthy,
+		MemoryMiB: 40960, UsedMiB: 12, VBIOS: "92.00.45.00.03", MIG: "enabled", PowerLimitMW: 400000, PowerMW: 61250, Celsius: 41, Utilisation: protocol.UnreadUtilisation, Processes: 2, Health: protocol.Healthy,
 	}, {
-		Index: 1, UUID: "GPU-0000aaaa-0000-0000-0000-000000000002", Health: protocol.Unhealthy,
+		Index: 1, UUID: "GPU-0000aaaa-0000-0000-0000-000000000002", Utilisation: protocol.UnreadUtilisation, Health: protocol.Unhealthy,
 		Reasons: []string{"driver requests recovery: drain and reset", "3 uncorrected memory errors", "row remap waits for a reset", "slowed down by heat"},
 	}}
 	if d := cmp.Diff(want, got.GPUs); d != "" {

@@ -73,7 +73,7 @@ func add(seen *gpu.Reading, index int, d nvml.Device) error {
 	g := protocol.GPU{
 		Index: index, UUID: uuid, Serial: ask(d.GetSerial()), Model: ask(d.GetName()), VBIOS: ask(d.GetVbiosVersion()), Health: protocol.Healthy,
 		PowerLimitMW: int64(ask(d.GetEnforcedPowerLimit())), PowerMW: int64(ask(d.GetPowerUsage())),
-		Celsius: int(ask(d.GetTemperature(nvml.TEMPERATURE_GPU))), Utilisation: int(ask(d.GetUtilizationRates()).Gpu),
+		Celsius: int(ask(d.GetTemperature(nvml.TEMPERATURE_GPU))), Utilisation: utilisation(d.GetUtilizationRates()),
 		Processes: len(ask(d.GetComputeRunningProcesses())), PCI: address(ask(d.GetPciInfo())),
 	}
 	memory := ask(d.GetMemoryInfo())
@@ -97,6 +97,14 @@ func add(seen *gpu.Reading, index int, d nvml.Device) error {
 	}
 	seen.GPUs, seen.Cards, seen.Health = append(seen.GPUs, g), append(seen.Cards, c), append(seen.Health, reports(d, g, c)...)
 	return nil
+}
+
+// utilisation is protocol.UnreadUtilisation if the driver does not report it: zero would be an idle GPU.
+func utilisation(u nvml.Utilization, ret nvml.Return) int {
+	if ret != nvml.SUCCESS {
+		return protocol.UnreadUtilisation
+	}
+	return int(u.Gpu)
 }
 
 func address(p nvml.PciInfo) string {

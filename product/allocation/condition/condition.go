@@ -73,6 +73,9 @@ func Of(a allocation.Allocation, seen Observed) []Condition {
 	}
 	if isLive(a) && a.LeaveAt != nil {
 		list = append(list, pendingRelease(a))
+	} else if a.State == allocation.Active && a.IdleReleaseAt != nil {
+		list = append(list, newCondition(a, "ReleaseScheduled", isTrue, "Idle",
+			fmt.Sprintf("its GPUs are idle: the platform releases it at %s, unless one is used before", a.IdleReleaseAt.UTC().Format(time.RFC3339))))
 	}
 	if a.State == allocation.Active && seen.Fault != "" {
 		c := newCondition(a, "GPUHealthy", isFalse, "HealthCheckFailed", seen.Fault)

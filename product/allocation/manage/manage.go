@@ -25,6 +25,10 @@ type Service struct {
 	ReleaseDeadline func() time.Duration
 	// ProvisionDeadline returns how long provisioning may take: allocation.provision_deadline_minutes.
 	ProvisionDeadline func() time.Duration
+	// IdleRules returns when idle allocations are released.
+	IdleRules IdleRules
+	// GPUsIdle reports whether all GPUs of a node were idle in a whole period. A missing reading is no evidence.
+	GPUsIdle func(ctx context.Context, node ids.Node, gpus []string, from, to time.Time, utilisation int) (bool, error)
 	// Jobs inserts the jobs of the service; services.Enqueue sets it.
 	Jobs *river.Client[pgx.Tx]
 }

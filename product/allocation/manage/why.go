@@ -143,6 +143,8 @@ func (s *Service) Explain(a allocation.Allocation, seen condition.Observed) Why 
 			w.Message, w.Reason, w.Since = seen.Fault, "HealthCheckFailed", seen.FaultSince
 		case a.LeaveAt != nil:
 			w.Waits, w.Owner, w.Reason, w.Message, w.DeadlineAt = true, "tenant", "NodeDrain", "its node is drained: "+a.LeaveWhy, a.LeaveAt
+		case a.IdleReleaseAt != nil:
+			w.Waits, w.Owner, w.Reason, w.Message, w.DeadlineAt = true, "tenant", "Idle", "its GPUs are idle", a.IdleReleaseAt
 		case w.Waits && seen.Phase == "broken":
 			w.Owner = "node"
 		}
