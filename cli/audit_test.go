@@ -2,8 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,6 +117,90 @@ func TestAuditVerifyReportsThePosition(t *testing.T) {
 	}
 	if code, _, said := runs(t, url, "audit", "verify", "--heads", heads); code != output.ExitFailure || !strings.Contains(said, "no seal leads to a stored head") {
 		t.Errorf("exit %d, %s", code, said)
+	}
+}
+
+// Threat: a stolen login of the workers records an export that never happened, and drops the month.
+func TestAuditVerifyReadsTheArchive(t *testing.T) {
+	t.Parallel()
+	url, db, _ := record(t)
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := db.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	const month = `date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' - interval '8 months'`
+	exec(`SELECT make_partition('audit_logs', ` + month + `)`)
+	exec(`INSERT INTO audit_logs (id, at, actor, action, target_urn) SELECT id_floor(at), at, 'a', 'b', 'c' FROM (
+		SELECT ` + month + ` + interval '3 days' * n AS at FROM generate_series(1, 2) n) AS two`)
+	seal(t, db)
+	folder := t.TempDir()
+	if n, err := (&audit.Service{DB: db, Archive: folder}).ArchiveMonths(t.Context(), time.Now().AddDate(0, -3, 0)); n != 1 || err != nil {
+		t.Fatalf("%d months, %v", n, err)
+	}
+	exec(`SELECT drop_partitions('audit_logs', now())`)
+	verify := func(what string, exit int, want string, env map[string]string, args ...string) {
+		t.Helper()
+		var o, e bytes.Buffer
+		env["DATABASE_URL"] = url
+		a := world(t, env)
+		a.Out, a.Err = &o, &e
+		if code := execute(t.Context(), a, append([]string{"audit", "verify"}, args...)); code != exit || !strings.Contains(e.String(), want) {
+			t.Errorf("%s: exit %d, %s", what, code, e.String())
+		}
+	}
+	configured := map[string]string{"GPUAAS_AUDIT_ARCHIVE": folder}
+	verify("no folder", output.ExitFailure, "no folder is configured", map[string]string{})
+	verify("the folder of the environment", output.ExitOK, "", configured)
+	verify("a named folder", output.ExitOK, "", map[string]string{}, "--archive", folder)
+	verify("one tenant", output.ExitOK, "", map[string]string{}, "--tenant", "acme")
+	twice := filepath.Join(folder, "audit-"+time.Now().UTC().AddDate(0, 0, 1-time.Now().UTC().Day()).AddDate(0, -8, 0).Format("2006-01")+".jsonl.gz")
+	rewrite(t, db, twice)
+	verify("a row twice instead of another", output.ExitFailure, "does not contain row", configured)
+	if err := os.Remove(twice); err != nil {
+		t.Fatal(err)
+	}
+	verify("a month without a file", output.ExitFailure, "does not exist", configured)
+}
+
+// rewrite writes the first row of a file of the archive twice, and records its hash, as a compromised worker can.
+func rewrite(t *testing.T, db *pgxpool.Pool, path string) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	var out bytes.Buffer
+	again := gzip.NewWriter(&out)
+	if _, err := again.Write([]byte(first + "\n" + first + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	sum := []byte{}
+	if err := again.Close(); err == nil {
+		digest := sha256.Sum256(out.Bytes())
+		sum = digest[:]
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := &pgx.Batch{}
+	b.Queue(`SET LOCAL session_replication_role = replica`)
+	b.Queue(`UPDATE audit_exports SET sha256 = $1`, sum)
+	if err := pg.Commit(t.Context(), db, b, func() {}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -1911,6 +1911,21 @@ func (e UserPatchRelink) Valid() bool {
 	}
 }
 
+// Defines values for UserPatchSameOwner.
+const (
+	UserPatchSameOwnerTrue UserPatchSameOwner = true
+)
+
+// Valid indicates whether the value is a known member of the UserPatchSameOwner enum.
+func (e UserPatchSameOwner) Valid() bool {
+	switch e {
+	case UserPatchSameOwnerTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListDriftParamsStatus.
 const (
 	ListDriftParamsStatusHealed  ListDriftParamsStatus = "healed"
@@ -5244,17 +5259,23 @@ type UserPatch struct {
 	Disabled *bool   `json:"disabled,omitempty"`
 	Name     *string `json:"name,omitempty"`
 
-	// Relink Removes the identity at the provider and ends all sessions. The next sign-in with the verified e-mail
-	// address links the user to another identity.
+	// Relink Removes the identity at the provider and ends all sessions, API keys and SSH keys. The next sign-in with the
+	// verified e-mail address links the user to another identity.
 	Relink *UserPatchRelink `json:"relink,omitempty"`
 
 	// Role The platform role: user, admin, operator, billing_operator, or the name of a Role object.
 	Role *PlatformRole `json:"role,omitempty"`
+
+	// SameOwner Only with `relink`: the address has the same owner, so that the API keys and SSH keys stay.
+	SameOwner *UserPatchSameOwner `json:"same_owner,omitempty"`
 }
 
-// UserPatchRelink Removes the identity at the provider and ends all sessions. The next sign-in with the verified e-mail
-// address links the user to another identity.
+// UserPatchRelink Removes the identity at the provider and ends all sessions, API keys and SSH keys. The next sign-in with the
+// verified e-mail address links the user to another identity.
 type UserPatchRelink bool
+
+// UserPatchSameOwner Only with `relink`: the address has the same owner, so that the API keys and SSH keys stay.
+type UserPatchSameOwner bool
 
 // UserRequest defines model for UserRequest.
 type UserRequest struct {

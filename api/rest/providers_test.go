@@ -23,11 +23,12 @@ import (
 
 // signInProvider stands in for a foreign OIDC provider. A code and an ID token are the name of a user.
 type signInProvider struct {
-	mu       sync.Mutex
-	begun    map[string][3]string // redirect, nonce, verifier by state
-	revoking error                // the result of Revoke
-	signIn   identity.SignIn      // of every user
-	sent     []string             // parameters of the last request
+	mu         sync.Mutex
+	begun      map[string][3]string // redirect, nonce, verifier by state
+	revoking   error                // the result of Revoke
+	refreshing error                // of Refresh
+	signIn     identity.SignIn      // of every user
+	sent       []string             // parameters of the last request
 }
 
 const issuer = "https://id.example"
@@ -96,6 +97,9 @@ func (*signInProvider) Verify(context.Context, string) (signin.Verified, error) 
 
 // Refresh accepts a refresh token that is the name of a user.
 func (p *signInProvider) Refresh(_ context.Context, refresh string, _ bool) (signin.Grant, error) {
+	if p.refreshing != nil {
+		return signin.Grant{}, p.refreshing
+	}
 	if !p.known(refresh) {
 		return signin.Grant{}, errs.New(errs.TokenInvalid, "the provider does not accept the refresh token")
 	}

@@ -409,6 +409,34 @@ func TestASignOutReachesTheProvider(t *testing.T) {
 	}
 }
 
+// A provider that has been away for hours prevents no sign-out: neither of the API nor of the page. Nothing else works.
+func TestASignOutNeedsNoProvider(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, provider)
+	for path, want := range map[string]int{"/api/v1/auth/logout": 202, "/sign-out": 200} {
+		b.provider.revoking, b.provider.refreshing = nil, nil
+		asked, state := b.question(t, "/")
+		session := cookiesOf(b.visit(t, "GET", answer(state), "", with(asked)))["gpuaas_session"]
+		b.provider.revoking = errs.New(errs.ProviderFailed, "away")
+		b.provider.refreshing = b.provider.revoking
+		_, err := b.db.Exec(t.Context(), `UPDATE sessions SET checked_at = now() - interval '3 hours', check_tried_at = NULL`)
+		must(t, err)
+		if w := b.visit(t, "GET", "/api/v1/users/me", "", with(session)); w.Code != 502 {
+			t.Errorf("%s: another request: %d %s", path, w.Code, w.Body)
+		}
+		w := b.visit(t, "POST", path, "", with(session))
+		if w.Code != want || cookiesOf(w)["gpuaas_session"].MaxAge >= 0 {
+			t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
+		}
+		var ended, audited int
+		must(t, b.db.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE ended_at IS NOT NULL), (SELECT count(*) FROM audit_logs WHERE action = 'session.end' AND actor LIKE 'user:%') FROM sessions`).Scan(&ended, &audited))
+		if ended == 0 || ended != audited {
+			t.Errorf("%s: %d sessions ended, %d audit rows", path, ended, audited)
+		}
+	}
+}
+
 func TestFirstAdministratorBringsACode(t *testing.T) {
 	t.Parallel()
 

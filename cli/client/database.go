@@ -67,6 +67,18 @@ func Database(ctx context.Context, a *output.Console, as string) (*pgxpool.Pool,
 	return db, nil
 }
 
+// AuditArchive returns the folder of the archive of the audit log, or "": that of the environment, or of gpuaas up on the
+// local machine.
+func AuditArchive(a *output.Console) string {
+	if folder := a.Env("GPUAAS_AUDIT_ARCHIVE"); folder != "" {
+		return folder
+	}
+	if s, err := ReadSettings(a); err == nil && s.DataDir != "" && a.Env("DATABASE_URL") == "" {
+		return filepath.Join(s.DataDir, "audit")
+	}
+	return ""
+}
+
 func TenantNames(ctx context.Context, db pg.Pool) (map[ids.Tenant]string, error) {
 	const page = 1000
 	names := map[ids.Tenant]string{{}: "(platform)"}

@@ -157,16 +157,21 @@ func newAdminUserEnable(a *output.Console) *cobra.Command {
 func newAdminUserRelink(a *output.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "relink USER", Short: "Relink a user to the identity provider", Args: cobra.ExactArgs(1),
-		Long: `Removes the identity of the user at the provider, and ends all sessions. The next sign-in with the
-verified e-mail address of the user links the new identity. It is needed when a user was created
-again at the provider, or the provider has another address.`,
+		Long: `Removes the identity of the user at the provider, and ends all sessions, API keys and SSH keys. The
+next sign-in with the verified e-mail address of the user links the new identity. It is needed when a
+user was created again at the provider, or the provider has another address.`,
 	}
+	same := cmd.Flags().Bool("same-owner", false, "the address has the same owner: API keys and SSH keys stay")
 	return client.DeleteCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Effect, error) {
 		u, err := User(ctx, c, args[0])
-		relink := oapi.UserPatchRelink(true)
+		relink, keys := oapi.UserPatchRelink(true), "API keys and SSH keys end"
+		patch := oapi.UserPatch{Relink: &relink}
+		if *same {
+			patch.SameOwner, keys = new(oapi.UserPatchSameOwner(true)), "API keys and SSH keys stay"
+		}
 		return client.Effect{
-			Name: u.Value.Email, What: fmt.Sprintf("%s is signed out, and the next sign-in at the provider with this verified address becomes the user", u.Value.Email),
-			Send: patchUser(c, u.Value, oapi.UserPatch{Relink: &relink}),
+			Name: u.Value.Email, What: fmt.Sprintf("%s is signed out, %s, and the next sign-in at the provider with this verified address becomes the user", u.Value.Email, keys),
+			Send: patchUser(c, u.Value, patch),
 		}, err
 	})
 }

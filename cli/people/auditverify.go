@@ -20,7 +20,10 @@ with every seal. The command ends with 1 and names the first fault.
 
 The command reads the database of DATABASE_URL, or else of the profile of gpuaas up. An
 attacker who can write every table can also write matching seals. Store the output of
--o json in another place, and pass it to a later run with --heads.`
+-o json in another place, and pass it to a later run with --heads.
+
+Months that are only in the archive are verified from its files. Without --archive, the
+folder is that of GPUAAS_AUDIT_ARCHIVE, or of gpuaas up.`
 
 func newAuditVerify(a *output.Console) *cobra.Command {
 	var tenant, heads, archive string
@@ -33,7 +36,7 @@ func newAuditVerify(a *output.Console) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&tenant, "tenant", "", "only this one, by name or id")
 	cmd.Flags().StringVar(&heads, "heads", "", "JSON output of an earlier run; its heads must still exist")
-	cmd.Flags().StringVar(&archive, "archive", "", "folder of the archive; its files are compared with the seals, too")
+	cmd.Flags().StringVar(&archive, "archive", "", "folder of the archive, whose files are compared with the seals")
 	return cmd
 }
 
@@ -72,12 +75,15 @@ func auditVerify(ctx context.Context, a *output.Console, tenant, heads, archive 
 		return err
 	}
 	s := &audit.Service{DB: db, Archive: archive}
+	if tenant == "" && archive == "" { // the files contain the rows of all tenants
+		s.Archive = client.AuditArchive(a)
+	}
 	r, err := s.Verify(ctx, only, expected)
 	if err != nil {
 		return err
 	}
 	c := Chains{Chains: make([]chain, len(r.Chains)), Unsealed: r.Unsealed, UnsealedSince: r.UnsealedSince, Archived: r.Archived, Exported: r.Exported}
-	if archive != "" {
+	if s.Archive != "" {
 		if c.Archive, err = s.VerifyArchive(ctx); err != nil {
 			return err
 		}
@@ -135,6 +141,9 @@ func archiveFault(a *output.Console, c Chains) error {
 		if one.Fault != "" {
 			message = cmp.Or(message, fmt.Sprintf("archive %s: %s", one.File, one.Fault))
 		}
+	}
+	if c.Exported > 0 && len(c.Archive) == 0 {
+		message = fmt.Sprintf("%d rows are only in the archive, and no folder is configured: repeat the command with --archive FOLDER", c.Exported)
 	}
 	if c.Archived != c.Exported {
 		message = cmp.Or(message, fmt.Sprintf("%d sealed rows are missing in months that were exported with %d rows", c.Archived, c.Exported))

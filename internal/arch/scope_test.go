@@ -23,7 +23,7 @@ var unscoped = []string{
 	"platform/identity/identitytest.In", // what the middleware does, for tests
 
 	// What finds out who calls and for whom, and begins or ends that.
-	"platform/identity/signin.Authenticate",
+	"platform/identity/signin.Authenticate", "platform/identity/signin.Unconfirmed",
 	"platform/identity.findProject",
 	"platform/identity/keys.ProjectOfAccount", // of the account in the path, on the way to a decision
 	"platform/identity/signin.SignInUser",

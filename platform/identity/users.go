@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/identity/revocation"
 )
 
 // User is a user. RoleFrom names the source of the role: platform or provider.
@@ -47,8 +48,9 @@ type UserPatch struct {
 	Name, Role *string
 	Disabled   *bool
 	// Relink removes the identity at the provider. The next sign-in with the verified e-mail address of the user
-	// links another one, as after the creation of the user.
-	Relink bool
+	// links another one, as after the creation of the user. The API keys with what they have created and the SSH
+	// keys end, unless SameOwner is set: the address may have another owner now.
+	Relink, SameOwner bool
 }
 
 // LocalIssuer is the issuer of users without an external provider.
@@ -146,8 +148,9 @@ func (s *Service) draftUser(n NewUser) (u User, err error) {
 // UpdateUser changes a user. A disabled user loses all sessions and the access to
 // allocations, and the API keys stop working.
 func (s *Service) UpdateUser(ctx context.Context, ch Change[User], id ids.User, version int64, patch UserPatch) (User, error) {
-	rekey := s.rekey(ctx, id.UUID)
-	if patch.Disabled == nil && patch.Role == nil {
+	ended := revocation.Ended{}
+	rekey := s.after(ctx, func(tx pgx.Tx) error { return ended.Follow(ctx, tx, s.Rekey) }, id.UUID)
+	if patch.Disabled == nil && patch.Role == nil && !patch.Relink {
 		rekey = nil
 	}
 	return ch.applyToRightsOf(ctx, s, func() (User, func(*pgx.Batch), error) {
@@ -158,13 +161,13 @@ func (s *Service) UpdateUser(ctx context.Context, ch Change[User], id ids.User, 
 		if err != nil {
 			return u, nil, err
 		}
-		return s.editUser(ch.Caller, u, patch)
+		return s.editUser(ch.Caller, u, patch, &ended)
 	}, rekey)
 }
 
 // editUser returns the changed user and the statements of the change. They lock the caller and the
 // user, so that the last administrator cannot be removed by two concurrent changes.
-func (s *Service) editUser(c Caller, old User, patch UserPatch) (User, func(*pgx.Batch), error) {
+func (s *Service) editUser(c Caller, old User, patch UserPatch, ended *revocation.Ended) (User, func(*pgx.Batch), error) {
 	u := old
 	if err := patch.apply(&u, c, s.PolicyFor(Caller{}).Roles.Names(), s.Now()); err != nil {
 		return u, nil, err
@@ -186,6 +189,12 @@ func (s *Service) editUser(c Caller, old User, patch UserPatch) (User, func(*pgx
 		b.Queue(updateUser, u.ID, old.Version, u.Name, u.Role, u.DisabledAt, u.UpdatedAt).Exec(pg.OrElse(ErrRaced))
 		if patch.Relink {
 			b.Queue(unlinkUser, u.ID)
+			is["keys_ended"] = !patch.SameOwner
+		}
+		if patch.Relink && !patch.SameOwner {
+			QueueLockUser(b, u.ID)
+			ended.QueueKeys(b, u.ID, nil)
+			b.Queue(forgetSSHKeys, []uuid.UUID{u.ID.UUID})
 		}
 		if u.DisabledAt != nil || patch.Relink {
 			b.Queue(endSessions, u.ID)
@@ -210,6 +219,9 @@ func (patch UserPatch) apply(u *User, c Caller, roles []string, now time.Time) (
 			return errs.New(errs.Conflict, "a user cannot change the own role").At("role").Try("contact another administrator")
 		}
 		u.Role = *patch.Role
+	}
+	if patch.SameOwner && !patch.Relink {
+		return errs.Invalid("same_owner", "is only accepted with relink")
 	}
 	if patch.Relink && u.Issuer == LocalIssuer {
 		return errs.New(errs.Conflict, "the user has no identity at a provider").At("relink").Try("the user signs in with the address %s", u.Email)

@@ -74,7 +74,11 @@ func (s *Chain) authenticate(c *gin.Context, r *request.Call) error {
 	if r.Op.Public {
 		return nil
 	}
-	caller, err := s.CallerOf(c, r)
+	callerOf := s.CallerOf
+	if r.Op.ID == "logout" {
+		callerOf = s.Leaving
+	}
+	caller, err := callerOf(c, r)
 	if err != nil {
 		if e := s.Charge(c, request.ClassAnonymous, identity.Caller{}); e != nil {
 			return e
@@ -98,6 +102,21 @@ func (s *Chain) CallerOf(c *gin.Context, r *request.Call) (identity.Caller, erro
 		return identity.Caller{}, err
 	}
 	caller, err := s.SignIn.Authenticate(c.Request.Context(), token)
+	caller.CorrelationID, caller.Trace, caller.Client = r.CorrelationID, r.Traceparent, request.Client(c.Request)
+	return caller, err
+}
+
+// Leaving is CallerOf for a sign-out, which a provider that is away does not prevent.
+func (s *Chain) Leaving(c *gin.Context, r *request.Call) (identity.Caller, error) {
+	caller, err := s.CallerOf(c, r)
+	if errs.CodeOf(err) != errs.ProviderFailed {
+		return caller, err
+	}
+	token, err := s.Token(c, r)
+	if err != nil {
+		return identity.Caller{}, err
+	}
+	caller, err = s.SignIn.Unconfirmed(c.Request.Context(), token)
 	caller.CorrelationID, caller.Trace, caller.Client = r.CorrelationID, r.Traceparent, request.Client(c.Request)
 	return caller, err
 }

@@ -92,7 +92,7 @@ func (s *Handlers) UpdateUser(ctx context.Context, req oapi.UpdateUserRequestObj
 	if err != nil {
 		return nil, err
 	}
-	patch := identity.UserPatch{Name: req.Body.Name, Disabled: req.Body.Disabled, Relink: req.Body.Relink != nil}
+	patch := identity.UserPatch{Name: req.Body.Name, Disabled: req.Body.Disabled, Relink: req.Body.Relink != nil, SameOwner: req.Body.SameOwner != nil}
 	if req.Body.Role != nil {
 		role := *req.Body.Role
 		patch.Role = &role

@@ -171,8 +171,9 @@ func (s *Handlers) signOut(c *gin.Context) {
 		return
 	}
 	if token != "" {
-		who, err := s.Pages.Visitor(c)
-		if code := errs.CodeOf(err); err != nil && code != errs.ProviderFailed && response.StatusOf(code) >= http.StatusInternalServerError {
+		_, r := request.Of(c)
+		who, err := s.Chain.Leaving(c, r)
+		if err != nil && response.StatusOf(errs.CodeOf(err)) >= http.StatusInternalServerError {
 			s.Chain.Fail(c, err)
 			return
 		}

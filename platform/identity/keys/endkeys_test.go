@@ -116,6 +116,11 @@ func TestAnSSHKeyEndsWithTheKeyOfItsCredential(t *testing.T) {
 		"the password is changed": func(f *endFixture, _ ids.APIKey) error {
 			return f.SignIn.SetPassword(t.Context(), f.Owner, "", "correct horse battery", true)
 		},
+		"the user is relinked": func(f *endFixture, _ ids.APIKey) error {
+			f.Exec(t, `UPDATE users SET oidc_issuer = 'https://id.example', oidc_subject = 'old' WHERE id = $1`, f.Owner.User)
+			_, err := f.UpdateUser(identitytest.In(t.Context(), f.Admin), identitytest.Change[identity.User](f.Admin), f.Owner.User, 0, identity.UserPatch{Relink: true})
+			return err
+		},
 		"the user is deleted": func(f *endFixture, _ ids.APIKey) error {
 			f.Exec(t, `UPDATE tenant_memberships SET role = 'owner' WHERE user_id = $1`, f.Member.User)
 			return f.DeleteUser(identitytest.In(t.Context(), f.Admin), identitytest.Change[struct{}](f.Admin), f.Owner.User, 0, func(pgx.Tx) error { return nil })
@@ -160,4 +165,34 @@ func (f *endFixture) uuid(t *testing.T, sql string) (id uuid.UUID) {
 		t.Fatal(err)
 	}
 	return id
+}
+
+// Threat: the address of a relinked user has another owner now, and the former one still has keys. An administrator
+// can leave them, because the owner is the same.
+func TestRelinkingEndsKeys(t *testing.T) {
+	t.Parallel()
+	for stay, want := range map[bool]int{false: 0, true: 1} {
+		f := endings(t)
+		f.Exec(t, `UPDATE users SET oidc_issuer = 'https://id.example', oidc_subject = 'old' WHERE id = $1`, f.Member.User)
+		k, err := f.Keys.CreateAPIKey(identitytest.In(t.Context(), f.Member), identitytest.Change[keys.APIKey](f.Member), keys.NewAPIKey{Name: "ci"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.addSSHKey(t, f.Member); err != nil {
+			t.Fatal(err)
+		}
+		ctx, ch := identitytest.In(t.Context(), f.Admin), identitytest.Change[identity.User](f.Admin)
+		_, err = f.UpdateUser(ctx, ch, f.Member.User, 0, identity.UserPatch{SameOwner: true})
+		identitytest.WantCode(t, "keys that stay without another identity", err, errs.ValidationError)
+		if _, err := f.UpdateUser(ctx, ch, f.Member.User, 0, identity.UserPatch{Relink: true, SameOwner: stay}); err != nil {
+			t.Fatal(err)
+		}
+		f.wantSSHKeys(t, "after the user was relinked", f.Member, want)
+		if _, err := f.Fresh().Authenticate(t.Context(), k.Secret); (err == nil) != stay {
+			t.Errorf("%v: the API key: %v", stay, err)
+		}
+		if n := f.Count(t, `SELECT count(*) FROM audit_logs WHERE action = 'user.update' AND (after->>'keys_ended')::boolean = $1`, !stay); n != 1 {
+			t.Errorf("%v: %d audit rows", stay, n)
+		}
+	}
 }
