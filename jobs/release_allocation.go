@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
@@ -93,11 +94,18 @@ type resetGPU struct {
 	d *Deps
 }
 
+// resetAgain is the delay of a reset while the node has another one to do. A mailbox has one task of a type.
+const resetAgain = 2 * time.Second
+
 func (w *resetGPU) Work(ctx context.Context, job *river.Job[fleet.ResetGPU]) error {
 	err := finish(ctx, w.d.DB, job, "reset", func(tx pgx.Tx) error {
-		return w.d.Tasks.Put(ctx, tx, nodetask.Order{
+		queued, err := w.d.Tasks.PutNext(ctx, tx, nodetask.Order{
 			Node: job.Args.Node, Type: protocol.GPUReset, Slots: []string{job.Args.GPU}, Params: protocol.GPUResetParams{GPU: job.Args.GPU, ExpectIdle: true},
 		})
+		if err == nil && !queued {
+			err = river.JobSnooze(resetAgain)
+		}
+		return err
 	})
 	if err == nil {
 		w.d.Tasks.Hint(job.Args.Node)

@@ -40,6 +40,19 @@ func (*Store) NextFence(ctx context.Context, tx pgx.Tx, node ids.Node) (fence in
 	return fence, nil
 }
 
+// PutNext queues a task about a node with the next fence. It queues nothing while the node has an unfinished task of the
+// type: Put would drop a decision about another GPU as a repetition.
+func (s *Store) PutNext(ctx context.Context, tx pgx.Tx, o Order) (queued bool, err error) {
+	if o.Fence, err = s.NextFence(ctx, tx, o.Node); err != nil {
+		return false, err
+	}
+	var waits bool
+	if err := tx.QueryRow(ctx, selectWaits, o.Node, o.Type).Scan(&waits); err != nil || waits {
+		return false, err
+	}
+	return true, s.Put(ctx, tx, o)
+}
+
 // Request names one task about a node.
 type Request struct {
 	Node  ids.Node

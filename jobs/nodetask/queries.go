@@ -64,7 +64,10 @@ const (
 	// The newest first. An allocation that lives for years has its last provisioning
 	// among them, or is provisioned once more.
 	selectLastApplied = `SELECT type, fence, status, body FROM node_tasks WHERE allocation_id = $1 ORDER BY fence DESC, attempt DESC LIMIT 50`
-	selectProbed      = `
+	selectWaits       = `
+		SELECT EXISTS (SELECT FROM node_tasks WHERE node_id = $1 AND type = $2 AND allocation_id IS NULL
+			AND status IN ('queued', 'delivered', 'running') AND expires_at > now())`
+	selectProbed = `
 		SELECT EXISTS (SELECT FROM node_tasks WHERE node_id = $1 AND type = $3 AND allocation_id IS NULL AND status = 'succeeded' AND finished_at >= $2)`
 
 	deleteTasks = `
