@@ -125,6 +125,12 @@ func TestMaintenanceDeletesOldRows(t *testing.T) {
 		b.exec(`INSERT INTO certificates (serial, node_id, status, created_at, not_after) VALUES ($1, $2, 'superseded', now() - $3::interval, now() - $3::interval + interval '1 day')`, serial, b.node, age)
 	}
 	b.exec(`INSERT INTO idempotency_keys (principal, method, route, key, body_hash, status, created_at) VALUES (gen_random_uuid(), 'POST', '/', 'k', '', 201, now() - interval '30 hours')`)
+	for phase, proof := range map[string]any{"gone": `{"fence": 1}`, "broken": nil} {
+		b.exec(`INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, proof, observed_at)
+			VALUES (gen_random_uuid(), $1, $2, 1, 1, '', $3::jsonb, now() - interval '100 days')`, b.node, phase, proof)
+	}
+	b.exec(`INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, observed_at)
+		VALUES (gen_random_uuid(), $1, 'gone', 1, 1, '', now() - interval '100 days')`, b.node)
 	b.exec(`INSERT INTO drift (kind, object_id, field, status, healed_at) VALUES ('Node', gen_random_uuid(), 'f', 'healed', now() - interval '100 days'), ('Node', gen_random_uuid(), 'f', 'healed', now())`)
 
 	b.setPolicy("api.idempotency_hours", "48")
@@ -140,6 +146,8 @@ func TestMaintenanceDeletesOldRows(t *testing.T) {
 		`SELECT count(*) FROM certificates WHERE serial = 'a'`:                           0,
 		`SELECT count(*) FROM certificates WHERE not_after < now()`:                      1,
 		`SELECT count(*) FROM drift`:                                                     1,
+		`SELECT count(*) FROM observed_allocations WHERE proof IS NOT NULL`:              0,
+		`SELECT count(*) FROM observed_allocations WHERE proof IS NULL`:                  2,
 	} {
 		if n := b.count(sql); n != want {
 			t.Errorf("%s: %d, expected %d", sql, n, want)

@@ -29,7 +29,7 @@ BEGIN
 
 		('observed_nodes',           'r',    'raw', 'r',    'r',    ''),
 		('observed_leases',          'r',    'rawd', 'r',   'r',    ''),
-		('observed_allocations',     'r',    'raw', 'r',    'r',    ''),
+		('observed_allocations',     'r',    'raw', 'r',    'rd',   ''),
 		('gpu_readings',             'r',    'raw', '',     'rd',   ''),
 		('observed_objects',         'r',    '',    'r',    'raw',  ''),
 

@@ -13,6 +13,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"putApplied": putApplied, "selectSeen": selectObserved, "selectApplied": selectApplied, "selectHeard": selectHeard,
 		"selectSilent": selectSilent, "selectCapability": selectCapability, "selectNode": selectNode, "selectHeld": selectHeld, "selectNewest": selectNewest, "selectMany": selectMany, "selectCarried": selectCarried, "countSilent": countSilent, "selectOld": selectOld, "selectLast": selectLast,
 		"selectLease": selectLease, "selectLeased": selectLeased, "renewLease": renewLease, "endLease": endLease, "dropLeases": dropLeases,
-		"adoptReports": adoptReports, "lapseReports": lapseReports,
+		"deleteGone": deleteGone, "adoptReports": adoptReports, "lapseReports": lapseReports,
 	})
 }

@@ -60,6 +60,7 @@ func batches() []batch {
 		{"ssh_certificates", policies.HistoryDays, day, allocation.ForgetCertificates},
 		{"certificates", policies.HistoryDays, day, secret.DeleteExpired},
 		{"node_tasks", policies.HistoryDays, day, nodetask.DeleteEnded},
+		{"observed_allocations", policies.HistoryDays, day, observed.ForgetAllocations},
 		{"drift", policies.HistoryDays, day, reconciler.DeleteHealed},
 		{"forge_reports", policies.HistoryDays, day, forge.DeleteReports},
 		{"forge_pushes", policies.HistoryDays, day, forge.DeletePushes},
