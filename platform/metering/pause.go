@@ -45,25 +45,56 @@ func Pause(ctx context.Context, tx pgx.Tx, a ids.Allocation, by Cause, seen Obse
 	if from >= i.end {
 		return true, nil // it began after that, and has not lasted a second
 	}
-	amount, err := i.between(from, i.end)
-	if err != nil {
+	b := &pgx.Batch{}
+	if err := i.queueCredit(b, a, by, from, i.end, i.id.String()); err != nil {
+		return false, err
+	}
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return false, fmt.Errorf("crediting %s: %w", a, err)
 	}
+	return true, nil
+}
+
+// CreditTime credits the usage of an allocation since from, of all intervals that have ended and began
+// before until. Time that was credited before is left out, so a repeated call credits nothing. The caller
+// has locked the allocation.
+func CreditTime(ctx context.Context, tx pgx.Tx, a ids.Allocation, by Cause, from, until time.Time) error {
+	rows, err := tx.Query(ctx, selectUncredited, a.UUID, from.Unix(), until.Unix())
+	if err != nil {
+		return fmt.Errorf("reading the usage of %s: %w", a, err)
+	}
 	b := &pgx.Batch{}
+	var i ended
+	var first, last int64
+	if _, err := pgx.ForEachRow(rows, []any{&i.id, &i.tenant, &i.currency, &i.gpus, &i.price, &i.start, &first, &last}, func() error {
+		return i.queueCredit(b, a, by, first, last, fmt.Sprintf("%s:%d", i.id, first)) // a pause may have credited the end of the interval
+	}); err != nil {
+		return fmt.Errorf("reading the usage of %s: %w", a, err)
+	}
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("crediting %s: %w", a, err)
+	}
+	return nil
+}
+
+// queueCredit credits the usage of [from, to), which is a part of the interval. The ledger has each
+// reference once.
+func (i ended) queueCredit(b *pgx.Batch, a ids.Allocation, by Cause, from, to int64, reference string) error {
+	amount, err := i.between(from, to)
+	if err != nil {
+		return fmt.Errorf("crediting %s: %w", a, err)
+	}
 	var transfer *uuid.UUID
 	if amount > 0 {
 		id := uuid.Must(uuid.NewV7())
 		transfer = &id
 		ledger.QueueTransfer(b, ledger.Transfer{
-			ID: id, Kind: ledger.FaultCredit, Reference: i.id.String(), From: ledger.Revenue, To: ledger.BalanceOf(ids.Tenant{UUID: i.tenant}),
-			Amount: amount, Currency: i.currency, Allocation: a, Note: note(by, from, i.end),
+			ID: id, Kind: ledger.FaultCredit, Reference: reference, From: ledger.Revenue, To: ledger.BalanceOf(ids.Tenant{UUID: i.tenant}),
+			Amount: amount, Currency: i.currency, Allocation: a, Note: note(by, from, to),
 		}, nil)
 	}
-	b.Queue(insertCredit, uuid.Must(uuid.NewV7()), i.id, i.tenant, from, i.end, by, amount, transfer)
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return false, fmt.Errorf("crediting %s: %w", a, err)
-	}
-	return true, nil
+	b.Queue(insertCredit, uuid.Must(uuid.NewV7()), i.id, i.tenant, from, to, by, amount, transfer)
+	return nil
 }
 
 // between returns the charge of the interval for [from, to): the sum of all passes, past and future,

@@ -14,6 +14,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"closeInterval":             closeInterval,
 		"pauseInterval":             pauseInterval,
 		"repriceIntervals":          repriceIntervals,
+		"selectUncredited":          selectUncredited,
 		"insertCredit":              insertCredit,
 		"waitBriefly":               waitBriefly,
 		"lockCut":                   lockCut,

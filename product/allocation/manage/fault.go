@@ -38,7 +38,7 @@ type FaultReport struct {
 	DecidedReason string
 }
 
-// CreditFault pauses the charges of an allocation from the time of a confirmed report. The API cannot write credits.
+// CreditFault credits the charges of an allocation since a confirmed report. The API cannot write credits.
 type CreditFault struct {
 	Report uuid.UUID `json:"report"`
 }
@@ -139,8 +139,8 @@ func (s *Service) confirm(ctx context.Context, tx pgx.Tx, r FaultReport, a alloc
 	return nil
 }
 
-// CreditConfirmed pauses the charges of the allocation of a confirmed report, and credits those since the report. An
-// allocation that has ended since then is left to an adjustment of its balance.
+// CreditConfirmed pauses the charges of the allocation of a confirmed report, and credits the usage since the report. It
+// also credits intervals that have ended since then: by a pause, a new price or the release of the allocation.
 func (s *Service) CreditConfirmed(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
 	r, err := fault(ctx, tx, selectFault, id)
 	if err != nil || r.Status != "confirmed" {
@@ -150,8 +150,10 @@ func (s *Service) CreditConfirmed(ctx context.Context, tx pgx.Tx, id uuid.UUID) 
 	if err != nil {
 		return err
 	}
-	_, err = s.Pause(ctx, tx, a, metering.NodeUnhealthy, metering.Observation{Node: r.Node, ObservedAt: r.ReportedAt.UTC()})
-	return err
+	if _, err := s.Pause(ctx, tx, a, metering.NodeUnhealthy, metering.Observation{Node: r.Node, ObservedAt: r.ReportedAt.UTC()}); err != nil {
+		return err
+	}
+	return metering.CreditTime(ctx, tx, a.ID, metering.NodeUnhealthy, r.ReportedAt, *r.DecidedAt)
 }
 
 // Faults lists reports of all tenants, the newest first, after an id.

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 	"github.com/gpuaas/gpuaas/product/allocation/manage"
@@ -78,6 +79,76 @@ func TestAConfirmedFaultIsCreditedFromTheReport(t *testing.T) {
 	}
 	if open, err := s.Faults(t.Context(), "open", uuid.Nil, 10); err != nil || len(open) != 0 {
 		t.Errorf("%v, %v", open, err)
+	}
+}
+
+// A confirmed fault is credited at most once, whatever has happened to the meter since the report.
+func TestAConfirmedFaultIsCreditedAfterTheMeterHasChanged(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		do       func(*testing.T, *allocationtest.Fixture, allocation.Allocation)
+		seconds  int64 // credited by the report, of about 300
+		credited int64 // with what a pause has credited before
+	}{
+		"paused since": {func(t *testing.T, w *allocationtest.Fixture, a allocation.Allocation) {
+			w.Move(t, a.ID, func(tx pgx.Tx, a allocation.Allocation) error {
+				_, err := w.Allocations.Pause(t.Context(), tx, a, metering.ObservationStale, metering.Observation{ObservedAt: time.Now().Add(-100 * time.Second)})
+				return err
+			})
+		}, 200, 300},
+		"repriced since": {func(t *testing.T, w *allocationtest.Fixture, _ allocation.Allocation) {
+			w.Do(t, func(tx pgx.Tx) error {
+				b := &pgx.Batch{}
+				metering.QueueReprice(b, "h100", "EUR", 500)
+				return tx.SendBatch(t.Context(), b).Close()
+			})
+		}, 300, 300},
+		"released since": {func(t *testing.T, w *allocationtest.Fixture, a allocation.Allocation) {
+			if _, err := w.Allocations.Release(t.Context(), w.Caller, identity.Key{}, a.ID, nil); err != nil {
+				t.Fatal(err)
+			}
+		}, 300, 300},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, s := managed(t)
+			jobs, err := river.NewClient(riverpgxv5.New(w.DB), &river.Config{Schema: migrations.RiverSchema})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Jobs = jobs
+			node := w.Node(t, "node-1", 1)
+			a := w.Active(t, 1)
+			change := func(c identity.Caller) identity.Change[manage.FaultReport] {
+				return identity.Change[manage.FaultReport]{Caller: c}
+			}
+			r, err := s.ReportFault(t.Context(), change(w.Caller), a, allocationtest.GPU(node, 0), "wrong sums")
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Do(t, func(tx pgx.Tx) error {
+				_, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica; UPDATE usage_records SET start_s = start_s - 600;
+					UPDATE fault_reports SET reported_at = now() - interval '5 minutes'`)
+				return err
+			})
+			c.do(t, w, a)
+			before := queryOne[int64](t, w, `SELECT coalesce(sum(to_s - from_s), 0)::bigint FROM usage_credits`)
+			if _, err := s.DecideFault(t.Context(), change(w.Operator), r.ID, true, "reproduced"); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				w.Do(t, func(tx pgx.Tx) error { return s.CreditConfirmed(t.Context(), tx, r.ID) })
+			}
+			after := queryOne[int64](t, w, `SELECT coalesce(sum(to_s - from_s), 0)::bigint FROM usage_credits`)
+			if after < c.credited-5 || after > c.credited+10 || after-before < c.seconds-5 {
+				t.Errorf("%d seconds are credited, %d of them before the report", after, before)
+			}
+			// The ledger has exactly the credits, and none is above the charge.
+			credits := queryOne[int64](t, w, `SELECT coalesce(sum(amount_minor), 0)::bigint FROM usage_credits`)
+			if posted := queryOne[int64](t, w, `SELECT coalesce(sum(amount_minor), 0)::bigint FROM ledger_transfers WHERE kind = 'fault_credit'`); posted != credits || credits == 0 {
+				t.Errorf("%d are credited, %d are posted", credits, posted)
+			}
+		})
 	}
 }
 
