@@ -14,11 +14,12 @@ import (
 
 // purse is the part of the fake that holds money.
 type purse struct {
-	balance  oapi.Balance
-	limits   oapi.BillingLimits
-	payments []oapi.PaymentSession // newest first
-	refunds  []oapi.Refund
-	entries  []oapi.LedgerEntry
+	balance    oapi.Balance
+	limits     oapi.BillingLimits
+	payments   []oapi.PaymentSession // newest first
+	refunds    []oapi.Refund
+	autoTopups []oapi.AutoTopup
+	entries    []oapi.LedgerEntry
 }
 
 func newPurse() purse {
@@ -29,7 +30,7 @@ func newPurse() purse {
 		limits:  oapi.BillingLimits{Currency: "EUR", MonthlyBudgetMinor: 100000, EffectiveMonthlyBudgetMinor: 100000, MonthlyManagedBy: new("fleet at policies.cue:7:3"), CommittedPerHourMinor: 578, SpentThisMonthMinor: 96, Version: "3"},
 		entries: []oapi.LedgerEntry{
 			{Id: 1, OccurredAt: birth, TransferId: id(61), Kind: "topup", Reference: "pi_1", AmountMinor: 99000, Currency: "EUR"},
-			{Id: 2, OccurredAt: birth.Add(299 * time.Second), TransferId: id(62), Kind: "usage", Reference: "1767603900", AmountMinor: -96, Currency: "EUR", AllocationId: &use},
+			{Id: 2, OccurredAt: birth.Add(299 * time.Second), TransferId: id(62), Kind: "usage", Reference: "1767603900", AmountMinor: -96, Currency: "EUR", AllocationId: &use, AllocationName: new("brave-otter"), ProjectId: new(id(2)), ProjectName: new("default"), Sku: new("h100-80gb")},
 			{Id: 3, OccurredAt: birth, TransferId: id(63), Kind: "adjustment", Reference: "x", Note: new("good\x1b[2J\nwill"), AmountMinor: 5, Currency: "EUR"},
 		},
 	}
@@ -73,10 +74,25 @@ func (f *fake) money(w http.ResponseWriter, r *http.Request, operation string, p
 		"listPaymentSessions":   func() { f.page(w, r, toAny(p.payments), 1) },
 		"getPaymentSession":     func() { f.paying(w, r, params["id"]) },
 		"createPortalSession":   func() { reply(w, http.StatusCreated, oapi.PortalSession{Url: "https://portal.example/p/1"}) },
-		"listRefunds":           func() { f.page(w, r, toAny(p.refunds), 50) },
-		"listAdminRefunds":      func() { f.page(w, r, toAny(p.refunds), 50) },
-		"listDisputes":          func() { f.page(w, r, []any{openDispute()}, 50) },
-		"createRefund":          func() { f.refund(w, r, body) },
+		"listAutoTopups":        func() { f.page(w, r, toAny(p.autoTopups), 50) },
+		"createAutoTopup": func() {
+			p.autoTopups = []oapi.AutoTopup{{Id: id(67), Status: "pending", Currency: "EUR", CreatedAt: birth, Url: new("https://checkout.example/c/pay/cs_2")}}
+			w.Header().Set("Location", "/x")
+			reply(w, http.StatusCreated, p.autoTopups[0])
+		},
+		"getAutoTopup": func() { reply(w, http.StatusOK, p.autoTopups[0]) },
+		"confirmAutoTopup": func() {
+			m := &p.autoTopups[0]
+			read(body, m)
+			m.Status, m.Url = "paused", nil // by the next charge
+			m.Reason = new("declined")
+			reply(w, http.StatusOK, *m)
+		},
+		"deleteAutoTopup":  func() { w.WriteHeader(http.StatusNoContent) },
+		"listRefunds":      func() { f.page(w, r, toAny(p.refunds), 50) },
+		"listAdminRefunds": func() { f.page(w, r, toAny(p.refunds), 50) },
+		"listDisputes":     func() { f.page(w, r, []any{openDispute()}, 50) },
+		"createRefund":     func() { f.refund(w, r, body) },
 		"adjustBalance": func() {
 			var asked oapi.AdjustmentRequest
 			read(body, &asked)
@@ -184,7 +200,7 @@ func fakeIntervals() []oapi.UsageInterval {
 	seen := map[string]any{"node_id": id(20).String(), "fence": 3}
 	return []oapi.UsageInterval{
 		{
-			Id: id(51), AllocationId: id(41), ProjectId: id(2), Sku: "h100-80gb", Gpus: 2, Price: eur(289), StartedAt: birth, EndedAt: &end, OpenedBy: "observed_ready", OpenedObservation: &seen,
+			Id: id(51), AllocationId: id(41), AllocationName: new("brave-otter"), ProjectId: id(2), ProjectName: new("default"), Sku: "h100-80gb", Gpus: 2, Price: eur(289), StartedAt: birth, EndedAt: &end, OpenedBy: "observed_ready", OpenedObservation: &seen,
 			ClosedBy: &closed, ClosedObservation: &seen, Seconds: 600, Cost: eur(96),
 			Credited: eur(9), CreditedBecause: &because,
 		},

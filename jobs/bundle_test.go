@@ -23,6 +23,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/platform/payment"
+	"github.com/gpuaas/gpuaas/platform/payment/autotopup"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -84,10 +85,11 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 		b.deps.Payments = &payment.Service{
 			DB: w.DB, Provider: provider, Identity: w.Allocations.Identity, Ledger: w.Ledger, Naming: ids.DefaultNaming, Hints: w.Hints,
 			Limits: func(identity.Caller) payment.Limits {
-				return payment.Limits{Min: 500, Max: 500_000, SessionTTL: time.Hour, RefundWindow: 30 * 24 * time.Hour}
+				return payment.Limits{Min: 500, Max: 500_000, SessionTTL: time.Hour, RefundWindow: 30 * 24 * time.Hour, AutoTopup: true}
 			},
 			PublicURL: func() string { return "https://gpuaas.example" }, Metrics: payment.NewMetrics(),
 		}
+		b.deps.AutoTopups = autotopup.New(b.deps.Payments)
 	}
 	b.node = w.Node(t, "node-1", 4)
 	b.client, err = river.NewClient(riverpgxv5.New(w.DB), &river.Config{

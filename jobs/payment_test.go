@@ -18,8 +18,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/jobs"
+	"github.com/gpuaas/gpuaas/jobs/topup"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/payment"
+	"github.com/gpuaas/gpuaas/platform/payment/autotopup"
 	paymentstripe "github.com/gpuaas/gpuaas/platform/payment/stripe"
 )
 
@@ -296,5 +298,34 @@ func TestRefundToTheCard(t *testing.T) {
 				t.Errorf("the provider has made %d refunds, %v", status.Refunds, err)
 			}
 		})
+	}
+}
+
+// The periodic job finds a low balance, and the charge is credited by its event. The next round charges nothing.
+func TestAutoTopUp(t *testing.T) {
+	t.Parallel()
+	p := setupPayer(t)
+	v, err := p.deps.AutoTopups.Begin(t.Context(), identity.Change[autotopup.View]{Caller: p.Caller})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := control.Pay(t.Context(), v.URL, stripe.CardPaid); err != nil {
+		t.Fatal(err)
+	}
+	p.until("stored", func() bool {
+		v, err = p.deps.AutoTopups.Get(t.Context(), p.Caller, v.ID)
+		return err == nil && v.State == autotopup.Unconfirmed
+	})
+	terms := autotopup.Terms{Threshold: p.before + 1, Amount: topUp, Cap: 10 * topUp, Currency: "EUR"}
+	if _, err := p.deps.AutoTopups.Confirm(t.Context(), identity.Change[autotopup.View]{Caller: p.Caller}, v.ID, terms); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		p.done(topup.Find{})
+		p.until("credited", func() bool { return p.balance() == p.before+topUp })
+		p.idle(autotopup.TopUp{}.Kind())
+	}
+	if status, err := p.provider.Status(); err != nil || status.Charges != 1 {
+		t.Errorf("%d charges, %v", status.Charges, err)
 	}
 }

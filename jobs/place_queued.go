@@ -3,7 +3,6 @@ package jobs
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
@@ -24,17 +23,6 @@ func (PlaceQueued) Kind() string { return "place_queued" }
 // queue by row locks.
 func (PlaceQueued) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 1}
-}
-
-// checkQueue bounds the check of the queue. River's leader waits for it before it inserts any other job.
-const checkQueue = 2 * time.Second
-
-// queueExists reports whether an allocation waits. An error counts as yes: the job then reports it.
-func (d *Deps) queueExists() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), checkQueue) //nolint:forbidigo // River hands no context to a schedule
-	defer cancel()
-	waits, err := d.Allocations.QueueExists(ctx)
-	return err != nil || waits
 }
 
 type placeQueued struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/gitops/forge"
+	"github.com/gpuaas/gpuaas/jobs/topup"
 )
 
 // periodicJob is a job that River's leader inserts at an interval. Triggers are lost with a leader, and the next leader
@@ -42,7 +43,7 @@ func schedule(d *Deps) []periodicJob {
 		{args: Maintenance{}, interval: fixed(time.Hour), onStart: true},
 		// The delay between a free slot and a queued allocation. Provisioning takes longer. Without a queue, the
 		// check is one read of an empty index, and no job is inserted.
-		{args: PlaceQueued{}, interval: fixed(5 * time.Second), when: d.queueExists},
+		{args: PlaceQueued{}, interval: fixed(5 * time.Second), when: exists(d.Allocations.QueueExists)},
 		// A warning may be late by half of the shortest one, which is a minute. Readings of idle GPUs are stored each minute.
 		{args: WarnExpiring{}, interval: fixed(30 * time.Second)},
 		// The delay of a changed SSH authority.
@@ -51,9 +52,22 @@ func schedule(d *Deps) []periodicJob {
 		{args: RollAgents{}, interval: fixed(10 * time.Second)},
 		// The delay of a report whose job was lost or whose forge was configured later.
 		{args: forge.ReportForge{}, interval: fixed(time.Minute), onStart: true},
+		// The delay of an automatic top-up. Without a mandate no job is inserted.
+		{args: topup.Find{}, interval: fixed(time.Minute), when: exists(d.AutoTopups.Exists)},
 		{args: SweepPayments{}, interval: d.Sweeping, onStart: true},
 	}
 	return slices.DeleteFunc(all, func(p periodicJob) bool { return p.unless })
+}
+
+// exists returns a condition of a job. An error counts as yes: the job then reports it. River's leader waits for
+// the check before it inserts any other job.
+func exists(check func(context.Context) (bool, error)) func() bool {
+	return func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) //nolint:forbidigo // River hands no context to a schedule
+		defer cancel()
+		found, err := check(ctx)
+		return err != nil || found
+	}
 }
 
 func fixed(interval time.Duration) func() time.Duration {

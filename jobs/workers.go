@@ -1,6 +1,10 @@
 package jobs
 
-import "github.com/riverqueue/river"
+import (
+	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/jobs/topup"
+)
 
 // Workers returns the workers of all kinds of jobs. A kind that is not listed here is never executed.
 func Workers(d *Deps) *river.Workers {
@@ -25,6 +29,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &paymentEvent{d: d})
 	river.AddWorker(w, &paymentRefund{d: d})
 	river.AddWorker(w, &paymentSweep{d: d})
+	topup.AddWorkers(w, d.Services)
 	river.AddWorker(w, &placeQueued{d: d})
 	river.AddWorker(w, &warnExpiring{d: d})
 	river.AddWorker(w, &maintenance{d: d})

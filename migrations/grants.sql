@@ -86,7 +86,8 @@ BEGIN
 		('ledger_balances',          'r',    '',    'r',    'r',    ''),
 
 		('payment_customers',        'ra',   '',    '',     'r',    ''),
-		('payment_sessions',         'raw',  '',    '',     'rw',   ''),
+		('payment_sessions',         'raw',  '',    '',     'raw',  ''),
+		('payment_mandates',         'raw',  '',    '',     'rw',   ''),
 		('stripe_events',            'raw',  '',    '',     'raw',  ''),
 		('payment_sweeps',           '',     '',    '',     'raw',  ''),
 		('stripe_payments',          'raw',  '',    '',     'raw',  ''),

@@ -80,7 +80,7 @@ const (
 	PaymentSessionTTLMinutes IntKey = "payment.session_ttl_minutes"
 	// PaymentSweepMinutes: interval of the search for missed payment events.
 	PaymentSweepMinutes IntKey = "payment.sweep_minutes"
-	// PaymentAutoTopupEnabled: a low balance is topped up from the stored card.
+	// PaymentAutoTopupEnabled: a tenant can confirm automatic top-ups, which charge its stored card when the balance is low.
 	PaymentAutoTopupEnabled BoolKey = "payment.auto_topup_enabled"
 	// StorageQuotaBytes: maximum bytes of all stored objects of a project.
 	StorageQuotaBytes IntKey = "storage.quota_bytes"
@@ -263,7 +263,7 @@ var keys = []Key{
 	{Name: "payment.max_amount_minor", Type: TypeMinor, Default: int64(500000), Min: 1, Max: 1000000000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "minor units", Cap: CapMax, Meaning: "maximum amount of a top-up"},
 	{Name: "payment.session_ttl_minutes", Type: TypeInt, Default: int64(60), Min: 5, Max: 1440, Scopes: []Level{LevelPlatform}, Unit: "minutes", Meaning: "validity of a checkout session"},
 	{Name: "payment.sweep_minutes", Type: TypeInt, Default: int64(60), Min: 5, Max: 1440, Scopes: []Level{LevelPlatform}, Unit: "minutes", Meaning: "interval of the search for missed payment events"},
-	{Name: "payment.auto_topup_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelTenant}, NotInForce: "no payment method is stored for automatic payments", Meaning: "a low balance is topped up from the stored card"},
+	{Name: "payment.auto_topup_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelTenant}, Meaning: "a tenant can confirm automatic top-ups, which charge its stored card when the balance is low"},
 	{Name: "storage.quota_bytes", Type: TypeInt, Default: int64(107374182400), Min: 0, Max: 1125899906842624, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "bytes", Cap: CapMax, NotInForce: "object storage does not exist", Meaning: "maximum bytes of all stored objects of a project"},
 	{Name: "storage.max_object_bytes", Type: TypeInt, Default: int64(5368709120), Min: 1, Max: 5497558138880, Scopes: []Level{LevelPlatform}, Unit: "bytes", NotInForce: "object storage does not exist", Meaning: "maximum bytes of one stored object"},
 	{Name: "storage.signed_url_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", NotInForce: "object storage does not exist", Meaning: "validity of a signed URL"},

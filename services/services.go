@@ -36,6 +36,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/platform/payment"
+	"github.com/gpuaas/gpuaas/platform/payment/autotopup"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/agentrelease"
@@ -69,6 +70,7 @@ type Services struct {
 	Catalog      *catalog.Service
 	Ledger       *ledger.Service
 	Payments     *payment.Service
+	AutoTopups   *autotopup.Service
 	Metering     *metering.Service
 	Billing      *billing.Service
 	Statements   *billing.Statements
@@ -150,7 +152,7 @@ func New(c Config) (*Services, error) {
 	s.addPlatform(c)
 	s.addProduct(c)
 	s.addMoney(c)
-	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments}
+	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments, AutoTopups: s.AutoTopups}
 	s.addGitOps(c, schema)
 	return s, Required(*s, "Naming", "Clock", "Queue", "Credentials")
 }
@@ -199,6 +201,7 @@ func (s *Services) addMoney(c Config) {
 		DB: c.DB, Provider: c.Payments, Identity: s.Identity, Ledger: s.Ledger, Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 		Limits: payment.LimitsFrom(c.Policies), PublicURL: c.PublicURL, Metrics: c.PaymentMetrics, Log: c.Log,
 	}
+	s.AutoTopups = autotopup.New(s.Payments)
 	s.Billing = &billing.Service{
 		DB: c.DB, Identity: s.Identity, Ledger: s.Ledger, Metering: s.Metering, Running: s.Allocations, Desired: s.Desired.Store,
 		Payments: s.Payments, Metrics: billing.NewMetrics(), Policies: c.Policies, Policy: billing.PolicyFrom(c.Policies), Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,

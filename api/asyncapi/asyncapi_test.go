@@ -29,6 +29,8 @@ var good = map[string]map[string]any{
 	"payments.balance_credited":            {"payment_session_id": id, "transfer_id": id, "amount_minor": 2500, "currency": "EUR"},
 	"payments.refunded":                    {"refund_id": id, "route": "card", "amount_minor": 2500, "currency": "EUR"},
 	"payments.disputed":                    {"dispute_id": "du_1", "stage": "open", "reason": "fraudulent", "amount_minor": 2500, "currency": "EUR"},
+	"payments.auto_topup_changed":          {"auto_topup_id": id, "status": "active", "reason": ""},
+	"payments.auto_topup_paused":           {"auto_topup_id": id, "status": "paused", "reason": "declined"},
 	"fleet.revision_applied":               revision("applied"),
 	"fleet.revision_waiting":               revision("waiting_approval"),
 	"fleet.revision_rejected":              revision("invalid"),

@@ -132,6 +132,33 @@ func (e ApprovalReasonReason) Valid() bool {
 	}
 }
 
+// Defines values for AutoTopupStatus.
+const (
+	AutoTopupStatusActive      AutoTopupStatus = "active"
+	AutoTopupStatusEnded       AutoTopupStatus = "ended"
+	AutoTopupStatusPaused      AutoTopupStatus = "paused"
+	AutoTopupStatusPending     AutoTopupStatus = "pending"
+	AutoTopupStatusUnconfirmed AutoTopupStatus = "unconfirmed"
+)
+
+// Valid indicates whether the value is a known member of the AutoTopupStatus enum.
+func (e AutoTopupStatus) Valid() bool {
+	switch e {
+	case AutoTopupStatusActive:
+		return true
+	case AutoTopupStatusEnded:
+		return true
+	case AutoTopupStatusPaused:
+		return true
+	case AutoTopupStatusPending:
+		return true
+	case AutoTopupStatusUnconfirmed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ChangeStepAction.
 const (
 	ChangeStepActionAdopt  ChangeStepAction = "adopt"
@@ -2536,6 +2563,70 @@ type AuditRecord struct {
 	UserAgent *string `json:"user_agent,omitempty"`
 }
 
+// AutoTopup defines model for AutoTopup.
+type AutoTopup struct {
+	// AmountMinor The amount of each charge.
+	AmountMinor int64 `json:"amount_minor"`
+
+	// ChargedThisMonthMinor The charges of the tenant in this month, with those in progress.
+	ChargedThisMonthMinor int64      `json:"charged_this_month_minor"`
+	ConfirmedAt           *time.Time `json:"confirmed_at,omitempty"`
+	CreatedAt             time.Time  `json:"created_at"`
+	Currency              string     `json:"currency"`
+
+	// Failures The number of declined charges since the last credit.
+	Failures int                `json:"failures"`
+	Id       openapi_types.UUID `json:"id"`
+
+	// MonthlyCapMinor The maximum of all charges of a month (UTC).
+	MonthlyCapMinor int64 `json:"monthly_cap_minor"`
+
+	// NextChargeAt No charge begins before this time. The field is absent unless the status is `active`.
+	NextChargeAt *time.Time `json:"next_charge_at,omitempty"`
+
+	// Reason The reason of a pause or an end.
+	Reason *string `json:"reason,omitempty"`
+
+	// Status `pending`: the page that stores the card is open. `unconfirmed`: a card is stored. `active`: a low balance is topped up. `paused`: the amounts must be confirmed again. `ended`: final.
+	Status AutoTopupStatus `json:"status"`
+
+	// ThresholdMinor A balance below this amount is topped up.
+	ThresholdMinor int64     `json:"threshold_minor"`
+	UpdatedAt      time.Time `json:"updated_at"`
+
+	// Url The URL of the page that stores the card. The field is absent unless the status is `pending`.
+	Url *string `json:"url,omitempty"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
+}
+
+// AutoTopupStatus `pending`: the page that stores the card is open. `unconfirmed`: a card is stored. `active`: a low balance is topped up. `paused`: the amounts must be confirmed again. `ended`: final.
+type AutoTopupStatus string
+
+// AutoTopupList defines model for AutoTopupList.
+type AutoTopupList struct {
+	Items []AutoTopup `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
+// AutoTopupTerms defines model for AutoTopupTerms.
+type AutoTopupTerms struct {
+	// AmountMinor The amount of each charge.
+	AmountMinor int64 `json:"amount_minor"`
+
+	// Currency The currency of the tenant.
+	Currency string `json:"currency"`
+
+	// MonthlyCapMinor The maximum of all charges of a month (UTC).
+	MonthlyCapMinor int64 `json:"monthly_cap_minor"`
+
+	// ThresholdMinor A balance below this amount is topped up.
+	ThresholdMinor int64 `json:"threshold_minor"`
+}
+
 // Balance defines model for Balance.
 type Balance struct {
 	// AmountMinor The sum of the ledger entries. A negative balance is overdrawn.
@@ -3414,6 +3505,9 @@ type Labels map[string]string
 type LedgerEntry struct {
 	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
 
+	// AllocationName The name of the allocation, also after its end.
+	AllocationName *string `json:"allocation_name,omitempty"`
+
 	// AmountMinor The amount. A credit is positive, a charge is negative.
 	AmountMinor int64        `json:"amount_minor"`
 	CreatedAt   time.Time    `json:"created_at"`
@@ -3427,8 +3521,17 @@ type LedgerEntry struct {
 	// OccurredAt The time at which the entry counts.
 	OccurredAt time.Time `json:"occurred_at"`
 
+	// ProjectId The project of the allocation.
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+
+	// ProjectName The name of the project, also after its deletion.
+	ProjectName *string `json:"project_name,omitempty"`
+
 	// Reference The unique reference of the transfer: the end of the tick, the payment, or the refund.
 	Reference string `json:"reference"`
+
+	// Sku The SKU of the allocation.
+	Sku *string `json:"sku,omitempty"`
 
 	// TransferId The id of the transfer. Its other entry has the same id.
 	TransferId openapi_types.UUID `json:"transfer_id"`
@@ -3936,11 +4039,14 @@ type PasswordChange struct {
 // PaymentSession defines model for PaymentSession.
 type PaymentSession struct {
 	// Amount An amount with its currency.
-	Amount     Money              `json:"amount"`
-	CreatedAt  time.Time          `json:"created_at"`
-	CreditedAt *time.Time         `json:"credited_at,omitempty"`
-	ExpiresAt  time.Time          `json:"expires_at"`
-	Id         openapi_types.UUID `json:"id"`
+	Amount Money `json:"amount"`
+
+	// AutoTopupId The automatic top-up that charged the stored card. The field is absent for a checkout.
+	AutoTopupId *openapi_types.UUID `json:"auto_topup_id,omitempty"`
+	CreatedAt   time.Time           `json:"created_at"`
+	CreditedAt  *time.Time          `json:"credited_at,omitempty"`
+	ExpiresAt   time.Time           `json:"expires_at"`
+	Id          openapi_types.UUID  `json:"id"`
 
 	// Reason The reason for a failure or an end.
 	Reason *string `json:"reason,omitempty"`
@@ -5053,6 +5159,9 @@ type Transition struct {
 type Usage struct {
 	AllocationId openapi_types.UUID `json:"allocation_id"`
 
+	// AllocationName The name of the allocation, also after its end.
+	AllocationName *string `json:"allocation_name,omitempty"`
+
 	// Cost The cost less the fault credit, charged or not.
 	Cost Money `json:"cost"`
 
@@ -5067,6 +5176,9 @@ type Usage struct {
 	Price     Money              `json:"price"`
 	ProjectId openapi_types.UUID `json:"project_id"`
 
+	// ProjectName The name of the project, also after its deletion.
+	ProjectName *string `json:"project_name,omitempty"`
+
 	// Seconds The number of seconds within the period.
 	Seconds int64  `json:"seconds"`
 	Sku     string `json:"sku"`
@@ -5077,8 +5189,11 @@ type Usage struct {
 
 // UsageInterval An interval of measured use at one price.
 type UsageInterval struct {
-	AllocationId openapi_types.UUID     `json:"allocation_id"`
-	ClosedBy     *UsageIntervalClosedBy `json:"closed_by,omitempty"`
+	AllocationId openapi_types.UUID `json:"allocation_id"`
+
+	// AllocationName The name of the allocation, also after its end.
+	AllocationName *string                `json:"allocation_name,omitempty"`
+	ClosedBy       *UsageIntervalClosedBy `json:"closed_by,omitempty"`
 
 	// ClosedObservation The observation that closed the interval.
 	ClosedObservation *map[string]interface{} `json:"closed_observation,omitempty"`
@@ -5105,6 +5220,9 @@ type UsageInterval struct {
 	// Price The price per GPU and hour.
 	Price     Money              `json:"price"`
 	ProjectId openapi_types.UUID `json:"project_id"`
+
+	// ProjectName The name of the project, also after its deletion.
+	ProjectName *string `json:"project_name,omitempty"`
 
 	// Seconds The number of seconds until the end, or until now.
 	Seconds   int64     `json:"seconds"`
@@ -5316,6 +5434,9 @@ type AllocationID = openapi_types.UUID
 
 // ApiKeyID defines model for ApiKeyID.
 type ApiKeyID = openapi_types.UUID
+
+// AutoTopupID defines model for AutoTopupID.
+type AutoTopupID = openapi_types.UUID
 
 // CredentialID defines model for CredentialID.
 type CredentialID = openapi_types.UUID
@@ -6074,6 +6195,9 @@ type ListTenantLedgerParams struct {
 
 	// AllocationId The API returns only entries of this allocation.
 	AllocationId *openapi_types.UUID `form:"allocation_id,omitempty" json:"allocation_id,omitempty"`
+
+	// ProjectId The API returns only entries about allocations of this project.
+	ProjectId *openapi_types.UUID `form:"project_id,omitempty" json:"project_id,omitempty"`
 }
 
 // PlaceTenantMemberParams defines parameters for PlaceTenantMember.
@@ -6473,6 +6597,9 @@ type ListLedgerParams struct {
 
 	// AllocationId The API returns only entries of this allocation.
 	AllocationId *openapi_types.UUID `form:"allocation_id,omitempty" json:"allocation_id,omitempty"`
+
+	// ProjectId The API returns only entries about allocations of this project.
+	ProjectId *openapi_types.UUID `form:"project_id,omitempty" json:"project_id,omitempty"`
 }
 
 // ExportLedgerParams defines parameters for ExportLedger.
@@ -6488,6 +6615,9 @@ type ExportLedgerParams struct {
 
 	// AllocationId The API returns only entries of this allocation.
 	AllocationId *openapi_types.UUID `form:"allocation_id,omitempty" json:"allocation_id,omitempty"`
+
+	// ProjectId The API returns only entries about allocations of this project.
+	ProjectId *openapi_types.UUID `form:"project_id,omitempty" json:"project_id,omitempty"`
 }
 
 // GetBillingLimitsParams defines parameters for GetBillingLimits.
@@ -6641,6 +6771,42 @@ type ReceiveGitHookParams struct {
 
 	// XGitlabEvent The event type of the forge.
 	XGitlabEvent *string `json:"X-Gitlab-Event,omitempty"`
+}
+
+// ListAutoTopupsParams defines parameters for ListAutoTopups.
+type ListAutoTopupsParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateAutoTopupParams defines parameters for CreateAutoTopup.
+type CreateAutoTopupParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteAutoTopupParams defines parameters for DeleteAutoTopup.
+type DeleteAutoTopupParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ConfirmAutoTopupParams defines parameters for ConfirmAutoTopup.
+type ConfirmAutoTopupParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // CreateCheckoutSessionParams defines parameters for CreateCheckoutSession.
@@ -7131,6 +7297,9 @@ type RefreshTokenJSONRequestBody = RefreshRequest
 
 // PutBillingLimitsJSONRequestBody defines body for PutBillingLimits for application/json ContentType.
 type PutBillingLimitsJSONRequestBody = BillingLimitsRequest
+
+// ConfirmAutoTopupJSONRequestBody defines body for ConfirmAutoTopup for application/json ContentType.
+type ConfirmAutoTopupJSONRequestBody = AutoTopupTerms
 
 // CreateCheckoutSessionJSONRequestBody defines body for CreateCheckoutSession for application/json ContentType.
 type CreateCheckoutSessionJSONRequestBody = CheckoutRequest
@@ -8886,6 +9055,58 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/nodes (the `GetNodeCapacity` operationId).
 	GetNodeCapacity(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAutoTopups List automatic top-ups
+	//
+	// The API returns the newest item first, including those that have ended.
+	//
+	// Corresponds with GET /api/v1/payments/auto-topups (the `ListAutoTopups` operationId).
+	ListAutoTopups(ctx context.Context, params *ListAutoTopupsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAutoTopup Create automatic top-up
+	//
+	// The API opens a page of the payment provider that stores a card. Send the browser to `url`. Nothing is charged
+	// until the owner of the tenant confirms the amounts. An automatic top-up that was never confirmed is replaced;
+	// a confirmed one stays until the new one is confirmed. Requires `payment.auto_topup_enabled`.
+	//
+	// Corresponds with POST /api/v1/payments/auto-topups (the `CreateAutoTopup` operationId).
+	CreateAutoTopup(ctx context.Context, params *CreateAutoTopupParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteAutoTopup Delete automatic top-up
+	//
+	// The automatic top-up ends, and its card is charged no more. A charge that the provider has received is completed.
+	//
+	// Corresponds with DELETE /api/v1/payments/auto-topups/{id} (the `DeleteAutoTopup` operationId).
+	DeleteAutoTopup(ctx context.Context, id AutoTopupID, params *DeleteAutoTopupParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAutoTopup Get automatic top-up
+	//
+	// The API returns the status, the confirmed amounts and the sum of the charges of this month.
+	//
+	// Corresponds with GET /api/v1/payments/auto-topups/{id} (the `GetAutoTopup` operationId).
+	GetAutoTopup(ctx context.Context, id AutoTopupID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmAutoTopupWithBody Set amounts of automatic top-up
+	//
+	// The owner of the tenant permits charges of the stored card with these amounts. The automatic top-up becomes
+	// `active`. The call also resumes one that is `paused`. Each amount must be between `payment.min_amount_minor`
+	// and `payment.max_amount_minor`. Another automatic top-up of the tenant ends.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/payments/auto-topups/{id} (the `ConfirmAutoTopup` operationId).
+	ConfirmAutoTopupWithBody(ctx context.Context, id AutoTopupID, params *ConfirmAutoTopupParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmAutoTopup Set amounts of automatic top-up
+	//
+	// The owner of the tenant permits charges of the stored card with these amounts. The automatic top-up becomes
+	// `active`. The call also resumes one that is `paused`. Each amount must be between `payment.min_amount_minor`
+	// and `payment.max_amount_minor`. Another automatic top-up of the tenant ends.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/payments/auto-topups/{id} (the `ConfirmAutoTopup` operationId).
+	ConfirmAutoTopup(ctx context.Context, id AutoTopupID, params *ConfirmAutoTopupParams, body ConfirmAutoTopupJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateCheckoutSessionWithBody Create checkout session
 	//
@@ -12545,6 +12766,118 @@ func (c *Client) GetHealthz(ctx context.Context, reqEditors ...RequestEditorFn) 
 // Corresponds with GET /api/v1/nodes (the `GetNodeCapacity` operationId).
 func (c *Client) GetNodeCapacity(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetNodeCapacityRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAutoTopups List automatic top-ups
+//
+// The API returns the newest item first, including those that have ended.
+//
+// Corresponds with GET /api/v1/payments/auto-topups (the `ListAutoTopups` operationId).
+func (c *Client) ListAutoTopups(ctx context.Context, params *ListAutoTopupsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAutoTopupsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAutoTopup Create automatic top-up
+//
+// The API opens a page of the payment provider that stores a card. Send the browser to `url`. Nothing is charged
+// until the owner of the tenant confirms the amounts. An automatic top-up that was never confirmed is replaced;
+// a confirmed one stays until the new one is confirmed. Requires `payment.auto_topup_enabled`.
+//
+// Corresponds with POST /api/v1/payments/auto-topups (the `CreateAutoTopup` operationId).
+func (c *Client) CreateAutoTopup(ctx context.Context, params *CreateAutoTopupParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAutoTopupRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteAutoTopup Delete automatic top-up
+//
+// The automatic top-up ends, and its card is charged no more. A charge that the provider has received is completed.
+//
+// Corresponds with DELETE /api/v1/payments/auto-topups/{id} (the `DeleteAutoTopup` operationId).
+func (c *Client) DeleteAutoTopup(ctx context.Context, id AutoTopupID, params *DeleteAutoTopupParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteAutoTopupRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAutoTopup Get automatic top-up
+//
+// The API returns the status, the confirmed amounts and the sum of the charges of this month.
+//
+// Corresponds with GET /api/v1/payments/auto-topups/{id} (the `GetAutoTopup` operationId).
+func (c *Client) GetAutoTopup(ctx context.Context, id AutoTopupID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAutoTopupRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmAutoTopupWithBody Set amounts of automatic top-up
+//
+// The owner of the tenant permits charges of the stored card with these amounts. The automatic top-up becomes
+// `active`. The call also resumes one that is `paused`. Each amount must be between `payment.min_amount_minor`
+// and `payment.max_amount_minor`. Another automatic top-up of the tenant ends.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/payments/auto-topups/{id} (the `ConfirmAutoTopup` operationId).
+func (c *Client) ConfirmAutoTopupWithBody(ctx context.Context, id AutoTopupID, params *ConfirmAutoTopupParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmAutoTopupRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmAutoTopup Set amounts of automatic top-up
+//
+// The owner of the tenant permits charges of the stored card with these amounts. The automatic top-up becomes
+// `active`. The call also resumes one that is `paused`. Each amount must be between `payment.min_amount_minor`
+// and `payment.max_amount_minor`. Another automatic top-up of the tenant ends.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/payments/auto-topups/{id} (the `ConfirmAutoTopup` operationId).
+func (c *Client) ConfirmAutoTopup(ctx context.Context, id AutoTopupID, params *ConfirmAutoTopupParams, body ConfirmAutoTopupJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmAutoTopupRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -18486,6 +18819,18 @@ func NewListTenantLedgerRequest(server string, tenantId TenantID, params *ListTe
 
 		}
 
+		if params.ProjectId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "project_id", *params.ProjectId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -21197,6 +21542,18 @@ func NewListLedgerRequest(server string, params *ListLedgerParams) (*http.Reques
 
 		}
 
+		if params.ProjectId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "project_id", *params.ProjectId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -21278,6 +21635,18 @@ func NewExportLedgerRequest(server string, params *ExportLedgerParams) (*http.Re
 		if params.AllocationId != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "allocation_id", *params.AllocationId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ProjectId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "project_id", *params.ProjectId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -22360,6 +22729,292 @@ func NewGetNodeCapacityRequest(server string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListAutoTopupsRequest constructs an http.Request for the ListAutoTopups method
+func NewListAutoTopupsRequest(server string, params *ListAutoTopupsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/payments/auto-topups")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateAutoTopupRequest constructs an http.Request for the CreateAutoTopup method
+func NewCreateAutoTopupRequest(server string, params *CreateAutoTopupParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/payments/auto-topups")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteAutoTopupRequest constructs an http.Request for the DeleteAutoTopup method
+func NewDeleteAutoTopupRequest(server string, id AutoTopupID, params *DeleteAutoTopupParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/payments/auto-topups/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetAutoTopupRequest constructs an http.Request for the GetAutoTopup method
+func NewGetAutoTopupRequest(server string, id AutoTopupID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/payments/auto-topups/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewConfirmAutoTopupRequest calls the generic ConfirmAutoTopup builder with application/json body
+func NewConfirmAutoTopupRequest(server string, id AutoTopupID, params *ConfirmAutoTopupParams, body ConfirmAutoTopupJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewConfirmAutoTopupRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewConfirmAutoTopupRequestWithBody constructs an http.Request for the ConfirmAutoTopup method, with any body, and a specified content type
+func NewConfirmAutoTopupRequestWithBody(server string, id AutoTopupID, params *ConfirmAutoTopupParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/payments/auto-topups/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
 	}
 
 	return req, nil
@@ -25430,6 +26085,21 @@ type ServerInterface interface {
 	// GetNodeCapacity Get fleet capacity
 	// (GET /api/v1/nodes)
 	GetNodeCapacity(c *gin.Context)
+	// ListAutoTopups List automatic top-ups
+	// (GET /api/v1/payments/auto-topups)
+	ListAutoTopups(c *gin.Context, params ListAutoTopupsParams)
+	// CreateAutoTopup Create automatic top-up
+	// (POST /api/v1/payments/auto-topups)
+	CreateAutoTopup(c *gin.Context, params CreateAutoTopupParams)
+	// DeleteAutoTopup Delete automatic top-up
+	// (DELETE /api/v1/payments/auto-topups/{id})
+	DeleteAutoTopup(c *gin.Context, id AutoTopupID, params DeleteAutoTopupParams)
+	// GetAutoTopup Get automatic top-up
+	// (GET /api/v1/payments/auto-topups/{id})
+	GetAutoTopup(c *gin.Context, id AutoTopupID)
+	// ConfirmAutoTopup Set amounts of automatic top-up
+	// (PUT /api/v1/payments/auto-topups/{id})
+	ConfirmAutoTopup(c *gin.Context, id AutoTopupID, params ConfirmAutoTopupParams)
 	// CreateCheckoutSession Create checkout session
 	// (POST /api/v1/payments/checkout-session)
 	CreateCheckoutSession(c *gin.Context, params CreateCheckoutSessionParams)
@@ -29467,6 +30137,14 @@ func (siw *ServerInterfaceWrapper) ListTenantLedger(c *gin.Context) {
 		return
 	}
 
+	// ------------- Optional query parameter "project_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project_id", c.Request.URL.Query(), &params.ProjectId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter project_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
 	for _, middleware := range siw.HandlerMiddlewares {
 		middleware(c)
 		if c.IsAborted() {
@@ -31751,6 +32429,14 @@ func (siw *ServerInterfaceWrapper) ListLedger(c *gin.Context) {
 		return
 	}
 
+	// ------------- Optional query parameter "project_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project_id", c.Request.URL.Query(), &params.ProjectId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter project_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
 	for _, middleware := range siw.HandlerMiddlewares {
 		middleware(c)
 		if c.IsAborted() {
@@ -31799,6 +32485,14 @@ func (siw *ServerInterfaceWrapper) ExportLedger(c *gin.Context) {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "allocation_id", c.Request.URL.Query(), &params.AllocationId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
 	if err != nil {
 		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter allocation_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "project_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project_id", c.Request.URL.Query(), &params.ProjectId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter project_id: %w", err), http.StatusBadRequest)
 		return
 	}
 
@@ -32601,6 +33295,261 @@ func (siw *ServerInterfaceWrapper) GetNodeCapacity(c *gin.Context) {
 	}
 
 	siw.Handler.GetNodeCapacity(c)
+}
+
+// ListAutoTopups operation middleware
+func (siw *ServerInterfaceWrapper) ListAutoTopups(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAutoTopupsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListAutoTopups(c, params)
+}
+
+// CreateAutoTopup operation middleware
+func (siw *ServerInterfaceWrapper) CreateAutoTopup(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateAutoTopupParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateAutoTopup(c, params)
+}
+
+// DeleteAutoTopup operation middleware
+func (siw *ServerInterfaceWrapper) DeleteAutoTopup(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AutoTopupID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteAutoTopupParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteAutoTopup(c, id, params)
+}
+
+// GetAutoTopup operation middleware
+func (siw *ServerInterfaceWrapper) GetAutoTopup(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AutoTopupID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetAutoTopup(c, id)
+}
+
+// ConfirmAutoTopup operation middleware
+func (siw *ServerInterfaceWrapper) ConfirmAutoTopup(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AutoTopupID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ConfirmAutoTopupParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ConfirmAutoTopup(c, id, params)
 }
 
 // CreateCheckoutSession operation middleware
@@ -35113,6 +36062,11 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/git/webhook/:source", wrapper.ReceiveGitHook)
 	router.GET(options.BaseURL+"/api/v1/healthz", wrapper.GetHealthz)
 	router.GET(options.BaseURL+"/api/v1/nodes", wrapper.GetNodeCapacity)
+	router.GET(options.BaseURL+"/api/v1/payments/auto-topups", wrapper.ListAutoTopups)
+	router.POST(options.BaseURL+"/api/v1/payments/auto-topups", wrapper.CreateAutoTopup)
+	router.DELETE(options.BaseURL+"/api/v1/payments/auto-topups/:id", wrapper.DeleteAutoTopup)
+	router.GET(options.BaseURL+"/api/v1/payments/auto-topups/:id", wrapper.GetAutoTopup)
+	router.PUT(options.BaseURL+"/api/v1/payments/auto-topups/:id", wrapper.ConfirmAutoTopup)
 	router.POST(options.BaseURL+"/api/v1/payments/checkout-session", wrapper.CreateCheckoutSession)
 	router.POST(options.BaseURL+"/api/v1/payments/customer-portal-session", wrapper.CreatePortalSession)
 	router.GET(options.BaseURL+"/api/v1/payments/sessions", wrapper.ListPaymentSessions)
@@ -38846,6 +39800,145 @@ func (response GetNodeCapacity200JSONResponse) VisitGetNodeCapacityResponse(w ht
 	return err
 }
 
+type ListAutoTopupsRequestObject struct {
+	Params ListAutoTopupsParams
+}
+
+type ListAutoTopupsResponseObject interface {
+	VisitListAutoTopupsResponse(w http.ResponseWriter) error
+}
+
+type ListAutoTopups200ResponseHeaders struct {
+	Link *string
+}
+
+type ListAutoTopups200JSONResponse struct {
+	Body    AutoTopupList
+	Headers ListAutoTopups200ResponseHeaders
+}
+
+func (response ListAutoTopups200JSONResponse) VisitListAutoTopupsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAutoTopupRequestObject struct {
+	Params CreateAutoTopupParams
+}
+
+type CreateAutoTopupResponseObject interface {
+	VisitCreateAutoTopupResponse(w http.ResponseWriter) error
+}
+
+type CreateAutoTopup201ResponseHeaders struct {
+	IdempotencyReplayed *string
+	Location            string
+}
+
+type CreateAutoTopup201JSONResponse struct {
+	Body    AutoTopup
+	Headers CreateAutoTopup201ResponseHeaders
+}
+
+func (response CreateAutoTopup201JSONResponse) VisitCreateAutoTopupResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAutoTopupRequestObject struct {
+	Id     AutoTopupID `json:"id"`
+	Params DeleteAutoTopupParams
+}
+
+type DeleteAutoTopupResponseObject interface {
+	VisitDeleteAutoTopupResponse(w http.ResponseWriter) error
+}
+
+type DeleteAutoTopup204Response struct {
+}
+
+func (response DeleteAutoTopup204Response) VisitDeleteAutoTopupResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type GetAutoTopupRequestObject struct {
+	Id AutoTopupID `json:"id"`
+}
+
+type GetAutoTopupResponseObject interface {
+	VisitGetAutoTopupResponse(w http.ResponseWriter) error
+}
+
+type GetAutoTopup200JSONResponse AutoTopup
+
+func (response GetAutoTopup200JSONResponse) VisitGetAutoTopupResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmAutoTopupRequestObject struct {
+	Id     AutoTopupID `json:"id"`
+	Params ConfirmAutoTopupParams
+	Body   *ConfirmAutoTopupJSONRequestBody
+}
+
+type ConfirmAutoTopupResponseObject interface {
+	VisitConfirmAutoTopupResponse(w http.ResponseWriter) error
+}
+
+type ConfirmAutoTopup200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type ConfirmAutoTopup200JSONResponse struct {
+	Body    AutoTopup
+	Headers ConfirmAutoTopup200ResponseHeaders
+}
+
+func (response ConfirmAutoTopup200JSONResponse) VisitConfirmAutoTopupResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CreateCheckoutSessionRequestObject struct {
 	Params CreateCheckoutSessionParams
 	Body   *CreateCheckoutSessionJSONRequestBody
@@ -40465,6 +41558,21 @@ type StrictServerInterface interface {
 	// GetNodeCapacity Get fleet capacity
 	// (GET /api/v1/nodes)
 	GetNodeCapacity(ctx context.Context, request GetNodeCapacityRequestObject) (GetNodeCapacityResponseObject, error)
+	// ListAutoTopups List automatic top-ups
+	// (GET /api/v1/payments/auto-topups)
+	ListAutoTopups(ctx context.Context, request ListAutoTopupsRequestObject) (ListAutoTopupsResponseObject, error)
+	// CreateAutoTopup Create automatic top-up
+	// (POST /api/v1/payments/auto-topups)
+	CreateAutoTopup(ctx context.Context, request CreateAutoTopupRequestObject) (CreateAutoTopupResponseObject, error)
+	// DeleteAutoTopup Delete automatic top-up
+	// (DELETE /api/v1/payments/auto-topups/{id})
+	DeleteAutoTopup(ctx context.Context, request DeleteAutoTopupRequestObject) (DeleteAutoTopupResponseObject, error)
+	// GetAutoTopup Get automatic top-up
+	// (GET /api/v1/payments/auto-topups/{id})
+	GetAutoTopup(ctx context.Context, request GetAutoTopupRequestObject) (GetAutoTopupResponseObject, error)
+	// ConfirmAutoTopup Set amounts of automatic top-up
+	// (PUT /api/v1/payments/auto-topups/{id})
+	ConfirmAutoTopup(ctx context.Context, request ConfirmAutoTopupRequestObject) (ConfirmAutoTopupResponseObject, error)
 	// CreateCheckoutSession Create checkout session
 	// (POST /api/v1/payments/checkout-session)
 	CreateCheckoutSession(ctx context.Context, request CreateCheckoutSessionRequestObject) (CreateCheckoutSessionResponseObject, error)
@@ -44651,6 +45759,156 @@ func (sh *strictHandler) GetNodeCapacity(ctx *gin.Context) {
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(GetNodeCapacityResponseObject); ok {
 		if err := validResponse.VisitGetNodeCapacityResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListAutoTopups operation middleware
+func (sh *strictHandler) ListAutoTopups(ctx *gin.Context, params ListAutoTopupsParams) {
+	var request ListAutoTopupsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAutoTopups(ctx, request.(ListAutoTopupsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAutoTopups")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListAutoTopupsResponseObject); ok {
+		if err := validResponse.VisitListAutoTopupsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateAutoTopup operation middleware
+func (sh *strictHandler) CreateAutoTopup(ctx *gin.Context, params CreateAutoTopupParams) {
+	var request CreateAutoTopupRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateAutoTopup(ctx, request.(CreateAutoTopupRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateAutoTopup")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CreateAutoTopupResponseObject); ok {
+		if err := validResponse.VisitCreateAutoTopupResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteAutoTopup operation middleware
+func (sh *strictHandler) DeleteAutoTopup(ctx *gin.Context, id AutoTopupID, params DeleteAutoTopupParams) {
+	var request DeleteAutoTopupRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteAutoTopup(ctx, request.(DeleteAutoTopupRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteAutoTopup")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DeleteAutoTopupResponseObject); ok {
+		if err := validResponse.VisitDeleteAutoTopupResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetAutoTopup operation middleware
+func (sh *strictHandler) GetAutoTopup(ctx *gin.Context, id AutoTopupID) {
+	var request GetAutoTopupRequestObject
+
+	request.Id = id
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAutoTopup(ctx, request.(GetAutoTopupRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAutoTopup")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetAutoTopupResponseObject); ok {
+		if err := validResponse.VisitGetAutoTopupResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ConfirmAutoTopup operation middleware
+func (sh *strictHandler) ConfirmAutoTopup(ctx *gin.Context, id AutoTopupID, params ConfirmAutoTopupParams) {
+	var request ConfirmAutoTopupRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body ConfirmAutoTopupJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmAutoTopup(ctx, request.(ConfirmAutoTopupRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmAutoTopup")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ConfirmAutoTopupResponseObject); ok {
+		if err := validResponse.VisitConfirmAutoTopupResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

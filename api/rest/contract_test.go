@@ -71,6 +71,8 @@ func (b *world) freshPathOf(t *testing.T, op openapi.Operation) string {
 		return fill("{id}", id)
 	case strings.Contains(path, "/payments/sessions/{id}"):
 		return fill("{id}", b.make(t, "/api/v1/payments/checkout-session", `{"amount_minor":5000}`))
+	case strings.Contains(path, "/payments/auto-topups/{id}"):
+		return fill("{id}", b.mandate(op))
 	case strings.Contains(path, "/sessions/{id}"):
 		id, _ := b.start(tokenFor(op))
 		return fill("{id}", id.String())
@@ -113,6 +115,21 @@ func (b *world) freshPathOf(t *testing.T, op openapi.Operation) string {
 		return fill("{user_id}", b.addUser(ids.Project{}).String())
 	}
 	return pathOf(op)
+}
+
+// mandate writes an automatic top-up for one operation. A tenant has one that is confirmed and one that is not, so the
+// operations of this contract use different ones.
+func (b *world) mandate(op openapi.Operation) string {
+	b.Helper()
+	of, status := tenant, "ended"
+	switch op.OperationID {
+	case "confirmAutoTopup":
+		status = "paused"
+	case "deleteAutoTopup":
+		of, status = theirs, "paused"
+	}
+	return read[string](b, `INSERT INTO payment_mandates (id, org_id, principal, status, customer, livemode, currency, payment_method, threshold_minor, amount_minor, monthly_cap_minor, confirmed_at)
+		VALUES (gen_random_uuid(), $1, $1, $2, 'cus_1', false, 'EUR', 'pm_1', 1, 1, 1, now()) RETURNING id::text`, of, status)
 }
 
 // newcomer is the API key of a user without a tenant, for one operation.

@@ -157,6 +157,7 @@ const setPolicy = `WITH r AS (UPDATE policy_revision SET revision = revision + 1
 
 func fillTenants(add func(string, ...any)) {
 	add(`INSERT INTO tenants (id, name) VALUES ($1, 'dev'), ($2, 'theirs')`, tenant, theirs)
+	add(setPolicy, "payment.auto_topup_enabled", policies.In(policies.LevelTenant, tenant.String()), "true")
 	add(`INSERT INTO projects (id, org_id, name) VALUES ($1, $2, 'default'), ($3, $4, 'default')`, project, tenant, theirProject, theirs)
 	add(`INSERT INTO projects (id, org_id, name, deleted_at) VALUES ($1, $2, '=1+1', now())`, formula, tenant)
 	for token, p := range people {

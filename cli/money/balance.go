@@ -31,7 +31,7 @@ func NewBalance(a *output.Console) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.AddCommand(newTopUp(a), newPortal(a), newLimits(a))
+	cmd.AddCommand(newTopUp(a), newAutoTopup(a), newPortal(a), newLimits(a))
 	return cmd
 }
 

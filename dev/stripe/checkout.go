@@ -12,12 +12,14 @@ import (
 	stripego "github.com/stripe/stripe-go/v76"
 )
 
-// Cards that tests use. The last two exist in this double only: the page reports the payment as in
-// progress, and it settles later.
+// Cards that tests use. CardLater and CardLaterFails exist in this double only: the page reports the
+// payment as in progress, and it settles later.
 const (
-	CardPaid       = "4242424242424242"
-	CardLater      = "4000000000060006"
-	CardLaterFails = "4000000000060014"
+	CardPaid          = "4242424242424242"
+	CardDeclinedLater = "4000000000000341"
+	CardAuthenticates = "4000002760003184"
+	CardLater         = "4000000000060006"
+	CardLaterFails    = "4000000000060014"
 )
 
 // card is a test card and its effect. The numbers are those of Stripe's documentation.
@@ -26,7 +28,8 @@ type card struct {
 	decline      stripego.ErrorCode
 	message      string // on the page, if the card is declined
 	later        stripego.PaymentIntentStatus
-	refunds      string // fault of the refunds
+	refunds      string             // fault of the refunds
+	absent       stripego.ErrorCode // of a charge without the holder of the card
 	disputed     bool
 }
 
@@ -38,6 +41,8 @@ var cards = []card{
 	{Number: "378282246310005", Does: "is paid"},
 	{Number: "4000000000000002", Does: "is declined", decline: "generic_decline", message: declined},
 	{Number: "4000000000009995", Does: "is declined: insufficient funds", decline: "insufficient_funds", message: "Your card has insufficient funds."},
+	{Number: CardDeclinedLater, Does: "is stored; a charge without its holder is declined", absent: stripego.ErrorCodeCardDeclined},
+	{Number: CardAuthenticates, Does: "is stored; a charge without its holder needs authentication", absent: stripego.ErrorCodeAuthenticationRequired},
 	{Number: "4000000000007726", Does: "is paid; a refund is pending for some time", refunds: faultRefundPending},
 	{Number: "4000000000005126", Does: "is paid; a refund fails after some time", refunds: faultRefundFailed},
 	{Number: "4000000000000259", Does: "is paid, and disputed by its holder", disputed: true},
@@ -58,6 +63,9 @@ func cardOf(number string) card {
 
 // charge charges a card for an open session. A declined card leaves the session open.
 func (s *Server) charge(p *payment, with card, now time.Time) (problem string) {
+	if p.Session.Mode == stripego.CheckoutSessionModeSetup {
+		return s.store(p, with, now)
+	}
 	if p.Intent == nil {
 		p.Intent = &stripego.PaymentIntent{
 			ID: newID("pi_3"), Object: "payment_intent", Created: now.Unix(), Amount: p.Session.AmountTotal, Currency: p.Session.Currency,
@@ -89,6 +97,22 @@ func (s *Server) charge(p *payment, with card, now time.Time) (problem string) {
 	return ""
 }
 
+// store stores a card for charges without its holder.
+func (s *Server) store(p *payment, with card, now time.Time) (problem string) {
+	if with.message != "" {
+		return with.message
+	}
+	p.Number = with.Number
+	p.Setup = &stripego.SetupIntent{
+		ID: newID("seti_1"), Object: "setup_intent", Created: now.Unix(), Customer: p.Session.Customer, Status: stripego.SetupIntentStatusSucceeded,
+		PaymentMethod: &stripego.PaymentMethod{ID: newID("pm_1")},
+	}
+	p.Session.SetupIntent = &stripego.SetupIntent{ID: p.Setup.ID}
+	p.Session.Status, p.Session.URL = stripego.CheckoutSessionStatusComplete, ""
+	s.emit("checkout.session.completed", p.Session, nil, now)
+	return ""
+}
+
 func (p *payment) succeed() {
 	p.Intent.Status, p.Intent.AmountReceived, p.Intent.LastPaymentError = stripego.PaymentIntentStatusSucceeded, p.Intent.Amount, nil
 	p.Session.PaymentStatus = stripego.CheckoutSessionPaymentStatusPaid
@@ -97,6 +121,10 @@ func (p *payment) succeed() {
 func (s *Server) completePayment(p *payment, now time.Time) {
 	status := stripego.PaymentIntentStatus(p.Settlement.Status)
 	p.Settlement = settlement{}
+	if p.Session.ID == "" {
+		s.completeCharge(p, status, now)
+		return
+	}
 	if status != stripego.PaymentIntentStatusSucceeded {
 		p.Intent.Status = status
 		s.emit("checkout.session.async_payment_failed", p.Session, nil, now)
@@ -104,6 +132,16 @@ func (s *Server) completePayment(p *payment, now time.Time) {
 	}
 	p.succeed()
 	s.emit("checkout.session.async_payment_succeeded", p.Session, nil, now)
+}
+
+// completeCharge ends the charge of a stored card.
+func (s *Server) completeCharge(p *payment, status stripego.PaymentIntentStatus, now time.Time) {
+	kind := stripego.EventType("payment_intent.payment_failed")
+	if p.Intent.Status = status; status == stripego.PaymentIntentStatusSucceeded {
+		p.succeed()
+		kind = "payment_intent.succeeded"
+	}
+	s.emit(kind, p.Intent, nil, now)
 }
 
 //go:embed pages.html style.css
@@ -190,6 +228,8 @@ func (s *Server) writeClosed(w http.ResponseWriter, session stripego.CheckoutSes
 	switch {
 	case session.ID == "":
 		p.Message, status = "There is no such payment.", http.StatusNotFound
+	case session.Status == stripego.CheckoutSessionStatusComplete && session.Mode == stripego.CheckoutSessionModeSetup:
+		p.Message = "The card is stored."
 	case session.PaymentStatus == stripego.CheckoutSessionPaymentStatusPaid:
 		p.Message = "This is paid: " + format(session) + "."
 	case session.Status == stripego.CheckoutSessionStatusComplete:

@@ -72,6 +72,9 @@ func (s *Server) Status() (st Status, err error) {
 		for _, p := range slices.Backward(s.state.Payments) {
 			st.Charges, st.Refunds = st.Charges+p.Charges, st.Refunds+len(p.Refunds)
 			c := p.Session
+			if c.ID == "" { // the charge of a stored card has no page
+				continue
+			}
 			st.Pages = append(st.Pages, Page{
 				c.ID, c.ClientReferenceID, c.AmountTotal, strings.ToUpper(string(c.Currency)), string(c.Status), string(c.PaymentStatus),
 				time.Unix(c.Created, 0).UTC(), s.base + "/c/pay/" + c.ID,

@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,10 @@ var methods = map[string]method{
 	"POST /v1/customers":               (*call).createCustomer,
 	"POST /v1/checkout/sessions":       (*call).createSession,
 	"GET /v1/checkout/sessions/{id}":   get("session"),
+	"POST /v1/payment_intents":         (*call).createIntent,
+	"GET /v1/payment_intents":          (*call).listIntents,
 	"GET /v1/payment_intents/{id}":     get("intent"),
+	"GET /v1/setup_intents/{id}":       get("setup intent"),
 	"POST /v1/billing_portal/sessions": (*call).createPortal,
 	"POST /v1/refunds":                 (*call).createRefund,
 	"GET /v1/refunds":                  (*call).listRefunds,
@@ -64,6 +68,10 @@ func (c *call) number(name string, otherwise int64) (int64, *stripego.Error) {
 func (c *call) createSession() (json.RawMessage, *stripego.Error) {
 	const item = "line_items[0][price_data]"
 	customer := c.state.Customers[c.form.Get("customer")]
+	if c.form.Get("mode") == string(stripego.CheckoutSessionModeSetup) {
+		c.form.Set(item+"[unit_amount]", "100") // not charged
+		c.form.Set("line_items[0][quantity]", "1")
+	}
 	amount, failure := c.number(item+"[unit_amount]", 0)
 	if failure != nil {
 		return nil, failure
@@ -75,8 +83,8 @@ func (c *call) createSession() (json.RawMessage, *stripego.Error) {
 	// The clocks of the client and the double may differ by a second.
 	lifetime := time.Unix(expires, 0).Sub(c.now)
 	switch {
-	case c.form.Get("mode") != "payment":
-		return nil, invalid("mode", "", "Invalid mode: must be payment")
+	case c.form.Get("mode") != "payment" && c.form.Get("mode") != "setup":
+		return nil, invalid("mode", "", "Invalid mode: must be payment or setup")
 	case c.form.Get("success_url") == "":
 		return nil, invalid("success_url", stripego.ErrorCodeParameterMissing, "Missing required param: success_url.")
 	case customer == nil && c.form.Get("customer") != "":
@@ -99,8 +107,63 @@ func (c *call) createSession() (json.RawMessage, *stripego.Error) {
 			URL: c.base + "/c/pay/" + id,
 		},
 	}
+	if p.Session.Mode = stripego.CheckoutSessionMode(c.form.Get("mode")); p.Session.Mode == stripego.CheckoutSessionModeSetup {
+		p.Title, p.Session.AmountTotal, p.Session.AmountSubtotal, p.Session.PaymentStatus = "Stored card", 0, 0, stripego.CheckoutSessionPaymentStatusNoPaymentRequired
+	}
 	c.state.Payments = append(c.state.Payments, p)
 	return encode(p.Session), nil
+}
+
+// createIntent charges a stored card without its holder.
+func (c *call) createIntent() (json.RawMessage, *stripego.Error) {
+	customer, stored := c.state.Customers[c.form.Get("customer")], c.stored(c.form.Get("payment_method"))
+	amount, failure := c.number("amount", 0)
+	switch {
+	case failure != nil:
+		return nil, failure
+	case customer == nil:
+		return nil, unknown("customer", c.form.Get("customer"))
+	case stored == nil || stored.Session.Customer.ID != customer.ID:
+		return nil, unknown("payment_method", c.form.Get("payment_method"))
+	case c.form.Get("confirm") != "true" || c.form.Get("off_session") != "true":
+		return nil, invalid("confirm", "", "The payment double charges stored cards off session only.")
+	}
+	p := &payment{Charges: 1, Metadata: c.metadata("metadata["), Intent: &stripego.PaymentIntent{
+		ID: newID("pi_3"), Object: "payment_intent", Created: c.now.Unix(), Amount: amount, Currency: stripego.Currency(c.form.Get("currency")),
+		Customer: customer, Metadata: c.metadata("metadata["), Status: stripego.PaymentIntentStatusRequiresPaymentMethod,
+	}}
+	c.state.Payments = append(c.state.Payments, p)
+	with := cardOf(stored.Number)
+	p.By = with.refunds
+	switch {
+	case with.absent != "":
+		no := &stripego.Error{HTTPStatusCode: http.StatusPaymentRequired, Type: stripego.ErrorTypeCard, Code: with.absent, Msg: declined}
+		p.Intent.LastPaymentError = new(*no)
+		c.emit("payment_intent.payment_failed", p.Intent, nil, c.now)
+		no.PaymentIntent = p.Intent
+		return nil, no
+	case with.later != "":
+		p.Intent.Status, p.Settlement = stripego.PaymentIntentStatusProcessing, settlement{string(with.later), c.now.Add(c.cfg.CompleteAfter)}
+	default:
+		p.succeed()
+		c.emit("payment_intent.succeeded", p.Intent, nil, c.now)
+	}
+	return encode(p.Intent), nil
+}
+
+// stored returns the session that has stored a payment method.
+func (c *call) stored(method string) *payment {
+	return find(c.state.Payments, func(p *payment) bool { return p.Setup != nil && p.Setup.PaymentMethod.ID == method })
+}
+
+func (c *call) listIntents() (json.RawMessage, *stripego.Error) {
+	data := []json.RawMessage{}
+	for _, p := range slices.Backward(c.state.Payments) {
+		if p.Intent != nil && p.Intent.Customer != nil && p.Intent.Customer.ID == c.form.Get("customer") {
+			data = append(data, encode(p.Intent))
+		}
+	}
+	return encodeList("/v1/payment_intents", data), nil
 }
 
 // get returns the method that reads one resource of a payment.
@@ -144,7 +207,7 @@ func (c *call) createRefund() (json.RawMessage, *stripego.Error) {
 		return nil, invalid("amount", "", "The refund is greater than the unrefunded amount of the charge.")
 	}
 	r := &refund{Refund: stripego.Refund{
-		ID: newID("re_3"), Object: "refund", Created: c.now.Unix(), Amount: amount, Currency: p.Session.Currency, PaymentIntent: &stripego.PaymentIntent{ID: id},
+		ID: newID("re_3"), Object: "refund", Created: c.now.Unix(), Amount: amount, Currency: p.Intent.Currency, PaymentIntent: &stripego.PaymentIntent{ID: id},
 		Reason: stripego.RefundReason(c.form.Get("reason")), Metadata: c.metadata("metadata["), Status: stripego.RefundStatusSucceeded,
 	}}
 	c.scheduleRefund(p, r)
@@ -206,6 +269,10 @@ func (c *call) listEvents() (json.RawMessage, *stripego.Error) {
 	return encodeList("/v1/events", data), nil
 }
 
+// format returns the amount of a session, or "" for one that stores a card.
 func format(s stripego.CheckoutSession) string {
+	if s.Mode == stripego.CheckoutSessionModeSetup {
+		return ""
+	}
 	return money.Format(strings.ToUpper(string(s.Currency)), money.Minor(s.AmountTotal))
 }

@@ -30,13 +30,15 @@ type state struct {
 	Faults     map[string]int    // injected and pending, by name
 }
 
-// payment is a checkout session with its intent and its refunds.
+// payment is a checkout session with its intent and its refunds, or the charge of a stored card without a session.
 type payment struct {
 	Session    stripego.CheckoutSession
 	Title      string            // of the line item
 	Metadata   map[string]string // of the intent
 	Intent     *stripego.PaymentIntent
-	Charges    int // cards that were tried
+	Setup      *stripego.SetupIntent // of a session that stores a card
+	Number     string                // of the stored card
+	Charges    int                   // cards that were tried
 	Refunds    []*refund
 	By         string // outcome of its refunds, by the card
 	Dispute    *stripego.Dispute
@@ -117,7 +119,7 @@ func (s *Server) save() error {
 
 // refundable returns the amount that no successful or pending refund has.
 func (p *payment) refundable() int64 {
-	left := p.Session.AmountTotal
+	left := p.Intent.Amount
 	for _, r := range p.Refunds {
 		if r.Refund.Status != stripego.RefundStatusFailed {
 			left -= r.Refund.Amount
@@ -179,6 +181,8 @@ func (p *payment) resource(id string) any {
 		return p.Session
 	case p.Intent != nil && p.Intent.ID == id:
 		return p.Intent
+	case p.Setup != nil && p.Setup.ID == id:
+		return p.Setup
 	case p.Dispute != nil && p.Dispute.ID == id:
 		return p.Dispute
 	}

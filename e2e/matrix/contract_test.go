@@ -155,8 +155,10 @@ func (w *world) valueOf(name string, s *openapi3.Schema) any {
 		return "billing" // another one than whoever is there has
 	case name == "role" && slices.Contains(s.Enum, any("member")):
 		return "member"
-	case name == "amount_minor":
+	case name == "amount_minor", name == "threshold_minor", name == "monthly_cap_minor":
 		return 500
+	case name == "currency":
+		return "EUR"
 	case name == "kind" && slices.Contains(s.Enum, any("charge")):
 		return "charge" // which is given back as credit where no card can take it
 	case name == "secret":

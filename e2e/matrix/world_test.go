@@ -115,7 +115,21 @@ func furnish(t testing.TB, prepare ...func(*house)) *world {
 	w.people()
 	w.programs()
 	w.strangers()
+	w.awaitPolicies()
 	return w
+}
+
+// awaitPolicies waits until the server has read the policies of both sides, which it does every few seconds.
+func (w *world) awaitPolicies() {
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		got := w.send(request{http.MethodPost, "/api/v1/payments/auto-topups", w.b.owner.header(), nil})
+		if got.status == http.StatusCreated {
+			return
+		}
+		if time.Now().After(until) {
+			w.Fatalf("the policies are not in effect: %d %s", got.status, got.body)
+		}
+	}
 }
 
 func (w *world) unique(prefix string) string {
@@ -129,6 +143,7 @@ func (w *world) newSide(name string) *side {
 	s := &side{name: name, tenant: id(), standing: map[string]string{}}
 	w.sql(`INSERT INTO tenants (id, name) VALUES ($1, $2)`, s.tenant, name)
 	s.project, s.other = w.newProject(s), w.newProject(s)
+	w.policy("payment.auto_topup_enabled", "tenant:"+s.tenant.String(), "true")
 	account := one[uuid.UUID](w.house, `SELECT ledger_ensure_accounts($1, 'EUR')`, s.tenant)
 	for _, m := range []struct {
 		kind, from string
@@ -333,7 +348,7 @@ func (w *world) strangers() {
 func (w *world) stand(s *side) {
 	s.standing["ProjectPath"], s.standing["ProjectHeader"] = s.project.String(), s.project.String()
 	s.standing["TenantID"] = s.tenant.String()
-	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID"} {
+	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID"} {
 		s.standing[kind] = w.fresh(kind, s, s.owner)
 	}
 	w.sql(`INSERT INTO release_proofs (allocation_id, proof) VALUES ($1, '{}')`, s.standing["AllocationID"])
@@ -378,6 +393,10 @@ func (w *world) fresh(kind string, s *side, by *actor) string {
 		return w.allocate(s)
 	case "PaymentSessionID":
 		return w.checkout(s)
+	case "AutoTopupID": // with a stored card; a tenant has one that is not confirmed
+		w.sql(`UPDATE payment_mandates SET status = 'ended' WHERE org_id = $1`, s.tenant)
+		w.sql(`INSERT INTO payment_mandates (id, org_id, principal, status, customer, livemode, currency, payment_method)
+			VALUES ($1, $2, $3, 'unconfirmed', 'cus_1', false, 'EUR', 'pm_1')`, made, s.tenant, s.owner.user)
 	case "ProjectPath":
 		made = w.newProject(s)
 		for _, r := range by.roles {

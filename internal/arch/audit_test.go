@@ -346,7 +346,7 @@ var demanded = []string{
 	"tenants", "projects", "tenant_memberships", "project_memberships", "users", "user_passwords", "invitations",
 	"service_accounts", "service_account_credentials", "api_keys", "ssh_keys", "sessions", "sign_in_links", "allocations", "enrolment_tokens",
 	"git_sources", "desired_objects", "plans", "plan_approvals", "drift", // who suspends, adopts, approves, ignores
-	"ledger_transfers", "payment_sessions", "refund_requests", "payment_disputes", // who adjusts a balance, tops up, refunds, disputes
+	"ledger_transfers", "payment_sessions", "refund_requests", "payment_disputes", "payment_mandates", // who adjusts a balance, tops up, refunds, disputes
 	"holds", "agent_releases", "certificates", "breaker_trips", // who cordons, publishes a build of the agent, revokes, lets the platform hold again
 	"fault_reports",            // who reports and decides
 	"slot_inspections",         // who states that a slot is clean without a proof

@@ -20,7 +20,7 @@ var oversized = map[string]int{}
 
 // lowered lists packages with a lower limit. The double of Stripe exists for development and tests, so
 // it grows only when platform/payment/stripe calls a further method.
-var lowered = map[string]int{"dev/stripe": 1350}
+var lowered = map[string]int{"dev/stripe": 1480}
 
 // crowded lists the folders that have more code files than the limit, with their number.
 var crowded = map[string]int{}

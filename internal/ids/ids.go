@@ -44,6 +44,8 @@ type (
 	Event struct{ uuid.UUID }
 	// PaymentSession is one checkout.
 	PaymentSession struct{ uuid.UUID }
+	// Mandate is the permission to charge a stored payment method.
+	Mandate struct{ uuid.UUID }
 	// Refund gives money of one payment or charge back.
 	Refund struct{ uuid.UUID }
 )

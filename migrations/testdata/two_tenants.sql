@@ -34,6 +34,7 @@ BEGIN
 		INSERT INTO balance_notices (org_id) VALUES (id);
 		INSERT INTO payment_customers (org_id, customer, livemode) VALUES (id, id, false);
 		INSERT INTO payment_sessions (id, org_id, principal, amount_minor, currency, status, livemode, expires_at) VALUES (id, id, id, 1, 'EUR', 'initiated', false, now());
+		INSERT INTO payment_mandates (id, org_id, principal, status, customer, livemode, currency) VALUES (id, id, id, 'unconfirmed', id, false, 'EUR');
 		INSERT INTO stripe_events (event_id, type, livemode, body, payload, source, created_at) VALUES (id, 'x', false, '', '{}', 'webhook', now());
 		INSERT INTO stripe_payments (payment, session_id, org_id, amount_minor, currency, transfer_id) VALUES (id, id, id, 1, 'EUR', id);
 		INSERT INTO refund_requests (id, org_id, user_id, requested_by, kind, route, amount_minor, currency, reason, status, transfer_id) VALUES (id, id, id, id, 'charge', 'ledger', 1, 'EUR', 'x', 'requested', id);

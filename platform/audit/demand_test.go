@@ -204,7 +204,7 @@ func TestINV58TablesThatAreAudited(t *testing.T) {
 	}
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	want := []string{
-		"agent_releases", "allocations", "api_keys", "breaker_trips", "certificates", "desired_objects", "drift", "enrolment_tokens", "fault_reports", "git_sources", "holds", "invitations", "key_sets", "ledger_transfers", "payment_disputes", "payment_sessions", "plan_approvals", "plans", "project_memberships", "projects",
+		"agent_releases", "allocations", "api_keys", "breaker_trips", "certificates", "desired_objects", "drift", "enrolment_tokens", "fault_reports", "git_sources", "holds", "invitations", "key_sets", "ledger_transfers", "payment_disputes", "payment_mandates", "payment_sessions", "plan_approvals", "plans", "project_memberships", "projects",
 		"refund_requests", "service_account_credentials", "service_accounts", "sessions", "sign_in_links", "signing_keys", "slot_inspections", "ssh_keys", "tenant_memberships", "tenants", "user_passwords", "users",
 	}
 	if err != nil || !slices.Equal(got, want) {

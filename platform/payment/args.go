@@ -18,7 +18,7 @@ func (ProcessEvent) Kind() string { return "payment_event" }
 // InsertOpts allows one waiting or running job for each event. The sweep queues the event again after a
 // worker was killed, if River has not.
 func (ProcessEvent) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: queue, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+	return river.InsertOpts{Queue: queue, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: Unfinished()}}
 }
 
 // RecordRefund sends a refund to the provider, and stores the result.
@@ -31,14 +31,14 @@ func (RecordRefund) Kind() string { return "payment_refund" }
 
 // InsertOpts allows one waiting or running job for each refund.
 func (RecordRefund) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: queue, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+	return river.InsertOpts{Queue: queue, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: Unfinished()}}
 }
 
 const queue = "billing"
 
-// unfinished leaves out the state completed, which River includes by default. A job could not be queued
+// Unfinished leaves out the state completed, which River includes by default. A job could not be queued
 // again otherwise.
-func unfinished() []rivertype.JobState {
+func Unfinished() []rivertype.JobState {
 	return []rivertype.JobState{
 		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable,
 		rivertype.JobStateRunning, rivertype.JobStateScheduled,

@@ -3,8 +3,11 @@ package payment
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/ledger"
 )
 
 // Undecided reports what can move money of a tenant later.
@@ -22,4 +25,23 @@ const selectUndecided = `
 func (s *Service) Claims(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (u Undecided, err error) {
 	err = q.QueryRow(ctx, selectUndecided, tenant).Scan(&u.Refunds, &u.Disputes)
 	return u, wrap("reading undecided refunds and disputes", err)
+}
+
+// A tenant has one currency.
+const selectTotals = `SELECT org_id, sum(amount_minor)::bigint, min(currency) FROM stripe_payments GROUP BY org_id`
+
+// Totals returns the sum of all credited payments of each tenant.
+func (s *Service) Totals(ctx context.Context, q pg.Queryer) (map[ids.Tenant]ledger.Balance, error) {
+	rows, err := q.Query(ctx, selectTotals)
+	if err != nil {
+		return nil, wrap("summing up payments", err)
+	}
+	totals := map[ids.Tenant]ledger.Balance{}
+	var tenant ids.Tenant
+	var b ledger.Balance
+	_, err = pgx.ForEachRow(rows, []any{&tenant.UUID, &b.Minor, &b.Currency}, func() error {
+		totals[tenant] = b
+		return nil
+	})
+	return totals, wrap("summing up payments", err)
 }

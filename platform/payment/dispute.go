@@ -53,9 +53,9 @@ func (s *Service) applyDispute(ctx context.Context, tx pgx.Tx, said Disputed) (O
 	case err != nil:
 		return Outcome{}, err
 	case !found:
-		return Outcome{Result: resultNotOurs}, nil
+		return Outcome{Result: ResultNotOurs}, nil
 	case said.Currency != c.currency || said.Amount <= 0 || !slices.Contains(disputeOrder, said.Stage):
-		return Outcome{Result: resultDisagrees, Reason: "amount", Attention: true}, nil
+		return Outcome{Result: ResultDisagrees, Reason: "amount", Attention: true}, nil
 	}
 	d, err := oneDispute(ctx, tx, said.ID)
 	switch {
@@ -64,9 +64,9 @@ func (s *Service) applyDispute(ctx context.Context, tx pgx.Tx, said Disputed) (O
 	case d.ID == "":
 		d = Dispute{ID: said.ID, Payment: said.Payment, Tenant: c.tenant, Amount: said.Amount, Currency: c.currency, Reason: said.Reason, CreatedAt: s.now()}
 	case d.Payment != said.Payment || d.Amount != said.Amount:
-		return Outcome{Result: resultDisagrees, Reason: "dispute", Attention: true}, nil
+		return Outcome{Result: ResultDisagrees, Reason: "dispute", Attention: true}, nil
 	case slices.Index(disputeOrder, said.Stage) <= slices.Index(disputeOrder, d.Stage):
-		return Outcome{Result: resultUnchanged}, nil
+		return Outcome{Result: ResultUnchanged}, nil
 	}
 	if said.Stage.withdrawn() && !d.Stage.withdrawn() {
 		if d.Amount > c.left && c.busy {

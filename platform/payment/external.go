@@ -60,7 +60,7 @@ func (c credited) withdrawable(payment string, amount money.Minor) (Outcome, boo
 	case c.busy:
 		return Outcome{}, false, inProgress(payment)
 	}
-	return Outcome{Result: resultDisagrees, Reason: "amount", Attention: true}, false, nil
+	return Outcome{Result: ResultDisagrees, Reason: "amount", Attention: true}, false, nil
 }
 
 func inProgress(payment string) error {
@@ -75,11 +75,11 @@ func (s *Service) recordExternal(ctx context.Context, tx pgx.Tx, said Refunded) 
 	case err != nil:
 		return Outcome{}, err
 	case !found:
-		return Outcome{Result: resultNotOurs}, nil
+		return Outcome{Result: ResultNotOurs}, nil
 	case said.Stage == RefundFailed:
 		return Outcome{Result: resultRecorded, Reason: string(Failed)}, nil
 	case said.ID == "" || said.Amount <= 0:
-		return Outcome{Result: resultDisagrees, Reason: "refund", Attention: true}, nil
+		return Outcome{Result: ResultDisagrees, Reason: "refund", Attention: true}, nil
 	}
 	if o, ok, err := c.withdrawable(said.Payment, said.Amount); !ok {
 		return o, err

@@ -39,5 +39,5 @@ func (f *Metrics) count(kind, result string) {
 
 // isHandled reports whether events of this type are processed.
 func isHandled(kind string) bool {
-	return isCheckout(kind) || isDispute(kind) || strings.HasPrefix(kind, "refund.") || kind == "charge.refund.updated"
+	return isCheckout(kind) || isIntent(kind) || isDispute(kind) || strings.HasPrefix(kind, "refund.") || kind == "charge.refund.updated"
 }

@@ -49,11 +49,21 @@ type Service struct {
 	Log *slog.Logger
 	// Metrics counts the provider's events. It may be nil.
 	Metrics *Metrics
+	// Mandates records in a mandate what the provider reports about it. Only sessions of mandates need it.
+	Mandates Mandates
 }
 
 // Queue inserts jobs in a transaction. A River client implements it.
 type Queue interface {
 	InsertTx(ctx context.Context, tx pgx.Tx, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
+}
+
+// Mandates are the callbacks of the package of mandates. Each runs in the transaction of the report.
+type Mandates struct {
+	// Stored records the end of a checkout that stores a payment method.
+	Stored func(context.Context, pgx.Tx, Claim) (Outcome, error)
+	// Charged records the end of a charge. failure is the reason of the bank.
+	Charged func(ctx context.Context, tx pgx.Tx, session Session, to State, failure string) error
 }
 
 // Limits are the policy values of one request.
@@ -63,6 +73,17 @@ type Limits struct {
 	SessionTTL time.Duration
 	// RefundWindow counts from the credit; 0 lets nothing go back to a card.
 	RefundWindow time.Duration
+	// AutoTopup allows charges of a stored payment method.
+	AutoTopup bool
+}
+
+// Check rejects the amount of a top-up outside the limits.
+func (l Limits) Check(amount money.Minor) error {
+	if amount >= l.Min && amount <= l.Max {
+		return nil
+	}
+	return errs.New(errs.PaymentAmountOutOfRange, "a top-up is between %d and %d minor units", l.Min, l.Max).
+		At("amount_minor").With("min_minor", l.Min).With("max_minor", l.Max)
 }
 
 // on returns not found if payments are disabled.
@@ -80,8 +101,8 @@ var ErrRejected = errors.New("the payment provider rejects the request")
 // ErrUnknown is the provider's response about an object that it does not have.
 var ErrUnknown = errors.New("the payment provider does not know this")
 
-// failed gives a provider's no a code, and its reason to the log.
-func (s *Service) failed(ctx context.Context, doing string, err error) error {
+// Failed gives a provider's no a code, and its reason to the log.
+func (s *Service) Failed(ctx context.Context, doing string, err error) error {
 	err = fmt.Errorf("%s: %w", doing, err)
 	if s.Log != nil && ctx.Err() == nil {
 		s.Log.WarnContext(ctx, "payment provider failed", slog.String("component", "payment"), slog.Any("err", err))

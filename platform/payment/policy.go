@@ -17,6 +17,7 @@ func LimitsFrom(client *policies.Client) func(identity.Caller) Limits {
 			Min: v.Minor(policies.PaymentMinAmountMinor), Max: v.Minor(policies.PaymentMaxAmountMinor),
 			SessionTTL:   time.Duration(v.Int(policies.PaymentSessionTTLMinutes)) * time.Minute,
 			RefundWindow: time.Duration(v.Int(policies.AllocationRefundWindowDays)) * day,
+			AutoTopup:    v.Bool(policies.PaymentAutoTopupEnabled),
 		}
 	}
 }

@@ -29,18 +29,18 @@ type Outcome struct {
 
 // Results of an event other than the states of a session.
 const (
-	resultNotOurs   = "not_ours"  // about nothing that was begun here
+	ResultNotOurs   = "not_ours"  // about nothing that was begun here
 	resultIgnored   = "ignored"   // of a type without an effect on money
-	resultUnchanged = "unchanged" // known, late or overtaken
+	ResultUnchanged = "unchanged" // known, late or overtaken
 	resultRecorded  = "settled"   // of a refund
-	resultDisagrees = "disagrees" // about a credited payment, with other data
+	ResultDisagrees = "disagrees" // about a credited payment, with other data
 	resultElsewhere = "refunded_elsewhere"
 	resultDisputed  = "disputed" // with the stage of the dispute as the reason
 )
 
 // Gather reads a stored event. It queries the provider about the object if the event has another API
-// version, or is about a dispute or a refund that was not requested here. A worker calls it outside its
-// transaction.
+// version, or is about a dispute, a stored payment method or a refund that was not requested here. A
+// worker calls it outside its transaction.
 func (s *Service) Gather(ctx context.Context, id string) (Event, error) {
 	var e Event
 	err := s.DB.QueryRow(ctx, selectEvent, id).Scan(&e.ID, &e.Type, &e.APIVersion, &e.Account, &e.Livemode, &e.Object, &e.Payload, &e.CreatedAt)
@@ -49,7 +49,7 @@ func (s *Service) Gather(ctx context.Context, id string) (Event, error) {
 		return Event{}, errs.New(errs.NotFound, "no such event")
 	case err != nil:
 		return Event{}, fmt.Errorf("reading event %s: %w", id, err)
-	case e.Payload != (EventPayload{}) && !e.Payload.isExternal() || !isHandled(e.Type):
+	case e.Payload != (EventPayload{}) && !e.Payload.isPartial() || !isHandled(e.Type):
 		return e, nil
 	case s.Provider == nil: // it waits until a provider is configured
 		return Event{}, s.on()
@@ -61,6 +61,12 @@ func (s *Service) Gather(ctx context.Context, id string) (Event, error) {
 // the payload stays empty.
 func (s *Service) ask(ctx context.Context, e *Event) error {
 	switch {
+	case isIntent(e.Type):
+		c, err := s.Provider.Charge(ctx, NewCharge{ProviderID: e.Object})
+		if err == nil {
+			e.Payload.Checkout = &c
+		}
+		return unlessUnknown(err)
 	case isCheckout(e.Type):
 		c, err := s.Provider.Checkout(ctx, e.Object)
 		if err == nil {
@@ -95,7 +101,7 @@ func (s *Service) Process(ctx context.Context, tx pgx.Tx, e Event) (Outcome, err
 		return Outcome{}, fmt.Errorf("locking event %s: %w", e.ID, err)
 	}
 	if status != "stored" {
-		return Outcome{Type: e.Type, Result: resultUnchanged}, nil
+		return Outcome{Type: e.Type, Result: ResultUnchanged}, nil
 	}
 	o, err := s.handle(ctx, tx, e)
 	if err != nil {
@@ -106,7 +112,7 @@ func (s *Service) Process(ctx context.Context, tx pgx.Tx, e Event) (Outcome, err
 	switch {
 	case o.Attention:
 		status = "failed"
-	case o.Result == resultNotOurs, o.Result == resultIgnored:
+	case o.Result == ResultNotOurs, o.Result == resultIgnored:
 		status = "ignored"
 	}
 	if _, err := tx.Exec(ctx, markEvent, e.ID, status, o.Result, o.Reason); err != nil {
@@ -118,6 +124,8 @@ func (s *Service) Process(ctx context.Context, tx pgx.Tx, e Event) (Outcome, err
 
 func (s *Service) handle(ctx context.Context, tx pgx.Tx, e Event) (Outcome, error) {
 	switch says := e.Payload; {
+	case says.isSetup():
+		return s.Mandates.Stored(ctx, tx, Claim{Checkout: *says.Checkout, Account: e.Account, Live: e.Livemode})
 	case says.Checkout != nil:
 		return s.applyReport(ctx, tx, Claim{Checkout: *says.Checkout, Account: e.Account, Live: e.Livemode})
 	case says.Refund != nil:
@@ -125,7 +133,7 @@ func (s *Service) handle(ctx context.Context, tx pgx.Tx, e Event) (Outcome, erro
 	case says.Dispute != nil:
 		return s.applyDispute(ctx, tx, *says.Dispute)
 	case isHandled(e.Type):
-		return Outcome{Result: resultNotOurs}, nil
+		return Outcome{Result: ResultNotOurs}, nil
 	}
 	return Outcome{Result: resultIgnored}, nil
 }
@@ -136,9 +144,11 @@ func (s *Service) applyReport(ctx context.Context, tx pgx.Tx, c Claim) (Outcome,
 	session, err := querySession(ctx, tx, lockClaimed, c.ID, reference)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound:
-		return Outcome{Result: resultNotOurs}, nil
+		return Outcome{Result: ResultNotOurs}, nil
 	case err != nil:
 		return Outcome{}, err
+	case c.Mode == ModeCharge && !session.isCharge(): // of a checkout, whose own event decides
+		return Outcome{Result: resultIgnored}, nil
 	}
 	return s.move(ctx, tx, session, c)
 }
@@ -148,6 +158,9 @@ func (s *Service) move(ctx context.Context, tx pgx.Tx, session Session, c Claim)
 	to, reason := Next(session, c)
 	if to == Credited && session.State != Credited {
 		used, err := s.credit(ctx, tx, session, c)
+		if err == nil && !used {
+			err = s.charged(ctx, tx, session, to, "")
+		}
 		if err != nil || !used {
 			return Outcome{Result: string(Credited)}, err
 		}
@@ -159,6 +172,9 @@ func (s *Service) move(ctx context.Context, tx pgx.Tx, session Session, c Claim)
 	if _, err := tx.Exec(ctx, moveSession, session.ID, to, reason, textOrNull(c.ID), nil); err != nil {
 		return Outcome{}, fmt.Errorf("moving payment session %s to %s: %w", session.ID, to, err)
 	}
+	if err := s.charged(ctx, tx, session, to, c.Failure); err != nil {
+		return Outcome{}, err
+	}
 	if to != FailedReconcile {
 		return Outcome{Result: string(to), Reason: reason}, nil
 	}
@@ -169,12 +185,12 @@ func (s *Service) move(ctx context.Context, tx pgx.Tx, session Session, c Claim)
 // unmoved distinguishes a late report from one that contradicts the session.
 func unmoved(session Session, c Claim) Outcome {
 	if wrong := c.disagrees(session); wrong != "" && c.Stage == StageComplete && c.Paid != PaidNever {
-		return Outcome{Result: resultDisagrees, Reason: wrong, Attention: true}
+		return Outcome{Result: ResultDisagrees, Reason: wrong, Attention: true}
 	}
 	if session.State == Credited && c.Paid == PaidYes && c.Payment != session.Payment {
-		return Outcome{Result: resultDisagrees, Reason: "payment", Attention: true}
+		return Outcome{Result: ResultDisagrees, Reason: "payment", Attention: true}
 	}
-	return Outcome{Result: resultUnchanged}
+	return Outcome{Result: ResultUnchanged}
 }
 
 // credit credits the tenant with the payment: the payment's row, the transfer, the session's state and
@@ -234,5 +250,9 @@ func textOrNull(text string) any {
 }
 
 func isCheckout(kind string) bool { return strings.HasPrefix(kind, "checkout.session.") }
+
+// isIntent reports whether the event is about a payment. Ours are charges of stored payment methods; a
+// payment of a checkout has an event of the checkout.
+func isIntent(kind string) bool { return strings.HasPrefix(kind, "payment_intent.") }
 
 func isDispute(kind string) bool { return strings.HasPrefix(kind, "charge.dispute.") }

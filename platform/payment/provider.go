@@ -15,18 +15,26 @@ import (
 // unknown object is ErrUnknown.
 type Provider interface {
 	Pages
+	Movements
 	// Livemode reports whether the account moves real money.
 	Livemode() bool
-	// Refund refunds money and returns the progress. A repeated call finds the existing refund, even if
-	// the first response was lost.
-	Refund(ctx context.Context, r NewRefund) (Refunded, error)
-	// Dispute returns the current state of a dispute.
-	Dispute(ctx context.Context, id string) (Disputed, error)
 	// Events returns the events since a time, page by page, in any sequence.
 	Events(ctx context.Context, since time.Time, page func([]Event) error) error
 	// Verify reads a signed event. It rejects an event with a wrong or an old signature with
 	// signature_invalid.
 	Verify(body []byte, signature string, now time.Time) (Event, error)
+}
+
+// Movements of money without a page.
+type Movements interface {
+	// Charge charges a stored payment method and returns the result. A repeated call finds the existing
+	// charge, even if the first response was lost. A charge that the bank declines is a result.
+	Charge(ctx context.Context, c NewCharge) (Checkout, error)
+	// Refund refunds money and returns the progress. A repeated call finds the existing refund, even if
+	// the first response was lost.
+	Refund(ctx context.Context, r NewRefund) (Refunded, error)
+	// Dispute returns the current state of a dispute.
+	Dispute(ctx context.Context, id string) (Disputed, error)
 }
 
 // Pages are the addresses of the provider's pages for users.
@@ -35,6 +43,8 @@ type Pages interface {
 	CreateCustomer(ctx context.Context, c NewCustomer) (customer string, err error)
 	// OpenCheckout makes the page on which a person pays.
 	OpenCheckout(ctx context.Context, c NewCheckout) (Checkout, error)
+	// OpenSetup makes the page on which a person stores a payment method.
+	OpenSetup(ctx context.Context, n NewSetup) (Checkout, error)
 	// Checkout returns the current state of a checkout.
 	Checkout(ctx context.Context, id string) (Checkout, error)
 	// OpenPortal makes the page on which a tenant sees its cards and receipts.
@@ -56,6 +66,29 @@ type NewCheckout struct {
 	Currency              string
 	SuccessURL, CancelURL string
 	ExpiresAt             time.Time
+}
+
+// NewSetup is a payment method to be stored.
+type NewSetup struct {
+	Mandate               ids.Mandate
+	Tenant                ids.Tenant
+	Customer, Currency    string
+	SuccessURL, CancelURL string
+	ExpiresAt             time.Time
+}
+
+// NewCharge is the charge of a stored payment method. The tenant, the month and the number identify it.
+type NewCharge struct {
+	Session    ids.PaymentSession
+	Tenant     ids.Tenant
+	Month      string
+	Number     int
+	Customer   string
+	Method     string // empty: search only
+	Amount     money.Minor
+	Currency   string
+	CreatedAt  time.Time // the charge is not older
+	ProviderID string    // empty until the provider has reported it
 }
 
 // Paid is the payment state of a checkout.
@@ -82,7 +115,7 @@ const (
 // Checkout is the provider's report of a checkout session.
 type Checkout struct {
 	ID        string      `json:"id"`
-	Mode      string      `json:"mode"`      // payment, setup or subscription; ours are payments
+	Mode      string      `json:"mode"`      // ModePayment, ModeSetup or ModeCharge; others are none of ours
 	Reference string      `json:"reference"` // the id of our session, which a browser can set on some pages
 	Session   string      `json:"session"`   // the same id, which only a holder of the account's key can set
 	Customer  string      `json:"customer"`
@@ -92,9 +125,25 @@ type Checkout struct {
 	Livemode  bool        `json:"livemode"`
 	Stage     Stage       `json:"stage"`
 	Paid      Paid        `json:"paid"`
+	Failure   string      `json:"failure,omitempty"` // reason of the bank
+	Mandate   string      `json:"mandate,omitempty"` // the id of our mandate, of a checkout that stores a payment method
+	Method    string      `json:"method,omitempty"`  // the stored payment method; only in the response to a query
 	URL       string      `json:"url,omitempty"`
 	ExpiresAt time.Time   `json:"expires_at"`
 }
+
+// The modes of a checkout.
+const (
+	ModePayment = "payment" // pays once
+	ModeSetup   = "setup"   // stores a payment method
+	ModeCharge  = "charge"  // is no checkout: the charge of a stored payment method
+)
+
+// Failures of a charge that a repetition does not change.
+const (
+	FailureAuthentication = "authentication_required" // the bank wants its customer
+	FailureRejected       = "rejected"                // by the provider, such as a removed payment method
+)
 
 // NewRefund requests the refund of a part of a payment.
 type NewRefund struct {
@@ -169,6 +218,14 @@ type Disputed struct {
 	Currency string // ISO 4217, upper case
 	Reason   string // in the terms of the provider, such as fraudulent
 	Stage    DisputeStage
+}
+
+// isPartial reports whether the provider must be queried about the rest.
+func (p EventPayload) isPartial() bool { return p.isExternal() || p.isSetup() }
+
+// isSetup reports whether the event is about a payment method that a mandate of ours stores.
+func (p EventPayload) isSetup() bool {
+	return p.Checkout != nil && p.Checkout.Mode == ModeSetup && p.Checkout.Mandate != ""
 }
 
 // isExternal reports whether the event is about a refund that was not requested here.

@@ -1,7 +1,7 @@
 package payment
 
 const sessionColumns = `id, org_id, principal, amount_minor, currency, status, reason, customer, coalesce(provider_session, ''), coalesce(payment, ''),
-	url, livemode, correlation_id, expires_at, created_at, status_at, checked_at, version`
+	url, livemode, coalesce(mandate_id, '00000000-0000-0000-0000-000000000000'), coalesce(to_char(charge_month, 'YYYY-MM'), ''), coalesce(charge_number, 0), correlation_id, expires_at, created_at, status_at, checked_at, version`
 
 // before is a keyset bound whose zero is the end of all ids. CASE, because
 // row-level security lets it into the index, and coalesce not.
@@ -27,7 +27,9 @@ const (
 	selectSession    = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE id = $1 AND org_id = $2`
 	selectAnySession = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE id = $1`
 	selectSessions   = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE org_id = $1 AND id < ` + before + ` ORDER BY id DESC LIMIT $3`
-	selectPending    = `SELECT coalesce(sum(amount_minor), 0)::bigint FROM payment_sessions WHERE org_id = $1 AND status = 'checkout_completed'`
+	// A charge without a result may have moved money.
+	selectPending = `SELECT coalesce(sum(amount_minor), 0)::bigint FROM payment_sessions
+		WHERE org_id = $1 AND (status = 'checkout_completed' OR status = 'initiated' AND mandate_id IS NOT NULL)`
 
 	lockSession = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE id = $1 FOR UPDATE`
 	// The session that the provider's id names takes precedence over the one in the reference. If they

@@ -15,13 +15,14 @@ var apiQueries = map[string]string{
 	"lockSession": lockSession, "moveSession": moveSession, "checkSession": checkSession, "openSession": openSession,
 	"selectNamedPayment": selectNamedPayment, "selectBearingPayment": selectBearingPayment, "takeFromPayment": takeFromPayment,
 	"selectRefund": selectRefund, "selectRefunds": selectRefunds, "selectAllRefunds": selectAllRefunds, "selectDisputes": selectDisputes,
+	"nameCharge": nameCharge,
 }
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, tables, apiQueries)
 	pgtest.Prepare(t, tables, map[string]string{
-		"insertCustomer": insertCustomer, "insertSession": insertSession, "lockClaimed": lockClaimed,
+		"insertCustomer": insertCustomer, "insertSession": insertSession, "selectOpenCharge": selectOpenCharge, "lockClaimed": lockClaimed,
 		"insertEvent": insertEvent, "selectEvent": selectEvent, "lockEvent": lockEvent, "markEvent": markEvent,
 		"selectTotals": selectTotals, "insertPayment": insertPayment, "lockPayment": lockPayment, "withdrawPayment": withdrawPayment, "lockDispute": lockDispute, "putDispute": putDispute,
 		"selectSweep": selectSweep, "putSweep": putSweep, "selectOverdue": selectOverdue, "endUnopened": endUnopened,

@@ -29,9 +29,9 @@ func (s *Service) Reconcile(ctx context.Context, ch identity.Change[Session], id
 	if session.ProviderID == "" {
 		return Session{}, noAnswer()
 	}
-	c, err := s.Provider.Checkout(ctx, session.ProviderID)
+	c, err := s.query(ctx, session)
 	if err != nil {
-		return Session{}, s.failed(ctx, "asking about payment session "+id.String(), err)
+		return Session{}, s.Failed(ctx, "asking about payment session "+id.String(), err)
 	}
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		locked, err := querySession(ctx, tx, lockSession, id)

@@ -83,7 +83,7 @@ func (s *Service) applyRefundReport(ctx context.Context, tx pgx.Tx, said Refunde
 	case errs.CodeOf(err) == errs.NotFound:
 		return s.recordExternal(ctx, tx, said)
 	case errs.CodeOf(err) == errs.ProviderFailed:
-		return Outcome{Result: resultDisagrees, Reason: "refund", Attention: true}, nil
+		return Outcome{Result: ResultDisagrees, Reason: "refund", Attention: true}, nil
 	case err != nil:
 		return Outcome{}, err
 	case state == Failed:

@@ -33,6 +33,11 @@ type Session struct {
 	Payment    string // of the money there; empty until it came
 	URL        string // where to pay; empty unless it is open
 	Livemode   bool
+	// Mandate is set for a charge of a stored payment method. The month and the number identify the charge
+	// within its tenant.
+	Mandate ids.Mandate
+	Month   string
+	Number  int
 	// CorrelationID names the request that began it.
 	CorrelationID string
 	ExpiresAt     time.Time
@@ -74,7 +79,7 @@ func (s *Service) Begin(ctx context.Context, ch identity.Change[Session], amount
 		SuccessURL: base, CancelURL: base + "?cancelled", ExpiresAt: begun.ExpiresAt,
 	})
 	if err != nil {
-		return Session{}, errors.Join(s.failed(ctx, "opening checkout "+begun.ID.String(), err), s.giveUp(ctx, begun.ID))
+		return Session{}, errors.Join(s.Failed(ctx, "opening checkout "+begun.ID.String(), err), s.giveUp(ctx, begun.ID))
 	}
 	failpoint.Hit("payment.begin.after_provider")
 	return s.opened(ctx, ch, begun, c)
@@ -93,15 +98,14 @@ func (s *Service) draft(ctx context.Context, c identity.Caller, amount money.Min
 		return Session{}, err
 	}
 	l := s.Limits(c)
-	if amount < l.Min || amount > l.Max {
-		return Session{}, errs.New(errs.PaymentAmountOutOfRange, "a top-up is between %d and %d minor units", l.Min, l.Max).
-			At("amount_minor").With("min_minor", l.Min).With("max_minor", l.Max)
+	if err := l.Check(amount); err != nil {
+		return Session{}, err
 	}
 	tenant, err := s.Identity.TenantByID(ctx, c.Tenant) // its balance may have no account yet
 	if err != nil {
 		return Session{}, err
 	}
-	customer, err := s.customer(ctx, c)
+	customer, err := s.Customer(ctx, c)
 	if err != nil {
 		return Session{}, err
 	}
@@ -114,15 +118,15 @@ func (s *Service) draft(ctx context.Context, c identity.Caller, amount money.Min
 	}, nil
 }
 
-// customer finds who the tenant is to the provider, or makes it known there.
-func (s *Service) customer(ctx context.Context, c identity.Caller) (customer string, err error) {
+// Customer returns the tenant's customer at the provider, and creates it if it does not exist.
+func (s *Service) Customer(ctx context.Context, c identity.Caller) (customer string, err error) {
 	live := s.Provider.Livemode()
 	err = s.DB.QueryRow(ctx, selectCustomer, c.Tenant, live).Scan(&customer)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return customer, wrap("reading who the tenant is to the provider", err)
 	}
 	if customer, err = s.Provider.CreateCustomer(ctx, NewCustomer{Tenant: c.Tenant, Name: c.TenantName}); err != nil {
-		return "", s.failed(ctx, "making tenant "+c.Tenant.String()+" known to the provider", err)
+		return "", s.Failed(ctx, "making tenant "+c.Tenant.String()+" known to the provider", err)
 	}
 	b := &pgx.Batch{}
 	b.Queue(insertCustomer, c.Tenant, live, customer).Exec(pg.OrElse(errCustomerExists))
@@ -219,12 +223,12 @@ func (s *Service) Portal(ctx context.Context, ch identity.Change[string], return
 	if returnURL, err = s.home(returnURL); err != nil {
 		return "", err
 	}
-	customer, err := s.customer(ctx, c)
+	customer, err := s.Customer(ctx, c)
 	if err != nil {
 		return "", err
 	}
 	if url, err = s.Provider.OpenPortal(ctx, customer, returnURL); err != nil {
-		return "", s.failed(ctx, "opening the provider's portal", err)
+		return "", s.Failed(ctx, "opening the provider's portal", err)
 	}
 	b := &pgx.Batch{}
 	s.Identity.QueueKey(b, ch.Key, answer(ch, url))
@@ -237,7 +241,7 @@ func (s *Service) Portal(ctx context.Context, ch identity.Change[string], return
 
 func scanSession(row pgx.CollectableRow) (s Session, err error) {
 	err = row.Scan(&s.ID, &s.Tenant, &s.Principal, &s.Amount, &s.Currency, &s.State, &s.Reason, &s.Customer, &s.ProviderID, &s.Payment,
-		&s.URL, &s.Livemode, &s.CorrelationID, &s.ExpiresAt, &s.CreatedAt, &s.StatusAt, &s.CheckedAt, &s.Version)
+		&s.URL, &s.Livemode, &s.Mandate, &s.Month, &s.Number, &s.CorrelationID, &s.ExpiresAt, &s.CreatedAt, &s.StatusAt, &s.CheckedAt, &s.Version)
 	s.ExpiresAt, s.CreatedAt, s.StatusAt = s.ExpiresAt.UTC(), s.CreatedAt.UTC(), s.StatusAt.UTC() // as it is answered
 	return s, err
 }

@@ -65,9 +65,6 @@ func Next(s Session, c Claim) (State, string) {
 	return s.State, s.Reason
 }
 
-// modePayment is the mode of a checkout that pays once. Others store a card, or begin a subscription.
-const modePayment = "payment"
-
 // disagrees returns the first field in which a claim differs from the session.
 func (c Claim) disagrees(s Session) string {
 	for _, d := range []struct {
@@ -76,7 +73,7 @@ func (c Claim) disagrees(s Session) string {
 	}{
 		{"account", c.Account != ""},
 		{"livemode", c.Live != s.Livemode || c.Livemode != s.Livemode},
-		{"mode", c.Mode != modePayment},
+		{"mode", c.Mode != s.mode()},
 		{"reference", c.Reference != s.ID.String() || c.Session != s.ID.String()},
 		{"checkout", s.ProviderID != "" && c.ID != s.ProviderID},
 		{"customer", c.Customer != s.Customer},

@@ -15,7 +15,7 @@ import (
 func TestNextDoesNotMindTheOrder(t *testing.T) {
 	t.Parallel()
 	begun := Session{ID: ids.From[ids.PaymentSession](uuid.New()), State: Initiated, Amount: 5, Currency: "EUR", Customer: "cus", ProviderID: "cs"}
-	paid := Claim{Checkout: Checkout{ID: "cs", Mode: modePayment, Reference: begun.ID.String(), Session: begun.ID.String(), Customer: "cus", Payment: "pi", Amount: 5, Currency: "EUR", Stage: StageComplete, Paid: PaidYes}}
+	paid := Claim{Checkout: Checkout{ID: "cs", Mode: ModePayment, Reference: begun.ID.String(), Session: begun.ID.String(), Customer: "cus", Payment: "pi", Amount: 5, Currency: "EUR", Stage: StageComplete, Paid: PaidYes}}
 	rapid.Check(t, func(t *rapid.T) {
 		s, agreed := begun, false
 		for range rapid.IntRange(0, 12).Draw(t, "claims") {

@@ -92,14 +92,18 @@ func (s *Service) sweepSessions(ctx context.Context) (found int, err error) {
 }
 
 // recheck reads a session from the provider and applies the result. The call happens before the
-// transaction, so no row is locked while the provider responds. A session without an id of the
-// provider was never opened, so it cannot be paid and ends.
+// transaction, so no row is locked while the provider responds. A checkout without an id of the
+// provider was never opened, so it cannot be paid and ends. The response with the id of a charge may be
+// lost, so the provider is queried first.
 func (s *Service) recheck(ctx context.Context, session Session) (moved bool, err error) {
-	if session.ProviderID == "" {
+	c, err := Checkout{}, ErrUnknown
+	if session.ProviderID != "" || session.isCharge() {
+		c, err = s.query(ctx, session)
+	}
+	if session.ProviderID == "" && errors.Is(err, ErrUnknown) {
 		tag, err := s.DB.Exec(ctx, endUnopened, session.ID)
 		return err == nil && tag.RowsAffected() > 0, wrap("ending a payment session", err)
 	}
-	c, err := s.Provider.Checkout(ctx, session.ProviderID)
 	if err != nil {
 		return false, fmt.Errorf("asking about payment session %s: %w", session.ID, err)
 	}
@@ -116,10 +120,10 @@ func (s *Service) recheck(ctx context.Context, session Session) (moved bool, err
 		failpoint.Hit("payment.sweep.before_commit")
 		return wrap("marking a payment session as checked", err)
 	})
-	if err == nil && o.Result != resultUnchanged {
+	if err == nil && o.Result != ResultUnchanged {
 		s.Metrics.count("", "swept_"+o.Result)
 	}
-	return o.Result != resultUnchanged, err
+	return o.Result != ResultUnchanged, err
 }
 
 // sweepJobs queues lost jobs again.

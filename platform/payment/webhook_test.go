@@ -51,6 +51,21 @@ func TestINV31And32OneCreditForEachPaymentOrNone(t *testing.T) {
 			},
 			credits: 1, state: payment.Credited, events: map[string]int{"credited": 1, "unchanged": 99},
 		},
+		"the event of its payment first": {
+			deliver: func(b *bundle, s payment.Session) {
+				e := b.provider.pay(s, false)
+				b.deliver(b.provider.note("payment_intent.succeeded", map[string]any{
+					"id": b.provider.checkoutOf(s).Payment, "object": "payment_intent", "amount": int64(s.Amount), "amount_received": int64(s.Amount), "currency": "eur",
+					"customer": s.Customer, "status": "succeeded", "metadata": map[string]any{"gpuaas_session": s.ID.String()},
+				}))
+				b.processAll()
+				if got := b.session(s.ID); got.State != payment.Initiated {
+					b.t.Errorf("it is %s by the event of its payment", got.State)
+				}
+				b.deliver(e)
+			},
+			credits: 1, state: payment.Credited, events: map[string]int{"credited": 1, "ignored": 1},
+		},
 		"money that arrives later": {
 			deliver: func(b *bundle, s payment.Session) {
 				b.deliver(b.provider.pay(s, true))

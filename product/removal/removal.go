@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/platform/payment"
+	"github.com/gpuaas/gpuaas/platform/payment/autotopup"
 	"github.com/gpuaas/gpuaas/product/allocation"
 )
 
@@ -23,6 +24,7 @@ type Service struct {
 	Ledger      *ledger.Service
 	Metering    *metering.Service
 	Payments    *payment.Service
+	AutoTopups  *autotopup.Service
 }
 
 // DeleteUser deletes a user who has no live allocation. Version zero is any.
@@ -40,6 +42,10 @@ func (s *Service) DeleteUser(ctx context.Context, ch identity.Change[struct{}], 
 // refunds, open disputes and balance. Version zero is any.
 func (s *Service) DeleteTenant(ctx context.Context, ch identity.Change[struct{}], id ids.Tenant, version int64) error {
 	return s.Identity.DeleteTenant(ctx, ch, id, version, func(tx pgx.Tx) error {
+		// The mandates first: afterwards no charge begins, and one that has begun is pending.
+		if err := s.AutoTopups.EndOf(ctx, tx, id, ch.Caller.Cause()); err != nil {
+			return err
+		}
 		left, err := s.left(ctx, tx, id)
 		if err != nil || len(left) == 0 {
 			return err

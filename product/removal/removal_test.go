@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/platform/payment"
+	"github.com/gpuaas/gpuaas/platform/payment/autotopup"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 	"github.com/gpuaas/gpuaas/product/removal"
 )
@@ -44,6 +45,7 @@ func setup(t *testing.T) *fixture {
 	f := &fixture{Fixture: w, audit: &audit.Service{DB: w.DB}}
 	f.Service = &removal.Service{
 		Identity: who, Allocations: w.Allocations, Ledger: w.Ledger, Metering: &metering.Service{DB: api}, Payments: &payment.Service{DB: api},
+		AutoTopups: autotopup.New(&payment.Service{DB: api, Naming: ids.DefaultNaming}),
 	}
 	f.exec(t, `UPDATE users SET role = 'admin' WHERE id = $1`, w.Operator.User)
 	f.admin = identity.Caller{User: w.Operator.User, Role: "admin", SignIn: identity.SignIn{At: time.Now()}}
@@ -211,8 +213,23 @@ func TestATenantIsDeletedWhenNothingRemains(t *testing.T) {
 	}
 	f.exec(t, `UPDATE refund_requests SET status = 'failed'`)
 	f.exec(t, `UPDATE payment_disputes SET stage = 'won'`)
+	// An automatic top-up ends with its tenant, but not while a charge has no result.
+	f.exec(t, `INSERT INTO payment_mandates (id, org_id, principal, status, customer, livemode, currency, payment_method, threshold_minor, amount_minor, monthly_cap_minor, confirmed_at)
+		VALUES ('00000000-0000-7000-8000-000000000002', $1, $2, 'active', 'cus_1', false, 'EUR', 'pm_1', 100, 100, 100, now())`, other.ID, member)
+	f.exec(t, `INSERT INTO payment_sessions (id, org_id, principal, amount_minor, currency, status, livemode, expires_at, mandate_id, charge_month, charge_number)
+		SELECT '00000000-0000-7000-8000-000000000003', org_id, principal, 100, 'EUR', 'initiated', false, now(), id, '2026-01-01', 1 FROM payment_mandates`)
+	err = remove(other.ID)
+	identitytest.WantCode(t, "a tenant with a charge without a result", err, errs.TenantNotEmpty)
+	if d := details(err); d["pending_payments_minor"] == nil {
+		t.Errorf("what remains: %v", d)
+	}
+	f.exec(t, `UPDATE payment_sessions SET status = 'expired' WHERE mandate_id IS NOT NULL`)
 	if err := remove(other.ID); err != nil {
 		t.Fatal(err)
+	}
+	var mandate string
+	if err := f.DB.QueryRow(t.Context(), `SELECT status || ' ' || reason FROM payment_mandates`).Scan(&mandate); err != nil || mandate != "ended tenant_deleted" {
+		t.Errorf("the mandate is %s, %v", mandate, err)
 	}
 	f.verified(t, "afterwards")
 	for _, left := range f.traces(t) {

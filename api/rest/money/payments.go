@@ -175,6 +175,9 @@ func (s *Handlers) toCheckout(p shownCheckout) oapi.PaymentSession {
 		Id: p.ID.UUID, Urn: p.URN(s.Naming), Amount: response.Money(p.Amount, p.Currency), Status: oapi.PaymentStatus(p.State), Reason: response.OrNil(p.Reason),
 		CreatedAt: p.CreatedAt.UTC(), UpdatedAt: p.StatusAt.UTC(), ExpiresAt: p.ExpiresAt.UTC(),
 	}
+	if p.Mandate != (ids.Mandate{}) {
+		shown.AutoTopupId = &p.Mandate.UUID
+	}
 	if p.State == payment.Initiated {
 		shown.Url = response.OrNil(p.URL)
 	}

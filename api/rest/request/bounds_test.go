@@ -44,7 +44,7 @@ func TestWhatIsWorthGuessingIsStrict(t *testing.T) {
 	want := map[string]Class{
 		"exchangeOidc": ClassSignIn, "loginPersonal": ClassSignIn, "setPassword": ClassSignIn, "authorizeOidc": ClassAnonymous,
 		"refreshToken": ClassToken, "mintServiceAccountToken": ClassToken, "createApiKey": ClassToken, "createCredential": ClassToken,
-		"createCheckoutSession": ClassPayment, "createPortalSession": ClassPayment, "createRefund": ClassPayment, "adjustBalance": ClassPayment,
+		"createCheckoutSession": ClassPayment, "createPortalSession": ClassPayment, "createAutoTopup": ClassPayment, "confirmAutoTopup": ClassPayment, "createRefund": ClassPayment, "adjustBalance": ClassPayment,
 		"receivePaymentEvent": ClassNone, "receiveGitHook": ClassNone, "createPlan": ClassPlan, "createEnrolmentToken": ClassEnrolment, "getLivez": ClassNone, "listSkus": ClassRead, "createAllocation": ClassWrite,
 	}
 	for _, op := range all {

@@ -26,6 +26,7 @@ import (
 // types are the events that are worked on.
 var types = []string{
 	"checkout.session.completed", "checkout.session.async_payment_succeeded", "checkout.session.async_payment_failed", "checkout.session.expired",
+	"payment_intent.succeeded", "payment_intent.payment_failed", "payment_intent.canceled",
 	"refund.created", "refund.updated", "charge.refund.updated",
 	"charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed", "charge.dispute.funds_withdrawn", "charge.dispute.funds_reinstated",
 }
@@ -145,6 +146,12 @@ func says(e payment.Event, object json.RawMessage) (s payment.EventPayload) {
 			if e.Type == "checkout.session.async_payment_failed" {
 				said.Paid = payment.PaidNever
 			}
+			s.Checkout = &said
+		}
+	case strings.HasPrefix(e.Type, "payment_intent."):
+		var p stripe.PaymentIntent
+		if json.Unmarshal(object, &p) == nil {
+			said := charged(&p)
 			s.Checkout = &said
 		}
 	case strings.HasPrefix(e.Type, "refund."), e.Type == "charge.refund.updated":

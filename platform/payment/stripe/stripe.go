@@ -128,6 +128,7 @@ const (
 	metaTenant  = "gpuaas_tenant"
 	metaSession = "gpuaas_session"
 	metaRefund  = "gpuaas_refund"
+	metaMandate = "gpuaas_mandate"
 )
 
 // CreateCustomer makes the tenant known.
@@ -185,6 +186,10 @@ func (c *Client) Checkout(ctx context.Context, id string) (payment.Checkout, err
 		return payment.Checkout{}, failure("reading checkout "+id, err)
 	}
 	said := inOurs(found)
+	if said.Mode == payment.ModeSetup && found.SetupIntent != nil {
+		said.Method, err = c.storedMethod(ctx, found.SetupIntent.ID)
+		return said, err
+	}
 	if said.Stage != payment.StageComplete || said.Paid != payment.PaidLater || said.Payment == "" {
 		return said, nil
 	}
@@ -203,7 +208,7 @@ func (c *Client) Checkout(ctx context.Context, id string) (payment.Checkout, err
 func inOurs(s *stripe.CheckoutSession) payment.Checkout {
 	c := payment.Checkout{
 		ID: s.ID, Mode: string(s.Mode), Reference: s.ClientReferenceID, Session: s.Metadata[metaSession], Amount: minor(s.AmountTotal), Currency: strings.ToUpper(string(s.Currency)), Livemode: s.Livemode,
-		Stage: payment.Stage(s.Status), Paid: payment.Paid(s.PaymentStatus), URL: s.URL,
+		Stage: payment.Stage(s.Status), Paid: payment.Paid(s.PaymentStatus), URL: s.URL, Mandate: s.Metadata[metaMandate],
 	}
 	if s.Customer != nil {
 		c.Customer = s.Customer.ID

@@ -80,6 +80,18 @@ func TestShapesAreStripes(t *testing.T) {
 	if url, err := c.OpenPortal(t.Context(), customer, "https://gpuaas.example/billing"); err != nil || url == "" {
 		t.Errorf("portal %q: %v", url, err)
 	}
+	if setup, err := c.OpenSetup(t.Context(), payment.NewSetup{
+		Mandate: ids.New[ids.Mandate](), Tenant: ids.New[ids.Tenant](), Customer: customer, Currency: "EUR",
+		SuccessURL: "https://gpuaas.example/", CancelURL: "https://gpuaas.example/", ExpiresAt: time.Now().Add(time.Hour),
+	}); err != nil || setup.ID == "" {
+		t.Errorf("setup %+v: %v", setup, err)
+	}
+	if charge, err := c.Charge(t.Context(), payment.NewCharge{
+		Session: ids.New[ids.PaymentSession](), Tenant: ids.New[ids.Tenant](), Month: "2026-01", Number: 1, Customer: customer, Method: "pm_123",
+		Amount: 2500, Currency: "EUR", CreatedAt: time.Now(),
+	}); err != nil || !strings.HasPrefix(charge.ID, "pi_") {
+		t.Errorf("charge %+v: %v", charge, err)
+	}
 	refund := payment.NewRefund{ID: ids.New[ids.Refund](), Payment: "pi_123", Amount: 100}
 	made, err := c.Refund(t.Context(), refund)
 	if err != nil || !strings.HasPrefix(made.ID, "re_") || made.Stage != payment.RefundSucceeded {
