@@ -191,7 +191,7 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request, operation string, p
 		}
 		reply(w, http.StatusOK, f.purse.balance)
 	case "getUsage":
-		reply(w, http.StatusOK, oapi.UsageList{Items: []oapi.Usage{{AllocationId: id(1), ProjectId: id(2), Sku: "h100-80gb", Gpus: 2, Price: eur(289), StartedAt: birth, Seconds: 600, Cost: eur(96)}}})
+		reply(w, http.StatusOK, oapi.UsageList{Items: []oapi.Usage{{AllocationId: id(1), AllocationName: new("brave-otter"), ProjectId: id(2), ProjectName: new("default"), Sku: "h100-80gb", Gpus: 2, Price: eur(289), StartedAt: birth, Seconds: 600, Cost: eur(96)}}})
 	case "getMe":
 		reply(w, http.StatusOK, oapi.Me{
 			ActorType: oapi.MeActorTypeUser, User: &oapi.UserSummary{Id: id(3), Email: "dev@gpuaas.local", Name: "Dev", Role: "operator"},

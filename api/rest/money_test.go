@@ -2,7 +2,9 @@ package rest_test
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -163,5 +165,48 @@ func TestMoneyOfNoTenant(t *testing.T) {
 		if w := b.do(t, ask{method: "GET", path: "/api/v1/billing/" + path, token: tokenAlone}); w.Code != 404 {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
+	}
+}
+
+// Usage and ledger name allocation, project and SKU, also after the release of the allocation and the deletion of the
+// project. The entries of a project are those of its allocations, and another tenant's project has none.
+func TestUsageAndLedgerHaveNamesAndAProject(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.sql(`INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, price_minor, currency, login, host_uid, status, ended_at)
+		SELECT allocation_id, org_id, project_id, user_id, 'brave-otter', sku, 'eu-1', gpus, price_minor, currency, 'u', 1, 'released', now() FROM usage_records WHERE allocation_id = $1`, usedBy)
+	type item struct {
+		AllocationName string `json:"allocation_name"`
+		ProjectName    string `json:"project_name"`
+		SKU            string `json:"sku"`
+		Amount         int64  `json:"amount_minor"`
+		Kind           string `json:"kind"`
+	}
+	list := func(path string) []item {
+		t.Helper()
+		w := b.do(t, ask{method: "GET", path: "/api/v1/billing/" + path, token: tokenOwner})
+		var page struct{ Items []item }
+		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != 200 {
+			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+		}
+		return page.Items
+	}
+	from := "?from=" + t0.Add(-24*time.Hour).Format(time.RFC3339)
+	for _, path := range []string{"usage" + from, "usage/intervals" + from, "ledger" + from + "&kind=usage"} {
+		items := list(path)
+		if i := slices.IndexFunc(items, func(i item) bool { return i.AllocationName == "brave-otter" }); i < 0 || items[i].ProjectName != "=1+1" || items[i].SKU != sku {
+			t.Errorf("%s: %+v", path, items)
+		}
+	}
+	if of := list("ledger" + from + "&project_id=" + formula.String()); len(of) != 1 || of[0].Amount != -96 || of[0].Kind != "usage" {
+		t.Errorf("the entries of a project: %+v", of)
+	}
+	for _, other := range []string{project.String(), theirProject.String()} {
+		if of := list("ledger" + from + "&project_id=" + other); len(of) != 0 {
+			t.Errorf("the entries of project %s: %+v", other, of)
+		}
+	}
+	if rows := b.table(t, "/api/v1/billing/ledger/csv"+from+"&project_id="+formula.String()); len(rows) != 2 || rows[1][6] != "-96" {
+		t.Errorf("exported: %v", rows)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/cli/client"
 	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/cli/people"
 )
 
 func NewLedger(a *output.Console) *cobra.Command {
@@ -36,7 +37,11 @@ func (q *entryFilter) read(ctx context.Context, a *output.Console, c *client.Cli
 		return p, err
 	}
 	p.Kind = output.PointerOrNil(oapi.TransferKind(q.kind))
-	p.AllocationId, err = ofAllocation(ctx, c, q.allocation)
+	if p.AllocationId, err = ofAllocation(ctx, c, q.allocation); err != nil || a.Project == "" {
+		return p, err
+	}
+	project, err := people.ProjectOf(ctx, c, []string{a.Project})
+	p.ProjectId = &project.Value.Id
 	return p, err
 }
 
@@ -57,7 +62,7 @@ func newLedgerList(a *output.Console) *cobra.Command {
 	q := &entryFilter{}
 	cmd := &cobra.Command{
 		Use: "list", Short: "List ledger entries", Args: cobra.NoArgs,
-		Example: "  gpuaas ledger list --from 7d\n  gpuaas ledger list --allocation brave-otter",
+		Example: "  gpuaas ledger list --from 7d\n  gpuaas ledger list --allocation brave-otter\n  gpuaas ledger list --project web",
 	}
 	q.flags(cmd)
 	return client.ListCommand(a, cmd, func(ctx context.Context, c *client.Client, _ []string) (client.Pager, error) {
@@ -79,16 +84,25 @@ func newLedgerExport(a *output.Console) *cobra.Command {
 	return client.ExportCommand(a, cmd, client.TypeCSV, func(ctx context.Context, c *client.Client, _ []string) (client.Sender, error) {
 		p, err := q.read(ctx, a, c)
 		return func(ctx context.Context) (*http.Response, error) {
-			return c.ExportLedger(ctx, &oapi.ExportLedgerParams{From: p.From, To: p.To, Kind: p.Kind, AllocationId: p.AllocationId})
+			return c.ExportLedger(ctx, &oapi.ExportLedgerParams{From: p.From, To: p.To, Kind: p.Kind, AllocationId: p.AllocationId, ProjectId: p.ProjectId})
 		}, err
 	})
 }
 
 func entryTable(_ *output.Console, all ...oapi.LedgerEntry) output.Table {
-	t := output.Table{Head: []string{"AT", "KIND", "AMOUNT", "ALLOCATION", "REFERENCE", "NOTE"}, Wide: []string{"TRANSFER", "ID"}}
+	t := output.Table{
+		Head: []string{"AT", "KIND", "AMOUNT", "ALLOCATION", "PROJECT", "REFERENCE", "NOTE"}, Wide: []string{"SKU", "ALLOCATION ID", "PROJECT ID", "TRANSFER", "ID"},
+	}
 	for _, e := range all {
-		t.Add("entry/"+strconv.FormatInt(e.Id, 10), output.FormatTime(e.OccurredAt), string(e.Kind), output.ParseAmount(e.Currency, e.AmountMinor), IdCell(e.AllocationId), output.CellText(e.Reference), output.CellText(output.ValueOrZero(e.Note)),
-			e.TransferId.String(), strconv.FormatInt(e.Id, 10))
+		allocation, project := "-", "-"
+		if e.AllocationId != nil {
+			allocation = nameOr(e.AllocationName, *e.AllocationId)
+		}
+		if e.ProjectId != nil {
+			project = nameOr(e.ProjectName, *e.ProjectId)
+		}
+		t.Add("entry/"+strconv.FormatInt(e.Id, 10), output.FormatTime(e.OccurredAt), string(e.Kind), output.ParseAmount(e.Currency, e.AmountMinor), allocation, project, output.CellText(e.Reference), output.CellText(output.ValueOrZero(e.Note)),
+			output.OrDash(output.CellText(output.ValueOrZero(e.Sku))), IdCell(e.AllocationId), IdCell(e.ProjectId), e.TransferId.String(), strconv.FormatInt(e.Id, 10))
 	}
 	return t
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
@@ -98,8 +99,8 @@ func newUsageExport(a *output.Console) *cobra.Command {
 
 func usageTable(_ *output.Console, all ...oapi.Usage) output.Table {
 	t := output.Table{
-		Head: []string{"ALLOCATION", "SKU", "GPUS", "STARTED", "USED", "STATE", "COST"},
-		Wide: []string{"PRICE/H", "CREDITED", "ENDED", "PROJECT"},
+		Head: []string{"ALLOCATION", "PROJECT", "SKU", "GPUS", "STARTED", "USED", "STATE", "COST"},
+		Wide: []string{"PRICE/H", "CREDITED", "ENDED", "ID", "PROJECT ID"},
 	}
 	for _, u := range all {
 		state := output.SymbolBusy + " open"
@@ -108,10 +109,18 @@ func usageTable(_ *output.Console, all ...oapi.Usage) output.Table {
 		}
 		credited := output.ValueOrZero(u.Credited)
 		t.Add("usage/"+u.AllocationId.String(),
-			u.AllocationId.String(), u.Sku, strconv.Itoa(u.Gpus), output.FormatTime(u.StartedAt), output.FormatSeconds(u.Seconds), state,
-			output.Amount(u.Cost), output.Amount(u.Price), output.OrDash(none(credited.Currency, credited.AmountMinor)), output.ExpiryText(u.EndedAt), u.ProjectId.String())
+			nameOr(u.AllocationName, u.AllocationId), nameOr(u.ProjectName, u.ProjectId), u.Sku, strconv.Itoa(u.Gpus), output.FormatTime(u.StartedAt), output.FormatSeconds(u.Seconds), state,
+			output.Amount(u.Cost), output.Amount(u.Price), output.OrDash(none(credited.Currency, credited.AmountMinor)), output.ExpiryText(u.EndedAt), u.AllocationId.String(), u.ProjectId.String())
 	}
 	return t
+}
+
+// nameOr returns a name, or the id of what has none.
+func nameOr(name *string, id uuid.UUID) string {
+	if output.ValueOrZero(name) == "" {
+		return id.String()
+	}
+	return output.CellText(*name)
 }
 
 // sumTable formats sums with the name of their group.
@@ -129,13 +138,14 @@ func sumTable(by string) func(*output.Console, ...oapi.UsageSum) output.Table {
 func intervalTable(_ *output.Console, all ...oapi.UsageInterval) output.Table {
 	t := output.Table{
 		Head: []string{"ALLOCATION", "SKU", "GPUS", "PRICE/H", "STARTED", "BEGAN BY", "USED", "ENDED BY", "COST", "CREDITED"},
-		Wide: []string{"ENDED", "BEGAN ON", "ENDED ON", "CREDITED FOR", "ID"},
+		Wide: []string{"ENDED", "BEGAN ON", "ENDED ON", "CREDITED FOR", "ALLOCATION ID", "PROJECT", "ID"},
 	}
 	for _, i := range all {
 		t.Add("interval/"+i.Id.String(),
-			i.AllocationId.String(), i.Sku, strconv.Itoa(i.Gpus), output.Amount(i.Price), output.FormatTime(i.StartedAt), string(i.OpenedBy), output.FormatSeconds(i.Seconds),
+			nameOr(i.AllocationName, i.AllocationId), i.Sku, strconv.Itoa(i.Gpus), output.Amount(i.Price), output.FormatTime(i.StartedAt), string(i.OpenedBy), output.FormatSeconds(i.Seconds),
 			output.OrDash(string(output.ValueOrZero(i.ClosedBy))), output.Amount(i.Cost), output.OrDash(none(i.Credited.Currency, i.Credited.AmountMinor)),
-			output.ExpiryText(i.EndedAt), observation(i.OpenedObservation), observation(i.ClosedObservation), output.OrDash(string(output.ValueOrZero(i.CreditedBecause))), i.Id.String())
+			output.ExpiryText(i.EndedAt), observation(i.OpenedObservation), observation(i.ClosedObservation), output.OrDash(string(output.ValueOrZero(i.CreditedBecause))),
+			i.AllocationId.String(), nameOr(i.ProjectName, i.ProjectId), i.Id.String())
 	}
 	return t
 }

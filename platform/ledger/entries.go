@@ -31,8 +31,9 @@ type Filter struct {
 	From, To   time.Time // from ≤ at < to
 	Kind       Kind
 	Allocation ids.Allocation
-	After      int64 // an entry's id: the next ones after it
-	Limit      int   // zero means as many as a page of EachEntry has
+	Among      []ids.Allocation // of these only, if it is not nil
+	After      int64            // an entry's id: the next ones after it
+	Limit      int              // zero means as many as a page of EachEntry has
 }
 
 // Entries lists the entries of the tenant's balance, by id. A later posting time may have a lower id,
@@ -41,7 +42,7 @@ func (s *Service) Entries(ctx context.Context, tenant ids.Tenant, f Filter) ([]E
 	if f.Limit <= 0 {
 		f.Limit = page
 	}
-	rows, err := s.DB.Query(ctx, selectEntries, tenant.UUID, timeOrNull(f.From), timeOrNull(f.To), f.Kind, allocationOrNull(f.Allocation), f.After, f.Limit)
+	rows, err := s.DB.Query(ctx, selectEntries, tenant.UUID, timeOrNull(f.From), timeOrNull(f.To), f.Kind, f.allocations(), f.After, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading entries of tenant %s: %w", tenant, err)
 	}
@@ -50,6 +51,23 @@ func (s *Service) Entries(ctx context.Context, tenant ids.Tenant, f Filter) ([]E
 		return nil, fmt.Errorf("reading entries of tenant %s: %w", tenant, err)
 	}
 	return list, nil
+}
+
+// allocations returns the ids of both filters, or nil if neither restricts.
+func (f Filter) allocations() []uuid.UUID {
+	if f.Among == nil && f.Allocation == (ids.Allocation{}) {
+		return nil
+	}
+	which := []uuid.UUID{}
+	for _, a := range f.Among {
+		if f.Allocation == a || f.Allocation == (ids.Allocation{}) {
+			which = append(which, a.UUID)
+		}
+	}
+	if f.Among == nil {
+		which = append(which, f.Allocation.UUID)
+	}
+	return which
 }
 
 // timeOrNull is null for a bound that is not set.

@@ -57,7 +57,7 @@ const ofTenant = `
 
 const selectEntries = `
 	SELECT e.id, e.at, e.transfer_id, t.kind, t.reference, t.note, e.allocation_id, e.amount_minor, e.currency` + ofTenant + `
-		AND ($4 = '' OR t.kind = $4) AND ($5::uuid IS NULL OR e.allocation_id = $5) AND e.id > $6
+		AND ($4 = '' OR t.kind = $4) AND ($5::uuid[] IS NULL OR e.allocation_id = ANY ($5)) AND e.id > $6
 	ORDER BY e.id LIMIT $7`
 
 const sumByKind = `

@@ -28,6 +28,21 @@ func (s *Service) Open(ctx context.Context, of []ids.Allocation) ([]ids.Allocati
 	return list, nil
 }
 
+const selectAllocationsOf = `SELECT DISTINCT allocation_id FROM usage_records WHERE org_id = $1 AND project_id = $2`
+
+// AllocationsOf lists the allocations of a project that were ever in use.
+func (s *Service) AllocationsOf(ctx context.Context, tenant ids.Tenant, project ids.Project) ([]ids.Allocation, error) {
+	rows, err := s.DB.Query(ctx, selectAllocationsOf, tenant, project)
+	if err != nil {
+		return nil, fmt.Errorf("listing allocations of project %s: %w", project, err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.Allocation])
+	if err != nil {
+		return nil, fmt.Errorf("listing allocations of project %s: %w", project, err)
+	}
+	return list, nil
+}
+
 const selectLag = `
 	SELECT coalesce(metering_clock() - coalesce((SELECT max(to_s) FROM usage_passes), (SELECT min(start_s) FROM usage_records)), 0)`
 

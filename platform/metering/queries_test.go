@@ -15,6 +15,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"pauseInterval":             pauseInterval,
 		"repriceIntervals":          repriceIntervals,
 		"selectUncredited":          selectUncredited,
+		"selectAllocationsOf":       selectAllocationsOf,
 		"insertCredit":              insertCredit,
 		"waitBriefly":               waitBriefly,
 		"lockCut":                   lockCut,

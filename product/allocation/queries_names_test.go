@@ -8,10 +8,10 @@ import (
 
 func TestStatementsOfNamesFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"allocations"}, map[string]string{"selectNames": selectNames, "sumCommitted": sumCommitted})
+	pgtest.Prepare(t, []string{"allocations"}, map[string]string{"selectNames": selectNames, "selectLabels": selectLabels, "sumCommitted": sumCommitted})
 }
 
 func TestStatementsOfNamesKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
 	t.Parallel()
-	pgtest.KeepIndexes(t, map[string]string{"selectNames": selectNames, "sumCommitted": sumCommitted})
+	pgtest.KeepIndexes(t, map[string]string{"selectNames": selectNames, "selectLabels": selectLabels, "sumCommitted": sumCommitted})
 }

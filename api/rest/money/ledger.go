@@ -21,7 +21,7 @@ func (s *Handlers) ListLedger(ctx context.Context, req oapi.ListLedgerRequestObj
 	if err := ofTenant(r, "/api/v1/admin/tenants/{tenant_id}/ledger"); err != nil {
 		return nil, err
 	}
-	f, err := s.entriesOf(p.From, p.To, p.Kind, p.AllocationId)
+	f, err := s.entriesOf(ctx, r.Caller.Tenant, entryParams{p.From, p.To, p.Kind, p.AllocationId, p.ProjectId})
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (s *Handlers) ListTenantLedger(ctx context.Context, req oapi.ListTenantLedg
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.entriesOf(p.From, p.To, p.Kind, p.AllocationId)
+	f, err := s.entriesOf(ctx, tenant.ID, entryParams{p.From, p.To, p.Kind, p.AllocationId, p.ProjectId})
 	if err != nil {
 		return nil, err
 	}
@@ -57,29 +57,47 @@ func (s *Handlers) ListTenantLedger(ctx context.Context, req oapi.ListTenantLedg
 	}, nil
 }
 
-func (s *Handlers) entriesOf(from, to *time.Time, kind *oapi.TransferKind, allocation *uuid.UUID) (f ledger.Filter, err error) {
-	f = ledger.Filter{Kind: ledger.Kind(request.Or(kind, "")), Allocation: ids.From[ids.Allocation](request.Or(allocation, uuid.Nil))}
-	f.From, f.To, err = s.period(from, to)
+// entryParams are the filters of the three lists of entries.
+type entryParams struct {
+	from, to   *time.Time
+	kind       *oapi.TransferKind
+	allocation *uuid.UUID
+	project    *uuid.UUID
+}
+
+func (s *Handlers) entriesOf(ctx context.Context, tenant ids.Tenant, p entryParams) (f ledger.Filter, err error) {
+	f = ledger.Filter{Kind: ledger.Kind(request.Or(p.kind, "")), Allocation: ids.From[ids.Allocation](request.Or(p.allocation, uuid.Nil))}
+	if f.From, f.To, err = s.period(p.from, p.to); err != nil || p.project == nil {
+		return f, err
+	}
+	f.Among, err = s.Metering.AllocationsOf(ctx, tenant, ids.From[ids.Project](*p.project))
 	return f, err
 }
 
 func (s *Handlers) ledgerPage(ctx context.Context, r *request.Call, tenant ids.Tenant, f ledger.Filter, cursor *string, limit *int) (response.ListPage[oapi.LedgerEntry], error) {
+	var named labels
 	return response.List(s.Cursors, r, cursor, limit, func(after int64, n int) ([]ledger.Entry, error) {
 		f.After, f.Limit = after, n
-		return s.Ledger.Entries(ctx, tenant, f)
-	}, func(e ledger.Entry) int64 { return e.ID }, s.entryOf(tenant))
+		list, err := s.Ledger.Entries(ctx, tenant, f)
+		if err == nil {
+			named, err = labelsOf(ctx, s, list, func(e ledger.Entry) uuid.UUID { return request.Or(bare(e.Allocation), uuid.Nil) })
+		}
+		return list, err
+	}, func(e ledger.Entry) int64 { return e.ID }, func(e ledger.Entry) oapi.LedgerEntry { return s.entryOf(tenant, e, named) })
 }
 
-// entryOf returns the function that encodes the entries of a tenant. They never change.
-func (s *Handlers) entryOf(tenant ids.Tenant) func(ledger.Entry) oapi.LedgerEntry {
-	return func(e ledger.Entry) oapi.LedgerEntry {
-		at := e.At.UTC()
-		return oapi.LedgerEntry{
-			Id: e.ID, Urn: s.Naming.Name(tenant.String(), "", "ledger-entry", strconv.FormatInt(e.ID, 10)).String(), CreatedAt: at, UpdatedAt: at, OccurredAt: at,
-			TransferId: e.Transfer, Kind: oapi.TransferKind(e.Kind), Reference: e.Reference, Note: response.OrNil(e.Note),
-			AllocationId: bare(e.Allocation), AmountMinor: int64(e.AmountMinor), Currency: e.Currency,
-		}
+// entryOf encodes an entry of a tenant. An entry never changes.
+func (s *Handlers) entryOf(tenant ids.Tenant, e ledger.Entry, named labels) oapi.LedgerEntry {
+	at := e.At.UTC()
+	shown := oapi.LedgerEntry{
+		Id: e.ID, Urn: s.Naming.Name(tenant.String(), "", "ledger-entry", strconv.FormatInt(e.ID, 10)).String(), CreatedAt: at, UpdatedAt: at, OccurredAt: at,
+		TransferId: e.Transfer, Kind: oapi.TransferKind(e.Kind), Reference: e.Reference, Note: response.OrNil(e.Note),
+		AllocationId: bare(e.Allocation), AmountMinor: int64(e.AmountMinor), Currency: e.Currency,
 	}
+	if l, ok := named[request.Or(shown.AllocationId, uuid.Nil)]; ok {
+		shown.AllocationName, shown.ProjectId, shown.ProjectName, shown.Sku = &l.Name, &l.Project.UUID, response.OrNil(l.projectName), &l.SKU
+	}
+	return shown
 }
 
 // bare returns the id of an allocation, or nil without one.
@@ -100,7 +118,7 @@ func (s *Handlers) ExportLedger(ctx context.Context, req oapi.ExportLedgerReques
 	if err := ofTenant(r, "/api/v1/admin/tenants/{tenant_id}/ledger"); err != nil {
 		return nil, err
 	}
-	f, err := s.entriesOf(p.From, p.To, p.Kind, p.AllocationId)
+	f, err := s.entriesOf(ctx, r.Caller.Tenant, entryParams{p.From, p.To, p.Kind, p.AllocationId, p.ProjectId})
 	if err != nil {
 		return nil, err
 	}

@@ -23,10 +23,15 @@ func (s *Handlers) GetUsage(ctx context.Context, req oapi.GetUsageRequestObject)
 	if err != nil {
 		return nil, err
 	}
+	var named labels
 	l, err := response.List(s.Cursors, r, p.Cursor, p.Limit, func(after string, n int) ([]metering.Usage, error) {
 		q.By, q.After, q.Limit = metering.ByAllocation, after, n
-		return s.Metering.Usage(ctx, q)
-	}, usageKey, toUsage)
+		list, err := s.Metering.Usage(ctx, q)
+		if err == nil {
+			named, err = labelsOf(ctx, s, list, func(u metering.Usage) uuid.UUID { return u.Allocation.UUID })
+		}
+		return list, err
+	}, usageKey, func(u metering.Usage) oapi.Usage { return toUsage(u, named[u.Allocation.UUID]) })
 	if err != nil {
 		return nil, err
 	}
@@ -52,9 +57,9 @@ func (s *Handlers) used(r *request.Call, named *string, from, to *time.Time) (q 
 
 func usageKey(u metering.Usage) string { return u.Key }
 
-func toUsage(u metering.Usage) oapi.Usage {
+func toUsage(u metering.Usage, l label) oapi.Usage {
 	return oapi.Usage{
-		AllocationId: u.Allocation.UUID, ProjectId: u.Project.UUID, Sku: u.SKU, Gpus: u.GPUs, Price: response.Money(u.PriceMinor, u.Currency),
+		AllocationId: u.Allocation.UUID, AllocationName: response.OrNil(l.Name), ProjectId: u.Project.UUID, ProjectName: response.OrNil(l.projectName), Sku: u.SKU, Gpus: u.GPUs, Price: response.Money(u.PriceMinor, u.Currency),
 		StartedAt: u.StartedAt.UTC(), EndedAt: response.UTC(u.EndedAt), Seconds: u.Seconds,
 		Credited: new(response.Money(u.CreditMinor, u.Currency)), Cost: response.Money(u.NetMinor, u.Currency),
 	}
@@ -144,10 +149,15 @@ func (s *Handlers) ListUsageIntervals(ctx context.Context, req oapi.ListUsageInt
 		return nil, err
 	}
 	f := metering.Filter{Project: q.Project, Allocation: ids.From[ids.Allocation](request.Or(p.AllocationId, uuid.Nil)), From: q.From, To: q.To}
+	var named labels
 	l, err := response.List(s.Cursors, r, p.Cursor, p.Limit, func(after uuid.UUID, n int) ([]metering.Record, error) {
 		f.After, f.Limit = after, n
-		return s.Metering.Intervals(ctx, q.Tenant, f)
-	}, func(i metering.Record) uuid.UUID { return i.ID }, s.intervalOf(q.Tenant))
+		list, err := s.Metering.Intervals(ctx, q.Tenant, f)
+		if err == nil {
+			named, err = labelsOf(ctx, s, list, func(i metering.Record) uuid.UUID { return i.Allocation.UUID })
+		}
+		return list, err
+	}, func(i metering.Record) uuid.UUID { return i.ID }, func(i metering.Record) oapi.UsageInterval { return s.toInterval(q.Tenant, i, named[i.Allocation.UUID]) })
 	if err != nil {
 		return nil, err
 	}
@@ -157,18 +167,11 @@ func (s *Handlers) ListUsageIntervals(ctx context.Context, req oapi.ListUsageInt
 	}, nil
 }
 
-// intervalOf returns the function that encodes the usage intervals of a tenant.
-func (s *Handlers) intervalOf(tenant ids.Tenant) func(metering.Record) oapi.UsageInterval {
-	return func(i metering.Record) oapi.UsageInterval {
-		shown := toInterval(i)
-		shown.Urn = s.Naming.Name(tenant.String(), i.Project.String(), "usage-interval", i.ID.String()).String()
-		return shown
-	}
-}
-
-func toInterval(i metering.Record) oapi.UsageInterval {
+func (s *Handlers) toInterval(tenant ids.Tenant, i metering.Record, l label) oapi.UsageInterval {
 	shown := oapi.UsageInterval{
-		Id: i.ID, CreatedAt: i.StartedAt.UTC(), UpdatedAt: response.Later(i.StartedAt, i.EndedAt), AllocationId: i.Allocation.UUID, ProjectId: i.Project.UUID, Sku: i.SKU, Gpus: i.GPUs, Price: response.Money(i.PriceMinor, i.Currency),
+		Id: i.ID, Urn: s.Naming.Name(tenant.String(), i.Project.String(), "usage-interval", i.ID.String()).String(),
+		CreatedAt: i.StartedAt.UTC(), UpdatedAt: response.Later(i.StartedAt, i.EndedAt), AllocationId: i.Allocation.UUID, AllocationName: response.OrNil(l.Name),
+		ProjectId: i.Project.UUID, ProjectName: response.OrNil(l.projectName), Sku: i.SKU, Gpus: i.GPUs, Price: response.Money(i.PriceMinor, i.Currency),
 		StartedAt: i.StartedAt.UTC(), EndedAt: response.UTC(i.EndedAt), OpenedBy: oapi.UsageIntervalOpenedBy(i.OpenedBy), OpenedObservation: observation(i.OpenedObservation),
 		ClosedBy: response.OrNil(oapi.UsageIntervalClosedBy(i.ClosedBy)), ClosedObservation: observation(i.ClosedObservation), Seconds: i.Seconds,
 		Cost: response.Money(i.CostMinor, i.Currency), Credited: response.Money(i.CreditMinor, i.Currency),
