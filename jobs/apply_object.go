@@ -15,7 +15,6 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/observed"
-	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/reconciler"
@@ -65,20 +64,14 @@ func (w *applyObject) applySpec(ctx context.Context, tx pgx.Tx, o desired.Object
 	switch o.Kind {
 	case desired.KindSKU:
 		return apply(o, gone, func(s desired.SKU) error {
-			price := money.Minor(s.Price.AmountMinor)
-			if err := w.d.Catalog.Declare(ctx, tx, catalog.SKU{
-				ID: o.UID, Name: o.Name, DisplayName: s.DisplayName, GPUModel: s.GPUModel,
-				MemoryGiB: s.MemoryGiB, Isolation: s.Isolation, MaxGPUs: s.MaxGPUs, Active: s.Active,
-				Currency: s.Price.Currency, PriceMinor: price,
-			}); err != nil {
+			if err := w.d.Catalog.Declare(ctx, tx, o.UID, o.Name, o.Spec); err != nil {
 				return err
 			}
-			return w.d.Allocations.Reprice(ctx, tx, o.Name, s.Price.Currency, price)
+			return w.d.Allocations.Reprice(ctx, tx, o.Name, s.Price.Currency, money.Minor(s.Price.AmountMinor))
 		}, func() error { return w.d.Catalog.Retire(ctx, tx, o.UID) })
 	case desired.KindOSImage:
-		return apply(o, gone, func(s desired.OSImage) error {
-			return w.d.Catalog.DeclareImage(ctx, tx, catalog.Image{ID: o.UID, Name: o.Name, DisplayName: s.DisplayName, Digest: s.Digest, Default: s.Default})
-		}, func() error { return w.d.Catalog.RetireImage(ctx, tx, o.UID) })
+		return apply(o, gone, func(spec json.RawMessage) error { return w.d.Catalog.DeclareImage(ctx, tx, o.UID, o.Name, spec) },
+			func() error { return w.d.Catalog.RetireImage(ctx, tx, o.UID) })
 	case desired.KindNode:
 		node := ids.Node{UUID: o.UID.UUID}
 		return apply(o, gone, func(spec json.RawMessage) error { return w.d.NodeHealth.Declare(ctx, tx, node, o.Name, spec) },

@@ -163,19 +163,10 @@ func (w *checkDrift) compare(ctx context.Context, tx pgx.Tx, kind desired.Kind, 
 		})
 	case desired.KindSKU:
 		stored, err := w.d.Catalog.StoredSKUs(ctx, tx, names(objects))
-		return forEach(encodedAs[desired.SKU](objects), err, func(o desired.Object) (any, bool) {
-			k, exists := stored[o.Name]
-			return desired.SKU{
-				DisplayName: k.DisplayName, GPUModel: k.GPUModel, MemoryGiB: k.MemoryGiB, Isolation: k.Isolation, MaxGPUs: k.MaxGPUs, Active: k.Active,
-				Price: desired.Price{Currency: k.Currency, AmountMinor: int64(k.PriceMinor)},
-			}, exists
-		})
+		return forEach(encodedAs[desired.SKU](objects), err, specOf(stored))
 	case desired.KindOSImage:
 		stored, err := w.d.Catalog.StoredImages(ctx, tx, names(objects))
-		all, err := forEach(encodedAs[desired.OSImage](objects), err, func(o desired.Object) (any, bool) {
-			k, exists := stored[o.Name]
-			return desired.OSImage{DisplayName: k.DisplayName, Digest: k.Digest, Default: k.Default}, exists
-		})
+		all, err := forEach(encodedAs[desired.OSImage](objects), err, specOf(stored))
 		return oneDefault(all, objects), err
 	case desired.KindNode:
 		return w.nodes(ctx, tx, objects)
@@ -216,6 +207,14 @@ func encodedAs[Spec any](objects []desired.Object) []desired.Object {
 		}
 	}
 	return encoded
+}
+
+// specOf returns the applied spec of an object by its name.
+func specOf(stored map[string]json.RawMessage) func(desired.Object) (any, bool) {
+	return func(o desired.Object) (any, bool) {
+		spec, exists := stored[o.Name]
+		return spec, exists
+	}
 }
 
 func names(objects []desired.Object) []string {

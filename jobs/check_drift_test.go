@@ -27,8 +27,8 @@ func (b *bundle) loop() *reconciler.Loop {
 	}
 }
 
-// settle plans, and waits for the work of the plan to be done.
-func (b *bundle) settle() {
+// finish plans, and waits for the work of the plan to be done.
+func (b *bundle) finish() {
 	b.t.Helper()
 	if _, err := b.loop().Pass(b.t.Context()); err != nil {
 		b.t.Fatal(err)
@@ -55,7 +55,7 @@ func (b *bundle) drifts() string {
 	return text
 }
 
-var kept = map[desired.Kind]struct{ spec, edit, back, drift string }{
+var driftCases = map[desired.Kind]struct{ spec, edit, back, drift string }{
 	desired.KindSKU: {
 		`{"displayName":"A","gpuModel":"A100","memoryGiB":40,"isolation":"host_user","maxGPUs":4,"active":true,"price":{"currency":"EUR","amountMinor":5}}`,
 		`UPDATE sku_prices SET amount_minor = 1 WHERE sku = 'thing'`, `SELECT count(*) FROM (SELECT amount_minor FROM sku_prices WHERE sku = 'thing' ORDER BY valid_from DESC LIMIT 1) p WHERE amount_minor = 5`,
@@ -63,7 +63,7 @@ var kept = map[desired.Kind]struct{ spec, edit, back, drift string }{
 	},
 	desired.KindOSImage: {
 		`{"displayName":"U","digest":"sha256:00","default":false}`,
-		`UPDATE os_images SET digest = 'sha256:66' WHERE name = 'thing'`, `SELECT count(*) FROM os_images WHERE digest = 'sha256:00'`, "OSImage spec.digest: sha256:66, not sha256:00",
+		`UPDATE os_images SET spec = spec || '{"digest": "sha256:66"}' WHERE name = 'thing'`, `SELECT count(*) FROM os_images WHERE spec->>'digest' = 'sha256:00'`, "OSImage spec.digest: sha256:66, not sha256:00",
 	},
 	desired.KindNode: {
 		`{"sku":"h100","region":"eu1","onboarding":"manual","gpus":2,"cordoned":true}`,
@@ -79,12 +79,12 @@ var kept = map[desired.Kind]struct{ spec, edit, back, drift string }{
 // corrected, and the finding closes with the action that corrected it.
 func TestINV17EditedRowsAreHealed(t *testing.T) {
 	t.Parallel()
-	for kind, c := range kept {
+	for kind, c := range driftCases {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.done(b.declare(kind, "thing", c.spec))
-			b.settle()
+			b.finish()
 			rest := pgtest.Diff(t, b.DB, pgtest.Without("river.river_job"))
 			b.done(jobs.CheckDrift{})
 			if left := rest(); left != "" {
@@ -95,7 +95,7 @@ func TestINV17EditedRowsAreHealed(t *testing.T) {
 			if got := b.drifts(); got != c.drift+"; open, platform\n" {
 				t.Fatalf("found %q", got)
 			}
-			b.settle()
+			b.finish()
 			if b.count(c.back) != 1 {
 				t.Errorf("is not as desired again")
 			}
@@ -103,7 +103,7 @@ func TestINV17EditedRowsAreHealed(t *testing.T) {
 				t.Errorf("healed %q", got)
 			}
 			b.done(jobs.CheckDrift{})
-			b.settle()
+			b.finish()
 			if got := b.count(`SELECT count(*) FROM outbox_events WHERE subject LIKE 'fleet.drift%'`); got != 2 {
 				t.Errorf("%d facts", got)
 			}
@@ -114,20 +114,20 @@ func TestINV17EditedRowsAreHealed(t *testing.T) {
 // Under warn it stays, and is written down once; a person who edits it back closes it.
 func TestEditedRowsAreReported(t *testing.T) {
 	t.Parallel()
-	for kind, c := range kept {
+	for kind, c := range driftCases {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.deps.DriftRules = func() map[desired.Kind]plan.Rule { return map[desired.Kind]plan.Rule{kind: plan.Warn} }
 			args := b.declare(kind, "thing", c.spec)
 			b.done(args)
-			b.settle()
+			b.finish()
 			b.exec(c.edit)
 			b.done(jobs.CheckDrift{})
-			b.settle()
+			b.finish()
 			rest := pgtest.Diff(t, b.DB, pgtest.Without("river.river_job"))
 			b.done(jobs.CheckDrift{})
-			b.settle()
+			b.finish()
 			if left := rest(); left != "" {
 				t.Errorf("INV-16: it is written already, and more came\n%s", left)
 			}
@@ -146,16 +146,16 @@ func TestEditedRowsAreReported(t *testing.T) {
 func TestINV17DeletedRowsAreHealed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.done(b.declare(desired.KindPolicy, "thing", kept[desired.KindPolicy].spec))
-	b.done(b.declare(desired.KindOSImage, "thing", kept[desired.KindOSImage].spec))
-	b.settle()
+	b.done(b.declare(desired.KindPolicy, "thing", driftCases[desired.KindPolicy].spec))
+	b.done(b.declare(desired.KindOSImage, "thing", driftCases[desired.KindOSImage].spec))
+	b.finish()
 	b.exec(`DELETE FROM policy_values`)
 	b.exec(`UPDATE os_images SET retired_at = now()`)
 	b.done(jobs.CheckDrift{})
 	if got := b.drifts(); strings.Count(got, "spec: absent, not as desired; open") != 2 {
 		t.Errorf("found %q", got)
 	}
-	b.settle()
+	b.finish()
 	if b.count(`SELECT count(*) FROM policy_values`) != 1 || b.count(`SELECT count(*) FROM os_images WHERE retired_at IS NULL AND name = 'thing'`) != 1 {
 		t.Errorf("not there again: %s", b.drifts())
 	}

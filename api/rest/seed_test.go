@@ -179,12 +179,13 @@ func fillTenants(add func(string, ...any)) {
 		credentialID, robot, tenant, hashOf(credential))
 }
 
-// sold is how many GPUs the nodes of the tests have.
+// sold counts the GPUs of the nodes of the tests.
 const sold = 1000
 
 func fillFleet(add func(string, ...any)) {
-	add(`INSERT INTO sku_catalog (id, name, display_name, gpu_model, memory_gib, isolation, max_gpus, active)
-		VALUES ($1, $2, 'H100', 'NVIDIA H100', 80, 'host_user', 8, true), ($3, 'a100', 'A100', 'NVIDIA A100', 80, 'host_user', 8, true)`,
+	add(`INSERT INTO sku_catalog (id, name, spec)
+		VALUES ($1, $2, '{"displayName": "H100", "gpuModel": "NVIDIA H100", "memoryGiB": 80, "isolation": "host_user", "maxGPUs": 8, "active": true}'),
+			($3, 'a100', '{"displayName": "A100", "gpuModel": "NVIDIA A100", "memoryGiB": 80, "isolation": "host_user", "maxGPUs": 8, "active": true}')`,
 		ids.New[ids.Object](), sku, ids.New[ids.Object]())
 	add(`INSERT INTO sku_prices (sku, currency, amount_minor) VALUES ($1, 'EUR', $2), ('a100', 'EUR', $2)`, sku, price)
 	addNode(add, node, sku, sold)
@@ -207,7 +208,7 @@ func addNode(add func(string, ...any), name, sku string, gpus int) {
 	add(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES ($1, 'Node', $2, $3::jsonb, 'x', 'api')`, id, name, nodeSpec)
 	add(`INSERT INTO observed_nodes (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, observed_at, stale_at)
 		VALUES ($1, 1, 'b', 1, true, '1.0.0', 1, '{"gpus":[]}', 'x', now(), now() + interval '1 day')`, id)
-	// The response to a probe: without an agent nobody else gives it.
+	// The response to a probe: without an agent the test writes it.
 	add(`INSERT INTO node_tasks (id, node_id, type, fence, generation, attempt, body, signature, status, expires_at, finished_at)
 		VALUES (gen_random_uuid(), $1, 'node.probe', 0, 0, 1, '\x', '\x', 'succeeded', now() + interval '1 day', now() + interval '1 day')`, id)
 }

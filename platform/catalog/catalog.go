@@ -4,6 +4,7 @@ package catalog
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -156,14 +157,14 @@ func scanSKU(row pgx.CollectableRow) (s SKU, err error) {
 	return s, err
 }
 
-// Declare stores the SKU as desired. A price that differs from the last one adds a row with today's
-// date; existing intervals keep their price.
-func (s *Service) Declare(ctx context.Context, tx pgx.Tx, sku SKU) error {
+// Declare stores the desired spec of a SKU as the applied one, but for its price: a price that differs from
+// the last one adds a row with today's date. Existing intervals have their own price.
+func (s *Service) Declare(ctx context.Context, tx pgx.Tx, id ids.Object, name string, spec json.RawMessage) error {
 	b := &pgx.Batch{}
-	b.Queue(upsertSKU, sku.ID.UUID, sku.Name, sku.DisplayName, sku.GPUModel, sku.MemoryGiB, sku.Isolation, sku.MaxGPUs, sku.Active)
-	b.Queue(insertPrice, sku.Name, sku.Currency, sku.PriceMinor)
+	b.Queue(upsertSKU, id.UUID, name, spec)
+	b.Queue(insertPrice, name, spec)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("declaring SKU %s: %w", sku.Name, err)
+		return fmt.Errorf("declaring SKU %s: %w", name, err)
 	}
 	s.Forget()
 	return nil

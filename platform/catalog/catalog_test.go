@@ -1,6 +1,8 @@
 package catalog_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -30,9 +32,15 @@ func within(t *testing.T, db *pgxpool.Pool, do func(pgx.Tx) error) {
 	}
 }
 
+// specOf is the desired spec of a SKU.
+func specOf(s catalog.SKU) json.RawMessage {
+	return fmt.Appendf(nil, `{"displayName": %q, "gpuModel": %q, "memoryGiB": %d, "isolation": %q, "maxGPUs": %d, "active": %t, "price": {"currency": %q, "amountMinor": %d}}`,
+		s.DisplayName, s.GPUModel, s.MemoryGiB, s.Isolation, s.MaxGPUs, s.Active, s.Currency, s.PriceMinor)
+}
+
 func declare(t *testing.T, s *catalog.Service, db *pgxpool.Pool, sku catalog.SKU) {
 	t.Helper()
-	within(t, db, func(tx pgx.Tx) error { return s.Declare(t.Context(), tx, sku) })
+	within(t, db, func(tx pgx.Tx) error { return s.Declare(t.Context(), tx, sku.ID, sku.Name, specOf(sku)) })
 }
 
 func TestDeclaredIsOffered(t *testing.T) {
@@ -97,11 +105,11 @@ func TestPriceThatDiffersAddsARow(t *testing.T) {
 	}
 	within(t, db, func(tx pgx.Tx) error { // twice at one time
 		sku.PriceMinor = 1
-		if err := s.Declare(t.Context(), tx, sku); err != nil {
+		if err := s.Declare(t.Context(), tx, sku.ID, sku.Name, specOf(sku)); err != nil {
 			return err
 		}
 		sku.PriceMinor = 2
-		return s.Declare(t.Context(), tx, sku)
+		return s.Declare(t.Context(), tx, sku.ID, sku.Name, specOf(sku))
 	})
 	if got, err := s.ActiveSKU(t.Context(), sku.Name); err != nil || got.PriceMinor != 2 {
 		t.Errorf("offered at %d, %v", got.PriceMinor, err)
@@ -149,7 +157,9 @@ func TestOneImageIsTheDefault(t *testing.T) {
 	one := catalog.Image{ID: ids.New[ids.Object](), Name: "a", DisplayName: "A", Digest: "sha256:1", Default: true}
 	two := catalog.Image{ID: ids.New[ids.Object](), Name: "b", DisplayName: "B", Digest: "sha256:2", Default: true}
 	for _, i := range []catalog.Image{one, two, two} {
-		within(t, db, func(tx pgx.Tx) error { return s.DeclareImage(t.Context(), tx, i) })
+		within(t, db, func(tx pgx.Tx) error {
+			return s.DeclareImage(t.Context(), tx, i.ID, i.Name, fmt.Appendf(nil, `{"displayName": %q, "digest": %q, "default": %t}`, i.DisplayName, i.Digest, i.Default))
+		})
 	}
 	one.Default = false
 	if all, err := s.Images(t.Context(), "", 10); err != nil || len(all) != 2 || all[0] != one || all[1] != two {

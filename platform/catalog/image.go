@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -18,15 +19,14 @@ type Image struct {
 	Default     bool
 }
 
-// DeclareImage stores the image as desired. A new default image replaces the old default.
-func (s *Service) DeclareImage(ctx context.Context, tx pgx.Tx, i Image) error {
+// DeclareImage stores the desired spec of an image as the applied one. At most one image is the default: a new
+// default takes the flag from the former one.
+func (s *Service) DeclareImage(ctx context.Context, tx pgx.Tx, id ids.Object, name string, spec json.RawMessage) error {
 	b := &pgx.Batch{}
-	if i.Default {
-		b.Queue(clearDefault, i.Name)
-	}
-	b.Queue(upsertImage, i.ID.UUID, i.Name, i.DisplayName, i.Digest, i.Default)
+	b.Queue(clearDefault, name, spec)
+	b.Queue(upsertImage, id.UUID, name, spec)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("declaring image %s: %w", i.Name, err)
+		return fmt.Errorf("declaring image %s: %w", name, err)
 	}
 	return nil
 }

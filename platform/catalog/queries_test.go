@@ -9,17 +9,17 @@ import (
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"sku_catalog", "sku_prices", "os_images"}, map[string]string{
-		"selectOffers": selectOffers,
-		"selectSKU":    selectSKU,
-		"selectSKUs":   selectSKUs,
-		"selectAll":    selectAll,
-		"upsertSKU":    upsertSKU,
-		"insertPrice":  insertPrice,
-		"retireSKU":    retireSKU,
-		"clearDefault": clearDefault,
-		"upsertImage":  upsertImage,
-		"retireImage":  retireImage,
-		"selectImages": selectImages,
-		"selectKept":   selectStoredSKUs, "selectKeptImages": selectStoredImages,
+		"selectOffers":     selectOffers,
+		"selectSKU":        selectSKU,
+		"selectSKUs":       selectSKUs,
+		"selectAll":        selectAll,
+		"upsertSKU":        upsertSKU,
+		"insertPrice":      insertPrice,
+		"retireSKU":        retireSKU,
+		"clearDefault":     clearDefault,
+		"upsertImage":      upsertImage,
+		"retireImage":      retireImage,
+		"selectImages":     selectImages,
+		"selectStoredSKUs": selectStoredSKUs, "selectStoredImages": selectStoredImages,
 	})
 }

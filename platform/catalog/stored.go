@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -9,40 +10,30 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// StoredSKUs reads the rows of these SKUs, so that the caller can compare them with their desired
-// objects. An SKU without a price has none in the result.
-func (s *Service) StoredSKUs(ctx context.Context, q pg.Queryer, names []string) (map[string]SKU, error) {
-	rows, err := q.Query(ctx, selectStoredSKUs, names)
-	if err != nil {
-		return nil, fmt.Errorf("reading stored SKUs: %w", err)
-	}
-	kept := map[string]SKU{}
-	var k SKU
-	if _, err := pgx.ForEachRow(rows, []any{
-		&k.ID.UUID, &k.Name, &k.DisplayName, &k.GPUModel, &k.MemoryGiB, &k.Isolation,
-		&k.MaxGPUs, &k.Active, &k.Currency, &k.PriceMinor,
-	}, func() error {
-		kept[k.Name] = k
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("reading stored SKUs: %w", err)
-	}
-	return kept, nil
+// StoredSKUs returns the applied specs of these SKUs by name, so that the caller can compare them with the
+// desired ones. A SKU without a price has an empty currency.
+func (s *Service) StoredSKUs(ctx context.Context, q pg.Queryer, names []string) (map[string]json.RawMessage, error) {
+	return stored(ctx, q, "SKUs", selectStoredSKUs, names)
 }
 
-// StoredImages reads the rows of these images; a retired one is none.
-func (s *Service) StoredImages(ctx context.Context, q pg.Queryer, names []string) (map[string]Image, error) {
-	rows, err := q.Query(ctx, selectStoredImages, names)
+// StoredImages returns the applied specs of these images by name, without retired ones.
+func (s *Service) StoredImages(ctx context.Context, q pg.Queryer, names []string) (map[string]json.RawMessage, error) {
+	return stored(ctx, q, "images", selectStoredImages, names)
+}
+
+func stored(ctx context.Context, q pg.Queryer, what, statement string, names []string) (map[string]json.RawMessage, error) {
+	rows, err := q.Query(ctx, statement, names)
 	if err != nil {
-		return nil, fmt.Errorf("reading stored images: %w", err)
+		return nil, fmt.Errorf("reading applied %s: %w", what, err)
 	}
-	kept := map[string]Image{}
-	var i Image
-	if _, err := pgx.ForEachRow(rows, []any{&i.ID.UUID, &i.Name, &i.DisplayName, &i.Digest, &i.Default}, func() error {
-		kept[i.Name] = i
+	specs := map[string]json.RawMessage{}
+	var name string
+	var spec json.RawMessage
+	if _, err := pgx.ForEachRow(rows, []any{&name, &spec}, func() error {
+		specs[name] = append(json.RawMessage(nil), spec...)
 		return nil
 	}); err != nil {
-		return nil, fmt.Errorf("reading stored images: %w", err)
+		return nil, fmt.Errorf("reading applied %s: %w", what, err)
 	}
-	return kept, nil
+	return specs, nil
 }

@@ -75,7 +75,7 @@ func TestINV64IsolationIsDeliveredOrRejected(t *testing.T) {
 		want        errs.Code
 	}{{"host_user", "host_user", ""}, {"host_user", "slice_vm", errs.IsolationUnavailable}, {"full_reimage", "host_user", errs.IsolationUnavailable}} {
 		w.Isolation = c.policy
-		_, err := w.DB.Exec(t.Context(), `UPDATE sku_catalog SET isolation = $1`, c.sku)
+		_, err := w.DB.Exec(t.Context(), `UPDATE sku_catalog SET spec = spec || jsonb_build_object('isolation', $1::text)`, c.sku)
 		must(t, err)
 		w.Catalog.Forget()
 		_, err = w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1})

@@ -56,7 +56,7 @@ func (m Market) Open(ctx context.Context, l *Lab, url string) error {
 		`DO $$ BEGIN PERFORM ledger_ensure_accounts(id, 'EUR') FROM tenants; END $$`,
 		`INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) SELECT org_id, 'test_credit', org_id, org_id, 1000000000000 FROM ledger_accounts WHERE name = 'balance'`,
 		`INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) SELECT org_id, id, 1000000000000, 'EUR' FROM ledger_accounts WHERE name = 'balance'`,
-		`INSERT INTO sku_catalog (id, name, display_name, gpu_model, memory_gib, isolation, max_gpus, active) VALUES (gen_random_uuid(), '` + Sku + `', 'Bench', 'H100', 80, 'host_user', 8, true)`,
+		`INSERT INTO sku_catalog (id, name, spec) VALUES (gen_random_uuid(), '` + Sku + `', '{"displayName": "Bench", "gpuModel": "H100", "memoryGiB": 80, "isolation": "host_user", "maxGPUs": 8, "active": true}')`,
 		`INSERT INTO sku_prices (sku, currency, amount_minor, valid_from) VALUES ('` + Sku + `', 'EUR', 200, '2020-01-01')`,
 		`INSERT INTO nodes (id, name, spec, lifecycle, health, reachability)
 			SELECT ` + id(NodePrefix, "i") + `, 'node-' || i, jsonb_build_object('sku', '` + Sku + `', 'region', 'eu', 'onboarding', 'simulated', 'gpus', ` + fmt.Sprint(m.SlotsPerNode) + `), 'active', 'healthy', 'reachable' FROM ` + nodes,
