@@ -23,15 +23,23 @@ func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
 	if err != nil {
 		return s, err
 	}
-	cards, bound, err := h.programs(ctx, tenants)
-	if err != nil {
+	var cards []card
+	var bound map[int]loaded
+	var processes *process.Table
+	// Most of an inspection waits for the programs of the driver and of systemd. Files are read meanwhile.
+	all, within := errgroup.WithContext(ctx)
+	all.Go(func() (err error) { cards, err = h.cards(within); return err })
+	all.Go(func() (err error) { bound, err = h.slices(within, uidsOf(tenants)); return err })
+	all.Go(func() (err error) { processes, err = process.List(within, &h.OS); return err })
+	all.Go(func() (err error) { s.Accounts, s.Unread, err = h.accounts(within); return err })
+	if err := all.Wait(); err != nil {
 		return s, err
 	}
-	if s.Processes, err = process.List(ctx, &h.OS, computing(cards)); err != nil {
-		return s, err
-	}
-	if s.Accounts, s.Unread, err = h.accounts(ctx, bound, cards); err != nil {
-		return s, err
+	s.Processes = processes.Using(computing(cards))
+	for i := range s.Accounts {
+		a := &s.Accounts[i]
+		a.Limits = bound[a.UID].limits
+		a.Wrong = append(a.Wrong, h.wrong(bound[a.UID], a.Name, opened(cards, bound[a.UID]))...)
 	}
 	if s.GPUs, err = h.devices(cards, tenants, bound); err != nil {
 		return s, err
@@ -43,23 +51,12 @@ func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
 	return s, nil
 }
 
-// programs reads what the driver and systemd say, at the same time: most of an inspection waits for their programs.
-func (h *Host) programs(ctx context.Context, tenants []tenantOf) (cards []card, bound map[int]loaded, err error) {
+func uidsOf(tenants []tenantOf) []int {
 	uids := make([]int, len(tenants))
 	for i, t := range tenants {
 		uids[i] = t.uid
 	}
-	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() (err error) {
-		cards, err = h.cards(ctx)
-		return err
-	})
-	both.Go(func() (err error) {
-		bound, err = h.slices(ctx, uids)
-		return err
-	})
-	err = both.Wait()
-	return cards, bound, err
+	return uids
 }
 
 // computing returns the GPUs of each process by the driver's list.
@@ -73,8 +70,9 @@ func computing(cards []card) map[int][]string {
 	return gpus
 }
 
-// accounts lists the accounts of tenants. unread names, by uid, what could not be read of one of them.
-func (h *Host) accounts(ctx context.Context, bound map[int]loaded, cards []card) (found []step.Account, unread map[int]string, err error) {
+// accounts lists the accounts of tenants without their slices. unread names, by uid, what could not be read of one of
+// them.
+func (h *Host) accounts(ctx context.Context) (found []step.Account, unread map[int]string, err error) {
 	users, err := h.Users()
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading accounts: %w", err)
@@ -93,13 +91,12 @@ func (h *Host) accounts(ctx context.Context, bound map[int]loaded, cards []card)
 		if err := ctx.Err(); err != nil {
 			return nil, nil, fmt.Errorf("reading accounts: %w", err)
 		}
-		a := step.Account{Name: u.Name, UID: u.UID, Limits: bound[u.UID].limits, Net: nets[u.UID], NetReason: netsReason}
+		a := step.Account{Name: u.Name, UID: u.UID, Net: nets[u.UID], NetReason: netsReason}
 		if a.Keys, a.Principals, err = h.inspectLogin(u.Name); err != nil {
 			unread[u.UID] = err.Error()
 		}
 		a.Home, a.Wrong = h.homes().Inspect(u.Name, mounts)
 		a.Wrong = append(a.Wrong, wrongUser(u, groups[u.Name], groupsErr)...)
-		a.Wrong = append(a.Wrong, h.wrong(bound[u.UID], u.Name, opened(cards, bound[u.UID]))...)
 		found = append(found, a)
 	}
 	return found, unread, nil

@@ -24,7 +24,10 @@ func (o *OS) Read(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // read only
-	return io.ReadAll(io.LimitReader(file, maxFile))
+	// Most files of the kernel are read with two calls.
+	content := bytes.NewBuffer(make([]byte, 0, 4<<10))
+	_, err = content.ReadFrom(io.LimitReader(file, maxFile))
+	return content.Bytes(), err
 }
 
 // Text is a file's content without the space around it, empty where it cannot be

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 	"github.com/gpuaas/gpuaas/agent/linux/process"
-	"github.com/gpuaas/gpuaas/agent/step"
 )
 
 // FuzzStatus: a process belongs to the user that the kernel prints, whatever its name is. The kernel escapes a line
@@ -19,9 +18,13 @@ func FuzzStatus(f *testing.F) {
 		h := &hostos.OS{Root: t.TempDir()}
 		name = strings.NewReplacer("\n", "\\n", "\\", "\\\\").Replace(name)
 		write(t, h, "/proc/7/status", "Name:\t"+name+"\nState:\tS (sleeping)\nUid:\t200001\t200001\t200001\t200001\n")
-		found, err := process.List(t.Context(), h, nil)
-		if err != nil || len(found) != 1 || found[0].UID != 200001 || found[0].PID != 7 {
-			t.Errorf("%q: %+v, %v", name, found, err)
+		table, err := process.List(t.Context(), h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := table.Using(nil)
+		if len(found) != 1 || found[0].UID != 200001 || found[0].PID != 7 {
+			t.Errorf("%q: %+v", name, found)
 		}
 	})
 }
@@ -34,9 +37,11 @@ func FuzzMembers(f *testing.F) {
 		h := &hostos.OS{Root: t.TempDir()}
 		write(t, h, "/proc/7/status", status)
 		write(t, h, "/sys/fs/cgroup/user.slice/user-200001.slice/cgroup.procs", procs)
-		var found []step.Process
-		found, _ = process.List(t.Context(), h, nil)
-		for _, p := range found {
+		table, _ := process.List(t.Context(), h)
+		if table == nil {
+			return
+		}
+		for _, p := range table.Using(nil) {
 			if p.PID != 7 {
 				t.Errorf("%q, %q: %+v", procs, status, p)
 			}

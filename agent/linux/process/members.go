@@ -23,9 +23,9 @@ const groupsOfOne = 1024
 
 // members returns, by pid, the uid of the tenant's slice that a process is in. One file lists thousands of
 // processes, so a fork bomb costs its tenant's slice one read.
-func (t *processTable) members(ctx context.Context) (map[int]int, error) {
+func (t *Table) members(ctx context.Context) (map[int]int, error) {
 	pids := map[int]int{}
-	entries, err := os.ReadDir(t.Path(usersGroup))
+	entries, err := os.ReadDir(t.os.Path(usersGroup))
 	if errors.Is(err, os.ErrNotExist) {
 		return pids, nil // no user has a session
 	} else if err != nil {
@@ -47,11 +47,11 @@ func (t *processTable) members(ctx context.Context) (map[int]int, error) {
 
 // membersOf reads a control group and those below it, until left is used up. It skips one that is gone
 // meanwhile.
-func (t *processTable) membersOf(ctx context.Context, group string, left *int, each func(pid int)) error {
+func (t *Table) membersOf(ctx context.Context, group string, left *int, each func(pid int)) error {
 	if *left--; *left < 0 || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	err := t.Lines(filepath.Join(group, "cgroup.procs"), func(line string) {
+	err := t.os.Lines(filepath.Join(group, "cgroup.procs"), func(line string) {
 		if pid, err := strconv.Atoi(line); err == nil && pid > 0 {
 			each(pid)
 		}
@@ -59,7 +59,7 @@ func (t *processTable) membersOf(ctx context.Context, group string, left *int, e
 	if err != nil && !isGone(err) {
 		return fmt.Errorf("reading %s: %w", group, err)
 	}
-	entries, err := os.ReadDir(t.Path(group))
+	entries, err := os.ReadDir(t.os.Path(group))
 	if err != nil && !isGone(err) {
 		return fmt.Errorf("reading %s: %w", group, err)
 	}

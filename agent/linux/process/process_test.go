@@ -100,11 +100,11 @@ func TestDescriptorsDoNotSlowDownTheInspection(t *testing.T) { //nolint:parallel
 		best = time.Hour
 		for range 3 {
 			began := time.Now()
-			list, err := process.List(t.Context(), h, nil)
+			table, err := process.List(t.Context(), h)
 			if err != nil {
 				t.Fatal(err)
 			}
-			best, found = min(best, time.Since(began)), list
+			best, found = min(best, time.Since(began)), table.Using(nil)
 		}
 		return best, found
 	}
@@ -141,9 +141,23 @@ func TestManyProcessesOfOneTenant(t *testing.T) {
 	write(t, h, "/proc/8/status", "Name:\tescaped\nUid:\t200002\t0\t0\t0\n")
 	write(t, h, "/sys/fs/cgroup/user.slice/user-200001.slice/session-1.scope/cgroup.procs", procs.String())
 	write(t, h, "/sys/fs/cgroup/user.slice/user-1000.slice/cgroup.procs", "7\n")
-	found, err := process.List(t.Context(), h, nil)
-	if err != nil || len(found) > 300 {
-		t.Fatalf("%d processes, %v", len(found), err)
+	write(t, h, "/proc/9/status", "Name:\tserver\nUid:\t0\t0\t0\t0\n")
+	table, err := process.List(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := table.Using(map[int][]string{8: {"GPU-2", "GPU-1"}, 9: {"GPU-1"}, 10: {"GPU-1"}})
+	if len(found) > 300 {
+		t.Fatalf("%d processes", len(found))
+	}
+	using := []string{}
+	for _, p := range found {
+		if p.GPU != "" {
+			using = append(using, fmt.Sprint(p.PID, " ", p.UID, " ", p.GPU, " ", p.Command))
+		}
+	}
+	if got, want := strings.Join(using, ", "), "8 200002 GPU-1 escaped, 8 200002 GPU-2 escaped, 9 0 GPU-1 server"; got != want {
+		t.Errorf("use GPUs: %s; want %s", got, want)
 	}
 	if !slices.ContainsFunc(found, func(p step.Process) bool { return p.UID == uid && p.Command == "and more" }) {
 		t.Error("the processes that were not read are forgotten")
@@ -158,7 +172,7 @@ func TestAnInspectionEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := process.List(ctx, &hostos.OS{}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := process.List(ctx, &hostos.OS{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
