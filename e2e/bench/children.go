@@ -23,7 +23,7 @@ func child(ctx context.Context, name string) error {
 	case "listener":
 		return node.ListenerProcess(ctx)
 	case "door":
-		return api.DoorProcess(ctx)
+		return api.APIProcess(ctx)
 	}
 	return fmt.Errorf("no part of the bench is named %q", name)
 }

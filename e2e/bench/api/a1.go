@@ -22,8 +22,8 @@ import (
 // grown lists the tables to which a create adds one row.
 var grown = []string{"idempotency_keys", "allocations", "allocation_transitions", "desired_objects", "reconcile_due", "audit_logs", "outbox_events", "slot_claims"}
 
-// claimed selects the slots that a create claims.
-const claimed = "slots WHERE status = 'claimed'"
+// claimedSlots selects the slots that a create claims.
+const claimedSlots = "slots WHERE status = 'claimed'"
 
 // CreateAllocation compares POST /api/v1/allocations, with all middlewares, with pgbench. pgbench
 // sends the same statements as the server.
@@ -183,7 +183,7 @@ func (s *stand) awake(ctx context.Context, log string) error {
 }
 
 func (s *stand) Stop() {
-	_ = s.process.Wait() // it was told to end
+	_ = s.process.Wait() // it was ordered to end
 	s.bus.Stop()
 }
 
@@ -222,10 +222,9 @@ func tryLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (done lab.LoadRes
 	return done, nil
 }
 
-// Reset deletes the rows of all creates and makes every slot clean. PostgreSQL truncates a table only with those that refer
-// to it.
+// Reset deletes the rows of all creates, with the rows of other tables that refer to them, and makes every slot clean.
 func (s *stand) Reset(ctx context.Context) error {
-	return s.lab.Exec(ctx, s.Url, `TRUNCATE ssh_certificates, `+strings.Join(grown, ", "), `UPDATE slots SET status = 'clean' WHERE status <> 'clean'`, `VACUUM ANALYZE slots`, `CHECKPOINT`)
+	return s.lab.Exec(ctx, s.Url, `TRUNCATE `+strings.Join(grown, ", ")+` CASCADE`, `UPDATE slots SET status = 'clean' WHERE status <> 'clean'`, `VACUUM ANALYZE slots`, `CHECKPOINT`)
 }
 
 // SameRows checks that both sides add the same number of rows. Otherwise the measurement would
@@ -243,7 +242,7 @@ func (s *stand) SameRows(ctx context.Context, n int, peer lab.Side) error {
 			return err
 		}
 		if slices.ContainsFunc(counts, func(count int) bool { return count != n }) {
-			return fmt.Errorf("%d creates left %v rows in %v and %s", n, counts, grown, claimed)
+			return fmt.Errorf("%d creates left %v rows in %v and %s", n, counts, grown, claimedSlots)
 		}
 	}
 	return nil

@@ -27,7 +27,7 @@ func Middlewares(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	if err := (lab.Market{Tenants: 1, Nodes: 8, SlotsPerNode: shown / 8}).Open(ctx, l, url); err != nil {
 		return nil, err
 	}
-	said, stop, err := openDoor(ctx, l, url)
+	said, stop, err := startAPI(ctx, l, url)
 	if err != nil {
 		return nil, err
 	}
@@ -47,22 +47,22 @@ func Middlewares(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 }
 
 // added returns a row with the cost of the middlewares and the largest allowed cost.
-func (said doorReady) added(id, path, unit string, count [2]float64, most float64) lab.Row {
+func (said apiReady) added(id, path, unit string, count [2]float64, most float64) lab.Row {
 	more := count[0] - count[1]
 	share := more / most
 	return lab.Row{
 		ID: id, Path: path, Unit: unit, Ours: more, Peer: most, Ratio: share, Min: share, Max: share, Goal: fmt.Sprintf("≤ %g%s", most, unit), Met: new(more <= most),
-		Note: fmt.Sprintf("%s with them, %s bare, the room answering from memory", lab.Number(count[0]), lab.Number(count[1])),
+		Note: fmt.Sprintf("%s with them, %s bare, with a service in memory", lab.Number(count[0]), lab.Number(count[1])),
 	}
 }
 
-// openDoor starts the API in a separate process and waits until it serves.
-func openDoor(ctx context.Context, l *lab.Lab, url string) (said doorReady, stop func(), err error) {
-	text, err := json.Marshal(doorOrder{URL: url, Log: filepath.Join(l.Dir, "door.log"), Smoke: l.Smoke})
+// startAPI starts the API in a separate process and waits until it serves.
+func startAPI(ctx context.Context, l *lab.Lab, url string) (said apiReady, stop func(), err error) {
+	text, err := json.Marshal(apiOrder{URL: url, Log: filepath.Join(l.Dir, "door.log"), Smoke: l.Smoke})
 	if err != nil {
 		return said, nil, fmt.Errorf("encoding an order: %w", err)
 	}
-	cmd, err := l.ChildCommand(ctx, "door", doorVariable+"="+string(text))
+	cmd, err := l.ChildCommand(ctx, "door", apiVariable+"="+string(text))
 	if err != nil {
 		return said, nil, err
 	}
@@ -73,15 +73,15 @@ func openDoor(ctx context.Context, l *lab.Lab, url string) (said doorReady, stop
 	defer func() { _ = out.Close() }() // nothing more is said
 	cmd.Stdout = in
 	err = cmd.Start()
-	_ = in.Close() // the door has its own handle
+	_ = in.Close() // the API has its own handle
 	if err != nil {
-		return said, nil, fmt.Errorf("starting the door: %w", err)
+		return said, nil, fmt.Errorf("starting the API: %w", err)
 	}
-	stop = func() { _ = cmd.Wait() } // it was told to end
+	stop = func() { _ = cmd.Wait() } // it was ordered to end
 	if err := json.NewDecoder(out).Decode(&said); err != nil {
 		_ = cmd.Process.Kill()
 		stop()
-		return said, nil, fmt.Errorf("the door did not open: %w", err)
+		return said, nil, fmt.Errorf("the API did not start: %w", err)
 	}
 	return said, stop, nil
 }

@@ -71,7 +71,7 @@ func Replays(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 func repeatLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (time.Duration, error) {
 	done, err := tryLoad(ctx, l, o)
 	if err == nil && done.Replayed != o.Count {
-		err = fmt.Errorf("%d of %d repetitions were answered as such; a refusal: %s", done.Replayed, o.Count, done.Such)
+		err = fmt.Errorf("%d of %d repetitions were replayed; a rejection: %s", done.Replayed, o.Count, done.Such)
 	}
 	return done.Took, err
 }
@@ -104,7 +104,7 @@ func (s *stand) effects(ctx context.Context) (float64, error) {
 
 // left counts the rows of creates in each table.
 func (s *stand) left(ctx context.Context) (counts []int, err error) {
-	for _, table := range append(slices.Clone(grown), claimed) {
+	for _, table := range append(slices.Clone(grown), claimedSlots) {
 		count, err := lab.One[int](ctx, s.Url, `SELECT count(*) FROM `+table)
 		if err != nil {
 			return nil, err

@@ -77,7 +77,10 @@ func fleetOwner() []string {
 func (s *stand) walk(ctx context.Context, rows int) (cursor string, err error) {
 	for gone := 0; gone < rows; {
 		stride := min(longestStride, rows-gone)
-		path := fmt.Sprintf("http://%s%s?limit=%d&cursor=%s", s.address, allocationsPath, stride, cursor)
+		path := fmt.Sprintf("http://%s%s?limit=%d", s.address, allocationsPath, stride)
+		if cursor != "" {
+			path += "&cursor=" + cursor
+		}
 		if cursor, err = s.next(ctx, path); err != nil {
 			return "", fmt.Errorf("after %d rows: %w", gone, err)
 		}

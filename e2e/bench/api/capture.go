@@ -18,7 +18,7 @@ func (s *stand) Capture(ctx context.Context) (lab.Script, error) {
 	if err := s.lab.Exec(ctx, s.Url, `ALTER SYSTEM SET log_statement = 'all'`, `SELECT pg_reload_conf()`); err != nil {
 		return nil, err
 	}
-	lab.Settle(ctx, s.lab)
+	lab.Rest(ctx, s.lab)
 	from, err := os.Stat(s.lab.Cluster.LogFile())
 	if err != nil {
 		return nil, fmt.Errorf("reading the database's log: %w", err)

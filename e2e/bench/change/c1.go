@@ -52,8 +52,8 @@ const (
 	validations = 5000
 	// growing is the number of objects for which the growth is stated. One object in refusedEach is
 	// invalid and is validated by CUE.
-	growing     = 1_000_000
-	refusedEach = 200
+	growing      = 1_000_000
+	rejectedEach = 200
 )
 
 // Validation compares the validation in the API with CUE alone on one object, and measures the
@@ -82,7 +82,7 @@ func Validation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n = l.Scaled(growing, 1000)
 	i := 0
 	each := func() error {
-		if i++; i%refusedEach != 0 {
+		if i++; i%rejectedEach != 0 {
 			return c.Check(o)
 		}
 		if c.Check(wrong) == nil {
@@ -103,6 +103,6 @@ func Validation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	after := lab.Resident(os.Getpid())
 	growth := lab.Row{ID: "C1-rss", Path: "memory after many validations / before, growth in MiB", Unit: " MiB", Ours: after, Peer: before, Ratio: after - before, Min: after - before, Max: after - before}
 	growth = growth.AtMost(5)
-	growth.Note = fmt.Sprintf("%d validations, one in %d refused", n, refusedEach)
+	growth.Note = fmt.Sprintf("%d validations, one in %d rejected", n, rejectedEach)
 	return []lab.Row{r, growth}, nil
 }

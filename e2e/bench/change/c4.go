@@ -34,7 +34,7 @@ func IncrementalReads(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		return nil, err
 	}
 	nothing := func(context.Context) error { return nil }
-	p, err := l.Alternate(ctx, lab.SlopePairs, nothing, large.look, small.look)
+	p, err := l.Alternate(ctx, lab.SlopePairs, nothing, large.read, small.read)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func IncrementalReads(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	more := float64(large.more + small.more)
 	return []lab.Row{r, {
 		ID: "C4-reads", Path: "blobs read that had not changed", Ours: more, Ratio: more, Min: more, Max: more, Goal: "0", Met: new(more == 0),
-		Note: fmt.Sprintf("%d looks, %d blobs read", large.looks+small.looks, large.looks*changedFiles+small.looks*changedFiles),
+		Note: fmt.Sprintf("%d looks, %d blobs read", large.reads+small.reads, large.reads*changedFiles+small.reads*changedFiles),
 	}}, nil
 }
 
@@ -53,9 +53,9 @@ type origin struct {
 	dir    string
 	n      int
 	source *source.Source
-	known  string
+	commit string
 	rounds int
-	looks  int
+	reads  int
 	more   int64 // blobs read beyond what had changed
 }
 
@@ -86,7 +86,7 @@ func newOrigin(ctx context.Context, l *lab.Lab, name string, n int) (*origin, er
 	if len(tree.Findings) > 0 || len(tree.Files) != n {
 		return nil, fmt.Errorf("the repository has %d files: %v", len(tree.Files), tree.Findings)
 	}
-	o.known = tree.TreeHash
+	o.commit = tree.TreeHash
 	return o, nil
 }
 
@@ -117,23 +117,23 @@ func declaration(n, round int) string {
 	return fmt.Sprintf("apiVersion: gpuaas/v1alpha1\nkind: SKU\nmetadata: {name: sku-%06d}\nspec: {gpuModel: T4, memoryGiB: 16, price: {currency: EUR, amountMinor: %d}}\n", n, 1+round)
 }
 
-// look commits a change and measures one poll of the source.
-func (o *origin) look(ctx context.Context) (time.Duration, error) {
+// read commits a change and measures one poll of the source.
+func (o *origin) read(ctx context.Context) (time.Duration, error) {
 	if err := o.push(ctx, changedFiles); err != nil {
 		return 0, err
 	}
 	before := o.source.Reads()
 	began := clock.Clock{}.Now()
-	tree, err := o.source.Snapshot(ctx, o.known)
+	tree, err := o.source.Snapshot(ctx, o.commit)
 	took := clock.Clock{}.Now().Sub(began)
 	if err != nil {
 		return 0, err
 	}
-	if tree.Base != o.known || len(tree.Changed) != changedFiles {
+	if tree.Base != o.commit || len(tree.Changed) != changedFiles {
 		return 0, fmt.Errorf("the look found %d changed files and %d findings", len(tree.Changed), len(tree.Findings))
 	}
-	o.known = tree.TreeHash
-	o.looks++
+	o.commit = tree.TreeHash
+	o.reads++
 	o.more += o.source.Reads().Blobs - before.Blobs - changedFiles
 	return took, nil
 }

@@ -96,7 +96,7 @@ func newSynced(ctx context.Context, l *lab.Lab, o *origin) (*synced, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.judge(ctx, tree)
+	_, err = s.apply(ctx, tree)
 	return s, err
 }
 
@@ -106,12 +106,12 @@ func (s *synced) sync(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	began := clock.Clock{}.Now()
-	tree, err := s.source.Snapshot(ctx, s.known)
+	tree, err := s.source.Snapshot(ctx, s.commit)
 	if err != nil {
 		return 0, err
 	}
 	read := clock.Clock{}.Now()
-	checked, err := s.judge(ctx, tree)
+	checked, err := s.apply(ctx, tree)
 	if err != nil {
 		return 0, err
 	}
@@ -122,8 +122,8 @@ func (s *synced) sync(ctx context.Context) (time.Duration, error) {
 	return done.Sub(began), nil
 }
 
-// judge validates and applies a tree and returns the time at which the validation ended.
-func (s *synced) judge(ctx context.Context, tree source.Tree) (time.Time, error) {
+// apply validates and applies a tree and returns the time at which the validation ended.
+func (s *synced) apply(ctx context.Context, tree source.Tree) (time.Time, error) {
 	result, err := s.cache.Validate(ctx, validate.Input{Tree: tree.TreeHash, Files: tree.Files, Base: tree.Base, Changed: tree.Changed, Removed: tree.Removed})
 	if err != nil {
 		return time.Time{}, err
@@ -148,6 +148,6 @@ func (s *synced) judge(ctx context.Context, tree source.Tree) (time.Time, error)
 		return time.Time{}, fmt.Errorf("the revision is %s", rev.Status)
 	}
 	s.cache.Keep(tree.TreeHash)
-	s.known = tree.TreeHash
+	s.commit = tree.TreeHash
 	return checked, nil
 }

@@ -91,7 +91,7 @@ func (i *installation) up(ctx context.Context, args ...string) (*running, error)
 
 func (r *running) stop() {
 	r.end()
-	_ = r.cmd.Wait() // it was told to end
+	_ = r.cmd.Wait() // it was ordered to end
 }
 
 // memory returns the memory of the installation in MiB, without PostgreSQL.

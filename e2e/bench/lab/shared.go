@@ -114,9 +114,9 @@ func Limits() reconciler.Limits {
 	}
 }
 
-// Settle waits until the started processes have opened their connections and prepared their
+// Rest waits until the started processes have opened their connections and prepared their
 // statements.
-func Settle(ctx context.Context, l *Lab) {
+func Rest(ctx context.Context, l *Lab) {
 	d := 3 * time.Second
 	if l.Smoke {
 		d /= 10

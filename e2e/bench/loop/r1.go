@@ -92,7 +92,7 @@ func (p *planned) pass(ctx context.Context) (took time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := p.judge(ctx, taken); err != nil {
+	if err := p.verify(ctx, taken); err != nil {
 		return 0, err
 	}
 	return took, p.lab.Exec(ctx, p.url,
@@ -104,8 +104,8 @@ func (p *planned) pass(ctx context.Context) (took time.Duration, err error) {
 		`VACUUM desired_objects, observed_allocations, reconcile_due`)
 }
 
-// judge checks that the pass has done the measured work.
-func (p *planned) judge(ctx context.Context, taken int) error {
+// verify checks that the pass has done the measured work.
+func (p *planned) verify(ctx context.Context, taken int) error {
 	for what, sql := range map[string]string{"actions": `SELECT count(*) FROM plan_actions WHERE verb = 'ensure'`, "jobs": `SELECT count(*) FROM river.river_job`} {
 		if got, err := lab.One[int](ctx, p.url, sql); err != nil || got != p.k || taken != p.k {
 			return fmt.Errorf("a pass over %d changes took %d and wrote %d %s: %w", p.k, taken, got, what, err)

@@ -38,8 +38,8 @@ func IdleLoop(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	if err := loop.Start(); err != nil {
 		return nil, fmt.Errorf("starting the loop: %w", err)
 	}
-	defer func() { cancel(); _ = loop.Wait() }() // it was told to end
-	lab.Settle(ctx, l)
+	defer func() { cancel(); _ = loop.Wait() }() // it was ordered to end
+	lab.Rest(ctx, l)
 	before, err := lab.One[[]int64](ctx, url, work)
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ func TaskInHand(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := newHouse(ctx, l, url, n)
+	h, err := newInstallation(ctx, l, url, n)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func rawNotify(ctx context.Context, url string, n int) ([]float64, error) {
 		for {
 			notice, err := listener.WaitForNotification(listening)
 			if err != nil {
-				return // told to
+				return // its context ended
 			}
 			a.arrived(notice.Payload)
 		}
@@ -197,7 +197,7 @@ func plainRiver(ctx context.Context, l *lab.Lab, url string, n int) ([]float64, 
 		return nil, fmt.Errorf("starting River: %w", err)
 	}
 	defer func() { _ = client.StopAndCancel(context.WithoutCancel(ctx)) }()
-	lab.Settle(ctx, l)
+	lab.Rest(ctx, l)
 	return stream(ctx, n, a, func(ctx context.Context, i int) (string, time.Time, error) {
 		key := fmt.Sprint(i)
 		_, err := client.Insert(ctx, noJob{key}, nil)

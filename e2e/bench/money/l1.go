@@ -31,11 +31,11 @@ const plainCharge = `
 
 // meters contains open intervals of a thousand tenants and the service that charges them.
 type meters struct {
-	lab  *lab.Lab
-	url  string
-	pool *pgxpool.Pool
-	room *metering.Service
-	n    int
+	lab     *lab.Lab
+	url     string
+	pool    *pgxpool.Pool
+	service *metering.Service
+	n       int
 }
 
 // newMeters creates n intervals in a separate database. They began on the current day, because a
@@ -66,7 +66,7 @@ func newMeters(ctx context.Context, l *lab.Lab, name string, n int) (*meters, er
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
-	return &meters{lab: l, url: url, pool: pool, room: &metering.Service{DB: pool}, n: n}, nil
+	return &meters{lab: l, url: url, pool: pool, service: &metering.Service{DB: pool}, n: n}, nil
 }
 
 // fresh deletes all charges.
@@ -77,7 +77,7 @@ func (m *meters) fresh(ctx context.Context) error {
 // charge executes one pass of ours and checks that it has charged every interval.
 func (m *meters) charge(ctx context.Context) (time.Duration, error) {
 	began := clock.Clock{}.Now()
-	err := pass(ctx, m.room)
+	err := pass(ctx, m.service)
 	took := clock.Clock{}.Now().Sub(began)
 	if err != nil {
 		return 0, err

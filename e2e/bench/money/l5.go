@@ -54,7 +54,7 @@ func Derivation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		accounts, err := room.Derive(ctx, pool, ids.Tenant{})
 		for _, a := range accounts {
 			if a.Balance != a.Derived {
-				err = errors.Join(err, fmt.Errorf("account %s: %d is told and %d derived", a.Account, a.Balance, a.Derived))
+				err = errors.Join(err, fmt.Errorf("account %s: the balance is %d and its entries sum to %d", a.Account, a.Balance, a.Derived))
 			}
 		}
 		return 0, err

@@ -33,7 +33,7 @@ func LimitedCreate(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	}
 	bare := whole.Without("FROM ledger_balances", "count(*) FILTER (WHERE user_id")
 	if len(bare) != len(whole)-2 {
-		return nil, fmt.Errorf("of %d statements of a create %d are not those that judge it", len(whole), len(bare))
+		return nil, fmt.Errorf("of %d statements of a create %d are not its checks", len(whole), len(bare))
 	}
 	ours, err := l.Pgbench(ctx, s.Url, "judged", whole.Pipelined(), n)
 	if err != nil {

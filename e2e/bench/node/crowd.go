@@ -55,8 +55,8 @@ type agents struct {
 	nodes   []ids.Node
 	round   byte // of source addresses: a port rests for a minute after use
 
-	woken atomic.Int64
-	last  atomic.Int64
+	hinted atomic.Int64
+	last   atomic.Int64
 }
 
 func CrowdProcess(ctx context.Context) error {
@@ -76,18 +76,18 @@ func (c *agents) do(ctx context.Context, command string) lab.Outcome {
 	switch command {
 	case "ready": // all that came before is done
 	case "wait":
-		err = c.each(func(i int) error { return c.wait(ctx, i) })
+		err = c.forEach(func(i int) error { return c.wait(ctx, i) })
 	case "woken":
-		for c.woken.Load() < int64(c.Agents) && (clock.Clock{}).Now().Sub(began) < time.Minute {
+		for c.hinted.Load() < int64(c.Agents) && (clock.Clock{}).Now().Sub(began) < time.Minute {
 			time.Sleep(time.Millisecond)
 		}
-		if n := c.woken.Load(); n < int64(c.Agents) {
+		if n := c.hinted.Load(); n < int64(c.Agents) {
 			err = fmt.Errorf("%d of %d were woken", n, c.Agents)
 		}
-		c.woken.Store(0)
+		c.hinted.Store(0)
 	case "storm":
 		c.round++
-		err = c.each(func(i int) error { return c.knock(ctx, i) })
+		err = c.forEach(func(i int) error { return c.knock(ctx, i) })
 	case "forget":
 		c.forget()
 	default:
@@ -140,7 +140,7 @@ func (c *agents) forget() {
 // dialers is the number of connections that are opened at the same time.
 const dialers = 32
 
-func (c *agents) each(do func(i int) error) error {
+func (c *agents) forEach(do func(i int) error) error {
 	var next atomic.Int64
 	errs := make([]error, dialers)
 	var all sync.WaitGroup
@@ -167,7 +167,7 @@ func (c *agents) knock(ctx context.Context, i int) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: door\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: node-api\r\n\r\n"); err != nil {
 		return fmt.Errorf("knocking: %w", err)
 	}
 	if _, err := conn.Read(make([]byte, 4<<10)); err != nil {
@@ -185,7 +185,7 @@ func (c *agents) wait(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	poll := fmt.Sprintf("GET "+protocol.PathWait+" HTTP/1.1\r\nHost: door\r\n\r\n", c.nodes[i])
+	poll := fmt.Sprintf("GET "+protocol.PathWait+" HTTP/1.1\r\nHost: node-api\r\n\r\n", c.nodes[i])
 	if _, err := io.WriteString(conn, poll); err != nil {
 		return fmt.Errorf("waiting: %w", err)
 	}
@@ -202,7 +202,7 @@ func (c *agents) wait(ctx context.Context, i int) error {
 			}
 			if woken {
 				c.last.Store(clock.Clock{}.Now().UnixNano())
-				c.woken.Add(1)
+				c.hinted.Add(1)
 				time.Sleep(pondering)
 			}
 			if c.Kind != bareTLS {

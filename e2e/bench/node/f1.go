@@ -16,7 +16,7 @@ const waitingAgents = 10_000
 func WaitingMemory(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(waitingAgents, 50)
 	each := map[string]float64{}
-	for _, kind := range []string{bareTLS, longPoll, nodeDoor} {
+	for _, kind := range []string{bareTLS, longPoll, nodeAPI} {
 		kib, err := memoryOfEach(ctx, l, kind, n)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", kind, err)
@@ -25,7 +25,7 @@ func WaitingMemory(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		each[kind] = kib
 	}
 	one := func(id, path string, peer string) lab.Row {
-		r := lab.Row{ID: id, Path: path, Unit: " KiB", Ours: each[nodeDoor], Peer: each[peer], Ratio: each[nodeDoor] / each[peer]}
+		r := lab.Row{ID: id, Path: path, Unit: " KiB", Ours: each[nodeAPI], Peer: each[peer], Ratio: each[nodeAPI] / each[peer]}
 		r.Min, r.Max = r.Ratio, r.Ratio
 		return r
 	}
@@ -40,7 +40,7 @@ func memoryOfEach(ctx context.Context, l *lab.Lab, kind string, n int) (float64,
 		return 0, err
 	}
 	defer g.end()
-	before, err := g.door.Do("rss")
+	before, err := g.server.Do("rss")
 	if err != nil {
 		return 0, err
 	}
@@ -48,7 +48,7 @@ func memoryOfEach(ctx context.Context, l *lab.Lab, kind string, n int) (float64,
 		return 0, err
 	}
 	lab.Wait(ctx, time.Second) // the last polls are being parked
-	after, err := g.door.Do("rss")
+	after, err := g.server.Do("rss")
 	if err != nil {
 		return 0, err
 	}

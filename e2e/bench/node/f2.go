@@ -16,7 +16,7 @@ const agentsThatReturn = 10_000
 // that start a new one.
 func Storm(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(agentsThatReturn, 50)
-	door, err := newGathering(ctx, l, nodeDoor, n)
+	door, err := newGathering(ctx, l, nodeAPI, n)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 func WakeAll(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(waitingAgents, 50)
 	sides := map[string]lab.Side{}
-	for _, kind := range []string{nodeDoor, bareTLS} {
+	for _, kind := range []string{nodeAPI, bareTLS} {
 		g, err := newGathering(ctx, l, kind, n)
 		if err != nil {
 			return nil, err
@@ -22,8 +22,8 @@ func WakeAll(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 			return nil, err
 		}
 		sides[kind] = func(ctx context.Context) (time.Duration, error) {
-			lab.Wait(ctx, 3*time.Second) // all wait again
-			began, err := g.door.Do("wake")
+			lab.Rest(ctx, l) // all wait again
+			began, err := g.server.Do("wake")
 			if err != nil {
 				return 0, err
 			}
@@ -31,7 +31,7 @@ func WakeAll(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 			return time.Duration(ended.At - began.At), err
 		}
 	}
-	p, err := l.Alternate(ctx, lab.LeastPairs, func(context.Context) error { return nil }, sides[nodeDoor], sides[bareTLS])
+	p, err := l.Alternate(ctx, lab.LeastPairs, func(context.Context) error { return nil }, sides[nodeAPI], sides[bareTLS])
 	if err != nil {
 		return nil, err
 	}

@@ -9,15 +9,15 @@ import (
 
 // gathering is a listener with a crowd of agents.
 type gathering struct {
-	door, crowd *lab.Part
+	server, crowd *lab.Part
 }
 
 func newGathering(ctx context.Context, l *lab.Lab, kind string, agents int) (g gathering, err error) {
 	secrets := filepath.Join(l.Dir, "crowd")
-	if g.door, err = l.Part(ctx, "listener", listenerVariable, listenerOrder{kind, secrets}); err != nil {
+	if g.server, err = l.Part(ctx, "listener", listenerVariable, listenerOrder{kind, secrets}); err != nil {
 		return g, err
 	}
-	address, err := g.door.Do("address")
+	address, err := g.server.Do("address")
 	if err == nil {
 		g.crowd, err = l.Part(ctx, "crowd", crowdVariable, crowdOrder{address.Text, kind, secrets, agents})
 	}
@@ -34,5 +34,5 @@ func (g gathering) end() {
 	if g.crowd != nil {
 		g.crowd.End()
 	}
-	g.door.End()
+	g.server.End()
 }

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,7 +35,7 @@ const (
 
 // The listeners at which a crowd can wait.
 const (
-	nodeDoor = "node door"
+	nodeAPI  = "node API"
 	longPoll = "net/http"
 	bareTLS  = "tls.Conn"
 )
@@ -75,12 +77,12 @@ func ListenerProcess(ctx context.Context) error {
 	}
 	var s listener
 	switch o.Kind {
-	case nodeDoor:
+	case nodeAPI:
 		s = newOurs(ca, trusted)
 	case longPoll:
-		s = &stdDoor{config: config}
+		s = &stdServer{config: config}
 	case bareTLS:
-		s = &bareDoor{config: config}
+		s = &bareServer{config: config}
 	default:
 		return fmt.Errorf("no listener is named %q", o.Kind)
 	}
@@ -118,13 +120,13 @@ func ListenerProcess(ctx context.Context) error {
 type ours struct {
 	nodeapi.Server
 
-	mu   sync.Mutex
-	mail map[ids.Node]bool
-	seen map[ids.Node]struct{}
+	mu    sync.Mutex
+	mail  map[ids.Node]bool
+	nodes map[ids.Node]struct{}
 }
 
 func newOurs(ca *pki.Local, trusted *secrettest.Trusted) *ours {
-	o := &ours{mail: map[ids.Node]bool{}, seen: map[ids.Node]struct{}{}}
+	o := &ours{mail: map[ids.Node]bool{}, nodes: map[ids.Node]struct{}{}}
 	o.Server = nodeapi.Server{
 		TrustDomain: trustDomain, Hosts: []string{"127.0.0.1"}, CA: ca, Statements: trusted.Statements, Trusted: trusted, Nodes: o, Tasks: o, Reports: o, Hints: &hint.Bus{}, Log: lab.Quiet(os.Stderr),
 	}
@@ -135,11 +137,12 @@ func (o *ours) serve(ctx context.Context, l net.Listener) error { return o.Serve
 
 func (o *ours) wake() {
 	o.mu.Lock()
-	for node := range o.seen {
+	nodes := slices.Collect(maps.Keys(o.nodes)) // polls that return change the map
+	for _, node := range nodes {
 		o.mail[node] = true
 	}
 	o.mu.Unlock()
-	for node := range o.seen {
+	for _, node := range nodes {
 		o.Hints.Send(nodeapi.Topic(node))
 	}
 }
@@ -154,8 +157,11 @@ func (*ours) Renew(context.Context, ids.Node, string, nodeapi.Issue) (nodeapi.Gr
 	return nodeapi.Grant{}, errNotHere
 }
 func (*ours) Check(context.Context, ids.Node, string) error { return nil }
-func (*ours) Find(context.Context, ids.Node, string) (secret.InForce, error) {
-	return secret.InForce{}, errNotHere
+
+// Find returns a certificate of the present trust state: no agent has a reason to renew.
+func (o *ours) Find(context.Context, ids.Node, string) (secret.InForce, error) {
+	set, _ := o.Trusted.Control()
+	return secret.InForce{Trust: secret.Stamp(o.CA.Bundle(), set.TaskKeys, set.StatementKeys), Issuer: o.CA.Issuer(), Enrolment: 1}, nil
 }
 func (*ours) Fallen(context.Context, []string) ([]string, error)                { return nil, nil }
 func (*ours) Finish(context.Context, ids.Node, protocol.Result) error           { return nil }
@@ -167,7 +173,7 @@ func (o *ours) Next(_ context.Context, nodes ...ids.Node) (map[ids.Node]protocol
 	defer o.mu.Unlock()
 	found := map[ids.Node]protocol.Signed{}
 	for _, n := range nodes {
-		o.seen[n] = struct{}{}
+		o.nodes[n] = struct{}{}
 		if o.mail[n] {
 			delete(o.mail, n)
 			found[n] = protocol.Signed{Body: make([]byte, 100)} // with its names and base64 about a frame
@@ -176,15 +182,15 @@ func (o *ours) Next(_ context.Context, nodes ...ids.Node) (map[ids.Node]protocol
 	return found, nil
 }
 
-// stdDoor is a long poll with net/http.
-type stdDoor struct {
+// stdServer is a long poll with net/http.
+type stdServer struct {
 	config *tls.Config
-	all    waitingRoom
+	all    waitingPolls
 }
 
-func (s *stdDoor) wake() { s.all.wake() }
+func (s *stdServer) wake() { s.all.wake() }
 
-func (s *stdDoor) serve(ctx context.Context, l net.Listener) error {
+func (s *stdServer) serve(ctx context.Context, l net.Listener) error {
 	frame := make([]byte, frameSize)
 	server := &http.Server{
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: nil,
@@ -207,13 +213,13 @@ func (s *stdDoor) serve(ctx context.Context, l net.Listener) error {
 	return server.Serve(tls.NewListener(l, s.config))
 }
 
-// waitingRoom has one channel for each waiting request.
-type waitingRoom struct {
+// waitingPolls has one channel for each waiting request.
+type waitingPolls struct {
 	mu  sync.Mutex
 	all map[chan struct{}]struct{}
 }
 
-func (w *waitingRoom) enter() (<-chan struct{}, func()) {
+func (w *waitingPolls) enter() (<-chan struct{}, func()) {
 	c := make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -228,7 +234,7 @@ func (w *waitingRoom) enter() (<-chan struct{}, func()) {
 	}
 }
 
-func (w *waitingRoom) wake() {
+func (w *waitingPolls) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.all {
@@ -236,15 +242,15 @@ func (w *waitingRoom) wake() {
 	}
 }
 
-// bareDoor completes handshakes, reads requests and writes frames. Less work is not possible for a
+// bareServer completes handshakes, reads requests and writes frames. Less work is not possible for a
 // listener that authenticates its callers.
-type bareDoor struct {
+type bareServer struct {
 	config *tls.Config
 	mu     sync.Mutex
 	conns  map[net.Conn]struct{}
 }
 
-func (b *bareDoor) serve(ctx context.Context, l net.Listener) error {
+func (b *bareServer) serve(ctx context.Context, l net.Listener) error {
 	b.conns = map[net.Conn]struct{}{}
 	secure := tls.NewListener(l, b.config)
 	context.AfterFunc(ctx, func() { _ = secure.Close() })
@@ -257,7 +263,7 @@ func (b *bareDoor) serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-func (b *bareDoor) hold(c net.Conn) {
+func (b *bareServer) hold(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	said := make([]byte, 100)
 	n, err := c.Read(said)
@@ -280,7 +286,7 @@ func (b *bareDoor) hold(c net.Conn) {
 	}
 }
 
-func (b *bareDoor) wake() {
+func (b *bareServer) wake() {
 	frame := make([]byte, frameSize)
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -30,18 +30,18 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity/ratelimit"
 )
 
-// doorVariable is the environment variable that passes a doorOrder to the process that serves the
+// apiVariable is the environment variable that passes a doorOrder to the process that serves the
 // API.
-const doorVariable = "GPUAAS_BENCH_DOOR"
+const apiVariable = "GPUAAS_BENCH_DOOR"
 
-type doorOrder struct {
+type apiOrder struct {
 	URL   string // of the database
 	Log   string // the file that its log lines go to
 	Smoke bool
 }
 
-// doorReady is the message of the process after it has started to serve.
-type doorReady struct {
+// apiReady is the message of the process after it has started to serve.
+type apiReady struct {
 	Whole, Bare string   // addresses
 	Paths       []string // of allocations
 	// The cost of one GET by id, with all middlewares and without.
@@ -51,11 +51,11 @@ type doorReady struct {
 // shown is the number of allocations that the reads use.
 const shown = 256
 
-// DoorProcess serves the API twice until ctx ends: with all middlewares, and as
+// APIProcess serves the API twice until ctx ends: with all middlewares, and as
 // bare handlers that receive the caller directly.
-func DoorProcess(ctx context.Context) error {
-	var o doorOrder
-	if err := json.Unmarshal([]byte(os.Getenv(doorVariable)), &o); err != nil {
+func APIProcess(ctx context.Context) error {
+	var o apiOrder
+	if err := json.Unmarshal([]byte(os.Getenv(apiVariable)), &o); err != nil {
 		return fmt.Errorf("reading the order: %w", err)
 	}
 	debug.SetGCPercent(lab.CollectAt)
@@ -66,11 +66,11 @@ func DoorProcess(ctx context.Context) error {
 	defer pool.Close()
 	log, err := os.Create(o.Log)
 	if err != nil {
-		return fmt.Errorf("making the door's log: %w", err)
+		return fmt.Errorf("making the log of the API: %w", err)
 	}
-	defer func() { _ = log.Close() }()   // nobody reads it
+	defer func() { _ = log.Close() }()   // it is not read
 	lines := telemetry.NewLogWriter(log) // as the server writes it
-	config, err := doorConfig(pg.Scoped{Pool: pool}, slog.New(lines.Urgent(slog.NewJSONHandler(lines, nil))))
+	config, err := apiConfig(pg.Scoped{Pool: pool}, slog.New(lines.Urgent(slog.NewJSONHandler(lines, nil))))
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func DoorProcess(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var said doorReady
+	var said apiReady
 	if said.Paths, err = stock(ctx, door); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func DoorProcess(ctx context.Context) error {
 	}
 	plain := door.HTTPServer()
 	plain.Handler = bare.Handler(door.Handlers())
-	plain.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return told{ctx, known} }
+	plain.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return withCaller{ctx, known} }
 	failed := make(chan error, 3)
 	for server, address := range map[*http.Server]*string{door.HTTPServer(): &said.Whole, plain: &said.Bare} {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -111,8 +111,8 @@ func DoorProcess(ctx context.Context) error {
 	}
 }
 
-// doorConfig builds the services that create and read allocations, as the server does.
-func doorConfig(db pg.Pool, log *slog.Logger) (rest.Config, error) {
+// apiConfig builds the services that create and read allocations, as the server does.
+func apiConfig(db pg.Pool, log *slog.Logger) (rest.Config, error) {
 	v, err := lab.Services(db, &hint.Bus{}, log)
 	if err != nil {
 		return rest.Config{}, err
@@ -128,16 +128,16 @@ func doorConfig(db pg.Pool, log *slog.Logger) (rest.Config, error) {
 	}, nil
 }
 
-// told adds to the context of a connection the values that the middlewares derive from a request:
+// withCaller adds to the context of a connection the values that the middlewares derive from a request:
 // the caller, and the rows that the caller may read.
-type told struct {
+type withCaller struct {
 	context.Context
 
-	known context.Context
+	caller context.Context
 }
 
-func (t told) Value(key any) any {
-	if v := t.known.Value(key); v != nil {
+func (t withCaller) Value(key any) any {
+	if v := t.caller.Value(key); v != nil {
 		return v
 	}
 	return t.Context.Value(key)
@@ -146,7 +146,7 @@ func (t told) Value(key any) any {
 func ask(ctx context.Context, method, path, body string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("asking the door: %w", err)
+		return nil, fmt.Errorf("calling the API: %w", err)
 	}
 	if body == "" {
 		r.Body, r.ContentLength = http.NoBody, 0
@@ -180,24 +180,24 @@ type fromMemory struct {
 	oapi.StrictServerInterface
 
 	response oapi.GetAllocationResponseObject
-	known    context.Context //nolint:containedctx // the bare handler receives it
+	caller   context.Context //nolint:containedctx // the bare handler receives it
 }
 
 // GetAllocation reads from the database once.
 func (m *fromMemory) GetAllocation(ctx context.Context, req oapi.GetAllocationRequestObject) (oapi.GetAllocationResponseObject, error) {
-	if m.known == nil {
+	if m.caller == nil {
 		var err error
 		if m.response, err = m.StrictServerInterface.GetAllocation(ctx, req); err != nil {
 			return nil, err
 		}
-		m.known, _ = request.Of(ctx)
+		m.caller, _ = request.Of(ctx)
 	}
 	return m.response, nil
 }
 
 // count measures one GET by id, with all middlewares and without. It returns the context that the
 // middlewares made for it.
-func (said *doorReady) count(ctx context.Context, config rest.Config, smoke bool) (context.Context, error) {
+func (said *apiReady) count(ctx context.Context, config rest.Config, smoke bool) (context.Context, error) {
 	m := &fromMemory{}
 	door, err := rest.NewWith(config, func(h oapi.StrictServerInterface) oapi.StrictServerInterface {
 		m.StrictServerInterface = h
@@ -213,12 +213,12 @@ func (said *doorReady) count(ctx context.Context, config rest.Config, smoke bool
 	if err := answers(door.Handler(), r); err != nil {
 		return nil, err
 	}
-	plain := r.WithContext(told{ctx, m.known})
+	plain := r.WithContext(withCaller{ctx, m.caller})
 	if err := answers(bare.Handler(door.Handlers()), plain); err != nil {
 		return nil, err
 	}
 	said.rounds(door, r, plain, smoke)
-	return m.known, nil
+	return m.caller, nil
 }
 
 // answers checks that the measured response is not an error.
@@ -232,7 +232,7 @@ func answers(h http.Handler, r *http.Request) error {
 
 // rounds alternates both handlers. It uses the smallest number of allocations, because the token is
 // read again once a second and the runtime allocates, too. It uses the median of the times.
-func (said *doorReady) rounds(door *rest.Server, whole, plain *http.Request, smoke bool) {
+func (said *apiReady) rounds(door *rest.Server, whole, plain *http.Request, smoke bool) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	n, calls := 101, 1000
 	if smoke {

@@ -37,9 +37,9 @@ import (
 	"github.com/gpuaas/gpuaas/services"
 )
 
-// house runs the loop, the workers and the node API in one process, as `gpuaas up` does, with one
+// installation runs the loop, the workers and the node API in one process, as `gpuaas up` does, with one
 // agent that only receives its tasks.
-type house struct {
+type installation struct {
 	pools       []*pgxpool.Pool // of api, node, reconcile, work, and the owner's
 	owner       *pgxpool.Pool
 	hints       *hint.Bus
@@ -47,25 +47,25 @@ type house struct {
 	inventory   *nodehealth.Service
 	jobs        *river.Client[pgx.Tx]
 	authority   *pki.Local
-	door        *nodeapi.Server
+	server      *nodeapi.Server
 	received    *arrivals
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	once    sync.Once
+	stopped sync.Once
 }
 
 // window is the charging window. Nothing is charged here, so it is long.
 const window = time.Hour
 
-func newHouse(ctx context.Context, l *lab.Lab, url string, slots int) (*house, error) {
+func newInstallation(ctx context.Context, l *lab.Lab, url string, slots int) (*installation, error) {
 	m := lab.Market{Tenants: 16, Nodes: 1, SlotsPerNode: slots + 8}
 	if err := m.Open(ctx, l, url); err != nil {
 		return nil, err
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	h := &house{hints: &hint.Bus{}, received: newArrivals(), stop: stop}
-	if err := h.furnish(ctx, l, url); err != nil {
+	h := &installation{hints: &hint.Bus{}, received: newArrivals(), stop: stop}
+	if err := h.start(ctx, l, url); err != nil {
 		h.close(ctx)
 		return nil, err
 	}
@@ -73,11 +73,11 @@ func newHouse(ctx context.Context, l *lab.Lab, url string, slots int) (*house, e
 		h.close(ctx)
 		return nil, err
 	}
-	lab.Settle(ctx, l)
+	lab.Rest(ctx, l)
 	return h, nil
 }
 
-func (h *house) furnish(ctx context.Context, l *lab.Lab, url string) (err error) {
+func (h *installation) start(ctx context.Context, l *lab.Lab, url string) (err error) {
 	pool := func(role string, size int32) (p *pgxpool.Pool) {
 		if err == nil {
 			p, err = lab.OpenAs(ctx, url, role, size)
@@ -126,7 +126,7 @@ func (h *house) furnish(ctx context.Context, l *lab.Lab, url string) (err error)
 		DB: node, Tasks: tasks, Observed: seen, Inventory: h.inventory, Certificates: certificates, Hints: h.hints, Clock: c,
 		StaleAfter: func(ids.Node) time.Duration { return window },
 	}
-	h.door = &nodeapi.Server{
+	h.server = &nodeapi.Server{
 		TrustDomain: "gpuaas.bench", Hosts: []string{"127.0.0.1"}, CA: h.authority, Statements: trusted.Statements, Trusted: trusted, Nodes: in, Tasks: in, Reports: in,
 		Hints: h.hints, Log: l.Logger, Clock: c,
 	}
@@ -134,28 +134,28 @@ func (h *house) furnish(ctx context.Context, l *lab.Lab, url string) (err error)
 }
 
 // live starts the components and enrols the agent.
-func (h *house) live(ctx, running context.Context, l *lab.Lab) error {
+func (h *installation) live(ctx, running context.Context, l *lab.Lab) error {
 	loop := &reconciler.Loop{DB: h.pools[2], Jobs: h.jobs, Desired: &desired.Store{DB: h.pools[2], Hints: h.hints}, Hints: h.hints, Limits: lab.Limits, Log: l.Logger}
-	h.running.Go(func() { _ = loop.Run(running) }) // ends when told to
+	h.running.Go(func() { _ = loop.Run(running) }) // ends with its context
 	if err := h.jobs.Start(running); err != nil {
 		return fmt.Errorf("starting the workers: %w", err)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return fmt.Errorf("opening the node door: %w", err)
+		return fmt.Errorf("starting the node API: %w", err)
 	}
-	h.running.Go(func() { _ = h.door.Serve(running, listener) }) // likewise
+	h.running.Go(func() { _ = h.server.Serve(running, listener) }) // likewise
 	node := ids.From[ids.Node](uuid.MustParse(lab.NodePrefix + fmt.Sprint(int64(lab.First))))
 	agent, err := h.enrol(ctx, "https://"+listener.Addr().String(), node)
 	if err != nil {
 		return err
 	}
-	h.running.Go(func() { h.take(running, agent, node) })
+	h.running.Go(func() { h.finish(running, agent, node) })
 	return nil
 }
 
 // enrol requests a certificate for a node in the same way as every node does.
-func (h *house) enrol(ctx context.Context, url string, node ids.Node) (*client.Client, error) {
+func (h *installation) enrol(ctx context.Context, url string, node ids.Node) (*client.Client, error) {
 	var token string
 	err := pgx.BeginFunc(ctx, h.owner, func(tx pgx.Tx) (err error) {
 		token, _, err = h.inventory.EnrolmentToken(ctx, tx, node)
@@ -192,15 +192,15 @@ func (h *house) enrol(ctx context.Context, url string, node ids.Node) (*client.C
 	return client.New(url, config)
 }
 
-// settleTask completes a task as if its node had reported it, and deletes the allocation without
+// finishTask completes a task as if its node had reported it, and deletes the allocation without
 // another task, so that the loop sends no task twice.
-const settleTask = `
+const finishTask = `
 	WITH t AS (UPDATE node_tasks SET status = 'succeeded', finished_at = now() WHERE allocation_id = $1),
 		d AS (DELETE FROM reconcile_due WHERE object_id = $1)
 	DELETE FROM desired_objects WHERE uid = $1`
 
-// take polls for tasks and records the time at which each arrives.
-func (h *house) take(ctx context.Context, agent *client.Client, node ids.Node) {
+// finish polls for tasks and records the time at which each arrives.
+func (h *installation) finish(ctx context.Context, agent *client.Client, node ids.Node) {
 	defer agent.Release()
 	for ctx.Err() == nil {
 		task, ok, err := agent.Wait(ctx, node)
@@ -212,12 +212,12 @@ func (h *house) take(ctx context.Context, agent *client.Client, node ids.Node) {
 			continue
 		}
 		h.received.arrived(a.String())
-		h.running.Go(func() { _, _ = h.owner.Exec(ctx, settleTask, a) }) // a task left would only come again
+		h.running.Go(func() { _, _ = h.owner.Exec(ctx, finishTask, a) }) // a task left would only come again
 	}
 }
 
 // declare puts one allocation and returns after the commit.
-func (h *house) declare(ctx context.Context, i int) (key string, committed time.Time, err error) {
+func (h *installation) declare(ctx context.Context, i int) (key string, committed time.Time, err error) {
 	n := fmt.Sprint(int64(lab.First) + int64(i%16))
 	caller := identity.Caller{
 		User: ids.From[ids.User](uuid.MustParse(lab.UserPrefix + n)), Tenant: ids.From[ids.Tenant](uuid.MustParse(lab.TenantPrefix + n)),
@@ -228,8 +228,8 @@ func (h *house) declare(ctx context.Context, i int) (key string, committed time.
 	return a.ID.String(), clock.Clock{}.Now(), err
 }
 
-func (h *house) close(ctx context.Context) {
-	h.once.Do(func() {
+func (h *installation) close(ctx context.Context) {
+	h.stopped.Do(func() {
 		h.stop()
 		if h.jobs != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lab.Patience)
