@@ -106,7 +106,7 @@ E2E := $(GO) run ./scripts/testline -ends -again
 
 e2e: ## Run the end-to-end tests against the built binaries
 	@scripts/install-deps.sh --browser --rig
-	@$(E2E) -count=1 -tags 'failpoint $(TAGS)' -run Kill ./jobs ./agent ./gitops/sync -- \
+	@$(E2E) -count=1 -tags 'failpoint $(TAGS)' -run Kill ./jobs ./agent ./gitops/sync ./platform/identity/reseal -- \
 		-count=1 -timeout 15m -p 1 -parallel 4 -tags 'e2e $(TAGS)' ./e2e/...
 
 e2e-host: ## Run only the tests on booted Debian systems (needs root; skips if none can boot)

@@ -24,11 +24,11 @@ type allocation struct {
 var caller = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // call sends one request as the development user to the current address of up.
-func (h *house) call(method, path, key string, body, into any) (status int, err error) {
+func (h *installation) call(method, path, key string, body, into any) (status int, err error) {
 	return h.callAs("default", method, path, key, body, into)
 }
 
-func (h *house) callAs(who, method, path, key string, body, into any) (status int, err error) {
+func (h *installation) callAs(who, method, path, key string, body, into any) (status int, err error) {
 	p, err := h.profile(who)
 	if err != nil {
 		return 0, err
@@ -68,9 +68,19 @@ func (h *house) callAs(who, method, path, key string, body, into any) (status in
 	return reply.StatusCode, json.Unmarshal(answer, into)
 }
 
+// syncSources starts a sync of each Git source, which would otherwise begin at its next interval. A failure only costs
+// that time: the request itself can reach the point that kills the server.
+func (h *installation) syncSources() {
+	var list struct{ Items []struct{ Name string } }
+	_, _ = h.callAs("default-operator", http.MethodGet, "/api/v1/admin/git-sources", "", nil, &list)
+	for _, s := range list.Items {
+		_, _ = h.callAs("default-operator", http.MethodPost, "/api/v1/admin/git-sources/"+s.Name+"/sync", "", nil, &struct{}{})
+	}
+}
+
 // stubborn repeats a request with one idempotency key until it is answered. A client does the same
 // if the effect of its first attempt is unknown.
-func (h *house) stubborn(t testing.TB, method, path, key string, body any, want int) (a allocation) {
+func (h *installation) stubborn(t testing.TB, method, path, key string, body any, want int) (a allocation) {
 	t.Helper()
 	until(t, patience, method+" "+path+" "+key, func() error {
 		h.revive()
@@ -87,7 +97,7 @@ func (h *house) stubborn(t testing.TB, method, path, key string, body any, want 
 // of 30 s. River rescues the job of a killed worker in a check every 30 s.
 const patience = time.Minute
 
-func (h *house) create(t testing.TB, sku string, gpus int) allocation {
+func (h *installation) create(t testing.TB, sku string, gpus int) allocation {
 	t.Helper()
 	h.names++
 	name := fmt.Sprintf("a-%d", h.names)
@@ -95,7 +105,7 @@ func (h *house) create(t testing.TB, sku string, gpus int) allocation {
 }
 
 // queue requests slots that are claimed by others and returns the queued allocation.
-func (h *house) queue(t testing.TB, sku string, gpus int) allocation {
+func (h *installation) queue(t testing.TB, sku string, gpus int) allocation {
 	t.Helper()
 	h.names++
 	name := fmt.Sprintf("a-%d", h.names)
@@ -113,16 +123,16 @@ func (h *house) queue(t testing.TB, sku string, gpus int) allocation {
 	return a
 }
 
-func (h *house) release(t testing.TB, a allocation) {
+func (h *installation) release(t testing.TB, a allocation) {
 	t.Helper()
 	h.stubborn(t, "POST", "/api/v1/allocations/"+a.ID+"/release", "release-"+a.ID, map[string]any{}, 202)
 }
 
-func (h *house) becomes(t testing.TB, a allocation, status string) bool {
+func (h *installation) becomes(t testing.TB, a allocation, status string) bool {
 	t.Helper()
 	return until(t, patience, a.Name+" becomes "+status, func() error {
 		h.revive()
-		time.Sleep(5 * look) // below the rate limit
+		time.Sleep(5 * pollEvery) // below the rate limit
 		var now allocation
 		if _, err := h.call("GET", "/api/v1/allocations/"+a.ID, "", nil, &now); err != nil {
 			return err

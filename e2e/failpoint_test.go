@@ -49,7 +49,7 @@ func points() []string {
 // elsewhere are points that other tests kill at: those of payments in package jobs,
 // over the provider in process; those of the agent's update in agent/update, over a
 // disk of its own, because no simulated host replaces its agent; that of a task
-// about the node in package agent, because no story here orders one; and those of
+// about the node in package agent, because no scenario here orders one; and those of
 // sealing again in platform/identity, because no data key is rotated here.
 var elsewhere = []string{"payment.", "job.payment_", "agent.update.", "agent.node.", "identity.reseal."}
 
@@ -90,7 +90,7 @@ func crashes() (list []crash) {
 	return list
 }
 
-// lanes are installations beside each other; each takes the next crash.
+// lanes are installations that run in parallel; each runs the next crash.
 const lanes = 3
 
 // TestINV05EveryFailpoint kills the process that reaches a point, starts it
@@ -114,7 +114,7 @@ func TestINV05EveryFailpoint(t *testing.T) {
 					fired[c.point]++
 					mu.Unlock()
 				} else {
-					l.leave() // its remains must not be judged again
+					l.leave() // its remains must not be checked again
 				}
 			}
 			l.rests()
@@ -136,32 +136,32 @@ func TestINV05EveryFailpoint(t *testing.T) {
 // track is one installation that suffers one crash after another, so that each
 // also meets what the ones before have left.
 type track struct {
-	t     *testing.T
-	house *house
-	begun crash // that the installation suffered first
+	t            *testing.T
+	installation *installation
+	begun        crash // that the installation suffered first
 }
 
-// rests judges the installation that is at its end. Its verdict is on all that it
+// rests checks the installation at its end. The check covers all that it
 // has suffered: when it is bad, no crash alone shows it again.
 func (l *track) rests() {
-	if l.house != nil {
+	if l.installation != nil {
 		l.t.Run("rest after "+l.begun.String(), func(t *testing.T) { l.rest(t) })
 	}
 	l.leave()
 }
 
 func (l *track) leave() {
-	if l.house != nil {
-		l.house.kill()
+	if l.installation != nil {
+		l.installation.kill()
 	}
-	l.house = nil
+	l.installation = nil
 }
 
 func (l *track) suffer(t *testing.T, c crash) {
-	if l.house == nil {
-		l.house, l.begun = newHouse(l.t, "--agents=processes"), c
+	if l.installation == nil {
+		l.installation, l.begun = newInstallation(l.t, "--agents=processes"), c
 	}
-	h := l.house
+	h := l.installation
 	h.t = t
 	hits, gate := filepath.Join(h.dir, "hits"), filepath.Join(h.dir, "gate")
 	_, _ = os.Remove(hits), os.Remove(gate)
@@ -174,13 +174,13 @@ func (l *track) suffer(t *testing.T, c crash) {
 		h.begin(armed...)
 		l.fires(t, c, hits)
 		<-h.ended
-		story(t, h)
+		scenario(t, h)
 	case during:
 		h.stop()
 		h.start(gated...)
 		open()
 		done := watch(t, h)
-		story(t, h)
+		scenario(t, h)
 		done()
 	case tenancy:
 		h.stop()
@@ -223,14 +223,15 @@ func (l *track) suffer(t *testing.T, c crash) {
 		file := filepath.Join(h.repo, "environments", "dev", "policies.cue")
 		edit(t, file, "policies: [", fmt.Sprintf("policies: [\n\t_policy & {\n\t\tmetadata: name: \"extra-%d\"\n\t\tspec: {key: \"allocation.release_attempts\", value: 7}\n\t},", h.starts))
 		commit(t, h.repo, "another policy")
+		h.syncSources()
 		l.fires(t, c, hits)
 		<-h.ended
-		story(t, h)
+		scenario(t, h)
 		edit(t, file, fmt.Sprintf("\n\t_policy & {\n\t\tmetadata: name: \"extra-%d\"\n\t\tspec: {key: \"allocation.release_attempts\", value: 7}\n\t},", h.starts-1), "")
 	}
 	l.fires(t, c, hits)
 	h.converges(t, patience, check.Expect{})
-	// When a revision is applied others of its kind run beside it, and die as
+	// When a revision is applied others of its kind run at the same time, and die as
 	// they should.
 	if what, ok := strings.CutPrefix(c.point, "job."); ok && strings.HasSuffix(what, ".after_commit") && (c.when == during || c.when == charge) {
 		l.ended(t, strings.TrimSuffix(what, ".after_commit"))
@@ -241,13 +242,13 @@ func (l *track) suffer(t *testing.T, c crash) {
 // commit leaves none that runs.
 func (l *track) ended(t *testing.T, kind string) {
 	t.Helper()
-	db, err := l.house.sql(t.Context())
+	db, err := l.installation.sql(t.Context())
 	must(t, err)
 	defer db.Close(t.Context())
 	var left []string
 	// Begun between this crash's start and the start after it: by the one that died.
 	must(t, db.QueryRow(t.Context(), `SELECT coalesce(array_agg(kind || ' ' || args::text), '{}') FROM river.river_job
-		WHERE state = 'running' AND kind LIKE '%' || $3 || '%' AND attempted_at BETWEEN $1 AND $2`, l.house.before, l.house.since, kind).Scan(&left))
+		WHERE state = 'running' AND kind LIKE '%' || $3 || '%' AND attempted_at BETWEEN $1 AND $2`, l.installation.before, l.installation.since, kind).Scan(&left))
 	if len(left) > 0 {
 		t.Errorf("INV-20 a job ends with its effect: %v", left)
 	}
@@ -271,7 +272,7 @@ func (l *track) fires(t *testing.T, c crash, hits string) {
 // event stream holds what the outbox does.
 func (l *track) rest(t *testing.T) {
 	t.Helper()
-	h := l.house
+	h := l.installation
 	h.t = t
 	h.stop() // and the next start charges at once
 	h.start()
@@ -279,8 +280,8 @@ func (l *track) rest(t *testing.T) {
 	delivered(t, h)
 }
 
-// story is what is disturbed.
-func story(t *testing.T, h *house) {
+// scenario creates and releases an allocation while the crash happens.
+func scenario(t *testing.T, h *installation) {
 	t.Helper()
 	a := h.create(t, "t4", 2)
 	if h.becomes(t, a, "active") {
@@ -290,7 +291,7 @@ func story(t *testing.T, h *house) {
 }
 
 // watch looks all the while for what may at no instant be so.
-func watch(t *testing.T, h *house) (stop func()) {
+func watch(t *testing.T, h *installation) (stop func()) {
 	t.Helper()
 	quit, over := make(chan struct{}), make(chan struct{})
 	go func() {

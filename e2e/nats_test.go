@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -48,13 +49,19 @@ func (b *bus) kill() {
 	<-b.over
 }
 
-// freePort returns a port that was free a moment ago.
+// freePort returns a port below those that the system gives to connections: a connection of another test could have
+// such a port when the process listens again.
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	for range 100 {
+		port := 20_000 + rand.IntN(10_000)
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			must(t, l.Close())
+			return port
+		}
+	}
+	t.Fatal("no port between 20000 and 30000 is free")
+	return 0
 }
 
 // TestNATSAway runs a server against a database and a NATS that are not its own,
@@ -62,9 +69,9 @@ func freePort(t testing.TB) int {
 // the allocation does not care and that every fact arrives afterwards, in order.
 func TestNATSAway(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, "--agents=processes")
+	h := newInstallation(t, "--agents=processes")
 	h.start() // makes tenant, keys, certificates and hosts
-	story(t, h)
+	scenario(t, h)
 	h.converges(t, patience, check.Expect{})
 	h.stop()
 
@@ -78,10 +85,10 @@ func TestNATSAway(t *testing.T) {
 	must(t, err)
 	p.URL = api
 	must(t, (profile.Store{Path: filepath.Join(h.path("config"), "config.yaml")}).Write("default", p))
-	h.ended = make(chan struct{}) // nobody starts up again
+	h.ended = make(chan struct{}) // the server is not started again
 	t.Cleanup(func() { h.up = nil })
 
-	story(t, h) // before NATS ever was
+	scenario(t, h) // before NATS ever was
 	b.start()
 	h.published(t, b)
 	a := h.create(t, "t4", 1)
@@ -92,16 +99,16 @@ func TestNATSAway(t *testing.T) {
 	b.kill()
 	h.becomes(t, a, "released")
 	for range 3 {
-		story(t, h)
+		scenario(t, h)
 	}
 	b.start()
 	h.published(t, b)
 	must(t, b.cmd.Process.Signal(syscall.SIGSTOP)) // it takes everything and answers nothing
-	story(t, h)
+	scenario(t, h)
 	b.kill()
 	b.start()
 	h.published(t, b)
-	story(t, h)
+	scenario(t, h)
 	b.kill() // right after
 	b.start()
 	h.published(t, b)
@@ -110,7 +117,7 @@ func TestNATSAway(t *testing.T) {
 }
 
 // serve runs a server with every role.
-func (h *house) serve(t *testing.T, database, nats string) (api, node string) {
+func (h *installation) serve(t *testing.T, database, nats string) (api, node string) {
 	t.Helper()
 	api, node = fmt.Sprintf("127.0.0.1:%d", freePort(t)), fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	h.run(t, h.own("DATABASE_URL="+database, "NATS_URL="+nats), "gpuaas", "server", "--repository", h.repo, "--listen", api, "--node-listen", node,
@@ -132,14 +139,14 @@ func (h *house) serve(t *testing.T, database, nats string) (api, node string) {
 	return api, "https://" + node
 }
 
-func (h *house) agent(t *testing.T, name, node string) {
+func (h *installation) agent(t *testing.T, name, node string) {
 	t.Helper()
 	dir := filepath.Join(h.agents(), name)
 	h.run(t, h.own(), "gpuaas-agent", "run", "--server", node, "--state-dir", dir, "--driver", "sim", "--profile", "t4-4", "--hostname", name,
 		"--ca-file", filepath.Join(dir, "ca.pem"))
 }
 
-func (h *house) run(t *testing.T, env []string, binary string, args ...string) {
+func (h *installation) run(t *testing.T, env []string, binary string, args ...string) {
 	t.Helper()
 	log, err := os.OpenFile(h.path("server.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	must(t, err)
@@ -157,7 +164,7 @@ func (h *house) run(t *testing.T, env []string, binary string, args ...string) {
 }
 
 // published waits until the streams contain the events of the outbox.
-func (h *house) published(t *testing.T, b *bus) {
+func (h *installation) published(t *testing.T, b *bus) {
 	t.Helper()
 	until(t, patience, "all facts are published", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -16,9 +16,9 @@ const (
 	hookSecret = "a secret that only the forge knows"
 )
 
-// declare is where declarations are kept, with something of each kind. A forge
-// speaks for the source; what it signs with nobody here knows.
-func (w *world) declare() {
+// declare creates a source of declarations with an object of each kind. A forge
+// speaks for the source; no test has its key.
+func (w *fixture) declare() {
 	settings := `{"forge": {"kind": "gitea", "url": "https://git.example", "project": "acme/fleet", "webhookSecretRef": "credential:hook"}}`
 	for name, with := range map[string]string{source: settings, "other": "{}"} {
 		w.sql(`INSERT INTO git_sources (name, repository, ref, dirs, declared_by, settings) VALUES ($1, 'file:///nowhere', 'main', '{.}', 'environment', $2)`, name, with)
@@ -28,27 +28,27 @@ func (w *world) declare() {
 		w.drift()
 	}
 	w.sql(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES ($1, 'SKU', $2, '{}', 'x', 'api')`, id(), sku)
-	w.a.standing["FaultReportID"] = id().String() // each permitted call decides one of its own
-	w.b.standing["FaultReportID"] = w.a.standing["FaultReportID"]
-	w.a.standing["DriftID"] = w.drift()
-	w.b.standing["DriftID"] = w.a.standing["DriftID"]
-	_, w.a.standing["SlotID"] = w.machine()
-	w.b.standing["SlotID"] = w.a.standing["SlotID"]
+	w.a.objects["FaultReportID"] = id().String() // each permitted call decides one of its own
+	w.b.objects["FaultReportID"] = w.a.objects["FaultReportID"]
+	w.a.objects["DriftID"] = w.drift()
+	w.b.objects["DriftID"] = w.a.objects["DriftID"]
+	_, w.a.objects["SlotID"] = w.machine()
+	w.b.objects["SlotID"] = w.a.objects["SlotID"]
 	w.fingerprint = (&protocol.Topology{}).Hardware().Fingerprint()
 }
 
 // platforms are the objects with an id that belong to no tenant.
 var platforms = map[string]bool{"PlanID": true, "FaultReportID": true, "DriftID": true, "SlotID": true}
 
-func (w *world) drift() string {
+func (w *fixture) drift() string {
 	made := id()
 	w.sql(`INSERT INTO drift (id, kind, object_id, name, field) VALUES ($1, 'Node', $2, $3, 'gpus')`, made, id(), w.unique("drifting"))
 	return made.String()
 }
 
-// machine is a declared node with a slot that nobody holds, which has reported its
+// machine is a declared node with a free slot, which has reported its
 // hardware; it is not the one whose slots are sold.
-func (w *world) machine() (name, slot string) {
+func (w *fixture) machine() (name, slot string) {
 	n, made := id(), id()
 	name = w.unique("machine")
 	w.sql(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES ($1, 'Node', $2, '{}', 'x', 'api')`, n, name)
@@ -60,12 +60,12 @@ func (w *world) machine() (name, slot string) {
 }
 
 // activate moves an allocation as the loop would.
-func (w *world) activate(allocation string) string {
+func (w *fixture) activate(allocation string) string {
 	return w.move(allocation, "requested", "provisioning", "active")
 }
 
 // move moves an allocation from state to state, as its node and its users would.
-func (w *world) move(allocation string, states ...string) string {
+func (w *fixture) move(allocation string, states ...string) string {
 	for i := range states[1:] {
 		step := states[i : i+2]
 		w.sql(`WITH moved AS (
@@ -79,14 +79,14 @@ func (w *world) move(allocation string, states ...string) string {
 }
 
 // object is a declared node, of a name that no other cell has used.
-func (w *world) object() string {
+func (w *fixture) object() string {
 	name := w.unique("node")
 	w.sql(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES ($1, 'Node', $2, '{}', 'x', 'api')`, id(), name)
 	return name
 }
 
-// plan is a proposal of somebody else: its author does not approve it.
-func (w *world) plan(by *actor) string {
+// plan is a proposal of another user: its author does not approve it.
+func (w *fixture) plan(by *actor) string {
 	author := w.admin
 	if by == author {
 		author = w.operator
@@ -100,7 +100,7 @@ func (w *world) plan(by *actor) string {
 }
 
 // files declare a SKU that does not exist yet.
-func (w *world) files() map[string]string {
+func (w *fixture) files() map[string]string {
 	return map[string]string{"sku.yaml": `apiVersion: gpuaas/v1alpha1
 kind: SKU
 metadata: {name: ` + w.unique("sku") + `}
@@ -108,8 +108,8 @@ spec: {gpuModel: Tesla T4, memoryGiB: 16, price: {currency: EUR, amountMinor: 35
 `}
 }
 
-// valuesOf are those of fields that a name tells what they mean.
-func (w *world) valuesOf(name string) (value any, known bool) {
+// valuesOf are those of fields whose name shows their meaning.
+func (w *fixture) valuesOf(name string) (value any, known bool) {
 	switch name {
 	case "spec":
 		return map[string]any{"sku": sku, "region": region, "gpus": 1}, true
@@ -131,15 +131,16 @@ func (w *world) valuesOf(name string) (value any, known bool) {
 	return nil, false
 }
 
-// faultReport is an open report of a tenant.
-func (w *world) faultReport(s *side) string {
+// faultReport is an open report of a tenant about one GPU. Operators cannot decide on a whole node.
+func (w *fixture) faultReport(s *side) string {
 	report := id()
-	w.sql(`INSERT INTO fault_reports (id, allocation_id, org_id, node_id, message, reported_by) VALUES ($1, $2, $3, $4, 'm', 'user:x')`, report, w.allocate(s), s.tenant, id())
+	w.sql(`INSERT INTO fault_reports (id, allocation_id, org_id, node_id, gpu, message, reported_by)
+		VALUES ($1, $2, $3, (SELECT id FROM nodes WHERE name = 'n1'), 'GPU-1', 'm', 'user:x')`, report, w.allocate(s), s.tenant)
 	return report.String()
 }
 
 // quarantined is a node whose only slot is quarantined.
-func (w *world) quarantined() string {
+func (w *fixture) quarantined() string {
 	name, slot := w.machine()
 	w.sql(`UPDATE slots SET status = 'quarantined', reason = 'quarantined by an operator' WHERE id = $1`, slot)
 	return name
