@@ -19,14 +19,14 @@ func bytesReader(b []byte) io.Reader { return bytes.NewReader(b) }
 func TestAnAgentsLife(t *testing.T) {
 	t.Parallel()
 
-	d, node, dir, id := newDoor(t), ids.New[ids.Node](), t.TempDir(), ids.New[ids.Allocation]()
+	d, node, dir, id := newServer(t), ids.New[ids.Node](), t.TempDir(), ids.New[ids.Allocation]()
 	stop := run(t, d.config(dir, node))
 	d.until("a complete report", func() bool { r := d.reports[node]; return r.Complete && len(r.Inventory.GPUs) == 4 })
 
 	d.send(order(t, node, id, protocol.ProvisionUser, 1, 1))
 	d.until("ready", func() bool { return d.phase(node, id) == protocol.Ready })
 
-	// Trouble from outside is reported without being asked, and healed when told.
+	// A change from outside is reported without a request, and healed by a task.
 	if _, err := sim.Drift(dir, sim.DriftAccount); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestAnAgentsLife(t *testing.T) {
 func TestTheControlPlaneMayBeAway(t *testing.T) {
 	t.Parallel()
 
-	d, node, dir, id := newDoor(t), ids.New[ids.Node](), t.TempDir(), ids.New[ids.Allocation]()
+	d, node, dir, id := newServer(t), ids.New[ids.Node](), t.TempDir(), ids.New[ids.Allocation]()
 	c := d.config(dir, node)
 	d.shut()
 	run(t, c) // it is away already when the agent starts
@@ -81,7 +81,7 @@ func TestTheControlPlaneMayBeAway(t *testing.T) {
 func TestAPartitionedAgentIsSilentAndComesBack(t *testing.T) {
 	t.Parallel()
 
-	d, node, dir, id := newDoor(t), ids.New[ids.Node](), t.TempDir(), ids.New[ids.Allocation]()
+	d, node, dir, id := newServer(t), ids.New[ids.Node](), t.TempDir(), ids.New[ids.Allocation]()
 	run(t, d.config(dir, node))
 	d.until("a report", func() bool { return d.reports[node].Complete })
 	d.polled(node, true)
@@ -113,7 +113,7 @@ func TestAPartitionedAgentIsSilentAndComesBack(t *testing.T) {
 func TestThePeriodIsLearntWithEachReport(t *testing.T) {
 	t.Parallel()
 
-	d, node := newDoor(t), ids.New[ids.Node]()
+	d, node := newServer(t), ids.New[ids.Node]()
 	d.first, d.every = 600, 1
 	run(t, d.config(t.TempDir(), node))
 	d.until("reports by the new period", func() bool { return d.reports[node].Sequence > 2 })
@@ -122,7 +122,7 @@ func TestThePeriodIsLearntWithEachReport(t *testing.T) {
 func TestRenewalHasANewKeyAndKeepsTheNode(t *testing.T) {
 	t.Parallel()
 
-	d, node, dir := newDoor(t), ids.New[ids.Node](), t.TempDir()
+	d, node, dir := newServer(t), ids.New[ids.Node](), t.TempDir()
 	c := d.config(dir, node)
 	d.mu.Lock()
 	d.life = time.Minute // counted with five minutes of backdate, half of it is over
@@ -151,7 +151,7 @@ func TestRenewalHasANewKeyAndKeepsTheNode(t *testing.T) {
 func TestARotatedTaskKeyIsLearnt(t *testing.T) {
 	t.Parallel()
 
-	d, node, id := newDoor(t), ids.New[ids.Node](), ids.New[ids.Allocation]()
+	d, node, id := newServer(t), ids.New[ids.Node](), ids.New[ids.Allocation]()
 	run(t, d.config(t.TempDir(), node))
 	d.until("a report", func() bool { return d.reports[node].Complete })
 	if _, err := d.keys.Rotate(t.Context()); err != nil {
@@ -165,7 +165,7 @@ func TestARotatedTaskKeyIsLearnt(t *testing.T) {
 func TestALostJournalIsSaid(t *testing.T) {
 	t.Parallel()
 
-	d, node, dir := newDoor(t), ids.New[ids.Node](), t.TempDir()
+	d, node, dir := newServer(t), ids.New[ids.Node](), t.TempDir()
 	stop := run(t, d.config(dir, node))
 	d.until("a report", func() bool { return d.reports[node].Complete })
 	stop()
@@ -176,12 +176,12 @@ func TestALostJournalIsSaid(t *testing.T) {
 	d.until("an incomplete report", func() bool { return !d.reports[node].Complete })
 	e := order(t, node, ids.New[ids.Allocation](), protocol.RevokeUser, 9, 1)
 	d.send(e)
-	d.until("the refusal", func() bool {
+	d.until("the rejection", func() bool {
 		return len(d.results[e.Task]) > 0 && d.results[e.Task][0].Code == protocol.JournalLost
 	})
 	stop()
 
-	// An operator vouches for the host again.
+	// An operator confirms the host again.
 	if err := os.RemoveAll(filepath.Join(dir, "identity")); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestALostJournalIsSaid(t *testing.T) {
 func TestAFleetInOneProcess(t *testing.T) {
 	t.Parallel()
 
-	d := newDoor(t)
+	d := newServer(t)
 	var configs []agent.Config
 	var nodes []ids.Node
 	for range 20 {
@@ -209,7 +209,7 @@ func TestAFleetInOneProcess(t *testing.T) {
 func TestConfigurationsThatCannotWork(t *testing.T) {
 	t.Parallel()
 
-	d := newDoor(t)
+	d := newServer(t)
 	for rule, change := range map[string]func(*agent.Config){
 		"no server":      func(c *agent.Config) { c.Server = "" },
 		"no CA":          func(c *agent.Config) { c.CA = nil },
@@ -228,7 +228,7 @@ func TestConfigurationsThatCannotWork(t *testing.T) {
 func TestAFingerprintIsEnoughToEnrol(t *testing.T) {
 	t.Parallel()
 
-	d, node := newDoor(t), ids.New[ids.Node]()
+	d, node := newServer(t), ids.New[ids.Node]()
 	c := d.config(t.TempDir(), node)
 	c.CAFingerprint, c.CA = fingerprint(d.ca.Bundle()), nil
 	run(t, c)

@@ -70,7 +70,7 @@ func TestINV47KilledAtEveryPoint(t *testing.T) {
 
 func killed(t *testing.T, kind protocol.Type, point string) {
 	t.Helper()
-	d, node, dir, id := newDoor(t), ids.New[ids.Node](), t.TempDir(), ids.New[ids.Allocation]()
+	d, node, dir, id := newServer(t), ids.New[ids.Node](), t.TempDir(), ids.New[ids.Allocation]()
 	token, err := d.token(node)(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func killed(t *testing.T, kind protocol.Type, point string) {
 }
 
 // process starts an agent in a process of its own.
-func (d *door) process(ctx context.Context, dir, token string, env ...string) *exec.Cmd {
+func (d *server) process(ctx context.Context, dir, token string, env ...string) *exec.Cmd {
 	d.t.Helper()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), "AGENT_TEST_SERVER=https://"+d.addr, "AGENT_TEST_DIR="+dir, "AGENT_TEST_CA="+fingerprint(d.ca.Bundle()), "AGENT_TEST_TOKEN="+token)
@@ -158,11 +158,11 @@ func reached(t *testing.T, hits string) {
 }
 
 // INV-47: killed after a task about the node has begun its step, the agent begins
-// it again: the GPU is reset, and the control plane is told once more or once.
+// it again: the GPU is reset, and the control plane gets the result once or twice.
 func TestINV47KilledInATaskAboutTheNode(t *testing.T) {
 	t.Parallel()
 
-	d, node, dir := newDoor(t), ids.New[ids.Node](), t.TempDir()
+	d, node, dir := newServer(t), ids.New[ids.Node](), t.TempDir()
 	token, err := d.token(node)(t.Context())
 	if err != nil {
 		t.Fatal(err)

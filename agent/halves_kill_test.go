@@ -75,7 +75,7 @@ func (u *unit) arm(env ...string) {
 
 func halfKilled(t *testing.T, kind protocol.Type, point, victim string) {
 	t.Helper()
-	d, node, dir, id := newDoor(t), ids.New[ids.Node](), t.TempDir(), ids.New[ids.Allocation]()
+	d, node, dir, id := newServer(t), ids.New[ids.Node](), t.TempDir(), ids.New[ids.Allocation]()
 	c := d.config(dir, node)
 	c.Anchor = filepath.Join(dir, "anchor")
 	if e, err := agent.Enrol(t.Context(), c); err != nil || e.Node != node || !e.Fresh {

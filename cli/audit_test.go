@@ -63,7 +63,7 @@ func seal(t *testing.T, db *pgxpool.Pool) {
 func runs(t *testing.T, url string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	a := world(t, map[string]string{"DATABASE_URL": url})
+	a := console(t, map[string]string{"DATABASE_URL": url})
 	a.Out, a.Err = &o, &e
 	code = execute(t.Context(), a, args)
 	return code, o.String(), e.String()
@@ -144,7 +144,7 @@ func TestAuditVerifyReadsTheArchive(t *testing.T) {
 		t.Helper()
 		var o, e bytes.Buffer
 		env["DATABASE_URL"] = url
-		a := world(t, env)
+		a := console(t, env)
 		a.Out, a.Err = &o, &e
 		if code := execute(t.Context(), a, append([]string{"audit", "verify"}, args...)); code != exit || !strings.Contains(e.String(), want) {
 			t.Errorf("%s: exit %d, %s", what, code, e.String())

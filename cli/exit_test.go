@@ -60,7 +60,7 @@ func TestExplain(t *testing.T) {
 			if c.ctx != nil {
 				ctx = c.ctx
 			}
-			a := world(t, nil)
+			a := console(t, nil)
 			a.Started = c.started
 			got := a.Explain(ctx, c.err)
 			if got.Code != c.want.Code || got.Message != c.want.Message || got.Exit != c.want.Exit || got.Try == "" {
@@ -88,7 +88,7 @@ func TestInterruptedQuestion(t *testing.T) {
 	defer cancel()
 	never, hold := io.Pipe() // a person who thinks
 	defer func() { _ = hold.Close() }()
-	a := world(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodToken})
+	a := console(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodToken})
 	a.In, a.Out, a.Err, a.Terminal = never, io.Discard, after("Create this allocation?", cancel), true
 	if code := execute(ctx, a, []string{"alloc", "create", "--sku", "h100-80gb"}); code != output.ExitInterrupted {
 		t.Errorf("exit %d", code)
@@ -121,12 +121,12 @@ func TestInterruptedWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		for f.looksAt("stuck") < 2 && t.Context().Err() == nil {
+		for f.readsOf("stuck") < 2 && t.Context().Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
 	}()
-	a := world(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodToken})
+	a := console(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodToken})
 	var out, complaint bytes.Buffer
 	a.Out, a.Err, a.In = &out, &complaint, strings.NewReader("")
 	if code := execute(ctx, a, []string{"alloc", "create", "--sku", "h100-80gb", "--name", "stuck", "--yes", "--wait"}); code != output.ExitInterrupted {
@@ -145,7 +145,7 @@ func TestInterruptedTopUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out bytes.Buffer
-	a := world(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodToken})
+	a := console(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodToken})
 	a.In, a.Out, a.Err = strings.NewReader(""), &out, after("waiting for the payment", cancel)
 	if code := execute(ctx, a, []string{"balance", "top-up", "88"}); code != output.ExitInterrupted {
 		t.Errorf("exit %d: %s", code, out.String())

@@ -32,7 +32,7 @@ type fake struct {
 
 	mu      sync.Mutex
 	items   []*oapi.Allocation // newest first
-	looks   map[string]int     // how often an allocation was read
+	reads   map[string]int     // how often an allocation was read
 	keys    []oapi.SshKey
 	replies map[string]oapi.Allocation // by idempotency key
 	down    bool                       // NATS is down
@@ -71,7 +71,7 @@ func newFake(t reporter) (*fake, *httptest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{t: t, router: router, looks: map[string]int{}, replies: map[string]oapi.Allocation{}, changed: make(chan struct{}, 100), people: newPeople(), purse: newPurse(), changes: newChanges()}
+	f := &fake{t: t, router: router, reads: map[string]int{}, replies: map[string]oapi.Allocation{}, changed: make(chan struct{}, 100), people: newPeople(), purse: newPurse(), changes: newChanges()}
 	return f, httptest.NewServer(f)
 }
 
@@ -206,7 +206,7 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request, operation string, p
 		}
 		reply(w, http.StatusOK, fakeNode(true))
 	case "listPlans":
-		f.people.asked = append(f.people.asked, operation+"?"+r.URL.RawQuery)
+		f.people.requests = append(f.people.requests, operation+"?"+r.URL.RawQuery)
 		f.page(w, r, []any{oapi.Plan{Id: id(7), CreatedAt: time.Now().UTC(), Status: "applied", Hash: "3f0a", Actions: 1}}, 50)
 	case "getPlan":
 		if p := f.planned(params); p != nil {

@@ -27,7 +27,7 @@ type changes struct {
 	policies []oapi.PolicyKey
 	sent     oapi.PlanRequest // the last files
 	commit   string           // of revision 7, where a script says
-	looks    int              // at the source, since it was asked to be looked at
+	syncs    int              // at the source, since it was asked to be looked at
 }
 
 func newChanges() changes {
@@ -121,8 +121,8 @@ func (f *fake) change(w http.ResponseWriter, r *http.Request, operation string, 
 			})
 		},
 		"listGitSources":   func() { f.page(w, r, []any{c.source}, 1) },
-		"getGitSource":     func() { f.gitSource(w, r, params, func() { c.look() }) },
-		"syncGitSource":    func() { c.looks = 1; f.gitSource(w, r, params, func() {}) },
+		"getGitSource":     func() { f.gitSource(w, r, params, func() { c.sync() }) },
+		"syncGitSource":    func() { c.syncs = 1; f.gitSource(w, r, params, func() {}) },
 		"suspendGitSource": func() { f.gitSource(w, r, params, func() { c.source.Suspended = suspension(body) }) },
 		"resumeGitSource": func() {
 			// What was wrong was mended meanwhile.
@@ -162,7 +162,7 @@ func (f *fake) change(w http.ResponseWriter, r *http.Request, operation string, 
 	}
 	do, ok := answers[operation]
 	if ok {
-		f.people.asked = append(f.people.asked, operation+"?"+r.URL.RawQuery)
+		f.people.requests = append(f.people.requests, operation+"?"+r.URL.RawQuery)
 		if r.Method != http.MethodGet && r.Header.Get("X-Idempotency-Key") == "" {
 			f.t.Errorf("%s carries no key: repeated, it would be done twice", operation)
 		}
@@ -177,14 +177,14 @@ func suspension(body []byte) *oapi.Suspension {
 	return &oapi.Suspension{By: "user:dev", Reason: s.Reason, SuspendedAt: birth, Until: s.Until}
 }
 
-// look counts polls; the third one finds the source synced again.
-func (c *changes) look() {
-	if c.looks == 0 {
+// sync counts polls; the third one finds the source synced again.
+func (c *changes) sync() {
+	if c.syncs == 0 {
 		return
 	}
-	if c.looks++; c.looks > 3 {
+	if c.syncs++; c.syncs > 3 {
 		now := c.source.CheckedAt.Add(time.Minute)
-		c.source.CheckedAt, c.looks = &now, 0
+		c.source.CheckedAt, c.syncs = &now, 0
 	}
 }
 
@@ -322,7 +322,7 @@ func (f *fake) propose(w http.ResponseWriter, r *http.Request, body []byte) {
 	read(body, &f.changes.sent)
 	var text strings.Builder
 	for _, name := range output.SortedKeys(f.changes.sent.Files) {
-		f.people.asked = append(f.people.asked, "file "+name)
+		f.people.requests = append(f.people.requests, "file "+name)
 		text.WriteString(f.changes.sent.Files[name])
 	}
 	word := "changes"

@@ -31,7 +31,7 @@ type tenancyFake struct {
 	users       []oapi.User
 	minted      int // tokens that were traded for the credential
 	patched     int // changes that found the version they named
-	asked       []string
+	requests    []string
 }
 
 // goodCredential is the one credential that the fake exchanges for a token.
@@ -62,15 +62,15 @@ func newPeople() tenancyFake {
 // manage answers the operations of tenancy; false: it is none of them.
 func (f *fake) manage(w http.ResponseWriter, r *http.Request, operation string, params map[string]string) bool {
 	p := &f.people
-	p.asked = append(p.asked, operation+"?"+r.URL.RawQuery)
+	p.requests = append(p.requests, operation+"?"+r.URL.RawQuery)
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if r.Method != http.MethodGet && r.Header.Get("X-Idempotency-Key") == "" {
 		f.t.Errorf("%s carries no key: repeated, it would be done twice", operation)
 	}
 	answers := map[string]func(){
-		"getTenant":     func() { f.one(w, r, p.tenants[0], p.tenants[0].Version) },
-		"getTenantByID": func() { t := at(p.tenants, params["tenant_id"], tenantID); f.one(w, r, *t, t.Version) },
+		"getTenant":     func() { f.writeVersioned(w, r, p.tenants[0], p.tenants[0].Version) },
+		"getTenantByID": func() { t := at(p.tenants, params["tenant_id"], tenantID); f.writeVersioned(w, r, *t, t.Version) },
 		"updateTenant": func() {
 			f.patch(w, r, &p.tenants[0].Version, func() any { read(body, &p.tenants[0]); return p.tenants[0] })
 		},
@@ -99,7 +99,7 @@ func (f *fake) manage(w http.ResponseWriter, r *http.Request, operation string, 
 		"createProject": func() {
 			make1(f, w, body, &p.projects, oapi.Project{Urn: "u", Role: "admin"}, func(v *oapi.Project) *uuid.UUID { v.Version, v.CreatedAt = 1, birth; return &v.Id })
 		},
-		"getProject": func() { v := at(p.projects, params["project_id"], projectID); f.one(w, r, *v, v.Version) },
+		"getProject": func() { v := at(p.projects, params["project_id"], projectID); f.writeVersioned(w, r, *v, v.Version) },
 		"updateProject": func() {
 			v := at(p.projects, params["project_id"], projectID)
 			f.patch(w, r, &v.Version, func() any { read(body, v); return *v })
@@ -115,7 +115,10 @@ func (f *fake) manage(w http.ResponseWriter, r *http.Request, operation string, 
 		"createServiceAccount": func() {
 			make1(f, w, body, &p.programs, oapi.ServiceAccount{Urn: "u", ProjectId: uuid.MustParse(params["project_id"])}, func(s *oapi.ServiceAccount) *uuid.UUID { s.Version, s.CreatedAt = 1, birth; return &s.Id })
 		},
-		"getServiceAccount": func() { s := at(p.programs, params["service_account_id"], programID); f.one(w, r, *s, s.Version) },
+		"getServiceAccount": func() {
+			s := at(p.programs, params["service_account_id"], programID)
+			f.writeVersioned(w, r, *s, s.Version)
+		},
 		"updateServiceAccount": func() {
 			s := at(p.programs, params["service_account_id"], programID)
 			f.patch(w, r, &s.Version, func() any { read(body, s); return *s })
@@ -159,7 +162,7 @@ func (f *fake) manage(w http.ResponseWriter, r *http.Request, operation string, 
 		},
 		"getUser": func() {
 			u := at(p.users, params["user_id"], userID)
-			f.one(w, r, oapi.UserDetail{
+			f.writeVersioned(w, r, oapi.UserDetail{
 				Id: u.Id, Email: u.Email, Name: u.Name, Role: u.Role, RoleFrom: oapi.UserDetailRoleFrom(u.RoleFrom), Issuer: u.Issuer, Tenant: u.Tenant, Disabled: u.Disabled,
 				Version: u.Version, CreatedAt: u.CreatedAt, ActiveAllocations: 2, Balance: &oapi.Money{AmountMinor: 98904, Currency: "EUR"},
 			}, u.Version)
@@ -255,7 +258,7 @@ func bearer(r *http.Request) string {
 	return token
 }
 
-func (f *fake) one(w http.ResponseWriter, _ *http.Request, v any, version int64) {
+func (f *fake) writeVersioned(w http.ResponseWriter, _ *http.Request, v any, version int64) {
 	w.Header().Set("ETag", strconv.Quote(strconv.FormatInt(version, 10)))
 	reply(w, http.StatusOK, v)
 }

@@ -35,7 +35,7 @@ func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, pa
 		if n.Name != "gpu-bare" {
 			token.Install = &oapi.InstallFacts{
 				Server: "https://door:8443", CaFingerprint: "ab12", Binaries: []oapi.AgentBinary{{Platform: "linux-amd64", Sha256: "cd34"}},
-				Command: "curl -fsSk https://door:8443/agent/linux-amd64 -o gpuaas-agent && echo 'cd34  gpuaas-agent' | sha256sum -c - && chmod +x gpuaas-agent && echo gpe_once | sudo ./gpuaas-agent install --server https://door:8443 --ca-fingerprint ab12",
+				Command: "curl -fsSk https://node-api:8443/agent/linux-amd64 -o gpuaas-agent && echo 'cd34  gpuaas-agent' | sha256sum -c - && chmod +x gpuaas-agent && echo gpe_once | sudo ./gpuaas-agent install --server https://node-api:8443 --ca-fingerprint ab12",
 			}
 		}
 		reply(w, http.StatusCreated, token)

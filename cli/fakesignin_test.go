@@ -193,7 +193,7 @@ func browse() {
 // TestAPageIsNoCommand: what discovery names is opened, so it must be a page.
 func TestAPageIsNoCommand(t *testing.T) {
 	t.Parallel()
-	a := world(t, map[string]string{"BROWSER": "true"})
+	a := console(t, map[string]string{"BROWSER": "true"})
 	open := a.Browser()
 	if open == nil {
 		t.Skip("there is no command true")
@@ -203,7 +203,7 @@ func TestAPageIsNoCommand(t *testing.T) {
 			t.Errorf("%s: %v", at, err)
 		}
 	}
-	if world(t, nil).Browser() != nil {
+	if console(t, nil).Browser() != nil {
 		t.Error("a browser without a screen")
 	}
 }

@@ -43,10 +43,10 @@ func fakeRevisions() []oapi.Revision {
 	}
 }
 
-func (f *fake) looksAt(name string) int {
+func (f *fake) readsOf(name string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.looks[name]
+	return f.reads[name]
 }
 
 func (f *fake) plan(w http.ResponseWriter) {
@@ -104,7 +104,7 @@ func (f *fake) allocations(w http.ResponseWriter, r *http.Request, operation str
 	w.Header().Set("Location", "/api/v1/allocations/"+a.Id.String())
 	switch operation {
 	case "getAllocation":
-		f.looks[a.Name]++
+		f.reads[a.Name]++
 		f.advance(a)
 		reply(w, http.StatusOK, a)
 	case "getAllocationTimeline":

@@ -27,7 +27,7 @@ func TestListVerbsKnowWideAndYAML(t *testing.T) {
 	_ = f
 	run := func(args ...string) (int, string, string) {
 		var out, failed bytes.Buffer
-		a := world(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodToken})
+		a := console(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodToken})
 		a.In, a.Out, a.Err, a.Clock = strings.NewReader(""), &out, &failed, clock.Clock{}
 		return execute(t.Context(), a, args), out.String(), failed.String()
 	}
@@ -58,7 +58,7 @@ func TestListVerbsKnowWideAndYAML(t *testing.T) {
 			t.Errorf("%s -o yaml: exit %d, %v\n%s%s", c.CommandPath(), code, err, text, failed)
 		}
 	}
-	visit(newRoot(world(t, nil)))
+	visit(newRoot(console(t, nil)))
 	if verbs < 15 {
 		t.Errorf("only %d list verbs", verbs)
 	}

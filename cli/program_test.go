@@ -20,7 +20,7 @@ func TestCredentialsAreTradedInTime(t *testing.T) {
 
 	f, server := newFake(t)
 	defer server.Close()
-	a := world(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodCredential})
+	a := console(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodCredential})
 	now := birth
 	a.Clock = clock.At(func() time.Time { return now })
 	c, err := client.Connect(a)
@@ -47,7 +47,7 @@ func TestOneTradeServesAll(t *testing.T) {
 
 	f, server := newFake(t)
 	defer server.Close()
-	c, err := client.Connect(world(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodCredential}))
+	c, err := client.Connect(console(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": goodCredential}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestTokensOfJobsAreTraded(t *testing.T) {
 	f, server := newFake(t)
 	defer server.Close()
 	env := map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_JOB_TOKEN": goodJobToken, "GPUAAS_SERVICE_ACCOUNT": "01990f41-0000-7000-8000-000000000009"}
-	c, err := client.Connect(world(t, env))
+	c, err := client.Connect(console(t, env))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestTokensOfJobsAreTraded(t *testing.T) {
 		t.Errorf("%d tokens", f.people.minted)
 	}
 	env["GPUAAS_SERVICE_ACCOUNT"] = "ci"
-	if _, err := client.Connect(world(t, env)); errs.CodeOf(err) != errs.ValidationError {
+	if _, err := client.Connect(console(t, env)); errs.CodeOf(err) != errs.ValidationError {
 		t.Errorf("without the id of an account: %v", err)
 	}
 }
@@ -97,7 +97,7 @@ func TestOtherTokensAreNotTraded(t *testing.T) {
 	var got string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") }))
 	defer server.Close()
-	c, err := client.Connect(world(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": "gpk_x"}))
+	c, err := client.Connect(console(t, map[string]string{"GPUAAS_URL": server.URL, "GPUAAS_TOKEN": "gpk_x"}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "rewrite docs/reference/cli.md")
 func TestReference(t *testing.T) {
 	t.Setenv("PORT", "")
 	const path = "../docs/reference/cli.md"
-	text := reference(newRoot(world(t, nil)))
+	text := reference(newRoot(console(t, nil)))
 	if *update {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

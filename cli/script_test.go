@@ -80,7 +80,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		// looked NAME N: the allocation was read at least N times.
 		"looked": with(func(ts *testscript.TestScript, f *fake, args []string) {
 			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-				n := f.looksAt(args[0])
+				n := f.readsOf(args[0])
 				if n >= number(ts, args[1]) {
 					return
 				}
@@ -89,7 +89,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 				}
 			}
 		}),
-		// refuse N: the database is unavailable for the next N calls.
+		// unavailable N: the database is unavailable for the next N calls.
 		"refuse": with(func(ts *testscript.TestScript, f *fake, args []string) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -113,8 +113,8 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"asked": with(func(ts *testscript.TestScript, f *fake, args []string) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			if !slices.ContainsFunc(f.people.asked, func(a string) bool { return strings.Contains(a, args[0]) }) {
-				ts.Fatalf("asked was %q", f.people.asked)
+			if !slices.ContainsFunc(f.people.requests, func(a string) bool { return strings.Contains(a, args[0]) }) {
+				ts.Fatalf("asked was %q", f.people.requests)
 			}
 		}),
 		// applied: revision 7 is the commit that the checkout here stands at.
@@ -177,8 +177,8 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	}
 }
 
-// world is an app for tests that need no process.
-func world(t *testing.T, env map[string]string) *output.Console {
+// console is an app for tests that need no process.
+func console(t *testing.T, env map[string]string) *output.Console {
 	t.Helper()
 	vars := map[string]string{"GPUAAS_CONFIG_DIR": t.TempDir()}
 	maps.Copy(vars, env)

@@ -82,7 +82,7 @@ func TestColourChangesNoWidth(t *testing.T) {
 	one := output.Table{Head: []string{"READY", "NAME"}}
 	one.Add("", "✓ True", "a")
 	one.Add("", "✗ False", "b")
-	plain, painted := world(t, nil), world(t, nil)
+	plain, painted := console(t, nil), console(t, nil)
 	painted.Colours = true
 	got := painted.Render(one)
 	if !strings.Contains(got, "\x1b[32m✓ True\x1b[0m") {

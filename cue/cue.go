@@ -1,6 +1,6 @@
 // Package cue holds the contract of desired state: one closed definition for
-// each kind, in CUE. It only carries the files. Whoever evaluates them is
-// desired/validate, and nobody else links the evaluator.
+// each kind, in CUE. It only embeds the files. They are evaluated by
+// desired/validate, the only package that links the evaluator.
 package cue
 
 import "embed"

@@ -155,7 +155,7 @@ func holdsMappers(t *testing.T, c client) {
 		t.Errorf("%s: roles %v", c.ID, roles)
 	}
 	if found["oidc-sub-mapper"]["access.token.claim"] != "true" {
-		t.Errorf("%s: access tokens name nobody", c.ID)
+		t.Errorf("%s: access tokens name no audience", c.ID)
 	}
 }
 

@@ -34,7 +34,7 @@ const (
 	CodeDuplicateKey   = "duplicate_key"
 
 	// CUE.
-	CodeImportRejected  = "import_refused"
+	CodeImportRejected  = "import_rejected"
 	CodeToolFile        = "tool_file"
 	CodePackageMixed    = "package_mixed"
 	CodeCUEEvaluation   = "cue_evaluation"

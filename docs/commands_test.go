@@ -19,7 +19,7 @@ var (
 	ours     = regexp.MustCompile(`^(?:\$ )?((?:bin/)?gpuaas|make)((?: .*)?)$`)
 )
 
-// book is what a person may type: commands with the flags of each.
+// book has all commands, with the flags of each.
 type book struct {
 	targets []string
 	flags   map[string][]string // "alloc create" → its flags, global ones too

@@ -26,7 +26,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 					continue
 				}
 				followed++
-				if why := follow(t, p.path, match[1]); why != "" {
+				if why := resolve(t, p.path, match[1]); why != "" {
 					t.Errorf("%s:%d: %s %s", p.path, l.number, match[1], why)
 				}
 			}
@@ -37,7 +37,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-func follow(t *testing.T, from, to string) (why string) {
+func resolve(t *testing.T, from, to string) (why string) {
 	t.Helper()
 	file, anchor, _ := strings.Cut(to, "#")
 	target := from
@@ -72,13 +72,13 @@ func slug(title string) string {
 	return b.String()
 }
 
-// The checker is judged as well: one that follows nothing finds nothing.
+// The checker is tested as well: one that follows no link finds no fault.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	for to, want := range map[string]string{
 		"../README.md": "", "absent.md": "leads nowhere", "architecture.md#no-such-heading": "names no heading", "adr": "",
 	} {
-		if got := follow(t, "docs/architecture.md", to); got != want {
+		if got := resolve(t, "docs/architecture.md", to); got != want {
 			t.Errorf("%s: %q, want %q", to, got, want)
 		}
 	}

@@ -24,7 +24,7 @@ type line struct {
 	text   string
 }
 
-// unread are folders whose Markdown is not ours.
+// unread lists folders with Markdown of other projects.
 var unread = map[string]bool{"bin": true, "dist": true, "node_modules": true, "testdata": true, "result": true}
 
 func pages(t *testing.T) (all []page) {

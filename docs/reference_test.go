@@ -255,7 +255,7 @@ func sources(t *testing.T) (texts []string) {
 
 const errorText = `# Error codes
 
-Every refusal carries one of these words. The HTTP API answers with an envelope, the command line with four lines:
+Every error has one of these codes. The HTTP API responds with a problem document, the command line prints four lines:
 
 ` + "```json" + `
 {"code": "sku_unavailable", "message": "no node has 8 GPUs of t4 free", "correlation_id": "…",
@@ -290,7 +290,7 @@ environments/dev/nodes.cue:30:10: Node/gpu-t4-02: spec.sku: no SKU is named "t5"
 ` + "```" + `
 
 ` + "`gpuaas validate DIR -o json`" + ` gives the rule as ` + "`code`" + `; the reports for CI (` + "`-o github`, `sarif`, `gitlab`, `junit`" + `) use it as rule id.
-One finding refuses the whole tree, and the system stays on the last good revision.
+One finding rejects the whole tree, and the system stays on the last good revision.
 
 `
 
@@ -352,8 +352,8 @@ The contract is [api/asyncapi/asyncapi.yaml](../../api/asyncapi/asyncapi.yaml), 
 tests hold every payload against it. A stream takes the subjects that begin with its name in lower case: PROVISIONING, BILLING, PAYMENTS, FLEET, and DLQ for
 what could not be published ten times while other facts could.
 
-Whoever consumes facts: keep the ids you have worked on, drop what is not above the last sequence of its aggregate, and ignore
-fields that you do not know.
+A consumer stores the ids of processed events, drops an event that is not above the last sequence of its aggregate, and
+ignores unknown fields.
 
 `
 
@@ -434,14 +434,14 @@ func fields(b *strings.Builder, c contract, s schema) {
 
 const healthText = `# Health
 
-Every source on a node says in each report how the node and its GPUs fare: the driver, its events (` + "`xid`" + `), PCIe, NVLink, disk, memory, network, clock. Probes run in child processes; one that
-does not answer reads unknown, and a source that is missing from a whole report is an alert of its own. An XID that only the kernel log contains has action ` + "`hint`" + `, whatever its row says. The control plane judges each word by the table below, merges them, and keeps from sale what the table
-says, within the bound of [the breaker](../runbooks/mass-action-breaker.md). ` + "`node.gpu_fault_action`" + ` may have a fault of a GPU cordon its node, or only report. Definitions:
+Each report of a node has the state of the node and its GPUs by source: the driver, its events (` + "`xid`" + `), PCIe, NVLink, disk, memory, network, clock. Probes run in child processes; one that
+does not answer reads unknown, and a source that is missing from a whole report is an alert of its own. An XID that only the kernel log contains has action ` + "`hint`" + `, whatever its row says. The control plane maps each value by the table below, merges them, and blocks from sale what the table
+names, within the bound of [the breaker](../runbooks/mass-action-breaker.md). ` + "`node.gpu_fault_action`" + ` may have a fault of a GPU cordon its node, or only report. Definitions:
 [protocol/fault/faults.cue](../../protocol/fault/faults.cue), version %d.
 
 ## Actions
 
-| action | health | kept from sale | what an operator does | what a tenant is told |
+| action | health | blocked from sale | what an operator does | what the tenant reads |
 |---|---|---|---|---|
 `
 

@@ -178,7 +178,7 @@ func (b *browser) signsIn(server, person string) {
 func TestSignInInABrowser(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
-	h := newHouse(t)
+	h := newInstallation(t)
 	h.start()
 	server, _ := h.addresses()
 	b.signsIn(server, "dev@dev.localhost")
@@ -197,7 +197,7 @@ func TestSignInInABrowser(t *testing.T) {
 
 	b.open(server)
 	b.click(`form[action="/sign-out"] button`)
-	b.shows("/", "Nobody is signed in")
+	b.shows("/", "You are not signed in")
 	if got := status(t, "GET", server+"/api/v1/users/me", session.Value); got != 401 || len(b.cookies()) != 0 {
 		t.Errorf("after signing out: %d, %+v", got, b.cookies())
 	}
@@ -210,7 +210,7 @@ func TestSignInInABrowser(t *testing.T) {
 func TestFirstAdministratorInABrowser(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
-	h := newHouse(t)
+	h := newInstallation(t)
 	h.start()
 	got := h.cli("first-admin", "--email", "root@example.org")
 	link := strings.TrimSpace(got.out)

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/secretref/secretreftest"
 )
 
-// machines are what the forge's repository declares. The profile stays in the
+// machines has the declarations of the forge's repository. The profile stays in the
 // checkout that up runs in, and names this source.
 var machines = map[string]string{
 	"skus.yaml": `
@@ -56,7 +56,7 @@ spec: {key: allocation.max_concurrent_per_tenant, value: 4}
 // office is an installation whose machines are declared at a forge, and a person
 // with a clone of that repository.
 type office struct {
-	*house
+	*installation
 
 	double *forge.Double
 	server *httptest.Server
@@ -71,7 +71,7 @@ const (
 
 func newOffice(t *testing.T, kind string) *office {
 	t.Helper()
-	o := &office{house: newHouse(t)}
+	o := &office{installation: newInstallation(t)}
 	var err error
 	o.double, err = forge.New(t.Context(), forge.Config{
 		Kind: kind, Dir: o.path("forge"), Project: "acme/fleet", Token: forgeToken, HookSecret: hookSecret,
@@ -132,7 +132,7 @@ func (o *office) change(file, from, to string) {
 	edit(o.t, filepath.Join(o.clone, "fleet", file), from, to)
 }
 
-// operator asks the API as whoever runs the fleet.
+// operator calls the API as an operator.
 func (o *office) operator(path string, into any) error {
 	p, err := o.profile("default-operator")
 	if err != nil {
@@ -171,7 +171,7 @@ type revision struct {
 
 type condition struct{ Type, Status, Reason, Message string }
 
-type standing struct {
+type listing struct {
 	Head       string
 	Applied    string `json:"applied_commit"`
 	Conditions []condition
@@ -181,7 +181,7 @@ type standing struct {
 func (o *office) became(commit, status string) (r revision) {
 	o.t.Helper()
 	ok := until(o.t, patience, commit[:8]+" is "+status, func() error {
-		time.Sleep(10 * look) // below the rate limit
+		time.Sleep(10 * pollEvery) // below the rate limit
 		var list struct{ Items []revision }
 		if err := o.operator("/api/v1/admin/revisions?source=machines", &list); err != nil {
 			return err
@@ -251,13 +251,13 @@ func (o *office) comment(pull int, says string) (c forge.Comment) {
 	return c
 }
 
-func (o *office) stands() (s standing) {
+func (o *office) listing() (s listing) {
 	o.t.Helper()
 	must(o.t, o.operator("/api/v1/admin/git-sources/machines", &s))
 	return s
 }
 
-func (s standing) condition(kind string) condition {
+func (s listing) condition(kind string) condition {
 	i := slices.IndexFunc(s.Conditions, func(c condition) bool { return c.Type == kind })
 	if i < 0 {
 		return condition{}
@@ -280,10 +280,10 @@ func (o *office) drifts(t *testing.T) {
 	db, err := o.sql(t.Context())
 	must(t, err)
 	defer db.Close(t.Context())
-	_, err = db.Exec(t.Context(), `UPDATE sku_catalog SET max_gpus = 2 WHERE name = 't4'`)
+	_, err = db.Exec(t.Context(), `UPDATE sku_catalog SET spec = spec || '{"maxGPUs": 2}' WHERE name = 't4'`)
 	must(t, err)
 	until(t, 2*patience, "the difference is shown and healed", func() error {
-		time.Sleep(10 * look)
+		time.Sleep(10 * pollEvery)
 		var list struct {
 			Items []struct{ Name, Field, Desired, Observed, Status string }
 		}
@@ -295,12 +295,12 @@ func (o *office) drifts(t *testing.T) {
 		}
 		return nil
 	})
-	if n := one[int](t, o.house, `SELECT max_gpus FROM sku_catalog WHERE name = 't4'`); n != 4 {
-		t.Errorf("max_gpus is %d after it was healed", n)
+	if n := queryOne[int](t, o.installation, `SELECT (spec->>'maxGPUs')::int FROM sku_catalog WHERE name = 't4'`); n != 4 {
+		t.Errorf("maxGPUs is %d after it was healed", n)
 	}
 }
 
-// TestChangeByPullRequest is the story of one change: a price, a cordon and a cap,
+// TestChangeByPullRequest follows one change: a price, a cordon and a cap,
 // proposed, commented, corrected, merged, applied; and of one that was wrong.
 func TestChangeByPullRequest(t *testing.T) {
 	t.Parallel()
@@ -361,14 +361,14 @@ func TestChangeByPullRequest(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	o.shows(merged, map[string]string{"gpuaas/validate": "success", "gpuaas/plan": "success", "gpuaas/policy": "success", "gpuaas/sync": "success"})
-	if s := o.stands(); s.Applied != merged || s.condition("Ready").Status != "True" {
+	if s := o.listing(); s.Applied != merged || s.condition("Ready").Status != "True" {
 		t.Errorf("%+v", s)
 	}
 	if o.declared("Node", "gpu-t4-02", "cordoned") != true {
 		t.Error("gpu-t4-02 is not cordoned")
 	}
 	until(t, patience, "the new price is sold", func() error {
-		time.Sleep(10 * look)
+		time.Sleep(10 * pollEvery)
 		var sku struct {
 			Price struct {
 				AmountMinor int64 `json:"amount_minor"`
@@ -384,7 +384,7 @@ func TestChangeByPullRequest(t *testing.T) {
 		t.Errorf("beyond the cap: %d, %v", status, err)
 	}
 	until(t, patience, "gpu-t4-02 takes nothing new", func() error {
-		if !one[bool](t, o.house, `SELECT cordoned FROM nodes WHERE name = 'gpu-t4-02'`) {
+		if !queryOne[bool](t, o.installation, `SELECT cordoned FROM nodes WHERE name = 'gpu-t4-02'`) {
 			return errors.New("it is not cordoned")
 		}
 		return nil
@@ -404,7 +404,7 @@ func TestChangeByPullRequest(t *testing.T) {
 	if !strings.Contains(shown["gpuaas/validate"].Text, "fleet/skus.yaml:9:") {
 		t.Errorf("gpuaas/validate says %q", shown["gpuaas/validate"].Text)
 	}
-	if s := o.stands(); s.Applied != merged || s.Head != bad || s.condition("Ready").Status == "True" {
+	if s := o.listing(); s.Applied != merged || s.Head != bad || s.condition("Ready").Status == "True" {
 		t.Errorf("after a bad commit: %+v", s)
 	}
 	if price := o.declared("SKU", "t4", "price"); fmt.Sprint(price) != "map[amountMinor:55 currency:EUR]" {

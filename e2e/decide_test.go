@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// plan is what the API says of one.
+// plan is a plan as the API returns it.
 type plan struct {
 	ID     string `json:"id"`
 	Status string `json:"status"`
@@ -15,9 +15,9 @@ type plan struct {
 }
 
 // appliesOnePlan has an image declared through the API, and repeats each request
-// until it is answered: whoever died before or after the commit, there is one plan,
+// until it is decided: after a crash before or after the commit there is one plan,
 // one object of the first generation, and one audit row of each of the two.
-func (h *house) appliesOnePlan(t testing.TB) {
+func (h *installation) appliesOnePlan(t testing.TB) {
 	t.Helper()
 	h.names++
 	name := fmt.Sprintf("image-%d", h.names)

@@ -13,7 +13,7 @@ import (
 )
 
 // delivered stops the installation and compares its event streams on the disk with its outbox.
-func delivered(t *testing.T, h *house) {
+func delivered(t *testing.T, h *installation) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -36,7 +36,7 @@ func TestFaultyFleet(t *testing.T) {
 	for rule, c := range faulty {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newInstallation(t)
 			edit(t, filepath.Join(h.repo, "environments", "dev", c.file), c.from, c.to)
 			commit(t, h.repo, "broken")
 			golden := filepath.Join("testdata", "faulty", strings.ReplaceAll(rule, " ", "_")+".golden")
@@ -64,7 +64,7 @@ func TestFaultyFleet(t *testing.T) {
 // says so, and follows again when it is mended.
 func TestBrokenFileKeepsLastGoodRevision(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newInstallation(t)
 	h.start()
 	file := filepath.Join(h.repo, "environments", "dev", "nodes.cue")
 	good, err := os.ReadFile(file)
@@ -80,7 +80,7 @@ func TestBrokenFileKeepsLastGoodRevision(t *testing.T) {
 	if got := h.cli("--profile", "default-operator", "get", "revisions"); got.code != 0 || !strings.Contains(got.out, "invalid") {
 		t.Errorf("get revisions: exit %d\n%s%s", got.code, got.out, got.err)
 	}
-	story(t, h) // on the last good revision
+	scenario(t, h) // on the last good revision
 
 	must(t, os.WriteFile(file, []byte(strings.Replace(string(good), `metadata: name: "gpu-t4-01"`, `metadata: {name: "gpu-t4-01", labels: {mended: "yes"}}`, 1)), 0o644))
 	until(t, patience, "it follows again", func() error {
@@ -103,7 +103,7 @@ func TestBrokenFileKeepsLastGoodRevision(t *testing.T) {
 
 // source returns the message of the health check of the Git source, or an empty string if the sync
 // works.
-func source(t *testing.T, h *house) string {
+func source(t *testing.T, h *installation) string {
 	t.Helper()
 	reply := h.cli("--profile", "default-operator", "doctor", "-o", "json")
 	var all struct {

@@ -20,7 +20,7 @@ import (
 
 // stream creates and releases allocations until stop is called. stop returns the number of
 // allocations that became final.
-func stream(t *testing.T, h *house, workers int) (stop func() int) {
+func stream(t *testing.T, h *installation, workers int) (stop func() int) {
 	t.Helper()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -39,13 +39,13 @@ func stream(t *testing.T, h *house, workers int) (stop func() int) {
 				if !ok {
 					return
 				}
-				if i%3 != 0 { // every third is let go of while it is still being made
-					h.settles(t, a, "active")
+				if i%3 != 0 { // every third is released during its provisioning
+					h.reaches(t, a, "active")
 				}
 				if _, ok := h.patiently(t, "POST", "/api/v1/allocations/"+a.ID+"/release", "release-"+name, map[string]any{}, 202); !ok {
 					return
 				}
-				if !h.settles(t, a, "released") {
+				if !h.reaches(t, a, "released") {
 					return
 				}
 				mu.Lock()
@@ -59,22 +59,22 @@ func stream(t *testing.T, h *house, workers int) (stop func() int) {
 	return func() int { end(); return n }
 }
 
-// patiently is stubborn, but leaves the starting again to somebody else.
-func (h *house) patiently(t *testing.T, method, path, key string, body any, want int) (a allocation, ok bool) {
+// patiently is stubborn, but does not start the server again.
+func (h *installation) patiently(t *testing.T, method, path, key string, body any, want int) (a allocation, ok bool) {
 	ok = until(t, 2*patience, method+" "+path+" "+key, func() error {
 		status, err := h.call(method, path, key, body, &a)
 		if err == nil && status == want {
 			return nil
 		}
-		time.Sleep(10 * look)
+		time.Sleep(10 * pollEvery)
 		return fmt.Errorf("%d: %v", status, err)
 	})
 	return a, ok
 }
 
-func (h *house) settles(t *testing.T, a allocation, status string) bool {
+func (h *installation) reaches(t *testing.T, a allocation, status string) bool {
 	return until(t, 2*patience, a.Name+" becomes "+status, func() error {
-		time.Sleep(10 * look)
+		time.Sleep(10 * pollEvery)
 		var now allocation
 		if _, err := h.call("GET", "/api/v1/allocations/"+a.ID, "", nil, &now); err != nil {
 			return err
@@ -90,7 +90,7 @@ func (h *house) settles(t *testing.T, a allocation, status string) bool {
 // again.
 func TestPostgresKilledMidFlow(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newInstallation(t)
 	h.start()
 	stop := stream(t, h, 2)
 	seeded := rand.New(rand.NewPCG(5, 5))
@@ -137,7 +137,7 @@ func backend(t *testing.T, postmaster int) (pid int) {
 				return nil
 			}
 		}
-		return fmt.Errorf("the postmaster serves nobody (%v)", err)
+		return fmt.Errorf("the postmaster accepts no connection (%v)", err)
 	}) {
 		t.FailNow()
 	}
@@ -162,7 +162,7 @@ func parent(pid int) int {
 // the same state as after an undisturbed task.
 func TestAgentKilledMidTask(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, "--agents=processes")
+	h := newInstallation(t, "--agents=processes")
 	h.start()
 	seeded := rand.New(rand.NewPCG(7, 7))
 	done := watch(t, h)
@@ -187,7 +187,7 @@ func TestAgentKilledMidTask(t *testing.T) {
 }
 
 // shoot kills the agent of a node after a delay.
-func (h *house) shoot(t *testing.T, node string, after time.Duration) {
+func (h *installation) shoot(t *testing.T, node string, after time.Duration) {
 	t.Helper()
 	time.Sleep(after)
 	for _, p := range h.processes() {
@@ -202,7 +202,7 @@ func TestServerKilledAnytime(t *testing.T) {
 	t.Parallel()
 	const seed = 20
 	t.Logf("seed %d", seed)
-	h := newHouse(t)
+	h := newInstallation(t)
 	h.start()
 	stop := stream(t, h, 3)
 	seeded := rand.New(rand.NewPCG(seed, seed))

@@ -35,16 +35,16 @@ type purse struct {
 	ReleasesAt *time.Time `json:"releases_at"`
 }
 
-func (h *house) purse(t testing.TB) (p purse) {
+func (h *installation) purse(t testing.TB) (p purse) {
 	t.Helper()
-	time.Sleep(15 * look) // below the rate limit
+	time.Sleep(15 * pollEvery) // below the rate limit
 	_, err := h.call("GET", "/api/v1/billing/balance", "", nil, &p)
 	must(t, err)
 	return p
 }
 
 // admin runs a command as an administrator and decodes its output.
-func (h *house) admin(t testing.TB, into any, args ...string) {
+func (h *installation) admin(t testing.TB, into any, args ...string) {
 	t.Helper()
 	got := h.cli(append([]string{"--profile", "default-admin", "-o", "json", "--no-input"}, args...)...)
 	if got.code != 0 {
@@ -54,7 +54,7 @@ func (h *house) admin(t testing.TB, into any, args ...string) {
 }
 
 // leaves adjusts the balance to an amount.
-func (h *house) leaves(t testing.TB, minor int64) {
+func (h *installation) leaves(t testing.TB, minor int64) {
 	t.Helper()
 	off := minor - h.purse(t).Amount
 	text := fmt.Sprintf("EUR %d.%02d", off/100, max(off, -off)%100)
@@ -65,18 +65,18 @@ func (h *house) leaves(t testing.TB, minor int64) {
 }
 
 // states counts the events about the tenant's money.
-func (h *house) states(t *testing.T, subject string) int {
+func (h *installation) states(t *testing.T, subject string) int {
 	t.Helper()
-	return one[int](t, h, `SELECT count(*) FROM outbox_events WHERE subject = $1`, subject)
+	return queryOne[int](t, h, `SELECT count(*) FROM outbox_events WHERE subject = $1`, subject)
 }
 
-// TestMoneyFromTopUpToRefund is one tenant's story: a person tops up in a browser,
+// TestMoneyFromTopUpToRefund follows one tenant: a person tops up in a browser,
 // launches, watches the charge grow, runs low, is warned, is released at zero and
 // is refunded; and every figure can be followed down to an observation.
 func TestMoneyFromTopUpToRefund(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
-	h := newHouse(t)
+	h := newInstallation(t)
 	h.start()
 	server, _ := h.addresses()
 	b.signsIn(server, "dev@dev.localhost")
@@ -113,7 +113,7 @@ func TestMoneyFromTopUpToRefund(t *testing.T) {
 	}
 	h.leaves(t, 5) // 18 s
 	until(t, 2*patience, "the release at zero", func() error {
-		time.Sleep(15 * look)
+		time.Sleep(15 * pollEvery)
 		var now struct{ Status, Reason string }
 		if _, err := h.call("GET", "/api/v1/allocations/"+a.ID, "", nil, &now); err != nil {
 			return err
@@ -162,7 +162,7 @@ type interval struct {
 	ClosedBy string         `json:"closed_by"`
 }
 
-func (h *house) interval(t *testing.T, a allocation) interval {
+func (h *installation) interval(t *testing.T, a allocation) interval {
 	t.Helper()
 	var intervals struct{ Items []interval }
 	_, err := h.call("GET", "/api/v1/billing/usage/intervals?allocation_id="+a.ID, "", nil, &intervals)
@@ -174,7 +174,7 @@ func (h *house) interval(t *testing.T, a allocation) interval {
 }
 
 // charged sums the ledger's entries of use, which are all of one allocation.
-func (h *house) charged(t *testing.T, a allocation) (sum int64) {
+func (h *installation) charged(t *testing.T, a allocation) (sum int64) {
 	t.Helper()
 	var ledger struct {
 		Items []struct {
@@ -195,7 +195,7 @@ func (h *house) charged(t *testing.T, a allocation) (sum int64) {
 
 // follows goes from the statement over the ledger to the intervals and what was
 // observed.
-func follows(t *testing.T, h *house, a allocation, credited int64) {
+func follows(t *testing.T, h *installation, a allocation, credited int64) {
 	t.Helper()
 	var statement struct {
 		Opening     int64 `json:"opening_minor"`
@@ -228,7 +228,7 @@ func follows(t *testing.T, h *house, a allocation, credited int64) {
 	if i.Cost.Minor != 996*i.Seconds/3600 || i.ClosedBy != "release_requested" || i.Opened["node_id"] == nil {
 		t.Errorf("interval %+v", i)
 	}
-	node := one[string](t, h, `SELECT node_id::text FROM allocations WHERE id = $1`, a.ID)
+	node := queryOne[string](t, h, `SELECT node_id::text FROM allocations WHERE id = $1`, a.ID)
 	if i.Opened["node_id"] != node {
 		t.Errorf("observed on %v, and it ran on %s", i.Opened["node_id"], node)
 	}

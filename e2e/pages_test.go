@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// TestPages does what the tutorials and how-to guides tell people to do, in an
+// TestPages does the steps of the tutorials and how-to guides, in an
 // installation of its own for each page, and compares what is printed with what
-// they are told to expect.
+// the documents promise.
 //
 // A block that is fenced as console is done: a line behind "$ " is a command, for
 // bash, in one session for the page; the lines below are what it prints, in this
@@ -38,9 +38,9 @@ func TestPages(t *testing.T) {
 		}
 		ran++
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".md"), func(t *testing.T) {
-			h := newHouse(t)
+			h := newInstallation(t)
 			h.start()
-			follow(t, h, steps)
+			runSteps(t, h, steps)
 		})
 	}
 	if ran < 5 {
@@ -114,8 +114,8 @@ func session(lines []string, from int) (steps []pageStep) {
 	return steps
 }
 
-// follow does what a page says.
-func follow(t *testing.T, h *house, steps []pageStep) {
+// runSteps does what a page says.
+func runSteps(t *testing.T, h *installation, steps []pageStep) {
 	t.Helper()
 	must(t, os.WriteFile(h.path("cwd"), []byte(h.repo), 0o600))
 	for _, s := range steps {
@@ -137,21 +137,21 @@ func follow(t *testing.T, h *house, steps []pageStep) {
 // shows, as a person would.
 const pagePatience = 30 * time.Second
 
-var looks = regexp.MustCompile(`^gpuaas( --profile \S+)? (get|describe|drift|trace|diff|plan|alloc (get|list)|whoami|doctor)\b`)
+var readOnly = regexp.MustCompile(`^gpuaas( --profile \S+)? (get|describe|drift|trace|diff|plan|alloc (get|list)|whoami|doctor)\b`)
 
 // does one step and says what is wrong with it, or "".
-func (h *house) does(t *testing.T, s pageStep) (why string) {
+func (h *installation) does(t *testing.T, s pageStep) (why string) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(20 * look) {
+	for began := time.Now(); ; time.Sleep(20 * pollEvery) {
 		out, code := h.shell(t, s.command)
-		if why = differs(s.shown, out, code); why == "" || !looks.MatchString(s.command) || time.Since(began) > pagePatience {
+		if why = differs(s.shown, out, code); why == "" || !readOnly.MatchString(s.command) || time.Since(began) > pagePatience {
 			return why
 		}
 	}
 }
 
 // shell runs a command where the last one left off.
-func (h *house) shell(t *testing.T, command string) (out string, code int) {
+func (h *installation) shell(t *testing.T, command string) (out string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

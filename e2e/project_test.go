@@ -8,9 +8,9 @@ import (
 )
 
 // makesOneProject repeats one request until it is answered, and once more after
-// that: whoever died between the commit and the answer, there is one project,
+// that: after a crash between the commit and the response there is one project,
 // one audit row of it, and one answer.
-func (h *house) makesOneProject(t testing.TB) {
+func (h *installation) makesOneProject(t testing.TB) {
 	t.Helper()
 	h.names++
 	name := fmt.Sprintf("p-%d", h.names)

@@ -21,7 +21,7 @@ import (
 )
 
 // addresses returns the current addresses of up.
-func (h *house) addresses() (server, issuer string) {
+func (h *installation) addresses() (server, issuer string) {
 	h.t.Helper()
 	text, err := os.ReadFile(h.path("ready"))
 	must(h.t, err)
@@ -60,8 +60,8 @@ func post(t testing.TB, c *http.Client, address string, form url.Values) {
 	}
 }
 
-// session signs somebody in on the issuer's page and returns what the cookie holds.
-func (h *house) session(t testing.TB, person string) string {
+// session signs a user in on the issuer's page and returns the cookie.
+func (h *installation) session(t testing.TB, person string) string {
 	t.Helper()
 	server, issuer := h.addresses()
 	jar, err := cookiejar.New(nil)
@@ -86,7 +86,7 @@ func (h *house) session(t testing.TB, person string) string {
 var userCode = regexp.MustCompile(`[A-Z]{4}-[A-Z]{4}`)
 
 // login runs gpuaas login --device and approves it as the user.
-func (h *house) login(t testing.TB, profile, person string) {
+func (h *installation) login(t testing.TB, profile, person string) {
 	t.Helper()
 	server, issuer := h.addresses()
 	cmd := exec.Command(filepath.Join(bins, "gpuaas"), "--profile", profile, "--url", server, "--project", "default", "login", "--device", "--timeout", "30s")
@@ -114,7 +114,7 @@ func (h *house) login(t testing.TB, profile, person string) {
 // for, and signs out: after that the token is worth nothing (AT-003).
 func TestSignInOnTheCommandLine(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newInstallation(t)
 	h.start()
 	const who = "builder@dev.localhost"
 	h.login(t, "work", who)
@@ -159,7 +159,7 @@ func TestSignInOnTheCommandLine(t *testing.T) {
 // takes them out of the tenant.
 func TestINV52LostRightClosesTheStream(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newInstallation(t)
 	h.start()
 	member := h.session(t, "builder@dev.localhost")
 	owner := h.session(t, "dev@dev.localhost")
@@ -174,7 +174,7 @@ func TestINV52LostRightClosesTheStream(t *testing.T) {
 	nats := fmt.Sprintf("nats://127.0.0.1:%d", b.port)
 	here, _ := h.serve(t, cluster.URL(), nats)
 	there, _ := h.serve(t, cluster.URL(), nats)
-	h.ended = make(chan struct{}) // nobody starts up again
+	h.ended = make(chan struct{}) // the server is not started again
 	t.Cleanup(func() { h.up = nil })
 
 	r, err := http.NewRequestWithContext(t.Context(), "GET", here+"/api/v1/events", nil)
@@ -212,7 +212,7 @@ func TestINV52LostRightClosesTheStream(t *testing.T) {
 	case at := <-closed:
 		t.Logf("closed %s after the answer", at.Sub(removed).Round(time.Millisecond))
 	case <-time.After(2 * time.Second):
-		t.Error("INV-52 the stream of somebody who was removed is still open after 2 s")
+		t.Error("INV-52 the stream of a user who was removed is still open after 2 s")
 	}
 	if got := status(t, "GET", here+"/api/v1/allocations", member); got == 200 {
 		t.Error("they still see the tenant's allocations")

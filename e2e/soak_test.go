@@ -40,7 +40,7 @@ func TestSoak(t *testing.T) {
 		t.Fatalf("SOAK_HOURS is %q: set a number of hours", os.Getenv("SOAK_HOURS"))
 	}
 	whole := time.Duration(hours * float64(time.Hour))
-	h := newHouse(t)
+	h := newInstallation(t)
 	h.start()
 	h.leaves(t, 10_000_000)
 
@@ -105,7 +105,7 @@ func wait(t *testing.T, d time.Duration) {
 }
 
 // visit acts as a user around one allocation. A full fleet and the rate limit are waits, not failures.
-func (h *house) visit(ctx context.Context, name string) error {
+func (h *installation) visit(ctx context.Context, name string) error {
 	var a allocation
 	for {
 		status, err := h.call("POST", "/api/v1/allocations", name, map[string]any{"name": name, "sku": soakSKU, "gpus": 1}, &a)
@@ -171,7 +171,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 type tableSize struct{ rows, bytes int64 }
 
 // tables counts the rows of all tables, those of partitions with their parents, and of River.
-func (h *house) tables(t *testing.T) map[string]tableSize {
+func (h *installation) tables(t *testing.T) map[string]tableSize {
 	t.Helper()
 	db, err := h.sql(t.Context())
 	must(t, err)

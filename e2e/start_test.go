@@ -13,9 +13,9 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/check"
 )
 
-func TestSecondUpRefuses(t *testing.T) {
+func TestSecondUpFails(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newInstallation(t)
 	h.start()
 	got := h.cli("up", "--headless", "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--issuer-listen", "127.0.0.1:0", "--payments-listen", "127.0.0.1:0",
 		"--data-dir", h.data(), "--profile-name", "second")
@@ -23,9 +23,9 @@ func TestSecondUpRefuses(t *testing.T) {
 		t.Errorf("exit %d: %s", got.code, got.err)
 	}
 	if _, err := h.profile("second"); err == nil {
-		t.Error("the refused one wrote a profile")
+		t.Error("the second server wrote a profile")
 	}
-	story(t, h) // the first has not suffered
+	scenario(t, h) // the first has not suffered
 	if h.starts != 1 {
 		t.Error("the first one ended")
 	}
@@ -36,7 +36,7 @@ func TestTakenPortMoves(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer taken.Close()
-	h := newHouse(t, "--listen", taken.Addr().String())
+	h := newInstallation(t, "--listen", taken.Addr().String())
 	h.start()
 	p, err := h.profile("default")
 	must(t, err)
@@ -47,13 +47,13 @@ func TestTakenPortMoves(t *testing.T) {
 	if strings.HasSuffix(p.URL, taken.Addr().String()) || ready.URL != p.URL {
 		t.Errorf("profile %s, ready file %s, taken %s", p.URL, ready.URL, taken.Addr())
 	}
-	story(t, h)
+	scenario(t, h)
 }
 
 // A simulated node that is declared while the installation runs gets an agent, and becomes active.
 func TestANodeThatIsDeclaredLaterIsStarted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newInstallation(t)
 	h.start()
 	var node struct{ Lifecycle string }
 	body := map[string]any{"name": "later-1", "sku": "t4", "region": "eu-dev-1", "gpus": 4, "onboarding": "simulated", "hardware": "t4-4"}
@@ -71,7 +71,7 @@ func TestANodeThatIsDeclaredLaterIsStarted(t *testing.T) {
 
 func TestCtrlCKeepsData(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, "--agents=processes")
+	h := newInstallation(t, "--agents=processes")
 	h.start()
 	kept := h.create(t, "h100-sxm", 4)
 	h.becomes(t, kept, "active")
@@ -97,7 +97,7 @@ func TestCtrlCKeepsData(t *testing.T) {
 
 func TestTour(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newInstallation(t)
 	// Its own installation comes to lie in here, where this test finds what it leaves.
 	h.temp = h.path("tmp")
 	must(t, os.Mkdir(h.temp, 0o711))

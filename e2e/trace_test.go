@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// On a running installation the whole way is told: of an allocation from the request
+// On a running installation the timeline is complete: of an allocation from the request
 // to what its node says, of what Git declares from the commit to what was seen.
 func TestTrace(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newInstallation(t)
 	h.start()
 	a := h.create(t, "t4", 2)
 	h.becomes(t, a, "active")
@@ -22,14 +22,14 @@ func TestTrace(t *testing.T) {
 		// The development fleet enrols each declared node by a token; that request is audited.
 		"node/gpu-t4-01": {"desired", "plan", "job", "observed", "request"},
 	} {
-		until(t, patience, thing+" is told", func() error { return h.tells(thing, want) })
+		until(t, patience, thing+" has a timeline", func() error { return h.hasStages(thing, want) })
 	}
 	h.release(t, a)
 	h.becomes(t, a, "released")
 }
 
-// tells: each stage begins after the one that leads to it.
-func (h *house) tells(thing string, want []string) error {
+// stages: each stage begins after the one that leads to it.
+func (h *installation) hasStages(thing string, want []string) error {
 	got := h.cli("--profile", "default-operator", "trace", thing, "--output", "json")
 	var story struct {
 		Steps []struct{ Stage, Text string }
@@ -44,7 +44,7 @@ func (h *house) tells(thing string, want []string) error {
 		}
 	}
 	if !slices.Equal(stages, want) {
-		return fmt.Errorf("told the stages %v of %+v", stages, story.Steps)
+		return fmt.Errorf("got the stages %v of %+v", stages, story.Steps)
 	}
 	return nil
 }

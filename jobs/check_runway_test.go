@@ -24,8 +24,8 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 )
 
-// has makes the tenant's balance what a test wants it to be.
-func (b *bundle) has(want money.Minor) {
+// hasBalance makes the tenant's balance what a test wants it to be.
+func (b *bundle) hasBalance(want money.Minor) {
 	b.t.Helper()
 	b.Do(b.t, func(tx pgx.Tx) error { return b.credit(tx, b.Caller.Tenant, want) })
 }
@@ -46,8 +46,8 @@ func (b *bundle) credit(tx pgx.Tx, tenant ids.Tenant, want money.Minor) error {
 	return err
 }
 
-// look checks the tenant's balance and returns the notices of this check.
-func (b *bundle) look() string {
+// notices checks the tenant's balance and returns the notices of this check.
+func (b *bundle) notices() string {
 	b.t.Helper()
 	before := b.count(`SELECT coalesce(max(seq), 0) FROM outbox_events`)
 	b.done(ledger.CheckRunway{Tenant: b.Caller.Tenant.UUID})
@@ -88,11 +88,11 @@ func TestTenantsAreNotified(t *testing.T) {
 		{900, "", low},
 	} {
 		b.exec(`UPDATE balance_notices SET low_notified_at = low_notified_at - ('0 s' || $1)::interval`, step.passed)
-		b.has(step.balance)
-		if got := b.look(); got != step.want {
+		b.hasBalance(step.balance)
+		if got := b.notices(); got != step.want {
 			t.Errorf("step %d, %d: notice %q, want %q", i, step.balance, got, step.want)
 		}
-		if again := b.look(); again != "" {
+		if again := b.notices(); again != "" {
 			t.Errorf("step %d, %d: repeated notice %q", i, step.balance, again)
 		}
 	}
@@ -113,16 +113,16 @@ func TestWhoRunsOutIsReleased(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	a, waiting := b.Active(t, 2), b.Request(t, 1)
-	b.has(0)
-	if got := b.look(); got != "low_balance_warning balance_depleted" {
+	b.hasBalance(0)
+	if got := b.notices(); got != "low_balance_warning balance_depleted" {
 		t.Errorf("notice %q", got)
 	}
 	if b.state(a) != allocation.Releasing || b.state(waiting) != allocation.Releasing {
 		t.Errorf("%s, %s", b.state(a), b.state(waiting))
 	}
 	b.nothing("nothing is left to release", ledger.CheckRunway{})
-	b.has(5000)
-	if got := b.look(); got != "" || b.count(`SELECT count(*) FROM balance_notices WHERE depleted_at IS NULL AND low_since IS NULL`) != 1 {
+	b.hasBalance(5000)
+	if got := b.notices(); got != "" || b.count(`SELECT count(*) FROM balance_notices WHERE depleted_at IS NULL AND low_since IS NULL`) != 1 {
 		t.Errorf("notice after a credit %q", got)
 	}
 }
@@ -134,7 +134,7 @@ func TestTheLastChargeIsNotified(t *testing.T) {
 	b := setup(t)
 	b.Releasing(t, 1)
 	b.exec(`SET session_replication_role = replica; UPDATE usage_records SET start_s = start_s - 3600; RESET session_replication_role`)
-	b.has(allocationtest.Price + 500)
+	b.hasBalance(allocationtest.Price + 500)
 	b.done(jobs.Accrue{})
 	b.idle(ledger.CheckRunway{}.Kind())
 	if n := b.count(`SELECT count(*) FROM outbox_events WHERE subject = 'billing.low_balance_warning'`); n != 1 {
@@ -148,7 +148,7 @@ func TestCreditBeforeTheRelease(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	a := b.Active(t, 1)
-	b.has(-5)
+	b.hasBalance(-5)
 	var depleted []ids.Tenant
 	b.Do(t, func(tx pgx.Tx) (err error) {
 		depleted, err = b.deps.Billing.Check(t.Context(), tx, []ids.Tenant{b.Caller.Tenant})
@@ -157,7 +157,7 @@ func TestCreditBeforeTheRelease(t *testing.T) {
 	if len(depleted) != 1 {
 		t.Fatalf("%v have nothing left", depleted)
 	}
-	b.has(5000)
+	b.hasBalance(5000)
 	b.Do(t, func(tx pgx.Tx) error {
 		released, err := b.deps.Billing.Deplete(t.Context(), tx, b.Caller.Tenant)
 		if len(released) != 0 {
@@ -176,11 +176,11 @@ func TestCreditWhileACheckWaits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	a := b.Active(t, 1)
-	b.has(100)
-	if got := b.look(); got != "low_balance_warning auto_release_pending" {
+	b.hasBalance(100)
+	if got := b.notices(); got != "low_balance_warning auto_release_pending" {
 		t.Fatalf("notice %q", got)
 	}
-	b.has(-5)
+	b.hasBalance(-5)
 	other, err := b.DB.Begin(t.Context())
 	must(t, err)
 	_, err = other.Exec(t.Context(), `SELECT FROM balance_notices FOR UPDATE`)
@@ -191,7 +191,7 @@ func TestCreditWhileACheckWaits(t *testing.T) {
 			t.Fatal("no check waits")
 		}
 	}
-	b.has(5000)
+	b.hasBalance(5000)
 	must(t, other.Commit(t.Context()))
 	b.idle(ledger.CheckRunway{}.Kind())
 	if b.state(a) != allocation.Active {
@@ -216,7 +216,7 @@ func TestCheckKilledAnywhere(t *testing.T) {
 					b.exec(strings.Replace(sql, "generate_series(1, 1000)", "generate_series(1, 3)", 1))
 				}
 				b.Active(t, 1)
-				b.has(100)
+				b.hasBalance(100)
 				b.Do(t, func(tx pgx.Tx) error {
 					for n := range 3 {
 						if err := b.credit(tx, ids.From[ids.Tenant](uuid.MustParse(fmt.Sprintf("a%031d", n+1))), -1); err != nil {

@@ -85,7 +85,7 @@ func serveStep(ctx context.Context, step string) error {
 	caller := identity.Caller{Tenant: ids.From[ids.Tenant](uuid.MustParse(os.Getenv("PAYMENT_TEST_TENANT"))), User: ids.From[ids.User](uuid.MustParse(os.Getenv("PAYMENT_TEST_USER")))}
 	switch step {
 	case "begin":
-		return once(ctx, people, caller, "begin", func(k identity.Key) error {
+		return doOnce(ctx, people, caller, "begin", func(k identity.Key) error {
 			_, err := payments.Begin(ctx, identity.Change[payment.Session]{Caller: caller, Key: k, Answer: func(s payment.Session) identity.Reply {
 				body, _ := json.Marshal(s)
 				return identity.Reply{Status: http.StatusCreated, Body: body}
@@ -95,7 +95,7 @@ func serveStep(ctx context.Context, step string) error {
 	case "receive":
 		return receiveAll(ctx, payments)
 	case "refund":
-		return once(ctx, people, caller, "refund", func(k identity.Key) error {
+		return doOnce(ctx, people, caller, "refund", func(k identity.Key) error {
 			_, err := payments.Refund(ctx, identity.Change[payment.Refund]{Caller: caller, Key: k, Answer: func(payment.Refund) identity.Reply {
 				return identity.Reply{Status: http.StatusCreated}
 			}}, payment.RefundRequest{User: caller.User, Kind: payment.Unspent, Amount: 1000, Reason: "not needed"})
@@ -108,8 +108,8 @@ func serveStep(ctx context.Context, step string) error {
 	return workAll(ctx, db, client)
 }
 
-// once runs a repeated request through the idempotency keys, as the middleware does.
-func once(ctx context.Context, people *identity.Service, c identity.Caller, route string, do func(identity.Key) error) error {
+// doOnce runs a repeated request through the idempotency keys, as the middleware does.
+func doOnce(ctx context.Context, people *identity.Service, c identity.Caller, route string, do func(identity.Key) error) error {
 	key := identity.Key{Principal: c.Principal(), Method: http.MethodPost, Route: route, Key: "k"}
 	_, found, err := people.Replay(ctx, key)
 	if err == nil && !found {

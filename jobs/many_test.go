@@ -66,7 +66,7 @@ func TestINV35AThousandRunOut(t *testing.T) {
 		b.exec(sql)
 	}
 	b.Hints.Forward = func(string) {} // the network is away: what is sent is gone
-	b.beside(t)
+	b.second(t)
 	clock := meteringtest.New(t, b.DB, opened)
 
 	began := time.Now()
@@ -82,7 +82,7 @@ func TestINV35AThousandRunOut(t *testing.T) {
 	for why, sql := range map[string]string{
 		"not released once":               `SELECT count(*) FROM allocations a JOIN many ON tenant = org_id WHERE NOT rich AND NOT (` + released + `)`,
 		"released, though there is money": `SELECT count(*) FROM allocations a JOIN many ON tenant = org_id WHERE rich AND status = 'releasing'`,
-		"not told once, of all of theirs": `SELECT count(*) FROM many WHERE NOT rich AND (
+		"not notified once, of all of theirs": `SELECT count(*) FROM many WHERE NOT rich AND (
 			SELECT count(*) FROM outbox_events e WHERE org_id = tenant AND subject = 'billing.balance_depleted'
 				AND jsonb_array_length(payload->'allocation_ids') = (SELECT count(*) FROM allocations a WHERE a.org_id = tenant)) <> 1
 			OR (SELECT count(*) FROM outbox_events e WHERE org_id = tenant AND subject LIKE 'billing.%') <> CASE WHEN rich THEN 0 ELSE 2 END`,
@@ -108,8 +108,8 @@ func TestINV35AThousandRunOut(t *testing.T) {
 	b.checkEventContract()
 }
 
-// beside starts a second server on the same database.
-func (b *bundle) beside(t *testing.T) {
+// second starts a second server on the same database.
+func (b *bundle) second(t *testing.T) {
 	t.Helper()
 	other, err := river.NewClient(riverpgxv5.New(b.DB), &river.Config{
 		Schema: migrations.RiverSchema, Logger: b.deps.Log, Workers: jobs.Workers(b.deps), FetchPollInterval: 20 * time.Millisecond, FetchCooldown: 2 * time.Millisecond,

@@ -128,10 +128,10 @@ func (p *payer) until(what string, done func() bool) {
 			return
 		}
 	}
-	p.t.Fatalf("never: %s\nevents: %v", what, p.told())
+	p.t.Fatalf("never: %s\nevents: %v", what, p.eventsOf())
 }
 
-func (p *payer) told() (all []string) {
+func (p *payer) eventsOf() (all []string) {
 	rows, err := p.DB.Query(p.t.Context(), "SELECT type || ' ' || status || ' ' || result FROM stripe_events ORDER BY received_at")
 	if err != nil {
 		p.t.Fatal(err)

@@ -74,7 +74,7 @@ func grant(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// grantsHash changes with every migration too: a table that was made anew has
+// grantsHash changes with every migration too: a table that was created again has
 // lost its rights.
 func grantsHash() (string, error) {
 	ours, err := Hash()

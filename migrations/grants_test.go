@@ -19,11 +19,11 @@ var roles = []string{"gpuaas_api", "gpuaas_node", "gpuaas_reconcile", "gpuaas_wo
 var matrixLine = regexp.MustCompile(`(?m)^\s*\('([a-z_.]+)',\s*'([rawd]*)',\s*'([rawd]*)',\s*'([rawd]*)',\s*'([rawd]*)',\s*'([rawd]*)'\),?(?: -- (append-only)?.*)?$`)
 
 type rights struct {
-	letters [5]string
-	fact    bool
+	letters    [5]string
+	appendOnly bool
 }
 
-// matrix is what grants.sql says, read without PostgreSQL.
+// matrix parses grants.sql without PostgreSQL.
 func matrix(t *testing.T) map[string]rights {
 	t.Helper()
 	text, err := os.ReadFile("grants.sql")
@@ -60,7 +60,7 @@ func TestEveryTableHasALineInTheMatrix(t *testing.T) {
 		SELECT relname::text FROM pg_class c JOIN pg_trigger t ON t.tgrelid = c.oid JOIN pg_proc p ON p.oid = t.tgfoid
 		WHERE proname = 'reject_change' AND NOT relispartition GROUP BY relname`)
 	for _, fact := range facts {
-		if !m[fact].fact {
+		if !m[fact].appendOnly {
 			t.Errorf("grants.sql does not mark %s as append-only", fact)
 		}
 	}
@@ -74,7 +74,7 @@ func TestTAB01RolesMayWhatTheMatrixSays(t *testing.T) {
 	for i, role := range roles {
 		pool := pgtest.As(t, db, role)
 		for table, r := range matrix(t) {
-			if r.fact && strings.ContainsAny(r.letters[i], "wd") {
+			if r.appendOnly && strings.ContainsAny(r.letters[i], "wd") {
 				t.Errorf("%s may change facts of %s", role, table)
 			}
 			columns := strings.Join(names(t, db, `

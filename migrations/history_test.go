@@ -18,9 +18,9 @@ var update = flag.Bool("update", false, "add new migrations to history.sum")
 // historyFile lists the migrations with their SHA-256, in order, as sha256sum does.
 const historyFile = "history.sum"
 
-// TestHistoryIsKept compares the migrations with history.sum. A database that has run a migration never runs it again,
+// TestHistoryIsUnchanged compares the migrations with history.sum. A database that has run a migration never runs it again,
 // so an edit of the file would give two installations of one release different schemas.
-func TestHistoryIsKept(t *testing.T) {
+func TestHistoryIsUnchanged(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(historyFile)
 	if err != nil {

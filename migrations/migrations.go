@@ -30,7 +30,7 @@ var ErrNewerSchema = errors.New("the database schema is newer than this binary; 
 
 // Up brings roles, schema, River's schema and rights to this binary's version.
 // Several replicas may call it at once; one does the work. The pool is that of
-// the tables' owner, and of nobody who serves.
+// the owner of the tables, and of no server role.
 func Up(ctx context.Context, pool *pgxpool.Pool) error {
 	if err := makeRoles(ctx, pool); err != nil {
 		return err

@@ -103,7 +103,7 @@ func TestDropPartitionsKeepsWhatIsNeeded(t *testing.T) {
 			t.Errorf("dropped %d partitions of %s, expected %d", n, table, want)
 		}
 	}
-	if _, err := db.Exec(t.Context(), `SELECT drop_partitions('ledger_entries', now())`); !refused(err) {
+	if _, err := db.Exec(t.Context(), `SELECT drop_partitions('ledger_entries', now())`); !rejected(err) {
 		t.Errorf("dropped entries of the ledger: %v", err)
 	}
 	drop("outbox_events", 0) // not published
@@ -127,7 +127,7 @@ func TestDropPartitionsKeepsWhatIsNeeded(t *testing.T) {
 	if _, err := work.Exec(t.Context(), `SELECT drop_partitions('plans', now())`); err != nil {
 		t.Errorf("the workers: %v", err)
 	}
-	if _, err := pgtest.As(t, db, "gpuaas_api").Exec(t.Context(), `SELECT drop_partitions('plans', now())`); !refused(err) {
+	if _, err := pgtest.As(t, db, "gpuaas_api").Exec(t.Context(), `SELECT drop_partitions('plans', now())`); !rejected(err) {
 		t.Errorf("the API: %v", err)
 	}
 }

@@ -46,8 +46,8 @@ func names(t *testing.T, db pg.Queryer, sql string, args ...any) []string {
 	return list
 }
 
-// seen counts a table's rows that name the id; a table that may not be read has none.
-func seen(ctx context.Context, t *testing.T, db pg.Queryer, table, id string) (n int) {
+// countVisible counts a table's rows that name the id; a table that may not be read has none.
+func countVisible(ctx context.Context, t *testing.T, db pg.Queryer, table, id string) (n int) {
 	t.Helper()
 	err := db.QueryRow(ctx, `SELECT count(*) FROM `+table+` AS x WHERE to_jsonb(x)::text LIKE '%'||$1||'%'`, id).Scan(&n)
 	if err != nil && !forbidden(err) {
@@ -56,7 +56,7 @@ func seen(ctx context.Context, t *testing.T, db pg.Queryer, table, id string) (n
 	return n
 }
 
-// forbidden says that a right is missing, or that a policy refuses the row.
+// forbidden is true if a right is missing, or a policy rejects the row.
 func forbidden(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && refused.Code == "42501"
@@ -80,16 +80,16 @@ func TestINV61AForgottenScopeSeesNothing(t *testing.T) {
 	}
 	for _, table := range tables {
 		for _, id := range []string{idA, idB} {
-			if seen(t.Context(), t, db, table, id) == 0 {
+			if countVisible(t.Context(), t, db, table, id) == 0 {
 				t.Errorf("the test has no row of %s in %s", id, table)
 			}
 		}
 		var n int
 		if err := api.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&n); err != nil && !forbidden(err) || n != 0 {
-			t.Errorf("%s shows %d rows to nobody, %v", table, n, err)
+			t.Errorf("%s shows %d rows without a scope, %v", table, n, err)
 		}
 		if tag, err := api.Exec(t.Context(), `INSERT INTO `+table+` SELECT (jsonb_populate_record(NULL::`+table+`, '{}')).*`); err == nil {
-			t.Errorf("%s takes a row of nobody: %s", table, tag)
+			t.Errorf("%s accepts a row without a scope: %s", table, tag)
 		}
 	}
 }
@@ -106,16 +106,16 @@ func TestINV61ScopeIsOneTenant(t *testing.T) {
 	mine := pg.WithScope(t.Context(), pg.Scope{Tenant: idA, Principal: idA})
 	all := pg.WithScope(t.Context(), pg.Platform)
 	for _, table := range confined(t, db) {
-		if n := seen(mine, t, api, table, idA); (n == 0) != (unread[table] != "") {
+		if n := countVisible(mine, t, api, table, idA); (n == 0) != (unread[table] != "") {
 			t.Errorf("%s shows the tenant %d of its rows", table, n)
 		}
-		if n := seen(mine, t, api, table, idB); n != 0 {
+		if n := countVisible(mine, t, api, table, idB); n != 0 {
 			t.Errorf("%s shows %d rows of the other tenant", table, n)
 		}
-		if n := seen(mine, t, api, table, "c0000000"); n != 0 && table != "observed_allocations" && table != "allocations" {
+		if n := countVisible(mine, t, api, table, "c0000000"); n != 0 && table != "observed_allocations" && table != "allocations" {
 			t.Errorf("%s shows %d rows of the platform", table, n)
 		}
-		if seen(all, t, api, table, idB) == 0 && unread[table] != "only written" {
+		if countVisible(all, t, api, table, idB) == 0 && unread[table] != "only written" {
 			t.Errorf("%s hides rows from the platform", table)
 		}
 		for _, verb := range []string{`DELETE FROM ` + table, `UPDATE ` + table + ` SET ` + column(t, db, table) + ` = DEFAULT`} {
@@ -154,7 +154,7 @@ func TestINV61PrincipalsOfOneTenantAreApart(t *testing.T) {
 	db, api := furnished(t)
 	colleague := pg.WithScope(t.Context(), pg.Scope{Tenant: idA, Principal: "aaaaaaaa-0000-0000-0000-000000000001"})
 	for _, table := range []string{"ssh_keys", "user_passwords", "idempotency_keys"} {
-		if n := seen(colleague, t, api, table, idA); n != 0 || seen(t.Context(), t, db, table, idA) == 0 {
+		if n := countVisible(colleague, t, api, table, idA); n != 0 || countVisible(t.Context(), t, db, table, idA) == 0 {
 			t.Errorf("%s shows %d rows of a colleague", table, n)
 		}
 	}
@@ -170,7 +170,7 @@ func TestTheOthersSeeAllTenants(t *testing.T) {
 		pool := pgtest.As(t, db, role)
 		for _, table := range tables {
 			for _, id := range []string{idA, idB} {
-				if seen(t.Context(), t, pool, table, id) == 0 {
+				if countVisible(t.Context(), t, pool, table, id) == 0 {
 					t.Errorf("%s does not see %s in %s", role, id, table)
 				}
 			}

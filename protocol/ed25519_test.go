@@ -30,7 +30,7 @@ func number(b []byte) *big.Int {
 	return new(big.Int).SetBytes(b)
 }
 
-// accepts is the verdict by which a node believes a task.
+// accepts returns whether a node accepts a task.
 func accepts(key, body, signature []byte) bool {
 	_, err := signer(Signed{Kid: "k", Body: body, Signature: signature}, map[string][]byte{"k": key})
 	return err == nil
@@ -65,7 +65,7 @@ func TestINV42OneSignatureIsRight(t *testing.T) {
 		public, body := key.Public().(ed25519.PublicKey), bytes.Repeat([]byte{byte(i)}, i*7)
 		right := ed25519.Sign(key, body)
 		if !accepts(public, body, right) {
-			t.Fatal("the right signature is refused")
+			t.Fatal("the right signature is rejected")
 		}
 		r, s := right[:32], right[32:]
 		wrong := map[string][]byte{"empty": nil, "twice": append(slices.Clone(right), right...), "only R": r, "only S": s, "swapped": append(slices.Clone(s), r...), "zeros": make([]byte, 64)}
@@ -107,7 +107,7 @@ func TestINV42OneSignatureIsRight(t *testing.T) {
 		}
 		for name, of := range map[string][]byte{"short": public[:31], "long": append(slices.Clone(public), 0), "none": nil} {
 			if accepts(of, body, right) {
-				t.Errorf("a %s key is believed", name)
+				t.Errorf("a %s key is accepted", name)
 			}
 		}
 		if accepts(public, append(slices.Clone(body), 'x'), right) {
@@ -117,7 +117,7 @@ func TestINV42OneSignatureIsRight(t *testing.T) {
 }
 
 // The verdicts are Wycheproof's, where its vectors are at hand: a checkout in
-// WYCHEPROOF_DIR, or in wycheproof beside the repository's data.
+// WYCHEPROOF_DIR, or in the folder wycheproof of the shared data.
 func TestVerdictsAreWycheproofs(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(cmp.Or(os.Getenv("WYCHEPROOF_DIR"), "../../../shared/wycheproof"), "testvectors_v1", "ed25519_test.json")

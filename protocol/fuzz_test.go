@@ -31,15 +31,15 @@ func seeds() map[protocol.Type]string {
 	}
 }
 
-// judge opens the parameters of a signed envelope, as a host does, and holds what it
+// checkParams opens the parameters of a signed envelope, as a host does, and compares what it
 // takes against the promises: INV-44.
-func judge(t *testing.T, kind, params string) (taken bool) {
+func checkParams(t *testing.T, kind, params string) (taken bool) {
 	t.Helper()
 	e := protocol.Envelope{Type: protocol.Type(kind), Params: json.RawMessage(params), Allocation: ids.New[ids.Allocation](), Slots: []string{gpu}}
 	order, err := e.Order()
 	if err != nil {
 		if _, coded := errors.AsType[*protocol.RejectedError](err); !coded {
-			t.Errorf("%q %q is refused without a code: %v", kind, params, err)
+			t.Errorf("%q %q is rejected without a code: %v", kind, params, err)
 		}
 		return false
 	}
@@ -76,14 +76,14 @@ func TestINV44EveryTypeHasItsForm(t *testing.T) {
 		t.Fatalf("%d seeds for %d types", len(good), len(protocol.TaskTypes()))
 	}
 	for kind, params := range good {
-		if !judge(t, string(kind), params) {
-			t.Errorf("%s is refused", kind)
+		if !checkParams(t, string(kind), params) {
+			t.Errorf("%s is rejected", kind)
 		}
 		for other := range good {
 			if kind == protocol.RotateKeys && other == protocol.ProvisionUser {
 				continue // a provisioning may leave out all that a rotation lacks
 			}
-			if other != kind && judge(t, string(other), params) {
+			if other != kind && checkParams(t, string(other), params) {
 				t.Errorf("%s takes the parameters of %s", other, kind)
 			}
 		}
@@ -115,7 +115,7 @@ func TestINV44MutatedParameters(t *testing.T) {
 				}
 			}
 			for kind := range seeds() {
-				judge(t, string(kind), string(text))
+				checkParams(t, string(kind), string(text))
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func FuzzParams(f *testing.F) {
 		f.Add(string(kind), params)
 	}
 	f.Add("node.exec", `{"command":"sh"}`)
-	f.Fuzz(func(t *testing.T, kind, params string) { judge(t, kind, params) })
+	f.Fuzz(func(t *testing.T, kind, params string) { checkParams(t, kind, params) })
 }
 
 // FuzzSigned: a statement, a task or a response without a valid signature has no effect, whatever it

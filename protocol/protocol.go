@@ -93,7 +93,7 @@ type Outcome string
 const (
 	Succeeded Outcome = "succeeded"
 	Failed    Outcome = "failed"
-	Refused   Outcome = "refused"
+	Rejected  Outcome = "rejected"
 )
 
 // Result is the node's response to a task. The server accepts it by compare-and-set on task, fence

@@ -116,6 +116,6 @@ func Higher(a, b string) string {
 // The reasons why a node does not install a build, or no longer runs the requested one.
 const (
 	DigestMismatch    RejectReason = "digest_mismatch"
-	DowngradeRejected RejectReason = "downgrade_refused"
+	DowngradeRejected RejectReason = "downgrade_rejected"
 	RolledBack        RejectReason = "rolled_back"
 )

@@ -69,10 +69,10 @@ func (s *scene) exec(sql string, args ...any) {
 	}
 }
 
-// words is one parsed line of a scenario: a verb, a name, and key=value pairs.
-type words map[string]string
+// options is one parsed line of a scenario: a verb, a name, and key=value pairs.
+type options map[string]string
 
-func (w words) or(key, otherwise string) string {
+func (w options) valueOr(key, otherwise string) string {
 	if v, ok := w[key]; ok {
 		return v
 	}
@@ -98,7 +98,7 @@ func (s *scene) line(text string) {
 	if len(fields) == 0 {
 		return
 	}
-	w := words{}
+	w := options{}
 	for _, f := range fields[2:] {
 		key, value, _ := strings.Cut(f, "=")
 		w[key] = value
@@ -111,11 +111,11 @@ func (s *scene) line(text string) {
 		s.exec(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, generation, fence, epoch, owner, deleted_at, path, source, commit, annotations, suspended_by, suspended_at, suspended_until)
 			VALUES ($1, $2, $3, $4, 'hash-' || $5::text, $5::text::bigint, $6::text::bigint, $7::text::bigint, $8, CASE WHEN $9 THEN now() END, 'a.cue', $10, $11, $12,
 				$13, CASE WHEN $13 <> '' THEN now() END, now() + nullif($14::text, '')::interval)`,
-			id, w.or("kind", "Allocation"), name, s.spec(w, released), w.or("generation", w.or("fence", "1")), w.or("fence", "1"), w.or("epoch", "0"), w.or("by", "api"), deleted,
+			id, w.valueOr("kind", "Allocation"), name, s.spec(w, released), w.valueOr("generation", w.valueOr("fence", "1")), w.valueOr("fence", "1"), w.valueOr("epoch", "0"), w.valueOr("by", "api"), deleted,
 			w["source"], w["commit"], map[string]string{desired.AnnotationDrift: w["drift"], desired.AnnotationIgnore: s.ignore(w["ignore"])}, w.whose("suspended"), w["suspended"])
 	case "carried":
 		_, gone := w["gone"]
-		s.exec(`INSERT INTO observed_objects (uid, kind, generation, spec_hash, gone, epoch) VALUES ($1, $2, $3::text::bigint, 'hash-' || $3::text, $4, $5::text::bigint)`, id, w["kind"], w.or("generation", "1"), gone, w.or("epoch", "0"))
+		s.exec(`INSERT INTO observed_objects (uid, kind, generation, spec_hash, gone, epoch) VALUES ($1, $2, $3::text::bigint, 'hash-' || $3::text, $4, $5::text::bigint)`, id, w["kind"], w.valueOr("generation", "1"), gone, w.valueOr("epoch", "0"))
 	case "node":
 		_, stale := w["stale"]
 		_, partial := w["partial"]
@@ -126,20 +126,20 @@ func (s *scene) line(text string) {
 		s.exec(`INSERT INTO nodes (id, name, spec, lifecycle, reachability) VALUES ($1, $2, jsonb_build_object('sku', 's', 'region', 'r', 'gpus', 1, 'cordoned', $4::boolean), 'active', CASE WHEN $3 THEN 'stale' ELSE 'reachable' END)`, id, name, silent, cordoned)
 	case "seen":
 		_, unproven := w["unproven"]
-		proof := fmt.Sprintf(`{"fence": %s, "leftovers": []}`, w.or("fence", "1"))
+		proof := fmt.Sprintf(`{"fence": %s, "leftovers": []}`, w.valueOr("fence", "1"))
 		if unproven || w["phase"] != "gone" {
 			proof = "null"
 		}
 		s.exec(`INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, message, proof, failures, failed_fence, observed_at)
 			VALUES ($1, $2, $3, $4::text::bigint, 1, 'hash-' || $5::text, $6, nullif($7::jsonb, 'null'), $8::text::int, $9::text::bigint, now())`,
-			id, s.id(w.or("node", "n1")), w["phase"], w.or("fence", "1"), w.or("hash", w.or("fence", "1")), strings.ReplaceAll(w["message"], "_", " "), proof, w.or("failures", "0"), w.or("failed", "0"))
+			id, s.id(w.valueOr("node", "n1")), w["phase"], w.valueOr("fence", "1"), w.valueOr("hash", w.valueOr("fence", "1")), strings.ReplaceAll(w["message"], "_", " "), proof, w.valueOr("failures", "0"), w.valueOr("failed", "0"))
 	case "state":
 		s.exec(`INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status, status_at, active_at, ended_at, expires_at)
 			VALUES ($1, $2, $3, $4, $5, 's', 'r', 1, $6, $10::text::bigint, 'EUR', 'u', 200000, $7, now() - $8::text::interval, now(),
 				CASE WHEN $7 IN ('released', 'failed') THEN now() END, now() + nullif($9::text, '')::interval)`,
-			id, s.id("tenant"), s.id("project"), s.id("user"), name, s.id(w.or("node", "n1")), fields[2], w.or("since", "0 s"), w["expires"], w.or("price", "0"))
+			id, s.id("tenant"), s.id("project"), s.id("user"), name, s.id(w.valueOr("node", "n1")), fields[2], w.valueOr("since", "0 s"), w["expires"], w.valueOr("price", "0"))
 	case "due":
-		s.exec(`INSERT INTO reconcile_due (kind, object_id, due_at, reason) VALUES ($1, $2, now(), 'marked')`, w.or("kind", "Allocation"), id)
+		s.exec(`INSERT INTO reconcile_due (kind, object_id, due_at, reason) VALUES ($1, $2, now(), 'marked')`, w.valueOr("kind", "Allocation"), id)
 	case "asked": // under way since the last plan
 		s.exec(`UPDATE reconcile_due SET previous_verb = $2, previous_fence = 1, previous_generation = 1, previous_until = now() + interval '4 s' WHERE object_id = $1`, id, fields[2])
 	case "drift":
@@ -150,31 +150,31 @@ func (s *scene) line(text string) {
 		s.exec(`INSERT INTO drift (kind, object_id, name, field, desired, observed, status, cause, deadline_at, ignored_by, ignored_until, owner, opened_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, 'changed on the node', CASE WHEN $7 = 'open' THEN now() + interval '1 min' END, $8, now() + nullif($9::text, '')::interval,
 				CASE WHEN $7 = 'open' THEN 'platform' ELSE 'operator' END, now() - interval '1 h')`,
-			w.or("kind", "Allocation"), id, name, w.or("field", "keys"), strings.ReplaceAll(w.or("desired", "as ordered"), "_", " "), strings.ReplaceAll(w.or("observed", "2"), "_", " "), status, by, w["until"])
+			w.valueOr("kind", "Allocation"), id, name, w.valueOr("field", "keys"), strings.ReplaceAll(w.valueOr("desired", "as ordered"), "_", " "), strings.ReplaceAll(w.valueOr("observed", "2"), "_", " "), status, by, w["until"])
 	case "rule":
 		s.limits.Drift[desired.Kind(name)] = plan.Rule(fields[2])
 	case "change": // a person has decided about it
 		s.exec(`INSERT INTO plans (id, hash, status, actions, origin, source, commit, decided_by, decided_at) VALUES ($1, 'h', $2, 0, 'change', $3, $4, 'user:ada', now())`,
-			id, w.or("status", "applied"), name, w["commit"])
+			id, w.valueOr("status", "applied"), name, w["commit"])
 	default:
 		s.t.Fatalf("no such line: %s", text)
 	}
 }
 
 // whose returns an actor if the key is present.
-func (w words) whose(key string) string {
+func (w options) whose(key string) string {
 	if _, there := w[key]; there {
 		return "user:ada"
 	}
 	return ""
 }
 
-func (w words) number(key string) (n int) {
+func (w options) number(key string) (n int) {
 	_, _ = fmt.Sscan(w[key], &n)
 	return n
 }
 
-func (w words) list(key string) []string {
+func (w options) list(key string) []string {
 	if w[key] == "" {
 		return nil
 	}
@@ -182,10 +182,10 @@ func (w words) list(key string) []string {
 }
 
 // spec returns the fields that the loop reads, for any kind.
-func (s *scene) spec(w words, released bool) map[string]any {
+func (s *scene) spec(w options, released bool) map[string]any {
 	_, cordoned := w["cordoned"]
 	spec := map[string]any{
-		"node": s.id(w.or("node", "n1")), "released": released, "gpuUUIDs": []string{}, "gpus": w.number("gpus"), "sku": w["sku"], "cordoned": cordoned,
+		"node": s.id(w.valueOr("node", "n1")), "released": released, "gpuUUIDs": []string{}, "gpus": w.number("gpus"), "sku": w["sku"], "cordoned": cordoned,
 		"gpuModel": w["model"], "price": map[string]any{"amountMinor": w.number("price"), "currency": "EUR"},
 	}
 	if serials := w.list("serials"); serials != nil {
@@ -208,7 +208,7 @@ func (s *scene) ignore(text string) string {
 	return text + "until=" + at.UTC().Format(time.RFC3339Nano)
 }
 
-func shows(w words) any {
+func shows(w options) any {
 	text, reported := w["shows"]
 	if !reported {
 		return nil
@@ -264,8 +264,8 @@ func (s *scene) drifts() string {
 		|| CASE WHEN status = 'ignored' THEN ' ignored by ' || ignored_by || ' for ' || round(extract(epoch FROM ignored_until - now())) || 's' ELSE '' END FROM drift`)
 }
 
-// facts returns the events and validates them against their contract.
-func (s *scene) facts() string {
+// rows returns the events and validates them against their contract.
+func (s *scene) rows() string {
 	s.t.Helper()
 	rows, err := s.db.Query(s.t.Context(), `SELECT subject, payload FROM outbox_events`)
 	if err != nil {

@@ -43,7 +43,7 @@ func TestScenarios(t *testing.T) {
 				s.line(line)
 			}
 			s.pass()
-			got := told + "-- plan --\n" + s.plan() + "-- jobs --\n" + s.jobs() + "-- due --\n" + s.remains() + "-- drift --\n" + s.drifts() + "-- facts --\n" + s.facts()
+			got := told + "-- plan --\n" + s.plan() + "-- jobs --\n" + s.jobs() + "-- due --\n" + s.remains() + "-- drift --\n" + s.drifts() + "-- facts --\n" + s.rows()
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
 					t.Fatal(err)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the one thing beside Go that a private cluster needs: the server
+# Installs what a private cluster needs besides Go: the server
 # binaries of PostgreSQL; with --browser also the Chromium that the end-to-end
 # tests sign in with, with --rig what boots Debian hosts for them. Says nothing
 # when they are there; says one line and fails when it cannot install them.

@@ -25,7 +25,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 	policy := identity.PolicyFrom(s.policies)
 	config := rest.Config{
 		Services: a, Tasks: s.tasks[RoleAPI], Installer: s.installer(),
-		Stream:      &stream.Server{Facts: a.Events, Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
+		Stream:      &stream.Server{Events: a.Events, Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock},
 		Environment: s.cfg.Environment, Profile: s.cfg.Profile, CursorKeys: s.keys.Cursors.Ring, Front: s.cfg.Front,
 		Limits: func(class request.Class, c identity.Caller) middleware.Limit {
 			return middleware.LimitOf(class, policy(c))

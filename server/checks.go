@@ -10,12 +10,12 @@ import (
 
 // checks lists the health checks of healthz, each after the checks that it depends on.
 func (s *Server) checks() []rest.Check {
-	checks := []rest.Check{{Name: "postgres", Ask: s.askPostgres}, {Name: "nats", Ask: s.askNATS}, {Name: "fleet", Ask: s.askFleet}}
+	checks := []rest.Check{{Name: "postgres", Check: s.askPostgres}, {Name: "nats", Check: s.askNATS}, {Name: "fleet", Check: s.askFleet}}
 	if s.relay != nil {
-		checks = append(checks, rest.Check{Name: "outbox", Ask: s.askOutbox})
+		checks = append(checks, rest.Check{Name: "outbox", Check: s.askOutbox})
 	}
 	if s.sync != nil {
-		checks = append(checks, rest.Check{Name: "source", Ask: s.askSource})
+		checks = append(checks, rest.Check{Name: "source", Check: s.askSource})
 	}
 	return checks
 }

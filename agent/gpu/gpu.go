@@ -43,7 +43,7 @@ type Reading struct {
 }
 
 // Merge adds the readings of drivers to the topology that the kernel reports. A device that only one of
-// them reports is listed as missing on the other side.
+// them reports is listed as missing by the other of the two.
 func Merge(host protocol.Topology, seen Reading) protocol.Topology {
 	host.Peers = seen.Peers
 	host.GPUs = slices.Clone(host.GPUs)

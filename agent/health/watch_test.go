@@ -66,9 +66,9 @@ func watch(t *testing.T, c *turned) *health.Watch {
 	return &health.Watch{Run: well, Log: slog.New(slog.DiscardHandler), Clock: c.clock(), First: 10 * time.Second}
 }
 
-// AGENT-28: a probe that never comes back reads unknown, and nobody waits for it. It
+// AGENT-28: a probe that never comes back reads unknown, and nothing waits for it. It
 // is not started a second time.
-func TestAProbeThatHangsStallsNobody(t *testing.T) {
+func TestAProbeThatHangsDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	c := &turned{now: time.Unix(1e9, 0)}
 	w := watch(t, c)
@@ -104,7 +104,7 @@ func TestAProbeThatHangsStallsNobody(t *testing.T) {
 	}
 }
 
-// One that worked and then hangs is believed for a while, not for ever.
+// The last result of one that worked and then hangs counts for a while, not for ever.
 func TestAnOldAnswerIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	c := &turned{now: time.Unix(1e9, 0)}
@@ -152,7 +152,7 @@ func TestHeatMustLast(t *testing.T) {
 		{0, hot, ""},
 		{30 * time.Second, hot, ""},
 		{10 * time.Second, cool, ""},
-		{10 * time.Second, hot, ""}, // begins anew
+		{10 * time.Second, hot, ""}, // begins again
 		{59 * time.Second, hot, ""},
 		{time.Second, hot, "driver:thermal"},
 		{time.Minute, cool, "driver:thermal"},
@@ -181,7 +181,7 @@ func line(n string) string { return strings.Replace(xid, "%", n, 1) }
 
 // An XID stands until the table clears it: through a restart of the
 // agent, and not through one of the host where that mends it.
-func TestXIDsAreKeptAndCleared(t *testing.T) {
+func TestXIDsRemainUntilCleared(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "health.json")
 	now := time.Unix(1e9, 0)
@@ -319,7 +319,7 @@ func TestProbesOfAPlantedHost(t *testing.T) {
 	put("sys/class/net/ens1/flags", "0x1003")
 	put("sys/class/net/ens1/operstate", "up")
 	put("sys/class/net/ens2/device/vendor", "0x15b3")
-	put("sys/class/net/ens2/flags", "0x1002") // nobody wants it up
+	put("sys/class/net/ens2/flags", "0x1002") // it is not configured to be up
 	put("sys/class/net/ens2/operstate", "down")
 	if got := probe("memory") + probe("network"); got != "" {
 		t.Errorf("a sound host: %q", got)

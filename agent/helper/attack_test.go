@@ -38,7 +38,7 @@ func (r raw) send(text string) {
 	_, _ = r.conn.Write(frame) // it may have hung up already
 }
 
-// hungUp says whether the other side ends the connection within d.
+// hungUp returns whether the helper ends the connection within d.
 func (r raw) hungUp(d time.Duration) bool {
 	r.t.Helper()
 	_ = r.conn.SetReadDeadline(time.Now().Add(d))
@@ -52,7 +52,7 @@ func TestAHostileNetworkHalfExecutesNothing(t *testing.T) {
 
 	b := setup(t)
 	b.start()
-	before := b.world().Version
+	before := b.host().Version
 	c, h := b.connect()
 	wait(t, "a greeting", h.met)
 	_, stranger, err := ed25519.GenerateKey(rand.Reader)
@@ -78,7 +78,7 @@ func TestAHostileNetworkHalfExecutesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.UpdateTrust(t.Context(), []protocol.Signed{{Kid: "0009", Body: body, Signature: ed25519.Sign(stranger, body)}}); err == nil {
-		t.Error("keys without a chain were believed")
+		t.Error("keys without a chain were accepted")
 	}
 	for rule, x := range map[string]struct {
 		task protocol.Signed
@@ -96,19 +96,19 @@ func TestAHostileNetworkHalfExecutesNothing(t *testing.T) {
 			t.Errorf("%s: %v, %v", rule, a.Rejection, err)
 		}
 	}
-	if now := b.world(); now.Version != before || len(now.Accounts) > 0 {
+	if now := b.host(); now.Version != before || len(now.Accounts) > 0 {
 		t.Errorf("something was executed: %+v", now)
 	}
 }
 
-// Whoever is not the network half's uid is hung up on before a byte is read.
-func TestAStrangersUIDIsRefused(t *testing.T) {
+// A connection of another uid than the network process is closed before a byte is read.
+func TestAnotherUIDIsRejected(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
 	b.uid = os.Getuid() + 1
 	b.start()
-	before := b.world().Version
+	before := b.host().Version
 	r := b.raw(t)
 	hello(t, r)
 	text, err := json.Marshal(map[string]any{"id": 1, "call": "take", "signed": b.sign(b.provision(ids.New[ids.Allocation](), 1))})
@@ -119,7 +119,7 @@ func TestAStrangersUIDIsRefused(t *testing.T) {
 	if !r.hungUp(5 * time.Second) {
 		t.Error("a stranger is listened to")
 	}
-	if b.world().Version != before {
+	if b.host().Version != before {
 		t.Error("a stranger's order was executed")
 	}
 }

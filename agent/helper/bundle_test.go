@@ -120,7 +120,7 @@ func (b *bundle) start() {
 	b.t.Cleanup(b.stop)
 }
 
-// heard are what a client was told.
+// heard are the messages that a client got.
 type heard struct {
 	changed, finished chan struct{}
 	steps             chan protocol.Progress
@@ -194,7 +194,7 @@ func (b *bundle) sign(e protocol.Envelope) protocol.Signed {
 	return protocol.Signed{Body: body, Signature: ed25519.Sign(b.key, body)}
 }
 
-func (b *bundle) world() *sim.Host {
+func (b *bundle) host() *sim.Host {
 	b.t.Helper()
 	h, err := sim.Read(sim.Path(b.dir))
 	if err != nil {

@@ -47,7 +47,7 @@ func TestTheHalvesWorkOverTheSocket(t *testing.T) {
 	if err != nil || !first.Complete || len(first.Allocations) != 1 || first.Helper != "test" {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	// This half starts anew, then the other one: reports stay in order.
+	// This process starts again, then the other one: reports stay in order.
 	b.stop()
 	b.start()
 	wait(t, "a greeting", h.met)
@@ -76,8 +76,8 @@ func TestTheHalvesWorkOverTheSocket(t *testing.T) {
 	}
 }
 
-// New keys are believed by a chain of statements, each signed by a key before it.
-func TestKeysAreBelievedByAChain(t *testing.T) {
+// New keys are accepted by a chain of statements, each signed by a key before it.
+func TestKeysAreAcceptedByAChain(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
@@ -234,7 +234,7 @@ func TestINV76AStatementKeySignsNoTask(t *testing.T) {
 	b.start()
 	c, h := b.connect()
 	wait(t, "a greeting", h.met)
-	before := b.world().Version
+	before := b.host().Version
 	for _, kid := range []string{"0001", "0002", ""} {
 		e := b.provision(ids.New[ids.Allocation](), 1)
 		if kid != "" {
@@ -246,7 +246,7 @@ func TestINV76AStatementKeySignsNoTask(t *testing.T) {
 			t.Errorf("named %q: %v, %v", kid, a.Rejection, err)
 		}
 	}
-	if now := b.world(); now.Version != before {
+	if now := b.host(); now.Version != before {
 		t.Errorf("something was executed: %+v", now)
 	}
 }
@@ -258,7 +258,7 @@ func statementAsTask(t *testing.T, b *bundle, s protocol.Signed) bool {
 }
 
 // The control plane has seen a later life: this disk was restored or copied.
-func TestINV43ALaterLifeWasSeen(t *testing.T) {
+func TestINV43ALaterBootIsNoticed(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
@@ -321,7 +321,7 @@ func TestAloneTheHelperEnforces(t *testing.T) {
 	until := func(what string, ok func(*sim.Host) bool) {
 		t.Helper()
 		for range 2000 {
-			if ok(b.world()) {
+			if ok(b.host()) {
 				return
 			}
 			<-time.After(5 * time.Millisecond)
@@ -331,8 +331,8 @@ func TestAloneTheHelperEnforces(t *testing.T) {
 
 	edit(func(h *sim.Host) { h.Accounts["t-1"].Keys = nil })
 	b.local.Beat(t.Context()) // the control plane was heard a moment ago: it decides
-	if keys := b.world().Accounts["t-1"].Keys; len(keys) != 0 {
-		t.Errorf("repaired beside the control plane: %v", keys)
+	if keys := b.host().Accounts["t-1"].Keys; len(keys) != 0 {
+		t.Errorf("repaired without the control plane: %v", keys)
 	}
 	offset.Store(int64(90 * time.Second))
 	b.local.Beat(t.Context())
@@ -344,7 +344,7 @@ func TestAloneTheHelperEnforces(t *testing.T) {
 	offset.Store(int64(3 * time.Hour))
 	b.local.Beat(t.Context())
 	until("a stopped tenant", func(h *sim.Host) bool { return len(h.Accounts["t-2"].Keys) == 0 && len(h.Processes) == 1 })
-	if h := b.world(); h.Processes[0].PID != 8 || len(h.Accounts["t-1"].Keys) != 1 {
+	if h := b.host(); h.Processes[0].PID != 8 || len(h.Accounts["t-1"].Keys) != 1 {
 		t.Errorf("the other tenant: %+v", h)
 	}
 	b.stop()
@@ -352,7 +352,7 @@ func TestAloneTheHelperEnforces(t *testing.T) {
 	offset.Add(int64(2 * time.Minute)) // it does not admit the tenant that it has stopped
 	b.local.Beat(t.Context())
 	b.stop()
-	if keys := b.world().Accounts["t-2"].Keys; len(keys) != 0 {
+	if keys := b.host().Accounts["t-2"].Keys; len(keys) != 0 {
 		t.Error("a tenant who was stopped is let in by a restart")
 	}
 }

@@ -126,7 +126,7 @@ func TestINV80HostileResponsesHaveNoEffect(t *testing.T) {
 	}
 	b.local.Beat(t.Context())
 	for range 1000 {
-		if len(b.world().Accounts["t-1"].Keys) == 1 {
+		if len(b.host().Accounts["t-1"].Keys) == 1 {
 			return
 		}
 		<-time.After(5 * time.Millisecond)
@@ -157,12 +157,12 @@ func TestINV80AStopSurvivesRestarts(t *testing.T) {
 		b.start()
 		offset.Add(int64(2 * time.Minute))
 		b.local.Beat(t.Context())
-		if keys := b.world().Accounts["t-1"].Keys; hours < 2 && len(keys) != 1 {
+		if keys := b.host().Accounts["t-1"].Keys; hours < 2 && len(keys) != 1 {
 			t.Errorf("stopped after %s", time.Duration(offset.Load()))
 		}
 	}
 	for range 1000 {
-		if len(b.world().Accounts["t-1"].Keys) == 0 {
+		if len(b.host().Accounts["t-1"].Keys) == 0 {
 			return
 		}
 		<-time.After(5 * time.Millisecond)

@@ -74,7 +74,7 @@ func TestEnrolmentCorrectsTheBootNumber(t *testing.T) {
 	}
 }
 
-func TestLostJournalIsRefused(t *testing.T) {
+func TestLostJournalIsRejected(t *testing.T) {
 	t.Parallel()
 
 	node := ids.New[ids.Node]()
@@ -102,22 +102,22 @@ func TestLostJournalIsRefused(t *testing.T) {
 			_, err := journal.Open(journal.Options{Dir: dir, Node: node, Now: noon})
 			must(err)
 		},
-		"a record cut": func(dir string) { must(os.Truncate(one(t, dir), 10)) },
+		"a record cut": func(dir string) { must(os.Truncate(onlyFile(t, dir), 10)) },
 		"renamed": func(dir string) {
-			must(os.Rename(one(t, dir), filepath.Join(dir, "allocation-"+uuid.NewString()+".json")))
+			must(os.Rename(onlyFile(t, dir), filepath.Join(dir, "allocation-"+uuid.NewString()+".json")))
 		},
-		"a record removed": func(dir string) { must(os.Remove(one(t, dir))) },
+		"a record removed": func(dir string) { must(os.Remove(onlyFile(t, dir))) },
 		"a record altered": func(dir string) {
-			text, err := os.ReadFile(one(t, dir))
+			text, err := os.ReadFile(onlyFile(t, dir))
 			must(err)
-			must(os.WriteFile(one(t, dir), bytes.Replace(text, []byte(`"fence":1`), []byte(`"fence":0`), 1), 0o600))
+			must(os.WriteFile(onlyFile(t, dir), bytes.Replace(text, []byte(`"fence":1`), []byte(`"fence":0`), 1), 0o600))
 		},
 		"given up": func(dir string) {
 			j, err := journal.Open(journal.Options{Dir: dir, Node: node, Now: noon})
 			must(err)
 			must(j.Lose("a later life was seen"))
 		},
-		"a record's NUL": func(dir string) { must(os.WriteFile(one(t, dir), make([]byte, 100), 0o600)) },
+		"a record's NUL": func(dir string) { must(os.WriteFile(onlyFile(t, dir), make([]byte, 100), 0o600)) },
 	} {
 		dir, j := fresh()
 		harm(dir)
@@ -131,7 +131,7 @@ func TestLostJournalIsRefused(t *testing.T) {
 	}
 }
 
-func one(t *testing.T, dir string) string {
+func onlyFile(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "allocation-*.json"))
 	if err != nil || len(files) != 1 {
@@ -140,7 +140,7 @@ func one(t *testing.T, dir string) string {
 	return files[0]
 }
 
-func TestForgetKeepsWhatMayStillBeAsked(t *testing.T) {
+func TestRemovalLeavesWhatMayBeRequested(t *testing.T) {
 	t.Parallel()
 
 	j, err := journal.Open(journal.Options{Dir: t.TempDir(), Node: ids.New[ids.Node](), Now: noon})
@@ -162,9 +162,9 @@ func TestForgetKeepsWhatMayStillBeAsked(t *testing.T) {
 	}
 }
 
-// INV-43: a directory that was copied back is told by what lies in memory, for as
+// INV-43: a directory that was copied back is recognised by the record in memory, for as
 // long as the machine runs; after a start of the machine it says since when.
-func TestINV43AnOlderCopyIsTold(t *testing.T) {
+func TestINV43AnOlderCopyIsRecognised(t *testing.T) {
 	t.Parallel()
 
 	dir, copied, anchor, node := filepath.Join(t.TempDir(), "journal"), t.TempDir(), filepath.Join(t.TempDir(), "anchor"), ids.New[ids.Node]()
@@ -205,7 +205,7 @@ func TestINV43AnOlderCopyIsTold(t *testing.T) {
 	}
 }
 
-// Read sees what the journal holds while it is open, and refuses what Open refuses.
+// Read returns the records of an open journal, and rejects what Open rejects.
 func TestReadWithoutOpening(t *testing.T) {
 	t.Parallel()
 
@@ -222,7 +222,7 @@ func TestReadWithoutOpening(t *testing.T) {
 	if got, err := journal.Read(dir); err != nil || cmp.Diff([]journal.Record{want}, got) != "" {
 		t.Errorf("%v: %v", err, cmp.Diff([]journal.Record{want}, got))
 	}
-	if err := os.Truncate(one(t, dir), 10); err != nil {
+	if err := os.Truncate(onlyFile(t, dir), 10); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := journal.Read(dir); !errors.Is(err, journal.ErrLost) {

@@ -19,7 +19,7 @@ import (
 
 // What root does behind our back is seen, and put right by the same order again,
 // without a scrub: the tenant's work is on the device.
-func TestDriftIsSeenAndHealed(t *testing.T) { //nolint:paralleltest // one host
+func TestDriftIsReportedAndHealed(t *testing.T) { //nolint:paralleltest // one host
 	h := node(t)
 	o := order(t, h, 2)
 	if _, err := carry(t.Context(), h, protocol.ProvisionUser, o); err != nil {
@@ -29,7 +29,7 @@ func TestDriftIsSeenAndHealed(t *testing.T) { //nolint:paralleltest // one host
 	for _, c := range []struct{ way, script, says string }{
 		{"a foreign key", `echo "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl x" >>/run/gpuaas/keys/$N`, "keys: 2 login keys open $N and 1 of them are unknown"},
 		{"a key with an option", `sed -i 's/^/command="id" /' /run/gpuaas/keys/$N`, "keys: 1 login keys open $N and 1 of them are unknown"},
-		{"another principal", `echo somebody >>/run/gpuaas/principals/$N`, "principals: certificates for 2 names open $N and 1 of them are unknown"},
+		{"another principal", `echo mallory >>/run/gpuaas/principals/$N`, "principals: certificates for 2 names open $N and 1 of them are unknown"},
 		{"a widened slice", `systemctl set-property user-$U.slice "DeviceAllow=/dev/nvidia0 rw"`, "is also limited by /etc/systemd/system.control"},
 		{"a slice that is widened until the next start", `systemctl set-property --runtime user-$U.slice MemoryMax=infinity`, "is also limited by /run/systemd/system.control"},
 		{"a slice without a policy", `sed -i s/DevicePolicy=closed/DevicePolicy=auto/ /etc/systemd/system/user-$U.slice.d/50-gpu.conf; systemctl daemon-reload`, "device policy auto, expected closed"},
@@ -39,7 +39,7 @@ func TestDriftIsSeenAndHealed(t *testing.T) { //nolint:paralleltest // one host
 		{"a systemd of the tenant's own", `rm /etc/systemd/system/user@$U.service; systemctl daemon-reload`, "may run a systemd of its own, expected none"},
 		{"a group", `groupadd -f docker; usermod -aG docker $N`, "is in group docker, expected in gpuaas only"},
 		{"changed login rules", `sed -i s/AllowTcpForwarding.no/AllowTcpForwarding\ yes/ /etc/ssh/sshd_config.d/50-gpuaas.conf`, "50-gpuaas.conf is not as this agent writes it"},
-		{"login rules of somebody else's", `echo "LoginGraceTime 30" >/etc/ssh/sshd_config.d/60-other.conf`, "sshd has not read its configuration since the last change"},
+		{"login rules of another file", `echo "LoginGraceTime 30" >/etc/ssh/sshd_config.d/60-other.conf`, "sshd has not read its configuration since the last change"},
 		{"no PAM block", `sed -i /pam_namespace/d /etc/pam.d/sshd`, "/etc/pam.d/sshd does not end with the tenants' block"},
 		{"no network rules", `nft delete table inet gpuaas`, "network: the rules of $N"},
 		{"a network rule less", `nft flush chain inet gpuaas output`, "network: $N"},
@@ -83,8 +83,8 @@ type scrubCounter struct {
 	count int
 }
 
-// A configuration that sshd refuses is taken back: with it sshd would not start
-// again, for nobody.
+// A configuration that sshd rejects is removed again: with it sshd would not start
+// again, for any tenant.
 func TestSSHDKeepsWhatItHas(t *testing.T) { //nolint:paralleltest // one host
 	h := node(t)
 	o := order(t, h, 3)
@@ -157,7 +157,7 @@ func TestStepsAreLevels(t *testing.T) { //nolint:paralleltest // one host
 	}
 }
 
-// Whichever command fails, what was begun is taken back, and the next try works.
+// Whichever command fails, the begun steps are undone, and the next try works.
 func TestPlantedFailures(t *testing.T) { //nolint:paralleltest // one host
 	h := node(t)
 	if err := h.PutSettings(t.Context()); err != nil {
@@ -194,7 +194,7 @@ func provisionOrUnwind(t *testing.T, h *linux.Host, o protocol.Order) (*protocol
 			break // it changes nothing, and takes longest
 		}
 		begun = append(begun, step)
-		if err := one(t.Context(), h, step, o, proof); err != nil {
+		if err := runStep(t.Context(), h, step, o, proof); err != nil {
 			for _, step := range slices.Backward(begun) {
 				if step.Undo != nil {
 					if err := step.Undo(t.Context(), h, o); err != nil {
@@ -208,7 +208,7 @@ func provisionOrUnwind(t *testing.T, h *linux.Host, o protocol.Order) (*protocol
 	return proof, nil
 }
 
-// traces is what of the tenant can be seen on the host.
+// traces returns the traces of the tenant on the host.
 func traces(t *testing.T, o protocol.Order) string {
 	t.Helper()
 	script := strings.NewReplacer("$N", o.User, "$U", fmt.Sprint(o.UID)).Replace(

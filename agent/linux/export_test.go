@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 )
 
-// ErrPlanted is how a planted failure ends.
+// ErrPlanted is the error of a planted failure.
 var ErrPlanted = errors.New("planted")
 
 // Break makes the nth command that changes something fail, and counts them all.

@@ -85,7 +85,7 @@ func ask(t *testing.T, c *ssh.Client, command string) string {
 	return strings.TrimSpace(string(out))
 }
 
-func (b doors) try(t *testing.T, when string) {
+func (b attempts) try(t *testing.T, when string) {
 	t.Helper()
 	for name, d := range b {
 		c, err := enter(t, d.user, d.with)
@@ -98,14 +98,14 @@ func (b doors) try(t *testing.T, when string) {
 	}
 }
 
-// doors are ways in, each with whether it opens.
-type doors map[string]struct {
+// attempts are logins, each with whether it succeeds.
+type attempts map[string]struct {
 	user  string
 	with  ssh.Signer
 	opens bool
 }
 
-// Certificates beside registered keys: who gets in, who does not, and who no longer.
+// Certificates and registered keys together: which logins succeed, and which no longer do.
 func TestWhoGetsIn(t *testing.T) { //nolint:paralleltest // one host
 	h := node(t)
 	o, other := order(t, h, 0), order(t, h, 1)
@@ -118,7 +118,7 @@ func TestWhoGetsIn(t *testing.T) { //nolint:paralleltest // one host
 		}
 	}
 	mine, revoked := authority.certify(t, o.Principal, 1), authority.certify(t, o.Principal, 7)
-	doors{
+	attempts{
 		"a registered key":                     {o.User, first.signer, true},
 		"a certificate":                        {o.User, mine, true},
 		"a certificate of another allocation":  {o.User, authority.certify(t, other.Principal, 2), false},
@@ -152,7 +152,7 @@ func TestWhoGetsIn(t *testing.T) { //nolint:paralleltest // one host
 	if want := ssh.FingerprintSHA256(second.signer.PublicKey()); len(proof.Keys) != 1 || proof.Keys[0] != want || proof.SSHD == "" {
 		t.Errorf("proof %+v, want key %s", proof, want)
 	}
-	doors{
+	attempts{
 		"the old key":             {o.User, first.signer, false},
 		"the new key":             {o.User, second.signer, true},
 		"the certificate":         {o.User, mine, false},
@@ -167,7 +167,7 @@ func TestWhoGetsIn(t *testing.T) { //nolint:paralleltest // one host
 	if err := h.BlockLogin(t.Context(), o.User, o.UID); err != nil {
 		t.Fatal(err)
 	}
-	doors{
+	attempts{
 		"the new key":       {o.User, second.signer, false},
 		"a new certificate": {o.User, authority.certify(t, o.Principal, 10), false},
 		"the other tenant":  {other.User, authority.certify(t, other.Principal, 11), true},

@@ -110,9 +110,9 @@ func TestHostileNamesAndKeys(t *testing.T) {
 	}
 }
 
-// A name or uid that somebody else has, by account or as a subordinate, is refused
+// A name or uid of another account, or in its subordinate range, is rejected
 // before anything is run.
-func TestSomebodyElsesAccount(t *testing.T) {
+func TestAccountOfAnotherOwner(t *testing.T) {
 	t.Parallel()
 	for rule, files := range map[string]map[string]string{
 		"the name":        {"/etc/passwd": "u1:x:1000:1000::/home/u1:/bin/sh\n"},
@@ -130,7 +130,7 @@ func TestSomebodyElsesAccount(t *testing.T) {
 			write(t, h, name, text)
 		}
 		if err := h.PutAccount(t.Context(), "u1", 200001); err == nil {
-			t.Errorf("%s of somebody else was taken", rule)
+			t.Errorf("%s of another owner was replaced", rule)
 		}
 	}
 }

@@ -111,14 +111,14 @@ func takeAway(h *linux.Host, o protocol.Order) {
 func carry(ctx context.Context, h step.Host, kind protocol.Type, o protocol.Order) (*protocol.Proof, error) {
 	proof := &protocol.Proof{}
 	for _, step := range task.Steps(kind) {
-		if err := one(ctx, h, step, o, proof); err != nil {
+		if err := runStep(ctx, h, step, o, proof); err != nil {
 			return proof, fmt.Errorf("%s: %w", step.Name, err)
 		}
 	}
 	return proof, nil
 }
 
-func one(ctx context.Context, h step.Host, step step.Step, o protocol.Order, proof *protocol.Proof) error {
+func runStep(ctx context.Context, h step.Host, step step.Step, o protocol.Order, proof *protocol.Proof) error {
 	done, err := step.Check(ctx, h, o)
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ func TestBeforeRestart(t *testing.T) { //nolint:paralleltest // one host
 	}
 }
 
-// A start of the host lets nobody in; the device stays bound, and dirty. The home's
+// After a start of the host no login works; the device stays bound, and dirty. The home's
 // key died: the same order makes an empty one, and the tenant may come in.
 func TestAfterRestart(t *testing.T) { //nolint:paralleltest // one host
 	h := node(t)

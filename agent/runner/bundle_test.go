@@ -68,7 +68,7 @@ func setup(t testing.TB) *bundle {
 	return b
 }
 
-// start is what a new process does with what the old one left on disk.
+// start starts a new process on the files of the old one.
 func (b *bundle) start(node ids.Node, host step.Host) {
 	b.t.Helper()
 	j, err := journal.Open(journal.Options{Dir: filepath.Join(b.dir, "journal"), Node: node, Now: b.now, Anchor: b.anchor})
@@ -177,8 +177,8 @@ func (b *bundle) until(what string, ok func() bool) {
 	}
 }
 
-// seen is what a report would say of the allocation.
-func (b *bundle) seen(a ids.Allocation) protocol.AllocationReport {
+// reportOf returns the part of a report about the allocation.
+func (b *bundle) reportOf(a ids.Allocation) protocol.AllocationReport {
 	b.t.Helper()
 	state, err := b.host.Inspect(context.Background())
 	if err != nil {
@@ -192,7 +192,7 @@ func (b *bundle) seen(a ids.Allocation) protocol.AllocationReport {
 	return protocol.AllocationReport{}
 }
 
-func (b *bundle) world() *sim.Host {
+func (b *bundle) simHost() *sim.Host {
 	b.t.Helper()
 	h, err := sim.Read(sim.Path(b.dir))
 	if err != nil {

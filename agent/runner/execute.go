@@ -153,7 +153,7 @@ func (r *Runner) rejectedResult(e protocol.Envelope, err error) *protocol.Result
 	if code == "" {
 		return r.result(e, protocol.Failed, protocol.StepFailed, err.Error())
 	}
-	return r.result(e, protocol.Refused, code, err.Error())
+	return r.result(e, protocol.Rejected, code, err.Error())
 }
 
 // PendingResults lists the results that the control plane has not acknowledged.

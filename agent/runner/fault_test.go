@@ -107,8 +107,8 @@ func faulty(t *testing.T, kind protocol.Type, step, what string) {
 		if what == "hang" && !strings.Contains(r.Message, "not finished in") {
 			t.Errorf("%+v", r)
 		}
-		if h := b.world(); kind == protocol.ProvisionUser && (len(h.Accounts) > 0 || len(h.GPUs[0].Users) > 0) {
-			t.Errorf("not taken back: %+v", h.Accounts)
+		if h := b.simHost(); kind == protocol.ProvisionUser && (len(h.Accounts) > 0 || len(h.GPUs[0].Users) > 0) {
+			t.Errorf("not undone: %+v", h.Accounts)
 		}
 	case "duplicate":
 		<-reached
@@ -139,7 +139,7 @@ func faulty(t *testing.T, kind protocol.Type, step, what string) {
 	if r.Outcome != protocol.Succeeded || !r.Proof.Clean(b.gpus[:1]) {
 		t.Errorf("released: %+v", r)
 	}
-	if h := b.world(); len(h.Accounts)+len(h.Files)+len(h.Processes) > 0 || b.seen(id).Phase != protocol.Gone {
+	if h := b.simHost(); len(h.Accounts)+len(h.Files)+len(h.Processes) > 0 || b.reportOf(id).Phase != protocol.Gone {
 		t.Errorf("left %+v", h)
 	}
 }

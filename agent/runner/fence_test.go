@@ -41,7 +41,7 @@ func TestAdmitWithJournal(t *testing.T) {
 			digest := fmt.Sprint(o)
 			if err := runner.Admit(last, e, digest); err != nil {
 				if protocol.CodeOf(err) == "" {
-					t.Fatalf("refused without a code: %v", err)
+					t.Fatalf("rejected without a code: %v", err)
 				}
 				continue
 			}

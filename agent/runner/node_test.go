@@ -76,7 +76,7 @@ func TestTasksAboutTheNode(t *testing.T) {
 	if a := b.Receive(b.sign(b.provision(ids.New[ids.Allocation](), 1, b.gpus[1]))); protocol.CodeOf(a.Rejection) != protocol.SlotBusy {
 		t.Errorf("handed out while it is reset: %+v", a)
 	}
-	if seen := b.seen(ids.Allocation{}); seen.Phase != "" {
+	if seen := b.reportOf(ids.Allocation{}); seen.Phase != "" {
 		t.Errorf("the node is no allocation: %+v", seen)
 	}
 	// A crash in the middle: the journal shows that the step began, and the task is resumed.
@@ -127,7 +127,7 @@ func TestAHealthCheckIsMadeOnce(t *testing.T) {
 	}
 	other := b.envelope(ids.Allocation{}, 0, protocol.HealthCheck, protocol.HealthCheckParams{}, nil)
 	if a := b.Receive(b.sign(other)); protocol.CodeOf(a.Rejection) != protocol.SlotBusy {
-		t.Errorf("beside another: %+v", a)
+		t.Errorf("with another task: %+v", a)
 	}
 	close(d.leave)
 	var answer task.HealthCheckAnswer
@@ -149,16 +149,16 @@ func TestRotation(t *testing.T) {
 		return b.envelope(id, fence, protocol.RotateKeys, protocol.RotateKeysParams{User: "t-1", UID: 200001, PublicKeys: keys, GPUs: b.gpus[:1]}, b.gpus[:1])
 	}
 	if a := b.Receive(b.sign(rotate(1, otherKey))); protocol.CodeOf(a.Rejection) != protocol.ParamsInvalid {
-		t.Errorf("of nobody: %+v", a)
+		t.Errorf("of no allocation: %+v", a)
 	}
 	b.do(b.provision(id, 1, b.gpus[0]))
 	if r := b.do(rotate(2, otherKey)); r.Outcome != protocol.Succeeded || r.Proof.Type != protocol.RotateKeys {
 		t.Errorf("%+v", r)
 	}
-	if keys := b.world().Accounts["t-1"].Keys; len(keys) != 1 || keys[0] != otherKey || b.seen(id).Phase != protocol.Ready {
-		t.Errorf("%v, %+v", keys, b.seen(id))
+	if keys := b.simHost().Accounts["t-1"].Keys; len(keys) != 1 || keys[0] != otherKey || b.reportOf(id).Phase != protocol.Ready {
+		t.Errorf("%v, %+v", keys, b.reportOf(id))
 	}
-	// The provisioning below it is long told and expired, and still known.
+	// The older provisioning was acknowledged long ago and has expired, and its record is still there.
 	for _, r := range b.PendingResults() {
 		if err := b.AckResult(r.Allocation, r.Task); err != nil {
 			t.Fatal(err)
@@ -167,13 +167,13 @@ func TestRotation(t *testing.T) {
 	b.now = b.now.Add(24 * 3600e9)
 	b.do(rotate(3, tenantKey, otherKey))
 	b.restart()
-	if s := b.seen(id); s.Phase != protocol.Ready || s.Fence != 3 {
+	if s := b.reportOf(id); s.Phase != protocol.Ready || s.Fence != 3 {
 		t.Errorf("%+v", s)
 	}
 	b.edit(func(h *sim.Host) {
 		h.GPUs[0].Users, h.GPUs[1].Users, h.GPUs[2].Users, h.GPUs[3].Users = nil, nil, nil, nil
 	})
-	if s := b.seen(id); s.Phase != protocol.Broken {
+	if s := b.reportOf(id); s.Phase != protocol.Broken {
 		t.Errorf("the rest of the order is forgotten: %+v", s)
 	}
 	plans, err := b.Plans(t.Context())

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// envelopes is how many tasks are attacked; GPUAAS_ENVELOPES raises it, and with it
+// envelopes counts the attacked tasks; GPUAAS_ENVELOPES raises it, and with it
 // the bits of each that are turned.
 func envelopes(t *testing.T) (n int, everyBit bool) {
 	t.Helper()
@@ -30,12 +30,12 @@ func envelopes(t *testing.T) (n int, everyBit bool) {
 }
 
 // INV-42: a thousand tasks with bits turned, signatures exchanged, and bodies encoded
-// anew. The first one is tried with every bit.
+// again. The first one is tried with every bit.
 func TestINV42AThousandEnvelopes(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	before := b.world().Version
+	before := b.simHost().Version
 	n, everyBit := envelopes(t)
 	const whole, sample = 1, 3
 	r := rand.New(rand.NewPCG(42, 42))
@@ -76,7 +76,7 @@ func TestINV42AThousandEnvelopes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		refused("encoded anew", protocol.Signed{Body: again, Signature: s.Signature})
+		refused("encoded again", protocol.Signed{Body: again, Signature: s.Signature})
 		refused("with a space", protocol.Signed{Body: append(bytes.Clone(s.Body), ' '), Signature: s.Signature})
 		last = s
 	}
@@ -109,7 +109,7 @@ func TestINV43ReplayAfterAKill(t *testing.T) {
 	b := setup(t)
 	tasks := b.carriedOut(10)
 	b.restart()
-	before := b.world().Version
+	before := b.simHost().Version
 	for range 2 {
 		for _, s := range tasks {
 			if a := b.Receive(s); a.InHand || a.Rejection == nil && a.Reply == nil {
@@ -118,13 +118,13 @@ func TestINV43ReplayAfterAKill(t *testing.T) {
 		}
 		b.restart()
 	}
-	if now := b.world().Version; now != before {
+	if now := b.simHost().Version; now != before {
 		t.Errorf("replays acted: the host is at version %d, was at %d", now, before)
 	}
 }
 
 // INV-43: an old disk image. While the machine runs, what lies in memory knows better
-// and everything is refused; after a start of the machine, everything that was signed
+// and everything is rejected; after a start of the host, everything that was signed
 // before it.
 func TestINV43AnOldDiskImage(t *testing.T) {
 	t.Parallel()
@@ -159,13 +159,13 @@ func TestINV43AnOldDiskImage(t *testing.T) {
 			b.now, want = b.now.Add(20*time.Second), protocol.Replayed // all tasks are still fresh
 		}
 		b.start(b.Node, b.Host)
-		before := b.world().Version
+		before := b.simHost().Version
 		for _, s := range tasks {
 			if a := b.Receive(s); protocol.CodeOf(a.Rejection) != want {
 				t.Errorf("%s: %+v", rule, a)
 			}
 		}
-		if now := b.world().Version; now != before {
+		if now := b.simHost().Version; now != before {
 			t.Errorf("%s: an old disk acted", rule)
 		}
 		if !machineStarts {

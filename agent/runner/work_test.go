@@ -18,14 +18,14 @@ func TestProvisionAndRevoke(t *testing.T) {
 	b := setup(t)
 	id := ids.New[ids.Allocation]()
 	result := b.do(b.provision(id, 1, b.gpus[:2]...))
-	h := b.world()
+	h := b.simHost()
 	switch a := h.Accounts["t-1"]; {
 	case result.Outcome != protocol.Succeeded || result.Generation != 1 || result.Proof == nil || len(result.Proof.Leftovers) > 0:
 		t.Errorf("%+v", result)
 	case a == nil || a.UID != 200001 || len(a.Keys) != 1:
 		t.Errorf("account %+v", a)
-	case b.seen(id).Phase != protocol.Ready:
-		t.Errorf("%+v", b.seen(id))
+	case b.reportOf(id).Phase != protocol.Ready:
+		t.Errorf("%+v", b.reportOf(id))
 	}
 
 	// The tenant works, and leaves things behind.
@@ -33,17 +33,17 @@ func TestProvisionAndRevoke(t *testing.T) {
 		h.Processes = append(h.Processes, sim.Process{PID: 1, UID: 200001, GPU: b.gpus[0], Command: "train"}, sim.Process{PID: 2, UID: 200001, Command: "setsid sleep"})
 		h.Files["/tmp/left"] = 200001
 	})
-	if s := b.seen(id); s.Phase != protocol.Ready {
+	if s := b.reportOf(id); s.Phase != protocol.Ready {
 		t.Errorf("the tenant's own work is no drift: %+v", s)
 	}
 	result = b.do(b.revoke(id, 2, b.gpus[:2]...))
 	if result.Outcome != protocol.Succeeded || !result.Proof.Clean(b.gpus[:2]) || result.Proof.Fence != 2 {
 		t.Errorf("%+v %+v", result, result.Proof)
 	}
-	if h = b.world(); len(h.Accounts)+len(h.Processes)+len(h.Files) > 0 || h.Scrubs != 2 {
+	if h = b.simHost(); len(h.Accounts)+len(h.Processes)+len(h.Files) > 0 || h.Scrubs != 2 {
 		t.Errorf("left %+v", h)
 	}
-	if s := b.seen(id); s.Phase != protocol.Gone || !s.Proof.Clean(b.gpus[:2]) || s.Fence != 2 {
+	if s := b.reportOf(id); s.Phase != protocol.Gone || !s.Proof.Clean(b.gpus[:2]) || s.Fence != 2 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -58,7 +58,7 @@ func TestRevokeOfTheUnknown(t *testing.T) {
 	}
 }
 
-func TestDriftIsSeenAndHealed(t *testing.T) {
+func TestDriftIsReportedAndHealed(t *testing.T) {
 	t.Parallel()
 
 	for way, says := range map[string]string{
@@ -74,7 +74,7 @@ func TestDriftIsSeenAndHealed(t *testing.T) {
 		if _, err := sim.Drift(b.dir, way); err != nil {
 			t.Fatal(err)
 		}
-		if s := b.seen(id); s.Phase != protocol.Broken || !strings.Contains(s.Message, says) {
+		if s := b.reportOf(id); s.Phase != protocol.Broken || !strings.Contains(s.Message, says) {
 			t.Errorf("%s: %+v", way, s)
 		}
 		again := b.provision(id, 1, b.gpus[0])
@@ -82,8 +82,8 @@ func TestDriftIsSeenAndHealed(t *testing.T) {
 		if r := b.do(again); r.Outcome != protocol.Succeeded {
 			t.Errorf("%s: %+v", way, r)
 		}
-		h := b.world()
-		if s := b.seen(id); s.Phase != protocol.Ready || len(h.Processes) != 1 || h.Processes[0].Command != "train" || h.Scrubs != 0 {
+		h := b.simHost()
+		if s := b.reportOf(id); s.Phase != protocol.Ready || len(h.Processes) != 1 || h.Processes[0].Command != "train" || h.Scrubs != 0 {
 			t.Errorf("%s: %+v, processes %v, %d scrubs", way, s, h.Processes, h.Scrubs)
 		}
 	}
@@ -111,10 +111,10 @@ func TestAFailedStepIsUnwound(t *testing.T) {
 			t.Errorf("%s: %+v", operation, r)
 		}
 		b.edit(func(h *sim.Host) { h.Fails = nil })
-		if h := b.world(); len(h.Accounts)+len(h.Files) > 0 {
+		if h := b.simHost(); len(h.Accounts)+len(h.Files) > 0 {
 			t.Errorf("%s: left %v %v", operation, h.Accounts, h.Files)
 		}
-		if s := b.seen(id); s.Phase != protocol.Broken || s.Step != c.step {
+		if s := b.reportOf(id); s.Phase != protocol.Broken || s.Step != c.step {
 			t.Errorf("%s: %+v", operation, s)
 		}
 	}
@@ -131,7 +131,7 @@ func TestAFailedRepairDestroysNothing(t *testing.T) {
 	}
 	b.edit(func(h *sim.Host) {
 		for _, g := range h.GPUs {
-			g.Users = nil // somebody took the device away
+			g.Users = nil // the device was removed from outside
 		}
 		for _, a := range h.Accounts {
 			a.Keys = nil
@@ -141,7 +141,7 @@ func TestAFailedRepairDestroysNothing(t *testing.T) {
 	if r := b.do(b.provision(id, 2, b.gpus[0])); r.Outcome != protocol.Failed || r.Step != "login_keys" {
 		t.Fatalf("repair: %+v", r)
 	}
-	h := b.world()
+	h := b.simHost()
 	opened := slices.ContainsFunc(h.GPUs, func(g *sim.GPU) bool { return slices.Equal(g.Users, []string{"t-1"}) })
 	if len(h.Accounts) != 1 || len(h.Files) == 0 || !opened {
 		t.Errorf("left accounts %v, files %v, the device open: %t", h.Accounts, h.Files, opened)
@@ -155,9 +155,9 @@ func TestABadGPUIsNotHandedOut(t *testing.T) {
 	if err := sim.Fault(b.dir, 0, 119); err != nil {
 		t.Fatal(err)
 	}
-	bad := b.world().GPUs[0].UUID
+	bad := b.simHost().GPUs[0].UUID
 	r := b.do(b.provision(ids.New[ids.Allocation](), 1, bad))
-	if r.Code != protocol.GPUUnhealthy || !strings.Contains(r.Message, "xid 119") || len(b.world().Accounts) > 0 {
+	if r.Code != protocol.GPUUnhealthy || !strings.Contains(r.Message, "xid 119") || len(b.simHost().Accounts) > 0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -176,7 +176,7 @@ func TestARevokeOvertakesAHangingProvision(t *testing.T) {
 	if a := b.Receive(b.sign(stuck)); !a.InHand {
 		t.Errorf("%+v", a)
 	}
-	if s := b.seen(id); s.Phase != protocol.Working {
+	if s := b.reportOf(id); s.Phase != protocol.Working {
 		t.Errorf("%+v", s)
 	}
 	revoke := b.revoke(id, 2, b.gpus[0])
@@ -190,7 +190,7 @@ func TestARevokeOvertakesAHangingProvision(t *testing.T) {
 	if r := b.resultOf(stuck); r.Outcome != protocol.Failed {
 		t.Errorf("overtaken: %+v", r)
 	}
-	if s := b.seen(id); s.Phase != protocol.Gone || len(b.world().Accounts) > 0 {
+	if s := b.reportOf(id); s.Phase != protocol.Gone || len(b.simHost().Accounts) > 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -201,7 +201,7 @@ func TestSlotsWorkInParallel(t *testing.T) {
 
 	b := setup(t)
 	b.edit(func(h *sim.Host) { h.Fails = map[string]string{"scrub": "hang"}; h.GPUs[0].Dirty = true })
-	dirty, clean := b.world().GPUs[0].UUID, b.world().GPUs[1].UUID
+	dirty, clean := b.simHost().GPUs[0].UUID, b.simHost().GPUs[1].UUID
 	if a := b.Receive(b.sign(b.provision(ids.New[ids.Allocation](), 1, dirty))); a.Rejection != nil {
 		t.Fatal(a.Rejection)
 	}
@@ -230,13 +230,13 @@ func TestINV47ARestartResumes(t *testing.T) {
 		}
 		b.edit(func(h *sim.Host) { h.Fails = nil })
 		b.restart()
-		if r := b.resultOf(e); r.Outcome != protocol.Succeeded || b.seen(id).Phase != protocol.Ready {
+		if r := b.resultOf(e); r.Outcome != protocol.Succeeded || b.reportOf(id).Phase != protocol.Ready {
 			t.Errorf("%s: %+v", operation, r)
 		}
 	}
 }
 
-// A provisioning that is found again too late is taken back; a release goes on.
+// A provisioning that is found again too late is undone; a release goes on.
 func TestExpiredWhileInterrupted(t *testing.T) {
 	t.Parallel()
 
@@ -248,7 +248,7 @@ func TestExpiredWhileInterrupted(t *testing.T) {
 		t.Fatal(a.Rejection)
 	}
 	// The step before has acted when this one hangs.
-	b.until("login_keys", func() bool { return b.seen(id).Step == "login_keys" })
+	b.until("login_keys", func() bool { return b.reportOf(id).Step == "login_keys" })
 	b.stop()
 	b.Wait()
 	b.now = b.now.Add(time.Hour)
@@ -257,8 +257,8 @@ func TestExpiredWhileInterrupted(t *testing.T) {
 	if r := b.resultOf(e); r.Code != protocol.Expired {
 		t.Errorf("%+v", r)
 	}
-	if h := b.world(); len(h.Accounts) > 0 || len(h.GPUs[0].Users) > 0 {
-		t.Errorf("not taken back: %+v", h.Accounts)
+	if h := b.simHost(); len(h.Accounts) > 0 || len(h.GPUs[0].Users) > 0 {
+		t.Errorf("not undone: %+v", h.Accounts)
 	}
 }
 
@@ -300,7 +300,7 @@ func TestStepsAreLevels(t *testing.T) {
 			}
 		}
 	}
-	if h := b.world(); len(h.Accounts) > 0 || len(h.GPUs[0].Users) > 0 {
+	if h := b.simHost(); len(h.Accounts) > 0 || len(h.GPUs[0].Users) > 0 {
 		t.Errorf("left %+v", h)
 	}
 }

@@ -21,7 +21,7 @@ func TestAHealthCheckSaysWhatItSees(t *testing.T) {
 	}
 	d.processes = 1
 	if _, err := check(protocol.HealthCheckParams{Level: 3}); protocol.CodeOf(err) != protocol.SlotBusy {
-		t.Errorf("a long check beside a tenant: %v", err)
+		t.Errorf("a long check while a tenant runs: %v", err)
 	}
 	d.err = errors.New("hangs")
 	answer, err = check(protocol.HealthCheckParams{Level: 0})

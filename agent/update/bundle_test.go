@@ -54,7 +54,7 @@ type host struct {
 
 	armed     bool
 	restarted bool
-	refuses   error  // of the service manager
+	failure   error  // of the service manager
 	ends      func() // its restart ends who asks for it
 	crashAt   string
 	crashed   bool
@@ -91,13 +91,13 @@ func (h *host) Restart(context.Context) error {
 		h.ends()
 		return errNoStart
 	}
-	h.restarted = h.refuses == nil
-	return h.refuses
+	h.restarted = h.failure == nil
+	return h.failure
 }
 func (h *host) Arm(context.Context) error    { h.armed = true; return nil }
 func (h *host) Disarm(context.Context) error { h.armed = false; return nil }
 
-// process is what starts when the link is followed.
+// process starts the target of the link.
 func (h *host) process(link string) *update.Updater {
 	h.t.Helper()
 	slot, err := os.Readlink(filepath.Join(h.dir, "lib", link))
@@ -171,7 +171,7 @@ func (h *host) order(r protocol.Release) update.Order {
 }
 
 // live runs the machine until the order has been answered: processes end and
-// start, the guard fires, and whoever is killed is started again.
+// start, the guard fires, and a killed process is started again.
 func (h *host) live(o update.Order) error {
 	h.t.Helper()
 	for range 12 {

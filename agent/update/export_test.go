@@ -11,8 +11,8 @@ func (u *Updater) Begin(ctx context.Context, o Order) (done bool, err error) {
 // Reached has f called at each moment at which a crash matters.
 func (u *Updater) Reached(f func(point string)) { u.reached = f }
 
-// Floor is the lowest version that the host may become.
-func (u *Updater) Floor() string {
+// Minimum is the lowest version that the host may become.
+func (u *Updater) Minimum() string {
 	m, err := u.recall()
 	if err != nil {
 		return err.Error()

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// A build that is heard of stays, raises the floor with it, and frees the guard.
+// A build that reports stays, raises the minimum version, and ends the guard.
 func TestBecomes(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -21,8 +21,8 @@ func TestBecomes(t *testing.T) {
 	if err := h.live(o); err != nil {
 		t.Fatal(err)
 	}
-	if h.version("current") != "v1.1.0" || h.version("previous") != "v1.0.0" || h.armed || h.process("current").Floor() != "v1.0.0" {
-		t.Errorf("%s after %s, guard %v, floor %s", h.version("current"), h.version("previous"), h.armed, h.process("current").Floor())
+	if h.version("current") != "v1.1.0" || h.version("previous") != "v1.0.0" || h.armed || h.process("current").Minimum() != "v1.0.0" {
+		t.Errorf("%s after %s, guard %v, minimum %s", h.version("current"), h.version("previous"), h.armed, h.process("current").Minimum())
 	}
 	if info, err := os.Stat(filepath.Join(h.dir, "lib/b")); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("the half that is no root cannot reach its program: %v, %v", info.Mode(), err)
@@ -39,7 +39,7 @@ func TestBecomes(t *testing.T) {
 	back := h.release("v1.0.0", "")
 	back.Fence = 3
 	if err := h.live(back); err != nil || h.version("current") != "v1.0.0" {
-		t.Errorf("back, not below the floor: %v, %s", err, h.version("current"))
+		t.Errorf("back, not below the minimum: %v, %s", err, h.version("current"))
 	}
 }
 
@@ -58,8 +58,8 @@ func TestINV49SickIsUndone(t *testing.T) {
 			if protocol.CodeOf(err) != protocol.RolledBack || !strings.Contains(err.Error(), "back on v1.0.0: no report of v1.1.0 was accepted within 45s (it does not start)") {
 				t.Error(err)
 			}
-			if h.version("current") != "v1.0.0" || h.process("current").Floor() != "" || h.now.Sub(noon) > time.Minute {
-				t.Errorf("%s, floor %q, after %s", h.version("current"), h.process("current").Floor(), h.now.Sub(noon))
+			if h.version("current") != "v1.0.0" || h.process("current").Minimum() != "" || h.now.Sub(noon) > time.Minute {
+				t.Errorf("%s, minimum %q, after %s", h.version("current"), h.process("current").Minimum(), h.now.Sub(noon))
 			}
 		})
 	}
@@ -89,9 +89,9 @@ func TestINV49CrashInTheSwap(t *testing.T) {
 	}
 }
 
-// Whoever lost power between the swap and the proof, and whose agent then never
+// A host that lost power between the swap and the proof, and whose agent then never
 // comes to its task again, is undone by the guard alone.
-func TestGuardNeedsNobody(t *testing.T) {
+func TestGuardNeedsNoAgent(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	if _, err := h.process("current").Begin(t.Context(), h.release("v1.1.0", "")); err != nil {
@@ -117,23 +117,23 @@ func TestOnlyTheNewBuildProvesItself(t *testing.T) {
 	}
 	must(t, old.Heard(t.Context(), "v1.1.0"))
 	must(t, h.process("current").Heard(t.Context(), "v1.0.0"))
-	if floor := h.process("current").Floor(); floor != "" || !h.armed {
-		t.Fatalf("proved: floor %q, guard %v", floor, h.armed)
+	if floor := h.process("current").Minimum(); floor != "" || !h.armed {
+		t.Fatalf("proved: minimum %q, guard %v", floor, h.armed)
 	}
 	must(t, h.process("current").Heard(t.Context(), "v1.1.0"))
-	if floor := h.process("current").Floor(); floor != "v1.1.0" || h.armed {
-		t.Errorf("not proved: floor %q, guard %v", floor, h.armed)
+	if floor := h.process("current").Minimum(); floor != "v1.1.0" || h.armed {
+		t.Errorf("not proved: minimum %q, guard %v", floor, h.armed)
 	}
 }
 
 // INV-49: what is not the signed build for this host, or too old, changes nothing.
-func TestINV49Refused(t *testing.T) {
+func TestINV49Rejected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		order func(*host) update.Order
 		code  protocol.RejectReason
 	}{
-		"below the floor": {func(h *host) update.Order { return h.release("v0.9.0", "") }, protocol.DowngradeRejected},
+		"below the minimum": {func(h *host) update.Order { return h.release("v0.9.0", "") }, protocol.DowngradeRejected},
 		"without a minimum": {func(h *host) update.Order {
 			return h.release("v1.2.0", "", func(r *protocol.Release) { r.Minimum = "" })
 		}, protocol.ParamsInvalid},
@@ -189,7 +189,7 @@ func TestINV49Refused(t *testing.T) {
 			h := newHost(t)
 			first := h.release("v1.1.0", "v1.0.0")
 			first.Fence = 2
-			must(t, h.live(first)) // it has a floor
+			must(t, h.live(first)) // it has a minimum
 			o := c.order(h)
 			if o.Fence != 1 || c.code != protocol.StaleFence {
 				o.Fence = 3
@@ -226,7 +226,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 
 	h = newHost(t)
-	h.refuses = errNoStart
+	h.failure = errNoStart
 	if _, err := h.process("current").Begin(t.Context(), h.release("v1.1.0", "")); protocol.CodeOf(err) != protocol.StepFailed || h.version("current") != "v1.0.0" {
 		t.Errorf("%v, %s", err, h.version("current"))
 	}
@@ -249,7 +249,7 @@ func TestRestartEndsTheAsking(t *testing.T) {
 	}
 }
 
-// What was damaged hides the floor: nothing is done until a person looks.
+// Without a readable minimum nothing is done until an operator repairs it.
 func TestDamagedMemory(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

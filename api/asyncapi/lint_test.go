@@ -81,7 +81,7 @@ func lintSchema(at string, s shape, fault func(place, what string, args ...any))
 			fault(at, "requires %q, which it does not describe", name)
 		}
 	}
-	// Headers may be added by whoever carries the message.
+	// A broker may add headers.
 	if len(s.Properties) > 0 && at != "Headers" && (s.Closed == nil || *s.Closed) {
 		fault(at, "takes fields that it does not describe")
 	}

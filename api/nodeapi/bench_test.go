@@ -10,7 +10,7 @@ import (
 )
 
 // BenchmarkHintToHand is from a hint to the task in the node's hands, over real
-// TLS, without a database: the part of R5 that is this door's.
+// TLS, without a database: the part of R5 that belongs to the node API.
 func BenchmarkHintToHand(b *testing.B) {
 	bundle := setup(b)
 	node := bundle.enrolled(b)

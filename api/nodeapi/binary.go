@@ -27,7 +27,7 @@ type Binaries struct {
 	Dir string
 
 	mu       sync.Mutex
-	known    map[string]Binary
+	byPath   map[string]Binary
 	sending  atomic.Int32 // downloads without a certificate
 	updating atomic.Int32 // downloads by nodes; a separate count, so that anonymous downloads cannot block updates
 }
@@ -69,17 +69,17 @@ func (b *Binaries) Find(platform string) (Binary, error) {
 		} else if err != nil {
 			return Binary{}, fmt.Errorf("looking for the agent: %w", err)
 		}
-		if known, ok := b.known[path]; ok && known.Size == info.Size() && known.modified.Equal(info.ModTime()) {
+		if known, ok := b.byPath[path]; ok && known.Size == info.Size() && known.modified.Equal(info.ModTime()) {
 			return known, nil
 		}
 		found, err := digest(path, info)
 		if err != nil {
 			return Binary{}, err
 		}
-		if b.known == nil {
-			b.known = map[string]Binary{}
+		if b.byPath == nil {
+			b.byPath = map[string]Binary{}
 		}
-		b.known[path] = found
+		b.byPath[path] = found
 		return found, nil
 	}
 	return Binary{}, missing

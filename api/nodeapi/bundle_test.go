@@ -32,21 +32,21 @@ import (
 
 const domain = "gpuaas.test"
 
-// rooms behave as the rooms behind the door do: tokens work once, serials stand
+// services behave as those of the server do: tokens work once, serials are valid
 // until they are revoked, a task is delivered once.
-type rooms struct {
-	mu       sync.Mutex
-	tokens   map[string]ids.Node
-	standing map[string]ids.Node // by serial
-	mail     map[ids.Node][]protocol.Signed
-	results  []protocol.Result
-	steps    []protocol.Progress
-	reports  []protocol.Report
-	looked   chan struct{} // receives when a poll has looked into an empty mailbox
-	refuse   error         // what Finish and Report say
+type services struct {
+	mu      sync.Mutex
+	tokens  map[string]ids.Node
+	valid   map[string]ids.Node // by serial
+	mail    map[ids.Node][]protocol.Signed
+	results []protocol.Result
+	steps   []protocol.Progress
+	reports []protocol.Report
+	polled  chan struct{} // receives when a poll has looked into an empty mailbox
+	failure error         // what Finish and Report say
 }
 
-func (r *rooms) Enrol(ctx context.Context, e nodeapi.Enrolment, issue nodeapi.Issue) (a nodeapi.Admitted, err error) {
+func (r *services) Enrol(ctx context.Context, e nodeapi.Enrolment, issue nodeapi.Issue) (a nodeapi.Admitted, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	node, ok := r.tokens[e.Token]
@@ -58,50 +58,50 @@ func (r *rooms) Enrol(ctx context.Context, e nodeapi.Enrolment, issue nodeapi.Is
 		return a, err
 	}
 	delete(r.tokens, e.Token)
-	r.standing[a.Grant.Certificate.Serial] = node
+	r.valid[a.Grant.Certificate.Serial] = node
 	return a, nil
 }
 
-func (r *rooms) Renew(ctx context.Context, node ids.Node, _ string, issue nodeapi.Issue) (nodeapi.Grant, error) {
+func (r *services) Renew(ctx context.Context, node ids.Node, _ string, issue nodeapi.Issue) (nodeapi.Grant, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	g, err := issue(ctx, node)
-	r.standing[g.Certificate.Serial] = node
+	r.valid[g.Certificate.Serial] = node
 	return g, err
 }
 
-func (r *rooms) Find(ctx context.Context, node ids.Node, serial string) (secret.InForce, error) {
+func (r *services) Find(ctx context.Context, node ids.Node, serial string) (secret.InForce, error) {
 	return secret.InForce{}, r.Check(ctx, node, serial)
 }
 
-func (r *rooms) Check(_ context.Context, node ids.Node, serial string) error {
+func (r *services) Check(_ context.Context, node ids.Node, serial string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.standing[serial] != node {
+	if r.valid[serial] != node {
 		return errs.New(errs.CertificateRevoked, "the certificate does not stand")
 	}
 	return nil
 }
 
-func (r *rooms) Fallen(_ context.Context, serials []string) (fallen []string, err error) {
+func (r *services) Fallen(_ context.Context, serials []string) (fallen []string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range serials {
-		if _, ok := r.standing[s]; !ok {
+		if _, ok := r.valid[s]; !ok {
 			fallen = append(fallen, s)
 		}
 	}
 	return fallen, nil
 }
 
-func (r *rooms) Next(_ context.Context, nodes ...ids.Node) (map[ids.Node]protocol.Signed, error) {
+func (r *services) Next(_ context.Context, nodes ...ids.Node) (map[ids.Node]protocol.Signed, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	taken := map[ids.Node]protocol.Signed{}
 	for _, node := range nodes {
 		if len(r.mail[node]) == 0 {
 			select {
-			case r.looked <- struct{}{}:
+			case r.polled <- struct{}{}:
 			default:
 			}
 			continue
@@ -112,29 +112,29 @@ func (r *rooms) Next(_ context.Context, nodes ...ids.Node) (map[ids.Node]protoco
 	return taken, nil
 }
 
-func (r *rooms) Finish(_ context.Context, _ ids.Node, result protocol.Result) error {
+func (r *services) Finish(_ context.Context, _ ids.Node, result protocol.Result) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.results = append(r.results, result)
-	return r.refuse
+	return r.failure
 }
 
-func (r *rooms) Step(_ context.Context, _ ids.Node, _ ids.Task, p protocol.Progress) error {
+func (r *services) Step(_ context.Context, _ ids.Node, _ ids.Task, p protocol.Progress) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.steps = append(r.steps, p)
 	return nil
 }
 
-func (r *rooms) Report(_ context.Context, _ ids.Node, report protocol.Report) error {
+func (r *services) Report(_ context.Context, _ ids.Node, report protocol.Report) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reports = append(r.reports, report)
-	return r.refuse
+	return r.failure
 }
 
 type bundle struct {
-	*rooms
+	*services
 
 	url   string
 	ca    *pki.Local
@@ -165,13 +165,13 @@ func setup(t testing.TB) *bundle {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	b := &bundle{
-		rooms: &rooms{
-			tokens: map[string]ids.Node{}, standing: map[string]ids.Node{}, mail: map[ids.Node][]protocol.Signed{}, looked: make(chan struct{}, 1),
+		services: &services{
+			tokens: map[string]ids.Node{}, valid: map[string]ids.Node{}, mail: map[ids.Node][]protocol.Signed{}, polled: make(chan struct{}, 1),
 		},
 		url: "https://" + l.Addr().String(), ca: ca, keys: keys, hints: &hint.Bus{}, stop: stop, ended: make(chan error, 1),
 	}
 	server := &nodeapi.Server{
-		TrustDomain: domain, Hosts: []string{"127.0.0.1"}, CA: ca, Statements: trust.Statements, Trusted: trust, Nodes: b.rooms, Tasks: b.rooms, Reports: b.rooms,
+		TrustDomain: domain, Hosts: []string{"127.0.0.1"}, CA: ca, Statements: trust.Statements, Trusted: trust, Nodes: b.services, Tasks: b.services, Reports: b.services,
 		Hints: b.hints, Log: slog.New(slog.DiscardHandler), Relook: time.Hour, // only a hint may wake a poll here
 		ReportEvery: func(ids.Node) time.Duration { return 7 * time.Second },
 	}
@@ -186,7 +186,7 @@ func setup(t testing.TB) *bundle {
 	return b
 }
 
-// peer speaks to the door with a certificate, or without.
+// peer calls the server with a certificate, or without.
 type peer struct {
 	*http.Client
 
@@ -240,7 +240,7 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// enrolled is a node with a certificate of the door's own making.
+// enrolled is a node with a certificate of the test's authority.
 func (b *bundle) enrolled(t testing.TB) *peer {
 	t.Helper()
 	node, token, key := ids.New[ids.Node](), rand.Text(), newKey(t)
@@ -266,7 +266,7 @@ func certificate(t testing.TB, reply protocol.EnrolReply, key *ecdsa.PrivateKey)
 	return cert
 }
 
-// call returns the status and, of a refusal, the code.
+// call returns the status and, of a rejection, the code.
 func (p *peer) call(method, path string, body, into any) (int, string) {
 	p.t.Helper()
 	text, err := json.Marshal(body)

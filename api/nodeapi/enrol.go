@@ -98,7 +98,7 @@ func (s *Server) issue(csr string) (made *[]string, issue Issue) {
 			return g, err
 		}
 		*made = append(*made, g.Certificate.Serial)
-		g.Trust = s.believe()
+		g.Trust = s.trustState()
 		return g, nil
 	}
 }
@@ -125,12 +125,12 @@ func (s *Server) identity(node ids.Node, g Grant) protocol.EnrolReply {
 }
 
 func (s *Server) trust(w http.ResponseWriter, r *http.Request, _ caller) error {
-	s.write(w, r, http.StatusOK, s.believe())
+	s.write(w, r, http.StatusOK, s.trustState())
 	return nil
 }
 
-// believe returns the current trust state.
-func (s *Server) believe() protocol.Trust {
+// trustState returns the current trust state.
+func (s *Server) trustState() protocol.Trust {
 	set, sets := s.Trusted.Control()
 	_, releases := s.Trusted.Releases()
 	return protocol.Trust{CAs: string(s.CA.Bundle()), TaskKeys: set.TaskKeys, StatementKeys: set.StatementKeys, Sets: sets, Releases: releases}

@@ -17,7 +17,7 @@ func (p *peer) put(boot, sequence int64) (status int, code string) {
 // INV-77: a stolen node key reports a boot number that no report of the true node ever reaches.
 func TestINV77ABootNumberAheadIsRejected(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t).open()
+	h := newInstallation(t).open()
 	p := h.join(h.declare())
 	now := h.clock.Now()
 	for boot, want := range map[int64]int{1 << 62: http.StatusBadRequest, now.Add(25 * time.Hour).Unix(): http.StatusBadRequest, now.Add(23 * time.Hour).Unix(): http.StatusOK} {
@@ -31,7 +31,7 @@ func TestINV77ABootNumberAheadIsRejected(t *testing.T) {
 // on the server with the last report in memory and on one that does not.
 func TestINV77ReEnrolmentBeginsAgain(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t).open()
+	h := newInstallation(t).open()
 	node := h.declare()
 	stolen := h.join(node)
 	if status, code := stolen.put(h.clock.Now().Add(23*time.Hour).Unix(), 1<<40); status != http.StatusOK {
@@ -49,7 +49,7 @@ func TestINV77ReEnrolmentBeginsAgain(t *testing.T) {
 }
 
 // renewed obtains the next certificate over the node API.
-func (h *house) renewed(p *peer) *peer {
+func (h *installation) renewed(p *peer) *peer {
 	h.t.Helper()
 	var reply protocol.EnrolReply
 	key := newKey(h.t)
@@ -63,7 +63,7 @@ func (h *house) renewed(p *peer) *peer {
 // the old authority, which a finish would invalidate. It counts as left behind, and renews again.
 func TestINV65ARenewalJustAfterTheBegin(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t).open()
+	h := newInstallation(t).open()
 	p := h.join(h.declare())
 	if status, code := p.put(1, 1); status != http.StatusOK || h.behind() != 0 {
 		t.Fatalf("%d %s, %d behind", status, code, h.behind())

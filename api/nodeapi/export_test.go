@@ -5,5 +5,5 @@ import (
 	"slices"
 )
 
-// Patterns lists what the door answers, for tests that ask all of it.
+// Patterns lists the routes, for tests that call all of them.
 func Patterns() []string { return slices.Sorted(maps.Keys((&Server{}).routes())) }

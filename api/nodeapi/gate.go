@@ -52,9 +52,9 @@ func (g *gate) leave() {
 type gated struct {
 	net.Conn
 
-	gate   *gate // nil once the handshake is over
-	begun  bool
-	inside bool
+	gate     *gate // nil once the handshake is over
+	begun    bool
+	admitted bool
 }
 
 func (g *gated) Read(p []byte) (int, error) {
@@ -65,14 +65,14 @@ func (g *gated) Read(p []byte) (int, error) {
 	n, err := g.Conn.Read(p)
 	if err == nil {
 		g.gate.enter(g.begun)
-		g.begun, g.inside = true, true
+		g.begun, g.admitted = true, true
 	}
 	return n, err
 }
 
 func (g *gated) leave() {
-	if g.inside {
-		g.inside = false
+	if g.admitted {
+		g.admitted = false
 		g.gate.leave()
 	}
 }

@@ -23,8 +23,8 @@ func (s *Server) open(h handler) http.Handler {
 	})
 }
 
-// known serves nodes with a certificate in force, and only requests about themselves.
-func (s *Server) known(h handler) http.Handler {
+// identified serves nodes with a certificate in force, and only requests about themselves.
+func (s *Server) identified(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := s.identify(r)
 		s.answer(w, r, who, func() error {

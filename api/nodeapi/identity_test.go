@@ -34,7 +34,7 @@ import (
 // in the table.
 func TestINV39OneCertificateOf200(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t).open()
+	h := newInstallation(t).open()
 	node := h.declare()
 	body, err := json.Marshal(protocol.EnrolRequest{Token: h.token(node), CSR: csrFor(t, newKey(t)), Capability: 2})
 	if err != nil {
@@ -64,7 +64,7 @@ func TestINV39OneCertificateOf200(t *testing.T) {
 // gone, and makes its own node only, whatever the request says.
 func TestINV39WhatATokenIsNotWorth(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t).open()
+	h := newInstallation(t).open()
 	a, z := h.declare(), h.declare()
 	enrol := func(token string) (protocol.EnrolReply, int, string) {
 		var reply protocol.EnrolReply
@@ -94,10 +94,10 @@ func TestINV39WhatATokenIsNotWorth(t *testing.T) {
 }
 
 // A token is spent only on a certificate: an authority that is away costs none,
-// and one whose certificate came too late to be recorded is told so.
+// and one whose certificate came too late to be recorded gets an error.
 func TestAnAuthorityThatFailsCostsNoToken(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t).open()
+	h := newInstallation(t).open()
 	node := h.declare()
 	request := protocol.EnrolRequest{Token: h.token(node), CSR: csrFor(t, newKey(t)), Capability: 2}
 	h.ca.before = func() error { return errs.New(errs.Unavailable, "the authority is away") }
@@ -123,7 +123,7 @@ func TestAnAuthorityThatFailsCostsNoToken(t *testing.T) {
 // held before ends, and so does the key of its proofs.
 func TestEnrolledAgainEndsWhatWas(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t).open()
+	h := newInstallation(t).open()
 	node := h.declare()
 	old := h.join(node)
 	proof, _, err := ed25519.GenerateKey(nil)
@@ -144,7 +144,7 @@ func TestEnrolledAgainEndsWhatWas(t *testing.T) {
 	}
 	again := h.peer(node, certificate(t, reply, key), nil)
 	if status, _ := again.send("GET", protocol.PathTrust, nil, nil); status != http.StatusOK || h.ca.revoked.Load() != 1 {
-		t.Errorf("the new one: %d, %d serials told to the authority", status, h.ca.revoked.Load())
+		t.Errorf("the new one: %d, %d serials sent to the authority", status, h.ca.revoked.Load())
 	}
 	if status, code := h.stranger().call("POST", protocol.PathEnrol, protocol.EnrolRequest{Token: h.token(node), CSR: csrFor(t, key), Capability: 2, ProofKey: proof[:31]}, nil); status != http.StatusBadRequest {
 		t.Errorf("half a key: %d %s", status, code)
@@ -152,9 +152,9 @@ func TestEnrolledAgainEndsWhatWas(t *testing.T) {
 }
 
 // pass lets what servers remember grow old.
-func (h *house) pass() { h.ahead.Add(int64(time.Second)) }
+func (h *installation) pass() { h.ahead.Add(int64(time.Second)) }
 
-func (h *house) exec(sql string, args ...any) {
+func (h *installation) exec(sql string, args ...any) {
 	h.t.Helper()
 	if _, err := h.db.Exec(h.t.Context(), sql, args...); err != nil {
 		h.t.Fatal(err)
@@ -166,7 +166,7 @@ func (h *house) exec(sql string, args ...any) {
 // session, nor a renewal says anything but no.
 func TestINV40RevocationOverRealTLS(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t).open()
+	h := newInstallation(t).open()
 	node := h.declare()
 	p := h.join(node)
 	if status, _ := p.send("GET", protocol.PathTrust, nil, nil); status != http.StatusOK {
@@ -209,13 +209,13 @@ func TestINV40RevocationOverRealTLS(t *testing.T) {
 // the database sees first.
 func TestINV40RevokedWhileRenewing(t *testing.T) {
 	t.Parallel()
-	for name, when := range map[string]func(h *house, revoke func()){
-		"before the certificate is made": func(h *house, revoke func()) { h.ca.before = func() error { revoke(); return nil } },
-		"after it is made":               func(h *house, revoke func()) { h.ca.after = revoke },
+	for name, when := range map[string]func(h *installation, revoke func()){
+		"before the certificate is made": func(h *installation, revoke func()) { h.ca.before = func() error { revoke(); return nil } },
+		"after it is made":               func(h *installation, revoke func()) { h.ca.after = revoke },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := setupHouse(t).open()
+			h := newInstallation(t).open()
 			node := h.declare()
 			p := h.join(node)
 			when(h, sync.OnceFunc(func() { h.revoke(node) }))
@@ -233,7 +233,7 @@ func TestINV40RevokedWhileRenewing(t *testing.T) {
 // INV-40: renewals and a revocation that race end with no certificate in force.
 func TestINV40RenewalsRaceARevocation(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t)
+	h := newInstallation(t)
 	for range 10 {
 		node := h.declare()
 		serial := fmt.Sprintf("%032x", node.UUID[:8])
@@ -260,10 +260,10 @@ func TestINV40RenewalsRaceARevocation(t *testing.T) {
 	}
 }
 
-// A retired node says nothing more, though nobody revoked its certificate.
+// A retired node is rejected, though its certificate was not revoked.
 func TestINV40RetiredIsSilent(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t).open()
+	h := newInstallation(t).open()
 	node := h.declare()
 	p := h.join(node)
 	h.do(func(tx pgx.Tx) error { return h.Inventory.Retire(t.Context(), tx, node) })
@@ -281,7 +281,7 @@ func TestINV40RetiredIsSilent(t *testing.T) {
 // node API has, signs nothing of it.
 func TestTrustComesSigned(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t).open()
+	h := newInstallation(t).open()
 	p := h.join(h.declare())
 	before := h.keys.Public()
 	set := func() protocol.KeySet {
@@ -316,11 +316,11 @@ func TestTrustComesSigned(t *testing.T) {
 	}
 }
 
-// A node that believes something else than is to be believed is asked to renew,
-// once what it was told is old.
+// A node with an outdated trust state is asked to renew,
+// once its last response is old.
 func TestRecalledAfterARollOver(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t).open()
+	h := newInstallation(t).open()
 	node := h.declare()
 	p := h.join(node)
 	sequence := int64(0)
@@ -341,7 +341,7 @@ func TestRecalledAfterARollOver(t *testing.T) {
 	asked(p)
 	h.ahead.Add(int64(3 * time.Minute)) // its turn has come
 	if !asked(p) {
-		t.Fatal("not asked after another authority is to be believed")
+		t.Fatal("not asked after the trusted authority changed")
 	}
 	var reply protocol.EnrolReply
 	key := newKey(t)
@@ -349,20 +349,20 @@ func TestRecalledAfterARollOver(t *testing.T) {
 		t.Fatalf("%d %s", status, code)
 	}
 	if n := len(pki.BundleFingerprints([]byte(reply.Trust.CAs))); n != 2 {
-		t.Errorf("told of %d authorities", n)
+		t.Errorf("got %d authorities", n)
 	}
 	if asked(h.peer(node, certificate(t, reply, key), nil)) {
 		t.Error("asked again")
 	}
 }
 
-// The agent's binary is there for whoever has none yet, and is the one whose
+// The agent's binary can be downloaded without a certificate, and is the one whose
 // digest an operator passes on.
 func TestTheAgentIsServed(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t)
+	h := newInstallation(t)
 	dir := t.TempDir()
-	h.door.Binaries = &nodeapi.Binaries{Dir: dir}
+	h.server.Binaries = &nodeapi.Binaries{Dir: dir}
 	h.open()
 	body := bytes.Repeat([]byte("agent"), 1<<18)
 	here := runtime.GOOS + "-" + runtime.GOARCH
@@ -388,7 +388,7 @@ func TestTheAgentIsServed(t *testing.T) {
 	}
 	write("gpuaas-agent", body)
 	write("secret", []byte("key"))
-	found, err := h.door.Binaries.Find(here)
+	found, err := h.server.Binaries.Find(here)
 	if sum := sha256.Sum256(body); err != nil || found.Digest != hex.EncodeToString(sum[:]) {
 		t.Errorf("%+v, %v", found, err)
 	}
@@ -405,19 +405,19 @@ func TestTheAgentIsServed(t *testing.T) {
 	if _, got := get("linux-arm64"); string(got) != "arm" {
 		t.Errorf("arm64 got %q", got)
 	}
-	if again, err := h.door.Binaries.Find(here); err != nil || again.Digest == found.Digest {
+	if again, err := h.server.Binaries.Find(here); err != nil || again.Digest == found.Digest {
 		t.Errorf("a new build has the old digest, %v", err)
 	}
 }
 
 var _ secret.Authority = (*office)(nil)
 
-// INV-41: two certificates × every endpoint there is, on real rooms: neither says
+// INV-41: two certificates × every endpoint there is, on real services: neither says
 // or changes anything about the other, and a stranger gets the binary and the
 // enrolment only.
 func TestINV41EveryEndpoint(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t).open()
+	h := newInstallation(t).open()
 	a, z := h.declare(), h.declare()
 	pa := h.join(a)
 	pz := h.join(z)
@@ -440,7 +440,7 @@ func TestINV41EveryEndpoint(t *testing.T) {
 		}
 		asked := strings.NewReplacer("{node}", a.String(), "{task}", ids.New[ids.Task]().String()).Replace(path)
 		if status, code := nobody.send(method, asked, []byte("{}"), nil); status != http.StatusUnauthorized || code != string(errs.CertificateRequired) {
-			t.Errorf("%s of nobody: %d %s", pattern, status, code)
+			t.Errorf("%s of an unknown node: %d %s", pattern, status, code)
 		}
 	}
 	if of < 5 || diff() != "" {

@@ -85,7 +85,7 @@ func (i *intake) ordered(fence int64) protocol.Envelope {
 	return e
 }
 
-// A report reaches the rooms as one: what was seen, the fleet, and what is due.
+// A report reaches all services in one transaction: the observed state, the fleet, and the due set.
 // When one of them fails none has it, and the next try is not too late.
 func TestReportIsOneCommit(t *testing.T) {
 	t.Parallel()

@@ -56,7 +56,7 @@ func TestINV41NodeAIsNotNodeB(t *testing.T) {
 			t.Errorf("%s: B as A: %d %s", name, status, code)
 		}
 		if status, code := nobody.call(e.method, e.path, e.body, nil); status != http.StatusUnauthorized || code != string(errs.CertificateRequired) {
-			t.Errorf("%s: nobody as A: %d %s", name, status, code)
+			t.Errorf("%s: a stranger as A: %d %s", name, status, code)
 		}
 		if status, code := a.call(e.method, e.path, e.body, nil); status != e.status {
 			t.Errorf("%s: A as A: %d %s", name, status, code)
@@ -136,7 +136,7 @@ func TestINV39ATokenWorksOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if won.Load() != 1 || lost.Load() != 199 || len(b.standing) != 1 {
+	if won.Load() != 1 || lost.Load() != 199 || len(b.valid) != 1 {
 		t.Errorf("%d certificates, %d refusals", won.Load(), lost.Load())
 	}
 }
@@ -207,17 +207,17 @@ func TestBodiesAreStrict(t *testing.T) {
 	}
 }
 
-func TestRefusalsOfTheRoomsReachTheNode(t *testing.T) {
+func TestErrorsOfServicesReachTheNode(t *testing.T) {
 	t.Parallel()
 
 	for err, status := range map[error]int{
 		errs.New(errs.TaskSuperseded, "a newer task overtook it"): http.StatusConflict,
 		errs.New(errs.StaleReport, "older than the last"):         http.StatusConflict,
 		fmt.Errorf("no connection to the database at 10.0.0.1"):   http.StatusInternalServerError,
-		errs.New(errs.SKUUnknown, "not a word of this door"):      http.StatusInternalServerError,
+		errs.New(errs.SKUUnknown, "not a code of the node API"):   http.StatusInternalServerError,
 	} {
 		b := setup(t)
-		b.refuse = err
+		b.failure = err
 		a := b.enrolled(t)
 		var problem bytes.Buffer
 		got, code := a.call("PUT", fmt.Sprintf(protocol.PathReport, a.node), protocol.Report{}, nil)
@@ -264,7 +264,7 @@ func (b *bundle) waiting(t testing.TB, p *peer) <-chan polled {
 		got <- r
 	}()
 	select {
-	case <-b.looked:
+	case <-b.polled:
 	case <-time.After(10 * time.Second):
 		t.Fatal("the poll did not look")
 	}
@@ -304,7 +304,7 @@ func TestINV40RevokedMeansNow(t *testing.T) {
 	a := b.enrolled(t)
 	revoke := func() {
 		b.mu.Lock()
-		clear(b.standing)
+		clear(b.valid)
 		b.mu.Unlock()
 	}
 	got := b.waiting(t, a)
@@ -364,9 +364,9 @@ func TestOnlyTLS13AndHTTP1(t *testing.T) {
 	plain.Close()
 }
 
-// PostgreSQL keeps no U+0000: told so late, one odd byte of a host would read as
+// PostgreSQL keeps no U+0000: rejected so late, one odd byte of a host would read as
 // a fault of ours.
-func TestTextThatNoTableKeepsIsRefused(t *testing.T) {
+func TestTextThatNoTableStoresIsRejected(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)

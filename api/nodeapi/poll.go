@@ -25,8 +25,8 @@ const (
 	// lookers is the number of concurrent readers. With one reader, a statement that waits for the
 	// database would delay all other polls.
 	lookers = 2
-	// lookWithin limits one read of mailboxes. A database that works responds much faster.
-	lookWithin = 10 * time.Second
+	// readWithin limits one read of mailboxes. A database that works responds much faster.
+	readWithin = 10 * time.Second
 )
 
 // wait begins a poll, which gets its response when a task is available or after protocol.WaitFor.
@@ -43,9 +43,9 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request, who caller) error 
 	now := wall()
 	p := &waiting{
 		who: who, correlation: correlation,
-		until: now.Add(protocol.WaitFor), lookAt: now.Add(s.relook()), parked: parked,
+		until: now.Add(protocol.WaitFor), readAt: now.Add(s.relook()), parked: parked,
 	}
-	older, open := s.hall.enter(p)
+	older, open := s.waiters.enter(p)
 	if older != nil {
 		s.nothing(older) // the agent was restarted, or has abandoned that connection
 	}
@@ -82,7 +82,7 @@ func (s *Server) give(p *waiting, task protocol.Signed) {
 }
 
 func (s *Server) deny(p *waiting, err error) {
-	s.resume(p, func(w http.ResponseWriter, r *http.Request) { s.refuse(w, r, p.who, err) })
+	s.resume(p, func(w http.ResponseWriter, r *http.Request) { s.reject(w, r, p.who, err) })
 }
 
 // heard schedules a read of the mailbox that a hint names.
@@ -92,7 +92,7 @@ func (s *Server) heard(topic string) {
 		return
 	}
 	if node, err := ids.Parse[ids.Node](id); err == nil {
-		s.hall.wake(node)
+		s.waiters.wake(node)
 	}
 }
 
@@ -102,20 +102,20 @@ func (s *Server) attend(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.hall.ring:
+		case <-s.waiters.wakeup:
 		}
-		for batch := s.hall.take(atOnce); len(batch) > 0; batch = s.hall.take(atOnce) {
-			s.look(ctx, batch)
+		for batch := s.waiters.nextBatch(atOnce); len(batch) > 0; batch = s.waiters.nextBatch(atOnce) {
+			s.readMailboxes(ctx, batch)
 		}
 	}
 }
 
-// look reads the mailboxes of several polls. It checks their certificates first: a certificate may
+// readMailboxes reads the mailboxes of several polls. It checks their certificates first: a certificate may
 // have been revoked during the poll, and its owner must not receive a task.
-func (s *Server) look(ctx context.Context, batch []*waiting) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin)
+func (s *Server) readMailboxes(ctx context.Context, batch []*waiting) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin)
 	defer cancel()
-	standing := s.standing(ctx, batch)
+	standing := s.withValidCertificate(ctx, batch)
 	if len(standing) == 0 {
 		return
 	}
@@ -128,24 +128,24 @@ func (s *Server) look(ctx context.Context, batch []*waiting) {
 		task, found := tasks[p.who.Node]
 		switch {
 		case err != nil:
-			if s.hall.leave(p) {
+			if s.waiters.leave(p) {
 				s.deny(p, err)
 			}
 		case found:
 			// A newer poll may have replaced p. It gets the task, because the task belongs to the
 			// node and not to one poll.
-			if open := s.hall.leaveAs(p); open != nil {
+			if open := s.waiters.takeOver(p); open != nil {
 				s.give(open, task)
 			}
-		case s.hall.settle(p):
+		case s.waiters.remove(p):
 			s.nothing(p)
 		}
 	}
 }
 
-// standing ends the polls of the batch whose peer has disconnected or whose certificate is no
+// withValidCertificate ends the polls of the batch whose peer has disconnected or whose certificate is no
 // longer in force, and returns the others.
-func (s *Server) standing(ctx context.Context, batch []*waiting) []*waiting {
+func (s *Server) withValidCertificate(ctx context.Context, batch []*waiting) []*waiting {
 	serials := make([]string, len(batch))
 	for i, p := range batch {
 		serials[i] = p.who.Serial
@@ -161,7 +161,7 @@ func (s *Server) standing(ctx context.Context, batch []*waiting) []*waiting {
 		switch {
 		case err == nil && !fell && !p.parked.gone():
 			kept = append(kept, p)
-		case !s.hall.leave(p):
+		case !s.waiters.leave(p):
 		case err != nil:
 			s.deny(p, err)
 		case fell:
@@ -189,13 +189,13 @@ func (s *Server) watch(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			for _, p := range s.hall.shut() {
+			for _, p := range s.waiters.shut() {
 				s.nothing(p)
 			}
 			return
 		case <-t.C:
 		}
-		over, serials := s.hall.pass(wall(), s.relook())
+		over, serials := s.waiters.pass(wall(), s.relook())
 		for _, p := range over {
 			s.nothing(p)
 		}
@@ -208,6 +208,6 @@ func (s *Server) watch(ctx context.Context) {
 			s.Log.WarnContext(ctx, "certificates of open polls not checked", "err", err)
 			continue
 		}
-		s.hall.wakeSerials(fallen)
+		s.waiters.wakeSerials(fallen)
 	}
 }

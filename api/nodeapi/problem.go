@@ -36,10 +36,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, who caller, hand
 		// The caller has left. Without the panic net/http would respond with 200, which acknowledges a result.
 		panic(http.ErrAbortHandler)
 	}
-	s.refuse(w, r, who, err)
+	s.reject(w, r, who, err)
 }
 
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, who caller, err error) {
+func (s *Server) reject(w http.ResponseWriter, r *http.Request, who caller, err error) {
 	problem := protocol.Problem{Code: string(errs.Internal), Message: "the server failed", CorrelationID: w.Header().Get(telemetry.CorrelationHeader)}
 	status := http.StatusInternalServerError
 	if coded, ok := errors.AsType[*errs.Error](err); ok {

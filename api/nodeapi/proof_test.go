@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// INV-46: nobody but the node's root half says that a slot is clean, and only of
+// INV-46: only the helper of the node can prove that a slot is clean, and only of
 // this allocation at this fence.
 func TestINV46OnlyASignedProofCounts(t *testing.T) {
 	t.Parallel()
@@ -76,7 +76,7 @@ func TestINV46OnlyASignedProofCounts(t *testing.T) {
 		"without a leftover":   {public, func(p *protocol.Proof) { p.Leftovers = []string{"/home/t-1"} }, key, func(p *protocol.Proof) { p.Leftovers = []string{} }},
 		"a bit turned":         {public, none, key, func(p *protocol.Proof) { p.Signature[7] ^= 4 }},
 		"enrolled without key": {nil, none, key, none},
-		"enrolled anew":        {other, none, key, none},
+		"enrolled again":       {other, none, key, none},
 	} {
 		if report(x.enrolled, x.change, x.sign, x.after) {
 			t.Errorf("%s: counts", rule)

@@ -21,7 +21,7 @@ import (
 // else, and not to strangers.
 func TestBuildsAreServedToNodes(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t)
+	h := newInstallation(t)
 	dir, body := t.TempDir(), bytes.Repeat([]byte("build"), 1<<20)
 	sum := sha256.Sum256(body)
 	digest := hex.EncodeToString(sum[:])
@@ -30,7 +30,7 @@ func TestBuildsAreServedToNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.door.Binaries, h.door.Builds = &nodeapi.Binaries{}, agentrelease.Files{Dir: dir}
+	h.server.Binaries, h.server.Builds = &nodeapi.Binaries{}, agentrelease.Files{Dir: dir}
 	h.open()
 	known := h.join(h.declare())
 	get := func(p *peer, name string) (int, []byte) {

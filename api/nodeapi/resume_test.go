@@ -29,7 +29,7 @@ func (b *bundle) resumable(t *testing.T, config *tls.Config) *tls.Conn {
 // ask sends one request and returns the answer; the ticket comes with it.
 func ask(t *testing.T, c *tls.Conn, path string) (status int, p protocol.Problem) {
 	t.Helper()
-	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: door\r\n\r\n", path); err != nil {
+	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: node-api\r\n\r\n", path); err != nil {
 		t.Fatal(err)
 	}
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -41,7 +41,7 @@ func ask(t *testing.T, c *tls.Conn, path string) (status int, p protocol.Problem
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = json.Unmarshal(text, &p) // of a refusal
+	_ = json.Unmarshal(text, &p) // of a rejection
 	return r.StatusCode, p
 }
 
@@ -71,8 +71,8 @@ func TestINV40ResumedSessions(t *testing.T) {
 		t.Error(status)
 	}
 	b.mu.Lock()
-	clear(b.standing)
-	b.standing["of another"] = ids.New[ids.Node]()
+	clear(b.valid)
+	b.valid["of another"] = ids.New[ids.Node]()
 	b.mu.Unlock()
 	if status, p := ask(t, open, protocol.PathTrust); status != http.StatusForbidden || p.Code != string(errs.CertificateRevoked) {
 		t.Errorf("revoked, on an open connection: %d %s", status, p.Code)
@@ -87,6 +87,6 @@ func TestINV40ResumedSessions(t *testing.T) {
 	ask(t, b.resumable(t, config), protocol.PathTrust)
 	c = b.resumable(t, config)
 	if status, _ := ask(t, c, protocol.PathTrust); status != http.StatusUnauthorized || !c.ConnectionState().DidResume {
-		t.Errorf("nobody, resumed %v: %d", c.ConnectionState().DidResume, status)
+		t.Errorf("a stranger, resumed %v: %d", c.ConnectionState().DidResume, status)
 	}
 }

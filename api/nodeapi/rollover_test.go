@@ -21,18 +21,18 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// member is an agent of a simulated fleet: what it holds, what it believes, and
-// when it renews. It speaks to the door's handlers; the handshake is both sides'
+// member is an agent of a simulated fleet: what it has, what it trusts, and
+// when it renews. It calls the handlers of the node API; the handshake is both sides'
 // verification of the other's chain, by the fleet's clock.
 type member struct {
-	h       *house
-	door    http.Handler
-	served  *atomic.Pointer[tls.Certificate] // the door's own certificate of this hour
+	h       *installation
+	handler http.Handler
+	served  *atomic.Pointer[tls.Certificate] // the server's certificate of this hour
 	node    ids.Node
 	leaf    *x509.Certificate
 	below   *x509.Certificate
 	trust   protocol.Trust
-	task    map[string][]byte // what its root half believes
+	task    map[string][]byte // the keys that its helper trusts
 	last    int64
 	share   int
 	asleep  bool
@@ -54,7 +54,7 @@ func (m *member) shake() (*tls.ConnectionState, error) {
 		between.AddCert(c)
 	}
 	if _, err := served.Leaf.Verify(x509.VerifyOptions{DNSName: "127.0.0.1", Roots: roots, Intermediates: between, CurrentTime: now}); err != nil {
-		return nil, fmt.Errorf("the node does not believe the door: %w", err)
+		return nil, fmt.Errorf("the node does not trust the server: %w", err)
 	}
 	state := &tls.ConnectionState{HandshakeComplete: true}
 	if m.leaf == nil {
@@ -64,7 +64,7 @@ func (m *member) shake() (*tls.ConnectionState, error) {
 	own.AddCert(m.below)
 	chains, err := m.leaf.Verify(x509.VerifyOptions{Roots: m.h.local.Pool(), Intermediates: own, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
-		return nil, fmt.Errorf("the door does not believe the node: %w", err)
+		return nil, fmt.Errorf("the server does not trust the node: %w", err)
 	}
 	state.VerifiedChains, state.PeerCertificates = chains, []*x509.Certificate{m.leaf, m.below}
 	return state, nil
@@ -83,7 +83,7 @@ func (m *member) call(method, path string, body, into any) error {
 	r.Header.Set("Content-Type", "application/json")
 	r.TLS = state
 	w := httptest.NewRecorder()
-	m.door.ServeHTTP(w, r)
+	m.handler.ServeHTTP(w, r)
 	if w.Code != http.StatusOK {
 		return fmt.Errorf("%s: %d %s", path, w.Code, w.Body)
 	}
@@ -113,13 +113,13 @@ func (m *member) obtain(token string) error {
 		return err
 	}
 	m.trust = reply.Trust
-	return m.believe()
+	return m.trustKeys()
 }
 
-// believe is what the root half of an agent does with the sets of keys.
-func (m *member) believe() (err error) {
+// trustKeys does what the helper of an agent does with the sets of keys.
+func (m *member) trustKeys() (err error) {
 	if m.task == nil {
-		m.task = m.trust.TaskKeys // an operator vouched for the host
+		m.task = m.trust.TaskKeys // an operator confirmed the host
 	}
 	for _, signed := range m.trust.Sets {
 		var s protocol.KeySet
@@ -128,13 +128,13 @@ func (m *member) believe() (err error) {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("the root half refuses the newest set of keys: %w", err)
+		return fmt.Errorf("the helper rejects the newest set of keys: %w", err)
 	}
 	return nil
 }
 
 // beat is an hour of an agent's life: it renews when half of the certificate's
-// life is over, and otherwise asks what to believe, as one that reports does.
+// life is over, and otherwise asks for the trust state, as one that reports does.
 func (m *member) beat(random int) error {
 	life := m.leaf.NotAfter.Sub(m.leaf.NotBefore)
 	half := m.leaf.NotBefore.Add(life * time.Duration(40+m.share) / 100)
@@ -155,12 +155,12 @@ func (m *member) beat(random int) error {
 
 // INV-48: a thousand agents over two roll-overs of the authority and of the task
 // keys, one in twenty asleep for some of the hours: none is lost, and none ever
-// meets a door or a task that it does not believe.
+// meets a server or a task that it does not trust.
 func TestINV48AThousandAgentsOverTwoRollOvers(t *testing.T) {
 	t.Parallel()
 	const size, workers = 1000, 8
-	h := setupHouse(t)
-	door := h.door.Handler()
+	h := newInstallation(t)
+	door := h.server.Handler()
 	fleet := make([]*member, size)
 	bundle, served := string(h.local.Bundle()), &atomic.Pointer[tls.Certificate]{}
 	certify := func() {
@@ -191,7 +191,7 @@ func TestINV48AThousandAgentsOverTwoRollOvers(t *testing.T) {
 	}
 	each(func(i int, _ *member) error {
 		node := h.declare()
-		fleet[i] = &member{h: h, door: door, served: served, node: node, trust: protocol.Trust{CAs: bundle}, share: i % 21}
+		fleet[i] = &member{h: h, handler: door, served: served, node: node, trust: protocol.Trust{CAs: bundle}, share: i % 21}
 		return fleet[i].obtain(h.token(node))
 	})
 	hour := func(n int) {
@@ -210,7 +210,7 @@ func TestINV48AThousandAgentsOverTwoRollOvers(t *testing.T) {
 		}
 		for i, m := range fleet {
 			if _, ok := m.task[signed.Kid]; !ok {
-				t.Fatalf("hour %d: agent %d does not believe key %s, which signs", n, i, signed.Kid)
+				t.Fatalf("hour %d: agent %d does not trust key %s, which signs", n, i, signed.Kid)
 			}
 		}
 	}
@@ -258,8 +258,8 @@ func TestINV48AThousandAgentsOverTwoRollOvers(t *testing.T) {
 	t.Logf("%d agents, %d hours, %d certificates", size, hours, h.ca.issued.Load())
 }
 
-// behind is how many nodes do not know of all that is to be believed.
-func (h *house) behind() (n int) {
+// behind counts the nodes whose trust state is outdated.
+func (h *installation) behind() (n int) {
 	h.t.Helper()
 	all, err := h.Certificates.Newest(h.t.Context())
 	if err != nil {
@@ -274,11 +274,11 @@ func (h *house) behind() (n int) {
 	return n
 }
 
-// A node whose certificate is of an authority that has been forgotten is refused
-// by the handshake itself, in a door that was open all the time.
-func TestForgottenAuthorityIsRefusedByAnOpenDoor(t *testing.T) {
+// A node whose certificate is of an authority that was removed is rejected
+// by the handshake itself, by a server that ran all the time.
+func TestARemovedAuthorityIsRejectedWithoutARestart(t *testing.T) {
 	t.Parallel()
-	h := setupHouse(t).open()
+	h := newInstallation(t).open()
 	p := h.join(h.declare())
 	if err := h.local.Begin(t.Context()); err != nil {
 		t.Fatal(err)
@@ -288,7 +288,7 @@ func TestForgottenAuthorityIsRefusedByAnOpenDoor(t *testing.T) {
 	if status, _ := p.send("GET", protocol.PathTrust, nil, nil); status != http.StatusOK {
 		t.Fatalf("during the overlap: %d", status)
 	}
-	late := h.join(h.declare()) // of the new authority, told of both
+	late := h.join(h.declare()) // of the new authority, with both in its trust state
 	if status, _ := late.send("GET", protocol.PathTrust, nil, nil); status != http.StatusOK {
 		t.Fatalf("of the new authority: %d", status)
 	}
@@ -297,7 +297,7 @@ func TestForgottenAuthorityIsRefusedByAnOpenDoor(t *testing.T) {
 	}
 	p.CloseIdleConnections()
 	if _, _, err := p.try("GET", protocol.PathTrust, nil, nil); err == nil {
-		t.Error("a certificate of the forgotten authority opened the door")
+		t.Error("a certificate of the removed authority was accepted")
 	}
 	late.CloseIdleConnections()
 	if status, _, err := late.try("GET", protocol.PathTrust, nil, nil); err != nil || status != http.StatusOK {

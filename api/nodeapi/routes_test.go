@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestRoutesAreTheProtocols: the door answers what protocol names, and nothing else
+// TestRoutesAreTheProtocols: the node API serves what protocol names, and nothing else
 // but that there is nothing.
 func TestRoutesAreTheProtocols(t *testing.T) {
 	t.Parallel()

@@ -99,10 +99,10 @@ type Server struct {
 	// seconds.
 	Relook time.Duration
 
-	life   context.Context //nolint:containedctx // what answers to polls are logged under
-	cert   serverCert
-	hall   hall
-	recall recall
+	life    context.Context //nolint:containedctx // what answers to polls are logged under
+	cert    serverCert
+	waiters waiters
+	recall  recall
 }
 
 const topicPrefix = "node:"
@@ -127,9 +127,9 @@ const (
 // without a task.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.life = context.WithoutCancel(ctx)
-	s.hall.init()
+	s.waiters.init()
 	if _, err := s.cert.get(ctx, s); err != nil {
-		return fmt.Errorf("certifying the node door: %w", err)
+		return fmt.Errorf("certifying the node API: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var beside sync.WaitGroup
@@ -156,7 +156,7 @@ func (s *Server) Handler() http.Handler {
 	for pattern, handler := range s.routes() {
 		mux.Handle(pattern, handler)
 	}
-	mux.Handle("/", s.known(notFound)) // without a certificate, a client cannot find out which paths exist
+	mux.Handle("/", s.identified(notFound)) // without a certificate, a client cannot find out which paths exist
 	return telemetry.Traced("gpuaas/node", mux)
 }
 
@@ -165,12 +165,12 @@ func (s *Server) routes() map[string]http.Handler {
 	return map[string]http.Handler{
 		"POST " + protocol.PathEnrol:                 s.open(s.enrol),
 		"GET /agent/{platform}":                      s.open(s.binary),
-		"GET " + protocol.PathTrust:                  s.known(s.trust),
-		"GET /internal/v1/agent/{digest}":            s.known(s.build),
-		"POST " + nodePath + "certificate":           s.known(s.renew),
-		"GET " + nodePath + "tasks/wait":             s.known(s.wait),
-		"POST " + nodePath + "tasks/{task}/result":   s.known(s.result),
-		"POST " + nodePath + "tasks/{task}/progress": s.known(s.progress),
-		"PUT " + nodePath + "report":                 s.known(s.report),
+		"GET " + protocol.PathTrust:                  s.identified(s.trust),
+		"GET /internal/v1/agent/{digest}":            s.identified(s.build),
+		"POST " + nodePath + "certificate":           s.identified(s.renew),
+		"GET " + nodePath + "tasks/wait":             s.identified(s.wait),
+		"POST " + nodePath + "tasks/{task}/result":   s.identified(s.result),
+		"POST " + nodePath + "tasks/{task}/progress": s.identified(s.progress),
+		"PUT " + nodePath + "report":                 s.identified(s.report),
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// TestEveryAnswerIsTraced is CI-06, of the node door: also what it refuses.
+// TestEveryAnswerIsTraced is CI-06, of the node API: also what it rejects.
 func TestEveryAnswerIsTraced(t *testing.T) { //nolint:paralleltest // the process has one tracer
 	spans := tracetest.NewSpanRecorder()
 	otel.SetTracerProvider(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)))

@@ -22,16 +22,16 @@ func TestAnswersOneAfterAnother(t *testing.T) {
 	b := setupTransport(t, nil)
 	c := b.dial()
 	for i := range 3 {
-		c.say(fmt.Sprintf("POST /%d HTTP/1.1\r\n%scontent-length:  5\t\r\n\r\nhello", i, host))
+		c.send(fmt.Sprintf("POST /%d HTTP/1.1\r\n%scontent-length:  5\t\r\n\r\nhello", i, host))
 		if status, body, last := c.hear(); status != 200 || body != fmt.Sprintf("saw POST /%d hello", i) || last {
 			t.Errorf("%d %q %v", status, body, last)
 		}
 	}
-	c.say("GET /none HTTP/1.1\r\n" + host + "\r\n")
+	c.send("GET /none HTTP/1.1\r\n" + host + "\r\n")
 	if status, body, last := c.hear(); status != 204 || body != "" || last {
 		t.Errorf("%d %q %v", status, body, last)
 	}
-	c.say("GET /end HTTP/1.1\r\n" + host + "Connection: keep-alive, Close\r\n\r\n")
+	c.send("GET /end HTTP/1.1\r\n" + host + "Connection: keep-alive, Close\r\n\r\n")
 	if status, _, last := c.hear(); status != 200 || !last || !c.silent() {
 		t.Errorf("%d, last %v", status, last)
 	}
@@ -102,7 +102,7 @@ func TestSlowPeersAreCutOff(t *testing.T) {
 			t.Parallel()
 			b := setupTransport(t, func(s *transport) { s.idleFor, s.headerWithin = short, short })
 			w := b.dial()
-			w.say(text)
+			w.send(text)
 			got, err := io.ReadAll(w.r) // net/http reads half a first line as a bad request
 			if err != nil || len(got) > 0 && !strings.HasPrefix(string(got), "HTTP/1.1 400 ") {
 				t.Errorf("%q, %v", got, err)
@@ -122,7 +122,7 @@ func TestSlowPeersAreCutOff(t *testing.T) {
 				done <- err
 			})
 		})
-		b.dial().say("GET / HTTP/1.1\r\n" + host + "\r\n")
+		b.dial().send("GET / HTTP/1.1\r\n" + host + "\r\n")
 		select {
 		case err := <-done:
 			if err == nil {
@@ -147,7 +147,7 @@ func TestTornBodies(t *testing.T) {
 		})
 	})
 	w := b.dial()
-	w.say("POST / HTTP/1.1\r\n" + host + "Content-Length: 100\r\n\r\nabc")
+	w.send("POST / HTTP/1.1\r\n" + host + "Content-Length: 100\r\n\r\nabc")
 	if err := <-read; err == nil {
 		t.Error("half a body passes for a whole one")
 	}
@@ -155,7 +155,7 @@ func TestTornBodies(t *testing.T) {
 		t.Error("the rest could come as a request")
 	}
 	w = b.dial()
-	w.say("POST / HTTP/1.1\r\n" + host + "Content-Length: 100\r\n\r\nabc")
+	w.send("POST / HTTP/1.1\r\n" + host + "Content-Length: 100\r\n\r\nabc")
 	w.Close()
 	if err := <-read; err == nil {
 		t.Error("half a body passes for a whole one")
@@ -174,7 +174,7 @@ func TestUnreadBodiesEnd(t *testing.T) {
 				s.handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 			})
 			w := b.dial()
-			w.say(method + " / HTTP/1.1\r\n" + host + "Content-Length: 1\r\n\r\n")
+			w.send(method + " / HTTP/1.1\r\n" + host + "Content-Length: 1\r\n\r\n")
 			ended := make(chan struct{})
 			go func() { _, _ = io.Copy(io.Discard, w.r); close(ended) }()
 			select {
@@ -193,7 +193,7 @@ func TestOptionsReachTheHandler(t *testing.T) {
 		s.handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	})
 	w := b.dial()
-	w.say("OPTIONS * HTTP/1.1\r\n" + host + "\r\n")
+	w.send("OPTIONS * HTTP/1.1\r\n" + host + "\r\n")
 	if status, _, _ := w.hear(); status != http.StatusTeapot {
 		t.Errorf("status %d", status)
 	}
@@ -219,7 +219,7 @@ func TestChangesOutliveTheirCaller(t *testing.T) {
 				})
 			})
 			w := b.dial()
-			w.say(method + " / HTTP/1.1\r\n" + host + "\r\n")
+			w.send(method + " / HTTP/1.1\r\n" + host + "\r\n")
 			<-started
 			w.Close()
 			if got := <-result; got != canceled {
@@ -234,13 +234,13 @@ func TestAPanicInAParkedResponse(t *testing.T) {
 	t.Parallel()
 	b := setupTransport(t, nil)
 	w := b.dial()
-	w.say("GET /park HTTP/1.1\r\n" + host + "\r\n")
+	w.send("GET /park HTTP/1.1\r\n" + host + "\r\n")
 	(<-b.parked).resume(func(http.ResponseWriter) { panic("a fault of the test") })
 	if rest, err := io.ReadAll(w.r); len(rest) > 0 {
 		t.Errorf("%q, %v", rest, err)
 	}
 	w = b.dial()
-	w.say("GET /park HTTP/1.1\r\n" + host + "\r\n")
+	w.send("GET /park HTTP/1.1\r\n" + host + "\r\n")
 	(<-b.parked).resume(func(w http.ResponseWriter) { _, _ = io.WriteString(w, "later") })
 	if status, body, _ := w.hear(); status != 200 || body != "later" {
 		t.Error(status, body)
@@ -254,14 +254,14 @@ func TestParking(t *testing.T) {
 	b := setupTransport(t, nil)
 	w := b.dial()
 	for range 50 {
-		w.say("GET /park HTTP/1.1\r\n" + host + "\r\n")
+		w.send("GET /park HTTP/1.1\r\n" + host + "\r\n")
 		p := <-b.parked // the response races with the end of the handler
 		go p.resume(func(w http.ResponseWriter) { _, _ = io.WriteString(w, "later") })
 		if status, body, last := w.hear(); status != 200 || body != "later" || last {
 			t.Fatal(status, body, last)
 		}
 	}
-	w.say("GET /park HTTP/1.1\r\n" + host + "\r\n")
+	w.send("GET /park HTTP/1.1\r\n" + host + "\r\n")
 	p := <-b.parked
 	if p.gone() {
 		t.Error("gone while it waits")
@@ -269,12 +269,12 @@ func TestParking(t *testing.T) {
 	w.Close()
 	for begin := time.Now(); !p.gone(); {
 		if time.Since(begin) > 5*time.Second {
-			t.Fatal("nobody sees that the peer has hung up")
+			t.Fatal("the server does not notice that the peer closed the connection")
 		}
 	}
 	p.resume(func(http.ResponseWriter) {})
 	w = b.dial()
-	w.say("GET /still HTTP/1.1\r\n" + host + "\r\n")
+	w.send("GET /still HTTP/1.1\r\n" + host + "\r\n")
 	if status, _, _ := w.hear(); status != 200 {
 		t.Error(status)
 	}
@@ -286,9 +286,9 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	b := setupTransport(t, nil)
 	idle, parked, fresh := b.dial(), b.dial(), b.dial()
-	parked.say("GET /park HTTP/1.1\r\n" + host + "\r\n")
+	parked.send("GET /park HTTP/1.1\r\n" + host + "\r\n")
 	p := <-b.parked
-	idle.say("GET / HTTP/1.1\r\n" + host + "\r\n")
+	idle.send("GET / HTTP/1.1\r\n" + host + "\r\n")
 	idle.hear()
 	b.stop()
 	if !idle.silent() || !fresh.silent() {
@@ -312,24 +312,24 @@ func TestDrainHasAnEnd(t *testing.T) {
 	t.Parallel()
 	b := setupTransport(t, func(s *transport) { s.drainFor = 50 * time.Millisecond })
 	w := b.dial()
-	w.say("GET /park HTTP/1.1\r\n" + host + "\r\n")
+	w.send("GET /park HTTP/1.1\r\n" + host + "\r\n")
 	<-b.parked
 	b.stop()
 	if !w.silent() {
 		t.Error("still open")
 	}
 	if err := <-b.ended; err == nil {
-		t.Error("nobody hears that an answer was cut off")
+		t.Error("a response that was cut off causes no error")
 	}
 	b.ended <- nil
 }
 
-// Many who shake hands at once leave room for those who have.
-func TestStormLeavesRoom(t *testing.T) {
+// Many handshakes at once leave time for open connections.
+func TestStormLeavesTimeForOthers(t *testing.T) {
 	t.Parallel()
 	b := setupTransport(t, func(s *transport) { s.handshakeWithin, s.idleFor = time.Minute, time.Minute })
 	silent := make([]net.Conn, 50)
-	for i := range silent { // who connects and says nothing keeps nobody out
+	for i := range silent { // a silent connection delays no other one
 		c, err := net.Dial("tcp", b.addr)
 		if err != nil {
 			t.Fatal(err)
@@ -368,7 +368,7 @@ func TestRequestAfterAPoll(t *testing.T) {
 			t.Parallel()
 			b := setupTransport(t, nil)
 			w := b.dial()
-			w.say(text)
+			w.send(text)
 			(<-b.parked).resume(func(w http.ResponseWriter) { _, _ = io.WriteString(w, "later") })
 			if status, body, last := w.hear(); status != 200 || body != "later" || !last || b.saw() != "" {
 				t.Error(status, body, last, b.saw())
@@ -385,14 +385,14 @@ func TestIdleAfterAPoll(t *testing.T) {
 	w := b.dial()
 	time.Sleep(300 * time.Millisecond)
 	for range 2 {
-		w.say("GET /park HTTP/1.1\r\n" + host + "\r\n")
+		w.send("GET /park HTTP/1.1\r\n" + host + "\r\n")
 		(<-b.parked).resume(func(w http.ResponseWriter) { _, _ = io.WriteString(w, "later") })
 		if status, _, last := w.hear(); status != 200 || last {
 			t.Fatal(status, last)
 		}
 		time.Sleep(300 * time.Millisecond)
 	}
-	w.say("GET / HTTP/1.1\r\nHost:")
+	w.send("GET / HTTP/1.1\r\nHost:")
 	if !w.silent() {
 		t.Error("half a header has more time than a header")
 	}
@@ -421,7 +421,7 @@ func TestBadHeadersAreRejected(t *testing.T) {
 			t.Parallel()
 			b := setupTransport(t, nil)
 			w := b.dial()
-			w.say(c.text)
+			w.send(c.text)
 			r, err := http.ReadResponse(w.r, nil)
 			if err != nil {
 				t.Fatal(err)

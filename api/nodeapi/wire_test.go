@@ -30,7 +30,7 @@ type transportBundle struct {
 	ended  chan error
 
 	mu     sync.Mutex
-	seen   []string
+	lines  []string
 	parked chan *parked // hides the field of transport
 }
 
@@ -116,7 +116,7 @@ func (b *transportBundle) answer(w http.ResponseWriter, r *http.Request) {
 		body = string(text)
 	}
 	b.mu.Lock()
-	b.seen = append(b.seen, r.Method+" "+r.URL.Path+" "+body)
+	b.lines = append(b.lines, r.Method+" "+r.URL.Path+" "+body)
 	b.mu.Unlock()
 	_, _ = io.WriteString(w, "saw "+r.Method+" "+r.URL.Path+" "+body)
 }
@@ -124,7 +124,7 @@ func (b *transportBundle) answer(w http.ResponseWriter, r *http.Request) {
 func (b *transportBundle) saw() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return strings.Join(b.seen, "\n")
+	return strings.Join(b.lines, "\n")
 }
 
 // wire is a connection that says what it likes.
@@ -148,7 +148,7 @@ func (b *transportBundle) dial() *wire {
 	return &wire{c, b.t, bufio.NewReader(c)}
 }
 
-func (w *wire) say(text string) {
+func (w *wire) send(text string) {
 	w.t.Helper()
 	if _, err := io.WriteString(w.Conn, text); err != nil {
 		w.t.Error(err)

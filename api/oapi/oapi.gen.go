@@ -9483,7 +9483,7 @@ type ClientInterface interface {
 
 	// DeleteInvitation Revoke invitation
 	//
-	// Nobody can accept a revoked invitation.
+	// A revoked invitation cannot be accepted.
 	//
 	// Corresponds with DELETE /api/v1/tenant/invitations/{id} (the `DeleteInvitation` operationId).
 	DeleteInvitation(ctx context.Context, id InvitationID, params *DeleteInvitationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -13693,7 +13693,7 @@ func (c *Client) CreateInvitation(ctx context.Context, params *CreateInvitationP
 
 // DeleteInvitation Revoke invitation
 //
-// Nobody can accept a revoked invitation.
+// A revoked invitation cannot be accepted.
 //
 // Corresponds with DELETE /api/v1/tenant/invitations/{id} (the `DeleteInvitation` operationId).
 func (c *Client) DeleteInvitation(ctx context.Context, id InvitationID, params *DeleteInvitationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {

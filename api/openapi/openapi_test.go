@@ -82,7 +82,7 @@ func TestEveryOperationIsDescribed(t *testing.T) {
 	}
 }
 
-// signed tells operations that somebody else's program calls, in its own shape:
+// signed reports operations that a foreign program calls, in its own shape:
 // the bytes are what is signed, and a repeated call is known by what it holds.
 func signed(op openapi.Operation) bool { return op.Extensions["x-signed"] != nil }
 

@@ -21,7 +21,7 @@ import (
 
 // port is the API's HTTP server on a port of its own, to which tests send bytes.
 type port struct {
-	*world
+	*fixture
 
 	address string
 }
@@ -31,7 +31,7 @@ const canary = "gpk_canary-7f3a"
 
 func listen(t *testing.T, change ...func(*http.Server)) *port {
 	t.Helper()
-	s := &port{world: setup(t, func(w *world, c *rest.Config) {
+	s := &port{fixture: setup(t, func(w *fixture, c *rest.Config) {
 		c.Log = slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})}
 	server := s.server.HTTPServer()
@@ -281,7 +281,7 @@ func TestForgedHeadersChangeNothing(t *testing.T) {
 func TestForgedAddressesShareABucket(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, func(_ *world, c *rest.Config) {
+	b := setup(t, func(_ *fixture, c *rest.Config) {
 		c.Limits = func(request.Class, identity.Caller) middleware.Limit { return middleware.Limit{PerMinute: 1, Burst: 3} }
 	})
 	for i := range 5 {
@@ -298,7 +298,7 @@ func TestForgedAddressesShareABucket(t *testing.T) {
 	}
 }
 
-// Whoever sends slowly is hung up on, within the server's patience.
+// A slow connection is closed within the limit of the server.
 func TestSlowSendersAreDropped(t *testing.T) {
 	t.Parallel()
 
@@ -339,7 +339,7 @@ func TestIdleConnectionsLeaveOthersServed(t *testing.T) {
 	}
 }
 
-// A connection goes on after what was refused in order.
+// A connection goes on after an orderly rejection.
 func TestConnectionsOutliveRefusals(t *testing.T) {
 	t.Parallel()
 

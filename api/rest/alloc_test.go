@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/request"
 )
 
-// mostAdded is what all middlewares together may add to a call by id.
+// mostAdded limits the allocations that all middlewares add to a call by id.
 const mostAdded = 10
 
 // readOnce answers from memory after the first request, because what the database client allocates
@@ -22,13 +22,13 @@ const mostAdded = 10
 type readOnce struct {
 	oapi.StrictServerInterface
 
-	response oapi.GetAllocationResponseObject
-	known    context.Context //nolint:containedctx // the handler without middlewares receives it
+	response   oapi.GetAllocationResponseObject
+	withCaller context.Context //nolint:containedctx // the handler without middlewares receives it
 }
 
 func (m *readOnce) GetAllocation(ctx context.Context, req oapi.GetAllocationRequestObject) (_ oapi.GetAllocationResponseObject, err error) {
-	if m.known == nil {
-		m.known, _ = request.Of(ctx)
+	if m.withCaller == nil {
+		m.withCaller, _ = request.Of(ctx)
 		m.response, err = m.StrictServerInterface.GetAllocation(ctx, req)
 	}
 	return m.response, err
@@ -43,7 +43,7 @@ func (n *silent) WriteHeader(int)             {}
 // The same handler behind the same router, once bare and once with everything on.
 func TestMiddlewaresAddFewAllocations(t *testing.T) { //nolint:paralleltest // it counts what the process allocates
 	var config rest.Config
-	w := setup(t, func(_ *world, c *rest.Config) {
+	w := setup(t, func(_ *fixture, c *rest.Config) {
 		c.Log = slog.New(slog.NewJSONHandler(discard{}, nil))
 		config = *c
 	})
@@ -76,7 +76,7 @@ func TestMiddlewaresAddFewAllocations(t *testing.T) { //nolint:paralleltest // i
 			h.ServeHTTP(w, req)
 		})
 	}
-	without, with := measure(bare, ask().WithContext(m.known)), measure(server.Handler(), ask())
+	without, with := measure(bare, ask().WithContext(m.withCaller)), measure(server.Handler(), ask())
 	t.Logf("%.0f allocations bare, %.0f with all middlewares: %.0f added", without, with, with-without)
 	if added := with - without; added > mostAdded {
 		t.Errorf("the middlewares add %.0f allocations, %d are allowed", added, mostAdded)

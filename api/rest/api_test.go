@@ -55,7 +55,7 @@ func TestUncodedFailuresStayInside(t *testing.T) {
 	}
 }
 
-// PostgreSQL being killed or starting is nobody's mistake and over in a moment.
+// A restart of PostgreSQL is no mistake of the caller, and ends soon.
 func TestAbsentDatabaseIsUnavailable(t *testing.T) {
 	t.Parallel()
 
@@ -63,7 +63,7 @@ func TestAbsentDatabaseIsUnavailable(t *testing.T) {
 		"shut down":       &pgconn.PgError{Code: "57P01"},
 		"starting":        &pgconn.PgError{Code: "57P03"},
 		"connection lost": &pgconn.PgError{Code: "08006"},
-		"nobody listens":  &pgconn.ConnectError{},
+		"no listener":     &pgconn.ConnectError{},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -93,7 +93,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 func TestPanicsEndOneRequestOnly(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, func(_ *world, c *rest.Config) { c.Ready = func(context.Context) error { panic("broken") } })
+	b := setup(t, func(_ *fixture, c *rest.Config) { c.Ready = func(context.Context) error { panic("broken") } })
 	if w := b.do(t, ask{method: "GET", path: "/readyz"}); w.Code != 500 || problem(t, w).Code != "internal" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -102,11 +102,11 @@ func TestPanicsEndOneRequestOnly(t *testing.T) {
 	}
 }
 
-// Every operation: nobody, a bad token, and somebody whose role does not allow it.
+// Every operation: no token, a bad token, and a caller whose role does not allow it.
 func TestWhoMayCall(t *testing.T) {
 	t.Parallel()
 
-	each(t, func(t *testing.T, b *world, op openapi.Operation) {
+	forEach(t, func(t *testing.T, b *fixture, op openapi.Operation) {
 		if op.Security != nil {
 			t.Skip("open to everyone")
 		}
@@ -158,7 +158,7 @@ func TestRolesDecide(t *testing.T) {
 }
 
 // A member of one project reaches nothing of another, though both are the
-// tenant's, and cannot tell it from what does not exist.
+// tenant's, and cannot distinguish it from what does not exist.
 func TestProjectsHaveABorder(t *testing.T) {
 	t.Parallel()
 
@@ -187,7 +187,7 @@ func TestProjectsHaveABorder(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, func(_ *world, c *rest.Config) {
+	b := setup(t, func(_ *fixture, c *rest.Config) {
 		c.Limits = func(class request.Class, _ identity.Caller) middleware.Limit {
 			if class == request.ClassTenant {
 				return middleware.Limit{PerMinute: 60, Burst: 100}
@@ -224,7 +224,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("tokens may be guessed at any speed: %d", w.Code)
 	}
 	if w := b.do(t, ask{method: "GET", path: "/api/v1/healthz"}); w.Code != 200 {
-		t.Errorf("a monitor is refused: %d", w.Code)
+		t.Errorf("a monitor is rejected: %d", w.Code)
 	}
 }
 
@@ -353,7 +353,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-func TestTokensAreRefusedInURLs(t *testing.T) {
+func TestTokensAreRejectedInURLs(t *testing.T) {
 	t.Parallel()
 
 	w := setup(t).do(t, ask{method: "GET", path: "/api/v1/skus?access_token=gpk_x", token: tokenOwner})
@@ -366,8 +366,8 @@ func TestHealth(t *testing.T) {
 	t.Parallel()
 
 	state := rest.Degraded
-	b := setup(t, func(_ *world, c *rest.Config) {
-		c.Checks = append(c.Checks, rest.Check{Name: "fleet", Ask: func(context.Context) (rest.Status, string) { return state, "1 of 3 nodes is silent" }})
+	b := setup(t, func(_ *fixture, c *rest.Config) {
+		c.Checks = append(c.Checks, rest.Check{Name: "fleet", Check: func(context.Context) (rest.Status, string) { return state, "1 of 3 nodes is silent" }})
 		c.Ready = func(context.Context) error { return errors.New("no route") }
 	})
 	w := b.do(t, ask{method: "GET", path: "/api/v1/healthz"})

@@ -20,7 +20,7 @@ func (n nowhere) WriteHeader(int)             {}
 
 // BenchmarkAPI measures requests that read nothing from the database, and one that does.
 func BenchmarkAPI(b *testing.B) {
-	wide := func(_ *world, c *rest.Config) {
+	wide := func(_ *fixture, c *rest.Config) {
 		c.Limits = func(request.Class, identity.Caller) middleware.Limit {
 			return middleware.Limit{PerMinute: 1 << 30, Burst: 1 << 20}
 		}

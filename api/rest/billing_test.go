@@ -12,7 +12,7 @@ import (
 )
 
 // use writes what an allocation of a project has used, and returns the allocation.
-func (b *world) use(of ids.Project) uuid.UUID {
+func (b *fixture) use(of ids.Project) uuid.UUID {
 	b.Helper()
 	id := ids.New[ids.Allocation]()
 	b.sql(`INSERT INTO usage_records (id, allocation_id, org_id, project_id, user_id, sku, gpus, price_minor, currency, account_id, start_s, end_s, closed_by)

@@ -75,7 +75,7 @@ func TestWhatIsDeclaredIsWhatWasSent(t *testing.T) {
 	}
 }
 
-// What only the API can tell is refused before a service is called.
+// Faults that only the API can find are rejected before a service is called.
 func TestChangesThatMeanNothing(t *testing.T) {
 	t.Parallel()
 
@@ -146,7 +146,7 @@ func TestValuesOfPolicies(t *testing.T) {
 }
 
 // setWindow declares the one policy that is set.
-func (b *world) setWindow(t *testing.T) {
+func (b *fixture) setWindow(t *testing.T) {
 	t.Helper()
 	if res := b.do(t, ask{method: "PUT", path: "/api/v1/admin/policies/" + windowKey, token: tokenAdmin, body: `{"value":60}`}); res.Code != 200 {
 		t.Fatalf("%d %s", res.Code, res.Body)
@@ -308,7 +308,7 @@ func TestStalePlansSayWhatMoved(t *testing.T) {
 }
 
 // What is sold and declared past the files is an administrator's.
-func TestOperatorsJudgeAndAdministratorsDeclare(t *testing.T) {
+func TestOperatorsApproveAndAdministratorsDeclare(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
@@ -376,7 +376,7 @@ func TestOnlyPlansAreLarge(t *testing.T) {
 		t.Errorf("another call: %d %.300s", w.Code, w.Body)
 	}
 	if w := b.do(t, ask{method: "POST", path: plansPath, token: tokenOwner, body: large}); w.Code != 403 {
-		t.Errorf("somebody who may not: %d %.300s", w.Code, w.Body)
+		t.Errorf("a caller without the right: %d %.300s", w.Code, w.Body)
 	}
 }
 
@@ -396,7 +396,7 @@ func (b *heldBody) Read(p []byte) (int, error) {
 	return b.text.Read(p)
 }
 
-// unreadable is a body that nobody may read.
+// unreadable is a body that the server must not read.
 type unreadable struct{ t *testing.T }
 
 func (u unreadable) Read([]byte) (int, error) {
@@ -404,7 +404,7 @@ func (u unreadable) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Two at a time are evaluated; the third is told to come again, before its body is
+// Two at a time are evaluated; the third gets 429, before its body is
 // read, and may when one is done.
 func TestPlansHaveTurns(t *testing.T) {
 	t.Parallel()
@@ -442,8 +442,8 @@ func TestPlansHaveTurns(t *testing.T) {
 	}
 }
 
-// A forge's body comes through as it was signed. Whoever signs wrongly or guesses
-// names of sources is slowed down by address, and told the same.
+// A forge's body is passed on as it was signed. A sender who signs wrongly or guesses
+// names of sources is limited by address, and gets the same response.
 func TestHooksOfForges(t *testing.T) {
 	t.Parallel()
 

@@ -49,7 +49,7 @@ func pathOf(op openapi.Operation) string {
 
 // freshPathOf is pathOf with objects that are made for this request, because the operation may change or
 // remove them.
-func (b *world) freshPathOf(t *testing.T, op openapi.Operation) string {
+func (b *fixture) freshPathOf(t *testing.T, op openapi.Operation) string {
 	t.Helper()
 	fill := func(name, value string) string {
 		return pathOf(openapi.Operation{Path: strings.Replace(op.Path, name, value, 1)})
@@ -119,7 +119,7 @@ func (b *world) freshPathOf(t *testing.T, op openapi.Operation) string {
 
 // mandate writes an automatic top-up for one operation. A tenant has one that is confirmed and one that is not, so the
 // operations of this contract use different ones.
-func (b *world) mandate(op openapi.Operation) string {
+func (b *fixture) mandate(op openapi.Operation) string {
 	b.Helper()
 	of, status := tenant, "ended"
 	switch op.OperationID {
@@ -138,7 +138,7 @@ func newcomer(op openapi.Operation) string {
 }
 
 // invite writes a user without a tenant who has the API key, and returns an invitation of the user.
-func (b *world) invite(key string) string {
+func (b *fixture) invite(key string) string {
 	b.Helper()
 	user, made := ids.New[ids.User](), ids.New[ids.Invitation]()
 	b.sql(`INSERT INTO users (id, oidc_subject, email, name, role) VALUES ($1, $2, $2, 'New', 'user')`, user, unusedName("new")+"@dev.localhost")
@@ -149,7 +149,7 @@ func (b *world) invite(key string) string {
 }
 
 // machine writes a node of its own, and returns its name and a slot of it.
-func (b *world) machine() (name, slot string) {
+func (b *fixture) machine() (name, slot string) {
 	b.Helper()
 	name = unusedName("n")
 	addNode(b.sql, name, "other", 1)
@@ -157,13 +157,13 @@ func (b *world) machine() (name, slot string) {
 }
 
 // activate moves an allocation as the loop would.
-func (b *world) activate(id string) {
+func (b *fixture) activate(id string) {
 	b.Helper()
 	b.move(id, "requested", "provisioning", "active")
 }
 
 // move moves an allocation from state to state, as its node and its users would.
-func (b *world) move(id string, states ...string) {
+func (b *fixture) move(id string, states ...string) {
 	b.Helper()
 	for i := range states[1:] {
 		step := states[i : i+2]
@@ -176,26 +176,26 @@ func (b *world) move(id string, states ...string) {
 	}
 }
 
-func (b *world) source() string {
+func (b *fixture) source() string {
 	b.Helper()
 	name := unusedName("s")
 	b.sql(`INSERT INTO git_sources (name, repository, ref, dirs, declared_by) VALUES ($1, 'file:///nowhere', 'main', '{.}', 'server')`, name)
 	return name
 }
 
-func (b *world) drift() string {
+func (b *fixture) drift() string {
 	b.Helper()
 	return read[string](b, `INSERT INTO drift (kind, object_id, name, field, currency) VALUES ('Node', gen_random_uuid(), $1, 'gpus', 'EUR') RETURNING id::text`, unusedName("d"))
 }
 
 // propose makes a plan. Its author is the operator, so that an administrator may approve it.
-func (b *world) propose(t testing.TB) string {
+func (b *fixture) propose(t testing.TB) string {
 	t.Helper()
 	return b.proposeAs(t, tokenOperator)
 }
 
 // proposeAs makes a plan of an author, who must not approve it.
-func (b *world) proposeAs(t testing.TB, author string) string {
+func (b *fixture) proposeAs(t testing.TB, author string) string {
 	t.Helper()
 	if author == "" {
 		author = tokenOperator
@@ -218,7 +218,7 @@ spec: {gpuModel: Tesla T4, memoryGiB: 16, price: {currency: EUR, amountMinor: 35
 	return string(text)
 }
 
-// fresh are the headers without which an operation refuses a change.
+// fresh are the headers that an operation needs for a change.
 func fresh(op openapi.Operation) map[string]string {
 	for _, p := range op.Parameters {
 		if p.Value.Name == "If-Match" {
@@ -238,7 +238,7 @@ func signed(op openapi.Operation) (body string, header map[string]string) {
 	return body, map[string]string{"Stripe-Signature": signature(body)}
 }
 
-// tokenFor is somebody who may call the operation.
+// tokenFor returns a token that may call the operation.
 func tokenFor(op openapi.Operation) string {
 	switch {
 	case op.Security != nil:
@@ -309,7 +309,7 @@ func bodyOf(t *testing.T, op openapi.Operation) string {
 	return string(text)
 }
 
-// headersOf are the headers without which an operation is refused.
+// headersOf returns the headers that an operation needs.
 func headersOf(op openapi.Operation) map[string]string {
 	if op.Extensions["x-signed"] != nil {
 		_, header := signed(op)
@@ -318,8 +318,8 @@ func headersOf(op openapi.Operation) map[string]string {
 	return fresh(op)
 }
 
-// each runs for every operation of the contract, in one world.
-func each(t *testing.T, run func(t *testing.T, w *world, op openapi.Operation)) {
+// forEach runs for every operation of the contract, in one world.
+func forEach(t *testing.T, run func(t *testing.T, w *fixture, op openapi.Operation)) {
 	t.Helper()
 	w := setup(t, provider, passwords)
 	for _, op := range openapi.Operations(w.doc) {
@@ -331,7 +331,7 @@ func each(t *testing.T, run func(t *testing.T, w *world, op openapi.Operation)) 
 }
 
 // conforms holds a response against the contract: status, headers, media type, body.
-func (b *world) conforms(t *testing.T, op openapi.Operation, w *httptest.ResponseRecorder) {
+func (b *fixture) conforms(t *testing.T, op openapi.Operation, w *httptest.ResponseRecorder) {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), op.Method, op.Path, nil)
 	err := openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
@@ -347,14 +347,14 @@ func (b *world) conforms(t *testing.T, op openapi.Operation, w *httptest.Respons
 	}
 }
 
-// What works answers as the contract says, and so does every kind of refusal.
+// Responses of success and of every kind of error are as the contract says.
 func TestResponsesConform(t *testing.T) {
 	t.Parallel()
 
 	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("application/problem+json", openapi3filter.JSONBodyDecoder)
-	each(t, func(t *testing.T, b *world, op openapi.Operation) {
+	forEach(t, func(t *testing.T, b *fixture, op openapi.Operation) {
 		path, token, body := b.freshPathOf(t, op), tokenFor(op), bodyOf(t, op)
 		if strings.Contains(op.Path, "{own_invitation_id}") {
 			token = newcomer(op)
@@ -377,7 +377,7 @@ func TestResponsesConform(t *testing.T) {
 func TestBadInputNamesTheField(t *testing.T) {
 	t.Parallel()
 
-	each(t, func(t *testing.T, b *world, op openapi.Operation) {
+	forEach(t, func(t *testing.T, b *fixture, op openapi.Operation) {
 		path, token, good := pathOf(op), tokenFor(op), bodyOf(t, op)
 		expect := func(a ask, code oapi.ErrorCode, field string) {
 			t.Helper()
@@ -394,7 +394,7 @@ func TestBadInputNamesTheField(t *testing.T) {
 			expect(ask{path: path, body: `{"x":1}`}, oapi.ErrorCodeValidationError, "body")
 			return
 		}
-		if op.Extensions["x-signed"] != nil { // whoever signs it looks into it
+		if op.Extensions["x-signed"] != nil { // its schema is that of the signer
 			expect(ask{path: path}, oapi.ErrorCodeValidationError, "body")
 			return
 		}

@@ -13,11 +13,11 @@ import (
 )
 
 // The API sees its callers through the proxy: each sender has a bucket, and
-// browsers are told to come by HTTPS.
+// browsers get the order to use HTTPS.
 func TestRequestsThroughAProxy(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, slow(5), func(_ *world, c *rest.Config) {
+	b := setup(t, slow(5), func(_ *fixture, c *rest.Config) {
 		c.Front = middleware.Front{
 			URL:     &url.URL{Scheme: "https", Host: "gpuaas.example"},
 			Proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
@@ -41,7 +41,7 @@ func TestRequestsThroughAProxy(t *testing.T) {
 func TestAuditRowsNameTheClient(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, func(_ *world, c *rest.Config) {
+	b := setup(t, func(_ *fixture, c *rest.Config) {
 		c.Front = middleware.Front{Proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}
 	})
 	for peer, want := range map[string]string{"192.0.2.1:1": "198.51.100.7", "203.0.113.5:1": "203.0.113.5", "[2001:db8::9]:1": "2001:db8::9"} {

@@ -14,8 +14,8 @@ import (
 // Check checks one dependency. Its name is stable. Ask returns the status, with a message for users
 // when the status is not ok.
 type Check struct {
-	Name string
-	Ask  func(context.Context) (Status, string)
+	Name  string
+	Check func(context.Context) (Status, string)
 }
 
 // Status is the status of a dependency. A degraded dependency still works.
@@ -48,9 +48,9 @@ type health struct {
 	state []oapi.Check
 }
 
-// look returns the status of all checks. It runs them only if the cached results are older than
+// check returns the status of all checks. It runs them only if the cached results are older than
 // checkEvery.
-func (h *health) look(ctx context.Context) oapi.Health {
+func (h *health) check(ctx context.Context) oapi.Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.clock.Now()
@@ -77,7 +77,7 @@ func (h *health) ask(ctx context.Context, now time.Time) {
 	var wg sync.WaitGroup
 	for i, c := range h.checks {
 		wg.Go(func() {
-			status, message := c.Ask(ctx)
+			status, message := c.Check(ctx)
 			fresh[i] = oapi.Check{Name: c.Name, Status: oapi.CheckStatus(status), Message: message, StartedAt: now}
 		})
 	}
@@ -110,14 +110,14 @@ func (h *health) GetReadyz(ctx context.Context, _ oapi.GetReadyzRequestObject) (
 // GetHealthDetails handles GET /api/v1/admin/health.
 func (h *health) GetHealthDetails(ctx context.Context, _ oapi.GetHealthDetailsRequestObject) (oapi.GetHealthDetailsResponseObject, error) {
 	ctx, _ = request.Of(ctx)
-	return oapi.GetHealthDetails200JSONResponse(h.look(ctx)), nil
+	return oapi.GetHealthDetails200JSONResponse(h.check(ctx)), nil
 }
 
 // GetHealthz handles GET /api/v1/healthz. Its callers are anonymous, so it removes the messages:
 // they name nodes, Git sources and addresses.
 func (h *health) GetHealthz(ctx context.Context, _ oapi.GetHealthzRequestObject) (oapi.GetHealthzResponseObject, error) {
 	ctx, _ = request.Of(ctx)
-	seen := h.look(ctx)
+	seen := h.check(ctx)
 	for i := range seen.Checks {
 		seen.Checks[i].Message = ""
 	}

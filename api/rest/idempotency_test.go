@@ -3,13 +3,13 @@ package rest_test
 import "testing"
 
 // A first request costs no look-up, and a repetition no use-case: that would do all
-// its work before it is refused.
-func TestRepetitionsCostOneLookUp(t *testing.T) {
+// its work before it is rejected.
+func TestRepetitionsCostOneRead(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
 	b.allocate(t) // which reads what the process keeps in memory
-	request := func(on *world, what, key, body string, code, lookUps int, works bool) {
+	request := func(on *fixture, what, key, body string, code, lookUps int, works bool) {
 		t.Helper()
 		on.database.watch("FROM idempotency_keys")
 		w := on.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: body, header: map[string]string{"X-Idempotency-Key": key}})
@@ -25,12 +25,12 @@ func TestRepetitionsCostOneLookUp(t *testing.T) {
 	request(b, "repeated", "k1", body, 201, 1, false)
 	request(b, "another body", "k1", `{"sku":"h100-sxm"}`, 422, 1, false)
 
-	// A refusal is no answer that stands.
+	// An error is no stored response.
 	const never = `{"sku":"h100-sxm","region":"nowhere"}`
 	for range 2 {
 		w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: never, header: map[string]string{"X-Idempotency-Key": "k2"}})
 		if w.Code != 409 || w.Header().Get("Idempotency-Replayed") != "" {
-			t.Errorf("refused: %d %s", w.Code, w.Body)
+			t.Errorf("rejected: %d %s", w.Code, w.Body)
 		}
 	}
 

@@ -16,7 +16,7 @@ import (
 
 // A minute gives one back, so that no test meets a refill.
 func slow(burst int) option {
-	return func(_ *world, c *rest.Config) {
+	return func(_ *fixture, c *rest.Config) {
 		c.Limits = func(class request.Class, _ identity.Caller) middleware.Limit {
 			if class == request.ClassTenant {
 				return middleware.Limit{PerMinute: 1, Burst: 10 * burst}
@@ -36,30 +36,30 @@ func away() ratelimit.Limits {
 }
 
 // Two replicas on one database let about one limit through, for reads as soon as
-// they have told each other, for sign-ins at once.
+// they have synchronised, for sign-ins at once.
 func TestReplicasShareLimits(t *testing.T) {
 	t.Parallel()
 
 	shared := ratelimit.Limits{DB: pgtest.Clone(t)}
-	one := setup(t, slow(10), func(_ *world, c *rest.Config) { c.SharedLimits = shared }, passwords)
-	two := setupOn(t, one.db, slow(10), func(_ *world, c *rest.Config) { c.SharedLimits = shared }, passwords)
+	one := setup(t, slow(10), func(_ *fixture, c *rest.Config) { c.SharedLimits = shared }, passwords)
+	two := setupOn(t, one.db, slow(10), func(_ *fixture, c *rest.Config) { c.SharedLimits = shared }, passwords)
 	passed := 0
 	for range 15 {
-		for _, b := range []*world{one, two} {
+		for _, b := range []*fixture{one, two} {
 			if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenOwner}); w.Code == 200 {
 				passed++
 			}
 			b.server.ShareOnce(t.Context())
 		}
 	}
-	// Each door may have let one through before it heard of the other's last.
+	// Each server may have passed one before it heard of the other's last.
 	if passed < 10 || passed > 12 {
-		t.Errorf("%d reads passed two doors with one limit of 10", passed)
+		t.Errorf("%d reads passed two servers with one limit of 10", passed)
 	}
 
 	passed = 0
 	for range 15 {
-		for _, b := range []*world{one, two} {
+		for _, b := range []*fixture{one, two} {
 			w := b.do(t, trySignIn())
 			if w.Code != 429 {
 				passed++
@@ -80,11 +80,11 @@ func trySignIn() ask {
 	}}
 }
 
-// AT-072: reads and writes go on and are counted, what is worth guessing is refused.
+// AT-072: reads and writes go on and are counted, what can be guessed is rejected.
 func TestLimiterStoreAway(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, slow(10), func(_ *world, c *rest.Config) { c.SharedLimits = away() }, passwords)
+	b := setup(t, slow(10), func(_ *fixture, c *rest.Config) { c.SharedLimits = away() }, passwords)
 	read := ask{method: "GET", path: "/api/v1/skus", token: tokenOwner}
 	if w := b.do(t, read); w.Code != 200 {
 		t.Errorf("before it is known: %d", w.Code)
@@ -117,15 +117,15 @@ func TestLimiterStoreAway(t *testing.T) {
 	}
 }
 
-// What was spent while the store was away is told when it is back.
-func TestSpendingIsToldLate(t *testing.T) {
+// Requests counted while the store was away are added when it is back.
+func TestSpendingIsAddedLate(t *testing.T) {
 	t.Parallel()
 
 	store := &database{Pool: pgtest.Clone(t)}
 	store.fail("", 0, errAway)
 	shared := ratelimit.Limits{DB: store}
-	one := setup(t, slow(10), func(_ *world, c *rest.Config) { c.SharedLimits = shared })
-	two := setupOn(t, one.db, slow(10), func(_ *world, c *rest.Config) { c.SharedLimits = shared })
+	one := setup(t, slow(10), func(_ *fixture, c *rest.Config) { c.SharedLimits = shared })
+	two := setupOn(t, one.db, slow(10), func(_ *fixture, c *rest.Config) { c.SharedLimits = shared })
 	for range 10 {
 		one.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenOwner})
 	}
@@ -135,7 +135,7 @@ func TestSpendingIsToldLate(t *testing.T) {
 	two.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenOwner})
 	two.server.ShareOnce(t.Context())
 	if w := two.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenOwner}); w.Code != 429 {
-		t.Errorf("another door has not heard of 10 requests: %d", w.Code)
+		t.Errorf("another server has not heard of 10 requests: %d", w.Code)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestSpendingIsToldLate(t *testing.T) {
 func TestTenantLimit(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, func(_ *world, c *rest.Config) {
+	b := setup(t, func(_ *fixture, c *rest.Config) {
 		c.Limits = func(class request.Class, _ identity.Caller) middleware.Limit {
 			if class == request.ClassTenant {
 				return middleware.Limit{PerMinute: 1, Burst: 3}

@@ -7,7 +7,7 @@ import (
 )
 
 // metrics compares counters with what they should be, by name and labels.
-func (b *world) metrics(t *testing.T, want map[string]float64) {
+func (b *fixture) metrics(t *testing.T, want map[string]float64) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	if err := registry.Register(b.server.Metrics()); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/payment"
 )
 
-func (b *world) table(t *testing.T, path string) [][]string {
+func (b *fixture) table(t *testing.T, path string) [][]string {
 	t.Helper()
 	w := b.do(t, ask{method: "GET", path: path, token: tokenOwner})
 	if w.Code != 200 || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/csv") || !strings.Contains(w.Header().Get("Content-Disposition"), "attachment") {
@@ -100,7 +100,7 @@ func TestTheOutcomeOfAPayment(t *testing.T) {
 	b := setup(t, passwords)
 	owner, path := b.signIn(tokenOwner), payment.PagePath+paidSession.String()
 	if w := b.visit(t, "GET", path, ""); w.Code != 302 || w.Header().Get("Location") != "/sign-in?return=%2Fpayments%2F"+paidSession.String() {
-		t.Errorf("nobody: %d %v", w.Code, w.Header())
+		t.Errorf("no token: %d %v", w.Code, w.Header())
 	}
 	for state, waits := range map[payment.State]bool{
 		payment.Initiated: true, payment.CheckoutCompleted: true, payment.Credited: false, payment.FailedReconcile: false, payment.Expired: false,
@@ -154,7 +154,7 @@ func TestLimitsAreChangedFromWhatWasRead(t *testing.T) {
 	}
 }
 
-// Whoever is of no tenant is told so, and not shown everybody's.
+// A caller without a tenant gets an error, and no rows of others.
 func TestMoneyOfNoTenant(t *testing.T) {
 	t.Parallel()
 

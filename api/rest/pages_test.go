@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest"
 )
 
-// form is what the sign-in page sends for the owner.
+// form returns the form of the sign-in page for the owner.
 func form() string {
 	return url.Values{"email": {emailOf(tokenOwner)}, "password": {rightPassword}}.Encode()
 }
@@ -25,7 +25,7 @@ func TestDocumentsAreServed(t *testing.T) {
 		"/api/docs":              "createAllocation",
 		"/docs/reference/errors": `id="sku_unavailable"`,
 		"/assets/style.css":      "body {",
-		"/":                      "Nobody is signed in",
+		"/":                      "You are not signed in",
 	} {
 		w := b.do(t, ask{method: "GET", path: path})
 		if w.Code != 200 || !strings.Contains(w.Body.String(), want) {
@@ -132,7 +132,7 @@ func TestWhoSeesTheJobs(t *testing.T) {
 	t.Parallel()
 
 	var reached []string
-	b := setup(t, passwords, func(_ *world, c *rest.Config) {
+	b := setup(t, passwords, func(_ *fixture, c *rest.Config) {
 		c.RiverUI = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reached = append(reached, r.Method+" "+r.URL.Path) })
 	})
 	act := func(token, method string) int {
@@ -152,7 +152,7 @@ func TestWhoSeesTheJobs(t *testing.T) {
 		t.Errorf("reached %v, audited %v", reached, audited)
 	}
 	if w := b.visit(t, "GET", "/admin/river/jobs", ""); w.Code != 302 || w.Header().Get("Location") != "/sign-in?return=%2Fadmin%2Friver%2Fjobs" {
-		t.Errorf("nobody: %d %v", w.Code, w.Header())
+		t.Errorf("no session: %d %v", w.Code, w.Header())
 	}
 	if w := b.do(t, ask{method: "GET", path: "/admin/river/api/jobs"}); w.Code != 401 {
 		t.Errorf("a program without a token: %d", w.Code)

@@ -39,7 +39,7 @@ var (
 )
 
 // provider configures the sign-in by the OIDC provider.
-func provider(w *world, c *rest.Config) {
+func provider(w *fixture, c *rest.Config) {
 	c.Provider = w.provider
 	c.SignIn = restsignin.Options{Issuer: issuer, CLIClientID: "gpuaas-cli", Audience: "gpuaas-api", Scopes: []string{"openid"}}
 }
@@ -48,7 +48,7 @@ func (p *signInProvider) verified(name string) signin.Verified {
 	return signin.Verified{Issuer: issuer, Subject: name, Email: name + "@dev.localhost", EmailVerified: true, Name: name, Until: t0.Add(time.Hour), SignIn: p.signIn}
 }
 
-func (*signInProvider) known(name string) bool {
+func (*signInProvider) exists(name string) bool {
 	for token := range people {
 		if nameOf(token) == name {
 			return true
@@ -82,7 +82,7 @@ func (p *signInProvider) Exchange(_ context.Context, redirect, code, nonce, veri
 }
 
 func (p *signInProvider) Identify(_ context.Context, idToken string) (signin.Verified, error) {
-	if !p.known(idToken) {
+	if !p.exists(idToken) {
 		return signin.Verified{}, errs.New(errs.TokenInvalid, "the token is not valid")
 	}
 	return p.verified(idToken), nil
@@ -100,7 +100,7 @@ func (p *signInProvider) Refresh(_ context.Context, refresh string, _ bool) (sig
 	if p.refreshing != nil {
 		return signin.Grant{}, p.refreshing
 	}
-	if !p.known(refresh) {
+	if !p.exists(refresh) {
 		return signin.Grant{}, errs.New(errs.TokenInvalid, "the provider does not accept the refresh token")
 	}
 	return signin.Grant{Verified: p.verified(refresh), Access: "access", Refresh: refresh, Until: t0.Add(5 * time.Minute)}, nil

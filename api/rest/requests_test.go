@@ -22,7 +22,7 @@ import (
 func TestSecurityHeadersAreOnEveryAnswer(t *testing.T) {
 	t.Parallel()
 
-	each(t, func(t *testing.T, b *world, op openapi.Operation) {
+	forEach(t, func(t *testing.T, b *fixture, op openapi.Operation) {
 		for _, token := range []string{tokenFor(op), tokenUnknown} {
 			w := b.do(t, ask{method: op.Method, path: pathOf(op), token: token, body: bodyOf(t, op), header: map[string]string{"X-Correlation-ID": "c-1"}})
 			policy := "default-src 'none'; frame-ancestors 'none'"
@@ -73,7 +73,7 @@ func TestTraceContext(t *testing.T) {
 }
 
 // The log names the rule and the actor of each decision, and 403 says whom to ask.
-func TestDecisionsAreToldAndLogged(t *testing.T) {
+func TestDecisionsAreReturnedAndLogged(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
@@ -158,15 +158,15 @@ func TestCursorsBelongToATenant(t *testing.T) {
 	}
 }
 
-// INV-06: one effect, its answer again, also from another process, and for nobody
+// INV-06: one effect, its answer again, also from another process, and for no other
 // and nothing else.
-func TestINV06RepliesAreKeptForTheirRequest(t *testing.T) {
+func TestINV06RepliesBelongToTheirRequest(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
 	other := b.addProject("other")
 	const body = `{"sku":"h100-sxm","name":"otter"}`
-	create := func(on *world, token, body, project string, header map[string]string) *httptest.ResponseRecorder {
+	create := func(on *fixture, token, body, project string, header map[string]string) *httptest.ResponseRecorder {
 		all := map[string]string{"X-Project-ID": project}
 		maps.Copy(all, header)
 		return on.do(t, ask{method: "POST", path: allocations, token: token, body: body, header: all})

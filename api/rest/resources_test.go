@@ -19,7 +19,7 @@ import (
 )
 
 // named compares the URN of each resource in a response with the x-urn of its schema.
-func (b *world) named(t *testing.T, op openapi.Operation, w *httptest.ResponseRecorder) {
+func (b *fixture) named(t *testing.T, op openapi.Operation, w *httptest.ResponseRecorder) {
 	t.Helper()
 	response := op.Responses.Status(w.Code)
 	if response == nil || response.Value.Content["application/json"] == nil {

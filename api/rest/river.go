@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// RiverPath is where the jobs are shown.
+// RiverPath is the path of the pages about jobs.
 const RiverPath = "/admin/river"
 
 // River's page brings its own script and styles, which set attributes of style.

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/services"
 )
 
-// What people see beside the contract. Whatever else answers is a call that
-// nobody wrote down.
+// Routes for people outside the contract. Any other route is an operation that
+// the contract lacks.
 var pagesOnly = map[request.Route]bool{
 	{Method: "GET", Path: "/"}: true, {Method: "GET", Path: "/sign-in"}: true, {Method: "POST", Path: "/sign-in"}: true, {Method: "POST", Path: "/sign-out"}: true,
 	{Method: "GET", Path: "/auth/callback"}: true, {Method: "GET", Path: "/payments/:id"}: true, {Method: "GET", Path: "/first-admin"}: true, {Method: "POST", Path: "/first-admin"}: true,

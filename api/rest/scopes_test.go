@@ -18,7 +18,7 @@ func TestLimitedKeysOfOperatorsAreNoOperators(t *testing.T) {
 	t.Parallel()
 
 	reached := 0
-	b := setup(t, func(_ *world, c *rest.Config) {
+	b := setup(t, func(_ *fixture, c *rest.Config) {
 		c.RiverUI = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached++ })
 	})
 	b.sql(`UPDATE api_keys SET scopes = '{allocations:read}'`)
@@ -39,26 +39,26 @@ func TestLimitedKeysOfOperatorsAreNoOperators(t *testing.T) {
 	}
 }
 
-// scopedFacts keeps under which scope, and of which tenant, events were read.
-type scopedFacts struct {
-	stream.Facts
+// scopedRows keeps under which scope, and of which tenant, events were read.
+type scopedRows struct {
+	stream.EventSource
 
 	scope  string
 	tenant ids.Tenant
 }
 
-func (s *scopedFacts) Latest(ctx context.Context, tenant ids.Tenant) (event.Position, error) {
+func (s *scopedRows) Latest(ctx context.Context, tenant ids.Tenant) (event.Position, error) {
 	s.scope, s.tenant = pg.ScopeFrom(ctx).Tenant, tenant
-	return s.Facts.Latest(ctx, tenant)
+	return s.EventSource.Latest(ctx, tenant)
 }
 
-// Row-level security must let through what the roles allow: an operator who asks for
+// Row-level security must allow what the roles allow: an operator who asks for
 // everyone's events gets them, and no other request gets more than its own.
 func TestEveryonesEventsAreReadUnderThePlatformsScope(t *testing.T) {
 	t.Parallel()
 
-	facts := &scopedFacts{}
-	b := setup(t, func(w *world, c *rest.Config) { facts.Facts, c.Stream.Facts = w.services.Events, facts })
+	facts := &scopedRows{}
+	b := setup(t, func(w *fixture, c *rest.Config) { facts.EventSource, c.Stream.Events = w.services.Events, facts })
 	for _, token := range []string{tokenOperator, tokenAdmin} {
 		for path, want := range map[string]string{"?scope=platform": pg.Platform.Tenant, "": tenant.String(), "?scope=tenant": tenant.String()} {
 			facts.scope = ""

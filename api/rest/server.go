@@ -33,7 +33,7 @@ import (
 	"github.com/gpuaas/gpuaas/services"
 )
 
-// Config is what the API needs from the server. Optional fields say so.
+// Config has the dependencies of the API. The comment of an optional field says so.
 type Config struct {
 	Services *services.Services
 	// Tasks are the mailboxes of the nodes.
@@ -42,11 +42,11 @@ type Config struct {
 	Installer fleet.Installer
 	// Stream sends events to clients.
 	Stream *stream.Server
-	// Environment and Profile are those that the server was started with.
+	// Environment and Profile have the values from the start of the server.
 	Environment string
 	Profile     desired.Environment
 
-	// Provider signs users in; nil without an OIDC provider. SignIn tells clients about it.
+	// Provider signs users in; nil without an OIDC provider. SignIn describes it to clients.
 	Provider signin.Provider
 	SignIn   signin.Options
 	// TokenKeys returns the JWKS of the tokens that this server signs.
@@ -129,7 +129,7 @@ func (s *Server) mount(doc *openapi3.T) error {
 	if err := e.SetTrustedProxies(nil); err != nil {
 		return err
 	}
-	// Spans that nobody collects cost two dozen allocations per request. The trace that a client sends
+	// Spans without an exporter cost two dozen allocations per request. The trace that a client sends
 	// is carried on without them.
 	if telemetry.On() {
 		e.Use(otelgin.Middleware("gpuaas"))

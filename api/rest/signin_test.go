@@ -23,7 +23,7 @@ import (
 )
 
 // question begins a sign-in in a browser and returns its cookie and state.
-func (b *world) question(t *testing.T, back string) (*http.Cookie, string) {
+func (b *fixture) question(t *testing.T, back string) (*http.Cookie, string) {
 	t.Helper()
 	w := b.visit(t, "GET", "/api/v1/auth/oidc/authorize?return_to="+url.QueryEscape(back), "")
 	to, err := url.Parse(w.Header().Get("Location"))
@@ -33,7 +33,7 @@ func (b *world) question(t *testing.T, back string) (*http.Cookie, string) {
 	return w.Result().Cookies()[0], to.Query().Get("state")
 }
 
-// answer is where the provider sends the owner back to.
+// answer returns the address to which the provider redirects the owner.
 func answer(state string) string {
 	return "/auth/callback?" + url.Values{"code": {nameOf(tokenOwner)}, "state": {state}, "session_state": {"x"}}.Encode()
 }
@@ -131,30 +131,30 @@ func TestStepUpIsASignInOfThisMoment(t *testing.T) {
 	}
 }
 
-func TestAnswerCountsWhereTheQuestionWasAsked(t *testing.T) {
+func TestAResponseCountsForItsRequestOnly(t *testing.T) {
 	t.Parallel()
 
 	for name, c := range map[string]struct {
-		visit func(b *world, asked *http.Cookie, state string) *httptest.ResponseRecorder
+		visit func(b *fixture, asked *http.Cookie, state string) *httptest.ResponseRecorder
 		want  int
 	}{
-		"another browser": {func(b *world, _ *http.Cookie, state string) *httptest.ResponseRecorder {
+		"another browser": {func(b *fixture, _ *http.Cookie, state string) *httptest.ResponseRecorder {
 			return b.visit(t, "GET", answer(state), "")
 		}, 400},
-		"another state": {func(b *world, asked *http.Cookie, _ string) *httptest.ResponseRecorder {
+		"another state": {func(b *fixture, asked *http.Cookie, _ string) *httptest.ResponseRecorder {
 			return b.visit(t, "GET", answer("x"), "", with(asked))
 		}, 400},
-		"no state": {func(b *world, asked *http.Cookie, _ string) *httptest.ResponseRecorder {
+		"no state": {func(b *fixture, asked *http.Cookie, _ string) *httptest.ResponseRecorder {
 			return b.visit(t, "GET", answer(""), "", with(asked))
 		}, 400},
-		"the provider's no": {func(b *world, asked *http.Cookie, state string) *httptest.ResponseRecorder {
+		"the provider's no": {func(b *fixture, asked *http.Cookie, state string) *httptest.ResponseRecorder {
 			return b.visit(t, "GET", "/auth/callback?error=access_denied&error_description=<b>call+0900</b>&state="+state, "", with(asked))
 		}, 401},
-		"a changed cookie": {func(b *world, asked *http.Cookie, state string) *httptest.ResponseRecorder {
+		"a changed cookie": {func(b *fixture, asked *http.Cookie, state string) *httptest.ResponseRecorder {
 			asked.Value = asked.Value[:20] + "A" + asked.Value[21:]
 			return b.visit(t, "GET", answer(state), "", with(asked))
 		}, 400},
-		"too late": {func(b *world, asked *http.Cookie, state string) *httptest.ResponseRecorder {
+		"too late": {func(b *fixture, asked *http.Cookie, state string) *httptest.ResponseRecorder {
 			b.now = b.now.Add(10 * time.Minute)
 			return b.visit(t, "GET", answer(state), "", with(asked))
 		}, 400},
@@ -183,7 +183,7 @@ func TestSignInLeadsNowhereElse(t *testing.T) {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
 	if w := setup(t).visit(t, "GET", "/sign-in", ""); w.Code != 404 {
-		t.Errorf("where nobody can sign in: %d", w.Code)
+		t.Errorf("without a provider: %d", w.Code)
 	}
 }
 
@@ -227,7 +227,7 @@ func TestExchange(t *testing.T) {
 func TestSignInIsLimitedByAccount(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, passwords, func(_ *world, c *rest.Config) {
+	b := setup(t, passwords, func(_ *fixture, c *rest.Config) {
 		c.Limits = func(class request.Class, _ identity.Caller) middleware.Limit {
 			if class == request.ClassAccount {
 				return middleware.Limit{PerMinute: 5, Burst: 5}
@@ -462,7 +462,7 @@ func TestFirstAdministratorBringsACode(t *testing.T) {
 	}
 }
 
-func TestOptionsAndKeysAreToldToEveryone(t *testing.T) {
+func TestOptionsAndKeysArePublic(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, provider, passwords)
@@ -479,19 +479,19 @@ func TestOptionsAndKeysAreToldToEveryone(t *testing.T) {
 	}
 }
 
-// AUTH-12: whoever loses a right loses their stream within two seconds, and so
-// does everyone when nobody can say who has which.
+// AUTH-12: a user who loses a right loses the stream within two seconds, and so
+// do all users when rights cannot be read.
 func TestLostRightEndsTheStream(t *testing.T) {
 	t.Parallel()
 
-	for name, lose := range map[string]func(*world){
-		"the session ends": func(w *world) { w.sql(`UPDATE sessions SET ended_at = now()`) },
-		"the role is lost": func(w *world) { w.sql(`DELETE FROM project_memberships WHERE user_id = $1`, users[tokenMember]) },
-		"the project is another": func(w *world) {
+	for name, lose := range map[string]func(*fixture){
+		"the session ends": func(w *fixture) { w.sql(`UPDATE sessions SET ended_at = now()`) },
+		"the role is lost": func(w *fixture) { w.sql(`DELETE FROM project_memberships WHERE user_id = $1`, users[tokenMember]) },
+		"the project is another": func(w *fixture) {
 			w.sql(`UPDATE projects SET deleted_at = now() WHERE id = $1`, project)
 			w.addProject("another")
 		},
-		"nobody can be asked now": func(w *world) { w.database.fail("", 0, errs.New(errs.Unavailable, "away")) },
+		"the database is away": func(w *fixture) { w.database.fail("", 0, errs.New(errs.Unavailable, "away")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -522,11 +522,11 @@ func TestLostRightEndsTheStream(t *testing.T) {
 type opened struct {
 	*httptest.ResponseRecorder
 
-	once    sync.Once
+	ended   sync.Once
 	flushed chan struct{}
 }
 
 func (o *opened) Flush() {
 	o.ResponseRecorder.Flush()
-	o.once.Do(func() { close(o.flushed) })
+	o.ended.Do(func() { close(o.flushed) })
 }

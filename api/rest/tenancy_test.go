@@ -20,7 +20,7 @@ import (
 
 // Each thing that is declared in versions: where it is, how it is changed, and
 // who may.
-func (b *world) versioned(t *testing.T) map[string]struct{ path, patch, token string } {
+func (b *fixture) versioned(t *testing.T) map[string]struct{ path, patch, token string } {
 	t.Helper()
 	account, _ := b.program(t)
 	return map[string]struct{ path, patch, token string }{
@@ -31,7 +31,7 @@ func (b *world) versioned(t *testing.T) map[string]struct{ path, patch, token st
 	}
 }
 
-func TestUnchangedThingsAreNotSentAgain(t *testing.T) {
+func TestUnchangedObjectsAreNotSentAgain(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
@@ -55,7 +55,7 @@ func TestUnchangedThingsAreNotSentAgain(t *testing.T) {
 	}
 }
 
-// Whoever changes a thing says what they have seen of it; what somebody else has
+// An update names the version that it replaces; what another user has
 // changed meanwhile is not overwritten.
 func TestChangesSayWhatTheyChange(t *testing.T) {
 	t.Parallel()
@@ -169,7 +169,7 @@ func TestWhatIsMadeIsWhereItSays(t *testing.T) {
 	}
 }
 
-// An answer that was lost can be had again, with the secret that nobody has seen
+// A lost response can be repeated, with the secret that was not delivered
 // yet; it is the one kind that is not kept in clear.
 func TestLostSecretsAreSaidAgain(t *testing.T) {
 	t.Parallel()
@@ -203,8 +203,8 @@ func TestLostSecretsAreSaidAgain(t *testing.T) {
 	})
 }
 
-// A secret is said again only to whoever may still ask for it. Of what is gone, or
-// out of sight since, nobody can say who may.
+// A secret is repeated only for a caller who still has the right. For what is gone, or
+// no longer visible, the right cannot be checked.
 func TestSecretsOfWhatIsGoneAreNotSaidAgain(t *testing.T) {
 	t.Parallel()
 
@@ -352,7 +352,7 @@ func TestWhoIsOfNoTenantSeesNoTenantsAudit(t *testing.T) {
 }
 
 // record writes audit rows, the newest of which is of t0.
-func (b *world) record(of ids.Tenant, n int, actor, target string) {
+func (b *fixture) record(of ids.Tenant, n int, actor, target string) {
 	b.Helper()
 	b.sql(`INSERT INTO audit_logs (id, at, org_id, actor, action, target_urn, correlation_id, after)
 		SELECT gen_random_uuid(), $1::timestamptz - i * interval '1 millisecond', $2, $3, 'project.create', $4, 'c-1', '{"name": "vision"}'
@@ -387,7 +387,7 @@ func TestAuditIsExportedWhole(t *testing.T) {
 	}
 }
 
-// Whoever opens the file in a spreadsheet runs nothing that a tenant has written.
+// A spreadsheet that opens the file runs no text of a tenant as a formula.
 func TestExportsHoldNoFormulas(t *testing.T) {
 	t.Parallel()
 
@@ -414,7 +414,7 @@ func TestExportsHoldNoFormulas(t *testing.T) {
 	}
 }
 
-// A stream that breaks has no end, so that nobody takes a part for the whole.
+// A stream that breaks has no end mark, so that a client notices the missing part.
 func TestBrokenExportsAreCut(t *testing.T) {
 	t.Parallel()
 
@@ -462,14 +462,14 @@ func TestRolesDecideAboutTenancy(t *testing.T) {
 		"a member does not":                    {ask{method: "GET", path: "/api/v1/audit-logs", token: tokenMember}, 403},
 		"nor an operator":                      {ask{method: "GET", path: "/api/v1/admin/audit-logs", token: tokenOperator}, 403},
 		"a member makes a project":             {ask{method: "POST", path: "/api/v1/projects", token: tokenMember, body: `{"name":"mine"}`}, 201},
-		"a member invites nobody":              {ask{method: "POST", path: "/api/v1/tenant/invitations", token: tokenMember, body: `{"email":"a@b.test","role":"owner"}`}, 403},
+		"a member cannot invite":               {ask{method: "POST", path: "/api/v1/tenant/invitations", token: tokenMember, body: `{"email":"a@b.test","role":"owner"}`}, 403},
 		"a member gives no roles":              {ask{method: "PUT", path: "/api/v1/tenant/members/" + user, token: tokenMember, body: `{"role":"owner"}`}, 403},
 		"a member sees the tenant":             {ask{method: "GET", path: "/api/v1/tenant", token: tokenMember}, 200},
 		"an operator looks people up":          {ask{method: "GET", path: "/api/v1/admin/users/" + user, token: tokenOperator}, 200},
 		"and makes none":                       {ask{method: "POST", path: "/api/v1/admin/users", token: tokenOperator, body: `{"email":"a@b.test","name":"A"}`}, 403},
-		"and gives nobody a role":              {ask{method: "PATCH", path: "/api/v1/admin/users/" + user, token: tokenOperator, body: `{"role":"admin"}`, header: map[string]string{"If-Match": "*"}}, 403},
+		"and cannot change a role":             {ask{method: "PATCH", path: "/api/v1/admin/users/" + user, token: tokenOperator, body: `{"role":"admin"}`, header: map[string]string{"If-Match": "*"}}, 403},
 		"an owner makes no tenant":             {ask{method: "POST", path: "/api/v1/admin/tenants", token: tokenOwner, body: `{"name":"mine"}`}, 403},
-		"nobody ends another's session":        {ask{method: "DELETE", path: "/api/v1/auth/sessions/" + b.session(tokenMember), token: tokenOwner}, 404},
+		"a session of another user":            {ask{method: "DELETE", path: "/api/v1/auth/sessions/" + b.session(tokenMember), token: tokenOwner}, 404},
 		"but an admin":                         {ask{method: "DELETE", path: "/api/v1/admin/sessions/" + b.session(tokenMember), token: tokenAdmin}, 204},
 		"a role in a tenant needs a tenant":    {ask{method: "POST", path: "/api/v1/admin/users", token: tokenAdmin, body: `{"email":"a@b.test","name":"A","tenant_role":"owner"}`}, 400},
 		"roles are those of the contract":      {ask{method: "PUT", path: "/api/v1/tenant/members/" + user, token: tokenOwner, body: `{"role":"admin"}`}, 400},
@@ -506,7 +506,7 @@ func TestAPIKeysCanBeSwitchedOff(t *testing.T) {
 }
 
 // session starts a session of a user and returns its id.
-func (b *world) session(token string) string {
+func (b *fixture) session(token string) string {
 	b.Helper()
 	id, _ := b.start(token)
 	return id.String()

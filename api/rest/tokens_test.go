@@ -10,7 +10,7 @@ import (
 )
 
 // INV-59, as it is met from outside: of all that is no token, nothing passes the
-// door, and each is answered with its code.
+// API, and each gets its code.
 func TestINV59HostileTokensAreRejected(t *testing.T) {
 	t.Parallel()
 
@@ -20,7 +20,7 @@ func TestINV59HostileTokensAreRejected(t *testing.T) {
 	good := ask{method: "GET", path: "/api/v1/skus"}
 	good.token = issuer.Token("ES256", oidctest.P256, nil, nil)
 	if w := b.do(t, good); w.Code != 404 || problem(t, w).Code != "user_not_found" {
-		t.Errorf("a good token of somebody unknown: %d %s", w.Code, w.Body)
+		t.Errorf("a good token of an unknown user: %d %s", w.Code, w.Body)
 	}
 	if _, err := b.services.SignIn.SignInUser(t.Context(), signin.Verified{Issuer: issuer.URL, Subject: "subject-1", Email: "a@example.org", EmailVerified: true}, signin.Origin{}); err != nil {
 		t.Fatal(err)

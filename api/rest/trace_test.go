@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/openapi"
 )
 
-// TestEveryAnswerIsTraced is CI-06: whatever the door answers, and to whom, has a
+// TestEveryAnswerIsTraced is CI-06: every response of the API, to any caller, has a
 // span of the caller's trace and says its correlation id.
 func TestEveryAnswerIsTraced(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // without a receiver no spans are made
@@ -26,7 +26,7 @@ func TestEveryAnswerIsTraced(t *testing.T) {
 		otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator())
 	})
 
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // else the door makes no spans
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // else the API makes no spans
 	b := setup(t)
 	answered := 0
 	check := func(what string, a ask) *httptest.ResponseRecorder {
@@ -51,7 +51,7 @@ func TestEveryAnswerIsTraced(t *testing.T) {
 		// Of things that mostly do not exist: any answer will do.
 		path, body := parameter.ReplaceAllString(op.Path, "01990f3e-0000-7000-8000-000000000001"), bodyOf(t, op)
 		check(op.OperationID, ask{method: op.Method, path: path, token: tokenFor(op), body: body})
-		check(op.OperationID+", by nobody", ask{method: op.Method, path: path, body: body})
+		check(op.OperationID+", without a token", ask{method: op.Method, path: path, body: body})
 		check(op.OperationID+", wrongly", ask{method: op.Method, path: path + "?nonsense=1", token: tokenFor(op), body: body})
 	}
 	for what, c := range map[string]struct {

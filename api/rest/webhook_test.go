@@ -13,8 +13,8 @@ import (
 
 const webhook = "/api/v1/payments/webhook"
 
-// tell sends what the payment provider would.
-func (b *world) tell(t *testing.T, body io.Reader, change ...func(*http.Request)) *httptest.ResponseRecorder {
+// send sends what the payment provider would.
+func (b *fixture) send(t *testing.T, body io.Reader, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, webhook, body)
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
@@ -55,7 +55,7 @@ func TestWebhookBodiesComeThroughUntouched(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			for range 2 {
-				w := b.tell(t, strings.NewReader(c.body), c.change, header("Stripe-Signature", signature(c.body)))
+				w := b.send(t, strings.NewReader(c.body), c.change, header("Stripe-Signature", signature(c.body)))
 				if w.Code != c.want || w.Header().Get("Idempotency-Replayed") != "" {
 					t.Fatalf("%d %s", w.Code, w.Body)
 				}
@@ -85,14 +85,14 @@ func TestWebhookRefusals(t *testing.T) {
 		"a byte too much, of no length":          {struct{ io.Reader }{strings.NewReader(large)}, header("Stripe-Signature", signature("")), 413, "body_too_large"},
 		"packed":                                 {bytes.NewReader([]byte("\x1f\x8b")), header("Content-Encoding", "gzip"), 415, "media_type_unsupported"},
 		"empty":                                  {strings.NewReader(""), header("Stripe-Signature", signature("")), 400, "validation_error"},
-		"signed by somebody else":                {strings.NewReader("{}"), header("Stripe-Signature", "t=1,v1=wrong"), 400, "signature_invalid"},
+		"signed with another key":                {strings.NewReader("{}"), header("Stripe-Signature", "t=1,v1=wrong"), 400, "signature_invalid"},
 		"a signature longer than any":            {strings.NewReader("{}"), header("Stripe-Signature", strings.Repeat("v", 5000)), 400, "validation_error"},
-		"a parameter that nobody has asked for ": {strings.NewReader("{}"), func(r *http.Request) { r.URL.RawQuery = "a=b" }, 400, "unknown_parameter"},
+		"an unknown parameter                  ": {strings.NewReader("{}"), func(r *http.Request) { r.URL.RawQuery = "a=b" }, 400, "unknown_parameter"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			w := b.tell(t, c.body, c.change)
+			w := b.send(t, c.body, c.change)
 			if p := problem(t, w); w.Code != c.status || string(p.Code) != c.code || b.count("stripe_events") != 0 {
 				t.Errorf("%d %s, stored %d", w.Code, w.Body, b.count("stripe_events"))
 			}
@@ -100,7 +100,7 @@ func TestWebhookRefusals(t *testing.T) {
 	}
 }
 
-// Whoever guesses signatures is slowed down by address, as whoever guesses tokens;
+// Guesses of signatures are limited by address, as guesses of tokens are;
 // the provider, which signs, is not, not even from there.
 func TestFailedSignaturesAreCharged(t *testing.T) {
 	t.Parallel()
@@ -110,7 +110,7 @@ func TestFailedSignaturesAreCharged(t *testing.T) {
 		return func(r *http.Request) { r.RemoteAddr = address }
 	}
 	for try, want := range []int{400, 400, 400, 429} {
-		w := b.tell(t, strings.NewReader("{}"), wrong, from("192.0.2.7:1"))
+		w := b.send(t, strings.NewReader("{}"), wrong, from("192.0.2.7:1"))
 		if w.Code != want || (w.Header().Get("Retry-After") != "") != (want == 429) {
 			t.Errorf("try %d: %d %s", try, w.Code, w.Body)
 		}
@@ -118,22 +118,22 @@ func TestFailedSignaturesAreCharged(t *testing.T) {
 	if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenUnknown, from: "192.0.2.7:2"}); w.Code != 429 {
 		t.Errorf("a token from there: %d", w.Code)
 	}
-	if w := b.tell(t, strings.NewReader("{}"), wrong, from("192.0.2.8:1")); w.Code != 400 {
+	if w := b.send(t, strings.NewReader("{}"), wrong, from("192.0.2.8:1")); w.Code != 400 {
 		t.Errorf("from another address: %d", w.Code)
 	}
 	event := signedEvent("evt_1")
 	for range 20 {
-		if w := b.tell(t, strings.NewReader(event), header("Stripe-Signature", signature(event)), from("192.0.2.7:1")); w.Code != 200 {
+		if w := b.send(t, strings.NewReader(event), header("Stripe-Signature", signature(event)), from("192.0.2.7:1")); w.Code != 200 {
 			t.Fatalf("the provider: %d %s", w.Code, w.Body)
 		}
 	}
 }
 
-// Where the limits cannot be asked, nobody tries payments; the provider still tells.
+// Without the table of limits no payment is possible; webhooks of the provider still work.
 func TestPaymentsFailClosed(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, func(_ *world, c *rest.Config) { c.SharedLimits = away() })
+	b := setup(t, func(_ *fixture, c *rest.Config) { c.SharedLimits = away() })
 	for path, token := range map[string]string{
 		"/api/v1/payments/checkout-session": tokenOwner, "/api/v1/payments/customer-portal-session": tokenOwner,
 		"/api/v1/admin/users/" + users[tokenMember].String() + "/refunds": tokenAdmin, "/api/v1/admin/users/" + users[tokenMember].String() + "/balance": tokenAdmin,
@@ -143,7 +143,7 @@ func TestPaymentsFailClosed(t *testing.T) {
 		}
 	}
 	event := signedEvent("evt_1")
-	if w := b.tell(t, strings.NewReader(event), header("Stripe-Signature", signature(event))); w.Code != 200 {
+	if w := b.send(t, strings.NewReader(event), header("Stripe-Signature", signature(event))); w.Code != 200 {
 		t.Errorf("the provider: %d %s", w.Code, w.Body)
 	}
 }

@@ -24,9 +24,9 @@ const (
 	retry = "retry: 2000\n\n"
 	// Proxies cut connections that are silent for half a minute or more.
 	heartbeatEvery = 15 * time.Second
-	// lookEvery is the interval of reads without a hint. A hint may be lost, and an event becomes
+	// readEvery is the interval of reads without a hint. A hint may be lost, and an event becomes
 	// visible only after every older transaction has ended.
-	lookEvery = time.Second
+	readEvery = time.Second
 	// batch limits the events of one read and of one write.
 	batch = 200
 	// patience limits one write. The server closes the connection of a slower client, which
@@ -34,8 +34,8 @@ const (
 	patience = 10 * time.Second
 )
 
-// Facts reads stored events.
-type Facts interface {
+// EventSource reads stored events.
+type EventSource interface {
 	After(ctx context.Context, tenant ids.Tenant, from event.Position, limit int) ([]event.Event, error)
 	Find(ctx context.Context, tenant ids.Tenant, id ids.Event) (event.Position, error)
 	Latest(ctx context.Context, tenant ids.Tenant) (event.Position, error)
@@ -43,12 +43,12 @@ type Facts interface {
 
 // Server sends events to clients, each on the goroutine of its request.
 type Server struct {
-	Facts Facts
-	Hints *hint.Bus
-	Log   *slog.Logger
-	Clock clock.Clock
+	Events EventSource
+	Hints  *hint.Bus
+	Log    *slog.Logger
+	Clock  clock.Clock
 	// These are for tests; zero means the constants above.
-	Heartbeat, Look, Patience time.Duration
+	Heartbeat, Interval, Patience time.Duration
 }
 
 // audience is the tenant and the project whose events a client receives.
@@ -66,13 +66,13 @@ func (s *Server) Open(ctx context.Context, tenant ids.Tenant, project ids.Projec
 	if err != nil {
 		return nil, err
 	}
-	return func(w http.ResponseWriter) error { return s.follow(ctx, w, audience{tenant, project}, from) }, nil
+	return func(w http.ResponseWriter) error { return s.send(ctx, w, audience{tenant, project}, from) }, nil
 }
 
 func (s *Server) start(ctx context.Context, tenant ids.Tenant, after string) (event.Position, error) {
 	switch after {
 	case "":
-		return s.Facts.Latest(ctx, tenant)
+		return s.Events.Latest(ctx, tenant)
 	case "0":
 		return event.Position{}, nil
 	}
@@ -80,7 +80,7 @@ func (s *Server) start(ctx context.Context, tenant ids.Tenant, after string) (ev
 	if err != nil {
 		return event.Position{}, errs.Invalid("since", "is not the id of an event")
 	}
-	p, err := s.Facts.Find(ctx, tenant, id)
+	p, err := s.Events.Find(ctx, tenant, id)
 	if errs.CodeOf(err) == errs.NotFound {
 		return event.Position{}, errs.New(errs.NotFound, "the event is not stored any more, or never existed").At("since").
 			Try("read the resources again, and follow from now on")
@@ -88,16 +88,16 @@ func (s *Server) start(ctx context.Context, tenant ids.Tenant, after string) (ev
 	return p, err
 }
 
-// follow returns no error when the client disconnects, because no client would receive it.
-func (s *Server) follow(ctx context.Context, w http.ResponseWriter, to audience, from event.Position) error {
+// send returns no error when the client disconnects, because no client would receive it.
+func (s *Server) send(ctx context.Context, w http.ResponseWriter, to audience, from event.Position) error {
 	// Listen starts before the first read, so that an event in between causes a wake-up.
 	wake, stop := s.Hints.Listen(event.Topic)
 	defer stop()
-	look, heartbeat := time.NewTicker(or(s.Look, lookEvery)), time.NewTicker(or(s.Heartbeat, heartbeatEvery))
+	look, heartbeat := time.NewTicker(valueOr(s.Interval, readEvery)), time.NewTicker(valueOr(s.Heartbeat, heartbeatEvery))
 	defer look.Stop()
 	defer heartbeat.Stop()
 
-	out := newWriter(w, s.Clock, or(s.Patience, patience))
+	out := newWriter(w, s.Clock, valueOr(s.Patience, patience))
 	out.text(retry)
 	for out.send() == nil {
 		next, err := s.sendAfter(ctx, out, to, from)
@@ -126,7 +126,7 @@ func (s *Server) follow(ctx context.Context, w http.ResponseWriter, to audience,
 // sendAfter writes everything that there is after from.
 func (s *Server) sendAfter(ctx context.Context, out *writer, to audience, from event.Position) (event.Position, error) {
 	for {
-		events, err := s.Facts.After(ctx, to.tenant, from, batch)
+		events, err := s.Events.After(ctx, to.tenant, from, batch)
 		if err != nil {
 			return from, err
 		}
@@ -203,7 +203,7 @@ func (o *writer) send() error {
 	return nil
 }
 
-func or(v, usual time.Duration) time.Duration {
+func valueOr(v, usual time.Duration) time.Duration {
 	if v == 0 {
 		return usual
 	}

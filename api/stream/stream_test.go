@@ -85,7 +85,7 @@ func setup(t *testing.T, change ...func(*stream.Server)) *bundle {
 	t.Helper()
 	b := &bundle{record: &record{}, hints: &hint.Bus{}, mine: ids.New[ids.Tenant](), ended: make(chan struct{}, 10)}
 	// Neither the look nor the heartbeat comes by itself: hints must do.
-	s := &stream.Server{Facts: b.record, Hints: b.hints, Log: slog.New(slog.DiscardHandler), Heartbeat: time.Hour, Look: time.Hour}
+	s := &stream.Server{Events: b.record, Hints: b.hints, Log: slog.New(slog.DiscardHandler), Heartbeat: time.Hour, Interval: time.Hour}
 	for _, c := range change {
 		c(s)
 	}
@@ -112,8 +112,8 @@ func setup(t *testing.T, change ...func(*stream.Server)) *bundle {
 	return b
 }
 
-// follow opens a stream and returns its lines as they come.
-func (b *bundle) follow(t *testing.T, query string) (*http.Response, *bufio.Reader) {
+// open opens a stream and returns its lines as they come.
+func (b *bundle) open(t *testing.T, query string) (*http.Response, *bufio.Reader) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.url+"/?"+query, nil)
 	if err != nil {
@@ -150,12 +150,12 @@ func next(t *testing.T, r *bufio.Reader) string {
 	return text.String()
 }
 
-func TestFactsArriveAsTheyHappen(t *testing.T) {
+func TestEventsArriveAsTheyHappen(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
 	b.record.state(b.mine, "provisioning.requested") // before the stream: not sent
-	res, r := b.follow(t, "")
+	res, r := b.open(t, "")
 	if res.Header.Get("Content-Type") != "text/event-stream" || res.Header.Get("Cache-Control") != "no-store" || res.Header.Get("X-Accel-Buffering") != "no" {
 		t.Errorf("%v", res.Header)
 	}
@@ -182,7 +182,7 @@ func TestStreamsGoOnWhereTheyWereLost(t *testing.T) {
 		sent = append(sent, b.record.state(b.mine, "provisioning.active").String())
 	}
 	for after, want := range map[string][]string{"0": sent, sent[99]: sent[100:], sent[499]: nil} {
-		_, r := b.follow(t, "after="+after)
+		_, r := b.open(t, "after="+after)
 		next(t, r) // retry
 		for i, id := range want {
 			if got := next(t, r); got != id {
@@ -192,7 +192,7 @@ func TestStreamsGoOnWhereTheyWereLost(t *testing.T) {
 	}
 }
 
-// Whoever is of a tenant only through a project sees that project's events.
+// A member of one project only sees that project's events.
 func TestProjectsHaveABorder(t *testing.T) {
 	t.Parallel()
 
@@ -201,14 +201,14 @@ func TestProjectsHaveABorder(t *testing.T) {
 	b.record.state(b.mine, "another.project", ids.New[ids.Project]())
 	b.record.state(b.mine, "the.tenant's")
 	id := b.record.state(b.mine, "provisioning.active", b.project)
-	_, r := b.follow(t, "after=0")
+	_, r := b.open(t, "after=0")
 	next(t, r)
 	if got := next(t, r); got != id.String() {
 		t.Errorf("got %s, want %s", got, id)
 	}
 }
 
-func TestUnknownPlacesAreRefusedBeforeTheStream(t *testing.T) {
+func TestUnknownPositionsAreRejectedBeforeTheStream(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
@@ -218,12 +218,12 @@ func TestUnknownPlacesAreRefusedBeforeTheStream(t *testing.T) {
 		ids.New[ids.Event]().String(): errs.NotFound,
 		foreign:                       errs.NotFound,
 	} {
-		res, r := b.follow(t, "after="+after)
+		res, r := b.open(t, "after="+after)
 		if text, _ := io.ReadAll(r); res.StatusCode != http.StatusTeapot || strings.TrimSpace(string(text)) != string(code) {
 			t.Errorf("%s: %d %s, want %s", after, res.StatusCode, text, code)
 		}
 	}
-	if _, r := b.follow(t, "all&after="+foreign); next(t, r) != "retry: 2000\n" {
+	if _, r := b.open(t, "all&after="+foreign); next(t, r) != "retry: 2000\n" {
 		t.Error("operators cannot follow on from anyone's event")
 	}
 }
@@ -233,8 +233,8 @@ func TestUnknownPlacesAreRefusedBeforeTheStream(t *testing.T) {
 func TestStreamsLiveWithoutHints(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t, func(s *stream.Server) { s.Look, s.Heartbeat = 20*time.Millisecond, 150*time.Millisecond })
-	_, r := b.follow(t, "")
+	b := setup(t, func(s *stream.Server) { s.Interval, s.Heartbeat = 20*time.Millisecond, 150*time.Millisecond })
+	_, r := b.open(t, "")
 	next(t, r)
 	for range 3 { // longer than both timeouts of the server
 		if got := next(t, r); got != ": still here\n" {
@@ -251,7 +251,7 @@ func TestClientsThatLeaveAreLetGo(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	res, r := b.follow(t, "")
+	res, r := b.open(t, "")
 	next(t, r)
 	_ = res.Body.Close()
 	<-b.ended

@@ -49,7 +49,7 @@ func untilReleased(one oapi.Allocation) verdict {
 	return notYet
 }
 
-// await polls an allocation until judge returns a verdict, and prints its last state. It only
+// await polls an allocation until done returns a result, and prints its last state. It only
 // reads: the end of the command does not affect the allocation.
 func await(ctx context.Context, a *output.Console, c *client.Client, from client.Response[oapi.Allocation], timeout time.Duration, judge func(oapi.Allocation) verdict) error {
 	within, cancel := context.WithTimeout(ctx, timeout)

@@ -20,7 +20,7 @@ var places = map[string]string{
 // Forges lists the forges that there is a file for.
 func Forges() []string { return []string{"github", "gitlab", "gitea"} }
 
-// File is what one forge runs, and the path in the repository at which it looks.
+// File is the pipeline of one forge, with its path in the repository.
 func File(forge string) (path string, text []byte, err error) {
 	if text, err = files.ReadFile(forge + "/gpuaas.yaml"); err != nil {
 		return "", nil, fmt.Errorf("reading what %s runs: %w", forge, err)

@@ -64,7 +64,7 @@ func TestEachForgeValidatesAndPlans(t *testing.T) {
 		}
 	}
 	if _, _, err := ci.File("bitbucket"); err == nil {
-		t.Error("there is a file for a forge that nobody wrote one for")
+		t.Error("an unknown forge has a file")
 	}
 }
 
@@ -74,7 +74,7 @@ func TestScriptsHoldNoForeignWords(t *testing.T) {
 	for _, forge := range ci.Forges() {
 		for name, j := range jobs(t, forge) {
 			if strings.Contains(scripts(j), "${{") {
-				t.Errorf("%s: a script of %s is put together from what somebody wrote", forge, name)
+				t.Errorf("%s: a script of %s contains text from outside", forge, name)
 			}
 			for _, s := range j.Steps {
 				if strings.HasPrefix(s.Uses, "actions/checkout@") && s.With["persist-credentials"] != false {

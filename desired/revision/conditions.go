@@ -145,7 +145,7 @@ func (s SourceState) Lag(now time.Time) time.Duration {
 
 func firstOf(r Revision) string {
 	if len(r.Findings) == 0 {
-		return "refused"
+		return "rejected"
 	}
 	text := r.Findings[0].String()
 	if more := len(r.Findings) - 1; more > 0 {

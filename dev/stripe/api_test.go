@@ -87,7 +87,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			refused(t, c.do(), c.status, stripe.ErrorTypeInvalidRequest, c.code, c.param)
+			wantError(t, c.do(), c.status, stripe.ErrorTypeInvalidRequest, c.code, c.param)
 		})
 	}
 }
@@ -96,7 +96,7 @@ func TestTheAPI(t *testing.T) {
 	t.Parallel()
 	b := setup(t, devstripe.Config{})
 	_, err := apiOf(b.URL, "sk_test_another").Refunds.Get("re_x", nil)
-	refused(t, err, 401, stripe.ErrorTypeInvalidRequest, "", "")
+	wantError(t, err, 401, stripe.ErrorTypeInvalidRequest, "", "")
 	for name, c := range map[string]struct {
 		header map[string]string
 		path   string
@@ -154,11 +154,11 @@ func TestKeysAreSpentOnce(t *testing.T) {
 	}
 	all.Wait()
 	_, err = ask("b")
-	refused(t, err, 400, stripe.ErrorTypeIdempotency, "", "")
+	wantError(t, err, 400, stripe.ErrorTypeIdempotency, "", "")
 	p := &stripe.CheckoutSessionParams{Mode: new("payment")}
 	p.SetIdempotencyKey("key-1")
 	_, err = b.api.CheckoutSessions.New(p)
-	refused(t, err, 400, stripe.ErrorTypeIdempotency, "", "")
+	wantError(t, err, 400, stripe.ErrorTypeIdempotency, "", "")
 	if s, err := b.Status(); err != nil || s.Customers != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -174,7 +174,7 @@ func TestARejectionKeepsNoKey(t *testing.T) {
 		_, err := b.api.BillingPortalSessions.New(p)
 		return err
 	}
-	refused(t, ask("cus_none"), 400, stripe.ErrorTypeInvalidRequest, stripe.ErrorCodeResourceMissing, "customer")
+	wantError(t, ask("cus_none"), 400, stripe.ErrorTypeInvalidRequest, stripe.ErrorCodeResourceMissing, "customer")
 	if err := ask(b.customer(t).ID); err != nil {
 		t.Error(err)
 	}
@@ -231,7 +231,7 @@ func TestNothingContainsTheKeys(t *testing.T) {
 	b.hook.said = []int{500}
 	b.arm(t, "api_lost", 1)
 	_, err := b.api.Customers.New(&stripe.CustomerParams{})
-	refused(t, err, 500, stripe.ErrorTypeAPI, "", "")
+	wantError(t, err, 500, stripe.ErrorTypeAPI, "", "")
 	b.paid(t, devstripe.CardPaid)
 	b.hook.until(t, stripe.EventTypeCheckoutSessionCompleted)
 	_, wrong := apiOf(b.URL, "sk_test_mistyped").Refunds.Get("re_x", nil)

@@ -172,13 +172,13 @@ func TestCallsThatFail(t *testing.T) {
 			}
 			b.arm(t, fault, 1)
 			_, err := ask()
-			refused(t, err, 500, stripe.ErrorTypeAPI, "", "")
+			wantError(t, err, 500, stripe.ErrorTypeAPI, "", "")
 			if n := statusOf(t, b).Customers; n != want.made {
 				t.Errorf("%d were made, want %d", n, want.made)
 			}
 			again, err := ask()
 			if !want.healed {
-				refused(t, err, 500, stripe.ErrorTypeAPI, "", "")
+				wantError(t, err, 500, stripe.ErrorTypeAPI, "", "")
 				return
 			}
 			if err != nil || again.Name != "a" {

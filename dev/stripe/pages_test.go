@@ -228,7 +228,7 @@ func TestPaymentsThatTakeTheirTime(t *testing.T) {
 				t.Errorf("%+v %+v", s, i)
 			}
 			_, err := b.api.Refunds.New(&stripe.RefundParams{PaymentIntent: &i.ID})
-			refused(t, err, 400, stripe.ErrorTypeInvalidRequest, stripe.ErrorCodePaymentIntentUnexpectedState, "payment_intent")
+			wantError(t, err, 400, stripe.ErrorTypeInvalidRequest, stripe.ErrorCodePaymentIntentUnexpectedState, "payment_intent")
 			m.wait(2 * time.Minute)
 			s, i = b.session(t, s.ID), b.intent(t, i.ID)
 			if s.PaymentStatus != want.payment || i.Status != want.intent {

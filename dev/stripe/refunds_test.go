@@ -29,13 +29,13 @@ func TestRefundsAddUpToTheCharge(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	_, err = b.api.Refunds.New(&stripe.RefundParams{PaymentIntent: &s.PaymentIntent.ID, Amount: new(int64(1801))})
-	refused(t, err, 400, stripe.ErrorTypeInvalidRequest, "", "amount")
+	wantError(t, err, 400, stripe.ErrorTypeInvalidRequest, "", "amount")
 	rest, err := b.api.Refunds.New(&stripe.RefundParams{PaymentIntent: &s.PaymentIntent.ID})
 	if err != nil || rest.Amount != 1800 {
 		t.Errorf("%+v, %v", rest, err)
 	}
 	_, err = b.api.Refunds.New(&stripe.RefundParams{PaymentIntent: &s.PaymentIntent.ID})
-	refused(t, err, 400, stripe.ErrorTypeInvalidRequest, stripe.ErrorCodeChargeAlreadyRefunded, "")
+	wantError(t, err, 400, stripe.ErrorTypeInvalidRequest, stripe.ErrorCodeChargeAlreadyRefunded, "")
 	b.hook.until(t, stripe.EventTypeRefundCreated, stripe.EventTypeRefundCreated)
 	list := b.api.Refunds.List(&stripe.RefundListParams{PaymentIntent: &s.PaymentIntent.ID})
 	var ids []string

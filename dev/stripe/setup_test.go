@@ -118,8 +118,8 @@ func typesOf(events []stripe.Event) (types []string) {
 	return types
 }
 
-// refused expects an error of the API.
-func refused(t *testing.T, err error, status int, kind stripe.ErrorType, code stripe.ErrorCode, param string) {
+// wantError expects an error of the API.
+func wantError(t *testing.T, err error, status int, kind stripe.ErrorType, code stripe.ErrorCode, param string) {
 	t.Helper()
 	no, ok := errors.AsType[*stripe.Error](err)
 	if !ok || no.HTTPStatusCode != status || no.Type != kind || no.Code != code || no.Param != param || no.Msg == "" || no.RequestID == "" {

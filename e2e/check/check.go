@@ -15,7 +15,7 @@ import (
 
 // ErrBlind means that the check itself does not work: it cannot read the data of the product. It is
 // permanent, unlike the error of a server that is still starting, so Await does not wait for it.
-var ErrBlind = errors.New("the check cannot read what it judges")
+var ErrBlind = errors.New("the check cannot read its input")
 
 // Finding is one violation of an invariant.
 type Finding struct{ Promise, What string }

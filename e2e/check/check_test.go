@@ -54,9 +54,9 @@ func TestHostsReadsWhatAnAgentWrites(t *testing.T) {
 		entry journal.Entry
 		found int
 	}{
-		"a release that was proved and told": {journal.Entry{Envelope: release, Result: &protocol.Result{Outcome: protocol.Succeeded}, Acked: true}, 0},
-		"a release that was not told":        {journal.Entry{Envelope: release, Result: &protocol.Result{Outcome: protocol.Succeeded}}, 1},
-		"a release that has not ended":       {journal.Entry{Envelope: release}, 1},
+		"a release that was acknowledged":   {journal.Entry{Envelope: release, Result: &protocol.Result{Outcome: protocol.Succeeded}, Acked: true}, 0},
+		"a release without acknowledgement": {journal.Entry{Envelope: release, Result: &protocol.Result{Outcome: protocol.Succeeded}}, 1},
+		"a release that has not ended":      {journal.Entry{Envelope: release}, 1},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
@@ -110,7 +110,7 @@ func TestBlindChecksFailAtOnce(t *testing.T) {
 		judged := 0
 		_, err := check.Await(t.Context(), time.Hour, func() ([]check.Finding, error) { judged++; return judge() })
 		if !errors.Is(err, check.ErrBlind) || judged != 1 {
-			t.Errorf("%s: judged %d times: %v", rule, judged, err)
+			t.Errorf("%s: checked %d times: %v", rule, judged, err)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestAwaitWaitsForWhatMayHeal(t *testing.T) {
 		return nil, nil
 	})
 	if err != nil || len(found) > 0 || judged != 3 {
-		t.Errorf("judged %d times: %v, %v", judged, found, err)
+		t.Errorf("checked %d times: %v, %v", judged, found, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -37,8 +37,8 @@ func Hosts(agents string, live []string) (found []Finding, err error) {
 				continue
 			}
 			found = append(found, Finding{
-				"INV-47 every task ended and was told",
-				fmt.Sprintf("%s: %s of %s, result %+v, told %v", h.Hostname, last.Envelope.Type, r.Allocation, last.Result, last.Acked),
+				"INV-47 every task ended and was acknowledged",
+				fmt.Sprintf("%s: %s of %s, result %+v, acknowledged %v", h.Hostname, last.Envelope.Type, r.Allocation, last.Result, last.Acked),
 			})
 		}
 	}

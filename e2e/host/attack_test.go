@@ -95,7 +95,7 @@ func TestINV72AHostileTenant(t *testing.T) {
 }
 
 // attack starts one in a session of the tenant, and returns when it is in effect. It ends with the test.
-func (s *story) attack(t *testing.T, as allocation, x attack) {
+func (s *scenario) attack(t *testing.T, as allocation, x attack) {
 	t.Helper()
 	c, err := s.login(as)
 	must(t, err)
@@ -166,7 +166,7 @@ func faults() (lines []string) {
 }
 
 // undisturbed checks what the neighbours of an attack notice.
-func (s *story) undisturbed(t *testing.T, victim allocation, session *counting, reports *reportWatch) {
+func (s *scenario) undisturbed(t *testing.T, victim allocation, session *counting, reports *reportWatch) {
 	t.Helper()
 	const patient = 40 * time.Second // a tenth of it without an attack
 	before := session.last.Load()
@@ -202,7 +202,7 @@ func (s *story) undisturbed(t *testing.T, victim allocation, session *counting, 
 }
 
 // metered checks that an allocation has one interval, which was never paused.
-func (s *story) metered(t *testing.T, a allocation, closedBy string) {
+func (s *scenario) metered(t *testing.T, a allocation, closedBy string) {
 	t.Helper()
 	var list struct {
 		Items []struct {
@@ -223,7 +223,7 @@ type counting struct {
 	c    *ssh.Client
 }
 
-func (s *story) counts(a allocation) *counting {
+func (s *scenario) counts(a allocation) *counting {
 	s.t.Helper()
 	c, err := s.login(a)
 	must(s.t, err)
@@ -275,7 +275,7 @@ type reportWatch struct {
 	wrong  atomic.Pointer[string]
 }
 
-func (s *story) watchReports() *reportWatch {
+func (s *scenario) watchReports() *reportWatch {
 	w, ctx := &reportWatch{}, s.t.Context()
 	go func() {
 		for ctx.Err() == nil {

@@ -33,7 +33,7 @@ type server struct {
 	}
 }
 
-// startServer starts one without a fleet, whose node door listens on address.
+// startServer starts one without a fleet, whose node API listens on address.
 func startServer(t testing.TB, address string) *server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gpuaas-host-up-")

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/api/openapi"
 )
 
-// may is who may call an operation, if only they are of the right tenant.
-func (w *world) may(o openapi.Operation) *actor {
+// may returns the actors that may call an operation in their own tenant.
+func (w *fixture) may(o openapi.Operation) *actor {
 	if strings.HasPrefix(o.Path, adminPaths) {
 		return w.admin
 	}
@@ -22,7 +22,7 @@ func (w *world) may(o openapi.Operation) *actor {
 }
 
 // hiddenFields sends with every body a field that the contract does not have.
-func (w *world) hiddenFields(all []openapi.Operation) {
+func (w *fixture) hiddenFields(all []openapi.Operation) {
 	for _, o := range all {
 		if !takesJSON(o) {
 			continue
@@ -50,7 +50,7 @@ func (w *world) hiddenFields(all []openapi.Operation) {
 }
 
 // foreignCursors turns pages with the cursor of another tenant, and of another list.
-func (w *world) foreignCursors(all []openapi.Operation) {
+func (w *fixture) foreignCursors(all []openapi.Operation) {
 	lists := slices.DeleteFunc(slices.Clone(all), func(o openapi.Operation) bool { return !named(o, "/Cursor") })
 	turn := func(o openapi.Operation, by *actor, query string) answer {
 		r := w.build(o, by, w.ids(cell{op: o, actor: by, at: own}, false))
@@ -86,8 +86,8 @@ func (w *world) foreignCursors(all []openapi.Operation) {
 }
 
 // foreignNames names another tenant's project by its name instead of its id.
-func (w *world) foreignNames(all []openapi.Operation) {
-	name := one[string](w.house, `SELECT name FROM projects WHERE id = $1`, w.b.project)
+func (w *fixture) foreignNames(all []openapi.Operation) {
+	name := queryOne[string](w.installation, `SELECT name FROM projects WHERE id = $1`, w.b.project)
 	for _, o := range all {
 		if !named(o, "/ProjectHeader") {
 			continue
@@ -112,7 +112,7 @@ const (
 
 // sameTime compares how long another tenant's id takes with a random one. Others
 // use this machine, so only a difference that stays counts.
-func (w *world) sameTime(all []openapi.Operation) {
+func (w *fixture) sameTime(all []openapi.Operation) {
 	for _, o := range all {
 		if public(o) || strings.HasPrefix(o.Path, adminPaths) {
 			continue
@@ -135,7 +135,7 @@ func (w *world) sameTime(all []openapi.Operation) {
 	}
 }
 
-func (w *world) apart(o openapi.Operation, s slot) time.Duration {
+func (w *fixture) apart(o openapi.Operation, s slot) time.Duration {
 	by := w.a.owner
 	took := map[whose][]time.Duration{}
 	for range pairs {
@@ -156,7 +156,7 @@ func median(all []time.Duration) time.Duration {
 // deleted from the one to the other.
 func TestR11DeletedStaysDeleted(t *testing.T) {
 	t.Parallel()
-	w := furnish(t)
+	w := newFixture(t)
 	doc, err := openapi.Document()
 	if err != nil {
 		t.Fatal(err)
@@ -182,10 +182,10 @@ func TestR11DeletedStaysDeleted(t *testing.T) {
 	}
 }
 
-func (w *world) chain(doc *openapi3.T, create, get, update, remove, list openapi.Operation) {
+func (w *fixture) chain(doc *openapi3.T, create, get, update, remove, list openapi.Operation) {
 	owner := w.a.owner
 	if strings.HasPrefix(create.Path, adminPaths) {
-		owner = w.actors[slices.IndexFunc(w.actors, func(a *actor) bool { return a.has("admin") && a.refused == "" })]
+		owner = w.actors[slices.IndexFunc(w.actors, func(a *actor) bool { return a.hasRole("admin") && a.rejection == "" })]
 	}
 	ids := w.ids(cell{op: create, actor: owner, at: own}, false)
 	send := func(o openapi.Operation, ids map[slot]string) answer {

@@ -27,7 +27,7 @@ import (
 
 // aviary contains secrets by the place where they were planted, and all error responses.
 type aviary struct {
-	*world
+	*fixture
 
 	planted map[string]string
 	errors  strings.Builder
@@ -59,7 +59,7 @@ func (v *aviary) ask(r request) answer {
 }
 
 // TestINV57CanariesStayHidden plants secrets wherever a caller can put one and has
-// the door make all of its own, on calls that succeed and calls that fail. None may
+// the API write all of its own, on calls that succeed and calls that fail. None may
 // be found in what is logged, traced, answered with an error, or kept.
 //
 //nolint:paralleltest // collects the spans of the whole process
@@ -67,7 +67,7 @@ func TestINV57CanariesStayHidden(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSyncer(spans)))
 	t.Cleanup(func() { otel.SetTracerProvider(noop.NewTracerProvider()) })
-	v := &aviary{world: furnish(t), planted: map[string]string{}}
+	v := &aviary{fixture: newFixture(t), planted: map[string]string{}}
 	doc, err := openapi.Document()
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func (v *aviary) ours() {
 	if got := v.ask(set); got.status != http.StatusNoContent {
 		v.Errorf("setting a password: %d %s", got.status, got.body)
 	}
-	email := one[string](v.house, `SELECT email FROM users WHERE id = $1`, owner.user)
+	email := queryOne[string](v.installation, `SELECT email FROM users WHERE id = $1`, owner.user)
 	made = v.ask(request{http.MethodPost, "/api/v1/auth/personal/login", http.Header{}, []byte(`{"email":"` + email + `","password":"` + v.planted["setPassword"] + `"}`)})
 	v.keep("loginPersonal", made.shown("gpb_"))
 	made = v.ask(v.admin.create("/api/v1/admin/nodes/"+node+"/enrolment-token", uuid.UUID{}, "canary", `{}`))

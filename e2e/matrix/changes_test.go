@@ -20,7 +20,7 @@ var unwatched = []string{
 var unwatchedColumns = []string{"last_used_at"}
 
 // watch adds a trigger to every table of the database that records the writes.
-func (w *world) watch() {
+func (w *fixture) watch() {
 	w.sql(`CREATE UNLOGGED TABLE matrix_writes (seq bigint GENERATED ALWAYS AS IDENTITY, name text NOT NULL, verb text NOT NULL, n bigint NOT NULL)`)
 	// The function runs as its owner, because the server's role may not write the record.
 	w.sql(`CREATE FUNCTION matrix_write() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
@@ -50,7 +50,7 @@ func (w *world) watch() {
 	}
 }
 
-func (w *world) tables() []string {
+func (w *fixture) tables() []string {
 	rows, err := w.db.Query(context.WithoutCancel(w.Context()), `
 		SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname IN ('public', 'river') AND NOT c.relname = ANY ($1)`, unwatched)
@@ -87,7 +87,7 @@ func (c change) tables() (names []string) {
 }
 
 // changed returns the rows written since its last call.
-func (w *world) changed() change {
+func (w *fixture) changed() change {
 	rows, err := w.db.Query(context.WithoutCancel(w.Context()), `
 		WITH gone AS (DELETE FROM matrix_writes RETURNING verb, name, n)
 		SELECT verb || ' ' || name, sum(n)::bigint FROM gone GROUP BY 1`)

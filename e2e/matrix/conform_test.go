@@ -16,8 +16,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// inside is what an answer tells only when something of ours shows through.
-var inside = regexp.MustCompile(`SQLSTATE|\.go:\d|goroutine \d|pgconn|pgx|runtime error|ERROR: |violates|/usr/|/home/|/tmp/`)
+// internals are texts that a response has only when it leaks an implementation.
+var internals = regexp.MustCompile(`SQLSTATE|\.go:\d|goroutine \d|pgconn|pgx|runtime error|ERROR: |violates|/usr/|/home/|/tmp/`)
 
 // conforms says what is wrong with an answer by the contract, or "" (INV-57).
 func conforms(doc *openapi3.T, o openapi.Operation, r request, a answer) string {
@@ -56,7 +56,7 @@ func enveloped(r request, a answer) string {
 	case correlation == "" || correlation != a.header.Get("X-Correlation-ID"):
 		return fmt.Sprintf("correlation id %q, in the header %q", correlation, a.header.Get("X-Correlation-ID"))
 	}
-	if found := inside.Find(a.body); found != nil && !strings.Contains(r.path+string(r.body)+fmt.Sprint(r.header), string(found)) {
+	if found := internals.Find(a.body); found != nil && !strings.Contains(r.path+string(r.body)+fmt.Sprint(r.header), string(found)) {
 		return fmt.Sprintf("shows %q of our inside", found)
 	}
 	return ""

@@ -49,7 +49,7 @@ func slotsOf(t testing.TB, o openapi.Operation) (all []slot) {
 				continue // it responds with a list of the reasons that would reject the request
 			}
 			if bodyIDs[name] == "" {
-				t.Fatalf("%s: whose is %s? tell bodyIDs", o.OperationID, name)
+				t.Fatalf("%s: whose is %s? add it to bodyIDs", o.OperationID, name)
 			}
 			all = append(all, slot{in: "body", name: name, kind: bodyIDs[name], list: list})
 		}
@@ -78,7 +78,7 @@ func takesJSON(o openapi.Operation) bool { return o.RequestBody != nil && !signe
 func public(o openapi.Operation) bool { return o.Security != nil && len(*o.Security) == 0 }
 
 // build creates the request of an operation with these ids in its slots.
-func (w *world) build(o openapi.Operation, a *actor, ids map[slot]string) request {
+func (w *fixture) build(o openapi.Operation, a *actor, ids map[slot]string) request {
 	r := request{method: o.Method, path: o.Path, header: a.header()}
 	body := w.bodyOf(o)
 	for s, value := range ids {
@@ -106,13 +106,13 @@ func (w *world) build(o openapi.Operation, a *actor, ids map[slot]string) reques
 		r.body, _ = json.Marshal(body)
 	}
 	if signed(o) {
-		r.body = []byte(`{"id":"evt_1"}`) // by nobody
+		r.body = []byte(`{"id":"evt_1"}`) // by no provider
 	}
 	return r
 }
 
 // bodyOf returns a body that the contract allows and that no other cell has used.
-func (w *world) bodyOf(o openapi.Operation) map[string]any {
+func (w *fixture) bodyOf(o openapi.Operation) map[string]any {
 	if !takesJSON(o) {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (w *world) bodyOf(o openapi.Operation) map[string]any {
 	return made
 }
 
-func (w *world) objectOf(s *openapi3.Schema) map[string]any {
+func (w *fixture) objectOf(s *openapi3.Schema) map[string]any {
 	made := map[string]any{}
 	for _, name := range s.Required {
 		made[name] = w.valueOf(name, s.Properties[name].Value)
@@ -137,7 +137,7 @@ func (w *world) objectOf(s *openapi3.Schema) map[string]any {
 	return made
 }
 
-func (w *world) valueOf(name string, s *openapi3.Schema) any {
+func (w *fixture) valueOf(name string, s *openapi3.Schema) any {
 	if value, known := w.valuesOf(name); known {
 		return value
 	}
@@ -152,7 +152,7 @@ func (w *world) valueOf(name string, s *openapi3.Schema) any {
 		line, _ := publicKey()
 		return line
 	case name == "role" && slices.Contains(s.Enum, any("billing")):
-		return "billing" // another one than whoever is there has
+		return "billing" // another one than the present member has
 	case name == "role" && slices.Contains(s.Enum, any("member")):
 		return "member"
 	case name == "amount_minor", name == "threshold_minor", name == "monthly_cap_minor":
@@ -160,7 +160,7 @@ func (w *world) valueOf(name string, s *openapi3.Schema) any {
 	case name == "currency":
 		return "EUR"
 	case name == "kind" && slices.Contains(s.Enum, any("charge")):
-		return "charge" // which is given back as credit where no card can take it
+		return "charge" // which is refunded as credit where no card can receive it
 	case name == "secret":
 		token, _ := secret("gps_")
 		return token

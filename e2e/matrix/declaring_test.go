@@ -12,7 +12,7 @@ import (
 // What is left out of a spec has its default, whichever way it is declared.
 func TestTheAPIFillsInDefaults(t *testing.T) {
 	t.Parallel()
-	w := furnish(t)
+	w := newFixture(t)
 	for path, spec := range map[string]string{
 		"Node/filled": `{"sku":"` + sku + `","region":"` + region + `","gpus":1}`,
 		"SKU/filled":  `{"gpuModel":"Tesla T4","memoryGiB":16,"price":{"currency":"EUR","amountMinor":35}}`,
@@ -23,7 +23,7 @@ func TestTheAPIFillsInDefaults(t *testing.T) {
 		}
 	}
 	for _, defaulted := range []string{`kind = 'Node' AND spec->>'onboarding' = 'manual'`, `kind = 'SKU' AND spec->>'isolation' = 'host_user'`} {
-		if n := one[int](w.house, `SELECT count(*) FROM desired_objects WHERE name = 'filled' AND `+defaulted); n != 1 {
+		if n := queryOne[int](w.installation, `SELECT count(*) FROM desired_objects WHERE name = 'filled' AND `+defaulted); n != 1 {
 			t.Errorf("%d objects with %s", n, defaulted)
 		}
 	}
@@ -32,23 +32,23 @@ func TestTheAPIFillsInDefaults(t *testing.T) {
 		t.Errorf("a name that is taken: %d %s", got.status, got.body)
 	}
 	got = w.send(request{http.MethodPut, "/api/v1/admin/desired/SKU/unreal", w.admin.header(), []byte(`{"spec":{"gpuModel":"Tesla T4","memoryGiB":"16"}}`)})
-	if got.code() != "spec_invalid" || one[int](w.house, `SELECT count(*) FROM desired_objects WHERE name = 'unreal'`) != 0 {
+	if got.code() != "spec_invalid" || queryOne[int](w.installation, `SELECT count(*) FROM desired_objects WHERE name = 'unreal'`) != 0 {
 		t.Errorf("what is no SKU: %d %s", got.status, got.body)
 	}
 	h := w.admin.header()
 	got = w.send(request{http.MethodPut, "/api/v1/admin/desired/OSImage/tried?dry_run=true", h, []byte(`{"spec":{"digest":"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}}`)})
-	if got.status != http.StatusCreated || one[int](w.house, `SELECT count(*) FROM desired_objects WHERE name = 'tried'`) != 0 {
+	if got.status != http.StatusCreated || queryOne[int](w.installation, `SELECT count(*) FROM desired_objects WHERE name = 'tried'`) != 0 {
 		t.Errorf("only tried: %d %s", got.status, got.body)
 	}
 }
 
-// A hook that its forge has signed has the source looked at, and nobody else's does;
-// who signs wrongly is not told which names are sources.
+// A hook that its forge has signed has the source synced, and no other hook does;
+// a wrong signature does not show which names are sources.
 func TestHooksWakeTheirSource(t *testing.T) {
 	t.Parallel()
-	w := furnish(t)
+	w := newFixture(t)
 	asked := func() time.Time {
-		return one[time.Time](w.house, `SELECT greatest(sync_requested_at, '2000-01-01') FROM git_sources WHERE name = $1`, source)
+		return queryOne[time.Time](w.installation, `SELECT greatest(sync_requested_at, '2000-01-01') FROM git_sources WHERE name = $1`, source)
 	}
 	hook := func(to, secret, body string) answer {
 		mac := hmac.New(sha256.New, []byte(secret))
@@ -72,10 +72,10 @@ func TestHooksWakeTheirSource(t *testing.T) {
 	}
 	wrong, unknown := hook(source, "a guess", `{"ref":"refs/heads/main"}`), hook("guess", "guess", `{"ref":"refs/heads/main"}`)
 	if why := differ(wrong, unknown); why != "" || wrong.code() != "signature_invalid" {
-		t.Errorf("a wrong signature and no source are told apart: %s", why)
+		t.Errorf("a wrong signature and no source can be distinguished: %s", why)
 	}
 	if unread := hook("guess", "guess", `{`); differ(wrong, unread) != "" {
-		t.Errorf("no source is told by what is no hook: %s", unread.body)
+		t.Errorf("a body that is no hook shows that there is no source: %s", unread.body)
 	}
 	if got := hook("other", hookSecret, `{}`); got.code() != "not_found" {
 		t.Errorf("a source without a forge: %d %s", got.status, got.body)
@@ -85,11 +85,11 @@ func TestHooksWakeTheirSource(t *testing.T) {
 	}
 }
 
-// A change that somebody proposes is read, approved by somebody else and applied;
-// who decides again, or on what they have not read, is refused.
+// A proposed change is read, approved by another user and applied;
+// a second decision, or one on another version, is rejected.
 func TestAProposalIsCarriedOutAsItWasShown(t *testing.T) {
 	t.Parallel()
-	w := furnish(t)
+	w := newFixture(t)
 	id := w.plan(w.operator) // proposed by the administrator
 	decide := func(by *actor, verb, body string) answer {
 		return w.send(request{http.MethodPost, "/api/v1/admin/plans/" + id + "/" + verb, by.header(), []byte(body)})
@@ -114,15 +114,15 @@ func TestAProposalIsCarriedOutAsItWasShown(t *testing.T) {
 	if got := decide(w.operator, "reject", `{}`); got.code() != "conflict" {
 		t.Errorf("rejected when it was applied: %d %s", got.status, got.body)
 	}
-	if n := one[int](w.house, `SELECT count(*) FROM desired_objects WHERE kind = 'SKU' AND name LIKE 'sku-%'`); n != 1 {
+	if n := queryOne[int](w.installation, `SELECT count(*) FROM desired_objects WHERE kind = 'SKU' AND name LIKE 'sku-%'`); n != 1 {
 		t.Errorf("%d SKUs were declared", n)
 	}
 }
 
-// Hostile files are a finding of whoever sent them, and of nobody else.
-func TestHostileFilesAreRefused(t *testing.T) {
+// Hostile files are findings for their sender only.
+func TestHostileFilesAreRejected(t *testing.T) {
 	t.Parallel()
-	w := furnish(t)
+	w := newFixture(t)
 	for what, body := range map[string]string{
 		"a bomb":       `{"files":{"a.cue":"x: [for i in [1,2,3,4,5,6,7,8,9,10] for j in [1,2,3,4,5,6,7,8,9,10] for k in [1,2,3,4,5,6,7,8,9,10] for l in [1,2,3,4,5,6,7,8,9,10] for m in [1,2,3,4,5,6,7,8,9,10] for n in [1,2,3,4,5,6,7,8,9,10] for o in [1,2,3,4,5,6,7,8,9,10] {i+j+k+l+m+n+o}]"}}`,
 		"an import":    `{"files":{"a.cue":"import \"tool/exec\"\nx: exec.Run & {cmd: \"id\"}"}}`,
@@ -135,7 +135,7 @@ func TestHostileFilesAreRefused(t *testing.T) {
 		if got.status != http.StatusUnprocessableEntity && (what != "no source" || got.status != http.StatusNotFound) {
 			t.Errorf("%s: %d %.300s", what, got.status, got.body)
 		}
-		if n := one[int](w.house, `SELECT count(*) FROM plans WHERE origin = 'change'`); n != 0 {
+		if n := queryOne[int](w.installation, `SELECT count(*) FROM plans WHERE origin = 'change'`); n != 0 {
 			t.Errorf("%s: %d plans were kept", what, n)
 		}
 	}

@@ -37,10 +37,10 @@ func (d draw) rand() *rand.Rand {
 }
 
 // TestR11Fuzz sends what the contract allows, what it nearly allows, and what
-// nobody should send. Nothing may break the server or the contract (INV-57).
+// no client should send. Nothing may break the server or the contract (INV-57).
 func TestR11Fuzz(t *testing.T) {
 	t.Parallel()
-	w := furnish(t)
+	w := newFixture(t)
 	doc, err := openapi.Document()
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func found(t *testing.T) (all []draw) {
 	return all
 }
 
-func (w *world) fuzz(doc *openapi3.T, o openapi.Operation, d draw) {
+func (w *fixture) fuzz(doc *openapi3.T, o openapi.Operation, d draw) {
 	f := &fuzzer{Rand: d.rand(), w: w, o: o}
 	r, by := f.request()
 	got, err := w.try(r)
@@ -117,7 +117,7 @@ func show(r request) string {
 type fuzzer struct {
 	*rand.Rand
 
-	w         *world
+	w         *fixture
 	o         openapi.Operation
 	elsewhere bool // the path may lead to another operation, or to none
 }
@@ -135,7 +135,7 @@ func (f *fuzzer) request() (request, *actor) {
 		by = pick(f, w.actors)
 	}
 	c := cell{op: f.o, actor: by, at: own}
-	ids := w.ids(c, writes(f.o) && f.chance(15) && by.refused == "")
+	ids := w.ids(c, writes(f.o) && f.chance(15) && by.rejection == "")
 	r := w.build(f.o, by, ids)
 	if takesJSON(f.o) {
 		body, _ := json.Marshal(f.object(f.o.RequestBody.Value.Content["application/json"].Schema.Value, w.bodyOf(f.o)))
@@ -158,7 +158,7 @@ func (f *fuzzer) object(s *openapi3.Schema, made map[string]any) map[string]any 
 	return made
 }
 
-// value is one that the schema allows, at its bounds more often than not.
+// value returns a value that the schema allows, often at its bounds.
 func (f *fuzzer) value(s *openapi3.Schema) any {
 	switch {
 	case len(s.Enum) > 0:
@@ -307,7 +307,7 @@ func (f *fuzzer) spoilBody(r *request) {
 	r.body, _ = json.Marshal(object)
 }
 
-// hidden are fields of rows that nobody may set from outside.
+// hidden are fields of rows that no client may set.
 var hidden = []string{
 	"id", "org_id", "tenant_id", "project_id", "user_id", "role", "is_admin", "admin", "version", "created_at", "secret_hash", "status", "price_minor", "disabled_at",
 	"oidc_subject", "issuer", "revoked_at", "tenant_role", "balance", "host_uid",

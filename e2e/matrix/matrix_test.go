@@ -32,7 +32,7 @@ func (c cell) String() string {
 
 // cells returns every operation of the contract with every actor, and for every id an own one,
 // another tenant's and a random one.
-func (w *world) cells() (all []cell) {
+func (w *fixture) cells() (all []cell) {
 	doc, err := openapi.Document()
 	if err != nil {
 		w.Fatal(err)
@@ -57,7 +57,7 @@ func (w *world) cells() (all []cell) {
 }
 
 // ids returns the ids of a cell. An object that a permitted cell consumes is created for it.
-func (w *world) ids(c cell, consumed bool) map[slot]string {
+func (w *fixture) ids(c cell, consumed bool) map[slot]string {
 	s, by := c.actor.side, c.actor
 	if s == nil {
 		s = w.a
@@ -85,10 +85,10 @@ func (w *world) ids(c cell, consumed bool) map[slot]string {
 		case c.at == absent && one == c.slot:
 		case c.at == random && one == c.slot:
 			ids[one] = id().String()
-		case one.kind == "ProjectHeader" && c.actor.side == nil && !c.actor.has("admin") && one != c.slot:
+		case one.kind == "ProjectHeader" && c.actor.side == nil && !c.actor.hasRole("admin") && one != c.slot:
 			// Has no project to name.
 		case c.at == foreign && one == c.slot && (!by.operates() || personal[one.kind] && !strings.HasPrefix(c.op.Path, adminPaths)):
-			ids[one] = w.otherOf(s).standing[one.kind]
+			ids[one] = w.otherOf(s).objects[one.kind]
 		case consumed && one == last && (one.kind == "ObjectName" || one.kind == "NodeName" || platforms[one.kind]):
 			ids[one] = w.fresh(one.kind, s, c.actor)
 		case consumed && one.kind == "AllocationID" && slices.Contains([]string{"createSshCertificate", "reportAllocationFault"}, c.op.OperationID):
@@ -104,25 +104,25 @@ func (w *world) ids(c cell, consumed bool) map[slot]string {
 		case consumed && one == last || personal[one.kind]:
 			ids[one] = w.mine(one.kind, s, by, consumed)
 		default:
-			ids[one] = s.standing[one.kind]
+			ids[one] = s.objects[one.kind]
 		}
 	}
 	return ids
 }
 
 // mine returns an object of the actor. Cells that consume nothing share it.
-func (w *world) mine(kind string, s *side, by *actor, consumed bool) string {
+func (w *fixture) mine(kind string, s *side, by *actor, consumed bool) string {
 	if consumed {
 		return w.fresh(kind, s, by)
 	}
 	key := kind + " of " + by.user.String()
-	if s.standing[key] == "" {
-		s.standing[key] = w.fresh(kind, s, by)
+	if s.objects[key] == "" {
+		s.objects[key] = w.fresh(kind, s, by)
 	}
-	return s.standing[key]
+	return s.objects[key]
 }
 
-func (w *world) otherOf(s *side) *side {
+func (w *fixture) otherOf(s *side) *side {
 	if s == w.a {
 		return w.b
 	}
@@ -130,7 +130,7 @@ func (w *world) otherOf(s *side) *side {
 }
 
 // ask sends the request of a cell, checks the response, and returns it with the written rows.
-func (w *world) ask(c cell, v verdict, ids map[slot]string) (answer, change) {
+func (w *fixture) ask(c cell, v verdict, ids map[slot]string) (answer, change) {
 	w.changed()
 	got := w.send(w.build(c.op, c.actor, ids))
 	wrote := w.changed()
@@ -149,7 +149,7 @@ func (w *world) ask(c cell, v verdict, ids map[slot]string) (answer, change) {
 // answered as one that never was (INV-56).
 func TestINV55TheMatrix(t *testing.T) {
 	t.Parallel()
-	w := furnish(t)
+	w := newFixture(t)
 	w.watch()
 	all := w.cells()
 	if !whole {
@@ -164,12 +164,12 @@ func TestINV55TheMatrix(t *testing.T) {
 			}
 			got, _ := w.ask(c, v, w.ids(c, false))
 			key := c.op.OperationID + c.actor.name + c.slot.in + c.slot.name
-			if c.at == foreign && !v.allows() && !c.actor.has("admin") { // to whom no tenant is foreign
+			if c.at == foreign && !v.allows() && !c.actor.hasRole("admin") { // to whom no tenant is foreign
 				unknown[key] = got
 			}
 			if first, asked := unknown[key]; asked && c.at == random {
 				if why := differ(first, got); why != "" {
-					t.Errorf("%s: %s: another tenant's id is told from a random one: %s", run, c, why)
+					t.Errorf("%s: %s: another tenant's id differs from a random one: %s", run, c, why)
 				}
 			}
 		}
@@ -213,7 +213,7 @@ func uses(diff string) string {
 var ends = map[string]bool{"logout": true, "setPassword": true}
 
 // permitted sends the request of a cell that may change rows, and checks which rows it changed.
-func (w *world) permitted(c cell, v verdict) {
+func (w *fixture) permitted(c cell, v verdict) {
 	ids := w.ids(c, true)
 	_, wrote := w.ask(c, v, ids)
 	if ends[c.op.OperationID] {

@@ -49,8 +49,8 @@ func newProvider(t testing.TB) *provider {
 	return p
 }
 
-// through makes the server believe the provider.
-func (p *provider) through(_ *house, c *server.Config) {
+// through makes the server trust the provider.
+func (p *provider) through(_ *installation, c *server.Config) {
 	c.Profile.SignIn = desired.SignIn{Issuer: p.url, ClientID: "gpuaas", CLIClientID: "gpuaas-cli", Audience: audience, RolesClaim: "realm_access.roles"}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // atOnce sends all requests at the same time and returns the responses in their order.
-func (h *house) atOnce(all []request) []answer {
+func (h *installation) atOnce(all []request) []answer {
 	h.Helper()
 	answers, errors := make([]answer, len(all)), make([]error, len(all))
 	start := make(chan struct{})
@@ -46,23 +46,25 @@ func (a *actor) create(path string, project uuid.UUID, key, body string) request
 	return request{http.MethodPost, path, h, []byte(body)}
 }
 
-// room is how many allocations there are before the last one that a cap allows.
+// left counts the allocations before the last one that a cap allows.
 const (
-	room   = 3
+	left   = 3
 	racers = 200
 )
 
-// TestINV07CapsHoldAtTheDoor fills every cap to one below, and lets two hundred
+// TestINV07CapsLimitParallelCreates fills every cap to one below, and lets two hundred
 // come at once for the last place.
-func TestINV07CapsHoldAtTheDoor(t *testing.T) {
+func TestINV07CapsLimitParallelCreates(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"user", "project", "tenant"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			w := furnish(t, func(h *house) { h.policy("allocation.max_concurrent_per_"+level, "platform", fmt.Sprint(room+1)) })
+			w := newFixture(t, func(h *installation) {
+				h.policy("allocation.max_concurrent_per_"+level, "platform", fmt.Sprint(left+1))
+			})
 			// One stands there already. Each cap is asked by as many as share only it.
 			people, projects := []*actor{w.a.owner}, []uuid.UUID{w.a.project}
-			for range room {
+			for range left {
 				if level != "user" {
 					people = append(people, w.newActor("racer", w.a, "tenant.owner"))
 				}
@@ -73,7 +75,7 @@ func TestINV07CapsHoldAtTheDoor(t *testing.T) {
 			ask := func(i int) request {
 				return people[i%len(people)].create("/api/v1/allocations", projects[i%len(projects)], "", fmt.Sprintf(`{"sku":%q,"name":"race-%d"}`, sku, i))
 			}
-			for i := range room - 1 {
+			for i := range left - 1 {
 				if got := w.send(ask(racers + i)); got.status != http.StatusCreated {
 					t.Fatalf("%d %s", got.status, got.body)
 				}
@@ -92,8 +94,8 @@ func TestINV07CapsHoldAtTheDoor(t *testing.T) {
 					t.Errorf("%d %.200s", got.status, got.body)
 				}
 			}
-			if held := one[int](w.house, `SELECT count(*) FROM allocations WHERE org_id = $1`, w.a.tenant); passed != 1 || held != room+1 {
-				t.Errorf("%d of %d came through: there are %d and the cap is %d", passed, racers, held, room+1)
+			if held := queryOne[int](w.installation, `SELECT count(*) FROM allocations WHERE org_id = $1`, w.a.tenant); passed != 1 || held != left+1 {
+				t.Errorf("%d of %d came through: there are %d and the cap is %d", passed, racers, held, left+1)
 			}
 		})
 	}
@@ -102,11 +104,11 @@ func TestINV07CapsHoldAtTheDoor(t *testing.T) {
 // duplicates is the number of concurrent requests with one idempotency key.
 const duplicates = 100
 
-// TestINV06OneKeyOneEffectAtTheDoor sends each request a hundred times at once,
+// TestINV06OneKeyOneEffectAtTheAPI sends each request a hundred times at once,
 // and once more afterwards.
-func TestINV06OneKeyOneEffectAtTheDoor(t *testing.T) {
+func TestINV06OneKeyOneEffectAtTheAPI(t *testing.T) {
 	t.Parallel()
-	w := furnish(t)
+	w := newFixture(t)
 	for _, c := range []struct {
 		path, body string
 		count      string
@@ -120,7 +122,7 @@ func TestINV06OneKeyOneEffectAtTheDoor(t *testing.T) {
 		for i := range all {
 			all[i] = w.a.owner.create(c.path, c.project, "one-key", c.body)
 		}
-		before := one[int](w.house, `SELECT count(*) FROM audit_logs`)
+		before := queryOne[int](w.installation, `SELECT count(*) FROM audit_logs`)
 		var first answer
 		done := 0
 		for _, got := range append(w.atOnce(all), w.send(all[0])) {
@@ -141,13 +143,13 @@ func TestINV06OneKeyOneEffectAtTheDoor(t *testing.T) {
 				t.Errorf("%s: one key, two answers: %s and %s", c.path, first.body, got.body)
 			}
 		}
-		if made := one[int](w.house, c.count); made != 1 || done != 1 {
+		if made := queryOne[int](w.installation, c.count); made != 1 || done != 1 {
 			t.Errorf("%s: %d effects, %d answers that are no replay", c.path, made, done)
 		}
-		if rows := one[int](w.house, `SELECT count(*) FROM audit_logs`) - before; rows != 1 {
+		if rows := queryOne[int](w.installation, `SELECT count(*) FROM audit_logs`) - before; rows != 1 {
 			t.Errorf("%s: %d audit rows for one effect", c.path, rows)
 		}
-		// Another tenant's key is nobody's here: it is a request of its own.
+		// The same key of another tenant is a request of its own.
 		stranger := w.b.owner.create(c.path, c.project, "one-key", c.body)
 		if c.project == w.a.project {
 			stranger.header.Set("X-Project-ID", w.b.project.String())
@@ -155,7 +157,7 @@ func TestINV06OneKeyOneEffectAtTheDoor(t *testing.T) {
 		if got := w.send(stranger); got.status != http.StatusCreated || got.header.Get("Idempotency-Replayed") != "" || field(got.body, "id") == field(first.body, "id") {
 			t.Errorf("%s: another tenant with the same key: %d %.200s", c.path, got.status, got.body)
 		}
-		// The same key for something else is refused, at any time.
+		// The same key for another request is rejected, at any time.
 		other := w.a.owner.create(c.path, c.project, "one-key", `{"name":"twice","sku":"`+sku+`"}`)
 		if c.path != "/api/v1/allocations" {
 			other.body = []byte(`{"name":"twice"}`)
@@ -166,12 +168,12 @@ func TestINV06OneKeyOneEffectAtTheDoor(t *testing.T) {
 	}
 }
 
-// TestINV06AnswerIsLost commits changes whose answers nobody gets, ends the server,
+// TestINV06AnswerIsLost commits changes whose responses are lost, ends the server,
 // and asks the next one again with the same keys. A kill at the very point is in
 // the end-to-end tests; here it is every kind of answer, those with a secret too.
 func TestINV06AnswerIsLost(t *testing.T) {
 	t.Parallel()
-	w := furnish(t)
+	w := newFixture(t)
 	account := w.fresh("ServiceAccountID", w.a, w.a.owner)
 	const count = `SELECT count(*) FROM audit_logs WHERE correlation_id LIKE $1 || '%'`
 	kinds := map[string]struct{ path, body, shows string }{
@@ -193,7 +195,7 @@ func TestINV06AnswerIsLost(t *testing.T) {
 	deadline := time.Now().Add(time.Minute)
 	for _, kind := range sorted(kinds) {
 		abandoned := w.abandon(ask(kind, "first"))
-		for one[int](w.house, count, "lost-"+kind) == 0 {
+		for queryOne[int](w.installation, count, "lost-"+kind) == 0 {
 			if time.Now().After(deadline) {
 				t.Fatal("nothing was committed")
 			}
@@ -211,14 +213,14 @@ func TestINV06AnswerIsLost(t *testing.T) {
 		if kinds[kind].shows != "" && got.shown(kinds[kind].shows) == "" {
 			t.Errorf("%s: the secret is lost with the answer: %.200s", kind, got.body)
 		}
-		if effects := one[int](w.house, count, "lost-"+kind); effects != 1 {
+		if effects := queryOne[int](w.installation, count, "lost-"+kind); effects != 1 {
 			t.Errorf("%s: %d effects of one key", kind, effects)
 		}
 	}
 }
 
 // abandon sends a request and does not read the response.
-func (h *house) abandon(r request) net.Conn {
+func (h *installation) abandon(r request) net.Conn {
 	h.Helper()
 	conn, err := h.dial(h.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))
 	if err != nil {

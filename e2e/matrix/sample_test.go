@@ -5,7 +5,7 @@ import "slices"
 // sample keeps the cells of two actors for each operation: one who may call it, and
 // one whose turn it is. So every operation is asked, permitted and not, and every
 // role is met with several of them. `make e2e` asks all cells.
-func (w *world) sample(all []cell) (some []cell) {
+func (w *fixture) sample(all []cell) (some []cell) {
 	turn, last := 0, ""
 	for _, c := range all {
 		if c.op.OperationID != last {

@@ -1,6 +1,6 @@
 package matrix_test
 
-// changes are the tables that a permitted call may write beside its audit row.
+// changes are the tables that a permitted call may write besides its audit row.
 var changes = map[string][]string{
 	"createAllocation":  {"allocations", "allocation_transitions", "slot_claims", "slots", "desired_objects", "reconcile_due", "outbox_events"},
 	"updateAllocation":  {"allocations", "allocation_transitions", "desired_objects", "reconcile_due"},
@@ -47,7 +47,7 @@ var changes = map[string][]string{
 	"createEnrolmentToken": {"enrolment_tokens"},
 	"createSshCertificate": {"ssh_certificates"}, // its serial, so that it can be revoked
 
-	// What holds a node stands beside its declaration; the loop follows it.
+	// Holds of a node are rows of their own; the loop reads them.
 	"createNode":         {"desired_objects", "reconcile_due", "outbox_events"},
 	"retireNode":         {"desired_objects", "reconcile_due", "outbox_events"},
 	"cordonNode":         {"holds", "nodes", "slots", "reconcile_due"},
@@ -69,7 +69,7 @@ var changes = map[string][]string{
 	"forceReleaseAllocation": {"allocations", "allocation_transitions", "slots", "desired_objects", "reconcile_due", "outbox_events", "usage_records"},
 	"probeNode":              {"river_job"},
 
-	// What people do to declarations is told as a fact; the loop carries it out.
+	// Actions on declarations are written as events; the loop executes them.
 	"putDesired":       {"desired_objects", "reconcile_due", "outbox_events"},
 	"deleteDesired":    {"desired_objects", "reconcile_due", "outbox_events"},
 	"adoptDesired":     {"desired_objects", "outbox_events"},

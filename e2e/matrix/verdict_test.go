@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// whose is to whom the ids of a cell belong.
+// whose names the owner of the ids of a cell.
 type whose string
 
 const (
@@ -22,7 +22,7 @@ const (
 	absent  whose = "no" // of what may be left out
 )
 
-// verdict is what the policies and the borders of tenants say about a cell.
+// verdict is the expected result of a cell by the policies and the borders of tenants.
 type verdict struct {
 	statuses []int
 	codes    []string // empty: of a success
@@ -31,9 +31,9 @@ type verdict struct {
 
 func (v verdict) allows() bool { return len(v.codes) == 0 }
 
-// doors say what stands behind the operations that are open to everyone, when
+// openTo has the checks of the operations that are open to everyone, when
 // what is sent opens nothing.
-var doors = map[string]verdict{
+var openTo = map[string]verdict{
 	"getSignInOptions":        {statuses: []int{200}},
 	"getTokenKeys":            {statuses: []int{200}},
 	"getLivez":                {statuses: []int{200}},
@@ -58,7 +58,7 @@ func aboutOwnTenant(o openapi.Operation) bool {
 const adminPaths = "/api/v1/admin/"
 
 // expect is the verdict on a cell, from roles.cue and from who owns what; it asks
-// nothing of the door.
+// no right.
 func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdict {
 	t.Helper()
 	if public(o) != policies.Allows("anonymous", o.OperationID) {
@@ -66,16 +66,16 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 	}
 	switch {
 	case public(o):
-		v, known := doors[o.OperationID]
+		v, known := openTo[o.OperationID]
 		if !known {
-			t.Fatalf("%s is open to everyone: say in doors what stands behind it", o.OperationID)
+			t.Fatalf("%s is open to everyone: add the reason to openTo", o.OperationID)
 		}
-		if a.cookie && a.refused == "" && o.OperationID == "refreshToken" {
+		if a.cookie && a.rejection == "" && o.OperationID == "refreshToken" {
 			v = verdict{statuses: []int{200}} // of their own session
 		}
 		return v
-	case a.refused != "":
-		return verdict{statuses: []int{401}, codes: []string{a.refused}}
+	case a.rejection != "":
+		return verdict{statuses: []int{401}, codes: []string{a.rejection}}
 	}
 	by := grants(o, a)
 	missing := verdict{statuses: []int{404}, codes: []string{"not_found"}}
@@ -107,9 +107,9 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 	case at == random, at == foreign && !reaches(o, a, s):
 		return missing
 	case (o.OperationID == "getMe" || o.OperationID == "listEvents") && a.side != nil && !a.program && !slices.ContainsFunc(a.roles, isInProject):
-		// They tell of the project that is named, in which there is no role.
+		// They name the project, in which the caller has no role.
 		return verdict{statuses: []int{403}, codes: []string{"forbidden"}}
-	case a.side == nil && o.OperationID == "listEvents" && !a.has("admin"): // they are a project's
+	case a.side == nil && o.OperationID == "listEvents" && !a.hasRole("admin"): // they are a project's
 	case a.side != nil || at == foreign || !aboutOwnTenant(o) || reaches(o, a, s):
 		return done
 	}
@@ -122,7 +122,7 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 func expectNoProject(o openapi.Operation, a *actor, by []string, done verdict) verdict {
 	wide := slices.ContainsFunc(by, func(role string) bool { return !strings.HasPrefix(role, "project.") })
 	if o.OperationID == "listEvents" { // everybody may, of what they see
-		wide = a.has("tenant.owner") || a.has("tenant.viewer")
+		wide = a.hasRole("tenant.owner") || a.hasRole("tenant.viewer")
 	}
 	switch {
 	case a.side == nil:
@@ -144,7 +144,7 @@ func reaches(o openapi.Operation, a *actor, s slot) bool {
 	if strings.HasPrefix(o.Path, adminPaths) {
 		return true
 	}
-	return a.has("admin") && !personal[s.kind] && (named(o, "/ProjectHeader") || o.Extensions["x-project"] != nil)
+	return a.hasRole("admin") && !personal[s.kind] && (named(o, "/ProjectHeader") || o.Extensions["x-project"] != nil)
 }
 
 // isInProject: owners administer every project of their tenant, and viewers see it.

@@ -155,9 +155,9 @@ func (h *Host) network(ctx context.Context) error {
 	return nil
 }
 
-// settled waits until systemd has started everything. A unit that cannot work in a container may
+// systemReady waits until systemd has started everything. A unit that cannot work in a container may
 // fail; sshd may not.
-func (h *Host) settled(ctx context.Context) error {
+func (h *Host) systemReady(ctx context.Context) error {
 	return until(ctx, h.run, func() error {
 		out, err := h.Exec(ctx, "systemctl", "is-system-running")
 		switch strings.TrimSpace(out) {

@@ -20,7 +20,7 @@ func (h *Host) Command(ctx context.Context, args ...string) *exec.Cmd {
 	h.mu.Lock()
 	r := h.run
 	h.mu.Unlock()
-	pid := 0 // of nobody
+	pid := 0 // of no process
 	if r != nil {
 		pid = r.pid
 	}

@@ -140,7 +140,7 @@ func (h *Host) Boot(ctx context.Context) error {
 	h.mu.Lock()
 	h.run = r
 	h.mu.Unlock()
-	for _, step := range []func(context.Context) error{h.leader, h.network, h.settled, h.devices} {
+	for _, step := range []func(context.Context) error{h.leader, h.network, h.systemReady, h.devices} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("booting %s: %w; its console ends\n%s", h.slot.name(), err, h.console())
 		}

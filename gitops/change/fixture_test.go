@@ -48,15 +48,15 @@ type bundle struct {
 	bob   identity.Caller
 	rules preview.Rules
 
-	mu    sync.Mutex
-	facts preview.Inputs
+	mu     sync.Mutex
+	inputs preview.Inputs
 }
 
-// Facts returns the data that the test has set. Every scope of a policy exists.
-func (b *bundle) Facts(_ context.Context, _ pg.Queryer, t preview.Touched) (preview.Inputs, error) {
+// Inputs returns the data that the test has set. Every scope of a policy exists.
+func (b *bundle) Inputs(_ context.Context, _ pg.Queryer, t preview.Touched) (preview.Inputs, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f := b.facts
+	f := b.inputs
 	f.Subjects = map[policies.Scope]policies.Scope{}
 	for _, scope := range t.Scopes {
 		f.Subjects[scope] = scope
@@ -64,10 +64,10 @@ func (b *bundle) Facts(_ context.Context, _ pg.Queryer, t preview.Touched) (prev
 	return f, nil
 }
 
-func (b *bundle) tell(f preview.Inputs) {
+func (b *bundle) setInputs(f preview.Inputs) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.facts = f
+	b.inputs = f
 }
 
 func person(n byte, email string) identity.Caller {
@@ -93,7 +93,7 @@ func (b *bundle) as(db pg.Pool, check func(desired.Object) error) *change.Servic
 	hints := &hint.Bus{}
 	return &change.Service{
 		Roles: func() policies.RoleTable { return policies.RoleTable{} },
-		DB:    db, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: hints, Check: check}}, Identity: &identity.Service{DB: db}, Gather: b.Facts,
+		DB:    db, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: hints, Check: check}}, Identity: &identity.Service{DB: db}, Gather: b.Inputs,
 		Rules: func() preview.Rules { return b.rules }, Validate: validate.Run, Naming: ids.DefaultNaming, Hints: hints, Clock: clock.Clock{},
 	}
 }
@@ -121,8 +121,8 @@ func (b *bundle) audited() string {
 	return b.text(`SELECT coalesce(string_agg(action, ', ' ORDER BY at, id), '') FROM audit_logs`)
 }
 
-// told returns the events in their order. It validates each payload against the contract.
-func (b *bundle) told() string {
+// events returns the events in their order. It validates each payload against the contract.
+func (b *bundle) events() string {
 	b.t.Helper()
 	rows, err := b.db.Query(b.t.Context(), `SELECT subject, payload FROM outbox_events WHERE stream = 'FLEET'`)
 	if err != nil {

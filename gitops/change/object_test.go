@@ -167,7 +167,7 @@ func TestNotFromUnderAnybody(t *testing.T) {
 		}
 	}
 	n1 := ids.Node{UUID: uuid.MustParse(b.text(`SELECT uid::text FROM desired_objects WHERE kind = 'Node'`))}
-	b.tell(preview.Inputs{Nodes: []preview.Node{{ID: n1, Name: "n1", Held: 2}}})
+	b.setInputs(preview.Inputs{Nodes: []preview.Node{{ID: n1, Name: "n1", Held: 2}}})
 	diff := pgtest.Diff(t, b.db)
 	wantCode(t, "resliced", second(b.put(nodeObject("n1", "a100"), 1)), errs.NodeInUse)
 	wantCode(t, "removed", second(b.Delete(b.ctx, by[desired.Object](b.ada), desired.Name{Kind: desired.KindNode, Name: "n1"}, 1)), errs.NodeInUse)
@@ -178,7 +178,7 @@ func TestNotFromUnderAnybody(t *testing.T) {
 	if _, err := b.put(cordoned, 1); err != nil {
 		t.Errorf("cordoned: %v", err)
 	}
-	b.tell(preview.Inputs{})
+	b.setInputs(preview.Inputs{})
 	if o, err := b.Delete(b.ctx, by[desired.Object](b.ada), desired.Name{Kind: desired.KindNode, Name: "n1"}, 2); err != nil || o.DeletedAt == nil {
 		t.Errorf("%+v, %v", o, err)
 	}
@@ -267,7 +267,7 @@ func TestLeftAloneAndTakenUp(t *testing.T) {
 	}
 	// The last write was the same as before.
 	const changed = "fleet.object_changed "
-	if told := b.told(); told != changed+"put 1, "+changed+"suspend 2, "+changed+"resume 3, "+changed+"reconcile 4" {
+	if told := b.events(); told != changed+"put 1, "+changed+"suspend 2, "+changed+"resume 3, "+changed+"reconcile 4" {
 		t.Error(told)
 	}
 }

@@ -178,7 +178,7 @@ func TestStalePlans(t *testing.T) {
 			id := ids.Node{UUID: uuid.MustParse(b.text(`SELECT uid::text FROM desired_objects WHERE kind = 'Node'`))}
 			here := lives
 			here.Node = id
-			b.tell(preview.Inputs{Nodes: []preview.Node{{ID: id, Name: "n1"}}, Allocations: []preview.Allocation{here}})
+			b.setInputs(preview.Inputs{Nodes: []preview.Node{{ID: id, Name: "n1"}}, Allocations: []preview.Allocation{here}})
 		}, []string{"allocation " + lives.ID.String() + " started on n1"}},
 		"another operator deletes it": {func(b *bundle) { b.exec(`UPDATE desired_objects SET deleted_at = now() WHERE kind = 'Node'`) }, []string{"Node/n1 was at generation 1, and is not changed by this any more"}},
 	} {
@@ -231,7 +231,7 @@ func (b *bundle) waiting() change.Stored {
 		b.t.Fatal(err)
 	}
 	id := ids.Node{UUID: uuid.MustParse(b.text(`SELECT uid::text FROM desired_objects WHERE kind = 'Node'`))}
-	b.tell(preview.Inputs{Nodes: []preview.Node{{ID: id, Name: "n1", Held: 1}}})
+	b.setInputs(preview.Inputs{Nodes: []preview.Node{{ID: id, Name: "n1", Held: 1}}})
 	return b.proposed(b.ada, docs(sku("h100", 249), sku("a100", 99), node("n1", "a100")))
 }
 
@@ -258,7 +258,7 @@ func TestAnotherPersonApproves(t *testing.T) {
 	if !strings.HasSuffix(b.audited(), "plan.propose, plan.approve, plan.apply") {
 		t.Error(b.audited())
 	}
-	if told := b.told(); told != "fleet.plan_decided applied 2, fleet.plan_decided approved 1, fleet.plan_decided applied 2" {
+	if told := b.events(); told != "fleet.plan_decided applied 2, fleet.plan_decided approved 1, fleet.plan_decided applied 2" {
 		t.Error(told)
 	}
 }

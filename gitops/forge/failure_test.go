@@ -69,7 +69,7 @@ func TestWrongTokenIsSaid(t *testing.T) {
 	t.Parallel()
 	eachForge(t, func(t *testing.T, kind gitopsforge.Kind) {
 		w := setup(t, kind, nil)
-		_, err := w.speak(kind, "another").Open(t.Context(), "main")
+		_, err := w.client(kind, "another").Open(t.Context(), "main")
 		if errs.CodeOf(err) != errs.ProviderFailed || !strings.Contains(err.Error(), "token") {
 			t.Error(err)
 		}

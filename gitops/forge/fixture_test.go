@@ -15,8 +15,8 @@ import (
 
 const token = "token-of-the-robot"
 
-// world is a forge with a project, our adapter, and a person's checkout.
-type world struct {
+// fixture is a forge with a project, our adapter, and a person's checkout.
+type fixture struct {
 	*testing.T
 
 	double *forge.Double
@@ -32,9 +32,9 @@ func project(kind gitopsforge.Kind) string {
 	return "acme/fleet"
 }
 
-func alone(t *testing.T, kind gitopsforge.Kind, change func(*forge.Config)) *world {
+func alone(t *testing.T, kind gitopsforge.Kind, change func(*forge.Config)) *fixture {
 	t.Helper()
-	w := &world{T: t, dir: t.TempDir()}
+	w := &fixture{T: t, dir: t.TempDir()}
 	cfg := forge.Config{Kind: string(kind), Dir: t.TempDir(), Project: project(kind), Token: token}
 	if change != nil {
 		change(&cfg)
@@ -45,12 +45,12 @@ func alone(t *testing.T, kind gitopsforge.Kind, change func(*forge.Config)) *wor
 	}
 	w.double, w.server = double, httptest.NewServer(double)
 	t.Cleanup(w.server.Close)
-	w.forge = w.speak(kind, token)
+	w.forge = w.client(kind, token)
 	return w
 }
 
 // setup also has a first commit on main.
-func setup(t *testing.T, kind gitopsforge.Kind, change func(*forge.Config)) *world {
+func setup(t *testing.T, kind gitopsforge.Kind, change func(*forge.Config)) *fixture {
 	t.Helper()
 	w := alone(t, kind, change)
 	w.git("init", "--quiet", "--initial-branch", "main")
@@ -59,7 +59,7 @@ func setup(t *testing.T, kind gitopsforge.Kind, change func(*forge.Config)) *wor
 	return w
 }
 
-func (w *world) speak(kind gitopsforge.Kind, token string) gitopsforge.Forge {
+func (w *fixture) client(kind gitopsforge.Kind, token string) gitopsforge.Forge {
 	w.Helper()
 	f, err := gitopsforge.New(gitopsforge.Config{Kind: kind, URL: w.server.URL, Project: project(kind), Token: []byte(token), AllowPrivate: true})
 	if err != nil {
@@ -68,7 +68,7 @@ func (w *world) speak(kind gitopsforge.Kind, token string) gitopsforge.Forge {
 	return f
 }
 
-func (w *world) git(args ...string) string {
+func (w *fixture) git(args ...string) string {
 	w.Helper()
 	cmd := exec.CommandContext(w.Context(), "git", append([]string{"-C", w.dir, "-c", "user.name=Ada", "-c", "user.email=ada@example.com"}, args...)...)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
@@ -80,7 +80,7 @@ func (w *world) git(args ...string) string {
 }
 
 // push commits a file on a branch that begins at main, and pushes it.
-func (w *world) push(branch, path, text string) (commit string) {
+func (w *fixture) push(branch, path, text string) (commit string) {
 	w.Helper()
 	if branch != "main" {
 		w.git("checkout", "--quiet", "-B", branch)
@@ -99,7 +99,7 @@ func (w *world) push(branch, path, text string) (commit string) {
 }
 
 // pull opens a pull request with one commit of its own.
-func (w *world) pull(name string) (number int, head string) {
+func (w *fixture) pull(name string) (number int, head string) {
 	w.Helper()
 	head = w.push(name, name+".yaml", name)
 	number, err := w.double.Open(w.Context(), forge.Pull{From: name, Into: "main", Title: "Change " + name, Author: "ada"})

@@ -60,7 +60,7 @@ type Pull struct {
 	Ref    string // what to fetch from the repository to have that commit
 	Title  string
 	Author string // the name at the forge
-	// AuthorEmail is empty where the forge does not return it. Then the commit's author is used.
+	// AuthorEmail is empty if the forge does not return it. Then the commit's author is used.
 	AuthorEmail string
 	URL         string
 	Fork        bool // the commits come from another repository

@@ -143,7 +143,7 @@ func comment(pull int, id, body string) forge.Comment {
 	return forge.Comment{Pull: pull, RemoteID: id, Marker: forge.Marker("fleet"), Body: body}
 }
 
-func (w *world) comment(c forge.Comment) (id string) {
+func (w *fixture) comment(c forge.Comment) (id string) {
 	w.Helper()
 	id, err := w.forge.Comment(w.Context(), c)
 	if err != nil || id == "" {

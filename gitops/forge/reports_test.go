@@ -107,7 +107,7 @@ func (b *book) want(reports ...forge.Report) {
 	}
 }
 
-func (b *book) tell() []string {
+func (b *book) lines() []string {
 	b.Helper()
 	if err := b.Send(b.Context(), "fleet", b.forge, 100); err != nil {
 		b.Fatal(err)
@@ -145,7 +145,7 @@ func status(commit string, state forge.State, text string) forge.Report {
 
 func (b *book) expect(want ...string) {
 	b.Helper()
-	if got := b.tell(); !slices.Equal(got, want) {
+	if got := b.lines(); !slices.Equal(got, want) {
 		b.Errorf("the forge heard %q, want %q", got, want)
 	}
 }
@@ -197,7 +197,7 @@ func TestForgeThatWasAwayGetsReportsOnceAndLater(t *testing.T) {
 		t.Errorf("the longest pause was %d s: it does not grow", last)
 	}
 	b.forge.rejection = nil
-	if got := b.tell(); len(got) != 5 {
+	if got := b.lines(); len(got) != 5 {
 		t.Errorf("sent %q, want 5", got)
 	}
 	b.expect()

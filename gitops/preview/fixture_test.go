@@ -88,8 +88,8 @@ func lives(n byte, on byte, gpus int) preview.Allocation {
 	}
 }
 
-// facts returns a fleet of three nodes, two of them with live allocations.
-func facts() preview.Inputs {
+// inputs returns a fleet of three nodes, two of them with live allocations.
+func inputs() preview.Inputs {
 	other := lives(203, 8, 2)
 	other.Tenant, other.Project = umbrella, serve
 	return preview.Inputs{
@@ -132,4 +132,4 @@ func change(d revision.Difference) preview.Change {
 	return preview.Change{Source: "fleet", Repository: "git://fleet", Commit: "9f3c2d1e9f3c2d1e", Base: "8e2b1c0d8e2b1c0d", Owner: desired.OwnerGit, Diff: d}
 }
 
-func made(d revision.Difference) preview.Plan { return preview.Make(change(d), facts(), rules()) }
+func made(d revision.Difference) preview.Plan { return preview.Make(change(d), inputs(), rules()) }

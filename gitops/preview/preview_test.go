@@ -29,9 +29,9 @@ func TestAnEmptyDifferenceIsAnEmptyPlan(t *testing.T) {
 	}
 }
 
-// story changes a price, cordons a node, lowers a cap, and deletes a node with two live
+// exampleChange changes a price, cordons a node, lowers a cap, and deletes a node with two live
 // allocations, as in the issue.
-func story() revision.Difference {
+func exampleChange() revision.Difference {
 	labelled := node("n9", 9, nil)
 	labelled.Annotations, labelled.Labels = map[string]string{"gpuaas/prune": "confirm"}, map[string]string{"rack": "b/2"}
 	return revision.Difference{
@@ -49,7 +49,7 @@ func story() revision.Difference {
 
 func TestPlanAsText(t *testing.T) {
 	t.Parallel()
-	p := made(story())
+	p := made(exampleChange())
 	var text strings.Builder
 	if err := p.Text(&text); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestPlanAsText(t *testing.T) {
 // A stored plan is read back unchanged, including the fields that are not displayed.
 func TestDocumentAndRead(t *testing.T) {
 	t.Parallel()
-	p := made(story())
+	p := made(exampleChange())
 	document, err := p.Document()
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestWaitsAndFindings(t *testing.T) {
 			}
 			asked := change(c.d)
 			asked.Diverged = c.diverged
-			p := preview.Make(asked, facts(), with)
+			p := preview.Make(asked, inputs(), with)
 			var got []string
 			for _, w := range p.Waits {
 				got = append(got, w.Reason+" "+strings.Join(w.Objects, ","))
@@ -153,7 +153,7 @@ func TestWaitsAndFindings(t *testing.T) {
 // A node without allocations whose slots are not proved clean yet is not free.
 func TestWaitsForProof(t *testing.T) {
 	t.Parallel()
-	f := facts()
+	f := inputs()
 	f.Nodes[2].Held = 1
 	p := preview.Make(change(revision.Difference{Deleted: []desired.Object{node("n9", 9, nil)}}), f, rules())
 	if len(p.Waits) != 1 || p.Waits[0].Reason != preview.WaitUnderAllocations || len(p.Blast.Drains) != 1 {
@@ -163,9 +163,9 @@ func TestWaitsForProof(t *testing.T) {
 
 func TestMovedSaysWhat(t *testing.T) {
 	t.Parallel()
-	p := made(story())
+	p := made(exampleChange())
 	later := func(alter func(*preview.Change, *preview.Inputs)) preview.Plan {
-		c, f := change(story()), facts()
+		c, f := change(exampleChange()), inputs()
 		alter(&c, &f)
 		return preview.Make(c, f, rules())
 	}
@@ -199,7 +199,7 @@ func TestMovedSaysWhat(t *testing.T) {
 // changes.
 func TestManySteps(t *testing.T) {
 	t.Parallel()
-	d := story()
+	d := exampleChange()
 	for i := range 12_000 {
 		o := node(fmt.Sprintf("m%d", i), 0, nil)
 		o.UID = ids.Object{}

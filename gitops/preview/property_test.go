@@ -83,8 +83,8 @@ func TestOrderNeverMatters(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		have, want := tree(t, "have"), tree(t, "want")
-		d, f := compared(have, want), facts()
-		s := story()
+		d, f := compared(have, want), inputs()
+		s := exampleChange()
 		d.Changed, d.Deleted, d.Created = append(d.Changed, s.Changed...), append(d.Deleted, s.Deleted...), append(d.Created, s.Created...)
 		first := preview.Make(change(d), f, rules())
 		d.Changed = rapid.Permutation(d.Changed).Draw(t, "changed")
@@ -253,7 +253,7 @@ func TestINV37MoneyIsExactOrRejected(t *testing.T) {
 	near := rapid.OneOf(rapid.Int64Range(0, 500), rapid.Int64Range(1<<62-9, math.MaxInt64), rapid.Int64Range(0, math.MaxInt64))
 	rapid.Check(t, func(t *rapid.T) {
 		old, now := near.Draw(t, "price"), near.Draw(t, "new price")
-		f := facts()
+		f := inputs()
 		f.Prices["h100"] = preview.Price{Currency: "EUR", Minor: money.Minor(old), Active: true}
 		f.Stock["h100"] = preview.Stock{Sold: rapid.IntRange(0, 9).Draw(t, "sold"), Open: rapid.IntRange(0, 9).Draw(t, "open")}
 		f.Burn["EUR"] = money.Minor(near.Draw(t, "burn"))
@@ -305,7 +305,7 @@ func TestPricesFollow(t *testing.T) {
 		"a new currency changes no running price":     {now: func(s *desired.SKU) { s.Price.Currency = "USD" }, want: 1245},
 		"what is not sold any more costs what it did": {now: func(s *desired.SKU) { s.Active, s.Price.AmountMinor = false, 249 }, want: 1245},
 	} {
-		f := facts()
+		f := inputs()
 		if c.alter != nil {
 			c.alter(&f.Allocations[0])
 			c.alter(&f.Allocations[1])
@@ -373,7 +373,7 @@ func TestOverCaps(t *testing.T) {
 		"over before, and left":          {set: policies.Snapshot{}.With(perTenant, "platform", int64(1)), d: revision.Difference{Created: []desired.Object{policy("p", 1, perTenant, "tenant:acme", 1)}}},
 		"another key":                    {d: revision.Difference{Created: []desired.Object{policy("p", 1, "allocation.max_gpus", "platform", 1)}}},
 	} {
-		f := facts()
+		f := inputs()
 		f.Policies = c.set
 		var got []string
 		for _, o := range preview.Make(change(c.d), f, rules()).Blast.OverCaps {
@@ -396,12 +396,12 @@ func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	names := []string{"a`b", "a|b", "@everyone", "</details><script>", "\x1b[2J\x1b[31m", "a\u202eb", "a\r\n# h", "![x](http://e.vil/x)", "<!-- gpuaas:plan:fleet -->", strings.Repeat("x", 5000), "\u0085\u2028"}
 	for _, name := range names {
-		f := facts()
+		f := inputs()
 		f.Tenants[0].Name = name
 		o := object(desired.KindRole, "r", 4, map[string]any{"description": name})
 		o.Labels = map[string]string{name: name}
 		o.Source.Path = name
-		d := story()
+		d := exampleChange()
 		d.Created = append(d.Created, o)
 		d.Foreign = []desired.Finding{{Path: name, Message: name}}
 		c := change(d)
@@ -442,7 +442,7 @@ func outsideCode(line string) string {
 
 func TestTouch(t *testing.T) {
 	t.Parallel()
-	touched := preview.Touch(story())
+	touched := preview.Touch(exampleChange())
 	if len(touched.Nodes) != 4 || !slices.Equal(touched.SKUs, []string{"h100"}) || !touched.Caps {
 		t.Errorf("%+v", touched)
 	}

@@ -14,7 +14,7 @@ import (
 func TestScopesThatNameNothingAreFindings(t *testing.T) {
 	t.Parallel()
 	const key = "billing.hourly_spend_limit_minor"
-	in := facts()
+	in := inputs()
 	in.Applied = map[policies.Scope]policies.Scope{"tenant:former": byID(acme), "tenant:umbrella": byID(acme)}
 	limit := func(scope string) revision.Difference {
 		return revision.Difference{Created: []desired.Object{policy("p", 3, key, scope, 1)}}

@@ -143,7 +143,7 @@ func TestINV15HostileRepositories(t *testing.T) {
 		}
 		server.CloseClientConnections()
 		server.Close()
-		r.judge(t, c)
+		r.check(t, c)
 	}
 	_ = in.Close()
 	if err := child.Wait(); err != nil {
@@ -151,7 +151,7 @@ func TestINV15HostileRepositories(t *testing.T) {
 	}
 }
 
-func (r outcome) judge(t *testing.T, c hostileCase) {
+func (r outcome) check(t *testing.T, c hostileCase) {
 	t.Helper()
 	if testing.Verbose() {
 		t.Logf("%-40s %-22s %6d kB %8s", r.Name, r.Code, r.KB, r.Took.Round(time.Millisecond))

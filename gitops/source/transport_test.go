@@ -30,9 +30,9 @@ import (
 // forge serves a repository by smart HTTP over TLS, with the real git-http-backend.
 type forge struct {
 	*httptest.Server
-	ca    []byte
-	asked atomic.Int64
-	seen  atomic.Value // the last Authorization
+	ca            []byte
+	requests      atomic.Int64
+	authorization atomic.Value // the last Authorization
 }
 
 func (b bundle) forge(wrap func(http.Handler) http.Handler) *forge {
@@ -47,8 +47,8 @@ func (b bundle) forge(wrap func(http.Handler) http.Handler) *forge {
 		Env: []string{"GIT_PROJECT_ROOT=" + filepath.Dir(b.path), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
 	})
 	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f.asked.Add(1)
-		f.seen.Store(r.Header.Get("Authorization"))
+		f.requests.Add(1)
+		f.authorization.Store(r.Header.Get("Authorization"))
 		r.Header.Del("Authorization")
 		backend.ServeHTTP(w, r)
 	})
@@ -78,17 +78,17 @@ func TestHTTPS(t *testing.T) {
 	spec.Auth.Token = []byte("s3cret")
 	s := b.storedIn(t.TempDir(), spec)
 	first := snapshot(t, s, "")
-	if len(first.Files) != 100 || f.seen.Load() != "Basic eC1hY2Nlc3MtdG9rZW46czNjcmV0" {
-		t.Errorf("%d files, authorization %q", len(first.Files), f.seen.Load())
+	if len(first.Files) != 100 || f.authorization.Load() != "Basic eC1hY2Nlc3MtdG9rZW46czNjcmV0" {
+		t.Errorf("%d files, authorization %q", len(first.Files), f.authorization.Load())
 	}
 	b.write("fleet/f1/n01.yaml", "name: other")
 	b.commit()
 	if tree := snapshot(t, s, first.TreeHash); len(tree.Files) != 1 || tree.Base != first.TreeHash {
 		t.Errorf("%d files", len(tree.Files))
 	}
-	before := f.asked.Load()
-	if tree := snapshot(t, s, ""); len(tree.Files) != 100 || f.asked.Load() != before+1 {
-		t.Errorf("%d files after %d questions", len(tree.Files), f.asked.Load()-before)
+	before := f.requests.Load()
+	if tree := snapshot(t, s, ""); len(tree.Files) != 100 || f.requests.Load() != before+1 {
+		t.Errorf("%d files after %d questions", len(tree.Files), f.requests.Load()-before)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestHTTPSRefusals(t *testing.T) {
 			case strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "\x1b"):
 				t.Errorf("the error contains a secret: %v", err)
 			}
-			if elsewhere.asked.Load() > 0 {
+			if elsewhere.requests.Load() > 0 {
 				t.Error("another host got a request")
 			}
 		})
@@ -288,7 +288,7 @@ func (d *sshd) serve(conn net.Conn, config *ssh.ServerConfig) {
 	}
 }
 
-func (d *sshd) known(key ssh.PublicKey) []byte {
+func (d *sshd) knownHostsLine(key ssh.PublicKey) []byte {
 	return []byte(knownhosts.Line([]string{d.address}, key))
 }
 
@@ -298,7 +298,7 @@ func TestSSH(t *testing.T) {
 	b.fleet()
 	b.commit()
 	d := startSSH(t)
-	spec := Spec{Location: "ssh://git@" + d.address + b.path, AllowPrivate: true, Auth: remote.Auth{SSHKey: d.user, KnownHosts: d.known(d.host.PublicKey())}}
+	spec := Spec{Location: "ssh://git@" + d.address + b.path, AllowPrivate: true, Auth: remote.Auth{SSHKey: d.user, KnownHosts: d.knownHostsLine(d.host.PublicKey())}}
 	s := b.storedIn(t.TempDir(), spec)
 	first := snapshot(t, s, "")
 	b.write("fleet/f1/n01.yaml", "name: other")
@@ -322,11 +322,13 @@ func TestSSHRefusals(t *testing.T) {
 		says string
 	}{
 		"accepted":              {},
-		"a host of another key": {func(s *Spec) { s.Auth.KnownHosts = d.known(stranger.PublicKey()) }, errs.Unavailable, "knownHosts does not have"},
+		"a host of another key": {func(s *Spec) { s.Auth.KnownHosts = d.knownHostsLine(stranger.PublicKey()) }, errs.Unavailable, "knownHosts does not have"},
 		"an unknown host": {func(s *Spec) {
 			s.Auth.KnownHosts = []byte(knownhosts.Line([]string{"other.example.com"}, d.host.PublicKey()))
 		}, errs.Unavailable, "knownHosts does not have"},
-		"a revoked host":        {func(s *Spec) { s.Auth.KnownHosts = append([]byte("@revoked "), d.known(d.host.PublicKey())...) }, errs.Unavailable, "knownHosts does not have"},
+		"a revoked host": {func(s *Spec) {
+			s.Auth.KnownHosts = append([]byte("@revoked "), d.knownHostsLine(d.host.PublicKey())...)
+		}, errs.Unavailable, "knownHosts does not have"},
 		"no known hosts":        {func(s *Spec) { s.Auth.KnownHosts = []byte(" \n") }, errs.ValidationError, "needs the host's key"},
 		"broken known hosts":    {func(s *Spec) { s.Auth.KnownHosts = []byte("host ssh-ed25519 AAAA") }, errs.ValidationError, "cannot be read"},
 		"an unknown key":        {func(s *Spec) { s.Auth.SSHKey = strange }, errs.NotFound, "rejects the key"},
@@ -339,7 +341,7 @@ func TestSSHRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec := Spec{Location: "ssh://git@" + d.address + b.path, AllowPrivate: true, Auth: remote.Auth{SSHKey: d.user, KnownHosts: d.known(d.host.PublicKey())}}
+			spec := Spec{Location: "ssh://git@" + d.address + b.path, AllowPrivate: true, Auth: remote.Auth{SSHKey: d.user, KnownHosts: d.knownHostsLine(d.host.PublicKey())}}
 			if c.spec != nil {
 				c.spec(&spec)
 			}

@@ -62,7 +62,7 @@ func withSignature(raw, signature string) string {
 	return head + "\ngpgsig " + strings.ReplaceAll(strings.TrimSpace(signature), "\n", "\n ") + "\n\n" + message
 }
 
-func (b bundle) judged(v sourcesignature.Verify) Tree {
+func (b bundle) verified(v sourcesignature.Verify) Tree {
 	b.t.Helper()
 	s := b.open("main")
 	s.Verify, s.Clock = v, clock.At(func() time.Time { return noon })
@@ -128,9 +128,9 @@ func TestINV18SSHSignatures(t *testing.T) {
 			}
 			v := sourcesignature.Verify{Required: true}
 			if c.signer != "" {
-				v.SSH = []string{"# nobody", "nobody@example.com " + other, c.signer}[1:]
+				v.SSH = []string{"# comment", "stranger@example.com " + other, c.signer}[1:]
 			}
-			tree := b.judged(v)
+			tree := b.verified(v)
 			switch {
 			case c.want == "" && (len(tree.Findings) > 0 || tree.Meta.Signer != who || len(tree.Files) != 1):
 				t.Errorf("rejected: %+v", tree)
@@ -183,7 +183,7 @@ func TestINV18OtherNamespace(t *testing.T) {
 		}
 		before := b.git("rev-parse", "HEAD")
 		b.rewrite(func(s string) string { return withSignature(s, string(signature)) })
-		if tree := b.judged(sourcesignature.Verify{Required: true, SSH: []string{who + " " + public}}); len(tree.Findings) != want {
+		if tree := b.verified(sourcesignature.Verify{Required: true, SSH: []string{who + " " + public}}); len(tree.Findings) != want {
 			t.Errorf("%s: %+v", namespace, tree.Findings)
 		}
 		b.git("update-ref", "refs/heads/main", before)
@@ -293,7 +293,7 @@ func TestINV18OpenPGPSignatures(t *testing.T) {
 			if c.others {
 				_, public = pgpKey(t, who, c.born, 0)
 			}
-			tree := b.judged(sourcesignature.Verify{Required: true, OpenPGP: [][]byte{public}})
+			tree := b.verified(sourcesignature.Verify{Required: true, OpenPGP: [][]byte{public}})
 			switch {
 			case c.want == "" && (len(tree.Findings) > 0 || tree.Meta.Signer != who):
 				t.Errorf("rejected: %+v", tree.Findings)
@@ -352,21 +352,21 @@ func TestINV18WrongIsWorseThanNone(t *testing.T) {
 	b := setup(t)
 	b.signed(file)
 	v := sourcesignature.Verify{SSH: []string{who + " " + public}}
-	if tree := b.judged(v); len(tree.Findings) > 0 {
+	if tree := b.verified(v); len(tree.Findings) > 0 {
 		t.Errorf("signed: %v", tree.Findings)
 	}
 	b.rewrite(swapTree)
-	if tree := b.judged(v); len(tree.Findings) != 1 || tree.Findings[0].Code != desired.CodeSignatureInvalid {
+	if tree := b.verified(v); len(tree.Findings) != 1 || tree.Findings[0].Code != desired.CodeSignatureInvalid {
 		t.Errorf("forged: %v", tree.Findings)
 	}
 	b.write("fleet/a.cue", "b")
 	b.git("reset", "-q")
 	b.commit()
-	if tree := b.judged(v); len(tree.Findings) > 0 || tree.Meta.Signer != "" {
+	if tree := b.verified(v); len(tree.Findings) > 0 || tree.Meta.Signer != "" {
 		t.Errorf("unsigned: %+v", tree)
 	}
 	v.Required = true
-	if tree := b.judged(v); len(tree.Findings) != 1 || tree.Findings[0].Code != desired.CodeSignatureRequired {
+	if tree := b.verified(v); len(tree.Findings) != 1 || tree.Findings[0].Code != desired.CodeSignatureRequired {
 		t.Errorf("unsigned, demanded: %v", tree.Findings)
 	}
 }

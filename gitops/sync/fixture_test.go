@@ -131,11 +131,11 @@ func without(files map[string]string, names ...string) map[string]string {
 	return fewer
 }
 
-// world contains no allocations, and every scope of a policy exists. The tests of gitops/change cover
+// inputs contains no allocations, and every scope of a policy exists. The tests of gitops/change cover
 // the effects.
-type world struct{}
+type inputs struct{}
 
-func (*world) Facts(_ context.Context, _ pg.Queryer, t preview.Touched) (preview.Inputs, error) {
+func (*inputs) Inputs(_ context.Context, _ pg.Queryer, t preview.Touched) (preview.Inputs, error) {
 	f := preview.Inputs{Subjects: map[policies.Scope]policies.Scope{}}
 	for _, scope := range t.Scopes {
 		f.Subjects[scope] = scope
@@ -143,15 +143,15 @@ func (*world) Facts(_ context.Context, _ pg.Queryer, t preview.Touched) (preview
 	return f, nil
 }
 
-// house is an installation that syncs a repository with the rights of the loop.
-type house struct {
+// installation is an installation that syncs a repository with the rights of the loop.
+type installation struct {
 	*gitopssync.Syncer
 
-	t     *testing.T
-	db    *pgxpool.Pool
-	repo  repo
-	world *world
-	hints *hint.Bus
+	t      *testing.T
+	db     *pgxpool.Pool
+	repo   repo
+	inputs *inputs
+	hints  *hint.Bus
 	// people decide, from another process.
 	people *change.Service
 
@@ -160,9 +160,9 @@ type house struct {
 	limit preview.Rules
 }
 
-func setup(t *testing.T) *house {
+func setup(t *testing.T) *installation {
 	t.Helper()
-	h := &house{t: t, db: pgtest.Clone(t), repo: newRepo(t), world: &world{}, hints: &hint.Bus{}}
+	h := &installation{t: t, db: pgtest.Clone(t), repo: newRepo(t), inputs: &inputs{}, hints: &hint.Bus{}}
 	h.rules = gitopssync.Rules{Poll: 10 * time.Millisecond, Limits: source.DefaultLimits()}
 	h.limit = preview.Rules{PruneObjects: 1, PrunePercent: 10, Requires: []string{preview.RequiresApproved}, MassPercent: 100, MassMinimum: 100}
 	h.Syncer = h.replica()
@@ -170,16 +170,16 @@ func setup(t *testing.T) *house {
 	return h
 }
 
-func (h *house) changes(db pg.Pool) *change.Service {
+func (h *installation) changes(db pg.Pool) *change.Service {
 	return &change.Service{
 		Roles: func() policies.RoleTable { return policies.RoleTable{} },
-		DB:    db, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: h.hints}}, Identity: &identity.Service{DB: db}, Gather: h.world.Facts, Naming: ids.DefaultNaming, Hints: h.hints,
+		DB:    db, Desired: &revision.Store{Store: &desired.Store{DB: db, Hints: h.hints}}, Identity: &identity.Service{DB: db}, Gather: h.inputs.Inputs, Naming: ids.DefaultNaming, Hints: h.hints,
 		Validate: validate.Run, Rules: func() preview.Rules { h.mu.Lock(); defer h.mu.Unlock(); return h.limit },
 	}
 }
 
 // replica is one more server that follows the same repository.
-func (h *house) replica() *gitopssync.Syncer {
+func (h *installation) replica() *gitopssync.Syncer {
 	h.t.Helper()
 	source, err := source.Open(h.repo.path, "main", "fleet")
 	if err != nil {
@@ -195,7 +195,7 @@ func (h *house) replica() *gitopssync.Syncer {
 	return f
 }
 
-func (h *house) decide(change func(r *gitopssync.Rules, l *preview.Rules)) {
+func (h *installation) decide(change func(r *gitopssync.Rules, l *preview.Rules)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	change(&h.rules, &h.limit)
@@ -203,7 +203,7 @@ func (h *house) decide(change func(r *gitopssync.Rules, l *preview.Rules)) {
 
 // sync polls the root source once. A second person approves a change that waits only because it is
 // sensitive.
-func (h *house) sync() revision.Revision {
+func (h *installation) sync() revision.Revision {
 	h.t.Helper()
 	rev, err := h.Sync(h.t.Context())
 	if err == nil && h.approveSensitive() {
@@ -215,7 +215,7 @@ func (h *house) sync() revision.Revision {
 	return rev
 }
 
-func (h *house) approveSensitive() (approved bool) {
+func (h *installation) approveSensitive() (approved bool) {
 	h.t.Helper()
 	plans, err := h.people.Plans(h.t.Context(), change.Filter{Status: change.StatusProposed})
 	if err != nil {
@@ -233,7 +233,7 @@ func (h *house) approveSensitive() (approved bool) {
 }
 
 // run follows all sources until the test ends.
-func (h *house) run(f *gitopssync.Syncer) {
+func (h *installation) run(f *gitopssync.Syncer) {
 	ctx, cancel := context.WithCancel(h.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()
@@ -246,7 +246,7 @@ func (h *house) run(f *gitopssync.Syncer) {
 }
 
 // until waits for a condition.
-func (h *house) until(what string, holds func() bool) {
+func (h *installation) until(what string, holds func() bool) {
 	h.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {
 		if time.Now().After(deadline) {
@@ -258,12 +258,12 @@ func (h *house) until(what string, holds func() bool) {
 }
 
 // declared returns the desired objects without tombstones, as "Kind/name generation".
-func (h *house) declared() string {
+func (h *installation) declared() string {
 	h.t.Helper()
 	return h.text(`SELECT coalesce(string_agg(kind || '/' || name || ' ' || generation, ', ' ORDER BY kind, name), '') FROM desired_objects WHERE deleted_at IS NULL`)
 }
 
-func (h *house) text(sql string, args ...any) (text string) {
+func (h *installation) text(sql string, args ...any) (text string) {
 	h.t.Helper()
 	if err := h.db.QueryRow(h.t.Context(), sql, args...).Scan(&text); err != nil {
 		h.t.Fatal(err)
@@ -271,7 +271,7 @@ func (h *house) text(sql string, args ...any) (text string) {
 	return text
 }
 
-func (h *house) source(name string) revision.SourceState {
+func (h *installation) source(name string) revision.SourceState {
 	h.t.Helper()
 	s, err := h.Desired.SourceByName(h.t.Context(), h.db, name)
 	if err != nil && errs.CodeOf(err) != errs.NotFound {
@@ -280,7 +280,7 @@ func (h *house) source(name string) revision.SourceState {
 	return s
 }
 
-func (h *house) tx(do func(pgx.Tx) error) {
+func (h *installation) tx(do func(pgx.Tx) error) {
 	h.t.Helper()
 	if err := pgx.BeginFunc(h.t.Context(), h.db, do); err != nil {
 		h.t.Fatal(err)
@@ -312,7 +312,7 @@ func codes(rev revision.Revision) string {
 	return strings.Join(slices.Compact(list), " ")
 }
 
-func (h *house) put(o desired.Object) {
+func (h *installation) put(o desired.Object) {
 	h.t.Helper()
 	var spec any
 	if err := json.Unmarshal(o.Spec, &spec); err != nil {
@@ -325,7 +325,7 @@ func (h *house) put(o desired.Object) {
 	})
 }
 
-func (h *house) offer(sku, source string) {
+func (h *installation) offer(sku, source string) {
 	h.t.Helper()
 	h.tx(func(tx pgx.Tx) error {
 		_, err := h.people.Desired.OfferAdoption(h.t.Context(), tx, desired.Name{Kind: desired.KindSKU, Name: sku}, source, 0)
@@ -333,7 +333,7 @@ func (h *house) offer(sku, source string) {
 	})
 }
 
-func (h *house) suspend(source string, by *desired.Suspension) {
+func (h *installation) suspend(source string, by *desired.Suspension) {
 	h.t.Helper()
 	h.tx(func(tx pgx.Tx) (err error) {
 		if by == nil {
@@ -346,7 +346,7 @@ func (h *house) suspend(source string, by *desired.Suspension) {
 }
 
 // ask requests an immediate poll.
-func (h *house) ask(source string) {
+func (h *installation) ask(source string) {
 	h.t.Helper()
 	if _, err := h.people.Desired.AskSource(h.t.Context(), h.db, source); err != nil {
 		h.t.Fatal(err)
@@ -355,7 +355,7 @@ func (h *house) ask(source string) {
 }
 
 // point follows another repository under the same name.
-func (h *house) point(location string) {
+func (h *installation) point(location string) {
 	h.t.Helper()
 	source, err := source.Open(location, "main", "fleet")
 	if err != nil {

@@ -46,7 +46,7 @@ func pollOnce(ctx context.Context) error {
 	store := &revision.Store{Store: &desired.Store{DB: db, Hints: hints}}
 	changes := &change.Service{
 		Roles: func() policies.RoleTable { return policies.RoleTable{} },
-		DB:    db, Desired: store, Gather: (&world{}).Facts, Naming: ids.DefaultNaming, Hints: hints, Validate: validate.Run,
+		DB:    db, Desired: store, Gather: (&inputs{}).Inputs, Naming: ids.DefaultNaming, Hints: hints, Validate: validate.Run,
 		Rules: func() preview.Rules { return preview.Rules{PruneObjects: 100, PrunePercent: 100} },
 	}
 	f := &sync.Syncer{

@@ -26,8 +26,8 @@ var outcomes = map[string]struct{ subject, action string }{
 	revision.StatusApplied:  {SubjectApplied, "revision.apply"},
 	revision.StatusWaiting:  {SubjectWaiting, "revision.wait"},
 	revision.StatusPlanned:  {SubjectWaiting, "revision.wait"},
-	revision.StatusInvalid:  {SubjectRejected, "revision.refuse"},
-	revision.StatusRejected: {SubjectRejected, "revision.refuse"},
+	revision.StatusInvalid:  {SubjectRejected, "revision.reject"},
+	revision.StatusRejected: {SubjectRejected, "revision.reject"},
 }
 
 // Revised is the fact of a commit, as the contract has it.

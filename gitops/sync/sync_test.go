@@ -288,7 +288,7 @@ func TestResultsAreEvents(t *testing.T) {
 		t.Errorf("%s, %v", got, rows.Err())
 	}
 	if got := h.text(`SELECT string_agg(actor || ' ' || action, ', ' ORDER BY at, id) FROM audit_logs WHERE action LIKE 'revision.%'`); got !=
-		"git:ada@example.com revision.apply, git:ada@example.com revision.refuse, git:ada@example.com revision.wait, git:ada@example.com revision.apply" {
+		"git:ada@example.com revision.apply, git:ada@example.com revision.reject, git:ada@example.com revision.wait, git:ada@example.com revision.apply" {
 		t.Error(got)
 	}
 	contract, err := asyncapi.Load()

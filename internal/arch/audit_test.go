@@ -98,7 +98,7 @@ func audited(all map[string]*bodiesOf, pkg, name string) bool {
 	if all[pkg].audits(name) {
 		return true
 	}
-	wiredTo := func(f *function) map[string]bool { return f.rooms }
+	wiredTo := func(f *function) map[string]bool { return f.services }
 	handedIn := all[pkg].reach(name, wiredTo)
 	for called := range maps.Clone(handedIn) { // a type of the same package, with wiring of its own
 		maps.Copy(handedIn, all[pkg].reach("."+called, wiredTo))
@@ -123,7 +123,7 @@ func audited(all map[string]*bodiesOf, pkg, name string) bool {
 // name are merged.
 type function struct {
 	calls     map[string]bool // functions and statements of its own package, and .methods
-	rooms     map[string]bool // of what it calls on a field of its receiver: s.Identity.Add
+	services  map[string]bool // of what it calls on a field of its receiver: s.Identity.Add
 	audits    bool
 	forCaller bool
 }
@@ -186,7 +186,7 @@ func bodies(t *testing.T) map[string]*bodiesOf {
 			all[f.pkg] = &bodiesOf{functions: map[string]*function{}, changes: map[string]bool{}}
 		}
 		for _, d := range f.syntax.Decls {
-			all[f.pkg].take(f, d, owner, callers)
+			all[f.pkg].add(f, d, owner, callers)
 		}
 	}
 	return all
@@ -206,7 +206,7 @@ func structs(d ast.Decl) map[string]*ast.FieldList {
 	return found
 }
 
-func (b *bodiesOf) take(f file, d ast.Decl, owner map[string]string, callers map[string]bool) {
+func (b *bodiesOf) add(f file, d ast.Decl, owner map[string]string, callers map[string]bool) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
 		name := d.Name.Name
@@ -238,7 +238,7 @@ func (b *bodiesOf) take(f file, d ast.Decl, owner map[string]string, callers map
 
 func (b *bodiesOf) named(name string) *function {
 	if b.functions[name] == nil {
-		b.functions[name] = &function{calls: map[string]bool{}, rooms: map[string]bool{}}
+		b.functions[name] = &function{calls: map[string]bool{}, services: map[string]bool{}}
 	}
 	return b.functions[name]
 }
@@ -277,11 +277,11 @@ func (fn *function) read(f file, n ast.Node, receiver string) {
 				// ledger.QueueFunds counts; event.Queue does not, since it would be confused with
 				// audit.Queue.
 				if strings.HasPrefix(n.Sel.Name, "Queue") && n.Sel.Name != "Queue" {
-					fn.rooms[n.Sel.Name] = true
+					fn.services[n.Sel.Name] = true
 				}
 				return false
 			case of:
-				fn.rooms[field] = true
+				fn.services[field] = true
 			}
 			if plain && x.Name == receiver {
 				fn.calls["."+n.Sel.Name] = true // also where it is handed on

@@ -23,8 +23,8 @@ var uncoded = map[string]string{
 	"api/stream/stream.go errSlow":                    "ends a stream without a reader; no response is sent",
 }
 
-// doors are the packages that answer users, service accounts and nodes.
-var doors = []string{"api/rest", "api/nodeapi", "api/stream"}
+// apis are the packages that respond to users, service accounts and nodes.
+var apis = []string{"api/rest", "api/nodeapi", "api/stream"}
 
 // TestAnswersAreCoded is CI-03: every error response has a code of the catalogue, and one function
 // per API maps codes to status numbers.
@@ -125,9 +125,9 @@ func checkCall(f file, call *ast.CallExpr, note func(string, ...any)) {
 	switch {
 	case slices.Contains(bare, name), strings.HasPrefix(callee.Sel.Name, "AbortWith"):
 		note("%s answers without the envelope: return a coded error", name)
-	case name == "errors.New" && underAny(f.pkg, doors):
+	case name == "errors.New" && underAny(f.pkg, apis):
 		note("errors.New has no code: errs.New, with a sentence for people")
-	case name == "fmt.Errorf" && underAny(f.pkg, doors) && !strings.Contains(literal(call.Args[0]), "%w"):
+	case name == "fmt.Errorf" && underAny(f.pkg, apis) && !strings.Contains(literal(call.Args[0]), "%w"):
 		note("fmt.Errorf without %%w loses the code: errs.New, or wrap the cause")
 	case slices.Contains(answering, callee.Sel.Name) && len(call.Args) > 0:
 		if n, err := strconv.Atoi(literal(call.Args[0])); err == nil {
@@ -180,7 +180,7 @@ func TestAnswers(t *testing.T) {
 		`c.JSON(418, nil)`:                                 "JSON(418)",
 		`w.WriteHeader(500)`:                               "WriteHeader(500)",
 		`w.WriteHeader(http.StatusTeapot)`:                 "http.StatusTeapot",
-		`s.refuse(c, http.StatusConflict, nil)`:            "http.StatusConflict",
+		`s.reject(c, http.StatusConflict, nil)`:            "http.StatusConflict",
 		`return errors.New("no")`:                          "errors.New has no code",
 		`return fmt.Errorf("no %s", x)`:                    "without %w",
 		`return fmt.Errorf("doing this: %w", err)`:         "",

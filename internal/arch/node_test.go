@@ -21,11 +21,11 @@ const node = module + "/cmd/gpuaas-agent"
 func TestNodeBinaryLinksNoServer(t *testing.T) {
 	t.Parallel()
 	g := newGraph(t)
-	g.follow(node, nil)
-	if len(g.seen) < 5 {
-		t.Fatalf("only %d packages below %s: this test looks in the wrong place", len(g.seen), node)
+	g.walk(node, nil)
+	if len(g.chains) < 5 {
+		t.Fatalf("only %d packages below %s: this test looks in the wrong place", len(g.chains), node)
 	}
-	for name, chain := range g.seen {
+	for name, chain := range g.chains {
 		// database/sql/driver is only the types that google/uuid scans into.
 		if name == "database/sql" || underAny(name, unlinked) {
 			t.Errorf("%s is linked: %s", name, strings.Join(append(chain, name), " → "))
@@ -37,9 +37,9 @@ func TestNodeBinaryLinksNoServer(t *testing.T) {
 func TestTheGraphReachesLibraries(t *testing.T) {
 	t.Parallel()
 	g := newGraph(t)
-	g.follow(module+"/internal/pgtest", nil)
+	g.walk(module+"/internal/pgtest", nil)
 	for _, want := range []string{"github.com/jackc/pgx/v5", module + "/migrations", "database/sql", "github.com/riverqueue/river/rivermigrate"} {
-		if g.seen[want] == nil {
+		if g.chains[want] == nil {
 			t.Errorf("%s is linked by internal/pgtest but was not found", want)
 		}
 	}
@@ -51,12 +51,12 @@ type graph struct {
 	t       *testing.T
 	context build.Context
 	folders map[string]string // module path → its folder
-	seen    map[string][]string
+	chains  map[string][]string
 }
 
 func newGraph(t *testing.T) *graph {
 	t.Helper()
-	g := &graph{t: t, context: build.Default, folders: map[string]string{module: root}, seen: map[string][]string{}}
+	g := &graph{t: t, context: build.Default, folders: map[string]string{module: root}, chains: map[string][]string{}}
 	g.context.CgoEnabled = false // like the release
 	g.context.BuildTags = []string{"nomsgpack"}
 	mod, err := modfile.Parse("go.mod", []byte(read(t, "go.mod")), nil)
@@ -77,11 +77,11 @@ func newGraph(t *testing.T) *graph {
 	return g
 }
 
-func (g *graph) follow(name string, chain []string) {
-	if g.seen[name] != nil || name == "C" || name == "unsafe" {
+func (g *graph) walk(name string, chain []string) {
+	if g.chains[name] != nil || name == "C" || name == "unsafe" {
 		return
 	}
-	g.seen[name] = append([]string{}, chain...)
+	g.chains[name] = append([]string{}, chain...)
 	folder, ok := g.folderOf(name)
 	if !ok {
 		return // the standard library links only itself
@@ -94,7 +94,7 @@ func (g *graph) follow(name string, chain []string) {
 		g.t.Fatalf("%s: %v", name, err)
 	}
 	for _, imported := range pkg.Imports {
-		g.follow(imported, append(slices.Clip(chain), name))
+		g.walk(imported, append(slices.Clip(chain), name))
 	}
 }
 

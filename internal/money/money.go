@@ -24,7 +24,7 @@ func Add(a, b Minor) (Minor, error) {
 	return sum, nil
 }
 
-// Due returns the charge for an hourly price after seconds: the floor of price × units × seconds ÷
+// Due returns the charge for an hourly price after seconds: price × units × seconds ÷
 // 3600. The differences between any points in time sum to the same amount. Arguments must not be
 // negative.
 func Due(pricePerHour Minor, units, seconds int64) (Minor, error) {

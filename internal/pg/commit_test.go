@@ -23,7 +23,7 @@ func TestCommitKeepsAllOrNothing(t *testing.T) {
 	}{
 		"all statements hold":       {second: `INSERT INTO written VALUES (2)`, rows: 2, calls: 1},
 		"a statement fails":         {second: `INSERT INTO written VALUES (1)`},
-		"a callback refuses":        {second: `INSERT INTO written VALUES (2)`, refuse: true},
+		"a callback fails":          {second: `INSERT INTO written VALUES (2)`, refuse: true},
 		"a statement is no SQL":     {second: `INSERT INTO nowhere VALUES (2)`},
 		"a constraint waits for it": {second: `INSERT INTO late VALUES (1), (1)`, calls: 1},
 	} {

@@ -17,8 +17,8 @@ import (
 // settings reads the scope of a transaction.
 const settings = `SELECT coalesce(current_setting('gpuaas.tenant', true), '') || '/' || coalesce(current_setting('gpuaas.principal', true), '')`
 
-// one returns a pool of one connection, so that consecutive callers share it.
-func one(t *testing.T) *pgxpool.Pool {
+// onePool returns a pool of one connection, so that consecutive callers share it.
+func onePool(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	cfg := pgtest.Clone(t).Config()
 	cfg.MaxConns = 1
@@ -87,7 +87,7 @@ func TestScopeReachesEveryStatementAndEndsWithIt(t *testing.T) {
 	for name, ask := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool := one(t)
+			pool := onePool(t)
 			if _, err := pool.Exec(t.Context(), `CREATE TABLE seen (s text)`); err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +115,7 @@ func TestScopeReachesEveryStatementAndEndsWithIt(t *testing.T) {
 
 func TestScopeEndsWithAFailure(t *testing.T) {
 	t.Parallel()
-	pool := one(t)
+	pool := onePool(t)
 	db, ctx := pg.Scoped{Pool: pool}, pg.WithScope(t.Context(), pg.Platform)
 	batch := func() *pgx.Batch {
 		b := &pgx.Batch{}
@@ -158,7 +158,7 @@ func TestScopeEndsWithAFailure(t *testing.T) {
 // What is deferred fails at the end of the implicit transaction, after the rows.
 func TestScopedReportsTheErrorAtTheEnd(t *testing.T) {
 	t.Parallel()
-	pool := one(t)
+	pool := onePool(t)
 	if _, err := pool.Exec(t.Context(), `CREATE TABLE late (i int UNIQUE DEFERRABLE INITIALLY DEFERRED)`); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestScopedReportsTheErrorAtTheEnd(t *testing.T) {
 
 func TestScopeThatIsNoIdIsRejected(t *testing.T) {
 	t.Parallel()
-	db := pg.Scoped{Pool: one(t)}
+	db := pg.Scoped{Pool: onePool(t)}
 	if _, err := db.Pool.Exec(t.Context(), `CREATE TABLE seen (s text)`); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func unprivileged() (owner, error) {
 			return owner{uid: uid, gid: gid, drop: true}, nil
 		}
 	}
-	return owner{}, errs.New(errs.Unavailable, "PostgreSQL does not run as root, and neither a user postgres nor nobody exists")
+	return owner{}, errs.New(errs.Unavailable, "PostgreSQL does not run as root, and neither the user postgres nor the user nobody exists")
 }
 
 func nameOf(uid int) string {

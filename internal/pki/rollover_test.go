@@ -41,8 +41,8 @@ func issued(t *testing.T, ca *pki.Local) pki.Certificate {
 	return made
 }
 
-// believed reports whether a node's certificate leads to a root of the pool.
-func believed(t *testing.T, ca *pki.Local, made pki.Certificate) bool {
+// trusted reports whether a node's certificate leads to a root of the pool.
+func trusted(t *testing.T, ca *pki.Local, made pki.Certificate) bool {
 	t.Helper()
 	chain, err := pki.Certificates(made.Chain)
 	if err != nil {
@@ -75,7 +75,7 @@ func TestRollOverOverlaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := issued(t, b)
-	if next.Issuer == old.Issuer || !believed(t, a, next) || !believed(t, b, next) || !believed(t, b, old) || b.Pool() == pool {
+	if next.Issuer == old.Issuer || !trusted(t, a, next) || !trusted(t, b, next) || !trusted(t, b, old) || b.Pool() == pool {
 		t.Error("the two do not overlap")
 	}
 	door, err := b.Server(t.Context(), []string{"localhost"}, time.Hour)
@@ -91,7 +91,7 @@ func TestRollOverOverlaps(t *testing.T) {
 	if err := a.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if believed(t, a, old) || !believed(t, a, next) || len(a.Generations()) != 1 {
+	if trusted(t, a, old) || !trusted(t, a, next) || len(a.Generations()) != 1 {
 		t.Error("the old authority is not forgotten")
 	}
 	if again, err := pki.Open(dir, clock.Clock{}); err != nil || string(again.Bundle()) != string(a.Bundle()) {

@@ -83,7 +83,7 @@ func (b *bundle) next() (protocol.Envelope, bool) {
 	return env, true
 }
 
-func (b *bundle) take() protocol.Envelope {
+func (b *bundle) newestTask() protocol.Envelope {
 	b.t.Helper()
 	env, ok := b.next()
 	if !ok {
@@ -133,7 +133,7 @@ func TestEnvelope(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.mustPut(b.order(3))
-	e := b.take()
+	e := b.newestTask()
 	if e.Node != b.node || e.Allocation != b.a || e.Fence != 3 || e.Generation != 3 || e.Attempt != 1 || e.Type != protocol.ProvisionUser || e.SpecHash != "h" || len(e.Nonce) != 32 {
 		t.Errorf("%+v", e)
 	}
@@ -150,7 +150,7 @@ func TestPut(t *testing.T) {
 		return o
 	}
 	done := func(b *bundle) {
-		if _, err := b.finish(b.node, resultOf(b.take(), protocol.Succeeded)); err != nil {
+		if _, err := b.finish(b.node, resultOf(b.newestTask(), protocol.Succeeded)); err != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -161,9 +161,9 @@ func TestPut(t *testing.T) {
 		want   string
 	}{
 		"the same while it waits":      {nil, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 queued"},
-		"the same on its way":          {func(b *bundle) { b.take() }, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 delivered"},
+		"the same on its way":          {func(b *bundle) { b.newestTask() }, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 delivered"},
 		"a newer fence":                {nil, func(b *bundle) nodetask.Order { return b.order(3) }, "", "2.1 superseded, 3.1 queued"},
-		"a newer fence, on its way":    {func(b *bundle) { b.take() }, func(b *bundle) nodetask.Order { return release(b.order(3)) }, "", "2.1 superseded, 3.1 queued"},
+		"a newer fence, on its way":    {func(b *bundle) { b.newestTask() }, func(b *bundle) nodetask.Order { return release(b.order(3)) }, "", "2.1 superseded, 3.1 queued"},
 		"an older fence":               {nil, func(b *bundle) nodetask.Order { return b.order(1) }, errs.TaskSuperseded, "2.1 queued"},
 		"an older fence than one done": {done, func(b *bundle) nodetask.Order { return b.order(1) }, errs.TaskSuperseded, "2.1 succeeded"},
 		"again after it was done":      {done, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 succeeded, 2.2 queued"},
@@ -223,7 +223,7 @@ func TestProbesDoNotPileUp(t *testing.T) {
 	if got := b.tasks(); got != "0.1 expired, 0.1 queued" {
 		t.Error(got)
 	}
-	if e := b.take(); e.Type != protocol.Probe {
+	if e := b.newestTask(); e.Type != protocol.Probe {
 		t.Errorf("%+v", e)
 	}
 }
@@ -233,12 +233,12 @@ func TestDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.mustPut(b.order(1))
-	first := b.take()
+	first := b.newestTask()
 	if _, ok := b.next(); ok {
 		t.Error("delivered twice at once")
 	}
 	b.age(6 * time.Second)
-	again := b.take()
+	again := b.newestTask()
 	if again.Task != first.Task || again.Nonce != first.Nonce {
 		t.Error("the second delivery is another task")
 	}
@@ -272,7 +272,7 @@ func TestNextInOrder(t *testing.T) {
 		b.mustPut(b.order(1))
 	}
 	for i, a := range want {
-		if got := b.take().Allocation; got != a {
+		if got := b.newestTask().Allocation; got != a {
 			t.Errorf("number %d is %s, want %s", i, got, a)
 		}
 	}
@@ -298,7 +298,7 @@ func TestINV45Finish(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.mustPut(b.order(1))
-			r, node := resultOf(b.take(), protocol.Succeeded), b.node
+			r, node := resultOf(b.newestTask(), protocol.Succeeded), b.node
 			if c.change != nil {
 				c.change(b, &r)
 			}
@@ -317,7 +317,7 @@ func TestINV45Finish(t *testing.T) {
 
 	b := setup(t)
 	b.mustPut(b.order(1))
-	r := resultOf(b.take(), protocol.Failed)
+	r := resultOf(b.newestTask(), protocol.Failed)
 	r.Code, r.Message, r.Step = protocol.StepFailed, "no", "account"
 	if first, err := b.finish(b.node, r); err != nil || !first {
 		t.Errorf("first %v, %v", first, err)
@@ -363,7 +363,7 @@ func TestNoTaskWithoutItsSignature(t *testing.T) {
 	}
 	b.Signer = b.keys
 	b.mustPut(b.order(1))
-	if e := b.take(); e.Attempt != 1 {
+	if e := b.newestTask(); e.Attempt != 1 {
 		t.Errorf("attempt %d", e.Attempt)
 	}
 }

@@ -25,7 +25,7 @@ func (s *Service) Receive(ctx context.Context, body []byte, signature string) er
 	}
 	e, err := s.Provider.Verify(body, signature, s.Clock.Now())
 	if err != nil {
-		s.Metrics.count("", "refused")
+		s.Metrics.count("", "rejected")
 		return err
 	}
 	// The webhook has no signed-in user, so it has no tenant scope.

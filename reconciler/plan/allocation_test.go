@@ -21,7 +21,7 @@ func TestAllocationsConverge(t *testing.T) {
 		f := newFleet()
 		for range rapid.IntRange(0, 60).Draw(t, "edits") {
 			f.edit(t)
-			if held := check.Plan(f.look(), check.Budget{Releases: len(f.names)}); len(held) > 0 {
+			if held := check.Plan(f.plan(), check.Budget{Releases: len(f.names)}); len(held) > 0 {
 				t.Fatalf("the check stops: %+v", held)
 			}
 			f.deliverSome(t)
@@ -46,7 +46,7 @@ func TestAllocationsConverge(t *testing.T) {
 			t.Error(fault)
 		}
 		// INV-16: at rest a plan is empty.
-		if rest := f.look(); len(rest.Actions) > 0 || len(rest.Drift) > 0 {
+		if rest := f.plan(); len(rest.Actions) > 0 || len(rest.Drift) > 0 {
 			t.Errorf("at rest, yet: %+v %+v", rest.Actions, rest.Drift)
 		}
 	})
@@ -63,7 +63,7 @@ func TestINV46BlindOnlyProbes(t *testing.T) {
 			for _, h := range f.have {
 				h.StaleAt = f.now // no report is fresh
 			}
-			for _, a := range f.look().Actions {
+			for _, a := range f.plan().Actions {
 				id := ids.Allocation{UUID: a.Object}
 				overdue := f.want[id] != nil && f.want[id].Released && f.progress[id].State == plan.ReleaseFailed
 				if f.spoke(a) && (a.Verb == plan.Ensure || a.Verb == plan.Release && !overdue) {
@@ -73,7 +73,7 @@ func TestINV46BlindOnlyProbes(t *testing.T) {
 					t.Errorf("acts on a stale report: %+v", a)
 				}
 			}
-			if again := f.look(); len(again.Actions) > 0 {
+			if again := f.plan(); len(again.Actions) > 0 {
 				t.Errorf("requested twice: %+v", again.Actions)
 			}
 			f.deliverSome(t)

@@ -41,7 +41,7 @@ func noted(drift, ignore string) func(*plan.DueAllocation) {
 	return func(d *plan.DueAllocation) { d.Desired.Drift, d.Desired.Ignore = drift, ignore }
 }
 
-func stands(s ...plan.OpenDrift) func(*plan.DueAllocation) {
+func withDrift(s ...plan.OpenDrift) func(*plan.DueAllocation) {
 	return func(d *plan.DueAllocation) { d.OpenDrift = s }
 }
 
@@ -96,17 +96,17 @@ func TestDriftOfAllocations(t *testing.T) {
 		writes string
 	}{
 		"each field is one finding": {
-			broken("keys: 2 login keys, expected 1; access: GPU-1 is open to bob, expected nobody else; access: GPU-2 is open to bob, expected nobody else"), limits,
+			broken("keys: 2 login keys, expected 1; access: GPU-1 is open to bob, expected no other account; access: GPU-2 is open to bob, expected no other account"), limits,
 			"ensure@1", "opened keys: \"2 login keys\", not \"1\"; heal by platform in 2m0s, costs 500 EUR\n" +
-				"opened access: \"GPU-1 is open to bob; GPU-2 is open to bob\", not \"nobody else\"; heal by platform in 2m0s\n",
+				"opened access: \"GPU-1 is open to bob; GPU-2 is open to bob\", not \"no other account\"; heal by platform in 2m0s\n",
 		},
 		"an older agent names no field": {
 			broken("account u has 2 login keys"), limits,
 			"ensure@1", "opened state: \"account u has 2 login keys\", not \"as ordered\"; heal by platform in 2m0s, costs 500 EUR\n",
 		},
-		"open drift is written once": {broken("", stands(drifting()...), cheap), limits, "ensure@1", ""},
+		"open drift is written once": {broken("", withDrift(drifting()...), cheap), limits, "ensure@1", ""},
 		"one field is mended, another breaks": {
-			broken("process: 7 (xmrig), expected none", stands(drifting()...), cheap), limits, "ensure@1",
+			broken("process: 7 (xmrig), expected none", withDrift(drifting()...), cheap), limits, "ensure@1",
 			"opened process: \"7 (xmrig)\", not \"none\"; heal by platform in 2m0s\nhealed state: \"not as ordered\", not \"as ordered\"; heal by platform in 1m0s\n",
 		},
 		"warn does nothing":       {broken("", cheap), rules(plan.Warn), "", "opened state: \"not as ordered\", not \"as ordered\"; warn by operator in 24h0m0s\n"},
@@ -124,26 +124,26 @@ func TestDriftOfAllocations(t *testing.T) {
 			"opened state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s\n",
 		},
 		"the annotation has expired": {
-			broken("", noted("", "/state owner=ada until=2026-11-20T12:00:00Z"), stands(by("rule: ada", t0)), cheap), limits, "ensure@1",
+			broken("", noted("", "/state owner=ada until=2026-11-20T12:00:00Z"), withDrift(by("rule: ada", t0)), cheap), limits, "ensure@1",
 			"changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n",
 		},
-		"ignored by an operator":         {broken("", stands(by("user:ada", t0.Add(time.Hour))), cheap), limits, "look +1h0m0s", ""},
-		"a person's time is over":        {broken("", stands(by("user:ada", t0)), cheap), limits, "ensure@1", "changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n"},
+		"ignored by an operator":         {broken("", withDrift(by("user:ada", t0.Add(time.Hour))), cheap), limits, "look +1h0m0s", ""},
+		"a person's time is over":        {broken("", withDrift(by("user:ada", t0)), cheap), limits, "ensure@1", "changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n"},
 		"ignored, and then it is mended": {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: since(plan.Active, time.Hour), OpenDrift: []plan.OpenDrift{by("user:ada", t0.Add(time.Hour))}}, limits, "", "healed state: \"not as ordered\", not \"as ordered\"; heal by operator, ignored by user:ada for 1h0m0s\n"},
 		"policy no longer ignores": {
-			broken("", stands(by("rule: policy", t0.Add(time.Hour))), cheap), limits, "ensure@1",
+			broken("", withDrift(by("rule: policy", t0.Add(time.Hour))), cheap), limits, "ensure@1",
 			"changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n",
 		},
 		"policy warns from now on": {
-			broken("", stands(drifting()...), cheap), rules(plan.Warn), "",
+			broken("", withDrift(drifting()...), cheap), rules(plan.Warn), "",
 			"changed state: \"not as ordered\", not \"as ordered\"; warn by operator in 24h0m0s\n",
 		},
 		"suspended": {
 			broken("", suspended(t0.Add(time.Hour)), cheap), limits, "look +1h0m0s",
 			"opened state: \"not as ordered\", not \"as ordered\"; heal by operator in 24h0m0s\n",
 		},
-		"suspended without an end": {broken("", suspended(time.Time{}), stands(drifting()...), cheap), limits, "", "changed state: \"not as ordered\", not \"as ordered\"; heal by operator in 24h0m0s\n"},
-		"the suspension has ended": {broken("", suspended(t0), stands(drifting()...), cheap), limits, "ensure@1", ""},
+		"suspended without an end": {broken("", suspended(time.Time{}), withDrift(drifting()...), cheap), limits, "", "changed state: \"not as ordered\", not \"as ordered\"; heal by operator in 24h0m0s\n"},
+		"the suspension has ended": {broken("", suspended(t0), withDrift(drifting()...), cheap), limits, "ensure@1", ""},
 		"released": {
 			plan.DueAllocation{Desired: released(2), Observed: have(protocol.Broken, 1), Progress: since(plan.Releasing, 0), OpenDrift: drifting()},
 			rules(plan.Warn), "release@2",
@@ -151,9 +151,9 @@ func TestDriftOfAllocations(t *testing.T) {
 		},
 		"never was right": {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Broken, 1), Progress: since(plan.Provisioning, 0)}, rules(plan.Ignore), "ensure@1", ""},
 		"not heard": {
-			broken("", stands(drifting()...), func(d *plan.DueAllocation) { d.Observed.StaleAt = t0 }), limits, "probe@1", "",
+			broken("", withDrift(drifting()...), func(d *plan.DueAllocation) { d.Observed.StaleAt = t0 }), limits, "probe@1", "",
 		},
-		"at work": {broken("", stands(drifting()...), func(d *plan.DueAllocation) { d.Observed.Phase = protocol.Working }), limits, "", ""},
+		"at work": {broken("", withDrift(drifting()...), func(d *plan.DueAllocation) { d.Observed.Phase = protocol.Working }), limits, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -36,8 +36,8 @@ type fleet struct {
 	want     map[ids.Allocation]*plan.Desired
 	have     map[ids.Allocation]*host
 	progress map[ids.Allocation]*plan.Progress
-	asked    map[ids.Allocation]plan.Previous
-	standing map[ids.Allocation][]plan.OpenDrift
+	previous map[ids.Allocation]plan.Previous
+	drifts   map[ids.Allocation][]plan.OpenDrift
 	mail     []plan.Action
 	ever     map[ids.Allocation]int64 // highest fence that a node has executed
 	faults   []string
@@ -46,7 +46,7 @@ type fleet struct {
 func newFleet() *fleet {
 	f := &fleet{
 		now: t0, want: map[ids.Allocation]*plan.Desired{}, have: map[ids.Allocation]*host{}, progress: map[ids.Allocation]*plan.Progress{},
-		asked: map[ids.Allocation]plan.Previous{}, standing: map[ids.Allocation][]plan.OpenDrift{}, ever: map[ids.Allocation]int64{},
+		previous: map[ids.Allocation]plan.Previous{}, drifts: map[ids.Allocation][]plan.OpenDrift{}, ever: map[ids.Allocation]int64{},
 	}
 	for i := range 2 {
 		id := ids.Allocation{UUID: uuid.MustParse(fmt.Sprintf("00000000-0000-7000-8000-%012d", i+1))}
@@ -109,7 +109,7 @@ func (f *fleet) fail(id ids.Allocation) {
 
 func (f *fleet) due() (due []plan.DueAllocation) {
 	for _, id := range f.names {
-		d := plan.DueAllocation{ID: id, Desired: f.want[id], Progress: f.progress[id], Previous: f.asked[id], OpenDrift: f.standing[id]}
+		d := plan.DueAllocation{ID: id, Desired: f.want[id], Progress: f.progress[id], Previous: f.previous[id], OpenDrift: f.drifts[id]}
 		if h := f.have[id]; h != nil {
 			have := h.Observed
 			d.Observed = &have
@@ -119,11 +119,11 @@ func (f *fleet) due() (due []plan.DueAllocation) {
 	return due
 }
 
-// look plans once and stores what the loop would store.
-func (f *fleet) look() plan.Plan {
+// plan plans once and stores what the loop would store.
+func (f *fleet) plan() plan.Plan {
 	p := plan.Allocations(f.due(), limits, f.now)
 	for _, n := range p.Next {
-		f.asked[ids.Allocation{UUID: n.Object}] = n.Previous
+		f.previous[ids.Allocation{UUID: n.Object}] = n.Previous
 	}
 	for _, d := range p.Drift {
 		f.write(ids.Allocation{UUID: d.Object}, d)
@@ -134,11 +134,11 @@ func (f *fleet) look() plan.Plan {
 
 // write stores drift as the loop does.
 func (f *fleet) write(id ids.Allocation, d plan.Drift) {
-	rest := slices.DeleteFunc(f.standing[id], func(s plan.OpenDrift) bool { return s.Field == d.Field })
+	rest := slices.DeleteFunc(f.drifts[id], func(s plan.OpenDrift) bool { return s.Field == d.Field })
 	if d.Move != plan.Healed {
 		rest = append(rest, d.OpenDrift)
 	}
-	f.standing[id] = rest
+	f.drifts[id] = rest
 }
 
 // deliverSome loses, repeats and reorders what is on its way.
@@ -252,7 +252,7 @@ func (f *fleet) heal() {
 		for _, h := range f.have {
 			h.StaleAt, h.Complete = f.now.Add(time.Minute), true
 		}
-		f.look()
+		f.plan()
 		for _, a := range f.mail {
 			f.deliver(a)
 		}

@@ -88,7 +88,7 @@ func TestLeavingCases(t *testing.T) {
 			got, judged = a.Event, a.Automatic
 		}
 		if got != c.want || judged != c.judged || len(p.Next) == 0 || p.Next[0].At.Sub(t0) != c.look {
-			t.Errorf("%s: %q judged %t, next %+v; want %q judged %t in %s", name, got, judged, p.Next, c.want, c.judged, c.look)
+			t.Errorf("%s: %q evaluated %t, next %+v; want %q evaluated %t in %s", name, got, judged, p.Next, c.want, c.judged, c.look)
 		}
 	}
 }

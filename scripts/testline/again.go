@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// mostAgain is how many failed tests are run again. More are no chance but a fault,
+// mostAgain limits the failed tests that run again. More failures are no coincidence,
 // and their time is better spent on reading.
 const mostAgain = 5
 
@@ -42,7 +42,7 @@ func (o options) retry(args []string, r results, out io.Writer) (c counts, good 
 	return c, c.failed == 0
 }
 
-// passes runs one test. It passes when it ran and nothing beside it failed: a
+// passes runs one test. It passes when it ran and nothing else failed: a
 // pattern that matches no test is no success.
 func (o options) passes(args []string, t test, out io.Writer) bool {
 	ran := false

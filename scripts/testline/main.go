@@ -64,7 +64,7 @@ func appendTo(file string, c counts) error {
 type options struct {
 	ends, again bool
 	dir         string     // where go test runs; empty: here
-	passed      func(test) // told of every test that passed; nil: nobody is
+	passed      func(test) // called for every test that passed; may be nil
 }
 
 // parse takes the arguments apart: our own, and those of each run of go test.
@@ -180,7 +180,7 @@ func (o options) count(in io.Reader, out io.Writer) (c results) {
 				// The last word of package testing: all tests have ended.
 				c.died = c.died || !slices.Contains(said[key], "FAIL\n")
 			}
-			tell(out, e, said[key])
+			show(out, e, said[key])
 			delete(said, key)
 			if o.ends {
 				ended(out, e)
@@ -238,9 +238,9 @@ func ended(out io.Writer, e event) {
 	fmt.Fprintf(out, "%s %7.1f s  %s\n", strings.ToUpper(e.Action), e.Elapsed, test{e.Package, e.Test})
 }
 
-// tell shows a failed test whole, and of a package its closing line, or
+// show prints a failed test whole, and of a package its closing line, or
 // everything it said when it failed.
-func tell(out io.Writer, e event, lines []string) {
+func show(out io.Writer, e event, lines []string) {
 	if e.Test == "" && e.Action != "fail" {
 		lines = slices.DeleteFunc(lines, func(line string) bool {
 			return !strings.HasPrefix(line, "ok ") && !strings.HasPrefix(line, "? ")

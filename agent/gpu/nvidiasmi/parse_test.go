@@ -153,15 +153,15 @@ func TestValuesThatAreMissing(t *testing.T) {
 	}
 }
 
-func one(fields string) string {
+func oneLine(fields string) string {
 	return `<nvidia_smi_log><attached_gpus>1</attached_gpus><gpu><uuid>GPU-0000aaaa-0000-0000-0000-000000000001</uuid>` + fields + `</gpu></nvidia_smi_log>`
 }
 
-// A board that does not tell its memory was not read, so it is not healthy.
+// A device whose memory cannot be read is not healthy.
 func TestSilentGPUIsNotHealthy(t *testing.T) {
 	t.Parallel()
 
-	got, err := nvidiasmi.Parse(strings.NewReader(one("")))
+	got, err := nvidiasmi.Parse(strings.NewReader(oneLine("")))
 	if err != nil || got.GPUs[0].Health != protocol.Unknown {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -176,15 +176,15 @@ func TestHostileOutput(t *testing.T) {
 		"empty":            "",
 		"another document": "<html><body>driver mismatch</body></html>",
 		"plain text":       "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
-		"cut off":          one("")[:100],
-		"cut off between":  strings.TrimSuffix(one(""), "</nvidia_smi_log>"),
-		"entity bomb":      bomb + one("<serial>&c;</serial>"),
-		"external entity":  `<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>` + one("<serial>&e;</serial>"),
+		"cut off":          oneLine("")[:100],
+		"cut off between":  strings.TrimSuffix(oneLine(""), "</nvidia_smi_log>"),
+		"entity bomb":      bomb + oneLine("<serial>&c;</serial>"),
+		"external entity":  `<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>` + oneLine("<serial>&e;</serial>"),
 		"fewer than said":  `<nvidia_smi_log><attached_gpus>8</attached_gpus></nvidia_smi_log>`,
 		"nothing said":     `<nvidia_smi_log></nvidia_smi_log>`,
 		"no UUID":          `<nvidia_smi_log><attached_gpus>1</attached_gpus><gpu><uuid>N/A</uuid></gpu></nvidia_smi_log>`,
-		"one UUID twice":   strings.Replace(strings.Replace(one(""), "<gpu>", second+"<gpu>", 1), ">1<", ">2<", 1),
-		"not UTF-8":        one("<serial>\xff\xfe</serial>"),
+		"one UUID twice":   strings.Replace(strings.Replace(oneLine(""), "<gpu>", second+"<gpu>", 1), ">1<", ">2<", 1),
+		"not UTF-8":        oneLine("<serial>\xff\xfe</serial>"),
 		"deep":             `<nvidia_smi_log>` + strings.Repeat("<a>", 1<<20),
 		"deep in a GPU":    `<nvidia_smi_log><attached_gpus>1</attached_gpus><gpu>` + strings.Repeat("<a>", 1<<20),
 		"many GPUs":        `<nvidia_smi_log>` + manyGPUs(300) + `<attached_gpus>300</attached_gpus></nvidia_smi_log>`,
@@ -221,7 +221,7 @@ func TestANameForgesNoValue(t *testing.T) {
 		}
 	}
 	for _, twice := range []string{"<uuid>x</uuid>", "<minor_number>1</minor_number><minor_number>2</minor_number>"} {
-		if got, err := nvidiasmi.Parse(strings.NewReader(one(twice))); err == nil || !strings.Contains(err.Error(), "a GPU has two") {
+		if got, err := nvidiasmi.Parse(strings.NewReader(oneLine(twice))); err == nil || !strings.Contains(err.Error(), "a GPU has two") {
 			t.Errorf("%s: %v, %+v", twice, err, got)
 		}
 	}
@@ -254,7 +254,7 @@ func (zeros) Read(p []byte) (int, error) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(one("<serial>1</serial>"))
+	f.Add(oneLine("<serial>1</serial>"))
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := nvidiasmi.Parse(strings.NewReader(text))
 		for _, g := range got.GPUs {
@@ -326,7 +326,7 @@ func TestToolThatWorks(t *testing.T) {
 	t.Parallel()
 
 	smi := tool(t, `[ "$1" = nvlink ] && exit 1; cat <<X
-`+one("<fb_memory_usage><total>100 MiB</total></fb_memory_usage>")+`
+`+oneLine("<fb_memory_usage><total>100 MiB</total></fb_memory_usage>")+`
 X
 `)
 	got, err := smi.Inventory(t.Context())

@@ -126,7 +126,7 @@ X
 		t.Error(err)
 	}
 	if err := smi.Reset(t.Context(), b); err == nil {
-		t.Error("a reset that the tool refused is done")
+		t.Error("a reset that the tool rejected counts as done")
 	}
 	if err := smi.Reset(t.Context(), "all"); err == nil {
 		t.Error("reset what has no UUID")

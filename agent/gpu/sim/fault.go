@@ -27,7 +27,7 @@ func Drifts() []string {
 	return []string{DriftKeys, DriftAccount, DriftProcess, DriftAccess, DriftGPU, DriftSerial}
 }
 
-// strangerUID is the uid of the account "nobody" on every Linux.
+// strangerUID is the uid of the user nobody on every Linux.
 const strangerUID = 65534
 
 const strangerKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl stranger"

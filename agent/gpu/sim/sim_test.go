@@ -155,7 +155,7 @@ func TestFaultsShowAndHeal(t *testing.T) {
 	}
 }
 
-func TestTroubleExplainsItself(t *testing.T) {
+func TestFaultsHaveAReason(t *testing.T) {
 	t.Parallel()
 
 	_, dir, _ := open(t, "t4-4")
@@ -198,7 +198,7 @@ func TestStampChangesWithTheHost(t *testing.T) {
 }
 
 // What hands do to a host is in its next report: a GPU that is gone, another serial.
-func TestHandsAreSeen(t *testing.T) {
+func TestManualChangesAreReported(t *testing.T) {
 	t.Parallel()
 
 	for way, says := range map[string]string{sim.DriftGPU: "pulled out GPU-", sim.DriftSerial: "swapped GPU-"} {

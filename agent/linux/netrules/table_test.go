@@ -24,7 +24,7 @@ func resolve(t *testing.T, o *hostos.OS, text string) {
 	}
 }
 
-func TestTableOfNobodyAndOfTwo(t *testing.T) {
+func TestTableOfNoneAndOfTwo(t *testing.T) {
 	t.Parallel()
 	o, rules := &hostos.OS{Root: t.TempDir()}, netrules.Rules{}
 	empty, err := rules.Table(o, nil)

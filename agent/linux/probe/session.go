@@ -158,7 +158,7 @@ func (s *Session) login(ctx context.Context, name string, key ssh.Signer) (*ssh.
 }
 
 // connect logs in. sshd closes its port for a moment while it reloads, so connect retries when the
-// connection is refused or closed before a handshake.
+// connection is rejected or closed before a handshake.
 func (s *Session) connect(ctx context.Context, config *ssh.ClientConfig) (*ssh.Client, func() bool, error) {
 	network, to := "tcp", s.Address
 	if s.Socket != "" {

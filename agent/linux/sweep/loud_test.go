@@ -44,7 +44,7 @@ var loud = []struct {
 		mends: `rm /etc/sudoers.d/several`,
 	},
 	{
-		plant: plant{name: "somebody else's account with the uid", root: `useradd -M -o -u $U twin`, says: "/etc/passwd names the tenant: twin"},
+		plant: plant{name: "another account with the uid", root: `useradd -M -o -u $U twin`, says: "/etc/passwd names the tenant: twin"},
 		mends: `userdel -f twin`,
 	},
 }
@@ -53,7 +53,7 @@ var loud = []struct {
 func TestReleaseFailsLoudly(t *testing.T) {
 	for _, p := range loud {
 		t.Run(p.name, func(t *testing.T) {
-			l := newLeaver(t)
+			l := newDepartingTenant(t)
 			if p.login != "" {
 				l.login(p.login)
 			}

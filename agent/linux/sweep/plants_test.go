@@ -86,7 +86,7 @@ var plants = []plant{
 //
 //nolint:paralleltest // one host
 func TestReleaseRemovesWhatIsLeft(t *testing.T) {
-	l := newLeaver(t)
+	l := newDepartingTenant(t)
 	if found := l.scan(); strings.Count(found, "\n") > 20 {
 		t.Fatalf("the scan of a fresh account says\n%s", found)
 	}
@@ -122,7 +122,7 @@ func TestReleaseRemovesWhatIsLeft(t *testing.T) {
 	}
 	l.root(`umount /mnt/over; ! [ -e /mnt/over/below ]; [ "$(cat /var/tmp/roots 2>/dev/null)" = "" ]; [ -e /etc/readable ]; [ "$(getfacl -cp /etc/readable | grep -cE 'user:(1|daemon):')" = 1 ]; [ -e /srv/grouped ]; [ -e /etc/passwd ]; [ -d /home/other ]`)
 
-	// Again, and for somebody who never was: the same.
+	// Again, and for an account that never existed: the same.
 	if err := l.release(); err != nil || l.scan() != "" {
 		t.Errorf("released twice: %v %s", err, l.scan())
 	}

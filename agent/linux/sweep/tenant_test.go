@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/linux"
 )
 
-// disposable skips a test that makes and removes users where somebody lives.
+// disposable skips a test that creates and removes users on a system that is in use.
 func disposable(t *testing.T) {
 	t.Helper()
 	if os.Getenv("GPUAAS_DISPOSABLE_HOST") != "1" {
@@ -33,7 +33,7 @@ type departingTenant struct {
 	uid  int
 }
 
-func newLeaver(t *testing.T) departingTenant {
+func newDepartingTenant(t *testing.T) departingTenant {
 	t.Helper()
 	disposable(t)
 	n := int(left.Add(1)) + 100*(os.Getpid()%1000)
@@ -86,7 +86,7 @@ func (l departingTenant) scan() string {
 	return strings.Join(found, "\n")
 }
 
-// release is what a release does to what is not C's: the home is a folder here.
+// release does the part of a release that needs no C code: the home is a folder here.
 func (l departingTenant) release() error {
 	ctx, cancel := context.WithTimeout(l.t.Context(), 20*time.Second)
 	defer cancel()

@@ -85,7 +85,7 @@ type comparison struct {
 	changes       []Change
 
 	operationID string
-	seen        map[visit]bool // within one operation
+	visited     map[visit]bool // within one operation
 	annotated   map[string]string
 	used        map[string]bool
 }
@@ -126,7 +126,7 @@ func (c *comparison) under(where at, extensions map[string]any) at {
 
 func (c *comparison) operation(method, path string, then, now *openapi3.PathItem) {
 	old := then.GetOperation(method)
-	c.operationID, c.seen = old.OperationID, map[visit]bool{}
+	c.operationID, c.visited = old.OperationID, map[visit]bool{}
 	where := at{place: old.OperationID}
 	if now == nil || now.GetOperation(method) == nil {
 		gone, _ := c.after.Extensions[Annotation].(map[string]any)

@@ -36,10 +36,10 @@ func contract(t *testing.T, file string, edits ...edit) *openapi3.T {
 }
 
 const (
-	listed   = "      operationId: listBeds\n"
-	bedNamed = "        name: {type: string}\n"
-	asked    = "        name: {type: string, minLength: 1, maxLength: 63}\n"
-	idOf     = "    delete:\n      operationId: deleteBed\n      parameters:\n        - {name: id, in: path, required: true, schema: {type: string}}\n      responses:\n        '204': {description: Gone.}\n"
+	listed      = "      operationId: listBeds\n"
+	bedNamed    = "        name: {type: string}\n"
+	requestName = "        name: {type: string, minLength: 1, maxLength: 63}\n"
+	idOf        = "    delete:\n      operationId: deleteBed\n      parameters:\n        - {name: id, in: path, required: true, schema: {type: string}}\n      responses:\n        '204': {description: Gone.}\n"
 )
 
 // Each pair of contracts with all that is said about it.
@@ -60,8 +60,8 @@ var pairs = map[string]struct {
 		want:  []string{"break: deleteBed: DELETE /beds/{id} is gone"},
 	},
 	"an operation is gone, with a reason": {
-		edits: []edit{{"  /beds/{id}:\n" + idOf, ""}, {"openapi: 3.1.0\n", "openapi: 3.1.0\nx-breaking: {deleteBed: nobody called it}\n"}},
-		want:  []string{"excused: deleteBed: DELETE /beds/{id} is gone (x-breaking: nobody called it)"},
+		edits: []edit{{"  /beds/{id}:\n" + idOf, ""}, {"openapi: 3.1.0\n", "openapi: 3.1.0\nx-breaking: {deleteBed: no client called it}\n"}},
+		want:  []string{"excused: deleteBed: DELETE /beds/{id} is gone (x-breaking: no client called it)"},
 	},
 	"an operation has another name": {
 		edits: []edit{{listed, "      operationId: getBeds\n"}},
@@ -79,8 +79,8 @@ var pairs = map[string]struct {
 		},
 	},
 	"another way to sign in": {
-		edits: []edit{{listed, listed + "      security: [{bearer: []}, {session: []}, {door: []}]\n"}},
-		want:  []string{"warning: listBeds: can be called by door"},
+		edits: []edit{{listed, listed + "      security: [{bearer: []}, {session: []}, {mtls: []}]\n"}},
+		want:  []string{"warning: listBeds: can be called by mtls"},
 	},
 	"everyone may call": {
 		edits: []edit{{listed, listed + "      security: []\n"}},
@@ -133,10 +133,10 @@ var pairs = map[string]struct {
 	},
 	"a request's field is gone": {
 		edits: []edit{{"        width: {type: integer, minimum: 1, maximum: 9}\n", ""}},
-		want:  []string{`break: BedRequest: refuses the field "width" [createBed]`},
+		want:  []string{`break: BedRequest: rejects the field "width" [createBed]`},
 	},
 	"a request's field more": {
-		edits: []edit{{asked, asked + "        colour: {type: string}\n"}},
+		edits: []edit{{requestName, requestName + "        colour: {type: string}\n"}},
 	},
 	"a request's text is shorter, and has a form": {
 		edits: []edit{{"minLength: 1, maxLength: 63", "minLength: 3, maxLength: 20, pattern: '^a'"}},

@@ -37,10 +37,10 @@ func (c *comparison) schema(where at, way string, d direction, then, now *openap
 		return
 	}
 	old, s := then.Value, now.Value
-	if c.seen[visit{old, s, d}] {
+	if c.visited[visit{old, s, d}] {
 		return
 	}
-	c.seen[visit{old, s, d}] = true
+	c.visited[visit{old, s, d}] = true
 
 	where = into(where, way)
 	if name, found := strings.CutPrefix(now.Ref, "#/components/schemas/"); found {
@@ -110,7 +110,7 @@ func named(s *openapi3.Schema) string {
 // values compares enumerations. A reader should accept unknown values, so a new value in a reply is
 // only a warning.
 func (c *comparison) values(where at, d direction, old, s *openapi3.Schema) {
-	then, now := words(old), words(s)
+	then, now := enumOf(old), enumOf(s)
 	switch {
 	case d == request && len(then) == 0 && len(now) > 0:
 		c.note(Break, where, "takes only %s", strings.Join(now, ", "))
@@ -136,7 +136,7 @@ func (c *comparison) values(where at, d direction, old, s *openapi3.Schema) {
 	}
 }
 
-func words(s *openapi3.Schema) []string {
+func enumOf(s *openapi3.Schema) []string {
 	all := s.Enum
 	if s.Const != nil {
 		all = []any{s.Const}
@@ -203,7 +203,7 @@ func (c *comparison) fields(where at, d direction, old, s *openapi3.Schema) {
 		case d == reply:
 			c.note(Break, where, "has no field %q any more", name)
 		case closed(s):
-			c.note(Break, where, "refuses the field %q", name)
+			c.note(Break, where, "rejects the field %q", name)
 		}
 	}
 	for _, name := range s.Required {
@@ -217,7 +217,7 @@ func (c *comparison) fields(where at, d direction, old, s *openapi3.Schema) {
 		}
 	}
 	if d == request && closed(s) && !closed(old) {
-		c.note(Break, where, "refuses fields that it does not know")
+		c.note(Break, where, "rejects unknown fields")
 	}
 }
 

@@ -97,7 +97,7 @@ func (s *Handlers) GetAllocation(ctx context.Context, req oapi.GetAllocationRequ
 		return nil, err
 	}
 	if a.Queued() {
-		// What it waits for changes while its version does not: it is always told.
+		// The reason of the wait changes without a new version, so the response always has it.
 		p, err := s.Managed.Pending(ctx, a, r.Platform)
 		if err != nil {
 			return nil, err

@@ -40,7 +40,7 @@ func (s *Handlers) PutDesired(ctx context.Context, req oapi.PutDesiredRequestObj
 	}
 	status := http.StatusOK
 	if version == 0 {
-		status = http.StatusCreated // or refused: only a name that is free
+		status = http.StatusCreated // or rejected: only a name that is free
 	}
 	o, err := s.Changes.Put(ctx, s.Idempotent(r, status), change.Write{
 		Object: desired.Object{
@@ -177,7 +177,7 @@ func (s *Handlers) ReadHold(reason string, until *time.Time) (hold, error) {
 func (s *Handlers) Idempotent(r *request.Call, status int) identity.Change[desired.Object] {
 	return response.Change(r, func(o desired.Object) identity.Reply {
 		shown, err := s.Show(o)
-		if err != nil { // the room has just read this spec
+		if err != nil { // the service has just read this spec
 			panic(err)
 		}
 		at := ""

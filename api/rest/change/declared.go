@@ -163,10 +163,10 @@ func ToSource(p desired.Source) oapi.Source {
 
 // ShowWithState encodes objects with their state. It reads the state of all objects at once.
 func (s *Handlers) ShowWithState(ctx context.Context, objects ...desired.Object) ([]oapi.DesiredObject, error) {
-	var seen map[ids.Object]ObjectSeen
+	var seen map[ids.Object]ObservedObject
 	if len(objects) > 0 {
 		var err error
-		if seen, err = s.Objects.Known(ctx, objects); err != nil {
+		if seen, err = s.Objects.ObservedOf(ctx, objects); err != nil {
 			return nil, err
 		}
 	}

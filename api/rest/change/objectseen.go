@@ -18,8 +18,8 @@ import (
 	"github.com/gpuaas/gpuaas/services"
 )
 
-// ObjectSeen is the state of a desired object in the services. A nil field means that there is none.
-type ObjectSeen struct {
+// ObservedObject is the state of a desired object in the services. A nil field means that there is none.
+type ObservedObject struct {
 	Carried    *observed.AppliedSpec // by a service
 	Node       *fleet.Node
 	Allocation *allocation.Allocation
@@ -33,13 +33,13 @@ type ObjectSeen struct {
 type ObjectReader struct {
 	*services.Services
 
-	// Environment and Profile are those that the server was started with.
+	// Environment and Profile have the values from the start of the server.
 	Environment string
 	Profile     desired.Environment
 }
 
-// Known queries each service once for all objects.
-func (r ObjectReader) Known(ctx context.Context, of []desired.Object) (map[ids.Object]ObjectSeen, error) {
+// ObservedOf queries each service once for all objects.
+func (r ObjectReader) ObservedOf(ctx context.Context, of []desired.Object) (map[ids.Object]ObservedObject, error) {
 	all, byKind := make([]uuid.UUID, len(of)), map[desired.Kind][]uuid.UUID{}
 	for i, o := range of {
 		all[i] = o.UID.UUID
@@ -54,9 +54,9 @@ func (r ObjectReader) Known(ctx context.Context, of []desired.Object) (map[ids.O
 		return nil, err
 	}
 	limit := int(r.Policies.Latest().For().Int(policies.ReconcileRetryLimit))
-	seen := make(map[ids.Object]ObjectSeen, len(of))
+	seen := make(map[ids.Object]ObservedObject, len(of))
 	for _, o := range of {
-		one := ObjectSeen{Drifts: drifts[o.UID.UUID], RetryLimit: limit}
+		one := ObservedObject{Drifts: drifts[o.UID.UUID], RetryLimit: limit}
 		if c, ok := carried[o.UID.UUID]; ok {
 			one.Carried = &c
 		}
@@ -82,7 +82,7 @@ func (r ObjectReader) restartFor(o desired.Object) ([]string, error) {
 	return desired.NeedsRestart(r.Profile, now), nil
 }
 
-func (r ObjectReader) addNodes(ctx context.Context, of []uuid.UUID, seen map[ids.Object]ObjectSeen) error {
+func (r ObjectReader) addNodes(ctx context.Context, of []uuid.UUID, seen map[ids.Object]ObservedObject) error {
 	if len(of) == 0 {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (r ObjectReader) addNodes(ctx context.Context, of []uuid.UUID, seen map[ids
 	return err
 }
 
-func (r ObjectReader) addAllocations(ctx context.Context, of []uuid.UUID, seen map[ids.Object]ObjectSeen) error {
+func (r ObjectReader) addAllocations(ctx context.Context, of []uuid.UUID, seen map[ids.Object]ObservedObject) error {
 	if len(of) == 0 {
 		return nil
 	}

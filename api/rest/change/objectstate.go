@@ -24,8 +24,8 @@ const (
 
 // stateOf returns the state of a desired object: whether the observed state is that of its generation,
 // and how healthy it is.
-func stateOf(o desired.Object, seen ObjectSeen) oapi.ObjectStatus {
-	s := standing{o: o, seen: seen, sync: oapi.ObjectStatusSyncUnknown, health: oapi.ObjectStatusHealthUnknown}
+func stateOf(o desired.Object, seen ObservedObject) oapi.ObjectStatus {
+	s := current{o: o, observed: seen, sync: oapi.ObjectStatusSyncUnknown, health: oapi.ObjectStatusHealthUnknown}
 	if o.Kind == desired.KindAllocation {
 		s.asAllocation()
 	} else {
@@ -55,10 +55,10 @@ func said(h desired.Suspension) string {
 	return "by " + h.By + ", " + until + ": " + h.Reason
 }
 
-// standing is a state that is being computed.
-type standing struct {
-	o    desired.Object
-	seen ObjectSeen
+// current is a state that is being computed.
+type current struct {
+	o        desired.Object
+	observed ObservedObject
 
 	generation int64
 	sync       oapi.ObjectStatusSync
@@ -67,15 +67,15 @@ type standing struct {
 	conditions []desired.Condition
 }
 
-func (s *standing) add(kind, status, reason, message string) {
+func (s *current) add(kind, status, reason, message string) {
 	s.conditions = append(s.conditions, desired.Condition{
 		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: s.generation, LastTransitionTime: s.since,
 	})
 }
 
-// asCarried is what all kinds have that a room carries out.
-func (s *standing) asCarried() {
-	c := s.seen.Carried
+// asCarried returns what all kinds with a service have.
+func (s *current) asCarried() {
+	c := s.observed.Carried
 	if c != nil {
 		s.generation, s.since = c.Generation, c.ObservedAt
 	}
@@ -89,7 +89,7 @@ func (s *standing) asCarried() {
 		return
 	}
 	s.sync, s.health = oapi.ObjectStatusSyncOutOfSync, oapi.ObjectStatusHealthProgressing
-	if c != nil && s.seen.RetryLimit > 0 && c.Of(s.o.Generation, s.o.Epoch) >= s.seen.RetryLimit {
+	if c != nil && s.observed.RetryLimit > 0 && c.Of(s.o.Generation, s.o.Epoch) >= s.observed.RetryLimit {
 		s.health = oapi.ObjectStatusHealthDegraded
 		s.add("Ready", isFalse, "Failed", c.Failure)
 		s.add("Stalled", isTrue, "Failed", fmt.Sprintf("%s was not applied after %d attempts; change it, or run gpuaas reconcile: %s", s.o.Key(), c.Failures, c.Failure))
@@ -111,8 +111,8 @@ var noEffect = map[desired.Kind]string{
 }
 
 // asNode adds the state of a node. An applied spec does not prove that the node works.
-func (s *standing) asNode() {
-	n := s.seen.Node
+func (s *current) asNode() {
+	n := s.observed.Node
 	if n == nil {
 		s.health = oapi.ObjectStatusHealthMissing
 		s.ready(isFalse, "Progressing", "the node does not exist yet")
@@ -145,17 +145,17 @@ func waitsFor(o desired.Object) string {
 	return fmt.Sprintf("node %s has not enrolled: an operator must install its agent: gpuaas node re-enrol prints the command", o.Name)
 }
 
-func (s *standing) axes(n fleet.Node) {
+func (s *current) axes(n fleet.Node) {
 	_, underway := onItsWay[n.Lifecycle]
 	reachable := n.Reachability == "reachable"
 	s.axis("Enrolled", n.Lifecycle != "declared" && n.Lifecycle != "commissioning", "Progressing")
 	s.axis("AgentReachable", reachable, "StaleReport")
-	s.axis("InSync", s.sync == oapi.ObjectStatusSyncSynced && len(s.seen.Drifts) == 0, "Progressing")
+	s.axis("InSync", s.sync == oapi.ObjectStatusSyncSynced && len(s.observed.Drifts) == 0, "Progressing")
 	s.axis("GPUHealthy", n.Health == "healthy", "HealthCheckFailed")
 	s.axis("Schedulable", !underway && reachable && !n.Cordoned && n.Health != "unhealthy", "Suspended")
 }
 
-func (s *standing) axis(kind string, holds bool, otherwise string) {
+func (s *current) axis(kind string, holds bool, otherwise string) {
 	if holds {
 		s.add(kind, isTrue, "Succeeded", "")
 		return
@@ -164,7 +164,7 @@ func (s *standing) axis(kind string, holds bool, otherwise string) {
 }
 
 // ready corrects the summary, which stands first.
-func (s *standing) ready(status, reason, message string) {
+func (s *current) ready(status, reason, message string) {
 	s.conditions[0].Status, s.conditions[0].Reason, s.conditions[0].Message = status, reason, message
 	s.conditions[0].LastTransitionTime = s.since
 }
@@ -178,38 +178,38 @@ var healths = map[allocation.State]oapi.ObjectStatusHealth{
 }
 
 // asAllocation adds the state of an allocation as its tenant can read it.
-func (s *standing) asAllocation() {
-	a := s.seen.Allocation
+func (s *current) asAllocation() {
+	a := s.observed.Allocation
 	if a == nil {
 		s.add("Ready", unclear, "Progressing", "")
 		return
 	}
-	s.generation, s.since = s.seen.Host.Generation, a.StatusAt
+	s.generation, s.since = s.observed.Host.Generation, a.StatusAt
 	s.sync, s.health = oapi.ObjectStatusSyncOutOfSync, cmp.Or(healths[a.State], oapi.ObjectStatusHealthProgressing)
 	switch {
 	case a.State == allocation.Released, a.State == allocation.Active && s.generation == s.o.Generation:
 		s.sync = oapi.ObjectStatusSyncSynced
-	case a.State == allocation.Active && !s.seen.Host.Reported:
+	case a.State == allocation.Active && !s.observed.Host.Reported:
 		s.sync = oapi.ObjectStatusSyncUnknown
 	}
-	if a.State == allocation.Active && s.seen.Host.Phase == "broken" {
+	if a.State == allocation.Active && s.observed.Host.Phase == "broken" {
 		s.sync, s.health = oapi.ObjectStatusSyncOutOfSync, oapi.ObjectStatusHealthDegraded
 	}
-	for _, c := range condition.Of(*a, s.seen.Host) {
+	for _, c := range condition.Of(*a, s.observed.Host) {
 		s.conditions = append(s.conditions, desired.Condition(c))
 	}
 }
 
 // asDrifting names the fields in which it differs.
-func (s *standing) asDrifting() {
-	if len(s.seen.Drifts) == 0 {
+func (s *current) asDrifting() {
+	if len(s.observed.Drifts) == 0 {
 		return
 	}
 	s.sync = oapi.ObjectStatusSyncOutOfSync
 	s.conditions = slices.DeleteFunc(s.conditions, func(c desired.Condition) bool { return c.Type == "Drifted" })
-	fields := make([]string, len(s.seen.Drifts))
-	since := s.seen.Drifts[0].OpenedAt
-	for i, d := range s.seen.Drifts {
+	fields := make([]string, len(s.observed.Drifts))
+	since := s.observed.Drifts[0].OpenedAt
+	for i, d := range s.observed.Drifts {
 		if fields[i] = d.Field; d.OpenedAt.Before(since) {
 			since = d.OpenedAt
 		}

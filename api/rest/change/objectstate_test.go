@@ -38,29 +38,29 @@ func TestStatesOfObjects(t *testing.T) {
 	healthy := func(*fleet.Node) {}
 	for what, c := range map[string]struct {
 		kind  desired.Kind
-		seen  ObjectSeen
+		seen  ObservedObject
 		want  string             // sync, health, status of Ready
 		holds oapi.ConditionType // another condition that is True
 	}{
-		"a SKU that was carried out":          {desired.KindSKU, ObjectSeen{Carried: carried(2)}, "Synced Healthy True", ""},
-		"a SKU of an older generation":        {desired.KindSKU, ObjectSeen{Carried: carried(1)}, "OutOfSync Progressing False", "Reconciling"},
-		"a SKU that failed twice":             {desired.KindSKU, ObjectSeen{Carried: failing(2), RetryLimit: 3}, "OutOfSync Progressing False", "Reconciling"},
-		"a SKU that failed too often":         {desired.KindSKU, ObjectSeen{Carried: failing(3), RetryLimit: 3}, "OutOfSync Degraded False", "Stalled"},
-		"a SKU that nobody has seen":          {desired.KindSKU, ObjectSeen{}, "OutOfSync Progressing False", "Reconciling"},
-		"a row that was edited":               {desired.KindSKU, ObjectSeen{Carried: carried(2), Drifts: []reconciler.Drift{{Field: "price", OpenedAt: at}}}, "OutOfSync Healthy True", "Drifted"},
-		"a profile that needs a restart":      {desired.KindEnvironment, ObjectSeen{Carried: carried(2), RestartFor: []string{"region"}}, "Synced Healthy True", "RestartRequired"},
-		"a node at work":                      {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(healthy)}, "Synced Healthy True", "Schedulable"},
-		"a node without a machine":            {desired.KindNode, ObjectSeen{Carried: carried(2)}, "Synced Missing False", ""},
-		"a node that waits for its machine":   {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Lifecycle = "declared" })}, "Synced Progressing False", ""},
-		"a silent node":                       {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Reachability = "stale" })}, "Synced Degraded Unknown", "GPUHealthy"},
-		"a sick node":                         {desired.KindNode, ObjectSeen{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Health = "degraded" })}, "Synced Degraded False", "AgentReachable"},
-		"a node of an older spec, which goes": {desired.KindNode, ObjectSeen{Carried: carried(1), Node: node(healthy)}, "OutOfSync Progressing False", "Reconciling"},
-		"an allocation in use":                {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Active), Host: condition.Observed{Reported: true, Phase: "ready", Generation: 2}}, "Synced Healthy True", "Provisioned"},
-		"an allocation that broke":            {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Active), Host: condition.Observed{Reported: true, Phase: "broken", Generation: 2}}, "OutOfSync Degraded False", "Drifted"},
-		"an allocation on its way":            {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Provisioning)}, "OutOfSync Progressing False", "Reconciling"},
-		"an allocation that ended":            {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Released)}, "Synced Missing True", ""},
-		"an allocation that was given up":     {desired.KindAllocation, ObjectSeen{Allocation: alloc(allocation.Failed)}, "OutOfSync Degraded False", "Stalled"},
-		"an allocation that nobody knows":     {desired.KindAllocation, ObjectSeen{}, "Unknown Unknown Unknown", ""},
+		"a SKU that was carried out":          {desired.KindSKU, ObservedObject{Carried: carried(2)}, "Synced Healthy True", ""},
+		"a SKU of an older generation":        {desired.KindSKU, ObservedObject{Carried: carried(1)}, "OutOfSync Progressing False", "Reconciling"},
+		"a SKU that failed twice":             {desired.KindSKU, ObservedObject{Carried: failing(2), RetryLimit: 3}, "OutOfSync Progressing False", "Reconciling"},
+		"a SKU that failed too often":         {desired.KindSKU, ObservedObject{Carried: failing(3), RetryLimit: 3}, "OutOfSync Degraded False", "Stalled"},
+		"a SKU that was not observed":         {desired.KindSKU, ObservedObject{}, "OutOfSync Progressing False", "Reconciling"},
+		"a row that was edited":               {desired.KindSKU, ObservedObject{Carried: carried(2), Drifts: []reconciler.Drift{{Field: "price", OpenedAt: at}}}, "OutOfSync Healthy True", "Drifted"},
+		"a profile that needs a restart":      {desired.KindEnvironment, ObservedObject{Carried: carried(2), RestartFor: []string{"region"}}, "Synced Healthy True", "RestartRequired"},
+		"a node at work":                      {desired.KindNode, ObservedObject{Carried: carried(2), Node: node(healthy)}, "Synced Healthy True", "Schedulable"},
+		"a node without a machine":            {desired.KindNode, ObservedObject{Carried: carried(2)}, "Synced Missing False", ""},
+		"a node that waits for its machine":   {desired.KindNode, ObservedObject{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Lifecycle = "declared" })}, "Synced Progressing False", ""},
+		"a silent node":                       {desired.KindNode, ObservedObject{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Reachability = "stale" })}, "Synced Degraded Unknown", "GPUHealthy"},
+		"a sick node":                         {desired.KindNode, ObservedObject{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Health = "degraded" })}, "Synced Degraded False", "AgentReachable"},
+		"a node of an older spec, which goes": {desired.KindNode, ObservedObject{Carried: carried(1), Node: node(healthy)}, "OutOfSync Progressing False", "Reconciling"},
+		"an allocation in use":                {desired.KindAllocation, ObservedObject{Allocation: alloc(allocation.Active), Host: condition.Observed{Reported: true, Phase: "ready", Generation: 2}}, "Synced Healthy True", "Provisioned"},
+		"an allocation that broke":            {desired.KindAllocation, ObservedObject{Allocation: alloc(allocation.Active), Host: condition.Observed{Reported: true, Phase: "broken", Generation: 2}}, "OutOfSync Degraded False", "Drifted"},
+		"an allocation on its way":            {desired.KindAllocation, ObservedObject{Allocation: alloc(allocation.Provisioning)}, "OutOfSync Progressing False", "Reconciling"},
+		"an allocation that ended":            {desired.KindAllocation, ObservedObject{Allocation: alloc(allocation.Released)}, "Synced Missing True", ""},
+		"an allocation that was given up":     {desired.KindAllocation, ObservedObject{Allocation: alloc(allocation.Failed)}, "OutOfSync Degraded False", "Stalled"},
+		"an allocation without a record":      {desired.KindAllocation, ObservedObject{}, "Unknown Unknown Unknown", ""},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +104,7 @@ func TestWhatHasNoEffectSaysWhy(t *testing.T) {
 		"another node":     {desired.Object{Kind: desired.KindNode, Name: "n1", Spec: []byte(`{"onboarding":"manual"}`)}, declared, "Progressing", "an operator must install its agent"},
 	} {
 		c.object.Generation, c.object.SpecHash = 1, "h"
-		ready := stateOf(c.object, ObjectSeen{Carried: applied, Node: c.node}).Conditions[0]
+		ready := stateOf(c.object, ObservedObject{Carried: applied, Node: c.node}).Conditions[0]
 		if string(ready.Type) != "Ready" || string(ready.Reason) != c.reason || !strings.Contains(ready.Message, c.words) {
 			t.Errorf("%s: %+v", name, ready)
 		}

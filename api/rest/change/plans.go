@@ -19,7 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
-// The origins of plans: what the loop decided, and what somebody's change would do.
+// The origins of plans: what the loop decided, and what a change would do.
 const (
 	ofLoop   = "loop"
 	ofChange = "change"

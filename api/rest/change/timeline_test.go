@@ -32,8 +32,8 @@ func timelineOf(w *allocationtest.Fixture, db pg.Pool, queue *river.Client[pgx.T
 	}}
 }
 
-// The whole way of an allocation is told in order, and of a node, with the rights of
-// the API and an operator's scope: no room is asked for what it may not show.
+// The timeline has the whole way of an allocation and of a node, with the rights of
+// the API and an operator's scope.
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, 1000)
@@ -78,12 +78,12 @@ func TestTrace(t *testing.T) {
 		"observed broken: the node reports broken at fence 1, generation 1: keys: 2, expected 1", "drift open: keys is 2, not 1: changed on the node",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("does not tell %q:\n%s", want, text)
+			t.Errorf("lacks %q:\n%s", want, text)
 		}
 	}
 }
 
-// What is released is told about too, until it is gone.
+// A released allocation has a timeline, until it is removed.
 func TestTraceOfARelease(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, 1000)
@@ -134,7 +134,7 @@ func TestTraceOfANode(t *testing.T) {
 		"desired applied: generation 1, at nodes.cue:7:2, by revision 1 of Ada: add n7", "observed carried_out: generation 1 is applied", "observed whole: it reports 2 GPUs, by agent 1.2", "task queued: node.probe",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("does not tell %q:\n%s", want, text)
+			t.Errorf("lacks %q:\n%s", want, text)
 		}
 	}
 }

@@ -58,14 +58,14 @@ func (s *Handlers) ListEvents(ctx context.Context, req oapi.ListEventsRequestObj
 const (
 	// A stream ends within two seconds after its caller has lost the right to it (AUTH-12). The
 	// cached token may be one second old. The next check follows after lookEvery, and fails after
-	// lookWithin at the latest.
-	lookEvery, lookWithin = 500 * time.Millisecond, 500 * time.Millisecond
+	// readWithin at the latest.
+	readEvery, readWithin = 500 * time.Millisecond, 500 * time.Millisecond
 )
 
 // whileAllowed returns when ctx ends, or when allowed returns false. A database that is away ends
 // streams, too.
 func (s *Handlers) whileAllowed(ctx context.Context, allowed func(context.Context) bool) {
-	every := time.NewTicker(lookEvery)
+	every := time.NewTicker(readEvery)
 	defer every.Stop()
 	for {
 		select {
@@ -74,7 +74,7 @@ func (s *Handlers) whileAllowed(ctx context.Context, allowed func(context.Contex
 		case <-every.C:
 		}
 		if !func() bool {
-			ctx, cancel := context.WithTimeout(ctx, lookWithin)
+			ctx, cancel := context.WithTimeout(ctx, readWithin)
 			defer cancel()
 			return allowed(ctx)
 		}() {

@@ -25,8 +25,8 @@ type NodeParts struct {
 	Installer fleet.Installer
 }
 
-// Seen reads the state of a node in the other services.
-func (m NodeParts) Seen(ctx context.Context, n fleet.Node, tasks int) (seen NodeSeen, err error) {
+// ObservedOf reads the state of a node in the other services.
+func (m NodeParts) ObservedOf(ctx context.Context, n fleet.Node, tasks int) (seen ObservedNode, err error) {
 	if seen.Tasks, err = m.Tasks.Last(ctx, n.ID, tasks); err != nil {
 		return seen, err
 	}
@@ -49,7 +49,7 @@ func (m NodeParts) Seen(ctx context.Context, n fleet.Node, tasks int) (seen Node
 }
 
 const (
-	// probeTimeout is how long a probe request waits for the node.
+	// probeTimeout limits the wait of a probe request for the node.
 	probeTimeout = 10 * time.Second
 	// probePoll is the interval between two reads of the task meanwhile.
 	probePoll = 100 * time.Millisecond

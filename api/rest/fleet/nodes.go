@@ -99,7 +99,7 @@ func (s *Handlers) declaredCordon(ctx context.Context, name string) error {
 	o, err := s.Desired.Get(ctx, desired.KindNode, "", name)
 	if err != nil {
 		if errs.CodeOf(err) == errs.NotFound {
-			return nil // the room says the same of an unknown name
+			return nil // the service returns the same for an unknown name
 		}
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/secret"
 )
 
-// NodeSeen is the state of a node in the other services. A nil field means that there is none.
-type NodeSeen struct {
+// ObservedNode is the state of a node in the other services. A nil field means that there is none.
+type ObservedNode struct {
 	Object       *desired.Object
 	ReportedAt   *time.Time
 	Agent        string // version that runs

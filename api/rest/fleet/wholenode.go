@@ -24,7 +24,7 @@ func (s *Handlers) wholeNode(ctx context.Context, name string) (oapi.Node, error
 	if err != nil {
 		return oapi.Node{}, err
 	}
-	seen, err := s.Parts.Seen(ctx, n, mostTasks)
+	seen, err := s.Parts.ObservedOf(ctx, n, mostTasks)
 	if err != nil {
 		return oapi.Node{}, err
 	}

@@ -45,7 +45,7 @@ func (s *Chain) Admit(c *gin.Context) {
 		return
 	}
 	c.Next()
-	s.settle(c, r)
+	s.remember(c, r)
 }
 
 // repeatedUnseen responds to the repetition of a change after which its object does not exist any more.

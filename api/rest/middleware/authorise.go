@@ -66,7 +66,7 @@ func (s *Chain) EnterProject(c *gin.Context, r *request.Call) error {
 	if r.Op.Project == request.NoProject {
 		return nil
 	}
-	asked, err := s.projectAsked(c, r)
+	asked, err := s.projectOf(c, r)
 	if err != nil {
 		return err
 	}
@@ -103,8 +103,8 @@ func (s *Chain) EnterProject(c *gin.Context, r *request.Call) error {
 	return err
 }
 
-// projectAsked returns the project that the request names.
-func (s *Chain) projectAsked(c *gin.Context, r *request.Call) (string, error) {
+// projectOf returns the project that the request names.
+func (s *Chain) projectOf(c *gin.Context, r *request.Call) (string, error) {
 	switch r.Op.Project {
 	case request.NoProject, request.MayProject, request.MustProject:
 	case request.PathProject:

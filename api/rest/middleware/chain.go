@@ -61,7 +61,7 @@ type Chain struct {
 	operations map[request.Route]*request.Operation
 	fixed      map[string][]string // the methods of the paths without parameters
 	limiter    limiter
-	settled    settled
+	repeats    repeatCache
 	turns      chan struct{}
 }
 

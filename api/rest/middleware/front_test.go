@@ -11,9 +11,9 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/request"
 )
 
-// Where a request comes from is told by proxies that are trusted, from the last to
-// the first, and by nobody else.
-func TestTheSenderIsToldByTrustedProxies(t *testing.T) {
+// The source of a request comes from trusted proxies, from the last to
+// the first, and from no other header.
+func TestTheSenderComesFromTrustedProxies(t *testing.T) {
 	t.Parallel()
 
 	f := Front{Proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}}

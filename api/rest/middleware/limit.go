@@ -19,8 +19,8 @@ import (
 // accumulate.
 type Limit struct{ PerMinute, Burst int }
 
-func (l Limit) each() time.Duration  { return time.Minute / time.Duration(max(l.PerMinute, 1)) }
-func (l Limit) holds() time.Duration { return l.each() * time.Duration(max(l.Burst, 1)) }
+func (l Limit) interval() time.Duration { return time.Minute / time.Duration(max(l.PerMinute, 1)) }
+func (l Limit) holds() time.Duration    { return l.interval() * time.Duration(max(l.Burst, 1)) }
 
 // DefaultLimits returns the default limits of the policies.
 func DefaultLimits(class request.Class, _ identity.Caller) Limit {
@@ -73,7 +73,7 @@ func (s *Chain) Charge(c *gin.Context, class request.Class, caller identity.Call
 }
 
 func (s *Chain) chargeBucket(c *gin.Context, key bucketKey, caller identity.Caller) error {
-	t := s.limiter.take(key, caller)
+	t := s.limiter.admit(key, caller)
 	_, r := request.Of(c.Request.Context())
 	showLimit(r, c.Writer.Header(), t)
 	if t.wait > 0 {
@@ -89,7 +89,7 @@ func (s *Chain) chargeBucket(c *gin.Context, key bucketKey, caller identity.Call
 // chargeTenant charges the bucket of the tenant. It shows this bucket only to callers whom it rejects,
 // because a client can only influence its own one.
 func (s *Chain) chargeTenant(c *gin.Context, caller identity.Caller) error {
-	t := s.limiter.take(bucketKey{class: request.ClassTenant, id: caller.Tenant.UUID}, caller)
+	t := s.limiter.admit(bucketKey{class: request.ClassTenant, id: caller.Tenant.UUID}, caller)
 	if t.wait == 0 {
 		s.limiter.countAllowed(request.ClassTenant)
 		return nil
@@ -99,7 +99,7 @@ func (s *Chain) chargeTenant(c *gin.Context, caller identity.Caller) error {
 	return s.overLimit(c, t)
 }
 
-func (s *Chain) overLimit(c *gin.Context, t taken) error {
+func (s *Chain) overLimit(c *gin.Context, t admission) error {
 	s.limiter.count(t.class, limited)
 	c.Header("Retry-After", strconv.Itoa(seconds(t.wait)))
 	who := "more"
@@ -129,7 +129,7 @@ func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Seco
 
 // showLimit sets both families of headers. Their values are substrings of two texts, which saves
 // allocations, because this code runs for every request.
-func showLimit(r *request.Call, h http.Header, t taken) {
+func showLimit(r *request.Call, h http.Header, t admission) {
 	var room [64]byte
 	text := append(append(append(room[:0], '"'), t.class.String()...), `";r=`...)
 	from := len(text)

@@ -59,7 +59,7 @@ type bucket struct {
 	limit  Limit
 	policy string    // the limit, as the value of its header
 	burst  [2]int    // position of the burst in policy
-	asked  time.Time // when the limit was read
+	readAt time.Time // when the limit was read
 }
 
 const (
@@ -109,8 +109,8 @@ func (l *limiter) countAllowed(class request.Class) {
 	l.count(class, passed)
 }
 
-// taken is the state of a bucket after a request.
-type taken struct {
+// admission is the state of a bucket after a request.
+type admission struct {
 	key    bucketKey // of the bucket, which is another one than requested while the map is full
 	class  request.Class
 	limit  Limit
@@ -121,22 +121,22 @@ type taken struct {
 	wait   time.Duration // until a token is available; 0 if one was
 }
 
-// take removes one token.
-func (l *limiter) take(key bucketKey, caller identity.Caller) taken {
+// admit removes one token.
+func (l *limiter) admit(key bucketKey, caller identity.Caller) admission {
 	now := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(now)
 	key = l.fit(key)
 	b, ok := l.all[key]
-	if !ok || now.Sub(b.asked) >= limitFor {
+	if !ok || now.Sub(b.readAt) >= limitFor {
 		b.ask(key.class, l.limits(key.class, caller), now)
 	}
 	if b.full.Before(now) {
 		b.full = now
 	}
-	t := taken{key: key, class: key.class, limit: b.limit, policy: b.policy, burst: b.burst}
-	each, holds := b.limit.each(), b.limit.holds()
+	t := admission{key: key, class: key.class, limit: b.limit, policy: b.policy, burst: b.burst}
+	each, holds := b.limit.interval(), b.limit.holds()
 	next := b.full.Add(each)
 	if over := next.Sub(now) - holds; over > 0 {
 		t.full, t.wait = b.full.Sub(now), over
@@ -175,7 +175,7 @@ func (l *limiter) fit(key bucketKey) bucketKey {
 
 // ask stores the current limit. It formats the header again only if the limit has changed.
 func (b *bucket) ask(class request.Class, limit Limit, now time.Time) {
-	b.asked = now
+	b.readAt = now
 	if limit == b.limit && b.policy != "" {
 		return
 	}
@@ -203,7 +203,7 @@ func (l *limiter) sweep(now time.Time) {
 
 // askShared queries the shared buckets for the classes in which an attacker could guess a secret.
 // If each replica counted for itself, every replica would give the attacker additional attempts.
-func (s *Chain) askShared(c *gin.Context, key bucketKey, t taken) error {
+func (s *Chain) askShared(c *gin.Context, key bucketKey, t admission) error {
 	l := &s.limiter
 	if l.shared == nil {
 		l.count(key.class, passed)
@@ -211,16 +211,16 @@ func (s *Chain) askShared(c *gin.Context, key bucketKey, t taken) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), askFor)
 	defer cancel()
-	allowed, fullIn, err := l.shared.Allow(ctx, key.String(), t.limit.each(), t.limit.holds())
+	allowed, fullIn, err := l.shared.Allow(ctx, key.String(), t.limit.interval(), t.limit.holds())
 	if err != nil {
 		l.count(key.class, failClosed)
 		return errs.New(errs.LimiterUnavailable, "it cannot be known how often this was tried").Try("repeat the request in a moment").Because(err)
 	}
 	l.learn(key, fullIn)
 	t.full = fullIn
-	t.left = max(0, int((t.limit.holds()-fullIn)/t.limit.each()))
+	t.left = max(0, int((t.limit.holds()-fullIn)/t.limit.interval()))
 	if !allowed {
-		t.wait = max(fullIn+t.limit.each()-t.limit.holds(), 1)
+		t.wait = max(fullIn+t.limit.interval()-t.limit.holds(), 1)
 	}
 	_, r := request.Of(c.Request.Context())
 	showLimit(r, c.Writer.Header(), t)
@@ -284,7 +284,7 @@ func (s *Chain) Share(ctx context.Context) {
 	if err == nil && len(keys) < shareMost {
 		l.shares = at
 	}
-	l.settle(keys, spent, fullIn)
+	l.applyCounts(keys, spent, fullIn)
 }
 
 // collect returns the charges since the last exchange.
@@ -308,8 +308,8 @@ func (l *limiter) collect() (keys map[string]bucketKey, spent map[string]time.Du
 	return keys, spent, now
 }
 
-// settle sets the shared state of the buckets. Charges that were not received are exchanged again.
-func (l *limiter) settle(keys map[string]bucketKey, spent, fullIn map[string]time.Duration) {
+// applyCounts sets the shared state of the buckets. Charges that were not received are exchanged again.
+func (l *limiter) applyCounts(keys map[string]bucketKey, spent, fullIn map[string]time.Duration) {
 	now := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -29,7 +29,7 @@ func TestHostileAddressesStayBounded(t *testing.T) {
 	started := time.Now()
 	for i := range uint64(500_000) {
 		binary.BigEndian.PutUint64(key.id[:], i)
-		l.take(key, identity.Caller{})
+		l.admit(key, identity.Caller{})
 		if i%1000 == 0 {
 			now = now.Add(time.Millisecond)
 		}
@@ -42,7 +42,7 @@ func TestHostileAddressesStayBounded(t *testing.T) {
 	}
 	allowed := 0
 	for range 20 {
-		if l.take(key, identity.Caller{}).wait == 0 {
+		if l.admit(key, identity.Caller{}).wait == 0 {
 			allowed++
 		}
 	}

@@ -68,13 +68,13 @@ func (s *Chain) log(c *gin.Context, r *request.Call, micros int64) {
 		slog.String("path", c.FullPath()),
 		slog.Int("status", c.Writer.Status()),
 		slog.Int64("duration_us", micros),
-		known("rule", r.Rule),
-		known("actor", r.Actor),
-		known("tenant_id", r.Tenant))
+		nonEmpty("rule", r.Rule),
+		nonEmpty("actor", r.Actor),
+		nonEmpty("tenant_id", r.Tenant))
 }
 
-// known returns an attribute, or an empty one, which no handler writes, for an empty value.
-func known(key, value string) slog.Attr {
+// nonEmpty returns an attribute, or an empty one, which no handler writes, for an empty value.
+func nonEmpty(key, value string) slog.Attr {
 	if value == "" {
 		return slog.Attr{}
 	}
@@ -227,7 +227,7 @@ func (s *Chain) recover(c *gin.Context) {
 		}
 		s.Log.ErrorContext(c.Request.Context(), "handler panicked", slog.Any("err", cause), slog.String("stack", string(debug.Stack())))
 		if !c.Writer.Written() {
-			s.Refuse(c, http.StatusInternalServerError, errs.New(errs.Internal, "the server failed"))
+			s.Reject(c, http.StatusInternalServerError, errs.New(errs.Internal, "the server failed"))
 		}
 		c.Abort()
 	}()

@@ -10,14 +10,14 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/response"
 )
 
-// maxSettled limits the keys in each half of settled. Both halves need about 5 MB, and cover the
+// maxRepeats limits the keys in each half of settled. Both halves need about 5 MB, and cover the
 // minutes in which a client usually repeats a request.
-const maxSettled = 10_000
+const maxRepeats = 10_000
 
-// settled contains the idempotency keys with a response of this process. A use case finds a repetition
+// repeatCache contains the idempotency keys with a response of this process. A use case finds a repetition
 // only when its transaction is rejected, after all the work of a first request. Keys that were
 // dropped, or that another process responded to, are found in that way.
-type settled struct {
+type repeatCache struct {
 	mu         sync.Mutex
 	young, old map[keyName]struct{}
 }
@@ -30,7 +30,7 @@ type keyName struct {
 
 func keyNameOf(r *request.Call) keyName { return keyName{r.Key.Principal, r.Op, r.Key.Key} }
 
-func (s *settled) has(k keyName) bool {
+func (s *repeatCache) contains(k keyName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, young := s.young[k]
@@ -39,10 +39,10 @@ func (s *settled) has(k keyName) bool {
 }
 
 // add adds a key. It drops the older half when the younger half is full.
-func (s *settled) add(k keyName) {
+func (s *repeatCache) add(k keyName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.young == nil || len(s.young) >= maxSettled {
+	if s.young == nil || len(s.young) >= maxRepeats {
 		s.young, s.old = map[keyName]struct{}{}, s.young
 	}
 	s.young[k] = struct{}{}
@@ -51,7 +51,7 @@ func (s *settled) add(k keyName) {
 // repeated responds to a repetition of a request to this process. Keys that are new to this process
 // cost no query.
 func (s *Chain) repeated(c *gin.Context, r *request.Call) bool {
-	if r.Key.Key == "" || !s.settled.has(keyNameOf(r)) {
+	if r.Key.Key == "" || !s.repeats.contains(keyNameOf(r)) {
 		return false
 	}
 	first, found, err := s.Identity.Replay(c.Request.Context(), r.Key)
@@ -67,9 +67,9 @@ func (s *Chain) repeated(c *gin.Context, r *request.Call) bool {
 	return true
 }
 
-// settle records the key of a successful change.
-func (s *Chain) settle(c *gin.Context, r *request.Call) {
+// remember records the key of a successful change.
+func (s *Chain) remember(c *gin.Context, r *request.Call) {
 	if r.Key.Key != "" && c.Writer.Status() < 300 {
-		s.settled.add(keyNameOf(r))
+		s.repeats.add(keyNameOf(r))
 	}
 }

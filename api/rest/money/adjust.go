@@ -82,7 +82,7 @@ func (s *Handlers) ListRefunds(ctx context.Context, req oapi.ListRefundsRequestO
 // ListAdminRefunds handles GET /api/v1/admin/refunds.
 func (s *Handlers) ListAdminRefunds(ctx context.Context, req oapi.ListAdminRefundsRequestObject) (oapi.ListAdminRefundsResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	l, err := s.refunds(ctx, r, tenantAsked(req.Params.TenantId), req.Params.Cursor, req.Params.Limit)
+	l, err := s.refunds(ctx, r, tenantParam(req.Params.TenantId), req.Params.Cursor, req.Params.Limit)
 	if err != nil {
 		return nil, err
 	}

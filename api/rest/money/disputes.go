@@ -12,7 +12,7 @@ import (
 // ListDisputes handles GET /api/v1/admin/disputes.
 func (s *Handlers) ListDisputes(ctx context.Context, req oapi.ListDisputesRequestObject) (oapi.ListDisputesResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	tenant := tenantAsked(req.Params.TenantId)
+	tenant := tenantParam(req.Params.TenantId)
 	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after string, n int) ([]payment.Dispute, error) {
 		return s.Payments.Disputes(ctx, tenant, after, n)
 	}, func(d payment.Dispute) string { return d.ID }, s.toDispute)

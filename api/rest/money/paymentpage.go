@@ -14,9 +14,9 @@ import (
 	"github.com/gpuaas/gpuaas/platform/payment"
 )
 
-// lookAgain is the reload interval of the payment page in seconds. A provider usually reports
+// refreshSeconds is the reload interval of the payment page in seconds. A provider usually reports
 // within one or two seconds.
-const lookAgain = 2
+const refreshSeconds = 2
 
 // ShowPayment serves the page to which the payment provider redirects the browser. The redirect is
 // no evidence of a payment, so the page displays the stored state of the checkout.
@@ -49,28 +49,28 @@ func (s *Handlers) paymentOf(c *gin.Context, caller identity.Caller) (payment.Se
 
 // outcome contains the texts of the page.
 type outcome struct {
-	ID, Amount, Status, Says, Help string
-	URL                            string
-	CreatedAt, CreditedAt          string
-	Waiting                        bool
-	Every                          int
+	ID, Amount, Status, Message, Help string
+	URL                               string
+	CreatedAt, CreditedAt             string
+	Waiting                           bool
+	Every                             int
 }
 
 func outcomeOf(p payment.Session) outcome {
 	o := outcome{
-		ID: p.ID.String(), Amount: money.Format(p.Currency, p.Amount), Status: string(p.State), CreatedAt: p.CreatedAt.UTC().Format(time.RFC1123), Every: lookAgain,
+		ID: p.ID.String(), Amount: money.Format(p.Currency, p.Amount), Status: string(p.State), CreatedAt: p.CreatedAt.UTC().Format(time.RFC1123), Every: refreshSeconds,
 	}
 	switch p.State {
 	case payment.Initiated:
-		o.Waiting, o.Says, o.URL = true, "Waiting for the payment.", p.URL
+		o.Waiting, o.Message, o.URL = true, "Waiting for the payment.", p.URL
 	case payment.CheckoutCompleted:
-		o.Waiting, o.Says, o.Help = true, "Paid; the payment is in progress.", "Some payment methods take days. The balance increases when the payment is complete."
+		o.Waiting, o.Message, o.Help = true, "Paid; the payment is in progress.", "Some payment methods take days. The balance increases when the payment is complete."
 	case payment.Credited:
-		o.Says, o.CreditedAt = "The balance has grown by "+o.Amount+".", p.StatusAt.UTC().Format(time.RFC1123)
+		o.Message, o.CreditedAt = "The balance has grown by "+o.Amount+".", p.StatusAt.UTC().Format(time.RFC1123)
 	case payment.FailedReconcile:
-		o.Says, o.Help = "The payment does not match the session.", "An operator checks it. Do not pay again. Quote the id below in a support request."
+		o.Message, o.Help = "The payment does not match the session.", "An operator checks it. Do not pay again. Quote the id below in a support request."
 	case payment.Expired:
-		o.Says, o.Help = "It ended without a payment.", "Nothing was charged. Start another top-up."
+		o.Message, o.Help = "It ended without a payment.", "Nothing was charged. Start another top-up."
 	}
 	return o
 }

@@ -106,7 +106,7 @@ func (s *Handlers) ReceivePaymentEvent(ctx context.Context, req oapi.ReceivePaym
 // ListAdminPaymentSessions handles GET /api/v1/admin/payments/sessions.
 func (s *Handlers) ListAdminPaymentSessions(ctx context.Context, req oapi.ListAdminPaymentSessionsRequestObject) (oapi.ListAdminPaymentSessionsResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	f := payment.Filter{Tenant: tenantAsked(req.Params.TenantId), Status: string(request.Or(req.Params.Status, ""))}
+	f := payment.Filter{Tenant: tenantParam(req.Params.TenantId), Status: string(request.Or(req.Params.Status, ""))}
 	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after ids.PaymentSession, n int) ([]shownCheckout, error) {
 		return s.withCredits(ctx)(s.Payments.AllSessions(ctx, f, after, n))
 	}, checkoutID, s.toAdminCheckout)
@@ -131,9 +131,9 @@ func (s *Handlers) ReconcilePaymentSession(ctx context.Context, req oapi.Reconci
 	return oapi.ReconcilePaymentSession200JSONResponse{Body: s.toAdminCheckout(shownCheckout{Session: p})}, nil
 }
 
-// tenantAsked returns the requested tenant. Without one it returns the zero tenant, which means all
+// tenantParam returns the requested tenant. Without one it returns the zero tenant, which means all
 // tenants.
-func tenantAsked(id *uuid.UUID) ids.Tenant { return ids.From[ids.Tenant](request.Or(id, uuid.Nil)) }
+func tenantParam(id *uuid.UUID) ids.Tenant { return ids.From[ids.Tenant](request.Or(id, uuid.Nil)) }
 
 // shownCheckout is a checkout with what it has brought.
 type shownCheckout struct {

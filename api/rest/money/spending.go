@@ -23,7 +23,7 @@ func (s *Handlers) GetBillingLimits(ctx context.Context, req oapi.GetBillingLimi
 	if err := ofTenant(r, "/api/v1/desired/Policy"); err != nil {
 		return nil, err
 	}
-	project := projectAsked(req.Params.ProjectId)
+	project := projectParam(req.Params.ProjectId)
 	v, err := s.Billing.Limits(ctx, r.Caller, project)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (s *Handlers) PutBillingLimits(ctx context.Context, req oapi.PutBillingLimi
 	if err := s.Identity.CheckCurrency(ctx, r.Caller.Tenant, req.Body.Currency); err != nil {
 		return nil, err
 	}
-	project := projectAsked(req.Params.ProjectId)
+	project := projectParam(req.Params.ProjectId)
 	n, err := s.spending(ctx, r.Caller.Tenant, project)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (s *Handlers) PutBillingLimits(ctx context.Context, req oapi.PutBillingLimi
 	return oapi.PutBillingLimits200JSONResponse{Body: toLimits(v, n), Headers: oapi.PutBillingLimits200ResponseHeaders{ETag: request.ETag(v.Version)}}, nil
 }
 
-func projectAsked(id *uuid.UUID) ids.Project { return ids.From[ids.Project](request.Or(id, uuid.Nil)) }
+func projectParam(id *uuid.UUID) ids.Project { return ids.From[ids.Project](request.Or(id, uuid.Nil)) }
 
 func sent(m *int64) *money.Minor {
 	if m == nil {

@@ -121,7 +121,7 @@ func (s *Handlers) tenantReply(status int) func(identity.Tenant) identity.Reply 
 	}
 }
 
-// tenantAt is where a new tenant is; one that was there needs no telling.
+// tenantAt sets the address of a new tenant. An existing one needs none.
 func tenantAt(status int, t identity.Tenant) string {
 	if status != http.StatusCreated {
 		return ""

@@ -76,7 +76,7 @@ func describeOperation(o openapi.Operation) operation {
 	}
 	if o.RequestBody != nil {
 		m := o.RequestBody.Value.Content["application/json"]
-		if m == nil { // bytes that somebody else has signed
+		if m == nil { // bytes that a foreign system has signed
 			m = o.RequestBody.Value.Content["*/*"]
 		}
 		shown.Body = &body{Fields: fieldsOf("", "required", m.Schema, nil), Example: example(m)}

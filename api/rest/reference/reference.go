@@ -1,6 +1,6 @@
 // Package reference shows the contract and the catalogue of errors to people. The
 // pages are made once from the same document that the server is checked against,
-// so they cannot tell another story.
+// so they cannot differ.
 package reference
 
 import (

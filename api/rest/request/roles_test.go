@@ -29,7 +29,7 @@ func TestEveryRoleHasABitOfItsOwn(t *testing.T) {
 		"owner": tenantRoles["owner"], "billing": tenantRoles["billing"], "viewer of a project": projectRoles["viewer"],
 	} {
 		if bit == 0 {
-			t.Errorf("%s is nobody", name)
+			t.Errorf("%s is no caller", name)
 		}
 	}
 }
@@ -68,8 +68,8 @@ func TestDecisionsNameTheirRule(t *testing.T) {
 		want   Decision
 	}{
 		"nobody":                             {op("user", "admin"), identity.Caller{}, Decision{Rule: noRole}},
-		"nobody, at an open door":            {op("anonymous", "user"), identity.Caller{}, Decision{Allowed: true, Rule: "anonymous"}},
-		"whoever is signed in":               {op("user", "admin"), person("user", "", ""), Decision{Allowed: true, Rule: "user"}},
+		"no caller, open operation":          {op("anonymous", "user"), identity.Caller{}, Decision{Allowed: true, Rule: "anonymous"}},
+		"any user who is signed in":          {op("user", "admin"), person("user", "", ""), Decision{Allowed: true, Rule: "user"}},
 		"the project before the tenant":      {op("project.member", "tenant.owner", "admin"), person("admin", "owner", "member"), Decision{Allowed: true, Rule: "project.member"}},
 		"the tenant before the platform":     {op("tenant.owner", "admin"), person("admin", "owner", ""), Decision{Allowed: true, Rule: "tenant.owner"}},
 		"an admin as such":                   {op("tenant.owner", "admin"), person("admin", "viewer", ""), Decision{Allowed: true, Rule: "admin", Platform: true}},
@@ -157,7 +157,7 @@ func TestEveryOperationHasRoles(t *testing.T) {
 		known[op.OperationID] = true
 		who := rolesAllowed(op.OperationID)
 		if who == 0 {
-			t.Errorf("nobody may call %s", op.OperationID)
+			t.Errorf("no role may call %s", op.OperationID)
 		}
 		if public := op.Security != nil; public != (who&everyone != 0) {
 			t.Errorf("%s: the contract and the roles disagree about a sign-in", op.OperationID)
@@ -170,7 +170,7 @@ func TestEveryOperationHasRoles(t *testing.T) {
 			}
 		}
 		if bitsOf[r.Name] == 0 && r.Scope != "token" {
-			t.Errorf("role %s has no bit: whoever has it may do nothing", r.Name)
+			t.Errorf("role %s has no bit, so it allows nothing", r.Name)
 		}
 	}
 }

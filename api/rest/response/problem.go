@@ -78,7 +78,7 @@ type Problems struct{ Log *slog.Logger }
 // Fail responds with the problem of an error. Every failed request ends here.
 func (s *Problems) Fail(c *gin.Context, err error) {
 	e := s.coded(c, err)
-	s.Refuse(c, StatusOf(e.Code), e)
+	s.Reject(c, StatusOf(e.Code), e)
 }
 
 // coded returns the coded error in the chain of err. An error without a code is a fault of the server:
@@ -124,8 +124,8 @@ func away(err error) bool {
 // retryAfter is the time in seconds after which a client repeats a request. PostgreSQL starts in less.
 const retryAfter = "1"
 
-// Refuse responds with a problem and ends the request.
-func (s *Problems) Refuse(c *gin.Context, status int, e *errs.Error) {
+// Reject responds with a problem and ends the request.
+func (s *Problems) Reject(c *gin.Context, status int, e *errs.Error) {
 	_, r := request.Of(c)
 	details := map[string]any{}
 	maps.Copy(details, e.Details)

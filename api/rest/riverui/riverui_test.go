@@ -62,7 +62,7 @@ func TestJobsAreShown(t *testing.T) {
 	if code != 200 || !strings.Contains(page, "River") {
 		t.Fatalf("the page is not served: %d %s", code, page)
 	}
-	// The door's policy lets no inline script run, and everything is below the prefix.
+	// The content security policy allows no inline script, and everything is below the prefix.
 	for _, script := range regexp.MustCompile(`<script[^>]*>`).FindAllString(page, -1) {
 		if !strings.Contains(script, "src=") && !strings.Contains(script, `type="application/json"`) {
 			t.Errorf("the page needs an inline script: %s", script)

@@ -112,7 +112,7 @@ func (s *Handlers) ExchangeOidc(ctx context.Context, req oapi.ExchangeOidcReques
 
 // finish trades the provider's code for a session of this browser.
 func (s *Handlers) finish(ctx context.Context, c *gin.Context, code, state string) (started signin.Started, p pending, err error) {
-	p, err = s.take(c.Writer, c.Request, state)
+	p, err = s.consume(c.Writer, c.Request, state)
 	if err != nil {
 		return started, p, err
 	}

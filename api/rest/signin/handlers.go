@@ -14,7 +14,7 @@ import (
 type Config struct {
 	*services.Services
 
-	// Provider is the OIDC provider; nil without one. Options tells clients about it.
+	// Provider is the OIDC provider; nil without one. Options describes it to clients.
 	Provider Provider
 	Options  Options
 	// TokenKeys returns the JWKS of the tokens that this server signs.

@@ -154,7 +154,7 @@ func signInRejected(code, description string) error {
 func (s *Handlers) answered(c *gin.Context) (p pending, err error) {
 	state := c.Query("state")
 	if c.Query("code") == "" {
-		if p, err = s.take(c.Writer, c.Request, state); err != nil {
+		if p, err = s.consume(c.Writer, c.Request, state); err != nil {
 			return p, err
 		}
 		return p, signInRejected(c.Query("error"), c.Query("error_description"))

@@ -34,7 +34,7 @@ type pending struct {
 	Until                  int64
 }
 
-// pendingCookie is what the cookies are bound to.
+// pendingCookie is the place that the cookies are bound to.
 var pendingCookie = envelope.Place{Table: "cookies", Column: "sign-in"}
 
 func fresh() string { return rand.Text() + rand.Text() } // 260 bits
@@ -88,9 +88,9 @@ func callbackOf(r *http.Request) string {
 	return scheme + r.Host + "/auth/callback"
 }
 
-// take returns the sign-in that this browser has begun with that state, and removes it, so that a
+// consume returns the sign-in that this browser has begun with that state, and removes it, so that a
 // response counts once.
-func (s *Handlers) take(w http.ResponseWriter, r *http.Request, state string) (p pending, err error) {
+func (s *Handlers) consume(w http.ResponseWriter, r *http.Request, state string) (p pending, err error) {
 	secure, plain := pendingNames(state)
 	sealed, err := request.CookieValue(r, secure, plain)
 	if err != nil {

@@ -33,7 +33,7 @@ func run(args []string, out io.Writer) error {
 	if len(args) > 1 && args[0] == "rig" {
 		return control(args[1:], out)
 	}
-	h, err := look()
+	h, err := readHost()
 	if err != nil {
 		return err
 	}
@@ -136,9 +136,9 @@ func control(args []string, out io.Writer) error {
 	return fmt.Errorf("the rig's double does not know %q", args)
 }
 
-// look returns the hardware with its current users: the processes with a GPU's file open, as the
+// readHost returns the hardware with its current users: the processes with a GPU's file open, as the
 // driver lists those with the device open.
-func look() (*sim.Host, error) {
+func readHost() (*sim.Host, error) {
 	h, err := sim.Read(sim.Path(state))
 	if err != nil {
 		return nil, err

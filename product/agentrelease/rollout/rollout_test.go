@@ -201,10 +201,10 @@ func TestRowStatus(t *testing.T) {
 			r.Outcome, r.Code = protocol.Failed, protocol.RolledBack
 		}, rollout.RolledBack},
 		"refused": {func(_ *fixture, r *rollout.Row, _ *rollout.Node) {
-			r.Outcome, r.Code = protocol.Refused, protocol.DigestMismatch
+			r.Outcome, r.Code = protocol.Rejected, protocol.DigestMismatch
 		}, rollout.Failed},
 		"rejected as too late": {func(_ *fixture, r *rollout.Row, _ *rollout.Node) {
-			r.Outcome, r.Code = protocol.Refused, protocol.Expired
+			r.Outcome, r.Code = protocol.Rejected, protocol.Expired
 		}, rollout.Waiting},
 		"lapsed":               {func(_ *fixture, r *rollout.Row, _ *rollout.Node) { r.Lapsed = true }, rollout.Waiting},
 		"never fetched":        {func(w *fixture, _ *rollout.Row, _ *rollout.Node) { w.late() }, rollout.Waiting},

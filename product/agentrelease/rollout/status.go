@@ -42,7 +42,7 @@ func (in Input) rowStatus(r Row, n Node) (Status, string) {
 		return Waiting, "the task was not worked on in time"
 	case r.Code == protocol.RolledBack:
 		return RolledBack, r.Message
-	case r.Outcome == protocol.Failed || r.Outcome == protocol.Refused:
+	case r.Outcome == protocol.Failed || r.Outcome == protocol.Rejected:
 		return Failed, cmp.Or(r.Message, string(r.Code))
 	case !late && r.Fetched:
 		return Running, ""

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// TestINV55TheJobsPage asks what stands beside the contract: operators may look at
+// TestINV55TheJobsPage calls the routes outside the contract: operators may read
 // jobs, administrators may change them, and a key with scopes is for neither.
 func TestINV55TheJobsPage(t *testing.T) {
 	t.Parallel()
-	w := furnish(t)
+	w := newFixture(t)
 	w.watch()
 	for _, a := range w.actors {
 		for _, r := range []request{
@@ -19,10 +19,10 @@ func TestINV55TheJobsPage(t *testing.T) {
 			w.changed()
 			got := w.send(r)
 			wrote := w.changed()
-			may := !a.limited && a.refused == "" && (a.has("admin") || a.has("operator") && r.method == http.MethodGet)
+			may := !a.limited && a.rejection == "" && (a.hasRole("admin") || a.hasRole("operator") && r.method == http.MethodGet)
 			switch {
-			case a.refused != "" && (got.status != http.StatusUnauthorized || got.code() != a.refused),
-				a.refused == "" && !may && (got.status != http.StatusForbidden || got.code() != "forbidden"),
+			case a.rejection != "" && (got.status != http.StatusUnauthorized || got.code() != a.rejection),
+				a.rejection == "" && !may && (got.status != http.StatusForbidden || got.code() != "forbidden"),
 				may && (got.status == http.StatusUnauthorized || got.status == http.StatusForbidden):
 				t.Errorf("%s %s × %s: %d %.200s", r.method, r.path, a.name, got.status, got.body)
 			case (!may || r.method == http.MethodGet) && len(wrote) > 0,
@@ -37,10 +37,10 @@ func TestINV55TheJobsPage(t *testing.T) {
 // scopes.
 func TestINV56EveryonesEvents(t *testing.T) {
 	t.Parallel()
-	w := furnish(t)
+	w := newFixture(t)
 	for _, a := range w.actors {
 		got := w.send(request{http.MethodGet, "/api/v1/events?scope=platform", a.header(), nil})
-		may := a.refused == "" && !a.limited && (a.has("admin") || a.has("operator"))
+		may := a.rejection == "" && !a.limited && (a.hasRole("admin") || a.hasRole("operator"))
 		if may != (got.status == http.StatusOK) {
 			t.Errorf("%s: %d %.200s", a.name, got.status, got.body)
 		}
@@ -51,7 +51,7 @@ func TestINV56EveryonesEvents(t *testing.T) {
 // one that never was.
 func TestINV56ForeignEvents(t *testing.T) {
 	t.Parallel()
-	w := furnish(t)
+	w := newFixture(t)
 	since := func(a *actor, event string, header bool) answer {
 		r := request{http.MethodGet, "/api/v1/events?since=" + event, a.header(), nil}
 		if header {
@@ -61,11 +61,11 @@ func TestINV56ForeignEvents(t *testing.T) {
 		r.header.Set("X-Project-ID", w.a.project.String())
 		return w.send(r)
 	}
-	theirs := one[string](w.house, `SELECT event_id::text FROM outbox_events WHERE org_id = $1 LIMIT 1`, w.b.tenant)
-	ours := one[string](w.house, `SELECT event_id::text FROM outbox_events WHERE org_id = $1 LIMIT 1`, w.a.tenant)
+	theirs := queryOne[string](w.installation, `SELECT event_id::text FROM outbox_events WHERE org_id = $1 LIMIT 1`, w.b.tenant)
+	ours := queryOne[string](w.installation, `SELECT event_id::text FROM outbox_events WHERE org_id = $1 LIMIT 1`, w.a.tenant)
 	for _, header := range []bool{false, true} {
 		if why := differ(since(w.a.owner, theirs, header), since(w.a.owner, id().String(), header)); why != "" {
-			t.Errorf("another tenant's event is told from one that never was: %s", why)
+			t.Errorf("another tenant's event differs from one that never existed: %s", why)
 		}
 		if got := since(w.a.owner, ours, header); got.status != http.StatusOK {
 			t.Errorf("since one of their own: %d %.200s", got.status, got.body)

@@ -12,30 +12,30 @@ type waiting struct {
 	who         caller
 	correlation string
 	until       time.Time // then the poll ends without a task
-	lookAt      time.Time // then its mailbox is read without a hint
+	readAt      time.Time // then its mailbox is read without a hint
 	parked      *parked
 
 	queued  bool // a read of its mailbox is due
 	looking bool // its mailbox is being read
 }
 
-// hall contains the open polls, one for each node. A second poll of a node replaces the first,
+// waiters contains the open polls, one for each node. A second poll of a node replaces the first,
 // because an agent that polls again no longer waits for the first response.
-type hall struct {
-	mu    sync.Mutex
-	open  map[ids.Node]*waiting
-	woken []*waiting    // polls whose mailbox should be read; some may have ended
-	ring  chan struct{} // buffered; has a value while woken is not empty
-	over  bool
+type waiters struct {
+	mu     sync.Mutex
+	open   map[ids.Node]*waiting
+	due    []*waiting    // polls whose mailbox should be read; some may have ended
+	wakeup chan struct{} // buffered; has a value while woken is not empty
+	over   bool
 }
 
-func (h *hall) init() {
-	h.open, h.ring = map[ids.Node]*waiting{}, make(chan struct{}, 1)
+func (h *waiters) init() {
+	h.open, h.wakeup = map[ids.Node]*waiting{}, make(chan struct{}, 1)
 }
 
 // enter adds a poll, whose mailbox is read at once, and returns the poll that it replaces. open is
 // false after shut, when no poll may wait.
-func (h *hall) enter(p *waiting) (older *waiting, open bool) {
+func (h *waiters) enter(p *waiting) (older *waiting, open bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.over {
@@ -50,7 +50,7 @@ func (h *hall) enter(p *waiting) (older *waiting, open bool) {
 // queue schedules a read of the poll's mailbox. The caller has locked h.mu. If the mailbox is being
 // read, settle schedules the next read: two concurrent readers would fetch two tasks for one
 // response.
-func (h *hall) queue(p *waiting) {
+func (h *waiters) queue(p *waiting) {
 	if p.queued {
 		return
 	}
@@ -58,18 +58,18 @@ func (h *hall) queue(p *waiting) {
 	if p.looking {
 		return
 	}
-	h.woken = append(h.woken, p)
+	h.due = append(h.due, p)
 	h.call()
 }
 
-func (h *hall) call() {
+func (h *waiters) call() {
 	select {
-	case h.ring <- struct{}{}:
+	case h.wakeup <- struct{}{}:
 	default:
 	}
 }
 
-func (h *hall) wake(node ids.Node) {
+func (h *waiters) wake(node ids.Node) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p := h.open[node]; p != nil {
@@ -77,7 +77,7 @@ func (h *hall) wake(node ids.Node) {
 	}
 }
 
-func (h *hall) wakeSerials(serials []string) {
+func (h *waiters) wakeSerials(serials []string) {
 	if len(serials) == 0 {
 		return
 	}
@@ -94,23 +94,23 @@ func (h *hall) wakeSerials(serials []string) {
 	}
 }
 
-// take returns up to most polls whose mailbox should be read. The caller reads their mailboxes.
-func (h *hall) take(most int) (batch []*waiting) {
+// nextBatch returns up to most polls whose mailbox should be read. The caller reads their mailboxes.
+func (h *waiters) nextBatch(most int) (batch []*waiting) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
-	for ; n < len(h.woken) && len(batch) < most; n++ {
-		p := h.woken[n]
-		h.woken[n] = nil
+	for ; n < len(h.due) && len(batch) < most; n++ {
+		p := h.due[n]
+		h.due[n] = nil
 		if h.open[p.who.Node] != p {
 			continue // the poll has ended
 		}
 		p.queued, p.looking = false, true
 		batch = append(batch, p)
 	}
-	h.woken = h.woken[n:]
-	if len(h.woken) == 0 {
-		h.woken = nil
+	h.due = h.due[n:]
+	if len(h.due) == 0 {
+		h.due = nil
 	} else {
 		h.call() // wakes another reader for the rest
 	}
@@ -119,7 +119,7 @@ func (h *hall) take(most int) (batch []*waiting) {
 
 // leave removes the poll and reports whether it was still open. If so, the caller sends the
 // response.
-func (h *hall) leave(p *waiting) bool {
+func (h *waiters) leave(p *waiting) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.open[p.who.Node] != p {
@@ -129,9 +129,9 @@ func (h *hall) leave(p *waiting) bool {
 	return true
 }
 
-// leaveAs removes the current poll of the same node, which may be newer than p, and returns it. It
+// takeOver removes the current poll of the same node, which may be newer than p, and returns it. It
 // returns nil if the node has no open poll.
-func (h *hall) leaveAs(p *waiting) *waiting {
+func (h *waiters) takeOver(p *waiting) *waiting {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.open[p.who.Node]
@@ -139,9 +139,9 @@ func (h *hall) leaveAs(p *waiting) *waiting {
 	return now
 }
 
-// settle ends a read that found no task. It returns true if the poll must end, because shut was
+// remove ends a read that found no task. It returns true if the poll must end, because shut was
 // called during the read; the caller then sends the response.
-func (h *hall) settle(p *waiting) bool {
+func (h *waiters) remove(p *waiting) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.open[p.who.Node] != p {
@@ -160,7 +160,7 @@ func (h *hall) settle(p *waiting) bool {
 
 // pass removes and returns the expired polls. It schedules a read for polls that had none for the
 // interval every, and returns the serials of all polls that remain.
-func (h *hall) pass(now time.Time, every time.Duration) (over []*waiting, serials []string) {
+func (h *waiters) pass(now time.Time, every time.Duration) (over []*waiting, serials []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	serials = make([]string, 0, len(h.open))
@@ -171,8 +171,8 @@ func (h *hall) pass(now time.Time, every time.Duration) (over []*waiting, serial
 			delete(h.open, node)
 			over = append(over, p)
 			continue
-		case !now.Before(p.lookAt):
-			p.lookAt = now.Add(every)
+		case !now.Before(p.readAt):
+			p.readAt = now.Add(every)
 			h.queue(p)
 		}
 		serials = append(serials, p.who.Serial)
@@ -181,7 +181,7 @@ func (h *hall) pass(now time.Time, every time.Duration) (over []*waiting, serial
 }
 
 // shut removes and returns all polls whose mailbox is not being read. The readers end the others.
-func (h *hall) shut() (all []*waiting) {
+func (h *waiters) shut() (all []*waiting) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true

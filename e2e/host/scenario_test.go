@@ -21,8 +21,8 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/rig"
 )
 
-// story is one machine that becomes a node of one server.
-type story struct {
+// scenario is one host that becomes a node of one server.
+type scenario struct {
 	*server
 
 	host *rig.Host
@@ -31,7 +31,7 @@ type story struct {
 	made int
 }
 
-// patience is how long anything may take on a machine where everything else is
+// patience limits each wait on a computer where everything else is
 // tested at once. On a quiet one it takes a tenth of it.
 const patience = 2 * time.Minute
 
@@ -45,11 +45,11 @@ type allocation struct {
 
 // begin boots a machine, starts a server that waits for it, and installs the agent
 // with the one line that an operator is given.
-func begin(t *testing.T) *story {
+func begin(t *testing.T) *scenario {
 	t.Helper()
 	h := rig.New(t, rig.Options{Profile: "l40s-4", Hostname: "gpu-a"})
-	_ = binary(t, "gpuaas-agent") // the server hands out the one that lies beside it
-	s := &story{server: startServer(t, h.Gateway()), host: h, name: "gpu-a"}
+	_ = binary(t, "gpuaas-agent") // the server serves the one in its folder
+	s := &scenario{server: startServer(t, h.Gateway()), host: h, name: "gpu-a"}
 	line := s.cli("default-admin", "node", "add", s.name, "--sku", "l40s", "--region", "eu-dev-1", "--gpus", "4", "--root", "--address", h.Addr())
 	line = line[strings.Index(line, "curl "):]
 	began := time.Now()
@@ -64,7 +64,7 @@ func begin(t *testing.T) *story {
 	return s
 }
 
-func (s *story) create(gpus int) allocation {
+func (s *scenario) create(gpus int) allocation {
 	s.t.Helper()
 	s.made++
 	a := allocation{}
@@ -74,18 +74,18 @@ func (s *story) create(gpus int) allocation {
 	return a
 }
 
-func (s *story) release(a allocation) {
+func (s *scenario) release(a allocation) {
 	s.t.Helper()
 	within(s.t, patience, "a release is taken", func() error {
 		return s.call("default", "POST", "/api/v1/allocations/"+a.ID+"/release", map[string]any{}, nil)
 	})
 }
 
-func (s *story) now(a allocation) (now allocation, err error) {
+func (s *scenario) now(a allocation) (now allocation, err error) {
 	return now, s.call("default", "GET", "/api/v1/allocations/"+a.ID, nil, &now)
 }
 
-func (s *story) becomes(a allocation, status string) {
+func (s *scenario) becomes(a allocation, status string) {
 	s.t.Helper()
 	began := time.Now()
 	within(s.t, patience, a.Name+" becomes "+status, func() error {
@@ -99,7 +99,7 @@ func (s *story) becomes(a allocation, status string) {
 }
 
 // login is a tenant's connection, from outside, to the host's sshd.
-func (s *story) login(a allocation) (*ssh.Client, error) {
+func (s *scenario) login(a allocation) (*ssh.Client, error) {
 	return ssh.Dial("tcp", net.JoinHostPort(s.host.Addr(), "22"), &ssh.ClientConfig{
 		User: a.Login, Auth: []ssh.AuthMethod{ssh.PublicKeys(s.key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 10 * time.Second,
 	})
@@ -107,7 +107,7 @@ func (s *story) login(a allocation) (*ssh.Client, error) {
 
 // awaitLogin waits until the tenant can log in after the host has booted. An allocation that was active
 // before stays active while the agent restores the login keys, which a boot removes.
-func (s *story) awaitLogin(a allocation) {
+func (s *scenario) awaitLogin(a allocation) {
 	s.t.Helper()
 	var err error
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
@@ -120,7 +120,7 @@ func (s *story) awaitLogin(a allocation) {
 	s.t.Fatalf("logging in as %s after the boot: %v", a.Login, err)
 }
 
-func (s *story) as(a allocation, command string) string {
+func (s *scenario) as(a allocation, command string) string {
 	s.t.Helper()
 	c, err := s.login(a)
 	must(s.t, err)
@@ -140,8 +140,8 @@ import os, errno, sys
 try: os.open(sys.argv[1], os.O_RDWR); print("open")
 except OSError as e: print(errno.errorcode[e.errno])' /dev/nvidia$i; done`
 
-// left is what of the tenant the host still has, asked by none of our own means.
-func (s *story) left(a allocation) string {
+// left returns the traces of the tenant on the host, read without our own code.
+func (s *scenario) left(a allocation) string {
 	uid := strings.TrimPrefix(a.Login, "u")
 	return s.host.Sh(s.t, `find / -xdev \( -uid $1 -o -gid $1 \) -print 2>/dev/null | head; for d in /tmp /run /dev/shm /var/tmp; do find $d -uid $1 2>/dev/null | head -3; done
 		getent passwd $1 $2 || true; getent group $2 || true; pgrep -lu $1 || true; grep -r "$2\|user-$1" /etc/ssh /etc/gpuaas /etc/systemd /run/systemd/system /run/gpuaas 2>/dev/null || true
@@ -177,7 +177,7 @@ func TestNode(t *testing.T) {
 }
 
 // restarts: neither half disturbs a session when it goes and comes, however it goes.
-func (s *story) restarts(a allocation) {
+func (s *scenario) restarts(a allocation) {
 	s.t.Helper()
 	c, err := s.login(a)
 	must(s.t, err)
@@ -218,7 +218,7 @@ func (s *story) restarts(a allocation) {
 
 // partition asks for the end of an allocation whose host is cut off, in one
 // direction and then in both. Nothing is sold before the host has proved it clean.
-func (s *story) partition(a allocation) {
+func (s *scenario) partition(a allocation) {
 	s.t.Helper()
 	port := s.ready.NodeURL[strings.LastIndex(s.ready.NodeURL, ":")+1:]
 	cut := func(rules ...string) {
@@ -232,7 +232,7 @@ func (s *story) partition(a allocation) {
 				return
 			}
 			if err := s.call("default", "POST", "/api/v1/allocations", map[string]any{"sku": "l40s", "gpus": 4, "name": "early"}, nil); err == nil {
-				s.t.Errorf("%s: a slot was sold that nobody has cleaned", while)
+				s.t.Errorf("%s: a slot was sold that was not cleaned", while)
 				return
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -251,7 +251,7 @@ func (s *story) partition(a allocation) {
 
 // lateDriver pulls the plug in a provision. The agent starts before the devices are
 // there, and fails until they are: that must not use up all attempts.
-func (s *story) lateDriver() {
+func (s *scenario) lateDriver() {
 	s.t.Helper()
 	s.host.DevicesAfter = 5 * time.Second
 	a := s.create(1)
@@ -264,7 +264,7 @@ func (s *story) lateDriver() {
 }
 
 // plugs pulls the plug at moments that chance chooses, in provisions and releases.
-func (s *story) plugs() {
+func (s *scenario) plugs() {
 	s.t.Helper()
 	for round := range 3 {
 		a := s.create(2)
@@ -285,7 +285,7 @@ func (s *story) plugs() {
 	}
 }
 
-func (s *story) pull(round int) {
+func (s *scenario) pull(round int) {
 	s.t.Helper()
 	n, err := rand.Int(rand.Reader, big.NewInt(2000))
 	must(s.t, err)

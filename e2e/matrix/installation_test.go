@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// house is a started server, with the connection of a superuser to its database.
-type house struct {
+// installation is a started server, with the connection of a superuser to its database.
+type installation struct {
 	testing.TB
 
 	db     *pgxpool.Pool
@@ -53,7 +53,7 @@ type house struct {
 
 	// The limit of failures counts by address. Each few hundred requests therefore come from
 	// another address of loopback.
-	asked atomic.Int64
+	requests atomic.Int64
 }
 
 // lines stores the log lines of the server.
@@ -74,8 +74,8 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// open starts a house. prepare runs before the server, because the server reads the policies once.
-func open(t testing.TB, prepare ...func(*house, *server.Config)) *house {
+// open starts an installation. prepare runs before the server, because the server reads the policies once.
+func open(t testing.TB, prepare ...func(*installation, *server.Config)) *installation {
 	t.Helper()
 	// The server must outlive the context of a test, which ends before the cleanup.
 	ctx := context.WithoutCancel(t.Context())
@@ -85,7 +85,7 @@ func open(t testing.TB, prepare ...func(*house, *server.Config)) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	h := &house{TB: t, db: db, log: &lines{}, state: t.TempDir()}
+	h := &installation{TB: t, db: db, log: &lines{}, state: t.TempDir()}
 	bus, err := natsd.Start(natsd.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func open(t testing.TB, prepare ...func(*house, *server.Config)) *house {
 	return h
 }
 
-func (h *house) start() {
+func (h *installation) start() {
 	h.Helper()
 	server, err := server.Start(context.WithoutCancel(h.Context()), h.cfg)
 	if err != nil {
@@ -122,7 +122,7 @@ func (h *house) start() {
 	h.server, h.url = server, server.URL()
 }
 
-func (h *house) stop() {
+func (h *installation) stop() {
 	h.Helper()
 	h.client.CloseIdleConnections()
 	if err := h.server.Stop(context.WithoutCancel(h.Context())); err != nil && !errors.Is(err, context.Canceled) {
@@ -130,14 +130,14 @@ func (h *house) stop() {
 	}
 }
 
-func (h *house) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	n := h.asked.Add(1)
+func (h *installation) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	n := h.requests.Add(1)
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n>>8), byte(n))}}
 	return d.DialContext(ctx, network, address)
 }
 
 // plenty raises the rate limits, which would otherwise reject the requests of a fast test.
-func (h *house) plenty() {
+func (h *installation) plenty() {
 	for key, value := range map[string]string{
 		"ratelimit.user_per_minute": "100000", "ratelimit.tenant_per_minute": "100000", "ratelimit.mutation_per_minute": "100000",
 		"ratelimit.anonymous_per_minute": "100000", "ratelimit.signin_per_minute": "100000", "ratelimit.burst": "100000",
@@ -150,21 +150,21 @@ func (h *house) plenty() {
 		INSERT INTO declared_roles (name, operations, object_id) SELECT $1, $2, gen_random_uuid() FROM r`, declaredRole, declaredOperations)
 }
 
-func (h *house) policy(key, scope, value string) {
+func (h *installation) policy(key, scope, value string) {
 	h.Helper()
 	h.sql(`WITH r AS (UPDATE policy_revision SET revision = revision + 1 RETURNING revision)
 		INSERT INTO policy_values (key, scope, subject, value, revision) SELECT $1, $2, $2, $3::jsonb, revision FROM r
 		ON CONFLICT (key, scope) DO UPDATE SET value = excluded.value, revision = excluded.revision`, key, scope, value)
 }
 
-func (h *house) sql(statement string, args ...any) {
+func (h *installation) sql(statement string, args ...any) {
 	h.Helper()
 	if _, err := h.db.Exec(context.WithoutCancel(h.Context()), statement, args...); err != nil {
 		h.Fatalf("%s: %v", statement, err)
 	}
 }
 
-func one[T any](h *house, statement string, args ...any) (value T) {
+func queryOne[T any](h *installation, statement string, args ...any) (value T) {
 	h.Helper()
 	if err := h.db.QueryRow(context.WithoutCancel(h.Context()), statement, args...).Scan(&value); err != nil {
 		h.Fatalf("%s: %v", statement, err)
@@ -189,7 +189,7 @@ type answer struct {
 
 func (a answer) code() string { return field(a.body, "code") }
 
-func (h *house) send(r request) answer {
+func (h *installation) send(r request) answer {
 	h.Helper()
 	a, err := h.try(r)
 	if err != nil {
@@ -198,7 +198,7 @@ func (h *house) send(r request) answer {
 	return a
 }
 
-func (h *house) try(r request) (answer, error) {
+func (h *installation) try(r request) (answer, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.Context()), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, r.method, h.url+r.path, bytes.NewReader(r.body))

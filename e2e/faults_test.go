@@ -29,15 +29,15 @@ func TestDriftFaultPartition(t *testing.T) {
 	})
 }
 
-func (h *house) dev(t *testing.T, args ...string) {
+func (h *installation) dev(t *testing.T, args ...string) {
 	t.Helper()
 	if got := h.cli(append([]string{"dev"}, args...)...); got.code != 0 {
 		t.Fatalf("dev %v: exit %d\n%s%s", args, got.code, got.out, got.err)
 	}
 }
 
-// one asks the database a question with one answer.
-func one[T any](t *testing.T, h *house, sql string, args ...any) (v T) {
+// queryOne asks the database a question with one answer.
+func queryOne[T any](t *testing.T, h *installation, sql string, args ...any) (v T) {
 	t.Helper()
 	db, err := h.sql(t.Context())
 	must(t, err)
@@ -48,20 +48,20 @@ func one[T any](t *testing.T, h *house, sql string, args ...any) (v T) {
 
 // INV-17 gives a minute to see what differs and two to put it right.
 const (
-	seenWithin  = time.Minute
-	actedWithin = 2 * time.Minute
+	noticedWithin = time.Minute
+	actedWithin   = 2 * time.Minute
 )
 
 // INV-17: whatever is changed by hand, on a host, in a machine, or in a row, is seen
-// and put right in time, or told to whoever must.
+// and healed in time, or reported to an operator.
 func drifts(t *testing.T) {
-	h := newHouse(t)
+	h := newInstallation(t)
 	h.start()
 	a := h.create(t, "t4", 2)
 	h.becomes(t, a, "active")
 	dir := h.agents() + "/gpu-t4-01"
-	node := one[string](t, h, `SELECT id::text FROM nodes WHERE name = 'gpu-t4-01'`)
-	policy := one[string](t, h, `SELECT uid::text FROM desired_objects WHERE kind = 'Policy' AND spec->>'key' = 'node.report_seconds'`)
+	node := queryOne[string](t, h, `SELECT id::text FROM nodes WHERE name = 'gpu-t4-01'`)
+	policy := queryOne[string](t, h, `SELECT uid::text FROM desired_objects WHERE kind = 'Policy' AND spec->>'key' = 'node.report_seconds'`)
 	for _, c := range []struct{ object, field, way, edit string }{
 		{a.ID, "keys", sim.DriftKeys, ""},
 		{a.ID, "account", sim.DriftAccount, ""},
@@ -79,12 +79,12 @@ func drifts(t *testing.T) {
 			h.edit(t, c.edit)
 		}
 		until(t, actedWithin, c.field+" is healed", func() error {
-			if n := one[int](t, h, `SELECT count(*) FROM drift WHERE object_id = $1 AND field = $2 AND status = 'healed' AND healed_at > $3`, c.object, c.field, began); n != 1 {
+			if n := queryOne[int](t, h, `SELECT count(*) FROM drift WHERE object_id = $1 AND field = $2 AND status = 'healed' AND healed_at > $3`, c.object, c.field, began); n != 1 {
 				return fmt.Errorf("%d are written down as healed", n)
 			}
 			return nil
 		})
-		if late := one[time.Time](t, h, `SELECT max(opened_at) FROM drift WHERE object_id = $1 AND field = $2`, c.object, c.field).Sub(began); late > seenWithin {
+		if late := queryOne[time.Time](t, h, `SELECT max(opened_at) FROM drift WHERE object_id = $1 AND field = $2`, c.object, c.field).Sub(began); late > noticedWithin {
 			t.Errorf("%s was seen after %s", c.field, late)
 		}
 		now, err := sim.Read(sim.Path(dir))
@@ -97,8 +97,8 @@ func drifts(t *testing.T) {
 	}
 	h.converges(t, patience, check.Expect{Live: []string{a.Name}})
 	h.dev(t, "drift", "gpu-t4-01", "--way", sim.DriftGPU)
-	until(t, seenWithin, "an operator is told of the missing GPU", func() error {
-		if n := one[int](t, h, `SELECT count(*) FROM drift WHERE object_id = $1 AND field = 'gpus' AND status = 'open' AND (desired, observed, owner) = ('4', '3', 'operator') AND cost_minor > 0`, node); n != 1 {
+	until(t, noticedWithin, "an operator is notified of the missing GPU", func() error {
+		if n := queryOne[int](t, h, `SELECT count(*) FROM drift WHERE object_id = $1 AND field = 'gpus' AND status = 'open' AND (desired, observed, owner) = ('4', '3', 'operator') AND cost_minor > 0`, node); n != 1 {
 			return fmt.Errorf("%d drifts are open", n)
 		}
 		return nil
@@ -108,7 +108,7 @@ func drifts(t *testing.T) {
 }
 
 // edit is a hand in the database.
-func (h *house) edit(t *testing.T, sql string) {
+func (h *installation) edit(t *testing.T, sql string) {
 	t.Helper()
 	db, err := h.sql(t.Context())
 	must(t, err)
@@ -118,12 +118,12 @@ func (h *house) edit(t *testing.T, sql string) {
 }
 
 func breaks(t *testing.T) {
-	h := newHouse(t)
+	h := newInstallation(t)
 	h.start()
 	const quarantined = `SELECT count(*) FROM slots s JOIN nodes n ON n.id = s.node_id WHERE n.name = 'gpu-t4-01' AND s.status = 'quarantined'`
 	h.dev(t, "fault", "gpu-t4-01", "--gpu", "1", "--xid", "62") // local: 79 would take the whole machine off the market
 	until(t, patience, "its slot is quarantined", func() error {
-		if n := one[int](t, h, quarantined); n != 1 {
+		if n := queryOne[int](t, h, quarantined); n != 1 {
 			return fmt.Errorf("%d are", n)
 		}
 		return nil
@@ -136,7 +136,7 @@ func breaks(t *testing.T) {
 	}
 	h.dev(t, "heal", "gpu-t4-01")
 	until(t, patience, "it is for sale again", func() error {
-		if n := one[int](t, h, quarantined); n != 0 {
+		if n := queryOne[int](t, h, quarantined); n != 0 {
 			return fmt.Errorf("%d are quarantined", n)
 		}
 		return nil
@@ -153,13 +153,13 @@ func breaks(t *testing.T) {
 // partitions releases an allocation whose host hears nothing: its bill ends, its
 // slots stay unsold until the host is back and proves them clean.
 func partitions(t *testing.T) {
-	h := newHouse(t)
+	h := newInstallation(t)
 	h.start()
 	a := h.create(t, "t4", 4)
 	h.becomes(t, a, "active")
 	h.dev(t, "partition", "gpu-t4-01")
 	until(t, patience, "the node is noticed to be silent", func() error {
-		if s := one[string](t, h, `SELECT reachability FROM nodes WHERE name = 'gpu-t4-01'`); s == "reachable" {
+		if s := queryOne[string](t, h, `SELECT reachability FROM nodes WHERE name = 'gpu-t4-01'`); s == "reachable" {
 			return errors.New(s)
 		}
 		return nil
@@ -170,11 +170,11 @@ func partitions(t *testing.T) {
 		if status, err := h.call("POST", "/api/v1/allocations", "resold", map[string]any{"sku": "t4", "gpus": 1, "name": "resold"}, &sold); err == nil {
 			t.Fatalf("a slot of a partitioned host was sold: %d", status)
 		}
-		if s := one[string](t, h, `SELECT status FROM allocations WHERE id = $1`, a.ID); s != "releasing" {
+		if s := queryOne[string](t, h, `SELECT status FROM allocations WHERE id = $1`, a.ID); s != "releasing" {
 			t.Fatalf("without proof it is %s", s)
 		}
 	}
-	if n := one[int](t, h, `SELECT count(*) FROM usage_records WHERE allocation_id = $1 AND end_s IS NULL`, a.ID); n != 0 {
+	if n := queryOne[int](t, h, `SELECT count(*) FROM usage_records WHERE allocation_id = $1 AND end_s IS NULL`, a.ID); n != 0 {
 		t.Error("it is charged on after the release was asked for")
 	}
 	h.dev(t, "heal", "gpu-t4-01")

@@ -16,7 +16,7 @@ import (
 // untouched fails when anything happened on the host or in the journal.
 func (b *bundle) untouched(rule string, before int64) {
 	b.t.Helper()
-	if h := b.world(); h.Version != before || len(h.Accounts) != 0 {
+	if h := b.simHost(); h.Version != before || len(h.Accounts) != 0 {
 		b.t.Errorf("%s: the host was changed", rule)
 	}
 	if len(b.Journal.All()) != 0 {
@@ -29,7 +29,7 @@ func TestINV42FlippedBits(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	before := b.world().Version
+	before := b.simHost().Version
 	signed := b.sign(b.provision(ids.New[ids.Allocation](), 1, b.gpus[0]))
 	for _, part := range [][]byte{signed.Body, signed.Signature} {
 		for i := range len(part) * 8 {
@@ -43,8 +43,8 @@ func TestINV42FlippedBits(t *testing.T) {
 	b.untouched("flipped", before)
 }
 
-// INV-42, INV-44: each is signed with the right key, and refused with its code.
-func TestINV42RefusedWithACode(t *testing.T) {
+// INV-42, INV-44: each is signed with the right key, and rejected with its code.
+func TestINV42RejectedWithACode(t *testing.T) {
 	t.Parallel()
 
 	change := func(f func(*protocol.Envelope)) func(*bundle, protocol.Envelope) protocol.Signed {
@@ -129,13 +129,13 @@ func TestINV42RefusedWithACode(t *testing.T) {
 			t.Parallel()
 
 			b := setup(t)
-			before := b.world().Version
+			before := b.simHost().Version
 			a := b.Receive(c.sign(b, b.provision(ids.New[ids.Allocation](), 1, b.gpus[0])))
 			if protocol.CodeOf(a.Rejection) != c.code {
 				t.Errorf("%v", a.Rejection)
 			}
-			// What could not be believed has no task to answer.
-			if a.Reply != nil && (a.Reply.Outcome != protocol.Refused || a.Reply.Code != c.code) {
+			// An envelope without a valid signature has no task to report on.
+			if a.Reply != nil && (a.Reply.Outcome != protocol.Rejected || a.Reply.Code != c.code) {
 				t.Errorf("%+v", a.Reply)
 			}
 			b.untouched(rule, before)
@@ -154,7 +154,7 @@ func TestINV43ReplaysAreAnsweredNotExecuted(t *testing.T) {
 	if want.Outcome != protocol.Succeeded {
 		t.Fatalf("%+v", want)
 	}
-	before := b.world().Version
+	before := b.simHost().Version
 	for range 2 {
 		a := b.Receive(b.sign(first))
 		if a.Rejection != nil || a.Reply == nil || a.Reply.Task != first.Task || a.Reply.Outcome != protocol.Succeeded {
@@ -163,7 +163,7 @@ func TestINV43ReplaysAreAnsweredNotExecuted(t *testing.T) {
 		b.now = b.now.Add(time.Hour) // long expired, and still answered
 		b.restart()
 	}
-	if b.world().Version != before {
+	if b.simHost().Version != before {
 		t.Error("a replay acted")
 	}
 }
@@ -177,7 +177,7 @@ func TestINV45FencesHold(t *testing.T) {
 	b.do(b.provision(id, 5, b.gpus[0]))
 	released := b.revoke(id, 6, b.gpus[0])
 	b.do(released)
-	before := b.world().Version
+	before := b.simHost().Version
 
 	other := b.provision(id, 6, b.gpus[0])
 	elsewhere := released
@@ -205,19 +205,19 @@ func TestINV45FencesHold(t *testing.T) {
 	if a := b.Receive(b.sign(b.provision(id, 5, b.gpus[0]))); protocol.CodeOf(a.Rejection) != protocol.StaleFence {
 		t.Errorf("after a restart: %+v", a)
 	}
-	if b.world().Version != before {
+	if b.simHost().Version != before {
 		t.Error("a stale task acted")
 	}
 }
 
-func TestALostJournalRefuses(t *testing.T) {
+func TestALostJournalRejects(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
 	b.Journal = nil
-	before := b.world().Version
+	before := b.simHost().Version
 	a := b.Receive(b.sign(b.revoke(ids.New[ids.Allocation](), 1, b.gpus[0])))
-	if protocol.CodeOf(a.Rejection) != protocol.JournalLost || b.world().Version != before {
+	if protocol.CodeOf(a.Rejection) != protocol.JournalLost || b.simHost().Version != before {
 		t.Errorf("%+v", a)
 	}
 	probe := b.envelope(ids.Allocation{}, 0, protocol.Probe, protocol.ProbeParams{}, nil)

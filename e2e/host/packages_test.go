@@ -10,14 +10,14 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/rig"
 )
 
-// inside lists the packages whose tests change the host OS.
-var inside = []string{"github.com/gpuaas/gpuaas/agent/linux", "github.com/gpuaas/gpuaas/agent/linux/sweep"}
+// packages lists the packages whose tests change the host OS.
+var packages = []string{"github.com/gpuaas/gpuaas/agent/linux", "github.com/gpuaas/gpuaas/agent/linux/sweep"}
 
 // TestInside runs the tests of each package on its own booted host. GPUAAS_INSIDE_RUN is a pattern
 // for the names of the tests.
 func TestInside(t *testing.T) {
 	t.Parallel()
-	for _, pkg := range inside {
+	for _, pkg := range packages {
 		t.Run(strings.TrimPrefix(pkg, "github.com/gpuaas/gpuaas/agent/"), func(t *testing.T) {
 			t.Parallel()
 			h := rig.New(t, rig.Options{Profile: "l40s-4"})

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
 
-// actors are the connections that somebody could try it through: every role of a
-// server, the door's under each scope, and the owner of the tables.
+// actors are the connections of an attacker: every role of a
+// server, the role of the API under each scope, and the owner of the tables.
 func actors(t *testing.T) (db pg.Queryer, all map[string]func(sql string) error) {
 	t.Helper()
 	owner, api := furnished(t)
@@ -38,22 +38,22 @@ func actors(t *testing.T) (db pg.Queryer, all map[string]func(sql string) error)
 	return owner, all
 }
 
-// refused says that a right is missing, that a policy refuses the row, or that a
+// rejected is true if a right is missing, a policy rejects the row, or a
 // trigger keeps the fact.
-func refused(err error) bool {
+func rejected(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == "42501" || e.Code == "23001")
 }
 
-// INV-29: a fact that is written stays as it is, whoever tries.
-func TestINV29FactsCannotBeChangedByAnyone(t *testing.T) {
+// INV-29: no role changes a written record.
+func TestINV29RecordsCannotBeChanged(t *testing.T) {
 	t.Parallel()
 	db, all := actors(t)
 	must(t, db, `INSERT INTO usage_ticks (from_s, to_s) VALUES (1, 2)`, `INSERT INTO audit_exports (month, file, rows, sha256) VALUES ('2026-01-01', 'f', 0, sha256(''))`, `INSERT INTO usage_passes (to_s) VALUES (2)`,
 		`INSERT INTO key_sets (kind, sequence, kid, body, signature) VALUES ('control', 1, 'k', '', decode(repeat('00', 64), 'hex'))`)
 	facts := []string{"usage_records"} // it ends once, and is otherwise one
 	for table, r := range matrix(t) {
-		if r.fact {
+		if r.appendOnly {
 			facts = append(facts, table)
 		}
 	}
@@ -75,7 +75,7 @@ func TestINV29FactsCannotBeChangedByAnyone(t *testing.T) {
 			`TRUNCATE ` + table, `TRUNCATE ` + table + ` CASCADE`,
 		} {
 			for who, try := range all {
-				if err := try(sql); !refused(err) && !referenced(err) {
+				if err := try(sql); !rejected(err) && !referenced(err) {
 					t.Errorf("%s as %s: %v", sql, who, err)
 				}
 			}
@@ -100,7 +100,7 @@ func TestINV29AnIntervalEndsOnce(t *testing.T) {
 			`UPDATE usage_records SET price_minor = 0`, `UPDATE usage_records SET start_s = start_s + 1`, `UPDATE usage_records SET end_s = NULL`,
 			strings.Replace(end, "SET", "SET gpus = 2,", 1),
 		} {
-			if err := try(sql); !refused(err) {
+			if err := try(sql); !rejected(err) {
 				t.Errorf("%s as %s: %v", sql, who, err)
 			}
 		}
@@ -109,7 +109,7 @@ func TestINV29AnIntervalEndsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, who := range slices.Sorted(maps.Keys(all)) {
-		if err := all[who](strings.Replace(end, "5", "6", 1)); !refused(err) {
+		if err := all[who](strings.Replace(end, "5", "6", 1)); !rejected(err) {
 			t.Errorf("ended once more as %s: %v", who, err)
 		}
 	}
@@ -133,15 +133,15 @@ func TestINV29MoneyIsMovedByThePlatformOnly(t *testing.T) {
 			err := try(sql)
 			switch who {
 			case "owner", "gpuaas_work", "an operator":
-				// They may, and what does not sum to zero is refused at the end: see the room.
+				// They may insert, and a transfer that does not sum to zero is rejected at commit.
 			default:
-				if !refused(err) {
+				if !rejected(err) {
 					t.Errorf("%s as %s: %v", sql, who, err)
 				}
 			}
 		}
 	}
-	if err := all["an operator"](`INSERT INTO ledger_checkpoints (account_id, up_to, balance_minor, chain) VALUES ('` + idA + `', 10, 1, '')`); !refused(err) {
+	if err := all["an operator"](`INSERT INTO ledger_checkpoints (account_id, up_to, balance_minor, chain) VALUES ('` + idA + `', 10, 1, '')`); !rejected(err) {
 		t.Errorf("an operator seals: %v", err)
 	}
 }

@@ -26,8 +26,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/profile"
 )
 
-// house is one installation in its own folder, which a test can kill and start again.
-type house struct {
+// installation is one server and its data in its own folder, which a test can kill and start again.
+type installation struct {
 	t    testing.TB
 	dir  string
 	repo string // the checkout that up runs in
@@ -42,14 +42,14 @@ type house struct {
 	names         int
 }
 
-// newHouse prepares an installation without starting it. It is removed with the test, however the
+// newInstallation prepares an installation without starting it. It is removed with the test, however the
 // test ends.
-func newHouse(t testing.TB, args ...string) *house {
+func newInstallation(t testing.TB, args ...string) *installation {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gpuaas-e2e-")
 	must(t, err)
 	must(t, os.Chmod(dir, 0o711))
-	h := &house{t: t, dir: dir, repo: checkout(t, filepath.Join(dir, "repo")), args: args, ended: make(chan struct{})}
+	h := &installation{t: t, dir: dir, repo: checkout(t, filepath.Join(dir, "repo")), args: args, ended: make(chan struct{})}
 	close(h.ended)
 	t.Cleanup(func() {
 		h.kill()
@@ -100,13 +100,13 @@ func edit(t testing.TB, path, from, to string) {
 	must(t, os.WriteFile(path, bytes.Replace(text, []byte(from), []byte(to), 1), 0o644))
 }
 
-func (h *house) path(name string) string { return filepath.Join(h.dir, name) }
-func (h *house) data() string            { return h.path("data") }
-func (h *house) agents() string          { return filepath.Join(h.data(), "agents") }
-func (h *house) log() string             { return h.path("up.log") }
+func (h *installation) path(name string) string { return filepath.Join(h.dir, name) }
+func (h *installation) data() string            { return h.path("data") }
+func (h *installation) agents() string          { return filepath.Join(h.data(), "agents") }
+func (h *installation) log() string             { return h.path("up.log") }
 
 // own returns the environment without the variables that select another installation.
-func (h *house) own(more ...string) []string {
+func (h *installation) own(more ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GPUAAS_") && !strings.HasPrefix(e, "GPUAAS_PG_BIN=") })
 	if h.temp != "" {
 		env = append(env, "TMPDIR="+h.temp)
@@ -115,7 +115,7 @@ func (h *house) own(more ...string) []string {
 }
 
 // begin starts up and does not wait.
-func (h *house) begin(env ...string) {
+func (h *installation) begin(env ...string) {
 	h.t.Helper()
 	h.starts++
 	h.before, h.since = h.since, time.Now()
@@ -154,7 +154,7 @@ func launch(t testing.TB, cmd *exec.Cmd) (ended chan struct{}) {
 }
 
 // start starts up and waits until it is ready. Otherwise the test fails.
-func (h *house) start(env ...string) {
+func (h *installation) start(env ...string) {
 	h.t.Helper()
 	h.begin(env...)
 	if !h.answers() {
@@ -163,7 +163,7 @@ func (h *house) start(env ...string) {
 }
 
 // answers waits for the ready file or for the end of up.
-func (h *house) answers() bool {
+func (h *installation) answers() bool {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
 		if _, err := os.Stat(h.path("ready")); err == nil {
 			return true
@@ -171,15 +171,15 @@ func (h *house) answers() bool {
 		if h.over() {
 			return false
 		}
-		time.Sleep(look)
+		time.Sleep(pollEvery)
 	}
 	return false
 }
 
-// look is the time between two checks for an effect of a process.
-const look = 10 * time.Millisecond
+// pollEvery is the time between two checks for an effect of a process.
+const pollEvery = 10 * time.Millisecond
 
-func (h *house) over() bool {
+func (h *installation) over() bool {
 	select {
 	case <-h.ended:
 		return true
@@ -189,7 +189,7 @@ func (h *house) over() bool {
 }
 
 // revive starts up again if it has ended.
-func (h *house) revive() {
+func (h *installation) revive() {
 	h.t.Helper()
 	if h.over() {
 		h.start()
@@ -197,7 +197,7 @@ func (h *house) revive() {
 }
 
 // kill kills up and its agents at once, as a power failure would.
-func (h *house) kill() {
+func (h *installation) kill() {
 	if h.up != nil && !h.over() {
 		_ = syscall.Kill(-h.up.Process.Pid, syscall.SIGKILL)
 		<-h.ended
@@ -205,7 +205,7 @@ func (h *house) kill() {
 }
 
 // stop ends up as Ctrl-C does.
-func (h *house) stop() {
+func (h *installation) stop() {
 	h.t.Helper()
 	if h.over() {
 		return
@@ -225,7 +225,7 @@ type process struct {
 }
 
 // processes returns all processes of this installation.
-func (h *house) processes() (list []process) {
+func (h *installation) processes() (list []process) {
 	entries, err := os.ReadDir("/proc")
 	must(h.t, err)
 	for _, e := range entries {
@@ -243,8 +243,8 @@ func (h *house) processes() (list []process) {
 	return list
 }
 
-func (h *house) endsWithin(d time.Duration) (left []process) {
-	for end := time.Now().Add(d); ; time.Sleep(look) {
+func (h *installation) endsWithin(d time.Duration) (left []process) {
+	for end := time.Now().Add(d); ; time.Sleep(pollEvery) {
 		if left = h.processes(); len(left) == 0 || time.Now().After(end) {
 			return left
 		}
@@ -252,7 +252,7 @@ func (h *house) endsWithin(d time.Duration) (left []process) {
 }
 
 // postmaster returns the parent process of all processes of PostgreSQL.
-func (h *house) postmaster() (pid int, socket string) {
+func (h *installation) postmaster() (pid int, socket string) {
 	text, err := os.ReadFile(filepath.Join(h.data(), "postgres", "data", "postmaster.pid"))
 	if err != nil {
 		return 0, ""
@@ -263,14 +263,14 @@ func (h *house) postmaster() (pid int, socket string) {
 }
 
 // sql opens a separate connection for checks.
-func (h *house) sql(ctx context.Context) (*pgx.Conn, error) {
+func (h *installation) sql(ctx context.Context) (*pgx.Conn, error) {
 	_, socket := h.postmaster()
 	u := url.URL{Scheme: "postgres", User: url.User("gpuaas"), Path: "/postgres", RawQuery: url.Values{"host": {socket}}.Encode()}
 	return pgx.Connect(ctx, u.String())
 }
 
 // findings checks the current state of the installation.
-func (h *house) findings(e check.Expect) (found []check.Finding, err error) {
+func (h *installation) findings(e check.Expect) (found []check.Finding, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	db, err := h.sql(ctx)
@@ -291,12 +291,12 @@ func (h *house) findings(e check.Expect) (found []check.Finding, err error) {
 
 // converges waits until there are no findings. Findings at the end of the time limit fail the test;
 // a check that cannot read its data fails it at once.
-func (h *house) converges(t testing.TB, within time.Duration, e check.Expect) bool {
+func (h *installation) converges(t testing.TB, within time.Duration, e check.Expect) bool {
 	t.Helper()
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	found, err := check.Await(ctx, 5*look, func() ([]check.Finding, error) {
+	found, err := check.Await(ctx, 5*pollEvery, func() ([]check.Finding, error) {
 		h.revive()
 		return h.findings(e)
 	})
@@ -304,7 +304,7 @@ func (h *house) converges(t testing.TB, within time.Duration, e check.Expect) bo
 		t.Logf("converged after %s", d.Round(100*time.Millisecond))
 	}
 	if err != nil {
-		t.Errorf("not judged: %v", err)
+		t.Errorf("not checked: %v", err)
 	}
 	for _, f := range found {
 		t.Error(f)
@@ -312,7 +312,7 @@ func (h *house) converges(t testing.TB, within time.Duration, e check.Expect) bo
 	return err == nil && len(found) == 0
 }
 
-func (h *house) profile(name string) (profile.Profile, error) {
+func (h *installation) profile(name string) (profile.Profile, error) {
 	f, err := (profile.Store{Path: filepath.Join(h.path("config"), "config.yaml")}).Read()
 	if err != nil {
 		return profile.Profile{}, err
@@ -330,7 +330,7 @@ type said struct {
 	code     int
 }
 
-func (h *house) cli(args ...string) said {
+func (h *installation) cli(args ...string) said {
 	h.t.Helper()
 	cmd := exec.Command(filepath.Join(bins, "gpuaas"), args...)
 	cmd.Dir, cmd.Env = h.repo, h.own()
@@ -355,7 +355,7 @@ func finish(t testing.TB, cmd *exec.Cmd) said {
 func until(t testing.TB, within time.Duration, what string, ok func() error) bool {
 	t.Helper()
 	err := errors.New("not looked")
-	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(2 * look) {
+	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(2 * pollEvery) {
 		if err = ok(); err == nil {
 			return true
 		}

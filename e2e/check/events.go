@@ -10,29 +10,29 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Fact is one event of the outbox.
-type Fact struct {
+// Event is one event of the outbox.
+type Event struct {
 	Stream, ID, Aggregate string
 	Sequence              int64
 }
 
 // Outbox reads all events in the order in which they became visible to the relay.
-func Outbox(ctx context.Context, db *pgx.Conn) ([]Fact, error) {
+func Outbox(ctx context.Context, db *pgx.Conn) ([]Event, error) {
 	rows, err := db.Query(ctx, `SELECT stream, event_id::text, aggregate, sequence FROM outbox_events ORDER BY xid, seq`)
 	if err != nil {
 		return nil, fmt.Errorf("reading the outbox: %w", err)
 	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[Fact])
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Event])
 }
 
 // Streams compares the event streams with the outbox. Each stream must contain every event of the
 // outbox once and in the order of the outbox.
-func Streams(ctx context.Context, nc *nats.Conn, want []Fact) (found []Finding, err error) {
+func Streams(ctx context.Context, nc *nats.Conn, want []Event) (found []Finding, err error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, fmt.Errorf("opening JetStream: %w", err)
 	}
-	byStream := map[string][]Fact{}
+	byStream := map[string][]Event{}
 	for _, f := range want {
 		byStream[f.Stream] = append(byStream[f.Stream], f)
 	}
@@ -68,7 +68,7 @@ func read(ctx context.Context, js jetstream.JetStream, name string) (ids []strin
 	return ids, nil
 }
 
-func compare(stream string, want []Fact, got []string) (found []Finding) {
+func compare(stream string, want []Event, got []string) (found []Finding) {
 	say := func(promise, format string, args ...any) {
 		found = append(found, Finding{promise, stream + ": " + fmt.Sprintf(format, args...)})
 	}

@@ -26,15 +26,15 @@ const (
 
 // side is one of the two tenants with an object of every kind that has an owner.
 type side struct {
-	name     string
-	tenant   uuid.UUID
-	project  uuid.UUID // where roles in projects are held
-	other    uuid.UUID // another project of it, in which nobody has a role
-	owner    *actor
-	standing map[string]string // an object by the name of its id in the contract
+	name    string
+	tenant  uuid.UUID
+	project uuid.UUID // where roles in projects are held
+	other   uuid.UUID // another project of it, without members
+	owner   *actor
+	objects map[string]string // an object by the name of its id in the contract
 }
 
-// actor is someone at the door: with a right token, with a wrong one, or none.
+// actor is a caller: with a right token, with a wrong one, or none.
 type actor struct {
 	name  string
 	side  *side // nil: of no tenant
@@ -42,8 +42,8 @@ type actor struct {
 	token string
 	// cookie: the token is a browser's session.
 	cookie bool
-	// refused is the code that the token is answered with, wherever one is needed.
-	refused string
+	// rejection is the code for its token, wherever a token is needed.
+	rejection string
 	// roles of policies/roles.cue that the person has, in the project of their side
 	// as well.
 	roles []string
@@ -63,7 +63,7 @@ func (a *actor) header() http.Header {
 	return h
 }
 
-func (a *actor) has(role string) bool { return slices.Contains(a.roles, role) }
+func (a *actor) hasRole(role string) bool { return slices.Contains(a.roles, role) }
 
 // declaredRole is a role that a Role object declares, with its operations.
 const declaredRole = "night-watch"
@@ -80,12 +80,12 @@ func allows(role, operation string) bool {
 
 // operates says whether the actor has a role of the platform.
 func (a *actor) operates() bool {
-	return a.has(declaredRole) || a.has("admin") || a.has("operator") || a.has("billing_operator")
+	return a.hasRole(declaredRole) || a.hasRole("admin") || a.hasRole("operator") || a.hasRole("billing_operator")
 }
 
-// world is everybody and everything that the matrix knows.
-type world struct {
-	*house
+// fixture is everybody and everything that the matrix knows.
+type fixture struct {
+	*installation
 
 	a, b     *side
 	actors   []*actor
@@ -98,11 +98,11 @@ type world struct {
 	made        int
 }
 
-// furnish opens a house in which everybody stands before the door.
-func furnish(t testing.TB, prepare ...func(*house)) *world {
+// newFixture starts an installation with all callers.
+func newFixture(t testing.TB, prepare ...func(*installation)) *fixture {
 	t.Helper()
 	p := newProvider(t)
-	w := &world{house: open(t, func(h *house, c *server.Config) {
+	w := &fixture{installation: open(t, func(h *installation, c *server.Config) {
 		p.through(h, c)
 		takeMoney(t, c)
 		for _, change := range prepare {
@@ -120,7 +120,7 @@ func furnish(t testing.TB, prepare ...func(*house)) *world {
 }
 
 // awaitPolicies waits until the server has read the policies of both sides, which it does every few seconds.
-func (w *world) awaitPolicies() {
+func (w *fixture) awaitPolicies() {
 	for until := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		got := w.send(request{http.MethodPost, "/api/v1/payments/auto-topups", w.b.owner.header(), nil})
 		if got.status == http.StatusCreated {
@@ -132,19 +132,19 @@ func (w *world) awaitPolicies() {
 	}
 }
 
-func (w *world) unique(prefix string) string {
+func (w *fixture) unique(prefix string) string {
 	w.made++
 	return fmt.Sprintf("%s-%d", prefix, w.made)
 }
 
 func id() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
-func (w *world) newSide(name string) *side {
-	s := &side{name: name, tenant: id(), standing: map[string]string{}}
+func (w *fixture) newSide(name string) *side {
+	s := &side{name: name, tenant: id(), objects: map[string]string{}}
 	w.sql(`INSERT INTO tenants (id, name) VALUES ($1, $2)`, s.tenant, name)
 	s.project, s.other = w.newProject(s), w.newProject(s)
 	w.policy("payment.auto_topup_enabled", "tenant:"+s.tenant.String(), "true")
-	account := one[uuid.UUID](w.house, `SELECT ledger_ensure_accounts($1, 'EUR')`, s.tenant)
+	account := queryOne[uuid.UUID](w.installation, `SELECT ledger_ensure_accounts($1, 'EUR')`, s.tenant)
 	for _, m := range []struct {
 		kind, from string
 		amount     int64
@@ -158,17 +158,17 @@ func (w *world) newSide(name string) *side {
 	return s
 }
 
-func (w *world) newProject(s *side) uuid.UUID {
+func (w *fixture) newProject(s *side) uuid.UUID {
 	p := id()
 	w.sql(`INSERT INTO projects (id, org_id, name) VALUES ($1, $2, $3)`, p, s.tenant, w.unique("project"))
 	return p
 }
 
 // fleet is one node with enough GPUs for every cell, a plan and declarations.
-func (w *world) fleet() {
+func (w *fixture) fleet() {
 	n := id()
-	w.sql(`INSERT INTO sku_catalog (id, name, display_name, gpu_model, memory_gib, isolation, max_gpus, active)
-		VALUES ($1, $2, 'T4', 'Tesla T4', 16, 'host_user', 4, true)`, id(), sku)
+	w.sql(`INSERT INTO sku_catalog (id, name, spec)
+		VALUES ($1, $2, '{"displayName": "T4", "gpuModel": "Tesla T4", "memoryGiB": 16, "isolation": "host_user", "maxGPUs": 4, "active": true}')`, id(), sku)
 	w.sql(`INSERT INTO sku_prices (sku, currency, amount_minor) VALUES ($1, 'EUR', 35)`, sku)
 	w.sql(`INSERT INTO nodes (id, name, spec, lifecycle, health, reachability)
 		VALUES ($1, $2, jsonb_build_object('sku', $3::text, 'region', $4::text, 'onboarding', 'simulated', 'gpus', $5::int), 'active', 'healthy', 'reachable')`, n, node, sku, region, gpus)
@@ -179,11 +179,11 @@ func (w *world) fleet() {
 	w.sql(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES ($1, 'Node', $2, '{}', 'x', 'api')`, n, node)
 	plan := id()
 	w.sql(`INSERT INTO plans (id, hash, actions) VALUES ($1, 'x', 0)`, plan)
-	w.a.standing["PlanID"], w.b.standing["PlanID"] = plan.String(), plan.String()
+	w.a.objects["PlanID"], w.b.objects["PlanID"] = plan.String(), plan.String()
 }
 
 // people are one of every role that policies know, on both sides.
-func (w *world) people() {
+func (w *fixture) people() {
 	for _, r := range policies.Roles() {
 		switch r.Scope {
 		case "platform":
@@ -218,14 +218,14 @@ func (w *world) people() {
 }
 
 // limit bounds what the actor's key may do.
-func (w *world) limit(a *actor, scope string) {
+func (w *fixture) limit(a *actor, scope string) {
 	a.limited, a.scopes = true, []string{scope}
 	w.sql(`UPDATE api_keys SET scopes = $2 WHERE user_id = $1`, a.user, a.scopes)
 }
 
 // newActor makes a person with a key. A role in the project comes with the least
 // in the tenant.
-func (w *world) newActor(name string, s *side, roles ...string) *actor {
+func (w *fixture) newActor(name string, s *side, roles ...string) *actor {
 	a := &actor{name: name, side: s, user: id(), roles: append([]string{"anonymous", "user"}, roles...)}
 	platform, tenant, project := "user", "", ""
 	for _, r := range roles {
@@ -255,26 +255,26 @@ func (w *world) newActor(name string, s *side, roles ...string) *actor {
 	return a
 }
 
-func (w *world) join(project uuid.UUID, a *actor, role string) {
+func (w *fixture) join(project uuid.UUID, a *actor, role string) {
 	w.sql(`INSERT INTO project_memberships (project_id, user_id, role) VALUES ($1, $2, $3)`, project, a.user, role)
 }
 
-func (w *world) withSession(a *actor) {
+func (w *fixture) withSession(a *actor) {
 	token, hash := secret("gpb_")
 	w.sql(`INSERT INTO sessions (id, user_id, secret_hash, expires_at) VALUES ($1, $2, $3, now() + interval '1 hour')`, id(), a.user, hash)
 	a.token, a.cookie = token, true
 }
 
 // withProvider makes the actor come with a token of the provider.
-func (w *world) withProvider(a *actor, audience string, ago time.Duration) {
-	subject := one[string](w.house, `UPDATE users SET oidc_issuer = $2 WHERE id = $1 RETURNING oidc_subject`, a.user, w.provider.url)
+func (w *fixture) withProvider(a *actor, audience string, ago time.Duration) {
+	subject := queryOne[string](w.installation, `UPDATE users SET oidc_issuer = $2 WHERE id = $1 RETURNING oidc_subject`, a.user, w.provider.url)
 	a.token = w.provider.token(w, subject, audience, ago)
 }
 
 // renew gives the actor another token of the same kind.
-func (w *world) renew(a *actor) {
+func (w *fixture) renew(a *actor) {
 	switch {
-	case a.refused != "" || a.program: // has no other, or cannot end it
+	case a.rejection != "" || a.program: // has no other, or cannot end it
 	case a.cookie:
 		w.withSession(a)
 	case strings.HasPrefix(a.token, "gpk_") && !a.limited: // a changed password ends it
@@ -287,9 +287,9 @@ func (w *world) renew(a *actor) {
 	}
 }
 
-// programs are service accounts with a token that the door has minted: one for
+// programs are service accounts with a token that the API has minted: one for
 // every scope that allows anything, and one whose scope allows nothing.
-func (w *world) programs() {
+func (w *fixture) programs() {
 	for _, r := range policies.Roles() {
 		if r.Scope != "token" || len(r.Operations) == 0 && r.Name != "apps:read" {
 			continue
@@ -309,12 +309,12 @@ func (w *world) programs() {
 	}
 }
 
-// strangers come with a token that is not, or no longer, one of this door.
-func (w *world) strangers() {
-	w.actors = append(w.actors, &actor{name: "anonymous", refused: "token_missing"})
+// strangers have a token that is not, or no longer, one of this API.
+func (w *fixture) strangers() {
+	w.actors = append(w.actors, &actor{name: "anonymous", rejection: "token_missing"})
 	wrong := func(name, code, change string) {
 		a := w.newActor(name, w.a, "tenant.owner")
-		a.refused = code
+		a.rejection = code
 		if change != "" {
 			w.sql(change, a.user)
 		}
@@ -325,7 +325,7 @@ func (w *world) strangers() {
 	ended := w.newActor("an ended session", w.a, "tenant.owner")
 	w.withSession(ended)
 	w.sql(`UPDATE sessions SET ended_at = now() WHERE user_id = $1`, ended.user)
-	ended.refused = "token_invalid"
+	ended.rejection = "token_invalid"
 
 	for name, c := range map[string]struct {
 		audience string
@@ -337,22 +337,22 @@ func (w *world) strangers() {
 	} {
 		a := w.newActor(name, w.a, "tenant.owner")
 		w.withProvider(a, c.audience, c.ago)
-		a.refused = c.code
+		a.rejection = c.code
 	}
 	token, hash := secret("gpe_")
 	w.sql(`INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at) SELECT $1, id, now() + interval '1 hour' FROM nodes WHERE name = $2`, hash, node)
-	w.actors = append(w.actors, &actor{name: "a node's enrolment token", token: token, refused: "token_invalid"})
+	w.actors = append(w.actors, &actor{name: "a node's enrolment token", token: token, rejection: "token_invalid"})
 }
 
 // stand makes the objects of a side that no cell consumes.
-func (w *world) stand(s *side) {
-	s.standing["ProjectPath"], s.standing["ProjectHeader"] = s.project.String(), s.project.String()
-	s.standing["TenantID"] = s.tenant.String()
+func (w *fixture) stand(s *side) {
+	s.objects["ProjectPath"], s.objects["ProjectHeader"] = s.project.String(), s.project.String()
+	s.objects["TenantID"] = s.tenant.String()
 	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID"} {
-		s.standing[kind] = w.fresh(kind, s, s.owner)
+		s.objects[kind] = w.fresh(kind, s, s.owner)
 	}
-	w.sql(`INSERT INTO release_proofs (allocation_id, proof) VALUES ($1, '{}')`, s.standing["AllocationID"])
-	w.pay(s.standing["PaymentSessionID"])
+	w.sql(`INSERT INTO release_proofs (allocation_id, proof) VALUES ($1, '{}')`, s.objects["AllocationID"])
+	w.pay(s.objects["PaymentSessionID"])
 }
 
 // global are the names that no tenant owns.
@@ -361,15 +361,15 @@ var global = map[string]string{
 	"GitSourceName": source, "HookSource": source, "PolicyName": key, "RevisionNumber": "1",
 }
 
-// unguessed are names that are no ids: nobody can be told one from another by them.
+// unguessed are names that are no ids: no object can be recognised by them.
 var unguessed = map[string]bool{"KindName": true, "Month": true, "RevisionNumber": true}
 
-// personal are the objects that nobody but their person has.
+// personal are the objects that only their user can read.
 var personal = map[string]bool{"SshKeyID": true, "SessionID": true, "ApiKeyID": true, "OwnInvitationID": true}
 
 // fresh makes an object for one cell. Who makes it belongs to the side, or is an
 // operator who belongs to none.
-func (w *world) fresh(kind string, s *side, by *actor) string {
+func (w *fixture) fresh(kind string, s *side, by *actor) string {
 	made := id()
 	if by.program && kind != "SshKeyID" {
 		by = s.owner // a program has no sessions and no keys of its own
@@ -423,7 +423,7 @@ func (w *world) fresh(kind string, s *side, by *actor) string {
 	case "CredentialID":
 		_, hash := secret("gps_")
 		w.sql(`INSERT INTO service_account_credentials (id, service_account_id, org_id, secret_hash) VALUES ($1, $2, $3, $4)`,
-			made, s.standing["ServiceAccountID"], s.tenant, hash)
+			made, s.objects["ServiceAccountID"], s.tenant, hash)
 	case "SshKeyID":
 		line, mark := publicKey()
 		w.sql(`INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) VALUES ($1, $2, $3, $4, $5)`, made, by.user, w.unique("key"), line, mark)
@@ -451,8 +451,8 @@ func publicKey() (line, fingerprint string) {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))), ssh.FingerprintSHA256(key)
 }
 
-// allocate asks the door for an allocation, as the side's owner.
-func (w *world) allocate(s *side) string {
+// allocate creates an allocation, as the side's owner.
+func (w *fixture) allocate(s *side) string {
 	// A request before may have confirmed a fault of the node, or have made it unreachable.
 	w.sql(`UPDATE nodes SET health = 'healthy', reachability = 'reachable' WHERE name = 'n1'`)
 	w.sql(`UPDATE slots SET held_until = NULL WHERE held_until IS NOT NULL`)

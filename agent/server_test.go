@@ -30,9 +30,9 @@ const (
 	tenantKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl tenant"
 )
 
-// door is a control plane with a mailbox per node: real TLS, one token per node,
+// server is a control plane with a mailbox per node: real TLS, one token per node,
 // tasks repeated until their result is in.
-type door struct {
+type server struct {
 	t    testing.TB
 	ca   *pki.Local
 	keys *pki.Keyring
@@ -44,8 +44,8 @@ type door struct {
 	server   *http.Server
 	listener net.Listener
 	life     time.Duration // of certificates
-	first    int           // seconds between reports, told at enrolment; 2 when zero
-	every    int           // seconds between reports, told with each; 0: not told
+	first    int           // seconds between reports, set at enrolment; 2 when zero
+	every    int           // seconds between reports, set with each; 0: not set
 	tokens   map[string]ids.Node
 	mail     map[ids.Node][]protocol.Signed
 	results  map[ids.Task][]protocol.Result
@@ -58,7 +58,7 @@ type door struct {
 	polling  map[ids.Node]int
 }
 
-func newDoor(t testing.TB) *door {
+func newServer(t testing.TB) *server {
 	t.Helper()
 	dir := t.TempDir()
 	ca, err := pki.Open(dir, clock.Clock{})
@@ -73,7 +73,7 @@ func newDoor(t testing.TB) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &door{
+	d := &server{
 		t: t, ca: ca, keys: keys, statements: statements, addr: "127.0.0.1:0", life: time.Hour, tokens: map[string]ids.Node{}, mail: map[ids.Node][]protocol.Signed{},
 		results: map[ids.Task][]protocol.Result{}, reports: map[ids.Node]protocol.Report{}, enrolled: map[ids.Node]int{}, renewed: map[ids.Node]int{},
 		news: make(chan struct{}), wake: make(chan struct{}),
@@ -85,7 +85,7 @@ func newDoor(t testing.TB) *door {
 }
 
 // open listens, where it listened before if it did.
-func (d *door) open() {
+func (d *server) open() {
 	d.t.Helper()
 	l, err := net.Listen("tcp", d.addr)
 	if err != nil {
@@ -107,7 +107,7 @@ func (d *door) open() {
 
 // shut closes the listener too: a server that is closed before its goroutine
 // serves leaves it open.
-func (d *door) shut() {
+func (d *server) shut() {
 	d.mu.Lock()
 	server, listener := d.server, d.listener
 	d.mu.Unlock()
@@ -115,7 +115,7 @@ func (d *door) shut() {
 	_ = server.Close()
 }
 
-func (d *door) serve(w http.ResponseWriter, r *http.Request) {
+func (d *server) serve(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -152,7 +152,7 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request) {
 		d.wait(w, r, node)
 	case fmt.Sprintf(protocol.PathReport, node):
 		var body protocol.Report
-		d.take(w, protocol.Strict(bytesReader(text), &body), func() {
+		d.respond(w, protocol.Strict(bytesReader(text), &body), func() {
 			d.reports[node] = body
 			_ = json.NewEncoder(w).Encode(protocol.ReportReply{ReportEvery: d.every, Ack: d.ack(node, body.Nonce)})
 		})
@@ -162,7 +162,7 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusNoContent) // progress
 			return
 		}
-		d.take(w, nil, func() {
+		d.respond(w, nil, func() {
 			d.results[body.Task] = append(d.results[body.Task], body)
 			d.mail[node] = slices.DeleteFunc(d.mail[node], func(s protocol.Signed) bool {
 				e, err := protocol.Open(s, d.keys.Public())
@@ -172,7 +172,7 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (d *door) ack(node ids.Node, nonce string) protocol.Signed {
+func (d *server) ack(node ids.Node, nonce string) protocol.Signed {
 	a := protocol.ReportAck{V: protocol.Version, Kid: d.statements.Active(), Node: node, Nonce: nonce, Accepted: true, Verified: true}
 	body, err := a.Canonical()
 	if err != nil {
@@ -185,7 +185,7 @@ func (d *door) ack(node ids.Node, nonce string) protocol.Signed {
 	return protocol.Signed{Kid: a.Kid, Body: body, Signature: signature}
 }
 
-func (d *door) take(w http.ResponseWriter, err error, note func()) {
+func (d *server) respond(w http.ResponseWriter, err error, note func()) {
 	if err != nil {
 		d.t.Errorf("agent sent: %v", err)
 		http.Error(w, "", http.StatusBadRequest)
@@ -199,7 +199,7 @@ func (d *door) take(w http.ResponseWriter, err error, note func()) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func (d *door) enrol(w http.ResponseWriter, text []byte) {
+func (d *server) enrol(w http.ResponseWriter, text []byte) {
 	var body protocol.EnrolRequest
 	_ = json.Unmarshal(text, &body)
 	d.mu.Lock()
@@ -214,7 +214,7 @@ func (d *door) enrol(w http.ResponseWriter, text []byte) {
 	d.issue(w, node, body.CSR)
 }
 
-func (d *door) issue(w http.ResponseWriter, node ids.Node, csr string) {
+func (d *server) issue(w http.ResponseWriter, node ids.Node, csr string) {
 	d.mu.Lock()
 	life := d.life
 	d.mu.Unlock()
@@ -226,17 +226,17 @@ func (d *door) issue(w http.ResponseWriter, node ids.Node, csr string) {
 	d.reply(w, protocol.EnrolReply{Node: node, Certificate: string(made.Chain), NotAfter: made.NotAfter, Trust: d.trust(), ReportEvery: cmp.Or(d.first, 2)})
 }
 
-func (d *door) trust() protocol.Trust {
+func (d *server) trust() protocol.Trust {
 	return protocol.Trust{CAs: string(d.ca.Bundle()), TaskKeys: d.keys.Public(), StatementKeys: d.statements.Public()}
 }
 
-func (d *door) reply(w http.ResponseWriter, v any) {
+func (d *server) reply(w http.ResponseWriter, v any) {
 	if err := json.NewEncoder(w).Encode(v); err != nil {
 		return
 	}
 }
 
-func (d *door) wait(w http.ResponseWriter, r *http.Request, node ids.Node) {
+func (d *server) wait(w http.ResponseWriter, r *http.Request, node ids.Node) {
 	d.polls(node, 1)
 	defer d.polls(node, -1)
 	for {
@@ -255,7 +255,7 @@ func (d *door) wait(w http.ResponseWriter, r *http.Request, node ids.Node) {
 	}
 }
 
-func (d *door) send(e protocol.Envelope) {
+func (d *server) send(e protocol.Envelope) {
 	d.t.Helper()
 	e.Kid = d.keys.Active()
 	body, err := e.Canonical()
@@ -273,8 +273,8 @@ func (d *door) send(e protocol.Envelope) {
 	d.wake = make(chan struct{})
 }
 
-// until waits for what the agents tell to make ok true.
-func (d *door) until(what string, ok func() bool) {
+// until waits for a report that makes ok true.
+func (d *server) until(what string, ok func() bool) {
 	d.t.Helper()
 	late := time.After(20 * time.Second)
 	for {
@@ -292,8 +292,8 @@ func (d *door) until(what string, ok func() bool) {
 	}
 }
 
-// token is how an agent of the node enrols; it works once.
-func (d *door) token(node ids.Node) func(context.Context) (string, error) {
+// token returns an enrolment token of the node; it works once.
+func (d *server) token(node ids.Node) func(context.Context) (string, error) {
 	token := rand.Text()
 	d.mu.Lock()
 	d.tokens[token] = node
@@ -301,7 +301,7 @@ func (d *door) token(node ids.Node) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return token, nil }
 }
 
-func (d *door) config(dir string, node ids.Node) agent.Config {
+func (d *server) config(dir string, node ids.Node) agent.Config {
 	return agent.Config{
 		Server: "https://" + d.addr, StateDir: dir, Token: d.token(node), CA: d.ca.Bundle(),
 		Driver: agent.DriverSim, Profile: "t4-4", Hostname: "gpu-01", Version: "test", Log: slog.New(slog.DiscardHandler),
@@ -352,7 +352,7 @@ func order(t testing.TB, node ids.Node, a ids.Allocation, kind protocol.Type, fe
 	}
 }
 
-func (d *door) phase(node ids.Node, a ids.Allocation) protocol.Phase {
+func (d *server) phase(node ids.Node, a ids.Allocation) protocol.Phase {
 	for _, s := range d.reports[node].Allocations {
 		if s.Allocation == a {
 			return s.Phase
@@ -376,14 +376,14 @@ func runFleet(t testing.TB, configs []agent.Config) {
 
 func fingerprint(bundle []byte) string { return pki.BundleFingerprints(bundle)[0] }
 
-func (d *door) nextNews() <-chan struct{} {
+func (d *server) nextNews() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.news
 }
 
 // polled returns when the node has a poll open, or has none.
-func (d *door) polled(node ids.Node, want bool) {
+func (d *server) polled(node ids.Node, want bool) {
 	d.t.Helper()
 	late := time.After(10 * time.Second)
 	for {
@@ -401,7 +401,7 @@ func (d *door) polled(node ids.Node, want bool) {
 	}
 }
 
-func (d *door) polls(node ids.Node, by int) {
+func (d *server) polls(node ids.Node, by int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.polling[node] += by

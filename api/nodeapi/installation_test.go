@@ -28,20 +28,20 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// house is a node door on real rooms, a real database and real TLS.
-type house struct {
+// installation is a node API on real services, a real database and real TLS.
+type installation struct {
 	*nodeapi.Intake
 
-	t     *testing.T
-	db    *pgxpool.Pool
-	ca    *office
-	local *pki.Local
-	keys  secret.LocalSigner
-	trust *secrettest.Trusted
-	door  *nodeapi.Server
-	url   string
-	clock clock.Clock
-	ahead atomic.Int64 // by how much the house's clock is ahead
+	t      *testing.T
+	db     *pgxpool.Pool
+	ca     *office
+	local  *pki.Local
+	keys   secret.LocalSigner
+	trust  *secrettest.Trusted
+	server *nodeapi.Server
+	url    string
+	clock  clock.Clock
+	ahead  atomic.Int64 // by how much the clock of the installation is ahead
 }
 
 // office is the authority as a clerk sees it: it can be slow, away, and counted.
@@ -51,7 +51,7 @@ type office struct {
 	issued  atomic.Int32
 	revoked atomic.Int32
 	before  func() error // asked before each certificate
-	after   func()       // told after each
+	after   func()       // called after each
 }
 
 func (o *office) Issue(ctx context.Context, csr []byte, uri *url.URL, ttl time.Duration) (pki.Certificate, error) {
@@ -75,9 +75,9 @@ func (o *office) Revoke(context.Context, string) error {
 	return nil
 }
 
-func setupHouse(t *testing.T) *house {
+func newInstallation(t *testing.T) *installation {
 	t.Helper()
-	h := &house{t: t, db: pgtest.Clone(t)}
+	h := &installation{t: t, db: pgtest.Clone(t)}
 	h.clock = clock.At(func() time.Time { return clock.Clock{}.Now().Add(time.Duration(h.ahead.Load())) })
 	dir, hints := t.TempDir(), &hint.Bus{}
 	var err error
@@ -97,15 +97,15 @@ func setupHouse(t *testing.T) *house {
 		Inventory: fleet, Certificates: &secret.Certificates{DB: h.db, Barred: fleet.Retired}, Hints: hints, Clock: h.clock,
 		StaleAfter: func(ids.Node) time.Duration { return time.Minute },
 	}
-	h.door = &nodeapi.Server{
+	h.server = &nodeapi.Server{
 		TrustDomain: domain, Hosts: []string{"127.0.0.1"}, CA: h.ca, Statements: h.trust.Statements, Trusted: h.trust, Nodes: h.Intake, Tasks: h.Intake, Reports: h.Intake,
 		Hints: hints, Log: slog.New(slog.DiscardHandler), Clock: h.clock,
 	}
 	return h
 }
 
-// open serves the door.
-func (h *house) open() *house {
+// open serves the node API.
+func (h *installation) open() *installation {
 	h.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -114,7 +114,7 @@ func (h *house) open() *house {
 	h.url = "https://" + l.Addr().String()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- h.door.Serve(ctx, l) }()
+	go func() { ended <- h.server.Serve(ctx, l) }()
 	h.t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -124,14 +124,14 @@ func (h *house) open() *house {
 	return h
 }
 
-func (h *house) do(do func(pgx.Tx) error) {
+func (h *installation) do(do func(pgx.Tx) error) {
 	h.t.Helper()
 	if err := pgx.BeginFunc(h.t.Context(), h.db, do); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) count(sql string, args ...any) (n int) {
+func (h *installation) count(sql string, args ...any) (n int) {
 	h.t.Helper()
 	if err := h.db.QueryRow(h.t.Context(), sql, args...).Scan(&n); err != nil {
 		h.t.Fatal(err)
@@ -139,7 +139,7 @@ func (h *house) count(sql string, args ...any) (n int) {
 	return n
 }
 
-func (h *house) declare() ids.Node {
+func (h *installation) declare() ids.Node {
 	h.t.Helper()
 	node := ids.New[ids.Node]()
 	h.do(func(tx pgx.Tx) error {
@@ -148,7 +148,7 @@ func (h *house) declare() ids.Node {
 	return node
 }
 
-func (h *house) token(node ids.Node) (token string) {
+func (h *installation) token(node ids.Node) (token string) {
 	h.t.Helper()
 	h.do(func(tx pgx.Tx) (err error) {
 		token, _, err = h.Inventory.EnrolmentToken(h.t.Context(), tx, node)
@@ -157,7 +157,7 @@ func (h *house) token(node ids.Node) (token string) {
 	return token
 }
 
-func (h *house) peer(node ids.Node, cert tls.Certificate, cache tls.ClientSessionCache) *peer {
+func (h *installation) peer(node ids.Node, cert tls.Certificate, cache tls.ClientSessionCache) *peer {
 	h.t.Helper()
 	config, err := pki.ClientTLS(h.local.Bundle(), func() (*tls.Certificate, error) { return &cert, nil }, h.clock)
 	if err != nil {
@@ -169,10 +169,10 @@ func (h *house) peer(node ids.Node, cert tls.Certificate, cache tls.ClientSessio
 	return &peer{Client: &http.Client{Transport: transport}, t: h.t, url: h.url, node: node}
 }
 
-func (h *house) stranger() *peer { return h.peer(ids.Node{}, tls.Certificate{}, nil) }
+func (h *installation) stranger() *peer { return h.peer(ids.Node{}, tls.Certificate{}, nil) }
 
-// join enrols a node over the door.
-func (h *house) join(node ids.Node) *peer {
+// join enrols a node over the node API.
+func (h *installation) join(node ids.Node) *peer {
 	h.t.Helper()
 	key := newKey(h.t)
 	var reply protocol.EnrolReply
@@ -185,8 +185,8 @@ func (h *house) join(node ids.Node) *peer {
 	return p
 }
 
-// revoke is what an operator's verb does.
-func (h *house) revoke(node ids.Node) {
+// revoke revokes as the command of an operator does.
+func (h *installation) revoke(node ids.Node) {
 	h.t.Helper()
 	h.do(func(tx pgx.Tx) error {
 		if err := h.Inventory.RevokeTokens(h.t.Context(), tx, node); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/server"
 )
 
-// takeMoney makes the server pay at a provider of this test. It tells nobody of
+// takeMoney makes the server pay at a provider of this test. It notifies no server of
 // what is paid: no cell of the matrix waits for that.
 func takeMoney(t testing.TB, c *server.Config) {
 	t.Helper()
@@ -20,7 +20,7 @@ func takeMoney(t testing.TB, c *server.Config) {
 }
 
 // checkout begins a payment, as the side's owner.
-func (w *world) checkout(s *side) string {
+func (w *fixture) checkout(s *side) string {
 	got := w.send(request{http.MethodPost, "/api/v1/payments/checkout-session", s.owner.header(), []byte(`{"amount_minor":500000}`)})
 	if got.status != http.StatusCreated {
 		w.Fatalf("beginning a payment: %d %s", got.status, got.body)
@@ -29,7 +29,7 @@ func (w *world) checkout(s *side) string {
 }
 
 // pay makes of a checkout one whose money has come, as a worker would.
-func (w *world) pay(session string) {
+func (w *fixture) pay(session string) {
 	payment, transfer := w.unique("pi"), id()
 	w.sql(`UPDATE payment_sessions SET status = 'credited', payment = $2, url = '', status_at = now(), version = version + 1 WHERE id = $1`, session, payment)
 	w.sql(`INSERT INTO stripe_payments (payment, session_id, org_id, amount_minor, currency, transfer_id)

@@ -44,9 +44,9 @@ import (
 	"github.com/gpuaas/gpuaas/services"
 )
 
-// world is the API on the real services and a database of its own. The OIDC provider and the payment
+// fixture is the API on the real services and a database of its own. The OIDC provider and the payment
 // provider are the only stand-ins, because they are foreign systems.
-type world struct {
+type fixture struct {
 	testing.TB
 
 	handler  http.Handler
@@ -107,7 +107,7 @@ func loadKeys() error {
 	return keys.err
 }
 
-type option func(*world, *rest.Config)
+type option func(*fixture, *rest.Config)
 
 // cursorKeys are those of every process of a test.
 func cursorKeys(t testing.TB) *envelope.Ring {
@@ -118,27 +118,27 @@ func cursorKeys(t testing.TB) *envelope.Ring {
 }
 
 // setup builds a world on a clone of the filled database.
-func setup(t testing.TB, change ...option) *world {
+func setup(t testing.TB, change ...option) *fixture {
 	t.Helper()
 	return setupOn(t, filled.Clone(t), change...)
 }
 
 // setupOn builds a world on a database, as another process on the same database would.
-func setupOn(t testing.TB, db *pgxpool.Pool, change ...option) *world {
+func setupOn(t testing.TB, db *pgxpool.Pool, change ...option) *fixture {
 	t.Helper()
 	doc, err := openapi.Document()
 	must(t, err)
-	w := &world{TB: t, doc: doc, db: db, log: &logBuffer{}, now: t0, provider: &signInProvider{begun: map[string][3]string{}}}
+	w := &fixture{TB: t, doc: doc, db: db, log: &logBuffer{}, now: t0, provider: &signInProvider{begun: map[string][3]string{}}}
 	w.listOperations()
 	w.buildServices()
 	config := rest.Config{
 		Services: w.services, Tasks: &nodetask.Store{DB: w.database},
 		Installer:   fleet.Installer{URL: "https://gpuaas.example:8443", Authority: keys.authority, Digest: func(string) (string, error) { return "sha256:0", nil }},
-		Stream:      &stream.Server{Facts: w.services.Events, Hints: w.services.Hints, Log: slog.New(slog.DiscardHandler)},
+		Stream:      &stream.Server{Events: w.services.Events, Hints: w.services.Hints, Log: slog.New(slog.DiscardHandler)},
 		Environment: "test", Profile: desired.Environment{Region: region},
 		TokenKeys: w.services.SignIn.Tokens.Document, CursorKeys: cursorKeys(t),
 		Ready:  func(context.Context) error { return nil },
-		Checks: []rest.Check{{Name: "postgres", Ask: func(context.Context) (rest.Status, string) { return rest.OK, "" }}},
+		Checks: []rest.Check{{Name: "postgres", Check: func(context.Context) (rest.Status, string) { return rest.OK, "" }}},
 		Limits: func(request.Class, identity.Caller) middleware.Limit {
 			return middleware.Limit{PerMinute: 60, Burst: 1000}
 		},
@@ -153,7 +153,7 @@ func setupOn(t testing.TB, db *pgxpool.Pool, change ...option) *world {
 	return w
 }
 
-func (b *world) buildServices() {
+func (b *fixture) buildServices() {
 	b.Helper()
 	ctx := context.WithoutCancel(b.Context())
 	must(b, loadKeys())
@@ -182,7 +182,7 @@ func (b *world) buildServices() {
 }
 
 // mint makes a token of the service account with one scope.
-func (b *world) mint(scope string) string {
+func (b *fixture) mint(scope string) string {
 	b.Helper()
 	token, err := b.services.SignIn.Tokens.Mint(signin.Claims{
 		Account: robot, Credential: credentialID, Tenant: tenant, Project: project, Scopes: []string{scope}, Audience: "gpuaas-api", Until: t0.Add(time.Hour),
@@ -191,7 +191,7 @@ func (b *world) mint(scope string) string {
 	return token
 }
 
-func (b *world) clock() time.Time {
+func (b *fixture) clock() time.Time {
 	if b.live {
 		return time.Now()
 	}
@@ -199,22 +199,22 @@ func (b *world) clock() time.Time {
 }
 
 // ticking lets the clock of the API run.
-func ticking(w *world, _ *rest.Config) { w.live = true }
+func ticking(w *fixture, _ *rest.Config) { w.live = true }
 
 // passwords allows signing in with a password.
-func passwords(w *world, _ *rest.Config) {
+func passwords(w *fixture, _ *rest.Config) {
 	w.policy(string(policies.AuthPersonalLoginEnabled), policies.Platform, "true")
 }
 
 // policy sets a policy in the database and lets the services read it.
-func (b *world) policy(key string, scope policies.Scope, value string) {
+func (b *fixture) policy(key string, scope policies.Scope, value string) {
 	b.Helper()
 	b.sql(setPolicy, key, scope, value)
 	_, err := b.services.Policies.Refresh(b.Context())
 	must(b, err)
 }
 
-func (b *world) sql(statement string, args ...any) {
+func (b *fixture) sql(statement string, args ...any) {
 	b.Helper()
 	if _, err := b.db.Exec(context.WithoutCancel(b.Context()), statement, args...); err != nil {
 		b.Fatalf("%s: %v", statement, err)
@@ -222,7 +222,7 @@ func (b *world) sql(statement string, args ...any) {
 }
 
 // read returns one value from the database.
-func read[T any](w *world, statement string, args ...any) (value T) {
+func read[T any](w *fixture, statement string, args ...any) (value T) {
 	w.Helper()
 	if err := w.db.QueryRow(context.WithoutCancel(w.Context()), statement, args...).Scan(&value); err != nil {
 		w.Fatalf("%s: %v", statement, err)
@@ -230,7 +230,7 @@ func read[T any](w *world, statement string, args ...any) (value T) {
 	return value
 }
 
-func (b *world) count(table string) int {
+func (b *fixture) count(table string) int {
 	b.Helper()
 	return read[int](b, `SELECT count(*) FROM `+table)
 }
@@ -249,7 +249,7 @@ type ask struct {
 	from                      string // the connection's other end
 }
 
-func (b *world) do(t testing.TB, a ask) *httptest.ResponseRecorder {
+func (b *fixture) do(t testing.TB, a ask) *httptest.ResponseRecorder {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), a.method, a.path, strings.NewReader(a.body))
 	if minted := b.tokens[a.token]; minted != "" {
@@ -277,7 +277,7 @@ func (b *world) do(t testing.TB, a ask) *httptest.ResponseRecorder {
 }
 
 // serve responds to a request. A stream of events ends after its first lines.
-func (b *world) serve(req *http.Request) *httptest.ResponseRecorder {
+func (b *fixture) serve(req *http.Request) *httptest.ResponseRecorder {
 	out := httptest.NewRecorder()
 	if strings.HasPrefix(req.URL.Path, "/api/v1/events") {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -292,7 +292,7 @@ func (b *world) serve(req *http.Request) *httptest.ResponseRecorder {
 
 // documented fails if the contract does not list the status of a response for its operation. The limit of headers and the
 // method are checked before there is an operation.
-func (b *world) documented(req *http.Request, status int) {
+func (b *fixture) documented(req *http.Request, status int) {
 	b.Helper()
 	_, pattern := b.routes.Handler(req)
 	if op, found := b.operations[pattern]; found && status != http.StatusMethodNotAllowed && status != http.StatusRequestHeaderFieldsTooLarge && op.Responses.Status(status) == nil {
@@ -301,7 +301,7 @@ func (b *world) documented(req *http.Request, status int) {
 }
 
 // listOperations prepares documented.
-func (b *world) listOperations() {
+func (b *fixture) listOperations() {
 	b.routes, b.operations = http.NewServeMux(), map[string]openapi.Operation{}
 	for _, op := range openapi.Operations(b.doc) {
 		pattern := op.Method + " " + op.Path
@@ -333,7 +333,7 @@ func problem(t testing.TB, w *httptest.ResponseRecorder) oapi.Problem {
 
 const allocations = "/api/v1/allocations"
 
-func (b *world) allocate(t testing.TB) oapi.Allocation {
+func (b *fixture) allocate(t testing.TB) oapi.Allocation {
 	t.Helper()
 	res := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-sxm","name":"` + unusedName("a") + `"}`})
 	var a oapi.Allocation
@@ -344,7 +344,7 @@ func (b *world) allocate(t testing.TB) oapi.Allocation {
 }
 
 // make posts a body and returns the id of what was made.
-func (b *world) make(t testing.TB, path, body string) string {
+func (b *fixture) make(t testing.TB, path, body string) string {
 	t.Helper()
 	token := tokenOwner
 	if strings.Contains(path, "/admin/") {
@@ -359,7 +359,7 @@ func (b *world) make(t testing.TB, path, body string) string {
 }
 
 // program makes a service account and a credential of it.
-func (b *world) program(t testing.TB) (account, credential string) {
+func (b *fixture) program(t testing.TB) (account, credential string) {
 	t.Helper()
 	at := "/api/v1/projects/" + project.String() + "/service-accounts"
 	account = b.make(t, at, `{"name":"`+unusedName("p")+`","scopes":["allocations:read"]}`)
@@ -367,7 +367,7 @@ func (b *world) program(t testing.TB) (account, credential string) {
 }
 
 // addUser writes a user who is a member of the tenant, and of a project unless that is zero.
-func (b *world) addUser(in ids.Project) ids.User {
+func (b *fixture) addUser(in ids.Project) ids.User {
 	b.Helper()
 	id := ids.New[ids.User]()
 	b.sql(`INSERT INTO users (id, oidc_subject, email, name, role) VALUES ($1, $2, $2, 'Some Body', 'user')`, id, unusedName("u")+"@dev.localhost")
@@ -379,7 +379,7 @@ func (b *world) addUser(in ids.Project) ids.User {
 }
 
 // addProject writes a second project of the tenant.
-func (b *world) addProject(name string) ids.Project {
+func (b *fixture) addProject(name string) ids.Project {
 	b.Helper()
 	id := ids.New[ids.Project]()
 	b.sql(`INSERT INTO projects (id, org_id, name) VALUES ($1, $2, $3)`, id, tenant, name)
@@ -387,7 +387,7 @@ func (b *world) addProject(name string) ids.Project {
 }
 
 // start writes a session of a user, and returns its id and its token.
-func (b *world) start(token string) (ids.Session, string) {
+func (b *fixture) start(token string) (ids.Session, string) {
 	b.Helper()
 	id, secret := ids.New[ids.Session](), newSecret("gpb_")
 	b.sql(`INSERT INTO sessions (id, user_id, secret_hash, expires_at) VALUES ($1, $2, $3, now() + interval '1 hour')`, id, users[token], hashOf(secret))
@@ -400,7 +400,7 @@ func newSecret(prefix string) string {
 }
 
 // signIn returns the session cookie of a user.
-func (b *world) signIn(token string) *http.Cookie {
+func (b *fixture) signIn(token string) *http.Cookie {
 	b.Helper()
 	_, secret := b.start(token)
 	return &http.Cookie{Name: "gpuaas_session", Value: secret}
@@ -412,7 +412,7 @@ const (
 )
 
 // visit is a request of a browser on this machine, unless change says otherwise.
-func (b *world) visit(t testing.TB, method, path, form string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+func (b *fixture) visit(t testing.TB, method, path, form string, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
 	return b.serve(visitOf(t, method, path, form, change...))
 }
