@@ -128,6 +128,7 @@ func (b *fixture) mandate(op openapi.Operation) string {
 	case "deleteAutoTopup":
 		of, status = theirs, "paused"
 	}
+	b.sql(`UPDATE payment_mandates SET status = 'ended' WHERE org_id = $1 AND status = $2`, of, status)
 	return read[string](b, `INSERT INTO payment_mandates (id, org_id, principal, status, customer, livemode, currency, payment_method, threshold_minor, amount_minor, monthly_cap_minor, confirmed_at)
 		VALUES (gen_random_uuid(), $1, $1, $2, 'cus_1', false, 'EUR', 'pm_1', 1, 1, 1, now()) RETURNING id::text`, of, status)
 }
@@ -245,6 +246,8 @@ func tokenFor(op openapi.Operation) string {
 		return ""
 	case strings.Contains(op.Path, "/admin/"):
 		return tokenAdmin
+	case op.OperationID == "deleteAutoTopup": // see mandate
+		return tokenTheirs
 	}
 	return tokenOwner
 }

@@ -59,7 +59,7 @@ func (s *Service) Announce(ctx context.Context) error {
 
 // stopAllIdle announces the release of allocations that became idle, withdraws the announcement where a GPU is in use again,
 // and releases allocations that were idle until the announced time. It returns the number of these changes. Without a rule
-// and an announcement it reads one empty index.
+// it reads only those with an announcement.
 func (s *Service) stopAllIdle(ctx context.Context) (changed int, err error) {
 	rule, some := s.IdleRules()
 	rows, _ := s.DB.Query(ctx, selectIdle, some) // CollectRows returns the error
