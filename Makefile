@@ -57,10 +57,10 @@ gen: ## Generate all generated files
 verify: ## Fail if a generated file is out of date
 	@scripts/ci/codegen_current.sh
 
+# The linter contains go vet.
 check: $(LINT) $(DEADCODE) ## Check format, lint, architecture, words and contracts
 	@scripts/ci/format_guard.sh
 	@scripts/ci/codegen_current.sh
-	$(GO) vet -tags $(TAGS) ./...
 	$(LINT) run ./...
 	scripts/ci/arch_guard.sh
 	scripts/ci/language_guard.sh
