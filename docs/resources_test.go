@@ -40,7 +40,7 @@ var valuesOnly = map[string]string{
 
 // aboutOther are the audit actions whose resource is of another type than the part before the point.
 var aboutOther = map[string]string{
-	"balance.adjust": "tenant", "billing.set_limits": "tenant", "payment.begin": "payment-session", "payment.reconcile": "payment-session",
+	"balance.adjust": "tenant", "billing.set_limits": "tenant", "payment.begin": "payment-session", "payment.charge": "payment-session", "payment.reconcile": "payment-session",
 	"payment.customer": "tenant", "payment.portal": "tenant", "payment.refund": "refund", "payment.dispute": "dispute",
 	"source.suspend": "git-source", "source.resume": "git-source", "source.ask": "git-source", "release_keys.trust": "keys",
 }

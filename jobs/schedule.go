@@ -43,7 +43,7 @@ func schedule(d *Deps) []periodicJob {
 		{args: Maintenance{}, interval: fixed(time.Hour), onStart: true},
 		// The delay between a free slot and a queued allocation. Provisioning takes longer. Without a queue, the
 		// check is one read of an empty index, and no job is inserted.
-		{args: PlaceQueued{}, interval: fixed(5 * time.Second), when: exists(d.Allocations.QueueExists)},
+		{args: PlaceQueued{}, interval: fixed(5 * time.Second), when: existence(d.Allocations.QueueExists).any},
 		// A warning may be late by half of the shortest one, which is a minute. Readings of idle GPUs are stored each minute.
 		{args: WarnExpiring{}, interval: fixed(30 * time.Second)},
 		// The delay of a changed SSH authority.
@@ -53,21 +53,21 @@ func schedule(d *Deps) []periodicJob {
 		// The delay of a report whose job was lost or whose forge was configured later.
 		{args: forge.ReportForge{}, interval: fixed(time.Minute), onStart: true},
 		// The delay of an automatic top-up. Without a mandate no job is inserted.
-		{args: topup.Find{}, interval: fixed(time.Minute), when: exists(d.AutoTopups.Exists)},
+		{args: topup.Find{}, interval: fixed(time.Minute), when: existence(d.AutoTopups.Exists).any},
 		{args: SweepPayments{}, interval: d.Sweeping, onStart: true},
 	}
 	return slices.DeleteFunc(all, func(p periodicJob) bool { return p.unless })
 }
 
-// exists returns a condition of a job. An error counts as yes: the job then reports it. River's leader waits for
+// existence checks whether a job has work. An error counts as yes: the job then reports it. River's leader waits for
 // the check before it inserts any other job.
-func exists(check func(context.Context) (bool, error)) func() bool {
-	return func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) //nolint:forbidigo // River hands no context to a schedule
-		defer cancel()
-		found, err := check(ctx)
-		return err != nil || found
-	}
+type existence func(context.Context) (bool, error)
+
+func (e existence) any() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) //nolint:forbidigo // River hands no context to a schedule
+	defer cancel()
+	found, err := e(ctx)
+	return err != nil || found
 }
 
 func fixed(interval time.Duration) func() time.Duration {

@@ -138,6 +138,10 @@ func (*paymentProvider) CreateCustomer(_ context.Context, n payment.NewCustomer)
 	return "cus_" + n.Tenant.String(), nil
 }
 
+func (*paymentProvider) OpenSetup(_ context.Context, n payment.NewSetup) (payment.Checkout, error) {
+	return payment.Checkout{ID: "cs_" + n.Mandate.String(), Mode: payment.ModeSetup, URL: "https://checkout.example/c/pay/cs_setup", Stage: payment.StageOpen}, nil
+}
+
 func (p *paymentProvider) OpenCheckout(_ context.Context, n payment.NewCheckout) (payment.Checkout, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -422,7 +422,7 @@ func TestASignOutNeedsNoProvider(t *testing.T) {
 		b.provider.refreshing = b.provider.revoking
 		_, err := b.db.Exec(t.Context(), `UPDATE sessions SET checked_at = now() - interval '3 hours', check_tried_at = NULL`)
 		must(t, err)
-		if w := b.visit(t, "GET", "/api/v1/users/me", "", with(session)); w.Code != 502 {
+		if w := b.visit(t, "GET", "/api/v1/users/me", "", with(session)); w.Code != 503 {
 			t.Errorf("%s: another request: %d %s", path, w.Code, w.Body)
 		}
 		w := b.visit(t, "POST", path, "", with(session))

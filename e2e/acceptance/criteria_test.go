@@ -36,7 +36,7 @@ var criteria = []criterion{
 		"e2e/acceptance.TestAT020", "e2e/host.TestNode",
 	}, waits: "a real GPU: slices; through the relay: terminal"},
 	{id: "AT-023", sentence: "402, 409 and 429 of a create; 200 parallel creates at cap − 1 give one; a queued request starts when a slot is free.", tests: []string{
-		"product/allocation.TestRejectedRequests", "product/allocation.TestINV07Caps", "product/allocation.TestQueueServesTheOldestRequestFirst", "e2e/matrix.TestINV07CapsHoldAtTheDoor",
+		"product/allocation.TestRejectedRequests", "product/allocation.TestINV07Caps", "product/allocation.TestQueueServesTheOldestRequestFirst", "e2e/matrix.TestINV07CapsLimitParallelCreates",
 	}},
 	{id: "AT-030", sentence: "Release: key, process and home are gone; a second release is 409; the slot is sold only after the proof; usage ends at the request.", tests: []string{
 		"e2e/acceptance.TestAT030", "e2e/host.TestNode",

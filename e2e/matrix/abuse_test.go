@@ -225,6 +225,9 @@ func (w *fixture) chain(doc *openapi3.T, create, get, update, remove, list opena
 		if step.op.OperationID == "deleteCredential" && got.status == http.StatusNoContent {
 			continue // a revoked one stays in sight, and is revoked
 		}
+		if step.op.OperationID == "deleteAutoTopup" && got.status == http.StatusNoContent {
+			break // an ended one stays in sight
+		}
 		if got.status != step.status {
 			w.Errorf("%s after %s: want %d, got %d %.200s", step.op.OperationID, create.OperationID, step.status, got.status, got.body)
 		}
@@ -234,7 +237,7 @@ func (w *fixture) chain(doc *openapi3.T, create, get, update, remove, list opena
 	}
 	_ = json.Unmarshal(send(list, ids).body, &page)
 	for _, item := range page.Items {
-		if item["id"] == made && item["revoked_at"] == nil {
+		if item["id"] == made && item["revoked_at"] == nil && item["status"] != "ended" {
 			w.Errorf("%s still shows %v", list.OperationID, item)
 		}
 	}

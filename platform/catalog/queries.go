@@ -1,6 +1,7 @@
 package catalog
 
-const skuColumns = `s.id, s.name, s.display_name, s.gpu_model, s.memory_gib, s.isolation, s.max_gpus, s.active, s.created_at, s.updated_at, p.currency, p.amount_minor`
+const skuColumns = `s.id, s.name, s.spec->>'displayName', s.spec->>'gpuModel', (s.spec->>'memoryGiB')::int, s.spec->>'isolation',
+	(s.spec->>'maxGPUs')::int, s.active, s.created_at, s.updated_at, p.currency, p.amount_minor`
 
 // The newest price that has begun. A SKU without one cannot be sold.
 const withPrice = ` FROM sku_catalog s CROSS JOIN LATERAL (
@@ -43,7 +44,7 @@ const selectImages = `
 	WHERE retired_at IS NULL AND name > $1 ORDER BY name LIMIT $2`
 
 const selectStoredSKUs = `
-	SELECT s.id, s.name, s.display_name, s.gpu_model, s.memory_gib, s.isolation, s.max_gpus, s.active, s.created_at, s.updated_at, coalesce(p.currency, ''), coalesce(p.amount_minor, 0)
+	SELECT s.name, s.spec || jsonb_build_object('price', jsonb_build_object('currency', coalesce(p.currency, ''), 'amountMinor', coalesce(p.amount_minor, 0)))
 	FROM sku_catalog s LEFT JOIN LATERAL (
 		SELECT currency, amount_minor FROM sku_prices
 		WHERE sku = s.name AND valid_from <= now() ORDER BY valid_from DESC LIMIT 1) p ON true

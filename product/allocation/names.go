@@ -23,7 +23,7 @@ func (s *Service) Names(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]stri
 	return names, nil
 }
 
-// Label is what a reader knows an allocation by. It stays after the allocation has ended.
+// Label describes an allocation to a reader. It stays after the allocation has ended.
 type Label struct {
 	Name    string
 	Project ids.Project

@@ -83,6 +83,9 @@ func (s *Chain) authenticate(c *gin.Context, r *request.Call) error {
 		if e := s.Charge(c, request.ClassAnonymous, identity.Caller{}); e != nil {
 			return e
 		}
+		if errs.CodeOf(err) == errs.ProviderFailed { // a status of each operation, as for the database
+			return errs.New(errs.Unavailable, "the identity provider cannot confirm this session").Try("repeat it when the provider works").Because(err)
+		}
 		return err
 	}
 	if r.ByCookie && r.Op.Write {

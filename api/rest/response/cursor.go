@@ -63,7 +63,7 @@ func (c Cursors) Open(r *request.Call, cursor *string, place any) error {
 	return nil
 }
 
-// listOf is what a cursor is bound to: the path, the filters with the project, and the tenant. The size of a page may
+// listOf returns the list that a cursor is bound to: the path, the filters with the project, and the tenant. The size of a page may
 // change.
 func listOf(r *request.Call) envelope.Place {
 	filters := r.URL.Query()

@@ -267,9 +267,9 @@ func TestMandatesAreOfTheirTenant(t *testing.T) {
 		"too much":         {func(t *autotopup.Terms) { t.Amount, t.Cap = 500_001, 600_000 }, errs.PaymentAmountOutOfRange},
 		"a cap below it":   {func(t *autotopup.Terms) { t.Cap = t.Amount - 1 }, errs.ValidationError},
 	} {
-		asked := terms
-		c.change(&asked)
-		_, err := b.api.Confirm(b.mine, change[autotopup.View](b.caller), v.ID, asked)
+		changed := terms
+		c.change(&changed)
+		_, err := b.api.Confirm(b.mine, change[autotopup.View](b.caller), v.ID, changed)
 		wantCode(t, what, err, c.code)
 	}
 	b.allowed.Store(false)

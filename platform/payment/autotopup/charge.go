@@ -83,7 +83,7 @@ func (s *Service) Run(ctx context.Context, tenant ids.Tenant) error {
 	var reserved payment.Session
 	var found bool
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		m, live, err := one(ctx, tx, lockConfirmed, tenant)
+		m, live, err := queryOne(ctx, tx, lockConfirmed, tenant)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (s *Service) Run(ctx context.Context, tenant ids.Tenant) error {
 		return err
 	}
 	return s.SendCharge(ctx, reserved, method, func(ctx context.Context) (bool, error) {
-		m, live, err := one(ctx, s.DB, selectConfirmed, tenant)
+		m, live, err := queryOne(ctx, s.DB, selectConfirmed, tenant)
 		return live && m.ID == reserved.Mandate && s.chargeable(m), err
 	})
 }
@@ -178,7 +178,7 @@ var delays = []time.Duration{time.Hour, 6 * time.Hour, 24 * time.Hour}
 
 // Charged records the end of a charge in its mandate, in the transaction of the report.
 func (s *Service) Charged(ctx context.Context, tx pgx.Tx, session payment.Session, to payment.State, failure string) error {
-	m, found, err := one(ctx, tx, lockConfirmed, session.Tenant)
+	m, found, err := queryOne(ctx, tx, lockConfirmed, session.Tenant)
 	if err != nil || !found || m.ID != session.Mandate || m.State != Active {
 		return err
 	}
@@ -208,7 +208,7 @@ func (s *Service) Stored(ctx context.Context, tx pgx.Tx, c payment.Claim) (payme
 	if err != nil {
 		return payment.Outcome{Result: payment.ResultNotOurs}, nil //nolint:nilerr // another product uses the same account
 	}
-	m, found, err := one(ctx, tx, lockMandate, id)
+	m, found, err := queryOne(ctx, tx, lockMandate, id)
 	switch {
 	case err != nil:
 		return payment.Outcome{}, err

@@ -57,7 +57,7 @@ const (
 	reasonTenantGone = "tenant_deleted"
 )
 
-// Terms are what the tenant confirms.
+// Terms contain the amounts that the tenant confirms.
 type Terms struct {
 	Threshold money.Minor // a balance below it is topped up
 	Amount    money.Minor // of each charge
@@ -172,8 +172,8 @@ func scanMandate(row pgx.CollectableRow) (m Mandate, err error) {
 	return m, err
 }
 
-// one reads a mandate. found is false if there is none.
-func one(ctx context.Context, q pg.Queryer, sql string, args ...any) (m Mandate, found bool, err error) {
+// queryOne reads a mandate. found is false if there is none.
+func queryOne(ctx context.Context, q pg.Queryer, sql string, args ...any) (m Mandate, found bool, err error) {
 	rows, err := q.Query(ctx, sql, args...)
 	if err == nil {
 		m, err = pgx.CollectExactlyOneRow(rows, scanMandate)

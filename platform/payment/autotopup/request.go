@@ -27,7 +27,7 @@ type View struct {
 
 // Get reads a mandate of the caller's tenant.
 func (s *Service) Get(ctx context.Context, c identity.Caller, id ids.Mandate) (View, error) {
-	m, found, err := one(ctx, s.DB, selectMandate, id, c.Tenant)
+	m, found, err := queryOne(ctx, s.DB, selectMandate, id, c.Tenant)
 	switch {
 	case err != nil:
 		return View{}, err
@@ -123,7 +123,7 @@ func (s *Service) Begin(ctx context.Context, ch identity.Change[View]) (View, er
 // insert commits a new mandate, and ends one that was never confirmed.
 func (s *Service) insert(ctx context.Context, c identity.Caller, m Mandate) error {
 	var replaced []Mandate
-	old, found, err := one(ctx, s.DB, selectBegun, m.Tenant)
+	old, found, err := queryOne(ctx, s.DB, selectBegun, m.Tenant)
 	switch {
 	case err != nil:
 		return err
@@ -162,7 +162,7 @@ func (s *Service) Confirm(ctx context.Context, ch identity.Change[View], id ids.
 		if err != nil {
 			return v, nil, err
 		}
-		old, found, err := one(ctx, s.DB, selectConfirmed, ch.Caller.Tenant)
+		old, found, err := queryOne(ctx, s.DB, selectConfirmed, ch.Caller.Tenant)
 		now := s.now()
 		v.Mandate = s.next(v.Mandate, Active, "")
 		v.Terms, v.Failures, v.NextAt, v.ConfirmedAt, v.Principal = t, 0, now, &now, ch.Caller.Principal()
