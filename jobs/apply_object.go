@@ -64,13 +64,13 @@ func (w *applyObject) applySpec(ctx context.Context, tx pgx.Tx, o desired.Object
 	switch o.Kind {
 	case desired.KindSKU:
 		return apply(o, gone, func(s desired.SKU) error {
-			if err := w.d.Catalog.Declare(ctx, tx, o.UID, o.Name, o.Spec); err != nil {
+			if err := w.d.Catalog.Declare(ctx, tx, o.UID, o.Name, s); err != nil {
 				return err
 			}
 			return w.d.Allocations.Reprice(ctx, tx, o.Name, s.Price.Currency, money.Minor(s.Price.AmountMinor))
 		}, func() error { return w.d.Catalog.Retire(ctx, tx, o.UID) })
 	case desired.KindOSImage:
-		return apply(o, gone, func(spec json.RawMessage) error { return w.d.Catalog.DeclareImage(ctx, tx, o.UID, o.Name, spec) },
+		return apply(o, gone, func(s desired.OSImage) error { return w.d.Catalog.DeclareImage(ctx, tx, o.UID, o.Name, s) },
 			func() error { return w.d.Catalog.RetireImage(ctx, tx, o.UID) })
 	case desired.KindNode:
 		node := ids.Node{UUID: o.UID.UUID}

@@ -10,7 +10,7 @@ ALTER TABLE sku_catalog
 	DROP COLUMN display_name, DROP COLUMN gpu_model, DROP COLUMN memory_gib, DROP COLUMN isolation, DROP COLUMN max_gpus,
 	DROP COLUMN active,
 	ADD CONSTRAINT sku_catalog_spec_types_check CHECK (coalesce(jsonb_typeof(spec->'maxGPUs'), 'absent') = 'number'
-		AND coalesce(jsonb_typeof(spec->'memoryGiB'), 'absent') = 'number' AND NOT spec ? 'price'),
+		AND coalesce(jsonb_typeof(spec->'memoryGiB'), 'absent') = 'number' AND (spec->'maxGPUs')::int > 0 AND NOT spec ? 'price'),
 	-- Only the field by which statements filter.
 	ADD COLUMN active boolean NOT NULL GENERATED ALWAYS AS ((spec->>'active')::boolean) STORED;
 COMMENT ON CONSTRAINT sku_catalog_spec_types_check ON sku_catalog IS
@@ -21,4 +21,5 @@ UPDATE os_images SET spec = jsonb_build_object('displayName', display_name, 'dig
 ALTER TABLE os_images
 	ALTER COLUMN spec SET NOT NULL,
 	DROP COLUMN display_name, DROP COLUMN digest, DROP COLUMN is_default,
+	ADD CONSTRAINT os_images_spec_digest_check CHECK (coalesce(jsonb_typeof(spec->'digest'), 'absent') = 'string'),
 	ADD COLUMN is_default boolean NOT NULL GENERATED ALWAYS AS ((spec->>'default')::boolean) STORED;

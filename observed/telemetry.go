@@ -136,7 +136,7 @@ const idleChunk = 30 * time.Minute
 // readings of a GPU there is no gap. A period without readings is no evidence of anything.
 func (s *Store) Idle(ctx context.Context, node ids.Node, gpus []string, from, to time.Time, utilisation int, gap time.Duration) (bool, error) {
 	for end := to; end.After(from); end = end.Add(-idleChunk) {
-		start := end.Add(-idleChunk)
+		start := end.Add(-idleChunk - gap) // the periods overlap, so that a gap at the end of one is found
 		if start.Before(from) {
 			start = from
 		}

@@ -25,14 +25,17 @@ func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
 	}
 	var cards []card
 	var bound map[int]loaded
-	var processes *process.Table
 	// Most of an inspection waits for the programs of the driver and of systemd. Files are read meanwhile.
 	all, within := errgroup.WithContext(ctx)
 	all.Go(func() (err error) { cards, err = h.cards(within); return err })
 	all.Go(func() (err error) { bound, err = h.slices(within, uidsOf(tenants)); return err })
-	all.Go(func() (err error) { processes, err = process.List(within, &h.OS); return err })
 	all.Go(func() (err error) { s.Accounts, s.Unread, err = h.accounts(within); return err })
 	if err := all.Wait(); err != nil {
+		return s, err
+	}
+	// After the programs: a process that started meanwhile is listed, and one that ended is not.
+	processes, err := process.List(ctx, &h.OS)
+	if err != nil {
 		return s, err
 	}
 	s.Processes = processes.Using(computing(cards))

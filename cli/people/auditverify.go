@@ -23,7 +23,8 @@ attacker who can write every table can also write matching seals. Store the outp
 -o json in another place, and pass it to a later run with --heads.
 
 Months that are only in the archive are verified from its files. Without --archive, the
-folder is that of GPUAAS_AUDIT_ARCHIVE, or of gpuaas up.`
+folder is that of GPUAAS_AUDIT_ARCHIVE, or of gpuaas up. Without any, the command fails as
+soon as a month was moved to the archive.`
 
 func newAuditVerify(a *output.Console) *cobra.Command {
 	var tenant, heads, archive string

@@ -4,7 +4,6 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -157,9 +156,9 @@ func scanSKU(row pgx.CollectableRow) (s SKU, err error) {
 	return s, err
 }
 
-// Declare stores the desired spec of a SKU as the applied one, but for its price: a price that differs from
-// the last one adds a row with today's date. Existing intervals have their own price.
-func (s *Service) Declare(ctx context.Context, tx pgx.Tx, id ids.Object, name string, spec json.RawMessage) error {
+// Declare stores the desired spec of a SKU, which encodes as JSON, as the applied one, but for its price: a price that
+// differs from the last one adds a row with today's date. Existing intervals have their own price.
+func (s *Service) Declare(ctx context.Context, tx pgx.Tx, id ids.Object, name string, spec any) error {
 	b := &pgx.Batch{}
 	b.Queue(upsertSKU, id.UUID, name, spec)
 	b.Queue(insertPrice, name, spec)

@@ -40,7 +40,7 @@ func without(s catalog.SKU) catalog.SKU {
 
 // specOf is the desired spec of a SKU.
 func specOf(s catalog.SKU) json.RawMessage {
-	return fmt.Appendf(nil, `{"displayName": %q, "gpuModel": %q, "memoryGiB": %d, "isolation": %q, "maxGPUs": %d, "active": %t, "price": {"currency": %q, "amountMinor": %d}}`,
+	return fmt.Appendf(json.RawMessage{}, `{"displayName": %q, "gpuModel": %q, "memoryGiB": %d, "isolation": %q, "maxGPUs": %d, "active": %t, "price": {"currency": %q, "amountMinor": %d}}`,
 		s.DisplayName, s.GPUModel, s.MemoryGiB, s.Isolation, s.MaxGPUs, s.Active, s.Currency, s.PriceMinor)
 }
 
@@ -164,7 +164,7 @@ func TestOneImageIsTheDefault(t *testing.T) {
 	two := catalog.Image{ID: ids.New[ids.Object](), Name: "b", DisplayName: "B", Digest: "sha256:2", Default: true}
 	for _, i := range []catalog.Image{one, two, two} {
 		within(t, db, func(tx pgx.Tx) error {
-			return s.DeclareImage(t.Context(), tx, i.ID, i.Name, fmt.Appendf(nil, `{"displayName": %q, "digest": %q, "default": %t}`, i.DisplayName, i.Digest, i.Default))
+			return s.DeclareImage(t.Context(), tx, i.ID, i.Name, json.RawMessage(fmt.Appendf(nil, `{"displayName": %q, "digest": %q, "default": %t}`, i.DisplayName, i.Digest, i.Default)))
 		})
 	}
 	one.Default = false

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -19,9 +18,9 @@ type Image struct {
 	Default     bool
 }
 
-// DeclareImage stores the desired spec of an image as the applied one. At most one image is the default: a new
+// DeclareImage stores the desired spec of an image, which encodes as JSON, as the applied one. At most one image is the default: a new
 // default takes the flag from the former one.
-func (s *Service) DeclareImage(ctx context.Context, tx pgx.Tx, id ids.Object, name string, spec json.RawMessage) error {
+func (s *Service) DeclareImage(ctx context.Context, tx pgx.Tx, id ids.Object, name string, spec any) error {
 	b := &pgx.Batch{}
 	b.Queue(clearDefault, name, spec)
 	b.Queue(upsertImage, id.UUID, name, spec)

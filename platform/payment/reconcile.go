@@ -26,7 +26,7 @@ func (s *Service) Reconcile(ctx context.Context, ch identity.Change[Session], id
 	if err != nil {
 		return Session{}, err
 	}
-	if session.ProviderID == "" {
+	if session.ProviderID == "" && !session.isCharge() { // a charge can be searched
 		return Session{}, noAnswer()
 	}
 	c, err := s.query(ctx, session)

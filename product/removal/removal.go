@@ -76,6 +76,14 @@ func (s *Service) left(ctx context.Context, tx pgx.Tx, id ids.Tenant) (map[strin
 	if owing {
 		left["uncharged_use"] = true
 	}
+	// Before the balance: a payment that is credited between the two readings is in one of them.
+	pending, err := s.Payments.Pending(ctx, tx, id)
+	if err != nil {
+		return nil, err
+	}
+	if pending != 0 {
+		left["pending_payments_minor"] = pending
+	}
 	balance, currency, err := s.Ledger.Balance(ctx, tx, id)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound: // no money has moved
@@ -83,13 +91,6 @@ func (s *Service) left(ctx context.Context, tx pgx.Tx, id ids.Tenant) (map[strin
 		return nil, err
 	case balance != 0:
 		left["balance_minor"], left["currency"] = balance, currency
-	}
-	pending, err := s.Payments.Pending(ctx, tx, id)
-	if err != nil {
-		return nil, err
-	}
-	if pending != 0 {
-		left["pending_payments_minor"] = pending
 	}
 	claims, err := s.Payments.Claims(ctx, tx, id)
 	if err != nil {

@@ -231,7 +231,7 @@ func TestPolicyIsReadBeforeTheCall(t *testing.T) {
 	b.active(devstripe.CardPaid, terms)
 	var reads atomic.Int64
 	b.work.Limits = func(identity.Caller) payment.Limits {
-		return payment.Limits{AutoTopup: reads.Add(1) == 1} // on for the reservation only
+		return payment.Limits{Max: 500_000, AutoTopup: reads.Add(1) == 1} // on for the reservation only
 	}
 	b.run()
 	if n := b.count(`SELECT count(*) FROM payment_sessions WHERE status = 'initiated'`); n != 1 || b.charges() != 0 {

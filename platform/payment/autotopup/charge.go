@@ -32,7 +32,8 @@ func (TopUp) Kind() string { return "auto_topup" }
 
 // InsertOpts allows one waiting or running job for each tenant. The next minute queues the job again.
 func (TopUp) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: ledger.QueueBilling, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: payment.Unfinished()}}
+	// Priority 4 is the lowest: reports of the provider are processed first.
+	return river.InsertOpts{Queue: ledger.QueueBilling, Priority: 4, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: payment.Unfinished()}}
 }
 
 // atOnce limits the tenants of one search.
@@ -99,13 +100,14 @@ func (s *Service) Run(ctx context.Context, tenant ids.Tenant) error {
 	}
 	return s.SendCharge(ctx, reserved, method, func(ctx context.Context) (bool, error) {
 		m, live, err := queryOne(ctx, s.DB, selectConfirmed, tenant)
-		return live && m.ID == reserved.Mandate && s.chargeable(m), err
+		return live && m.ID == reserved.Mandate && m.Terms.Amount == reserved.Amount && s.chargeable(m), err
 	})
 }
 
 // chargeable reports whether the tenant and the platform permit charges now.
 func (s *Service) chargeable(m Mandate) bool {
-	return m.State == Active && m.Livemode == s.Provider.Livemode() && s.Limits(identity.Caller{Tenant: m.Tenant}).AutoTopup
+	l := s.Limits(identity.Caller{Tenant: m.Tenant})
+	return m.State == Active && m.Livemode == s.Provider.Livemode() && l.AutoTopup && l.Check(m.Terms.Amount) == nil
 }
 
 // reserve inserts the next charge of a locked mandate if the balance is low and the cap permits it. The

@@ -17,7 +17,7 @@ const (
 	insertMandate = `INSERT INTO payment_mandates (id, org_id, principal, status, customer, livemode, currency, next_charge_at, correlation_id, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) ON CONFLICT (org_id) WHERE status IN ('pending', 'unconfirmed') DO NOTHING`
 	openMandate = `UPDATE payment_mandates SET provider_session = coalesce(provider_session, $2), url = CASE WHEN status = 'pending' THEN $3 ELSE '' END
-		WHERE id = $1`
+		WHERE id = $1 AND status <> 'ended'`
 	updateMandate = `UPDATE payment_mandates SET version = $2, status = $3, reason = $4, provider_session = nullif($5, ''), url = $6, payment_method = nullif($7, ''),
 			threshold_minor = $8, amount_minor = $9, monthly_cap_minor = $10, failures = $11, next_charge_at = $12, confirmed_at = $13, principal = $14, updated_at = $15
 		WHERE id = $1 AND version = $2 - 1`

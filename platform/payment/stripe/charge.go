@@ -53,8 +53,8 @@ func (c *Client) storedMethod(ctx context.Context, id string) (string, error) {
 	return s.PaymentMethod.ID, nil
 }
 
-// earlier covers the difference of the clocks in a search by time.
-const earlier = 5 * time.Minute
+// earlier covers the difference of the clocks in a search by time. The metadata of a charge selects it.
+const earlier = 24 * time.Hour
 
 // Charge charges a stored card once. It searches for the charge before it creates one, as Refund does. The
 // idempotency key contains the tenant, the month and the number of the charge.

@@ -73,7 +73,7 @@ func TestChargeReadsBeforeItRequests(t *testing.T) {
 	a, client := serve(t, map[string][]reply{"GET /v1/payment_intents": {none}})
 	search := n
 	search.Method = ""
-	if _, err := client.Charge(t.Context(), search); !errors.Is(err, payment.ErrUnknown) || len(a.requests) != 1 || a.requests[0].form.Get("created[gte]") != "1699999700" {
+	if _, err := client.Charge(t.Context(), search); !errors.Is(err, payment.ErrUnknown) || len(a.requests) != 1 || a.requests[0].form.Get("created[gte]") != "1699913600" {
 		t.Errorf("%v after %+v", err, a.requests)
 	}
 	// The key is that of the tenant, the month and the number, whatever the session is.

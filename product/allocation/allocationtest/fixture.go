@@ -77,8 +77,8 @@ func New(t testing.TB, balance money.Minor) *Fixture {
 				return err
 			}
 		}
-		return w.Catalog.Declare(t.Context(), tx, ids.New[ids.Object](), SKU, fmt.Appendf(nil, `{"displayName": "H100", "gpuModel": "NVIDIA H100 80GB HBM3",
-			"memoryGiB": 80, "isolation": "host_user", "maxGPUs": 8, "active": true, "price": {"currency": "EUR", "amountMinor": %d}}`, Price))
+		return w.Catalog.Declare(t.Context(), tx, ids.New[ids.Object](), SKU, json.RawMessage(fmt.Appendf(nil, `{"displayName": "H100", "gpuModel": "NVIDIA H100 80GB HBM3",
+			"memoryGiB": 80, "isolation": "host_user", "maxGPUs": 8, "active": true, "price": {"currency": "EUR", "amountMinor": %d}}`, Price)))
 	})
 	return w
 }
