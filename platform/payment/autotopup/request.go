@@ -144,6 +144,9 @@ func (s *Service) insert(ctx context.Context, c identity.Caller, m Mandate) erro
 // Confirm makes a mandate active with the terms that the owner of the tenant has confirmed. It also
 // resumes a paused mandate, and changes the terms of an active one. Another mandate of the tenant ends.
 func (s *Service) Confirm(ctx context.Context, ch identity.Change[View], id ids.Mandate, t Terms) (View, error) {
+	if _, err := s.Get(ctx, ch.Caller, id); err != nil {
+		return View{}, err // before the policy, which says nothing about the mandate of another tenant
+	}
 	l, err := s.allowed(ch.Caller)
 	if err != nil {
 		return View{}, err
