@@ -26,3 +26,13 @@ func TestFailuresToApplyAreCounted(t *testing.T) {
 		t.Error("a success did not end the count")
 	}
 }
+
+// An object that was stored before its kind had a default for a field is applied with the default.
+func TestASpecWithoutDefaultsIsApplied(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.done(b.declare(desired.KindOSImage, "old", `{"displayName":"U","digest":"sha256:00"}`))
+	if n := b.count(`SELECT count(*) FROM os_images WHERE name = 'old' AND NOT is_default`); n != 1 {
+		t.Errorf("%d images", n)
+	}
+}

@@ -105,6 +105,11 @@ func TestIdleNeedsEveryReading(t *testing.T) {
 				r.Allocations = nil
 			}
 		}, []string{"GPU-a"}, false},
+		{"a gap across two periods", func(at time.Time, r *protocol.Report) {
+			if at.After(minutes(60).Add(-20*time.Second)) && at.Before(minutes(60).Add(30*time.Second)) {
+				r.Allocations = nil
+			}
+		}, []string{"GPU-a"}, false},
 		{"not read", func(_ time.Time, r *protocol.Report) { r.Inventory.GPUs[0].Utilisation = protocol.UnreadUtilisation }, []string{"GPU-a"}, false},
 		{"cut into slices", func(_ time.Time, r *protocol.Report) { r.Inventory.GPUs[0].MIG = "enabled" }, []string{"GPU-a"}, false},
 	} {

@@ -36,14 +36,14 @@ func TestScenarios(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told, _, _ := strings.Cut(string(text), "-- plan --\n")
-			_, rows, _ := strings.Cut(told, "-- rows --\n")
+			events, _, _ := strings.Cut(string(text), "-- plan --\n")
+			_, rows, _ := strings.Cut(events, "-- rows --\n")
 			s := newScene(t, pgtest.Tx(t)) // now() is constant within one transaction
 			for line := range strings.Lines(rows) {
 				s.line(line)
 			}
 			s.pass()
-			got := told + "-- plan --\n" + s.plan() + "-- jobs --\n" + s.jobs() + "-- due --\n" + s.remains() + "-- drift --\n" + s.drifts() + "-- facts --\n" + s.rows()
+			got := events + "-- plan --\n" + s.plan() + "-- jobs --\n" + s.jobs() + "-- due --\n" + s.remains() + "-- drift --\n" + s.drifts() + "-- facts --\n" + s.rows()
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
 					t.Fatal(err)

@@ -115,16 +115,16 @@ func (s *Server) attend(ctx context.Context) {
 func (s *Server) readMailboxes(ctx context.Context, batch []*waiting) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin)
 	defer cancel()
-	standing := s.withValidCertificate(ctx, batch)
-	if len(standing) == 0 {
+	valid := s.withValidCertificate(ctx, batch)
+	if len(valid) == 0 {
 		return
 	}
-	nodes := make([]ids.Node, len(standing))
-	for i, p := range standing {
+	nodes := make([]ids.Node, len(valid))
+	for i, p := range valid {
 		nodes[i] = p.who.Node
 	}
 	tasks, err := s.Tasks.Next(ctx, nodes...)
-	for _, p := range standing {
+	for _, p := range valid {
 		task, found := tasks[p.who.Node]
 		switch {
 		case err != nil:

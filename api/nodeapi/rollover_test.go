@@ -160,7 +160,7 @@ func TestINV48AThousandAgentsOverTwoRollOvers(t *testing.T) {
 	t.Parallel()
 	const size, workers = 1000, 8
 	h := newInstallation(t)
-	door := h.server.Handler()
+	handler := h.server.Handler()
 	fleet := make([]*member, size)
 	bundle, served := string(h.local.Bundle()), &atomic.Pointer[tls.Certificate]{}
 	certify := func() {
@@ -191,7 +191,7 @@ func TestINV48AThousandAgentsOverTwoRollOvers(t *testing.T) {
 	}
 	each(func(i int, _ *member) error {
 		node := h.declare()
-		fleet[i] = &member{h: h, handler: door, served: served, node: node, trust: protocol.Trust{CAs: bundle}, share: i % 21}
+		fleet[i] = &member{h: h, handler: handler, served: served, node: node, trust: protocol.Trust{CAs: bundle}, share: i % 21}
 		return fleet[i].obtain(h.token(node))
 	})
 	hour := func(n int) {

@@ -25,7 +25,7 @@ type waiters struct {
 	mu     sync.Mutex
 	open   map[ids.Node]*waiting
 	due    []*waiting    // polls whose mailbox should be read; some may have ended
-	wakeup chan struct{} // buffered; has a value while woken is not empty
+	wakeup chan struct{} // buffered; has a value while due is not empty
 	over   bool
 }
 

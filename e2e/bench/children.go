@@ -22,7 +22,7 @@ func child(ctx context.Context, name string) error {
 		return node.TenantProcess(ctx)
 	case "listener":
 		return node.ListenerProcess(ctx)
-	case "door":
+	case "api":
 		return api.APIProcess(ctx)
 	}
 	return fmt.Errorf("no part of the bench is named %q", name)

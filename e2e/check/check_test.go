@@ -107,10 +107,10 @@ func TestBlindChecksFailAtOnce(t *testing.T) {
 		"a journal that was cut": func() ([]check.Finding, error) { return check.Hosts(cut, nil) },
 		"a table that is gone":   func() ([]check.Finding, error) { return check.Database(t.Context(), db, check.Expect{}) },
 	} {
-		judged := 0
-		_, err := check.Await(t.Context(), time.Hour, func() ([]check.Finding, error) { judged++; return judge() })
-		if !errors.Is(err, check.ErrBlind) || judged != 1 {
-			t.Errorf("%s: checked %d times: %v", rule, judged, err)
+		checks := 0
+		_, err := check.Await(t.Context(), time.Hour, func() ([]check.Finding, error) { checks++; return judge() })
+		if !errors.Is(err, check.ErrBlind) || checks != 1 {
+			t.Errorf("%s: checked %d times: %v", rule, checks, err)
 		}
 	}
 }
@@ -120,10 +120,10 @@ func TestBlindChecksFailAtOnce(t *testing.T) {
 func TestAwaitWaitsForWhatMayHeal(t *testing.T) {
 	t.Parallel()
 
-	judged := 0
+	checks := 0
 	found, err := check.Await(t.Context(), time.Millisecond, func() ([]check.Finding, error) {
-		judged++
-		switch judged {
+		checks++
+		switch checks {
 		case 1:
 			return nil, errors.New("the database is starting")
 		case 2:
@@ -131,8 +131,8 @@ func TestAwaitWaitsForWhatMayHeal(t *testing.T) {
 		}
 		return nil, nil
 	})
-	if err != nil || len(found) > 0 || judged != 3 {
-		t.Errorf("checked %d times: %v, %v", judged, found, err)
+	if err != nil || len(found) > 0 || checks != 3 {
+		t.Errorf("checked %d times: %v, %v", checks, found, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -267,8 +267,8 @@ func TestLeftAloneAndTakenUp(t *testing.T) {
 	}
 	// The last write was the same as before.
 	const changed = "fleet.object_changed "
-	if told := b.events(); told != changed+"put 1, "+changed+"suspend 2, "+changed+"resume 3, "+changed+"reconcile 4" {
-		t.Error(told)
+	if got := b.events(); got != changed+"put 1, "+changed+"suspend 2, "+changed+"resume 3, "+changed+"reconcile 4" {
+		t.Error(got)
 	}
 }
 

@@ -258,8 +258,8 @@ func TestAnotherPersonApproves(t *testing.T) {
 	if !strings.HasSuffix(b.audited(), "plan.propose, plan.approve, plan.apply") {
 		t.Error(b.audited())
 	}
-	if told := b.events(); told != "fleet.plan_decided applied 2, fleet.plan_decided approved 1, fleet.plan_decided applied 2" {
-		t.Error(told)
+	if got := b.events(); got != "fleet.plan_decided applied 2, fleet.plan_decided approved 1, fleet.plan_decided applied 2" {
+		t.Error(got)
 	}
 }
 

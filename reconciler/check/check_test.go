@@ -24,9 +24,9 @@ func with(a plan.Action, change func(*plan.Action)) plan.Action {
 // Each rule with an accepted plan, and with the plan of a planner that violates it.
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	judged := func(a *plan.Action) { a.Automatic = true }
+	automatic := func(a *plan.Action) { a.Automatic = true }
 	blind := func(a *plan.Action) { a.Unobserved = true }
-	one, leak := act(plan.Ensure, "g1"), with(act(plan.Release), judged)
+	one, leak := act(plan.Ensure, "g1"), with(act(plan.Release), automatic)
 	for name, c := range map[string]struct {
 		actions []plan.Action
 		budget  check.Budget
@@ -41,11 +41,11 @@ func TestPlan(t *testing.T) {
 		"a question in the dark":          {[]plan.Action{with(act(plan.Probe), blind), with(act(plan.Record), blind)}, check.Budget{}, ""},
 		"a slot twice":                    {[]plan.Action{one, act(plan.Ensure, "g0", "g1")}, check.Budget{}, "1: slot g1 is already given"},
 		"a slot of what is held":          {[]plan.Action{with(one, blind), act(plan.Ensure, "g1")}, check.Budget{}, "0: acts on a report"},
-		"more automatic than allowed":     {[]plan.Action{leak, with(act(plan.Release), judged), with(act(plan.Release), judged)}, check.Budget{Releases: 1}, "1: too many, 2: too many"},
+		"more automatic than allowed":     {[]plan.Action{leak, with(act(plan.Release), automatic), with(act(plan.Release), automatic)}, check.Budget{Releases: 1}, "1: too many, 2: too many"},
 		"a user's request is free":        {[]plan.Action{act(plan.Release), act(plan.Release)}, check.Budget{}, ""},
-		"healing costs nothing":           {[]plan.Action{with(one, judged)}, check.Budget{}, ""},
-		"asked before, asked again":       {[]plan.Action{leak, with(act(plan.Release), judged)}, check.Budget{Spent: map[uuid.UUID]bool{leak.Object: true}}, "1: too many"},
-		"held for another reason is not":  {[]plan.Action{with(leak, blind), with(act(plan.Release), judged)}, check.Budget{Releases: 1}, "0: acts on a report"},
+		"healing costs nothing":           {[]plan.Action{with(one, automatic)}, check.Budget{}, ""},
+		"asked before, asked again":       {[]plan.Action{leak, with(act(plan.Release), automatic)}, check.Budget{Spent: map[uuid.UUID]bool{leak.Object: true}}, "1: too many"},
+		"held for another reason is not":  {[]plan.Action{with(leak, blind), with(act(plan.Release), automatic)}, check.Budget{Releases: 1}, "0: acts on a report"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -66,10 +66,10 @@ func TestLeavingCases(t *testing.T) {
 		return p
 	}
 	for name, c := range map[string]struct {
-		due    plan.DueAllocation
-		want   plan.Trigger
-		judged bool
-		look   time.Duration
+		due       plan.DueAllocation
+		want      plan.Trigger
+		automatic bool
+		look      time.Duration
 	}{
 		"told":                        {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: told(plan.Active, nil), Eviction: word(time.Hour, "swap")}, plan.EvictionScheduled, false, 10 * time.Second},
 		"waits for the deadline":      {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: told(plan.Active, word(time.Hour, "swap")), Eviction: word(time.Hour, "swap")}, "", false, time.Hour},
@@ -83,12 +83,12 @@ func TestLeavingCases(t *testing.T) {
 	} {
 		p := plan.Allocations([]plan.DueAllocation{c.due}, limits, t0)
 		var got plan.Trigger
-		judged := false
+		automatic := false
 		for _, a := range p.Actions {
-			got, judged = a.Event, a.Automatic
+			got, automatic = a.Event, a.Automatic
 		}
-		if got != c.want || judged != c.judged || len(p.Next) == 0 || p.Next[0].At.Sub(t0) != c.look {
-			t.Errorf("%s: %q evaluated %t, next %+v; want %q evaluated %t in %s", name, got, judged, p.Next, c.want, c.judged, c.look)
+		if got != c.want || automatic != c.automatic || len(p.Next) == 0 || p.Next[0].At.Sub(t0) != c.look {
+			t.Errorf("%s: %q evaluated %t, next %+v; want %q evaluated %t in %s", name, got, automatic, p.Next, c.want, c.automatic, c.look)
 		}
 	}
 }

@@ -58,11 +58,11 @@ func (said apiReady) added(id, path, unit string, count [2]float64, most float64
 
 // startAPI starts the API in a separate process and waits until it serves.
 func startAPI(ctx context.Context, l *lab.Lab, url string) (said apiReady, stop func(), err error) {
-	text, err := json.Marshal(apiOrder{URL: url, Log: filepath.Join(l.Dir, "door.log"), Smoke: l.Smoke})
+	text, err := json.Marshal(apiOrder{URL: url, Log: filepath.Join(l.Dir, "api.log"), Smoke: l.Smoke})
 	if err != nil {
 		return said, nil, fmt.Errorf("encoding an order: %w", err)
 	}
-	cmd, err := l.ChildCommand(ctx, "door", apiVariable+"="+string(text))
+	cmd, err := l.ChildCommand(ctx, "api", apiVariable+"="+string(text))
 	if err != nil {
 		return said, nil, err
 	}

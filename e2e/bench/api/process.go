@@ -74,23 +74,23 @@ func APIProcess(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	door, err := rest.New(config) //nolint:contextcheck // its handlers take the context of the request they answer
+	server, err := rest.New(config) //nolint:contextcheck // its handlers take the context of the request they answer
 	if err != nil {
 		return err
 	}
 	var said apiReady
-	if said.Paths, err = stock(ctx, door); err != nil {
+	if said.Paths, err = stock(ctx, server); err != nil {
 		return err
 	}
 	known, err := said.count(ctx, config, o.Smoke)
 	if err != nil {
 		return err
 	}
-	plain := door.HTTPServer()
-	plain.Handler = bare.Handler(door.Handlers())
+	plain := server.HTTPServer()
+	plain.Handler = bare.Handler(server.Handlers())
 	plain.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return withCaller{ctx, known} }
 	failed := make(chan error, 3)
-	for server, address := range map[*http.Server]*string{door.HTTPServer(): &said.Whole, plain: &said.Bare} {
+	for server, address := range map[*http.Server]*string{server.HTTPServer(): &said.Whole, plain: &said.Bare} {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return fmt.Errorf("listening: %w", err)
@@ -99,7 +99,7 @@ func APIProcess(ctx context.Context) error {
 		*address = listener.Addr().String()
 		go func() { failed <- server.Serve(listener) }()
 	}
-	go func() { failed <- door.ShareLimits(ctx) }()
+	go func() { failed <- server.ShareLimits(ctx) }()
 	if err := json.NewEncoder(os.Stdout).Encode(said); err != nil {
 		return fmt.Errorf("saying that it serves: %w", err)
 	}
@@ -158,14 +158,14 @@ func ask(ctx context.Context, method, path, body string) (*http.Request, error) 
 }
 
 // stock creates the allocations for the reads and returns their paths.
-func stock(ctx context.Context, door *rest.Server) (paths []string, err error) {
+func stock(ctx context.Context, server *rest.Server) (paths []string, err error) {
 	for range shown {
 		r, err := ask(ctx, http.MethodPost, "/api/v1/allocations", lab.CreateBody)
 		if err != nil {
 			return nil, err
 		}
 		w := httptest.NewRecorder()
-		door.Handler().ServeHTTP(w, r)
+		server.Handler().ServeHTTP(w, r)
 		if w.Code != http.StatusCreated {
 			return nil, fmt.Errorf("a create was answered %d: %s", w.Code, w.Body)
 		}
@@ -199,7 +199,7 @@ func (m *fromMemory) GetAllocation(ctx context.Context, req oapi.GetAllocationRe
 // middlewares made for it.
 func (said *apiReady) count(ctx context.Context, config rest.Config, smoke bool) (context.Context, error) {
 	m := &fromMemory{}
-	door, err := rest.NewWith(config, func(h oapi.StrictServerInterface) oapi.StrictServerInterface {
+	server, err := rest.NewWith(config, func(h oapi.StrictServerInterface) oapi.StrictServerInterface {
 		m.StrictServerInterface = h
 		return m
 	})
@@ -210,14 +210,14 @@ func (said *apiReady) count(ctx context.Context, config rest.Config, smoke bool)
 	if err != nil {
 		return nil, err
 	}
-	if err := answers(door.Handler(), r); err != nil {
+	if err := answers(server.Handler(), r); err != nil {
 		return nil, err
 	}
 	plain := r.WithContext(withCaller{ctx, m.caller})
-	if err := answers(bare.Handler(door.Handlers()), plain); err != nil {
+	if err := answers(bare.Handler(server.Handlers()), plain); err != nil {
 		return nil, err
 	}
-	said.rounds(door, r, plain, smoke)
+	said.rounds(server, r, plain, smoke)
 	return m.caller, nil
 }
 
@@ -232,7 +232,7 @@ func answers(h http.Handler, r *http.Request) error {
 
 // rounds alternates both handlers. It uses the smallest number of allocations, because the token is
 // read again once a second and the runtime allocates, too. It uses the median of the times.
-func (said *apiReady) rounds(door *rest.Server, whole, plain *http.Request, smoke bool) {
+func (said *apiReady) rounds(server *rest.Server, whole, plain *http.Request, smoke bool) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	n, calls := 101, 1000
 	if smoke {
@@ -240,7 +240,7 @@ func (said *apiReady) rounds(door *rest.Server, whole, plain *http.Request, smok
 	}
 	said.Allocations = [2]float64{math.Inf(1), math.Inf(1)}
 	var micros [2][]float64
-	handlers, requests := [2]http.Handler{door.Handler(), bare.Handler(door.Handlers())}, [2]*http.Request{whole, plain}
+	handlers, requests := [2]http.Handler{server.Handler(), bare.Handler(server.Handlers())}, [2]*http.Request{whole, plain}
 	for range n {
 		for i, h := range handlers {
 			allocations, took := spent(h, requests[i], calls)

@@ -77,12 +77,12 @@ func (c *agents) do(ctx context.Context, command string) lab.Outcome {
 	case "ready": // all that came before is done
 	case "wait":
 		err = c.forEach(func(i int) error { return c.wait(ctx, i) })
-	case "woken":
+	case "hinted":
 		for c.hinted.Load() < int64(c.Agents) && (clock.Clock{}).Now().Sub(began) < time.Minute {
 			time.Sleep(time.Millisecond)
 		}
 		if n := c.hinted.Load(); n < int64(c.Agents) {
-			err = fmt.Errorf("%d of %d were woken", n, c.Agents)
+			err = fmt.Errorf("%d of %d were hinted", n, c.Agents)
 		}
 		c.hinted.Store(0)
 	case "storm":
@@ -196,11 +196,11 @@ func (c *agents) wait(ctx context.Context, i int) error {
 	go func() {
 		in := bufio.NewReaderSize(conn, 1<<10)
 		for {
-			woken, err := hear(in)
+			hinted, err := hear(in)
 			if err != nil {
 				return // the listener has ended
 			}
-			if woken {
+			if hinted {
 				c.last.Store(clock.Clock{}.Now().UnixNano())
 				c.hinted.Add(1)
 				time.Sleep(pondering)

@@ -16,11 +16,11 @@ const agentsThatReturn = 10_000
 // that start a new one.
 func Storm(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	n := l.Scaled(agentsThatReturn, 50)
-	door, err := newGathering(ctx, l, nodeAPI, n)
+	server, err := newGathering(ctx, l, nodeAPI, n)
 	if err != nil {
 		return nil, err
 	}
-	defer door.end()
+	defer server.end()
 	bare, err := newGathering(ctx, l, bareTLS, n)
 	if err != nil {
 		return nil, err
@@ -33,26 +33,26 @@ func Storm(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		}
 	}
 	forget := func(context.Context) error {
-		for _, g := range []gathering{door, bare} {
+		for _, g := range []gathering{server, bare} {
 			if _, err := g.crowd.Do("forget"); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	p, err := l.Alternate(ctx, lab.LeastPairs, forget, come(door), come(bare))
+	p, err := l.Alternate(ctx, lab.LeastPairs, forget, come(server), come(bare))
 	if err != nil {
 		return nil, err
 	}
 	full := lab.Throughput(p, n, "F2", fmt.Sprintf("%d agents come back, full handshakes / bare accept loop", n)).AtLeast(0.8)
 	full.Note = "handshakes a second to the first answer; both ends share the cores"
 	p, err = l.Alternate(ctx, lab.LeastPairs, func(context.Context) error { return nil },
-		come(door), func(ctx context.Context) (time.Duration, error) {
+		come(server), func(ctx context.Context) (time.Duration, error) {
 			// The agents of the peer resume other sessions, which must not be deleted with these.
 			if err := forget(ctx); err != nil {
 				return 0, err
 			}
-			return come(door)(ctx)
+			return come(server)(ctx)
 		})
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func WakeAll(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 			if err != nil {
 				return 0, err
 			}
-			ended, err := g.crowd.Do("woken")
+			ended, err := g.crowd.Do("hinted")
 			return time.Duration(ended.At - began.At), err
 		}
 	}
@@ -35,7 +35,7 @@ func WakeAll(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := p.Row("F4", fmt.Sprintf("%d agents woken, to the last / frames of %d bytes on bare TLS", n, frameSize), n).AtMost(2)
+	r := p.Row("F4", fmt.Sprintf("%d agents hinted, to the last / frames of %d bytes on bare TLS", n, frameSize), n).AtMost(2)
 	r.Note = "from the first hint; one look into the mailboxes for each thousand"
 	return []lab.Row{r}, nil
 }

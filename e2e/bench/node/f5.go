@@ -25,12 +25,12 @@ func IdleAgent(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		return nil, err
 	}
 	secrets := filepath.Join(l.Dir, "crowd")
-	door, err := l.Part(ctx, "listener", listenerVariable, listenerOrder{nodeAPI, secrets})
+	server, err := l.Part(ctx, "listener", listenerVariable, listenerOrder{nodeAPI, secrets})
 	if err != nil {
 		return nil, err
 	}
-	defer door.End()
-	address, err := door.Do("address")
+	defer server.End()
+	address, err := server.Do("address")
 	if err != nil {
 		return nil, err
 	}

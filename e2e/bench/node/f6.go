@@ -63,14 +63,14 @@ func InspectHost(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	beside, err := inspectTimes(ctx, l, full)
+	loaded, err := inspectTimes(ctx, l, full)
 	if err != nil {
 		return nil, err
 	}
 	note := fmt.Sprintf("%d tenants, a process each, %d descriptors", tenants, descriptors)
 	return []lab.Row{
-		compared("F6", "node inspection with 64 tenants and 500,000 descriptors / with their accounts only", beside, quiet, note).AtMost(1.5),
-		compared("F6-empty", "the same / on a node without tenants, where systemctl does not run", beside, without, ""),
+		compared("F6", "node inspection with 64 tenants and 500,000 descriptors / with their accounts only", loaded, quiet, note).AtMost(1.5),
+		compared("F6-empty", "the same / on a node without tenants, where systemctl does not run", loaded, without, ""),
 	}, nil
 }
 

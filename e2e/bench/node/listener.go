@@ -196,12 +196,12 @@ func (s *stdServer) serve(ctx context.Context, l net.Listener) error {
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: nil,
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			woken, leave := s.all.enter()
+			hinted, leave := s.all.enter()
 			defer leave()
 			end := time.NewTimer(protocol.WaitFor)
 			defer end.Stop()
 			select {
-			case <-woken:
+			case <-hinted:
 				_, _ = w.Write(frame)
 			case <-end.C:
 				w.WriteHeader(http.StatusNoContent)

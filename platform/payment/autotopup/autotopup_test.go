@@ -193,6 +193,9 @@ func TestAReservedChargeIsNotSentWithoutPermission(t *testing.T) {
 		"mandate ended": func(b *bundle, id ids.Mandate) {
 			must(b.t, b.api.End(b.mine, change[autotopup.Mandate](b.caller), id))
 		},
+		"maximum lowered": func(b *bundle, _ ids.Mandate) {
+			b.work.Limits = func(identity.Caller) payment.Limits { return payment.Limits{Max: 4999, AutoTopup: true} }
+		},
 		"tenant deleted": func(b *bundle, _ ids.Mandate) {
 			must(b.t, pgx.BeginFunc(b.t.Context(), b.db, func(tx pgx.Tx) error {
 				return b.work.EndOf(b.t.Context(), tx, b.caller.Tenant, audit.By{Actor: "user:x"})
@@ -221,6 +224,41 @@ func TestAReservedChargeIsNotSentWithoutPermission(t *testing.T) {
 				t.Errorf("%d sessions, %d charges", n, b.charges())
 			}
 		})
+	}
+}
+
+// A reservation of an amount that the owner has replaced since is not charged.
+func TestOtherTermsEndAReservation(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	v := b.active(devstripe.CardPaid, terms)
+	must(t, b.provider.Arm("api_error", 100))
+	wantCode(t, "away", b.work.Run(t.Context(), b.caller.Tenant), errs.ProviderFailed)
+	must(t, b.provider.Clear())
+	lower := terms
+	lower.Amount = terms.Amount / 2
+	_, err := b.api.Confirm(b.mine, change[autotopup.View](b.caller), v.ID, lower)
+	must(t, err)
+	b.run()
+	if b.charges() != 0 {
+		t.Errorf("%d charges of the old amount", b.charges())
+	}
+}
+
+// A request that is repeated with its key ends no mandate.
+func TestARepeatedBeginEndsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ch := identity.Change[autotopup.View]{
+		Caller: b.caller, Key: identity.Key{Principal: b.caller.User.UUID, Method: "POST", Route: "/payments/auto-topups", Key: "k"},
+		Answer: func(autotopup.View) identity.Reply { return identity.Reply{Status: 201, Body: []byte("{}")} },
+	}
+	first, err := b.api.Begin(b.mine, ch)
+	must(t, err)
+	_, err = b.api.Begin(b.mine, ch)
+	wantCode(t, "repeated", err, errs.IdempotencyInFlight)
+	if v := b.get(first.ID); v.State != autotopup.Pending || b.count(`SELECT count(*) FROM payment_mandates`) != 1 {
+		t.Errorf("%+v", v)
 	}
 }
 

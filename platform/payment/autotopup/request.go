@@ -1,6 +1,7 @@
 package autotopup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,6 +101,10 @@ func (s *Service) Begin(ctx context.Context, ch identity.Change[View]) (View, er
 		ID: ids.New[ids.Mandate](), Tenant: tenant.ID, Principal: ch.Caller.Principal(), State: Pending, Customer: customer, Livemode: s.Provider.Livemode(),
 		Terms: Terms{Currency: tenant.Currency}, NextAt: now, CorrelationID: ch.Caller.CorrelationID, Version: 1, CreatedAt: now, UpdatedAt: now,
 	}
+	// A repeated request must not end the mandate of the first one, whose response it gets by another try.
+	if _, done, err := s.Identity.Replay(ctx, ch.Key); err != nil || done {
+		return View{}, cmp.Or(err, errInFlight)
+	}
 	if err := s.insert(ctx, ch.Caller, m); err != nil {
 		return View{}, err
 	}
@@ -119,6 +124,9 @@ func (s *Service) Begin(ctx context.Context, ch identity.Change[View]) (View, er
 		}, err
 	})
 }
+
+// errInFlight is the error of a request whose key another request has used meanwhile.
+var errInFlight error = errs.New(errs.IdempotencyInFlight, "a request with this idempotency key is at work").Try("repeat it in a moment")
 
 // insert commits a new mandate, and ends one that was never confirmed.
 func (s *Service) insert(ctx context.Context, c identity.Caller, m Mandate) error {
@@ -145,7 +153,7 @@ func (s *Service) insert(ctx context.Context, c identity.Caller, m Mandate) erro
 // resumes a paused mandate, and changes the terms of an active one. Another mandate of the tenant ends.
 func (s *Service) Confirm(ctx context.Context, ch identity.Change[View], id ids.Mandate, t Terms) (View, error) {
 	if _, err := s.Get(ctx, ch.Caller, id); err != nil {
-		return View{}, err // before the policy, which says nothing about the mandate of another tenant
+		return View{}, err // first: an error of the policy would distinguish mandates of other tenants
 	}
 	l, err := s.allowed(ch.Caller)
 	if err != nil {
