@@ -141,6 +141,7 @@ func TestManyProcessesOfOneTenant(t *testing.T) {
 	write(t, h, "/proc/8/status", "Name:\tescaped\nUid:\t200002\t0\t0\t0\n")
 	write(t, h, "/sys/fs/cgroup/user.slice/user-200001.slice/session-1.scope/cgroup.procs", procs.String())
 	write(t, h, "/sys/fs/cgroup/user.slice/user-1000.slice/cgroup.procs", "7\n")
+	write(t, h, "/proc/11/status", "Name:\tsetuid\nUid:\t0\t200003\t0\t0\n")
 	write(t, h, "/proc/9/status", "Name:\tserver\nUid:\t0\t0\t0\t0\n")
 	table, err := process.List(t.Context(), h)
 	if err != nil {
@@ -164,6 +165,9 @@ func TestManyProcessesOfOneTenant(t *testing.T) {
 	}
 	if !slices.ContainsFunc(found, func(p step.Process) bool { return p.UID == 200002 && p.PID == 8 }) {
 		t.Error("a process outside of the slices is not found")
+	}
+	if !slices.ContainsFunc(found, func(p step.Process) bool { return p.UID == 200003 && p.PID == 11 }) {
+		t.Error("a process of root with the effective uid of a tenant is not found")
 	}
 }
 
