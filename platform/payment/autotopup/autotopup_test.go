@@ -1,6 +1,7 @@
 package autotopup_test
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -260,6 +261,43 @@ func TestARepeatedBeginEndsNothing(t *testing.T) {
 	if v := b.get(first.ID); v.State != autotopup.Pending || b.count(`SELECT count(*) FROM payment_mandates`) != 1 {
 		t.Errorf("%+v", v)
 	}
+}
+
+// endsMeanwhile ends each mandate while its page is opened.
+type endsMeanwhile struct {
+	payment.Provider
+
+	b *bundle
+}
+
+func (p endsMeanwhile) OpenSetup(ctx context.Context, n payment.NewSetup) (payment.Checkout, error) {
+	p.b.exec(`UPDATE payment_mandates SET status = 'ended'`)
+	return p.Provider.OpenSetup(ctx, n)
+}
+
+// Another request can end a mandate while its page is opened. Its page is not returned.
+func TestAnEndedMandateHasNoPage(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.api.Provider = endsMeanwhile{b.api.Provider, b}
+	_, err := b.api.Begin(b.mine, change[autotopup.View](b.caller))
+	wantCode(t, "ended meanwhile", err, errs.Conflict)
+}
+
+// An operator reconciles a charge whose response was lost.
+func TestALostChargeIsReconciled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.active(devstripe.CardPaid, terms)
+	b.fault.Store(new("api_kept"))
+	wantCode(t, "lost", b.work.Run(t.Context(), b.caller.Tenant), errs.ProviderFailed)
+	var id ids.PaymentSession
+	must(t, b.db.QueryRow(t.Context(), `SELECT id FROM payment_sessions WHERE status = 'initiated' AND provider_session IS NULL`).Scan(&id))
+	done, err := b.work.Reconcile(pg.WithScope(t.Context(), pg.Platform), change[payment.Session](b.caller), id)
+	if err != nil || done.State != payment.Credited {
+		t.Errorf("%+v, %v", done, err)
+	}
+	b.wantBalance(5000)
 }
 
 // Policy is read again immediately before the call.
