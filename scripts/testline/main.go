@@ -11,10 +11,14 @@
 //
 // TESTLINE_TOTAL names a file to which the closing line is appended, so that a
 // script that runs several can add them up.
+//
+// SIGTERM ends it with the counts of the tests that have ended. Those that run then do
+// not count as failures.
 package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,18 +26,28 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 func main() {
 	o, runs := parse(os.Args[1:])
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer cancel()
+	o.ended = func() bool { return ctx.Err() != nil }
 	var total counts
 	good := true
 	for _, args := range runs {
 		c, ok := o.run(args, os.Stdout)
 		total = total.plus(c)
 		good = good && ok
+		if o.ended() {
+			fmt.Println("ended by SIGTERM: tests that have not ended do not count")
+			good = false
+			break
+		}
 	}
 	fmt.Println(total)
 	if file := os.Getenv("TESTLINE_TOTAL"); file != "" {
@@ -63,8 +77,9 @@ func appendTo(file string, c counts) error {
 // options are those of this program. They stand before go test's.
 type options struct {
 	ends, again bool
-	dir         string     // where go test runs; empty: here
-	passed      func(test) // called for every test that passed; may be nil
+	dir         string      // where go test runs; empty: here
+	passed      func(test)  // called for every test that passed; may be nil
+	ended       func() bool // SIGTERM was received; may be nil
 }
 
 // parse takes the arguments apart: our own, and those of each run of go test.
@@ -94,7 +109,7 @@ func parse(args []string) (o options, runs [][]string) {
 func (o options) run(args []string, out io.Writer) (c counts, good bool) {
 	r, err := o.test(args, out)
 	c, good = r.counts, err == nil
-	if o.again && !good {
+	if o.again && !good && (o.ended == nil || !o.ended()) {
 		c, good = o.retry(args, r, out)
 	}
 	return c, good && c.failed == 0
@@ -159,7 +174,7 @@ func (o options) count(in io.Reader, out io.Writer) (c results) {
 	failures := map[string]int{}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 16<<20) // a test may print a whole document in one line
-	for lines.Scan() {
+	for lines.Scan() && (o.ended == nil || !o.ended()) {
 		var e event
 		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Action == "" {
 			fmt.Fprintln(out, lines.Text()) // the go command's own words
@@ -183,7 +198,7 @@ func (o options) count(in io.Reader, out io.Writer) (c results) {
 			show(out, e, said[key])
 			delete(said, key)
 			if o.ends {
-				ended(out, e)
+				end(out, e)
 			}
 			if o.passed != nil && e.Action == "pass" {
 				o.passed(test{e.Package, e.Test})
@@ -230,8 +245,8 @@ func unended(out io.Writer, said map[string][]string, pkg string) {
 // Of subtests only those that take longer are named: there are thousands.
 const worthNaming = 1.0
 
-// ended names a test that has ended, and says how long it took.
-func ended(out io.Writer, e event) {
+// end names a test that has ended, with its duration.
+func end(out io.Writer, e event) {
 	if e.Test == "" || strings.Contains(e.Test, "/") && e.Elapsed < worthNaming && e.Action != "fail" {
 		return
 	}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -81,6 +83,43 @@ func TestAgain(t *testing.T) {
 				if strings.Contains(out.String(), text) {
 					t.Errorf("%q is shown:\n%s", text, out.String())
 				}
+			}
+		})
+	}
+}
+
+// Tests that run when SIGTERM comes are not failures; one that failed before is.
+func TestEndedBySIGTERM(t *testing.T) {
+	t.Parallel()
+	for pkg, want := range map[string]string{"./slow": "1 passed, 0 failed\n", "./failing": "2 passed, 2 failed\n"} {
+		t.Run(pkg, func(t *testing.T) {
+			t.Parallel()
+			bin := filepath.Join(t.TempDir(), "testline")
+			if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			total := filepath.Join(t.TempDir(), "total")
+			cmd := exec.CommandContext(t.Context(), bin, "-ends", "-vet=off", "-count=1", "-v", pkg, "--", "-vet=off", "-count=1", "./slow")
+			cmd.Dir, cmd.Env = filepath.Join("testdata", "samples"), append(os.Environ(), "TESTLINE_TOTAL="+total)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			for lines.Scan() {
+				if strings.Contains(lines.Text(), "slow TestFast") {
+					_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+				}
+			}
+			if err := cmd.Wait(); err == nil {
+				t.Error("it ended as a success")
+			}
+			if got, _ := os.ReadFile(total); string(got) != want {
+				t.Errorf("got %q, want %q", got, want)
 			}
 		})
 	}
