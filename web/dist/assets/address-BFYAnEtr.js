@@ -1,0 +1,1 @@
+function e(e){try{return[`https:`,`http:`].includes(new URL(e).protocol)}catch{return!1}}export{e as t};

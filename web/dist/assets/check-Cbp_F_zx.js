@@ -1,0 +1,1 @@
+var e=e=>/-----BEGIN|PRIVATE KEY|PuTTY-User-Key-File|Private-Lines/i.test(e),t=e=>/^(ssh-|ecdsa-sha2-|sk-(ssh|ecdsa)-)\S+ [A-Za-z0-9+/]{16,}=*( .*)?$/.test(e.trim());function n(e){if(e.trim()===``)return;let t=/^\d{1,3}$/.test(e.trim())?Number(e):0;return t>=1&&t<=365?t*86400:NaN}export{t as n,n as r,e as t};

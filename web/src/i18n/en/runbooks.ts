@@ -1,0 +1,4 @@
+export const runbooks = {
+  title: "Runbooks",
+  all: "All runbooks",
+};

@@ -1,0 +1,15 @@
+export const slots = {
+  name: "GPU {index}",
+  change: "Change",
+  quarantine: "Quarantine",
+  quarantineText: "The platform does not sell the slot of {name} until an administrator clears it. An allocation that uses the slot continues, and the slot is quarantined when it ends.",
+  isQuarantined: "The slot of {name} is quarantined.",
+  clear: "Clear",
+  clearText: "The slot of {name} is for sale again. Its last release must be proved, its GPU must be healthy, and no allocation may use it.",
+  isCleared: "The slot of {name} is cleared, or waits for the statement of a second operator.",
+  inspected: "I have inspected it: no data of the last tenant is left",
+  inspectedNote: "Without a proof. As many operators as node.inspection_approvals requires must state this within 24 hours.",
+  reset: "Reset",
+  resetText: "The node resets {name}. The task node.gpu_reset shows the result.",
+  isResetting: "The reset of {name} is queued.",
+};

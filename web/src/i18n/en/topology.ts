@@ -1,0 +1,16 @@
+export const topology = {
+  title: "GPU topology",
+  none: "The node has not reported its topology yet.",
+  gpu: "GPU",
+  gpuText: "GPU {name}",
+  numa: "NUMA node",
+  numaText: "NUMA {numa}",
+  path: "PCIe path",
+  pcie: "PCIe link",
+  slot: "Slot",
+  claim: "Claim",
+  noClaim: "none",
+  links: "NVLink",
+  linkText: "{way} to GPU {name}",
+  noLinks: "none",
+};

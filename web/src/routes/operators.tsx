@@ -1,0 +1,54 @@
+import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { filtersOf, root } from "./root";
+
+const adminAllocations = createRoute({
+  getParentRoute: () => root,
+  path: "/admin/allocations",
+  validateSearch: filtersOf("status", "sku", "node", "tenant", "older", "newer"),
+  component: lazyRouteComponent(() => import("../screens/admin/allocations"), "AdminAllocations"),
+});
+const adminAllocation = createRoute({
+  getParentRoute: () => root,
+  path: "/admin/allocations/$id",
+  component: lazyRouteComponent(() => import("../screens/admin/allocation"), "AdminAllocation"),
+});
+
+const policies = createRoute({
+  getParentRoute: () => root,
+  path: "/admin/policies",
+  validateSearch: filtersOf("prefix"),
+  component: lazyRouteComponent(() => import("../screens/admin/policies"), "Policies"),
+});
+const policy = createRoute({ getParentRoute: () => root, path: "/admin/policies/$key", component: lazyRouteComponent(() => import("../screens/admin/policy"), "Policy") });
+const users = createRoute({
+  getParentRoute: () => root,
+  path: "/admin/users",
+  validateSearch: filtersOf("q", "role", "tenant"),
+  component: lazyRouteComponent(() => import("../screens/admin/users"), "Users"),
+});
+const user = createRoute({ getParentRoute: () => root, path: "/admin/users/$id", component: lazyRouteComponent(() => import("../screens/admin/user"), "User") });
+const sessions = createRoute({
+  getParentRoute: () => root,
+  path: "/admin/sessions",
+  validateSearch: filtersOf("user"),
+  component: lazyRouteComponent(() => import("../screens/admin/sessions"), "AdminSessions"),
+});
+const tenants = createRoute({ getParentRoute: () => root, path: "/admin/tenants", component: lazyRouteComponent(() => import("../screens/admin/tenants"), "Tenants") });
+const tenant = createRoute({ getParentRoute: () => root, path: "/admin/tenants/$id", component: lazyRouteComponent(() => import("../screens/admin/tenant"), "Tenant") });
+const payments = createRoute({
+  getParentRoute: () => root,
+  path: "/admin/payments",
+  validateSearch: filtersOf("status", "tenant"),
+  component: lazyRouteComponent(() => import("../screens/admin/payments"), "Payments"),
+});
+const audit = createRoute({
+  getParentRoute: () => root,
+  path: "/admin/audit",
+  validateSearch: filtersOf("actor", "action", "target", "tenant", "from", "to"),
+  component: lazyRouteComponent(() => import("../screens/admin/audit"), "Audit"),
+});
+const runbooks = createRoute({ getParentRoute: () => root, path: "/runbooks", component: lazyRouteComponent(() => import("../screens/runbook"), "Runbooks") });
+const runbook = createRoute({ getParentRoute: () => root, path: "/runbooks/$name", component: lazyRouteComponent(() => import("../screens/runbook"), "Runbook") });
+
+// operatorRoutes are the screens of all tenants and of the platform, which only its roles open.
+export const operatorRoutes = [adminAllocations, adminAllocation, policies, policy, users, user, sessions, tenants, tenant, payments, audit, runbooks, runbook] as const;

@@ -1,0 +1,6 @@
+// returnPath is where the sign-in comes back to: this screen with its filters. The server accepts paths of its own only.
+export const returnPath = () => location.pathname + location.search;
+
+export const signInPath = (stepUp = false) => `/sign-in?return=${encodeURIComponent(returnPath())}${stepUp ? "&step_up=true" : ""}`;
+
+export const goToSignIn = () => location.assign(signInPath());

@@ -1,0 +1,37 @@
+import type { QueryClient } from "@tanstack/react-query";
+import { keys } from "../query/keys";
+import { type Audience, type Message, follow } from "./connection";
+import { join } from "./group";
+import { gather, readFailed, refresh, retime } from "./refresh";
+import { onConnection, setConnection } from "./state";
+import { keysOf } from "./table";
+
+// The empty key is the beginning of all keys.
+const all = [[]];
+
+// startLive keeps the screens up to date with one stream for all tabs of a user. It returns how to stop.
+export function startLive(client: QueryClient, user: string, audience: Audience): () => void {
+  const changed = gather((key) => refresh(client, key));
+  let cursor = "";
+  const receive = (message: Message) => {
+    if (message.kind === "missed") changed.add(all);
+    if (message.kind === "denied") changed.add([keys.me]);
+    if (message.kind === "state") {
+      cursor = message.cursor;
+      setConnection({ state: message.state, failures: message.failures });
+      if (message.state === "live") readFailed(client);
+    }
+    if (message.kind === "event") {
+      cursor = message.event.id;
+      changed.add(keysOf(message.event));
+    }
+  };
+  const forget = onConnection(() => retime(client));
+  const leave = join(`gpuaas.events.${user}.${audience.scope}.${audience.project}`, receive, (tell) => follow(audience, cursor, tell));
+  return () => {
+    leave();
+    forget();
+    changed.stop();
+    setConnection({ state: "connecting", failures: 0 });
+  };
+}

@@ -1,0 +1,129 @@
+import { RouterProvider, createMemoryHistory } from "@tanstack/react-router";
+import { expect, test, vi } from "vitest";
+import { newRouter } from "../src/routes/router";
+import { outcomeOf } from "../src/screens/billing/outcome";
+import { button, click, enter, pause, render, until } from "./render";
+import { type Handler, problem, serve } from "./server";
+
+const open = (path: string) => render(<RouterProvider router={newRouter(createMemoryHistory({ initialEntries: [`/portal${path}`] })) as never} />);
+const ok = (data: object) => ({ status: "ok", operation: "o", data });
+const none = ok({ items: [] });
+const money = (amount_minor: number) => ({ amount_minor, currency: "EUR" });
+const times = { created_at: "2026-01-05T09:00:00Z", updated_at: "x", urn: "urn:m" };
+const mandate = { id: "m", status: "active", currency: "EUR", threshold_minor: 2_000, amount_minor: 5_000, monthly_cap_minor: 20_000, charged_this_month_minor: 5_000, failures: 0, confirmed_at: "2026-01-05T09:05:00Z", ...times };
+const payment = { id: "s", amount: money(5_000), status: "initiated", url: "https://pay.example/1", expires_at: "x", ...times };
+
+const overview = (auto: object[], payments: object[] = []) => ({
+  balance: ok({ amount_minor: 100, currency: "EUR", burn_per_hour_minor: 0 }),
+  usage: ok({ by: "day", from: "", to: "", items: [] }),
+  limits: ok({ currency: "EUR", effective_hourly_spend_minor: 0, effective_monthly_budget_minor: 0, committed_per_hour_minor: 0, spent_this_month_minor: 0, hourly_spend_minor: 0, monthly_budget_minor: 0, version: "1" }),
+  ledger: none,
+  statements: none,
+  payments: ok({ items: payments }),
+  auto_topups: ok({ items: auto }),
+});
+
+const routes = (role: string, auto: object[], more: Record<string, Handler> = {}): Record<string, Handler> => ({
+  "GET /api/v1/users/me": () => ({ body: { actor_type: "user", user: { id: "u", email: "dev@x", name: "Dev" }, tenant: { id: "t", name: "t", role } } }),
+  "GET /api/v1/projects": () => ({ body: { items: [] } }),
+  "GET /api/v3/billing/overview": () => ({ body: overview(auto) }),
+  "*": () => ({ body: { items: [] } }),
+  ...more,
+});
+
+const shows = (text: string) => until(() => document.body.textContent?.includes(text) === true);
+const written = (calls: Request[]) => calls.filter(({ method }) => method !== "GET");
+
+test("the owner confirms the amounts of a stored card", async () => {
+  const calls = serve(routes("owner", [{ ...mandate, status: "unconfirmed", threshold_minor: 0, amount_minor: 0, monthly_cap_minor: 0, confirmed_at: undefined }], { "PUT /api/v1/payments/auto-topups/m": () => ({ body: mandate }) }));
+  await open("/billing");
+  await shows("Not confirmed");
+  expect(button("Confirm the amounts")?.disabled).toBe(true);
+  await enter("Top up below, in EUR", "20");
+  await enter("Amount of each charge in EUR", "50.00");
+  await enter("At most per month in EUR", "0");
+  expect(button("Confirm the amounts")?.disabled).toBe(true);
+  await enter("At most per month in EUR", "200");
+  await click(button("Confirm the amounts"));
+  await shows("The automatic top-up is active.");
+  expect(await written(calls)[0]?.json()).toEqual({ threshold_minor: 2_000, amount_minor: 5_000, monthly_cap_minor: 20_000, currency: "EUR" });
+});
+
+test("a billing user stores a card and ends an automatic top-up, but does not confirm amounts", async () => {
+  const assign = vi.spyOn(location, "assign").mockImplementation(() => {});
+  const calls = serve(
+    routes("billing", [{ ...mandate, status: "paused", reason: "declined thrice", failures: 3 }], {
+      "POST /api/v1/payments/auto-topups": () => ({ status: 201, body: { ...mandate, status: "pending", url: "https://pay.example/setup" } }),
+      "DELETE /api/v1/payments/auto-topups/m": () => ({ status: 204 }),
+    }),
+  );
+  await open("/billing");
+  await shows("declined thrice");
+  await shows("3 declined charges");
+  expect(button("Confirm the amounts")).toBeUndefined();
+  await click(button("Store another card"));
+  await until(() => assign.mock.calls.length === 1);
+  expect(assign).toHaveBeenCalledWith("https://pay.example/setup");
+  await click(document.querySelector('[aria-label="End Automatic top-ups"]'));
+  await until(() => document.querySelector('[role="dialog"]') !== null);
+  await click(document.querySelector('[role="dialog"] button[type="submit"]'));
+  await shows("The automatic top-up has ended.");
+  expect(written(calls).map(({ method }) => method)).toEqual(["POST", "DELETE"]);
+});
+
+test("the page that stores a card is opened by a web address only", async () => {
+  const assign = vi.spyOn(location, "assign").mockImplementation(() => {});
+  serve(routes("owner", [], { "POST /api/v1/payments/auto-topups": () => ({ status: 201, body: { ...mandate, url: "javascript:alert(1)" } }) }));
+  await open("/billing");
+  await until(() => button("Store a card") !== undefined);
+  await click(button("Store a card"));
+  await shows("has an address that this portal does not open");
+  expect(assign).not.toHaveBeenCalled();
+});
+
+test("the list of refunds shows the error of a failed one", async () => {
+  const refund = { id: "r", tenant_id: "t", kind: "charge", route: "card", amount: money(500), reason: "node failed", status: "failed", failure: "card_expired", transfer_id: "x", requested_by: "user:u", ...times };
+  serve(routes("owner", [], { "GET /api/v1/billing/refunds": () => ({ body: { items: [refund] } }) }));
+  await open("/billing");
+  await shows("Failed: card_expired");
+  await shows("Card");
+});
+
+test("receipts are offered after the first payment", async () => {
+  const assign = vi.spyOn(location, "assign").mockImplementation(() => {});
+  serve(routes("owner", [], { "GET /api/v3/billing/overview": () => ({ body: overview([], [payment]) }), "POST /api/v1/payments/customer-portal-session": () => ({ status: 201, body: { url: "https://portal.example/p" } }) }));
+  await open("/billing");
+  await until(() => button("Receipts") !== undefined);
+  await click(button("Receipts"));
+  await until(() => assign.mock.calls.length === 1);
+  const link = [...document.querySelectorAll("a")].find((each) => each.getAttribute("href") === "/portal/payments/s");
+  expect(link?.textContent).toBe("Open");
+});
+
+test("only an open payment counts as cancelled", () => {
+  expect(["initiated", "checkout_completed", "credited", "failed_reconcile", "expired", "levitating"].map((status) => outcomeOf(status, true))).toEqual(["cancelled", "paid", "credited", "mismatch", "expired", undefined]);
+  expect(outcomeOf("initiated", false)).toBe("pending");
+});
+
+test("the outcome of a payment is read until it is final", async () => {
+  let status = "initiated";
+  const calls = serve(routes("owner", [], { "GET /api/v1/payments/sessions/s": () => ({ body: { ...payment, status } }) }));
+  await open("/payments/s");
+  await shows("The payment of €50.00 is not complete yet.");
+  expect(document.querySelector('a[href="https://pay.example/1"]')).not.toBeNull();
+  status = "credited";
+  await pause(2_000);
+  await until(() => document.querySelector('[data-outcome="credited"]') !== null);
+  expect(document.body.textContent).toContain("The balance has grown by €50.00.");
+  expect(document.querySelector('a[href="https://pay.example/1"]')).toBeNull();
+  expect(calls.filter(({ url }) => url.includes("/sessions/s")).length).toBeGreaterThan(1);
+});
+
+test("a cancelled payment is no success, and a payment of another tenant is an error", async () => {
+  serve(routes("owner", [], { "GET /api/v1/payments/sessions/s": () => ({ body: payment }) }));
+  await open("/payments/s?cancelled");
+  await shows("The payment of €50.00 is cancelled.");
+  serve(routes("owner", [], { "GET /api/v1/payments/sessions/x": () => problem(404, "not_found") }));
+  await open("/payments/x");
+  await shows("not_found");
+});
