@@ -34,9 +34,9 @@ STEP_CA := bin/step-ca-$(shell sed -n 's,^.*smallstep/certificates v\([0-9.]*\) 
 KEYCLOAK_VERSION := 26.5.6
 KEYCLOAK         := bin/keycloak-$(KEYCLOAK_VERSION)
 
-export BENCH_ONLY BENCH_OUT
+export BENCH_ONLY BENCH_OUT BENCH_PROFILE
 
-.PHONY: help run build gen verify check test test-race fuzz test-real test-vault test-step-ca test-keycloak e2e e2e-host soak bench sbom vulncheck reset
+.PHONY: help run build portal screenshots gen verify check test test-race fuzz test-real test-vault test-step-ca test-keycloak e2e e2e-host soak bench sbom vulncheck reset
 
 help: ## Print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -49,6 +49,14 @@ run: ## Install missing packages, build, and start an installation on the local 
 build: ## Build bin/gpuaas and bin/gpuaas-agent
 	$(GO) build -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/gpuaas ./cmd/gpuaas-agent
 
+portal: ## Build the portal into web/dist (needs Node 20.19 or newer)
+	@scripts/portal.sh build
+
+screenshots: ## Write the images of the portal in docs/images
+	@scripts/install-deps.sh --browser
+	@mkdir -p docs/images
+	@SCREENSHOTS=$(CURDIR)/docs/images $(GO) test -count=1 -tags 'e2e $(TAGS)' -run TestScreenshots ./e2e
+
 gen: ## Generate all generated files
 	$(GO) generate -tags $(TAGS) ./desired/validate # it writes a part of the contract, which api/oapi reads
 	$(GO) generate -tags $(TAGS) ./...
@@ -56,6 +64,7 @@ gen: ## Generate all generated files
 
 verify: ## Fail if a generated file is out of date
 	@scripts/ci/codegen_current.sh
+	@scripts/portal.sh compare
 
 # The linter contains go vet.
 check: $(LINT) $(DEADCODE) ## Check format, lint, architecture, words and contracts
@@ -73,14 +82,16 @@ check: $(LINT) $(DEADCODE) ## Check format, lint, architecture, words and contra
 	scripts/ci/matrix_guard.sh
 	scripts/ci/cue_vet.sh
 	scripts/ci/sdk_codegen_smoke.sh
+	scripts/ci/portal_guard.sh
 
-test: ## Run all tests, against a real PostgreSQL
+test: bin/testline ## Run all tests, against a real PostgreSQL
 	@scripts/install-deps.sh
-	@$(GO) run ./scripts/testline -tags $(TAGS) ./...
+	@bin/testline -tags $(TAGS) ./...
+	@scripts/portal.sh test
 
-test-race: ## Run all tests under the race detector (needs a C compiler)
+test-race: bin/testline ## Run all tests under the race detector (needs a C compiler)
 	@scripts/install-deps.sh
-	@CGO_ENABLED=1 go run ./scripts/testline -race -tags $(TAGS) ./...
+	@CGO_ENABLED=1 bin/testline -race -timeout 40m -tags $(TAGS) ./...
 
 FUZZTIME ?= 10m
 
@@ -99,17 +110,23 @@ test-keycloak: $(KEYCLOAK) ## Test the sign-in with a real Keycloak (needs Java 
 test-real: ## Test with the real counterparts, and print which were reached
 	@MAKE='$(MAKE)' scripts/test-real.sh
 
-# A test that fails is run once more by itself: FLAKY names one that passes then.
+# A test that fails is run once more by itself, after its list: FLAKY names one that passes then.
 # Most of these tests wait for processes, so more of them run than there are cores,
 # of one package at a time.
-E2E := $(GO) run ./scripts/testline -ends -again
+E2E := bin/testline -ends -again
+E2E_FLAGS := -count=1 -timeout 15m -p 1 -parallel 4 -tags 'e2e $(TAGS)'
 
-e2e: ## Run the end-to-end tests against the built binaries
+# `go run` does not wait for its program after SIGTERM, so that make and its caller would miss the counts.
+.PHONY: bin/testline
+bin/testline:
+	@$(GO) build -o $@ ./scripts/testline
+
+e2e: bin/testline ## Run the end-to-end tests against the built binaries
 	@scripts/install-deps.sh --browser --rig
 	@$(E2E) -count=1 -tags 'failpoint $(TAGS)' -run Kill ./jobs ./agent ./gitops/sync ./platform/identity/reseal -- \
-		-count=1 -timeout 15m -p 1 -parallel 4 -tags 'e2e $(TAGS)' ./e2e/...
+		$(E2E_FLAGS) ./e2e -- $(E2E_FLAGS) $(patsubst %,./%...,$(filter-out e2e/testdata/,$(wildcard e2e/*/)))
 
-e2e-host: ## Run only the tests on booted Debian systems (needs root; skips if none can boot)
+e2e-host: bin/testline ## Run only the tests on booted Debian systems (needs root; skips if none can boot)
 	@scripts/install-deps.sh --rig
 	@$(E2E) -count=1 -timeout 20m -tags 'e2e $(TAGS)' ./e2e/rig ./e2e/host
 
@@ -119,7 +136,7 @@ soak: ## Run the load of a simulated day in HOURS hours; fails if a table withou
 	SOAK_HOURS=$(HOURS) $(GO) test -count=1 -timeout 0 -v -tags 'e2e soak $(TAGS)' -run TestSoak ./e2e
 
 bench: ## Run the benchmarks: BENCH_ONLY=A1,R2 BENCH_OUT=file.json
-	@scripts/install-deps.sh
+	@scripts/install-deps.sh --browser
 	$(GO) run -tags $(TAGS) ./e2e/bench
 
 sbom: build $(CYCLONEDX) ## Write bin/*.cdx.json, the software bill of materials of each binary

@@ -171,7 +171,7 @@ func (n *node) adopt(reply protocol.EnrolReply, key string) error {
 	if err != nil {
 		return err
 	}
-	// The disk comes before memory: after a crash the control plane accepts only the new identity.
+	// The disk is written before memory: after a crash the control plane accepts only the new identity.
 	if err := identity.Save(n.identityDir()); err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func TestAPartitionedAgentIsSilentAndComesBack(t *testing.T) {
 	if err := sim.Partition(dir); err != nil {
 		t.Fatal(err)
 	}
-	// Its poll ends when it has noticed; from then on nothing may come but what was
+	// Its poll ends when it has noticed; from then on it may send nothing but what was
 	// on its way.
 	d.polled(node, false)
 	<-time.After(200 * time.Millisecond)
@@ -108,8 +108,8 @@ func TestAPartitionedAgentIsSilentAndComesBack(t *testing.T) {
 	d.until("the result", func() bool { return len(d.results[e.Task]) > 0 && d.reports[node].Sequence > last })
 }
 
-// The period is policy. An agent that kept to the one it enrolled with would be
-// taken for silent.
+// The period is policy. An agent that used the one of its enrolment would be
+// reported as silent.
 func TestThePeriodIsLearntWithEachReport(t *testing.T) {
 	t.Parallel()
 

@@ -53,7 +53,7 @@ type Config struct {
 	PeerGID   int // of the group that may open the socket
 	HelperUID int // of the helper
 	Anchor    string
-	// Lib is the folder of the agent builds. Empty means DefaultLib.
+	// Lib is the folder of the agent builds. Empty means defaultLib.
 	Lib  string
 	SSHD string // socket through which the helper reaches sshd; empty: on loopback
 	// StatusSocket and Metrics, a loopback address, answer on the host; empty: not.

@@ -50,7 +50,7 @@ func half(c agent.Config, which string) error {
 	return agent.Run(context.Background(), c)
 }
 
-// INV-47: killed at any point of either task, the agent comes to the same end,
+// INV-47: killed at any point of either task, the agent reaches the same end,
 // and acts on each order as if it had been given once.
 func TestINV47KilledAtEveryPoint(t *testing.T) {
 	t.Parallel()

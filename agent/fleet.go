@@ -73,7 +73,7 @@ func (f *fleet) run(ctx context.Context, c Config) error {
 	late.Stop()
 	leave()
 	if ctx.Err() != nil {
-		return nil // asked to end while it was getting ready
+		return nil // ended during its start
 	}
 	if err != nil {
 		return err

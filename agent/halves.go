@@ -63,7 +63,7 @@ func RunHelper(ctx context.Context, c Config) error {
 
 // listen creates the socket, which only root and the network process can open.
 func listen(c Config) (*net.UnixListener, error) {
-	// The lock says that no other helper lives: this is what a dead one left.
+	// The lock proves that no other helper lives: this is what a dead one left.
 	if err := os.Remove(c.Socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("removing the helper's old socket: %w", err)
 	}

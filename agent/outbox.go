@@ -46,7 +46,7 @@ func (n *node) progress(task ids.Task, p protocol.Progress) {
 		if t.steps == nil {
 			t.steps = map[ids.Task]protocol.Progress{}
 		}
-		t.steps[task] = p // an older step says nothing that this one does not
+		t.steps[task] = p // an older step adds nothing
 	})
 }
 
@@ -125,7 +125,7 @@ func (n *node) drainOutbox() {
 	n.client.Load().Release()
 }
 
-// flush sends the pending messages. Results come before the report.
+// flush sends the pending messages. Results are sent before the report.
 func (n *node) flush(ctx context.Context) error {
 	for _, say := range []func(context.Context) error{n.sendPhases, n.sendReplies, n.sendResults, n.sendReport, n.sendRenewal} {
 		if err := say(ctx); err != nil {
@@ -239,7 +239,7 @@ func (n *node) sendRenewal(ctx context.Context) error {
 		return nil
 	}
 	if err := n.renew(ctx); err != nil {
-		return err // a beat asks again
+		return err // a heartbeat requests it again
 	}
 	n.log.InfoContext(ctx, "certificate renewed", "not_after", n.identity.Load().NotAfter())
 	return n.updateTrust(ctx)

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/agent/update"
 )
 
-// DefaultLib is the folder of the agent builds.
-const DefaultLib = "/usr/lib/gpuaas"
+// defaultLib is the folder of the agent builds.
+const defaultLib = "/usr/lib/gpuaas"
 
 // updater returns the updater of the agent. It returns nil if the agent was not started from one of the
 // two folders.
@@ -37,7 +37,7 @@ func (c Config) lib() string {
 	if c.Lib != "" {
 		return c.Lib
 	}
-	return DefaultLib
+	return defaultLib
 }
 
 // replacing gives the helper what replaces the agent.

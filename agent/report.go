@@ -66,7 +66,7 @@ func (n *node) report(ctx context.Context) error {
 	if reply.ReportEvery > 0 {
 		n.period.Store(int64(reply.ReportEvery))
 	}
-	if reply.Renew { // the same goroutine says it next
+	if reply.Renew { // the same goroutine sends it next
 		n.mu.Lock()
 		n.outbox.renewing = true
 		n.mu.Unlock()

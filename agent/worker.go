@@ -18,17 +18,17 @@ type Worker interface {
 	Receive(ctx context.Context, s protocol.Signed) (runner.Answer, error)
 	// Inspect reads the whole node: all of a report but who sends it.
 	Inspect(ctx context.Context) (protocol.Report, error)
-	// PendingResults lists the results that the control plane has not taken yet.
+	// PendingResults lists the results that the control plane has not accepted yet.
 	PendingResults(ctx context.Context) ([]*protocol.Result, error)
 	// AckResult records that the control plane has the result of a task, or does not need it.
 	AckResult(ctx context.Context, id ids.Allocation, task ids.Task) error
-	TrustUpdater
+	trustUpdater
 	// Heard passes on the response of the control plane to the last report.
 	Heard(ctx context.Context, word helper.ReportAck) error
 }
 
-// TrustUpdater passes signed statements of keys on to the helper.
-type TrustUpdater interface {
+// trustUpdater passes signed statements of keys on to the helper.
+type trustUpdater interface {
 	// UpdateTrust hands over the last protocol.KeySets, oldest first.
 	UpdateTrust(ctx context.Context, sets []protocol.Signed) error
 	// UpdateReleaseKeys hands over the last protocol.ReleaseKeySets, oldest first.

@@ -23,7 +23,7 @@ func TestOnlyOpenDriftIsDue(t *testing.T) {
 	}
 }
 
-// A revision that a suspended source holds back says so in the list.
+// A revision that a suspended source delays is marked in the list.
 func TestARevisionSaysWhyItWaits(t *testing.T) {
 	t.Parallel()
 	waits := []oapi.ApprovalReason{{Reason: "suspended", Message: "the source is suspended"}}

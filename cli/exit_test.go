@@ -45,14 +45,14 @@ func TestExplain(t *testing.T) {
 		started bool
 		want    output.CommandError
 	}{
-		"cobra's errors are about usage":    {err: errors.New("unknown flag: --x"), want: output.CommandError{Code: "usage", Message: "unknown flag: --x", Exit: 2}},
-		"so are flags that it finds late":   {err: errors.New(`required flag(s) "x" not set`), started: true, want: output.CommandError{Code: "usage", Message: `required flag(s) "x" not set`, Exit: 2}},
-		"a code keeps what was being done":  {err: fmt.Errorf("starting: %w", coded), started: true, want: output.CommandError{Code: "conflict", Message: "starting: held by process 7", Exit: 6}},
-		"no code is our fault":              {err: errors.New("disk full"), started: true, want: output.CommandError{Code: "internal", Message: "disk full", Exit: 1}},
-		"interrupted by the person":         {ctx: ended, err: context.Canceled, started: true, want: output.CommandError{Code: "interrupted", Message: "interrupted", Exit: 130}},
-		"a cancelled part is no interrupt":  {err: context.Canceled, started: true, want: output.CommandError{Code: "internal", Message: "context canceled", Exit: 1}},
-		"a failure stays what it was":       {err: fmt.Errorf("x: %w", &output.CommandError{Message: "m", Code: "c", Exit: 8}), started: true, want: output.CommandError{Code: "c", Message: "m", Exit: 8}},
-		"the server's code from far inside": {err: errors.Join(nil, &output.CommandError{Message: "m", Code: "c", Exit: 3}), started: true, want: output.CommandError{Code: "c", Message: "m", Exit: 3}},
+		"cobra's errors are about usage":        {err: errors.New("unknown flag: --x"), want: output.CommandError{Code: "usage", Message: "unknown flag: --x", Exit: 2}},
+		"so are flags that it finds late":       {err: errors.New(`required flag(s) "x" not set`), started: true, want: output.CommandError{Code: "usage", Message: `required flag(s) "x" not set`, Exit: 2}},
+		"a code stays with what was being done": {err: fmt.Errorf("starting: %w", coded), started: true, want: output.CommandError{Code: "conflict", Message: "starting: held by process 7", Exit: 6}},
+		"no code is our fault":                  {err: errors.New("disk full"), started: true, want: output.CommandError{Code: "internal", Message: "disk full", Exit: 1}},
+		"interrupted by the person":             {ctx: ended, err: context.Canceled, started: true, want: output.CommandError{Code: "interrupted", Message: "interrupted", Exit: 130}},
+		"a cancelled part is no interrupt":      {err: context.Canceled, started: true, want: output.CommandError{Code: "internal", Message: "context canceled", Exit: 1}},
+		"a failure stays what it was":           {err: fmt.Errorf("x: %w", &output.CommandError{Message: "m", Code: "c", Exit: 8}), started: true, want: output.CommandError{Code: "c", Message: "m", Exit: 8}},
+		"the server's code from far inside":     {err: errors.Join(nil, &output.CommandError{Message: "m", Code: "c", Exit: 3}), started: true, want: output.CommandError{Code: "c", Message: "m", Exit: 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

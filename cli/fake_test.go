@@ -23,7 +23,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/openapi"
 )
 
-// fake is an installation that behaves as the names in the scripts say. What it
+// fake is an installation that behaves as the names in the scripts require. What it
 // is asked and what it answers is held against the contract, so that it cannot
 // teach the command line a wrong one.
 type fake struct {
@@ -127,7 +127,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes())
 }
 
-// dropped stands for a connection that breaks after the work was done.
+// dropped simulates a connection that breaks after the work was done.
 const dropped = 599
 
 func (f *fake) answer(w http.ResponseWriter, r *http.Request, operation string, params map[string]string) {
@@ -254,7 +254,7 @@ func (f *fake) health(w http.ResponseWriter, details bool) {
 	reply(w, status, h)
 }
 
-// page serves at most so many items at once, whatever was asked for.
+// page serves at most so many items at once, whatever was requested.
 func (f *fake) page(w http.ResponseWriter, r *http.Request, items []any, size int) {
 	from := 0
 	if c := r.URL.Query().Get("cursor"); c != "" {

@@ -26,8 +26,8 @@ type changes struct {
 	drift    oapi.Drift
 	policies []oapi.PolicyKey
 	sent     oapi.PlanRequest // the last files
-	commit   string           // of revision 7, where a script says
-	syncs    int              // at the source, since it was asked to be looked at
+	commit   string           // of revision 7, if a script names it
+	syncs    int              // at the source, since a check was requested
 }
 
 func newChanges() changes {
@@ -50,12 +50,12 @@ func newChanges() changes {
 	c.objects[1].Spec = map[string]any{"key": "allocation.max_gpus", "scope": "platform", "value": 8}
 	low, high := int64(0), int64(100)
 	c.policies = []oapi.PolicyKey{
-		{Key: "gitops.apply_requires", Meaning: "what a revision needs", Type: "list", Default: policyOf(`["approved"]`), Scopes: []string{"platform"}, Set: []oapi.PolicySetting{}},
+		{Key: "gitops.apply_requires", Meaning: "what a revision needs", Type: "list", Default: policyOf(`["approved"]`), Scopes: []string{"platform"}, Readers: []string{}, Set: []oapi.PolicySetting{}},
 		{
-			Key: "gitops.prune_cap_percent", Meaning: "share that may be removed", Type: "int", Default: policyOf("5"), Minimum: &low, Maximum: &high, Scopes: []string{"platform"},
+			Key: "gitops.prune_cap_percent", Meaning: "share that may be removed", Type: "int", Default: policyOf("5"), Minimum: &low, Maximum: &high, Scopes: []string{"platform"}, Readers: []string{},
 			Set: []oapi.PolicySetting{{Scope: "platform", Value: policyOf("10"), Object: "prune-cap", Version: 3, Source: oapi.Source{Owner: "api"}}},
 		},
-		{Key: "gitops.prune_cap_percent_more", Meaning: "another", Type: "int", Default: policyOf("1"), Scopes: []string{"platform"}, Set: []oapi.PolicySetting{}},
+		{Key: "gitops.prune_cap_percent_more", Meaning: "another", Type: "int", Default: policyOf("1"), Scopes: []string{"platform"}, Readers: []string{}, Set: []oapi.PolicySetting{}},
 	}
 	return c
 }
@@ -69,7 +69,7 @@ func fakeObject(kind oapi.Kind, name string, owner oapi.SourceOwner) *oapi.Desir
 	o := &oapi.DesiredObject{
 		ApiVersion: "gpuaas/v1alpha1", Kind: kind, Spec: map[string]any{},
 		Metadata: oapi.DesiredMetadata{
-			Name: name, Uid: id(20), Urn: "u", Labels: map[string]string{}, Annotations: map[string]string{"gpuaas/prune": "confirm"}, Generation: 2, ResourceVersion: "5",
+			Name: name, Uid: id(20), Urn: "u", Labels: map[string]string{}, Annotations: map[string]string{"gpuaas/prune": "confirm"}, Generation: 2, ResourceVersion: "5", CreatedAt: birth, UpdatedAt: birth,
 			Source: oapi.Source{Owner: owner},
 		},
 	}

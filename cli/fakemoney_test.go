@@ -129,7 +129,7 @@ func (f *fake) month(w http.ResponseWriter, r *http.Request, params map[string]s
 	do()
 }
 
-// checkout opens one that ends as its amount says.
+// checkout opens one whose end depends on its amount.
 func (f *fake) checkout(w http.ResponseWriter, r *http.Request, body []byte) {
 	var asked oapi.CheckoutRequest
 	read(body, &asked)
@@ -144,7 +144,7 @@ func (f *fake) checkout(w http.ResponseWriter, r *http.Request, body []byte) {
 	reply(w, http.StatusCreated, s)
 }
 
-// paying moves a checkout on with each look.
+// paying advances a checkout with each request.
 func (f *fake) paying(w http.ResponseWriter, r *http.Request, id string) {
 	s := at(f.purse.payments, id, func(s oapi.PaymentSession) uuid.UUID { return s.Id })
 	if s.CreatedAt.IsZero() {

@@ -19,7 +19,7 @@ import (
 )
 
 // takeMoney runs a payment provider until the script ends, with its keys where up
-// keeps them, and writes a profile that knows where that is.
+// stores them, and writes a profile that knows where that is.
 func takeMoney(ts *testscript.TestScript) {
 	var p *stripe.Server
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.ServeHTTP(w, r) }))
@@ -50,7 +50,7 @@ func takeMoney(ts *testscript.TestScript) {
 	}))
 }
 
-// openPage asks for a page as the server does, and names it to the script.
+// openPage requests a page as the server does, and names it to the script.
 func openPage(ts *testscript.TestScript, reference string) {
 	access, err := control.ReadAccess(up.PaymentsAccess(ts.MkAbs("data")))
 	ts.Check(err)

@@ -48,7 +48,7 @@ func (p *provider) start(ts *testscript.TestScript) {
 	ts.Check(err)
 }
 
-// knows asks the issuer, which has also heard of revoked tokens.
+// knows calls the issuer, which also has the revoked tokens.
 func (p *provider) knows(ctx context.Context, token string) bool {
 	if p.passwords && token == sessionToken {
 		return true
@@ -64,7 +64,7 @@ func (p *provider) knows(ctx context.Context, token string) bool {
 	return err == nil
 }
 
-// answer serves the operations of sign-in, and says whether this is one.
+// answer serves the operations of sign-in, and returns whether this is one.
 func (p *provider) answer(f *fake, w http.ResponseWriter, r *http.Request, operation string) bool {
 	switch operation {
 	case "getSignInOptions":

@@ -177,7 +177,7 @@ func (f *fake) made(name string, body oapi.AllocationRequest) *oapi.Allocation {
 	return a
 }
 
-// advance moves an allocation on as its name says.
+// advance changes the state of an allocation by its name.
 func (f *fake) advance(a *oapi.Allocation) {
 	switch {
 	case strings.HasPrefix(a.Name, "stuck"):
@@ -219,7 +219,7 @@ func become(a *oapi.Allocation, status oapi.AllocationStatus, ready oapi.Conditi
 	a.Conditions = []oapi.Condition{{Type: "Ready", Status: ready, Reason: reason, Message: message, ObservedGeneration: 1, LastTransitionTime: birth}}
 }
 
-// stream sends three facts to who asks for the past, and a fact for every change.
+// stream sends three facts to a client that requests the past, and a fact for every change.
 func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") != "Bearer "+goodToken {
 		f.problem(w, r, http.StatusUnauthorized, "token_invalid", "the token is not good", nil)

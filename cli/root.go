@@ -65,7 +65,7 @@ to stdout, everything else to stderr. "gpuaas help exit-codes" lists the exit co
 		Version:       local.Build(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs, // so that an unknown word gets our error
+		Args:          cobra.ArbitraryArgs, // so that an unknown command gets our error
 		RunE:          output.Overview,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.CheckOutput(cmd); err != nil {

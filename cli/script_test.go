@@ -117,7 +117,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 				ts.Fatalf("asked was %q", f.people.requests)
 			}
 		}),
-		// applied: revision 7 is the commit that the checkout here stands at.
+		// applied: revision 7 is the commit of the checkout here.
 		"applied": with(func(ts *testscript.TestScript, f *fake, _ []string) {
 			ts.Check(ts.Exec("git", "rev-parse", "HEAD"))
 			f.mu.Lock()
@@ -162,7 +162,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 				f.purse.balance.ReleasesAt = &soon
 			}
 		}),
-		// payments: a development payment provider runs, where the profile says.
+		// payments: a development payment provider runs, if the profile names it.
 		"payments": func(ts *testscript.TestScript, _ bool, _ []string) { takeMoney(ts) },
 		// page REFERENCE: a page is opened there; its address is in $PAGE.
 		"page": func(ts *testscript.TestScript, _ bool, args []string) { openPage(ts, args[0]) },

@@ -27,20 +27,20 @@ func StrongerIsolation(a, b string) string {
 // DeliversIsolation reports whether a driver can isolate tenants in this mode.
 func DeliversIsolation(mode string) bool { return slices.Contains(deliveredIsolations, mode) }
 
-// Undeliverable is a value that nothing in this release can deliver.
-type Undeliverable struct{ Code, Field, Message, Expected string }
+// undeliverable is a value that nothing in this release can deliver.
+type undeliverable struct{ Code, Field, Message, Expected string }
 
 // FindUndeliverable returns the first such value of a spec, or nil.
-func FindUndeliverable(o Object) *Undeliverable {
+func FindUndeliverable(o Object) *undeliverable {
 	var spec struct{ Isolation, Onboarding string }
 	if json.Unmarshal(o.Spec, &spec) != nil {
 		return nil // the schema reports it
 	}
 	switch {
 	case o.Kind == KindSKU && !DeliversIsolation(spec.Isolation):
-		return &Undeliverable{CodeIsolationUnavailable, "spec.isolation", fmt.Sprintf("no driver delivers the isolation %s", spec.Isolation), strings.Join(deliveredIsolations, " or ")}
+		return &undeliverable{CodeIsolationUnavailable, "spec.isolation", fmt.Sprintf("no driver delivers the isolation %s", spec.Isolation), strings.Join(deliveredIsolations, " or ")}
 	case o.Kind == KindNode && !slices.Contains(deliveredOnboardings, spec.Onboarding):
-		return &Undeliverable{CodeOnboardingUnavailable, "spec.onboarding", fmt.Sprintf("no adapter delivers the onboarding %s", spec.Onboarding), strings.Join(deliveredOnboardings, " or ")}
+		return &undeliverable{CodeOnboardingUnavailable, "spec.onboarding", fmt.Sprintf("no adapter delivers the onboarding %s", spec.Onboarding), strings.Join(deliveredOnboardings, " or ")}
 	}
 	return nil
 }

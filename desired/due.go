@@ -142,19 +142,18 @@ func (s *Store) Carried(ctx context.Context, q pg.Queryer, kind Kind, after stri
 	return list, nil
 }
 
-// Keyless returns the allocations whose object contains no SSH key.
-func (s *Store) Keyless(ctx context.Context, q pg.Queryer, of []ids.Allocation) ([]ids.Allocation, error) {
-	keys := make([]uuid.UUID, len(of))
-	for i, id := range of {
-		keys[i] = id.UUID
-	}
-	rows, err := q.Query(ctx, selectKeyless, keys)
-	if err != nil {
-		return nil, fmt.Errorf("reading allocations without SSH keys: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.Allocation])
-	if err != nil {
-		return nil, fmt.Errorf("reading allocations without SSH keys: %w", err)
-	}
-	return list, nil
+// QueueKeyless adds a read to b, of the allocations whose object contains no SSH key. The set is filled when b is sent.
+func QueueKeyless(b *pgx.Batch, of []uuid.UUID) map[ids.Allocation]bool {
+	keyless := map[ids.Allocation]bool{}
+	b.Queue(selectKeyless, of).Query(func(rows pgx.Rows) error {
+		var id ids.Allocation
+		if _, err := pgx.ForEachRow(rows, []any{&id.UUID}, func() error {
+			keyless[id] = true
+			return nil
+		}); err != nil {
+			return fmt.Errorf("reading allocations without SSH keys: %w", err)
+		}
+		return nil
+	})
+	return keyless
 }

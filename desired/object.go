@@ -78,6 +78,8 @@ type Object struct {
 	Fence           int64      `json:"fence"`            // rises with any decision about an allocation
 	Epoch           int64      `json:"epoch"`            // rises when a generation must be reconciled again
 	SpecHash        string     `json:"spec_hash"`        // hex SHA-256 of Spec
+	CreatedAt       time.Time  `json:"created_at,omitzero"`
+	UpdatedAt       time.Time  `json:"updated_at,omitzero"` // of the last write
 	DeletedAt       *time.Time `json:"deleted_at,omitempty"`
 
 	// Adopt permits another owner to adopt the object until it expires.

@@ -34,7 +34,7 @@ func (s *Store) PutVersion(ctx context.Context, tx pgx.Tx, o Object, expected in
 		return put, err
 	}
 	put.Labels, put.Annotations = object(o.Labels), object(o.Annotations)
-	if err := tx.QueryRow(ctx, updateObject, put.UID, put.Labels, put.Annotations).Scan(&put.ResourceVersion); err != nil {
+	if err := tx.QueryRow(ctx, updateObject, put.UID, put.Labels, put.Annotations).Scan(&put.ResourceVersion, &put.UpdatedAt); err != nil {
 		return Object{}, fmt.Errorf("changing %s %s: %w", o.Kind, o.Name, err)
 	}
 	return put, nil

@@ -26,11 +26,11 @@ const (
 			SET spec = $2, spec_hash = $3, generation = generation + 1, resource_version = resource_version + 1,
 				fence = fence + 1, updated_at = now()
 			WHERE uid = $1
-			RETURNING kind, uid, generation, fence, resource_version
+			RETURNING kind, uid, generation, fence, resource_version, updated_at
 		), due AS (
 			SELECT mark_due(kind, uid, now(), 'changed') FROM put
 		)
-		SELECT generation, fence, resource_version FROM put, due`
+		SELECT generation, fence, resource_version, updated_at FROM put, due`
 
 	// A tombstone gives its name away, and stays until it is dropped.
 	updateTombstone = `UPDATE desired_objects SET deleted_at = coalesce(deleted_at, now()) WHERE uid = $1`
@@ -48,7 +48,7 @@ const (
 	// What has run out is read as if it were not there.
 	selectObject = `
 		SELECT uid, kind, scope, name, labels, annotations, spec, spec_hash, generation, resource_version, fence, epoch,
-			owner, source, repository, commit, path, line, col, deleted_at,
+			owner, source, repository, commit, path, line, col, created_at, updated_at, deleted_at,
 			CASE WHEN adopt_until > now() THEN adopt_by ELSE '' END, adopt_until,
 			CASE WHEN suspended_until <= now() THEN '' ELSE suspended_by END, suspended_reason, suspended_at, suspended_until
 		FROM desired_objects`
@@ -154,11 +154,11 @@ const (
 			UPDATE desired_objects
 			SET labels = $2, annotations = $3, resource_version = resource_version + 1, updated_at = now()
 			WHERE uid = $1
-			RETURNING kind, uid, resource_version
+			RETURNING kind, uid, resource_version, updated_at
 		), due AS (
 			SELECT mark_due(kind, uid, now(), 'changed') FROM put
 		)
-		SELECT resource_version FROM put, due`
+		SELECT resource_version, updated_at FROM put, due`
 	suspendObject = `
 		WITH put AS (
 			UPDATE desired_objects SET suspended_by = $2, suspended_reason = $3, suspended_at = now(), suspended_until = $4,
@@ -202,7 +202,7 @@ func scanObject(row pgx.CollectableRow) (o Object, err error) {
 	var by SuspensionRow
 	err = row.Scan(&o.UID, &o.Kind, &o.Scope, &o.Name, &o.Labels, &o.Annotations, &o.Spec, &o.SpecHash, &o.Generation,
 		&o.ResourceVersion, &o.Fence, &o.Epoch, &o.Source.Owner, &o.Source.Name, &o.Source.Repository, &o.Source.Commit, &o.Source.Path,
-		&o.Source.Line, &o.Source.Column, &o.DeletedAt, &adopt.Source, &until, &by.By, &by.Reason, &by.At, &by.Until)
+		&o.Source.Line, &o.Source.Column, &o.CreatedAt, &o.UpdatedAt, &o.DeletedAt, &adopt.Source, &until, &by.By, &by.Reason, &by.At, &by.Until)
 	if err != nil {
 		return Object{}, fmt.Errorf("scanning declaration: %w", err)
 	}

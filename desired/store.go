@@ -95,7 +95,7 @@ func (s *Store) Tombstone(ctx context.Context, tx pgx.Tx, kind Kind, uid ids.Obj
 
 func (s *Store) respec(ctx context.Context, tx pgx.Tx, have Object, spec []byte) (Object, error) {
 	row := tx.QueryRow(ctx, updateSpec, have.UID, spec, Hash(spec))
-	if err := row.Scan(&have.Generation, &have.Fence, &have.ResourceVersion); err != nil {
+	if err := row.Scan(&have.Generation, &have.Fence, &have.ResourceVersion, &have.UpdatedAt); err != nil {
 		return Object{}, fmt.Errorf("changing %s %s: %w", have.Kind, have.Name, err)
 	}
 	have.Spec, have.SpecHash = spec, Hash(spec)

@@ -37,20 +37,25 @@ func TestReference(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join("reference", name)
-			if *update {
-				if err := os.WriteFile(path, []byte(generated+text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			have, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(have), generated+text); diff != "" {
-				t.Errorf("docs/reference/%s is out of date: run make gen\n%s", name, diff)
-			}
+			current(t, filepath.Join("reference", name), generated+text)
 		})
+	}
+}
+
+// current compares a generated file with its text, or writes it.
+func current(t *testing.T, path, text string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(have), text); diff != "" {
+		t.Errorf("%s is out of date: run make gen\n%s", path, diff)
 	}
 }
 
@@ -81,6 +86,7 @@ func policyPage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(policyText)
 	uses := policyUses(t)
+	current(t, filepath.Join(root, "policies", "readers.gen.go"), readerTable(t, uses))
 	for _, k := range policies.Keys() {
 		levels := make([]string, len(k.Scopes))
 		for i, l := range k.Scopes {

@@ -23,10 +23,19 @@ const resourceText = `# Resources
 Each resource of the API has a URN, ` + "`created_at` and `updated_at`" + `. The URN is
 ` + "`vendor:service:region:tenant:project:type:id`" + `, with ` + "`-`" + ` for a part that does not apply. Events and audit rows name the
 resource by its URN. ` + "`updated_at`" + ` is the time of the last change; a use, such as a request with a key, is no change.
-Documents of [desired objects](findings.md) have the URN in ` + "`metadata`" + `, and a generation in place of the times.
+Documents of [desired objects](findings.md) have the URN and the times, ` + "`createdAt` and `updatedAt`" + `, in ` + "`metadata`" + `.
 
 | type in the URN | schemas of the API | created_at, updated_at | events | audit actions |
 |---|---|---|---|---|
+`
+
+const valuesText = `
+## Items without a URN
+
+Items of these lists are no resources. They have neither a URN nor times of their own.
+
+| schema | reason |
+|---|---|
 `
 
 // references are parts of other resources that name a resource.
@@ -34,8 +43,12 @@ var references = []string{"Membership", "StatementTenant", "UserSummary", "Desir
 
 // valuesOnly are the items of lists that are no resources, with the reason.
 var valuesOnly = map[string]string{
-	"Capacity": "a sum", "DesiredObject": "a document: its metadata has the URN", "Member": "a user in a tenant or project", "PolicyKey": "a definition",
-	"StatementTotals": "a sum", "Usage": "a sum",
+	"Capacity":        "a sum over slots, computed for each request",
+	"DesiredObject":   "a document that users write and export: `metadata` has its URN and its times",
+	"Member":          "the role of a user in a tenant or project: `user_id` names the user, and a role has no time of its own",
+	"PolicyKey":       "a definition in the program, without an owner and a time; the objects in `set` are of type `policy`",
+	"StatementTotals": "a sum over a month",
+	"Usage":           "a sum over intervals, computed for each request",
 }
 
 // aboutOther are the audit actions whose resource is of another type than the part before the point.
@@ -176,6 +189,10 @@ func resourcePage(t *testing.T) string {
 			times = "–"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", kind, inCode(r.schemas), times, inCode(r.events), inCode(r.actions))
+	}
+	b.WriteString(valuesText)
+	for _, name := range slices.Sorted(maps.Keys(valuesOnly)) {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", name, valuesOnly[name])
 	}
 	return b.String()
 }

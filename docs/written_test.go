@@ -20,7 +20,7 @@ func TestVariablesAreWritten(t *testing.T) {
 		for _, match := range variable.FindAllStringSubmatch(source, -1) {
 			found++
 			if !strings.Contains(text, "`"+match[1]) {
-				t.Errorf("%s is read, and docs/reference/configuration.md does not say so", match[1])
+				t.Errorf("%s is read, and docs/reference/configuration.md does not document it", match[1])
 			}
 		}
 	}
@@ -29,7 +29,7 @@ func TestVariablesAreWritten(t *testing.T) {
 	}
 }
 
-// TestModulesAreWritten: each module that we ask for by name is listed with its version.
+// TestModulesAreWritten: each module that go.mod requires by name is listed with its version.
 func TestModulesAreWritten(t *testing.T) {
 	t.Parallel()
 	text := read(t, "docs/dependencies.md")
@@ -45,10 +45,10 @@ func TestModulesAreWritten(t *testing.T) {
 	}
 }
 
-// TestDiagramIsCopied: the drawing of the states is the one that the machine's own test makes.
+// TestDiagramIsCopied: the drawing of the states is the one that the test of the state machine makes.
 func TestDiagramIsCopied(t *testing.T) {
 	t.Parallel()
 	if !strings.Contains(read(t, "docs/architecture.md"), "```mermaid\n"+read(t, "product/allocation/testdata/state.mmd")+"```") {
-		t.Error("docs/architecture.md draws another machine than product/allocation/testdata/state.mmd: copy it")
+		t.Error("docs/architecture.md draws other states than product/allocation/testdata/state.mmd: copy it")
 	}
 }

@@ -48,6 +48,7 @@ func newBrowser(t testing.TB) *browser {
 	}
 	b.must("POST", "/session", map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{
 		"browserName": "chrome", "goog:chromeOptions": map[string]any{"args": args},
+		"goog:loggingPrefs": map[string]string{"browser": "ALL"},
 	}}}, &made)
 	b.session += "/session/" + made.SessionID
 	t.Cleanup(func() { _ = b.ask("DELETE", "", nil, nil) })
@@ -169,7 +170,7 @@ func (b *browser) signsIn(server, person string) {
 	b.open(server + "/sign-in")
 	b.click(`button[value="` + person + `"]`)
 	b.shows("/", "("+person+")")
-	if b.at() != server+"/" {
+	if b.at() != server+"/portal/" {
 		b.t.Errorf("signed in at %s", b.at())
 	}
 }
@@ -212,13 +213,16 @@ func TestFirstAdministratorInABrowser(t *testing.T) {
 	b := newBrowser(t)
 	h := newInstallation(t)
 	h.start()
+	server, _ := h.addresses()
 	got := h.cli("first-admin", "--email", "root@example.org")
 	link := strings.TrimSpace(got.out)
 	if got.code != 0 || !strings.Contains(link, "/first-admin#gpa_") {
 		t.Fatalf("first-admin: %+v", got)
 	}
 	b.open(link)
-	b.shows("/", "(root@example.org), admin on the platform")
+	b.shows("/portal/", "(root@example.org)")
+	b.open(server + "/?script=off")
+	b.shows("/?script=off", "(root@example.org), admin on the platform")
 	b.must("DELETE", "/cookie", nil, nil)
 	b.open(link)
 	b.shows("/first-admin", "the code is used")

@@ -300,17 +300,24 @@ func (o *office) drifts(t *testing.T) {
 	}
 }
 
+// opensWithFleet opens the office, applies the first commit, and returns it.
+func (o *office) opensWithFleet() (first string) {
+	o.t.Helper()
+	o.open()
+	out, err := exec.Command("git", "-C", o.clone, "rev-parse", "HEAD").Output()
+	must(o.t, err)
+	first = strings.TrimSpace(string(out))
+	o.approve(first)
+	o.became(first, "applied")
+	return first
+}
+
 // TestChangeByPullRequest follows one change: a price, a cordon and a cap,
 // proposed, commented, corrected, merged, applied; and of one that was wrong.
 func TestChangeByPullRequest(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, forge.GitHub)
-	o.open()
-	out, err := exec.Command("git", "-C", o.clone, "rev-parse", "HEAD").Output()
-	must(t, err)
-	first := strings.TrimSpace(string(out))
-	o.approve(first)
-	o.became(first, "applied")
+	first := o.opensWithFleet()
 	o.shows(first, map[string]string{"gpuaas/validate": "success", "gpuaas/sync": "success"})
 	// Agents are started for what is declared when up starts.
 	o.stop()

@@ -46,12 +46,12 @@ func points() []string {
 	})
 }
 
-// elsewhere are points that other tests kill at: those of payments in package jobs,
+// elsewhere are points that other tests kill at: those of payments and top-ups in package jobs,
 // over the provider in process; those of the agent's update in agent/update, over a
 // disk of its own, because no simulated host replaces its agent; that of a task
 // about the node in package agent, because no scenario here orders one; and those of
 // sealing again in platform/identity, because no data key is rotated here.
-var elsewhere = []string{"payment.", "job.payment_", "agent.update.", "agent.node.", "identity.reseal."}
+var elsewhere = []string{"payment.", "job.payment_", "topup.", "agent.update.", "agent.node.", "identity.reseal."}
 
 // crashes are all points, some of them at later hits and other moments too: a
 // crash in the second record job is not one in the first.

@@ -88,7 +88,8 @@ func TestMoneyFromTopUpToRefund(t *testing.T) {
 	b.paysBy(opened.URL, "4000000000000002")
 	b.shows("", "declined")
 	b.paysBy(opened.URL, "4242424242424242")
-	b.shows("/payments/"+opened.ID, "The balance has grown by EUR 30.00")
+	b.shows("/portal/payments/"+opened.ID, "The balance has grown by €30.00")
+	b.accessible("payment")
 	if now := h.purse(t).Amount; now != before+3000 {
 		t.Fatalf("after the top-up %d, before it %d", now, before)
 	}

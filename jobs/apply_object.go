@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/slots"
@@ -30,7 +31,7 @@ type applyObject struct {
 
 func (w *applyObject) Work(ctx context.Context, job *river.Job[reconciler.ApplyObject]) error {
 	var closed []plan.Drift
-	err := finish(ctx, w.d.DB, job, "object", func(tx pgx.Tx) error {
+	err := riverjob.Finish(ctx, w.d.DB, job, "object", func(tx pgx.Tx) error {
 		o, err := w.d.Desired.LockUID(ctx, tx, job.Args.ObjectKind, ids.Object{UUID: job.Args.Object})
 		if err != nil {
 			return cancelUnknown(err)

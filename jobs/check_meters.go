@@ -11,7 +11,9 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -26,7 +28,7 @@ func (CheckMeters) Kind() string { return "check_meters" }
 
 // InsertOpts allows one waiting job at most. A late job only increases the fault credit.
 func (CheckMeters) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: queueBilling, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+	return river.InsertOpts{Queue: ledger.QueueBilling, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: riverjob.Unfinished()}}
 }
 
 const (

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/jobs"
+	"github.com/gpuaas/gpuaas/jobs/money"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering/meteringtest"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -233,7 +234,7 @@ func TestINV34APriceChangeSplitsTheInterval(t *testing.T) {
 		}
 	}
 	b.set(clock, now+3600)
-	b.done(jobs.Accrue{})
+	b.done(money.Accrue{})
 	var charged int64
 	if err := b.DB.QueryRow(t.Context(), `SELECT -sum(amount_minor) FROM ledger_entries WHERE allocation_id = $1`, a.ID).Scan(&charged); err != nil || charged != 2*250+2*300 {
 		t.Errorf("charged %d, %v", charged, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/jobs"
+	moneyjobs "github.com/gpuaas/gpuaas/jobs/money"
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -135,7 +136,7 @@ func TestTheLastChargeIsNotified(t *testing.T) {
 	b.Releasing(t, 1)
 	b.exec(`SET session_replication_role = replica; UPDATE usage_records SET start_s = start_s - 3600; RESET session_replication_role`)
 	b.hasBalance(allocationtest.Price + 500)
-	b.done(jobs.Accrue{})
+	b.done(moneyjobs.Accrue{})
 	b.idle(ledger.CheckRunway{}.Kind())
 	if n := b.count(`SELECT count(*) FROM outbox_events WHERE subject = 'billing.low_balance_warning'`); n != 1 {
 		t.Errorf("%d notices", n)
@@ -321,8 +322,8 @@ func TestCheckLedger(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Active(t, 1)
-	b.done(jobs.Accrue{})
-	b.done(jobs.CheckLedger{})
+	b.done(moneyjobs.Accrue{})
+	b.done(moneyjobs.CheckLedger{})
 	b.exec(`SET session_replication_role = replica; UPDATE ledger_entries SET amount_minor = 1 WHERE amount_minor < 0; RESET session_replication_role`)
-	b.nothing("a check changes nothing", jobs.CheckLedger{})
+	b.nothing("a check changes nothing", moneyjobs.CheckLedger{})
 }

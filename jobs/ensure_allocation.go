@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
@@ -25,7 +26,7 @@ type ensureAllocation struct {
 
 func (w *ensureAllocation) Work(ctx context.Context, job *river.Job[reconciler.EnsureAllocation]) error {
 	var node ids.Node
-	err := finish(ctx, w.d.DB, job, "ensure", func(tx pgx.Tx) error {
+	err := riverjob.Finish(ctx, w.d.DB, job, "ensure", func(tx pgx.Tx) error {
 		a, err := w.d.Allocations.Lock(ctx, tx, job.Args.Allocation)
 		if err != nil {
 			return cancelUnknown(err)

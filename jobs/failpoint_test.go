@@ -37,6 +37,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/payment"
+	"github.com/gpuaas/gpuaas/platform/payment/autotopup"
 	"github.com/gpuaas/gpuaas/platform/payment/stripe"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 	"github.com/gpuaas/gpuaas/services"
@@ -69,14 +70,14 @@ func serveStep(ctx context.Context, step string) error {
 	payments := &payment.Service{
 		DB: db, Provider: provider, Identity: people, Ledger: &ledger.Service{DB: db}, Naming: ids.DefaultNaming, Hints: &hint.Bus{},
 		Limits: func(identity.Caller) payment.Limits {
-			return payment.Limits{Min: 500, Max: 500_000, SessionTTL: time.Hour, RefundWindow: time.Hour}
+			return payment.Limits{Min: 500, Max: 500_000, SessionTTL: time.Hour, RefundWindow: time.Hour, AutoTopup: true}
 		},
 		PublicURL: func() string { return "https://gpuaas.example" },
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	client, err := river.NewClient(riverpgxv5.New(db), &river.Config{
 		Schema: migrations.RiverSchema, Logger: quiet, FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond, TestOnly: true,
-		Workers: jobs.Workers(&jobs.Deps{Services: &services.Services{DB: db, Payments: payments, Hints: payments.Hints}, Log: quiet}), Queues: map[string]river.QueueConfig{"billing": {MaxWorkers: 1}},
+		Workers: jobs.Workers(&jobs.Deps{Services: &services.Services{DB: db, Payments: payments, AutoTopups: autotopup.New(payments), Hints: payments.Hints}, Log: quiet}), Queues: map[string]river.QueueConfig{"billing": {MaxWorkers: 1}},
 	})
 	if err != nil {
 		return err
@@ -104,6 +105,10 @@ func serveStep(ctx context.Context, step string) error {
 	case "sweep":
 		_, err := payments.Sweep(ctx)
 		return err
+	case "topup":
+		if _, err := client.Insert(ctx, autotopup.TopUp{Tenant: caller.Tenant.UUID}, nil); err != nil {
+			return err
+		}
 	}
 	return workAll(ctx, db, client)
 }
@@ -139,12 +144,12 @@ func receiveAll(ctx context.Context, payments *payment.Service) error {
 	return nil
 }
 
-const waiting = `SELECT count(*) FROM river.river_job WHERE kind LIKE 'payment_%' AND state NOT IN ('completed', 'cancelled', 'discarded')`
+const waiting = `SELECT count(*) FROM river.river_job WHERE (kind LIKE 'payment_%' OR kind = 'auto_topup') AND state NOT IN ('completed', 'cancelled', 'discarded')`
 
 // workAll works until nothing waits. What a killed worker has left running River
 // would rescue after minutes; here it is made available again at once.
 func workAll(ctx context.Context, db *pgxpool.Pool, client *river.Client[pgx.Tx]) error {
-	if _, err := db.Exec(ctx, `UPDATE river.river_job SET state = 'available' WHERE kind LIKE 'payment_%' AND state = 'running'`); err != nil {
+	if _, err := db.Exec(ctx, `UPDATE river.river_job SET state = 'available' WHERE (kind LIKE 'payment_%' OR kind = 'auto_topup') AND state = 'running'`); err != nil {
 		return err
 	}
 	if err := client.Start(ctx); err != nil {
@@ -177,45 +182,84 @@ func TestINV31KilledAtEveryPointOfAPayment(t *testing.T) {
 	}
 }
 
-func killedPaying(t *testing.T, point string) {
+// killing is a tenant at a provider whose webhooks are files. Each step runs in a process that is killed at a point.
+type killing struct {
+	*allocationtest.Fixture
+
+	t        *testing.T
+	provider *stripetest.Provider
+	point    string
+	events   string
+	hits     string
+	killed   int
+}
+
+func newKilling(t *testing.T, point string) *killing {
 	t.Helper()
-	w := allocationtest.New(t, 0)
-	events := t.TempDir()
+	k := &killing{Fixture: allocationtest.New(t, 0), t: t, provider: stripetest.Start(t, devstripe.Config{}), point: point, events: t.TempDir(), hits: filepath.Join(t.TempDir(), "hits")}
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		_ = os.WriteFile(filepath.Join(events, fmt.Sprint(time.Now().UnixNano())), body, 0o600)
+		_ = os.WriteFile(filepath.Join(k.events, fmt.Sprint(time.Now().UnixNano())), body, 0o600)
 	}))
 	t.Cleanup(hook.Close)
-	provider := stripetest.Start(t, devstripe.Config{})
-	provider.SetWebhook(hook.URL)
-	hits := filepath.Join(t.TempDir(), "hits")
+	k.provider.SetWebhook(hook.URL)
+	return k
+}
+
+// step runs a step until its process ends by itself, and returns its output.
+func (k *killing) step(ctx context.Context, name string) string {
+	k.t.Helper()
+	for {
+		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
+		cmd.Env = append(os.Environ(), "PAYMENT_TEST_STEP="+name, "PAYMENT_TEST_DB="+k.DB.Config().ConnString(), "PAYMENT_TEST_PROVIDER="+k.provider.URL,
+			"PAYMENT_TEST_TENANT="+k.Caller.Tenant.String(), "PAYMENT_TEST_USER="+k.Caller.User.String(), "PAYMENT_TEST_EVENTS="+k.events,
+			"GPUAAS_FAILPOINT="+k.point, "GPUAAS_FAILPOINT_LOG="+k.hits)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		var ended *exec.ExitError
+		switch {
+		case err == nil:
+			return string(out)
+		case errors.As(err, &ended) && ended.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL && ctx.Err() == nil:
+			k.killed++
+		default:
+			k.t.Fatalf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// received waits for n webhooks.
+func (k *killing) received(ctx context.Context, n int) {
+	for files := []string{}; len(files) < n && ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
+		files, _ = filepath.Glob(k.events + "/*")
+	}
+}
+
+// counts expects the first column of each statement.
+func (k *killing) counts(ctx context.Context, want map[string]int) {
+	k.t.Helper()
+	for sql, want := range want {
+		var got int
+		if err := k.DB.QueryRow(ctx, sql).Scan(&got); err != nil || got != want {
+			k.t.Errorf("%s: %d, want %d, %v", sql, got, want, err)
+		}
+	}
+}
+
+// killedOnce expects that the point was reached.
+func (k *killing) killedOnce() {
+	k.t.Helper()
+	if text, err := os.ReadFile(k.hits); err != nil || k.killed != 1 || strings.TrimSpace(string(text)) != k.point {
+		k.t.Errorf("killed %d times at %q: %v", k.killed, text, err)
+	}
+}
+
+func killedPaying(t *testing.T, point string) {
+	t.Helper()
+	w := newKilling(t, point)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	killed := 0
-	step := func(name string) string {
-		for {
-			cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
-			cmd.Env = append(os.Environ(), "PAYMENT_TEST_STEP="+name, "PAYMENT_TEST_DB="+w.DB.Config().ConnString(), "PAYMENT_TEST_PROVIDER="+provider.URL,
-				"PAYMENT_TEST_TENANT="+w.Caller.Tenant.String(), "PAYMENT_TEST_USER="+w.Caller.User.String(), "PAYMENT_TEST_EVENTS="+events,
-				"GPUAAS_FAILPOINT="+point, "GPUAAS_FAILPOINT_LOG="+hits)
-			cmd.Stderr = os.Stderr
-			out, err := cmd.Output()
-			var ended *exec.ExitError
-			switch {
-			case err == nil:
-				return string(out)
-			case errors.As(err, &ended) && ended.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL && ctx.Err() == nil:
-				killed++
-			default:
-				t.Fatalf("%s: %v\n%s", name, err, out)
-			}
-		}
-	}
-	told := func(n int) {
-		for files := []string{}; len(files) < n && ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
-			files, _ = filepath.Glob(events + "/*")
-		}
-	}
+	step := func(name string) string { return w.step(ctx, name) }
 	var s payment.Session
 	if err := json.Unmarshal([]byte(step("begin")), &s); err != nil {
 		t.Fatal(err)
@@ -223,7 +267,7 @@ func killedPaying(t *testing.T, point string) {
 	if _, err := control.Pay(ctx, s.URL, devstripe.CardPaid); err != nil {
 		t.Fatal(err)
 	}
-	told(1)
+	w.received(ctx, 1)
 	if point == "payment.sweep.before_commit" { // which has something to commit only where no webhook arrived
 		if _, err := w.DB.Exec(ctx, `UPDATE payment_sessions SET created_at = created_at - interval '1 hour'`); err != nil {
 			t.Fatal(err)
@@ -233,22 +277,20 @@ func killedPaying(t *testing.T, point string) {
 	for _, name := range []string{"receive", "work", "refund", "work"} {
 		step(name)
 	}
-	told(2)
+	w.received(ctx, 2)
 	for _, name := range []string{"receive", "work", "sweep", "work", "refund", "begin"} {
 		step(name)
 	}
-	if text, err := os.ReadFile(hits); err != nil || killed != 1 || strings.TrimSpace(string(text)) != point {
-		t.Errorf("killed %d times at %q: %v", killed, text, err)
-	}
+	w.killedOnce()
 	balance, _, err := w.Ledger.Balance(ctx, w.DB, w.Caller.Tenant)
 	if err != nil || balance != topUp-1000 {
 		t.Errorf("balance is %d, %v", balance, err)
 	}
-	status, err := provider.Status()
+	status, err := w.provider.Status()
 	if err != nil || status.Charges != 1 || status.Refunds != 1 {
 		t.Errorf("the provider has %d charges and %d refunds, %v", status.Charges, status.Refunds, err)
 	}
-	for sql, want := range map[string]int{
+	w.counts(ctx, map[string]int{
 		"SELECT count(*) FROM ledger_transfers WHERE kind = 'topup'":                             1,
 		"SELECT count(*) FROM ledger_transfers WHERE kind = 'refund_card_unspent'":               1,
 		"SELECT count(*) FROM outbox_events WHERE subject = 'payments.balance_credited'":         1,
@@ -260,10 +302,72 @@ func killedPaying(t *testing.T, point string) {
 		"SELECT refunded_minor FROM stripe_payments":                                             1000,
 		"SELECT count(*) FROM river.river_job WHERE kind LIKE 'payment_%' AND attempt > 2":       0,
 		"SELECT count(*) FROM river.river_job WHERE kind LIKE 'payment_%' AND state = 'running'": 0,
-	} {
-		var got int
-		if err := w.DB.QueryRow(ctx, sql).Scan(&got); err != nil || got != want {
-			t.Errorf("%s: %d, want %d, %v", sql, got, want, err)
+	})
+}
+
+// INV-31: the job of an automatic top-up, killed at every point: one charge at the provider, one credit.
+func TestINV31KilledAtEveryPointOfATopUp(t *testing.T) {
+	t.Parallel()
+	n := 0
+	for _, point := range failpoint.Points {
+		if strings.HasPrefix(point, "topup.") {
+			n++
+			t.Run(point, func(t *testing.T) {
+				t.Parallel()
+				killedToppingUp(t, point)
+			})
 		}
 	}
+	if n != 5 {
+		t.Errorf("%d points", n)
+	}
+}
+
+func killedToppingUp(t *testing.T, point string) {
+	t.Helper()
+	k := newKilling(t, point)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	client, err := stripe.New(stripe.Config{Key: stripetest.SecretKey, WebhookSecret: stripetest.WebhookSecret, URL: k.provider.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mandates := autotopup.New(&payment.Service{
+		DB: k.DB, Provider: client, Identity: &identity.Service{DB: k.DB}, Ledger: k.Ledger, Naming: ids.DefaultNaming, Hints: k.Hints,
+		Limits:    func(identity.Caller) payment.Limits { return payment.Limits{Min: 500, Max: 500_000, AutoTopup: true} },
+		PublicURL: func() string { return "https://gpuaas.example" },
+	})
+	v, err := mandates.Begin(ctx, identity.Change[autotopup.View]{Caller: k.Caller})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := control.Pay(ctx, v.URL, devstripe.CardPaid); err != nil {
+		t.Fatal(err)
+	}
+	k.received(ctx, 1)
+	k.step(ctx, "receive")
+	k.step(ctx, "work")
+	terms := autotopup.Terms{Threshold: 1, Amount: topUp, Cap: 10 * topUp, Currency: "EUR"}
+	if _, err := mandates.Confirm(ctx, identity.Change[autotopup.View]{Caller: k.Caller}, v.ID, terms); err != nil {
+		t.Fatal(err)
+	}
+	k.step(ctx, "topup")
+	k.received(ctx, 2)
+	for _, name := range []string{"receive", "work", "topup"} {
+		k.step(ctx, name)
+	}
+	k.killedOnce()
+	if status, err := k.provider.Status(); err != nil || status.Charges != 1 {
+		t.Errorf("the provider has %d charges, %v", status.Charges, err)
+	}
+	if balance, _, err := k.Ledger.Balance(ctx, k.DB, k.Caller.Tenant); err != nil || balance != topUp {
+		t.Errorf("balance is %d, %v", balance, err)
+	}
+	k.counts(ctx, map[string]int{
+		"SELECT count(*) FROM ledger_transfers WHERE kind = 'topup'":                     1,
+		"SELECT count(*) FROM outbox_events WHERE subject = 'payments.balance_credited'": 1,
+		"SELECT count(*) FROM payment_sessions":                                          1,
+		"SELECT count(*) FROM payment_sessions WHERE status = 'credited'":                1,
+		"SELECT count(*) FROM payment_mandates WHERE status = 'active' AND failures = 0": 1,
+	})
 }

@@ -6,7 +6,6 @@ package jobs
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,8 +20,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/gitops/forge"
-	"github.com/gpuaas/gpuaas/internal/failpoint"
-	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
@@ -106,8 +104,6 @@ func loginsOf(v policies.View) Logins {
 const (
 	// River's minute is longer than any job here needs; a job is one transaction.
 	jobTimeout = 30 * time.Second
-	// Three job timeouts. River's default of an hour outlasts every state's SLA.
-	rescueAfter = 90 * time.Second
 	// River's 100 ms make a job that was committed just after another wait for
 	// the next poll: p99 0.9 s. At 2 ms it is tens of milliseconds.
 	fetchCooldown = 2 * time.Millisecond
@@ -140,11 +136,11 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 		}
 		cfg.Workers = Workers(d)
 		cfg.Queues = map[string]river.QueueConfig{}
-		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, keys.QueueAccess, queueBilling, queueMaintenance, forge.QueueForge} {
+		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, keys.QueueAccess, ledger.QueueBilling, riverjob.QueueMaintenance, forge.QueueForge} {
 			cfg.Queues[q] = river.QueueConfig{MaxWorkers: perQueue}
 		}
 		cfg.JobTimeout = jobTimeout
-		cfg.RescueStuckJobsAfter = rescueAfter
+		cfg.RescueStuckJobsAfter = riverjob.RescueAfter
 		cfg.FetchCooldown = fetchCooldown
 		cfg.FetchPollInterval = fetchPoll
 		cfg.PeriodicJobs = periodicJobs(d)
@@ -156,36 +152,4 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 		return nil, fmt.Errorf("making the job client: %w", err)
 	}
 	return client, nil
-}
-
-const (
-	queueBilling     = ledger.QueueBilling
-	queueMaintenance = "maintenance"
-)
-
-// unfinished: see the reconciler; completed must not count.
-func unfinished() []rivertype.JobState {
-	return []rivertype.JobState{
-		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable,
-		rivertype.JobStateRunning, rivertype.JobStateScheduled,
-	}
-}
-
-// finish runs an effect and ends its job in one commit. A crash before the commit
-// leaves neither, one after it leaves both.
-func finish[T river.JobArgs](ctx context.Context, db pg.DB, job *river.Job[T], point string, effect func(tx pgx.Tx) error) error {
-	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		if err := effect(tx); err != nil {
-			return err
-		}
-		if _, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job); err != nil {
-			return fmt.Errorf("completing job: %w", err)
-		}
-		failpoint.Hit("job." + point + ".before_commit")
-		return nil
-	})
-	if err == nil {
-		failpoint.Hit("job." + point + ".after_commit")
-	}
-	return err
 }

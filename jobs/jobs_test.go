@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/gpuaas/gpuaas/desired"
@@ -110,7 +111,7 @@ func TestReleaseOfALeak(t *testing.T) {
 		t.Fatal(b.state(a))
 	}
 	b.twice(reconciler.ReleaseAllocation{Allocation: a.ID, Node: b.node, Fence: 3, Reason: "not desired"})
-	if e, o := b.order(); e.Fence != 3 || o.User != a.Login || o.UID != a.HostUID || len(o.GPUs) != 2 {
+	if e, o := b.order(); e.Fence != 4 || o.User != a.Login || o.UID != a.HostUID || len(o.GPUs) != 2 {
 		t.Errorf("ordered %+v %+v", e, o)
 	}
 }
@@ -118,6 +119,23 @@ func TestReleaseOfALeak(t *testing.T) {
 func record(b *bundle, a allocation.Allocation, e plan.Trigger) reconciler.RecordAllocation {
 	o := b.Declared(b.t, a.ID)
 	return reconciler.RecordAllocation{Allocation: a.ID, Event: e, Generation: o.Generation, Fence: o.Fence, Reason: "why"}
+}
+
+// measured returns how many allocations were measured with a result.
+func (b *bundle) measured(result string) (n uint64) {
+	b.t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(b.deps.Metrics)
+	families, err := registry.Gather()
+	must(b.t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "gpuaas_allocation_ready_seconds" && m.GetLabel()[0].GetValue() == result {
+				n += m.GetHistogram().GetSampleCount()
+			}
+		}
+	}
+	return n
 }
 
 func TestRecordNodeReady(t *testing.T) {
@@ -142,6 +160,9 @@ func TestRecordNodeReady(t *testing.T) {
 	b.twice(args)
 	if b.state(a) != allocation.Active || b.count(`SELECT count(*) FROM usage_records WHERE end_s IS NULL`) != 1 {
 		t.Error(b.state(a))
+	}
+	if n := b.measured("active"); n != 1 {
+		t.Errorf("its provisioning is measured %d times", n)
 	}
 	args.Fence--
 	b.nothing("another fence", args)
@@ -199,6 +220,9 @@ func TestRecordGaveUp(t *testing.T) {
 	got, err := b.Allocations.Get(t.Context(), b.Caller, a.ID)
 	if err != nil || got.State != allocation.Failed || got.Message != "why: disk full" {
 		t.Errorf("%s: %s, %v", got.State, got.Message, err)
+	}
+	if n := b.measured("failed"); n != 1 {
+		t.Errorf("its provisioning is measured %d times", n)
 	}
 
 	r := b.Releasing(t, 1)

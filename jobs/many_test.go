@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/asyncapi"
 	"github.com/gpuaas/gpuaas/jobs"
+	"github.com/gpuaas/gpuaas/jobs/money"
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering/meteringtest"
@@ -71,7 +72,7 @@ func TestINV35AThousandRunOut(t *testing.T) {
 
 	began := time.Now()
 	must(t, clock.Set(t.Context(), opened+window))
-	b.done(jobs.Accrue{})
+	b.done(money.Accrue{})
 	must(t, clock.Set(t.Context(), opened+window+grace)) // a release from here on is late
 	b.enqueue(ledger.CheckRunway{}, ledger.CheckRunway{})
 	b.idle(ledger.CheckRunway{}.Kind())
@@ -94,7 +95,7 @@ func TestINV35AThousandRunOut(t *testing.T) {
 			t.Errorf("%s: %d", why, n)
 		}
 	}
-	b.done(jobs.Accrue{}) // what was used until the release
+	b.done(money.Accrue{}) // what was used until the release
 	b.enqueue(ledger.CheckRunway{})
 	b.idle(ledger.CheckRunway{}.Kind())
 	if n := b.count(`SELECT count(*) FROM outbox_events WHERE subject = 'billing.balance_depleted'`); n != many-many/rich {

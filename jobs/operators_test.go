@@ -64,7 +64,7 @@ func TestAConfirmedFaultIsCredited(t *testing.T) {
 	if got := b.credits(now); got != "" {
 		t.Errorf("an open report is credited: %s", got)
 	}
-	b.exec(`UPDATE fault_reports SET status = 'confirmed', decided_by = 'user:y', decided_at = now()`)
+	b.exec(`UPDATE fault_reports SET status = 'confirmed', decided_by = 'user:y', decided_at = to_timestamp($1::bigint)`, now)
 	b.done(manage.CreditFault{Report: report})
 	b.done(manage.CreditFault{Report: report})
 	if got := b.credits(now); got != "-600..0 node_unhealthy 84" { // 2 GPUs × 2.50 € × 10 min

@@ -17,8 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/dev/stripe/stripetest"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/money"
-	"github.com/gpuaas/gpuaas/jobs"
-	"github.com/gpuaas/gpuaas/jobs/topup"
+	moneyjobs "github.com/gpuaas/gpuaas/jobs/money"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/payment/autotopup"
@@ -186,7 +185,7 @@ func TestTopUp(t *testing.T) {
 			p.pay(s, c.card)
 			if c.sweeps {
 				p.exec("UPDATE payment_sessions SET created_at = created_at - interval '1 hour'")
-				p.until("sweeping", func() bool { return p.work(jobs.SweepPayments{}).State == rivertype.JobStateCompleted })
+				p.until("sweeping", func() bool { return p.work(moneyjobs.SweepPayments{}).State == rivertype.JobStateCompleted })
 			}
 			p.until(string(c.state), func() bool { return p.state(s).State == c.state })
 			want := p.before
@@ -321,7 +320,7 @@ func TestAutoTopUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		p.done(topup.Find{})
+		p.done(moneyjobs.FindTopUps{})
 		p.until("credited", func() bool { return p.balance() == p.before+topUp })
 		p.idle(autotopup.TopUp{}.Kind())
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -22,7 +23,7 @@ func (PlaceQueued) Kind() string { return "place_queued" }
 // rescues it, and a unique job would place nothing in the meantime. Two concurrent jobs share the
 // queue by row locks.
 func (PlaceQueued) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 1}
+	return river.InsertOpts{Queue: riverjob.QueueMaintenance, MaxAttempts: 1}
 }
 
 type placeQueued struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/metering"
@@ -31,7 +32,8 @@ type recordAllocation struct {
 }
 
 func (w *recordAllocation) Work(ctx context.Context, job *river.Job[reconciler.RecordAllocation]) error {
-	err := finish(ctx, w.d.DB, job, "record", func(tx pgx.Tx) error {
+	var provisioned allocation.Allocation
+	err := riverjob.Finish(ctx, w.d.DB, job, "record", func(tx pgx.Tx) error {
 		a, err := w.d.Allocations.Lock(ctx, tx, job.Args.Allocation)
 		if err != nil {
 			return cancelUnknown(err)
@@ -47,9 +49,16 @@ func (w *recordAllocation) Work(ctx context.Context, job *river.Job[reconciler.R
 		if err != nil && errs.CodeOf(err) != errs.NotFound {
 			return err
 		}
-		return w.record(ctx, tx, job.Args, a, want, seen)
+		if err := w.record(ctx, tx, job.Args, a, want, seen); err != nil || a.State != allocation.Requested && a.State != allocation.Provisioning {
+			return err
+		}
+		provisioned, err = w.d.Allocations.Lock(ctx, tx, a.ID)
+		return err
 	})
 	if err == nil {
+		if provisioned.State == allocation.Active || provisioned.State == allocation.Failed {
+			w.d.Metrics.Provisioned(provisioned.SKU, string(provisioned.State), w.d.Clock.Now().Sub(provisioned.CreatedAt))
+		}
 		w.d.Hints.Send(event.Topic)
 		w.d.Hints.Send(slots.HintSlots)
 		w.d.Desired.Hint()
@@ -139,7 +148,7 @@ type concludeAllocation struct {
 }
 
 func (w *concludeAllocation) Work(ctx context.Context, job *river.Job[manage.ConcludeAllocation]) error {
-	err := finish(ctx, w.d.DB, job, "conclude", func(tx pgx.Tx) error {
+	err := riverjob.Finish(ctx, w.d.DB, job, "conclude", func(tx pgx.Tx) error {
 		a, err := w.d.Allocations.Lock(ctx, tx, job.Args.Allocation)
 		if err != nil {
 			return cancelUnknown(err)
@@ -161,7 +170,7 @@ type creditFault struct {
 }
 
 func (w *creditFault) Work(ctx context.Context, job *river.Job[manage.CreditFault]) error {
-	err := finish(ctx, w.d.DB, job, "credit", func(tx pgx.Tx) error {
+	err := riverjob.Finish(ctx, w.d.DB, job, "credit", func(tx pgx.Tx) error {
 		return cancelUnknown(w.d.Managed.CreditConfirmed(ctx, tx, job.Args.Report))
 	})
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/reconciler"
@@ -20,7 +21,7 @@ type recordNode struct {
 }
 
 func (w *recordNode) Work(ctx context.Context, job *river.Job[reconciler.RecordNode]) error {
-	err := finish(ctx, w.d.DB, job, "record", func(tx pgx.Tx) error { return w.record(ctx, tx, job.Args) })
+	err := riverjob.Finish(ctx, w.d.DB, job, "record", func(tx pgx.Tx) error { return w.record(ctx, tx, job.Args) })
 	if err == nil {
 		w.d.Hints.Send(slots.HintSlots)
 		w.d.Hints.Send(event.Topic)

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/product/allocation"
 )
@@ -20,7 +21,7 @@ type rekeyAllocations struct {
 }
 
 func (w *rekeyAllocations) Work(ctx context.Context, job *river.Job[keys.RekeyAllocations]) error {
-	err := finish(ctx, w.d.DB, job, "rekey", func(tx pgx.Tx) error {
+	err := riverjob.Finish(ctx, w.d.DB, job, "rekey", func(tx pgx.Tx) error {
 		return w.d.Allocations.Rekey(ctx, tx, job.Args.Principal)
 	})
 	if err == nil {
@@ -37,7 +38,7 @@ func (SendAuthorities) Kind() string { return "send_authorities" }
 
 // InsertOpts allows one waiting job at most.
 func (SendAuthorities) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+	return river.InsertOpts{Queue: riverjob.QueueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: riverjob.Unfinished()}}
 }
 
 type sendAuthorities struct {

@@ -191,3 +191,29 @@ func TestKeysThatChangedAreReadAgain(t *testing.T) {
 		t.Errorf("a deleted key that is named: %v", err)
 	}
 }
+
+// A request may use the keys that an earlier one has read. Its transaction detects that they have changed since.
+func TestCachedKeysAreComparedInTheTransaction(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	opens := func(key string) bool {
+		t.Helper()
+		a, err := b.Allocations.Request(t.Context(), allocation.Request{Caller: b.Caller, SKU: allocationtest.SKU, GPUs: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.count(`SELECT count(*) FROM desired_objects WHERE uid = $1 AND strpos(spec::text, $2) > 0`, a.ID, key) == 1
+	}
+	first := b.addKey("first")
+	if !opens(strings.Fields(first.PublicKey)[1]) {
+		t.Error("the first key opens no allocation")
+	}
+	second := b.addKey("second")
+	if !opens(strings.Fields(second.PublicKey)[1]) {
+		t.Error("the key that was added since opens no allocation")
+	}
+	b.deleteKey(first.ID)
+	if opens(strings.Fields(first.PublicKey)[1]) {
+		t.Error("a deleted key opens an allocation")
+	}
+}

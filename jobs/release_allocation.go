@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -24,12 +25,15 @@ type releaseAllocation struct {
 
 func (w *releaseAllocation) Work(ctx context.Context, job *river.Job[reconciler.ReleaseAllocation]) error {
 	var placed bool
-	err := finish(ctx, w.d.DB, job, "release", func(tx pgx.Tx) error {
+	err := riverjob.Finish(ctx, w.d.DB, job, "release", func(tx pgx.Tx) error {
 		order, stands, err := w.order(ctx, tx, job.Args)
 		if err != nil || !stands {
 			return err
 		}
 		placed = true
+		if order.Generation == 0 {
+			return w.d.Tasks.PutAbove(ctx, tx, order)
+		}
 		return overtaken(w.d.Tasks.Put(ctx, tx, order))
 	})
 	if err == nil && placed {
@@ -78,7 +82,7 @@ func (w *probeNode) Work(ctx context.Context, job *river.Job[reconciler.ProbeNod
 	if job.Args.Node == (ids.Node{}) {
 		return nil
 	}
-	err := finish(ctx, w.d.DB, job, "probe", func(tx pgx.Tx) error {
+	err := riverjob.Finish(ctx, w.d.DB, job, "probe", func(tx pgx.Tx) error {
 		return w.d.Tasks.Put(ctx, tx, nodetask.Order{Node: job.Args.Node, Type: protocol.Probe, Params: protocol.ProbeParams{}})
 	})
 	if err == nil {
@@ -98,7 +102,7 @@ type resetGPU struct {
 const resetAgain = 2 * time.Second
 
 func (w *resetGPU) Work(ctx context.Context, job *river.Job[fleet.ResetGPU]) error {
-	err := finish(ctx, w.d.DB, job, "reset", func(tx pgx.Tx) error {
+	err := riverjob.Finish(ctx, w.d.DB, job, "reset", func(tx pgx.Tx) error {
 		queued, err := w.d.Tasks.PutNext(ctx, tx, nodetask.Order{
 			Node: job.Args.Node, Type: protocol.GPUReset, Slots: []string{job.Args.GPU}, Params: protocol.GPUResetParams{GPU: job.Args.GPU, ExpectIdle: true},
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 )
 
 type reportForge struct {
@@ -22,7 +23,7 @@ type reportForge struct {
 const (
 	// A round: three seconds each leave time for the last one to run out of its own.
 	reportsAtOnce = 20
-	reportWithin  = rescueAfter - 20*time.Second
+	reportWithin  = riverjob.RescueAfter - 20*time.Second
 	// unansweredFor is the pause after an error without a response. Such an error does not count as
 	// an attempt.
 	unansweredFor = time.Minute

@@ -10,6 +10,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/policies"
@@ -27,7 +28,7 @@ func (RollAgents) Kind() string { return "roll_agents" }
 
 // InsertOpts allows one waiting job at most: a second one would find nothing to do.
 func (RollAgents) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+	return river.InsertOpts{Queue: riverjob.QueueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: riverjob.Unfinished()}}
 }
 
 const (
@@ -54,7 +55,7 @@ func (w *rollAgents) Work(ctx context.Context, job *river.Job[RollAgents]) error
 	}
 	var asked []ids.Node
 	var stopped []rollout.Version
-	err = finish(ctx, w.d.DB, job, "roll", func(tx pgx.Tx) error {
+	err = riverjob.Finish(ctx, w.d.DB, job, "roll", func(tx pgx.Tx) error {
 		asked, stopped, err = w.roll(ctx, tx, policy)
 		return err
 	})

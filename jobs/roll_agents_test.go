@@ -147,12 +147,12 @@ func TestRollsInRings(t *testing.T) {
 	for _, ring := range []int{2, 4, 4} {
 		r.done(jobs.RollAgents{})
 		if n := r.become(protocol.Succeeded, ""); n != ring {
-			t.Fatalf("%d were asked, want %d: %+v", n, ring, r.rollout())
+			t.Fatalf("%d are updated, want %d: %+v", n, ring, r.rollout())
 		}
 		r.done(jobs.RollAgents{}) // they are healthy
 		r.done(jobs.RollAgents{})
 		if n := r.become(protocol.Succeeded, ""); n != 0 {
-			t.Fatalf("%d more were asked before the ring was proved", n)
+			t.Fatalf("%d more are updated before the ring was proved", n)
 		}
 		r.later(2 * time.Minute)
 	}
@@ -172,7 +172,7 @@ func TestINV49Stops(t *testing.T) {
 	r := setupRolling(t)
 	r.done(jobs.RollAgents{})
 	if n := r.become(protocol.Failed, protocol.RolledBack); n != 2 {
-		t.Fatalf("%d were asked", n)
+		t.Fatalf("%d are updated", n)
 	}
 	for range 3 {
 		r.done(jobs.RollAgents{})
@@ -185,28 +185,28 @@ func TestINV49Stops(t *testing.T) {
 		t.Errorf("reported %d times", n)
 	}
 	if n := r.become(protocol.Succeeded, ""); n != 0 {
-		t.Fatalf("%d were asked of a version that was stopped", n)
+		t.Fatalf("%d are updated to a version that was stopped", n)
 	}
 	if err := r.deps.Releases.Retry(t.Context(), "v2.0.0", audit.By{Actor: "user:x"}); err != nil {
 		t.Fatal(err)
 	}
 	r.done(jobs.RollAgents{})
 	if n := r.become(protocol.Succeeded, ""); n != 2 || r.rollout().Status != "rolling" {
-		t.Errorf("%d were asked again: %+v", n, r.rollout())
+		t.Errorf("%d are updated again: %+v", n, r.rollout())
 	}
 }
 
-// Eight workers at once ask one ring.
+// Eight workers at once update one ring.
 func TestRollsOnce(t *testing.T) {
 	t.Parallel()
 	r := setupRolling(t)
-	var asked atomic.Int64
+	var updated atomic.Int64
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			err := pgx.BeginFunc(t.Context(), r.DB, func(tx pgx.Tx) error {
 				n, err := r.deps.Roll(t.Context(), tx)
-				asked.Add(int64(n))
+				updated.Add(int64(n))
 				return err
 			})
 			if err != nil {
@@ -215,8 +215,8 @@ func TestRollsOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := r.count(`SELECT count(*) FROM node_tasks WHERE type = 'node.agent_update'`); asked.Load() != 2 || n != 2 {
-		t.Errorf("asked %d, %d tasks", asked.Load(), n)
+	if n := r.count(`SELECT count(*) FROM node_tasks WHERE type = 'node.agent_update'`); updated.Load() != 2 || n != 2 {
+		t.Errorf("%d are updated, %d tasks", updated.Load(), n)
 	}
 }
 
@@ -260,11 +260,11 @@ func TestRollOneNode(t *testing.T) {
 	r.set(policies.In(policies.LevelNode, "more-3"), "node.agent_version", "v2.0.0")
 	r.done(jobs.RollAgents{})
 	if n := r.become(protocol.Succeeded, ""); n != 1 {
-		t.Errorf("%d were asked", n)
+		t.Errorf("%d are updated", n)
 	}
 }
 
-// An order that no node fetched in time counts for nothing: another is asked.
+// An order that no node fetched in time counts for nothing: another is updated.
 func TestRollLapses(t *testing.T) {
 	t.Parallel()
 	r := setupRolling(t)
@@ -272,7 +272,7 @@ func TestRollLapses(t *testing.T) {
 	r.exec(`UPDATE node_tasks SET expires_at = now() - interval '1 second' WHERE type = 'node.agent_update'`)
 	r.done(jobs.RollAgents{})
 	if n := r.count(`SELECT count(*) FROM node_tasks WHERE type = 'node.agent_update' AND status = 'queued' AND expires_at > now()`); n != 2 {
-		t.Errorf("%d are asked again", n)
+		t.Errorf("%d are queued again", n)
 	}
 	if got := r.rollout(); got.Lost != 0 || got.Going != 2 {
 		t.Errorf("%+v", got)

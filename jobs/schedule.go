@@ -10,7 +10,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/gitops/forge"
-	"github.com/gpuaas/gpuaas/jobs/topup"
+	"github.com/gpuaas/gpuaas/jobs/money"
 )
 
 // periodicJob is a job that River's leader inserts at an interval. Triggers are lost with a leader, and the next leader
@@ -26,7 +26,7 @@ type periodicJob struct {
 // schedule lists all periodic jobs.
 func schedule(d *Deps) []periodicJob {
 	all := []periodicJob{
-		{args: Accrue{}, interval: d.Window, onStart: true},
+		{args: money.Accrue{}, interval: d.Window, onStart: true},
 		// An error that is corrected within the interval appears in no report.
 		{args: CheckMeters{}, interval: func() time.Duration { return min(d.Window(), 30*time.Second) }},
 		// Drift must be detected within a minute.
@@ -34,18 +34,20 @@ func schedule(d *Deps) []periodicJob {
 		// The delay of the end of a health override.
 		{args: CheckHealth{}, interval: fixed(30 * time.Second)},
 		// The time for which the books may differ before operators are notified.
-		{args: CheckLedger{}, interval: fixed(time.Hour), onStart: true},
+		{args: money.CheckLedger{}, interval: fixed(time.Hour), onStart: true},
 		// The time for which a changed audit row is not detected.
 		{args: SealAudit{}, interval: fixed(time.Minute), onStart: true},
 		// The time for which a changed ledger entry is not detected, and the number of entries that a balance adds up.
 		{args: SealLedger{}, interval: fixed(10 * time.Minute), onStart: true},
 		// Each step of it may be late by days.
 		{args: Maintenance{}, interval: fixed(time.Hour), onStart: true},
-		// The delay between a free slot and a queued allocation. Provisioning takes longer. Without a queue, the
+		// The delay between a free slot and a queued allocation. Provisioning lasts longer. Without a queue, the
 		// check is one read of an empty index, and no job is inserted.
 		{args: PlaceQueued{}, interval: fixed(5 * time.Second), when: existence(d.Allocations.QueueExists).any},
-		// A warning may be late by half of the shortest one, which is a minute. Readings of idle GPUs are stored each minute.
+		// A warning may be late by half of the shortest one, which is a minute.
 		{args: WarnExpiring{}, interval: fixed(30 * time.Second)},
+		// Readings of idle GPUs are stored each minute.
+		{args: StopIdle{}, interval: fixed(30 * time.Second)},
 		// The delay of a changed SSH authority.
 		{args: SendAuthorities{}, interval: fixed(10 * time.Second), unless: d.UserCA == nil},
 		// A rollout waits for nodes, which need minutes.
@@ -53,8 +55,8 @@ func schedule(d *Deps) []periodicJob {
 		// The delay of a report whose job was lost or whose forge was configured later.
 		{args: forge.ReportForge{}, interval: fixed(time.Minute), onStart: true},
 		// The delay of an automatic top-up. Without a mandate no job is inserted.
-		{args: topup.Find{}, interval: fixed(time.Minute), when: existence(d.AutoTopups.Exists).any},
-		{args: SweepPayments{}, interval: d.Sweeping, onStart: true},
+		{args: money.FindTopUps{}, interval: fixed(time.Minute), when: existence(d.AutoTopups.Exists).any},
+		{args: money.SweepPayments{}, interval: d.Sweeping, onStart: true},
 	}
 	return slices.DeleteFunc(all, func(p periodicJob) bool { return p.unless })
 }
@@ -106,7 +108,7 @@ const compareIntervals = time.Second
 // FollowPeriods records the intervals of the periodic jobs. The function that it returns schedules a job again when a
 // policy has changed its interval, until ctx ends.
 //
-// River asks a schedule for the next time only when the last one has come. After a change from 300 s to 10 s
+// River reads the next time of a schedule only after the last one has passed. After a change from 300 s to 10 s
 // the first of the new intervals would begin up to 300 s late. That happens at the first start of an
 // installation whenever River's leader, which waits for up to a second, is faster than the first revision.
 //

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 )
 
 // SealAudit seals the audit rows of committed transactions. Rows that were not sealed in time,
@@ -15,7 +17,7 @@ func (SealAudit) Kind() string { return "seal_audit" }
 
 // InsertOpts allows one waiting job at most: a second one would find nothing.
 func (SealAudit) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+	return river.InsertOpts{Queue: riverjob.QueueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: riverjob.Unfinished()}}
 }
 
 type sealAudit struct {

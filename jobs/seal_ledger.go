@@ -6,6 +6,7 @@ import (
 
 	"github.com/riverqueue/river"
 
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 )
 
@@ -18,7 +19,7 @@ func (SealLedger) Kind() string { return "seal_ledger" }
 
 // InsertOpts allows one waiting job at most: a second one would find nothing.
 func (SealLedger) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+	return river.InsertOpts{Queue: riverjob.QueueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: riverjob.Unfinished()}}
 }
 
 // sealingAgain leaves most of the time to a long accrual pass: sealing blocks every posting while

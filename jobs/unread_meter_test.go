@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/jobs"
+	"github.com/gpuaas/gpuaas/jobs/money"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -54,7 +55,7 @@ func TestINV72AnUnreadPartChangesNoBill(t *testing.T) {
 			t.Errorf("seed %d: the node reports, and its unread tenant is not charged: %s", seed, got)
 		}
 		b.set(clock, now+3600)
-		b.done(jobs.Accrue{})
+		b.done(money.Accrue{})
 		if n := b.count(`SELECT count(DISTINCT amount) FROM (SELECT sum(amount_minor) AS amount FROM ledger_entries
 			WHERE allocation_id IN ($1, $2) AND amount_minor < 0 GROUP BY allocation_id) AS charged`, hostile.ID, twin.ID); n != 1 {
 			t.Errorf("seed %d: the two were charged different amounts", seed)

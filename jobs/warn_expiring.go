@@ -2,13 +2,14 @@ package jobs
 
 import (
 	"context"
-	"time"
 
 	"github.com/riverqueue/river"
+
+	"github.com/gpuaas/gpuaas/internal/riverjob"
+	"github.com/gpuaas/gpuaas/platform/event"
 )
 
-// WarnExpiring announces to tenants that allocations are released at the end of their TTL, or because they are idle, and
-// releases the idle ones.
+// WarnExpiring announces to tenants that allocations are released at the end of their TTL.
 type WarnExpiring struct{}
 
 // Kind names the job to River.
@@ -16,7 +17,7 @@ func (WarnExpiring) Kind() string { return "warn_expiring" }
 
 // InsertOpts allows one waiting job at most.
 func (WarnExpiring) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: queueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished()}}
+	return river.InsertOpts{Queue: riverjob.QueueMaintenance, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: riverjob.Unfinished()}}
 }
 
 type warnExpiring struct {
@@ -25,9 +26,10 @@ type warnExpiring struct {
 	d *Deps
 }
 
-// Timeout is longer than that of other jobs: it reads what all nodes have reported for hours.
-func (*warnExpiring) Timeout(*river.Job[WarnExpiring]) time.Duration { return checkWithin }
-
 func (w *warnExpiring) Work(ctx context.Context, _ *river.Job[WarnExpiring]) error {
-	return w.d.Managed.Announce(ctx)
+	warned, err := w.d.Allocations.WarnExpiring(ctx)
+	if warned > 0 {
+		w.d.Hints.Send(event.Topic)
+	}
+	return err
 }

@@ -3,7 +3,7 @@ package jobs
 import (
 	"github.com/riverqueue/river"
 
-	"github.com/gpuaas/gpuaas/jobs/topup"
+	"github.com/gpuaas/gpuaas/jobs/money"
 )
 
 // Workers returns the workers of all kinds of jobs. A kind that is not listed here is never executed.
@@ -20,18 +20,13 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &applyObject{d: d})
 	river.AddWorker(w, &rekeyAllocations{d: d})
 	river.AddWorker(w, &sendAuthorities{d: d})
-	river.AddWorker(w, &accrue{d: d})
 	river.AddWorker(w, &checkMeters{d: d})
-	river.AddWorker(w, &checkRunway{d: d})
 	river.AddWorker(w, &checkDrift{d: d})
 	river.AddWorker(w, &checkHealth{d: d})
-	river.AddWorker(w, &checkLedger{d: d})
-	river.AddWorker(w, &paymentEvent{d: d})
-	river.AddWorker(w, &paymentRefund{d: d})
-	river.AddWorker(w, &paymentSweep{d: d})
-	topup.AddWorkers(w, d.Services)
+	money.AddWorkers(w, money.Deps{Services: d.Services, Log: d.Log})
 	river.AddWorker(w, &placeQueued{d: d})
 	river.AddWorker(w, &warnExpiring{d: d})
+	river.AddWorker(w, &stopIdle{d: d})
 	river.AddWorker(w, &maintenance{d: d})
 	river.AddWorker(w, &sealAudit{d: d})
 	river.AddWorker(w, &sealLedger{d: d})

@@ -25,8 +25,8 @@ var files embed.FS
 // RiverSchema is the schema of River's tables, which are separate from ours.
 const RiverSchema = "river"
 
-// ErrNewerSchema means that a newer release has already migrated this database.
-var ErrNewerSchema = errors.New("the database schema is newer than this binary; run the newer release")
+// errNewerSchema means that a newer release has already migrated this database.
+var errNewerSchema = errors.New("the database schema is newer than this binary; run the newer release")
 
 // Up brings roles, schema, River's schema and rights to this binary's version.
 // Several replicas may call it at once; one does the work. The pool is that of
@@ -72,7 +72,7 @@ func Current(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 	switch {
 	case have > want:
-		return ErrNewerSchema
+		return errNewerSchema
 	case have < want:
 		return errs.New(errs.Unavailable, "the database schema %d is older than this binary, which needs %d", have, want).
 			Try("start a server with DATABASE_URL first: it migrates as the owner of the schema")
@@ -112,7 +112,7 @@ func upOurs(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("reading the schema version: %w", err)
 	}
 	if latest := steps.ListSources()[len(steps.ListSources())-1].Version; have > latest {
-		return ErrNewerSchema
+		return errNewerSchema
 	}
 	if _, err := steps.Up(ctx); err != nil {
 		return fmt.Errorf("migrating: %w", err)

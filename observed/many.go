@@ -11,26 +11,21 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Allocations reads the last reported state of several allocations. Allocations without a report are
-// left out.
-func (s *Store) Allocations(ctx context.Context, of []ids.Allocation) (map[ids.Allocation]Allocation, error) {
-	keys := make([]uuid.UUID, len(of))
-	for i, id := range of {
-		keys[i] = id.UUID
-	}
-	rows, err := s.DB.Query(ctx, selectMany, keys)
-	if err != nil {
-		return nil, fmt.Errorf("reading reports: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Allocation])
-	if err != nil {
-		return nil, fmt.Errorf("reading reports: %w", err)
-	}
-	seen := make(map[ids.Allocation]Allocation, len(list))
-	for _, a := range list {
-		seen[a.ID] = a
-	}
-	return seen, nil
+// QueueAllocations adds a read to b, of the last reported state of several allocations. The map is filled when b is sent.
+// Allocations without a report are left out.
+func QueueAllocations(b *pgx.Batch, of []uuid.UUID) map[ids.Allocation]Allocation {
+	seen := map[ids.Allocation]Allocation{}
+	b.Queue(selectMany, of).Query(func(rows pgx.Rows) error {
+		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Allocation])
+		if err != nil {
+			return fmt.Errorf("reading reports: %w", err)
+		}
+		for _, a := range list {
+			seen[a.ID] = a
+		}
+		return nil
+	})
+	return seen
 }
 
 // AppliedSpec is the spec of a desired object that a package has last applied.

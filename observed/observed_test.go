@@ -353,8 +353,9 @@ func TestReads(t *testing.T) {
 	if err != nil || !n.Complete || len(n.Inventory.GPUs) != 1 || n.StaleAt.Sub(n.ObservedAt) != minute {
 		t.Errorf("%+v, %v", n, err)
 	}
-	all, err := b.Allocations(t.Context(), []ids.Allocation{b.a, ids.New[ids.Allocation]()})
-	if err != nil || len(all) != 1 || all[b.a].SpecHash != "h" {
+	reads := &pgx.Batch{}
+	all := observed.QueueAllocations(reads, []uuid.UUID{b.a.UUID, uuid.New()})
+	if err := b.tx.SendBatch(t.Context(), reads).Close(); err != nil || len(all) != 1 || all[b.a].SpecHash != "h" {
 		t.Errorf("%+v, %v", all, err)
 	}
 }

@@ -24,8 +24,8 @@ func NewRoleTable(revision int64, declared map[string][]string) RoleTable {
 	return RoleTable{revision, declared}
 }
 
-// IsBuiltIn reports whether a role is one of roles.cue.
-func IsBuiltIn(role string) bool {
+// isBuiltIn reports whether a role is one of roles.cue.
+func isBuiltIn(role string) bool {
 	return slices.ContainsFunc(roles, func(r Role) bool { return r.Name == role && r.Scope != tokenScope })
 }
 
@@ -46,11 +46,11 @@ func (t RoleTable) Names() []string {
 }
 
 // Declares reports whether a Role object declares the role.
-func (t RoleTable) Declares(role string) bool { return t.declared[role] != nil && !IsBuiltIn(role) }
+func (t RoleTable) Declares(role string) bool { return t.declared[role] != nil && !isBuiltIn(role) }
 
 // Grants reports whether a role may call an operation.
 func (t RoleTable) Grants(role, operation string) bool {
-	if IsBuiltIn(role) {
+	if isBuiltIn(role) {
 		return Allows(role, operation)
 	}
 	list := t.declared[role]
@@ -72,7 +72,7 @@ func (t RoleTable) Beyond(role string, operations []string) string {
 
 // CheckRole returns the reason why a Role object is rejected.
 func CheckRole(name string, operations []string) *Fault {
-	if IsBuiltIn(name) {
+	if isBuiltIn(name) {
 		return &Fault{"metadata.name", name + " is a role of the platform", "another name", ""}
 	}
 	for _, o := range operations {

@@ -88,6 +88,9 @@ type Key struct {
 	NotInForce string
 }
 
+// Readers lists the functions that read the key, as package.function.
+func (k Key) Readers() []string { return slices.Clone(readers[k.Name]) }
+
 // Keys lists all keys, as they are defined.
 func Keys() []Key { return slices.Clone(keys) }
 

@@ -167,9 +167,12 @@ func (e Envelope) Fresh(now time.Time) error {
 // accepts the task at once.
 const Backdate = 5 * time.Minute
 
-// SignedBefore reports whether the envelope was signed before t. The times come from two clocks, so
+// SignedBefore reports whether the envelope was signed before t. The times are of two clocks, so
 // the error of both clocks affects the result.
-func (e Envelope) SignedBefore(t time.Time) bool { return e.NotBefore.Add(Backdate).Before(t) }
+func (e Envelope) SignedBefore(t time.Time) bool { return e.SignedAt().Before(t) }
+
+// SignedAt is the time of the signature, by the clock of the signer.
+func (e Envelope) SignedAt() time.Time { return e.NotBefore.Add(Backdate) }
 
 // Strict decodes one JSON value and rejects unknown fields and trailing data.
 func Strict(r io.Reader, into any) error {

@@ -50,7 +50,7 @@ type NUMA struct {
 
 // Card is a GPU in its slot.
 type Card struct {
-	UUID      string   `json:"uuid,omitempty"` // empty: on the bus, and its driver says nothing of it
+	UUID      string   `json:"uuid,omitempty"` // empty: on the bus, and its driver does not list it
 	Serial    string   `json:"serial,omitempty"`
 	Model     string   `json:"model,omitempty"`
 	VBIOS     string   `json:"vbios,omitempty"`

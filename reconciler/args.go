@@ -3,10 +3,10 @@ package reconciler
 import (
 	"github.com/google/uuid"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/rivertype"
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
@@ -103,16 +103,7 @@ func opts(queue string) river.InsertOpts {
 	return river.InsertOpts{
 		Queue:       queue,
 		MaxAttempts: maxAttempts,
-		UniqueOpts:  river.UniqueOpts{ByArgs: true, ByState: unfinished()},
-	}
-}
-
-// unfinished excludes completed jobs, which River counts as duplicates by default. The loop could
-// otherwise not repeat a request after a node has lost its effect.
-func unfinished() []rivertype.JobState {
-	return []rivertype.JobState{
-		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable,
-		rivertype.JobStateRunning, rivertype.JobStateScheduled,
+		UniqueOpts:  river.UniqueOpts{ByArgs: true, ByState: riverjob.Unfinished()},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/desired"
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -42,6 +43,7 @@ type Loop struct {
 	Limits  func() Limits
 	Naming  ids.Naming // of drift
 	Metrics *Metrics   // nil: no metrics
+	Clock   clock.Clock
 	Log     *slog.Logger
 }
 
@@ -105,6 +107,7 @@ func (l *Loop) Pass(ctx context.Context) (taken int, err error) {
 		return 0, nil
 	}
 	var did answered
+	began := l.Clock.Now()
 	err = pgx.BeginFunc(ctx, l.DB, func(tx pgx.Tx) error {
 		due, err := lockDue(ctx, tx, batch)
 		if err != nil || len(due) == 0 {
@@ -117,6 +120,7 @@ func (l *Loop) Pass(ctx context.Context) (taken int, err error) {
 		failpoint.Hit("loop.pass.before_commit")
 		return nil
 	})
+	l.Metrics.passed(did.results, l.Clock.Now().Sub(began), err != nil)
 	if err != nil {
 		return 0, err
 	}
@@ -129,8 +133,9 @@ func (l *Loop) Pass(ctx context.Context) (taken int, err error) {
 
 // answered is the result of a pass.
 type answered struct {
-	acted bool
-	drift []plan.Drift
+	acted   bool
+	drift   []plan.Drift
+	results map[desired.Kind]string
 }
 
 // emitEvents runs after the commit: listeners wait for the events, and metrics must count only what
@@ -146,7 +151,7 @@ func (l *Loop) emitEvents(did answered) {
 func (l *Loop) answer(ctx context.Context, tx pgx.Tx, due []dueRow, limits Limits) (did answered, err error) {
 	now, world, err := readState(ctx, tx, due)
 	if err != nil {
-		return answered{}, err
+		return answered{results: results(due, plan.Plan{}, nil)}, err
 	}
 	p := plan.Merge(
 		plan.Objects(world.objects, limits.Limits, now),
@@ -154,9 +159,9 @@ func (l *Loop) answer(ctx context.Context, tx pgx.Tx, due []dueRow, limits Limit
 	)
 	held, err := l.check(ctx, tx, p, limits)
 	if err != nil {
-		return answered{}, err
+		return answered{results: results(due, p, nil)}, err
 	}
-	return answered{len(p.Actions) > len(held), p.Drift}, l.store(ctx, tx, p, held, due, now)
+	return answered{len(p.Actions) > len(held), p.Drift, results(due, p, held)}, l.store(ctx, tx, p, held, due, now)
 }
 
 // step is one slice of the sweep: it proves that no hint, mark or job was lost

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -267,6 +268,7 @@ func TestSwitchedOff(t *testing.T) {
 func TestFailedPassLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, pgtest.Clone(t))
+	s.Metrics = NewMetrics()
 	s.lines("declare x kind=SKU\ndue x kind=SKU")
 	s.exec(`ALTER TABLE river.river_job RENAME TO away`)
 	diff := pgtest.Diff(t, s.db)
@@ -277,6 +279,31 @@ func TestFailedPassLosesNothing(t *testing.T) {
 	if s.pass() != 1 || s.count(`SELECT count(*) FROM river.river_job`) != 1 {
 		t.Error("it was not planned again")
 	}
+	s.lines("declare y kind=SKU\ncarried y kind=SKU\ndue y kind=SKU")
+	s.pass()
+	if got := s.measured(); got != "SKU changed 1, SKU error 1, SKU unchanged 1" {
+		t.Error("measured", got)
+	}
+}
+
+// measured lists the measured passes.
+func (s *scene) measured() string {
+	s.t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(s.Metrics)
+	families, err := registry.Gather()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var all []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "gpuaas_reconcile_duration_seconds" {
+				all = append(all, fmt.Sprintf("%s %s %d", m.GetLabel()[0].GetValue(), m.GetLabel()[1].GetValue(), m.GetHistogram().GetSampleCount()))
+			}
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // INV-21: a completed job does not prevent the next request of the same action, an unfinished one

@@ -28,11 +28,13 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/gitops/sync"
 	"github.com/gpuaas/gpuaas/internal/envelope"
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/natsd"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -114,6 +116,15 @@ var causes = map[string]func(*alarmed){
 			a.t.Error(err)
 		}
 	},
+	"GPUaaSAutoTopupFailing": func(a *alarmed) {
+		charge := payment.Session{ID: ids.New[ids.PaymentSession](), Mandate: ids.New[ids.Mandate](), State: payment.Initiated, Amount: 500, Currency: "EUR", ExpiresAt: time.Now().Add(time.Hour), CreatedAt: time.Now()}
+		for range 4 {
+			err := a.services[RoleWork].Payments.SendCharge(a.t.Context(), charge, "pm_1", func(context.Context) (bool, error) { return true, nil })
+			if errs.CodeOf(err) != errs.ProviderFailed {
+				a.t.Error(err)
+			}
+		}
+	},
 	"GPUaaSPartitionMissing": sqlCause(`DO $$ BEGIN
 		EXECUTE format('DROP TABLE plan_actions_%s', to_char(now() AT TIME ZONE 'UTC' + interval '1 month', 'YYYYMM')); END $$`),
 	"GPUaaSPartitionOverdue": sqlCause(`SELECT make_partition('plan_actions', '2020-01-01Z')`),
@@ -158,6 +169,54 @@ func TestEveryAlertFires(t *testing.T) {
 	for name, place := range documented(t) {
 		if !regexp.MustCompile(`(?m)^` + name + `(_bucket|_sum|_count)?[{ ]`).MatchString(text) {
 			t.Errorf("%s names %s, and nothing has written it", place, name)
+		}
+	}
+}
+
+// Metrics without an alert move with what they measure.
+func TestMetricsMove(t *testing.T) {
+	t.Parallel()
+	a := startAlarmed(t)
+	blocker, err := a.db.Begin(t.Context()) // the relay publishes no event that is later than an open transaction
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = blocker.Rollback(context.WithoutCancel(t.Context())) }()
+	for _, m := range []struct {
+		sample string
+		cause  func(*alarmed)
+	}{
+		{`gpuaas_allocations{sku="t4",status="active"} 1`, sqlCause(`
+			INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, price_minor, currency, login, host_uid, node_id, status, active_at)
+			SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'a', 't4', 'eu1', 1, 1, 'EUR', 'u', 1, $node, 'active', now()`)},
+		{`gpuaas_nodes{health="degraded",lifecycle="active",reachability="reachable"} 1`, sqlCause(`UPDATE nodes SET health = 'degraded', reachability = 'reachable'`)},
+		{`gpuaas_jobs{kind="x",state="discarded"} 1`, sqlCause(`
+			INSERT INTO river.river_job (kind, state, max_attempts, args, finalized_at) VALUES ('x', 'discarded', 1, '{}', now())`)},
+		{`gpuaas_http_errors_total{code="token_missing",operation="listAllocations"} 1`, (*alarmed).anonymous},
+		{`gpuaas_outbox_pending{stream="PAYMENTS"} 1`, func(a *alarmed) {
+			if _, err := blocker.Exec(t.Context(), `SELECT pg_current_xact_id()`); err != nil {
+				t.Fatal(err)
+			}
+			a.exec(`INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, payload) VALUES (gen_random_uuid(), 'PAYMENTS', 'payments.x', 'x', 1, '{}')`)
+		}},
+		{`gpuaas_dead_letters{stream="PAYMENTS"} 1`, sqlCause(`
+			INSERT INTO outbox_failures (event_id, stream, retry_count, last_error, dead_at) VALUES (gen_random_uuid(), 'PAYMENTS', 1, 'x', now())`)},
+	} {
+		if strings.Contains(a.exported(), m.sample) {
+			t.Errorf("%s before its cause", m.sample)
+		}
+		m.cause(a)
+		name, _, _ := strings.Cut(m.sample, "{")
+		if text := a.exported(); !strings.Contains(text, m.sample) {
+			t.Errorf("no %s in %q", m.sample, regexp.MustCompile(`(?m)^`+name+`.*`).FindAllString(text, -1))
+		}
+	}
+	for _, series := range []string{
+		`gpuaas_outbox_oldest_age_seconds{stream="PAYMENTS"}`, `gpuaas_db_connections{role="work",state="idle"}`, `gpuaas_db_connections_limit{role="api"} 16`,
+		`gpuaas_db_connection_wait_seconds_total{role="api"}`, `gpuaas_http_request_duration_seconds_count{operation="listAllocations",status="4xx"} 1`,
+	} {
+		if !strings.Contains(a.exported(), series) {
+			t.Errorf("no %s", series)
 		}
 	}
 }
@@ -272,7 +331,7 @@ func startAlarmed(t *testing.T) *alarmed {
 	provider := httptest.NewServer(http.HandlerFunc(expiredSession))
 	t.Cleanup(provider.Close)
 	if a.Server, err = Start(context.WithoutCancel(t.Context()), Config{
-		DatabaseURL: address, NATS: func() (*nats.Conn, error) { return bus.Connect("test") }, Roles: []Role{RoleAPI, RoleReconcile, RoleWork, RoleNode},
+		DatabaseURL: address, NATS: func() (*nats.Conn, error) { return bus.Connect("test") }, Roles: []Role{RoleAPI, RoleReconcile, RoleWork, RoleNode, RoleRelay},
 		Environment: "test", Profile: desired.Environment{
 			Vendor: "v", Service: "s", Region: "eu1", TrustDomain: "gpuaas.test", Development: true, Payments: desired.Payments{Provider: desired.ProviderStripe},
 		},
@@ -292,10 +351,28 @@ func startAlarmed(t *testing.T) *alarmed {
 
 func expiredSession(w http.ResponseWriter, r *http.Request) {
 	body := map[string]any{"object": "list", "data": []any{}, "has_more": false}
-	if strings.HasPrefix(r.URL.Path, "/v1/checkout/sessions/") {
+	switch {
+	case r.Method == http.MethodPost:
+		w.WriteHeader(http.StatusBadRequest)
+		body = map[string]any{"error": map[string]any{"type": "invalid_request_error", "message": "No such payment method."}}
+	case strings.HasPrefix(r.URL.Path, "/v1/checkout/sessions/"):
 		body = map[string]any{"id": "cs_1", "object": "checkout.session", "status": "expired", "payment_status": "unpaid", "amount_total": 500, "currency": "eur"}
 	}
 	_ = json.NewEncoder(w).Encode(body)
+}
+
+// anonymous calls the API without credentials.
+func (a *alarmed) anonymous() {
+	a.t.Helper()
+	req, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, a.URL()+"/api/v1/allocations", nil)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(req)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	_ = response.Body.Close()
 }
 
 // exec runs a statement without triggers, which reject changes of what is append-only.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/ratelimit"
 	"github.com/gpuaas/gpuaas/product/fleet"
+	"github.com/gpuaas/gpuaas/web"
 )
 
 // serveAPI starts the API for users and service accounts.
@@ -33,12 +35,17 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		SharedLimits: ratelimit.Limits{DB: a.DB},
 		Ready:        s.pools[RoleAPI].Ping, Checks: s.checks(), RiverUI: river, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	}
+	if !s.cfg.WithoutPortal {
+		if config.Portal, err = web.NewPortal(); err != nil {
+			return err
+		}
+	}
 	s.auth.configure(&config, s.cfg.Profile.Development)
 	api, err := rest.New(config) //nolint:contextcheck // its handlers take the context of the request
 	if err != nil {
 		return fmt.Errorf("building the API: %w", err)
 	}
-	if err := s.metrics.Register(api.Metrics()); err != nil {
+	if err := errors.Join(s.metrics.Register(api.Metrics()), s.metrics.Register(config.Stream)); err != nil {
 		return fmt.Errorf("registering the metrics of the API: %w", err)
 	}
 	server := api.HTTPServer()

@@ -94,11 +94,13 @@ type Config struct {
 	StateDir string           // builds of the agent, and the key-encryption key
 	// AuditArchive is the folder that receives old months of the audit log before their rows are dropped. Empty: they stay.
 	AuditArchive string
-	AgentDir     string // agent builds that nodes download; empty: the folder of this binary
-	GitDir       string // copies of repositories elsewhere; empty: in StateDir
-	Source       *sync.Root
-	Log          *slog.Logger
-	Clock        clock.Clock
+	// WithoutPortal serves the API without the portal.
+	WithoutPortal bool
+	AgentDir      string // agent builds that nodes download; empty: the folder of this binary
+	GitDir        string // copies of repositories elsewhere; empty: in StateDir
+	Source        *sync.Root
+	Log           *slog.Logger
+	Clock         clock.Clock
 }
 
 func (c Config) hasRole(r Role) bool { return slices.Contains(c.Roles, r) }

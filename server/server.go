@@ -175,6 +175,7 @@ func (s *Server) run(ctx context.Context) error {
 			return err
 		}
 		s.relay = &event.Relay{DB: s.pool(RoleRelay), JS: js, Hints: s.hints, Environment: s.cfg.Environment, Log: s.cfg.Log, Clock: s.cfg.Clock}
+		s.metrics.MustRegister(event.Metrics{Relay: s.relay})
 		group.Go(func() error { return s.relay.Run(ctx) })
 	}
 	if s.cfg.hasRole(RoleWork) {

@@ -239,12 +239,12 @@ func (s *shared) addQueues(c Config) (err error) {
 
 // collectors returns the metrics of all roles that run here.
 func (s *shared) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{s.failures, s.paymentMetrics, s.drift, s.taskMetrics, s.reportMetrics}
+	all := []prometheus.Collector{s.failures, s.paymentMetrics, s.drift, s.taskMetrics, s.reportMetrics, poolMetrics(s.pools)}
 	if loop := s.services[RoleReconcile]; loop != nil {
 		all = append(all, services.LoopMetrics{Services: loop})
 	}
 	if worker := s.services[RoleWork]; worker != nil {
-		all = append(all, services.WorkerMetrics{Services: worker}, retention.Metrics{Services: worker}, nodetask.QueuedMetrics{Store: s.tasks[RoleWork]}, worker.Billing.Metrics)
+		all = append(all, services.WorkerMetrics{Services: worker}, retention.Metrics{Services: worker}, nodetask.QueuedMetrics{Store: s.tasks[RoleWork]}, jobs.QueueMetrics{DB: s.pools[RoleWork]}, worker.Billing.Metrics, worker.AutoTopups.Failures)
 	}
 	return all
 }

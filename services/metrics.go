@@ -22,10 +22,13 @@ var (
 	dueAge     = prometheus.NewDesc("gpuaas_due_oldest_age_seconds", "How long the oldest of them has waited.", []string{"kind"}, nil)
 	slotCount  = prometheus.NewDesc("gpuaas_slots", "Slots by state.", []string{"sku", "region", "state"}, nil)
 	gpus       = prometheus.NewDesc("gpuaas_gpus", "Devices by health; missing ones are no longer in their node's report.", []string{"sku", "region", "state"}, nil)
+	nodes      = prometheus.NewDesc("gpuaas_nodes", "Nodes that are not retired.", []string{"lifecycle", "health", "reachability"}, nil)
 	breaker    = prometheus.NewDesc("gpuaas_mass_action_stopped", "1 while the breaker keeps the platform from holding more nodes by itself.", nil, nil)
 	sourceLag  = prometheus.NewDesc("gpuaas_git_sync_lag_seconds", "For how long a source has named what is not applied, or has given no answer.", []string{"source"}, nil)
 	overdue    = prometheus.NewDesc("gpuaas_state_overdue", "Objects in a state for longer than its SLA; for drift, than its deadline.", []string{"kind", "state"}, nil)
 	driftOpen  = prometheus.NewDesc("gpuaas_drift_open", "Open differences of observed from desired.", []string{"kind"}, nil)
+
+	allocations = prometheus.NewDesc("gpuaas_allocations", "Live allocations.", []string{"status", "sku"}, nil)
 
 	accrualLag = prometheus.NewDesc("gpuaas_accrual_lag_seconds", "For how long use has not been charged.", nil, nil)
 	rolloutsBy = prometheus.NewDesc("gpuaas_agent_rollouts", "Versions of the agent that nodes are to have, by how far they have come.", []string{"state"}, nil)
@@ -40,7 +43,7 @@ type LoopMetrics struct{ *Services }
 
 // Describe sends the descriptions of all metrics.
 func (LoopMetrics) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{dueObjects, dueAge, slotCount, gpus, breaker, sourceLag, driftOpen, overdue} {
+	for _, d := range []*prometheus.Desc{dueObjects, dueAge, slotCount, gpus, nodes, breaker, sourceLag, driftOpen, overdue} {
 		c <- d
 	}
 }
@@ -84,6 +87,11 @@ func (m LoopMetrics) collectHealth(ctx context.Context, c chan<- prometheus.Metr
 			c <- prometheus.MustNewConstMetric(gpus, prometheus.GaugeValue, float64(d.N), d.SKU, d.Region, d.State)
 		}
 	}
+	if counts, err := m.Fleet.Counts(ctx); err == nil {
+		for _, n := range counts {
+			c <- prometheus.MustNewConstMetric(nodes, prometheus.GaugeValue, float64(n.N), n.Lifecycle, n.Health, n.Reachability)
+		}
+	}
 	if trip, ever, err := m.NodeHealth.Breaker(ctx); err == nil {
 		stopped := 0.0
 		if ever && trip.BreakerOpen() {
@@ -93,13 +101,13 @@ func (m LoopMetrics) collectHealth(ctx context.Context, c chan<- prometheus.Metr
 	}
 }
 
-// WorkerMetrics collects what the role of the workers may read: charges, rollouts, reports and
+// WorkerMetrics collects what the role of the workers may read: allocations, charges, rollouts, reports and
 // certificates of nodes.
 type WorkerMetrics struct{ *Services }
 
 // Describe sends the descriptions of all metrics.
 func (WorkerMetrics) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{accrualLag, rolloutsBy, lastReport, expiry} {
+	for _, d := range []*prometheus.Desc{allocations, accrualLag, rolloutsBy, lastReport, expiry} {
 		c <- d
 	}
 }
@@ -110,6 +118,11 @@ func (m WorkerMetrics) Collect(c chan<- prometheus.Metric) {
 	defer cancel()
 	if lag, err := m.Metering.Lag(ctx); err == nil {
 		c <- prometheus.MustNewConstMetric(accrualLag, prometheus.GaugeValue, lag.Seconds())
+	}
+	if groups, err := m.Managed.Groups(ctx); err == nil {
+		for _, g := range groups {
+			c <- prometheus.MustNewConstMetric(allocations, prometheus.GaugeValue, float64(g.N), g.Status, g.SKU)
+		}
 	}
 	m.collectRollouts(ctx, c)
 	names, err := m.Fleet.NamesOf(ctx)

@@ -1,6 +1,5 @@
-// Package web holds what browsers are shown: the few pages of a server without
-// the portal, and their style. It knows no data and makes no decision; one page has
-// a script.
+// Package web embeds the built portal, and the pages without it with their style. It reads no data and makes no
+// decision.
 package web
 
 import (

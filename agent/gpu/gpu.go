@@ -1,4 +1,4 @@
-// Package gpu says how a host's devices are found. Each way of finding them is a
+// Package gpu finds the devices of a host. Each way of finding them is a
 // package below it.
 package gpu
 
@@ -27,7 +27,7 @@ type Examiner interface {
 type Examination struct {
 	Health   []protocol.HealthReport
 	Topology *protocol.Topology // nil: not known
-	// Whole says that Topology is all there is: only then it has a fingerprint.
+	// Whole is true if Topology is complete: only then it has a fingerprint.
 	Whole bool
 }
 

@@ -15,7 +15,7 @@ import (
 // restartEvents is the time between the end of the child that reads events and the start of the next one.
 const restartEvents = 10 * time.Second
 
-// followEvents stores the XIDs of the driver's event set. An XID that comes while no child runs is only in
+// followEvents stores the XIDs of the driver's event set. An XID that occurs while no child runs is only in
 // the kernel log, and the state of its device in the next reading.
 func (m *Machine) followEvents(ctx context.Context) {
 	for ctx.Err() == nil {

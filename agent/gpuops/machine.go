@@ -54,7 +54,7 @@ type Machine struct {
 	watch *health.Watch
 
 	mu          sync.Mutex
-	lastReading gpu.Reading // of the last look that succeeded
+	lastReading gpu.Reading // the last one that succeeded
 }
 
 // topologyProbe is the name of the child that reads the bus.
@@ -75,7 +75,7 @@ func Open(ctx context.Context, o Options) (*Machine, error) {
 		return nil, err
 	}
 	if m.watch.Kernel, err = health.OpenKernelLog(m.path("/dev/kmsg")); err != nil {
-		// A container may have none. What the driver says of itself is left.
+		// A container may have none. The version of the driver remains.
 		o.Log.WarnContext(ctx, "no kernel log: it gives no hints", "err", err)
 		m.watch.Kernel = nil
 	}
@@ -127,12 +127,12 @@ func (m *Machine) Inventory(ctx context.Context) (protocol.Inventory, error) {
 	return seen.Inventory, nil
 }
 
-// Examine says how the host fares, without waiting for what may hang.
+// Examine returns the health of the host, without waiting for what may hang.
 func (m *Machine) Examine(ctx context.Context, inventory protocol.Inventory, err error) gpu.Examination {
 	m.mu.Lock()
 	seen := m.lastReading
 	m.mu.Unlock()
-	if err != nil { // half of it would look like hardware that is gone
+	if err != nil { // hardware that half of it lacks would be reported as gone
 		return gpu.Examination{Health: m.watch.Check(ctx, nil, nil, err)}
 	}
 	m.watch.Query(ctx)

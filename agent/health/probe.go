@@ -75,7 +75,7 @@ func failing(root string) (all []protocol.HealthReport) {
 	for _, at := range states {
 		if state := line(at); state != "" && state != "live" {
 			all = append(all, NewReport("disk", "", "disk_failing", fmt.Sprintf("%s is %s", filepath.Base(filepath.Dir(at)), state)))
-			break // one is enough, and each check is said once
+			break // one is enough, and each check is reported once
 		}
 	}
 	return all
@@ -171,7 +171,7 @@ func clockProbe(ctx context.Context, root string) ([]protocol.HealthReport, erro
 	return clockHealth(state, t), nil
 }
 
-// queryTimedate asks another process for the state of the clock: the unit of the helper denies every
+// queryTimedate calls another process for the state of the clock: the unit of the helper denies every
 // call that could set the clock, and reading its state is one of them.
 func queryTimedate(ctx context.Context) (all []protocol.HealthReport, err error) {
 	out, err := exec.CommandContext(ctx, "/usr/bin/timedatectl", "show", "--property=NTPSynchronized", "--value").Output()

@@ -27,9 +27,9 @@ type Watch struct {
 	Kernel *KernelLog
 	Extra  []string // further probes that Run can execute
 
-	Every  time.Duration // between two looks; 30 s when zero
+	Every  time.Duration // between two checks; 30 s when zero
 	Within time.Duration // for one; 10 s when zero
-	First  time.Duration // how long the first look waits for its probes; 5 s when zero
+	First  time.Duration // how long the first check waits for its probes; 5 s when zero
 
 	mu       sync.Mutex
 	probes   map[string]*probeState

@@ -66,7 +66,7 @@ func watch(t *testing.T, c *turned) *health.Watch {
 	return &health.Watch{Run: well, Log: slog.New(slog.DiscardHandler), Clock: c.clock(), First: 10 * time.Second}
 }
 
-// AGENT-28: a probe that never comes back reads unknown, and nothing waits for it. It
+// AGENT-28: a probe that never returns reads unknown, and nothing waits for it. It
 // is not started a second time.
 func TestAProbeThatHangsDelaysNoOther(t *testing.T) {
 	t.Parallel()
@@ -179,7 +179,7 @@ const xid = "NVRM: Xid (PCI:0000:1b:00): %, pid=1"
 
 func line(n string) string { return strings.Replace(xid, "%", n, 1) }
 
-// An XID stands until the table clears it: through a restart of the
+// An XID is reported until the table clears it: through a restart of the
 // agent, and not through one of the host where that mends it.
 func TestXIDsRemainUntilCleared(t *testing.T) {
 	t.Parallel()

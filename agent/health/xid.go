@@ -98,7 +98,7 @@ func Worsen(g *protocol.GPU, to protocol.Health, reason string) {
 	}
 }
 
-// MergeHealth makes the health of devices what the reports say of them.
+// MergeHealth sets the health of devices to that of the reports.
 func MergeHealth(gpus []protocol.GPU, reports []protocol.HealthReport) {
 	for i := range gpus {
 		gpus[i].Health, gpus[i].Reasons = protocol.Healthy, nil

@@ -174,7 +174,7 @@ func (c *Client) hear(ctx context.Context, l *link, m message) {
 		}
 	case eventProbe:
 		if m.Result != nil {
-			c.working.Go(func() { c.Notes.Probe(ctx, m.Result) }) // it asks for a look
+			c.working.Go(func() { c.Notes.Probe(ctx, m.Result) }) // it requests a report
 		}
 	}
 }
@@ -246,7 +246,7 @@ func (c *Client) Inspect(ctx context.Context) (protocol.Report, error) {
 	return *m.Report, nil
 }
 
-// PendingResults lists the results that the control plane has not taken yet.
+// PendingResults lists the results that the control plane has not accepted yet.
 func (c *Client) PendingResults(ctx context.Context) ([]*protocol.Result, error) {
 	m, err := c.call(ctx, request{Call: callPendingResults})
 	return m.Results, err

@@ -40,7 +40,7 @@ func writeFrame(c net.Conn, v any, limit int) error {
 	return nil
 }
 
-// readFrame reads one frame. It waits for the first byte as long as first says,
+// readFrame reads one frame. It waits for the first byte for the duration first,
 // and for ever when that is zero.
 func readFrame(c net.Conn, limit int, first time.Duration) ([]byte, error) {
 	var deadline time.Time

@@ -148,7 +148,7 @@ func TestKeysAreAcceptedByAChain(t *testing.T) {
 	}
 	b.result(c, h, e)
 	if statement := state(next, "0002", same); statementAsTask(t, b, statement[0]) {
-		t.Error("a statement was taken for a task")
+		t.Error("a statement was accepted as a task")
 	}
 }
 

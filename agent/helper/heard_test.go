@@ -88,7 +88,7 @@ func (b *bundle) hostile(t *testing.T, c *helper.Client, used protocol.Signed) m
 	}
 }
 
-// INV-80: a hostile network process makes the helper drop its journal, or keeps offline enforcement from
+// INV-80: a hostile network process makes the helper drop its journal, or prevents offline enforcement from
 // starting. Responses that the control plane did not sign for a report of the helper have no effect.
 func TestINV80HostileResponsesHaveNoEffect(t *testing.T) {
 	t.Parallel()

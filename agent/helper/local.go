@@ -33,19 +33,19 @@ type Driver interface {
 	// Stamp changes when the host OS may have changed. It must be cheap, because the helper calls
 	// it twice a second.
 	Stamp() (string, error)
-	// Partitioned says whether the host is to be treated as cut off.
+	// Partitioned returns whether the host is to be treated as cut off.
 	Partitioned() (bool, error)
 	BootID() (string, error)
 }
 
 // Notes receive the events of the helper. Only Probe may block.
 type Notes struct {
-	Changed  func()                            // the node looks different now
+	Changed  func()                            // the state of the node has changed
 	Progress func(ids.Task, protocol.Progress) // a step has ended
 	Finished func()                            // a result waits
 	// Probe sends a complete report, then the result.
 	Probe func(context.Context, *protocol.Result)
-	// Cut says that the host is to be treated as cut off, or no longer.
+	// Cut sets that the host is to be treated as cut off, or no longer.
 	Cut func(context.Context, bool)
 }
 
@@ -57,7 +57,7 @@ type Options struct {
 	Fresh   bool      // an operator has enrolled this node again: a lost journal is replaced
 
 	Driver   Driver
-	Host     step.Host // nil on a driver that only looks
+	Host     step.Host // nil on a driver that only reads
 	Hostname string
 	Version  string // of this build, when this half is a process of its own
 
@@ -154,7 +154,7 @@ func (l *Local) JournalID() uuid.UUID {
 	return l.runner.Journal.ID()
 }
 
-// Remembers says whether the journal is there.
+// Remembers returns whether the journal exists.
 func (l *Local) Remembers() bool { return l.runner.Journal != nil }
 
 // Hello returns the introduction of the helper.
@@ -191,7 +191,7 @@ func (l *Local) Receive(_ context.Context, s protocol.Signed) (runner.Answer, er
 	return l.runner.Receive(s), nil //nolint:contextcheck // work outlives the poll that brought it
 }
 
-// PendingResults lists the results that the control plane has not taken yet.
+// PendingResults lists the results that the control plane has not accepted yet.
 func (l *Local) PendingResults(context.Context) ([]*protocol.Result, error) {
 	return l.runner.PendingResults(), nil
 }
@@ -209,7 +209,7 @@ func (l *Local) Beat(ctx context.Context) {
 	now := l.Clock.Now()
 	stamp, err := l.Driver.Stamp()
 	if err != nil {
-		stamp = "unreadable" // the report says why
+		stamp = "unreadable" // the report has the reason
 	}
 	l.mu.Lock()
 	moved := stamp != l.stamp

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Protocol is the version of what the two halves say to each other. They are one
+// Protocol is the version of the messages between the two halves. They are one
 // binary; after an update one of them may run the build before for a moment.
 const Protocol = 3
 
@@ -25,7 +25,7 @@ const (
 	callPlan           = "plan"
 )
 
-// request is a call. Each uses the fields that its name says.
+// request is a call. Each uses the fields of its name.
 type request struct {
 	ID         uint64            `json:"id"`
 	Call       string            `json:"call"`
@@ -68,7 +68,7 @@ type Hello struct {
 	Version  string   `json:"version"`
 	Node     ids.Node `json:"node_id"`
 	ProofKey []byte   `json:"proof_key"`
-	// Journal says whether the memory of the node is there.
+	// Journal is true if the journal of the node exists.
 	Journal bool `json:"journal"`
 }
 

@@ -143,7 +143,7 @@ func read(conn net.Conn, first time.Duration) (r request, err error) {
 	return r, nil
 }
 
-// greet takes the first call, which says which protocol is spoken.
+// greet reads the first call, which has the version of the protocol.
 func (s *Server) greet(c *activeConn) error {
 	r, err := read(c.conn, frameWithin)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -27,9 +28,11 @@ type head struct {
 	Writes      int64            `json:"writes"`
 	// Lost is the reason why the journal must not be used any more.
 	Lost string `json:"lost,omitempty"`
+	// Deleted is later than the signature of every task whose record was deleted.
+	Deleted time.Time `json:"deleted,omitzero"`
 }
 
-// readHead finds the journal that o names, or begins one; made says which.
+// readHead finds the journal that o names, or begins one; made is true if it has begun one.
 func (j *Journal) readHead(o Options) (made bool, err error) {
 	err = unseal(filepath.Join(o.Dir, headName), &j.head)
 	switch {

@@ -39,7 +39,7 @@ type Journal struct {
 // ErrLost means that the journal of an enrolled node is not there, or is another.
 var ErrLost = errors.New("the journal is lost: this node no longer knows its completed tasks. Enrol it again")
 
-// Options say which journal is opened.
+// Options select the journal.
 type Options struct {
 	Dir  string
 	Node ids.Node
@@ -108,8 +108,15 @@ func (j *Journal) Boot() int64 { return j.head.Boot }
 
 // Since returns the time before which no unknown task is accepted, or zero. After a start of the
 // node nothing proves that the disk is not an old copy. A task signed after that start is new to
-// every copy.
-func (j *Journal) Since() time.Time { return j.opened }
+// every copy. It is also later than every task of a deleted record, so that such a task is not executed again.
+func (j *Journal) Since() time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.head.Deleted.After(j.opened) {
+		return j.head.Deleted
+	}
+	return j.opened
+}
 
 // Get returns the record of an allocation.
 func (j *Journal) Get(id ids.Allocation) (Record, bool) {
@@ -143,7 +150,7 @@ func (j *Journal) Put(r Record) error {
 	_, known := j.records[r.Allocation]
 	j.records[r.Allocation] = r.clone()
 	if !known {
-		// After the record: one that is listed and not there is taken for lost.
+		// After the record: one that is listed and does not exist is lost.
 		if err := j.writeHead(); err != nil {
 			return err
 		}
@@ -151,8 +158,8 @@ func (j *Journal) Put(r Record) error {
 	return j.moor()
 }
 
-// Delete removes records for which over is true and whose tasks all expired before cutoff. No older
-// task of such a record can be valid any more.
+// Delete removes records for which over is true and whose tasks all expired before cutoff. Their fences are lost. If the
+// clock was wrong, such a task can still be valid, so Since rises above the time at which the last of them was signed.
 func (j *Journal) Delete(cutoff time.Time, over func(Record) bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -162,6 +169,9 @@ func (j *Journal) Delete(cutoff time.Time, over func(Record) bool) error {
 			continue
 		}
 		delete(j.records, id)
+		for _, t := range r.Tasks {
+			j.head.Deleted = later(j.head.Deleted, t.Envelope.SignedAt().Add(time.Second))
+		}
 		if err := j.writeHead(); err != nil { // before the file is gone
 			return err
 		}
@@ -170,6 +180,13 @@ func (j *Journal) Delete(cutoff time.Time, over func(Record) bool) error {
 		}
 	}
 	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 const recordPrefix, recordSuffix = "allocation-", ".json"

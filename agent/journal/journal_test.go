@@ -205,6 +205,40 @@ func TestINV43AnOlderCopyIsRecognised(t *testing.T) {
 	}
 }
 
+// INV-43: a task of a deleted record is older than what the journal accepts, also after a restart. The clock may have
+// been ahead when the record was deleted.
+func TestINV43ADeletedRecordRejectsItsTasks(t *testing.T) {
+	t.Parallel()
+
+	dir, node := t.TempDir(), ids.New[ids.Node]()
+	open := func() *journal.Journal {
+		j, err := journal.Open(journal.Options{Dir: dir, Node: node, Now: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	j := open()
+	old, last := record(1), record(2)
+	last.Tasks[0].Envelope.NotBefore = noon.Add(-time.Hour)
+	for _, r := range []journal.Record{last, old} {
+		if err := j.Put(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Delete(noon.Add(time.Hour), func(journal.Record) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	next := last.Tasks[0].Envelope
+	next.NotBefore = next.NotBefore.Add(time.Second)
+	for range 2 {
+		if since := j.Since(); !last.Tasks[0].Envelope.SignedBefore(since) || !old.Tasks[0].Envelope.SignedBefore(since) || next.SignedBefore(since) {
+			t.Errorf("since %s", since)
+		}
+		j = open()
+	}
+}
+
 // Read returns the records of an open journal, and rejects what Open rejects.
 func TestReadWithoutOpening(t *testing.T) {
 	t.Parallel()

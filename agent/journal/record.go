@@ -68,7 +68,7 @@ func (r Record) Provisioning() *Entry {
 func (r Record) Order() (protocol.Order, error) { return r.OrderAt(len(r.Tasks) - 1) }
 
 // OrderAt is Order as of the task with index i. An amending task contains only what it changes, so the rest
-// comes from the provisioning before it, which the journal retains for that.
+// is in the provisioning before it, which the journal retains for that.
 func (r Record) OrderAt(i int) (protocol.Order, error) {
 	task := r.Tasks[i].Envelope
 	order, err := task.Order()

@@ -27,7 +27,7 @@ func (h *Host) PutAccount(ctx context.Context, name string, uid int) error {
 		return err
 	}
 	if !there {
-		// The slice comes before the account: an account without a slice of ours could open every
+		// The slice is created before the account: an account without a slice of ours could open every
 		// GPU.
 		if !h.Exists(dropIn(uid)) {
 			if err := h.bind(ctx, uid, h.render(name, nil, h.share(protocol.Limits{}, 0, 1))); err != nil {
@@ -38,7 +38,7 @@ func (h *Host) PutAccount(ctx context.Context, name string, uid int) error {
 			return err
 		}
 	}
-	// A fresh account has "!" for a password, which sshd takes for a locked one. "*"
+	// A fresh account has "!" for a password, which sshd treats as a locked one. "*"
 	// matches no password either, and locks nothing.
 	if _, err := h.Command(ctx, hostos.Usermod, "--password", "*", "--shell", loginShell, "--home", hostos.HomeOf(name), "--groups", Group, name); err != nil {
 		return fmt.Errorf("opening account %s: %w", name, err)

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// What root does behind our back is seen, and put right by the same order again,
+// A change that root makes is detected, and corrected by the same order again,
 // without a scrub: the tenant's work is on the device.
 func TestDriftIsReportedAndHealed(t *testing.T) { //nolint:paralleltest // one host
 	h := node(t)

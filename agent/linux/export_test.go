@@ -27,7 +27,7 @@ func (h *Host) Break(n int) (count *int) {
 	return count
 }
 
-// asks says whether a command only looks.
+// asks returns whether a command only reads.
 func asks(path string, args []string) bool {
 	return strings.HasSuffix(path, "nvidia-smi") || slices.Contains(args, "show") || slices.Contains(args, "list") || slices.Contains(args, "-T")
 }

@@ -64,15 +64,15 @@ const (
 	PrincipalsDir = "/run/gpuaas/principals"
 	// ProbeDir contains the key of a probe while the probe runs.
 	ProbeDir = "/run/gpuaas/probe"
-	// UserCAFile, RevokedFile and SSHDFile are sshd's, for all tenants.
-	UserCAFile  = "/etc/gpuaas/user_ca.pub"
-	RevokedFile = "/etc/gpuaas/revoked.krl"
+	// userCAFile, revokedFile and SSHDFile are sshd's, for all tenants.
+	userCAFile  = "/etc/gpuaas/user_ca.pub"
+	revokedFile = "/etc/gpuaas/revoked.krl"
 	SSHDFile    = "/etc/ssh/sshd_config.d/50-gpuaas.conf"
 
 	// StateDir is the host's own memory.
 	StateDir = "/var/lib/gpuaas/host"
-	// UnitDir contains the drop-ins that survive a start of the host OS.
-	UnitDir = "/etc/systemd/system"
+	// unitDir contains the drop-ins that survive a start of the host OS.
+	unitDir = "/etc/systemd/system"
 )
 
 // Group is the group of all tenant accounts, and of no others. It owns no file.

@@ -19,7 +19,7 @@ import (
 // Inspect implements step.Looker. It reads the settings in effect and not only the files: the
 // slices that systemd has loaded, the rules of the kernel, and the processes that use a device.
 func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
-	tenants, err := h.tenants()
+	before, err := h.tenants()
 	if err != nil {
 		return s, err
 	}
@@ -28,9 +28,13 @@ func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
 	// Most of an inspection waits for the programs of the driver and of systemd. Files are read meanwhile.
 	all, within := errgroup.WithContext(ctx)
 	all.Go(func() (err error) { cards, err = h.cards(within); return err })
-	all.Go(func() (err error) { bound, err = h.slices(within, uidsOf(tenants)); return err })
+	all.Go(func() (err error) { bound, err = h.slices(within, uidsOf(before)); return err })
 	all.Go(func() (err error) { s.Accounts, s.Unread, err = h.accounts(within); return err })
 	if err := all.Wait(); err != nil {
+		return s, err
+	}
+	now, err := h.tenants()
+	if err != nil {
 		return s, err
 	}
 	// After the programs: a process that started meanwhile is listed, and one that ended is not.
@@ -44,7 +48,7 @@ func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
 		a.Limits = bound[a.UID].limits
 		a.Wrong = append(a.Wrong, h.wrong(bound[a.UID], a.Name, opened(cards, bound[a.UID]))...)
 	}
-	if s.GPUs, err = h.devices(cards, tenants, bound); err != nil {
+	if s.GPUs, err = h.devices(cards, acting(before, now, s.Processes), bound); err != nil {
 		return s, err
 	}
 	if s.Files, err = h.files(); err != nil {
@@ -149,7 +153,8 @@ func wrongUser(u hostos.User, groups []string, groupsErr error) (found []string)
 }
 
 // devices lists the GPUs with who can open them: by what is loaded, or will be with
-// the next reload.
+// the next reload. A slice without a device policy opens every GPU, but not to a tenant without an account and a
+// process: its slice is loaded before the account is created, and is removed after it.
 func (h *Host) devices(cards []card, tenants []tenantOf, bound map[int]loaded) (found []step.Device, err error) {
 	clean, err := h.clean()
 	if err != nil {
@@ -166,7 +171,8 @@ func (h *Host) devices(cards []card, tenants []tenantOf, bound map[int]loaded) (
 	for _, c := range cards {
 		d := step.Device{UUID: c.UUID, Dirty: !clean[c.UUID], Health: c.Health, Reasons: c.Reasons, Off: c.off}
 		for i, t := range tenants {
-			if bound[t.uid].opens(c.file()) || strings.Contains(written[i], "DeviceAllow="+c.file()+" ") {
+			slice := bound[t.uid]
+			if slice.lists(c.file()) || t.account && slice.opens(c.file()) || strings.Contains(written[i], "DeviceAllow="+c.file()+" ") {
 				d.Users = append(d.Users, t.name)
 			}
 		}

@@ -47,3 +47,50 @@ func TestOneTenantHidesNoOther(t *testing.T) {
 		t.Errorf("%q", found)
 	}
 }
+
+// A tenant whose slice is removed during an inspection opens no GPU: its account was removed before.
+func TestATenantThatLeavesOpensNoGPU(t *testing.T) {
+	t.Parallel()
+	const before = "u1:x:200001:200001::/home/u1:/bin/sh\nu2:x:200002:200002::/home/u2:/bin/sh\n"
+	for name, c := range map[string]struct {
+		after   string
+		process bool
+		opens   bool
+	}{
+		"the account stays":              {before, false, true},
+		"the account is removed":         {"u1:x:200001:200001::/home/u1:/bin/sh\n", false, false},
+		"a process survives the account": {"u1:x:200001:200001::/home/u1:/bin/sh\n", true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := &linux.Host{OS: hostos.OS{Root: t.TempDir()}}
+			write(t, h, "/etc/passwd", before)
+			write(t, h, "/proc/1/status", "Name:\tinit\nUid:\t0\t0\t0\t0\n")
+			if c.process {
+				write(t, h, "/proc/7/status", "Name:\tsleep\nUid:\t200002\t200002\t200002\t200002\n")
+			}
+			h.Run = func(_ context.Context, path string, _ []byte, args ...string) ([]byte, error) {
+				switch {
+				case strings.HasSuffix(path, "nvidia-smi"):
+					return []byte(twoCards), nil
+				case strings.HasSuffix(path, "systemctl") && slices.Contains(args, "show"):
+					write(t, h, "/etc/passwd", c.after)
+					return []byte("Id=user-200001.slice\nDevicePolicy=closed\n\nId=user-200002.slice\nDevicePolicy=auto\n"), nil
+				}
+				return nil, io.EOF
+			}
+			s, err := h.Inspect(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, g := range s.GPUs {
+				if slices.Contains(g.Users, "u1") || slices.Contains(g.Users, "u2") != c.opens {
+					t.Errorf("%s is open to %q", g.UUID, g.Users)
+				}
+			}
+			if len(s.GPUs) != 2 {
+				t.Errorf("%d GPUs", len(s.GPUs))
+			}
+		})
+	}
+}

@@ -31,11 +31,13 @@ type loaded struct {
 	dropIns []string
 }
 
-// opens says whether the slice lets its processes open the file.
+// opens reports whether the slice lets its processes open the file.
 func (l loaded) opens(file string) bool {
-	if l.policy != "closed" && l.policy != "strict" {
-		return true
-	}
+	return l.policy != "closed" && l.policy != "strict" || l.lists(file)
+}
+
+// lists reports whether the slice names the file as one that its processes may open.
+func (l loaded) lists(file string) bool {
 	return slices.ContainsFunc(l.devices, func(device string) bool {
 		name, _, _ := strings.Cut(device, " ")
 		return name == file || name == "char-*" || strings.HasPrefix(name, "char-nvidia") && strings.HasPrefix(file, "/dev/nvidia")
@@ -101,7 +103,7 @@ func parseSlice(block string) (l loaded, ok bool) {
 	return l, ok
 }
 
-// wrong lists what binds the tenant otherwise than our drop-in says.
+// wrong lists the limits of the tenant that differ from our drop-in.
 func (h *Host) wrong(l loaded, name string, own []card) (found []string) {
 	if l.policy != "closed" {
 		found = append(found, fmt.Sprintf("slice: %s has device policy %s, expected closed", name, l.policy))
@@ -167,8 +169,21 @@ func (h *Host) Shut(ctx context.Context, user string, gpus []string) error {
 // tenantOf is the uid of a tenant on this node. It has an account, or only settings that restrict
 // it.
 type tenantOf struct {
-	name string // "uid-200001" where nothing says it
-	uid  int
+	name    string // "uid-200001" if neither an account nor a drop-in names it
+	uid     int
+	account bool
+}
+
+// acting returns the tenants with account set for those that have an account before and now, or a process: only these can
+// open a device.
+func acting(before, now []tenantOf, processes []step.Process) []tenantOf {
+	tenants := slices.Clone(before)
+	for i := range tenants {
+		t := &tenants[i]
+		t.account = t.account && slices.Contains(now, *t) ||
+			slices.ContainsFunc(processes, func(p step.Process) bool { return p.UID == t.uid })
+	}
+	return tenants
 }
 
 // boundName returns the tenant that the drop-in of the slice names.
@@ -190,10 +205,10 @@ func (h *Host) tenants() (found []tenantOf, err error) {
 	known := map[int]bool{}
 	for _, u := range users {
 		if u.UID >= hostos.MinUID && u.UID <= hostos.MaxUID && hostos.UserName.MatchString(u.Name) {
-			found, known[u.UID] = append(found, tenantOf{u.Name, u.UID}), true
+			found, known[u.UID] = append(found, tenantOf{u.Name, u.UID, true}), true
 		}
 	}
-	for _, dir := range append([]string{UnitDir}, "/etc/systemd/system.control", "/run/systemd/system.control") {
+	for _, dir := range append([]string{unitDir}, "/etc/systemd/system.control", "/run/systemd/system.control") {
 		paths, err := filepath.Glob(h.Path(dir, "user-*.slice.d"))
 		if err != nil {
 			return nil, err
@@ -203,7 +218,7 @@ func (h *Host) tenants() (found []tenantOf, err error) {
 			if _, err := fmt.Sscanf(filepath.Base(path), "user-%d.slice.d", &uid); err != nil || uid < hostos.MinUID || uid > hostos.MaxUID || known[uid] {
 				continue
 			}
-			found, known[uid] = append(found, tenantOf{h.boundName(uid), uid}), true
+			found, known[uid] = append(found, tenantOf{h.boundName(uid), uid, false}), true
 		}
 	}
 	slices.SortFunc(found, func(a, b tenantOf) int { return a.uid - b.uid })

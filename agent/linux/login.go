@@ -52,7 +52,7 @@ func (h *Host) PutLogin(ctx context.Context, l step.Login) error {
 		return err
 	}
 	if len(l.CAs) > 0 {
-		if _, err := h.Put(UserCAFile, []byte(authorities), caFileMode, 0); err != nil {
+		if _, err := h.Put(userCAFile, []byte(authorities), caFileMode, 0); err != nil {
 			return err
 		}
 	}
@@ -87,9 +87,9 @@ func (h *Host) setShell(ctx context.Context, name, shell string) error {
 // putRevoked adds serials to the revoked ones of the host OS. The task of one allocation must not remove
 // what another one has revoked.
 func (h *Host) putRevoked(serials []uint64) error {
-	list, err := h.Read(RevokedFile)
+	list, err := h.Read(revokedFile)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", RevokedFile, err)
+		return fmt.Errorf("reading %s: %w", revokedFile, err)
 	}
 	have, err := revoked(list)
 	if err != nil {
@@ -97,7 +97,7 @@ func (h *Host) putRevoked(serials []uint64) error {
 	}
 	all := slices.Compact(slices.Sorted(slices.Values(append(have, serials...))))
 	all = all[max(0, len(all)-maxSerials):]
-	_, err = h.Put(RevokedFile, revocations(all), caFileMode, 0)
+	_, err = h.Put(revokedFile, revocations(all), caFileMode, 0)
 	return err
 }
 

@@ -19,11 +19,11 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// AgentPath is the path of this program for all users.
-const AgentPath = "/usr/bin/gpuaas-agent"
+// agentPath is the path of this program for all users.
+const agentPath = "/usr/bin/gpuaas-agent"
 
-// HelperSocket is the socket to which only the network process may connect.
-const HelperSocket = "/run/gpuaas-agent/helper.sock"
+// helperSocket is the socket to which only the network process may connect.
+const helperSocket = "/run/gpuaas-agent/helper.sock"
 
 // ProbeInside implements step.Prober: it logs in over SSH as the tenant would, with a key of its own that lives
 // as long as the call. In a new home it also tries in that session what must work and what must not, has systemd
@@ -109,7 +109,7 @@ func (h *Host) isNew(name string) bool {
 	return h.newHomes[name]
 }
 
-// probeSSHD compares what sshd would do with this tenant, whatever file says so.
+// probeSSHD compares what sshd would do with this tenant, from all of its files.
 func (h *Host) probeSSHD(ctx context.Context, name string) (results []protocol.ProbeResult, err error) {
 	have, err := h.effective(ctx, name)
 	if err != nil {
@@ -125,9 +125,9 @@ func (h *Host) probeSSHD(ctx context.Context, name string) (results []protocol.P
 		{"hostbasedauthentication", "no"},
 		{"authorizedkeyscommand", "none"},
 		{"authorizedkeysfile", KeysDir + "/%u " + ProbeDir + "/%u"},
-		{"trustedusercakeys", UserCAFile},
+		{"trustedusercakeys", userCAFile},
 		{"authorizedprincipalsfile", PrincipalsDir + "/%u"},
-		{"revokedkeys", RevokedFile},
+		{"revokedkeys", revokedFile},
 		{"permituserrc", "no"},
 		{"allowagentforwarding", "no"},
 		{"allowtcpforwarding", "no"},
@@ -170,14 +170,14 @@ func (h *Host) agent() string {
 	if h.Agent != "" {
 		return h.Agent
 	}
-	return AgentPath
+	return agentPath
 }
 
 // sentinels puts a file into each folder that a tenant must have one of its own for.
 func (h *Host) sentinels() (files []string, remove func(), err error) {
 	remove = func() {
 		for _, file := range files {
-			_ = os.Remove(h.Path(file)) // it is empty, and says nothing
+			_ = os.Remove(h.Path(file)) // it is empty
 		}
 	}
 	name := ".gpuaas-" + rand.Text()
@@ -234,8 +234,8 @@ func (h *Host) attempts(ctx context.Context, o protocol.Order, sentinels []strin
 	for _, file := range sentinels {
 		want["private:"+filepath.Dir(file)] = "ENOENT"
 	}
-	if h.Exists(HelperSocket) {
-		a.Sockets, want["socket:"+HelperSocket] = []string{HelperSocket}, "EACCES"
+	if h.Exists(helperSocket) {
+		a.Sockets, want["socket:"+helperSocket] = []string{helperSocket}, "EACCES"
 	}
 	const metadata = "169.254.169.254:80"
 	a.Dials, want["dial:"+metadata] = []string{metadata}, probe.Unreachable

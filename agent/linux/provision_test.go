@@ -94,7 +94,7 @@ func newKey(t *testing.T) string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 }
 
-// takeAway takes the tenant away, whatever is left.
+// takeAway removes the tenant, whatever is left.
 func takeAway(h *linux.Host, o protocol.Order) {
 	ctx := context.Background()
 	_ = h.BlockLogin(ctx, o.User, o.UID)

@@ -38,7 +38,7 @@ func TestBeforeRestart(t *testing.T) { //nolint:paralleltest // one host
 }
 
 // After a start of the host no login works; the device stays bound, and dirty. The home's
-// key died: the same order makes an empty one, and the tenant may come in.
+// key died: the same order makes an empty one, and the tenant may sign in.
 func TestAfterRestart(t *testing.T) { //nolint:paralleltest // one host
 	h := node(t)
 	text, err := os.ReadFile(restartFile)

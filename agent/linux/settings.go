@@ -82,8 +82,8 @@ func (h *Host) offSettings() (found []string) {
 	if info, err := os.Lstat(h.Path(hostos.ShmDir)); err != nil || !info.IsDir() || info.Mode().Perm() != 0 {
 		off("%s is no closed folder", hostos.ShmDir)
 	}
-	if !h.Exists(RevokedFile) {
-		off("%s is not there", RevokedFile)
+	if !h.Exists(revokedFile) {
+		off("%s is not there", revokedFile)
 	}
 	if have := h.Text(sshdStamp); have != h.sshdHash() {
 		off("sshd has not read its configuration since the last change")

@@ -15,12 +15,12 @@ import (
 
 // dropIn returns the drop-in that restricts all processes of the uid. It is on disk, so that after a
 // start of the host OS the restriction exists before the first process.
-func dropIn(uid int) string { return filepath.Join(UnitDir, hostos.SliceOf(uid)+".d", "50-gpu.conf") }
+func dropIn(uid int) string { return filepath.Join(unitDir, hostos.SliceOf(uid)+".d", "50-gpu.conf") }
 
 // manager returns the path of the unit of the tenant's own systemd, which must never start. Only
 // sessions of sshd have a private /tmp and hidden processes; programs of that systemd would have
 // neither.
-func manager(uid int) string { return filepath.Join(UnitDir, fmt.Sprintf("user@%d.service", uid)) }
+func manager(uid int) string { return filepath.Join(unitDir, fmt.Sprintf("user@%d.service", uid)) }
 
 // elsewhere lists the folders in which systemctl stores manual settings.
 func elsewhere(uid int) []string {
@@ -57,7 +57,7 @@ func (h *Host) bind(ctx context.Context, uid int, text string) error {
 	if _, err := h.Put(dropIn(uid), []byte(text), 0o644, 0); err != nil {
 		return err
 	}
-	// Reload runs also if no file changed, because a crash may have come between the write and the
+	// Reload runs also if no file changed, because a crash may have occurred between the write and the
 	// reload.
 	return h.Reload(ctx)
 }

@@ -32,10 +32,10 @@ Match Group ` + Group + `
 	PermitEmptyPasswords no
 	AuthorizedKeysCommand none
 	AuthorizedKeysFile ` + KeysDir + `/%u ` + ProbeDir + `/%u
-	TrustedUserCAKeys ` + UserCAFile + `
+	TrustedUserCAKeys ` + userCAFile + `
 	AuthorizedPrincipalsCommand none
 	AuthorizedPrincipalsFile ` + PrincipalsDir + `/%u
-	RevokedKeys ` + RevokedFile + `
+	RevokedKeys ` + revokedFile + `
 	PermitUserRC no
 	AllowAgentForwarding no
 	AllowTcpForwarding no

@@ -161,7 +161,7 @@ func (b *bundle) resultOf(e protocol.Envelope) *protocol.Result {
 	}
 }
 
-// until looks again at each sign of life, and every few milliseconds: a step that
+// until checks again at each sign of life, and every few milliseconds: a step that
 // only begins gives none.
 func (b *bundle) until(what string, ok func() bool) {
 	b.t.Helper()

@@ -31,7 +31,7 @@ func (r *Runner) Enforce(ctx context.Context, silent time.Duration) {
 		}
 		order, err := record.Order()
 		if err != nil {
-			continue // the report says so
+			continue // the report has the reason
 		}
 		late := order.StopAfterHours > 0 && silent >= time.Duration(order.StopAfterHours)*time.Hour
 		switch {

@@ -35,7 +35,7 @@ func (f *fault) steps(t protocol.Type) []step.Step {
 		if f.within > 0 {
 			steps[i].Within = f.within
 		}
-		// Where a step looks: all have that, and not all find something to do.
+		// Where a step reads: all have that, and not all find something to do.
 		steps[i].Check = func(ctx context.Context, h step.Host, o protocol.Order) (bool, error) {
 			if f.fired.CompareAndSwap(false, true) {
 				if err := f.at(ctx); err != nil {
@@ -133,7 +133,7 @@ func faulty(t *testing.T, kind protocol.Type, step, what string) {
 	if !f.fired.Load() {
 		t.Fatal("the fault did not fire")
 	}
-	// And whatever it was, a release comes to its end.
+	// And whatever it was, a release ends.
 	last := b.revoke(id, fence+1, b.gpus[0])
 	r := b.do(last)
 	if r.Outcome != protocol.Succeeded || !r.Proof.Clean(b.gpus[:1]) {

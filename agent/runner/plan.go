@@ -71,7 +71,7 @@ func (r *Runner) plan(ctx context.Context, step step.Step, order protocol.Order)
 // deadline, as one in the kernel's hands does.
 const stuckAfter = time.Minute
 
-// Alive says why the runner is stuck, or nil.
+// Alive returns why the runner is stuck, or nil.
 func (r *Runner) Alive(now time.Time) error {
 	r.mu.Lock() // held while the journal is written: a disk that hangs is found here
 	defer r.mu.Unlock()

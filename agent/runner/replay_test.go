@@ -102,7 +102,7 @@ func (b *bundle) carriedOut(rounds int) (tasks []protocol.Signed) {
 	return tasks
 }
 
-// INV-43: after a kill, all that was carried out comes again: nothing is done twice.
+// INV-43: after a kill, all that was executed is sent again: nothing is done twice.
 func TestINV43ReplayAfterAKill(t *testing.T) {
 	t.Parallel()
 

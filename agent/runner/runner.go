@@ -35,7 +35,7 @@ type Runner struct {
 	// Sign makes a proof count as this node's.
 	Sign func(*protocol.Proof) error
 
-	Changed  func()                            // the node looks different now; must not block
+	Changed  func()                            // the state of the node has changed; must not block
 	Progress func(ids.Task, protocol.Progress) // must not block
 	Finished func()                            // a result waits in the journal; must not block
 	// Probe sends a complete report, then the result.
@@ -143,7 +143,7 @@ func (r *Runner) admit(e protocol.Envelope, digest string) (Answer, error) {
 		return Answer{}, err
 	}
 	if since := r.Journal.Since(); e.SignedBefore(since) {
-		return Answer{}, protocol.Reject(protocol.Replayed, "signed before the start of this node at %s: it may already be done", since.UTC().Format(time.RFC3339))
+		return Answer{}, protocol.Reject(protocol.Replayed, "signed before %s, since when this node knows all its tasks: it may already be done. If the clock was ahead, enrol the node again", since.UTC().Format(time.RFC3339))
 	}
 	if err := r.fits(record, e, order); err != nil {
 		return Answer{}, err
@@ -185,7 +185,7 @@ func (r *Runner) accept(record journal.Record, e protocol.Envelope, digest strin
 	for i := range record.Tasks {
 		if t := &record.Tasks[i]; t.Result == nil {
 			t.Result = r.result(t.Envelope, protocol.Failed, protocol.StaleFence, "overtaken by a newer task")
-			t.Acked = true // the control plane overtook it and will not take a result
+			t.Acked = true // the control plane has superseded it and accepts no result
 		}
 	}
 	record.Tasks = append(record.Tasks, journal.Entry{Envelope: e, Digest: digest})

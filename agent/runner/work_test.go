@@ -89,7 +89,7 @@ func TestDriftIsReportedAndHealed(t *testing.T) {
 	}
 }
 
-// Whatever step fails, a provisioning leaves nothing of itself, and says where.
+// Whatever step fails, a provisioning leaves nothing of itself, and names the step.
 func TestAFailedStepIsUnwound(t *testing.T) {
 	t.Parallel()
 
@@ -120,7 +120,7 @@ func TestAFailedStepIsUnwound(t *testing.T) {
 	}
 }
 
-// A repair that fails takes nothing back: the tenant's home is in it, and its key
+// A repair that fails undoes nothing: the tenant's home is in it, and its key
 // is nowhere else.
 func TestAFailedRepairDestroysNothing(t *testing.T) {
 	t.Parallel()

@@ -120,7 +120,7 @@ func find(uuid string) (C.int, error) {
 	return 0, fmt.Errorf("no device has UUID %s", uuid)
 }
 
-// pieces takes all memory before it reads any back: what was freed could be had
+// pieces allocates all memory before it reads any: what was freed could be had
 // again, and the rest never be reached.
 func pieces(r Result) (Result, error) {
 	type piece struct {

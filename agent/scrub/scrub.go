@@ -11,7 +11,7 @@ import (
 	"regexp"
 )
 
-// ErrUnable says that this build has no means.
+// ErrUnable means that this build cannot scrub.
 var ErrUnable = errors.New("this build cannot overwrite GPU memory, because it was built without CUDA; name another program as scrub in agent.yaml")
 
 // Result describes a scrub.

@@ -87,7 +87,7 @@ type Slices interface {
 	RemoveSlice(ctx context.Context, name string, uid int) error
 }
 
-// Nets say where a tenant may connect to.
+// Nets restrict where a tenant may connect to.
 type Nets interface {
 	PutNet(ctx context.Context, name string, uid int) error
 	RemoveNet(ctx context.Context, name string, uid int) error

@@ -38,7 +38,7 @@ func RemoveAccount() Step {
 }
 
 // RemoveDropIns removes the tenant's files from the configuration of the host OS. Only the leftover
-// scan comes after it, because the slice must restrict the account until the account is removed.
+// scan follows it, because the slice must restrict the account until the account is removed.
 func RemoveDropIns() Step {
 	return Step{
 		Name: "drop_ins", Within: fair, Code: protocol.StepFailed,

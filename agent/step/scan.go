@@ -25,7 +25,7 @@ func Scan() Step {
 			if err != nil {
 				return err
 			}
-			p.Checks = append(p.Checks, ReleaseChecks()...)
+			p.Checks = append(p.Checks, releaseChecks()...)
 			p.Scrubbed = append(p.Scrubbed, Scrubbed(s, o.GPUs)...)
 			p.Leftovers = append(append(p.Leftovers, found...), Remaining(s, o)...)
 			return clean(p.Leftovers, nil)
@@ -89,8 +89,8 @@ func Traces(s State, o protocol.Order) (found []string) {
 	return found
 }
 
-// ReleaseChecks names what a release is verified by.
-func ReleaseChecks() []string {
+// releaseChecks names what a release is verified by.
+func releaseChecks() []string {
 	return []string{"accounts", "processes", "files", "device_access", "gpu_processes", "gpu_memory", "scan"}
 }
 

@@ -26,7 +26,7 @@ func VerifyInside() Step {
 					return fmt.Errorf("inside the session of %s, %s: %s, want %s", o.User, probe.Name, probe.Got, probe.Expected)
 				}
 			}
-			p.Checks = append(p.Checks, ProvisionChecks()...)
+			p.Checks = append(p.Checks, provisionChecks()...)
 			return proveLogin(ctx, h, o, p)
 		},
 	}
@@ -50,7 +50,7 @@ func Differences(s State, o protocol.Order) []string {
 	return append(found, describe(strangers(s, o))...)
 }
 
-// ProvisionChecks names what a provisioning is verified by.
-func ProvisionChecks() []string {
+// provisionChecks names what a provisioning is verified by.
+func provisionChecks() []string {
 	return []string{"account", "login_keys", "home", "network", "device_access", "foreign_processes", "gpu_health", "gpu_baseline", "settings", "session"}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// resetWithin limits a reset. A board takes ten seconds.
+// resetWithin limits a reset. A board needs ten seconds.
 const resetWithin = 5 * time.Minute
 
 // gpuReset resets one idle GPU. A reset may be repeated: no tenant gets the device before the task ends, so

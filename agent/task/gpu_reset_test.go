@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// What the kernel said of a device is reported, and a reset that worked ends it.
+// What the kernel has logged of a device is reported, and a reset that worked ends it.
 func TestAResetEndsWhatItMends(t *testing.T) {
 	t.Parallel()
 	d := &tool{}

@@ -23,7 +23,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// build is a program that says its version and ends.
+// build is a program that prints its version and ends.
 func build(version string) []byte {
 	says := []byte("gpuaas-agent " + version + ", envelope 1\n")
 	code := []byte{0xb8, 1, 0, 0, 0, 0xbf, 1, 0, 0, 0, 0x48, 0x8d, 0x35}           // write, to 1,
@@ -55,7 +55,7 @@ type host struct {
 	armed     bool
 	restarted bool
 	failure   error  // of the service manager
-	ends      func() // its restart ends who asks for it
+	ends      func() // its restart ends who requests it
 	crashAt   string
 	crashed   bool
 }

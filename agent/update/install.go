@@ -116,10 +116,10 @@ const (
 	busyFor   = 25 * time.Millisecond
 )
 
-// versionTimeout is far more than printing a line takes, also on a busy host.
+// versionTimeout is far more than printing a line needs, also on a busy host.
 const versionTimeout = 15 * time.Second
 
-// queryVersion has a build say its version: gpuaas-agent VERSION, envelope …
+// queryVersion lets a build print its version: gpuaas-agent VERSION, envelope …
 func queryVersion(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
@@ -140,7 +140,7 @@ func queryVersion(ctx context.Context, path string) (string, error) {
 
 const maxVersionOutput = 4 << 10
 
-// limited takes the first bytes and drops the others.
+// limited stores the first bytes and drops the others.
 type limited struct {
 	to   *bytes.Buffer
 	left int

@@ -42,7 +42,7 @@ func (s Systemd) Disarm(ctx context.Context) error {
 	return err
 }
 
-// Why says how the two halves are, for the reason of a roll-back.
+// Why returns the state of the two halves, for the reason of a roll-back.
 func (s Systemd) Why(ctx context.Context) string {
 	var states []string
 	for _, unit := range []string{helperUnit, networkUnit} {

@@ -67,7 +67,7 @@ type Updater struct {
 	mu       sync.Mutex
 	ended    chan struct{} // closed when the attempt that is tried ends here
 	reached  func(point string)
-	untrying bool // nothing is tried: reports need not look
+	untrying bool // nothing is tried: reports need no check
 }
 
 // Become replaces the agent by the build of the task. It returns nil when that build runs and the

@@ -66,7 +66,7 @@ func TestINV49SickIsUndone(t *testing.T) {
 }
 
 // INV-49: killed at any point, by the loss of power or of the process, the host
-// ends with a build that works, and the answer says which.
+// ends with a build that works, and the response names it.
 func TestINV49CrashInTheSwap(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"installed", "recorded", "linked", "armed", "swapped", "restarted", "confirmed", "undoing", "turned_back", "undone"} {
@@ -90,7 +90,7 @@ func TestINV49CrashInTheSwap(t *testing.T) {
 }
 
 // A host that lost power between the swap and the proof, and whose agent then never
-// comes to its task again, is undone by the guard alone.
+// reaches its task again, is undone by the guard alone.
 func TestGuardNeedsNoAgent(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -232,7 +232,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// A restart that ends the process while it is asked for is no failure: the next
+// A restart that ends the process while it is requested is no failure: the next
 // process goes on.
 func TestRestartEndsTheAsking(t *testing.T) {
 	t.Parallel()

@@ -112,7 +112,7 @@ func TestEverySubjectTakesItsPayloadAndNoOther(t *testing.T) {
 		}
 		message["event_type"] = "other"
 		if err := contract.Message(subject, encode(t, message)); err == nil {
-			t.Errorf("%s takes the envelope of another type", subject)
+			t.Errorf("%s accepts the envelope of another type", subject)
 		}
 		for field := range payloadOf(subject) {
 			p := payloadOf(subject)
@@ -124,7 +124,7 @@ func TestEverySubjectTakesItsPayloadAndNoOther(t *testing.T) {
 		p := payloadOf(subject)
 		p["surprise"] = 1
 		if err := contract.Payload(subject, encode(t, p)); err == nil {
-			t.Errorf("%s takes a field that is not in the contract", subject)
+			t.Errorf("%s accepts a field that is not in the contract", subject)
 		}
 	}
 	if err := asyncapi.Validate("provisioning.unheard", []byte("{}")); err == nil {
@@ -138,7 +138,7 @@ func TestEverySubjectTakesItsPayloadAndNoOther(t *testing.T) {
 	}
 }
 
-// The document says each thing in three places; they must agree.
+// The document contains each fact in three places, which must be equal.
 func TestChannelsOperationsAndMessagesAgree(t *testing.T) {
 	t.Parallel()
 	type ref struct {

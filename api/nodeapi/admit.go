@@ -78,7 +78,7 @@ func (i *Intake) Enrol(ctx context.Context, e Enrolment, issue Issue) (a Admitte
 
 // Renew issues the next certificate of an enrolled node. The transaction that records it checks
 // again that the node is active and that the certificate in use is in force. So a revocation that
-// happens while the new certificate is issued takes precedence, and the new certificate never
+// happens while the new certificate is issued has precedence, and the new certificate never
 // becomes valid.
 func (i *Intake) Renew(ctx context.Context, node ids.Node, serial string, issue Issue) (grant Grant, err error) {
 	if grant, err = issue(ctx, node); err != nil {

@@ -43,7 +43,7 @@ type services struct {
 	steps   []protocol.Progress
 	reports []protocol.Report
 	polled  chan struct{} // receives when a poll has looked into an empty mailbox
-	failure error         // what Finish and Report say
+	failure error         // what Finish and Report return
 }
 
 func (r *services) Enrol(ctx context.Context, e nodeapi.Enrolment, issue nodeapi.Issue) (a nodeapi.Admitted, err error) {

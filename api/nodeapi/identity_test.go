@@ -61,7 +61,7 @@ func TestINV39OneCertificateOf200(t *testing.T) {
 }
 
 // INV-39: a token is worth nothing once used, replaced, late or of a node that is
-// gone, and makes its own node only, whatever the request says.
+// gone, and makes its own node only, whatever the request contains.
 func TestINV39WhatATokenIsNotWorth(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t).open()
@@ -119,7 +119,7 @@ func TestAnAuthorityThatFailsCostsNoToken(t *testing.T) {
 	}
 }
 
-// An operator re-enrols a node, say after its certificate expired: what the host
+// An operator re-enrols a node, for example after its certificate expired: what the host
 // held before ends, and so does the key of its proofs.
 func TestEnrolledAgainEndsWhatWas(t *testing.T) {
 	t.Parallel()
@@ -163,7 +163,7 @@ func (h *installation) exec(sql string, args ...any) {
 
 // INV-40: revocation ends a long poll within two seconds by the wall's clock, in a
 // server that has heard nothing of it; then neither the connection, nor a resumed
-// session, nor a renewal says anything but no.
+// session, nor a renewal is accepted.
 func TestINV40RevocationOverRealTLS(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t).open()
@@ -277,7 +277,7 @@ func TestINV40RetiredIsSilent(t *testing.T) {
 	}
 }
 
-// What a node should trust comes signed by the task key that it trusts already. The statement key, which the
+// What a node should trust is signed by the task key that it trusts already. The statement key, which the
 // node API has, signs nothing of it.
 func TestTrustComesSigned(t *testing.T) {
 	t.Parallel()
@@ -339,7 +339,7 @@ func TestRecalledAfterARollOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked(p)
-	h.ahead.Add(int64(3 * time.Minute)) // its turn has come
+	h.ahead.Add(int64(3 * time.Minute)) // it is due
 	if !asked(p) {
 		t.Fatal("not asked after the trusted authority changed")
 	}

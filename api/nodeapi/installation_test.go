@@ -50,7 +50,7 @@ type office struct {
 
 	issued  atomic.Int32
 	revoked atomic.Int32
-	before  func() error // asked before each certificate
+	before  func() error // called before each certificate
 	after   func()       // called after each
 }
 

@@ -115,8 +115,8 @@ func TestReportIsOneCommit(t *testing.T) {
 	}
 }
 
-// A failure is counted with the result that says so, once, and only for what the
-// node was asked.
+// A failure is counted with the result that reports it, once, and only for what the
+// task of the node.
 func TestResultIsOneCommit(t *testing.T) {
 	t.Parallel()
 	i := setupIntake(t)

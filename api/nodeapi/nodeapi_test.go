@@ -289,14 +289,14 @@ func TestAHintWakesThePoll(t *testing.T) {
 	a := b.enrolled(t)
 	got := b.waiting(t, a)
 	b.put(a.node, protocol.Signed{Body: []byte("task")})
-	b.hints.Send(nodeapi.Topic(a.node)) // the next look without it is an hour away
+	b.hints.Send(nodeapi.Topic(a.node)) // the next check without it is an hour away
 	if r := receive(t, got, 2*time.Second); r.status != http.StatusOK || string(r.task.Body) != "task" {
 		t.Errorf("%+v", r)
 	}
 }
 
 // INV-40: a revoked certificate's poll ends within two seconds, without a hint,
-// and a task that comes then does not reach it.
+// and a task that is queued then does not reach it.
 func TestINV40RevokedMeansNow(t *testing.T) {
 	t.Parallel()
 

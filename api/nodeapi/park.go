@@ -19,7 +19,7 @@ type parked struct {
 	closing bool
 }
 
-// park takes the connection of a request from its http.Server. The handler returns without a response,
+// park removes the connection of a request from its http.Server. The handler returns without a response,
 // and resume sends it later.
 func park(w http.ResponseWriter, r *http.Request) (*parked, error) {
 	hijacked, buffered, err := http.NewResponseController(w).Hijack()

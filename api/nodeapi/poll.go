@@ -204,7 +204,7 @@ func (s *Server) watch(ctx context.Context) {
 		}
 		fallen, err := s.Nodes.Fallen(ctx, serials)
 		if err != nil {
-			// The polls may stay open: look checks the certificate again before it sends a task.
+			// The polls may stay open: the certificate is checked again before a task is sent.
 			s.Log.WarnContext(ctx, "certificates of open polls not checked", "err", err)
 			continue
 		}

@@ -25,7 +25,7 @@ func TestINV46OnlyASignedProofCounts(t *testing.T) {
 	const gpu = "GPU-1"
 	i.must(i.report(i.node, 1, gpu))
 	boot := int64(1)
-	// report says whether a release at fence 3 counts once it was reported.
+	// report returns whether a release at fence 3 counts once it was reported.
 	report := func(enrolled []byte, change func(*protocol.Proof), sign ed25519.PrivateKey, after func(*protocol.Proof)) (proven bool) {
 		t.Helper()
 		if _, err := i.DB.Exec(t.Context(), `UPDATE nodes SET proof_key = $2 WHERE id = $1`, i.node, enrolled); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// A build goes to nodes that were asked to become it, by its digest and by nothing
+// A build goes to nodes with a task to become it, by its digest and by nothing
 // else, and not to strangers.
 func TestBuildsAreServedToNodes(t *testing.T) {
 	t.Parallel()

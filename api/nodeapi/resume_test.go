@@ -26,7 +26,7 @@ func (b *bundle) resumable(t *testing.T, config *tls.Config) *tls.Conn {
 	return c
 }
 
-// ask sends one request and returns the answer; the ticket comes with it.
+// ask sends one request and returns the answer; the ticket is part of it.
 func ask(t *testing.T, c *tls.Conn, path string) (status int, p protocol.Problem) {
 	t.Helper()
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: node-api\r\n\r\n", path); err != nil {

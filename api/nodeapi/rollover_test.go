@@ -134,7 +134,7 @@ func (m *member) trustKeys() (err error) {
 }
 
 // beat is an hour of an agent's life: it renews when half of the certificate's
-// life is over, and otherwise asks for the trust state, as one that reports does.
+// life is over, and otherwise requests the trust state, as one that reports does.
 func (m *member) beat(random int) error {
 	life := m.leaf.NotAfter.Sub(m.leaf.NotBefore)
 	half := m.leaf.NotBefore.Add(life * time.Duration(40+m.share) / 100)

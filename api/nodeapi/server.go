@@ -1,5 +1,5 @@
 // Package nodeapi is the server endpoint for nodes: one listener with mutual TLS 1.3 that ends in
-// this process. The ID of a node comes only from its verified certificate.
+// this process. The ID of a node is read only from its verified certificate.
 //
 // Without a certificate, a client can only enrol and download the agent. The node API rejects paths
 // that name another node, and certificates that are not in force, also during a poll. Open polls

@@ -134,7 +134,7 @@ func TestSlowPeersAreCutOff(t *testing.T) {
 	})
 }
 
-// A body that never comes ends with the deadline that the handler sets, or with
+// A body that is never sent ends with the deadline that the handler sets, or with
 // the connection.
 func TestTornBodies(t *testing.T) {
 	t.Parallel()

@@ -127,7 +127,7 @@ func (b *transportBundle) saw() string {
 	return strings.Join(b.lines, "\n")
 }
 
-// wire is a connection that says what it likes.
+// wire is a connection that sends any bytes.
 type wire struct {
 	*tls.Conn
 
@@ -173,7 +173,7 @@ func (w *wire) hear() (status int, body string, last bool) {
 	return r.StatusCode, string(text), r.Close
 }
 
-// silent says whether the connection ends here without another byte.
+// silent returns whether the connection ends here without another byte.
 func (w *wire) silent() bool {
 	_, err := w.r.ReadByte()
 	return err == io.EOF

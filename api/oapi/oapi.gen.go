@@ -1449,6 +1449,27 @@ func (e PlanDetailStatus) Valid() bool {
 	}
 }
 
+// Defines values for PolicyKeyCap.
+const (
+	All PolicyKeyCap = "all"
+	Max PolicyKeyCap = "max"
+	Min PolicyKeyCap = "min"
+)
+
+// Valid indicates whether the value is a known member of the PolicyKeyCap enum.
+func (e PolicyKeyCap) Valid() bool {
+	switch e {
+	case All:
+		return true
+	case Max:
+		return true
+	case Min:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ProjectRole.
 const (
 	ProjectRoleAdmin  ProjectRole = "admin"
@@ -1608,6 +1629,51 @@ func (e Scope) Valid() bool {
 	case StorageRead:
 		return true
 	case StorageWrite:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SectionReason.
+const (
+	SectionReasonFailed    SectionReason = "failed"
+	SectionReasonForbidden SectionReason = "forbidden"
+	SectionReasonNotFound  SectionReason = "not_found"
+	SectionReasonTimeout   SectionReason = "timeout"
+)
+
+// Valid indicates whether the value is a known member of the SectionReason enum.
+func (e SectionReason) Valid() bool {
+	switch e {
+	case SectionReasonFailed:
+		return true
+	case SectionReasonForbidden:
+		return true
+	case SectionReasonNotFound:
+		return true
+	case SectionReasonTimeout:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SectionStatus.
+const (
+	SectionStatusDegraded   SectionStatus = "degraded"
+	SectionStatusOk         SectionStatus = "ok"
+	SectionStatusRestricted SectionStatus = "restricted"
+)
+
+// Valid indicates whether the value is a known member of the SectionStatus enum.
+func (e SectionStatus) Valid() bool {
+	switch e {
+	case SectionStatusDegraded:
+		return true
+	case SectionStatusOk:
+		return true
+	case SectionStatusRestricted:
 		return true
 	default:
 		return false
@@ -1953,6 +2019,174 @@ func (e UserPatchSameOwner) Valid() bool {
 	}
 }
 
+// Defines values for AllocationSort.
+const (
+	AllocationSortCreatedAt      AllocationSort = "created_at"
+	AllocationSortExpiresAt      AllocationSort = "expires_at"
+	AllocationSortMinusCreatedAt AllocationSort = "-created_at"
+	AllocationSortMinusExpiresAt AllocationSort = "-expires_at"
+	AllocationSortMinusName      AllocationSort = "-name"
+	AllocationSortMinusSku       AllocationSort = "-sku"
+	AllocationSortMinusStatus    AllocationSort = "-status"
+	AllocationSortName           AllocationSort = "name"
+	AllocationSortSku            AllocationSort = "sku"
+	AllocationSortStatus         AllocationSort = "status"
+)
+
+// Valid indicates whether the value is a known member of the AllocationSort enum.
+func (e AllocationSort) Valid() bool {
+	switch e {
+	case AllocationSortCreatedAt:
+		return true
+	case AllocationSortExpiresAt:
+		return true
+	case AllocationSortMinusCreatedAt:
+		return true
+	case AllocationSortMinusExpiresAt:
+		return true
+	case AllocationSortMinusName:
+		return true
+	case AllocationSortMinusSku:
+		return true
+	case AllocationSortMinusStatus:
+		return true
+	case AllocationSortName:
+		return true
+	case AllocationSortSku:
+		return true
+	case AllocationSortStatus:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FleetHealth.
+const (
+	FleetHealthDegraded  FleetHealth = "degraded"
+	FleetHealthHealthy   FleetHealth = "healthy"
+	FleetHealthUnhealthy FleetHealth = "unhealthy"
+	FleetHealthUnknown   FleetHealth = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the FleetHealth enum.
+func (e FleetHealth) Valid() bool {
+	switch e {
+	case FleetHealthDegraded:
+		return true
+	case FleetHealthHealthy:
+		return true
+	case FleetHealthUnhealthy:
+		return true
+	case FleetHealthUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FleetLifecycle.
+const (
+	FleetLifecycleActive        FleetLifecycle = "active"
+	FleetLifecycleCommissioning FleetLifecycle = "commissioning"
+	FleetLifecycleDeclared      FleetLifecycle = "declared"
+	FleetLifecycleDrained       FleetLifecycle = "drained"
+	FleetLifecycleDraining      FleetLifecycle = "draining"
+	FleetLifecycleEnrolled      FleetLifecycle = "enrolled"
+	FleetLifecycleOffline       FleetLifecycle = "offline"
+)
+
+// Valid indicates whether the value is a known member of the FleetLifecycle enum.
+func (e FleetLifecycle) Valid() bool {
+	switch e {
+	case FleetLifecycleActive:
+		return true
+	case FleetLifecycleCommissioning:
+		return true
+	case FleetLifecycleDeclared:
+		return true
+	case FleetLifecycleDrained:
+		return true
+	case FleetLifecycleDraining:
+		return true
+	case FleetLifecycleEnrolled:
+		return true
+	case FleetLifecycleOffline:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FleetReachability.
+const (
+	FleetReachabilityPartitioned FleetReachability = "partitioned"
+	FleetReachabilityReachable   FleetReachability = "reachable"
+	FleetReachabilityStale       FleetReachability = "stale"
+)
+
+// Valid indicates whether the value is a known member of the FleetReachability enum.
+func (e FleetReachability) Valid() bool {
+	switch e {
+	case FleetReachabilityPartitioned:
+		return true
+	case FleetReachabilityReachable:
+		return true
+	case FleetReachabilityStale:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FleetSort.
+const (
+	FleetSortCreatedAt      FleetSort = "created_at"
+	FleetSortHealth         FleetSort = "health"
+	FleetSortLifecycle      FleetSort = "lifecycle"
+	FleetSortMinusCreatedAt FleetSort = "-created_at"
+	FleetSortMinusHealth    FleetSort = "-health"
+	FleetSortMinusLifecycle FleetSort = "-lifecycle"
+	FleetSortMinusName      FleetSort = "-name"
+	FleetSortMinusRegion    FleetSort = "-region"
+	FleetSortMinusSku       FleetSort = "-sku"
+	FleetSortName           FleetSort = "name"
+	FleetSortRegion         FleetSort = "region"
+	FleetSortSku            FleetSort = "sku"
+)
+
+// Valid indicates whether the value is a known member of the FleetSort enum.
+func (e FleetSort) Valid() bool {
+	switch e {
+	case FleetSortCreatedAt:
+		return true
+	case FleetSortHealth:
+		return true
+	case FleetSortLifecycle:
+		return true
+	case FleetSortMinusCreatedAt:
+		return true
+	case FleetSortMinusHealth:
+		return true
+	case FleetSortMinusLifecycle:
+		return true
+	case FleetSortMinusName:
+		return true
+	case FleetSortMinusRegion:
+		return true
+	case FleetSortMinusSku:
+		return true
+	case FleetSortName:
+		return true
+	case FleetSortRegion:
+		return true
+	case FleetSortSku:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListDriftParamsStatus.
 const (
 	ListDriftParamsStatusHealed  ListDriftParamsStatus = "healed"
@@ -1989,6 +2223,132 @@ func (e ListFaultReportsParamsStatus) Valid() bool {
 	case ListFaultReportsParamsStatusOpen:
 		return true
 	case ListFaultReportsParamsStatusRejected:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListAdminNodesParamsLifecycle.
+const (
+	ListAdminNodesParamsLifecycleActive        ListAdminNodesParamsLifecycle = "active"
+	ListAdminNodesParamsLifecycleCommissioning ListAdminNodesParamsLifecycle = "commissioning"
+	ListAdminNodesParamsLifecycleDeclared      ListAdminNodesParamsLifecycle = "declared"
+	ListAdminNodesParamsLifecycleDrained       ListAdminNodesParamsLifecycle = "drained"
+	ListAdminNodesParamsLifecycleDraining      ListAdminNodesParamsLifecycle = "draining"
+	ListAdminNodesParamsLifecycleEnrolled      ListAdminNodesParamsLifecycle = "enrolled"
+	ListAdminNodesParamsLifecycleOffline       ListAdminNodesParamsLifecycle = "offline"
+)
+
+// Valid indicates whether the value is a known member of the ListAdminNodesParamsLifecycle enum.
+func (e ListAdminNodesParamsLifecycle) Valid() bool {
+	switch e {
+	case ListAdminNodesParamsLifecycleActive:
+		return true
+	case ListAdminNodesParamsLifecycleCommissioning:
+		return true
+	case ListAdminNodesParamsLifecycleDeclared:
+		return true
+	case ListAdminNodesParamsLifecycleDrained:
+		return true
+	case ListAdminNodesParamsLifecycleDraining:
+		return true
+	case ListAdminNodesParamsLifecycleEnrolled:
+		return true
+	case ListAdminNodesParamsLifecycleOffline:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListAdminNodesParamsHealth.
+const (
+	ListAdminNodesParamsHealthDegraded  ListAdminNodesParamsHealth = "degraded"
+	ListAdminNodesParamsHealthHealthy   ListAdminNodesParamsHealth = "healthy"
+	ListAdminNodesParamsHealthUnhealthy ListAdminNodesParamsHealth = "unhealthy"
+	ListAdminNodesParamsHealthUnknown   ListAdminNodesParamsHealth = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the ListAdminNodesParamsHealth enum.
+func (e ListAdminNodesParamsHealth) Valid() bool {
+	switch e {
+	case ListAdminNodesParamsHealthDegraded:
+		return true
+	case ListAdminNodesParamsHealthHealthy:
+		return true
+	case ListAdminNodesParamsHealthUnhealthy:
+		return true
+	case ListAdminNodesParamsHealthUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListAdminNodesParamsReachability.
+const (
+	ListAdminNodesParamsReachabilityPartitioned ListAdminNodesParamsReachability = "partitioned"
+	ListAdminNodesParamsReachabilityReachable   ListAdminNodesParamsReachability = "reachable"
+	ListAdminNodesParamsReachabilityStale       ListAdminNodesParamsReachability = "stale"
+)
+
+// Valid indicates whether the value is a known member of the ListAdminNodesParamsReachability enum.
+func (e ListAdminNodesParamsReachability) Valid() bool {
+	switch e {
+	case ListAdminNodesParamsReachabilityPartitioned:
+		return true
+	case ListAdminNodesParamsReachabilityReachable:
+		return true
+	case ListAdminNodesParamsReachabilityStale:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListAdminNodesParamsSort.
+const (
+	ListAdminNodesParamsSortCreatedAt      ListAdminNodesParamsSort = "created_at"
+	ListAdminNodesParamsSortHealth         ListAdminNodesParamsSort = "health"
+	ListAdminNodesParamsSortLifecycle      ListAdminNodesParamsSort = "lifecycle"
+	ListAdminNodesParamsSortMinusCreatedAt ListAdminNodesParamsSort = "-created_at"
+	ListAdminNodesParamsSortMinusHealth    ListAdminNodesParamsSort = "-health"
+	ListAdminNodesParamsSortMinusLifecycle ListAdminNodesParamsSort = "-lifecycle"
+	ListAdminNodesParamsSortMinusName      ListAdminNodesParamsSort = "-name"
+	ListAdminNodesParamsSortMinusRegion    ListAdminNodesParamsSort = "-region"
+	ListAdminNodesParamsSortMinusSku       ListAdminNodesParamsSort = "-sku"
+	ListAdminNodesParamsSortName           ListAdminNodesParamsSort = "name"
+	ListAdminNodesParamsSortRegion         ListAdminNodesParamsSort = "region"
+	ListAdminNodesParamsSortSku            ListAdminNodesParamsSort = "sku"
+)
+
+// Valid indicates whether the value is a known member of the ListAdminNodesParamsSort enum.
+func (e ListAdminNodesParamsSort) Valid() bool {
+	switch e {
+	case ListAdminNodesParamsSortCreatedAt:
+		return true
+	case ListAdminNodesParamsSortHealth:
+		return true
+	case ListAdminNodesParamsSortLifecycle:
+		return true
+	case ListAdminNodesParamsSortMinusCreatedAt:
+		return true
+	case ListAdminNodesParamsSortMinusHealth:
+		return true
+	case ListAdminNodesParamsSortMinusLifecycle:
+		return true
+	case ListAdminNodesParamsSortMinusName:
+		return true
+	case ListAdminNodesParamsSortMinusRegion:
+		return true
+	case ListAdminNodesParamsSortMinusSku:
+		return true
+	case ListAdminNodesParamsSortName:
+		return true
+	case ListAdminNodesParamsSortRegion:
+		return true
+	case ListAdminNodesParamsSortSku:
 		return true
 	default:
 		return false
@@ -2127,6 +2487,48 @@ func (e GetTenantUsageParamsBy) Valid() bool {
 	}
 }
 
+// Defines values for ListAllocationsParamsSort.
+const (
+	ListAllocationsParamsSortCreatedAt      ListAllocationsParamsSort = "created_at"
+	ListAllocationsParamsSortExpiresAt      ListAllocationsParamsSort = "expires_at"
+	ListAllocationsParamsSortMinusCreatedAt ListAllocationsParamsSort = "-created_at"
+	ListAllocationsParamsSortMinusExpiresAt ListAllocationsParamsSort = "-expires_at"
+	ListAllocationsParamsSortMinusName      ListAllocationsParamsSort = "-name"
+	ListAllocationsParamsSortMinusSku       ListAllocationsParamsSort = "-sku"
+	ListAllocationsParamsSortMinusStatus    ListAllocationsParamsSort = "-status"
+	ListAllocationsParamsSortName           ListAllocationsParamsSort = "name"
+	ListAllocationsParamsSortSku            ListAllocationsParamsSort = "sku"
+	ListAllocationsParamsSortStatus         ListAllocationsParamsSort = "status"
+)
+
+// Valid indicates whether the value is a known member of the ListAllocationsParamsSort enum.
+func (e ListAllocationsParamsSort) Valid() bool {
+	switch e {
+	case ListAllocationsParamsSortCreatedAt:
+		return true
+	case ListAllocationsParamsSortExpiresAt:
+		return true
+	case ListAllocationsParamsSortMinusCreatedAt:
+		return true
+	case ListAllocationsParamsSortMinusExpiresAt:
+		return true
+	case ListAllocationsParamsSortMinusName:
+		return true
+	case ListAllocationsParamsSortMinusSku:
+		return true
+	case ListAllocationsParamsSortMinusStatus:
+		return true
+	case ListAllocationsParamsSortName:
+		return true
+	case ListAllocationsParamsSortSku:
+		return true
+	case ListAllocationsParamsSortStatus:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetUsageSummaryParamsBy.
 const (
 	GetUsageSummaryParamsByAllocation GetUsageSummaryParamsBy = "allocation"
@@ -2172,11 +2574,297 @@ func (e ListEventsParamsScope) Valid() bool {
 	}
 }
 
+// Defines values for GetBillingUsageParamsBy.
+const (
+	GetBillingUsageParamsByAllocation GetBillingUsageParamsBy = "allocation"
+	GetBillingUsageParamsByDay        GetBillingUsageParamsBy = "day"
+	GetBillingUsageParamsByProject    GetBillingUsageParamsBy = "project"
+	GetBillingUsageParamsBySku        GetBillingUsageParamsBy = "sku"
+	GetBillingUsageParamsByUser       GetBillingUsageParamsBy = "user"
+)
+
+// Valid indicates whether the value is a known member of the GetBillingUsageParamsBy enum.
+func (e GetBillingUsageParamsBy) Valid() bool {
+	switch e {
+	case GetBillingUsageParamsByAllocation:
+		return true
+	case GetBillingUsageParamsByDay:
+		return true
+	case GetBillingUsageParamsByProject:
+		return true
+	case GetBillingUsageParamsBySku:
+		return true
+	case GetBillingUsageParamsByUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetComputeAllocationsParamsSort.
+const (
+	GetComputeAllocationsParamsSortCreatedAt      GetComputeAllocationsParamsSort = "created_at"
+	GetComputeAllocationsParamsSortExpiresAt      GetComputeAllocationsParamsSort = "expires_at"
+	GetComputeAllocationsParamsSortMinusCreatedAt GetComputeAllocationsParamsSort = "-created_at"
+	GetComputeAllocationsParamsSortMinusExpiresAt GetComputeAllocationsParamsSort = "-expires_at"
+	GetComputeAllocationsParamsSortMinusName      GetComputeAllocationsParamsSort = "-name"
+	GetComputeAllocationsParamsSortMinusSku       GetComputeAllocationsParamsSort = "-sku"
+	GetComputeAllocationsParamsSortMinusStatus    GetComputeAllocationsParamsSort = "-status"
+	GetComputeAllocationsParamsSortName           GetComputeAllocationsParamsSort = "name"
+	GetComputeAllocationsParamsSortSku            GetComputeAllocationsParamsSort = "sku"
+	GetComputeAllocationsParamsSortStatus         GetComputeAllocationsParamsSort = "status"
+)
+
+// Valid indicates whether the value is a known member of the GetComputeAllocationsParamsSort enum.
+func (e GetComputeAllocationsParamsSort) Valid() bool {
+	switch e {
+	case GetComputeAllocationsParamsSortCreatedAt:
+		return true
+	case GetComputeAllocationsParamsSortExpiresAt:
+		return true
+	case GetComputeAllocationsParamsSortMinusCreatedAt:
+		return true
+	case GetComputeAllocationsParamsSortMinusExpiresAt:
+		return true
+	case GetComputeAllocationsParamsSortMinusName:
+		return true
+	case GetComputeAllocationsParamsSortMinusSku:
+		return true
+	case GetComputeAllocationsParamsSortMinusStatus:
+		return true
+	case GetComputeAllocationsParamsSortName:
+		return true
+	case GetComputeAllocationsParamsSortSku:
+		return true
+	case GetComputeAllocationsParamsSortStatus:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetPlatformChangesParamsOrigin.
+const (
+	GetPlatformChangesParamsOriginChange GetPlatformChangesParamsOrigin = "change"
+	GetPlatformChangesParamsOriginLoop   GetPlatformChangesParamsOrigin = "loop"
+)
+
+// Valid indicates whether the value is a known member of the GetPlatformChangesParamsOrigin enum.
+func (e GetPlatformChangesParamsOrigin) Valid() bool {
+	switch e {
+	case GetPlatformChangesParamsOriginChange:
+		return true
+	case GetPlatformChangesParamsOriginLoop:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetPlatformChangesParamsStatus.
+const (
+	GetPlatformChangesParamsStatusApplied  GetPlatformChangesParamsStatus = "applied"
+	GetPlatformChangesParamsStatusApproved GetPlatformChangesParamsStatus = "approved"
+	GetPlatformChangesParamsStatusProposed GetPlatformChangesParamsStatus = "proposed"
+	GetPlatformChangesParamsStatusRejected GetPlatformChangesParamsStatus = "rejected"
+	GetPlatformChangesParamsStatusStale    GetPlatformChangesParamsStatus = "stale"
+)
+
+// Valid indicates whether the value is a known member of the GetPlatformChangesParamsStatus enum.
+func (e GetPlatformChangesParamsStatus) Valid() bool {
+	switch e {
+	case GetPlatformChangesParamsStatusApplied:
+		return true
+	case GetPlatformChangesParamsStatusApproved:
+		return true
+	case GetPlatformChangesParamsStatusProposed:
+		return true
+	case GetPlatformChangesParamsStatusRejected:
+		return true
+	case GetPlatformChangesParamsStatusStale:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetPlatformDriftParamsStatus.
+const (
+	GetPlatformDriftParamsStatusHealed  GetPlatformDriftParamsStatus = "healed"
+	GetPlatformDriftParamsStatusIgnored GetPlatformDriftParamsStatus = "ignored"
+	GetPlatformDriftParamsStatusOpen    GetPlatformDriftParamsStatus = "open"
+)
+
+// Valid indicates whether the value is a known member of the GetPlatformDriftParamsStatus enum.
+func (e GetPlatformDriftParamsStatus) Valid() bool {
+	switch e {
+	case GetPlatformDriftParamsStatusHealed:
+		return true
+	case GetPlatformDriftParamsStatusIgnored:
+		return true
+	case GetPlatformDriftParamsStatusOpen:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetPlatformFleetParamsLifecycle.
+const (
+	GetPlatformFleetParamsLifecycleActive        GetPlatformFleetParamsLifecycle = "active"
+	GetPlatformFleetParamsLifecycleCommissioning GetPlatformFleetParamsLifecycle = "commissioning"
+	GetPlatformFleetParamsLifecycleDeclared      GetPlatformFleetParamsLifecycle = "declared"
+	GetPlatformFleetParamsLifecycleDrained       GetPlatformFleetParamsLifecycle = "drained"
+	GetPlatformFleetParamsLifecycleDraining      GetPlatformFleetParamsLifecycle = "draining"
+	GetPlatformFleetParamsLifecycleEnrolled      GetPlatformFleetParamsLifecycle = "enrolled"
+	GetPlatformFleetParamsLifecycleOffline       GetPlatformFleetParamsLifecycle = "offline"
+)
+
+// Valid indicates whether the value is a known member of the GetPlatformFleetParamsLifecycle enum.
+func (e GetPlatformFleetParamsLifecycle) Valid() bool {
+	switch e {
+	case GetPlatformFleetParamsLifecycleActive:
+		return true
+	case GetPlatformFleetParamsLifecycleCommissioning:
+		return true
+	case GetPlatformFleetParamsLifecycleDeclared:
+		return true
+	case GetPlatformFleetParamsLifecycleDrained:
+		return true
+	case GetPlatformFleetParamsLifecycleDraining:
+		return true
+	case GetPlatformFleetParamsLifecycleEnrolled:
+		return true
+	case GetPlatformFleetParamsLifecycleOffline:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetPlatformFleetParamsHealth.
+const (
+	GetPlatformFleetParamsHealthDegraded  GetPlatformFleetParamsHealth = "degraded"
+	GetPlatformFleetParamsHealthHealthy   GetPlatformFleetParamsHealth = "healthy"
+	GetPlatformFleetParamsHealthUnhealthy GetPlatformFleetParamsHealth = "unhealthy"
+	GetPlatformFleetParamsHealthUnknown   GetPlatformFleetParamsHealth = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the GetPlatformFleetParamsHealth enum.
+func (e GetPlatformFleetParamsHealth) Valid() bool {
+	switch e {
+	case GetPlatformFleetParamsHealthDegraded:
+		return true
+	case GetPlatformFleetParamsHealthHealthy:
+		return true
+	case GetPlatformFleetParamsHealthUnhealthy:
+		return true
+	case GetPlatformFleetParamsHealthUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetPlatformFleetParamsReachability.
+const (
+	GetPlatformFleetParamsReachabilityPartitioned GetPlatformFleetParamsReachability = "partitioned"
+	GetPlatformFleetParamsReachabilityReachable   GetPlatformFleetParamsReachability = "reachable"
+	GetPlatformFleetParamsReachabilityStale       GetPlatformFleetParamsReachability = "stale"
+)
+
+// Valid indicates whether the value is a known member of the GetPlatformFleetParamsReachability enum.
+func (e GetPlatformFleetParamsReachability) Valid() bool {
+	switch e {
+	case GetPlatformFleetParamsReachabilityPartitioned:
+		return true
+	case GetPlatformFleetParamsReachabilityReachable:
+		return true
+	case GetPlatformFleetParamsReachabilityStale:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetPlatformFleetParamsSort.
+const (
+	GetPlatformFleetParamsSortCreatedAt      GetPlatformFleetParamsSort = "created_at"
+	GetPlatformFleetParamsSortHealth         GetPlatformFleetParamsSort = "health"
+	GetPlatformFleetParamsSortLifecycle      GetPlatformFleetParamsSort = "lifecycle"
+	GetPlatformFleetParamsSortMinusCreatedAt GetPlatformFleetParamsSort = "-created_at"
+	GetPlatformFleetParamsSortMinusHealth    GetPlatformFleetParamsSort = "-health"
+	GetPlatformFleetParamsSortMinusLifecycle GetPlatformFleetParamsSort = "-lifecycle"
+	GetPlatformFleetParamsSortMinusName      GetPlatformFleetParamsSort = "-name"
+	GetPlatformFleetParamsSortMinusRegion    GetPlatformFleetParamsSort = "-region"
+	GetPlatformFleetParamsSortMinusSku       GetPlatformFleetParamsSort = "-sku"
+	GetPlatformFleetParamsSortName           GetPlatformFleetParamsSort = "name"
+	GetPlatformFleetParamsSortRegion         GetPlatformFleetParamsSort = "region"
+	GetPlatformFleetParamsSortSku            GetPlatformFleetParamsSort = "sku"
+)
+
+// Valid indicates whether the value is a known member of the GetPlatformFleetParamsSort enum.
+func (e GetPlatformFleetParamsSort) Valid() bool {
+	switch e {
+	case GetPlatformFleetParamsSortCreatedAt:
+		return true
+	case GetPlatformFleetParamsSortHealth:
+		return true
+	case GetPlatformFleetParamsSortLifecycle:
+		return true
+	case GetPlatformFleetParamsSortMinusCreatedAt:
+		return true
+	case GetPlatformFleetParamsSortMinusHealth:
+		return true
+	case GetPlatformFleetParamsSortMinusLifecycle:
+		return true
+	case GetPlatformFleetParamsSortMinusName:
+		return true
+	case GetPlatformFleetParamsSortMinusRegion:
+		return true
+	case GetPlatformFleetParamsSortMinusSku:
+		return true
+	case GetPlatformFleetParamsSortName:
+		return true
+	case GetPlatformFleetParamsSortRegion:
+		return true
+	case GetPlatformFleetParamsSortSku:
+		return true
+	default:
+		return false
+	}
+}
+
 // AcceptHardware defines model for AcceptHardware.
 type AcceptHardware struct {
 	// Fingerprint The fingerprint that the node reports now.
 	Fingerprint string `json:"fingerprint"`
 	Reason      string `json:"reason"`
+}
+
+// AccessMe defines model for AccessMe.
+type AccessMe struct {
+	ApiKeys     ApiKeyListSection        `json:"api_keys"`
+	Invitations OwnInvitationListSection `json:"invitations"`
+	Me          MeSection                `json:"me"`
+	Projects    ProjectListSection       `json:"projects"`
+	SshKeys     SshKeyListSection        `json:"ssh_keys"`
+	Tenant      TenantSection            `json:"tenant"`
+}
+
+// AccessProject defines model for AccessProject.
+type AccessProject struct {
+	Members         MemberListSection         `json:"members"`
+	Project         ProjectSection            `json:"project"`
+	ServiceAccounts ServiceAccountListSection `json:"service_accounts"`
+	Usage           UsageSummarySection       `json:"usage"`
+}
+
+// AccessSessions defines model for AccessSessions.
+type AccessSessions struct {
+	All      SessionListSection `json:"all"`
+	ApiKeys  ApiKeyListSection  `json:"api_keys"`
+	Sessions SessionListSection `json:"sessions"`
 }
 
 // Adjustment defines model for Adjustment.
@@ -2359,6 +3047,9 @@ type AllocationList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
+// AllocationListSection defines model for AllocationListSection.
+type AllocationListSection = Section[AllocationList]
+
 // AllocationPatch defines model for AllocationPatch.
 type AllocationPatch struct {
 	// Gpus It cannot be changed.
@@ -2434,6 +3125,9 @@ type AllocationRequest struct {
 	TtlSeconds *int64 `json:"ttl_seconds,omitempty"`
 }
 
+// AllocationSection defines model for AllocationSection.
+type AllocationSection = Section[Allocation]
+
 // AllocationStatus The state of the allocation.
 type AllocationStatus string
 
@@ -2464,6 +3158,9 @@ type AllocationWhy struct {
 // AllocationWhyOwner The actor who must act next.
 type AllocationWhyOwner string
 
+// AllocationWhySection defines model for AllocationWhySection.
+type AllocationWhySection = Section[AllocationWhy]
+
 // ApiKey defines model for ApiKey.
 type ApiKey struct {
 	CreatedAt time.Time          `json:"created_at"`
@@ -2491,6 +3188,9 @@ type ApiKeyList struct {
 	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
+
+// ApiKeyListSection defines model for ApiKeyListSection.
+type ApiKeyListSection = Section[ApiKeyList]
 
 // ApiKeyRequest defines model for ApiKeyRequest.
 type ApiKeyRequest struct {
@@ -2612,6 +3312,9 @@ type AutoTopupList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
+// AutoTopupListSection defines model for AutoTopupListSection.
+type AutoTopupListSection = Section[AutoTopupList]
+
 // AutoTopupTerms defines model for AutoTopupTerms.
 type AutoTopupTerms struct {
 	// AmountMinor The amount of each charge.
@@ -2652,6 +3355,9 @@ type Balance struct {
 	// SpentThisMonthMinor The usage since the first day of the month (UTC), charged or not.
 	SpentThisMonthMinor *int64 `json:"spent_this_month_minor,omitempty"`
 }
+
+// BalanceSection defines model for BalanceSection.
+type BalanceSection = Section[Balance]
 
 // BillingEvidence What the charges of one UTC day consist of. The fields of its parts are those that the hashes and the amounts are computed from.
 type BillingEvidence struct {
@@ -2714,6 +3420,27 @@ type BillingLimitsRequest struct {
 	Currency           *string `json:"currency,omitempty"`
 	HourlySpendMinor   *int64  `json:"hourly_spend_minor,omitempty"`
 	MonthlyBudgetMinor *int64  `json:"monthly_budget_minor,omitempty"`
+}
+
+// BillingLimitsSection defines model for BillingLimitsSection.
+type BillingLimitsSection = Section[BillingLimits]
+
+// BillingOverview defines model for BillingOverview.
+type BillingOverview struct {
+	AutoTopups AutoTopupListSection      `json:"auto_topups"`
+	Balance    BalanceSection            `json:"balance"`
+	Ledger     LedgerListSection         `json:"ledger"`
+	Limits     BillingLimitsSection      `json:"limits"`
+	Payments   PaymentSessionListSection `json:"payments"`
+	Statements StatementListSection      `json:"statements"`
+	Usage      UsageSummarySection       `json:"usage"`
+}
+
+// BillingUsage defines model for BillingUsage.
+type BillingUsage struct {
+	Intervals UsageIntervalListSection `json:"intervals"`
+	Summary   UsageSummarySection      `json:"summary"`
+	Usage     UsageListSection         `json:"usage"`
 }
 
 // BlastRadius The affected tenants, projects, allocations and nodes.
@@ -2779,6 +3506,9 @@ type CapacityList struct {
 	Items []Capacity `json:"items"`
 }
 
+// CapacityListSection defines model for CapacityListSection.
+type CapacityListSection = Section[CapacityList]
+
 // ChangePlan The effect of a change: objects, affected tenants and cost.
 type ChangePlan struct {
 	Adopts          int              `json:"adopts"`
@@ -2843,6 +3573,50 @@ type CheckoutRequest struct {
 
 	// Currency The currency of the amount. It must be the currency of the tenant.
 	Currency *string `json:"currency,omitempty"`
+}
+
+// ComputeAllocation defines model for ComputeAllocation.
+type ComputeAllocation struct {
+	Allocation AllocationSection        `json:"allocation"`
+	Balance    BalanceSection           `json:"balance"`
+	Intervals  UsageIntervalListSection `json:"intervals"`
+	Telemetry  TelemetrySection         `json:"telemetry"`
+	Timeline   TimelineSection          `json:"timeline"`
+	Why        AllocationWhySection     `json:"why"`
+}
+
+// ComputeAllocations defines model for ComputeAllocations.
+type ComputeAllocations struct {
+	Allocations AllocationListSection `json:"allocations"`
+	Balance     BalanceSection        `json:"balance"`
+	Projects    ProjectListSection    `json:"projects"`
+}
+
+// ComputeLaunch defines model for ComputeLaunch.
+type ComputeLaunch struct {
+	Balance  BalanceSection       `json:"balance"`
+	Capacity CapacityListSection  `json:"capacity"`
+	Limits   BillingLimitsSection `json:"limits"`
+	Projects ProjectListSection   `json:"projects"`
+	Skus     SkuListSection       `json:"skus"`
+	SshKeys  SshKeyListSection    `json:"ssh_keys"`
+}
+
+// ComputeOffers defines model for ComputeOffers.
+type ComputeOffers struct {
+	Balance  BalanceSection      `json:"balance"`
+	Capacity CapacityListSection `json:"capacity"`
+	Skus     SkuListSection      `json:"skus"`
+}
+
+// ComputeOverview defines model for ComputeOverview.
+type ComputeOverview struct {
+	Allocations AllocationListSection `json:"allocations"`
+	Balance     BalanceSection        `json:"balance"`
+	Limits      BillingLimitsSection  `json:"limits"`
+	Me          MeSection             `json:"me"`
+	Projects    ProjectListSection    `json:"projects"`
+	SshKeys     SshKeyListSection     `json:"ssh_keys"`
 }
 
 // Condition A yes, no or unknown with a reason. `Ready` is always present.
@@ -2972,6 +3746,7 @@ type DesiredMetadata struct {
 	// Adopt The Git source whose next revision can adopt the object.
 	Adopt       *Adoption         `json:"adopt,omitempty"`
 	Annotations map[string]string `json:"annotations"`
+	CreatedAt   time.Time         `json:"createdAt"`
 
 	// Generation The generation increases with each change of the spec.
 	Generation int64             `json:"generation"`
@@ -2988,7 +3763,10 @@ type DesiredMetadata struct {
 	Source    Source             `json:"source"`
 	Suspended *Suspension        `json:"suspended,omitempty"`
 	Uid       openapi_types.UUID `json:"uid"`
-	Urn       string             `json:"urn"`
+
+	// UpdatedAt The time of the last write.
+	UpdatedAt time.Time `json:"updatedAt"`
+	Urn       string    `json:"urn"`
 }
 
 // DesiredObject A document of a desired object, in the same form as in the files of a Git source.
@@ -3108,6 +3886,9 @@ type DriftList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
+// DriftListSection defines model for DriftListSection.
+type DriftListSection = Section[DriftList]
+
 // Email defines model for Email.
 type Email = string
 
@@ -3187,6 +3968,9 @@ type FaultReportList struct {
 	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
+
+// FaultReportListSection defines model for FaultReportListSection.
+type FaultReportListSection = Section[FaultReportList]
 
 // FaultRequest defines model for FaultRequest.
 type FaultRequest struct {
@@ -3298,6 +4082,9 @@ type GitSourceList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
+// GitSourceListSection defines model for GitSourceListSection.
+type GitSourceListSection = Section[GitSourceList]
+
 // Gpu A GPU and its slot.
 type Gpu struct {
 	// AllocationId The allocation that uses the slot.
@@ -3399,6 +4186,9 @@ type HealthReport struct {
 
 // HealthReportLevel defines model for HealthReport.Level.
 type HealthReportLevel string
+
+// HealthSection defines model for HealthSection.
+type HealthSection = Section[Health]
 
 // Hold A block on a node or slot that keeps it out of placement.
 type Hold struct {
@@ -3551,6 +4341,9 @@ type LedgerList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
+// LedgerListSection defines model for LedgerListSection.
+type LedgerListSection = Section[LedgerList]
+
 // Liveness defines model for Liveness.
 type Liveness struct {
 	Status LivenessStatus `json:"status"`
@@ -3579,6 +4372,9 @@ type MePatch struct {
 	Name string `json:"name"`
 }
 
+// MeSection defines model for MeSection.
+type MeSection = Section[Me]
+
 // Member defines model for Member.
 type Member struct {
 	Email string `json:"email"`
@@ -3596,6 +4392,9 @@ type MemberList struct {
 	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
+
+// MemberListSection defines model for MemberListSection.
+type MemberListSection = Section[MemberList]
 
 // Membership defines model for Membership.
 type Membership struct {
@@ -3805,6 +4604,9 @@ type NodeList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
+// NodeListSection defines model for NodeListSection.
+type NodeListSection = Section[NodeList]
+
 // NodeRequest The name, the labels and the spec of the desired Node.
 type NodeRequest struct {
 	// Address The address of its SSH service, a host or host:port. The default is the name of the node.
@@ -3859,6 +4661,9 @@ type NodeRequestOnboarding string
 // NodeRequestSlicing The part of a GPU that one slot is.
 type NodeRequestSlicing string
 
+// NodeSection defines model for NodeSection.
+type NodeSection = Section[Node]
+
 // NodeSerials defines model for NodeSerials.
 type NodeSerials struct {
 	Board   *string      `json:"board,omitempty"`
@@ -3900,6 +4705,9 @@ type NodeTopology struct {
 	// Topology The topology of the last complete report. It is empty before the first one.
 	Topology map[string]interface{} `json:"topology"`
 }
+
+// NodeTopologySection defines model for NodeTopologySection.
+type NodeTopologySection = Section[NodeTopology]
 
 // NodeUncordon defines model for NodeUncordon.
 type NodeUncordon struct {
@@ -3963,6 +4771,9 @@ type OpsOverview struct {
 	Panels []OpsPanel `json:"panels"`
 }
 
+// OpsOverviewSection defines model for OpsOverviewSection.
+type OpsOverviewSection = Section[OpsOverview]
+
 // OpsPanel defines model for OpsPanel.
 type OpsPanel struct {
 	Message string       `json:"message"`
@@ -4014,6 +4825,9 @@ type OwnInvitationList struct {
 	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
+
+// OwnInvitationListSection defines model for OwnInvitationListSection.
+type OwnInvitationListSection = Section[OwnInvitationList]
 
 // PartSerial defines model for PartSerial.
 type PartSerial struct {
@@ -4074,6 +4888,9 @@ type PaymentSessionList struct {
 	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
+
+// PaymentSessionListSection defines model for PaymentSessionListSection.
+type PaymentSessionListSection = Section[PaymentSessionList]
 
 // PaymentStatus `initiated`: the payment page is open. `checkout_completed`: the provider has accepted the payment. `credited`: the balance contains the payment. `failed_reconcile`: the payment does not match the session, and an operator must check it. `expired`: the session ended without a payment.
 type PaymentStatus string
@@ -4231,6 +5048,9 @@ type PlanDetailOrigin string
 // PlanDetailStatus defines model for PlanDetail.Status.
 type PlanDetailStatus string
 
+// PlanDetailSection defines model for PlanDetailSection.
+type PlanDetailSection = Section[PlanDetail]
+
 // PlanList defines model for PlanList.
 type PlanList struct {
 	Items []Plan `json:"items"`
@@ -4238,6 +5058,9 @@ type PlanList struct {
 	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
+
+// PlanListSection defines model for PlanListSection.
+type PlanListSection = Section[PlanList]
 
 // PlanRequest defines model for PlanRequest.
 type PlanRequest struct {
@@ -4254,11 +5077,64 @@ type PlanRequest struct {
 	Source *string `json:"source,omitempty"`
 }
 
+// PlatformChange defines model for PlatformChange.
+type PlatformChange struct {
+	Plan    PlanDetailSection    `json:"plan"`
+	Sources GitSourceListSection `json:"sources"`
+}
+
+// PlatformChanges defines model for PlatformChanges.
+type PlatformChanges struct {
+	Plans     PlanListSection      `json:"plans"`
+	Revisions RevisionListSection  `json:"revisions"`
+	Sources   GitSourceListSection `json:"sources"`
+}
+
+// PlatformDrift defines model for PlatformDrift.
+type PlatformDrift struct {
+	Drift   DriftListSection     `json:"drift"`
+	Sources GitSourceListSection `json:"sources"`
+}
+
+// PlatformFleet defines model for PlatformFleet.
+type PlatformFleet struct {
+	Capacity CapacityListSection    `json:"capacity"`
+	Faults   FaultReportListSection `json:"faults"`
+	Nodes    NodeListSection        `json:"nodes"`
+}
+
+// PlatformNode defines model for PlatformNode.
+type PlatformNode struct {
+	Allocations AllocationListSection `json:"allocations"`
+	Node        NodeSection           `json:"node"`
+	Topology    NodeTopologySection   `json:"topology"`
+	Trace       TraceSection          `json:"trace"`
+}
+
+// PlatformOps defines model for PlatformOps.
+type PlatformOps struct {
+	Drift    DriftListSection       `json:"drift"`
+	Faults   FaultReportListSection `json:"faults"`
+	Health   HealthSection          `json:"health"`
+	Overview OpsOverviewSection     `json:"overview"`
+	Plans    PlanListSection        `json:"plans"`
+}
+
 // PlatformRole The platform role: user, admin, operator, billing_operator, or the name of a Role object.
 type PlatformRole = string
 
+// PlatformStatus defines model for PlatformStatus.
+type PlatformStatus struct {
+	Capacity CapacityListSection `json:"capacity"`
+	Details  HealthSection       `json:"details"`
+	Health   HealthSection       `json:"health"`
+}
+
 // PolicyKey defines model for PolicyKey.
 type PolicyKey struct {
+	// Cap How a value of a wider scope limits those of narrower scopes: a number is at most (`max`) or at least (`min`) the wider value, and a switch that is off in a wider scope is off (`all`).
+	Cap *PolicyKeyCap `json:"cap,omitempty"`
+
 	// Default A boolean, an integer, a string, or a list of strings, according to the policy key.
 	Default PolicyValue `json:"default"`
 	Key     string      `json:"key"`
@@ -4267,13 +5143,19 @@ type PolicyKey struct {
 	Minimum *int64      `json:"minimum,omitempty"`
 
 	// NotInForce The reason why no value of this key has an effect. Writes of such a key are rejected.
-	NotInForce *string         `json:"not_in_force,omitempty"`
-	Scopes     []string        `json:"scopes"`
-	Set        []PolicySetting `json:"set"`
-	Type       string          `json:"type"`
-	Unit       *string         `json:"unit,omitempty"`
-	Values     *[]string       `json:"values,omitempty"`
+	NotInForce *string `json:"not_in_force,omitempty"`
+
+	// Readers The functions of the server that read the key.
+	Readers []string        `json:"readers"`
+	Scopes  []string        `json:"scopes"`
+	Set     []PolicySetting `json:"set"`
+	Type    string          `json:"type"`
+	Unit    *string         `json:"unit,omitempty"`
+	Values  *[]string       `json:"values,omitempty"`
 }
+
+// PolicyKeyCap How a value of a wider scope limits those of narrower scopes: a number is at most (`max`) or at least (`min`) the wider value, and a switch that is off in a wider scope is off (`all`).
+type PolicyKeyCap string
 
 // PolicyList defines model for PolicyList.
 type PolicyList struct {
@@ -4386,6 +5268,9 @@ type ProjectList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
+// ProjectListSection defines model for ProjectListSection.
+type ProjectListSection = Section[ProjectList]
+
 // ProjectPatch defines model for ProjectPatch.
 type ProjectPatch struct {
 	Description *string `json:"description,omitempty"`
@@ -4409,6 +5294,9 @@ type ProjectRole string
 type ProjectRoleRequest struct {
 	Role ProjectRole `json:"role"`
 }
+
+// ProjectSection defines model for ProjectSection.
+type ProjectSection = Section[Project]
 
 // Reason defines model for Reason.
 type Reason struct {
@@ -4593,8 +5481,34 @@ type RevisionList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
+// RevisionListSection defines model for RevisionListSection.
+type RevisionListSection = Section[RevisionList]
+
+// Runbook defines model for Runbook.
+type Runbook struct {
+	Name string `json:"name"`
+
+	// Text The page as Markdown.
+	Text string `json:"text"`
+}
+
 // Scope A permission of a token.
 type Scope string
+
+// SectionMessage One sentence for users. The text can change.
+type SectionMessage = string
+
+// SectionOperation The operation of `/api/v1` that the section shows. Its roles decide, its schema is that of `data`, and it continues the list of the section after `next_cursor`.
+type SectionOperation = string
+
+// SectionReason Why the section has no `data`.
+type SectionReason string
+
+// SectionRunbook The runbook of a degraded section.
+type SectionRunbook = string
+
+// SectionStatus `ok`: `data` has the section; without `data` nothing exists to show. `degraded`: its service failed or was too slow. `restricted`: the role of the caller does not allow it.
+type SectionStatus string
 
 // ServiceAccount defines model for ServiceAccount.
 type ServiceAccount struct {
@@ -4624,6 +5538,9 @@ type ServiceAccountList struct {
 	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
+
+// ServiceAccountListSection defines model for ServiceAccountListSection.
+type ServiceAccountListSection = Section[ServiceAccountList]
 
 // ServiceAccountPatch defines model for ServiceAccountPatch.
 type ServiceAccountPatch struct {
@@ -4681,6 +5598,9 @@ type SessionList struct {
 	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
+
+// SessionListSection defines model for SessionListSection.
+type SessionListSection = Section[SessionList]
 
 // SignInOptions defines model for SignInOptions.
 type SignInOptions struct {
@@ -4747,6 +5667,9 @@ type SkuList struct {
 	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
+
+// SkuListSection defines model for SkuListSection.
+type SkuListSection = Section[SkuList]
 
 // SkuRegion defines model for SkuRegion.
 type SkuRegion struct {
@@ -4855,6 +5778,9 @@ type SshKeyList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
+// SshKeyListSection defines model for SshKeyListSection.
+type SshKeyListSection = Section[SshKeyList]
+
 // SshKeyRequest defines model for SshKeyRequest.
 type SshKeyRequest struct {
 	// Name A name for the key.
@@ -4912,6 +5838,9 @@ type StatementList struct {
 	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
+
+// StatementListSection defines model for StatementListSection.
+type StatementListSection = Section[StatementList]
 
 // StatementMovement defines model for StatementMovement.
 type StatementMovement struct {
@@ -5013,6 +5942,9 @@ type Telemetry struct {
 	Gpus []GpuTelemetry `json:"gpus"`
 }
 
+// TelemetrySection defines model for TelemetrySection.
+type TelemetrySection = Section[Telemetry]
+
 // Tenant defines model for Tenant.
 type Tenant struct {
 	CreatedAt time.Time          `json:"created_at"`
@@ -5074,10 +6006,16 @@ type TenantRoleRequest struct {
 	Role TenantRole `json:"role"`
 }
 
+// TenantSection defines model for TenantSection.
+type TenantSection = Section[Tenant]
+
 // Timeline defines model for Timeline.
 type Timeline struct {
 	Items []Transition `json:"items"`
 }
+
+// TimelineSection defines model for TimelineSection.
+type TimelineSection = Section[Timeline]
 
 // TokenKey defines model for TokenKey.
 type TokenKey struct {
@@ -5118,6 +6056,9 @@ type Trace struct {
 	Object DesiredObject `json:"object"`
 	Steps  []TraceStep   `json:"steps"`
 }
+
+// TraceSection defines model for TraceSection.
+type TraceSection = Section[Trace]
 
 // TraceStep defines model for TraceStep.
 type TraceStep struct {
@@ -5256,6 +6197,9 @@ type UsageIntervalList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
+// UsageIntervalListSection defines model for UsageIntervalListSection.
+type UsageIntervalListSection = Section[UsageIntervalList]
+
 // UsageList defines model for UsageList.
 type UsageList struct {
 	Items []Usage `json:"items"`
@@ -5263,6 +6207,9 @@ type UsageList struct {
 	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
+
+// UsageListSection defines model for UsageListSection.
+type UsageListSection = Section[UsageList]
 
 // UsageSum defines model for UsageSum.
 type UsageSum struct {
@@ -5301,6 +6248,9 @@ type UsageSummary struct {
 
 // UsageSummaryBy defines model for UsageSummary.By.
 type UsageSummaryBy string
+
+// UsageSummarySection defines model for UsageSummarySection.
+type UsageSummarySection = Section[UsageSummary]
 
 // User defines model for User.
 type User struct {
@@ -5432,6 +6382,12 @@ type VerifyInfo struct {
 // AllocationID defines model for AllocationID.
 type AllocationID = openapi_types.UUID
 
+// AllocationSearch defines model for AllocationSearch.
+type AllocationSearch = string
+
+// AllocationSort defines model for AllocationSort.
+type AllocationSort string
+
 // ApiKeyID defines model for ApiKeyID.
 type ApiKeyID = openapi_types.UUID
 
@@ -5449,6 +6405,27 @@ type DriftID = openapi_types.UUID
 
 // FaultReportID defines model for FaultReportID.
 type FaultReportID = openapi_types.UUID
+
+// FleetHealth defines model for FleetHealth.
+type FleetHealth string
+
+// FleetLifecycle defines model for FleetLifecycle.
+type FleetLifecycle string
+
+// FleetReachability defines model for FleetReachability.
+type FleetReachability string
+
+// FleetRegion defines model for FleetRegion.
+type FleetRegion = string
+
+// FleetSearch defines model for FleetSearch.
+type FleetSearch = string
+
+// FleetSku defines model for FleetSku.
+type FleetSku = string
+
+// FleetSort defines model for FleetSort.
+type FleetSort string
 
 // GitSourceName defines model for GitSourceName.
 type GitSourceName = string
@@ -5512,6 +6489,9 @@ type ProjectPath = openapi_types.UUID
 
 // RevisionNumber defines model for RevisionNumber.
 type RevisionNumber = int64
+
+// RunbookName defines model for RunbookName.
+type RunbookName = string
 
 // ServiceAccountID defines model for ServiceAccountID.
 type ServiceAccountID = openapi_types.UUID
@@ -5850,7 +6830,40 @@ type ListAdminNodesParams struct {
 
 	// Cursor The `next_cursor` of the previous page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Region The API returns only nodes of this region.
+	Region *FleetRegion `form:"region,omitempty" json:"region,omitempty"`
+
+	// Sku The API returns only nodes of this SKU.
+	Sku *FleetSku `form:"sku,omitempty" json:"sku,omitempty"`
+
+	// Lifecycle The API returns only nodes of this lifecycle.
+	Lifecycle *ListAdminNodesParamsLifecycle `form:"lifecycle,omitempty" json:"lifecycle,omitempty"`
+
+	// Health The API returns only nodes of this health.
+	Health *ListAdminNodesParamsHealth `form:"health,omitempty" json:"health,omitempty"`
+
+	// Reachability The API returns only nodes of this reachability.
+	Reachability *ListAdminNodesParamsReachability `form:"reachability,omitempty" json:"reachability,omitempty"`
+
+	// Q Part of the name.
+	Q *FleetSearch `form:"q,omitempty" json:"q,omitempty"`
+
+	// Sort The field by which the list sorts. A minus sign reverses it.
+	Sort *ListAdminNodesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 }
+
+// ListAdminNodesParamsLifecycle defines parameters for ListAdminNodes.
+type ListAdminNodesParamsLifecycle string
+
+// ListAdminNodesParamsHealth defines parameters for ListAdminNodes.
+type ListAdminNodesParamsHealth string
+
+// ListAdminNodesParamsReachability defines parameters for ListAdminNodes.
+type ListAdminNodesParamsReachability string
+
+// ListAdminNodesParamsSort defines parameters for ListAdminNodes.
+type ListAdminNodesParamsSort string
 
 // CreateNodeParams defines parameters for CreateNode.
 type CreateNodeParams struct {
@@ -6322,9 +7335,18 @@ type ListAllocationsParams struct {
 	// Name The API returns only allocations of this name. A name can be used again after its allocation has ended.
 	Name *string `form:"name,omitempty" json:"name,omitempty"`
 
+	// Q Part of the name.
+	Q *AllocationSearch `form:"q,omitempty" json:"q,omitempty"`
+
+	// Sort The field by which the list sorts. A minus sign reverses it.
+	Sort *ListAllocationsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
 	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 }
+
+// ListAllocationsParamsSort defines parameters for ListAllocations.
+type ListAllocationsParamsSort string
 
 // CreateAllocationParams defines parameters for CreateAllocation.
 type CreateAllocationParams struct {
@@ -6844,6 +7866,9 @@ type ReceivePaymentEventParams struct {
 
 // ListProjectsParams defines parameters for ListProjects.
 type ListProjectsParams struct {
+	// Q Part of the name.
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
 	// Limit The maximum number of items of a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -7161,6 +8186,261 @@ type SetPasswordParams struct {
 
 	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// GetAccessMeParams defines parameters for GetAccessMe.
+type GetAccessMeParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetAccessProjectParams defines parameters for GetAccessProject.
+type GetAccessProjectParams struct {
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetAccessSessionsParams defines parameters for GetAccessSessions.
+type GetAccessSessionsParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetBillingOverviewParams defines parameters for GetBillingOverview.
+type GetBillingOverviewParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetBillingUsageParams defines parameters for GetBillingUsage.
+type GetBillingUsageParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// From Start of the period (inclusive). The default is the start of the current month.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To End of the period (exclusive). The default is now.
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// By The dimension to group by.
+	By *GetBillingUsageParamsBy `form:"by,omitempty" json:"by,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetBillingUsageParamsBy defines parameters for GetBillingUsage.
+type GetBillingUsageParamsBy string
+
+// GetComputeAllocationsParams defines parameters for GetComputeAllocations.
+type GetComputeAllocationsParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status The API returns only allocations in this state.
+	Status *AllocationStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Sku The API returns only allocations of this SKU.
+	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
+
+	// Name The API returns only allocations of this name.
+	Name *string `form:"name,omitempty" json:"name,omitempty"`
+
+	// Q Part of the name.
+	Q *AllocationSearch `form:"q,omitempty" json:"q,omitempty"`
+
+	// Sort The field by which the list sorts. A minus sign reverses it.
+	Sort *GetComputeAllocationsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetComputeAllocationsParamsSort defines parameters for GetComputeAllocations.
+type GetComputeAllocationsParamsSort string
+
+// GetComputeAllocationParams defines parameters for GetComputeAllocation.
+type GetComputeAllocationParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetComputeLaunchParams defines parameters for GetComputeLaunch.
+type GetComputeLaunchParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetComputeOffersParams defines parameters for GetComputeOffers.
+type GetComputeOffersParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetComputeOverviewParams defines parameters for GetComputeOverview.
+type GetComputeOverviewParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetPlatformChangesParams defines parameters for GetPlatformChanges.
+type GetPlatformChangesParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Origin `loop` selects plans of the control loop, `change` selects plans of changes.
+	Origin *GetPlatformChangesParamsOrigin `form:"origin,omitempty" json:"origin,omitempty"`
+
+	// Source The API returns only plans of this Git source.
+	Source *string `form:"source,omitempty" json:"source,omitempty"`
+
+	// Status The API returns only plans in this state.
+	Status *GetPlatformChangesParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetPlatformChangesParamsOrigin defines parameters for GetPlatformChanges.
+type GetPlatformChangesParamsOrigin string
+
+// GetPlatformChangesParamsStatus defines parameters for GetPlatformChanges.
+type GetPlatformChangesParamsStatus string
+
+// GetPlatformChangeParams defines parameters for GetPlatformChange.
+type GetPlatformChangeParams struct {
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetPlatformDriftParams defines parameters for GetPlatformDrift.
+type GetPlatformDriftParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status The API returns only items in this state.
+	Status *GetPlatformDriftParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Kind The API returns only entries of this kind.
+	Kind *Kind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetPlatformDriftParamsStatus defines parameters for GetPlatformDrift.
+type GetPlatformDriftParamsStatus string
+
+// GetPlatformFleetParams defines parameters for GetPlatformFleet.
+type GetPlatformFleetParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Region The API returns only nodes of this region.
+	Region *FleetRegion `form:"region,omitempty" json:"region,omitempty"`
+
+	// Sku The API returns only nodes of this SKU.
+	Sku *FleetSku `form:"sku,omitempty" json:"sku,omitempty"`
+
+	// Lifecycle The API returns only nodes of this lifecycle.
+	Lifecycle *GetPlatformFleetParamsLifecycle `form:"lifecycle,omitempty" json:"lifecycle,omitempty"`
+
+	// Health The API returns only nodes of this health.
+	Health *GetPlatformFleetParamsHealth `form:"health,omitempty" json:"health,omitempty"`
+
+	// Reachability The API returns only nodes of this reachability.
+	Reachability *GetPlatformFleetParamsReachability `form:"reachability,omitempty" json:"reachability,omitempty"`
+
+	// Q Part of the name.
+	Q *FleetSearch `form:"q,omitempty" json:"q,omitempty"`
+
+	// Sort The field by which the list sorts. A minus sign reverses it.
+	Sort *GetPlatformFleetParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetPlatformFleetParamsLifecycle defines parameters for GetPlatformFleet.
+type GetPlatformFleetParamsLifecycle string
+
+// GetPlatformFleetParamsHealth defines parameters for GetPlatformFleet.
+type GetPlatformFleetParamsHealth string
+
+// GetPlatformFleetParamsReachability defines parameters for GetPlatformFleet.
+type GetPlatformFleetParamsReachability string
+
+// GetPlatformFleetParamsSort defines parameters for GetPlatformFleet.
+type GetPlatformFleetParamsSort string
+
+// GetPlatformNodeParams defines parameters for GetPlatformNode.
+type GetPlatformNodeParams struct {
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetPlatformOpsParams defines parameters for GetPlatformOps.
+type GetPlatformOpsParams struct {
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetPlatformStatusParams defines parameters for GetPlatformStatus.
+type GetPlatformStatusParams struct {
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ForceReleaseAllocationJSONRequestBody defines body for ForceReleaseAllocation for application/json ContentType.
@@ -7857,7 +9137,8 @@ type ClientInterface interface {
 
 	// ListAdminNodes List nodes
 	//
-	// The API returns all nodes by name. Lifecycle, health, reachability and occupancy are four separate values.
+	// The API returns the nodes of the fleet, by name without `sort`. Lifecycle, health,
+	// reachability and occupancy are four separate values.
 	//
 	// Corresponds with GET /api/v1/admin/nodes (the `ListAdminNodes` operationId).
 	ListAdminNodes(ctx context.Context, params *ListAdminNodesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -8119,7 +9400,7 @@ type ClientInterface interface {
 	// GetOpsOverview Get operations overview
 	//
 	// The API returns the state of the platform in panels. A panel that cannot be read has the status `unknown` and the
-	// cause; the others are not affected. `runbook_id` names the page of the runbooks that says what to do.
+	// cause; the others are not affected. `runbook_id` names the page of the runbooks with the steps.
 	//
 	// Corresponds with GET /api/v1/admin/ops/overview (the `GetOpsOverview` operationId).
 	GetOpsOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -8542,7 +9823,7 @@ type ClientInterface interface {
 	// ListAllocations List allocations
 	//
 	// The API returns the allocations of the project that `X-Project-ID` names, or of all projects that the caller can
-	// read, newest first.
+	// read, newest first without `sort`.
 	//
 	// Corresponds with GET /api/v1/allocations (the `ListAllocations` operationId).
 	ListAllocations(ctx context.Context, params *ListAllocationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -8650,7 +9931,7 @@ type ClientInterface interface {
 
 	// ReportAllocationFaultWithBody Report allocation fault
 	//
-	// The caller reports a fault of the node or of a GPU of an active allocation that the platform has not seen. Operators
+	// The caller reports a fault of the node or of a GPU of an active allocation that the platform has not detected. Operators
 	// decide about it. Charging continues until then. When an operator confirms the fault, the charges since the report are
 	// credited (`provisioning.degraded`), unless the allocation has ended.
 	//
@@ -8661,7 +9942,7 @@ type ClientInterface interface {
 
 	// ReportAllocationFault Report allocation fault
 	//
-	// The caller reports a fault of the node or of a GPU of an active allocation that the platform has not seen. Operators
+	// The caller reports a fault of the node or of a GPU of an active allocation that the platform has not detected. Operators
 	// decide about it. Charging continues until then. When an operator confirms the fault, the charges since the report are
 	// credited (`provisioning.degraded`), unless the allocation has ended.
 	//
@@ -9291,6 +10572,14 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/projects/{project_id}/service-accounts (the `CreateServiceAccount` operationId).
 	CreateServiceAccount(ctx context.Context, projectId ProjectPath, params *CreateServiceAccountParams, body CreateServiceAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetRunbook Get runbook
+	//
+	// The API returns a runbook of this version of the server as Markdown. A degraded section and a panel name it in
+	// `runbook_id`. The runbook `README` lists all of them.
+	//
+	// Corresponds with GET /api/v1/runbooks/{name} (the `GetRunbook` operationId).
+	GetRunbook(ctx context.Context, name RunbookName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// MintServiceAccountTokenWithBody Create service account token
 	//
 	// The API exchanges a credential for an access token that is valid for at most one hour. The caller can request
@@ -9588,6 +10877,135 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/users/me/password (the `SetPassword` operationId).
 	SetPassword(ctx context.Context, params *SetPasswordParams, body SetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAccessMe Get account view
+	//
+	// The API returns the current user with the tenant, projects, invitations, SSH keys and API keys.
+	//
+	// Corresponds with GET /api/v3/access/me (the `GetAccessMe` operationId).
+	GetAccessMe(ctx context.Context, params *GetAccessMeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAccessProject Get project view
+	//
+	// The API returns one project with its members, service accounts and the usage of this month by user.
+	//
+	// Corresponds with GET /api/v3/access/projects/{project_id} (the `GetAccessProject` operationId).
+	GetAccessProject(ctx context.Context, projectId ProjectPath, params *GetAccessProjectParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAccessSessions Get sessions view
+	//
+	// The API returns a page of the sessions of the current user, the API keys, and for admins the sessions of all
+	// users.
+	//
+	// Corresponds with GET /api/v3/access/sessions (the `GetAccessSessions` operationId).
+	GetAccessSessions(ctx context.Context, params *GetAccessSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetBillingOverview Get billing overview
+	//
+	// The API returns balance, runway and limits, the usage of this month by day, and the last statements, payments
+	// and ledger entries.
+	//
+	// Corresponds with GET /api/v3/billing/overview (the `GetBillingOverview` operationId).
+	GetBillingOverview(ctx context.Context, params *GetBillingOverviewParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetBillingUsage Get usage view
+	//
+	// The API returns a page of the sums of the usage in a period, and its allocations and intervals. The sums equal
+	// those of the ledger.
+	//
+	// Corresponds with GET /api/v3/billing/usage (the `GetBillingUsage` operationId).
+	GetBillingUsage(ctx context.Context, params *GetBillingUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetComputeAllocations Get allocations view
+	//
+	// The API returns a page of allocations with the filters of `listAllocations`, and the balance that
+	// pays for them.
+	//
+	// Corresponds with GET /api/v3/compute/allocations (the `GetComputeAllocations` operationId).
+	GetComputeAllocations(ctx context.Context, params *GetComputeAllocationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetComputeAllocation Get allocation view
+	//
+	// The API returns one allocation with its history, the reason of its wait, its usage intervals and the last hour
+	// of its telemetry.
+	//
+	// Corresponds with GET /api/v3/compute/allocations/{id} (the `GetComputeAllocation` operationId).
+	GetComputeAllocation(ctx context.Context, id AllocationID, params *GetComputeAllocationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetComputeLaunch Get launch view
+	//
+	// The API returns what a user chooses from before a new allocation, and what limits it. `POST
+	// /api/v1/allocations/preview` evaluates a choice.
+	//
+	// Corresponds with GET /api/v3/compute/launch (the `GetComputeLaunch` operationId).
+	GetComputeLaunch(ctx context.Context, params *GetComputeLaunchParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetComputeOffers Get compute offers
+	//
+	// The API returns the SKUs with their prices and free slots, and the balance to compare them with.
+	//
+	// Corresponds with GET /api/v3/compute/offers (the `GetComputeOffers` operationId).
+	GetComputeOffers(ctx context.Context, params *GetComputeOffersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetComputeOverview Get compute overview
+	//
+	// The API returns what the home screen of a tenant shows: live allocations, balance and limits, projects and SSH
+	// keys.
+	//
+	// Corresponds with GET /api/v3/compute/overview (the `GetComputeOverview` operationId).
+	GetComputeOverview(ctx context.Context, params *GetComputeOverviewParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPlatformChanges Get changes view
+	//
+	// The API returns a page of plans with the filters of `listPlans`, the last revisions and the Git sources.
+	//
+	// Corresponds with GET /api/v3/platform/changes (the `GetPlatformChanges` operationId).
+	GetPlatformChanges(ctx context.Context, params *GetPlatformChangesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPlatformChange Get change view
+	//
+	// The API returns one plan with its steps, blast radius and money, and the Git sources.
+	//
+	// Corresponds with GET /api/v3/platform/changes/{id} (the `GetPlatformChange` operationId).
+	GetPlatformChange(ctx context.Context, id PlanID, params *GetPlatformChangeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPlatformDrift Get drift view
+	//
+	// The API returns a page of drift with the filters of `listDrift`, and the Git sources that own desired state.
+	//
+	// Corresponds with GET /api/v3/platform/drift (the `GetPlatformDrift` operationId).
+	GetPlatformDrift(ctx context.Context, params *GetPlatformDriftParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPlatformFleet Get fleet view
+	//
+	// The API returns a page of nodes with the filters of `listAdminNodes`, the capacity by region and
+	// SKU, and the open fault reports.
+	//
+	// Corresponds with GET /api/v3/platform/fleet (the `GetPlatformFleet` operationId).
+	GetPlatformFleet(ctx context.Context, params *GetPlatformFleetParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPlatformNode Get node view
+	//
+	// The API returns one node with its topology, its desired object with the history up to the last observation and
+	// drift, and the allocations on it.
+	//
+	// Corresponds with GET /api/v3/platform/nodes/{name} (the `GetPlatformNode` operationId).
+	GetPlatformNode(ctx context.Context, name NodeName, params *GetPlatformNodeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPlatformOps Get operations view
+	//
+	// The API returns the panels of the platform, its health, and what waits for an operator: open drift, proposed
+	// plans and open fault reports.
+	//
+	// Corresponds with GET /api/v3/platform/ops (the `GetPlatformOps` operationId).
+	GetPlatformOps(ctx context.Context, params *GetPlatformOpsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPlatformStatus Get platform status
+	//
+	// The API returns the health of the platform and its capacity. Operators also read the messages of the checks.
+	//
+	// Corresponds with GET /api/v3/platform/status (the `GetPlatformStatus` operationId).
+	GetPlatformStatus(ctx context.Context, params *GetPlatformStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetLivez Get liveness
 	//
@@ -10297,7 +11715,8 @@ func (c *Client) GetHealthDetails(ctx context.Context, reqEditors ...RequestEdit
 
 // ListAdminNodes List nodes
 //
-// The API returns all nodes by name. Lifecycle, health, reachability and occupancy are four separate values.
+// The API returns the nodes of the fleet, by name without `sort`. Lifecycle, health,
+// reachability and occupancy are four separate values.
 //
 // Corresponds with GET /api/v1/admin/nodes (the `ListAdminNodes` operationId).
 func (c *Client) ListAdminNodes(ctx context.Context, params *ListAdminNodesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10819,7 +12238,7 @@ func (c *Client) UncordonNode(ctx context.Context, name NodeName, params *Uncord
 // GetOpsOverview Get operations overview
 //
 // The API returns the state of the platform in panels. A panel that cannot be read has the status `unknown` and the
-// cause; the others are not affected. `runbook_id` names the page of the runbooks that says what to do.
+// cause; the others are not affected. `runbook_id` names the page of the runbooks with the steps.
 //
 // Corresponds with GET /api/v1/admin/ops/overview (the `GetOpsOverview` operationId).
 func (c *Client) GetOpsOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11702,7 +13121,7 @@ func (c *Client) CreateRefund(ctx context.Context, userId UserID, params *Create
 // ListAllocations List allocations
 //
 // The API returns the allocations of the project that `X-Project-ID` names, or of all projects that the caller can
-// read, newest first.
+// read, newest first without `sort`.
 //
 // Corresponds with GET /api/v1/allocations (the `ListAllocations` operationId).
 func (c *Client) ListAllocations(ctx context.Context, params *ListAllocationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11920,7 +13339,7 @@ func (c *Client) ReleaseAllocation(ctx context.Context, id AllocationID, params 
 
 // ReportAllocationFaultWithBody Report allocation fault
 //
-// The caller reports a fault of the node or of a GPU of an active allocation that the platform has not seen. Operators
+// The caller reports a fault of the node or of a GPU of an active allocation that the platform has not detected. Operators
 // decide about it. Charging continues until then. When an operator confirms the fault, the charges since the report are
 // credited (`provisioning.degraded`), unless the allocation has ended.
 //
@@ -11941,7 +13360,7 @@ func (c *Client) ReportAllocationFaultWithBody(ctx context.Context, id Allocatio
 
 // ReportAllocationFault Report allocation fault
 //
-// The caller reports a fault of the node or of a GPU of an active allocation that the platform has not seen. Operators
+// The caller reports a fault of the node or of a GPU of an active allocation that the platform has not detected. Operators
 // decide about it. Charging continues until then. When an operator confirms the fault, the charges since the report are
 // credited (`provisioning.degraded`), unless the allocation has ended.
 //
@@ -13281,6 +14700,24 @@ func (c *Client) CreateServiceAccount(ctx context.Context, projectId ProjectPath
 	return c.Client.Do(req)
 }
 
+// GetRunbook Get runbook
+//
+// The API returns a runbook of this version of the server as Markdown. A degraded section and a panel name it in
+// `runbook_id`. The runbook `README` lists all of them.
+//
+// Corresponds with GET /api/v1/runbooks/{name} (the `GetRunbook` operationId).
+func (c *Client) GetRunbook(ctx context.Context, name RunbookName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRunbookRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // MintServiceAccountTokenWithBody Create service account token
 //
 // The API exchanges a credential for an access token that is valid for at most one hour. The caller can request
@@ -13919,6 +15356,305 @@ func (c *Client) SetPasswordWithBody(ctx context.Context, params *SetPasswordPar
 // Corresponds with PUT /api/v1/users/me/password (the `SetPassword` operationId).
 func (c *Client) SetPassword(ctx context.Context, params *SetPasswordParams, body SetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSetPasswordRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAccessMe Get account view
+//
+// The API returns the current user with the tenant, projects, invitations, SSH keys and API keys.
+//
+// Corresponds with GET /api/v3/access/me (the `GetAccessMe` operationId).
+func (c *Client) GetAccessMe(ctx context.Context, params *GetAccessMeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAccessMeRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAccessProject Get project view
+//
+// The API returns one project with its members, service accounts and the usage of this month by user.
+//
+// Corresponds with GET /api/v3/access/projects/{project_id} (the `GetAccessProject` operationId).
+func (c *Client) GetAccessProject(ctx context.Context, projectId ProjectPath, params *GetAccessProjectParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAccessProjectRequest(c.Server, projectId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAccessSessions Get sessions view
+//
+// The API returns a page of the sessions of the current user, the API keys, and for admins the sessions of all
+// users.
+//
+// Corresponds with GET /api/v3/access/sessions (the `GetAccessSessions` operationId).
+func (c *Client) GetAccessSessions(ctx context.Context, params *GetAccessSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAccessSessionsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetBillingOverview Get billing overview
+//
+// The API returns balance, runway and limits, the usage of this month by day, and the last statements, payments
+// and ledger entries.
+//
+// Corresponds with GET /api/v3/billing/overview (the `GetBillingOverview` operationId).
+func (c *Client) GetBillingOverview(ctx context.Context, params *GetBillingOverviewParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetBillingOverviewRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetBillingUsage Get usage view
+//
+// The API returns a page of the sums of the usage in a period, and its allocations and intervals. The sums equal
+// those of the ledger.
+//
+// Corresponds with GET /api/v3/billing/usage (the `GetBillingUsage` operationId).
+func (c *Client) GetBillingUsage(ctx context.Context, params *GetBillingUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetBillingUsageRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetComputeAllocations Get allocations view
+//
+// The API returns a page of allocations with the filters of `listAllocations`, and the balance that
+// pays for them.
+//
+// Corresponds with GET /api/v3/compute/allocations (the `GetComputeAllocations` operationId).
+func (c *Client) GetComputeAllocations(ctx context.Context, params *GetComputeAllocationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetComputeAllocationsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetComputeAllocation Get allocation view
+//
+// The API returns one allocation with its history, the reason of its wait, its usage intervals and the last hour
+// of its telemetry.
+//
+// Corresponds with GET /api/v3/compute/allocations/{id} (the `GetComputeAllocation` operationId).
+func (c *Client) GetComputeAllocation(ctx context.Context, id AllocationID, params *GetComputeAllocationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetComputeAllocationRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetComputeLaunch Get launch view
+//
+// The API returns what a user chooses from before a new allocation, and what limits it. `POST
+// /api/v1/allocations/preview` evaluates a choice.
+//
+// Corresponds with GET /api/v3/compute/launch (the `GetComputeLaunch` operationId).
+func (c *Client) GetComputeLaunch(ctx context.Context, params *GetComputeLaunchParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetComputeLaunchRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetComputeOffers Get compute offers
+//
+// The API returns the SKUs with their prices and free slots, and the balance to compare them with.
+//
+// Corresponds with GET /api/v3/compute/offers (the `GetComputeOffers` operationId).
+func (c *Client) GetComputeOffers(ctx context.Context, params *GetComputeOffersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetComputeOffersRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetComputeOverview Get compute overview
+//
+// The API returns what the home screen of a tenant shows: live allocations, balance and limits, projects and SSH
+// keys.
+//
+// Corresponds with GET /api/v3/compute/overview (the `GetComputeOverview` operationId).
+func (c *Client) GetComputeOverview(ctx context.Context, params *GetComputeOverviewParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetComputeOverviewRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPlatformChanges Get changes view
+//
+// The API returns a page of plans with the filters of `listPlans`, the last revisions and the Git sources.
+//
+// Corresponds with GET /api/v3/platform/changes (the `GetPlatformChanges` operationId).
+func (c *Client) GetPlatformChanges(ctx context.Context, params *GetPlatformChangesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPlatformChangesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPlatformChange Get change view
+//
+// The API returns one plan with its steps, blast radius and money, and the Git sources.
+//
+// Corresponds with GET /api/v3/platform/changes/{id} (the `GetPlatformChange` operationId).
+func (c *Client) GetPlatformChange(ctx context.Context, id PlanID, params *GetPlatformChangeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPlatformChangeRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPlatformDrift Get drift view
+//
+// The API returns a page of drift with the filters of `listDrift`, and the Git sources that own desired state.
+//
+// Corresponds with GET /api/v3/platform/drift (the `GetPlatformDrift` operationId).
+func (c *Client) GetPlatformDrift(ctx context.Context, params *GetPlatformDriftParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPlatformDriftRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPlatformFleet Get fleet view
+//
+// The API returns a page of nodes with the filters of `listAdminNodes`, the capacity by region and
+// SKU, and the open fault reports.
+//
+// Corresponds with GET /api/v3/platform/fleet (the `GetPlatformFleet` operationId).
+func (c *Client) GetPlatformFleet(ctx context.Context, params *GetPlatformFleetParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPlatformFleetRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPlatformNode Get node view
+//
+// The API returns one node with its topology, its desired object with the history up to the last observation and
+// drift, and the allocations on it.
+//
+// Corresponds with GET /api/v3/platform/nodes/{name} (the `GetPlatformNode` operationId).
+func (c *Client) GetPlatformNode(ctx context.Context, name NodeName, params *GetPlatformNodeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPlatformNodeRequest(c.Server, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPlatformOps Get operations view
+//
+// The API returns the panels of the platform, its health, and what waits for an operator: open drift, proposed
+// plans and open fault reports.
+//
+// Corresponds with GET /api/v3/platform/ops (the `GetPlatformOps` operationId).
+func (c *Client) GetPlatformOps(ctx context.Context, params *GetPlatformOpsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPlatformOpsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPlatformStatus Get platform status
+//
+// The API returns the health of the platform and its capacity. Operators also read the messages of the checks.
+//
+// Corresponds with GET /api/v3/platform/status (the `GetPlatformStatus` operationId).
+func (c *Client) GetPlatformStatus(ctx context.Context, params *GetPlatformStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPlatformStatusRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -16226,6 +17962,90 @@ func NewListAdminNodesRequest(server string, params *ListAdminNodesParams) (*htt
 		if params.Cursor != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Region != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "region", *params.Region, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sku != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sku", *params.Sku, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Lifecycle != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "lifecycle", *params.Lifecycle, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Health != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "health", *params.Health, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Reachability != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "reachability", *params.Reachability, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -19631,6 +21451,30 @@ func NewListAllocationsRequest(server string, params *ListAllocationsParams) (*h
 		if params.Name != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "name", *params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -23324,6 +25168,18 @@ func NewListProjectsRequest(server string, params *ListProjectsParams) (*http.Re
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -23993,6 +25849,40 @@ func NewCreateServiceAccountRequestWithBody(server string, projectId ProjectPath
 			req.Header.Set("Idempotency-Key", headerParam1)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewGetRunbookRequest constructs an http.Request for the GetRunbook method
+func NewGetRunbookRequest(server string, name RunbookName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runbooks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -25654,6 +27544,1349 @@ func NewSetPasswordRequestWithBody(server string, params *SetPasswordParams, con
 	return req, nil
 }
 
+// NewGetAccessMeRequest constructs an http.Request for the GetAccessMe method
+func NewGetAccessMeRequest(server string, params *GetAccessMeParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/access/me")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetAccessProjectRequest constructs an http.Request for the GetAccessProject method
+func NewGetAccessProjectRequest(server string, projectId ProjectPath, params *GetAccessProjectParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "project_id", projectId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/access/projects/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetAccessSessionsRequest constructs an http.Request for the GetAccessSessions method
+func NewGetAccessSessionsRequest(server string, params *GetAccessSessionsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/access/sessions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetBillingOverviewRequest constructs an http.Request for the GetBillingOverview method
+func NewGetBillingOverviewRequest(server string, params *GetBillingOverviewParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/billing/overview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetBillingUsageRequest constructs an http.Request for the GetBillingUsage method
+func NewGetBillingUsageRequest(server string, params *GetBillingUsageParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/billing/usage")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.By != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "by", *params.By, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetComputeAllocationsRequest constructs an http.Request for the GetComputeAllocations method
+func NewGetComputeAllocationsRequest(server string, params *GetComputeAllocationsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/compute/allocations")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sku != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sku", *params.Sku, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Name != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "name", *params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetComputeAllocationRequest constructs an http.Request for the GetComputeAllocation method
+func NewGetComputeAllocationRequest(server string, id AllocationID, params *GetComputeAllocationParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/compute/allocations/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetComputeLaunchRequest constructs an http.Request for the GetComputeLaunch method
+func NewGetComputeLaunchRequest(server string, params *GetComputeLaunchParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/compute/launch")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetComputeOffersRequest constructs an http.Request for the GetComputeOffers method
+func NewGetComputeOffersRequest(server string, params *GetComputeOffersParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/compute/offers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetComputeOverviewRequest constructs an http.Request for the GetComputeOverview method
+func NewGetComputeOverviewRequest(server string, params *GetComputeOverviewParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/compute/overview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetPlatformChangesRequest constructs an http.Request for the GetPlatformChanges method
+func NewGetPlatformChangesRequest(server string, params *GetPlatformChangesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/platform/changes")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Origin != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "origin", *params.Origin, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Source != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "source", *params.Source, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetPlatformChangeRequest constructs an http.Request for the GetPlatformChange method
+func NewGetPlatformChangeRequest(server string, id PlanID, params *GetPlatformChangeParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/platform/changes/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetPlatformDriftRequest constructs an http.Request for the GetPlatformDrift method
+func NewGetPlatformDriftRequest(server string, params *GetPlatformDriftParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/platform/drift")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetPlatformFleetRequest constructs an http.Request for the GetPlatformFleet method
+func NewGetPlatformFleetRequest(server string, params *GetPlatformFleetParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/platform/fleet")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Region != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "region", *params.Region, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sku != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sku", *params.Sku, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Lifecycle != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "lifecycle", *params.Lifecycle, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Health != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "health", *params.Health, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Reachability != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "reachability", *params.Reachability, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetPlatformNodeRequest constructs an http.Request for the GetPlatformNode method
+func NewGetPlatformNodeRequest(server string, name NodeName, params *GetPlatformNodeParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/platform/nodes/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetPlatformOpsRequest constructs an http.Request for the GetPlatformOps method
+func NewGetPlatformOpsRequest(server string, params *GetPlatformOpsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/platform/ops")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetPlatformStatusRequest constructs an http.Request for the GetPlatformStatus method
+func NewGetPlatformStatusRequest(server string, params *GetPlatformStatusParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/platform/status")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetLivezRequest constructs an http.Request for the GetLivez method
 func NewGetLivezRequest(server string) (*http.Request, error) {
 	var err error
@@ -26145,6 +29378,9 @@ type ServerInterface interface {
 	// CreateServiceAccount Create service account
 	// (POST /api/v1/projects/{project_id}/service-accounts)
 	CreateServiceAccount(c *gin.Context, projectId ProjectPath, params CreateServiceAccountParams)
+	// GetRunbook Get runbook
+	// (GET /api/v1/runbooks/{name})
+	GetRunbook(c *gin.Context, name RunbookName)
 	// MintServiceAccountToken Create service account token
 	// (POST /api/v1/service-accounts/token)
 	MintServiceAccountToken(c *gin.Context, params MintServiceAccountTokenParams)
@@ -26223,6 +29459,57 @@ type ServerInterface interface {
 	// SetPassword Set password
 	// (PUT /api/v1/users/me/password)
 	SetPassword(c *gin.Context, params SetPasswordParams)
+	// GetAccessMe Get account view
+	// (GET /api/v3/access/me)
+	GetAccessMe(c *gin.Context, params GetAccessMeParams)
+	// GetAccessProject Get project view
+	// (GET /api/v3/access/projects/{project_id})
+	GetAccessProject(c *gin.Context, projectId ProjectPath, params GetAccessProjectParams)
+	// GetAccessSessions Get sessions view
+	// (GET /api/v3/access/sessions)
+	GetAccessSessions(c *gin.Context, params GetAccessSessionsParams)
+	// GetBillingOverview Get billing overview
+	// (GET /api/v3/billing/overview)
+	GetBillingOverview(c *gin.Context, params GetBillingOverviewParams)
+	// GetBillingUsage Get usage view
+	// (GET /api/v3/billing/usage)
+	GetBillingUsage(c *gin.Context, params GetBillingUsageParams)
+	// GetComputeAllocations Get allocations view
+	// (GET /api/v3/compute/allocations)
+	GetComputeAllocations(c *gin.Context, params GetComputeAllocationsParams)
+	// GetComputeAllocation Get allocation view
+	// (GET /api/v3/compute/allocations/{id})
+	GetComputeAllocation(c *gin.Context, id AllocationID, params GetComputeAllocationParams)
+	// GetComputeLaunch Get launch view
+	// (GET /api/v3/compute/launch)
+	GetComputeLaunch(c *gin.Context, params GetComputeLaunchParams)
+	// GetComputeOffers Get compute offers
+	// (GET /api/v3/compute/offers)
+	GetComputeOffers(c *gin.Context, params GetComputeOffersParams)
+	// GetComputeOverview Get compute overview
+	// (GET /api/v3/compute/overview)
+	GetComputeOverview(c *gin.Context, params GetComputeOverviewParams)
+	// GetPlatformChanges Get changes view
+	// (GET /api/v3/platform/changes)
+	GetPlatformChanges(c *gin.Context, params GetPlatformChangesParams)
+	// GetPlatformChange Get change view
+	// (GET /api/v3/platform/changes/{id})
+	GetPlatformChange(c *gin.Context, id PlanID, params GetPlatformChangeParams)
+	// GetPlatformDrift Get drift view
+	// (GET /api/v3/platform/drift)
+	GetPlatformDrift(c *gin.Context, params GetPlatformDriftParams)
+	// GetPlatformFleet Get fleet view
+	// (GET /api/v3/platform/fleet)
+	GetPlatformFleet(c *gin.Context, params GetPlatformFleetParams)
+	// GetPlatformNode Get node view
+	// (GET /api/v3/platform/nodes/{name})
+	GetPlatformNode(c *gin.Context, name NodeName, params GetPlatformNodeParams)
+	// GetPlatformOps Get operations view
+	// (GET /api/v3/platform/ops)
+	GetPlatformOps(c *gin.Context, params GetPlatformOpsParams)
+	// GetPlatformStatus Get platform status
+	// (GET /api/v3/platform/status)
+	GetPlatformStatus(c *gin.Context, params GetPlatformStatusParams)
 	// GetLivez Get liveness
 	// (GET /livez)
 	GetLivez(c *gin.Context)
@@ -27962,6 +31249,62 @@ func (siw *ServerInterfaceWrapper) ListAdminNodes(c *gin.Context) {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "region" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "region", c.Request.URL.Query(), &params.Region, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter region: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "sku" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sku", c.Request.URL.Query(), &params.Sku, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter sku: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "lifecycle" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "lifecycle", c.Request.URL.Query(), &params.Lifecycle, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter lifecycle: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "health" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "health", c.Request.URL.Query(), &params.Health, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter health: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "reachability" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "reachability", c.Request.URL.Query(), &params.Reachability, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter reachability: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", c.Request.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter q: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "sort" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", c.Request.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter sort: %w", err), http.StatusBadRequest)
 		return
 	}
 
@@ -30823,6 +34166,22 @@ func (siw *ServerInterfaceWrapper) ListAllocations(c *gin.Context) {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "name", c.Request.URL.Query(), &params.Name, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", c.Request.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter q: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "sort" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", c.Request.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter sort: %w", err), http.StatusBadRequest)
 		return
 	}
 
@@ -33779,6 +37138,14 @@ func (siw *ServerInterfaceWrapper) ListProjects(c *gin.Context) {
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListProjectsParams
 
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", c.Request.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter q: %w", err), http.StatusBadRequest)
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -34395,6 +37762,31 @@ func (siw *ServerInterfaceWrapper) CreateServiceAccount(c *gin.Context) {
 	}
 
 	siw.Handler.CreateServiceAccount(c, projectId, params)
+}
+
+// GetRunbook operation middleware
+func (siw *ServerInterfaceWrapper) GetRunbook(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name RunbookName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetRunbook(c, name)
 }
 
 // MintServiceAccountToken operation middleware
@@ -35889,6 +39281,1146 @@ func (siw *ServerInterfaceWrapper) SetPassword(c *gin.Context) {
 	siw.Handler.SetPassword(c, params)
 }
 
+// GetAccessMe operation middleware
+func (siw *ServerInterfaceWrapper) GetAccessMe(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetAccessMeParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetAccessMe(c, params)
+}
+
+// GetAccessProject operation middleware
+func (siw *ServerInterfaceWrapper) GetAccessProject(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "project_id" -------------
+	var projectId ProjectPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "project_id", c.Param("project_id"), &projectId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter project_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetAccessProjectParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetAccessProject(c, projectId, params)
+}
+
+// GetAccessSessions operation middleware
+func (siw *ServerInterfaceWrapper) GetAccessSessions(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetAccessSessionsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetAccessSessions(c, params)
+}
+
+// GetBillingOverview operation middleware
+func (siw *ServerInterfaceWrapper) GetBillingOverview(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetBillingOverviewParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetBillingOverview(c, params)
+}
+
+// GetBillingUsage operation middleware
+func (siw *ServerInterfaceWrapper) GetBillingUsage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetBillingUsageParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", c.Request.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter from: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", c.Request.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter to: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "by", c.Request.URL.Query(), &params.By, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter by: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetBillingUsage(c, params)
+}
+
+// GetComputeAllocations operation middleware
+func (siw *ServerInterfaceWrapper) GetComputeAllocations(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetComputeAllocationsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", c.Request.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter status: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "sku" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sku", c.Request.URL.Query(), &params.Sku, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter sku: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "name", c.Request.URL.Query(), &params.Name, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", c.Request.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter q: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "sort" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", c.Request.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter sort: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetComputeAllocations(c, params)
+}
+
+// GetComputeAllocation operation middleware
+func (siw *ServerInterfaceWrapper) GetComputeAllocation(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AllocationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetComputeAllocationParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetComputeAllocation(c, id, params)
+}
+
+// GetComputeLaunch operation middleware
+func (siw *ServerInterfaceWrapper) GetComputeLaunch(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetComputeLaunchParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetComputeLaunch(c, params)
+}
+
+// GetComputeOffers operation middleware
+func (siw *ServerInterfaceWrapper) GetComputeOffers(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetComputeOffersParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetComputeOffers(c, params)
+}
+
+// GetComputeOverview operation middleware
+func (siw *ServerInterfaceWrapper) GetComputeOverview(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetComputeOverviewParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetComputeOverview(c, params)
+}
+
+// GetPlatformChanges operation middleware
+func (siw *ServerInterfaceWrapper) GetPlatformChanges(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetPlatformChangesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "origin" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "origin", c.Request.URL.Query(), &params.Origin, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter origin: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "source" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "source", c.Request.URL.Query(), &params.Source, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter source: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", c.Request.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter status: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetPlatformChanges(c, params)
+}
+
+// GetPlatformChange operation middleware
+func (siw *ServerInterfaceWrapper) GetPlatformChange(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id PlanID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetPlatformChangeParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetPlatformChange(c, id, params)
+}
+
+// GetPlatformDrift operation middleware
+func (siw *ServerInterfaceWrapper) GetPlatformDrift(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetPlatformDriftParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", c.Request.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter status: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", c.Request.URL.Query(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter kind: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetPlatformDrift(c, params)
+}
+
+// GetPlatformFleet operation middleware
+func (siw *ServerInterfaceWrapper) GetPlatformFleet(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetPlatformFleetParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "region" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "region", c.Request.URL.Query(), &params.Region, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter region: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "sku" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sku", c.Request.URL.Query(), &params.Sku, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter sku: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "lifecycle" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "lifecycle", c.Request.URL.Query(), &params.Lifecycle, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter lifecycle: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "health" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "health", c.Request.URL.Query(), &params.Health, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter health: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "reachability" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "reachability", c.Request.URL.Query(), &params.Reachability, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter reachability: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", c.Request.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter q: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "sort" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", c.Request.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter sort: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetPlatformFleet(c, params)
+}
+
+// GetPlatformNode operation middleware
+func (siw *ServerInterfaceWrapper) GetPlatformNode(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name NodeName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetPlatformNodeParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetPlatformNode(c, name, params)
+}
+
+// GetPlatformOps operation middleware
+func (siw *ServerInterfaceWrapper) GetPlatformOps(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetPlatformOpsParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetPlatformOps(c, params)
+}
+
+// GetPlatformStatus operation middleware
+func (siw *ServerInterfaceWrapper) GetPlatformStatus(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetPlatformStatusParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetPlatformStatus(c, params)
+}
+
 // GetLivez operation middleware
 func (siw *ServerInterfaceWrapper) GetLivez(c *gin.Context) {
 
@@ -36082,6 +40614,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.PUT(options.BaseURL+"/api/v1/projects/:project_id/members/:user_id", wrapper.PutProjectMember)
 	router.GET(options.BaseURL+"/api/v1/projects/:project_id/service-accounts", wrapper.ListServiceAccounts)
 	router.POST(options.BaseURL+"/api/v1/projects/:project_id/service-accounts", wrapper.CreateServiceAccount)
+	router.GET(options.BaseURL+"/api/v1/runbooks/:name", wrapper.GetRunbook)
 	router.DELETE(options.BaseURL+"/api/v1/service-accounts/:service_account_id", wrapper.DeleteServiceAccount)
 	router.GET(options.BaseURL+"/api/v1/service-accounts/:service_account_id", wrapper.GetServiceAccount)
 	router.PATCH(options.BaseURL+"/api/v1/service-accounts/:service_account_id", wrapper.UpdateServiceAccount)
@@ -36108,6 +40641,23 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/users/me/invitations/:own_invitation_id/accept", wrapper.AcceptInvitation)
 	router.POST(options.BaseURL+"/api/v1/users/me/invitations/:own_invitation_id/decline", wrapper.DeclineInvitation)
 	router.PUT(options.BaseURL+"/api/v1/users/me/password", wrapper.SetPassword)
+	router.GET(options.BaseURL+"/api/v3/access/me", wrapper.GetAccessMe)
+	router.GET(options.BaseURL+"/api/v3/access/projects/:project_id", wrapper.GetAccessProject)
+	router.GET(options.BaseURL+"/api/v3/access/sessions", wrapper.GetAccessSessions)
+	router.GET(options.BaseURL+"/api/v3/billing/overview", wrapper.GetBillingOverview)
+	router.GET(options.BaseURL+"/api/v3/billing/usage", wrapper.GetBillingUsage)
+	router.GET(options.BaseURL+"/api/v3/compute/allocations", wrapper.GetComputeAllocations)
+	router.GET(options.BaseURL+"/api/v3/compute/allocations/:id", wrapper.GetComputeAllocation)
+	router.GET(options.BaseURL+"/api/v3/compute/launch", wrapper.GetComputeLaunch)
+	router.GET(options.BaseURL+"/api/v3/compute/offers", wrapper.GetComputeOffers)
+	router.GET(options.BaseURL+"/api/v3/compute/overview", wrapper.GetComputeOverview)
+	router.GET(options.BaseURL+"/api/v3/platform/changes", wrapper.GetPlatformChanges)
+	router.GET(options.BaseURL+"/api/v3/platform/changes/:id", wrapper.GetPlatformChange)
+	router.GET(options.BaseURL+"/api/v3/platform/drift", wrapper.GetPlatformDrift)
+	router.GET(options.BaseURL+"/api/v3/platform/fleet", wrapper.GetPlatformFleet)
+	router.GET(options.BaseURL+"/api/v3/platform/nodes/:name", wrapper.GetPlatformNode)
+	router.GET(options.BaseURL+"/api/v3/platform/ops", wrapper.GetPlatformOps)
+	router.GET(options.BaseURL+"/api/v3/platform/status", wrapper.GetPlatformStatus)
 	router.GET(options.BaseURL+"/livez", wrapper.GetLivez)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadyz)
 }
@@ -40409,6 +44959,28 @@ func (response CreateServiceAccount201JSONResponse) VisitCreateServiceAccountRes
 	return err
 }
 
+type GetRunbookRequestObject struct {
+	Name RunbookName `json:"name"`
+}
+
+type GetRunbookResponseObject interface {
+	VisitGetRunbookResponse(w http.ResponseWriter) error
+}
+
+type GetRunbook200JSONResponse Runbook
+
+func (response GetRunbook200JSONResponse) VisitGetRunbookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type MintServiceAccountTokenRequestObject struct {
 	Params MintServiceAccountTokenParams
 	Body   *MintServiceAccountTokenJSONRequestBody
@@ -41137,6 +45709,758 @@ func (response SetPassword204Response) VisitSetPasswordResponse(w http.ResponseW
 	return nil
 }
 
+type GetAccessMeRequestObject struct {
+	Params GetAccessMeParams
+}
+
+type GetAccessMeResponseObject interface {
+	VisitGetAccessMeResponse(w http.ResponseWriter) error
+}
+
+type GetAccessMe200ResponseHeaders struct {
+	ETag string
+}
+
+type GetAccessMe200JSONResponse struct {
+	Body    AccessMe
+	Headers GetAccessMe200ResponseHeaders
+}
+
+func (response GetAccessMe200JSONResponse) VisitGetAccessMeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAccessMe304ResponseHeaders struct {
+	ETag string
+}
+
+type GetAccessMe304Response struct {
+	Headers GetAccessMe304ResponseHeaders
+}
+
+func (response GetAccessMe304Response) VisitGetAccessMeResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetAccessProjectRequestObject struct {
+	ProjectId ProjectPath `json:"project_id"`
+	Params    GetAccessProjectParams
+}
+
+type GetAccessProjectResponseObject interface {
+	VisitGetAccessProjectResponse(w http.ResponseWriter) error
+}
+
+type GetAccessProject200ResponseHeaders struct {
+	ETag string
+}
+
+type GetAccessProject200JSONResponse struct {
+	Body    AccessProject
+	Headers GetAccessProject200ResponseHeaders
+}
+
+func (response GetAccessProject200JSONResponse) VisitGetAccessProjectResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAccessProject304ResponseHeaders struct {
+	ETag string
+}
+
+type GetAccessProject304Response struct {
+	Headers GetAccessProject304ResponseHeaders
+}
+
+func (response GetAccessProject304Response) VisitGetAccessProjectResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetAccessSessionsRequestObject struct {
+	Params GetAccessSessionsParams
+}
+
+type GetAccessSessionsResponseObject interface {
+	VisitGetAccessSessionsResponse(w http.ResponseWriter) error
+}
+
+type GetAccessSessions200ResponseHeaders struct {
+	ETag string
+}
+
+type GetAccessSessions200JSONResponse struct {
+	Body    AccessSessions
+	Headers GetAccessSessions200ResponseHeaders
+}
+
+func (response GetAccessSessions200JSONResponse) VisitGetAccessSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAccessSessions304ResponseHeaders struct {
+	ETag string
+}
+
+type GetAccessSessions304Response struct {
+	Headers GetAccessSessions304ResponseHeaders
+}
+
+func (response GetAccessSessions304Response) VisitGetAccessSessionsResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetBillingOverviewRequestObject struct {
+	Params GetBillingOverviewParams
+}
+
+type GetBillingOverviewResponseObject interface {
+	VisitGetBillingOverviewResponse(w http.ResponseWriter) error
+}
+
+type GetBillingOverview200ResponseHeaders struct {
+	ETag string
+}
+
+type GetBillingOverview200JSONResponse struct {
+	Body    BillingOverview
+	Headers GetBillingOverview200ResponseHeaders
+}
+
+func (response GetBillingOverview200JSONResponse) VisitGetBillingOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBillingOverview304ResponseHeaders struct {
+	ETag string
+}
+
+type GetBillingOverview304Response struct {
+	Headers GetBillingOverview304ResponseHeaders
+}
+
+func (response GetBillingOverview304Response) VisitGetBillingOverviewResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetBillingUsageRequestObject struct {
+	Params GetBillingUsageParams
+}
+
+type GetBillingUsageResponseObject interface {
+	VisitGetBillingUsageResponse(w http.ResponseWriter) error
+}
+
+type GetBillingUsage200ResponseHeaders struct {
+	ETag string
+}
+
+type GetBillingUsage200JSONResponse struct {
+	Body    BillingUsage
+	Headers GetBillingUsage200ResponseHeaders
+}
+
+func (response GetBillingUsage200JSONResponse) VisitGetBillingUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBillingUsage304ResponseHeaders struct {
+	ETag string
+}
+
+type GetBillingUsage304Response struct {
+	Headers GetBillingUsage304ResponseHeaders
+}
+
+func (response GetBillingUsage304Response) VisitGetBillingUsageResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetComputeAllocationsRequestObject struct {
+	Params GetComputeAllocationsParams
+}
+
+type GetComputeAllocationsResponseObject interface {
+	VisitGetComputeAllocationsResponse(w http.ResponseWriter) error
+}
+
+type GetComputeAllocations200ResponseHeaders struct {
+	ETag string
+}
+
+type GetComputeAllocations200JSONResponse struct {
+	Body    ComputeAllocations
+	Headers GetComputeAllocations200ResponseHeaders
+}
+
+func (response GetComputeAllocations200JSONResponse) VisitGetComputeAllocationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetComputeAllocations304ResponseHeaders struct {
+	ETag string
+}
+
+type GetComputeAllocations304Response struct {
+	Headers GetComputeAllocations304ResponseHeaders
+}
+
+func (response GetComputeAllocations304Response) VisitGetComputeAllocationsResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetComputeAllocationRequestObject struct {
+	Id     AllocationID `json:"id"`
+	Params GetComputeAllocationParams
+}
+
+type GetComputeAllocationResponseObject interface {
+	VisitGetComputeAllocationResponse(w http.ResponseWriter) error
+}
+
+type GetComputeAllocation200ResponseHeaders struct {
+	ETag string
+}
+
+type GetComputeAllocation200JSONResponse struct {
+	Body    ComputeAllocation
+	Headers GetComputeAllocation200ResponseHeaders
+}
+
+func (response GetComputeAllocation200JSONResponse) VisitGetComputeAllocationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetComputeAllocation304ResponseHeaders struct {
+	ETag string
+}
+
+type GetComputeAllocation304Response struct {
+	Headers GetComputeAllocation304ResponseHeaders
+}
+
+func (response GetComputeAllocation304Response) VisitGetComputeAllocationResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetComputeLaunchRequestObject struct {
+	Params GetComputeLaunchParams
+}
+
+type GetComputeLaunchResponseObject interface {
+	VisitGetComputeLaunchResponse(w http.ResponseWriter) error
+}
+
+type GetComputeLaunch200ResponseHeaders struct {
+	ETag string
+}
+
+type GetComputeLaunch200JSONResponse struct {
+	Body    ComputeLaunch
+	Headers GetComputeLaunch200ResponseHeaders
+}
+
+func (response GetComputeLaunch200JSONResponse) VisitGetComputeLaunchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetComputeLaunch304ResponseHeaders struct {
+	ETag string
+}
+
+type GetComputeLaunch304Response struct {
+	Headers GetComputeLaunch304ResponseHeaders
+}
+
+func (response GetComputeLaunch304Response) VisitGetComputeLaunchResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetComputeOffersRequestObject struct {
+	Params GetComputeOffersParams
+}
+
+type GetComputeOffersResponseObject interface {
+	VisitGetComputeOffersResponse(w http.ResponseWriter) error
+}
+
+type GetComputeOffers200ResponseHeaders struct {
+	ETag string
+}
+
+type GetComputeOffers200JSONResponse struct {
+	Body    ComputeOffers
+	Headers GetComputeOffers200ResponseHeaders
+}
+
+func (response GetComputeOffers200JSONResponse) VisitGetComputeOffersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetComputeOffers304ResponseHeaders struct {
+	ETag string
+}
+
+type GetComputeOffers304Response struct {
+	Headers GetComputeOffers304ResponseHeaders
+}
+
+func (response GetComputeOffers304Response) VisitGetComputeOffersResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetComputeOverviewRequestObject struct {
+	Params GetComputeOverviewParams
+}
+
+type GetComputeOverviewResponseObject interface {
+	VisitGetComputeOverviewResponse(w http.ResponseWriter) error
+}
+
+type GetComputeOverview200ResponseHeaders struct {
+	ETag string
+}
+
+type GetComputeOverview200JSONResponse struct {
+	Body    ComputeOverview
+	Headers GetComputeOverview200ResponseHeaders
+}
+
+func (response GetComputeOverview200JSONResponse) VisitGetComputeOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetComputeOverview304ResponseHeaders struct {
+	ETag string
+}
+
+type GetComputeOverview304Response struct {
+	Headers GetComputeOverview304ResponseHeaders
+}
+
+func (response GetComputeOverview304Response) VisitGetComputeOverviewResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetPlatformChangesRequestObject struct {
+	Params GetPlatformChangesParams
+}
+
+type GetPlatformChangesResponseObject interface {
+	VisitGetPlatformChangesResponse(w http.ResponseWriter) error
+}
+
+type GetPlatformChanges200ResponseHeaders struct {
+	ETag string
+}
+
+type GetPlatformChanges200JSONResponse struct {
+	Body    PlatformChanges
+	Headers GetPlatformChanges200ResponseHeaders
+}
+
+func (response GetPlatformChanges200JSONResponse) VisitGetPlatformChangesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlatformChanges304ResponseHeaders struct {
+	ETag string
+}
+
+type GetPlatformChanges304Response struct {
+	Headers GetPlatformChanges304ResponseHeaders
+}
+
+func (response GetPlatformChanges304Response) VisitGetPlatformChangesResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetPlatformChangeRequestObject struct {
+	Id     PlanID `json:"id"`
+	Params GetPlatformChangeParams
+}
+
+type GetPlatformChangeResponseObject interface {
+	VisitGetPlatformChangeResponse(w http.ResponseWriter) error
+}
+
+type GetPlatformChange200ResponseHeaders struct {
+	ETag string
+}
+
+type GetPlatformChange200JSONResponse struct {
+	Body    PlatformChange
+	Headers GetPlatformChange200ResponseHeaders
+}
+
+func (response GetPlatformChange200JSONResponse) VisitGetPlatformChangeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlatformChange304ResponseHeaders struct {
+	ETag string
+}
+
+type GetPlatformChange304Response struct {
+	Headers GetPlatformChange304ResponseHeaders
+}
+
+func (response GetPlatformChange304Response) VisitGetPlatformChangeResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetPlatformDriftRequestObject struct {
+	Params GetPlatformDriftParams
+}
+
+type GetPlatformDriftResponseObject interface {
+	VisitGetPlatformDriftResponse(w http.ResponseWriter) error
+}
+
+type GetPlatformDrift200ResponseHeaders struct {
+	ETag string
+}
+
+type GetPlatformDrift200JSONResponse struct {
+	Body    PlatformDrift
+	Headers GetPlatformDrift200ResponseHeaders
+}
+
+func (response GetPlatformDrift200JSONResponse) VisitGetPlatformDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlatformDrift304ResponseHeaders struct {
+	ETag string
+}
+
+type GetPlatformDrift304Response struct {
+	Headers GetPlatformDrift304ResponseHeaders
+}
+
+func (response GetPlatformDrift304Response) VisitGetPlatformDriftResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetPlatformFleetRequestObject struct {
+	Params GetPlatformFleetParams
+}
+
+type GetPlatformFleetResponseObject interface {
+	VisitGetPlatformFleetResponse(w http.ResponseWriter) error
+}
+
+type GetPlatformFleet200ResponseHeaders struct {
+	ETag string
+}
+
+type GetPlatformFleet200JSONResponse struct {
+	Body    PlatformFleet
+	Headers GetPlatformFleet200ResponseHeaders
+}
+
+func (response GetPlatformFleet200JSONResponse) VisitGetPlatformFleetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlatformFleet304ResponseHeaders struct {
+	ETag string
+}
+
+type GetPlatformFleet304Response struct {
+	Headers GetPlatformFleet304ResponseHeaders
+}
+
+func (response GetPlatformFleet304Response) VisitGetPlatformFleetResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetPlatformNodeRequestObject struct {
+	Name   NodeName `json:"name"`
+	Params GetPlatformNodeParams
+}
+
+type GetPlatformNodeResponseObject interface {
+	VisitGetPlatformNodeResponse(w http.ResponseWriter) error
+}
+
+type GetPlatformNode200ResponseHeaders struct {
+	ETag string
+}
+
+type GetPlatformNode200JSONResponse struct {
+	Body    PlatformNode
+	Headers GetPlatformNode200ResponseHeaders
+}
+
+func (response GetPlatformNode200JSONResponse) VisitGetPlatformNodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlatformNode304ResponseHeaders struct {
+	ETag string
+}
+
+type GetPlatformNode304Response struct {
+	Headers GetPlatformNode304ResponseHeaders
+}
+
+func (response GetPlatformNode304Response) VisitGetPlatformNodeResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetPlatformOpsRequestObject struct {
+	Params GetPlatformOpsParams
+}
+
+type GetPlatformOpsResponseObject interface {
+	VisitGetPlatformOpsResponse(w http.ResponseWriter) error
+}
+
+type GetPlatformOps200ResponseHeaders struct {
+	ETag string
+}
+
+type GetPlatformOps200JSONResponse struct {
+	Body    PlatformOps
+	Headers GetPlatformOps200ResponseHeaders
+}
+
+func (response GetPlatformOps200JSONResponse) VisitGetPlatformOpsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlatformOps304ResponseHeaders struct {
+	ETag string
+}
+
+type GetPlatformOps304Response struct {
+	Headers GetPlatformOps304ResponseHeaders
+}
+
+func (response GetPlatformOps304Response) VisitGetPlatformOpsResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetPlatformStatusRequestObject struct {
+	Params GetPlatformStatusParams
+}
+
+type GetPlatformStatusResponseObject interface {
+	VisitGetPlatformStatusResponse(w http.ResponseWriter) error
+}
+
+type GetPlatformStatus200ResponseHeaders struct {
+	ETag string
+}
+
+type GetPlatformStatus200JSONResponse struct {
+	Body    PlatformStatus
+	Headers GetPlatformStatus200ResponseHeaders
+}
+
+func (response GetPlatformStatus200JSONResponse) VisitGetPlatformStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlatformStatus304ResponseHeaders struct {
+	ETag string
+}
+
+type GetPlatformStatus304Response struct {
+	Headers GetPlatformStatus304ResponseHeaders
+}
+
+func (response GetPlatformStatus304Response) VisitGetPlatformStatusResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
 type GetLivezRequestObject struct {
 }
 
@@ -41618,6 +46942,9 @@ type StrictServerInterface interface {
 	// CreateServiceAccount Create service account
 	// (POST /api/v1/projects/{project_id}/service-accounts)
 	CreateServiceAccount(ctx context.Context, request CreateServiceAccountRequestObject) (CreateServiceAccountResponseObject, error)
+	// GetRunbook Get runbook
+	// (GET /api/v1/runbooks/{name})
+	GetRunbook(ctx context.Context, request GetRunbookRequestObject) (GetRunbookResponseObject, error)
 	// MintServiceAccountToken Create service account token
 	// (POST /api/v1/service-accounts/token)
 	MintServiceAccountToken(ctx context.Context, request MintServiceAccountTokenRequestObject) (MintServiceAccountTokenResponseObject, error)
@@ -41696,6 +47023,57 @@ type StrictServerInterface interface {
 	// SetPassword Set password
 	// (PUT /api/v1/users/me/password)
 	SetPassword(ctx context.Context, request SetPasswordRequestObject) (SetPasswordResponseObject, error)
+	// GetAccessMe Get account view
+	// (GET /api/v3/access/me)
+	GetAccessMe(ctx context.Context, request GetAccessMeRequestObject) (GetAccessMeResponseObject, error)
+	// GetAccessProject Get project view
+	// (GET /api/v3/access/projects/{project_id})
+	GetAccessProject(ctx context.Context, request GetAccessProjectRequestObject) (GetAccessProjectResponseObject, error)
+	// GetAccessSessions Get sessions view
+	// (GET /api/v3/access/sessions)
+	GetAccessSessions(ctx context.Context, request GetAccessSessionsRequestObject) (GetAccessSessionsResponseObject, error)
+	// GetBillingOverview Get billing overview
+	// (GET /api/v3/billing/overview)
+	GetBillingOverview(ctx context.Context, request GetBillingOverviewRequestObject) (GetBillingOverviewResponseObject, error)
+	// GetBillingUsage Get usage view
+	// (GET /api/v3/billing/usage)
+	GetBillingUsage(ctx context.Context, request GetBillingUsageRequestObject) (GetBillingUsageResponseObject, error)
+	// GetComputeAllocations Get allocations view
+	// (GET /api/v3/compute/allocations)
+	GetComputeAllocations(ctx context.Context, request GetComputeAllocationsRequestObject) (GetComputeAllocationsResponseObject, error)
+	// GetComputeAllocation Get allocation view
+	// (GET /api/v3/compute/allocations/{id})
+	GetComputeAllocation(ctx context.Context, request GetComputeAllocationRequestObject) (GetComputeAllocationResponseObject, error)
+	// GetComputeLaunch Get launch view
+	// (GET /api/v3/compute/launch)
+	GetComputeLaunch(ctx context.Context, request GetComputeLaunchRequestObject) (GetComputeLaunchResponseObject, error)
+	// GetComputeOffers Get compute offers
+	// (GET /api/v3/compute/offers)
+	GetComputeOffers(ctx context.Context, request GetComputeOffersRequestObject) (GetComputeOffersResponseObject, error)
+	// GetComputeOverview Get compute overview
+	// (GET /api/v3/compute/overview)
+	GetComputeOverview(ctx context.Context, request GetComputeOverviewRequestObject) (GetComputeOverviewResponseObject, error)
+	// GetPlatformChanges Get changes view
+	// (GET /api/v3/platform/changes)
+	GetPlatformChanges(ctx context.Context, request GetPlatformChangesRequestObject) (GetPlatformChangesResponseObject, error)
+	// GetPlatformChange Get change view
+	// (GET /api/v3/platform/changes/{id})
+	GetPlatformChange(ctx context.Context, request GetPlatformChangeRequestObject) (GetPlatformChangeResponseObject, error)
+	// GetPlatformDrift Get drift view
+	// (GET /api/v3/platform/drift)
+	GetPlatformDrift(ctx context.Context, request GetPlatformDriftRequestObject) (GetPlatformDriftResponseObject, error)
+	// GetPlatformFleet Get fleet view
+	// (GET /api/v3/platform/fleet)
+	GetPlatformFleet(ctx context.Context, request GetPlatformFleetRequestObject) (GetPlatformFleetResponseObject, error)
+	// GetPlatformNode Get node view
+	// (GET /api/v3/platform/nodes/{name})
+	GetPlatformNode(ctx context.Context, request GetPlatformNodeRequestObject) (GetPlatformNodeResponseObject, error)
+	// GetPlatformOps Get operations view
+	// (GET /api/v3/platform/ops)
+	GetPlatformOps(ctx context.Context, request GetPlatformOpsRequestObject) (GetPlatformOpsResponseObject, error)
+	// GetPlatformStatus Get platform status
+	// (GET /api/v3/platform/status)
+	GetPlatformStatus(ctx context.Context, request GetPlatformStatusRequestObject) (GetPlatformStatusResponseObject, error)
 	// GetLivez Get liveness
 	// (GET /livez)
 	GetLivez(ctx context.Context, request GetLivezRequestObject) (GetLivezResponseObject, error)
@@ -46427,6 +51805,32 @@ func (sh *strictHandler) CreateServiceAccount(ctx *gin.Context, projectId Projec
 	}
 }
 
+// GetRunbook operation middleware
+func (sh *strictHandler) GetRunbook(ctx *gin.Context, name RunbookName) {
+	var request GetRunbookRequestObject
+
+	request.Name = name
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetRunbook(ctx, request.(GetRunbookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetRunbook")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetRunbookResponseObject); ok {
+		if err := validResponse.VisitGetRunbookResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // MintServiceAccountToken operation middleware
 func (sh *strictHandler) MintServiceAccountToken(ctx *gin.Context, params MintServiceAccountTokenParams) {
 	var request MintServiceAccountTokenRequestObject
@@ -47274,6 +52678,452 @@ func (sh *strictHandler) SetPassword(ctx *gin.Context, params SetPasswordParams)
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(SetPasswordResponseObject); ok {
 		if err := validResponse.VisitSetPasswordResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetAccessMe operation middleware
+func (sh *strictHandler) GetAccessMe(ctx *gin.Context, params GetAccessMeParams) {
+	var request GetAccessMeRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAccessMe(ctx, request.(GetAccessMeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAccessMe")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetAccessMeResponseObject); ok {
+		if err := validResponse.VisitGetAccessMeResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetAccessProject operation middleware
+func (sh *strictHandler) GetAccessProject(ctx *gin.Context, projectId ProjectPath, params GetAccessProjectParams) {
+	var request GetAccessProjectRequestObject
+
+	request.ProjectId = projectId
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAccessProject(ctx, request.(GetAccessProjectRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAccessProject")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetAccessProjectResponseObject); ok {
+		if err := validResponse.VisitGetAccessProjectResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetAccessSessions operation middleware
+func (sh *strictHandler) GetAccessSessions(ctx *gin.Context, params GetAccessSessionsParams) {
+	var request GetAccessSessionsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAccessSessions(ctx, request.(GetAccessSessionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAccessSessions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetAccessSessionsResponseObject); ok {
+		if err := validResponse.VisitGetAccessSessionsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetBillingOverview operation middleware
+func (sh *strictHandler) GetBillingOverview(ctx *gin.Context, params GetBillingOverviewParams) {
+	var request GetBillingOverviewRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBillingOverview(ctx, request.(GetBillingOverviewRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBillingOverview")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetBillingOverviewResponseObject); ok {
+		if err := validResponse.VisitGetBillingOverviewResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetBillingUsage operation middleware
+func (sh *strictHandler) GetBillingUsage(ctx *gin.Context, params GetBillingUsageParams) {
+	var request GetBillingUsageRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBillingUsage(ctx, request.(GetBillingUsageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBillingUsage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetBillingUsageResponseObject); ok {
+		if err := validResponse.VisitGetBillingUsageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetComputeAllocations operation middleware
+func (sh *strictHandler) GetComputeAllocations(ctx *gin.Context, params GetComputeAllocationsParams) {
+	var request GetComputeAllocationsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetComputeAllocations(ctx, request.(GetComputeAllocationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetComputeAllocations")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetComputeAllocationsResponseObject); ok {
+		if err := validResponse.VisitGetComputeAllocationsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetComputeAllocation operation middleware
+func (sh *strictHandler) GetComputeAllocation(ctx *gin.Context, id AllocationID, params GetComputeAllocationParams) {
+	var request GetComputeAllocationRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetComputeAllocation(ctx, request.(GetComputeAllocationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetComputeAllocation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetComputeAllocationResponseObject); ok {
+		if err := validResponse.VisitGetComputeAllocationResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetComputeLaunch operation middleware
+func (sh *strictHandler) GetComputeLaunch(ctx *gin.Context, params GetComputeLaunchParams) {
+	var request GetComputeLaunchRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetComputeLaunch(ctx, request.(GetComputeLaunchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetComputeLaunch")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetComputeLaunchResponseObject); ok {
+		if err := validResponse.VisitGetComputeLaunchResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetComputeOffers operation middleware
+func (sh *strictHandler) GetComputeOffers(ctx *gin.Context, params GetComputeOffersParams) {
+	var request GetComputeOffersRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetComputeOffers(ctx, request.(GetComputeOffersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetComputeOffers")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetComputeOffersResponseObject); ok {
+		if err := validResponse.VisitGetComputeOffersResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetComputeOverview operation middleware
+func (sh *strictHandler) GetComputeOverview(ctx *gin.Context, params GetComputeOverviewParams) {
+	var request GetComputeOverviewRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetComputeOverview(ctx, request.(GetComputeOverviewRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetComputeOverview")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetComputeOverviewResponseObject); ok {
+		if err := validResponse.VisitGetComputeOverviewResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetPlatformChanges operation middleware
+func (sh *strictHandler) GetPlatformChanges(ctx *gin.Context, params GetPlatformChangesParams) {
+	var request GetPlatformChangesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPlatformChanges(ctx, request.(GetPlatformChangesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPlatformChanges")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetPlatformChangesResponseObject); ok {
+		if err := validResponse.VisitGetPlatformChangesResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetPlatformChange operation middleware
+func (sh *strictHandler) GetPlatformChange(ctx *gin.Context, id PlanID, params GetPlatformChangeParams) {
+	var request GetPlatformChangeRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPlatformChange(ctx, request.(GetPlatformChangeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPlatformChange")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetPlatformChangeResponseObject); ok {
+		if err := validResponse.VisitGetPlatformChangeResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetPlatformDrift operation middleware
+func (sh *strictHandler) GetPlatformDrift(ctx *gin.Context, params GetPlatformDriftParams) {
+	var request GetPlatformDriftRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPlatformDrift(ctx, request.(GetPlatformDriftRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPlatformDrift")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetPlatformDriftResponseObject); ok {
+		if err := validResponse.VisitGetPlatformDriftResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetPlatformFleet operation middleware
+func (sh *strictHandler) GetPlatformFleet(ctx *gin.Context, params GetPlatformFleetParams) {
+	var request GetPlatformFleetRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPlatformFleet(ctx, request.(GetPlatformFleetRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPlatformFleet")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetPlatformFleetResponseObject); ok {
+		if err := validResponse.VisitGetPlatformFleetResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetPlatformNode operation middleware
+func (sh *strictHandler) GetPlatformNode(ctx *gin.Context, name NodeName, params GetPlatformNodeParams) {
+	var request GetPlatformNodeRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPlatformNode(ctx, request.(GetPlatformNodeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPlatformNode")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetPlatformNodeResponseObject); ok {
+		if err := validResponse.VisitGetPlatformNodeResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetPlatformOps operation middleware
+func (sh *strictHandler) GetPlatformOps(ctx *gin.Context, params GetPlatformOpsParams) {
+	var request GetPlatformOpsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPlatformOps(ctx, request.(GetPlatformOpsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPlatformOps")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetPlatformOpsResponseObject); ok {
+		if err := validResponse.VisitGetPlatformOpsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetPlatformStatus operation middleware
+func (sh *strictHandler) GetPlatformStatus(ctx *gin.Context, params GetPlatformStatusParams) {
+	var request GetPlatformStatusRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPlatformStatus(ctx, request.(GetPlatformStatusRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPlatformStatus")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetPlatformStatusResponseObject); ok {
+		if err := validResponse.VisitGetPlatformStatusResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

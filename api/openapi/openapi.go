@@ -1,4 +1,4 @@
-// Package openapi contains the contract of the HTTP API. The YAML file is the source of the server,
+// Package openapi contains the contract of the HTTP API. The yamlText file is the source of the server,
 // the client, the checks and the reference.
 package openapi
 
@@ -11,14 +11,14 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// YAML is the contract as it is written.
+// yamlText is the contract as it is written.
 //
 //go:embed openapi.yaml
-var YAML []byte
+var yamlText []byte
 
 // Document reads the contract with its references resolved.
 func Document() (*openapi3.T, error) {
-	doc, err := openapi3.NewLoader().LoadFromData(YAML)
+	doc, err := openapi3.NewLoader().LoadFromData(yamlText)
 	if err != nil {
 		return nil, fmt.Errorf("reading the contract: %w", err)
 	}

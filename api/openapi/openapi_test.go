@@ -60,12 +60,12 @@ func TestEveryOperationIsDescribed(t *testing.T) {
 			if op.RequestBody != nil {
 				want = append(want, "413", "415")
 				if !signed(op) && (len(op.RequestBody.Value.Content) != 1 || op.RequestBody.Value.Content["application/json"] == nil) {
-					t.Error("takes something else than JSON")
+					t.Error("accepts something else than JSON")
 				}
 			}
 			for _, status := range want {
 				if op.Responses.Value(status) == nil {
-					t.Errorf("does not say what %s means", status)
+					t.Errorf("does not describe what %s means", status)
 				}
 			}
 			if codes, ok := op.Extensions["x-codes"].([]any); ok {
@@ -95,7 +95,7 @@ func takes(op openapi.Operation, parameter string) bool {
 	return false
 }
 
-// A body that took unknown fields would take a typing error for a default.
+// A body that accepted unknown fields would read a typing error as a default.
 func TestBodiesAreClosed(t *testing.T) {
 	t.Parallel()
 
@@ -105,7 +105,7 @@ func TestBodiesAreClosed(t *testing.T) {
 		}
 		s := op.RequestBody.Value.Content["application/json"].Schema.Value
 		if allowed := s.AdditionalProperties.Has; allowed == nil || *allowed {
-			t.Errorf("%s takes unknown fields", op.OperationID)
+			t.Errorf("%s accepts unknown fields", op.OperationID)
 		}
 	}
 }

@@ -238,7 +238,7 @@ func TestHostilePaths(t *testing.T) {
 	}
 }
 
-// What a client says about itself changes neither who it is, nor what it may, nor
+// What a client sends about itself changes neither who it is, nor what it may, nor
 // its bucket, nor where an answer leads.
 func TestForgedHeadersChangeNothing(t *testing.T) {
 	t.Parallel()
@@ -324,7 +324,7 @@ func TestSlowSendersAreDropped(t *testing.T) {
 	}
 }
 
-// Connections that say nothing cost the others nothing.
+// Connections that send nothing cost the others nothing.
 func TestIdleConnectionsLeaveOthersServed(t *testing.T) {
 	t.Parallel()
 

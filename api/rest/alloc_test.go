@@ -11,13 +11,14 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/api/rest"
 	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/internal/race"
 )
 
 // mostAdded limits the allocations that all middlewares add to a call by id.
 const mostAdded = 10
 
 // readOnce answers from memory after the first request, because what the database client allocates
-// would hide what the middlewares allocate. It keeps the context of the first request, which a handler
+// would hide what the middlewares allocate. It stores the context of the first request, which a handler
 // without middlewares needs.
 type readOnce struct {
 	oapi.StrictServerInterface
@@ -42,6 +43,9 @@ func (n *silent) WriteHeader(int)             {}
 
 // The same handler behind the same router, once bare and once with everything on.
 func TestMiddlewaresAddFewAllocations(t *testing.T) { //nolint:paralleltest // it counts what the process allocates
+	if race.Enabled {
+		t.Skip("the race detector allocates")
+	}
 	var config rest.Config
 	w := setup(t, func(_ *fixture, c *rest.Config) {
 		c.Log = slog.New(slog.NewJSONHandler(discard{}, nil))

@@ -51,7 +51,7 @@ func TestUncodedFailuresStayInside(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if !strings.Contains(b.log.String(), "hunter2") {
-		t.Error("the log says nothing of the cause")
+		t.Error("the log does not contain the cause")
 	}
 }
 
@@ -74,6 +74,24 @@ func TestAbsentDatabaseIsUnavailable(t *testing.T) {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
 		})
+	}
+}
+
+// An allocation, its cost and what its node reported are read together.
+func TestAnAllocationIsReadInOneRoundTrip(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	path := allocations + "/" + b.allocate(t).Id.String()
+	for _, of := range []string{path, path + "/why"} {
+		b.do(t, ask{method: "GET", path: of, token: tokenOwner}) // the caller is cached from here on
+		b.database.watch("FROM allocations")
+		if w := b.do(t, ask{method: "GET", path: of, token: tokenOwner}); w.Code != 200 {
+			t.Errorf("%s: %d %s", of, w.Code, w.Body)
+		}
+		if n := b.database.roundTrips(); n != 1 {
+			t.Errorf("%s: %d round trips", of, n)
+		}
 	}
 }
 
@@ -246,7 +264,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	another := setupOn(t, b.db) // which has not seen the key, and finds no free slot
 	w := another.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: body, header: map[string]string{"X-Idempotency-Key": "k1"}})
 	if w.Code != 201 || w.Body.String() != first {
-		t.Errorf("the first answer no longer stands: %d %s", w.Code, w.Body)
+		t.Errorf("the first response is not returned again: %d %s", w.Code, w.Body)
 	}
 	b.sql(`UPDATE slots SET held_until = NULL`)
 	if code, text, _ := create("k1", `{"sku":"h100-sxm"}`); code != 422 || !strings.Contains(text, "idempotency_key_reused") {

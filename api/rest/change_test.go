@@ -23,7 +23,7 @@ const (
 	plansPath  = "/api/v1/admin/plans"
 )
 
-// The spec is stored as it was sent, with its defaults, and the tag says which version was changed.
+// The spec is stored as it was sent, with its defaults, and the tag names the version that was changed.
 func TestWhatIsDeclaredIsWhatWasSent(t *testing.T) {
 	t.Parallel()
 
@@ -107,7 +107,7 @@ func TestChangesThatMeanNothing(t *testing.T) {
 	}
 }
 
-// A policy is held against its key, so that nothing that is not a value of it becomes a declaration.
+// A policy is compared with its key, so that nothing that is not a value of it becomes a declaration.
 func TestValuesOfPolicies(t *testing.T) {
 	t.Parallel()
 
@@ -274,7 +274,7 @@ func TestSourcesKeepTheirSecrets(t *testing.T) {
 	}
 }
 
-// A stale plan says what moved.
+// A stale plan names what has changed.
 func TestStalePlansSayWhatMoved(t *testing.T) {
 	t.Parallel()
 
@@ -493,7 +493,7 @@ func TestHooksOfForges(t *testing.T) {
 	}
 }
 
-// An object says what its state is, and a trace how it came to be so.
+// An object has its state, and a trace has the steps to it.
 func TestObjectsSayWhatTheirStateIs(t *testing.T) {
 	t.Parallel()
 

@@ -40,6 +40,8 @@ func pathOf(op openapi.Operation) string {
 		name = source
 	case strings.Contains(op.Path, "/desired/"):
 		name = object
+	case strings.Contains(op.Path, "/runbooks/"):
+		name = "section-degraded"
 	}
 	return parameter.ReplaceAllString(strings.NewReplacer(
 		"{project_id}", project.String(), "{service_account_id}", robot.String(), "{tenant_id}", tenant.String(), "{user_id}", users[tokenMember].String(),
@@ -92,7 +94,7 @@ func (b *fixture) freshPathOf(t *testing.T, op openapi.Operation) string {
 	case strings.Contains(path, "/slots/{id}"):
 		_, slot := b.machine()
 		return fill("{id}", slot)
-	case strings.Contains(path, "/plans/{id}"):
+	case strings.Contains(path, "/plans/{id}"), strings.Contains(path, "/changes/{id}"):
 		return fill("{id}", b.propose(t))
 	case strings.Contains(path, "/drift/{id}"):
 		return fill("{id}", b.drift())
@@ -244,7 +246,7 @@ func tokenFor(op openapi.Operation) string {
 	switch {
 	case op.Security != nil:
 		return ""
-	case strings.Contains(op.Path, "/admin/"):
+	case strings.Contains(op.Path, "/admin/"), strings.Contains(op.Path, "/v3/platform/"):
 		return tokenAdmin
 	case op.OperationID == "deleteAutoTopup": // see mandate
 		return tokenTheirs
@@ -288,7 +290,7 @@ var bodies = map[string]func(*testing.T) map[string]any{
 	"createTenant": func(*testing.T) map[string]any { return map[string]any{"name": unusedName("t")} },
 }
 
-// bodyOf is the example of the contract, with times that are still to come.
+// bodyOf is the example of the contract, with times in the future.
 func bodyOf(t *testing.T, op openapi.Operation) string {
 	t.Helper()
 	if op.RequestBody == nil {
@@ -350,7 +352,7 @@ func (b *fixture) conforms(t *testing.T, op openapi.Operation, w *httptest.Respo
 	}
 }
 
-// Responses of success and of every kind of error are as the contract says.
+// Responses of success and of every kind of error match the contract.
 func TestResponsesConform(t *testing.T) {
 	t.Parallel()
 
@@ -376,7 +378,7 @@ func TestResponsesConform(t *testing.T) {
 }
 
 // Every operation's bad body is a 400 that names the field; so are a parameter
-// that is unknown, and a body where none is taken.
+// that is unknown, and a body where none is accepted.
 func TestBadInputNamesTheField(t *testing.T) {
 	t.Parallel()
 

@@ -23,6 +23,7 @@ type database struct {
 	watched  string
 	matching int // statements that contained watched
 	begun    int // transactions
+	trips    int // statements and batches outside transactions
 }
 
 // fail makes statements that contain a text fail, and none with a nil error.
@@ -36,13 +37,33 @@ func (d *database) fail(statements string, after int, err error) {
 func (d *database) watch(statements string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.watched, d.matching, d.begun = statements, 0, 0
+	d.watched, d.matching, d.begun, d.trips = statements, 0, 0, 0
 }
 
 func (d *database) counts() (matching, begun int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.matching, d.begun
+}
+
+// roundTrips returns how many statements and batches were sent since watch.
+func (d *database) roundTrips() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.trips
+}
+
+// send counts the statements of one round trip. It returns the error with which they fail, if they do.
+func (d *database) send(statements ...string) error {
+	d.mu.Lock()
+	d.trips++
+	d.mu.Unlock()
+	for _, sql := range statements {
+		if err := d.see(sql); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (d *database) see(sql string) error {
@@ -72,14 +93,14 @@ func (d *database) Begin(ctx context.Context) (pgx.Tx, error) {
 }
 
 func (d *database) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if err := d.see(sql); err != nil {
+	if err := d.send(sql); err != nil {
 		return pgconn.CommandTag{}, err
 	}
 	return d.Pool.Exec(ctx, sql, args...)
 }
 
 func (d *database) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := d.see(sql); err != nil {
+	if err := d.send(sql); err != nil {
 		return nil, err
 	}
 	return d.Pool.Query(ctx, sql, args...)
@@ -90,8 +111,19 @@ type failedRow struct{ err error }
 func (r failedRow) Scan(...any) error { return r.err }
 
 func (d *database) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	if err := d.see(sql); err != nil {
+	if err := d.send(sql); err != nil {
 		return failedRow{err}
 	}
 	return d.Pool.QueryRow(ctx, sql, args...)
+}
+
+func (d *database) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	statements := make([]string, b.Len())
+	for i, q := range b.QueuedQueries {
+		statements[i] = q.SQL
+	}
+	if err := d.send(statements...); err != nil {
+		return pgx.FailedBatchResults(b, err)
+	}
+	return d.Pool.SendBatch(ctx, b)
 }

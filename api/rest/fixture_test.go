@@ -65,7 +65,7 @@ type fixture struct {
 	operations map[string]openapi.Operation
 }
 
-// logBuffer keeps what several requests log.
+// logBuffer stores what several requests log.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -411,7 +411,7 @@ const (
 	host = "localhost:8080"
 )
 
-// visit is a request of a browser on this machine, unless change says otherwise.
+// visit is a request of a browser on this machine, unless change alters it.
 func (b *fixture) visit(t testing.TB, method, path, form string, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
 	return b.serve(visitOf(t, method, path, form, change...))

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/people"
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/api/rest/signin"
+	"github.com/gpuaas/gpuaas/api/rest/view"
 )
 
 // The aliases give each embedded field of handlers a name of its own.
@@ -23,6 +24,7 @@ type (
 	moneyHandlers      = money.Handlers
 	peopleHandlers     = people.Handlers
 	signinHandlers     = signin.Handlers
+	viewHandlers       = view.Handlers
 )
 
 // handlers implements every operation of the contract: each is a method of exactly one field.
@@ -35,6 +37,7 @@ type handlers struct {
 	*moneyHandlers
 	*peopleHandlers
 	*signinHandlers
+	*viewHandlers
 	*health
 }
 
@@ -50,7 +53,8 @@ func (s *Server) newHandlers() handlers {
 		Objects:  change.ObjectReader{Services: v, Environment: s.Environment, Profile: s.Profile},
 		Timeline: change.Timeline{Services: v, Tasks: s.Tasks},
 	}
-	return handlers{
+	views := &viewHandlers{Enter: s.chain.Enter, Log: s.Log}
+	all := handlers{
 		allocationHandlers: &allocationHandlers{Services: v, Cursors: cursors, Exports: exports},
 		auditHandlers:      &auditHandlers{Services: v, Cursors: cursors, Exports: exports},
 		changeHandlers:     objects,
@@ -61,6 +65,9 @@ func (s *Server) newHandlers() handlers {
 		moneyHandlers:  &moneyHandlers{Services: v, Cursors: cursors, Exports: exports, Chain: s.chain, Pages: s.pages},
 		peopleHandlers: &peopleHandlers{Services: v, Cursors: cursors},
 		signinHandlers: s.signin,
+		viewHandlers:   views,
 		health:         &health{checks: s.Checks, clock: s.Clock, ready: s.Ready},
 	}
+	views.Operations = all
+	return all
 }

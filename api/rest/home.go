@@ -3,10 +3,12 @@ package rest
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/gpuaas/gpuaas/api/rest/page"
+	"github.com/gpuaas/gpuaas/api/rest/portal"
 	"github.com/gpuaas/gpuaas/api/rest/reference"
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
@@ -23,7 +25,7 @@ func (s *Server) mountPages(e *gin.Engine, docs reference.Pages) {
 	e.GET("/", s.home)
 	e.POST("/invitations/:id", s.answerInvitation)
 	s.signin.Mount(e)
-	e.GET(payment.PagePath+":id", s.money.ShowPayment)
+	e.GET(payment.PagePath+":id", s.payment)
 	for path, f := range map[string]struct {
 		contentType string
 		content     []byte
@@ -51,6 +53,10 @@ func (s *Server) home(c *gin.Context) {
 		s.chain.Fail(c, err)
 		return
 	}
+	if err == nil && s.inPortal(c) {
+		c.Redirect(http.StatusFound, portal.Path+screens[c.Query("to")])
+		return
+	}
 	data := map[string]any{"SignIn": s.signin.Offered()}
 	if err == nil {
 		data["Caller"] = caller
@@ -60,6 +66,24 @@ func (s *Server) home(c *gin.Context) {
 		}
 	}
 	s.pages.Write(c, homePage, data)
+}
+
+// screens are those to which other sites link through the home page, which exists without the portal, too.
+var screens = map[string]string{"billing": "billing"}
+
+// inPortal returns whether the portal covers a page. A browser without scripts requests script=off.
+func (s *Server) inPortal(c *gin.Context) bool {
+	return s.Portal != nil && s.Portal.Built() && c.Query("script") != "off"
+}
+
+// payment redirects the browser, which the payment provider has sent, to the screen with the outcome.
+func (s *Server) payment(c *gin.Context) {
+	if s.inPortal(c) {
+		to := url.URL{Path: portal.Path + "payments/" + c.Param("id"), RawQuery: c.Request.URL.RawQuery}
+		c.Redirect(http.StatusFound, to.String())
+		return
+	}
+	s.money.ShowPayment(c)
 }
 
 // invitationsShown bounds the invitations of one page.

@@ -8,7 +8,7 @@ func TestRepetitionsCostOneRead(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	b.allocate(t) // which reads what the process keeps in memory
+	b.allocate(t) // which reads what the process has in memory
 	request := func(on *fixture, what, key, body string, code, lookUps int, works bool) {
 		t.Helper()
 		on.database.watch("FROM idempotency_keys")

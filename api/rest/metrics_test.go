@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics compares counters with what they should be, by name and labels.
+// metrics compares counters, and the counts of histograms, with what they should be, by name and labels.
 func (b *fixture) metrics(t *testing.T, want map[string]float64) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -24,7 +24,7 @@ func (b *fixture) metrics(t *testing.T, want map[string]float64) {
 			for _, l := range m.GetLabel() {
 				name += " " + l.GetName() + "=" + l.GetValue()
 			}
-			have[name] = m.GetCounter().GetValue()
+			have[name] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
 		}
 	}
 	for name, n := range want {

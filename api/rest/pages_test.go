@@ -53,7 +53,7 @@ func TestSignInAndOut(t *testing.T) {
 		t.Errorf("%s", w.Body)
 	}
 	if w := b.visit(t, "GET", "/api/v1/users/me", "", with(cookies[0])); w.Code != 200 {
-		t.Errorf("the API does not take the cookie: %d", w.Code)
+		t.Errorf("the API does not accept the cookie: %d", w.Code)
 	}
 	if w := b.visit(t, "GET", "/api/v1/users/me", "", with(cookies[0]), func(r *http.Request) { r.Host = "gpu.example" }); w.Code != 401 {
 		t.Errorf("a plain cookie counts beyond this machine: %d", w.Code)
@@ -127,7 +127,7 @@ func TestRedirectsStayHere(t *testing.T) {
 	}
 }
 
-// Operators look at jobs, admins act, and each act is recorded first.
+// Operators read jobs, admins act, and each act is recorded first.
 func TestWhoSeesTheJobs(t *testing.T) {
 	t.Parallel()
 

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 )
 
-// A request that waits says why, and what would let it through; the fleet's hosts
+// A request that waits names the reason, and what would allow it; the fleet's hosts
 // are named to those who keep it.
 func TestWhatWaitsSaysWhy(t *testing.T) {
 	t.Parallel()

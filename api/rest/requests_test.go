@@ -99,6 +99,11 @@ func TestDecisionsAreReturnedAndLogged(t *testing.T) {
 		"gpuaas_authz_decisions_total effect=allow operation=getBalance":     1,
 		"gpuaas_authz_decisions_total effect=allow operation=listAdminNodes": 1,
 		"gpuaas_authz_decisions_total effect=deny operation=listAllocations": 1,
+
+		"gpuaas_http_errors_total code=forbidden operation=getBalance":             1,
+		"gpuaas_http_request_duration_seconds operation=getBalance status=4xx":     1,
+		"gpuaas_http_request_duration_seconds operation=getBalance status=2xx":     1,
+		"gpuaas_http_request_duration_seconds operation=listAdminNodes status=2xx": 1,
 	})
 }
 

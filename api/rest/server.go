@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/openapi"
 	"github.com/gpuaas/gpuaas/api/rest/middleware"
 	"github.com/gpuaas/gpuaas/api/rest/page"
+	"github.com/gpuaas/gpuaas/api/rest/portal"
 	"github.com/gpuaas/gpuaas/api/rest/reference"
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
@@ -31,6 +32,7 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/services"
+	"github.com/gpuaas/gpuaas/web"
 )
 
 // Config has the dependencies of the API. The comment of an optional field says so.
@@ -66,6 +68,8 @@ type Config struct {
 	SharedLimits middleware.SharedLimits
 	// RiverUI serves the pages of the jobs under /admin/river/; nil where no queue runs.
 	RiverUI http.Handler
+	// Portal is served below /portal/; nil serves the API and the pages without scripts.
+	Portal *web.Portal
 
 	Log   *slog.Logger
 	Clock clock.Clock
@@ -154,6 +158,9 @@ func (s *Server) mount(doc *openapi3.T) error {
 	}
 	s.mountPages(e, docs)
 	s.mountRiver(e)
+	if s.Portal != nil {
+		portal.Mount(e, s.Portal, s.chain.NoRoute)
+	}
 	s.engine = e
 	return nil
 }

@@ -10,7 +10,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -49,6 +52,18 @@ type Server struct {
 	Clock  clock.Clock
 	// These are for tests; zero means the constants above.
 	Heartbeat, Interval, Patience time.Duration
+
+	clients atomic.Int64
+}
+
+var clients = prometheus.NewDesc("gpuaas_stream_clients", "Connected clients of event streams.", []string{"transport"}, nil)
+
+// Describe sends the description of the metric.
+func (*Server) Describe(c chan<- *prometheus.Desc) { c <- clients }
+
+// Collect reads the number of clients.
+func (s *Server) Collect(c chan<- prometheus.Metric) {
+	c <- prometheus.MustNewConstMetric(clients, prometheus.GaugeValue, float64(s.clients.Load()), "sse")
 }
 
 // audience is the tenant and the project whose events a client receives.
@@ -93,6 +108,8 @@ func (s *Server) send(ctx context.Context, w http.ResponseWriter, to audience, f
 	// Listen starts before the first read, so that an event in between causes a wake-up.
 	wake, stop := s.Hints.Listen(event.Topic)
 	defer stop()
+	s.clients.Add(1)
+	defer s.clients.Add(-1)
 	look, heartbeat := time.NewTicker(valueOr(s.Interval, readEvery)), time.NewTicker(valueOr(s.Heartbeat, heartbeatEvery))
 	defer look.Stop()
 	defer heartbeat.Stop()

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
@@ -125,6 +127,33 @@ func (b *bundle) open(t *testing.T, query string) (*http.Response, *bufio.Reader
 	}
 	t.Cleanup(func() { _ = res.Body.Close() })
 	return res, bufio.NewReader(res.Body)
+}
+
+// The number of clients is a metric.
+func TestClientsAreCounted(t *testing.T) {
+	t.Parallel()
+	var s *stream.Server
+	b := setup(t, func(made *stream.Server) { s = made })
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(s)
+	count := func() float64 {
+		t.Helper()
+		families, err := registry.Gather()
+		if err != nil || len(families) != 1 {
+			t.Fatalf("%v, %v", families, err)
+		}
+		return families[0].GetMetric()[0].GetGauge().GetValue()
+	}
+	res, lines := b.open(t, "")
+	next(t, lines)
+	if n := count(); n != 1 {
+		t.Errorf("%v clients", n)
+	}
+	_ = res.Body.Close()
+	<-b.ended
+	if n := count(); n != 0 {
+		t.Errorf("%v clients after the end", n)
+	}
 }
 
 // next reads up to the end of one event and returns its id, or the whole when it

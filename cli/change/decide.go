@@ -87,7 +87,7 @@ func apply(ctx context.Context, a *output.Console, c *client.Client, p planned, 
 	return showDecided(a, got)
 }
 
-// read prints the plan and asks the user for a decision.
+// read prints the plan and lets the user decide.
 func read(ctx context.Context, a *output.Console, p planned, yes bool, question, declined string) error {
 	if err := p.change.Text(a.Err); err != nil {
 		return fmt.Errorf("showing the plan: %w", err)

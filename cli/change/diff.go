@@ -229,7 +229,7 @@ func with(document any, at []string, value any) any {
 	list, isList := document.([]any)
 	if isList && err == nil && n >= 0 {
 		if n >= len(list) {
-			return append(list, with(nil, at[1:], value)) // fields come in order
+			return append(list, with(nil, at[1:], value)) // fields are in order
 		}
 		list[n] = with(list[n], at[1:], value)
 		return list

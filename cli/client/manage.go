@@ -15,7 +15,7 @@ import (
 )
 
 // What the commands about people, projects and keys have in common: they list,
-// make, change and take away things of the API.
+// create, change and delete objects of the API.
 
 type (
 	// Pager requests one page of a list.

@@ -222,7 +222,7 @@ func awaitDrained(ctx context.Context, a *output.Console, c *client.Client, name
 			last = now
 		}
 		if err := client.Sleep(within, drainPoll); err != nil {
-			continue // which of the two is over is said above
+			continue // which of the two is over is printed above
 		}
 	}
 }

@@ -33,6 +33,8 @@ func describeObject(ctx context.Context, a *output.Console, c *client.Client, t 
 		{"Source", origin(found.Value)},
 		{"Generation", output.Itoa(m.Generation)},
 		{"Version", m.ResourceVersion},
+		{"Created", output.FormatTime(m.CreatedAt)},
+		{"Updated", output.FormatTime(m.UpdatedAt)},
 		{"Sync, health", strings.Trim(string(s.Sync)+", "+string(s.Health), ", ")},
 		{"Suspended", change.SuspensionOf(m.Suspended)},
 		{"Adoption", adoptionOf(m.Adopt)},

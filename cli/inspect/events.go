@@ -161,7 +161,7 @@ func (f listing) params(last string) oapi.ListEventsParams {
 
 func printEvent(a *output.Console, f client.Event, first bool) error {
 	switch a.Format() {
-	case "json": // one line each, so that a program can read on while they come
+	case "json": // one line each, so that a program can read while they are sent
 		var b bytes.Buffer
 		if err := json.Compact(&b, f.Raw); err != nil {
 			return fmt.Errorf("encoding event: %w", err)

@@ -216,7 +216,7 @@ func examineDataDir(a *output.Console, reachable bool) []examination {
 	return []examination{e}
 }
 
-// heldBy queries the kernel for the process that has locked a data directory. The query takes the
+// heldBy queries the kernel for the process that has locked a data directory. The query acquires the
 // lock shared for an instant, so that two doctors do not block each other.
 func heldBy(dir string) (holder string, held bool) {
 	paths, _ := filepath.Glob(filepath.Join(dir, "*", "lock")) // the pattern is well formed

@@ -128,6 +128,7 @@ var serverVariables = []variable{
 	{name: "GPUAAS_STEP_CA_KEY", secret: true},
 	{name: "GPUAAS_AGENT_DIR", otherwise: "the folder of the program"},
 	{name: "GPUAAS_AUDIT_ARCHIVE"},
+	{name: "GPUAAS_PORTAL", otherwise: "on"},
 }
 
 // serverFlagNames are the flags of the server by name.

@@ -104,7 +104,7 @@ func (t *tour) freeGPU(ctx context.Context) (node, gpu string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	// The node of the tour's allocation comes first: a fault next to a tenant demonstrates the
+	// The node of the tour's allocation is the first: a fault next to a tenant demonstrates the
 	// isolation.
 	slices.SortStableFunc(nodes.Items, func(a, b oapi.Node) int {
 		if a.Name == t.node {

@@ -25,7 +25,7 @@ import (
 // results contains the results of the steps so far.
 type results struct {
 	name  string          // of the tour's allocation
-	mine  oapi.Allocation // as last seen
+	mine  oapi.Allocation // as last read
 	node  string          // where it is
 	sick  string          // the node with the fault, until it is healed
 	order struct {

@@ -24,7 +24,7 @@ func (a *Console) Browser() func(string) error {
 	}
 	return func(at string) error {
 		if u, err := url.Parse(at); err != nil || u.Scheme != "http" && u.Scheme != "https" {
-			return errs.New(errs.ProviderFailed, "%q is no page", at) // a server said so: it is not run as a command
+			return errs.New(errs.ProviderFailed, "%q is no page", at) // a server sent it: it is not run as a command
 		}
 		return show(at)
 	}

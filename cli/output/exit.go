@@ -57,7 +57,7 @@ func ExitOf(code errs.Code) int {
 		errs.Unavailable, errs.LimiterUnavailable:
 		return ExitFailure
 	}
-	return ExitFailure // a newer server's word
+	return ExitFailure // a code of a newer server
 }
 
 // Meanings are in the sequence in which help prints them.

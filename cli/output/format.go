@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// Symbols are never used alone: a word follows each.
+// Symbols are never used alone: a text follows each.
 const (
 	SymbolGood = "✓"
 	SymbolBad  = "✗"

@@ -71,7 +71,7 @@ func (t Table) csv(heads bool) ([]byte, error) {
 	return b.Bytes(), w.Error()
 }
 
-// inert puts an apostrophe before a cell that a spreadsheet would calculate: names come from tenants.
+// inert puts an apostrophe before a cell that a spreadsheet would calculate: tenants write names.
 func inert(cell string) string {
 	if cell != "-" && cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
 		return "'" + cell

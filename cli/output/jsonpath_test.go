@@ -32,6 +32,11 @@ func TestOutputsForPrograms(t *testing.T) {
 			t.Errorf("%s: %q, %v", format, b.String(), err)
 		}
 	}
+	for _, cell := range []string{"=1", "+1", "-1", "@a", "\t=1", "\r=1"} { // a spreadsheet would calculate it
+		if got := inert(cell); got != "'"+cell {
+			t.Errorf("%q becomes %q", cell, got)
+		}
+	}
 	for _, format := range []string{"jsonpath={.items[", "jsonpath=TEMPLATE}{", "xml"} {
 		a := &Console{Output: format, Env: func(string) string { return "" }}
 		if err := a.CheckOutput(&cobra.Command{}); err == nil {

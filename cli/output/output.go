@@ -40,7 +40,7 @@ func (a *Console) CheckOutput(cmd *cobra.Command) error {
 	return nil
 }
 
-// Data says that a program reads the output, so that nothing else belongs there.
+// Data returns whether a program reads the output, so that nothing else belongs there.
 func (a *Console) Data() bool {
 	f := a.Format()
 	return f == "json" || f == "yaml" || f == "csv" || strings.HasPrefix(f, jsonPathPrefix)
@@ -59,7 +59,7 @@ func (t *Table) Add(name string, cells ...string) {
 	t.Names = append(t.Names, name)
 }
 
-// Show prints a result in the form that was asked for. raw is what the API said:
+// Show prints a result in the requested form. raw is the response of the API:
 // its JSON goes out with other white space and nothing else changed.
 func (a *Console) Show(raw json.RawMessage, t Table) error {
 	var text []byte
@@ -137,7 +137,7 @@ func (a *Console) Render(t Table) string {
 	return b.String()
 }
 
-// Paint colours what a symbol says already; colour alone says nothing.
+// Paint colours what a symbol shows already; colour alone shows nothing.
 func (a *Console) Paint(cell string) string {
 	if !a.Colours {
 		return cell
@@ -163,7 +163,7 @@ func Encode(v any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// ToYAML keeps the order of the fields, which decoding into maps would lose.
+// ToYAML preserves the order of the fields, which decoding into maps would lose.
 func ToYAML(raw json.RawMessage) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -191,7 +191,7 @@ func YamlNode(d *json.Decoder) (*yaml.Node, error) {
 		if v == '{' {
 			n = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 		}
-		for d.More() { // of a mapping, keys and values come as one sequence
+		for d.More() { // of a mapping, keys and values are one sequence
 			c, err := YamlNode(d)
 			if err != nil {
 				return nil, err
@@ -205,7 +205,7 @@ func YamlNode(d *json.Decoder) (*yaml.Node, error) {
 		return n, err
 	case string:
 		n := &yaml.Node{}
-		return n, n.Encode(v) // quotes what older parsers would take for a boolean
+		return n, n.Encode(v) // quotes what older parsers would read as a boolean
 	case json.Number:
 		if strings.ContainsAny(v.String(), ".eE") {
 			return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: v.String()}, nil
@@ -224,5 +224,5 @@ func (a *Console) NotifyMore(limit int, more bool) {
 	}
 }
 
-// EncodeParts puts documents of the API under names, for what is made of several.
-func EncodeParts(parts map[string]json.RawMessage) (json.RawMessage, error) { return Encode(parts) }
+// encodeParts puts documents of the API under names, for what is made of several.
+func encodeParts(parts map[string]json.RawMessage) (json.RawMessage, error) { return Encode(parts) }

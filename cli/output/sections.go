@@ -18,7 +18,7 @@ type Section struct {
 // Describe prints documents of the API as one, or sections for people.
 func (a *Console) Describe(name string, parts map[string]json.RawMessage, sections ...Section) error {
 	if a.Data() || a.Format() == "name" {
-		document, err := EncodeParts(parts)
+		document, err := encodeParts(parts)
 		if err != nil {
 			return err
 		}

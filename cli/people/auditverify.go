@@ -41,7 +41,7 @@ func newAuditVerify(a *output.Console) *cobra.Command {
 	return cmd
 }
 
-// Chains is the answer as data; --heads takes it back.
+// Chains is the response as data; --heads reads it.
 type Chains struct {
 	Chains        []chain   `json:"chains"`
 	Unsealed      int64     `json:"unsealed"`

@@ -24,7 +24,7 @@ func (l *loginFlow) byBrowser(ctx context.Context, s *signing, open func(string)
 	server := &http.Server{Handler: b, ReadHeaderTimeout: headerWithin, BaseContext: func(net.Listener) context.Context { return ctx }}
 	go func() { _ = server.Serve(listener) }()
 	defer func() {
-		// What was said to the browser should reach it before this process ends.
+		// The response should reach the browser before this process ends.
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = server.Shutdown(within)
@@ -47,7 +47,7 @@ func (l *loginFlow) byBrowser(ctx context.Context, s *signing, open func(string)
 // headerWithin is the time in which the browser must send its request header.
 const headerWithin = 5 * time.Second
 
-// browsing answers the browser that comes back.
+// browsing responds to the browser that returns.
 type browsing struct {
 	state, issuer string
 	came          chan answered
@@ -58,7 +58,7 @@ type answered struct {
 	err  error
 }
 
-// ServeHTTP takes the first answer to our own question. Any page can send a
+// ServeHTTP accepts the first response to our own request. Any page can send a
 // browser here: without the state it changes nothing, and the wait goes on.
 func (b *browsing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()

@@ -29,7 +29,7 @@ type signing struct {
 	clock    clock.Clock
 }
 
-// atProvider signs in where the installation says, and makes the person known
+// atProvider signs in at the provider of the installation, and makes the person known
 // there.
 func (l *loginFlow) atProvider(ctx context.Context, c *client.Client) (tokens, oapi.UserSummary, error) {
 	none := tokens{}
@@ -79,7 +79,7 @@ func (l *loginFlow) discover(ctx context.Context, o oapi.OidcOptions, c *client.
 	return s, nil
 }
 
-// choose takes the browser, unless there is none.
+// choose returns the browser, unless there is none.
 func (l *loginFlow) choose(ctx context.Context, s *signing) (*oauth2.Token, error) {
 	if l.device {
 		return l.byDevice(ctx, s)

@@ -18,11 +18,11 @@ import (
 // its own. An error means that no answer could be had; what is wrong with the
 // files, also when they ate the child's memory or time, is in the result.
 func Run(ctx context.Context, files map[string][]byte) (Result, error) {
-	return RunWithin(ctx, DefaultLimits(), files)
+	return runWithin(ctx, DefaultLimits(), files)
 }
 
-// RunWithin is Run with other limits.
-func RunWithin(ctx context.Context, limits Limits, files map[string][]byte) (Result, error) {
+// runWithin is Run with other limits.
+func runWithin(ctx context.Context, limits Limits, files map[string][]byte) (Result, error) {
 	if len(unitsOf(files)) == 0 {
 		return together(nil), nil // nothing to evaluate: an empty tree
 	}

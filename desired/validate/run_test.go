@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuaas/gpuaas/internal/race"
 )
 
 // disjunctions is a kilobyte: each of the fourteen multiplies the work by three.
@@ -49,8 +51,11 @@ func TestBombsAreRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if race.Enabled && name == "memory" {
+				t.Skip("the race detector needs more memory than a child may use")
+			}
 
-			r, err := RunWithin(t.Context(), c.limits, map[string][]byte{"fleet/bomb.cue": []byte(c.src)})
+			r, err := runWithin(t.Context(), c.limits, map[string][]byte{"fleet/bomb.cue": []byte(c.src)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +94,7 @@ func TestHostileSources(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 
-			r, err := RunWithin(t.Context(), Limits{512 << 20, 5 * time.Second, 20 * time.Second}, map[string][]byte{"a.cue": []byte(src)})
+			r, err := runWithin(t.Context(), Limits{512 << 20, 5 * time.Second, 20 * time.Second}, map[string][]byte{"a.cue": []byte(src)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,6 +125,9 @@ func TestRunEndsWithItsContext(t *testing.T) {
 // A fleet of 1,000 objects is validated within a second, in a child as on a server. Other processes
 // may slow a run down, so the fastest of several runs counts.
 func TestThousandObjectsTakeASecond(t *testing.T) { //nolint:paralleltest // it measures
+	if race.Enabled {
+		t.Skip("the race detector multiplies the time")
+	}
 	files := map[string][]byte{"fleet.yaml": []byte(fleet(1000))}
 	var best time.Duration
 	for range 5 {

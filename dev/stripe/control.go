@@ -55,8 +55,8 @@ type Delivery struct {
 
 // Errors of control requests that name a resource the double does not have.
 var (
-	ErrNoFault = errors.New("no fault has this name")
-	ErrNoEvent = errors.New("no event has this id")
+	errNoFault = errors.New("no fault has this name")
+	errNoEvent = errors.New("no event has this id")
 )
 
 // Status returns the state for a developer.
@@ -93,7 +93,7 @@ func (s *Server) Status() (st Status, err error) {
 // Arm injects a fault into the next count operations of its kind; 0 removes it.
 func (s *Server) Arm(name string, count int) error {
 	if faults[name] == "" || count < 0 {
-		return ErrNoFault
+		return errNoFault
 	}
 	return s.update(func(time.Time) error {
 		if s.state.Faults[name] = count; count == 0 {
@@ -116,7 +116,7 @@ func (s *Server) Deliver(event string) (sent int, err error) {
 	err = s.update(func(now time.Time) error {
 		if event != "" {
 			if s.event(event) == nil {
-				return ErrNoEvent
+				return errNoEvent
 			}
 			s.state.Deliveries = append(s.state.Deliveries, &delivery{Event: event, Due: now})
 			sent = 1
@@ -147,7 +147,7 @@ func (s *Server) control(do func(ControlRequest) (any, error)) http.HandlerFunc 
 		}
 		result, err := do(body)
 		switch {
-		case errors.Is(err, ErrNoFault), errors.Is(err, ErrNoEvent):
+		case errors.Is(err, errNoFault), errors.Is(err, errNoEvent):
 			http.Error(w, err.Error(), http.StatusNotFound)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusInternalServerError)

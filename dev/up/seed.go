@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity/devseed"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/policies"
+	productfleet "github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/server"
 )
@@ -131,7 +132,7 @@ func (i *installation) desiredNodes(ctx context.Context) ([]desired.Object, erro
 
 // activeNodes counts the active nodes.
 func (i *installation) activeNodes(ctx context.Context) (n int, err error) {
-	nodes, err := i.server.Services(server.RoleReconcile).Fleet.Nodes(ctx, "", maxFleet)
+	nodes, err := i.server.Services(server.RoleReconcile).Fleet.Nodes(ctx, productfleet.Filter{Limit: maxFleet})
 	for _, one := range nodes {
 		if one.Lifecycle == "active" {
 			n++

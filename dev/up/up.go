@@ -121,14 +121,18 @@ func (i *installation) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	withoutPortal, err := server.WithoutPortalFromEnv(os.Getenv)
+	if err != nil {
+		return err
+	}
 	i.server, err = server.Start(ctx, server.Config{
 		DatabaseURL: i.cluster.URL(), DatabaseURLs: i.roleURLs(),
 		NATS:  func() (*nats.Conn, error) { return i.bus.Connect("gpuaas") },
 		Roles: server.AllRoles(), Environment: i.cfg.Environment, Profile: i.profile,
 		Listen: i.cfg.Listen, NodeListen: i.cfg.NodeListen, MetricsListen: i.cfg.Metrics, Roam: true,
 		NodeHosts: nodeHosts(i.cfg.NodeListen), SignIn: signIn, Payments: payments, Credentials: credentials,
-		AuditArchive: filepath.Join(dir, "audit"),
-		StateDir:     filepath.Join(dir, "secrets"), GitDir: filepath.Join(dir, "git"), Source: i.source, Log: i.cfg.Log,
+		AuditArchive: filepath.Join(dir, "audit"), WithoutPortal: withoutPortal,
+		StateDir: filepath.Join(dir, "secrets"), GitDir: filepath.Join(dir, "git"), Source: i.source, Log: i.cfg.Log,
 	})
 	if err != nil {
 		return err

@@ -97,6 +97,8 @@ var criteria = []criterion{
 	{id: "AT-097", sentence: "A required recording plays back equal to the screen; end-to-end SSH is rejected.", waits: "terminal"},
 	{id: "AT-098", sentence: "A GPU fault appears in its tenant's kernel log and in no other tenant's.", waits: "terminal"},
 	{id: "AT-100", sentence: "One allocation's life as notifications, e-mails and webhooks, each once.", waits: "events"},
+	{id: "AT-106", sentence: "The server restarts under a live page, and nothing is lost.", tests: []string{"e2e.TestPortalIsLive"}},
+	{id: "AT-107", sentence: "A viewer is offered no action that returns 403.", tests: []string{"web.TestChangesAreGated", "web.TestChangesOfAViewer", "web.TestOperatorsAreOfferedWhatTheyMay"}},
 }
 
 const own = "e2e/acceptance."

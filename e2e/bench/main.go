@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"runtime/pprof"
 	"syscall"
 	"time"
 
@@ -25,6 +27,7 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/loop"
 	"github.com/gpuaas/gpuaas/e2e/bench/money"
 	"github.com/gpuaas/gpuaas/e2e/bench/node"
+	"github.com/gpuaas/gpuaas/e2e/bench/web"
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
@@ -41,14 +44,32 @@ func main() {
 
 func start(ctx context.Context) error {
 	if name := os.Getenv(lab.ChildVariable); name != "" {
-		return child(ctx, name)
+		return profiled(name, func() error { return child(ctx, name) })
 	}
 	o, err := lab.OptionsFrom(os.Getenv)
 	if err != nil {
 		return err
 	}
 	o.Table, o.Log = os.Stdout, os.Stderr
-	return run(ctx, o)
+	return profiled("bench", func() error { return run(ctx, o) })
+}
+
+// profiled writes a CPU profile of this process to the folder BENCH_PROFILE, if it is set.
+func profiled(name string, run func() error) error {
+	dir := os.Getenv(lab.ProfileVariable)
+	if dir == "" {
+		return run()
+	}
+	f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%d.prof", name, os.Getpid()))) //nolint:gosec // named by whoever starts this
+	if err != nil {
+		return fmt.Errorf("making the profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	err = run()
+	pprof.StopCPUProfile()
+	return errors.Join(err, f.Close())
 }
 
 // goal is one row of the table, or several rows of one measurement.
@@ -86,6 +107,13 @@ func goals() []goal {
 		{"U1", install.WarmStart},
 		{"U2", install.SmallInstallation},
 		{"U3", install.LargeInstallation},
+		{"W1", web.Sizes},
+		{"W2", web.FirstPaint},
+		{"W3", web.LongTable},
+		{"W4", web.Interactions},
+		{"W5", api.ReadModels},
+		{"W6", web.EventToPixel},
+		{"W7", web.Heap},
 	}
 }
 

@@ -108,7 +108,8 @@ var rules = []rule{
 		SELECT format('%s ended by %s at %s; credited [%s, %s) for %s: %s, in the ledger %s', r.allocation_id, r.closed_by, r.end_s, c.from_s, c.to_s, c.reason, c.amount_minor, e.amount)
 		FROM usage_credits c JOIN usage_records r ON r.id = c.record_id
 		LEFT JOIN LATERAL (SELECT sum(amount_minor) AS amount FROM ledger_entries WHERE transfer_id = c.transfer_id AND amount_minor > 0) e ON true
-		WHERE (c.reason, c.to_s) <> (r.closed_by, r.end_s) OR c.from_s < r.start_s OR c.amount_minor <> coalesce(e.amount, 0)
+		WHERE (c.reason, c.to_s) <> (r.closed_by, r.end_s) AND NOT EXISTS (SELECT FROM fault_reports f WHERE f.allocation_id = r.allocation_id AND f.status = 'confirmed')
+			OR c.to_s > r.end_s OR c.from_s < r.start_s OR c.amount_minor <> coalesce(e.amount, 0)
 			OR c.amount_minor <> div(r.price_minor::numeric * r.gpus * (c.to_s - r.start_s), 3600) - div(r.price_minor::numeric * r.gpus * (c.from_s - r.start_s), 3600)`},
 	{promise: "INV-30 never more is charged than was used", broken: `
 		SELECT format('%s owes %s and was charged %s', u.allocation_id, u.due, e.charged) FROM (` + owed + `) u

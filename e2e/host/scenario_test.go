@@ -68,7 +68,13 @@ func (s *scenario) create(gpus int) allocation {
 	s.t.Helper()
 	s.made++
 	a := allocation{}
+	defer func() {
+		if a.ID == "" {
+			s.t.Logf("the node:\n%s\n%s", s.cli("default-admin", "describe", "node/"+s.name), s.host.Sh(s.t, "gpuaas-agent status 2>&1; journalctl --no-pager -n 40 -u 'gpuaas-agent*' 2>&1"))
+		}
+	}()
 	within(s.t, patience, "slots are for sale", func() error {
+		time.Sleep(time.Second) // the rate of requests has a limit
 		return s.call("default", "POST", "/api/v1/allocations", map[string]any{"sku": "l40s", "gpus": gpus, "name": fmt.Sprintf("story-%d", s.made)}, &a)
 	})
 	return a

@@ -15,7 +15,7 @@ import (
 
 // may returns the actors that may call an operation in their own tenant.
 func (w *fixture) may(o openapi.Operation) *actor {
-	if strings.HasPrefix(o.Path, adminPaths) {
+	if ofOperators(o) {
 		return w.admin
 	}
 	return w.a.owner
@@ -70,7 +70,7 @@ func (w *fixture) foreignCursors(all []openapi.Operation) {
 				w.Errorf("the cursor of %s at %s: %d %.200s", o.OperationID, other.OperationID, got.status, got.body)
 			}
 		}
-		if strings.HasPrefix(o.Path, adminPaths) {
+		if ofOperators(o) {
 			continue
 		}
 		if got := turn(o, w.b.owner, "?cursor="+cursor); got.code() != "cursor_invalid" {
@@ -114,7 +114,7 @@ const (
 // use this machine, so only a difference that stays counts.
 func (w *fixture) sameTime(all []openapi.Operation) {
 	for _, o := range all {
-		if public(o) || strings.HasPrefix(o.Path, adminPaths) {
+		if public(o) || ofOperators(o) {
 			continue
 		}
 		for _, s := range slotsOf(w, o) {
@@ -184,7 +184,7 @@ func TestR11DeletedStaysDeleted(t *testing.T) {
 
 func (w *fixture) chain(doc *openapi3.T, create, get, update, remove, list openapi.Operation) {
 	owner := w.a.owner
-	if strings.HasPrefix(create.Path, adminPaths) {
+	if ofOperators(create) {
 		owner = w.actors[slices.IndexFunc(w.actors, func(a *actor) bool { return a.hasRole("admin") && a.rejection == "" })]
 	}
 	ids := w.ids(cell{op: create, actor: owner, at: own}, false)

@@ -357,7 +357,7 @@ func (w *fixture) stand(s *side) {
 
 // global are the names that no tenant owns.
 var global = map[string]string{
-	"SkuName": sku, "NodeName": node, "GpuUUID": "GPU-" + node, "KindName": "Node", "ObjectName": node, "Month": time.Now().UTC().Format("2006-01"),
+	"SkuName": sku, "NodeName": node, "GpuUUID": "GPU-" + node, "KindName": "Node", "ObjectName": node, "RunbookName": "node-silent", "Month": time.Now().UTC().Format("2006-01"),
 	"GitSourceName": source, "HookSource": source, "PolicyName": key, "RevisionNumber": "1",
 }
 

@@ -129,7 +129,7 @@ func (f *fuzzer) chance(percent int) bool { return f.IntN(100) < percent }
 func (f *fuzzer) request() (request, *actor) {
 	w := f.w
 	by := w.a.owner
-	if strings.HasPrefix(f.o.Path, adminPaths) {
+	if ofOperators(f.o) {
 		by = w.admin
 	} else if f.chance(20) {
 		by = pick(f, w.actors)

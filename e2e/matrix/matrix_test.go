@@ -87,7 +87,7 @@ func (w *fixture) ids(c cell, consumed bool) map[slot]string {
 			ids[one] = id().String()
 		case one.kind == "ProjectHeader" && c.actor.side == nil && !c.actor.hasRole("admin") && one != c.slot:
 			// Has no project to name.
-		case c.at == foreign && one == c.slot && (!by.operates() || personal[one.kind] && !strings.HasPrefix(c.op.Path, adminPaths)):
+		case c.at == foreign && one == c.slot && (!by.operates() || personal[one.kind] && !ofOperators(c.op)):
 			ids[one] = w.otherOf(s).objects[one.kind]
 		case consumed && one == last && (one.kind == "ObjectName" || one.kind == "NodeName" || platforms[one.kind]):
 			ids[one] = w.fresh(one.kind, s, c.actor)

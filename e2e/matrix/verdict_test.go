@@ -50,12 +50,15 @@ var openTo = map[string]verdict{
 
 // aboutOwnTenant are the calls about the caller's own tenant that no id names.
 func aboutOwnTenant(o openapi.Operation) bool {
-	return !strings.HasPrefix(o.Path, adminPaths) && !slices.ContainsFunc([]string{"user", "service_account"}, func(role string) bool {
+	return !ofOperators(o) && !slices.ContainsFunc([]string{"user", "service_account"}, func(role string) bool {
 		return policies.Allows(role, o.OperationID)
 	})
 }
 
-const adminPaths = "/api/v1/admin/"
+// ofOperators returns whether only platform roles may call an operation, in any tenant.
+func ofOperators(o openapi.Operation) bool {
+	return strings.HasPrefix(o.Path, "/api/v1/admin/") || strings.HasPrefix(o.Path, "/api/v3/platform/") && !policies.Allows("user", o.OperationID)
+}
 
 // expect is the verdict on a cell, from roles.cue and from who owns what; it asks
 // no right.
@@ -141,7 +144,7 @@ func expectNoProject(o openapi.Operation, a *actor, by []string, done verdict) v
 // what is the platform's, and administrators in the projects of tenants. What is
 // a person's own stays theirs.
 func reaches(o openapi.Operation, a *actor, s slot) bool {
-	if strings.HasPrefix(o.Path, adminPaths) {
+	if ofOperators(o) {
 		return true
 	}
 	return a.hasRole("admin") && !personal[s.kind] && (named(o, "/ProjectHeader") || o.Extensions["x-project"] != nil)
@@ -167,7 +170,7 @@ func successes(o openapi.Operation) (all []int) {
 
 // grants are the roles and scopes by which an actor may call an operation.
 func grants(o openapi.Operation, a *actor) (by []string) {
-	admin := strings.HasPrefix(o.Path, adminPaths)
+	admin := ofOperators(o)
 	if a.program {
 		for _, role := range append([]string{"service_account"}, a.scopes...) {
 			if policies.Allows(role, o.OperationID) && !admin {

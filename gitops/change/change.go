@@ -52,7 +52,7 @@ type Service struct {
 	Clock    clock.Clock
 }
 
-// do executes one change. The idempotency key comes first, so that a repeated request waits for no
+// do executes one change. The idempotency key is the first, so that a repeated request waits for no
 // other lock. Then work runs and returns the values of its audit row, and do stores the response.
 func do[T any](ctx context.Context, s *Service, ch identity.Change[T], work func(pgx.Tx) (T, record, error)) (T, error) {
 	var made, none T

@@ -119,7 +119,7 @@ func TestINV14GitOwns(t *testing.T) {
 	if left := diff(); left != "" {
 		t.Error(left)
 	}
-	// What stood against those files stands against no others.
+	// What prevented those files prevents no others.
 	if p := b.proposed(b.ada, sku("a100", 1)); len(p.Plan.Findings) != 0 || second(b.Apply(b.ctx, by[change.Stored](b.bob), p.ID, p.Hash)) != nil {
 		t.Errorf("%+v", p.Plan)
 	}

@@ -63,7 +63,7 @@ type Pull struct {
 	// AuthorEmail is empty if the forge does not return it. Then the commit's author is used.
 	AuthorEmail string
 	URL         string
-	Fork        bool // the commits come from another repository
+	Fork        bool // the commits are of another repository
 }
 
 // State is the state of a commit status, with GitHub's values.

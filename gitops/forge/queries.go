@@ -1,7 +1,7 @@
 package forge
 
 const (
-	// An unchanged report keeps its row. A report that waits for the end of a forge's pause keeps
+	// The row of an unchanged report stays. A report that waits for the end of a forge's pause retains
 	// its time, even if its content changes.
 	wantReports = `
 		INSERT INTO forge_reports AS have (source, subject, context, state, body, url, hash)

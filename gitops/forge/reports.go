@@ -222,8 +222,8 @@ func (r *Reports) Pending(ctx context.Context, q pg.Queryer, source string) (map
 	return untold, nil
 }
 
-// ReportStatus is a report with what became of it.
-type ReportStatus struct {
+// reportStatus is a report with what became of it.
+type reportStatus struct {
 	Report
 
 	Sent     bool
@@ -233,12 +233,12 @@ type ReportStatus struct {
 }
 
 // Of lists the newest reports of a source, of one subject or, empty, of all.
-func (r *Reports) Of(ctx context.Context, source, subject string, limit int) ([]ReportStatus, error) {
+func (r *Reports) Of(ctx context.Context, source, subject string, limit int) ([]reportStatus, error) {
 	rows, err := r.DB.Query(ctx, selectReports, source, subject, limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading what the forge should show: %w", err)
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s ReportStatus, err error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s reportStatus, err error) {
 		s.Source = source
 		return s, row.Scan(&s.Subject, &s.Context, &s.State, &s.Body, &s.URL, &s.Sent, &s.RemoteID, &s.Attempts, &s.Fault)
 	})

@@ -125,7 +125,7 @@ func TestEveryDifferenceAppearsOnce(t *testing.T) {
 					t.Fatalf("%s: %+v, and nothing differs in %s", name, s, document(a))
 				}
 			case !told:
-				t.Fatalf("%s differs, and no step says so:\n%s\n%s", name, document(a), document(b))
+				t.Fatalf("%s differs, and no step has it:\n%s\n%s", name, document(a), document(b))
 			case s.Action != map[[2]bool]preview.Action{{true, true}: preview.Modify, {false, true}: preview.Create, {true, false}: preview.Delete}[[2]bool{had, has}]:
 				t.Fatalf("%s: %s", name, s.Action)
 			case s.Action == preview.Modify:

@@ -42,7 +42,7 @@ func (m meant) steps() []Step {
 		}
 		all = append(all, step(Create, desired.Object{}, o, fields(desired.Object{}, o)))
 	}
-	// Deletions and changes are never left out: creations come last.
+	// Deletions and changes are never left out: creations are the last.
 	all = all[:min(len(all), maxSteps)]
 	slices.SortStableFunc(all, func(a, b Step) int {
 		switch {

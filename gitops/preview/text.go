@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// symbols marks each step with one character, next to the word.
+// symbols marks each step with one character, next to the text.
 var symbols = map[Action]string{Create: "+", Modify: "~", Delete: "-", Adopt: "="}
 
 // Text writes the plan for a terminal. It ends with the summary.

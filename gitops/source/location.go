@@ -20,7 +20,7 @@ func isURL(location string) bool {
 	return ok && len(host) > 1 && !strings.ContainsAny(host, `/\.`) || ok && strings.Contains(host, "@")
 }
 
-// host matches the host of a repository: a name or an address. A program could take another text
+// host matches the host of a repository: a name or an address. A program could read another text
 // for an option, and a resolver for something else.
 var host = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
 

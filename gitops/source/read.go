@@ -163,7 +163,7 @@ type folder struct {
 }
 
 // folders returns the trees of Dirs. A missing folder is skipped, but if all are missing there is a
-// finding: a wrong folder name must not look like an empty fleet.
+// finding: a wrong folder name must not result in an empty fleet.
 func (s *Source) folders(from pack.Objects, root plumbing.Hash) ([]folder, []desired.Finding, error) {
 	var found []folder
 	for _, dir := range s.Dirs {

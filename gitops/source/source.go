@@ -150,7 +150,7 @@ func isBare(location string) bool {
 // Snapshot reads the tree of the commit that Ref names now. If its hash equals the known one,
 // nothing else is read. If the known tree is in the cache, only the difference is read. An invalid
 // tree returns findings. An error means that the repository was unavailable or answered partially;
-// the caller keeps the last good tree.
+// the caller continues with the last good tree.
 func (s *Source) Snapshot(ctx context.Context, known string) (Tree, error) {
 	return s.At(ctx, s.Ref, known)
 }

@@ -39,7 +39,7 @@ type tree struct {
 }
 
 // mostTips limits the refs whose commits are advertised to the server as present. Each of them
-// reduces the fetch; branches of pull requests come and go.
+// reduces the fetch; branches of pull requests are created and deleted.
 const mostTips = 32
 
 // mostTrees limits the trees that can be the base of a difference. The applied tree is among the

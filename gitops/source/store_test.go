@@ -251,7 +251,7 @@ func TestDescendsWithinDepth(t *testing.T) {
 			t.Errorf("commit %d: %v, %v", i, got, err)
 		}
 	}
-	// What comes later is there whole.
+	// What is fetched later is complete.
 	for i := range 5 {
 		b.write("fleet/a.cue", fmt.Sprint("later", i))
 		commits = append(commits, b.commit())

@@ -375,7 +375,7 @@ func TestSilentHostsEndWithTheContext(t *testing.T) {
 			if err != nil {
 				return
 			}
-			accepted <- conn // and says nothing
+			accepted <- conn // and sends nothing
 		}
 	}()
 	_, key := newKey(t)
@@ -461,7 +461,7 @@ func TestAnHTTPSLineIsClosedDuringARequest(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_, _ = l.Refs(t.Context()) // it fails if Close comes first
+			_, _ = l.Refs(t.Context()) // it fails if Close is first
 		}()
 		if err := l.Close(); err != nil {
 			t.Error(err)

@@ -27,7 +27,7 @@ func (s *Source) WorkTree(ctx context.Context) (Tree, error) {
 	if s.root == "" {
 		return Tree{}, errs.New(errs.NotFound, "%s has no checkout", s.Repository)
 	}
-	t, err := ReadFolder(ctx, s.root, s.Limits, s.Dirs...)
+	t, err := readFolder(ctx, s.root, s.Limits, s.Dirs...)
 	if err != nil || len(t.Findings) > 0 {
 		return t, err
 	}
@@ -52,9 +52,9 @@ func (s *Source) Dirty(ctx context.Context) (bool, error) {
 	return t.Dirty || len(t.Findings) > 0, err
 }
 
-// ReadFolder reads declarations from folders below root that need not be in
+// readFolder reads declarations from folders below root that need not be in
 // any repository, under the same rules as a commit's.
-func ReadFolder(ctx context.Context, root string, limits Limits, dirs ...string) (Tree, error) {
+func readFolder(ctx context.Context, root string, limits Limits, dirs ...string) (Tree, error) {
 	// A root of its own: no name and no link leads out of it.
 	top, err := os.OpenRoot(root)
 	if err != nil {
@@ -97,7 +97,7 @@ func ReadPath(ctx context.Context, name string, limits Limits) (Tree, error) {
 		root, only = filepath.Split(name)
 		root = filepath.Join(root, ".")
 	}
-	t, err := ReadFolder(ctx, root, limits, path.Join(".", filepath.ToSlash(only)))
+	t, err := readFolder(ctx, root, limits, path.Join(".", filepath.ToSlash(only)))
 	if err != nil {
 		return Tree{}, err
 	}
@@ -181,7 +181,7 @@ func (r *folderReader) file(name string) error {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // read only
-	// The size comes from reading and not from stat: an editor may be writing the file.
+	// The size is that of the reading and not of stat: an editor may be writing the file.
 	body, err := io.ReadAll(io.LimitReader(f, r.limits.FileBytes+1))
 	if err != nil {
 		return err

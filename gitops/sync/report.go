@@ -49,8 +49,8 @@ type Revised struct {
 // maxFindings are enough to know what is wrong; the revision has them all.
 const maxFindings = 10
 
-// RevisedOf is the fact of a revision.
-func RevisedOf(r revision.Revision) Revised {
+// revisedOf is the fact of a revision.
+func revisedOf(r revision.Revision) Revised {
 	fact := Revised{
 		Revision: r.Revision, Source: r.Source, Commit: r.Commit, Status: r.Status, Author: author(r), Created: r.Created, Changed: r.Changed,
 		Deleted: r.Deleted, Adopted: r.Adopted, Findings: []string{}, Waits: []string{},
@@ -78,9 +78,9 @@ func (f *Syncer) Record(ctx context.Context, tx pgx.Tx, r revision.Revision) err
 	target := f.Naming.Name("", "", "revision", fmt.Sprint(r.Revision)).String()
 	b := &pgx.Batch{}
 	event.Queue(b, event.Draft{
-		Stream: event.StreamFleet, Subject: word.subject, Aggregate: fmt.Sprintf("revision:%d", r.Revision), Sequence: r.Version, URN: target, Payload: RevisedOf(r),
+		Stream: event.StreamFleet, Subject: word.subject, Aggregate: fmt.Sprintf("revision:%d", r.Revision), Sequence: r.Version, URN: target, Payload: revisedOf(r),
 	})
-	audit.Queue(b, audit.Entry{By: audit.By{Actor: actor(r)}, Action: word.action, Target: target, After: RevisedOf(r)})
+	audit.Queue(b, audit.Entry{By: audit.By{Actor: actor(r)}, Action: word.action, Target: target, After: revisedOf(r)})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("telling what became of %s: %w", r.Commit, err)
 	}

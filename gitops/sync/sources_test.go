@@ -110,7 +110,7 @@ func TestSourceIsAway(t *testing.T) {
 func TestINV15HostileSourceSlowsNoOther(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
-	stuck, err := net.Listen("tcp", "127.0.0.1:0") // a server that takes the call and never answers
+	stuck, err := net.Listen("tcp", "127.0.0.1:0") // a server that accepts the call and never responds
 	if err != nil {
 		t.Fatal(err)
 	}

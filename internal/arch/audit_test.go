@@ -119,7 +119,7 @@ func audited(all map[string]*bodiesOf, pkg, name string) bool {
 	return false
 }
 
-// function contains what the source says about a function name. Methods of one package that share a
+// function contains what the source has about a function name. Methods of one package that share a
 // name are merged.
 type function struct {
 	calls     map[string]bool // functions and statements of its own package, and .methods

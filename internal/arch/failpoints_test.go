@@ -14,9 +14,11 @@ import (
 func hits(t *testing.T) map[string]string {
 	t.Helper()
 	files := slices.DeleteFunc(sources(t), func(f file) bool { return f.test })
-	said := map[string][]string{} // the literals of each package
+	said := map[string][]string{} // the literals of each package, and of those that import it
 	for _, f := range files {
-		said[f.pkg] = append(said[f.pkg], literals(f.syntax)...)
+		for _, pkg := range append([]string{module + "/" + f.pkg}, f.imports...) {
+			said[pkg] = append(said[pkg], literals(f.syntax)...)
+		}
 	}
 	found := map[string]string{}
 	for _, f := range files {
@@ -25,7 +27,7 @@ func hits(t *testing.T) map[string]string {
 		}
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok && isHit(call.Fun) {
-				for _, name := range names(t, f, call.Args[0], said[f.pkg]) {
+				for _, name := range names(t, f, call.Args[0], said[module+"/"+f.pkg]) {
 					found[name] = f.path
 				}
 			}
@@ -37,7 +39,7 @@ func hits(t *testing.T) map[string]string {
 
 // names resolves a literal, or a sum of literals with one variable, in which
 // case the variable may be any literal that makes a known point and stands in
-// the same package: "job." + point + ".after_commit" where one calls with "ensure".
+// the same package or in one that imports it: "job." + point + ".after_commit" where one calls with "ensure".
 func names(t *testing.T, f file, arg ast.Expr, said []string) (found []string) {
 	t.Helper()
 	before, after, whole := around(arg)

@@ -60,10 +60,10 @@ var importRules = map[string][]string{
 
 	// migrations: the schema of River's tables has its name there.
 	"jobs": {
-		"services", "jobs/nodetask", "jobs/retention", "jobs/topup", "gitops", "reconciler", "platform", "product", "policies", "desired", "desired/revision", "observed", "protocol", "migrations",
+		"services", "jobs/nodetask", "jobs/retention", "jobs/money", "gitops", "reconciler", "platform", "product", "policies", "desired", "desired/revision", "observed", "protocol", "migrations",
 	},
 	"jobs/nodetask": {"protocol"},
-	"jobs/topup":    {"services", "platform"},
+	"jobs/money":    {"services", "platform", "product/slots"},
 	// The statements that delete old rows are those of the owners.
 	"jobs/retention": {"services", "jobs/nodetask", "gitops", "reconciler", "platform", "product", "policies", "observed", "desired/revision"},
 

@@ -12,7 +12,7 @@ import (
 
 // unfit lists the reasons why a server must not use a database: settings that can lose committed
 // data, and rights that a role that answers requests must not have. A table belongs to a tenant if
-// a column says so or if it has a policy. A table is append-only if a trigger rejects changes, as
+// a column marks it or if it has a policy. A table is append-only if a trigger rejects changes, as
 // for the whole ledger.
 const unfit = `
 	WITH tables AS (

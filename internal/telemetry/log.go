@@ -16,9 +16,9 @@ const (
 	logHolds  = 64 << 10
 )
 
-// LogWriter collects lines and writes them together. It writes whole lines in their sequence. A
+// logWriter collects lines and writes them together. It writes whole lines in their sequence. A
 // killed process loses its last lines.
-type LogWriter struct {
+type logWriter struct {
 	to io.Writer
 
 	mu    sync.Mutex
@@ -26,11 +26,11 @@ type LogWriter struct {
 }
 
 // NewLogWriter gathers for a writer.
-func NewLogWriter(to io.Writer) *LogWriter { return &LogWriter{to: to} }
+func NewLogWriter(to io.Writer) *logWriter { return &logWriter{to: to} }
 
 // Write buffers one line. The first line of a batch schedules its flush, so that an idle process
 // has nothing to do.
-func (w *LogWriter) Write(line []byte) (int, error) {
+func (w *logWriter) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.lines) == 0 {
@@ -44,13 +44,13 @@ func (w *LogWriter) Write(line []byte) (int, error) {
 }
 
 // Flush writes what waits. Call it before the process ends.
-func (w *LogWriter) Flush() {
+func (w *logWriter) Flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.flush()
 }
 
-func (w *LogWriter) flush() {
+func (w *logWriter) flush() {
 	if len(w.lines) > 0 {
 		_, _ = w.to.Write(w.lines) // there is nowhere to say that it failed
 		w.lines = w.lines[:0]
@@ -59,12 +59,12 @@ func (w *LogWriter) flush() {
 
 // Urgent is a handler whose lines wait in w, but for warnings and errors: what led
 // to an end must be there after it.
-func (w *LogWriter) Urgent(lines slog.Handler) slog.Handler { return urgent{lines, w} }
+func (w *logWriter) Urgent(lines slog.Handler) slog.Handler { return urgent{lines, w} }
 
 type urgent struct {
 	slog.Handler
 
-	w *LogWriter
+	w *logWriter
 }
 
 func (u urgent) Handle(ctx context.Context, r slog.Record) error {

@@ -44,6 +44,9 @@ const (
 	// lifetime limits how late a node may start a task. A long task continues after it; the
 	// deadline of the whole action is in the due set.
 	lifetime = 2 * time.Minute
+	// workTime limits how long a task counts as running without a result. A second one at its fence would make the
+	// node start again. The longest task, the scrub of eight GPUs, ends within it.
+	workTime = 15 * time.Minute
 	// clockSlack is the allowed delay of a node's clock behind ours.
 	clockSlack = protocol.Backdate
 	// deliverAgain follows a delivery that nothing was heard of: the agent died
@@ -68,8 +71,8 @@ type Order struct {
 }
 
 // Put queues a task in the mailbox within the caller's transaction. A task equal to the pending one
-// changes nothing, a newer fence supersedes the pending task, and an older fence returns
-// task_superseded.
+// changes nothing, as does a release equal to one that has just succeeded. A newer fence supersedes the
+// pending task, and an older fence returns task_superseded.
 func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Order) error {
 	attempt, waits, err := s.dropOldest(ctx, tx, o)
 	if err != nil || waits {
@@ -87,8 +90,31 @@ func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Order) error {
 	return nil
 }
 
+// PutAbove queues the release of an allocation that nothing declares. o.Fence is the one that the node has reported. The
+// release gets a fence above it and above all tasks of the allocation: some of them may never have reached the node. A
+// newest task that is such a release is put again with its own fence, because the node would start again with a newer one.
+// It gets a newer one after the release of a declared allocation: the node rejects another spec hash at one fence.
+func (s *Store) PutAbove(ctx context.Context, tx pgx.Tx, o Order) error {
+	var newest int64
+	var releases bool
+	err := tx.QueryRow(ctx, selectNewest, o.Allocation, o.Node, o.Type).Scan(&newest, &releases)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("reading the newest task of %s: %w", o.Allocation, err)
+	}
+	if releases && newest >= o.Fence {
+		o.Fence = newest
+	} else {
+		o.Fence = max(newest, o.Fence) + 1
+	}
+	return s.Put(ctx, tx, o)
+}
+
 // Hint notifies the node's poll after the commit.
 func (s *Store) Hint(node ids.Node) { s.Hints.Send(Topic(node)) }
+
+// proofWithin is the time in which the report with the proof follows the result of a release. The proof frees the slot,
+// and a second release at that moment would lock a GPU that is sold.
+const proofWithin = 10 * time.Second
 
 // dropOldest settles what waits for the same allocation and counts the attempt.
 func (s *Store) dropOldest(ctx context.Context, tx pgx.Tx, o Order) (attempt int, waits bool, err error) {
@@ -103,7 +129,11 @@ func (s *Store) dropOldest(ctx context.Context, tx pgx.Tx, o Order) (attempt int
 	}
 	var newest int64
 	var expired int
-	err = tx.QueryRow(ctx, finishTasks, o.Allocation, o.Fence, o.Type).Scan(&expired, &newest, &attempt, &waits)
+	proofs := time.Duration(0)
+	if o.Type.Effect() == protocol.Releases {
+		proofs = proofWithin
+	}
+	err = tx.QueryRow(ctx, finishTasks, o.Allocation, o.Fence, o.Type, proofs, o.Node, workTime-lifetime).Scan(&expired, &newest, &attempt, &waits)
 	s.Metrics.expired(o.Type, expired)
 	switch {
 	case err != nil:

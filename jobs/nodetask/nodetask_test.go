@@ -123,6 +123,24 @@ func (b *bundle) age(d time.Duration) {
 	}
 }
 
+// running starts the newest task and lets time pass.
+func (b *bundle) running(since time.Duration) {
+	b.t.Helper()
+	e := b.newestTask()
+	if err := b.Step(b.t.Context(), b.node, e.Task, protocol.Progress{Fence: e.Fence, Attempt: e.Attempt, Step: "home", Number: 1, Of: 2}); err != nil {
+		b.t.Fatal(err)
+	}
+	b.age(since)
+}
+
+// finished moves the ends of tasks into the past.
+func (b *bundle) finished(ago time.Duration) {
+	b.t.Helper()
+	if _, err := b.db.Exec(b.t.Context(), `UPDATE node_tasks SET finished_at = finished_at - $1::interval`, ago); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 func resultOf(e protocol.Envelope, o protocol.Outcome) protocol.Result {
 	return protocol.Result{Task: e.Task, Allocation: e.Allocation, Fence: e.Fence, Attempt: e.Attempt, Generation: e.Generation, Outcome: o}
 }
@@ -167,7 +185,13 @@ func TestPut(t *testing.T) {
 		"an older fence":               {nil, func(b *bundle) nodetask.Order { return b.order(1) }, errs.TaskSuperseded, "2.1 queued"},
 		"an older fence than one done": {done, func(b *bundle) nodetask.Order { return b.order(1) }, errs.TaskSuperseded, "2.1 succeeded"},
 		"again after it was done":      {done, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 succeeded, 2.2 queued"},
+		"a release once more":          {func(b *bundle) { done(b); b.mustPut(release(b.order(3))); done(b) }, func(b *bundle) nodetask.Order { return release(b.order(3)) }, "", "2.1 succeeded, 3.1 succeeded"},
+		"a release without its proof":  {func(b *bundle) { done(b); b.mustPut(release(b.order(3))); done(b); b.finished(time.Minute) }, func(b *bundle) nodetask.Order { return release(b.order(3)) }, "", "2.1 succeeded, 3.1 succeeded, 3.2 queued"},
 		"again after it expired":       {func(b *bundle) { b.age(time.Hour) }, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 expired, 2.2 queued"},
+		"again while it runs":          {func(b *bundle) { b.running(5 * time.Minute) }, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 running"},
+		"again, it ran too long":       {func(b *bundle) { b.running(16 * time.Minute) }, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 expired, 2.2 queued"},
+		"a newer fence while it runs":  {func(b *bundle) { b.running(time.Minute) }, func(b *bundle) nodetask.Order { return release(b.order(3)) }, "", "2.1 superseded, 3.1 queued"},
+		"a release by another node":    {func(b *bundle) { done(b); b.mustPut(release(b.order(3))); done(b); b.node = ids.New[ids.Node]() }, func(b *bundle) nodetask.Order { return release(b.order(3)) }, "", "2.1 succeeded, 3.1 succeeded, 3.2 queued"},
 		"another order at this fence":  {nil, func(b *bundle) nodetask.Order { return release(b.order(2)) }, "", "2.1 expired, 2.2 queued"},
 		"for another allocation": {nil, func(b *bundle) nodetask.Order {
 			o := b.order(1)
@@ -185,6 +209,57 @@ func TestPut(t *testing.T) {
 			if err := b.put(c.put(b)); errs.CodeOf(err) != c.code {
 				t.Error(err)
 			}
+			if got := b.tasks(); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// The fence of a release that nothing declares is above the reported one and all tasks, and stays while the node works.
+func TestPutAbove(t *testing.T) {
+	t.Parallel()
+	done := func(b *bundle) {
+		if _, err := b.finish(b.node, resultOf(b.newestTask(), protocol.Succeeded)); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	putAbove := func(b *bundle, reported int64) {
+		b.t.Helper()
+		o := b.order(reported)
+		o.Generation, o.SpecHash = 0, ""
+		o.Type, o.Params = protocol.RevokeUser, protocol.RevokeUserParams{User: "u1", UID: 200001, GPUs: []string{gpu}, Mode: "clear"}
+		err := pgx.BeginFunc(b.t.Context(), b.db, func(tx pgx.Tx) error { return b.PutAbove(b.t.Context(), tx, o) })
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		before   func(*bundle)
+		reported int64
+		want     string
+	}{
+		"no task is stored":                   {func(*bundle) {}, 3, "4.1 queued"},
+		"a task that the node never received": {func(b *bundle) { b.mustPut(b.order(7)) }, 3, "7.1 superseded, 8.1 queued"},
+		"a release of what was declared": {func(b *bundle) {
+			o := b.order(4)
+			o.Type, o.Params = protocol.RevokeUser, protocol.RevokeUserParams{User: "u1", UID: 200001, GPUs: []string{gpu}, Mode: "clear"}
+			b.mustPut(o)
+			done(b)
+		}, 4, "4.1 succeeded, 5.1 queued"},
+		"the same while it waits":               {func(b *bundle) { putAbove(b, 3) }, 3, "4.1 queued"},
+		"the node works on it":                  {func(b *bundle) { putAbove(b, 3); b.running(5 * time.Minute) }, 4, "4.1 running"},
+		"it succeeded, the report is older":     {func(b *bundle) { putAbove(b, 3); done(b) }, 3, "4.1 succeeded"},
+		"it succeeded without a proof":          {func(b *bundle) { putAbove(b, 3); done(b); b.finished(time.Minute) }, 4, "4.1 succeeded, 4.2 queued"},
+		"the node has a newer fence":            {func(b *bundle) { putAbove(b, 3); done(b) }, 6, "4.1 succeeded, 7.1 queued"},
+		"a release of another node":             {func(b *bundle) { putAbove(b, 3); b.node = ids.New[ids.Node]() }, 3, "4.1 superseded, 5.1 queued"},
+		"it expired before the node fetched it": {func(b *bundle) { putAbove(b, 3); b.age(time.Hour) }, 3, "4.1 expired, 4.2 queued"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			c.before(b)
+			putAbove(b, c.reported)
 			if got := b.tasks(); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}

@@ -2,10 +2,11 @@ package nodetask
 
 const (
 	// Locks the live tasks of the allocation, ends those that the new task supersedes, and returns
-	// the highest fence so far, the attempts at this fence, and whether an equal task is pending.
+	// the highest fence so far, the attempts at this fence, and whether an equal task is pending or succeeded within $4.
+	// A running task expires $6 later than one that the node has not started.
 	finishTasks = `
 		WITH live AS (
-			SELECT id, fence, type, expires_at FROM node_tasks
+			SELECT id, fence, type, expires_at + CASE status WHEN 'running' THEN $6 ELSE '0' END::interval AS expires_at FROM node_tasks
 			WHERE allocation_id = $1 AND status IN ('queued', 'delivered', 'running') FOR UPDATE
 		), ended AS (
 			UPDATE node_tasks t SET status = CASE WHEN live.fence < $2 THEN 'superseded' ELSE 'expired' END, finished_at = now()
@@ -15,7 +16,9 @@ const (
 		)
 		SELECT (SELECT count(*) FROM ended WHERE status = 'expired'), coalesce((SELECT max(fence) FROM node_tasks WHERE allocation_id = $1), 0),
 			coalesce((SELECT max(attempt) FROM node_tasks WHERE allocation_id = $1 AND fence = $2), 0),
-			EXISTS (SELECT FROM live WHERE fence = $2 AND type = $3 AND expires_at > now())`
+			EXISTS (SELECT FROM live WHERE fence = $2 AND type = $3 AND expires_at > now())
+				OR EXISTS (SELECT FROM node_tasks WHERE allocation_id = $1 AND node_id = $5 AND fence = $2 AND type = $3
+					AND status = 'succeeded' AND finished_at > now() - $4::interval)`
 
 	// A node that is away for long would gather a question with each plan.
 	finishNodeTasks = `
@@ -25,6 +28,9 @@ const (
 		)
 		SELECT (SELECT count(*) FROM ended), EXISTS (SELECT FROM node_tasks WHERE node_id = $1 AND type = $2 AND allocation_id IS NULL
 			AND status IN ('queued', 'delivered', 'running') AND expires_at > now())`
+
+	selectNewest = `
+		SELECT fence, node_id = $2 AND type = $3 AND generation = 0 FROM node_tasks WHERE allocation_id = $1 ORDER BY fence DESC, attempt DESC LIMIT 1`
 
 	insertTask = `
 		INSERT INTO node_tasks (id, node_id, allocation_id, type, fence, generation, attempt, body, signature, status, expires_at)

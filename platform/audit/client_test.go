@@ -72,7 +72,7 @@ func TestSealsOfTheFirstFormStayValid(t *testing.T) {
 		if err = s.Seal(t.Context()); err == nil {
 			r, err = s.Verify(t.Context(), tenant, nil)
 		}
-		if errors.Is(err, ErrRestored) { // the seal above did not wait for it
+		if errors.Is(err, errRestored) { // the seal above did not wait for it
 			err = nil
 			time.Sleep(20 * time.Millisecond)
 		}

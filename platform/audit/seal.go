@@ -17,9 +17,9 @@ import (
 // transaction is sealed as a whole.
 const stretch = 2_000
 
-// ErrRestored means that the seals name transactions that this database has not started. A dump contains
+// errRestored means that the seals name transactions that this database has not started. A dump contains
 // the seals, but a database that is filled from it numbers its transactions from the beginning.
-var ErrRestored = errors.New("the seals are ahead of the database's transactions: it was filled from a dump")
+var errRestored = errors.New("the seals are ahead of the database's transactions: it was filled from a dump")
 
 // Seal seals every row whose transaction has ended, and all rows of earlier transactions. Any number of
 // processes may run it at any time; a lock runs them one after the other. A crash loses at most the
@@ -51,7 +51,7 @@ func (s *Service) round(ctx context.Context, most int) (more bool, err error) {
 			return err
 		}
 		if ahead {
-			return ErrRestored
+			return errRestored
 		}
 		var upTo uint64
 		switch err := tx.QueryRow(ctx, selectStretch, after, most).Scan(&upTo); {

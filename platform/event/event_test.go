@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/internal/race"
 	"github.com/gpuaas/gpuaas/platform/event"
 )
 
@@ -46,8 +47,8 @@ func state(t testing.TB, db pg.Queryer, facts ...event.Draft) {
 func eventually(t testing.TB, what string, yes func() bool) {
 	t.Helper()
 	for began := time.Now(); !yes(); time.Sleep(2 * time.Millisecond) {
-		if time.Since(began) > 20*time.Second {
-			t.Fatalf("not within 20 s: %s", what)
+		if time.Since(began) > race.Slower*20*time.Second {
+			t.Fatalf("not in time: %s", what)
 		}
 	}
 }

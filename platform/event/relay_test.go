@@ -19,6 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/natsd"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/internal/race"
 	"github.com/gpuaas/gpuaas/platform/event"
 )
 
@@ -89,7 +90,7 @@ func (b *bundle) relay(t *testing.T) (r *event.Relay, stop func()) {
 // got returns the ids in the stream, in sequence.
 func (b *bundle) got(t *testing.T, name string) (all []ids.Event) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*race.Slower*time.Second) // thousands of messages, one by one
 	defer cancel()
 	stream, err := b.js.Stream(ctx, name)
 	if err != nil {

@@ -48,7 +48,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, ch Change[struct{}], id 
 				Try("a user is a member of one tenant: an owner of it must remove you first")
 		}
 		return none, func(b *pgx.Batch) {
-			QueueLockTenant(b, i.Tenant)
+			queueLockTenant(b, i.Tenant)
 			QueueLockUser(b, ch.Caller.User)
 			b.Queue(acceptInvitation, i.ID).Exec(pg.OrElse(ErrRaced))
 			b.Queue(joinTenant, i.Tenant, ch.Caller.User, i.Role).Exec(pg.OrElse(

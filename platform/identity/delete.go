@@ -76,7 +76,7 @@ func (s *Service) DeleteTenant(ctx context.Context, ch Change[struct{}], id ids.
 		}
 		members, err := s.membersOf(ctx, id)
 		return none, func(b *pgx.Batch) {
-			QueueLockTenant(b, t.ID)
+			queueLockTenant(b, t.ID)
 			b.Queue(selectLeaving, t.ID).Query(same(members))
 			for _, statement := range []string{closeProjects, closeAccounts, closeCredentials, closeSSHKeys, closeInvitations, deleteProjectMembers} {
 				b.Queue(statement, t.ID)

@@ -3,6 +3,7 @@ package identity
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -62,6 +63,15 @@ func (s *Service) Replay(ctx context.Context, k Key) (r Reply, found bool, err e
 // String names the request without what it was about.
 func (k Key) String() string {
 	return k.Principal.String() + " " + k.Method + " " + k.Route + " " + k.Key
+}
+
+// Hash identifies the request in a row that it begins. It is nil without a key.
+func (k Key) Hash() []byte {
+	if k.Key == "" {
+		return nil
+	}
+	hash := sha256.Sum256([]byte(k.String()))
+	return hash[:]
 }
 
 // QueueKey stores the response in the transaction of the effect. It fails the transaction if the same

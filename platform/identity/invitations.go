@@ -55,7 +55,7 @@ func (s *Service) Invite(ctx context.Context, ch Change[Invitation], email, role
 		now := s.Now()
 		i := Invitation{ID: ids.New[ids.Invitation](), Email: email, Role: role, CreatedAt: now, ExpiresAt: now.Add(invitedFor)}
 		return i, func(b *pgx.Batch) {
-			QueueLockTenant(b, tenant)
+			queueLockTenant(b, tenant)
 			b.Queue(selectMemberByEmail, tenant, email).Exec(Unless(errs.New(errs.AlreadyExists, "a member of the tenant has this e-mail address").At("email")))
 			b.Queue(closeExpired, tenant, email)
 			b.Queue(insertInvitation, i.ID, tenant, i.Email, i.Role, ch.Caller.Principal(), i.CreatedAt, i.ExpiresAt).Exec(pg.OrElse(errs.New(errs.AlreadyExists, "this e-mail address is invited already").At("email").Try("revoke that invitation first")))

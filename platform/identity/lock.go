@@ -17,15 +17,15 @@ import (
 // locks them in this sequence, so two requests of one tenant wait for each other and never deadlock.
 // Caps and balance are checked under this lock.
 func QueueLock(b *pgx.Batch, c Caller) {
-	QueueLockTenant(b, c.Tenant)
+	queueLockTenant(b, c.Tenant)
 	if c.Project != (ids.Project{}) {
 		QueueLockProject(b, c.Project)
 	}
 	QueueLockPrincipal(b, c)
 }
 
-// QueueLockTenant locks a tenant.
-func QueueLockTenant(b *pgx.Batch, id ids.Tenant) {
+// queueLockTenant locks a tenant.
+func queueLockTenant(b *pgx.Batch, id ids.Tenant) {
 	b.Queue(lockTenant, id).Exec(exists("tenant"))
 }
 

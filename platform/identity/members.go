@@ -104,7 +104,7 @@ func (s *Service) RemoveTenantMember(ctx context.Context, ch Change[struct{}], u
 // queueTenantRole locks the tenant and with it all memberships. It rejects a change that leaves the
 // tenant without an enabled owner.
 func queueTenantRole(b *pgx.Batch, tenant ids.Tenant, user ids.User, from, to string) {
-	QueueLockTenant(b, tenant)
+	queueLockTenant(b, tenant)
 	b.Queue(selectTenantRole, tenant, user).QueryRow(func(row pgx.Row) error {
 		var role string
 		var other bool
@@ -187,7 +187,7 @@ func (s *Service) inProject(ctx context.Context, c Caller, project ids.Project, 
 // queueProjectRole locks the tenant, so that no user leaves it meanwhile, and the project, so that it is
 // not closed.
 func queueProjectRole(b *pgx.Batch, tenant ids.Tenant, project ids.Project, user ids.User, from string) {
-	QueueLockTenant(b, tenant)
+	queueLockTenant(b, tenant)
 	QueueLockProject(b, project)
 	b.Queue(selectProjectRole, project, user).QueryRow(func(row pgx.Row) error {
 		var role string

@@ -37,9 +37,9 @@ func withRole(c Caller, p Project) (Project, error) {
 	return p, nil
 }
 
-// ProjectPage lists by name the projects of the tenant that the caller sees.
-func (s *Service) ProjectPage(ctx context.Context, c Caller, after string, limit int) ([]Project, error) {
-	all, err := pg.List(ctx, s.DB, "projects", selectProjectPage, scanProject, c.Tenant, c.User, after, limit, seesAll(c), c.Project)
+// ProjectPage lists by name the projects of the tenant that the caller sees and whose name contains part.
+func (s *Service) ProjectPage(ctx context.Context, c Caller, part, after string, limit int) ([]Project, error) {
+	all, err := pg.List(ctx, s.DB, "projects", selectProjectPage, scanProject, c.Tenant, c.User, after, limit, seesAll(c), c.Project, part)
 	for i, p := range all {
 		if all[i], err = withRole(c, p); err != nil {
 			return nil, err
@@ -80,7 +80,7 @@ func (s *Service) CreateProject(ctx context.Context, ch Change[Project], name, d
 		p := Project{ID: ids.New[ids.Project](), Tenant: c.Tenant, Name: name, Description: description, Role: "admin", Version: 1, CreatedAt: s.Now()}
 		p.UpdatedAt = p.CreatedAt
 		return p, func(b *pgx.Batch) {
-			QueueLockTenant(b, c.Tenant)
+			queueLockTenant(b, c.Tenant)
 			b.Queue(insertProject, p.ID, p.Tenant, p.Name, p.Description, p.CreatedAt).Exec(pg.OrElse(
 				errs.New(errs.AlreadyExists, "the tenant has a project of this name").At("name").Try("choose another name")))
 			b.Queue(putProjectMember, c.Tenant, p.ID, c.User, p.Role) // not of programs
@@ -141,7 +141,7 @@ func (s *Service) QueueCloseProject(b *pgx.Batch, ch Change[struct{}], p Project
 		return err
 	}
 	s.QueueKey(b, ch.Key, ch.reply(struct{}{}))
-	QueueLockTenant(b, p.Tenant)
+	queueLockTenant(b, p.Tenant)
 	QueueLockProject(b, p.ID)
 	b.Queue(closeProject, p.ID, version).Exec(func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() == 0 {

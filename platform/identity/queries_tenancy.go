@@ -73,6 +73,7 @@ const (
 		SELECT p.id, p.org_id, p.name, coalesce(m.role, ''), p.created_at, p.description, p.version, coalesce(p.updated_at, p.created_at)
 		FROM projects p LEFT JOIN project_memberships m ON m.project_id = p.id AND m.user_id = $2
 		WHERE p.org_id = $1 AND p.name > $3 AND p.deleted_at IS NULL AND ($5 OR m.role IS NOT NULL OR p.id = $6)
+			AND ($7 = '' OR strpos(lower(p.name), lower($7)) > 0)
 		ORDER BY p.name LIMIT $4`
 	insertProject = `
 		INSERT INTO projects (id, org_id, name, description, created_at) VALUES ($1, $2, $3, $4, $5)

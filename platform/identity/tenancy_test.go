@@ -490,15 +490,17 @@ func TestListsGoOnWhereTheyEnded(t *testing.T) {
 	tenants, err := w.Tenants(identitytest.In(ctx, w.Admin), "dev", 5)
 	want("tenants", names(tenants, func(t identity.Tenant) string { return t.Name }), err, "other")
 	name := func(p identity.Project) string { return p.Name + ":" + p.Role }
-	page, err := w.ProjectPage(identitytest.In(ctx, w.Owner), w.Owner, "a", 2)
+	page, err := w.ProjectPage(identitytest.In(ctx, w.Owner), w.Owner, "", "a", 2)
 	want("an owner's projects", names(page, name), err, "b:admin", "c:admin")
-	page, err = w.ProjectPage(identitytest.In(ctx, w.Member), w.Member, "", 5)
+	page, err = w.ProjectPage(identitytest.In(ctx, w.Owner), w.Owner, "FAUL", "", 5)
+	want("an owner's projects by a part of the name", names(page, name), err, "default:admin")
+	page, err = w.ProjectPage(identitytest.In(ctx, w.Member), w.Member, "", "", 5)
 	want("a member's projects", names(page, name), err, "b:viewer")
 	robot := identity.Caller{ServiceAccount: ids.New[ids.ServiceAccount](), Tenant: w.Seed.Tenant, Project: w.Seed.Project, ProjectRole: "member"}
-	page, err = w.ProjectPage(identitytest.In(ctx, robot), robot, "", 5)
+	page, err = w.ProjectPage(identitytest.In(ctx, robot), robot, "", "", 5)
 	want("a program's projects", names(page, name), err, "default:member")
 	operator := identity.Caller{User: w.Seed.Operator.ID, Role: "operator", Tenant: w.Seed.Tenant}
-	page, err = w.ProjectPage(identitytest.In(ctx, operator), operator, "c", 5)
+	page, err = w.ProjectPage(identitytest.In(ctx, operator), operator, "", "c", 5)
 	want("an operator's projects", names(page, name), err, "default:viewer", "lab:")
 	accounts, err := w.Keys.ServiceAccounts(identitytest.In(ctx, w.Owner), w.Owner, w.Seed.Project, "a", 1)
 	want("accounts", names(accounts, func(a keys.ServiceAccount) string { return a.Name }), err, "b")

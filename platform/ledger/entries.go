@@ -31,9 +31,16 @@ type Filter struct {
 	From, To   time.Time // from ≤ at < to
 	Kind       Kind
 	Allocation ids.Allocation
-	Among      []ids.Allocation // of these only, if it is not nil
-	After      int64            // an entry's id: the next ones after it
-	Limit      int              // zero means as many as a page of EachEntry has
+	Subset     Subset // of allocations
+	After      int64  // an entry's id: the next ones after it
+	Limit      int    // zero means as many as a page of EachEntry has
+}
+
+// Subset selects entries by rows of another package, whose text names its own tables: an SQL condition on
+// e.allocation_id, with the parameter $8. The zero value selects all.
+type Subset struct {
+	Condition string
+	Value     any
 }
 
 // Entries lists the entries of the tenant's balance, by id. A later posting time may have a lower id,
@@ -42,7 +49,11 @@ func (s *Service) Entries(ctx context.Context, tenant ids.Tenant, f Filter) ([]E
 	if f.Limit <= 0 {
 		f.Limit = page
 	}
-	rows, err := s.DB.Query(ctx, selectEntries, tenant.UUID, timeOrNull(f.From), timeOrNull(f.To), f.Kind, f.allocations(), f.After, f.Limit)
+	args := []any{tenant.UUID, timeOrNull(f.From), timeOrNull(f.To), f.Kind, f.Allocation, f.After, f.Limit}
+	if f.Subset.Condition != "" {
+		args = append(args, f.Subset.Value)
+	}
+	rows, err := s.DB.Query(ctx, f.Subset.Statement(), args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading entries of tenant %s: %w", tenant, err)
 	}
@@ -51,23 +62,6 @@ func (s *Service) Entries(ctx context.Context, tenant ids.Tenant, f Filter) ([]E
 		return nil, fmt.Errorf("reading entries of tenant %s: %w", tenant, err)
 	}
 	return list, nil
-}
-
-// allocations returns the ids of both filters, or nil if neither restricts.
-func (f Filter) allocations() []uuid.UUID {
-	if f.Among == nil && f.Allocation == (ids.Allocation{}) {
-		return nil
-	}
-	which := []uuid.UUID{}
-	for _, a := range f.Among {
-		if f.Allocation == a || f.Allocation == (ids.Allocation{}) {
-			which = append(which, a.UUID)
-		}
-	}
-	if f.Among == nil {
-		which = append(which, f.Allocation.UUID)
-	}
-	return which
 }
 
 // timeOrNull is null for a bound that is not set.

@@ -55,10 +55,17 @@ const ofTenant = `
 	WHERE e.account_id = (SELECT a.id FROM ledger_accounts a WHERE a.org_id = $1 AND a.name = 'balance')
 		AND e.at >= coalesce($2::timestamptz, '-infinity') AND e.at < coalesce($3::timestamptz, 'infinity')`
 
-const selectEntries = `
+// Statement returns the statement that lists the entries of the subset.
+func (s Subset) Statement() string {
+	and := ""
+	if s.Condition != "" {
+		and = ` AND ` + s.Condition
+	}
+	return `
 	SELECT e.id, e.at, e.transfer_id, t.kind, t.reference, t.note, e.allocation_id, e.amount_minor, e.currency` + ofTenant + `
-		AND ($4 = '' OR t.kind = $4) AND ($5::uuid[] IS NULL OR e.allocation_id = ANY ($5)) AND e.id > $6
+		AND ($4 = '' OR t.kind = $4) AND ($5::uuid = '00000000-0000-0000-0000-000000000000' OR e.allocation_id = $5) AND e.id > $6` + and + `
 	ORDER BY e.id LIMIT $7`
+}
 
 const sumByKind = `
 	SELECT t.kind, sum(e.amount_minor)::bigint` + ofTenant + `

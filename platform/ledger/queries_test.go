@@ -14,7 +14,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectBalance":    selectBalance,
 		"selectBalances":   selectBalances,
 		"selectBalanceAt":  selectBalanceAt,
-		"selectEntries":    selectEntries,
+		"selectEntries":    Subset{}.Statement(),
 		"sumByKind":        sumByKind,
 		"insertTransfer":   insertTransfer,
 		"selectLastID":     selectLastID,

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/ledger"
 )
 
 const selectOpen = `
@@ -28,19 +29,12 @@ func (s *Service) Open(ctx context.Context, of []ids.Allocation) ([]ids.Allocati
 	return list, nil
 }
 
-const selectAllocationsOf = `SELECT DISTINCT allocation_id FROM usage_records WHERE org_id = $1 AND project_id = $2`
+// inProject is the condition of ledger entries about usage of a project. It reads the intervals of one allocation.
+const inProject = `EXISTS (SELECT FROM usage_records u WHERE u.allocation_id = e.allocation_id AND u.org_id = $1 AND u.project_id = $8)`
 
-// AllocationsOf lists the allocations of a project that were ever in use.
-func (s *Service) AllocationsOf(ctx context.Context, tenant ids.Tenant, project ids.Project) ([]ids.Allocation, error) {
-	rows, err := s.DB.Query(ctx, selectAllocationsOf, tenant, project)
-	if err != nil {
-		return nil, fmt.Errorf("listing allocations of project %s: %w", project, err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.Allocation])
-	if err != nil {
-		return nil, fmt.Errorf("listing allocations of project %s: %w", project, err)
-	}
-	return list, nil
+// InProject selects the entries of a tenant's ledger that are about usage of one of its projects.
+func InProject(project ids.Project) ledger.Subset {
+	return ledger.Subset{Condition: inProject, Value: project}
 }
 
 const selectLag = `

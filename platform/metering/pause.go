@@ -21,53 +21,51 @@ type Credit struct {
 	AmountMinor money.Minor
 }
 
-// ended is the interval that a pause has closed.
-type ended struct {
+// interval contains the values of an interval for its credits.
+type interval struct {
 	id, tenant uuid.UUID
 	currency   string
 	gpus       int64
 	price      money.Minor
-	start, end int64
+	start      int64
 }
 
 // Pause closes an allocation's open interval, because no report confirms its use any longer, and credits
 // the usage since the last report that did. Without an open interval it does nothing.
 func Pause(ctx context.Context, tx pgx.Tx, a ids.Allocation, by Cause, seen Observation) (paused bool, err error) {
-	var i ended
-	err = tx.QueryRow(ctx, pauseInterval, a.UUID, by, seen).Scan(&i.id, &i.tenant, &i.currency, &i.gpus, &i.price, &i.start, &i.end)
+	var record uuid.UUID
+	var end int64
+	err = tx.QueryRow(ctx, pauseInterval, a.UUID, by, seen).Scan(&record, &end)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("pausing %s: %w", a, err)
 	}
-	from := max(i.start, seen.ObservedAt.Unix())
-	if from >= i.end {
-		return true, nil // it began after that, and has not lasted a second
-	}
-	b := &pgx.Batch{}
-	if err := i.queueCredit(b, a, by, from, i.end, i.id.String()); err != nil {
-		return false, err
-	}
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return false, fmt.Errorf("crediting %s: %w", a, err)
-	}
-	return true, nil
+	return true, credit(ctx, tx, a, by, seen.ObservedAt.Unix(), end, &record)
 }
 
-// CreditTime credits the usage of an allocation since from, of all intervals that have ended and began
-// before until. Time that was credited before is left out, so a repeated call credits nothing. The caller
-// has locked the allocation.
+// CreditTime credits the usage of an allocation between two times, of open and of closed intervals. It closes
+// none. Time that was credited before is left out, so a repeated call credits nothing. The caller has locked
+// the allocation.
 func CreditTime(ctx context.Context, tx pgx.Tx, a ids.Allocation, by Cause, from, until time.Time) error {
-	rows, err := tx.Query(ctx, selectUncredited, a.UUID, from.Unix(), until.Unix())
+	return credit(ctx, tx, a, by, from.Unix(), until.Unix(), nil)
+}
+
+// credit credits the usage in [from, until) that no credit covers, of one interval or of all.
+func credit(ctx context.Context, tx pgx.Tx, a ids.Allocation, by Cause, from, until int64, record *uuid.UUID) error {
+	if from >= until {
+		return nil
+	}
+	rows, err := tx.Query(ctx, selectUncredited, a.UUID, from, until, record)
 	if err != nil {
 		return fmt.Errorf("reading the usage of %s: %w", a, err)
 	}
 	b := &pgx.Batch{}
-	var i ended
+	var i interval
 	var first, last int64
 	if _, err := pgx.ForEachRow(rows, []any{&i.id, &i.tenant, &i.currency, &i.gpus, &i.price, &i.start, &first, &last}, func() error {
-		return i.queueCredit(b, a, by, first, last, fmt.Sprintf("%s:%d", i.id, first)) // a pause may have credited the end of the interval
+		return i.queueCredit(b, a, by, first, last, fmt.Sprintf("%s:%d", i.id, first)) // several parts of one interval may be credited
 	}); err != nil {
 		return fmt.Errorf("reading the usage of %s: %w", a, err)
 	}
@@ -79,7 +77,7 @@ func CreditTime(ctx context.Context, tx pgx.Tx, a ids.Allocation, by Cause, from
 
 // queueCredit credits the usage of [from, to), which is a part of the interval. The ledger has each
 // reference once.
-func (i ended) queueCredit(b *pgx.Batch, a ids.Allocation, by Cause, from, to int64, reference string) error {
+func (i interval) queueCredit(b *pgx.Batch, a ids.Allocation, by Cause, from, to int64, reference string) error {
 	amount, err := i.between(from, to)
 	if err != nil {
 		return fmt.Errorf("crediting %s: %w", a, err)
@@ -99,7 +97,7 @@ func (i ended) queueCredit(b *pgx.Batch, a ids.Allocation, by Cause, from, to in
 
 // between returns the charge of the interval for [from, to): the sum of all passes, past and future,
 // however time is cut.
-func (i ended) between(from, to int64) (money.Minor, error) {
+func (i interval) between(from, to int64) (money.Minor, error) {
 	before, err := money.Due(i.price, i.gpus, from-i.start)
 	if err != nil {
 		return 0, err

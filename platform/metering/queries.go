@@ -17,7 +17,7 @@ const closeInterval = `
 
 // The same statement, for callers that continue with the closed interval.
 const pauseInterval = closeInterval + `
-	RETURNING id, org_id, currency, gpus, price_minor, start_s, end_s`
+	RETURNING id, end_s`
 
 // Both in one statement: the rows that are to begin are those that have ended.
 const repriceIntervals = `
@@ -40,12 +40,13 @@ const (
 	lockCut     = `SELECT pg_advisory_xact_lock(hashtextextended('metering.cut', 0))`
 )
 
-// The parts of closed intervals that no credit covers.
+// The parts of the intervals within two times that no credit covers. Fewer than a second of an interval are none.
 const selectUncredited = `
 	SELECT r.id, r.org_id, r.currency, r.gpus, r.price_minor, r.start_s, lower(part), upper(part)
-	FROM usage_records r CROSS JOIN LATERAL unnest(int8multirange(int8range(greatest(r.start_s, $2), r.end_s))
+	FROM usage_records r CROSS JOIN LATERAL unnest(int8multirange(int8range(greatest(r.start_s, $2), least(r.end_s, $3)))
 		- coalesce((SELECT range_agg(int8range(c.from_s, c.to_s)) FROM usage_credits c WHERE c.record_id = r.id), '{}')) AS part
-	WHERE r.allocation_id = $1 AND r.end_s > $2 AND r.start_s < $3 ORDER BY r.start_s, lower(part)`
+	WHERE r.allocation_id = $1 AND (r.end_s IS NULL OR r.end_s > $2) AND r.start_s < $3 AND ($4::uuid IS NULL OR r.id = $4)
+	ORDER BY r.start_s, lower(part)`
 
 // From where the last tick ended; the first begins with the earliest interval.
 // At midnight in UTC one ends and the next begins, so that days and months of the

@@ -1,9 +1,13 @@
 package metering
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/platform/ledger"
 )
 
 func TestStatementsFitTheSchema(t *testing.T) {
@@ -15,7 +19,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"pauseInterval":             pauseInterval,
 		"repriceIntervals":          repriceIntervals,
 		"selectUncredited":          selectUncredited,
-		"selectAllocationsOf":       selectAllocationsOf,
 		"insertCredit":              insertCredit,
 		"waitBriefly":               waitBriefly,
 		"lockCut":                   lockCut,
@@ -41,10 +44,19 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectSpent":               selectSpent,
 	})
 	// Half of this one is the ledger's text.
-	pgtest.Prepare(t, append(ours, "ledger_accounts", "ledger_transfers", "ledger_entries"), map[string]string{"chargeUsage": chargeUsage, "compareUsage": compareUsage})
+	pgtest.Prepare(t, append(ours, "ledger_accounts", "ledger_transfers", "ledger_entries"), map[string]string{"chargeUsage": chargeUsage, "compareUsage": compareUsage, "entriesInProject": ledger.Subset{Condition: inProject}.Statement()})
 }
 
 func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
 	t.Parallel()
 	pgtest.KeepIndexes(t, map[string]string{"closeInterval": closeInterval, "selectUsage": selectUsage[ByAllocation], "by day": selectUsage[ByDay], "selectIntervals": selectIntervals, "selectSpent": selectSpent, "selectCosts": selectCosts, "selectBurn": selectBurn})
+}
+
+// The entries of a project are one statement, whose parameters do not grow with the allocations.
+func TestEntriesOfAProjectAreOneStatement(t *testing.T) {
+	t.Parallel()
+	d, err := pgtest.Tx(t).Prepare(t.Context(), "", ledger.Subset{Condition: inProject}.Statement())
+	if err != nil || len(d.ParamOIDs) != 8 || slices.Contains(d.ParamOIDs, pgtype.UUIDArrayOID) {
+		t.Errorf("%v, %v", d, err)
+	}
 }

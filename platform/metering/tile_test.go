@@ -109,7 +109,7 @@ func TestCreditsAreReadWithCosts(t *testing.T) {
 	}))
 	must(t, b.clock.Set(ctx, t0+5400))
 	whole, half := owed(i, 3600), owed(i, 3600)-owed(i, 1800)
-	costs, err := b.CostOf(ctx, []ids.Allocation{i.Allocation})
+	costs, err := costsOf(ctx, b.db, []ids.Allocation{i.Allocation})
 	must(t, err)
 	seconds, closed, err := Closed(ctx, b.db, i.Allocation)
 	must(t, err)

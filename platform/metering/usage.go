@@ -128,24 +128,22 @@ func scanUsage(row pgx.CollectableRow, by By) (u Usage, err error) {
 	return u, nil
 }
 
-// CostOf returns the cost of each allocation so far, charged or not, without fault credits. An
-// allocation that was never active is left out.
-func (s *Service) CostOf(ctx context.Context, allocations []ids.Allocation) (map[ids.Allocation]money.Minor, error) {
-	rows, err := s.DB.Query(ctx, selectCosts, plain(allocations))
-	if err != nil {
-		return nil, fmt.Errorf("reading costs: %w", err)
-	}
+// QueueCosts adds a read to b, of the cost of each allocation so far, charged or not, without fault credits. The map is
+// filled when b is sent. An allocation that was never active is left out.
+func QueueCosts(b *pgx.Batch, allocations []ids.Allocation) map[ids.Allocation]money.Minor {
 	costs := map[ids.Allocation]money.Minor{}
-	var id ids.Allocation
-	var cost money.Minor
-	_, err = pgx.ForEachRow(rows, []any{&id.UUID, &cost}, func() error {
-		costs[id] = cost
+	b.Queue(selectCosts, plain(allocations)).Query(func(rows pgx.Rows) error {
+		var id ids.Allocation
+		var cost money.Minor
+		if _, err := pgx.ForEachRow(rows, []any{&id.UUID, &cost}, func() error {
+			costs[id] = cost
+			return nil
+		}); err != nil {
+			return fmt.Errorf("reading costs: %w", err)
+		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("reading costs: %w", err)
-	}
-	return costs, nil
+	return costs
 }
 
 func plain(allocations []ids.Allocation) []uuid.UUID {

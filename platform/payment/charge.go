@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
@@ -50,7 +51,7 @@ func (s *Service) OpenCharge(ctx context.Context, q pg.Queryer, tenant ids.Tenan
 	return session, err == nil, err
 }
 
-// SendCharge calls the provider for a reserved charge, and records a rejection. It credits nothing: the event
+// SendCharge calls the provider for a reserved charge, and records a decline. It credits nothing: the event
 // of the provider does. allowed decides immediately before the call. Late charges are searched for, and
 // end if the provider has none.
 func (s *Service) SendCharge(ctx context.Context, reserved Session, method string, allowed func(context.Context) (bool, error)) error {
@@ -66,14 +67,11 @@ func (s *Service) SendCharge(ctx context.Context, reserved Session, method strin
 		return err
 	}
 	c, err := s.Provider.Charge(ctx, reserved.charge(method))
-	switch {
-	case errors.Is(err, ErrRejected), errors.Is(err, ErrUnknown):
-		_ = s.Failed(ctx, "charging "+reserved.ID.String(), err) // for the log
-		c = Checkout{Stage: StageComplete, Paid: PaidNever, Failure: FailureRejected}
-	case err != nil:
-		return s.Failed(ctx, "charging "+reserved.ID.String(), err)
+	if err != nil {
+		return errors.Join(s.Failed(ctx, "charging "+reserved.ID.String(), err), s.Mandates.Missed(ctx, reserved, err))
 	}
-	return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+	failpoint.Hit("topup.charge.after_provider")
+	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		locked, err := querySession(ctx, tx, lockSession, reserved.ID)
 		if err != nil {
 			return err
@@ -83,9 +81,18 @@ func (s *Service) SendCharge(ctx context.Context, reserved Session, method strin
 			return err
 		}
 		_, err = tx.Exec(ctx, nameCharge, reserved.ID, c.ID)
+		failpoint.Hit("topup.charge.before_commit")
 		return wrap("recording a charge", err)
 	})
+	if err == nil {
+		failpoint.Hit("topup.charge.after_commit")
+	}
+	return err
 }
+
+// reportWithin is the time after which a charge without a report is left to an operator. The provider repeats its
+// webhooks and the sweep its queries for a day, and the idempotency key of the charge ends with it.
+const reportWithin = 24 * time.Hour
 
 // charged records the end of a charge in its mandate.
 func (s *Service) charged(ctx context.Context, tx pgx.Tx, session Session, to State, failure string) error {

@@ -28,6 +28,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/policies"
 )
 
 // Service implements the use cases of payment.
@@ -58,12 +59,14 @@ type Queue interface {
 	InsertTx(ctx context.Context, tx pgx.Tx, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 }
 
-// Mandates are the callbacks of the package of mandates. Each runs in the transaction of the report.
+// Mandates are the callbacks of the package of mandates. The first two run in the transaction of the report.
 type Mandates struct {
 	// Stored records the end of a checkout that stores a payment method.
 	Stored func(context.Context, pgx.Tx, Claim) (Outcome, error)
 	// Charged records the end of a charge. failure is the reason of the bank.
 	Charged func(ctx context.Context, tx pgx.Tx, session Session, to State, failure string) error
+	// Missed records a call for a charge without a result. It runs in no transaction.
+	Missed func(ctx context.Context, session Session, cause error) error
 }
 
 // Limits are the policy values of one request.
@@ -75,6 +78,21 @@ type Limits struct {
 	RefundWindow time.Duration
 	// AutoTopup allows charges of a stored payment method.
 	AutoTopup bool
+}
+
+const day = 24 * time.Hour
+
+// LimitsFrom returns a function that reads the limits of a caller's top-ups and refunds.
+func LimitsFrom(client *policies.Client) func(identity.Caller) Limits {
+	return func(c identity.Caller) Limits {
+		v := client.Latest().For(c.PolicyScopes()...)
+		return Limits{
+			Min: v.Minor(policies.PaymentMinAmountMinor), Max: v.Minor(policies.PaymentMaxAmountMinor),
+			SessionTTL:   time.Duration(v.Int(policies.PaymentSessionTTLMinutes)) * time.Minute,
+			RefundWindow: time.Duration(v.Int(policies.AllocationRefundWindowDays)) * day,
+			AutoTopup:    v.Bool(policies.PaymentAutoTopupEnabled),
+		}
+	}
 }
 
 // Check rejects the amount of a top-up outside the limits.

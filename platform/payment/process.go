@@ -172,8 +172,10 @@ func (s *Service) move(ctx context.Context, tx pgx.Tx, session Session, c Claim)
 	if _, err := tx.Exec(ctx, moveSession, session.ID, to, reason, textOrNull(c.ID), nil); err != nil {
 		return Outcome{}, fmt.Errorf("moving payment session %s to %s: %w", session.ID, to, err)
 	}
-	if err := s.charged(ctx, tx, session, to, c.Failure); err != nil {
-		return Outcome{}, err
+	if c.Stage == StageComplete { // a charge that does not exist was not declined
+		if err := s.charged(ctx, tx, session, to, c.Failure); err != nil {
+			return Outcome{}, err
+		}
 	}
 	if to != FailedReconcile {
 		return Outcome{Result: string(to), Reason: reason}, nil

@@ -107,9 +107,10 @@ type Stage string
 
 // The stages at the provider.
 const (
-	StageOpen     Stage = "open"
-	StageComplete Stage = "complete"
-	StageExpired  Stage = "expired"
+	StageOpen       Stage = "open"
+	StageComplete   Stage = "complete"
+	StageExpired    Stage = "expired"
+	StageUnreported Stage = "unreported" // nothing was reported within reportWithin
 )
 
 // Checkout is the provider's report of a checkout session.
@@ -139,11 +140,8 @@ const (
 	ModeCharge  = "charge"  // is no checkout: the charge of a stored payment method
 )
 
-// Failures of a charge that a repetition does not change.
-const (
-	FailureAuthentication = "authentication_required" // the bank wants its customer
-	FailureRejected       = "rejected"                // by the provider, such as a removed payment method
-)
+// FailureAuthentication is the failure of a charge that a repetition does not change: the bank wants its customer.
+const FailureAuthentication = "authentication_required"
 
 // NewRefund requests the refund of a part of a payment.
 type NewRefund struct {

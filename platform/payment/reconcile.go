@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -30,6 +31,9 @@ func (s *Service) Reconcile(ctx context.Context, ch identity.Change[Session], id
 		return Session{}, noAnswer()
 	}
 	c, err := s.query(ctx, session)
+	if errors.Is(err, ErrUnknown) && session.ProviderID == "" && s.Clock.Now().After(session.ExpiresAt) {
+		c, err = Checkout{Stage: StageExpired, Livemode: session.Livemode}, nil // a charge that was never made
+	}
 	if err != nil {
 		return Session{}, s.Failed(ctx, "asking about payment session "+id.String(), err)
 	}

@@ -2,7 +2,6 @@ package payment
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -146,7 +145,7 @@ var errUnanswered = errors.New("the same request has begun a session")
 // initiate commits the session's row, or finds the one that the same request has
 // begun and got no answer to.
 func (s *Service) initiate(ctx context.Context, ch identity.Change[Session], drafted Session) (Session, error) {
-	request := requestOf(ch.Key)
+	request := ch.Key.Hash()
 	b := &pgx.Batch{}
 	if request != nil {
 		// One that would end too soon for the provider to open it is given up.
@@ -169,14 +168,6 @@ func (s *Service) initiate(ctx context.Context, ch identity.Change[Session], dra
 			At("Idempotency-Key").Try("use a new key for a new request")
 	}
 	return begun, err
-}
-
-func requestOf(k identity.Key) []byte {
-	if k.Key == "" {
-		return nil
-	}
-	hash := sha256.Sum256([]byte(k.String()))
-	return hash[:]
 }
 
 // opened stores the address of the payment page, with the response.

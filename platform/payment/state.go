@@ -24,10 +24,16 @@ func (s State) Valid() bool { return slices.Contains(States(), s) }
 
 // Why a session ended without money.
 const (
-	reasonExpired = "expired" // not paid in time
-	reasonFailed  = "payment_failed"
-	reasonUsed    = "payment_used" // the money was credited to another session
+	reasonExpired    = "expired" // not paid in time
+	reasonFailed     = "payment_failed"
+	reasonUsed       = "payment_used" // the money was credited to another session
+	reasonUnreported = "unreported"   // the provider has reported no result of a charge
 )
+
+// isOpen reports whether a report can still end the session without money.
+func (s Session) isOpen() bool {
+	return s.State == Initiated || s.State == CheckoutCompleted || s.State == FailedReconcile && s.Reason == reasonUnreported
+}
 
 // Claim is a report of a checkout: an event, or the provider's response to a query.
 type Claim struct {
@@ -45,11 +51,13 @@ func Next(s Session, c Claim) (State, string) {
 	switch {
 	case s.State == Credited, c.Stage == StageOpen:
 		return s.State, s.Reason
-	case c.Stage == StageExpired && s.State == Initiated && (s.ProviderID == "" || s.ProviderID == c.ID):
+	case c.Stage == StageUnreported && (s.State == Initiated || s.State == CheckoutCompleted):
+		return FailedReconcile, reasonUnreported
+	case c.Stage == StageExpired && s.State != CheckoutCompleted && s.isOpen() && (s.ProviderID == "" || s.ProviderID == c.ID):
 		return Expired, reasonExpired
 	case c.Stage != StageComplete:
 		return s.State, s.Reason
-	case c.Paid == PaidNever && (s.State == Initiated || s.State == CheckoutCompleted):
+	case c.Paid == PaidNever && s.isOpen():
 		return Expired, reasonFailed
 	case c.Paid == PaidNever:
 		return s.State, s.Reason

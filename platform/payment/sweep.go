@@ -104,6 +104,12 @@ func (s *Service) recheck(ctx context.Context, session Session) (moved bool, err
 		tag, err := s.DB.Exec(ctx, endUnopened, session.ID)
 		return err == nil && tag.RowsAffected() > 0, wrap("ending a payment session", err)
 	}
+	if err != nil && session.isCharge() && s.Clock.Now().After(session.CreatedAt.Add(reportWithin)) {
+		_ = s.Failed(ctx, "waiting for the result of charge "+session.ID.String(), err) // for the log
+		if err = s.Mandates.Missed(ctx, session, err); err == nil {
+			c = Checkout{Stage: StageUnreported, Livemode: session.Livemode}
+		}
+	}
 	if err != nil {
 		return false, fmt.Errorf("asking about payment session %s: %w", session.ID, err)
 	}

@@ -53,7 +53,8 @@ type Service struct {
 	Hints     *hint.Bus
 	Clock     clock.Clock
 
-	uids hostUIDs
+	uids  hostUIDs
+	lines keys.Lines
 }
 
 // Limits are the policy values of one request.
@@ -160,7 +161,8 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 		return Allocation{}, err
 	}
 	for try := 1; ; try++ {
-		lines, err := keys.AuthorizedKeys(ctx, s.DB, r.Caller, r.SSHKeys)
+		// The transaction compares the lines, so the first attempt may use those of an earlier request.
+		lines, err := s.lines.Read(ctx, s.DB, r.Caller, r.SSHKeys, a.CreatedAt, try > 1)
 		if err != nil {
 			return Allocation{}, err
 		}

@@ -244,7 +244,7 @@ func TestListPages(t *testing.T) {
 		must(t, err)
 		for _, a := range page {
 			got = append(got, a.ID)
-			f.After = allocation.Cursor{CreatedAt: a.CreatedAt, ID: a.ID}
+			f.After = allocation.Sorts.PlaceOf("", a)
 		}
 		if len(page) < f.Limit {
 			break
@@ -288,6 +288,53 @@ func TestEachHasItsOwnAccount(t *testing.T) {
 		seen[a.HostUID] = true
 		if o := w.Declared(t, a.ID); o.Source.Owner != desired.OwnerAPI || o.Fence != 1 || o.Generation != 1 {
 			t.Errorf("declared %+v", o)
+		}
+	}
+}
+
+// TestListsSort reads each list in pages of one, forwards and backwards. An allocation without an end is the last to
+// expire.
+func TestListsSort(t *testing.T) {
+	t.Parallel()
+
+	w := allocationtest.New(t, rich)
+	w.Node(t, "node-1", 8)
+	var made []ids.Allocation
+	for i, name := range []string{"b", "c", "a"} {
+		a := w.Request(t, 1)
+		made = append(made, a.ID)
+		_, err := w.DB.Exec(t.Context(), `UPDATE allocations SET name = $2, created_at = $3, expires_at = $4 WHERE id = $1`,
+			a.ID, name, time.Unix(int64(i), 0), []any{nil, time.Unix(9e9, 0), time.Unix(8e9, 0)}[i])
+		must(t, err)
+	}
+	b, c, a := made[0], made[1], made[2]
+	for sort, want := range map[string][]ids.Allocation{
+		"": {a, c, b}, "created_at": {b, c, a}, "name": {a, b, c}, "expires_at": {a, c, b},
+	} {
+		for _, reverse := range []bool{false, true} {
+			f := allocation.Filter{Limit: 1, Sort: sort}
+			if reverse && sort != "" {
+				f.Sort, want = "-"+sort, slices.Clone(want)
+				slices.Reverse(want)
+			}
+			var got []ids.Allocation
+			for {
+				page, err := w.Allocations.List(t.Context(), w.Caller, f)
+				must(t, err)
+				if len(page) == 0 {
+					break
+				}
+				got = append(got, page[0].ID)
+				f.After = allocation.Sorts.PlaceOf(f.Sort, page[0])
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("sorted by %q: %v, want %v", f.Sort, got, want)
+			}
+		}
+	}
+	for part, n := range map[string]int{"A": 1, "%": 0, "": 3} {
+		if page, err := w.Allocations.List(t.Context(), w.Caller, allocation.Filter{Part: part, Limit: 10}); err != nil || len(page) != n {
+			t.Errorf("part %q of the name: %d, %v", part, len(page), err)
 		}
 	}
 }

@@ -106,8 +106,7 @@ const (
 	selectPage       = `
 		SELECT ` + columns + ` FROM allocations
 		WHERE org_id = $1 AND ($2::uuid IS NULL OR project_id = $2) AND ($3 = '' OR status = $3) AND ($4 = '' OR sku = $4) AND ($5 = '' OR name = $5)
-			AND (created_at, id) < ($6, $7)
-		ORDER BY created_at DESC, id DESC LIMIT $8`
+			AND ($9 = '' OR strpos(lower(name), lower($9)) > 0)`
 	// From the index of what lives.
 	selectLiveAllocations = `
 		SELECT id, org_id, project_id, coalesce(node_id, '00000000-0000-0000-0000-000000000000'), sku, gpus, price_minor, currency, status = 'active' AND paused = '', status = 'releasing'

@@ -10,19 +10,16 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
-
-// Cursor is a place in a list that runs from the newest.
-type Cursor struct {
-	CreatedAt time.Time
-	ID        ids.Allocation
-}
 
 // Filter narrows a list; empty fields let everything pass.
 type Filter struct {
 	Status, SKU, Name string
-	After             Cursor // zero: from the newest
+	Part              string // of the name
+	Sort              string // a column of Sorts, with a minus sign for the reverse; empty: from the newest
+	After             pg.Place
 	Limit             int
 }
 
@@ -39,15 +36,23 @@ type Transition struct {
 
 // Get reads one allocation of the caller's tenant.
 func (s *Service) Get(ctx context.Context, c identity.Caller, id ids.Allocation) (Allocation, error) {
-	rows, err := s.DB.Query(ctx, selectAllocation, id, c.Tenant)
-	if err != nil {
-		return Allocation{}, fmt.Errorf("reading allocation %s: %w", id, err)
-	}
-	a, err := pgx.CollectExactlyOneRow(rows, scan)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Allocation{}, unknown()
-	}
-	return a, err
+	b := &pgx.Batch{}
+	a := QueueGet(b, c, id)
+	err := s.DB.SendBatch(ctx, b).Close()
+	return *a, err
+}
+
+// QueueGet adds a read to b, of one allocation of the caller's tenant. It is filled when b is sent.
+func QueueGet(b *pgx.Batch, c identity.Caller, id ids.Allocation) *Allocation {
+	a := &Allocation{}
+	b.Queue(selectAllocation, id, c.Tenant).Query(func(rows pgx.Rows) (err error) {
+		*a, err = pgx.CollectExactlyOneRow(rows, scan)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return unknown()
+		}
+		return err
+	})
+	return a
 }
 
 // Some reads these allocations, whosever they are in the scope of ctx.
@@ -67,20 +72,27 @@ func (s *Service) Some(ctx context.Context, of []uuid.UUID) (map[uuid.UUID]Alloc
 	return all, nil
 }
 
-// endOfTime is after every row; a first page starts there.
-var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+// Sorts has the columns by which lists sort.
+var Sorts = pg.Sorting[Allocation]{
+	Columns: map[string]pg.Column[Allocation]{
+		"created_at": {SQL: "created_at", Type: "timestamptz", Key: func(a Allocation) string { return pg.TimeKey(&a.CreatedAt) }},
+		"expires_at": {SQL: "coalesce(expires_at, 'infinity')", Type: "timestamptz", Key: func(a Allocation) string { return pg.TimeKey(a.ExpiresAt) }},
+		"name":       {SQL: "name", Type: "text", Key: func(a Allocation) string { return a.Name }},
+		"sku":        {SQL: "sku", Type: "text", Key: func(a Allocation) string { return a.SKU }},
+		"status":     {SQL: "status", Type: "text", Key: func(a Allocation) string { return string(a.State) }},
+	},
+	Default: "-created_at",
+	Unique:  pg.Column[Allocation]{SQL: "id", Type: "uuid", Key: func(a Allocation) string { return a.ID.String() }},
+}
 
-// List reads a page of allocations, newest first: of the caller's project, or without one of the tenant.
+// List reads a page of allocations: of the caller's project, or without one of the tenant.
 func (s *Service) List(ctx context.Context, c identity.Caller, f Filter) ([]Allocation, error) {
 	var project *uuid.UUID
 	if c.Project != (ids.Project{}) {
 		project = &c.Project.UUID
 	}
-	after := f.After
-	if after.CreatedAt.IsZero() {
-		after.CreatedAt = endOfTime
-	}
-	rows, err := s.DB.Query(ctx, selectPage, c.Tenant, project, f.Status, f.SKU, f.Name, after.CreatedAt, after.ID, f.Limit)
+	condition, sorting, after := Sorts.Page(f.Sort, f.After, 6, 7)
+	rows, err := s.DB.Query(ctx, selectPage+" AND "+condition+" "+sorting+" LIMIT $8", c.Tenant, project, f.Status, f.SKU, f.Name, after.Key, after.Row, f.Limit, f.Part)
 	if err != nil {
 		return nil, fmt.Errorf("listing allocations: %w", err)
 	}

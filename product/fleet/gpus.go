@@ -25,3 +25,22 @@ func (s *Service) GPUs(ctx context.Context) ([]GPUCount, error) {
 	}
 	return list, nil
 }
+
+// NodeCount is the number of nodes in one state.
+type NodeCount struct {
+	Lifecycle, Health, Reachability string
+	N                               int
+}
+
+// Counts counts the nodes that are not retired.
+func (s *Service) Counts(ctx context.Context) ([]NodeCount, error) {
+	rows, err := s.DB.Query(ctx, countNodes)
+	if err != nil {
+		return nil, fmt.Errorf("counting nodes: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[NodeCount])
+	if err != nil {
+		return nil, fmt.Errorf("counting nodes: %w", err)
+	}
+	return list, nil
+}

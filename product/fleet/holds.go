@@ -63,8 +63,8 @@ func QueueHold(b *pgx.Batch, h Hold) {
 	}
 }
 
-// QueueLift lifts the holds with these ids, in the caller's transaction.
-func QueueLift(b *pgx.Batch, node ids.Node, of []uuid.UUID, by string) {
+// queueLift lifts the holds with these ids, in the caller's transaction.
+func queueLift(b *pgx.Batch, node ids.Node, of []uuid.UUID, by string) {
 	b.Queue(lockHeld, node)
 	b.Queue(liftHolds, node, of, by)
 	QueueFollowHolds(b, node, "hold removed")

@@ -137,7 +137,7 @@ func (s *Service) Uncordon(ctx context.Context, ch identity.Change[Node], name s
 		for i, h := range mine {
 			of[i], lifted[i] = h.ID, map[string]any{"kind": h.Kind, "owner": h.Owner, "reason": h.Reason}
 		}
-		QueueLift(b, n.ID, of, ch.Caller.Actor())
+		queueLift(b, n.ID, of, ch.Caller.Actor())
 		return map[string]any{"lifted": lifted, "force": force}, nil
 	})
 }
@@ -197,7 +197,7 @@ func (s *Service) ClearSlot(ctx context.Context, ch identity.Change[slots.Slot],
 		if slot.Status == "dirty" || slot.Status == "quarantined" && !slots.OnlyHeld(slot.Reason) {
 			return unproved(slot, slot.Reason).Try("release the released again, until the node proves that nothing is left")
 		}
-		QueueLift(b, slot.Node, of, ch.Caller.Actor())
+		queueLift(b, slot.Node, of, ch.Caller.Actor())
 		slots.QueueClear(b, id)
 		return nil
 	})

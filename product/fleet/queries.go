@@ -76,7 +76,8 @@ const (
 	countGPUs = `
 		SELECT n.sku, n.region, CASE WHEN g.present THEN g.health ELSE 'missing' END, count(*)
 		FROM gpus g JOIN nodes n ON n.id = g.node_id WHERE n.lifecycle <> 'retired' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`
-	setHealth = `
+	countNodes = `SELECT lifecycle, health, reachability, count(*) FROM nodes WHERE lifecycle <> 'retired' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`
+	setHealth  = `
 		UPDATE nodes SET health = $2, message = $3, version = version + 1, updated_at = now() WHERE id = $1 AND (health, message) IS DISTINCT FROM ($2, $3)`
 	setReported = `
 		UPDATE nodes SET health = $2, message = $3, reachability = 'reachable', version = version + 1, updated_at = now(),
@@ -177,6 +178,10 @@ const (
 			count(s.id), count(s.id) FILTER (WHERE s.status = 'clean'), count(s.id) FILTER (WHERE s.status = 'quarantined'),
 			count(s.id) FILTER (WHERE s.status IN ('claimed', 'dirty')), n.created_at, n.retires_at, n.retires_reason
 		FROM nodes n LEFT JOIN slots s ON s.node_id = n.id`
+	selectPage = `
+		SELECT n.id FROM nodes n
+		WHERE n.lifecycle <> 'retired' AND ($4 = '' OR n.region = $4) AND ($5 = '' OR n.sku = $5) AND ($6 = '' OR n.lifecycle = $6)
+			AND ($7 = '' OR n.health = $7) AND ($8 = '' OR n.reachability = $8) AND ($9 = '' OR strpos(lower(n.name), lower($9)) > 0)`
 	selectNodesOf = selectNodes + ` WHERE n.id = ANY($1) GROUP BY n.id`
 	selectApplied = `SELECT id, name, spec FROM nodes WHERE lifecycle <> 'retired' AND id = ANY ($1)`
 	selectDevices = `

@@ -3,8 +3,11 @@ package fleet
 import (
 	"testing"
 
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
+
+var nodesPage, _ = page("", pg.Place{})
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
@@ -40,7 +43,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectRetired":    selectRetired,
 		"lockSpeaker":      lockSpeaker,
 		"setEnrolled":      setEnrolled,
-		"selectNodes":      selectNodes + ` WHERE n.name > $1 GROUP BY n.id`,
+		"selectNodes":      nodesPage,
 		"lockHeld":         lockHeld,
 		"putHold":          putHold,
 		"liftHolds":        liftHolds,

@@ -73,9 +73,43 @@ type Device struct {
 	Holder     *uuid.UUID // allocation
 }
 
-// Nodes lists the fleet by name, after a name.
-func (s *Service) Nodes(ctx context.Context, after string, limit int) ([]Node, error) {
-	rows, err := s.DB.Query(ctx, selectNodes+` WHERE n.name > $1 AND n.lifecycle <> 'retired' GROUP BY n.id ORDER BY n.name LIMIT $2`, after, limit)
+// Filter narrows a list of nodes; empty fields let everything pass.
+type Filter struct {
+	Region, SKU, Lifecycle, Health, Reachability string
+
+	Part  string // of the name
+	Sort  string // a column of Sorts, with a minus sign for the reverse; empty: by name
+	After pg.Place
+	Limit int
+}
+
+// Sorts has the columns by which lists of nodes sort.
+var Sorts = pg.Sorting[Node]{
+	Columns: map[string]pg.Column[Node]{
+		"name":       byName,
+		"sku":        {SQL: "n.sku", Type: "text", Key: func(n Node) string { return n.Spec.SKU }},
+		"region":     {SQL: "n.region", Type: "text", Key: func(n Node) string { return n.Spec.Region }},
+		"health":     {SQL: "n.health", Type: "text", Key: func(n Node) string { return n.Health }},
+		"lifecycle":  {SQL: "n.lifecycle", Type: "text", Key: func(n Node) string { return n.Lifecycle }},
+		"created_at": {SQL: "n.created_at", Type: "timestamptz", Key: func(n Node) string { return pg.TimeKey(&n.CreatedAt) }},
+	},
+	Default: "name",
+	Unique:  byName,
+}
+
+var byName = pg.Column[Node]{SQL: "n.name", Type: "text", Key: func(n Node) string { return n.Name }}
+
+// page returns the statement of a page after a place, and the place. It counts the slots of the page, not those of the
+// fleet.
+func page(sort string, after pg.Place) (statement string, at pg.Place) {
+	condition, sorting, at := Sorts.Page(sort, after, 1, 2)
+	return selectNodes + " WHERE n.id = ANY (ARRAY(" + selectPage + " AND " + condition + " " + sorting + " LIMIT $3)) GROUP BY n.id " + sorting, at
+}
+
+// Nodes reads a page of the fleet without retired nodes.
+func (s *Service) Nodes(ctx context.Context, f Filter) ([]Node, error) {
+	statement, after := page(f.Sort, f.After)
+	rows, err := s.DB.Query(ctx, statement, after.Key, after.Row, f.Limit, f.Region, f.SKU, f.Lifecycle, f.Health, f.Reachability, f.Part)
 	if err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}

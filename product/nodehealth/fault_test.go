@@ -227,11 +227,12 @@ func (s *scenario) readState() (n visible) {
 		s.t.Fatal(err)
 	}
 	if s.claim != (ids.Allocation{}) {
-		shown, err := s.b.TenantFaults(s.t.Context(), s.b.db, []uuid.UUID{s.claim.UUID})
-		if err != nil {
+		b := &pgx.Batch{}
+		shown := nodehealth.QueueTenantFaults(b, []uuid.UUID{s.claim.UUID})
+		if err := s.b.db.SendBatch(s.t.Context(), b).Close(); err != nil {
 			s.t.Fatal(err)
 		}
-		n.notified = len(shown[s.claim.UUID]) > 0
+		n.notified = len(shown[s.claim]) > 0
 		if err := pgx.BeginFunc(s.t.Context(), s.b.db, func(tx pgx.Tx) (err error) {
 			_, n.unhealthyFor, err = s.b.UnhealthySince(s.t.Context(), tx, s.claim)
 			return err

@@ -140,27 +140,26 @@ type TenantFault struct {
 	Since time.Time
 }
 
-// TenantFaults reads the faults that are displayed to the tenants of these allocations, the oldest
-// first.
-func (s *Service) TenantFaults(ctx context.Context, q pg.Queryer, of []uuid.UUID) (map[uuid.UUID][]TenantFault, error) {
-	rows, err := q.Query(ctx, selectShown, of)
-	if err != nil {
-		return nil, fmt.Errorf("reading faults to show: %w", err)
-	}
-	all := map[uuid.UUID][]TenantFault{}
-	var id uuid.UUID
-	var check string
-	var since time.Time
-	_, err = pgx.ForEachRow(rows, []any{&id, &check, &since}, func() error {
-		f, _ := fault.Of(check)
-		told := f.TenantText()
-		if told != "" && !slices.ContainsFunc(all[id], func(s TenantFault) bool { return s.Text == told }) {
-			all[id] = append(all[id], TenantFault{told, since})
+// QueueTenantFaults adds a read to b, of the faults that are displayed to the tenants of these allocations, the oldest
+// first. The map is filled when b is sent.
+func QueueTenantFaults(b *pgx.Batch, of []uuid.UUID) map[ids.Allocation][]TenantFault {
+	all := map[ids.Allocation][]TenantFault{}
+	b.Queue(selectShown, of).Query(func(rows pgx.Rows) error {
+		var id ids.Allocation
+		var check string
+		var since time.Time
+		_, err := pgx.ForEachRow(rows, []any{&id.UUID, &check, &since}, func() error {
+			f, _ := fault.Of(check)
+			text := f.TenantText()
+			if text != "" && !slices.ContainsFunc(all[id], func(s TenantFault) bool { return s.Text == text }) {
+				all[id] = append(all[id], TenantFault{text, since})
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("reading faults to show: %w", err)
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("reading faults to show: %w", err)
-	}
-	return all, nil
+	return all
 }

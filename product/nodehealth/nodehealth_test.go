@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -313,7 +314,7 @@ func TestRetire(t *testing.T) {
 	b := setup(t)
 	id := b.node("n")
 	b.retire(id)
-	if list, err := b.Nodes(t.Context(), "", 10); err != nil || len(list) != 0 {
+	if list, err := b.Nodes(t.Context(), fleet.Filter{Limit: 10}); err != nil || len(list) != 0 {
 		t.Errorf("a retired node is listed: %v %v", list, err)
 	}
 	b.declare(id, "n", nil)
@@ -373,7 +374,7 @@ func TestINV13RemovedWithClaims(t *testing.T) {
 				t.Errorf("repeated, and wrote\n%s", left)
 			}
 			b.report(id, report("n"))
-			if list, err := b.Nodes(t.Context(), "", 10); err != nil || len(list) != 1 || b.lifecycle() != "draining" {
+			if list, err := b.Nodes(t.Context(), fleet.Filter{Limit: 10}); err != nil || len(list) != 1 || b.lifecycle() != "draining" {
 				t.Errorf("a report ends a drain: %v, %v", list, err)
 			}
 			c.end(b, a)

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
-// Every line can be acted on: it says what it means, ends some way, and has words for
+// Every line can be acted on: it has a meaning, an end, and a text for
 // a tenant where it is shown to one.
 func TestEveryLineIsWhole(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,7 @@ const (
 	RestartHost   Action = "restart_host"
 )
 
-// Rules says what follows from each action.
+// Rules has what follows from each action.
 var rules = map[Action]Rule{
 	AskAgain:      {Action: AskAgain, Level: "unknown", Holds: "nothing", Operator: "Find out why the source does not report.", Tenant: ""},
 	AskDriver:     {Action: AskDriver, Level: "unknown", Holds: "slot", Classes: []protocol.Class{"prevent_allocations"}, Operator: "Find out why the driver does not respond; restart the node if the driver hangs.", Tenant: "The state of this GPU is unknown."},

@@ -229,7 +229,7 @@ func (a allocation) host() (Action, bool) {
 		}
 		// Both sides of a due key are read in full: a leak, not a gap.
 		act := a.action(Release, "not desired")
-		act.Fence, act.Automatic = h.Fence+1, true
+		act.Automatic = true
 		return act, true
 
 	case w.Released:

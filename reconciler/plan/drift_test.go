@@ -110,13 +110,13 @@ func TestDriftOfAllocations(t *testing.T) {
 			"opened process: \"7 (xmrig)\", not \"none\"; heal by platform in 2m0s\nhealed state: \"not as ordered\", not \"as ordered\"; heal by platform in 1m0s\n",
 		},
 		"warn does nothing":       {broken("", cheap), rules(plan.Warn), "", "opened state: \"not as ordered\", not \"as ordered\"; warn by operator in 24h0m0s\n"},
-		"ignore requests nothing": {broken("", cheap), rules(plan.Ignore), "look +2160h0m0s", "opened state: \"not as ordered\", not \"as ordered\"; ignore by operator, ignored by rule: policy for 2160h0m0s\n"},
+		"ignore requests nothing": {broken("", cheap), rules(plan.Ignore), "check +2160h0m0s", "opened state: \"not as ordered\", not \"as ordered\"; ignore by operator, ignored by rule: policy for 2160h0m0s\n"},
 		"the annotation rules":    {broken("", noted("warn", ""), cheap), rules(plan.Heal), "", "opened state: \"not as ordered\", not \"as ordered\"; warn by operator in 24h0m0s\n"},
 		"an annotation of nonsense does not": {
 			broken("", noted("perhaps", "/state for ever"), cheap), limits, "ensure@1", "opened state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s\n",
 		},
 		"a field is ignored for a while": {
-			broken("", noted("", "/state owner=ada until=2026-11-20T13:00:00Z"), cheap), limits, "look +1h0m0s",
+			broken("", noted("", "/state owner=ada until=2026-11-20T13:00:00Z"), cheap), limits, "check +1h0m0s",
 			"opened state: \"not as ordered\", not \"as ordered\"; heal by operator, ignored by rule: ada for 1h0m0s\n",
 		},
 		"another field is not": {
@@ -127,7 +127,7 @@ func TestDriftOfAllocations(t *testing.T) {
 			broken("", noted("", "/state owner=ada until=2026-11-20T12:00:00Z"), withDrift(by("rule: ada", t0)), cheap), limits, "ensure@1",
 			"changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n",
 		},
-		"ignored by an operator":         {broken("", withDrift(by("user:ada", t0.Add(time.Hour))), cheap), limits, "look +1h0m0s", ""},
+		"ignored by an operator":         {broken("", withDrift(by("user:ada", t0.Add(time.Hour))), cheap), limits, "check +1h0m0s", ""},
 		"a person's time is over":        {broken("", withDrift(by("user:ada", t0)), cheap), limits, "ensure@1", "changed state: \"not as ordered\", not \"as ordered\"; heal by platform in 2m0s, reopened\n"},
 		"ignored, and then it is mended": {plan.DueAllocation{Desired: want(1), Observed: have(protocol.Ready, 1), Progress: since(plan.Active, time.Hour), OpenDrift: []plan.OpenDrift{by("user:ada", t0.Add(time.Hour))}}, limits, "", "healed state: \"not as ordered\", not \"as ordered\"; heal by operator, ignored by user:ada for 1h0m0s\n"},
 		"policy no longer ignores": {
@@ -139,7 +139,7 @@ func TestDriftOfAllocations(t *testing.T) {
 			"changed state: \"not as ordered\", not \"as ordered\"; warn by operator in 24h0m0s\n",
 		},
 		"suspended": {
-			broken("", suspended(t0.Add(time.Hour)), cheap), limits, "look +1h0m0s",
+			broken("", suspended(t0.Add(time.Hour)), cheap), limits, "check +1h0m0s",
 			"opened state: \"not as ordered\", not \"as ordered\"; heal by operator in 24h0m0s\n",
 		},
 		"suspended without an end": {broken("", suspended(time.Time{}), withDrift(drifting()...), cheap), limits, "", "changed state: \"not as ordered\", not \"as ordered\"; heal by operator in 24h0m0s\n"},
@@ -165,7 +165,7 @@ func TestDriftOfAllocations(t *testing.T) {
 			}
 			if did == "" {
 				for _, n := range p.Next {
-					did += fmt.Sprintf("look +%s", n.At.Sub(t0))
+					did += fmt.Sprintf("check +%s", n.At.Sub(t0))
 				}
 			}
 			if did != c.plan || details(p) != c.writes {
@@ -213,29 +213,29 @@ func TestSuspended(t *testing.T) {
 		got  plan.Plan
 		want string
 	}{
-		"nothing is put in place": {plan.Allocations([]plan.DueAllocation{{Desired: held(want(1)), Progress: since(plan.Requested, 0)}}, limits, t0), "; look +15m0s"},
+		"nothing is put in place": {plan.Allocations([]plan.DueAllocation{{Desired: held(want(1)), Progress: since(plan.Requested, 0)}}, limits, t0), "; check +15m0s"},
 		"an observation is recorded": {
 			plan.Allocations([]plan.DueAllocation{{Desired: held(want(1)), Observed: have(protocol.Ready, 1), Progress: since(plan.Provisioning, 0)}}, limits, t0),
-			"record node_ready@1 node reports ready; look +10s",
+			"record node_ready@1 node reports ready; check +10s",
 		},
 		"a deadline stands": {
 			plan.Allocations([]plan.DueAllocation{{Desired: held(want(1)), Progress: since(plan.Provisioning, time.Hour)}}, limits, t0),
-			"record exhausted@1 provisioning took too long; look +10s",
+			"record exhausted@1 provisioning took too long; check +10s",
 		},
 		"a user's release goes on": {
 			plan.Allocations([]plan.DueAllocation{{Desired: held(released(2)), Observed: have(protocol.Ready, 1), Progress: since(plan.Releasing, 0)}}, limits, t0),
-			"release@2 released; look +10s",
+			"release@2 released; check +10s",
 		},
 		"a lease ends": {
 			plan.Allocations([]plan.DueAllocation{{Desired: held(want(1)), Observed: have(protocol.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0}}}, limits, t0),
-			"record expired@1 TTL expired; look +10s",
+			"record expired@1 TTL expired; check +10s",
 		},
-		"a declaration waits":     {plan.Objects([]plan.DueObject{sku(func(*plan.DueObject) {})}, limits, t0), "; look +1h0m0s"},
-		"it ends by itself":       {plan.Objects([]plan.DueObject{sku(func(d *plan.DueObject) { d.Suspended = &plan.Suspension{Until: t0} })}, limits, t0), "ensure@0 declared; look +10s"},
+		"a declaration waits":     {plan.Objects([]plan.DueObject{sku(func(*plan.DueObject) {})}, limits, t0), "; check +1h0m0s"},
+		"it ends by itself":       {plan.Objects([]plan.DueObject{sku(func(d *plan.DueObject) { d.Suspended = &plan.Suspension{Until: t0} })}, limits, t0), "ensure@0 declared; check +10s"},
 		"it has no end":           {plan.Objects([]plan.DueObject{sku(func(d *plan.DueObject) { d.Suspended = &plan.Suspension{} })}, limits, t0), ""},
-		"silence is recorded":     {plan.Objects([]plan.DueObject{held1(node(t0, true), halt)}, limits, t0), "record reports_stale@0 reports have stopped; look +10s"},
-		"a node is not retired":   {plan.Objects([]plan.DueObject{held1(leaving(false), halt)}, limits, t0), "; look +1h0m0s"},
-		"unless a person asks so": {plan.Objects([]plan.DueObject{held1(leaving(true), halt)}, limits, t0), "release@0 no longer desired; look +10s"},
+		"silence is recorded":     {plan.Objects([]plan.DueObject{held1(node(t0, true), halt)}, limits, t0), "record reports_stale@0 reports have stopped; check +10s"},
+		"a node is not retired":   {plan.Objects([]plan.DueObject{held1(leaving(false), halt)}, limits, t0), "; check +1h0m0s"},
+		"unless a person asks so": {plan.Objects([]plan.DueObject{held1(leaving(true), halt)}, limits, t0), "release@0 no longer desired; check +10s"},
 	} {
 		if got := show(c.got); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)

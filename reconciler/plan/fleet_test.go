@@ -180,6 +180,11 @@ func (f *fleet) act(id ids.Allocation, a plan.Action) {
 		h = &host{}
 		f.have[id] = h
 	}
+	if a.Generation == 0 && (h.verb != plan.Release || h.acted < a.Fence) {
+		a.Fence = max(h.acted, a.Fence) + 1 // the mailbox sets the fence of a release that nothing declares
+	} else if a.Generation == 0 {
+		a.Fence = h.acted
+	}
 	if a.Fence < h.acted || a.Fence == h.acted && h.verb != a.Verb {
 		return // rejected: stale, or two tasks with one fence
 	}

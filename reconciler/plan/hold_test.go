@@ -21,7 +21,7 @@ func TestHoldsOfANodeAreFollowed(t *testing.T) {
 		want string
 	}{
 		"no hold":                     {plan.Holding{Lifecycle: "active"}, ""},
-		"a cordon runs":               {plan.Holding{Lifecycle: "active", LapsesAt: later}, "look +1h0m0s"},
+		"a cordon runs":               {plan.Holding{Lifecycle: "active", LapsesAt: later}, "check +1h0m0s"},
 		"a cordon has ended":          {plan.Holding{Lifecycle: "active", LapsesAt: past}, "hold_expired"},
 		"a drain begins":              {plan.Holding{Lifecycle: "active", LeaveAt: later, Occupied: true}, "drain_started"},
 		"a drain of a silent node":    {plan.Holding{Lifecycle: "offline", LeaveAt: later, Occupied: true}, "drain_started"},
@@ -43,7 +43,7 @@ func TestHoldsOfANodeAreFollowed(t *testing.T) {
 			}
 		}
 		if got == "" && len(p.Next) > 0 {
-			got = fmt.Sprintf("look +%s", p.Next[0].At.Sub(t0))
+			got = fmt.Sprintf("check +%s", p.Next[0].At.Sub(t0))
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

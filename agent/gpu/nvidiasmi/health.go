@@ -25,7 +25,7 @@ var recoveries = map[string]string{
 // full.
 const tooManyPages = 64
 
-// findings lists the faults that the tool reports. The recovery action of the driver comes first,
+// findings lists the faults that the tool reports. The recovery action of the driver is the first,
 // because the driver knows the meaning of its counters.
 func (dev device) findings() (all []finding) {
 	add := func(when bool, check, message string) {
@@ -70,19 +70,19 @@ func (dev device) pages() (sum int64) {
 	return sum
 }
 
-// lowerHealth lowers the health of g by what the tool says.
+// lowerHealth lowers the health of g by the output of the tool.
 func (dev device) lowerHealth(g *protocol.GPU) {
 	for _, f := range dev.findings() {
 		known, _ := fault.Of(f.check)
 		health.Worsen(g, known.Rule.Level, f.message)
 	}
 	if g.MemoryMiB == 0 && g.Health == protocol.Healthy {
-		// A board that does not say how much memory it has was not read.
+		// A board without a size of its memory was not read.
 		health.Worsen(g, protocol.Unknown, "memory size is not known")
 	}
 }
 
-// reports are the findings of a device as its source says them; one without is well.
+// reports are the findings of a device from its source; one without findings is healthy.
 func (dev device) reports(g protocol.GPU) (all []protocol.HealthReport) {
 	for _, f := range dev.findings() {
 		all = append(all, health.NewReport(Source, g.UUID, f.check, f.message))

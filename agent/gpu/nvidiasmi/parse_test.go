@@ -86,7 +86,7 @@ func TestCapturesOfRealMachines(t *testing.T) {
 				t.Errorf("driver %s, CUDA %s, %d GPUs", got.Driver, got.CUDA, len(got.GPUs))
 			}
 			want.first.Reasons = want.unhealthy
-			// Readings of the moment: taken where we know them, else only sane.
+			// Readings of the moment are compared with the expected ones if there are any, or else with bounds.
 			first := got.GPUs[0]
 			if want.first.PowerMW == 0 {
 				first.PowerMW, first.Celsius = 0, 0

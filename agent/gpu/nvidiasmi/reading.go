@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Read reads all that nvidia-smi -q -x says: the inventory, each card in its slot,
+// Read reads the whole output of nvidia-smi -q -x: the inventory, each card in its slot,
 // and what is wrong with it.
 func Read(r io.Reader) (gpu.Reading, error) {
 	limited := &io.LimitedReader{R: r, N: maxOutput + 1}

@@ -21,7 +21,7 @@ const (
 	// DefaultPath is the path of the tool in the packages of the driver.
 	DefaultPath = "/usr/bin/nvidia-smi"
 	// within limits a call. Without persistence mode a healthy driver initialises every board first,
-	// which takes a few seconds each.
+	// which needs a few seconds each.
 	within = 30 * time.Second
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/health"
 )
 
-// Built says whether this build can.
+// Built returns whether this build can.
 const Built = false
 
 // See reads all devices.

@@ -6,5 +6,5 @@ package nvml
 
 import "errors"
 
-// ErrAbsent says that this build has no NVML.
+// ErrAbsent means that this build has no NVML.
 var ErrAbsent = errors.New("this build reads no NVML")

@@ -15,14 +15,14 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Built says whether this build can.
+// Built returns whether this build can.
 const Built = true
 
 // See reads all devices.
 func See() (gpu.Reading, error) { return Read(nvml.New()) }
 
 // Read reads all devices of a library. A device without an identity makes the whole result unknown:
-// in a partial list the missing GPUs would look removed.
+// in a partial list the missing GPUs would be reported as removed.
 func Read(lib nvml.Interface) (gpu.Reading, error) {
 	if err := failed("opening the driver", lib.Init()); err != nil {
 		return gpu.Reading{}, err

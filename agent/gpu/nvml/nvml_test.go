@@ -162,7 +162,7 @@ func TestFaultsOfBoards(t *testing.T) {
 	}
 }
 
-// Half a list would look like GPUs that are gone.
+// The GPUs that half a list lacks would be reported as gone.
 func TestADriverThatFailsIsUnknown(t *testing.T) {
 	t.Parallel()
 	s := server(nil)

@@ -57,7 +57,7 @@ func (d *Driver) Stamp() (string, error) {
 	return fmt.Sprintf("%d.%d.%d", inode, info.ModTime().UnixNano(), info.Size()), nil
 }
 
-// Partitioned says whether the host is cut off.
+// Partitioned returns whether the host is cut off.
 func (d *Driver) Partitioned() (bool, error) {
 	h, err := Read(d.path)
 	if err != nil {

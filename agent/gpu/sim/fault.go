@@ -119,7 +119,7 @@ func (h *Host) freePID() int {
 	return pid + 1
 }
 
-// Fault makes an XID event appear on a GPU. 79 takes it off the bus, so that
+// Fault makes an XID event appear on a GPU. 79 removes it from the bus, so that
 // neither hand-out nor scrub works until Heal.
 func Fault(stateDir string, gpu, xid int) error {
 	return Edit(Path(stateDir), func(h *Host) error {

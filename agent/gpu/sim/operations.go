@@ -144,7 +144,7 @@ func (d *Driver) Shut(ctx context.Context, user string, gpus []string) error {
 	})
 }
 
-// close takes the GPUs from the user; nil is all of them.
+// close removes the access of the user to the GPUs; nil is all of them.
 func (h *Host) close(user string, gpus []string) {
 	for _, g := range h.GPUs {
 		if gpus == nil || slices.Contains(gpus, g.UUID) {
@@ -209,7 +209,7 @@ func (d *Driver) Scan(ctx context.Context, _ string, _ int, _ []string) ([]strin
 	return nil, err
 }
 
-// ProbeInside implements step.Prober: what a login would find is what the file says.
+// ProbeInside implements step.Prober: what a login would find is in the file.
 func (d *Driver) ProbeInside(ctx context.Context, o protocol.Order) (results []protocol.ProbeResult, err error) {
 	h, err := d.attempt(ctx, "probe")
 	if err != nil {

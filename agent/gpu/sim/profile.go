@@ -18,7 +18,7 @@ type Profile struct {
 	IdleWatts    int
 	NVLinks      int
 	LinkSpeed    string // per link and direction, as nvidia-smi nvlink -s prints it
-	MIG          string // what the driver says while it is off
+	MIG          string // the output of the driver while it is off
 	VBIOS        string
 	PCI          []string // one address per GPU
 }

@@ -88,19 +88,19 @@ func (h *Host) Links() string {
 
 // A mode off its baseline, as the driver names it.
 const (
-	OffPersistence = "persistence mode off"
-	OffCompute     = "compute mode Exclusive_Process"
+	offPersistence = "persistence mode off"
+	offCompute     = "compute mode Exclusive_Process"
 )
 
 func (g *GPU) persistence() string {
-	if slices.Contains(g.Off, OffPersistence) {
+	if slices.Contains(g.Off, offPersistence) {
 		return "Disabled"
 	}
 	return "Enabled"
 }
 
 func (g *GPU) compute() string {
-	if slices.Contains(g.Off, OffCompute) {
+	if slices.Contains(g.Off, offCompute) {
 		return "Exclusive_Process"
 	}
 	return "Default"

@@ -226,7 +226,7 @@ func (t Tree) group(c *protocol.Card) {
 	slices.Sort(c.GroupWith)
 }
 
-// driver reads what NVIDIA's kernel module says, which answers where its tools hang:
+// driver reads the version of NVIDIA's kernel module, which answers where its tools hang:
 // the number of the device file, and the UUID.
 func (t Tree) driver(c *protocol.Card) {
 	for line := range strings.Lines(t.text("proc/driver/nvidia/gpus", c.PCI, "information")) {

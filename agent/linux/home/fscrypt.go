@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sealKey is the length of a home's key: what AES-256-XTS takes.
+// sealKey is the length of a home's key: what AES-256-XTS needs.
 const sealKey = 64
 
 // seal makes the kernel encrypt all future content of an empty folder. The random key exists only

@@ -29,7 +29,7 @@ func (o *OS) Path(elements ...string) string {
 
 // Files and folders that several packages use.
 const (
-	PasswdFile = "/etc/passwd"
+	passwdFile = "/etc/passwd"
 	GroupFile  = "/etc/group"
 	// HomesDir has the image of each account, NAME.img, and its mount point, NAME.
 	HomesDir = "/var/lib/gpuaas/homes"
@@ -87,7 +87,7 @@ type User struct {
 
 // Users reads the host's own list: what a directory service adds is not ours.
 func (o *OS) Users() (found []User, err error) {
-	err = o.Lines(PasswdFile, func(line string) {
+	err = o.Lines(passwdFile, func(line string) {
 		f := strings.Split(line, ":")
 		const fields = 7
 		if len(f) != fields {

@@ -37,7 +37,7 @@ type Findings struct {
 	UID        int               `json:"uid"`
 	Groups     []int             `json:"groups"`
 	Cgroup     string            `json:"cgroup"`
-	Strangers  int               `json:"strangers"` // processes of others that can be seen
+	Strangers  int               `json:"strangers"` // visible processes of others
 	Namespaces string            `json:"namespaces"`
 	Devices    map[string]string `json:"devices"`
 	Folders    map[string]string `json:"folders"`

@@ -97,7 +97,7 @@ func (s *search) named(dir int, path, name string, stat *unix.Stat_t) bool {
 	return err == nil && s.about.Match(text)
 }
 
-// permitted says whether an access list has the uid in it.
+// permitted returns whether an access list has the uid in it.
 func (s *search) permitted(dir int, name string) bool {
 	path := fmt.Sprintf("/proc/self/fd/%d/%s", dir, name)
 	for _, list := range []string{"system.posix_acl_access", "system.posix_acl_default"} {

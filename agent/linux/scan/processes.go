@@ -123,7 +123,7 @@ func statLink(link string) (stat unix.Statx_t, err error) {
 	return stat, err
 }
 
-// namespace finds user namespaces that the uid has created and another process or file keeps open.
+// namespace finds user namespaces that the uid has created and another process or file has open.
 func (s *search) namespace(dir, label string, seen map[string]bool) {
 	link, err := os.Readlink(dir + "/ns/user")
 	if err != nil || seen[link] {

@@ -183,7 +183,7 @@ func (s *search) ipc(context.Context) error {
 }
 
 // keyrings: of the uid's own, which the kernel never drops, only empty ones may be
-// left. What a key takes is in the kernel's count of the uid.
+// left. The size of a key is in the kernel's count of the uid.
 func (s *search) keyrings(context.Context) error {
 	text, err := os.ReadFile("/proc/key-users")
 	if errors.Is(err, os.ErrNotExist) {

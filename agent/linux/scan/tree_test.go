@@ -59,7 +59,7 @@ func unchain(t *testing.T, last, levels int) {
 	check(t, unix.Close(last))
 }
 
-// Threat: what a tenant leaves below the longest path is not found, and the proof says that nothing is left.
+// Threat: what a tenant leaves below the longest path is not found, and the proof confirms that nothing is left.
 func TestFilesBelowTheLongestPath(t *testing.T) { //nolint:paralleltest // it limits descriptors
 	needsRoot(t)
 	top := t.TempDir()

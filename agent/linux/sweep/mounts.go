@@ -17,7 +17,7 @@ import (
 // mount is one line of the kernel's table.
 type mount struct {
 	device  string // major:minor
-	root    string // what of the file system is seen
+	root    string // the visible part of the file system
 	point   string
 	options string
 	kind    string
@@ -78,7 +78,7 @@ func (t Tenant) sweepMounts(context.Context) error {
 	return all
 }
 
-// isHome says whether the home itself is mounted there.
+// isHome returns whether the home itself is mounted there.
 func (t Tenant) isHome(point string) bool {
 	return point == hostos.HomeOf(t.Name) || point == filepath.Join(hostos.HomesDir, t.Name)
 }
@@ -92,7 +92,7 @@ func (t Tenant) holds(m mount, devices []string) bool {
 		return true
 	case strings.HasPrefix(m.kind, "fuse"):
 		return slices.Contains(strings.Split(m.super, ","), fmt.Sprintf("user_id=%d", t.UID))
-	case remote(m.kind): // to ask for its owner may take forever
+	case remote(m.kind): // to read its owner may never end
 		return false
 	}
 	return owner(m.point) == t.UID
@@ -117,7 +117,7 @@ func trees() (list []mount, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// The mount with the widest view of a file system comes first. A narrower mount contains no
+	// The mount with the widest view of a file system is the first. A narrower mount contains no
 	// further files.
 	slices.SortStableFunc(mounts, func(a, b mount) int { return len(a.root) - len(b.root) })
 	for _, m := range mounts {

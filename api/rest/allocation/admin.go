@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/manage"
@@ -28,7 +29,7 @@ func (s *Handlers) ListAdminAllocations(ctx context.Context, req oapi.ListAdminA
 	if err != nil {
 		return nil, err
 	}
-	body, link, err := s.page(r, req.Params.Cursor, req.Params.Limit, func(after allocation.Cursor, n int) ([]allocation.Allocation, error) {
+	body, link, err := s.page(r, req.Params.Cursor, req.Params.Limit, "", func(after pg.Place, n int) ([]allocation.Allocation, error) {
 		f.After, f.Limit = after, n
 		return s.Managed.All(ctx, f)
 	}, func(list []allocation.Allocation) ([]oapi.Allocation, error) { return s.forOperators(ctx, list) })
@@ -55,10 +56,6 @@ func (s *Handlers) filter(ctx context.Context, p oapi.ExportAdminAllocationsPara
 		f.Node = n.ID
 	}
 	return f, nil
-}
-
-func cursorAt(a allocation.Allocation) allocation.Cursor {
-	return allocation.Cursor{CreatedAt: a.CreatedAt, ID: a.ID}
 }
 
 // forOperators shows allocations with their cost and with the names of their tenants and nodes.
@@ -143,7 +140,7 @@ func (s *Handlers) ExportAdminAllocations(ctx context.Context, req oapi.ExportAd
 	next := func() ([]oapi.Allocation, error) {
 		list, err := s.Managed.All(ctx, f)
 		if err == nil && len(list) > 0 {
-			f.After = cursorAt(list[len(list)-1])
+			f.After = allocation.Sorts.PlaceOf("", list[len(list)-1])
 		}
 		if err != nil {
 			return nil, err

@@ -14,10 +14,12 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/condition"
 	"github.com/gpuaas/gpuaas/product/allocation/manage"
+	"github.com/gpuaas/gpuaas/services"
 )
 
 // CreateAllocation handles POST /api/v1/allocations. 201 is the promise; the
@@ -50,8 +52,8 @@ func (s *Handlers) CreateAllocation(ctx context.Context, req oapi.CreateAllocati
 // ListAllocations handles GET /api/v1/allocations.
 func (s *Handlers) ListAllocations(ctx context.Context, req oapi.ListAllocationsRequestObject) (oapi.ListAllocationsResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	f := allocation.Filter{Status: string(request.Or(req.Params.Status, "")), SKU: request.Or(req.Params.Sku, ""), Name: request.Or(req.Params.Name, "")}
-	body, link, err := s.page(r, req.Params.Cursor, req.Params.Limit, func(after allocation.Cursor, n int) ([]allocation.Allocation, error) {
+	f := allocation.Filter{Status: string(request.Or(req.Params.Status, "")), SKU: request.Or(req.Params.Sku, ""), Name: request.Or(req.Params.Name, ""), Part: request.Or(req.Params.Q, ""), Sort: string(request.Or(req.Params.Sort, ""))}
+	body, link, err := s.page(r, req.Params.Cursor, req.Params.Limit, f.Sort, func(after pg.Place, n int) ([]allocation.Allocation, error) {
 		f.After, f.Limit = after, n
 		return s.Allocations.List(ctx, r.Caller, f)
 	}, func(list []allocation.Allocation) ([]oapi.Allocation, error) { return s.withCost(ctx, list) })
@@ -64,11 +66,12 @@ func (s *Handlers) ListAllocations(ctx context.Context, req oapi.ListAllocations
 	}, nil
 }
 
-// page reads a page of allocations after a cursor, with one more than the limit, and encodes it with show.
-func (s *Handlers) page(r *request.Call, cursor *string, size *int, read func(after allocation.Cursor, n int) ([]allocation.Allocation, error),
+// page reads a page of allocations after a cursor, with one more than the limit, and encodes it with show. The list
+// sorts by sort.
+func (s *Handlers) page(r *request.Call, cursor *string, size *int, sort string, read func(after pg.Place, n int) ([]allocation.Allocation, error),
 	show func([]allocation.Allocation) ([]oapi.Allocation, error),
 ) (body oapi.AllocationList, link *string, err error) {
-	var after allocation.Cursor
+	var after pg.Place
 	if err := s.Cursors.Open(r, cursor, &after); err != nil {
 		return body, nil, err
 	}
@@ -77,7 +80,7 @@ func (s *Handlers) page(r *request.Call, cursor *string, size *int, read func(af
 	if err != nil {
 		return body, nil, err
 	}
-	list, body.NextCursor, link, err = response.CutPage(s.Cursors, r, limit, list, func(a allocation.Allocation) any { return cursorAt(a) })
+	list, body.NextCursor, link, err = response.CutPage(s.Cursors, r, limit, list, func(a allocation.Allocation) any { return allocation.Sorts.PlaceOf(sort, a) })
 	if err != nil {
 		return body, nil, err
 	}
@@ -88,28 +91,25 @@ func (s *Handlers) page(r *request.Call, cursor *string, size *int, read func(af
 // GetAllocation handles GET /api/v1/allocations/{id}.
 func (s *Handlers) GetAllocation(ctx context.Context, req oapi.GetAllocationRequestObject) (oapi.GetAllocationResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	a, err := s.within(ctx, r, req.Id)
+	a, d, err := s.detailed(ctx, r, req.Id)
 	if err != nil {
 		return nil, err
 	}
-	shown, err := s.withCost(ctx, []allocation.Allocation{a})
-	if err != nil {
-		return nil, err
-	}
+	shown := s.show(a, d.Observed[a.ID], d.Cost[a.ID])
 	if a.Queued() {
 		// The reason of the wait changes without a new version, so the response always has it.
 		p, err := s.Managed.Pending(ctx, a, r.Platform)
 		if err != nil {
 			return nil, err
 		}
-		shown[0].Pending = toPending(a, p)
-		return oapi.GetAllocation200JSONResponse{Body: shown[0], Headers: oapi.GetAllocation200ResponseHeaders{ETag: request.ETag(shown[0].Version)}}, nil
+		shown.Pending = toPending(a, p)
+		return oapi.GetAllocation200JSONResponse{Body: shown, Headers: oapi.GetAllocation200ResponseHeaders{ETag: request.ETag(shown.Version)}}, nil
 	}
-	tag := request.ETag(shown[0].Version)
+	tag := request.ETag(shown.Version)
 	if request.NotModified(req.Params.IfNoneMatch, tag) {
 		return oapi.GetAllocation304Response{Headers: oapi.GetAllocation304ResponseHeaders{ETag: tag}}, nil
 	}
-	return oapi.GetAllocation200JSONResponse{Body: shown[0], Headers: oapi.GetAllocation200ResponseHeaders{ETag: tag}}, nil
+	return oapi.GetAllocation200JSONResponse{Body: shown, Headers: oapi.GetAllocation200ResponseHeaders{ETag: tag}}, nil
 }
 
 // ReleaseAllocation handles POST /api/v1/allocations/{id}/release.
@@ -151,53 +151,54 @@ func (s *Handlers) GetAllocationTimeline(ctx context.Context, req oapi.GetAlloca
 	return oapi.GetAllocationTimeline200JSONResponse{Items: items}, nil
 }
 
-// within reads an allocation that the roles of the caller include. A role of a project ends at its
-// border, and an allocation outside it is reported as not found.
+// within reads an allocation that the roles of the caller include.
 func (s *Handlers) within(ctx context.Context, r *request.Call, id uuid.UUID) (allocation.Allocation, error) {
 	a, err := s.Allocations.Get(ctx, r.Caller, ids.From[ids.Allocation](id))
 	if err != nil {
 		return allocation.Allocation{}, err
 	}
-	if a.Project != r.Caller.Project && !r.OutsideProjects() {
-		return allocation.Allocation{}, errs.New(errs.NotFound, "no such allocation")
-	}
-	return a, nil
+	return a, included(r, a)
 }
 
-// withCost encodes allocations with their cost and their observed state. It reads each of the two
-// with one query for all allocations.
+// detailed is within, with the details of the allocation.
+func (s *Handlers) detailed(ctx context.Context, r *request.Call, id uuid.UUID) (allocation.Allocation, services.AllocationDetails, error) {
+	a, d, err := s.AllocationWithDetails(ctx, r.Caller, ids.From[ids.Allocation](id))
+	if err != nil {
+		return allocation.Allocation{}, services.AllocationDetails{}, err
+	}
+	return a, d, included(r, a)
+}
+
+// included rejects an allocation outside the project of a role that ends at the border of its project. The
+// allocation is reported as not found.
+func included(r *request.Call, a allocation.Allocation) error {
+	if a.Project != r.Caller.Project && !r.OutsideProjects() {
+		return errs.New(errs.NotFound, "no such allocation")
+	}
+	return nil
+}
+
+// withCost encodes allocations with their cost and their observed state.
 func (s *Handlers) withCost(ctx context.Context, list []allocation.Allocation) ([]oapi.Allocation, error) {
 	which := make([]ids.Allocation, len(list))
 	for i, a := range list {
 		which[i] = a.ID
 	}
-	var cost map[ids.Allocation]money.Minor
-	var seen map[ids.Allocation]condition.Observed
-	var err error
-	if len(list) > 0 {
-		if cost, err = s.Metering.CostOf(ctx, which); err != nil {
-			return nil, err
-		}
-		if seen, err = s.ObservedAllocations(ctx, which); err != nil {
-			return nil, err
-		}
+	d, err := s.AllocationDetails(ctx, which)
+	if err != nil {
+		return nil, err
 	}
 	items := make([]oapi.Allocation, len(list))
 	for i, a := range list {
-		items[i] = s.show(a, seen[a.ID], cost[a.ID])
+		items[i] = s.show(a, d.Observed[a.ID], d.Cost[a.ID])
 	}
 	return items, nil
 }
 
 // observedNow returns the function that encodes a changed allocation with its present observed state and cost.
 func (s *Handlers) observedNow(ctx context.Context, id ids.Allocation) (func(allocation.Allocation) oapi.Allocation, error) {
-	which := []ids.Allocation{id}
-	cost, err := s.Metering.CostOf(ctx, which)
-	if err != nil {
-		return nil, err
-	}
-	seen, err := s.ObservedAllocations(ctx, which)
-	return func(a allocation.Allocation) oapi.Allocation { return s.show(a, seen[id], cost[id]) }, err
+	d, err := s.AllocationDetails(ctx, []ids.Allocation{id})
+	return func(a allocation.Allocation) oapi.Allocation { return s.show(a, d.Observed[id], d.Cost[id]) }, err
 }
 
 // toAllocation encodes a new or changed allocation without its observed state and cost, which only
@@ -236,7 +237,7 @@ func counted(gpus int) string {
 	return fmt.Sprintf("%d GPUs", gpus)
 }
 
-// toPending says why a request waits, and first what would let it through.
+// toPending returns why a request waits, and first what would allow it.
 func toPending(a allocation.Allocation, p manage.Pending) *oapi.Pending {
 	shown := &oapi.Pending{
 		Reason: "NoCapacity", Message: fmt.Sprintf("no node has %s of %s free", counted(a.GPUs), a.SKU), StartedAt: p.Since.UTC(),

@@ -9,7 +9,6 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/identity"
@@ -82,7 +81,7 @@ func (s *Handlers) PreviewAllocation(ctx context.Context, req oapi.PreviewAlloca
 	return oapi.PreviewAllocation200JSONResponse(shown), nil
 }
 
-// toRejections lists every rule that rejects a request. Missing capacity comes last, because a request can
+// toRejections lists every rule that rejects a request. Missing capacity is the last, because a request can
 // wait for it.
 func toRejections(p manage.Preview) []oapi.Rejection {
 	all := p.Rejections
@@ -118,15 +117,11 @@ func toFits(list []place.Fit) []oapi.Fit {
 // GetAllocationWhy handles GET /api/v1/allocations/{id}/why.
 func (s *Handlers) GetAllocationWhy(ctx context.Context, req oapi.GetAllocationWhyRequestObject) (oapi.GetAllocationWhyResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	a, err := s.within(ctx, r, req.Id)
+	a, d, err := s.detailed(ctx, r, req.Id)
 	if err != nil {
 		return nil, err
 	}
-	seen, err := s.ObservedAllocations(ctx, []ids.Allocation{a.ID})
-	if err != nil {
-		return nil, err
-	}
-	w := s.Managed.Explain(a, seen[a.ID])
+	w := s.Managed.Explain(a, d.Observed[a.ID])
 	if a.Queued() {
 		if w.Pending, err = s.Managed.Pending(ctx, a, r.Platform); err != nil {
 			return nil, err

@@ -140,6 +140,7 @@ func (s *Handlers) Show(o desired.Object) (oapi.DesiredObject, error) {
 		Metadata: oapi.DesiredMetadata{
 			Name: o.Name, Scope: response.OrNil(o.Scope), Uid: o.UID.UUID, Urn: urn.String(), Labels: response.Labels(o.Labels), Annotations: response.Labels(o.Annotations),
 			Generation: o.Generation, ResourceVersion: strconv.FormatInt(o.ResourceVersion, 10),
+			CreatedAt: o.CreatedAt.UTC(), UpdatedAt: o.UpdatedAt.UTC(),
 			Source: ToSource(o.Source), Suspended: toSuspension(o.Suspended), Adopt: toAdoption(o.Adopt),
 		},
 		Spec: spec,

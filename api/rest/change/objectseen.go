@@ -107,10 +107,10 @@ func (r ObjectReader) addAllocations(ctx context.Context, of []uuid.UUID, seen m
 	for _, a := range allocations {
 		which = append(which, a.ID)
 	}
-	reports, err := r.ObservedAllocations(ctx, which)
+	details, err := r.AllocationDetails(ctx, which)
 	for id, a := range allocations {
 		one := seen[ids.Object{UUID: id}]
-		one.Allocation, one.Host = &a, reports[a.ID]
+		one.Allocation, one.Host = &a, details.Observed[a.ID]
 		seen[ids.Object{UUID: id}] = one
 	}
 	return err

@@ -163,7 +163,7 @@ func (s *current) axis(kind string, holds bool, otherwise string) {
 	s.add(kind, isFalse, otherwise, "")
 }
 
-// ready corrects the summary, which stands first.
+// ready corrects the summary, which is the first.
 func (s *current) ready(status, reason, message string) {
 	s.conditions[0].Status, s.conditions[0].Reason, s.conditions[0].Message = status, reason, message
 	s.conditions[0].LastTransitionTime = s.since

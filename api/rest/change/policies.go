@@ -67,6 +67,10 @@ func (s *Handlers) PutPolicy(ctx context.Context, req oapi.PutPolicyRequestObjec
 func toPolicyKey(k change.PolicyKey) oapi.PolicyKey {
 	shown := oapi.PolicyKey{
 		Key: k.Name, Meaning: k.Meaning, Type: string(k.Type), Unit: response.OrNil(k.Unit), NotInForce: response.OrNil(k.NotInForce), Default: toValue(k.Default), Set: make([]oapi.PolicySetting, len(k.Set)),
+		Readers: append([]string{}, k.Readers()...),
+	}
+	if k.Cap != policies.CapNone {
+		shown.Cap = new(oapi.PolicyKeyCap(k.Cap))
 	}
 	for _, level := range k.Scopes {
 		shown.Scopes = append(shown.Scopes, string(level))

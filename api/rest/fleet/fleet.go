@@ -12,16 +12,21 @@ import (
 // ListAdminNodes handles GET /api/v1/admin/nodes.
 func (s *Handlers) ListAdminNodes(ctx context.Context, req oapi.ListAdminNodesRequestObject) (oapi.ListAdminNodesResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	var after string
-	if err := s.Cursors.Open(r, req.Params.Cursor, &after); err != nil {
+	p := req.Params
+	f := fleet.Filter{
+		Region: request.Or(p.Region, ""), SKU: request.Or(p.Sku, ""), Lifecycle: string(request.Or(p.Lifecycle, "")), Health: string(request.Or(p.Health, "")),
+		Reachability: string(request.Or(p.Reachability, "")), Part: request.Or(p.Q, ""), Sort: string(request.Or(p.Sort, "")),
+	}
+	if err := s.Cursors.Open(r, p.Cursor, &f.After); err != nil {
 		return nil, err
 	}
-	limit := response.PageSize(req.Params.Limit)
-	nodes, err := s.Fleet.Nodes(ctx, after, limit+1)
+	limit := response.PageSize(p.Limit)
+	f.Limit = limit + 1
+	nodes, err := s.Fleet.Nodes(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	nodes, next, link, err := response.CutPage(s.Cursors, r, limit, nodes, func(n fleet.Node) any { return n.Name })
+	nodes, next, link, err := response.CutPage(s.Cursors, r, limit, nodes, func(n fleet.Node) any { return fleet.Sorts.PlaceOf(f.Sort, n) })
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/agentrelease/rollout"
+	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 )
 
@@ -29,7 +30,7 @@ type panel struct {
 const panelTimeout = 3 * time.Second
 
 // GetOpsOverview handles GET /api/v1/admin/ops/overview. It reads the panels concurrently; one that fails is
-// unknown, and the others are shown.
+// unknown, and the others have their values.
 func (s *Handlers) GetOpsOverview(ctx context.Context, _ oapi.GetOpsOverviewRequestObject) (oapi.GetOpsOverviewResponseObject, error) {
 	ctx, _ = request.Of(ctx)
 	panels := []panel{
@@ -69,7 +70,7 @@ func (p panel) show(ctx context.Context) oapi.OpsPanel {
 const mostNodes, mostSources = 100_000, 1000
 
 func (s *Handlers) nodesPanel(ctx context.Context) (string, counts, error) {
-	list, err := s.Fleet.Nodes(ctx, "", mostNodes)
+	list, err := s.Fleet.Nodes(ctx, fleet.Filter{Limit: mostNodes})
 	n := counts{"nodes": int64(len(list)), "stale": 0, "unhealthy": 0, "cordoned": 0, "draining": 0}
 	for _, one := range list {
 		for state, is := range map[string]bool{

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 )
 
-// mostTasks limits the tasks that are shown of a node.
+// mostTasks limits the tasks in the document of a node.
 const mostTasks = 10
 
 // wholeNode reads a node with its devices, tasks, reports, certificates and conditions.

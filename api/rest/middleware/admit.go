@@ -158,7 +158,7 @@ func (s *Chain) takeKey(c *gin.Context, r *request.Call) error {
 	at := c.Request.URL
 	about := at.EscapedPath() + "\n" // none of the parts can contain a line feed
 	if r.Op.Project == request.MayProject || r.Op.Project == request.MustProject {
-		about += r.Caller.Project.String() + "\n" // however it was named; elsewhere the path says it
+		about += r.Caller.Project.String() + "\n" // however it was named; elsewhere the path names it
 	}
 	if at.RawQuery != "" {
 		about += at.RawQuery + "\n"

@@ -59,10 +59,12 @@ type Chain struct {
 	Config
 
 	operations map[request.Route]*request.Operation
+	byID       map[string]*request.Operation
 	fixed      map[string][]string // the methods of the paths without parameters
 	limiter    limiter
 	repeats    repeatCache
 	turns      chan struct{}
+	metrics    metrics
 }
 
 // New returns an error if an operation of the contract has no role or an unknown class of limits.
@@ -74,16 +76,18 @@ func New(cfg Config, doc *openapi3.T) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	fixed := map[string][]string{}
-	for at := range operations {
+	fixed, byID := map[string][]string{}, map[string]*request.Operation{}
+	for at, op := range operations {
+		byID[op.ID] = op
 		if !strings.Contains(at.Path, ":") {
 			fixed[at.Path] = append(fixed[at.Path], at.Method)
 		}
 	}
 	return &Chain{
-		Config: cfg, operations: operations, fixed: fixed,
+		Config: cfg, operations: operations, byID: byID, fixed: fixed,
 		limiter: limiter{clock: cfg.Clock, limits: cfg.Limits, shared: cfg.SharedLimits, shares: cfg.Clock.Now()},
 		turns:   make(chan struct{}, maxTurns),
+		metrics: newMetrics(),
 	}, nil
 }
 
@@ -102,7 +106,7 @@ func (s *Chain) Server(h http.Handler) *http.Server {
 		WriteTimeout:      response.WriteTimeout,
 		IdleTimeout:       idleTimeout,
 		// net/http does not read more than this. Between one and two times maxHeader, limitSize
-		// responds with a problem that says so.
+		// responds with a problem that names the limit.
 		MaxHeaderBytes: 2 * maxHeader,
 		ErrorLog:       slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Front is the proxy before the server. With the zero Front a request comes from the other end of its
+// Front is the proxy before the server. With the zero Front the source of a request is the other end of its
 // connection, and headers about its origin are ignored.
 type Front struct {
 	// URL is the address of this server for browsers, where a proxy ends TLS.

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/request"
 )
 
-// The source of a request comes from trusted proxies, from the last to
+// The source of a request is read from trusted proxies, from the last to
 // the first, and from no other header.
 func TestTheSenderComesFromTrustedProxies(t *testing.T) {
 	t.Parallel()
@@ -23,7 +23,7 @@ func TestTheSenderComesFromTrustedProxies(t *testing.T) {
 		want string
 	}{
 		"no proxy":                        {"203.0.113.5:1", []string{"198.51.100.7"}, "203.0.113.5:1"},
-		"a proxy that says nothing":       {"192.0.2.1:1", nil, "192.0.2.1:1"},
+		"a proxy without a header":        {"192.0.2.1:1", nil, "192.0.2.1:1"},
 		"a proxy":                         {"192.0.2.1:1", []string{"198.51.100.7"}, "198.51.100.7:0"},
 		"a proxy behind a proxy":          {"192.0.2.1:1", []string{"198.51.100.7, 192.0.2.9"}, "198.51.100.7:0"},
 		"what the sender wrote is behind": {"192.0.2.1:1", []string{"10.0.0.1, 198.51.100.7"}, "198.51.100.7:0"},

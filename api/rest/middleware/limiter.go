@@ -266,7 +266,7 @@ func (s *Chain) ShareLimits(ctx context.Context) error {
 }
 
 // Share exchanges rate limits with the other replicas once. While the database is away, charges are
-// kept for the next call.
+// stored for the next call.
 func (s *Chain) Share(ctx context.Context) {
 	l := &s.limiter
 	keys, spent, at := l.collect()

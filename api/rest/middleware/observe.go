@@ -48,7 +48,9 @@ func (s *Chain) correlate(c *gin.Context) {
 		r.Header(h, traceHeader, request.AtTrace, r.Traceparent)
 	}
 	c.Next()
-	s.log(c, r, s.Clock.Now().Sub(started).Microseconds())
+	took := s.Clock.Now().Sub(started)
+	s.measure(c.Writer.Status(), r, took)
+	s.log(c, r, took.Microseconds())
 }
 
 // log writes the log line of the request.
@@ -57,13 +59,9 @@ func (s *Chain) log(c *gin.Context, r *request.Call, micros int64) {
 	if !s.Log.Enabled(r, level) {
 		return
 	}
-	operation := "none"
-	if r.Op != nil {
-		operation = r.Op.ID
-	}
 	s.Log.LogAttrs(r, level, "request",
 		slog.String("correlation_id", r.CorrelationID),
-		slog.String("operation", operation),
+		slog.String("operation", operationOf(r)),
 		slog.String("method", c.Request.Method),
 		slog.String("path", c.FullPath()),
 		slog.Int("status", c.Writer.Status()),
@@ -71,6 +69,14 @@ func (s *Chain) log(c *gin.Context, r *request.Call, micros int64) {
 		nonEmpty("rule", r.Rule),
 		nonEmpty("actor", r.Actor),
 		nonEmpty("tenant_id", r.Tenant))
+}
+
+// operationOf returns the id of the operation of a request, or none.
+func operationOf(r *request.Call) string {
+	if r.Op == nil {
+		return "none"
+	}
+	return r.Op.ID
 }
 
 // nonEmpty returns an attribute, or an empty one, which no handler writes, for an empty value.

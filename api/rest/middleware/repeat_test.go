@@ -23,6 +23,6 @@ func TestRepeatCacheIsBounded(t *testing.T) {
 		}
 	}
 	if n := len(a.young) + len(a.old); n > 2*maxRepeats {
-		t.Errorf("%d keys are kept", n)
+		t.Errorf("%d keys are stored", n)
 	}
 }

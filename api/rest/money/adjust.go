@@ -29,7 +29,7 @@ func (s *Handlers) AdjustBalance(ctx context.Context, req oapi.AdjustBalanceRequ
 	return oapi.AdjustBalance201JSONResponse{Body: toAdjustment(a), Headers: oapi.AdjustBalance201ResponseHeaders{Location: adjustmentAt(a)}}, nil
 }
 
-// adjustmentAt is the ledger that it stands on.
+// adjustmentAt is the ledger that it is based on.
 func adjustmentAt(a billing.Adjustment) string {
 	return "/api/v1/admin/tenants/" + a.Tenant.String() + "/ledger?kind=adjustment"
 }

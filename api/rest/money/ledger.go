@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/platform/metering"
 )
 
 // ListLedger handles GET /api/v1/billing/ledger.
@@ -21,7 +22,7 @@ func (s *Handlers) ListLedger(ctx context.Context, req oapi.ListLedgerRequestObj
 	if err := ofTenant(r, "/api/v1/admin/tenants/{tenant_id}/ledger"); err != nil {
 		return nil, err
 	}
-	f, err := s.entriesOf(ctx, r.Caller.Tenant, entryParams{p.From, p.To, p.Kind, p.AllocationId, p.ProjectId})
+	f, err := s.entriesOf(entryParams{p.From, p.To, p.Kind, p.AllocationId, p.ProjectId})
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func (s *Handlers) ListTenantLedger(ctx context.Context, req oapi.ListTenantLedg
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.entriesOf(ctx, tenant.ID, entryParams{p.From, p.To, p.Kind, p.AllocationId, p.ProjectId})
+	f, err := s.entriesOf(entryParams{p.From, p.To, p.Kind, p.AllocationId, p.ProjectId})
 	if err != nil {
 		return nil, err
 	}
@@ -65,13 +66,13 @@ type entryParams struct {
 	project    *uuid.UUID
 }
 
-func (s *Handlers) entriesOf(ctx context.Context, tenant ids.Tenant, p entryParams) (f ledger.Filter, err error) {
+func (s *Handlers) entriesOf(p entryParams) (f ledger.Filter, err error) {
 	f = ledger.Filter{Kind: ledger.Kind(request.Or(p.kind, "")), Allocation: ids.From[ids.Allocation](request.Or(p.allocation, uuid.Nil))}
 	if f.From, f.To, err = s.period(p.from, p.to); err != nil || p.project == nil {
 		return f, err
 	}
-	f.Among, err = s.Metering.AllocationsOf(ctx, tenant, ids.From[ids.Project](*p.project))
-	return f, err
+	f.Subset = metering.InProject(ids.From[ids.Project](*p.project))
+	return f, nil
 }
 
 func (s *Handlers) ledgerPage(ctx context.Context, r *request.Call, tenant ids.Tenant, f ledger.Filter, cursor *string, limit *int) (response.ListPage[oapi.LedgerEntry], error) {
@@ -118,7 +119,7 @@ func (s *Handlers) ExportLedger(ctx context.Context, req oapi.ExportLedgerReques
 	if err := ofTenant(r, "/api/v1/admin/tenants/{tenant_id}/ledger"); err != nil {
 		return nil, err
 	}
-	f, err := s.entriesOf(ctx, r.Caller.Tenant, entryParams{p.From, p.To, p.Kind, p.AllocationId, p.ProjectId})
+	f, err := s.entriesOf(entryParams{p.From, p.To, p.Kind, p.AllocationId, p.ProjectId})
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func (s *Handlers) toStatement(st billing.Statement) oapi.Statement {
 }
 
 // statementHeader names the columns of an export. Its amounts sum to the closing
-// balance, down to the line that says so.
+// balance, down to the line with the sum.
 var statementHeader = []string{"line", "project", "sku", "allocation_id", "occurred_at", "kind", "reference", "seconds", "amount_minor", "currency"}
 
 // ExportStatement handles GET /api/v1/billing/statements/{month}/csv.

@@ -15,7 +15,7 @@ import (
 func (s *Handlers) ListProjects(ctx context.Context, req oapi.ListProjectsRequestObject) (oapi.ListProjectsResponseObject, error) {
 	ctx, r := request.Of(ctx)
 	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after string, n int) ([]identity.Project, error) {
-		return s.Identity.ProjectPage(ctx, r.Caller, after, n)
+		return s.Identity.ProjectPage(ctx, r.Caller, request.Or(req.Params.Q, ""), after, n)
 	}, func(p identity.Project) string { return p.Name }, s.toProject)
 	if err != nil {
 		return nil, err

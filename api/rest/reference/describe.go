@@ -58,7 +58,7 @@ func describe(doc *openapi3.T) contract {
 				shown.Operations = append(shown.Operations, describeOperation(o))
 			}
 		}
-		// By path, so that what belongs together stands together.
+		// By path, so that related operations are adjacent.
 		slices.SortStableFunc(shown.Operations, func(a, b operation) int { return strings.Compare(a.Path, b.Path) })
 		c.Tags = append(c.Tags, shown)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
@@ -31,8 +32,9 @@ type Call struct {
 	Key                      identity.Key
 	Turn                     chan struct{} // the semaphore that a request with a large body has entered
 
-	Rule     string // the rule that decided
-	Platform bool   // a platform role allows the operation, so the caller can read the rows of every tenant
+	Rule     string    // the rule that decided
+	Code     errs.Code // of the error that the response has; empty for none
+	Platform bool      // a platform role allows the operation, so the caller can read the rows of every tenant
 
 	// Storage for the values of response headers, which would otherwise cost an allocation each.
 	headers [7]string

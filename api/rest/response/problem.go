@@ -127,6 +127,7 @@ const retryAfter = "1"
 // Reject responds with a problem and ends the request.
 func (s *Problems) Reject(c *gin.Context, status int, e *errs.Error) {
 	_, r := request.Of(c)
+	r.Code = e.Code
 	details := map[string]any{}
 	maps.Copy(details, e.Details)
 	if e.Field != "" {

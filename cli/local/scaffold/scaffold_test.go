@@ -92,7 +92,7 @@ func TestPipelinesInstallTheirVersion(t *testing.T) {
 	}
 }
 
-// TestEditorsFindMistakes: a schema that takes everything would be none.
+// TestEditorsFindMistakes: a schema that accepts everything would be none.
 func TestEditorsFindMistakes(t *testing.T) {
 	t.Parallel()
 	files, err := scaffold.Files(scaffold.Options{Environment: "staging", Region: "eu-2", TrustDomain: "x.example", Forge: "github", Source: "machines"})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -102,7 +103,7 @@ func serveAPI(ctx context.Context, l *lab.Lab, name, url string) (*stand, error)
 	if err != nil {
 		return nil, err
 	}
-	free, err := freePorts(ctx, 2)
+	free, err := freePorts(ctx, 3)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +120,9 @@ func serveAPI(ctx context.Context, l *lab.Lab, name, url string) (*stand, error)
 		"server", "--roles=api", "--repository", repository, "--listen", free[0], "--metrics-listen", free[1],
 		"--state-dir", filepath.Join(l.Dir, name+"-state"),
 	}
+	if os.Getenv(lab.ProfileVariable) != "" {
+		args = append(args, "--pprof-listen", free[2])
+	}
 	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // our own binary
 	cmd.Env = append(os.Environ(), "DATABASE_URL="+url, "NATS_URL="+bus.URL())
 	cmd.Stdout, cmd.Stderr = said, said
@@ -127,7 +131,29 @@ func serveAPI(ctx context.Context, l *lab.Lab, name, url string) (*stand, error)
 		return nil, fmt.Errorf("starting the server: %w", err)
 	}
 	s := &stand{lab: l, Url: url, address: free[0], bus: bus, process: cmd}
-	return s, s.awake(ctx, said.Name())
+	if err := s.awake(ctx, said.Name()); err != nil {
+		return s, err
+	}
+	if dir := os.Getenv(lab.ProfileVariable); dir != "" {
+		go profileServer(ctx, "http://"+free[2], filepath.Join(dir, name+".prof"))
+	}
+	return s, nil
+}
+
+// profileServer writes a CPU profile of a server that starts to work.
+func profileServer(ctx context.Context, url, file string) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/debug/pprof/profile?seconds=20", nil)
+	if err != nil {
+		return
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if profile, err := io.ReadAll(resp.Body); err == nil {
+		_ = os.WriteFile(file, profile, 0o600) //nolint:gosec // the folder is named by whoever starts this
+	}
 }
 
 // repository returns the path of a Git repository that declares a fleet. The server needs one in

@@ -43,16 +43,29 @@ func Middlewares(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	}
 	r := lab.Throughput(p, n, "A2", "GET allocation by id, everything on, token cached / the same handler bare").AtLeast(0.85)
 	r.Note = fmt.Sprintf("%d reads a run over %d connections", n, lab.Connections)
-	return []lab.Row{r, said.added("A2-allocs", "allocations that the middlewares add to it", "", said.Allocations, 10), said.added("A2-time", "CPU time that they add to it", " µs", said.Micros, 5)}, nil
+	return []lab.Row{r, said.allocations(), said.time()}, nil
 }
 
-// added returns a row with the cost of the middlewares and the largest allowed cost.
-func (said apiReady) added(id, path, unit string, count [2]float64, most float64) lab.Row {
-	more := count[0] - count[1]
-	share := more / most
+// allocations returns the row with the allocations that the middlewares add.
+func (said apiReady) allocations() lab.Row {
+	const most = 10
+	with, bare := said.Allocations[0], said.Allocations[1]
+	more := with - bare
 	return lab.Row{
-		ID: id, Path: path, Unit: unit, Ours: more, Peer: most, Ratio: share, Min: share, Max: share, Goal: fmt.Sprintf("≤ %g%s", most, unit), Met: new(more <= most),
-		Note: fmt.Sprintf("%s with them, %s bare, with a service in memory", lab.Number(count[0]), lab.Number(count[1])),
+		ID: "A2-allocs", Path: "allocations that the middlewares add to it", Ours: more, Peer: most, Ratio: more / most, Min: more / most, Max: more / most,
+		Goal: fmt.Sprintf("≤ %d", most), Met: new(more <= most), Note: fmt.Sprintf("%s with them, %s bare, with a service in memory", lab.Number(with), lab.Number(bare)),
+	}
+}
+
+// time returns the row with the CPU time of a read with the middlewares and without. A time alone would depend on the
+// computer.
+func (said apiReady) time() lab.Row {
+	const most = 2.2
+	with, bare := said.Micros[0], said.Micros[1]
+	share := with / bare
+	return lab.Row{
+		ID: "A2-time", Path: "CPU time of it with the middlewares / bare, with a service in memory", Unit: " µs", Ours: with, Peer: bare,
+		Ratio: share, Min: share, Max: share, Goal: fmt.Sprintf("≤ %g", most), Met: new(share <= most),
 	}
 }
 

@@ -15,25 +15,30 @@ func (s *stand) Capture(ctx context.Context) (lab.Script, error) {
 	if _, err := sendLoad(ctx, s.lab, warm); err != nil {
 		return nil, err
 	}
-	if err := s.lab.Exec(ctx, s.Url, `ALTER SYSTEM SET log_statement = 'all'`, `SELECT pg_reload_conf()`); err != nil {
-		return nil, err
-	}
-	lab.Rest(ctx, s.lab)
-	from, err := os.Stat(s.lab.Cluster.LogFile())
-	if err != nil {
-		return nil, fmt.Errorf("reading the database's log: %w", err)
-	}
 	// All creates are of one tenant, so that the server has cached the token and project of the
 	// last one.
-	if _, err := sendLoad(ctx, s.lab, lab.LoadOrder{Address: s.address, Count: 4, Connections: 1, Tenants: 1, Keys: lab.Captured}); err != nil {
-		return nil, err
-	}
-	if err := s.lab.Exec(ctx, s.Url, `ALTER SYSTEM RESET log_statement`, `SELECT pg_reload_conf()`); err != nil {
-		return nil, err
-	}
-	log, err := lab.Tail(s.lab.Cluster.LogFile(), from.Size())
+	log, err := s.logged(ctx, lab.LoadOrder{Address: s.address, Count: 4, Connections: 1, Tenants: 1, Keys: lab.Captured})
 	if err != nil {
 		return nil, err
 	}
 	return lab.Typed(ctx, s.Url, lab.LastCreate(lab.Entries(log)))
+}
+
+// logged returns what PostgreSQL logs of the statements of a load.
+func (s *stand) logged(ctx context.Context, load lab.LoadOrder) (string, error) {
+	if err := s.lab.Exec(ctx, s.Url, `ALTER SYSTEM SET log_statement = 'all'`, `SELECT pg_reload_conf()`); err != nil {
+		return "", err
+	}
+	lab.Rest(ctx, s.lab)
+	from, err := os.Stat(s.lab.Cluster.LogFile())
+	if err != nil {
+		return "", fmt.Errorf("reading the database's log: %w", err)
+	}
+	if _, err := sendLoad(ctx, s.lab, load); err != nil {
+		return "", err
+	}
+	if err := s.lab.Exec(ctx, s.Url, `ALTER SYSTEM RESET log_statement`, `SELECT pg_reload_conf()`); err != nil {
+		return "", err
+	}
+	return lab.Tail(s.lab.Cluster.LogFile(), from.Size())
 }

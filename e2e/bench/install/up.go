@@ -190,3 +190,37 @@ func LargeInstallation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		lab.Wait(ctx, 20*lab.Poll)
 	}
 }
+
+// Server is a running installation that another measurement uses.
+type Server struct {
+	URL  string
+	Stop func()
+
+	running *running
+}
+
+// Start starts an installation with the development fleet.
+func Start(ctx context.Context, l *lab.Lab, name string) (*Server, error) {
+	i, err := newInstallation(ctx, l, name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := i.up(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{URL: r.ready.URL, Stop: r.stop, running: r}, nil
+}
+
+// Run runs a command of the CLI.
+func (s *Server) Run(ctx context.Context, args ...string) error {
+	if out, err := s.running.command(ctx, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w: %s", args, err, out)
+	}
+	return nil
+}
+
+// Millis returns a time of the database in milliseconds since 1970.
+func (s *Server) Millis(ctx context.Context, column, from string) (int, error) {
+	return s.running.count(ctx, fmt.Sprintf(`SELECT (extract(epoch FROM %s) * 1000)::bigint FROM %s`, column, from))
+}

@@ -64,7 +64,7 @@ func (l *Lab) Scaled(n, least int) int { return max(int(float64(n)*l.Scale), lea
 // for a million objects, so that a slope does not measure the disk.
 var params = map[string]string{
 	"shared_buffers": "2GB", "max_wal_size": "16GB", "checkpoint_timeout": "1h", "autovacuum": "off",
-	"work_mem": "64MB", "track_counts": "on", "log_line_prefix": logPrefix + "%a ", "max_connections": "100",
+	"work_mem": "64MB", "track_counts": "on", "log_line_prefix": logPrefix + "%p %a ", "max_connections": "100",
 }
 
 // Database creates a database with the current schema.

@@ -46,8 +46,8 @@ func Tail(path string, from int64) (string, error) {
 }
 
 var (
-	entryText = regexp.MustCompile(`(?s)^gpuaas-api LOG:  (?:execute [^:]*|statement): (.*)$`)
-	paramText = regexp.MustCompile(`(?s)^gpuaas-api DETAIL:  parameters: (.*)$`)
+	entryText = regexp.MustCompile(`(?s)^(?:\d+ )?gpuaas-api LOG:  (?:execute [^:]*|statement): (.*)$`)
+	paramText = regexp.MustCompile(`(?s)^(?:\d+ )?gpuaas-api DETAIL:  parameters: (.*)$`)
 	oneParam  = regexp.MustCompile(`(?s)^\$\d+ = (NULL|'(?:[^']|'')*')(?:, )?`)
 )
 

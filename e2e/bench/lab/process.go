@@ -89,6 +89,9 @@ func Resident(pid int) float64 {
 // A separate process has its own CPU time and memory, so other parts do not distort them.
 const ChildVariable = "GPUAAS_BENCH_CHILD"
 
+// ProfileVariable is the environment variable that names a folder for CPU profiles.
+const ProfileVariable = "BENCH_PROFILE"
+
 func (l *Lab) ChildCommand(ctx context.Context, name string, env ...string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -16,7 +16,7 @@ func TestTheProjectOfAnAccountIsFoundWithoutAScope(t *testing.T) {
 
 	w := identitytest.NewTenancy(t)
 	ctx := t.Context()
-	projects, err := w.ProjectPage(identitytest.In(ctx, w.Owner), w.Owner, "", 1)
+	projects, err := w.ProjectPage(identitytest.In(ctx, w.Owner), w.Owner, "", "", 1)
 	if err != nil || len(projects) != 1 {
 		t.Fatal(projects, err)
 	}

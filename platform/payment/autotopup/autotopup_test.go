@@ -2,6 +2,7 @@ package autotopup_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -298,6 +299,168 @@ func TestALostChargeIsReconciled(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 	b.wantBalance(5000)
+}
+
+// rejects rejects charges: all calls, or only searches.
+type rejects struct {
+	payment.Provider
+
+	all bool
+}
+
+func (p rejects) Charge(ctx context.Context, c payment.NewCharge) (payment.Checkout, error) {
+	if p.all || c.Method == "" {
+		return payment.Checkout{}, payment.ErrRejected
+	}
+	return p.Provider.Charge(ctx, c)
+}
+
+// A rejected request is no decline: it is repeated later, and the mandate stays active.
+func TestARejectedRequestIsRepeated(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	v := b.active(devstripe.CardPaid, terms)
+	provider := b.work.Provider
+	b.work.Provider = rejects{provider, true}
+	for round := range 5 {
+		wantCode(t, "rejected", b.work.Run(t.Context(), b.caller.Tenant), errs.ProviderFailed)
+		if v = b.get(v.ID); v.State != autotopup.Active || v.Failures != 0 || time.Until(v.NextAt) < 59*time.Minute {
+			t.Fatalf("round %d: %+v", round, v)
+		}
+	}
+	b.work.Provider = provider
+	b.exec(`UPDATE payment_sessions SET expires_at = now() - interval '1 second'`)
+	b.run() // ends the reservation
+	b.run()
+	if n := b.charges(); n != 0 {
+		t.Errorf("%d charges before the delay has passed", n)
+	}
+	b.ahead.Add(int64(61 * time.Minute))
+	b.run()
+	b.deliver()
+	b.wantBalance(5000)
+}
+
+// A charge whose search is rejected for ever ends after a day, so that its tenant can be deleted. An operator and a late
+// report of the provider settle it.
+func TestAnUnreportedChargeEnds(t *testing.T) {
+	t.Parallel()
+	made := func(b *bundle) { b.fault.Store(new("api_kept")) }
+	for name, c := range map[string]struct {
+		lose   func(*bundle)
+		settle func(*bundle, ids.PaymentSession)
+		state  payment.State
+	}{
+		"not made, reconciled": {func(b *bundle) { must(b.t, b.provider.Arm("api_error", 100)) }, reconcile, payment.Expired},
+		"made, reconciled":     {made, reconcile, payment.Credited},
+		"made, reported": {made, func(b *bundle, _ ids.PaymentSession) {
+			for b.count(`SELECT count(*) FROM stripe_events WHERE type = 'payment_intent.succeeded'`) == 0 {
+				b.receive()
+			}
+			b.process()
+		}, payment.Credited},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			v := b.active(devstripe.CardPaid, terms)
+			c.lose(b)
+			wantCode(t, "lost", b.work.Run(t.Context(), b.caller.Tenant), errs.ProviderFailed)
+			must(t, b.provider.Clear())
+			provider := b.work.Provider
+			b.work.Provider = rejects{provider, false}
+			b.exec(`UPDATE payment_sessions SET created_at = now() - interval '23 hours', expires_at = now() - interval '22 hours'`)
+			if _, err := b.work.Sweep(t.Context()); err == nil {
+				t.Error("a rejected search is no error")
+			}
+			if pending, err := b.api.Pending(b.mine, b.api.DB, b.caller.Tenant); err != nil || pending != 5000 {
+				t.Errorf("%d pending, %v", pending, err)
+			}
+			b.exec(`UPDATE payment_sessions SET created_at = now() - interval '25 hours'`)
+			_, err := b.work.Sweep(t.Context())
+			must(t, err)
+			if pending, err := b.api.Pending(b.mine, b.api.DB, b.caller.Tenant); err != nil || pending != 0 {
+				t.Errorf("%d pending after a day, %v", pending, err)
+			}
+			stuck, err := b.work.AllSessions(pg.WithScope(t.Context(), pg.Platform), payment.Filter{Status: "stuck"}, ids.PaymentSession{}, 9)
+			if err != nil || len(stuck) != 1 || stuck[0].State != payment.FailedReconcile || stuck[0].Reason != "unreported" {
+				t.Fatalf("%+v, %v", stuck, err)
+			}
+			b.work.Provider = provider
+			c.settle(b, stuck[0].ID)
+			if s, err := b.work.SessionOf(pg.WithScope(t.Context(), pg.Platform), stuck[0].ID); err != nil || s.State != c.state {
+				t.Errorf("%+v, %v", s, err)
+			}
+			if v = b.get(v.ID); v.State != autotopup.Active || v.Failures != 0 {
+				t.Errorf("%+v", v)
+			}
+			b.subjects()
+		})
+	}
+}
+
+func reconcile(b *bundle, id ids.PaymentSession) {
+	b.t.Helper()
+	_, err := b.work.Reconcile(pg.WithScope(b.t.Context(), pg.Platform), change[payment.Session](b.caller), id)
+	must(b.t, err)
+}
+
+// Concurrent requests with one idempotency key begin one mandate.
+func TestConcurrentRequestsBeginOneMandate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for round := range 5 {
+		b.exec(`DELETE FROM payment_mandates`)
+		ch := identity.Change[autotopup.View]{
+			Caller: b.caller, Key: identity.Key{Principal: b.caller.User.UUID, Method: "POST", Route: "/payments/auto-topups", Key: fmt.Sprint(round)},
+			Answer: func(autotopup.View) identity.Reply { return identity.Reply{Status: 201, Body: []byte("{}")} },
+		}
+		var all sync.WaitGroup
+		var begun atomic.Int64
+		for range 16 {
+			all.Go(func() {
+				switch _, err := b.api.Begin(b.mine, ch); errs.CodeOf(err) {
+				case "":
+					begun.Add(1)
+				case errs.IdempotencyInFlight, errs.Conflict: // a repetition gets the response of the first
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if n := b.count(`SELECT count(*) FROM payment_mandates WHERE status = 'pending' AND url <> ''`); n != 1 || begun.Load() != 1 {
+			t.Errorf("round %d: %d mandates with a page, %d responses", round, n, begun.Load())
+		}
+		if n := b.count(`SELECT count(*) FROM payment_mandates`); n != 1 {
+			t.Errorf("round %d: %d mandates", round, n)
+		}
+	}
+}
+
+// A request whose first try has ended without a response continues with its mandate.
+func TestARequestContinuesItsMandate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ch := identity.Change[autotopup.View]{
+		Caller: b.caller, Key: identity.Key{Principal: b.caller.User.UUID, Method: "POST", Route: "/payments/auto-topups", Key: "k"},
+		Answer: func(autotopup.View) identity.Reply { return identity.Reply{Status: 201, Body: []byte("{}")} },
+	}
+	first, err := b.api.Begin(b.mine, ch)
+	must(t, err)
+	b.exec(`DELETE FROM idempotency_keys`)
+	_, err = b.api.Begin(b.mine, ch)
+	wantCode(t, "at work", err, errs.IdempotencyInFlight)
+	b.ahead.Store(int64(2 * time.Minute))
+	if again, err := b.api.Begin(b.mine, ch); err != nil || again.ID != first.ID || again.Session != first.Session {
+		t.Errorf("%+v, %v, first %+v", again, err, first)
+	}
+	b.exec(`DELETE FROM idempotency_keys`)
+	b.ahead.Store(int64(40 * time.Minute))
+	next, err := b.api.Begin(b.mine, ch)
+	if v := b.get(first.ID); err != nil || next.ID == first.ID || v.State != autotopup.Ended {
+		t.Errorf("%+v, %v, first %+v", next, err, v)
+	}
 }
 
 // Policy is read again immediately before the call.

@@ -2,6 +2,7 @@ package autotopup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,9 +11,11 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
@@ -33,7 +36,7 @@ func (TopUp) Kind() string { return "auto_topup" }
 // InsertOpts allows one waiting or running job for each tenant. The next minute queues the job again.
 func (TopUp) InsertOpts() river.InsertOpts {
 	// Priority 4 is the lowest: reports of the provider are processed first.
-	return river.InsertOpts{Queue: ledger.QueueBilling, Priority: 4, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: payment.Unfinished()}}
+	return river.InsertOpts{Queue: ledger.QueueBilling, Priority: 4, MaxAttempts: 3, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: riverjob.Unfinished()}}
 }
 
 // atOnce limits the tenants of one search.
@@ -93,11 +96,13 @@ func (s *Service) Run(ctx context.Context, tenant ids.Tenant) error {
 			return err
 		}
 		reserved, found, err = s.reserve(ctx, tx, m)
+		failpoint.Hit("topup.reserve.before_commit")
 		return err
 	})
 	if err != nil || !found {
 		return err
 	}
+	failpoint.Hit("topup.reserve.after_commit")
 	return s.SendCharge(ctx, reserved, method, func(ctx context.Context) (bool, error) {
 		m, live, err := queryOne(ctx, s.DB, selectConfirmed, tenant)
 		return live && m.ID == reserved.Mandate && m.Terms.Amount == reserved.Amount && s.chargeable(m), err
@@ -191,7 +196,7 @@ func (s *Service) Charged(ctx context.Context, tx pgx.Tx, session payment.Sessio
 		m.Failures = 0
 	case to != payment.Expired:
 		return nil
-	case failure == payment.FailureAuthentication, failure == payment.FailureRejected:
+	case failure == payment.FailureAuthentication:
 		return s.pause(ctx, tx, m, failure)
 	case m.Failures >= len(delays):
 		return s.pause(ctx, tx, m, reasonDeclined)
@@ -201,6 +206,21 @@ func (s *Service) Charged(ctx context.Context, tx pgx.Tx, session payment.Sessio
 	}
 	_, err = tx.Exec(ctx, countFailures, m.ID, m.Failures, m.NextAt)
 	return err
+}
+
+// Missed counts a call for a charge without a result. That proves nothing about the payment method, so the mandate
+// stays active. The call is repeated; the next charge after a rejected request is delayed, because the provider would
+// reject it, too.
+func (s *Service) Missed(ctx context.Context, session payment.Session, cause error) error {
+	if !errors.Is(cause, payment.ErrRejected) && !errors.Is(cause, payment.ErrUnknown) {
+		s.Failures.WithLabelValues("unavailable").Inc()
+		return nil
+	}
+	s.Failures.WithLabelValues("rejected").Inc()
+	if _, err := s.DB.Exec(ctx, delayCharge, session.Mandate, s.Clock.Now().Add(delays[0])); err != nil {
+		return fmt.Errorf("delaying the next charge of mandate %s: %w", session.Mandate, err)
+	}
+	return nil
 }
 
 // Stored records the payment method that a checkout has stored, in the transaction of the report. The

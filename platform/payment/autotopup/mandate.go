@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -24,12 +25,17 @@ import (
 // Service implements the use cases of automatic top-ups.
 type Service struct {
 	*payment.Service
+
+	// Failures counts the calls for charges without a result, by reason.
+	Failures *prometheus.CounterVec
 }
 
 // New returns the service, which receives what the provider reports about mandates.
 func New(payments *payment.Service) *Service {
-	s := &Service{payments}
-	payments.Mandates = payment.Mandates{Stored: s.Stored, Charged: s.Charged}
+	s := &Service{payments, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gpuaas_auto_topup_failures_total", Help: "Calls for automatic charges without a result, by reason. A decline is a result.",
+	}, []string{"reason"})}
+	payments.Mandates = payment.Mandates{Stored: s.Stored, Charged: s.Charged, Missed: s.Missed}
 	return s
 }
 
@@ -85,6 +91,8 @@ type Mandate struct {
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	ConfirmedAt   *time.Time
+
+	request []byte // hash of the idempotency key of its request, while it is pending
 }
 
 // URN is the mandate's resource name.
@@ -167,7 +175,7 @@ var errRaced = errs.New(errs.Conflict, "the automatic top-up was changed by anot
 
 func scanMandate(row pgx.CollectableRow) (m Mandate, err error) {
 	err = row.Scan(&m.ID, &m.Tenant, &m.Principal, &m.State, &m.Reason, &m.Customer, &m.Livemode, &m.Terms.Currency, &m.Session, &m.URL, &m.Method,
-		&m.Terms.Threshold, &m.Terms.Amount, &m.Terms.Cap, &m.Failures, &m.NextAt, &m.CorrelationID, &m.Version, &m.CreatedAt, &m.UpdatedAt, &m.ConfirmedAt)
+		&m.Terms.Threshold, &m.Terms.Amount, &m.Terms.Cap, &m.Failures, &m.NextAt, &m.CorrelationID, &m.Version, &m.CreatedAt, &m.UpdatedAt, &m.ConfirmedAt, &m.request)
 	m.CreatedAt, m.UpdatedAt = m.CreatedAt.UTC(), m.UpdatedAt.UTC()
 	return m, err
 }

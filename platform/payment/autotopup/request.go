@@ -1,6 +1,7 @@
 package autotopup
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -18,6 +19,9 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/payment"
 )
+
+// setupReturn leads from the page that stores a card to the amounts, which the owner confirms.
+const setupReturn = "/?to=billing"
 
 // View is a mandate with what the tenant has been charged in this month.
 type View struct {
@@ -99,18 +103,14 @@ func (s *Service) Begin(ctx context.Context, ch identity.Change[View]) (View, er
 	now := s.now()
 	m := Mandate{
 		ID: ids.New[ids.Mandate](), Tenant: tenant.ID, Principal: ch.Caller.Principal(), State: Pending, Customer: customer, Livemode: s.Provider.Livemode(),
-		Terms: Terms{Currency: tenant.Currency}, NextAt: now, CorrelationID: ch.Caller.CorrelationID, Version: 1, CreatedAt: now, UpdatedAt: now,
+		Terms: Terms{Currency: tenant.Currency}, NextAt: now, CorrelationID: ch.Caller.CorrelationID, Version: 1, CreatedAt: now, UpdatedAt: now, request: ch.Key.Hash(),
 	}
-	// A repeated request must not end the mandate of the first one, whose response it gets by another try.
-	if _, done, err := s.Identity.Replay(ctx, ch.Key); err != nil || done {
-		return View{}, cmp.Or(err, errInFlight)
-	}
-	if err := s.insert(ctx, ch.Caller, m); err != nil {
+	if m, err = s.insert(ctx, ch, m); err != nil {
 		return View{}, err
 	}
 	page, err := s.Provider.OpenSetup(ctx, payment.NewSetup{
-		Mandate: m.ID, Tenant: m.Tenant, Customer: customer, Currency: m.Terms.Currency, SuccessURL: s.PublicURL() + "/", CancelURL: s.PublicURL() + "/",
-		ExpiresAt: now.Add(setupLife).Truncate(time.Second),
+		Mandate: m.ID, Tenant: m.Tenant, Customer: customer, Currency: m.Terms.Currency, SuccessURL: s.PublicURL() + setupReturn, CancelURL: s.PublicURL() + setupReturn,
+		ExpiresAt: m.CreatedAt.Add(setupLife).Truncate(time.Second),
 	})
 	if err != nil {
 		_, ended := s.end(ctx, identity.Change[Mandate]{Caller: ch.Caller}, m, reasonUnopened)
@@ -128,25 +128,40 @@ func (s *Service) Begin(ctx context.Context, ch identity.Change[View]) (View, er
 // errInFlight is the error of a request whose key another request has used meanwhile.
 var errInFlight error = errs.New(errs.IdempotencyInFlight, "a request with this idempotency key is at work").Try("repeat it in a moment")
 
-// insert commits a new mandate, and ends one that was never confirmed.
-func (s *Service) insert(ctx context.Context, c identity.Caller, m Mandate) error {
-	var replaced []Mandate
+// openWithin is longer than the call that opens a page, with its repetition.
+const openWithin = time.Minute
+
+// insert commits a new mandate, and ends one that was never confirmed. Concurrent requests with one idempotency key have
+// one mandate: while the first may be at work, the others are rejected, and after its crash it is continued.
+func (s *Service) insert(ctx context.Context, ch identity.Change[View], m Mandate) (Mandate, error) {
 	old, found, err := queryOne(ctx, s.DB, selectBegun, m.Tenant)
-	switch {
-	case err != nil:
-		return err
+	if err != nil {
+		return m, err
+	}
+	// Read after the mandate: if this key has no response now, its mandate is still pending and has its hash. The
+	// version detects a later change.
+	if _, done, err := s.Identity.Replay(ctx, ch.Key); err != nil || done {
+		return m, cmp.Or(err, errInFlight)
+	}
+	var replaced []Mandate
+	same := found && m.request != nil && bytes.Equal(old.request, m.request)
+	switch age := m.CreatedAt.Sub(old.CreatedAt); {
+	case same && age < openWithin:
+		return m, errInFlight
+	case same && age < setupLife/3: // the provider opens no page that ends within half an hour
+		return old, nil
 	case found:
 		replaced = append(replaced, old)
 	}
-	b := &pgx.Batch{}
+	c, b := ch.Caller, &pgx.Batch{}
 	s.note(b, m, c.Cause(), "auto_topup.create", replaced)
-	b.Queue(insertMandate, m.ID, m.Tenant, m.Principal, m.State, m.Customer, m.Livemode, m.Terms.Currency, m.NextAt, m.CorrelationID, m.CreatedAt).
+	b.Queue(insertMandate, m.ID, m.Tenant, m.Principal, m.State, m.Customer, m.Livemode, m.Terms.Currency, m.NextAt, m.CorrelationID, m.CreatedAt, m.request).
 		Exec(pg.OrElse(errRaced))
 	s.emit(b, m, c.Cause())
 	if err := pg.Commit(ctx, s.DB, b, func() {}); err != nil {
-		return fmt.Errorf("inserting a mandate: %w", err)
+		return m, fmt.Errorf("inserting a mandate: %w", err)
 	}
-	return nil
+	return m, nil
 }
 
 // Confirm makes a mandate active with the terms that the owner of the tenant has confirmed. It also

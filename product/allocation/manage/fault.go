@@ -139,8 +139,9 @@ func (s *Service) confirm(ctx context.Context, tx pgx.Tx, r FaultReport, a alloc
 	return nil
 }
 
-// CreditConfirmed pauses the charges of the allocation of a confirmed report, and credits the usage since the report. It
-// also credits intervals that have ended since then: by a pause, a new price or the release of the allocation.
+// CreditConfirmed credits the usage of the allocation of a confirmed report from the report to the decision, also of
+// intervals that have ended since: by a pause, a new price or the release of the allocation. It pauses nothing: the
+// health that the decision has set does, and the GPU may be healthy again when this runs.
 func (s *Service) CreditConfirmed(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
 	r, err := fault(ctx, tx, selectFault, id)
 	if err != nil || r.Status != "confirmed" {
@@ -148,9 +149,6 @@ func (s *Service) CreditConfirmed(ctx context.Context, tx pgx.Tx, id uuid.UUID) 
 	}
 	a, err := s.Lock(ctx, tx, r.Allocation)
 	if err != nil {
-		return err
-	}
-	if _, err := s.Pause(ctx, tx, a, metering.NodeUnhealthy, metering.Observation{Node: r.Node, ObservedAt: r.ReportedAt.UTC()}); err != nil {
 		return err
 	}
 	return metering.CreditTime(ctx, tx, a.ID, metering.NodeUnhealthy, r.ReportedAt, *r.DecidedAt)

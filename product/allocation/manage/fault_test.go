@@ -82,6 +82,54 @@ func TestAConfirmedFaultIsCreditedFromTheReport(t *testing.T) {
 	}
 }
 
+// A credit that is late neither stops the interval of a GPU that is healthy again nor credits its time. A pause after
+// it credits the rest.
+func TestALateCreditStopsNothing(t *testing.T) {
+	t.Parallel()
+	w, s := managed(t)
+	jobs, err := river.NewClient(riverpgxv5.New(w.DB), &river.Config{Schema: migrations.RiverSchema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Jobs = jobs
+	node, change := w.Node(t, "node-1", 1), func(c identity.Caller) identity.Change[manage.FaultReport] {
+		return identity.Change[manage.FaultReport]{Caller: c}
+	}
+	a := w.Active(t, 1)
+	r, err := s.ReportFault(t.Context(), change(w.Caller), a, allocationtest.GPU(node, 0), "wrong sums")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.DecideFault(t.Context(), change(w.Operator), r.ID, true, "reproduced"); err != nil {
+		t.Fatal(err)
+	}
+	// Used for 600 seconds, reported 500 seconds ago, decided 200 seconds ago, and healthy since.
+	w.Do(t, func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica; UPDATE usage_records SET start_s = start_s - 600;
+			UPDATE fault_reports SET reported_at = now() - interval '500 seconds', decided_at = now() - interval '200 seconds'`)
+		return err
+	})
+	for range 2 {
+		w.Do(t, func(tx pgx.Tx) error { return s.CreditConfirmed(t.Context(), tx, r.ID) })
+		if n := queryOne[int64](t, w, `SELECT count(*) FROM usage_records JOIN allocations a ON a.id = allocation_id WHERE end_s IS NULL AND a.paused = ''`); n != 1 {
+			t.Fatal("the credit has stopped the charges")
+		}
+	}
+	credited := func() int64 {
+		return queryOne[int64](t, w, `SELECT coalesce(sum(to_s - from_s), 0)::bigint FROM usage_credits`)
+	}
+	if n := credited(); n < 299 || n > 301 {
+		t.Errorf("%d seconds are credited", n)
+	}
+	w.Move(t, a.ID, func(tx pgx.Tx, a allocation.Allocation) error {
+		_, err := w.Allocations.Pause(t.Context(), tx, a, metering.NodeUnhealthy, metering.Observation{ObservedAt: time.Now().Add(-400 * time.Second)})
+		return err
+	})
+	if n := credited(); n < 495 || n > 510 {
+		t.Errorf("%d seconds are credited after a pause of what was partly credited", n)
+	}
+}
+
 // A confirmed fault is credited at most once, whatever has happened to the meter since the report.
 func TestAConfirmedFaultIsCreditedAfterTheMeterHasChanged(t *testing.T) {
 	t.Parallel()

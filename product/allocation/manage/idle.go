@@ -45,16 +45,15 @@ func IdleRulesFrom(client *policies.Client) IdleRules {
 	}
 }
 
-// Announce notifies tenants of the releases of their allocations, by a TTL or because no GPU is used, and releases those
-// that were idle until the announced time.
-func (s *Service) Announce(ctx context.Context) error {
-	warned, failed := s.WarnExpiring(ctx)
+// StopIdle notifies tenants of the releases of allocations of which no GPU is used, and releases those that were idle
+// until the announced time.
+func (s *Service) StopIdle(ctx context.Context) error {
 	changed, err := s.stopAllIdle(ctx)
-	if warned+changed > 0 {
+	if changed > 0 {
 		s.Desired.Hint()
 		s.Hints.Send(event.Topic)
 	}
-	return errors.Join(failed, err)
+	return err
 }
 
 // stopAllIdle announces the release of allocations that became idle, withdraws the announcement where a GPU is in use again,

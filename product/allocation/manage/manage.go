@@ -13,6 +13,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/product/allocation"
 )
 
@@ -39,18 +40,15 @@ type Filter struct {
 	Tenant        ids.Tenant
 	Node          ids.Node
 	Before, Since time.Time // of the request
-	After         allocation.Cursor
+	After         pg.Place  // in the list from the newest
 	Limit         int
 }
 
 // All reads a page of the allocations of all tenants, newest first.
 func (s *Service) All(ctx context.Context, f Filter) ([]allocation.Allocation, error) {
-	after := f.After
-	if after.CreatedAt.IsZero() {
-		after.CreatedAt = endOfTime
-	}
+	_, _, after := allocation.Sorts.Page("", f.After, 7, 8)
 	rows, err := s.DB.Query(ctx, selectAll, f.Status, f.SKU, orNil(f.Tenant.UUID), orNil(f.Node.UUID), timeOrNil(f.Before), timeOrNil(f.Since),
-		after.CreatedAt, after.ID, f.Limit)
+		after.Key, after.Row, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("listing the allocations of all tenants: %w", err)
 	}
@@ -70,9 +68,6 @@ func (s *Service) All(ctx context.Context, f Filter) ([]allocation.Allocation, e
 	}
 	return list, nil
 }
-
-// endOfTime is later than every row. A first page starts there.
-var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func orNil(id uuid.UUID) *uuid.UUID {
 	if id == uuid.Nil {

@@ -115,7 +115,7 @@ func TestAllTenantsAreListed(t *testing.T) {
 	}{
 		"newest first":        {manage.Filter{}, []ids.Allocation{b.ID, a.ID}},
 		"a page":              {manage.Filter{Limit: 1}, []ids.Allocation{b.ID}},
-		"the page after":      {manage.Filter{After: allocation.Cursor{CreatedAt: b.CreatedAt, ID: b.ID}}, []ids.Allocation{a.ID}},
+		"the page after":      {manage.Filter{After: allocation.Sorts.PlaceOf("", b)}, []ids.Allocation{a.ID}},
 		"by state":            {manage.Filter{Status: "active"}, []ids.Allocation{a.ID}},
 		"by SKU":              {manage.Filter{SKU: "other"}, nil},
 		"by tenant":           {manage.Filter{Tenant: a.Tenant}, []ids.Allocation{b.ID, a.ID}},

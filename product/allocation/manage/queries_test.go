@@ -9,7 +9,7 @@ import (
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"allocations", "allocation_transitions", "fault_reports", "release_proofs"}, map[string]string{
-		"selectAll": selectAll, "countAll": countAll, "countBefore": countBefore, "selectLeases": selectLeases, "updateAllocation": updateAllocation, "selectProof": selectProof,
+		"selectAll": selectAll, "countAll": countAll, "countGroups": countGroups, "countBefore": countBefore, "selectLeases": selectLeases, "updateAllocation": updateAllocation, "selectProof": selectProof,
 		"insertFault": insertFault, "selectFault": selectFault, "lockFault": lockFault, "decideFault": decideFault, "selectFaults": selectFaults,
 	})
 }

@@ -122,7 +122,7 @@ const (
 {{- end}}
 )
 
-// Rules says what follows from each action.
+// Rules has what follows from each action.
 var rules = map[Action]Rule{
 {{- range $name, $a := .Actions}}
 	{{constant $name}}: {Action: {{constant $name}}, Level: {{printf "%q" $a.Level}}, Holds: {{printf "%q" $a.Holds}},

@@ -1,0 +1,33 @@
+package server
+
+import (
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// poolMetrics collects the database connections of each role that runs here, at each scrape.
+type poolMetrics map[Role]*pgxpool.Pool
+
+var (
+	connections     = prometheus.NewDesc("gpuaas_db_connections", "Open connections to PostgreSQL.", []string{"role", "state"}, nil)
+	connectionLimit = prometheus.NewDesc("gpuaas_db_connections_limit", "Maximum connections to PostgreSQL.", []string{"role"}, nil)
+	connectionWait  = prometheus.NewDesc("gpuaas_db_connection_wait_seconds_total", "Time for which queries waited because all connections were in use.", []string{"role"}, nil)
+)
+
+// Describe sends the descriptions of all metrics.
+func (poolMetrics) Describe(c chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{connections, connectionLimit, connectionWait} {
+		c <- d
+	}
+}
+
+// Collect reads the statistics of the pools.
+func (m poolMetrics) Collect(c chan<- prometheus.Metric) {
+	for role, pool := range m {
+		stat := pool.Stat()
+		c <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(stat.AcquiredConns()), string(role), "used")
+		c <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(stat.IdleConns()), string(role), "idle")
+		c <- prometheus.MustNewConstMetric(connectionLimit, prometheus.GaugeValue, float64(stat.MaxConns()), string(role))
+		c <- prometheus.MustNewConstMetric(connectionWait, prometheus.CounterValue, stat.EmptyAcquireWaitTime().Seconds(), string(role))
+	}
+}
