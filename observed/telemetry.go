@@ -18,17 +18,17 @@ import (
 )
 
 // Telemetry stores the readings of GPUs that allocations use: utilisation, memory, power, temperature. It
-// collects the readings of a minute in memory and writes one row for each node and minute. The rows of a
-// node are a ring of a day, so that the table does not grow with time. A crash loses a minute.
+// collects the readings of a minute in memory and writes one row for each node and minute, the first reading at once.
+// The rows of a node are a ring of a day, so that the table does not grow with time. A crash loses a minute.
 type Telemetry struct {
 	DB    pg.Pool
 	Clock clock.Clock
 
 	mu      sync.Mutex
-	minutes map[ids.Node]*minute
+	minutes map[ids.Node]minute
 }
 
-// minute contains the readings of one node since the start of a minute.
+// minute contains the readings of one node since the start of a minute that are not stored yet.
 type minute struct {
 	starts  time.Time
 	samples []sample
@@ -52,33 +52,60 @@ type Reading struct {
 // mostSamples bounds a minute. The shortest report interval gives 30 samples.
 const mostSamples = 32
 
-// KeepFor is the time for which readings are stored.
-const KeepFor = 24 * time.Hour
+// keepFor is the time for which readings are stored.
+const keepFor = 24 * time.Hour
 
 // Record adds the readings of a report of a node with allocations. The readings of an idle node are of no
 // tenant and are dropped. The receiver may be nil.
 func (t *Telemetry) Record(ctx context.Context, node ids.Node, r protocol.Report) error {
-	used := slices.ContainsFunc(r.Allocations, func(a protocol.AllocationReport) bool { return a.Phase == protocol.Ready })
-	if t == nil || !used {
+	if t == nil {
 		return nil
 	}
-	full := t.add(node, r, t.Clock.Now().UTC())
-	if full == nil {
+	ended := t.add(node, r, t.Clock.Now().UTC())
+	if len(ended.samples) == 0 {
 		return nil
 	}
-	text, err := json.Marshal(full.samples)
+	text, err := json.Marshal(ended.samples)
 	if err != nil {
 		return fmt.Errorf("encoding the readings of %s: %w", node, err)
 	}
-	slot := full.starts.Hour()*60 + full.starts.Minute()
-	if _, err := t.DB.Exec(ctx, putReadings, node, slot, full.starts, text); err != nil {
+	slot := ended.starts.Hour()*60 + ended.starts.Minute()
+	if _, err := t.DB.Exec(ctx, putReadings, node, slot, ended.starts, text); err != nil {
 		return fmt.Errorf("storing the readings of %s: %w", node, err)
 	}
 	return nil
 }
 
-// add returns the minute before, if this report begins a new one.
-func (t *Telemetry) add(node ids.Node, r protocol.Report, now time.Time) (full *minute) {
+// add returns the readings to store: those of a minute that ended, the first ones of a node, so that a new allocation
+// has a chart at once, and the last ones of a node that no allocation uses any more.
+func (t *Telemetry) add(node ids.Node, r protocol.Report, now time.Time) minute {
+	used := slices.ContainsFunc(r.Allocations, func(a protocol.AllocationReport) bool { return a.Phase == protocol.Ready })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := t.minutes[node]
+	if !used {
+		delete(t.minutes, node)
+		return at
+	}
+	if t.minutes == nil {
+		t.minutes = map[ids.Node]minute{}
+	}
+	this := minute{starts: now.Truncate(time.Minute), samples: []sample{sampleOf(r, now)}}
+	switch {
+	case at.starts.IsZero():
+		t.minutes[node] = minute{starts: this.starts}
+		return this
+	case !at.starts.Equal(this.starts):
+		t.minutes[node] = this
+		return at
+	case len(at.samples) < mostSamples:
+		at.samples = append(at.samples, this.samples...)
+		t.minutes[node] = at
+	}
+	return minute{}
+}
+
+func sampleOf(r protocol.Report, now time.Time) sample {
 	s := sample{Second: now.Second(), GPUs: map[string][4]int64{}}
 	for _, g := range r.Inventory.GPUs {
 		if g.Utilisation < 0 || g.Utilisation > 100 || g.MIG == "enabled" {
@@ -86,25 +113,12 @@ func (t *Telemetry) add(node ids.Node, r protocol.Report, now time.Time) (full *
 		}
 		s.GPUs[g.UUID] = [4]int64{int64(g.Utilisation), g.UsedMiB, g.PowerMW, int64(g.Celsius)}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.minutes == nil {
-		t.minutes = map[ids.Node]*minute{}
-	}
-	at := t.minutes[node]
-	if at == nil || !at.starts.Equal(now.Truncate(time.Minute)) {
-		full, at = at, &minute{starts: now.Truncate(time.Minute)}
-		t.minutes[node] = at
-	}
-	if len(at.samples) < mostSamples {
-		at.samples = append(at.samples, s)
-	}
-	return full
+	return s
 }
 
 // Readings returns the stored readings of GPUs of a node in a period, by the UUID of the GPU and sorted by time.
 func (s *Store) Readings(ctx context.Context, node ids.Node, gpus []string, from, to time.Time) (map[string][]Reading, error) {
-	rows, err := s.DB.Query(ctx, selectReadings, node, from, to, KeepFor)
+	rows, err := s.DB.Query(ctx, selectReadings, node, from, to, keepFor)
 	if err != nil {
 		return nil, fmt.Errorf("reading the readings of %s: %w", node, err)
 	}
@@ -179,7 +193,7 @@ func (one sample) appendTo(all map[string][]Reading, gpus []string, starts, from
 
 // ForgetReadings deletes some rows of nodes that no longer report, and returns how many.
 func ForgetReadings(ctx context.Context, q pg.Queryer, most int) (int64, error) {
-	tag, err := q.Exec(ctx, deleteReadings, KeepFor, most)
+	tag, err := q.Exec(ctx, deleteReadings, keepFor, most)
 	if err != nil {
 		return 0, fmt.Errorf("deleting old readings: %w", err)
 	}

@@ -27,7 +27,7 @@ func TestReadingsAreARingOfADay(t *testing.T) {
 	at := now
 	store := &observed.Store{DB: db}
 	live := &observed.Telemetry{DB: db, Clock: clock.At(func() time.Time { return at })}
-	for i := range 13 { // two whole minutes, and the beginning of a third
+	for i := range 13 { // two whole minutes, and the beginning of a third, which is not stored yet
 		if err := live.Record(t.Context(), node, reading(i, protocol.Ready)); err != nil {
 			t.Fatal(err)
 		}
@@ -71,6 +71,29 @@ func TestReadingsAreARingOfADay(t *testing.T) {
 	}
 	if n, err := observed.ForgetReadings(t.Context(), db, 2); err != nil || n != 2 {
 		t.Errorf("forgot %d, %v", n, err)
+	}
+}
+
+// The first reading of a node is stored at once, and the last ones when no allocation uses the node any more.
+func TestReadingsAreStoredAtBothEnds(t *testing.T) {
+	t.Parallel()
+	db, node := pgtest.Clone(t), ids.New[ids.Node]()
+	begin := time.Now().UTC().Truncate(time.Minute).Add(-10 * time.Minute)
+	at := begin
+	store := &observed.Store{DB: db}
+	live := &observed.Telemetry{DB: db, Clock: clock.At(func() time.Time { return at })}
+	for i, c := range []struct {
+		phase protocol.Phase
+		want  int
+	}{{protocol.Ready, 1}, {protocol.Ready, 1}, {protocol.Ready, 1}, {protocol.Gone, 3}, {protocol.Gone, 3}, {protocol.Ready, 4}, {protocol.Ready, 4}} {
+		if err := live.Record(t.Context(), node, reading(1, c.phase)); err != nil {
+			t.Fatal(err)
+		}
+		all, err := store.Readings(t.Context(), node, []string{"GPU-a"}, begin, begin.Add(time.Hour))
+		if err != nil || len(all["GPU-a"]) != c.want {
+			t.Errorf("report %d: %d readings, want %d, %v", i, len(all["GPU-a"]), c.want, err)
+		}
+		at = at.Add(10 * time.Second)
 	}
 }
 
