@@ -34,16 +34,14 @@ type Checker struct {
 	slow bool // leaves everything to CUE, for comparison
 }
 
-// New compiles the schema. It fails only in a build whose schema is broken.
+// New compiles the JSON Schema. It fails only in a build whose schema is broken. CUE is compiled for the first object
+// that the JSON Schema rejects, because it takes longer than the validation of a hundred objects.
 func New() (*Checker, error) {
-	c := &Checker{}
-	var err error
-	if c.schemas, err = compileSchemas(); err != nil {
-		return nil, err
-	}
-	return c, c.renew()
+	schemas, err := compileSchemas()
+	return &Checker{schemas: schemas}, err
 }
 
+// renew replaces the context of CUE and compiles the definitions in it.
 func (c *Checker) renew() (err error) {
 	c.ctx, c.definitions, err = definition.Compile()
 	c.left = contextLife

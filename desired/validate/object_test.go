@@ -52,6 +52,9 @@ func specs() map[desired.Kind]any {
 func TestSpecsMirrorTheSchema(t *testing.T) {
 	t.Parallel()
 	c := checker(t)
+	if err := c.renew(); err != nil {
+		t.Fatal(err)
+	}
 	for _, kind := range desired.Kinds() {
 		spec := specs()[kind]
 		raw, err := json.Marshal(spec)
@@ -119,6 +122,9 @@ func TestObjectFromManySides(t *testing.T) {
 	c.slow = true // what the JSON Schema accepts takes no turn
 	raw, err := json.Marshal(specs()[desired.KindAllocation])
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(desired.Object{Kind: desired.KindAllocation, Name: "x", Spec: raw}); err != nil {
 		t.Fatal(err)
 	}
 	first := c.ctx

@@ -29,20 +29,20 @@ type Service struct{ DB pg.Pool }
 // EnsureAccounts makes sure of the tenant's balance account and of the
 // platform's accounts in that currency.
 func (s *Service) EnsureAccounts(ctx context.Context, tx pgx.Tx, tenant ids.Tenant, currency string) (balance uuid.UUID, err error) {
-	return scanEnsured(tx.QueryRow(ctx, ensureAccounts, tenant.UUID, currency), tenant, currency)
-}
-
-func scanEnsured(row pgx.Row, tenant ids.Tenant, currency string) (balance uuid.UUID, err error) {
-	err = row.Scan(&balance)
-	var refused *pgconn.PgError
-	switch {
-	case errors.As(err, &refused) && refused.Code == "23514": // check_violation
-		return uuid.Nil, errs.New(errs.Conflict, "the balance of this tenant is not in %s", currency).
-			With("currency", currency).Because(err)
-	case err != nil:
-		return uuid.Nil, fmt.Errorf("making accounts of tenant %s: %w", tenant, err)
+	if err := tx.QueryRow(ctx, ensureAccounts, tenant.UUID, currency).Scan(&balance); err != nil {
+		return uuid.Nil, fmt.Errorf("making accounts of tenant %s: %w", tenant, ensuring(err, tenant, currency))
 	}
 	return balance, nil
+}
+
+// ensuring gives a rejection by ledger_ensure_accounts its code.
+func ensuring(err error, tenant ids.Tenant, currency string) error {
+	var rejected *pgconn.PgError
+	// A check_violation of a table names its constraint.
+	if errors.As(err, &rejected) && rejected.Code == "23514" && rejected.ConstraintName == "" && tenant != (ids.Tenant{}) {
+		return errs.New(errs.Conflict, "the balance of this tenant is not in %s", currency).With("currency", currency).Because(err)
+	}
+	return err
 }
 
 // Balance returns the money that the tenant may still spend.

@@ -27,28 +27,7 @@ const selectBalanceAt = `
 	FROM ledger_accounts a ` + newestCheckpoint + `
 	WHERE a.org_id = $1 AND a.name = 'balance'`
 
-// An account of the platform has no tenant, and no index knows null = null: so
-// either half of the union finds one row, and the other is not run.
-func account(tenant, name string) string {
-	return `SELECT id FROM ledger_accounts WHERE org_id = ` + tenant + `::uuid AND name = ` + name + ` AND currency = $10
-		UNION ALL SELECT id FROM ledger_accounts WHERE ` + tenant + `::uuid IS NULL AND org_id IS NULL AND name = ` + name + ` AND currency = $10`
-}
-
-var insertTransfer = `
-	WITH giver AS (` + account("$5", "$6") + `
-	), taker AS (` + account("$7", "$8") + `
-	), fresh AS (
-		INSERT INTO ledger_transfers (id, kind, reference, note, org_id, amount_minor)
-		SELECT $1::uuid, $2::text, $3::text, $4::text,
-			coalesce($7::uuid, $5::uuid), CASE WHEN $5::uuid IS NULL THEN $9::bigint ELSE -$9::bigint END
-		FROM giver, taker WHERE $9::bigint > 0
-		ON CONFLICT (kind, reference) DO NOTHING RETURNING id
-	), posted AS (
-		INSERT INTO ledger_entries (transfer_id, account_id, allocation_id, amount_minor, currency)
-		SELECT fresh.id, side.account, $11::uuid, side.amount, $10
-		FROM fresh, giver, taker, LATERAL (VALUES (giver.id, -$9), (taker.id, $9)) AS side (account, amount)
-	)
-	SELECT EXISTS (SELECT FROM giver), EXISTS (SELECT FROM taker), EXISTS (SELECT FROM fresh)`
+const insertTransfer = `SELECT giver, taker, coalesce(posted, false) FROM ledger_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
 const ofTenant = `
 	FROM ledger_entries e JOIN ledger_transfers t ON t.id = e.transfer_id

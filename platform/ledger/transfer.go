@@ -128,22 +128,17 @@ func QueueTransfer(b *pgx.Batch, t Transfer, posted *bool) {
 		b.Queue(`SELECT`).Exec(func(pgconn.CommandTag) error { return t.failed(err) })
 		return
 	}
-	if tenant := cmp.Or(t.From.Tenant, t.To.Tenant); tenant != (ids.Tenant{}) {
-		b.Queue(ensureAccounts, tenant.UUID, t.Currency).QueryRow(func(row pgx.Row) error {
-			_, err := scanEnsured(row, tenant, t.Currency)
-			return err
-		})
-	}
 	b.Queue(insertTransfer, t.ID, t.Kind, t.Reference, t.Note, tenantOrNull(t.From), t.From.Name, tenantOrNull(t.To), t.To.Name,
 		t.Amount, t.Currency, allocationOrNull(t.Allocation)).QueryRow(func(row pgx.Row) error {
-		var from, to, fresh bool
-		if err := row.Scan(&from, &to, &fresh); err != nil {
-			return t.failed(err)
-		}
+		var from, to *uuid.UUID
+		var fresh bool
+		err := row.Scan(&from, &to, &fresh)
 		switch {
-		case !from:
+		case err != nil:
+			return t.failed(ensuring(err, cmp.Or(t.From.Tenant, t.To.Tenant), t.Currency))
+		case from == nil:
 			return t.failed(unknown(t.From, t.Currency))
-		case !to:
+		case to == nil:
 			return t.failed(unknown(t.To, t.Currency))
 		case posted != nil:
 			*posted = fresh

@@ -140,6 +140,19 @@ func TestFirstMoneyMakesTheAccount(t *testing.T) {
 	if errs.CodeOf(err) != errs.Conflict || !strings.Contains(err.Error(), "the balance of this tenant is not in USD") {
 		t.Errorf("got %v", err)
 	}
+	// The first transfer in a currency creates the accounts of the platform, too.
+	b.tenant = ids.New[ids.Tenant]()
+	x = b.gift(5, "first in dollars")
+	x.Currency = "USD"
+	if err := pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error {
+		_, err := b.Transfer(t.Context(), tx, x)
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	if got, currency, err := b.Balance(t.Context(), b.db, b.tenant); err != nil || got != 5 || currency != "USD" {
+		t.Errorf("balance %d %s, %v", got, currency, err)
+	}
 }
 
 // Where money is moved for a tenant, it is the platform that moves it.
