@@ -156,18 +156,19 @@ func contentHash(r protocol.Report) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-func digestOf(r protocol.Report) ([sha256.Size]byte, error) {
+func digestOf(r protocol.Report) (digest [sha256.Size]byte, err error) {
 	r.Sequence, r.Nonce, r.Origin = 0, "", nil
 	r.Inventory.GPUs = append([]protocol.GPU(nil), r.Inventory.GPUs...)
 	for i := range r.Inventory.GPUs {
 		g := &r.Inventory.GPUs[i]
 		g.PowerMW, g.Celsius, g.UsedMiB, g.Utilisation = 0, 0, 0, 0
 	}
-	text, err := json.Marshal(r)
-	if err != nil {
-		return [sha256.Size]byte{}, fmt.Errorf("encoding report: %w", err)
+	hash := sha256.New()
+	if err := json.NewEncoder(hash).Encode(r); err != nil {
+		return digest, fmt.Errorf("encoding report: %w", err)
 	}
-	return sha256.Sum256(text), nil
+	hash.Sum(digest[:0])
+	return digest, nil
 }
 
 // Failed counts a task that did not succeed, so that the next plan sees it. A task that the node rejects

