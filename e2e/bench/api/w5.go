@@ -78,21 +78,41 @@ func (s *stand) statementsWithMore(ctx context.Context, l *lab.Lab, counts map[s
 		return lab.Row{}, err
 	}
 	var added int
+	var notes []string
 	for _, v := range views {
 		script, err := s.captureView(ctx, v.path)
 		if err != nil {
 			return lab.Row{}, err
 		}
-		added += max(0, len(script)-counts[v.name])
+		if d := len(script) - counts[v.name]; d > 0 {
+			added += d
+			notes = append(notes, fmt.Sprintf("%s %d", v.name, d))
+		}
 	}
 	return lab.Row{
 		ID: "W5-statements", Path: fmt.Sprintf("statements of all of them in addition, with %d more allocations", n),
-		Ours: float64(added), Goal: "0", Met: new(added == 0),
+		Ours: float64(added), Goal: "0", Met: new(added == 0), Note: strings.Join(notes, ", "),
 	}, nil
 }
 
-// captureView returns the statements of one read, after reads that have filled the caches of the server.
-func (s *stand) captureView(ctx context.Context, path string) (lab.Script, error) {
+// captures is the number of reads of which the shortest counts: a cache of the server may expire before one.
+const captures = 3
+
+// captureView returns the statements of one read whose caches are filled.
+func (s *stand) captureView(ctx context.Context, path string) (shortest lab.Script, err error) {
+	for i := range captures {
+		script, err := s.captureOne(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 || len(script) < len(shortest) {
+			shortest = script
+		}
+	}
+	return lab.Typed(ctx, s.Url, shortest)
+}
+
+func (s *stand) captureOne(ctx context.Context, path string) (lab.Script, error) {
 	read := lab.LoadOrder{Address: s.address, Count: 2 * lab.Connections, Connections: lab.Connections, Tenants: 1, Paths: []string{path}}
 	if _, err := sendLoad(ctx, s.lab, read); err != nil {
 		return nil, err
@@ -105,11 +125,11 @@ func (s *stand) captureView(ctx context.Context, path string) (lab.Script, error
 	var script lab.Script
 	for _, one := range lab.Entries(byProcess(log)) {
 		// The isolation level cannot be set behind other statements of the same batch.
-		if !strings.HasPrefix(one.Sql, "SET TRANSACTION") {
+		if !strings.HasPrefix(one.Sql, "SET TRANSACTION") && !strings.HasPrefix(one.Sql, "-- ping") {
 			script = append(script, one)
 		}
 	}
-	return lab.Typed(ctx, s.Url, script)
+	return script, nil
 }
 
 var ofProcess = regexp.MustCompile(`(?s)^(\d+) (.*)$`)

@@ -22,7 +22,7 @@ const (
 	balanceReads  = 4000
 	savers        = 100
 	otherTenants  = 5000 // with one transfer each, so that PostgreSQL does not scan the accounts as a small table
-	shortHistory  = 200 // transfers of each
+	shortHistory  = 200  // transfers of each
 	longHistory   = 10 * shortHistory
 	passesUnseal  = 10
 	chargedAtOnce = 20
