@@ -58,8 +58,8 @@ func CreateAllocation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		peer     lab.Side
 		goal     float64
 	}{
-		{"A1", "POST allocation, everything on / pgbench, same statements pipelined", piped, 0.8},
-		{"A1-single", "the same / pgbench, same statements one by one", single, 1},
+		{"A1", "POST allocation, everything on / pgbench, same statements pipelined", piped, 0.7},
+		{"A1-single", "the same / pgbench, same statements one by one", single, 0.9},
 	} {
 		p, err := l.Alternate(ctx, lab.LeastPairs, s.Reset, func(ctx context.Context) (time.Duration, error) { return s.load(ctx, n) }, against.peer)
 		if err != nil {
