@@ -55,7 +55,7 @@ func newBrowser(t testing.TB) *browser {
 	return b
 }
 
-// ask sends one command and decodes its value into into.
+// ask sends one WebDriver command and decodes the value of the response into into.
 func (b *browser) ask(method, path string, body, into any) error {
 	var text []byte
 	if method == http.MethodPost {
@@ -133,7 +133,7 @@ func (b *browser) click(selector string) {
 	b.must("POST", "/element/"+b.find(selector)+"/click", nil, nil)
 }
 
-// shows waits until the page contains the words and its address ends with path.
+// shows waits until the page contains the text and its address ends with path.
 func (b *browser) shows(path, words string) {
 	b.t.Helper()
 	until(b.t, patience, fmt.Sprintf("%s shows %q", path, words), func() error {

@@ -21,9 +21,9 @@ import (
 	"github.com/gpuaas/gpuaas/internal/secretref/secretreftest"
 )
 
-// machines has the declarations of the forge's repository. The profile stays in the
-// checkout that up runs in, and names this source.
-var machines = map[string]string{
+// declarations are the files of the forge's repository by path. The profile stays in the checkout in which "gpuaas up"
+// runs, and names this repository as a source.
+var declarations = map[string]string{
 	"skus.yaml": `
 apiVersion: gpuaas/v1alpha1
 kind: SKU
@@ -53,7 +53,7 @@ spec: {key: allocation.max_concurrent_per_tenant, value: 4}
 `,
 }
 
-// office is an installation whose machines are declared at a forge, and a person
+// office is an installation whose nodes are declared at a forge, and a user
 // with a clone of that repository.
 type office struct {
 	*installation
@@ -88,10 +88,10 @@ func newOffice(t *testing.T, kind string) *office {
 	must(t, os.MkdirAll(filepath.Join(o.clone, "fleet"), 0o755))
 	git(t, o.clone, "init", "--quiet", "--initial-branch=main")
 	git(t, o.clone, "remote", "add", "origin", strings.Replace(o.server.URL, "://", "://ada:"+forgeToken+"@", 1)+"/acme/fleet.git")
-	for name, text := range machines {
+	for name, text := range declarations {
 		must(t, os.WriteFile(filepath.Join(o.clone, "fleet", name), []byte(text), 0o644))
 	}
-	o.push("main", "first machines")
+	o.push("main", "first nodes")
 
 	for _, moved := range []string{"skus.cue", "nodes.cue"} {
 		must(t, os.Remove(filepath.Join(o.repo, "environments", "dev", moved)))
@@ -103,7 +103,7 @@ func newOffice(t *testing.T, kind string) *office {
 			forge: {kind: %q, url: %q, project: "acme/fleet", tokenRef: "credential:forge", webhookSecretRef: "credential:hook"}
 		}]
 		testCreditMinor:`, o.double.Repository(), kind, o.server.URL))
-	commit(t, o.repo, "the machines are elsewhere")
+	commit(t, o.repo, "move the nodes to the forge")
 	return o
 }
 
@@ -177,7 +177,7 @@ type listing struct {
 	Conditions []condition
 }
 
-// became waits for what the API says of a commit.
+// became waits until the API returns the status of a commit.
 func (o *office) became(commit, status string) (r revision) {
 	o.t.Helper()
 	ok := until(o.t, patience, commit[:8]+" is "+status, func() error {
@@ -235,16 +235,16 @@ func (o *office) shows(commit string, want map[string]string) map[string]forge.S
 	return got
 }
 
-// comment waits until the one comment of ours says something.
-func (o *office) comment(pull int, says string) (c forge.Comment) {
+// comment waits until the only comment of the platform contains a text.
+func (o *office) comment(pull int, text string) (c forge.Comment) {
 	o.t.Helper()
-	until(o.t, patience, "the comment says "+says, func() error {
+	until(o.t, patience, "the comment contains "+text, func() error {
 		all := o.double.Comments(pull)
 		if len(all) != 1 {
 			return fmt.Errorf("%d comments: %+v", len(all), all)
 		}
-		if c = all[0]; !strings.Contains(c.Body, says) {
-			return fmt.Errorf("it says %s", c.Body)
+		if c = all[0]; !strings.Contains(c.Body, text) {
+			return fmt.Errorf("it contains %s", c.Body)
 		}
 		return nil
 	})
@@ -273,8 +273,7 @@ func (o *office) declared(kind, name, field string) any {
 	return object.Spec[field]
 }
 
-// drifts edits a row by hand, and waits until the API has shown the difference and
-// that it was healed.
+// drifts edits a row by hand. It waits until the API has reported the drift and the loop has healed it.
 func (o *office) drifts(t *testing.T) {
 	t.Helper()
 	db, err := o.sql(t.Context())
@@ -282,7 +281,7 @@ func (o *office) drifts(t *testing.T) {
 	defer db.Close(t.Context())
 	_, err = db.Exec(t.Context(), `UPDATE sku_catalog SET spec = spec || '{"maxGPUs": 2}' WHERE name = 't4'`)
 	must(t, err)
-	until(t, 2*patience, "the difference is shown and healed", func() error {
+	until(t, 2*patience, "the drift is reported and healed", func() error {
 		time.Sleep(10 * pollEvery)
 		var list struct {
 			Items []struct{ Name, Field, Desired, Observed, Status string }
@@ -334,13 +333,13 @@ func TestChangeByPullRequest(t *testing.T) {
 	must(t, err)
 	made := o.comment(pull, "amountMinor")
 
-	// Another push, and it is the same comment that says more.
+	// Another push extends the same comment.
 	o.change("nodes.yaml", "cordoned: false", "cordoned: true")
 	o.change("policies.yaml", "value: 4", "value: 1")
-	head := o.push("dearer", "one machine less, and a lower cap")
+	head := o.push("dearer", "one node less, and a lower cap")
 	got := o.shows(head, map[string]string{"gpuaas/validate": "success", "gpuaas/plan": "success", "gpuaas/policy": "success"})
 	if !strings.Contains(got["gpuaas/plan"].Text, "3 to change") {
-		t.Errorf("gpuaas/plan says %q", got["gpuaas/plan"].Text)
+		t.Errorf("gpuaas/plan is %q", got["gpuaas/plan"].Text)
 	}
 	said := o.comment(pull, "/spec/cordoned")
 	if said.ID != made.ID || said.Edits == 0 {
@@ -353,7 +352,7 @@ func TestChangeByPullRequest(t *testing.T) {
 		"plan hash", head[:12],
 	} {
 		if !strings.Contains(said.Body, part) {
-			t.Errorf("the comment does not say %q:\n%s", part, said.Body)
+			t.Errorf("the comment does not contain %q:\n%s", part, said.Body)
 		}
 	}
 	if price := o.declared("SKU", "t4", "price"); fmt.Sprint(price) != "map[amountMinor:35 currency:EUR]" {
@@ -390,7 +389,7 @@ func TestChangeByPullRequest(t *testing.T) {
 	if status, err := o.call("POST", "/api/v1/allocations", "over-the-cap", map[string]any{"sku": "t4", "gpus": 1, "name": "over"}, &more); status < 400 {
 		t.Errorf("beyond the cap: %d, %v", status, err)
 	}
-	until(t, patience, "gpu-t4-02 takes nothing new", func() error {
+	until(t, patience, "gpu-t4-02 gets no new allocation", func() error {
 		if !queryOne[bool](t, o.installation, `SELECT cordoned FROM nodes WHERE name = 'gpu-t4-02'`) {
 			return errors.New("it is not cordoned")
 		}
@@ -398,7 +397,7 @@ func TestChangeByPullRequest(t *testing.T) {
 	})
 	o.drifts(t)
 
-	// What is wrong changes nothing, and says where.
+	// An invalid file changes nothing, and its commit status names file and line.
 	git(t, o.clone, "fetch", "--quiet", "origin", "main")
 	git(t, o.clone, "checkout", "--quiet", "-B", "main", "FETCH_HEAD")
 	o.change("skus.yaml", "amountMinor: 55", "amountMinor: -55")
@@ -409,7 +408,7 @@ func TestChangeByPullRequest(t *testing.T) {
 	}
 	shown := o.shows(bad, map[string]string{"gpuaas/validate": "failure", "gpuaas/sync": "failure"})
 	if !strings.Contains(shown["gpuaas/validate"].Text, "fleet/skus.yaml:9:") {
-		t.Errorf("gpuaas/validate says %q", shown["gpuaas/validate"].Text)
+		t.Errorf("gpuaas/validate is %q", shown["gpuaas/validate"].Text)
 	}
 	if s := o.listing(); s.Applied != merged || s.Head != bad || s.condition("Ready").Status == "True" {
 		t.Errorf("after a bad commit: %+v", s)

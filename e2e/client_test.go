@@ -118,7 +118,7 @@ func (h *installation) queue(t testing.TB, sku string, gpus int) allocation {
 		}
 	}
 	if _, err := h.call("GET", "/api/v1/allocations/"+a.ID, "", nil, &shown); err != nil || shown.Pending.Position != 1 || len(shown.Pending.Filters) != 1 || len(shown.Pending.Fits) != 1 {
-		t.Errorf("a request that waits says %+v: %v", shown, err)
+		t.Errorf("a waiting request is %+v: %v", shown, err)
 	}
 	return a
 }

@@ -32,13 +32,13 @@ const (
 	commits moment = "commit"      // to the repository that is followed
 	tenancy moment = "tenancy"     // a project is made
 	decides moment = "plan"        // of files is requested and applied through the API
-	waits   moment = "queue"       // what comes free goes to a request that waits for it
+	waits   moment = "queue"       // a freed slot goes to a request that waits for it
 )
 
 func (c crash) String() string { return fmt.Sprintf("%s:%d at %s", c.point, c.hit, c.when) }
 
-// points are all of the product, or those whose name contains E2E_POINT, for who
-// looks into one.
+// points are all failpoints of the product, or those whose name contains E2E_POINT, for a developer who
+// examines one of them.
 func points() []string {
 	only := os.Getenv("E2E_POINT")
 	return slices.DeleteFunc(slices.Clone(failpoint.Points), func(p string) bool {
@@ -46,11 +46,10 @@ func points() []string {
 	})
 }
 
-// elsewhere are points that other tests kill at: those of payments and top-ups in package jobs,
-// over the provider in process; those of the agent's update in agent/update, over a
-// disk of its own, because no simulated host replaces its agent; that of a task
-// about the node in package agent, because no scenario here orders one; and those of
-// sealing again in platform/identity, because no data key is rotated here.
+// elsewhere are failpoints at which other tests kill: payments and top-ups in package jobs, over the
+// provider in process; the agent's update in agent/update, over its own disk, because no simulated
+// node replaces its agent; a task about the node in package agent, because no scenario here queues
+// one; and sealing again in platform/identity, because no data key is rotated here.
 var elsewhere = []string{"payment.", "job.payment_", "topup.", "agent.update.", "agent.node.", "identity.reseal."}
 
 // crashes are all points, some of them at later hits and other moments too: a
@@ -67,7 +66,7 @@ func crashes() (list []crash) {
 		case strings.HasPrefix(p, "identity.change."):
 			list = append(list, crash{p, 1, tenancy})
 		case strings.HasPrefix(p, "change.apply."):
-			list = append(list, crash{p, 1, decides}, crash{p, 2, decides}) // the plan is kept, and is applied
+			list = append(list, crash{p, 1, decides}, crash{p, 2, decides}) // the plan is stored, and is applied
 		case strings.HasPrefix(p, "allocation.place."):
 			list = append(list, crash{p, 1, waits})
 		case strings.HasPrefix(p, "runway."):
@@ -93,9 +92,8 @@ func crashes() (list []crash) {
 // lanes are installations that run in parallel; each runs the next crash.
 const lanes = 3
 
-// TestINV05EveryFailpoint kills the process that reaches a point, starts it
-// again, and demands the end that an undisturbed installation comes to. Each crash
-// is a subtest that can be run by itself.
+// TestINV05EveryFailpoint kills the process that reaches a failpoint, starts it again, and requires the
+// end state of an undisturbed installation. Each crash is a subtest that can be run by itself.
 func TestINV05EveryFailpoint(t *testing.T) {
 	t.Parallel()
 	queue := make(chan crash)
@@ -268,8 +266,8 @@ func (l *track) fires(t *testing.T, c crash, hits string) {
 	}
 }
 
-// rest demands what is only true once every window was charged, and that the
-// event stream holds what the outbox does.
+// rest checks what is only true after every window was charged, and that the event streams contain the
+// outbox.
 func (l *track) rest(t *testing.T) {
 	t.Helper()
 	h := l.installation
@@ -290,7 +288,7 @@ func scenario(t *testing.T, h *installation) {
 	}
 }
 
-// watch looks all the while for what may at no instant be so.
+// watch checks continuously the rules that hold at every instant.
 func watch(t *testing.T, h *installation) (stop func()) {
 	t.Helper()
 	quit, over := make(chan struct{}), make(chan struct{})

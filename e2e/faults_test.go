@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/check"
 )
 
-// Trouble on purpose, by the command line that people use for it.
+// TestDriftFaultPartition injects drift, faults and partitions with the command line that operators use.
 func TestDriftFaultPartition(t *testing.T) {
 	t.Parallel()
 	t.Run("drift is healed", func(t *testing.T) {
@@ -36,7 +36,7 @@ func (h *installation) dev(t *testing.T, args ...string) {
 	}
 }
 
-// queryOne asks the database a question with one answer.
+// queryOne runs a query that returns one value.
 func queryOne[T any](t *testing.T, h *installation, sql string, args ...any) (v T) {
 	t.Helper()
 	db, err := h.sql(t.Context())
@@ -52,8 +52,8 @@ const (
 	actedWithin   = 2 * time.Minute
 )
 
-// INV-17: whatever is changed by hand, on a host, in a machine, or in a row, is seen
-// and healed in time, or reported to an operator.
+// INV-17: a change by hand, to a node's state directory, its Git declaration or a row, is detected and
+// healed in time, or reported to an operator.
 func drifts(t *testing.T) {
 	h := newInstallation(t)
 	h.start()
@@ -85,7 +85,7 @@ func drifts(t *testing.T) {
 			return nil
 		})
 		if late := queryOne[time.Time](t, h, `SELECT max(opened_at) FROM drift WHERE object_id = $1 AND field = $2`, c.object, c.field).Sub(began); late > noticedWithin {
-			t.Errorf("%s was seen after %s", c.field, late)
+			t.Errorf("%s was detected after %s", c.field, late)
 		}
 		now, err := sim.Read(sim.Path(dir))
 		must(t, err)
@@ -121,7 +121,7 @@ func breaks(t *testing.T) {
 	h := newInstallation(t)
 	h.start()
 	const quarantined = `SELECT count(*) FROM slots s JOIN nodes n ON n.id = s.node_id WHERE n.name = 'gpu-t4-01' AND s.status = 'quarantined'`
-	h.dev(t, "fault", "gpu-t4-01", "--gpu", "1", "--xid", "62") // local: 79 would take the whole machine off the market
+	h.dev(t, "fault", "gpu-t4-01", "--gpu", "1", "--xid", "62") // local: 79 would take the whole node out of service
 	until(t, patience, "its slot is quarantined", func() error {
 		if n := queryOne[int](t, h, quarantined); n != 1 {
 			return fmt.Errorf("%d are", n)
@@ -150,8 +150,8 @@ func breaks(t *testing.T) {
 	h.converges(t, patience, check.Expect{Rested: true})
 }
 
-// partitions releases an allocation whose host hears nothing: its bill ends, its
-// slots stay unsold until the host is back and proves them clean.
+// partitions releases an allocation of a partitioned node: charging ends, and its slots stay unsold
+// until the node is reachable again and proves them clean.
 func partitions(t *testing.T) {
 	h := newInstallation(t)
 	h.start()
@@ -168,14 +168,14 @@ func partitions(t *testing.T) {
 	for end := time.Now().Add(12 * time.Second); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
 		var sold allocation
 		if status, err := h.call("POST", "/api/v1/allocations", "resold", map[string]any{"sku": "t4", "gpus": 1, "name": "resold"}, &sold); err == nil {
-			t.Fatalf("a slot of a partitioned host was sold: %d", status)
+			t.Fatalf("a slot of a partitioned node was sold: %d", status)
 		}
 		if s := queryOne[string](t, h, `SELECT status FROM allocations WHERE id = $1`, a.ID); s != "releasing" {
 			t.Fatalf("without proof it is %s", s)
 		}
 	}
 	if n := queryOne[int](t, h, `SELECT count(*) FROM usage_records WHERE allocation_id = $1 AND end_s IS NULL`, a.ID); n != 0 {
-		t.Error("it is charged on after the release was asked for")
+		t.Error("it is still charged after the release was requested")
 	}
 	h.dev(t, "heal", "gpu-t4-01")
 	h.becomes(t, a, "released")

@@ -51,7 +51,7 @@ func TestFaultyFleet(t *testing.T) {
 			want, err := os.ReadFile(golden)
 			must(t, err)
 			if said != string(want) {
-				t.Errorf("said\n%s\ninstead of\n%s", said, want)
+				t.Errorf("printed\n%s\ninstead of\n%s", said, want)
 			}
 			if got := h.cli("validate", "environments/dev"); got.code != 1 || !regexp.MustCompile(c.at).MatchString(got.out+got.err) {
 				t.Errorf("validate: exit %d:\n%s%s", got.code, got.out, got.err)
@@ -60,8 +60,8 @@ func TestFaultyFleet(t *testing.T) {
 	}
 }
 
-// A running installation keeps its last good revision while its file is broken,
-// says so, and follows again when it is mended.
+// A running installation retains its last good revision while its file is invalid, reports so, and syncs
+// again after the file is corrected.
 func TestBrokenFileKeepsLastGoodRevision(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t)
@@ -73,7 +73,7 @@ func TestBrokenFileKeepsLastGoodRevision(t *testing.T) {
 	edit(t, file, `sku: "t4", gpus: 4`, `sku: "t4", gpus: "four"`)
 	until(t, patience, "healthz names the place", func() error {
 		if s := source(t, h); !regexp.MustCompile(`nodes\.cue:\d+:\d+`).MatchString(s) {
-			return fmt.Errorf("source says %q", s)
+			return fmt.Errorf("the source reports %q", s)
 		}
 		return nil
 	})
@@ -85,7 +85,7 @@ func TestBrokenFileKeepsLastGoodRevision(t *testing.T) {
 	must(t, os.WriteFile(file, []byte(strings.Replace(string(good), `metadata: name: "gpu-t4-01"`, `metadata: {name: "gpu-t4-01", labels: {mended: "yes"}}`, 1)), 0o644))
 	until(t, patience, "it follows again", func() error {
 		if s := source(t, h); s != "" {
-			return fmt.Errorf("source says %q", s)
+			return fmt.Errorf("the source reports %q", s)
 		}
 		db, err := h.sql(t.Context())
 		if err != nil {

@@ -285,8 +285,8 @@ func (h *installation) findings(e check.Expect) (found []check.Finding, err erro
 	if err := db.QueryRow(ctx, `SELECT coalesce(array_agg(login), '{}') FROM allocations WHERE name = ANY($1)`, e.Live).Scan(&logins); err != nil {
 		return nil, err
 	}
-	onHosts, err := check.Hosts(h.agents(), logins)
-	return append(found, onHosts...), err
+	onNodes, err := check.Nodes(h.agents(), logins)
+	return append(found, onNodes...), err
 }
 
 // converges waits until there are no findings. Findings at the end of the time limit fail the test;
@@ -324,20 +324,20 @@ func (h *installation) profile(name string) (profile.Profile, error) {
 	return p, nil
 }
 
-// said contains the output and the exit status of a command.
-type said struct {
+// commandResult contains the output and the exit status of a command.
+type commandResult struct {
 	out, err string
 	code     int
 }
 
-func (h *installation) cli(args ...string) said {
+func (h *installation) cli(args ...string) commandResult {
 	h.t.Helper()
 	cmd := exec.Command(filepath.Join(bins, "gpuaas"), args...)
 	cmd.Dir, cmd.Env = h.repo, h.own()
 	return finish(h.t, cmd)
 }
 
-func finish(t testing.TB, cmd *exec.Cmd) said {
+func finish(t testing.TB, cmd *exec.Cmd) commandResult {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
@@ -349,12 +349,12 @@ func finish(t testing.TB, cmd *exec.Cmd) said {
 		<-ended
 		t.Errorf("%v did not end", cmd.Args)
 	}
-	return said{out.String(), errOut.String(), cmd.ProcessState.ExitCode()}
+	return commandResult{out.String(), errOut.String(), cmd.ProcessState.ExitCode()}
 }
 
 func until(t testing.TB, within time.Duration, what string, ok func() error) bool {
 	t.Helper()
-	err := errors.New("not looked")
+	err := errors.New("not checked")
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(2 * pollEvery) {
 		if err = ok(); err == nil {
 			return true

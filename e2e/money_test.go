@@ -110,7 +110,7 @@ func TestMoneyFromTopUpToRefund(t *testing.T) {
 		return nil
 	})
 	if status, err := h.call("POST", "/api/v1/allocations", "too-poor", map[string]any{"sku": "t4", "gpus": 1}, &struct{}{}); status != 402 {
-		t.Errorf("asked for more with a balance that lasts half an hour: %d, %v", status, err)
+		t.Errorf("requested more with a balance that lasts half an hour: %d, %v", status, err)
 	}
 	h.leaves(t, 5) // 18 s
 	until(t, 2*patience, "the release at zero", func() error {
@@ -224,7 +224,7 @@ func follows(t *testing.T, h *installation, a allocation, credited int64) {
 	charged := h.charged(t, a)
 	i := h.interval(t, a)
 	if -i.Cost.Minor != charged || s.Usage != charged {
-		t.Fatalf("the statement says %d, the ledger %d, the interval %+v", s.Usage, charged, i)
+		t.Fatalf("the statement has %d, the ledger %d, the interval %+v", s.Usage, charged, i)
 	}
 	if i.Cost.Minor != 996*i.Seconds/3600 || i.ClosedBy != "release_requested" || i.Opened["node_id"] == nil {
 		t.Errorf("interval %+v", i)

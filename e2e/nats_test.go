@@ -40,7 +40,7 @@ func (b *bus) start() {
 	must(b.t, err)
 	b.over = launch(b.t, b.cmd)
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		b.t.Fatalf("natsd said %q: %v", line, err)
+		b.t.Fatalf("natsd printed %q: %v", line, err)
 	}
 }
 
@@ -64,13 +64,13 @@ func freePort(t testing.TB) int {
 	return 0
 }
 
-// TestNATSAway runs a server against a database and a NATS that are not its own,
-// takes the NATS away before, during and after an allocation, and demands that
-// the allocation does not care and that every fact arrives afterwards, in order.
+// TestNATSAway runs a server against an external database and NATS. It stops NATS before, during and
+// after an allocation, and requires that the allocation proceeds and that every event arrives
+// afterwards, in order.
 func TestNATSAway(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t, "--agents=processes")
-	h.start() // makes tenant, keys, certificates and hosts
+	h.start() // makes tenant, keys, certificates and nodes
 	scenario(t, h)
 	h.converges(t, patience, check.Expect{})
 	h.stop()
@@ -103,7 +103,7 @@ func TestNATSAway(t *testing.T) {
 	}
 	b.start()
 	h.published(t, b)
-	must(t, b.cmd.Process.Signal(syscall.SIGSTOP)) // it takes everything and answers nothing
+	must(t, b.cmd.Process.Signal(syscall.SIGSTOP)) // it accepts connections and answers nothing
 	scenario(t, h)
 	b.kill()
 	b.start()

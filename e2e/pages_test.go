@@ -16,15 +16,13 @@ import (
 	"time"
 )
 
-// TestPages does the steps of the tutorials and how-to guides, in an
-// installation of its own for each page, and compares what is printed with what
-// the documents promise.
+// TestPages runs the steps of the tutorials and how-to guides, in a separate installation for each page,
+// and compares the output with the page.
 //
-// A block that is fenced as console is done: a line behind "$ " is a command, for
-// bash, in one session for the page; the lines below are what it prints, in this
-// order among others, with any white space, and with anything for "…". A block
-// behind <!-- file: PATH --> is that file. What stands in a comment that begins
-// with <!-- run is done, and not shown to people.
+// A block that is fenced as console is run: a line after "$ " is a command for bash, in one session for
+// the page; the lines below are the expected output, in this sequence among other lines, with any white
+// space, and with anything for "…". A block after <!-- file: PATH --> is that file. A comment that begins
+// with <!-- run is run, too, but readers of the page do not see it.
 func TestPages(t *testing.T) {
 	pages, err := filepath.Glob("../docs/*/*.md")
 	must(t, err)
@@ -97,7 +95,7 @@ func stepsOf(text string) (steps []pageStep) {
 	return steps
 }
 
-// session takes a block apart. A command goes on in the next line behind a backslash.
+// session splits a block into steps. A backslash at the end of a line continues the command.
 func session(lines []string, from int) (steps []pageStep) {
 	for i := 0; i < len(lines); i++ {
 		if command, ok := strings.CutPrefix(lines[i], "$ "); ok {
@@ -114,7 +112,7 @@ func session(lines []string, from int) (steps []pageStep) {
 	return steps
 }
 
-// runSteps does what a page says.
+// runSteps runs the steps of a page.
 func runSteps(t *testing.T, h *installation, steps []pageStep) {
 	t.Helper()
 	must(t, os.WriteFile(h.path("cwd"), []byte(h.repo), 0o600))
@@ -133,13 +131,13 @@ func runSteps(t *testing.T, h *installation, steps []pageStep) {
 	}
 }
 
-// Things become so: what only looks is done again until it sees what the page
-// shows, as a person would.
+// Some output needs time: a command that only reads is repeated until it prints what the page displays,
+// as a user would repeat it.
 const pagePatience = 30 * time.Second
 
 var readOnly = regexp.MustCompile(`^gpuaas( --profile \S+)? (get|describe|drift|trace|diff|plan|alloc (get|list)|whoami|doctor)\b`)
 
-// does one step and says what is wrong with it, or "".
+// does runs one step and returns its fault, or "".
 func (h *installation) does(t *testing.T, s pageStep) (why string) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(20 * pollEvery) {
@@ -155,7 +153,7 @@ func (h *installation) shell(t *testing.T, command string) (out string, code int
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	// The session's own words end with a line of their own, so that a command may be any text.
+	// The session's own output ends with a line of their own, so that a command may be any text.
 	script := fmt.Sprintf("set -a; [ -f %[1]s ] && . %[1]s; cd \"$(cat %[2]s)\" || exit 99\n%[3]s\nrc=$?\nexport -p > %[1]s; pwd > %[2]s; exit $rc\n", h.path("env"), h.path("cwd"), command)
 	cmd := exec.CommandContext(ctx, "bash", "-c", script)
 	cmd.Env = h.own("PATH="+bins+":"+os.Getenv("PATH"), "HOME="+h.dir, "CI=",
@@ -229,15 +227,15 @@ func TestPagesAreRead(t *testing.T) {
 		code       int
 		good       bool
 	}{
-		"as shown":            {"a b", "a   b\n", 0, true},
+		"exact":               {"a b", "a   b\n", 0, true},
 		"among others":        {"a\nc", "x\na\nb\nc\n", 0, true},
-		"in this order":       {"c\na", "a\nb\nc\n", 0, false},
+		"wrong sequence":      {"c\na", "a\nb\nc\n", 0, false},
 		"not printed":         {"a", "b\n", 0, false},
 		"anything":            {"a … d\n…", "a b c d\n", 0, true},
 		"nothing, too":        {"… a … d …", "a d\n", 0, true},
-		"what comes first":    {"… b", "x a b\n", 0, true},
-		"not within words":    {"a … d", "a bd\n", 0, false},
-		"within a word":       {"id 01…-x", "id 0199-x\n", 0, true},
+		"the first part":      {"… b", "x a b\n", 0, true},
+		"a gap inside a name": {"a … d", "a bd\n", 0, false},
+		"a gap inside an id":  {"id 01…-x", "id 0199-x\n", 0, true},
 		"failed":              {"a", "a\n", 1, false},
 		"an error":            {"Error: a", "Error: a\n", 5, true},
 		"an error that isn't": {"Error: a", "Error: a\n", 0, false},

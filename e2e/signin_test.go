@@ -100,7 +100,7 @@ func (h *installation) login(t testing.TB, profile, person string) {
 	line, err := lines.ReadString('\n')
 	code := userCode.FindString(line)
 	if err != nil || code == "" {
-		t.Fatalf("login said %q, %v", line, err)
+		t.Fatalf("login printed %q, %v", line, err)
 	}
 	post(t, caller, issuer+"/device", url.Values{"user_code": {code}, "person": {person}})
 	rest, err := io.ReadAll(lines)
@@ -155,8 +155,8 @@ func TestSignInOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestINV52LostRightClosesTheStream has a member listen at one server while another
-// takes them out of the tenant.
+// TestINV52LostRightClosesTheStream opens a stream for a member at one server while another server removes
+// the member from the tenant.
 func TestINV52LostRightClosesTheStream(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t)

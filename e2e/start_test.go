@@ -45,7 +45,7 @@ func TestTakenPortMoves(t *testing.T) {
 	var ready struct{ URL string }
 	must(t, json.Unmarshal(text, &ready))
 	if strings.HasSuffix(p.URL, taken.Addr().String()) || ready.URL != p.URL {
-		t.Errorf("profile %s, ready file %s, taken %s", p.URL, ready.URL, taken.Addr())
+		t.Errorf("profile %s, ready file %s, other port %s", p.URL, ready.URL, taken.Addr())
 	}
 	scenario(t, h)
 }
@@ -83,7 +83,7 @@ func TestCtrlCKeepsData(t *testing.T) {
 		t.Errorf("left running: %v", left)
 	}
 	if _, err := os.Stat(h.path("ready")); err == nil {
-		t.Error("the ready file still says that it is ready")
+		t.Error("the ready file still reports readiness")
 	}
 	h.start()
 	h.becomes(t, kept, "active")
@@ -98,7 +98,7 @@ func TestCtrlCKeepsData(t *testing.T) {
 func TestTour(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t)
-	// Its own installation comes to lie in here, where this test finds what it leaves.
+	// Its installation is created in here, so that this test finds its leftovers.
 	h.temp = h.path("tmp")
 	must(t, os.Mkdir(h.temp, 0o711))
 	must(t, os.Chmod(h.temp, 0o711))

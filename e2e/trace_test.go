@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// On a running installation the timeline is complete: of an allocation from the request
-// to what its node says, of what Git declares from the commit to what was seen.
+// TestTrace checks that timelines of a running installation are complete: of an allocation from the request
+// to the node's report, and of a Git declaration from the commit to the observed state.
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t)

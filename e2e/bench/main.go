@@ -117,7 +117,7 @@ func goals() []goal {
 	}
 }
 
-// run executes the selected measurements in their order.
+// run executes the selected measurements one after the other.
 func run(ctx context.Context, o lab.Options) (err error) {
 	l, err := lab.NewLab(o)
 	if err != nil {

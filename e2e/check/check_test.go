@@ -61,7 +61,7 @@ func TestHostsReadsWhatAnAgentWrites(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
 
-			found, err := check.Hosts(agents(t, c.entry), nil)
+			found, err := check.Nodes(agents(t, c.entry), nil)
 			if err != nil || len(found) != c.found {
 				t.Errorf("%v, %v; expected %d", found, err, c.found)
 			}
@@ -104,7 +104,7 @@ func TestBlindChecksFailAtOnce(t *testing.T) {
 	must(t, err)
 
 	for rule, judge := range map[string]func() ([]check.Finding, error){
-		"a journal that was cut": func() ([]check.Finding, error) { return check.Hosts(cut, nil) },
+		"a journal that was cut": func() ([]check.Finding, error) { return check.Nodes(cut, nil) },
 		"a table that is gone":   func() ([]check.Finding, error) { return check.Database(t.Context(), db, check.Expect{}) },
 	} {
 		checks := 0

@@ -16,7 +16,7 @@ type Event struct {
 	Sequence              int64
 }
 
-// Outbox reads all events in the order in which they became visible to the relay.
+// Outbox reads all events, sorted by the time at which they became visible to the relay.
 func Outbox(ctx context.Context, db *pgx.Conn) ([]Event, error) {
 	rows, err := db.Query(ctx, `SELECT stream, event_id::text, aggregate, sequence FROM outbox_events ORDER BY xid, seq`)
 	if err != nil {
@@ -26,7 +26,7 @@ func Outbox(ctx context.Context, db *pgx.Conn) ([]Event, error) {
 }
 
 // Streams compares the event streams with the outbox. Each stream must contain every event of the
-// outbox once and in the order of the outbox.
+// outbox once and in the same sequence.
 func Streams(ctx context.Context, nc *nats.Conn, want []Event) (found []Finding, err error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -75,7 +75,7 @@ func compare(stream string, want []Event, got []string) (found []Finding) {
 	at := map[string]int{}
 	for i, id := range got {
 		if _, twice := at[id]; twice {
-			say("INV-24 a fact is delivered once", "%s stands there twice", id)
+			say("INV-24 an event is delivered once", "%s is there twice", id)
 		}
 		at[id] = i
 	}
@@ -84,9 +84,9 @@ func compare(stream string, want []Event, got []string) (found []Finding) {
 		i, ok := at[f.ID]
 		switch {
 		case !ok:
-			say("INV-24 no fact is lost", "%s %d (%s) is missing", f.Aggregate, f.Sequence, f.ID)
+			say("INV-24 no event is lost", "%s %d (%s) is missing", f.Aggregate, f.Sequence, f.ID)
 		case i < last:
-			say("INV-24 facts come in order", "%s %d comes too early", f.Aggregate, f.Sequence)
+			say("INV-24 events arrive in order", "%s %d arrives too early", f.Aggregate, f.Sequence)
 		default:
 			last = i
 		}

@@ -10,13 +10,13 @@ type rule struct {
 
 var rules = []rule{
 	{promise: "INV-01 one slot, one holder", broken: `
-		SELECT format('slot %s is held by %s and %s', a.slot_id, a.allocation_id, b.allocation_id)
+		SELECT format('slot %s is assigned to %s and %s', a.slot_id, a.allocation_id, b.allocation_id)
 		FROM slot_claims a JOIN slot_claims b ON a.slot_id = b.slot_id AND a.allocation_id < b.allocation_id AND a.period && b.period`},
 	{promise: "INV-02 n slots or none", broken: `
 		SELECT format('%s has %s claims for %s GPUs', a.name, count(c.slot_id), a.gpus)
 		FROM allocations a LEFT JOIN slot_claims c ON c.allocation_id = a.id GROUP BY a.id HAVING count(c.slot_id) <> a.gpus`},
 	{promise: "INV-03 claims end and slots are clean", live: true, broken: `
-		SELECT format('slot %s of %s is %s (%s), held by %s', s.id, n.name, s.status, s.reason, coalesce(a.name, 'no allocation'))
+		SELECT format('slot %s of %s is %s (%s), assigned to %s', s.id, n.name, s.status, s.reason, coalesce(a.name, 'no allocation'))
 		FROM slots s JOIN nodes n ON n.id = s.node_id
 		LEFT JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period) LEFT JOIN allocations a ON a.id = c.allocation_id
 		WHERE s.status <> CASE WHEN a.name = ANY($1) AND a.status = 'active' THEN 'claimed' ELSE 'clean' END
@@ -38,7 +38,7 @@ var rules = []rule{
 	{promise: "INV-06 one effect for one key", broken: `
 		SELECT format('%s was created %s times', name, count(*)) FROM allocations GROUP BY project_id, name HAVING count(*) > 1
 		UNION ALL
-		SELECT format('the reply kept for key %s names %s, which is not there', key, reply->>'id')
+		SELECT format('the response stored for key %s names %s, which is not there', key, reply->>'id')
 		FROM (SELECT key, route, convert_from(body, 'UTF8')::jsonb AS reply FROM idempotency_keys WHERE status IN (201, 202) AND NOT encrypted) k
 		WHERE reply ? 'id' AND route LIKE '%allocations%' AND NOT EXISTS (SELECT FROM allocations a WHERE a.id::text = k.reply->>'id')`},
 	{promise: "INV-05 no declaration is left", live: true, broken: `
@@ -63,7 +63,7 @@ var rules = []rule{
 	{promise: "INV-23 one fact for one change", broken: `
 		SELECT format('%s has %s facts at sequence %s', aggregate, count(*), sequence) FROM outbox_events GROUP BY aggregate, sequence HAVING count(*) > 1
 		UNION ALL
-		SELECT format('event id %s stands %s times', event_id, count(*)) FROM outbox_events GROUP BY event_id HAVING count(*) > 1
+		SELECT format('event id %s occurs %s times', event_id, count(*)) FROM outbox_events GROUP BY event_id HAVING count(*) > 1
 		UNION ALL
 		SELECT format('%s %s: fact %s', a.name, t.to_status, coalesce(e.subject, 'is missing'))
 		FROM allocation_transitions t
@@ -97,11 +97,11 @@ var rules = []rule{
 		FROM (SELECT *, lead(start_s) OVER w AS next, lead(opened_by) OVER w AS opened_next FROM usage_records WINDOW w AS (PARTITION BY allocation_id ORDER BY start_s, end_s)) u
 		WHERE CASE closed_by WHEN 'price_changed' THEN (next, opened_next) IS DISTINCT FROM (end_s, 'price_changed')
 			WHEN 'release_requested' THEN next IS NOT NULL ELSE opened_next <> 'observed_again' END`},
-	{promise: "INV-33 each interval names what was seen", broken: `
-		SELECT format('%s opened by %s, closed by %s: seen %s, %s', id, opened_by, closed_by, opened_observation, closed_observation) FROM usage_records
+	{promise: "INV-33 each interval names its observations", broken: `
+		SELECT format('%s opened by %s, closed by %s: observations %s, %s', id, opened_by, closed_by, opened_observation, closed_observation) FROM usage_records
 		WHERE opened_by IN ('observed_ready', 'observed_again') AND NOT coalesce(opened_observation ? 'node_id' AND opened_observation ? 'seen_at', false)
 			OR closed_by IN ('observation_stale', 'node_unhealthy') AND NOT coalesce(closed_observation ? 'node_id' AND closed_observation ? 'seen_at', false)`},
-	{promise: "INV-34 what is shown is what is charged", broken: `
+	{promise: "INV-34 the displayed amount is the charged amount", broken: `
 		SELECT format('%s shows %s and is charged %s', a.name, a.price_minor, u.price_minor)
 		FROM usage_records u JOIN allocations a ON a.id = u.allocation_id WHERE u.end_s IS NULL AND (a.price_minor, a.currency) <> (u.price_minor, u.currency)`},
 	{promise: "INV-33 a pause is credited", broken: `
@@ -128,7 +128,7 @@ var rules = []rule{
 		UNION ALL
 		SELECT format('the tick up to %s is not charged, and a later one is', to_s) FROM usage_ticks t
 		WHERE NOT EXISTS (SELECT FROM usage_passes p WHERE p.to_s = t.to_s) AND EXISTS (SELECT FROM usage_passes p WHERE p.to_s > t.to_s)`},
-	{promise: "INV-30 each pass is what its tick says", broken: `
+	{promise: "INV-30 each pass equals its tick", broken: `
 		SELECT format('tick up to %s: %s owes %s, charged %s', to_s, allocation_id, due, charged) FROM (
 			SELECT t.to_s, u.allocation_id, sum(div(u.price_minor::numeric * u.gpus * (least(coalesce(u.end_s, t.to_s), t.to_s) - u.start_s), 3600)
 				- div(u.price_minor::numeric * u.gpus * greatest(t.from_s - u.start_s, 0), 3600)) AS due

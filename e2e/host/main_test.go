@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package host tests a node on booted Debian hosts: real systemd, real sshd, the real agent, and a
+// Package host tests a node in booted Debian containers: real systemd, real sshd, the real agent, and a
 // real server outside.
 package host
 

@@ -13,7 +13,7 @@ import (
 // packages lists the packages whose tests change the host OS.
 var packages = []string{"github.com/gpuaas/gpuaas/agent/linux", "github.com/gpuaas/gpuaas/agent/linux/sweep"}
 
-// TestInside runs the tests of each package on its own booted host. GPUAAS_INSIDE_RUN is a pattern
+// TestInside runs the tests of each package in its own booted container. GPUAAS_INSIDE_RUN is a pattern
 // for the names of the tests.
 func TestInside(t *testing.T) {
 	t.Parallel()

@@ -21,18 +21,18 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/rig"
 )
 
-// scenario is one host that becomes a node of one server.
+// scenario is one container that becomes a node of one server.
 type scenario struct {
 	*server
 
-	host *rig.Host
+	host *rig.Container
 	name string
 	key  ssh.Signer
 	made int
 }
 
-// patience limits each wait on a computer where everything else is
-// tested at once. On a quiet one it takes a tenth of it.
+// patience limits each wait on a computer that runs other tests at the same time. Without them a wait
+// needs a tenth of it.
 const patience = 2 * time.Minute
 
 type allocation struct {
@@ -43,8 +43,8 @@ type allocation struct {
 	Reason string `json:"reason"`
 }
 
-// begin boots a machine, starts a server that waits for it, and installs the agent
-// with the one line that an operator is given.
+// begin boots a container, starts a server that waits for it, and installs the agent with the command line
+// that an operator gets.
 func begin(t *testing.T) *scenario {
 	t.Helper()
 	h := rig.New(t, rig.Options{Profile: "l40s-4", Hostname: "gpu-a"})
@@ -82,7 +82,7 @@ func (s *scenario) create(gpus int) allocation {
 
 func (s *scenario) release(a allocation) {
 	s.t.Helper()
-	within(s.t, patience, "a release is taken", func() error {
+	within(s.t, patience, "a release is accepted", func() error {
 		return s.call("default", "POST", "/api/v1/allocations/"+a.ID+"/release", map[string]any{}, nil)
 	})
 }
@@ -104,14 +104,14 @@ func (s *scenario) becomes(a allocation, status string) {
 	s.t.Logf("%s is %s after %s", a.Name, status, time.Since(began).Round(10*time.Millisecond))
 }
 
-// login is a tenant's connection, from outside, to the host's sshd.
+// login is a tenant's connection, from outside, to the node's sshd.
 func (s *scenario) login(a allocation) (*ssh.Client, error) {
 	return ssh.Dial("tcp", net.JoinHostPort(s.host.Addr(), "22"), &ssh.ClientConfig{
 		User: a.Login, Auth: []ssh.AuthMethod{ssh.PublicKeys(s.key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 10 * time.Second,
 	})
 }
 
-// awaitLogin waits until the tenant can log in after the host has booted. An allocation that was active
+// awaitLogin waits until the tenant can log in after the node has booted. An allocation that was active
 // before stays active while the agent restores the login keys, which a boot removes.
 func (s *scenario) awaitLogin(a allocation) {
 	s.t.Helper()
@@ -140,13 +140,13 @@ func (s *scenario) as(a allocation, command string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// opens says how each device file answers the tenant.
+// opens prints the result of opening each device file as the tenant.
 const opens = `for i in 0 1 2 3; do python3 -c '
 import os, errno, sys
 try: os.open(sys.argv[1], os.O_RDWR); print("open")
 except OSError as e: print(errno.errorcode[e.errno])' /dev/nvidia$i; done`
 
-// left returns the traces of the tenant on the host, read without our own code.
+// left returns the traces of the tenant on the node, read without our own code.
 func (s *scenario) left(a allocation) string {
 	uid := strings.TrimPrefix(a.Login, "u")
 	return s.host.Sh(s.t, `find / -xdev \( -uid $1 -o -gid $1 \) -print 2>/dev/null | head; for d in /tmp /run /dev/shm /var/tmp; do find $d -uid $1 2>/dev/null | head -3; done
@@ -172,7 +172,7 @@ func TestNode(t *testing.T) {
 	s.partition(a)
 	s.becomes(a, "released")
 	if found := s.left(a); found != "" {
-		t.Errorf("left on the host:\n%s", found)
+		t.Errorf("left on the node:\n%s", found)
 	}
 	if c, err := s.login(a); err == nil {
 		c.Close()
@@ -182,7 +182,7 @@ func TestNode(t *testing.T) {
 	s.plugs()
 }
 
-// restarts: neither half disturbs a session when it goes and comes, however it goes.
+// restarts restarts and kills the network process and the helper. Neither disturbs a terminal session.
 func (s *scenario) restarts(a allocation) {
 	s.t.Helper()
 	c, err := s.login(a)
@@ -222,8 +222,8 @@ func (s *scenario) restarts(a allocation) {
 	s.t.Logf("a session counted to %d while each half was restarted 8 times and killed 8 times", last)
 }
 
-// partition asks for the end of an allocation whose host is cut off, in one
-// direction and then in both. Nothing is sold before the host has proved it clean.
+// partition requests the release of an allocation whose node is partitioned, in one direction and then in
+// both. Nothing is sold before the node has proved it clean.
 func (s *scenario) partition(a allocation) {
 	s.t.Helper()
 	port := s.ready.NodeURL[strings.LastIndex(s.ready.NodeURL, ":")+1:]

@@ -175,7 +175,7 @@ func (s *server) call(who, method, path string, body, into any) error {
 
 func within(t testing.TB, d time.Duration, what string, ok func() error) {
 	t.Helper()
-	err := errors.New("not looked")
+	err := errors.New("not checked")
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if err = ok(); err == nil {
 			return

@@ -39,10 +39,10 @@ import (
 	"github.com/gpuaas/gpuaas/services"
 )
 
-// fleet is a control plane that updates one node, and the booted host of that node.
+// fleet is a control plane that updates one node, and the booted container of that node.
 type fleet struct {
 	t        *testing.T
-	host     *rig.Host
+	host     *rig.Container
 	db       *pgxpool.Pool
 	node     ids.Node
 	releases *agentrelease.Store
@@ -123,7 +123,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// enrol enrols the host in the same way as an operator does.
+// enrol enrols the node in the same way as an operator does.
 func (f *fleet) enrol(slots *nodehealth.Service, url, fingerprint string) {
 	f.t.Helper()
 	var token string
@@ -222,7 +222,7 @@ func TestINV49UpdateOnAHost(t *testing.T) {
 			t.Fatalf("runs %s: %+v", got, r)
 		}
 		took := f.host.Sh(t, `journalctl --no-pager -o short-unix -u gpuaas-agent-helper -u gpuaas-agent-guard | awk '/agent updates itself/ {s=$1} /goes back to the build before/ {e=$1} END {print int(e-s)}'`)
-		t.Logf("%s: %s after the order; from the swap until it was undone %s s: %s", version, time.Since(began), took, r.Message)
+		t.Logf("%s: %s after the rollout started; from the swap until it was undone %s s: %s", version, time.Since(began), took, r.Message)
 	}
 	if got := f.host.Sh(t, `pgrep -u t1`); got != work {
 		t.Errorf("the tenant's process was %s and is %s", work, got)

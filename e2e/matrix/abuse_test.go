@@ -81,7 +81,7 @@ func (w *fixture) foreignCursors(all []openapi.Operation) {
 		}
 	}
 	if tried < len(lists)/2 {
-		w.Errorf("only %d of %d lists had a second page: this test looks at too little", tried, len(lists))
+		w.Errorf("only %d of %d lists had a second page: this test checks too little", tried, len(lists))
 	}
 }
 
@@ -110,8 +110,8 @@ const (
 	tellable = 20 * time.Millisecond
 )
 
-// sameTime compares how long another tenant's id takes with a random one. Others
-// use this machine, so only a difference that stays counts.
+// sameTime compares the duration of a request with another tenant's id and with a random one. Other
+// processes use this computer, so only a repeated difference counts.
 func (w *fixture) sameTime(all []openapi.Operation) {
 	for _, o := range all {
 		if public(o) || ofOperators(o) {
@@ -127,7 +127,7 @@ func (w *fixture) sameTime(all []openapi.Operation) {
 					break
 				}
 				if try == 3 {
-					w.Errorf("%s: another tenant's %s takes %s more or less than a random one", o.OperationID, s.name, apart)
+					w.Errorf("%s: another tenant's %s needs %s more or less than a random one", o.OperationID, s.name, apart)
 					break
 				}
 			}
@@ -178,7 +178,7 @@ func TestR11DeletedStaysDeleted(t *testing.T) {
 		}
 	}
 	if chains < 6 {
-		t.Errorf("only %d objects are made and deleted: this test looks in the wrong place", chains)
+		t.Errorf("only %d objects are made and deleted: this test checks the wrong operations", chains)
 	}
 }
 

@@ -40,10 +40,10 @@ func (v *aviary) plant(where string) string {
 	return text
 }
 
-// keep stores a secret that the API has created and returned once.
-func (v *aviary) keep(where, text string) string {
+// store stores a secret that the API has created and returned once.
+func (v *aviary) store(where, text string) string {
 	if text == "" {
-		v.Errorf("%s: nothing was shown", where)
+		v.Errorf("%s: no secret was returned", where)
 		return "-"
 	}
 	v.planted[where] = text
@@ -58,9 +58,9 @@ func (v *aviary) ask(r request) answer {
 	return got
 }
 
-// TestINV57CanariesStayHidden plants secrets wherever a caller can put one and has
-// the API write all of its own, on calls that succeed and calls that fail. None may
-// be found in what is logged, traced, answered with an error, or kept.
+// TestINV57CanariesStayHidden plants secrets wherever a caller can send one and has the API create all of
+// its own, on calls that succeed and calls that fail. None may be found in logs, traces, error responses,
+// or stored rows.
 //
 //nolint:paralleltest // collects the spans of the whole process
 func TestINV57CanariesStayHidden(t *testing.T) {
@@ -83,25 +83,25 @@ func TestINV57CanariesStayHidden(t *testing.T) {
 		traced = fmt.Appendf(nil, "%+v", spans.GetSpans())
 	}
 	if len(spans.GetSpans()) < len(openapi.Operations(doc)) {
-		t.Errorf("only %d spans: this test looks at too little", len(spans.GetSpans()))
+		t.Errorf("only %d spans: this test checks too little", len(spans.GetSpans()))
 	}
 	places := v.atRest()
 	places["folder"] = v.onDisk()
 	places["log"], places["spans"], places["errors"] = v.log.String(), string(traced)+fmt.Sprintf("%+v", spans.GetSpans()), v.errors.String()
 	if len(places["log"]) < 1000 || len(places["table users"]) < 100 {
-		t.Error("nothing was logged or kept: this test looks in the wrong place")
+		t.Error("nothing was logged or stored: this test checks the wrong places")
 	}
 	for _, place := range sorted(places) {
 		for _, where := range sorted(v.planted) {
 			for form, text := range forms(v.planted[where]) {
 				if at := strings.Index(places[place], text); at >= 0 {
-					t.Errorf("the secret in %s stands in %s, %s: …%.160s", where, place, form, places[place][max(at-80, 0):])
+					t.Errorf("the secret in %s was found in %s, %s: …%.160s", where, place, form, places[place][max(at-80, 0):])
 					break
 				}
 			}
 		}
-		if place != "folder" && strings.Contains(places[place], "PRIVATE KEY") { // the folder holds the server's own
-			t.Errorf("a private key stands in %s", place)
+		if place != "folder" && strings.Contains(places[place], "PRIVATE KEY") { // the folder contains the server's own
+			t.Errorf("a private key was found in %s", place)
 		}
 	}
 	t.Logf("%d secrets, %d places, %d spans", len(v.planted), len(places), len(spans.GetSpans()))
@@ -191,13 +191,13 @@ func (v *aviary) ours() {
 		}
 	}
 	made := v.ask(owner.create("/api/v1/api-keys", uuid.UUID{}, "canary", `{"name":"canary"}`))
-	v.ask(request{http.MethodGet, "/api/v1/users/me", http.Header{"Authorization": {"Bearer " + v.keep("createApiKey", made.shown("gpk_"))}}, nil})
+	v.ask(request{http.MethodGet, "/api/v1/users/me", http.Header{"Authorization": {"Bearer " + v.store("createApiKey", made.created("gpk_"))}}, nil})
 
 	account := v.fresh("ServiceAccountID", v.a, owner)
 	made = v.ask(owner.create("/api/v1/service-accounts/"+account+"/credentials", uuid.UUID{}, "canary", `{}`))
-	secret := v.keep("createCredential", made.shown("gps_"))
+	secret := v.store("createCredential", made.created("gps_"))
 	made = v.ask(request{http.MethodPost, "/api/v1/service-accounts/token", http.Header{}, []byte(`{"secret":"` + secret + `"}`)})
-	minted := v.keep("mintServiceAccountToken", field(made.body, "access_token"))
+	minted := v.store("mintServiceAccountToken", field(made.body, "access_token"))
 	v.ask(request{http.MethodGet, "/api/v1/allocations", http.Header{"Authorization": {"Bearer " + minted}}, nil})
 
 	set := owner.create("/api/v1/users/me/password", uuid.UUID{}, "canary", `{"password":"`+v.plant("setPassword")+`"}`)
@@ -207,13 +207,13 @@ func (v *aviary) ours() {
 	}
 	email := queryOne[string](v.installation, `SELECT email FROM users WHERE id = $1`, owner.user)
 	made = v.ask(request{http.MethodPost, "/api/v1/auth/personal/login", http.Header{}, []byte(`{"email":"` + email + `","password":"` + v.planted["setPassword"] + `"}`)})
-	v.keep("loginPersonal", made.shown("gpb_"))
+	v.store("loginPersonal", made.created("gpb_"))
 	made = v.ask(v.admin.create("/api/v1/admin/nodes/"+node+"/enrolment-token", uuid.UUID{}, "canary", `{}`))
-	v.keep("createEnrolmentToken", made.shown("gpe_"))
+	v.store("createEnrolmentToken", made.created("gpe_"))
 }
 
-// shown returns the string of a response that begins with prefix.
-func (a answer) shown(prefix string) string {
+// created returns the string of a response that begins with prefix.
+func (a answer) created(prefix string) string {
 	var object map[string]any
 	_ = json.Unmarshal(a.body, &object)
 	for value := range maps.Values(object) {

@@ -19,7 +19,7 @@ import (
 // internals are texts that a response has only when it leaks an implementation.
 var internals = regexp.MustCompile(`SQLSTATE|\.go:\d|goroutine \d|pgconn|pgx|runtime error|ERROR: |violates|/usr/|/home/|/tmp/`)
 
-// conforms says what is wrong with an answer by the contract, or "" (INV-57).
+// conforms returns how a response violates the contract, or "" (INV-57).
 func conforms(doc *openapi3.T, o openapi.Operation, r request, a answer) string {
 	if a.status >= http.StatusInternalServerError && a.status != http.StatusServiceUnavailable && a.code() != "agent_timeout" {
 		return fmt.Sprintf("answered %d", a.status)
@@ -42,12 +42,12 @@ func conforms(doc *openapi3.T, o openapi.Operation, r request, a answer) string 
 	}
 	input.SetBodyBytes(a.body)
 	if err := openapi3filter.ValidateResponse(context.Background(), input); err != nil {
-		return fmt.Sprintf("the contract says otherwise: %.400s", err)
+		return fmt.Sprintf("the response violates the contract: %.400s", err)
 	}
 	return ""
 }
 
-// enveloped holds an error against what all errors have.
+// enveloped checks that an error has the members of all errors, or returns the fault.
 func enveloped(r request, a answer) string {
 	code, correlation := a.code(), field(a.body, "correlation_id")
 	switch {

@@ -173,7 +173,7 @@ func (w *fixture) valueOf(name string, s *openapi3.Schema) any {
 	case s.Type.Is("array"):
 		return []any{w.valueOf("", s.Items.Value)}
 	case s.Type.Is("string"):
-		return "a long enough word"
+		return "a long enough text"
 	}
 	w.Fatalf("the matrix knows no value of %s: teach it in valueOf", name)
 	return nil

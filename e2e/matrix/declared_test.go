@@ -46,8 +46,8 @@ func (w *fixture) drift() string {
 	return made.String()
 }
 
-// machine is a declared node with a free slot, which has reported its
-// hardware; it is not the one whose slots are sold.
+// machine is a declared node with a free slot, which has reported its hardware. Its slots are not
+// sold by other cells.
 func (w *fixture) machine() (name, slot string) {
 	n, made := id(), id()
 	name = w.unique("machine")

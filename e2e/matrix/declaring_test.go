@@ -29,7 +29,7 @@ func TestTheAPIFillsInDefaults(t *testing.T) {
 	}
 	got := w.send(request{http.MethodPut, "/api/v1/admin/desired/SKU/filled", w.admin.header(), []byte(`{"spec":{"gpuModel":"Tesla T4","memoryGiB":16,"price":{"currency":"EUR","amountMinor":36}}}`)})
 	if got.code() != "version_required" {
-		t.Errorf("a name that is taken: %d %s", got.status, got.body)
+		t.Errorf("a name that exists: %d %s", got.status, got.body)
 	}
 	got = w.send(request{http.MethodPut, "/api/v1/admin/desired/SKU/unreal", w.admin.header(), []byte(`{"spec":{"gpuModel":"Tesla T4","memoryGiB":"16"}}`)})
 	if got.code() != "spec_invalid" || queryOne[int](w.installation, `SELECT count(*) FROM desired_objects WHERE name = 'unreal'`) != 0 {
@@ -66,7 +66,7 @@ func TestHooksWakeTheirSource(t *testing.T) {
 		got := hook(source, hookSecret, body)
 		now := asked()
 		if got.status != http.StatusAccepted || now.After(before) != wakes {
-			t.Errorf("%s: %d %s, asked at %s after %s", body, got.status, got.body, now, before)
+			t.Errorf("%s: %d %s, processed at %s after %s", body, got.status, got.body, now, before)
 		}
 		before = now
 	}
@@ -81,7 +81,7 @@ func TestHooksWakeTheirSource(t *testing.T) {
 		t.Errorf("a wrong signature and a source without a forge can be distinguished: %s", none.body)
 	}
 	if now := asked(); !now.Equal(before) {
-		t.Errorf("asked again at %s", now)
+		t.Errorf("processed again at %s", now)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestHostileFilesAreRejected(t *testing.T) {
 			t.Errorf("%s: %d %.300s", what, got.status, got.body)
 		}
 		if n := queryOne[int](w.installation, `SELECT count(*) FROM plans WHERE origin = 'change'`); n != 0 {
-			t.Errorf("%s: %d plans were kept", what, n)
+			t.Errorf("%s: %d plans were stored", what, n)
 		}
 	}
 }

@@ -28,7 +28,7 @@ const (
 type side struct {
 	name    string
 	tenant  uuid.UUID
-	project uuid.UUID // where roles in projects are held
+	project uuid.UUID // the project of the roles in projects
 	other   uuid.UUID // another project of it, without members
 	owner   *actor
 	objects map[string]string // an object by the name of its id in the contract
@@ -78,7 +78,7 @@ func allows(role, operation string) bool {
 	return policies.Allows(role, operation)
 }
 
-// operates says whether the actor has a role of the platform.
+// operates reports whether the actor has a role of the platform.
 func (a *actor) operates() bool {
 	return a.hasRole(declaredRole) || a.hasRole("admin") || a.hasRole("operator") || a.hasRole("billing_operator")
 }
@@ -207,7 +207,7 @@ func (w *fixture) people() {
 	w.newActor(declaredRole, nil, declaredRole)
 	w.newActor("nobody's", nil)
 	for _, s := range []*side{w.a, w.b} {
-		w.stand(s)
+		w.createShared(s)
 	}
 	w.withSession(w.newActor("alpha owner's browser", w.a, "tenant.owner"))
 	w.withProvider(w.newActor("alpha owner through the provider", w.a, "tenant.owner"), audience, 0)
@@ -223,8 +223,7 @@ func (w *fixture) limit(a *actor, scope string) {
 	w.sql(`UPDATE api_keys SET scopes = $2 WHERE user_id = $1`, a.user, a.scopes)
 }
 
-// newActor makes a person with a key. A role in the project comes with the least
-// in the tenant.
+// newActor creates a user with a key. A role in the project implies the least role in the tenant.
 func (w *fixture) newActor(name string, s *side, roles ...string) *actor {
 	a := &actor{name: name, side: s, user: id(), roles: append([]string{"anonymous", "user"}, roles...)}
 	platform, tenant, project := "user", "", ""
@@ -265,7 +264,7 @@ func (w *fixture) withSession(a *actor) {
 	a.token, a.cookie = token, true
 }
 
-// withProvider makes the actor come with a token of the provider.
+// withProvider gives the actor a token of the OpenID provider.
 func (w *fixture) withProvider(a *actor, audience string, ago time.Duration) {
 	subject := queryOne[string](w.installation, `UPDATE users SET oidc_issuer = $2 WHERE id = $1 RETURNING oidc_subject`, a.user, w.provider.url)
 	a.token = w.provider.token(w, subject, audience, ago)
@@ -344,8 +343,8 @@ func (w *fixture) strangers() {
 	w.actors = append(w.actors, &actor{name: "a node's enrolment token", token: token, rejection: "token_invalid"})
 }
 
-// stand makes the objects of a side that no cell consumes.
-func (w *fixture) stand(s *side) {
+// createShared creates the objects of a side that no cell consumes.
+func (w *fixture) createShared(s *side) {
 	s.objects["ProjectPath"], s.objects["ProjectHeader"] = s.project.String(), s.project.String()
 	s.objects["TenantID"] = s.tenant.String()
 	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID"} {

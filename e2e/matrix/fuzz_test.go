@@ -99,7 +99,7 @@ func (w *fixture) fuzz(doc *openapi3.T, o openapi.Operation, d draw) {
 	w.counts[fmt.Sprint(got.status)]++
 	why := conforms(doc, o, r, got)
 	if f.elsewhere && (got.status == http.StatusNotFound || got.status == http.StatusMethodNotAllowed || got.status == http.StatusBadRequest) {
-		why = enveloped(r, got) // it may not have come to this operation
+		why = enveloped(r, got) // the router may have rejected it before this operation
 	}
 	if why != "" {
 		w.Errorf("%s -seed=%d request %d: %s\n%s\nanswer %d %v %.300s", d.op, d.seed, d.n, why, show(r), got.status, got.header, got.body)
@@ -231,7 +231,7 @@ func (f *fuzzer) query() string {
 	return "?" + q.Encode()
 }
 
-// spoil does one thing wrong.
+// spoil makes one part of a request invalid.
 func (f *fuzzer) spoil(r *request, ids map[slot]string) {
 	switch f.IntN(6) {
 	case 0:

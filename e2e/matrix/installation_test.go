@@ -51,7 +51,7 @@ type installation struct {
 	server *server.Server
 	client *http.Client
 
-	// The limit of failures counts by address. Each few hundred requests therefore come from
+	// The limit of failures counts by address. Each few hundred requests therefore use
 	// another address of loopback.
 	requests atomic.Int64
 }

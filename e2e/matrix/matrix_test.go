@@ -129,8 +129,8 @@ func (w *fixture) otherOf(s *side) *side {
 	return w.a
 }
 
-// ask sends the request of a cell, checks the response, and returns it with the written rows.
-func (w *fixture) ask(c cell, v verdict, ids map[slot]string) (answer, change) {
+// sendCell sends the request of a cell, checks the response, and returns it with the written rows.
+func (w *fixture) sendCell(c cell, v verdict, ids map[slot]string) (answer, change) {
 	w.changed()
 	got := w.send(w.build(c.op, c.actor, ids))
 	wrote := w.changed()
@@ -144,9 +144,9 @@ func (w *fixture) ask(c cell, v verdict, ids map[slot]string) (answer, change) {
 	return got, wrote
 }
 
-// TestINV55TheMatrix asks every cell, or in a fast run a sample of them. Only permitted ones may change rows, and of
-// each privileged change there is one audit row (INV-58); another tenant's id is
-// answered as one that never was (INV-56).
+// TestINV55TheMatrix sends every cell, or in a fast run a sample of them. Only permitted cells may change
+// rows, and each privileged change writes one audit row (INV-58). Another tenant's id gets the response
+// of an id that never existed (INV-56).
 func TestINV55TheMatrix(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -162,7 +162,7 @@ func TestINV55TheMatrix(t *testing.T) {
 			if v.changes {
 				continue
 			}
-			got, _ := w.ask(c, v, w.ids(c, false))
+			got, _ := w.sendCell(c, v, w.ids(c, false))
 			key := c.op.OperationID + c.actor.name + c.slot.in + c.slot.name
 			if c.at == foreign && !v.allows() && !c.actor.hasRole("admin") { // to whom no tenant is foreign
 				unknown[key] = got
@@ -215,7 +215,7 @@ var ends = map[string]bool{"logout": true, "setPassword": true}
 // permitted sends the request of a cell that may change rows, and checks which rows it changed.
 func (w *fixture) permitted(c cell, v verdict) {
 	ids := w.ids(c, true)
-	_, wrote := w.ask(c, v, ids)
+	_, wrote := w.sendCell(c, v, ids)
 	if ends[c.op.OperationID] {
 		w.renew(c.actor)
 	}
@@ -224,7 +224,7 @@ func (w *fixture) permitted(c cell, v verdict) {
 	}
 	may, known := changes[c.op.OperationID]
 	if !known {
-		w.Errorf("%s wrote %s: say in changes what it may", c, wrote)
+		w.Errorf("%s wrote %s: add its tables to changes", c, wrote)
 		return
 	}
 	for _, table := range wrote.tables() {

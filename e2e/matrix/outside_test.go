@@ -47,8 +47,7 @@ func TestINV56EveryonesEvents(t *testing.T) {
 	}
 }
 
-// TestINV56ForeignEvents asks for the events since one of another tenant, and since
-// one that never was.
+// TestINV56ForeignEvents requests the events since one of another tenant, and since one that never existed.
 func TestINV56ForeignEvents(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

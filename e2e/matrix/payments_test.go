@@ -28,7 +28,7 @@ func (w *fixture) checkout(s *side) string {
 	return field(got.body, "id")
 }
 
-// pay makes of a checkout one whose money has come, as a worker would.
+// pay marks a checkout session as paid, as a worker would.
 func (w *fixture) pay(session string) {
 	payment, transfer := w.unique("pi"), id()
 	w.sql(`UPDATE payment_sessions SET status = 'credited', payment = $2, url = '', status_at = now(), version = version + 1 WHERE id = $1`, session, payment)

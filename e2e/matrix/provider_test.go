@@ -19,8 +19,7 @@ import (
 
 const audience = "gpuaas-api"
 
-// provider is as much of an OpenID provider as a bearer's token needs, and signs
-// whatever it is asked to.
+// provider is an OpenID provider with the parts that a bearer token needs. It signs any claims.
 type provider struct {
 	url string
 	key *ecdsa.PrivateKey

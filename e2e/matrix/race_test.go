@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// atOnce sends all requests at the same time and returns the responses in their order.
+// atOnce sends all requests at the same time and returns the responses at the same indexes.
 func (h *installation) atOnce(all []request) []answer {
 	h.Helper()
 	answers, errors := make([]answer, len(all)), make([]error, len(all))
@@ -52,8 +52,8 @@ const (
 	racers = 200
 )
 
-// TestINV07CapsLimitParallelCreates fills every cap to one below, and lets two hundred
-// come at once for the last place.
+// TestINV07CapsLimitParallelCreates fills every cap to one below its limit. Two hundred creates then
+// compete for the last allocation.
 func TestINV07CapsLimitParallelCreates(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"user", "project", "tenant"} {
@@ -62,7 +62,7 @@ func TestINV07CapsLimitParallelCreates(t *testing.T) {
 			w := newFixture(t, func(h *installation) {
 				h.policy("allocation.max_concurrent_per_"+level, "platform", fmt.Sprint(left+1))
 			})
-			// One stands there already. Each cap is asked by as many as share only it.
+			// One allocation exists already. Each cap is tested by creates that share only this cap.
 			people, projects := []*actor{w.a.owner}, []uuid.UUID{w.a.project}
 			for range left {
 				if level != "user" {
@@ -168,9 +168,9 @@ func TestINV06OneKeyOneEffectAtTheAPI(t *testing.T) {
 	}
 }
 
-// TestINV06AnswerIsLost commits changes whose responses are lost, ends the server,
-// and asks the next one again with the same keys. A kill at the very point is in
-// the end-to-end tests; here it is every kind of answer, those with a secret too.
+// TestINV06AnswerIsLost commits changes whose responses are lost, ends the server, and repeats the requests
+// at the next server with the same keys. The end-to-end tests kill at the exact failpoint; this test covers
+// every kind of response, also those with a secret.
 func TestINV06AnswerIsLost(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -208,9 +208,9 @@ func TestINV06AnswerIsLost(t *testing.T) {
 	for _, kind := range sorted(kinds) {
 		got := w.send(ask(kind, "again"))
 		if got.status != http.StatusCreated || got.header.Get("Idempotency-Replayed") != "true" {
-			t.Errorf("%s: asked again: %d %.200s", kind, got.status, got.body)
+			t.Errorf("%s: repeated: %d %.200s", kind, got.status, got.body)
 		}
-		if kinds[kind].shows != "" && got.shown(kinds[kind].shows) == "" {
+		if kinds[kind].shows != "" && got.created(kinds[kind].shows) == "" {
 			t.Errorf("%s: the secret is lost with the answer: %.200s", kind, got.body)
 		}
 		if effects := queryOne[int](w.installation, count, "lost-"+kind); effects != 1 {

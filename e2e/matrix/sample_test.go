@@ -2,9 +2,9 @@ package matrix_test
 
 import "slices"
 
-// sample keeps the cells of two actors for each operation: one who may call it, and
-// one whose turn it is. So every operation is asked, permitted and not, and every
-// role is met with several of them. `make e2e` asks all cells.
+// sample returns the cells of two actors for each operation: one that may call it, and another in turn.
+// So every operation is called, permitted and denied, and every role meets several operations.
+// `make e2e` sends all cells.
 func (w *fixture) sample(all []cell) (some []cell) {
 	turn, last := 0, ""
 	for _, c := range all {

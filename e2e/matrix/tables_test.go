@@ -6,7 +6,7 @@ var changes = map[string][]string{
 	"updateAllocation":  {"allocations", "allocation_transitions", "desired_objects", "reconcile_due"},
 	"releaseAllocation": {"allocations", "allocation_transitions", "slots", "desired_objects", "reconcile_due", "outbox_events", "usage_records"},
 
-	// Who changes his keys for login changes them on the machines, by a job.
+	// A change of a user's SSH keys changes them on the nodes, by a job.
 	"createSshKey": {"ssh_keys", "river_job"},
 	"deleteSshKey": {"ssh_keys", "river_job"},
 	"createApiKey": {"api_keys"},
@@ -47,7 +47,7 @@ var changes = map[string][]string{
 	"createEnrolmentToken": {"enrolment_tokens"},
 	"createSshCertificate": {"ssh_certificates"}, // its serial, so that it can be revoked
 
-	// Holds of a node are rows of their own; the loop reads them.
+	// Each operator hold of a node is a separate row, which the loop reads.
 	"createNode":         {"desired_objects", "reconcile_due", "outbox_events"},
 	"retireNode":         {"desired_objects", "reconcile_due", "outbox_events"},
 	"cordonNode":         {"holds", "nodes", "slots", "reconcile_due"},
@@ -86,7 +86,7 @@ var changes = map[string][]string{
 	"ignoreDrift":      {"drift", "reconcile_due"},
 	"putPolicy":        {"desired_objects", "reconcile_due", "outbox_events"},
 
-	// What the loop carries out, and what a worker looks at afterwards.
+	// Changes that the loop applies, and that a worker checks afterwards.
 	"putBillingLimits":        {"desired_objects", "reconcile_due"},
 	"createCheckoutSession":   {"payment_sessions", "payment_customers"},
 	"createPortalSession":     {"payment_customers"},

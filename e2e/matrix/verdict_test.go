@@ -60,8 +60,8 @@ func ofOperators(o openapi.Operation) bool {
 	return strings.HasPrefix(o.Path, "/api/v1/admin/") || strings.HasPrefix(o.Path, "/api/v3/platform/") && !policies.Allows("user", o.OperationID)
 }
 
-// expect is the verdict on a cell, from roles.cue and from who owns what; it asks
-// no right.
+// expect is the verdict on a cell, from roles.cue and from the owner of the object. It does not use the
+// product's authorisation.
 func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdict {
 	t.Helper()
 	if public(o) != policies.Allows("anonymous", o.OperationID) {
@@ -86,7 +86,7 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 		missing.codes = []string{"user_not_found"}
 	}
 	done := verdict{statuses: successes(o), changes: writes(o)}
-	if o.OperationID == "probeNode" { // whose machine has no agent here; the question is kept for it
+	if o.OperationID == "probeNode" { // the node has no agent here; the probe waits in its mailbox
 		done.statuses, done.codes = []int{504}, []string{"agent_timeout"}
 	}
 	if o.OperationID == "acceptInvitation" || o.OperationID == "declineInvitation" { // of the matrix, all have expired
@@ -101,7 +101,7 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 	switch {
 	case len(by) == 0 && at == own && a.side != nil:
 		return verdict{statuses: []int{403}, codes: []string{"forbidden"}}
-	case len(by) == 0: // which of the two is looked at first says nothing about the id
+	case len(by) == 0: // either check may be first; both responses hide the id
 		v := verdict{statuses: []int{403, 404}, codes: []string{"forbidden", "not_found"}}
 		if a.side == nil {
 			v.statuses, v.codes = append(v.statuses, 400), append(v.codes, "project_required")
@@ -120,8 +120,8 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 	return verdict{statuses: []int{200, 400, 403, 404}, codes: []string{"", "not_found", "forbidden", "project_required"}}
 }
 
-// expectNoProject is the verdict where no project is named. Each tenant has two, so
-// only a role that holds in all of them says enough.
+// expectNoProject is the verdict for a request without a project. Each tenant has two projects, so only a
+// role in all of them permits it.
 func expectNoProject(o openapi.Operation, a *actor, by []string, done verdict) verdict {
 	wide := slices.ContainsFunc(by, func(role string) bool { return !strings.HasPrefix(role, "project.") })
 	if o.OperationID == "listEvents" { // everybody may, of what they see
@@ -140,9 +140,8 @@ func expectNoProject(o openapi.Operation, a *actor, by []string, done verdict) v
 	return done
 }
 
-// reaches says whether an id of any tenant is the actor's to name: operators in
-// what is the platform's, and administrators in the projects of tenants. What is
-// a person's own stays theirs.
+// reaches reports whether the actor may name an id of any tenant: operators for resources of the platform,
+// and administrators for projects of tenants. A user's own resources stay private.
 func reaches(o openapi.Operation, a *actor, s slot) bool {
 	if ofOperators(o) {
 		return true

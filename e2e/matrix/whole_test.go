@@ -3,7 +3,7 @@
 package matrix_test
 
 const (
-	// whole asks every cell of the matrix: minutes, where a sample takes seconds.
+	// whole sends every cell of the matrix: minutes, where a sample takes seconds.
 	whole = true
 	// perOperation counts the requests of the fuzzer for each operation.
 	perOperation = 200

@@ -14,8 +14,8 @@ import (
 )
 
 func main() {
-	dir := flag.String("dir", "", "where streams are kept")
-	port := flag.Int("port", 0, "port on loopback; 0 takes a free one")
+	dir := flag.String("dir", "", "folder of the streams")
+	port := flag.Int("port", 0, "port on loopback; 0 means a free one")
 	flag.Parse()
 	s, err := natsd.Start(natsd.Config{Dir: *dir, Listen: true, Port: *port, Log: slog.New(slog.NewJSONHandler(os.Stderr, nil))})
 	if err != nil {

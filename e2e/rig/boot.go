@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// running is a booted host.
+// running is a booted container.
 type running struct {
 	nspawn *exec.Cmd
 	ended  chan struct{}
-	pid    int // of the host's first process
+	pid    int // of the container's first process
 }
 
 // launch runs in its own namespaces. The overlay and all processes end with this script, whichever
@@ -33,7 +33,7 @@ exit $?`
 // start starts the container. Three of its options are required for device control, and systemd
 // ignores DevicePolicy= without an error if one is missing: the unified hierarchy, the bpf system
 // call, and all capabilities.
-func (h *Host) start() (*running, error) {
+func (h *Container) start() (*running, error) {
 	console, err := os.OpenFile(filepath.Join(h.slot.dir, "console.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening console: %w", err)
@@ -44,7 +44,7 @@ func (h *Host) start() (*running, error) {
 			return nil, fmt.Errorf("making control group: %w", err)
 		}
 	}
-	//nolint:gosec,noctx // of this package's own choice; lives as long as the host
+	//nolint:gosec,noctx // of this package's own choice; lives as long as the container
 	cmd := exec.Command("unshare", "--pid", "--fork", "--kill-child", "--mount", "--propagation", "private", "--mount-proc", "--",
 		"sh", "-c", launch, "launch", h.root, h.slot.dir,
 		"--quiet", "--directory="+filepath.Join(h.slot.dir, "root"), "--machine="+h.slot.name(), "--hostname="+h.Hostname,
@@ -83,7 +83,7 @@ func (r *running) kill() {
 	}
 }
 
-// again is the time between two checks of a booting host.
+// again is the time between two checks of a booting container.
 const again = 30 * time.Millisecond
 
 func until(ctx context.Context, r *running, ok func() error) error {
@@ -104,8 +104,8 @@ func until(ctx context.Context, r *running, ok func() error) error {
 
 var errNotYet = errors.New("it has not started")
 
-// leader finds the first process of the host, below unshare, the script and nspawn.
-func (h *Host) leader(ctx context.Context) error {
+// leader finds the first process of the container, below unshare, the script and nspawn.
+func (h *Container) leader(ctx context.Context) error {
 	r := h.run
 	return until(ctx, r, func() error {
 		list := []int{r.nspawn.Process.Pid}
@@ -135,7 +135,7 @@ func children(of []int) (list []int) {
 }
 
 // network sets the addresses of both ends.
-func (h *Host) network(ctx context.Context) error {
+func (h *Container) network(ctx context.Context) error {
 	if err := outside(ctx, "ip", "address", "replace", h.Gateway()+"/30", "dev", h.Interface()); err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (h *Host) network(ctx context.Context) error {
 
 // systemReady waits until systemd has started everything. A unit that cannot work in a container may
 // fail; sshd may not.
-func (h *Host) systemReady(ctx context.Context) error {
+func (h *Container) systemReady(ctx context.Context) error {
 	return until(ctx, h.run, func() error {
 		out, err := h.Exec(ctx, "systemctl", "is-system-running")
 		switch strings.TrimSpace(out) {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Command returns a command that runs on the host as root.
-func (h *Host) Command(ctx context.Context, args ...string) *exec.Cmd {
+// Command returns a command that runs on the container as root.
+func (h *Container) Command(ctx context.Context, args ...string) *exec.Cmd {
 	h.mu.Lock()
 	r := h.run
 	h.mu.Unlock()
@@ -28,16 +28,16 @@ func (h *Host) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "HOME=/root", "TERM=dumb"}
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.WaitDelay = time.Second // what it leaves in the background may hold its pipes
+	cmd.WaitDelay = time.Second // a process that it leaves in the background may have its pipes open
 	return cmd
 }
 
 // Exec runs a command on the node as root and returns its output.
-func (h *Host) Exec(ctx context.Context, args ...string) (string, error) {
+func (h *Container) Exec(ctx context.Context, args ...string) (string, error) {
 	return h.feed(ctx, nil, args...)
 }
 
-func (h *Host) feed(ctx context.Context, in []byte, args ...string) (string, error) {
+func (h *Container) feed(ctx context.Context, in []byte, args ...string) (string, error) {
 	var out bytes.Buffer
 	cmd := h.Command(ctx, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &out
@@ -53,9 +53,9 @@ func (h *Host) feed(ctx context.Context, in []byte, args ...string) (string, err
 	return out.String(), nil
 }
 
-// group opens a control group of the host. A process started in it is accounted to the host and
+// group opens a control group of the container. A process started in it is accounted to the container and
 // ends with it.
-func (h *Host) group() (*os.File, error) {
+func (h *Container) group() (*os.File, error) {
 	var dir string
 	for _, group := range h.slot.groups() {
 		if strings.HasSuffix(filepath.Dir(group), "/systemd") {
@@ -80,7 +80,7 @@ func (h *Host) group() (*os.File, error) {
 }
 
 // KillGroup ends all processes of a control group. It starts no process.
-func (h *Host) KillGroup(name string) error {
+func (h *Container) KillGroup(name string) error {
 	for _, group := range h.slot.groups() {
 		err := os.WriteFile(filepath.Join(group, "payload", name, "cgroup.kill"), []byte("1"), 0o600)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -90,40 +90,40 @@ func (h *Host) KillGroup(name string) error {
 	return nil
 }
 
-// Sh runs a script on the host and returns its output. A script that fails fails the test.
-func (h *Host) Sh(t testing.TB, script string, args ...string) string {
+// Sh runs a script on the container and returns its output. A script that fails fails the test.
+func (h *Container) Sh(t testing.TB, script string, args ...string) string {
 	t.Helper()
 	out, err := h.feed(t.Context(), nil, append([]string{"sh", "-euc", script, "sh"}, args...)...)
 	must(t, err)
 	return strings.TrimSpace(out)
 }
 
-// Write writes a file on the host and creates its folders.
-func (h *Host) Write(ctx context.Context, path string, mode os.FileMode, content []byte) error {
+// Write writes a file on the container and creates its folders.
+func (h *Container) Write(ctx context.Context, path string, mode os.FileMode, content []byte) error {
 	_, err := h.feed(ctx, content, "install", "-D", "-m", fmt.Sprintf("%o", mode.Perm()), "/dev/stdin", path)
 	return err
 }
 
-// CopyIn copies a local file and its mode to the host.
-func (h *Host) CopyIn(ctx context.Context, from, to string) error {
+// CopyIn copies a local file and its mode to the container.
+func (h *Container) CopyIn(ctx context.Context, from, to string) error {
 	info, err := os.Stat(from)
 	if err != nil {
-		return fmt.Errorf("copying to a host: %w", err)
+		return fmt.Errorf("copying to a container: %w", err)
 	}
 	content, err := os.ReadFile(from)
 	if err != nil {
-		return fmt.Errorf("copying to a host: %w", err)
+		return fmt.Errorf("copying to a container: %w", err)
 	}
 	return h.Write(ctx, to, info.Mode(), content)
 }
 
-// Read returns the content of a file on the host.
-func (h *Host) Read(ctx context.Context, path string) (string, error) {
+// Read returns the content of a file on the container.
+func (h *Container) Read(ctx context.Context, path string) (string, error) {
 	return h.Exec(ctx, "cat", path)
 }
 
-// copyTree copies a local folder to the host.
-func (h *Host) copyTree(ctx context.Context, from, to string) error {
+// copyTree copies a local folder to the container.
+func (h *Container) copyTree(ctx context.Context, from, to string) error {
 	tar, err := exec.CommandContext(ctx, "tar", "-C", from, "-c", ".").Output() //nolint:gosec // a folder of this module
 	if err != nil {
 		return fmt.Errorf("packing %s: %w", from, err)

@@ -14,7 +14,7 @@ import (
 
 // The doubles are one program with several names.
 const (
-	// SMI is the path of the double of nvidia-smi on a host.
+	// SMI is the path of the double of nvidia-smi on a container.
 	SMI = "/usr/bin/nvidia-smi"
 	// Scrub is the path of the double of the program that overwrites a GPU's memory.
 	Scrub = "/usr/local/sbin/gpuaas-scrub"
@@ -24,7 +24,7 @@ const (
 
 // devices creates the device nodes that udev and the driver would create. They end with the boot,
 // as those of the driver do.
-func (h *Host) devices(ctx context.Context) error {
+func (h *Container) devices(ctx context.Context) error {
 	if h.Profile == "" {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (h *Host) devices(ctx context.Context) error {
 	return err
 }
 
-// A physical host gets loop devices from its kernel. A container has none, so the script creates
+// A kernel provides loop devices, but a container does not see them, so the script creates
 // them.
 const makeDevices = `
 for i in $(seq 0 $(($1 - 1))); do mknod -m 666 /dev/nvidia$i c 195 $i; done
@@ -63,8 +63,8 @@ for i in $(seq 0 63); do mknod -m 660 /dev/loop$i b 7 $i; done
 [ -c /dev/fuse ] || mknod -m 666 /dev/fuse c 10 229
 `
 
-// GPUs returns the UUIDs of the host's simulated GPUs. GPU n has the device file /dev/nvidia<n>.
-func (h *Host) GPUs(t testing.TB) []string {
+// GPUs returns the UUIDs of the container's simulated GPUs. GPU n has the device file /dev/nvidia<n>.
+func (h *Container) GPUs(t testing.TB) []string {
 	t.Helper()
 	out, err := h.Exec(t.Context(), SMI, "rig", "uuids")
 	must(t, err)
@@ -95,7 +95,7 @@ func doubles() (string, error) {
 	return path, Build(path, "github.com/gpuaas/gpuaas/e2e/rig/double")
 }
 
-// Build compiles a program of this module for a host.
+// Build compiles a program of this module for a container.
 func Build(path, pkg string, flags ...string) error {
 	args := append(append([]string{"build", "-tags", "nomsgpack"}, flags...), "-o", path, pkg)
 	cmd := exec.Command("go", args...) //nolint:gosec,noctx // the compiler

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// RunInside compiles the tests of a package of this module and runs them on a host with
+// RunInside compiles the tests of a package of this module and runs them on a container with
 // GPUAAS_DISPOSABLE_HOST=1. Without that variable the tests skip, because they create and remove
 // users. Their output goes to the log of this test.
-func (h *Host) RunInside(t testing.TB, pkg string, flags ...string) {
+func (h *Container) RunInside(t testing.TB, pkg string, flags ...string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "inside.test")
 	compile := exec.CommandContext(t.Context(), "go", "test", "-tags", "nomsgpack failpoint", "-c", "-o", binary, pkg) //nolint:gosec // the compiler
@@ -33,9 +33,9 @@ func (h *Host) RunInside(t testing.TB, pkg string, flags ...string) {
 	out, err := h.Exec(t.Context(), args...)
 	t.Log(out)
 	if err != nil {
-		t.Errorf("the tests of %s failed on a host", pkg)
+		t.Errorf("the tests of %s failed on a container", pkg)
 	} else if !strings.Contains(out, "--- PASS") {
-		t.Errorf("no test of %s passed on a host", pkg)
+		t.Errorf("no test of %s passed on a container", pkg)
 	}
 }
 

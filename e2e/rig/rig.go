@@ -1,8 +1,8 @@
-// Package rig boots real Debian hosts locally: systemd, logind, sshd and cgroup-v2 device control,
+// Package rig boots real Debian containers locally: systemd, logind, sshd and cgroup-v2 device control,
 // each in its own container, in about a second. The agent's tests and end-to-end tests with a
 // server outside run on them.
 //
-// A host has no GPU. Its device nodes have no driver, so an allowed open returns ENXIO and a denied
+// A container has no GPU. Its device nodes have no driver, so an allowed open returns ENXIO and a denied
 // one EPERM. Isolation can be tested without a GPU; the work on a GPU cannot. The package is not
 // part of the product.
 package rig
@@ -23,19 +23,19 @@ import (
 	"github.com/google/uuid"
 )
 
-// Options describe a host. The zero value is a host without GPUs.
+// Options describe a container. The zero value is a container without GPUs.
 type Options struct {
 	Hostname string
-	// Profile is the simulated hardware of the double of nvidia-smi. The host gets the same number
+	// Profile is the simulated hardware of the double of nvidia-smi. The container gets the same number
 	// of device nodes: l40s-4, t4-4, a100-8, h100-8. Empty means none.
 	Profile string
-	// DevicesAfter is the delay of the devices after the rest of the host, because a real driver
+	// DevicesAfter is the delay of the devices after the rest of the container, because a real driver
 	// needs time, too.
 	DevicesAfter time.Duration
 }
 
-// Host is one booted host. It can be killed and booted again on the same disk.
-type Host struct {
+// Container is one booted container. It can be killed and booted again on the same disk.
+type Container struct {
 	Options
 
 	slot slot
@@ -44,9 +44,9 @@ type Host struct {
 	run  *running // nil while it is off
 }
 
-// New boots a host that ends with the test, however the test ends. Without root, the tools, or a
+// New boots a container that ends with the test, however the test ends. Without root, the tools, or a
 // root file system the test skips with the reason. With GPUAAS_RIG=required it fails instead.
-func New(t testing.TB, o Options) *Host {
+func New(t testing.TB, o Options) *Container {
 	t.Helper()
 	Needed(t)
 	h, err := Make(t.Context(), o)
@@ -58,25 +58,25 @@ func New(t testing.TB, o Options) *Host {
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the end of the console of %s:\n%s", h.slot.name(), h.console())
-			h.hold(t)
+			h.delayRemoval(t)
 		}
 	})
 	return h
 }
 
-// hold delays the removal of the host after a failed test for GPUAAS_RIG_HOLD, so that a developer
+// delayRemoval delays the removal of the container after a failed test for GPUAAS_RIG_HOLD, so that a developer
 // can inspect it.
-func (h *Host) hold(t testing.TB) {
+func (h *Container) delayRemoval(t testing.TB) {
 	t.Helper()
 	d, err := time.ParseDuration(os.Getenv("GPUAAS_RIG_HOLD"))
 	if h.run == nil || err != nil {
 		return
 	}
-	fmt.Fprintf(os.Stderr, "%s failed; for %s its host is entered by: nsenter -t %d -a bash\n", t.Name(), d, h.run.pid)
+	fmt.Fprintf(os.Stderr, "%s failed; for %s its container is entered by: nsenter -t %d -a bash\n", t.Name(), d, h.run.pid)
 	time.Sleep(d)
 }
 
-// Needed skips the test if no host can be booted.
+// Needed skips the test if no container can be booted.
 func Needed(t testing.TB) {
 	t.Helper()
 	_, err := Root(t.Context())
@@ -89,8 +89,8 @@ func Needed(t testing.TB) {
 	}
 }
 
-// Make reserves a host with an empty disk. Boot starts it.
-func Make(ctx context.Context, o Options) (*Host, error) {
+// Make reserves a container with an empty disk. Boot starts it.
+func Make(ctx context.Context, o Options) (*Container, error) {
 	root, err := Root(ctx)
 	if err != nil {
 		return nil, err
@@ -102,35 +102,35 @@ func Make(ctx context.Context, o Options) (*Host, error) {
 	if o.Hostname == "" {
 		o.Hostname = s.name()
 	}
-	h := &Host{Options: o, slot: s, root: root}
+	h := &Container{Options: o, slot: s, root: root}
 	return h, h.name()
 }
 
-// name writes the identity of an installed host to the disk.
-func (h *Host) name() error {
+// name writes the identity of an installed container to the disk.
+func (h *Container) name() error {
 	etc := filepath.Join(h.slot.dir, "upper", "etc")
 	if err := os.MkdirAll(etc, 0o755); err != nil { //nolint:gosec // the host's /etc
-		return fmt.Errorf("naming a host: %w", err)
+		return fmt.Errorf("naming a container: %w", err)
 	}
 	id := uuid.New()
 	for file, text := range map[string]string{"hostname": h.Hostname, "machine-id": hex.EncodeToString(id[:]), "hosts": "127.0.0.1 localhost " + h.Hostname} {
 		if err := os.WriteFile(filepath.Join(etc, file), []byte(text+"\n"), 0o644); err != nil { //nolint:gosec // read by everybody on the host
-			return fmt.Errorf("naming a host: %w", err)
+			return fmt.Errorf("naming a container: %w", err)
 		}
 	}
 	return nil
 }
 
-// Close stops the host and removes all its processes, mounts, network interfaces, control groups
+// Close stops the container and removes all its processes, mounts, network interfaces, control groups
 // and files.
-func (h *Host) Close() error {
+func (h *Container) Close() error {
 	h.Kill()
 	return h.slot.free()
 }
 
-// Boot starts the host and returns after systemd has started. A disk that was used before contains
+// Boot starts the container and returns after systemd has started. A disk that was used before contains
 // what a crash has left there.
-func (h *Host) Boot(ctx context.Context) error {
+func (h *Container) Boot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bootWithin)
 	defer cancel()
 	r, err := h.start()
@@ -152,9 +152,9 @@ func (h *Host) Boot(ctx context.Context) error {
 // tests ran.
 const bootWithin = 2 * time.Minute
 
-// Kill simulates a power failure: every process, mount and network of the host ends at once, and
+// Kill simulates a power failure: every process, mount and network of the container ends at once, and
 // its memory is lost. The disk stays.
-func (h *Host) Kill() {
+func (h *Container) Kill() {
 	h.mu.Lock()
 	r := h.run
 	h.run = nil
@@ -165,17 +165,17 @@ func (h *Host) Kill() {
 	h.slot.removeGroups()
 }
 
-// Addr returns the address of the host.
-func (h *Host) Addr() string { return h.slot.address(2) }
+// Addr returns the address of the container.
+func (h *Container) Addr() string { return h.slot.address(2) }
 
-// Gateway returns the local end of the host's only network. The host can reach only listeners on
+// Gateway returns the local end of the container's only network. The container can reach only listeners on
 // this address.
-func (h *Host) Gateway() string { return h.slot.address(1) }
+func (h *Container) Gateway() string { return h.slot.address(1) }
 
 // Interface returns the name of the local network interface.
-func (h *Host) Interface() string { return "ve-" + h.slot.name() }
+func (h *Container) Interface() string { return "ve-" + h.slot.name() }
 
-func (h *Host) console() string {
+func (h *Container) console() string {
 	text, err := os.ReadFile(filepath.Join(h.slot.dir, "console.log"))
 	if err != nil {
 		return err.Error()

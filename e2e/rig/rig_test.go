@@ -9,13 +9,13 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/rig"
 )
 
-// TestHosts boots two hosts at the same time and checks that each has its own users, groups and
+// TestContainers boots two containers at the same time and checks that each has its own users, groups and
 // network.
-func TestHosts(t *testing.T) {
+func TestContainers(t *testing.T) {
 	t.Parallel()
 	rig.Needed(t)
 	var wait sync.WaitGroup
-	hosts := make([]*rig.Host, 2)
+	hosts := make([]*rig.Container, 2)
 	for i := range hosts {
 		wait.Go(func() { hosts[i] = rig.New(t, rig.Options{Profile: "l40s-4"}) })
 	}
@@ -28,7 +28,7 @@ func TestHosts(t *testing.T) {
 	}
 	hosts[0].Sh(t, `echo 1 >/sys/fs/cgroup/user.slice/user-200001.slice/cgroup.kill; while pgrep -u t1; do sleep 0.05; done`)
 	if out := hosts[1].Sh(t, `pgrep -c -u t1`); out != "1" {
-		t.Errorf("killing a user of one host left %s processes of the other's", out)
+		t.Errorf("killing a user of one container left %s processes of the other", out)
 	}
 	if out := hosts[1].Sh(t, `systemd-run --quiet --pipe --wait -p DevicePolicy=closed -p "DeviceAllow=/dev/nvidia1 rw" python3 -c '
 import os, errno
@@ -39,12 +39,12 @@ for i in range(2):
 	}
 	h := hosts[0]
 	h.Sh(t, `ping -c1 -W2 `+h.Gateway())
-	h.Sh(t, `echo kept >/var/kept; sync; echo gone >/run/gone`)
+	h.Sh(t, `echo stored >/var/stored; sync; echo gone >/run/gone`)
 	h.Kill()
 	if err := h.Boot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if out := h.Sh(t, `cat /var/kept; cat /run/gone || true; getent passwd t1 | cut -d: -f3`); !strings.Contains(out, "kept") || strings.Contains(out, "gone\n") || !strings.Contains(out, "200001") {
+	if out := h.Sh(t, `cat /var/stored; cat /run/gone || true; getent passwd t1 | cut -d: -f3`); !strings.Contains(out, "stored") || strings.Contains(out, "gone\n") || !strings.Contains(out, "200001") {
 		t.Errorf("after the plug was pulled: %s", out)
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"syscall"
 )
 
-// errUnable means that hosts cannot be booted here. The error that wraps it contains the reason.
-var errUnable = errors.New("this machine boots no hosts")
+// errUnable means that containers cannot be booted here. The error that wraps it contains the reason.
+var errUnable = errors.New("this machine boots no containers")
 
 // suite is Debian 12, the oldest release that a node may run.
 const suite = "bookworm"
 
-// packages lists the packages of a host. A node needs the first lines; the last lines plant
+// packages lists the packages of a container. A node needs the first lines; the last lines plant
 // leftovers and search for them.
 var packages = []string{
 	"systemd", "systemd-sysv", "dbus", "udev", "libpam-systemd", "openssh-server", "openssh-client", "sudo", "kmod", "procps", "passwd", "login",
@@ -31,7 +31,7 @@ var packages = []string{
 // anything except the packages.
 const recipe = "1"
 
-// able checks whether the kernel, the user and the tools can boot a host.
+// able checks whether the kernel, the user and the tools can boot a container.
 func able() error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%w: only root may start containers", errUnable)
@@ -110,7 +110,7 @@ func cache() (string, error) {
 	}
 	dir = filepath.Join(dir, "gpuaas", "rig")
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // users inside the hosts read their root file system
-		return "", fmt.Errorf("making the folder of the hosts: %w", err)
+		return "", fmt.Errorf("making the folder of the containers: %w", err)
 	}
 	return dir, nil
 }

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// slot contains the local resources that one host owns: a number, and with it a name, a network, a
+// slot contains the local resources that one container owns: a number, and with it a name, a network, a
 // folder and control groups. Its lock ends with the process that has locked it. The next owner of
 // the number removes the leftovers.
 type slot struct {
@@ -19,7 +19,7 @@ type slot struct {
 	lock   *os.File
 }
 
-// slots is the number of hosts at the same time. Each network has four addresses of 10.213.0.0/16.
+// slots is the number of containers at the same time. Each network has four addresses of 10.213.0.0/16.
 const slots = 200
 
 func reserve() (s slot, err error) {
@@ -29,7 +29,7 @@ func reserve() (s slot, err error) {
 	}
 	const locks = "/run/gpuaas-rig"
 	if err := os.MkdirAll(locks, 0o700); err != nil {
-		return s, fmt.Errorf("reserving a host: %w", err)
+		return s, fmt.Errorf("reserving a container: %w", err)
 	}
 	for n := range slots {
 		lock, err := lockFile(filepath.Join(locks, fmt.Sprintf("%d.lock", n)), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -41,16 +41,16 @@ func reserve() (s slot, err error) {
 		s = slot{number: n, dir: filepath.Join(base, "hosts", fmt.Sprint(n)), lock: lock}
 		s.removeGroups()
 		if err := os.RemoveAll(s.dir); err != nil {
-			return s, errors.Join(fmt.Errorf("sweeping an earlier host: %w", err), lock.Close())
+			return s, errors.Join(fmt.Errorf("sweeping an earlier container: %w", err), lock.Close())
 		}
 		for _, name := range []string{"upper", "work", "root"} {
 			if err := os.MkdirAll(filepath.Join(s.dir, name), 0o755); err != nil { //nolint:gosec // the root folder of a host
-				return s, errors.Join(fmt.Errorf("making the disk of a host: %w", err), lock.Close())
+				return s, errors.Join(fmt.Errorf("making the disk of a container: %w", err), lock.Close())
 			}
 		}
 		return s, nil
 	}
-	return s, fmt.Errorf("%d hosts run on this machine already", slots)
+	return s, fmt.Errorf("%d containers run on this machine already", slots)
 }
 
 func (s slot) free() error {
@@ -64,9 +64,9 @@ func (s slot) address(end int) string {
 	return fmt.Sprintf("10.213.%d.%d", s.number/64, s.number%64*4+end)
 }
 
-// hierarchies lists the control group hierarchies that a host uses. If version 1 is mounted, too,
+// hierarchies lists the control group hierarchies that a container uses. If version 1 is mounted, too,
 // nspawn uses the path of systemd's own hierarchy. All containers started from one place then share
-// their groups, and two hosts would kill each other's users.
+// their groups, and two containers would kill each other's users.
 func hierarchies() (dirs []string) {
 	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 		if _, err := os.Stat(filepath.Join(dir, "cgroup.procs")); err == nil {

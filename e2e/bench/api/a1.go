@@ -72,8 +72,8 @@ func CreateAllocation(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	return append(rows, sealed), err
 }
 
-// stand is a running release binary in the API's role.
-type stand struct {
+// apiServer is a running release binary in the API's role.
+type apiServer struct {
 	lab     *lab.Lab
 	Url     string // of the database
 	address string
@@ -82,8 +82,8 @@ type stand struct {
 	runs    int
 }
 
-// Stall starts a stand with its own marketplace.
-func Stall(ctx context.Context, l *lab.Lab, name string) (*stand, error) {
+// Stall starts an API server with a marketplace of its own.
+func Stall(ctx context.Context, l *lab.Lab, name string) (*apiServer, error) {
 	url, err := l.Database(ctx, name)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func Stall(ctx context.Context, l *lab.Lab, name string) (*stand, error) {
 	return serveAPI(ctx, l, name, url)
 }
 
-func serveAPI(ctx context.Context, l *lab.Lab, name, url string) (*stand, error) {
+func serveAPI(ctx context.Context, l *lab.Lab, name, url string) (*apiServer, error) {
 	binary, err := l.Gpuaas(ctx)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func serveAPI(ctx context.Context, l *lab.Lab, name, url string) (*stand, error)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the server: %w", err)
 	}
-	s := &stand{lab: l, Url: url, address: free[0], bus: bus, process: cmd}
+	s := &apiServer{lab: l, Url: url, address: free[0], bus: bus, process: cmd}
 	if err := s.awake(ctx, said.Name()); err != nil {
 		return s, err
 	}
@@ -188,13 +188,13 @@ func freePorts(ctx context.Context, n int) (addresses []string, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("finding a port: %w", err)
 		}
-		defer func() { _ = listener.Close() }() // held until all are found
+		defer func() { _ = listener.Close() }() // closed after all ports are chosen
 		addresses = append(addresses, listener.Addr().String())
 	}
 	return addresses, nil
 }
 
-func (s *stand) awake(ctx context.Context, log string) error {
+func (s *apiServer) awake(ctx context.Context, log string) error {
 	for began := (clock.Clock{}).Now(); (clock.Clock{}).Now().Sub(began) < lab.Patience; lab.Wait(ctx, lab.Poll) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/livez", nil)
 		if err != nil {
@@ -205,22 +205,22 @@ func (s *stand) awake(ctx context.Context, log string) error {
 		}
 	}
 	said, _ := os.ReadFile(log)
-	return fmt.Errorf("the server did not come up: %s", said)
+	return fmt.Errorf("the server did not start: %s", said)
 }
 
-func (s *stand) Stop() {
+func (s *apiServer) Stop() {
 	_ = s.process.Wait() // it was ordered to end
 	s.bus.Stop()
 }
 
 // load sends n creates from a separate process.
-func (s *stand) load(ctx context.Context, n int) (time.Duration, error) {
+func (s *apiServer) load(ctx context.Context, n int) (time.Duration, error) {
 	s.runs++
-	return sendLoad(ctx, s.lab, lab.LoadOrder{Address: s.address, Count: n, Connections: lab.Connections, Tenants: lab.Stalls.Tenants, Keys: fmt.Sprintf("run%d", s.runs)})
+	return sendLoad(ctx, s.lab, lab.LoadParameters{Address: s.address, Count: n, Connections: lab.Connections, Tenants: lab.Stalls.Tenants, Keys: fmt.Sprintf("run%d", s.runs)})
 }
 
 // sendLoad sends all requests of o from a separate process. A failed request is an error.
-func sendLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (time.Duration, error) {
+func sendLoad(ctx context.Context, l *lab.Lab, o lab.LoadParameters) (time.Duration, error) {
 	done, err := tryLoad(ctx, l, o)
 	if err == nil && done.Failed > 0 {
 		err = fmt.Errorf("%d of %d requests failed, such as: %s", done.Failed, o.Count, done.Such)
@@ -229,10 +229,10 @@ func sendLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (time.Duration, 
 }
 
 // tryLoad is sendLoad for requests of which the server may reject some.
-func tryLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (done lab.LoadResult, err error) {
+func tryLoad(ctx context.Context, l *lab.Lab, o lab.LoadParameters) (done lab.LoadResult, err error) {
 	text, err := json.Marshal(o)
 	if err != nil {
-		return done, fmt.Errorf("encoding an order: %w", err)
+		return done, fmt.Errorf("encoding the parameters: %w", err)
 	}
 	cmd, err := l.ChildCommand(ctx, "load", lab.LoadVariable+"="+string(text))
 	if err != nil {
@@ -249,13 +249,13 @@ func tryLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (done lab.LoadRes
 }
 
 // Reset deletes the rows of all creates, with the rows of other tables that refer to them, and makes every slot clean.
-func (s *stand) Reset(ctx context.Context) error {
+func (s *apiServer) Reset(ctx context.Context) error {
 	return s.lab.Exec(ctx, s.Url, `TRUNCATE `+strings.Join(grown, ", ")+` CASCADE`, `UPDATE slots SET status = 'clean' WHERE status <> 'clean'`, `VACUUM ANALYZE slots`, `CHECKPOINT`)
 }
 
 // SameRows checks that both sides add the same number of rows. Otherwise the measurement would
 // compare different work.
-func (s *stand) SameRows(ctx context.Context, n int, peer lab.Side) error {
+func (s *apiServer) SameRows(ctx context.Context, n int, peer lab.Side) error {
 	for _, do := range []lab.Side{func(ctx context.Context) (time.Duration, error) { return s.load(ctx, n) }, peer} {
 		if err := s.Reset(ctx); err != nil {
 			return err

@@ -24,7 +24,7 @@ func Middlewares(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := (lab.Market{Tenants: 1, Nodes: 8, SlotsPerNode: shown / 8}).Open(ctx, l, url); err != nil {
+	if err := (lab.Market{Tenants: 1, Nodes: 8, SlotsPerNode: readCount / 8}).Open(ctx, l, url); err != nil {
 		return nil, err
 	}
 	said, stop, err := startAPI(ctx, l, url)
@@ -34,7 +34,7 @@ func Middlewares(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	defer func() { cancel(); stop() }()
 	read := func(address string) lab.Side {
 		return func(ctx context.Context) (time.Duration, error) {
-			return sendLoad(ctx, l, lab.LoadOrder{Address: address, Count: n, Connections: lab.Connections, Tenants: 1, Paths: said.Paths})
+			return sendLoad(ctx, l, lab.LoadParameters{Address: address, Count: n, Connections: lab.Connections, Tenants: 1, Paths: said.Paths})
 		}
 	}
 	p, err := l.Alternate(ctx, lab.LeastPairs, func(context.Context) error { return nil }, read(said.Whole), read(said.Bare))
@@ -71,9 +71,9 @@ func (said apiReady) time() lab.Row {
 
 // startAPI starts the API in a separate process and waits until it serves.
 func startAPI(ctx context.Context, l *lab.Lab, url string) (said apiReady, stop func(), err error) {
-	text, err := json.Marshal(apiOrder{URL: url, Log: filepath.Join(l.Dir, "api.log"), Smoke: l.Smoke})
+	text, err := json.Marshal(apiParameters{URL: url, Log: filepath.Join(l.Dir, "api.log"), Smoke: l.Smoke})
 	if err != nil {
-		return said, nil, fmt.Errorf("encoding an order: %w", err)
+		return said, nil, fmt.Errorf("encoding the parameters: %w", err)
 	}
 	cmd, err := l.ChildCommand(ctx, "api", apiVariable+"="+string(text))
 	if err != nil {
@@ -83,7 +83,7 @@ func startAPI(ctx context.Context, l *lab.Lab, url string) (said apiReady, stop 
 	if err != nil {
 		return said, nil, fmt.Errorf("making a pipe: %w", err)
 	}
-	defer func() { _ = out.Close() }() // nothing more is said
+	defer func() { _ = out.Close() }() // the process writes nothing more
 	cmd.Stdout = in
 	err = cmd.Start()
 	_ = in.Close() // the API has its own handle

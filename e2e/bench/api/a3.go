@@ -28,7 +28,7 @@ func Replays(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	}
 	defer func() { cancel(); s.Stop() }()
 	// Each tenant creates one allocation and repeats that request.
-	again := lab.LoadOrder{Address: s.address, Count: lab.Stalls.Tenants, Connections: lab.Connections, Tenants: lab.Stalls.Tenants, Keys: "again", Distinct: lab.Stalls.Tenants}
+	again := lab.LoadParameters{Address: s.address, Count: lab.Stalls.Tenants, Connections: lab.Connections, Tenants: lab.Stalls.Tenants, Keys: "again", Distinct: lab.Stalls.Tenants}
 	if _, err := sendLoad(ctx, l, again); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func Replays(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		return nil, err
 	}
 	again.Count = n
-	read := lab.LoadOrder{Address: s.address, Count: n, Connections: lab.Connections, Tenants: lab.Stalls.Tenants, Paths: paths}
+	read := lab.LoadParameters{Address: s.address, Count: n, Connections: lab.Connections, Tenants: lab.Stalls.Tenants, Paths: paths}
 	p, err := l.Alternate(ctx, lab.LeastPairs, func(context.Context) error { return nil },
 		func(ctx context.Context) (time.Duration, error) { return repeatLoad(ctx, l, again) },
 		func(ctx context.Context) (time.Duration, error) { return sendLoad(ctx, l, read) })
@@ -68,7 +68,7 @@ func Replays(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 }
 
 // repeatLoad sends requests that all have been answered before.
-func repeatLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (time.Duration, error) {
+func repeatLoad(ctx context.Context, l *lab.Lab, o lab.LoadParameters) (time.Duration, error) {
 	done, err := tryLoad(ctx, l, o)
 	if err == nil && done.Replayed != o.Count {
 		err = fmt.Errorf("%d of %d repetitions were replayed; a rejection: %s", done.Replayed, o.Count, done.Such)
@@ -79,12 +79,12 @@ func repeatLoad(ctx context.Context, l *lab.Lab, o lab.LoadOrder) (time.Duration
 // effects returns the number of rows that many requests of one key add beyond those of a single
 // request. The server rejects the requests that arrive during the first one, and replays its
 // response to later ones.
-func (s *stand) effects(ctx context.Context) (float64, error) {
+func (s *apiServer) effects(ctx context.Context) (float64, error) {
 	before, err := s.left(ctx)
 	if err != nil {
 		return 0, err
 	}
-	o := lab.LoadOrder{Address: s.address, Count: together, Connections: together, Tenants: 1, Keys: "together", Distinct: 1}
+	o := lab.LoadParameters{Address: s.address, Count: together, Connections: together, Tenants: 1, Keys: "together", Distinct: 1}
 	if _, err := tryLoad(ctx, s.lab, o); err != nil {
 		return 0, err
 	}
@@ -103,7 +103,7 @@ func (s *stand) effects(ctx context.Context) (float64, error) {
 }
 
 // left counts the rows of creates in each table.
-func (s *stand) left(ctx context.Context) (counts []int, err error) {
+func (s *apiServer) left(ctx context.Context) (counts []int, err error) {
 	for _, table := range append(slices.Clone(grown), claimedSlots) {
 		count, err := lab.One[int](ctx, s.Url, `SELECT count(*) FROM `+table)
 		if err != nil {

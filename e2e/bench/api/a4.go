@@ -44,7 +44,7 @@ func DeepPage(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	reads, firstPage := l.Scaled(pagesRead, 5), fmt.Sprintf("%s?limit=%d", allocationsPath, pageSize)
 	read := func(path string) lab.Side {
 		return func(ctx context.Context) (time.Duration, error) {
-			return sendLoad(ctx, l, lab.LoadOrder{Address: s.address, Count: reads, Connections: 1, Tenants: 1, Paths: []string{path}})
+			return sendLoad(ctx, l, lab.LoadParameters{Address: s.address, Count: reads, Connections: 1, Tenants: 1, Paths: []string{path}})
 		}
 	}
 	p, err := l.Alternate(ctx, pagePairs, func(context.Context) error { return nil }, read(firstPage+"&cursor="+cursor), read(firstPage))
@@ -74,7 +74,7 @@ func fleetOwner() []string {
 
 // walk moves down the list by the given number of rows, in the largest allowed pages, and returns
 // the cursor of the next page.
-func (s *stand) walk(ctx context.Context, rows int) (cursor string, err error) {
+func (s *apiServer) walk(ctx context.Context, rows int) (cursor string, err error) {
 	for gone := 0; gone < rows; {
 		stride := min(longestStride, rows-gone)
 		path := fmt.Sprintf("http://%s%s?limit=%d", s.address, allocationsPath, stride)
@@ -90,7 +90,7 @@ func (s *stand) walk(ctx context.Context, rows int) (cursor string, err error) {
 }
 
 // next returns the cursor at the end of a page.
-func (s *stand) next(ctx context.Context, url string) (string, error) {
+func (s *apiServer) next(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", fmt.Errorf("asking for a page: %w", err)

@@ -10,14 +10,14 @@ import (
 
 // Capture records the statements of one create in the log of PostgreSQL. The creates before it fill
 // the caches of the server and prepare its statements.
-func (s *stand) Capture(ctx context.Context) (lab.Script, error) {
-	warm := lab.LoadOrder{Address: s.address, Count: 4 * lab.Connections, Connections: lab.Connections, Tenants: lab.Stalls.Tenants, Keys: "warm"}
+func (s *apiServer) Capture(ctx context.Context) (lab.Script, error) {
+	warm := lab.LoadParameters{Address: s.address, Count: 4 * lab.Connections, Connections: lab.Connections, Tenants: lab.Stalls.Tenants, Keys: "warm"}
 	if _, err := sendLoad(ctx, s.lab, warm); err != nil {
 		return nil, err
 	}
 	// All creates are of one tenant, so that the server has cached the token and project of the
 	// last one.
-	log, err := s.logged(ctx, lab.LoadOrder{Address: s.address, Count: 4, Connections: 1, Tenants: 1, Keys: lab.Captured})
+	log, err := s.logged(ctx, lab.LoadParameters{Address: s.address, Count: 4, Connections: 1, Tenants: 1, Keys: lab.Captured})
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (s *stand) Capture(ctx context.Context) (lab.Script, error) {
 }
 
 // logged returns what PostgreSQL logs of the statements of a load.
-func (s *stand) logged(ctx context.Context, load lab.LoadOrder) (string, error) {
+func (s *apiServer) logged(ctx context.Context, load lab.LoadParameters) (string, error) {
 	if err := s.lab.Exec(ctx, s.Url, `ALTER SYSTEM SET log_statement = 'all'`, `SELECT pg_reload_conf()`); err != nil {
 		return "", err
 	}

@@ -30,11 +30,11 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity/ratelimit"
 )
 
-// apiVariable is the environment variable that passes a doorOrder to the process that serves the
+// apiVariable is the environment variable that passes apiParameters to the process that serves the
 // API.
 const apiVariable = "GPUAAS_BENCH_DOOR"
 
-type apiOrder struct {
+type apiParameters struct {
 	URL   string // of the database
 	Log   string // the file that its log lines go to
 	Smoke bool
@@ -48,15 +48,15 @@ type apiReady struct {
 	Allocations, Micros [2]float64
 }
 
-// shown is the number of allocations that the reads use.
-const shown = 256
+// readCount is the number of allocations that the reads use.
+const readCount = 256
 
 // APIProcess serves the API twice until ctx ends: with all middlewares, and as
 // bare handlers that receive the caller directly.
 func APIProcess(ctx context.Context) error {
-	var o apiOrder
+	var o apiParameters
 	if err := json.Unmarshal([]byte(os.Getenv(apiVariable)), &o); err != nil {
-		return fmt.Errorf("reading the order: %w", err)
+		return fmt.Errorf("reading the parameters: %w", err)
 	}
 	debug.SetGCPercent(lab.CollectAt)
 	pool, err := lab.OpenAs(ctx, o.URL, "api", lab.ApiConns)
@@ -159,7 +159,7 @@ func ask(ctx context.Context, method, path, body string) (*http.Request, error) 
 
 // stock creates the allocations for the reads and returns their paths.
 func stock(ctx context.Context, server *rest.Server) (paths []string, err error) {
-	for range shown {
+	for range readCount {
 		r, err := ask(ctx, http.MethodPost, "/api/v1/allocations", lab.CreateBody)
 		if err != nil {
 			return nil, err

@@ -56,7 +56,7 @@ func ReadModels(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 			return nil, err
 		}
 		read := func(ctx context.Context) (time.Duration, error) {
-			return sendLoad(ctx, l, lab.LoadOrder{Address: s.address, Count: n, Connections: lab.Connections, Tenants: lab.Stalls.Tenants, Paths: []string{v.path}})
+			return sendLoad(ctx, l, lab.LoadParameters{Address: s.address, Count: n, Connections: lab.Connections, Tenants: lab.Stalls.Tenants, Paths: []string{v.path}})
 		}
 		p, err := l.Alternate(ctx, lab.LeastPairs, func(context.Context) error { return nil }, read, peer)
 		if err != nil {
@@ -72,9 +72,9 @@ func ReadModels(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 }
 
 // statementsWithMore counts the statements that the read models need in addition, once tenant 0 has more allocations.
-func (s *stand) statementsWithMore(ctx context.Context, l *lab.Lab, counts map[string]int) (lab.Row, error) {
+func (s *apiServer) statementsWithMore(ctx context.Context, l *lab.Lab, counts map[string]int) (lab.Row, error) {
 	n := l.Scaled(perTenant*more, perTenant)
-	if _, err := sendLoad(ctx, l, lab.LoadOrder{Address: s.address, Count: n, Connections: lab.Connections, Tenants: 1, Keys: "more"}); err != nil {
+	if _, err := sendLoad(ctx, l, lab.LoadParameters{Address: s.address, Count: n, Connections: lab.Connections, Tenants: 1, Keys: "more"}); err != nil {
 		return lab.Row{}, err
 	}
 	var added int
@@ -99,7 +99,7 @@ func (s *stand) statementsWithMore(ctx context.Context, l *lab.Lab, counts map[s
 const captures = 3
 
 // captureView returns the statements of one read whose caches are filled.
-func (s *stand) captureView(ctx context.Context, path string) (shortest lab.Script, err error) {
+func (s *apiServer) captureView(ctx context.Context, path string) (shortest lab.Script, err error) {
 	for i := range captures {
 		script, err := s.captureOne(ctx, path)
 		if err != nil {
@@ -112,8 +112,8 @@ func (s *stand) captureView(ctx context.Context, path string) (shortest lab.Scri
 	return lab.Typed(ctx, s.Url, shortest)
 }
 
-func (s *stand) captureOne(ctx context.Context, path string) (lab.Script, error) {
-	read := lab.LoadOrder{Address: s.address, Count: 2 * lab.Connections, Connections: lab.Connections, Tenants: 1, Paths: []string{path}}
+func (s *apiServer) captureOne(ctx context.Context, path string) (lab.Script, error) {
+	read := lab.LoadParameters{Address: s.address, Count: 2 * lab.Connections, Connections: lab.Connections, Tenants: 1, Paths: []string{path}}
 	if _, err := sendLoad(ctx, s.lab, read); err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func IncrementalReads(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	more := float64(large.more + small.more)
 	return []lab.Row{r, {
 		ID: "C4-reads", Path: "blobs read that had not changed", Ours: more, Ratio: more, Min: more, Max: more, Goal: "0", Met: new(more == 0),
-		Note: fmt.Sprintf("%d looks, %d blobs read", large.reads+small.reads, large.reads*changedFiles+small.reads*changedFiles),
+		Note: fmt.Sprintf("%d syncs, %d blobs read", large.reads+small.reads, large.reads*changedFiles+small.reads*changedFiles),
 	}}, nil
 }
 
@@ -130,7 +130,7 @@ func (o *origin) read(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if tree.Base != o.commit || len(tree.Changed) != changedFiles {
-		return 0, fmt.Errorf("the look found %d changed files and %d findings", len(tree.Changed), len(tree.Findings))
+		return 0, fmt.Errorf("the sync found %d changed files and %d findings", len(tree.Changed), len(tree.Findings))
 	}
 	o.commit = tree.TreeHash
 	o.reads++

@@ -128,7 +128,7 @@ func WarmStart(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 			l.Say("U1: the first start on an empty folder took %s", r.took.Round(time.Millisecond))
 		}
 	}
-	r := lab.Row{ID: "U1", Path: "gpuaas up on kept data, ready", Unit: " s", Ours: lab.Median(took), Peer: 3, Goal: "≤ 3 s"}
+	r := lab.Row{ID: "U1", Path: "gpuaas up on existing data, ready", Unit: " s", Ours: lab.Median(took), Peer: 3, Goal: "≤ 3 s"}
 	r.Ratio, r.Min, r.Max = r.Ours/3, lab.Quantile(took, 0)/3, lab.Quantile(took, 1)/3
 	r.Met = new(r.Ours <= 3)
 	return []lab.Row{r}, nil

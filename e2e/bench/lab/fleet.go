@@ -24,7 +24,7 @@ func (l *Lab) Fleet(ctx context.Context, n int) (url string, err error) {
 	}
 	all := fmt.Sprintf("generate_series(1, %d) i", n)
 	err = l.Exec(ctx, url,
-		// The ids ascend in the order of creation, as UUIDv7 do.
+		// The ids ascend by time of creation, as UUIDv7 do.
 		`CREATE FUNCTION uid(i bigint) RETURNS uuid LANGUAGE sql IMMUTABLE AS
 			$$ SELECT (lpad(to_hex(i), 12, '0') || '70008000' || substr(md5(i::text), 1, 12))::uuid $$`,
 		`CREATE FUNCTION node(i bigint) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$ SELECT uid(1::bigint << 40 | i / `+fmt.Sprint(perNode)+`) $$`,

@@ -17,13 +17,13 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
-// LoadVariable is the environment variable that passes a LoadOrder to the process that sends the
+// LoadVariable is the environment variable that passes a LoadParameters to the process that sends the
 // load.
 const LoadVariable = "GPUAAS_BENCH_LOAD"
 
-// LoadOrder describes the requests to send. Request k belongs to tenant k modulo Tenants, as in the
+// LoadParameters describes the requests to send. Request k belongs to tenant k modulo Tenants, as in the
 // script of the peer of A1.
-type LoadOrder struct {
+type LoadParameters struct {
 	Address                     string
 	Count, Connections, Tenants int
 	// Paths are read in turn. If the list is empty, the process creates allocations.
@@ -44,9 +44,9 @@ type LoadResult struct {
 // LoadProcess sends requests over persistent connections. It writes HTTP/1.1 itself: the server
 // shares the cores with the load generator, and an HTTP client library would use more of them.
 func LoadProcess(ctx context.Context) error {
-	var o LoadOrder
+	var o LoadParameters
 	if err := json.Unmarshal([]byte(os.Getenv(LoadVariable)), &o); err != nil {
-		return fmt.Errorf("reading the order: %w", err)
+		return fmt.Errorf("reading the parameters: %w", err)
 	}
 	conns := make([]net.Conn, o.Connections)
 	for i := range conns {
@@ -76,7 +76,7 @@ func LoadProcess(ctx context.Context) error {
 const CreateBody = `{"sku":"` + Sku + `","gpus":1}`
 
 // send sends every request of one connection.
-func (o LoadOrder) send(conn net.Conn, share int) (r LoadResult) {
+func (o LoadParameters) send(conn net.Conn, share int) (r LoadResult) {
 	in := bufio.NewReader(conn)
 	var out bytes.Buffer
 	for k := share; k < o.Count; k += o.Connections {
@@ -101,7 +101,7 @@ func (o LoadOrder) send(conn net.Conn, share int) (r LoadResult) {
 }
 
 // write appends request k to out.
-func (o LoadOrder) write(out *bytes.Buffer, k int) {
+func (o LoadParameters) write(out *bytes.Buffer, k int) {
 	tenant := k % o.Tenants
 	if len(o.Paths) > 0 {
 		fmt.Fprintf(out, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", o.Paths[k%len(o.Paths)], o.Address, Token(tenant))

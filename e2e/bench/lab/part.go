@@ -17,10 +17,10 @@ type Part struct {
 	out *bufio.Scanner
 }
 
-func (l *Lab) Part(ctx context.Context, name, variable string, order any) (*Part, error) {
-	text, err := json.Marshal(order)
+func (l *Lab) Part(ctx context.Context, name, variable string, parameters any) (*Part, error) {
+	text, err := json.Marshal(parameters)
 	if err != nil {
-		return nil, fmt.Errorf("encoding an order: %w", err)
+		return nil, fmt.Errorf("encoding the parameters: %w", err)
 	}
 	cmd, err := l.ChildCommand(ctx, name, variable+"="+string(text))
 	if err != nil {

@@ -51,7 +51,7 @@ var (
 	oneParam  = regexp.MustCompile(`(?s)^\$\d+ = (NULL|'(?:[^']|'')*')(?:, )?`)
 )
 
-// Entries returns the statements of a log in their order. Parameters have the form of the log:
+// Entries returns the statements of a log as PostgreSQL executed them. Parameters have the form of the log:
 // quoted, or NULL.
 func Entries(log string) (list []statement) {
 	for entry := range strings.SplitSeq(log, logPrefix) {
@@ -235,7 +235,7 @@ func (l *Lab) PgbenchAs(ctx context.Context, role, database, name, text string, 
 	program := filepath.Join(bin.Dir, "pgbench")
 	if _, err := os.Stat(program); err != nil {
 		if program, err = exec.LookPath("pgbench"); err != nil {
-			return nil, errors.New("pgbench is not installed; it comes with PostgreSQL's server or contrib package")
+			return nil, errors.New("pgbench is not installed; it is part of PostgreSQL's server or contrib package")
 		}
 	}
 	file := filepath.Join(l.Dir, name+".pgbench")

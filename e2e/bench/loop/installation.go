@@ -212,7 +212,7 @@ func (h *installation) finish(ctx context.Context, agent *client.Client, node id
 			continue
 		}
 		h.received.arrived(a.String())
-		h.running.Go(func() { _, _ = h.owner.Exec(ctx, finishTask, a) }) // a task left would only come again
+		h.running.Go(func() { _, _ = h.owner.Exec(ctx, finishTask, a) }) // an unfinished task would be delivered again
 	}
 }
 

@@ -37,7 +37,7 @@ func ChangedObjects(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		return nil, err
 	}
 	r := p.Row("R1", fmt.Sprintf("one pass, %d of %d objects changed", k, large.n), k).AtMost(1.2)
-	r.CPUOurs, r.CPUPeer = 0, 0 // what brings the hosts up to date between two passes takes more than they do
+	r.CPUOurs, r.CPUPeer = 0, 0 // bringing the nodes up to date between two passes costs more CPU than the passes
 	r.Note = fmt.Sprintf("peer: the same pass over %d objects", small.n)
 	return []lab.Row{r}, nil
 }

@@ -57,7 +57,7 @@ func Balances(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	key := few.forEach(n, func(ctx context.Context, t ids.Tenant) error {
 		var minor int64
 		var currency string
-		return pg.Scoped{Pool: few.pool}.QueryRow(ctx, `SELECT minor, currency FROM kept WHERE org_id = $1`, t).Scan(&minor, &currency)
+		return pg.Scoped{Pool: few.pool}.QueryRow(ctx, `SELECT minor, currency FROM stored_balances WHERE org_id = $1`, t).Scan(&minor, &currency)
 	})
 	var rows []lab.Row
 	p, err := l.Alternate(ctx, balancePairs, nothing, read(few), key)
@@ -112,9 +112,9 @@ func newSavings(ctx context.Context, l *lab.Lab, name string, history, months in
 		return s, err
 	}
 	err = l.Exec(ctx, url, post(fmt.Sprintf("generate_series(1000001, %d)", 1000001+passesUnseal), "now()", chargedAtOnce),
-		`CREATE TABLE kept (org_id uuid PRIMARY KEY, minor bigint NOT NULL, currency text NOT NULL)`,
-		`INSERT INTO kept SELECT org_id, 1, 'EUR' FROM ledger_accounts WHERE org_id IS NOT NULL`,
-		`GRANT SELECT ON kept TO gpuaas_api`, `SELECT scope_rows('kept', 'org_id = (SELECT scope_tenant())')`, `VACUUM ANALYZE`)
+		`CREATE TABLE stored_balances (org_id uuid PRIMARY KEY, minor bigint NOT NULL, currency text NOT NULL)`,
+		`INSERT INTO stored_balances SELECT org_id, 1, 'EUR' FROM ledger_accounts WHERE org_id IS NOT NULL`,
+		`GRANT SELECT ON stored_balances TO gpuaas_api`, `SELECT scope_rows('stored_balances', 'org_id = (SELECT scope_tenant())')`, `VACUUM ANALYZE`)
 	if err != nil {
 		return s, err
 	}

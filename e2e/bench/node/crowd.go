@@ -23,13 +23,13 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// crowdVariable is the environment variable that passes a crowdOrder to a process that simulates
+// crowdVariable is the environment variable that passes a crowdParameters to a process that simulates
 // agents.
 const crowdVariable = "GPUAAS_BENCH_CROWD"
 
-// crowdOrder describes a crowd of agents at one listener. Each agent has its own certificate, as in
+// crowdParameters describes a crowd of agents at one listener. Each agent has its own certificate, as in
 // production.
-type crowdOrder struct {
+type crowdParameters struct {
 	Address string
 	Kind    string // of the listener
 	Secrets string // the authority's folder
@@ -49,7 +49,7 @@ func obey(ctx context.Context, do func(ctx context.Context, command string) lab.
 
 // agents simulates many agents in one process. They only connect and wait.
 type agents struct {
-	crowdOrder
+	crowdParameters
 
 	configs []*tls.Config
 	nodes   []ids.Node
@@ -61,8 +61,8 @@ type agents struct {
 
 func CrowdProcess(ctx context.Context) error {
 	var c agents
-	if err := json.Unmarshal([]byte(os.Getenv(crowdVariable)), &c.crowdOrder); err != nil {
-		return fmt.Errorf("reading the order: %w", err)
+	if err := json.Unmarshal([]byte(os.Getenv(crowdVariable)), &c.crowdParameters); err != nil {
+		return fmt.Errorf("reading the parameters: %w", err)
 	}
 	if err := c.certify(ctx); err != nil {
 		return err

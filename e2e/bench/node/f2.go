@@ -43,7 +43,7 @@ func Storm(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	full := lab.Throughput(p, n, "F2", fmt.Sprintf("%d agents come back, full handshakes / bare accept loop", n)).AtLeast(0.8)
+	full := lab.Throughput(p, n, "F2", fmt.Sprintf("%d agents reconnect, full handshakes / bare accept loop", n)).AtLeast(0.8)
 	full.Note = "handshakes a second to the first answer; both ends share the cores"
 	nothing := func(context.Context) error { return nil }
 	if p, err = l.Alternate(ctx, lab.LeastPairs, nothing, come(server), come(bare)); err != nil {

@@ -171,7 +171,7 @@ func (r *reports) hear(ctx context.Context, leases *observed.Leases) (time.Durat
 				taken, err = leases.Again(ctx, n, report)
 			}
 			if err == nil && !taken {
-				err = errors.New("an unchanged report was not taken")
+				err = errors.New("an unchanged report was not accepted")
 			}
 			errs[i] = err
 		})

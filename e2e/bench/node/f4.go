@@ -23,7 +23,7 @@ func WakeAll(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		}
 		sides[kind] = func(ctx context.Context) (time.Duration, error) {
 			lab.Rest(ctx, l) // all wait again
-			began, err := g.server.Do("wake")
+			began, err := g.server.Do("answer")
 			if err != nil {
 				return 0, err
 			}
@@ -36,6 +36,6 @@ func WakeAll(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		return nil, err
 	}
 	r := p.Row("F4", fmt.Sprintf("%d agents hinted, to the last / frames of %d bytes on bare TLS", n, frameSize), n).AtMost(2)
-	r.Note = "from the first hint; one look into the mailboxes for each thousand"
+	r.Note = "from the first hint; one read of the mailboxes for each thousand nodes"
 	return []lab.Row{r}, nil
 }

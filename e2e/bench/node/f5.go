@@ -25,7 +25,7 @@ func IdleAgent(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		return nil, err
 	}
 	secrets := filepath.Join(l.Dir, "crowd")
-	server, err := l.Part(ctx, "listener", listenerVariable, listenerOrder{nodeAPI, secrets})
+	server, err := l.Part(ctx, "listener", listenerVariable, listenerParameters{nodeAPI, secrets})
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func IdleAgent(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	_ = cmd.Wait() // it was ordered to end
 	r := lab.Row{ID: "F5", Path: "the agent at idle, resident", Unit: " MiB", Ours: mib, Peer: 15, Ratio: mib / 15}
 	r.Min, r.Max = r.Ratio, r.Ratio
-	r.Note = fmt.Sprintf("both halves in one process, with a simulated host; %.1f ms of CPU a second", 1000*(after.Cpu-before.Cpu)/rest.Seconds())
+	r.Note = fmt.Sprintf("network process and helper in one process, on a simulated node; %.1f ms of CPU a second", 1000*(after.Cpu-before.Cpu)/rest.Seconds())
 	return []lab.Row{r.AtMost(1)}, nil
 }
 

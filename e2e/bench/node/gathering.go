@@ -14,12 +14,12 @@ type gathering struct {
 
 func newGathering(ctx context.Context, l *lab.Lab, kind string, agents int) (g gathering, err error) {
 	secrets := filepath.Join(l.Dir, "crowd")
-	if g.server, err = l.Part(ctx, "listener", listenerVariable, listenerOrder{kind, secrets}); err != nil {
+	if g.server, err = l.Part(ctx, "listener", listenerVariable, listenerParameters{kind, secrets}); err != nil {
 		return g, err
 	}
 	address, err := g.server.Do("address")
 	if err == nil {
-		g.crowd, err = l.Part(ctx, "crowd", crowdVariable, crowdOrder{address.Text, kind, secrets, agents})
+		g.crowd, err = l.Part(ctx, "crowd", crowdVariable, crowdParameters{address.Text, kind, secrets, agents})
 	}
 	if err == nil {
 		_, err = g.crowd.Do("ready")

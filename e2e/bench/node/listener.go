@@ -44,19 +44,19 @@ const (
 // its CA.
 const listenerVariable = "GPUAAS_BENCH_LISTENER"
 
-type listenerOrder struct{ Kind, Secrets string }
+type listenerParameters struct{ Kind, Secrets string }
 
 // listener is one implementation of waiting agents. All verify the same certificates.
 type listener interface {
 	serve(ctx context.Context, l net.Listener) error
-	// wake answers all waiting agents.
-	wake()
+	// answerAll answers all waiting agents.
+	answerAll()
 }
 
 func ListenerProcess(ctx context.Context) error {
-	var o listenerOrder
+	var o listenerParameters
 	if err := json.Unmarshal([]byte(os.Getenv(listenerVariable)), &o); err != nil {
-		return fmt.Errorf("reading the order: %w", err)
+		return fmt.Errorf("reading the parameters: %w", err)
 	}
 	ca, err := pki.Open(o.Secrets, clock.Clock{})
 	if err != nil {
@@ -104,9 +104,9 @@ func ListenerProcess(ctx context.Context) error {
 			debug.FreeOSMemory()
 			own, _ := lab.StatOf(os.Getpid())
 			return lab.Outcome{KiB: lab.Resident(os.Getpid()) * 1024, CPU: own.Cpu}
-		case "wake":
+		case "answer":
 			at := clock.Clock{}.Now().UnixNano()
-			s.wake()
+			s.answerAll()
 			return lab.Outcome{At: at}
 		}
 		return lab.Outcome{Err: "no command is named " + command}
@@ -135,7 +135,7 @@ func newOurs(ca *pki.Local, trusted *secrettest.Trusted) *ours {
 
 func (o *ours) serve(ctx context.Context, l net.Listener) error { return o.Serve(ctx, l) }
 
-func (o *ours) wake() {
+func (o *ours) answerAll() {
 	o.mu.Lock()
 	nodes := slices.Collect(maps.Keys(o.nodes)) // polls that return change the map
 	for _, node := range nodes {
@@ -188,7 +188,7 @@ type stdServer struct {
 	all    waitingPolls
 }
 
-func (s *stdServer) wake() { s.all.wake() }
+func (s *stdServer) answerAll() { s.all.answerAll() }
 
 func (s *stdServer) serve(ctx context.Context, l net.Listener) error {
 	frame := make([]byte, frameSize)
@@ -234,7 +234,7 @@ func (w *waitingPolls) enter() (<-chan struct{}, func()) {
 	}
 }
 
-func (w *waitingPolls) wake() {
+func (w *waitingPolls) answerAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.all {
@@ -286,7 +286,7 @@ func (b *bareServer) hold(c net.Conn) {
 	}
 }
 
-func (b *bareServer) wake() {
+func (b *bareServer) answerAll() {
 	frame := make([]byte, frameSize)
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,4 +1,4 @@
-// Command double replaces nvidia-smi and the scrub child on the hosts of the rig. It prints and
+// Command double replaces nvidia-smi and the scrub child on the containers of the rig. It prints and
 // changes simulated hardware and proves nothing about a GPU.
 package main
 
@@ -158,7 +158,7 @@ func readHost() (*sim.Host, error) {
 			continue
 		}
 		pid, _ := strconv.Atoi(strings.Split(fd, "/")[2])
-		p := sim.Process{PID: pid, UID: owner(pid), GPU: h.GPUs[n].UUID, Command: "holds " + target}
+		p := sim.Process{PID: pid, UID: owner(pid), GPU: h.GPUs[n].UUID, Command: "opens " + target}
 		if !slices.Contains(h.Processes, p) {
 			h.Processes = append(h.Processes, p)
 		}

@@ -10,10 +10,10 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Hosts checks every simulated node. Nothing may be left except for the accounts in live, which are
+// Nodes checks every simulated node. Nothing may be left except for the accounts in live, which are
 // login names, and every task must have ended and its result must be acknowledged.
-func Hosts(agents string, live []string) (found []Finding, err error) {
-	dirs, err := hosts(agents)
+func Nodes(agents string, live []string) (found []Finding, err error) {
+	dirs, err := nodeDirs(agents)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func Hosts(agents string, live []string) (found []Finding, err error) {
 
 func leftovers(h *sim.Host, live map[string]bool) (found []Finding) {
 	left := func(format string, args ...any) {
-		found = append(found, Finding{"INV-09 nothing is left on a host", h.Hostname + ": " + fmt.Sprintf(format, args...)})
+		found = append(found, Finding{"INV-09 nothing is left on a node", h.Hostname + ": " + fmt.Sprintf(format, args...)})
 	}
 	uids := map[int]bool{}
 	for name, a := range h.Accounts {
@@ -87,7 +87,7 @@ func leftovers(h *sim.Host, live map[string]bool) (found []Finding) {
 // because the agent writes a task to the journal before it acts. The node is therefore read before
 // the journal: a task that starts between both reads is not a finding.
 func Unjournalled(agents string) (found []Finding, err error) {
-	dirs, err := hosts(agents)
+	dirs, err := nodeDirs(agents)
 	if err != nil {
 		return nil, err
 	}
@@ -123,8 +123,8 @@ func userOf(e protocol.Envelope) string {
 	return p.User
 }
 
-// hosts returns the state directories that contain a simulated node.
-func hosts(agents string) (dirs []string, err error) {
+// nodeDirs returns the state directories that contain a simulated node.
+func nodeDirs(agents string) (dirs []string, err error) {
 	files, err := filepath.Glob(filepath.Join(agents, "*", filepath.Base(sim.Path(""))))
 	for _, f := range files {
 		dirs = append(dirs, filepath.Dir(f))
