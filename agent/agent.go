@@ -46,7 +46,7 @@ type node struct {
 	outbox   outbox
 	renewTry time.Time
 	polledAt time.Time     // when a poll last began or ended
-	free     chan struct{} // closed while the host is not cut off
+	free     chan struct{} // closed while the node is not partitioned
 	cut      bool
 
 	staging staging

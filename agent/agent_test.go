@@ -23,7 +23,7 @@ func TestAnAgentsLife(t *testing.T) {
 	stop := run(t, d.config(dir, node))
 	d.until("a complete report", func() bool { r := d.reports[node]; return r.Complete && len(r.Inventory.GPUs) == 4 })
 
-	d.send(order(t, node, id, protocol.ProvisionUser, 1, 1))
+	d.send(taskFor(t, node, id, protocol.ProvisionUser, 1, 1))
 	d.until("ready", func() bool { return d.phase(node, id) == protocol.Ready })
 
 	// A change from outside is reported without a request, and healed by a task.
@@ -31,7 +31,7 @@ func TestAnAgentsLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.until("broken", func() bool { return d.phase(node, id) == protocol.Broken })
-	d.send(order(t, node, id, protocol.ProvisionUser, 1, 2))
+	d.send(taskFor(t, node, id, protocol.ProvisionUser, 1, 2))
 	d.until("ready again", func() bool { return d.phase(node, id) == protocol.Ready })
 
 	if err := sim.Fault(dir, 1, 79); err != nil {
@@ -45,10 +45,10 @@ func TestAnAgentsLife(t *testing.T) {
 	stop = run(t, d.config(dir, node))
 	d.until("a report of a later boot", func() bool { return d.reports[node].Boot > boot && d.phase(node, id) == protocol.Ready })
 
-	revoke := order(t, node, id, protocol.RevokeUser, 2, 1)
+	revoke := taskFor(t, node, id, protocol.RevokeUser, 2, 1)
 	d.send(revoke)
 	d.until("gone", func() bool { return d.phase(node, id) == protocol.Gone && len(d.results[revoke.Task]) > 0 })
-	probe := order(t, node, ids.Allocation{}, protocol.Probe, 0, 0)
+	probe := taskFor(t, node, ids.Allocation{}, protocol.Probe, 0, 0)
 	d.send(probe)
 	d.until("an answer to a probe", func() bool { return len(d.results[probe.Task]) > 0 })
 	stop()
@@ -71,7 +71,7 @@ func TestTheControlPlaneMayBeAway(t *testing.T) {
 	run(t, c) // it is away already when the agent starts
 	d.open()
 	d.until("a report", func() bool { return d.reports[node].Complete })
-	e := order(t, node, id, protocol.ProvisionUser, 1, 1)
+	e := taskFor(t, node, id, protocol.ProvisionUser, 1, 1)
 	d.shut()
 	d.send(e)
 	d.open()
@@ -95,7 +95,7 @@ func TestAPartitionedAgentIsSilentAndComesBack(t *testing.T) {
 	d.mu.Lock()
 	last := d.reports[node].Sequence
 	d.mu.Unlock()
-	e := order(t, node, id, protocol.ProvisionUser, 1, 1)
+	e := taskFor(t, node, id, protocol.ProvisionUser, 1, 1)
 	d.send(e)
 	select {
 	case <-d.nextNews():
@@ -157,7 +157,7 @@ func TestARotatedTaskKeyIsLearnt(t *testing.T) {
 	if _, err := d.keys.Rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	e := order(t, node, id, protocol.ProvisionUser, 1, 1)
+	e := taskFor(t, node, id, protocol.ProvisionUser, 1, 1)
 	d.send(e)
 	d.until("the result", func() bool { return len(d.results[e.Task]) > 0 })
 }
@@ -174,14 +174,14 @@ func TestALostJournalIsSaid(t *testing.T) {
 	}
 	stop = run(t, d.config(dir, node))
 	d.until("an incomplete report", func() bool { return !d.reports[node].Complete })
-	e := order(t, node, ids.New[ids.Allocation](), protocol.RevokeUser, 9, 1)
+	e := taskFor(t, node, ids.New[ids.Allocation](), protocol.RevokeUser, 9, 1)
 	d.send(e)
 	d.until("the rejection", func() bool {
 		return len(d.results[e.Task]) > 0 && d.results[e.Task][0].Code == protocol.JournalLost
 	})
 	stop()
 
-	// An operator confirms the host again.
+	// An operator enrols the node again.
 	if err := os.RemoveAll(filepath.Join(dir, "identity")); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 // Config configures one agent.
 type Config struct {
 	Server   string // https://host:port of the node API
-	StateDir string // holds identity/ and journal/, and a simulated host
+	StateDir string // contains identity/ and journal/, and a simulated node
 
 	// Token returns a single-use enrolment token. The agent calls it if it has no identity or the
 	// certificate has expired. Nil means that an operator must act.
@@ -34,11 +34,11 @@ type Config struct {
 	CAFingerprint string
 
 	Driver   string // sim or nvidia
-	Profile  string // of a simulated host
+	Profile  string // of a simulated node
 	SMI      string // absolute path of nvidia-smi, or empty for where packages put it
 	Hostname string
 	Version  string // of this build
-	// Self is the path of this program, which children run to probe the host; empty:
+	// Self is the path of this program, which children run to probe the host OS; empty:
 	// probes run in this process.
 	Self string
 
@@ -56,7 +56,7 @@ type Config struct {
 	// Lib is the folder of the agent builds. Empty means defaultLib.
 	Lib  string
 	SSHD string // socket through which the helper reaches sshd; empty: on loopback
-	// StatusSocket and Metrics, a loopback address, answer on the host; empty: not.
+	// StatusSocket and Metrics, a loopback address, serve local clients; empty: not served.
 	StatusSocket string
 	Metrics      string
 

@@ -63,7 +63,7 @@ func (n *node) isEnrolled(ctx context.Context) (bool, error) {
 	if !n.Clock.Now().Before(known.NotAfter()) {
 		return false, nil
 	}
-	if remembers, err := helper.Remembers(n.journalDir(), n.Anchor, known.Node, n.Clock.Now()); err != nil || !remembers {
+	if hasState, err := helper.HasState(n.journalDir(), n.Anchor, known.Node, n.Clock.Now()); err != nil || !hasState {
 		return false, err
 	}
 	if err := n.become(&known); err != nil {

@@ -50,8 +50,7 @@ func half(c agent.Config, which string) error {
 	return agent.Run(context.Background(), c)
 }
 
-// INV-47: killed at any point of either task, the agent reaches the same end,
-// and acts on each order as if it had been given once.
+// INV-47: killed at any point of either task, the agent reaches the same end, and executes each task exactly once.
 func TestINV47KilledAtEveryPoint(t *testing.T) {
 	t.Parallel()
 
@@ -83,7 +82,7 @@ func killed(t *testing.T, kind protocol.Type, point string) {
 	var fence int64 = 1
 	if kind == protocol.RevokeUser { // something must be there to be revoked
 		cmd := start()
-		e := order(t, node, id, protocol.ProvisionUser, fence, 1)
+		e := taskFor(t, node, id, protocol.ProvisionUser, fence, 1)
 		d.send(e)
 		d.until("ready", func() bool { return len(d.results[e.Task]) > 0 })
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -105,7 +104,7 @@ func killed(t *testing.T, kind protocol.Type, point string) {
 	}
 
 	victim := start("GPUAAS_FAILPOINT="+point, "GPUAAS_FAILPOINT_LOG="+hits)
-	e := order(t, node, id, kind, fence, 1)
+	e := taskFor(t, node, id, kind, fence, 1)
 	d.send(e)
 	_ = victim.Wait()
 	reached(t, hits)
@@ -176,7 +175,7 @@ func TestINV47KilledInATaskAboutTheNode(t *testing.T) {
 	if err := sim.Edit(sim.Path(dir), func(h *sim.Host) error { h.GPUs[0].XIDs = []int{cleared}; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	e := order(t, node, ids.Allocation{}, protocol.GPUReset, 1, 1)
+	e := taskFor(t, node, ids.Allocation{}, protocol.GPUReset, 1, 1)
 	d.send(e)
 	_ = victim.Wait()
 	reached(t, hits)

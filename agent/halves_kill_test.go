@@ -19,9 +19,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// INV-47, INV-43: either half is killed at every point, as two processes that are
-// started again as systemd does. The other one lives on; each order is carried out as
-// if it had been given once.
+// INV-47, INV-43: network process and helper are killed at every point, as two processes that are started again as
+// systemd does. The other process continues; each task is executed exactly once.
 func TestINV47EitherHalfKilled(t *testing.T) {
 	t.Parallel()
 
@@ -98,7 +97,7 @@ func halfKilled(t *testing.T, kind protocol.Type, point, victim string) {
 
 	var fence int64 = 1
 	if kind == protocol.RevokeUser { // something must be there to be revoked
-		e := order(t, node, id, protocol.ProvisionUser, fence, 1)
+		e := taskFor(t, node, id, protocol.ProvisionUser, fence, 1)
 		d.send(e)
 		d.until("ready", func() bool { return len(d.results[e.Task]) > 0 && d.phase(node, id) == protocol.Ready })
 		fence++
@@ -113,7 +112,7 @@ func halfKilled(t *testing.T, kind protocol.Type, point, victim string) {
 		d.until("a report", func() bool { return d.reports[node].Complete })
 	}
 	units[victim].arm("GPUAAS_FAILPOINT="+point, "GPUAAS_FAILPOINT_LOG="+hits)
-	e := order(t, node, id, kind, fence, 1)
+	e := taskFor(t, node, id, kind, fence, 1)
 	d.send(e)
 	want := protocol.Ready
 	if kind == protocol.RevokeUser {

@@ -114,7 +114,7 @@ func (n *node) updateTrust(ctx context.Context) error {
 	return n.worker.UpdateTrust(ctx, trust.Sets)
 }
 
-// reachable waits until the host is not cut off; false means that ctx ended.
+// reachable waits until the node is not partitioned; false means that ctx ended.
 func (n *node) reachable(ctx context.Context) bool {
 	for {
 		n.mu.Lock()

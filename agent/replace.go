@@ -46,7 +46,7 @@ func (c Config) replacing(o *helper.Options, keys func() map[string][]byte) {
 	if u == nil {
 		return
 	}
-	o.Platform, o.Updater, o.Reported = u.Platform, u, u.Heard
+	o.Platform, o.Updater, o.Reported = u.Platform, u, u.HandleAck
 }
 
 // Guard restores the previous build unless the new one has proved itself. The previous build runs

@@ -18,7 +18,7 @@ const renewEvery = time.Minute
 // beat checks whether a report, a renewal or another duty is due.
 func (n *node) beat(ctx context.Context) {
 	if n.local != nil {
-		n.local.Beat(ctx) // first: a host that is cut off must not speak
+		n.local.Beat(ctx) // first: a partitioned node must not send
 	}
 	now := n.Clock.Now()
 	n.mu.Lock()
@@ -31,7 +31,7 @@ func (n *node) beat(ctx context.Context) {
 	n.startTalking(now)
 }
 
-// setCut closes the connections at the start of a simulated partition, and wakes up the poll at its
+// setCut closes the connections at the start of a simulated partition, and notifies the poll at its
 // end.
 func (n *node) setCut(ctx context.Context, cut bool) {
 	n.mu.Lock()
@@ -75,7 +75,7 @@ func (n *node) report(ctx context.Context) error {
 		// Another process has reported as this node with a later boot: the disk is a restored or copied
 		// one. Repeating the report does not make it newer.
 		n.log.ErrorContext(ctx, "the control plane has a newer report", "boot", r.Boot, "sequence", r.Sequence)
-		return n.worker.Heard(ctx, helper.ReportAck{Signed: client.AckOf(err)})
+		return n.worker.HandleAck(ctx, helper.ReportAck{Signed: client.AckOf(err)})
 	}
 	if err != nil && final(err) {
 		n.log.ErrorContext(ctx, "report rejected", "err", err)
@@ -84,5 +84,5 @@ func (n *node) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return n.worker.Heard(ctx, helper.ReportAck{Signed: reply.Ack, Version: n.Version})
+	return n.worker.HandleAck(ctx, helper.ReportAck{Signed: reply.Ack, Version: n.Version})
 }

@@ -287,7 +287,7 @@ func (d *server) until(what string, ok func() bool) {
 		select {
 		case <-news:
 		case <-late:
-			d.t.Fatalf("not seen: %s", what)
+			d.t.Fatalf("not observed: %s", what)
 		}
 	}
 }
@@ -324,7 +324,7 @@ func run(t testing.TB, c agent.Config) (stop func()) {
 	return stop
 }
 
-func order(t testing.TB, node ids.Node, a ids.Allocation, kind protocol.Type, fence int64, attempt int) protocol.Envelope {
+func taskFor(t testing.TB, node ids.Node, a ids.Allocation, kind protocol.Type, fence int64, attempt int) protocol.Envelope {
 	t.Helper()
 	uuids, err := sim.UUIDs(node, "t4-4")
 	if err != nil {

@@ -35,16 +35,16 @@ type staging struct {
 // stage reports whether the task waits for its build. It delivers the task once the build is
 // downloaded.
 func (n *node) stage(ctx context.Context, task protocol.Signed) bool {
-	var order struct {
+	var params struct {
 		Type   protocol.Type              `json:"type"`
 		Params protocol.AgentUpdateParams `json:"params"`
 	}
 	// The signature is not verified: the network process only needs to know which build to download. The
 	// helper verifies the task.
-	if n.Socket == "" || json.Unmarshal(task.Body, &order) != nil || order.Type != protocol.AgentUpdate {
+	if n.Socket == "" || json.Unmarshal(task.Body, &params) != nil || params.Type != protocol.AgentUpdate {
 		return false
 	}
-	p := order.Params
+	p := params.Params
 	if raw, err := hex.DecodeString(p.Digest); err != nil || len(raw) != sha256.Size || p.Size <= 0 || p.Size > protocol.MaxBinary {
 		return false
 	}

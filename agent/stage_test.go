@@ -11,11 +11,11 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Only an order to become another build waits for one, and only until it is there.
+// Only an update task waits for a build, and only until it is there.
 func TestStage(t *testing.T) {
 	t.Parallel()
 	digest := strings.Repeat("ab", 32)
-	order := func(kind protocol.Type, p protocol.AgentUpdateParams) protocol.Signed {
+	signed := func(kind protocol.Type, p protocol.AgentUpdateParams) protocol.Signed {
 		body, err := json.Marshal(map[string]any{"type": kind, "params": p})
 		if err != nil {
 			t.Fatal(err)
@@ -29,15 +29,15 @@ func TestStage(t *testing.T) {
 		busy   bool
 		want   bool
 	}{
-		"another task":          {order(protocol.Probe, protocol.AgentUpdateParams{}), "s", "", false, false},
+		"another task":          {signed(protocol.Probe, protocol.AgentUpdateParams{}), "s", "", false, false},
 		"no task":               {protocol.Signed{Body: []byte("{")}, "s", "", false, false},
-		"no digest":             {order(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: "../../etc", Size: 1}), "s", "", false, false},
-		"no size":               {order(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest}), "s", "", false, false},
-		"too large":             {order(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest, Size: protocol.MaxBinary + 1}), "s", "", false, false},
-		"both halves in one":    {order(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest, Size: 3}), "", "", true, false},
-		"it is there":           {order(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest, Size: 3}), "s", "abc", false, false},
-		"it is being fetched":   {order(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest, Size: 3}), "s", "", true, true},
-		"another is in its way": {order(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest, Size: 3}), "s", "abcd", true, true},
+		"no digest":             {signed(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: "../../etc", Size: 1}), "s", "", false, false},
+		"no size":               {signed(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest}), "s", "", false, false},
+		"too large":             {signed(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest, Size: protocol.MaxBinary + 1}), "s", "", false, false},
+		"both halves in one":    {signed(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest, Size: 3}), "", "", true, false},
+		"it is there":           {signed(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest, Size: 3}), "s", "abc", false, false},
+		"it is being fetched":   {signed(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest, Size: 3}), "s", "", true, true},
+		"another is in its way": {signed(protocol.AgentUpdate, protocol.AgentUpdateParams{Digest: digest, Size: 3}), "s", "abcd", true, true},
 	} {
 		n := newNode(Config{StateDir: t.TempDir(), Socket: c.socket, Log: slog.New(slog.DiscardHandler)})
 		if c.busy {

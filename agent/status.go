@@ -26,7 +26,7 @@ type Status struct {
 	Helper           *helper.Hello    `json:"helper,omitempty"`     // absent: not reached
 	ReportedAt       time.Time        `json:"reported_at,omitzero"` // when a report was last accepted
 	ReportError      string           `json:"report_error,omitempty"`
-	Report           *protocol.Report `json:"report,omitempty"` // as last looked at
+	Report           *protocol.Report `json:"report,omitempty"` // the last one
 	Tasks            map[string]int   `json:"tasks"`            // ended since the start, by outcome
 }
 
@@ -121,8 +121,7 @@ const (
 	statusWithin = 30 * time.Second
 )
 
-// serveStatus answers on the host itself: on a socket, and on a loopback address
-// where one is configured.
+// serveStatus serves local clients: on a socket, and on a loopback address if one is configured.
 func (c Config) serveStatus(ctx context.Context, running *sync.WaitGroup, n *node, client *helper.Client) error {
 	hello := func() *helper.Hello {
 		if h, ok := client.Hello(); ok {
@@ -157,7 +156,7 @@ func (c Config) serveStatus(ctx context.Context, running *sync.WaitGroup, n *nod
 	if c.Metrics == "" {
 		return nil
 	}
-	// Metrics only: who may open a port of the host need not see what runs on it.
+	// Metrics only: a user who may open a local port need not read the allocations.
 	return c.serveOn(ctx, running, "tcp", c.Metrics, mux)
 }
 

@@ -23,8 +23,8 @@ type Worker interface {
 	// AckResult records that the control plane has the result of a task, or does not need it.
 	AckResult(ctx context.Context, id ids.Allocation, task ids.Task) error
 	trustUpdater
-	// Heard passes on the response of the control plane to the last report.
-	Heard(ctx context.Context, word helper.ReportAck) error
+	// HandleAck passes on the response of the control plane to the last report.
+	HandleAck(ctx context.Context, word helper.ReportAck) error
 }
 
 // trustUpdater passes signed statements of keys on to the helper.
@@ -61,7 +61,7 @@ func (n *node) openLocal(ctx context.Context, fresh bool) error {
 		return err
 	}
 	n.worker, n.local = local, local
-	if made := local.JournalID(); made != identity.Journal && local.Remembers() {
+	if made := local.JournalID(); made != identity.Journal && local.HasJournal() {
 		again := *identity
 		again.Journal = made
 		if err := again.Save(n.identityDir()); err != nil {

@@ -26,7 +26,7 @@ func foreign(t *testing.T, path string, body string) {
 
 const anyFailure = -1
 
-// A pipeline signs a build with its own key, and a server machine publishes it once under its version. Without the
+// A pipeline signs a build with its own key, and an installation's server publishes it once under its version. Without the
 // trusted key nothing is published.
 func TestAgentPublish(t *testing.T) {
 	t.Parallel()

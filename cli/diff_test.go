@@ -21,7 +21,7 @@ func TestFieldsOfAPlanMakeTheProposal(t *testing.T) {
 	}{
 		"a value":           {`{"spec":{"gpus":8}}`, []preview.Field{{Path: "/spec/gpus", From: "8", To: "16"}}, `{"spec":{"gpus":16}}`},
 		"made on the way":   {`{}`, []preview.Field{{Path: "/spec/a/b", To: `"x"`}}, `{"spec":{"a":{"b":"x"}}}`},
-		"taken away":        {`{"spec":{"a":1,"b":2}}`, []preview.Field{{Path: "/spec/a", From: "1"}}, `{"spec":{"b":2}}`},
+		"removed":           {`{"spec":{"a":1,"b":2}}`, []preview.Field{{Path: "/spec/a", From: "1"}}, `{"spec":{"b":2}}`},
 		"a longer list":     {`{"l":["a"]}`, []preview.Field{{Path: "/l/1", To: `"b"`}, {Path: "/l/2", To: `"c"`}}, `{"l":["a","b","c"]}`},
 		"a shorter list":    {`{"l":["a","b","c"]}`, []preview.Field{{Path: "/l/1", From: `"b"`}, {Path: "/l/2", From: `"c"`}}, `{"l":["a"]}`},
 		"a list where none": {`{}`, []preview.Field{{Path: "/l/0", To: `"a"`}}, `{"l":["a"]}`},

@@ -36,7 +36,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	coded := errs.New(errs.Conflict, "held by process 7").Try("stop it")
+	coded := errs.New(errs.Conflict, "locked by process 7").Try("stop it")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, c := range map[string]struct {
@@ -47,7 +47,7 @@ func TestExplain(t *testing.T) {
 	}{
 		"cobra's errors are about usage":        {err: errors.New("unknown flag: --x"), want: output.CommandError{Code: "usage", Message: "unknown flag: --x", Exit: 2}},
 		"so are flags that it finds late":       {err: errors.New(`required flag(s) "x" not set`), started: true, want: output.CommandError{Code: "usage", Message: `required flag(s) "x" not set`, Exit: 2}},
-		"a code stays with what was being done": {err: fmt.Errorf("starting: %w", coded), started: true, want: output.CommandError{Code: "conflict", Message: "starting: held by process 7", Exit: 6}},
+		"a code stays with what was being done": {err: fmt.Errorf("starting: %w", coded), started: true, want: output.CommandError{Code: "conflict", Message: "starting: locked by process 7", Exit: 6}},
 		"no code is our fault":                  {err: errors.New("disk full"), started: true, want: output.CommandError{Code: "internal", Message: "disk full", Exit: 1}},
 		"interrupted by the person":             {ctx: ended, err: context.Canceled, started: true, want: output.CommandError{Code: "interrupted", Message: "interrupted", Exit: 130}},
 		"a cancelled part is no interrupt":      {err: context.Canceled, started: true, want: output.CommandError{Code: "internal", Message: "context canceled", Exit: 1}},

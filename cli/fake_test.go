@@ -23,9 +23,8 @@ import (
 	"github.com/gpuaas/gpuaas/api/openapi"
 )
 
-// fake is an installation that behaves as the names in the scripts require. What it
-// is asked and what it answers is held against the contract, so that it cannot
-// teach the command line a wrong one.
+// fake is an installation that behaves as the names in the scripts require. Its requests and responses are checked
+// against the contract, so that it cannot teach the command line a wrong one.
 type fake struct {
 	t      reporter
 	router routers.Router

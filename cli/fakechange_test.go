@@ -16,9 +16,8 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 )
 
-// changes is the part of the fake that declares things. Node/gpu-07 is Git's and
-// Policy/gpu-cap the API's; a file that names "stale", "waits", "nothing" or "wrong"
-// makes a plan that behaves so.
+// changes is the part of the fake for desired objects. Node/gpu-07 is owned by Git and Policy/gpu-cap by the API; a
+// file that names "stale", "waits", "nothing" or "wrong" results in such a plan.
 type changes struct {
 	objects  []*oapi.DesiredObject
 	plans    []*oapi.PlanDetail
@@ -116,7 +115,7 @@ func (f *fake) change(w http.ResponseWriter, r *http.Request, operation string, 
 				why := "c-1"
 				reply(w, http.StatusOK, oapi.Trace{Object: *o, Steps: []oapi.TraceStep{
 					{Stage: "request", OccurredAt: birth, State: "done", Message: "allocation.create by " + r.URL.Query().Get("scope"), Reference: &why},
-					{Stage: "observed", OccurredAt: birth, State: "ready", Message: "seen ready at fence 1"},
+					{Stage: "observed", OccurredAt: birth, State: "ready", Message: "reported ready at fence 1"},
 				}})
 			})
 		},
@@ -316,7 +315,7 @@ func (f *fake) putPolicy(w http.ResponseWriter, r *http.Request, params map[stri
 	f.problem(w, r, http.StatusNotFound, "not_found", "there is no such key", nil)
 }
 
-// propose makes the plan that the files ask for by the words in them.
+// propose creates the plan that the texts in the files request.
 func (f *fake) propose(w http.ResponseWriter, r *http.Request, body []byte) {
 	f.changes.sent = oapi.PlanRequest{}
 	read(body, &f.changes.sent)

@@ -267,7 +267,7 @@ func (f *fake) writeVersioned(w http.ResponseWriter, _ *http.Request, v any, ver
 func (f *fake) fresh(w http.ResponseWriter, r *http.Request, version int64, do func()) {
 	switch tag := r.Header.Get("If-Match"); tag {
 	case "":
-		f.t.Errorf("%s %s says not what it changes", r.Method, r.URL)
+		f.t.Errorf("%s %s does not name the version that it changes", r.Method, r.URL)
 	case strconv.Quote(strconv.FormatInt(version, 10)):
 		f.people.patched++
 		do()
@@ -321,7 +321,7 @@ func drop[T any](f *fake, w http.ResponseWriter, r *http.Request, in *[]T, id st
 	before := len(*in)
 	*in = slices.DeleteFunc(*in, func(v T) bool { return of(v).String() == id })
 	if len(*in) == before {
-		f.problem(w, r, http.StatusNotFound, "not_found", "there is no such thing", nil)
+		f.problem(w, r, http.StatusNotFound, "not_found", "it does not exist", nil)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

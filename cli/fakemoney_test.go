@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 )
 
-// purse is the part of the fake that holds money.
+// purse is the part of the fake for billing and payments.
 type purse struct {
 	balance    oapi.Balance
 	limits     oapi.BillingLimits

@@ -50,7 +50,7 @@ func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, pa
 		reply(w, http.StatusAccepted, held(n, oapi.HoldKindDrain, asked.Reason, &by))
 	case "uncordonNode":
 		if n.Name == "gpu-held" && !strings.Contains(string(body), "true") {
-			f.problem(w, r, http.StatusConflict, "drain_owned_by_other", "gpu-held is held by user:ada: fans", nil)
+			f.problem(w, r, http.StatusConflict, "drain_owned_by_other", "gpu-held has a drain of user:ada: fans", nil)
 			return true
 		}
 		reply(w, http.StatusOK, n)

@@ -168,7 +168,7 @@ func (f *fake) made(name string, body oapi.AllocationRequest) *oapi.Allocation {
 	if body.Labels != nil {
 		a.Labels = *body.Labels
 	}
-	become(a, oapi.AllocationStatusRequested, "False", "Progressing", "waiting for the machine")
+	become(a, oapi.AllocationStatusRequested, "False", "Progressing", "waiting for the node")
 	if body.Sku == "sold-out" { // the reason is visible only in a later read, as with the server
 		become(a, oapi.AllocationStatusRequested, "False", "Queued", "waits for capacity")
 		a.Region, a.NodeId, a.Login = "", nil, ""
@@ -189,7 +189,7 @@ func (f *fake) advance(a *oapi.Allocation) {
 		become(a, oapi.AllocationStatusFailed, "False", "Failed", "the account could not be made")
 		a.Conditions = append(a.Conditions, oapi.Condition{Type: "Stalled", Status: "True", Reason: "AgentTimeout", Message: "the account could not be made", LastTransitionTime: birth})
 	case a.Status == oapi.AllocationStatusProvisioning:
-		become(a, oapi.AllocationStatusActive, "True", "Succeeded", "The machine is yours.")
+		become(a, oapi.AllocationStatusActive, "True", "Succeeded", "The node is ready.")
 		if a.Name == "keyless" {
 			a.Conditions = append(a.Conditions, oapi.Condition{
 				Type: "AccessReady", Status: "False", Reason: "NoSSHKey", Message: "no registered SSH key opens the allocation", LastTransitionTime: birth,

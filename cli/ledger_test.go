@@ -135,7 +135,7 @@ func TestLedgerVerifyRejects(t *testing.T) {
 	}
 }
 
-// Each fault has words of its own.
+// Each fault has its own message.
 func TestEveryMisfitHasWords(t *testing.T) {
 	t.Parallel()
 	said := map[string]bool{}

@@ -59,7 +59,7 @@ func newRoot(a *output.Console) *cobra.Command {
 		Short: "Manage GPU allocations, the fleet and billing",
 		Long: `gpuaas runs GPUaaS on the local machine (up, server) and sends requests to an installation.
 
-The address of the installation comes from the first of these: flag, environment (GPUAAS_URL,
+The address of the installation is the first of these: flag, environment (GPUAAS_URL,
 GPUAAS_TOKEN, GPUAAS_PROFILE, GPUAAS_PROJECT), profile. "gpuaas up" writes a profile. Results go
 to stdout, everything else to stderr. "gpuaas help exit-codes" lists the exit codes.`,
 		Version:       local.Build(),

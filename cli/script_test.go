@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"gpuaas": func() { os.Exit(Run()) }, "browse": browse})
 }
 
-// TestScripts runs the command line against a fake of the API, one for each
-// script. Its own words are in commands below.
+// TestScripts runs the command line against a fake of the API, one for each script. The scripts' own commands are in
+// commands below.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -77,8 +77,8 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 				ts.Fatalf("exit %d, want %d", code, want)
 			}
 		},
-		// looked NAME N: the allocation was read at least N times.
-		"looked": with(func(ts *testscript.TestScript, f *fake, args []string) {
+		// read NAME N: the allocation was read at least N times.
+		"read": with(func(ts *testscript.TestScript, f *fake, args []string) {
 			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 				n := f.readsOf(args[0])
 				if n >= number(ts, args[1]) {
@@ -109,12 +109,12 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 				ts.Fatalf("there were %d tokens", n)
 			}
 		}),
-		// asked TEXT: an operation was called so, with this in its query.
-		"asked": with(func(ts *testscript.TestScript, f *fake, args []string) {
+		// requested TEXT: an operation was called with this in its query.
+		"requested": with(func(ts *testscript.TestScript, f *fake, args []string) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if !slices.ContainsFunc(f.people.requests, func(a string) bool { return strings.Contains(a, args[0]) }) {
-				ts.Fatalf("asked was %q", f.people.requests)
+				ts.Fatalf("requested was %q", f.people.requests)
 			}
 		}),
 		// applied: revision 7 is the commit of the checkout here.
@@ -124,7 +124,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 			defer f.mu.Unlock()
 			f.changes.commit = strings.TrimSpace(ts.ReadFile("stdout"))
 		}),
-		// sent TEXT: the last files that were planned hold it.
+		// sent TEXT: the last planned files contain it.
 		"sent": with(func(ts *testscript.TestScript, f *fake, args []string) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -166,8 +166,8 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"payments": func(ts *testscript.TestScript, _ bool, _ []string) { takeMoney(ts) },
 		// page REFERENCE: a page is opened there; its address is in $PAGE.
 		"page": func(ts *testscript.TestScript, _ bool, args []string) { openPage(ts, args[0]) },
-		// holds N: so many allocations were made.
-		"holds": with(func(ts *testscript.TestScript, f *fake, args []string) {
+		// created N: N allocations were created.
+		"created": with(func(ts *testscript.TestScript, f *fake, args []string) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if n := len(f.items); n != number(ts, args[0]) {

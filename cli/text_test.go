@@ -40,7 +40,7 @@ func TestParseSpan(t *testing.T) {
 	}
 	for _, text := range []string{"", "soon", "-1h", "-1d", "1d-1h", "d", "99999999999d", "1.5d", "12"} {
 		if got, err := output.ParseSpan(text); err == nil {
-			t.Errorf("%q is taken for %s", text, got)
+			t.Errorf("%q is parsed as %s", text, got)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestYAMLKeepsOrderAndTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(string(text), "z: 1\na:\n  \"yes\": \"true\"\n  number: \"12\"\n") {
-		t.Errorf("order or quotes are lost:\n%s", text)
+		t.Errorf("the sequence or quotes are lost:\n%s", text)
 	}
 	var back, want any
 	if err := yaml.Unmarshal(text, &back); err != nil {

@@ -1,11 +1,11 @@
-// Package cue holds the contract of desired state: one closed definition for
+// Package cue contains the contract of desired state: one closed definition for
 // each kind, in CUE. It only embeds the files. They are evaluated by
 // desired/validate, the only package that links the evaluator.
 package cue
 
 import "embed"
 
-// Schema holds schema/*.cue, one package of that name.
+// Schema contains schema/*.cue, one package of that name.
 //
 //go:embed schema/*.cue
 var Schema embed.FS

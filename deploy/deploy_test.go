@@ -87,7 +87,7 @@ func TestRealmHoldsThePeople(t *testing.T) {
 			t.Errorf("%s could not sign in at once: %+v", u.Email, u)
 		}
 		if len(u.Credentials) != 1 || u.Credentials[0].Value != "gpuaas" {
-			t.Errorf("%s has another password than the README says", u.Email)
+			t.Errorf("%s has another password than in the README", u.Email)
 		}
 	}
 	for _, p := range devseed.People() {
@@ -147,7 +147,7 @@ func holdsMappers(t *testing.T, c client) {
 		found[m.Mapper] = m.Config
 	}
 	aud, roles := found["oidc-audience-mapper"], found["oidc-usermodel-realm-role-mapper"]
-	// An ID token for the API would be taken for an access token.
+	// An ID token for the API would be accepted as an access token.
 	if aud["included.custom.audience"] != devseed.Audience || aud["access.token.claim"] != "true" || aud["id.token.claim"] != "false" {
 		t.Errorf("%s: audience %v", c.ID, aud)
 	}
@@ -223,13 +223,13 @@ func TestComposeNamesWhatIsThere(t *testing.T) {
 	}
 }
 
-// The server, the browser and Keycloak know each other by the same words.
+// The server, the browser and Keycloak use the same names for each other.
 func TestComposeFitsTheRealm(t *testing.T) {
 	t.Parallel()
 	c, r := readCompose(t), readRealm(t)
 	ours, keycloak := c.Services["gpuaas"], c.Services["keycloak"]
 	if got, want := ours.Environment["GPUAAS_OIDC_ISSUER_URL"], keycloak.Environment["KC_HOSTNAME"]+"/realms/"+r.Realm; got != want {
-		t.Errorf("the server looks for %s, and Keycloak is %s", got, want)
+		t.Errorf("the server expects %s, and Keycloak is %s", got, want)
 	}
 	if ours.NetworkMode != "service:keycloak" || !slices.Contains(keycloak.Command, "--import-realm") {
 		t.Error("the server does not find Keycloak at its name, or the realm is not imported")
@@ -251,7 +251,7 @@ func TestComposeFitsTheRealm(t *testing.T) {
 	pg := c.Services["postgres"].Environment
 	if password, _ := database.User.Password(); database.User.Username() != pg["POSTGRES_USER"] || password != pg["POSTGRES_PASSWORD"] ||
 		strings.TrimPrefix(database.Path, "/") != pg["POSTGRES_DB"] || database.Hostname() != "postgres" {
-		t.Errorf("the server looks for %s", database.Redacted())
+		t.Errorf("the server expects %s", database.Redacted())
 	}
 	if !slices.Contains(keycloak.Volumes, "./keycloak/realm.json:/opt/keycloak/data/import/realm.json:ro") {
 		t.Error("the realm is not where Keycloak imports from")

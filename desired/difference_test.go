@@ -17,7 +17,7 @@ func TestDifferences(t *testing.T) {
 		applied string
 		want    []desired.FieldDifference
 	}{
-		"key order is no difference": {`{"gpus":8,"price":{"amountMinor":249,"currency":"EUR"},"serials":["a","b"],"sku":"h100"}`, nil},
+		"the sequence of keys is no difference": {`{"gpus":8,"price":{"amountMinor":249,"currency":"EUR"},"serials":["a","b"],"sku":"h100"}`, nil},
 		"a nested number": {
 			`{"sku": "h100", "gpus": 8, "serials": ["a", "b"], "price": {"currency": "EUR", "amountMinor": 1}}`,
 			[]desired.FieldDifference{{Field: "spec.price.amountMinor", Desired: "249", Applied: "1"}},

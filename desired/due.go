@@ -128,9 +128,9 @@ func (s *Store) Roughly(ctx context.Context, q pg.Queryer) (n int64, err error) 
 	return n, nil
 }
 
-// Carried reads a page of the live objects of a kind after a name. It is for kinds with one object
+// LivePage reads a page of the live objects of a kind after a name. It is for kinds with one object
 // per name, whose specs the owning packages store. It uses the index of names.
-func (s *Store) Carried(ctx context.Context, q pg.Queryer, kind Kind, after string, limit int) ([]Object, error) {
+func (s *Store) LivePage(ctx context.Context, q pg.Queryer, kind Kind, after string, limit int) ([]Object, error) {
 	rows, err := q.Query(ctx, selectObject+` WHERE kind = $1 AND scope = '' AND name > $2 AND deleted_at IS NULL ORDER BY name LIMIT $3`, kind, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading declarations of %s: %w", kind, err)

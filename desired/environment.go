@@ -52,7 +52,7 @@ type Condition struct {
 	Status             string    `json:"status"` // True | False | Unknown
 	Reason             string    `json:"reason"` // CamelCase
 	Message            string    `json:"message"`
-	ObservedGeneration int64     `json:"observed_generation"` // of a source: the revision that it stands at
+	ObservedGeneration int64     `json:"observed_generation"` // of a source: its applied revision
 	LastTransitionTime time.Time `json:"last_transition_time"`
 }
 

@@ -63,7 +63,7 @@ func upsertAll(ctx context.Context, tx pgx.Tx, objects []Object) error {
 	return nil
 }
 
-// Last reads an object by name, or its latest tombstone. Users ask for the progress of a deletion
+// Last reads an object by name, or its latest tombstone. Users read the progress of a deletion
 // by the same name.
 func (s *Store) Last(ctx context.Context, kind Kind, scope, name string) (Object, error) {
 	return scanOne(s.DB.Query(ctx, selectLast, kind, scope, name))

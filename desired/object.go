@@ -45,7 +45,7 @@ const (
 // Source is the position of an object in its file, for the users who edit it.
 type Source struct {
 	Owner      Owner  `json:"owner"`
-	Name       string `json:"source,omitempty"` // of the Git source; a repository may hold several
+	Name       string `json:"source,omitempty"` // of the Git source; a repository may contain several
 	Repository string `json:"repository,omitempty"`
 	Commit     string `json:"commit,omitempty"` // full hash, or "worktree" for uncommitted files
 	Path       string `json:"path,omitempty"`   // within the repository

@@ -90,7 +90,7 @@ func (s *Store) touch(ctx context.Context, tx pgx.Tx, o Object, sql string, args
 	return s.LockUID(ctx, tx, o.Kind, o.UID)
 }
 
-// Export reads objects that files can contain, in apply order. Without kinds it returns all of
+// Export reads objects that files can contain, sorted as they are applied. Without kinds it returns all of
 // them, and without an owner those of every owner.
 func (s *Store) Export(ctx context.Context, kinds []Kind, owner Owner, source string) ([]Object, error) {
 	if len(kinds) == 0 {

@@ -79,7 +79,7 @@ const (
 		SELECT uid FROM desired_objects
 		WHERE uid = ANY($1) AND kind = 'Allocation' AND NOT coalesce(jsonb_array_length(nullif(spec->'keys', 'null')) > 0, false)`
 
-	// A node is compared with the GPU model of its SKU. OFFSET 0 makes PostgreSQL look the SKU up
+	// A node is compared with the GPU model of its SKU. OFFSET 0 makes PostgreSQL read the SKU
 	// by name, and only for nodes.
 	selectDeclared = `
 		SELECT ` + halted + `, o.uid, o.kind, o.generation, o.epoch, o.spec_hash, o.deleted_at IS NOT NULL, o.owner, o.source, o.commit,
@@ -112,7 +112,7 @@ const (
 	upsertOwned = `
 		WITH input AS (
 			SELECT coalesce((
-					-- Held, so that of two who bring it back the later finds no tombstone, and the name taken.
+					-- Locked, so that the later of two restores finds no tombstone, and the name in use.
 					SELECT d.uid FROM desired_objects d
 					WHERE (d.kind, d.scope, d.name) = (r.kind, r.scope, r.name) AND d.kind <> 'Allocation' AND d.deleted_at IS NOT NULL
 						AND NOT EXISTS (SELECT FROM desired_objects l WHERE (l.kind, l.scope, l.name) = (r.kind, r.scope, r.name) AND l.deleted_at IS NULL)
@@ -188,7 +188,7 @@ const (
 
 	selectLast = selectObject + ` WHERE kind = $1 AND scope = $2 AND name = $3 ORDER BY deleted_at DESC NULLS FIRST LIMIT 1`
 
-	// Slices of the key space for the sweep, in key order.
+	// Slices of the key space for the sweep, sorted by key.
 	selectSlice = `SELECT kind, uid FROM desired_objects WHERE uid > $1 ORDER BY uid LIMIT $2`
 	// PostgreSQL has no estimate of a small table that was never analysed.
 	countRoughly = `

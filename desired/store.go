@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// HintDue is the topic that wakes up the loop.
+// HintDue is the topic that notifies the loop.
 const HintDue = "due"
 
 // Store reads and writes desired objects. Check validates an object against the schema of its kind before Put writes
@@ -25,7 +25,7 @@ type Store struct {
 	Check func(Object) error
 }
 
-// Hint wakes up the loop after a commit. A lost hint costs one sweep interval.
+// Hint notifies the loop after a commit. A lost hint costs one sweep interval.
 func (s *Store) Hint() { s.Hints.Send(HintDue) }
 
 // QueuePut declares an object that the API owns and that must be new, and marks

@@ -173,9 +173,9 @@ func TestBumpEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.unmark()
-	b.do(func(tx pgx.Tx) error { return b.BumpEpoch(b.ctx, tx, o.Kind, o.UID, "an operator asks") })
+	b.do(func(tx pgx.Tx) error { return b.BumpEpoch(b.ctx, tx, o.Kind, o.UID, "an operator requests it") })
 	got, err := b.Get(b.ctx, o.Kind, "", o.Name)
-	if err != nil || got.Epoch != 1 || got.Generation != 1 || got.Fence != 1 || got.ResourceVersion != o.ResourceVersion+1 || b.due() != "SKU an operator asks" {
+	if err != nil || got.Epoch != 1 || got.Generation != 1 || got.Fence != 1 || got.ResourceVersion != o.ResourceVersion+1 || b.due() != "SKU an operator requests it" {
 		t.Errorf("%+v, due %s, %v", got, b.due(), err)
 	}
 }

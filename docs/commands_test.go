@@ -13,7 +13,7 @@ var (
 	longFlag  = regexp.MustCompile(`--([a-z][a-z-]*)`)
 	shortFlag = regexp.MustCompile(`(?m)^\s+-([a-z]), --`)
 	// A command starts its line or its code span, behind a prompt or an operator
-	// of the shell: prose in a block is not taken for one.
+	// of the shell: prose in a block is not parsed as one.
 	operator = regexp.MustCompile(`&&|[;|]`)
 	quoted   = regexp.MustCompile(`"[^"]*"`)
 	ours     = regexp.MustCompile(`^(?:\$ )?((?:bin/)?gpuaas|make)((?: .*)?)$`)
@@ -49,10 +49,10 @@ func readBook(t *testing.T) book {
 	return b
 }
 
-// fault says what is wrong with one line of code, or "".
+// fault returns the fault of one line of code, or "".
 func (b book) fault(code string) string {
 	code, _, _ = strings.Cut(code, "  #")
-	code = quoted.ReplaceAllString(code, "…") // one word, whatever is in it
+	code = quoted.ReplaceAllString(code, "…") // one argument, with any content
 	for _, part := range operator.Split(strings.TrimSuffix(code, " \\"), -1) {
 		match := ours.FindStringSubmatch(strings.TrimSpace(part))
 		if match == nil {
@@ -92,8 +92,8 @@ func (b book) runs(words []string) string {
 			name = longer
 			continue
 		}
-		// What follows a flag may be its value; before any command it is a word
-		// that gpuaas does not know.
+		// The text after a flag may be its value. Before any command it is a name
+		// that gpuaas does not have.
 		if name == "" && !strings.ContainsAny(strings.Join(words[:slices.Index(words, w)], ""), "-") {
 			return "gpuaas has no command " + w
 		}
@@ -132,7 +132,7 @@ func TestFault(t *testing.T) {
 		`gpuaas admin balance adjust U "EUR -25" --because "x"`:   "gpuaas admin balance adjust has no flag --because",
 		"gpuaas get nodes -o json | head":                         "",
 		"gpuaas alloc release first --wait --timeout=45s":         "",
-		"the word gpuaas in prose is none, nor is make it":        "",
+		"the name gpuaas in prose is none, nor is make it":        "",
 		"gpuaas up --reset --data-dir /tmp/x && make bench":       "",
 	} {
 		if got := b.fault(code); got != want {

@@ -28,7 +28,7 @@ var costs = []struct {
 	{
 		change:  "A field of a kind", // serials of Node
 		example: `\bSerials\b|\bserials[?!]?: [\[{]`,
-		files:   []string{"cli/fleet/nodeadd.go", "cue/schema/node.cue", "reconciler/plan/machine.go"},
+		files:   []string{"cli/fleet/nodeadd.go", "cue/schema/node.cue", "reconciler/plan/node.go"},
 	},
 	{
 		change:  "A REST operation", // with a command, without a statement of its own

@@ -1,8 +1,7 @@
-// Package docs holds the runbooks, which the API returns, and the
-// tests that keep the documentation true: a link leads somewhere, a command exists
-// with its flags, and what can be derived from the code is.
+// Package docs contains the runbooks, which the API returns. Its tests check the documentation: a link
+// leads somewhere, a command exists with its flags, and generated pages are up to date.
 //
-// The tests read files in process, so that the test cache knows what they rest on.
+// The tests read files in process, so that the test cache depends on these files.
 package docs
 
 import "embed"

@@ -49,7 +49,7 @@ func pages(t *testing.T) (all []page) {
 		t.Fatal(err)
 	}
 	if len(all) < 10 {
-		t.Fatalf("only %d Markdown files below %s: this test looks in the wrong place", len(all), root)
+		t.Fatalf("only %d Markdown files below %s: this test reads the wrong folder", len(all), root)
 	}
 	return all
 }

@@ -288,7 +288,7 @@ func scenario(t *testing.T, h *installation) {
 	}
 }
 
-// watch checks continuously the rules that hold at every instant.
+// watch checks continuously the rules that are true at every instant.
 func watch(t *testing.T, h *installation) (stop func()) {
 	t.Helper()
 	quit, over := make(chan struct{}), make(chan struct{})

@@ -121,7 +121,7 @@ func breaks(t *testing.T) {
 	h := newInstallation(t)
 	h.start()
 	const quarantined = `SELECT count(*) FROM slots s JOIN nodes n ON n.id = s.node_id WHERE n.name = 'gpu-t4-01' AND s.status = 'quarantined'`
-	h.dev(t, "fault", "gpu-t4-01", "--gpu", "1", "--xid", "62") // local: 79 would take the whole node out of service
+	h.dev(t, "fault", "gpu-t4-01", "--gpu", "1", "--xid", "62") // local: 79 would put the whole node out of service
 	until(t, patience, "its slot is quarantined", func() error {
 		if n := queryOne[int](t, h, quarantined); n != 1 {
 			return fmt.Errorf("%d are", n)

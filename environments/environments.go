@@ -1,6 +1,6 @@
-// Package environments holds what each place asks for: its profile, its
-// catalogue, its fleet, and the policies that differ from their defaults. It
-// only carries the files, so that a binary far from any checkout has them too.
+// Package environments contains the desired objects of each environment: its profile, its catalogue, its
+// fleet, and the policies that differ from their defaults. It only embeds the files, so that a binary
+// without a checkout has them, too.
 package environments
 
 import (

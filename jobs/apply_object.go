@@ -29,6 +29,8 @@ type applyObject struct {
 	d *Deps
 }
 
+// Work applies the object and records it as applied in one transaction. After a failure it records the failed attempt in
+// a transaction of its own, because the first one was rolled back.
 func (w *applyObject) Work(ctx context.Context, job *river.Job[reconciler.ApplyObject]) error {
 	var closed []plan.Drift
 	err := riverjob.Finish(ctx, w.d.DB, job, "object", func(tx pgx.Tx) error {
@@ -43,7 +45,7 @@ func (w *applyObject) Work(ctx context.Context, job *river.Job[reconciler.ApplyO
 		if err := w.applySpec(ctx, tx, o, gone); err != nil {
 			return err
 		}
-		if closed, err = w.d.drifts().Carried(ctx, tx, plan.Subject{Kind: o.Kind, Object: o.UID.UUID, Name: o.Name}); err != nil {
+		if closed, err = w.d.drifts().ObjectApplied(ctx, tx, plan.Subject{Kind: o.Kind, Object: o.UID.UUID, Name: o.Name}); err != nil {
 			return err
 		}
 		return w.d.Observed.Applied(ctx, tx, string(o.Kind), observed.Applied{UID: o.UID.UUID, Generation: o.Generation, Epoch: o.Epoch, SpecHash: o.SpecHash, Gone: gone})
@@ -61,6 +63,7 @@ func (w *applyObject) Work(ctx context.Context, job *river.Job[reconciler.ApplyO
 	return errors.Join(err, w.d.Observed.ApplyFailed(ctx, string(a.ObjectKind), a.Object, a.Generation, a.Epoch, err.Error()))
 }
 
+// applySpec calls the package that owns the kind.
 func (w *applyObject) applySpec(ctx context.Context, tx pgx.Tx, o desired.Object, gone bool) error {
 	switch o.Kind {
 	case desired.KindSKU:
@@ -132,7 +135,7 @@ func apply[T any](o desired.Object, gone bool, declare func(T) error, retire fun
 func (w *applyObject) deleteSpec(k desired.Kind) {
 	switch k {
 	case desired.KindSKU, desired.KindOSImage:
-		w.d.Catalog.Forget()
+		w.d.Catalog.Invalidate()
 		w.d.Hints.Send("catalog")
 	case desired.KindPolicy, desired.KindRole:
 		w.d.Hints.Send(policies.Topic)

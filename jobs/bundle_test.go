@@ -177,8 +177,8 @@ func (b *bundle) nothing(why string, args river.JobArgs) {
 	}
 }
 
-// says makes the node report the allocation.
-func (b *bundle) says(node ids.Node, seen ...protocol.AllocationReport) {
+// reports makes the node report these allocations.
+func (b *bundle) reports(node ids.Node, seen ...protocol.AllocationReport) {
 	b.t.Helper()
 	b.sequence++
 	b.Do(b.t, func(tx pgx.Tx) error {
@@ -222,8 +222,8 @@ func (b *bundle) state(a allocation.Allocation) allocation.State {
 	return now.State
 }
 
-// order returns the pending task of the node after the node has verified it.
-func (b *bundle) order() (protocol.Envelope, protocol.Order) {
+// pendingTask returns the pending task of the node after the node has verified it.
+func (b *bundle) pendingTask() (protocol.Envelope, protocol.AllocationParams) {
 	b.t.Helper()
 	taken, err := b.deps.Tasks.Next(b.t.Context(), b.node)
 	signed, ok := taken[b.node]
@@ -234,7 +234,7 @@ func (b *bundle) order() (protocol.Envelope, protocol.Order) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	o, err := e.Order()
+	o, err := e.AllocationParams()
 	if err != nil {
 		b.t.Fatalf("the node rejects it: %v", err)
 	}

@@ -76,12 +76,12 @@ func (d *Deps) countDrift(moves []plan.Drift) {
 }
 
 // page compares one page of a kind. It reads everything from one snapshot: an object that is
-// applied in the meantime would look like drift.
+// applied in the meantime would otherwise be reported as drift.
 func (w *checkDrift) page(ctx context.Context, tx pgx.Tx, kind desired.Kind, after string) (last string, more bool, moves []plan.Drift, err error) {
 	if _, err := tx.Exec(ctx, `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`); err != nil {
 		return "", false, nil, fmt.Errorf("taking a snapshot: %w", err)
 	}
-	objects, err := w.d.Desired.Carried(ctx, tx, kind, after, comparedAtOnce)
+	objects, err := w.d.Desired.LivePage(ctx, tx, kind, after, comparedAtOnce)
 	if err != nil || len(objects) == 0 {
 		return "", false, nil, err
 	}
@@ -93,7 +93,7 @@ func (w *checkDrift) page(ctx context.Context, tx pgx.Tx, kind desired.Kind, aft
 	}
 	applied := map[uuid.UUID]observed.Applied{}
 	observed.QueueApplied(b, keys, func(a observed.Applied) { applied[a.UID] = a })
-	stands := reconciler.QueueOpenDrift(b, keys)
+	open := reconciler.QueueOpenDrift(b, keys)
 	b.Queue(`SELECT now()`).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return "", false, nil, fmt.Errorf("reading applied objects: %w", err)
@@ -108,7 +108,7 @@ func (w *checkDrift) page(ctx context.Context, tx pgx.Tx, kind desired.Kind, aft
 		if a.Gone || a.Generation != o.Generation || a.SpecHash != o.SpecHash || compared == nil {
 			continue
 		}
-		moves = append(moves, plan.EvaluateDrift(w.subject(o), *compared, stands[o.UID.UUID], plan.OfSpec, now).Moves...)
+		moves = append(moves, plan.EvaluateDrift(w.subject(o), *compared, open[o.UID.UUID], plan.OfSpec, now).Moves...)
 	}
 	if err := w.d.drifts().Write(ctx, tx, moves); err != nil {
 		return "", false, nil, err

@@ -18,7 +18,7 @@ import (
 // loop returns a control loop that plans for the workers of the bundle.
 func (b *bundle) loop() *reconciler.Loop {
 	limits := reconciler.Limits{
-		Limits:  plan.Limits{Deadlines: plan.Deadlines{Provision: time.Hour, Release: time.Hour}, ProvisionAttempts: 3, ReleaseAttempts: 3, AskAgain: time.Minute, Drift: b.deps.DriftRules()},
+		Limits:  plan.Limits{Deadlines: plan.Deadlines{Provision: time.Hour, Release: time.Hour}, ProvisionAttempts: 3, ReleaseAttempts: 3, RetryAfter: time.Minute, Drift: b.deps.DriftRules()},
 		Enabled: true, SweepEvery: time.Hour, MassReleases: 10, MassNodes: 2, MassPercent: 5,
 	}
 	return &reconciler.Loop{
@@ -58,16 +58,16 @@ func (b *bundle) drifts() string {
 var driftCases = map[desired.Kind]struct{ spec, edit, back, drift string }{
 	desired.KindSKU: {
 		`{"displayName":"A","gpuModel":"A100","memoryGiB":40,"isolation":"host_user","maxGPUs":4,"active":true,"price":{"currency":"EUR","amountMinor":5}}`,
-		`UPDATE sku_prices SET amount_minor = 1 WHERE sku = 'thing'`, `SELECT count(*) FROM (SELECT amount_minor FROM sku_prices WHERE sku = 'thing' ORDER BY valid_from DESC LIMIT 1) p WHERE amount_minor = 5`,
+		`UPDATE sku_prices SET amount_minor = 1 WHERE sku = 'o'`, `SELECT count(*) FROM (SELECT amount_minor FROM sku_prices WHERE sku = 'o' ORDER BY valid_from DESC LIMIT 1) p WHERE amount_minor = 5`,
 		"SKU spec.price.amountMinor: 1, not 5",
 	},
 	desired.KindOSImage: {
 		`{"displayName":"U","digest":"sha256:00","default":false}`,
-		`UPDATE os_images SET spec = spec || '{"digest": "sha256:66"}' WHERE name = 'thing'`, `SELECT count(*) FROM os_images WHERE spec->>'digest' = 'sha256:00'`, "OSImage spec.digest: sha256:66, not sha256:00",
+		`UPDATE os_images SET spec = spec || '{"digest": "sha256:66"}' WHERE name = 'o'`, `SELECT count(*) FROM os_images WHERE spec->>'digest' = 'sha256:00'`, "OSImage spec.digest: sha256:66, not sha256:00",
 	},
 	desired.KindNode: {
 		`{"sku":"h100","region":"eu1","onboarding":"manual","gpus":2,"cordoned":true}`,
-		`UPDATE nodes SET spec = spec || '{"cordoned": false}' WHERE name = 'thing'`, `SELECT count(*) FROM nodes WHERE name = 'thing' AND cordoned`, "Node spec.cordoned: false, not true",
+		`UPDATE nodes SET spec = spec || '{"cordoned": false}' WHERE name = 'o'`, `SELECT count(*) FROM nodes WHERE name = 'o' AND cordoned`, "Node spec.cordoned: false, not true",
 	},
 	desired.KindPolicy: {
 		`{"key":"allocation.max_concurrent_per_user","scope":"platform","value":3}`,
@@ -83,7 +83,7 @@ func TestINV17EditedRowsAreHealed(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.done(b.declare(kind, "thing", c.spec))
+			b.done(b.declare(kind, "o", c.spec))
 			b.finish()
 			rest := pgtest.Diff(t, b.DB, pgtest.Without("river.river_job"))
 			b.done(jobs.CheckDrift{})
@@ -119,7 +119,7 @@ func TestEditedRowsAreReported(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.deps.DriftRules = func() map[desired.Kind]plan.Rule { return map[desired.Kind]plan.Rule{kind: plan.Warn} }
-			args := b.declare(kind, "thing", c.spec)
+			args := b.declare(kind, "o", c.spec)
 			b.done(args)
 			b.finish()
 			b.exec(c.edit)
@@ -146,8 +146,8 @@ func TestEditedRowsAreReported(t *testing.T) {
 func TestINV17DeletedRowsAreHealed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.done(b.declare(desired.KindPolicy, "thing", driftCases[desired.KindPolicy].spec))
-	b.done(b.declare(desired.KindOSImage, "thing", driftCases[desired.KindOSImage].spec))
+	b.done(b.declare(desired.KindPolicy, "o", driftCases[desired.KindPolicy].spec))
+	b.done(b.declare(desired.KindOSImage, "o", driftCases[desired.KindOSImage].spec))
 	b.finish()
 	b.exec(`DELETE FROM policy_values`)
 	b.exec(`UPDATE os_images SET retired_at = now()`)
@@ -156,7 +156,7 @@ func TestINV17DeletedRowsAreHealed(t *testing.T) {
 		t.Errorf("found %q", got)
 	}
 	b.finish()
-	if b.count(`SELECT count(*) FROM policy_values`) != 1 || b.count(`SELECT count(*) FROM os_images WHERE retired_at IS NULL AND name = 'thing'`) != 1 {
+	if b.count(`SELECT count(*) FROM policy_values`) != 1 || b.count(`SELECT count(*) FROM os_images WHERE retired_at IS NULL AND name = 'o'`) != 1 {
 		t.Errorf("not there again: %s", b.drifts())
 	}
 }
@@ -182,7 +182,7 @@ func TestTwoDeclarationsOfOnePolicy(t *testing.T) {
 func TestWhatIsOnItsWayIsNoDrift(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.done(b.declare(desired.KindOSImage, "thing", `{"displayName":"U","digest":"sha256:00","default":false}`))
+	b.done(b.declare(desired.KindOSImage, "o", `{"displayName":"U","digest":"sha256:00","default":false}`))
 	b.exec(`UPDATE desired_objects SET spec = '{"displayName":"V","digest":"sha256:00","default":false}', spec_hash = 'x', generation = 2 WHERE kind = 'OSImage'`)
 	b.declare(desired.KindOSImage, "never", `{"displayName":"U","digest":"sha256:01","default":false}`)
 	b.done(jobs.CheckDrift{})

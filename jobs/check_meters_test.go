@@ -29,7 +29,7 @@ func (b *bundle) used() (allocation.Allocation, meteringtest.Clock, int64) {
 	now := time.Now().Unix()
 	clock := meteringtest.New(b.t, b.DB, now-3600)
 	a := b.Request(b.t, 2)
-	b.says(b.node, b.is(a, protocol.Ready))
+	b.reports(b.node, b.is(a, protocol.Ready))
 	b.done(record(b, a, plan.NodeReady))
 	b.set(clock, now)
 	return a, clock, now
@@ -105,19 +105,19 @@ func TestINV33SilencePausesTheMeter(t *testing.T) {
 	}
 	if n := b.count(`SELECT count(*) FROM usage_records WHERE closed_observation->>'node_id' = $1 AND closed_observation->>'fence' = '1'
 		AND opened_observation->>'sequence' = '1' AND (closed_observation->>'seen_at')::timestamptz = (SELECT observed_at FROM observed_nodes)`, b.node); n != 1 {
-		t.Error("the interval does not name what was seen")
+		t.Error("the interval does not name its observation")
 	}
 
 	// It speaks again, but not well, and then well.
 	b.set(clock, now+100)
-	b.says(b.node, b.is(a, protocol.Broken))
+	b.reports(b.node, b.is(a, protocol.Broken))
 	b.done(jobs.CheckMeters{})
-	b.says(b.node, b.is(a, protocol.Ready))
+	b.reports(b.node, b.is(a, protocol.Ready))
 	b.done(jobs.CheckMeters{})
 	b.set(clock, now+200)
 	b.done(jobs.CheckMeters{})
 	if got, want := b.intervals(a, now), "observed_ready -3600..0 observation_stale, observed_again 100.. open"; got != want {
-		t.Errorf("seen again: %s, want %s", got, want)
+		t.Errorf("observed again: %s, want %s", got, want)
 	}
 	if got, err := b.Allocations.Get(t.Context(), b.Caller, a.ID); err != nil || got.Paused != "" {
 		t.Errorf("paused by %q, %v", got.Paused, err)
@@ -185,7 +185,7 @@ func TestReleaseDuringAPause(t *testing.T) {
 	if _, err := b.Allocations.Release(t.Context(), b.Caller, identity.Key{}, a.ID, nil); err != nil {
 		t.Fatal(err)
 	}
-	b.says(b.node, ready)
+	b.reports(b.node, ready)
 	b.done(jobs.CheckMeters{})
 	if got, want := b.intervals(a, now), "observed_ready -3600..0 observation_stale"; got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -253,7 +253,7 @@ func TestAPriceThatChangedDuringTheRequest(t *testing.T) {
 	a := b.Request(t, 1)
 	b.done(b.declare(desired.KindSKU, allocationtest.SKU, fmt.Sprintf(priced, "EUR", 300)))
 	b.exec(`UPDATE allocations SET price_minor = 250 WHERE id = $1`, a.ID) // not yet committed then
-	b.says(b.node, b.is(a, protocol.Ready))
+	b.reports(b.node, b.is(a, protocol.Ready))
 	b.done(record(b, a, plan.NodeReady))
 	if n := b.count(`SELECT count(*) FROM usage_records r JOIN allocations a ON a.id = r.allocation_id WHERE r.price_minor = 300 AND a.price_minor = 300`); n != 1 {
 		t.Error("it begins at the old price")

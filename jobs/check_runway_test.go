@@ -143,7 +143,7 @@ func TestTheLastChargeIsNotified(t *testing.T) {
 	}
 }
 
-// A credit that is committed before the balance is read prevents the release, also if it comes
+// A credit that is committed before the balance is read prevents the release, also if it is committed
 // between the first check and the release.
 func TestCreditBeforeTheRelease(t *testing.T) {
 	t.Parallel()

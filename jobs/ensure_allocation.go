@@ -24,6 +24,8 @@ type ensureAllocation struct {
 	d *Deps
 }
 
+// Work queues the task and completes the job in one transaction. The hint follows the commit: before it, the node would
+// find an empty mailbox and wait for the next poll.
 func (w *ensureAllocation) Work(ctx context.Context, job *river.Job[reconciler.EnsureAllocation]) error {
 	var node ids.Node
 	err := riverjob.Finish(ctx, w.d.DB, job, "ensure", func(tx pgx.Tx) error {
@@ -41,14 +43,14 @@ func (w *ensureAllocation) Work(ctx context.Context, job *river.Job[reconciler.E
 			return nil
 		}
 		node = a.Node
-		order, err := w.order(ctx, tx, a, want, spec)
+		task, err := w.task(ctx, tx, a, want, spec)
 		if err == nil && w.d.UserCA != nil {
 			err = w.d.Allocations.AuthoritiesSent(ctx, tx, a.ID, allocation.AuthoritiesHash(w.d.UserCA()))
 		}
 		if err != nil {
 			return err
 		}
-		if err := w.d.Tasks.Put(ctx, tx, order); err != nil {
+		if err := w.d.Tasks.Put(ctx, tx, task); err != nil {
 			return overtaken(err)
 		}
 		_, err = w.d.Allocations.TaskPlaced(ctx, tx, a)

@@ -47,7 +47,7 @@ func TestEnsure(t *testing.T) {
 	b.Node(t, "node-2", 8)
 	a := b.Request(t, 2)
 	b.twice(b.ensure(a))
-	e, o := b.order()
+	e, o := b.pendingTask()
 	if b.state(a) != allocation.Provisioning || e.Allocation != a.ID || e.Fence != 1 || o.User != a.Login || o.UID != a.HostUID || len(o.GPUs) != 2 {
 		t.Errorf("%s, expected %+v %+v", b.state(a), e, o)
 	}
@@ -64,7 +64,7 @@ func TestEnsure(t *testing.T) {
 	}
 	overtaken := b.ensure(a)
 	b.Move(t, a.ID, func(tx pgx.Tx, a allocation.Allocation) error {
-		return b.Allocations.GaveUp(t.Context(), tx, a, 1, "why")
+		return b.Allocations.Exhaust(t.Context(), tx, a, 1, "why")
 	})
 	b.nothing("it was given up", overtaken)
 	b.nothing("it is a tombstone", b.ensure(a))
@@ -80,7 +80,7 @@ func TestRelease(t *testing.T) {
 	a := b.Releasing(t, 2)
 	args := b.release(a)
 	b.twice(args)
-	if e, o := b.order(); e.Type != protocol.RevokeUser || e.Fence != 2 || o.User != a.Login || len(o.GPUs) != 2 {
+	if e, o := b.pendingTask(); e.Type != protocol.RevokeUser || e.Fence != 2 || o.User != a.Login || len(o.GPUs) != 2 {
 		t.Errorf("ordered %+v %+v", e, o)
 	}
 	for why, change := range map[string]func(*reconciler.ReleaseAllocation){
@@ -105,13 +105,13 @@ func TestReleaseOfALeak(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	a := b.Releasing(t, 2)
-	b.says(b.node, b.is(a, protocol.Gone))
+	b.reports(b.node, b.is(a, protocol.Gone))
 	b.done(record(b, a, plan.CleanupProved))
 	if b.state(a) != allocation.Released {
 		t.Fatal(b.state(a))
 	}
 	b.twice(reconciler.ReleaseAllocation{Allocation: a.ID, Node: b.node, Fence: 3, Reason: "not desired"})
-	if e, o := b.order(); e.Fence != 4 || o.User != a.Login || o.UID != a.HostUID || len(o.GPUs) != 2 {
+	if e, o := b.pendingTask(); e.Fence != 4 || o.User != a.Login || o.UID != a.HostUID || len(o.GPUs) != 2 {
 		t.Errorf("ordered %+v %+v", e, o)
 	}
 }
@@ -146,11 +146,11 @@ func TestRecordNodeReady(t *testing.T) {
 	b.nothing("nothing was reported", args)
 	other := b.is(a, protocol.Ready)
 	other.SpecHash = "another"
-	b.says(b.node, other)
+	b.reports(b.node, other)
 	b.nothing("it is ready with another spec", args)
-	b.says(b.node, b.is(a, protocol.Broken))
+	b.reports(b.node, b.is(a, protocol.Broken))
 	b.nothing("it is broken", args)
-	b.says(b.node, b.is(a, protocol.Ready))
+	b.reports(b.node, b.is(a, protocol.Ready))
 	b.exec(`UPDATE observed_nodes SET stale_at = now()`)
 	b.nothing("the report is stale", args)
 	b.exec(`UPDATE observed_nodes SET stale_at = now() + interval '1 min'`)
@@ -189,11 +189,11 @@ func TestINV46RecordSlotsGone(t *testing.T) {
 		word, p := proof, *proof.Proof
 		word.Proof = &p
 		change(&word)
-		b.says(b.node, word)
+		b.reports(b.node, word)
 		b.nothing(why, args)
 	}
 	b.exec(`DELETE FROM observed_allocations`)
-	b.says(b.node, proof)
+	b.reports(b.node, proof)
 	b.done(args)
 	if b.state(a) != allocation.Released || b.count(`SELECT count(*) FROM slots WHERE status = 'clean'`) != 4 {
 		t.Error(b.state(a))
@@ -210,7 +210,7 @@ func TestRecordGaveUp(t *testing.T) {
 	b := setup(t)
 	a := b.Request(t, 1)
 	args := record(b, a, plan.Exhausted)
-	b.says(b.node, b.is(a, protocol.Ready))
+	b.reports(b.node, b.is(a, protocol.Ready))
 	b.nothing("it is ready", args)
 	b.exec(`UPDATE observed_nodes SET stale_at = now()`)
 	b.Do(t, func(tx pgx.Tx) error {
@@ -227,7 +227,7 @@ func TestRecordGaveUp(t *testing.T) {
 
 	r := b.Releasing(t, 1)
 	args = record(b, r, plan.Exhausted)
-	b.says(b.node, b.is(r, protocol.Gone))
+	b.reports(b.node, b.is(r, protocol.Gone))
 	b.nothing("it is gone", args)
 	b.exec(`DELETE FROM observed_allocations`)
 	b.twice(args)
@@ -252,12 +252,12 @@ func TestRecordNode(t *testing.T) {
 	b := setup(t)
 	silent, back := reconciler.RecordNode{Node: b.node, Event: plan.ReportsStale}, reconciler.RecordNode{Node: b.node, Event: plan.ReportsResumed}
 	b.nothing("it never spoke", silent)
-	b.says(b.node)
+	b.reports(b.node)
 	b.nothing("it spoke again", silent)
 	b.exec(`UPDATE observed_nodes SET stale_at = now()`)
 	b.twice(silent)
 	b.nothing("it is silent", back)
-	b.says(b.node)
+	b.reports(b.node)
 	b.twice(back)
 	if n, _, err := b.Inventory.Node(t.Context(), "node-1"); err != nil || n.Reachability != "reachable" || n.Lifecycle != "active" {
 		t.Errorf("%+v, %v", n, err)
@@ -268,7 +268,7 @@ func TestProbe(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.twice(reconciler.ProbeNode{Node: b.node, Reason: "why"})
-	if e, _ := b.order(); e.Type != protocol.Probe {
+	if e, _ := b.pendingTask(); e.Type != protocol.Probe {
 		t.Errorf("%+v", e)
 	}
 	b.nothing("no node is meant", reconciler.ProbeNode{})
@@ -317,7 +317,7 @@ func TestINV20OneCommit(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			a := b.Request(t, 1)
-			b.exec(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''the machine dies here''; END'`)
+			b.exec(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''the process ends here''; END'`)
 			b.exec(c.trigger)
 			args := b.ensure(a)
 			diff := pgtest.Diff(t, b.DB)

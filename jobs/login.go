@@ -12,12 +12,12 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// order returns the task for the node. If only the login keys differ, the task is rotate_keys and
+// task returns the task for the node. If only the login keys differ, the task is rotate_keys and
 // changes nothing else. A leaked key must be removed from a node with an unhealthy GPU, too, and
 // open sessions and processes of the tenant must not be put at risk.
-func (w *ensureAllocation) order(ctx context.Context, tx pgx.Tx, a allocation.Allocation, want desired.Object, spec desired.Allocation) (nodetask.Order, error) {
+func (w *ensureAllocation) task(ctx context.Context, tx pgx.Tx, a allocation.Allocation, want desired.Object, spec desired.Allocation) (nodetask.Task, error) {
 	whole := protocol.ProvisionUserParams{User: spec.Login, UID: spec.UID, PublicKeys: spec.Keys, GPUs: spec.GPUUUIDs}
-	o := nodetask.Order{
+	o := nodetask.Task{
 		Node: a.Node, Allocation: a.ID, Type: protocol.ProvisionUser, Fence: want.Fence, Generation: want.Generation,
 		SpecHash: want.SpecHash, Slots: spec.GPUUUIDs, Trace: a.Trace, Params: whole,
 	}
@@ -37,11 +37,11 @@ func (w *ensureAllocation) order(ctx context.Context, tx pgx.Tx, a allocation.Al
 		return o, err
 	}
 	o.Params = whole
-	standing, ok, err := w.d.Tasks.LastApplied(ctx, tx, a.ID, want.Fence)
+	lastApplied, ok, err := w.d.Tasks.LastApplied(ctx, tx, a.ID, want.Fence)
 	if err != nil {
 		return o, err
 	}
-	if ok && onlyLoginsDiffer(standing, whole) {
+	if ok && onlyLoginsDiffer(lastApplied, whole) {
 		o.Type = protocol.RotateKeys
 		o.Params = protocol.RotateKeysParams{User: whole.User, UID: whole.UID, PublicKeys: whole.PublicKeys, GPUs: whole.GPUs, UserCA: whole.UserCA, Revoked: whole.Revoked}
 	}
@@ -50,9 +50,9 @@ func (w *ensureAllocation) order(ctx context.Context, tx pgx.Tx, a allocation.Al
 
 // onlyLoginsDiffer reports whether rotate_keys alone leads from the present parameters to the
 // desired ones.
-func onlyLoginsDiffer(stands, want protocol.ProvisionUserParams) bool {
-	same := stands.User == want.User && stands.UID == want.UID && slices.Equal(stands.GPUs, want.GPUs) && stands.Limits == want.Limits &&
-		stands.Principal == want.Principal && stands.StopAfterHours == want.StopAfterHours
-	logins := slices.Equal(stands.PublicKeys, want.PublicKeys) && slices.Equal(stands.UserCA, want.UserCA) && slices.Equal(stands.Revoked, want.Revoked)
+func onlyLoginsDiffer(applied, want protocol.ProvisionUserParams) bool {
+	same := applied.User == want.User && applied.UID == want.UID && slices.Equal(applied.GPUs, want.GPUs) && applied.Limits == want.Limits &&
+		applied.Principal == want.Principal && applied.StopAfterHours == want.StopAfterHours
+	logins := slices.Equal(applied.PublicKeys, want.PublicKeys) && slices.Equal(applied.UserCA, want.UserCA) && slices.Equal(applied.Revoked, want.Revoked)
 	return same && !logins
 }

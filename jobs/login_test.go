@@ -39,10 +39,10 @@ func (b *bundle) ends(e protocol.Envelope, o protocol.Outcome) {
 }
 
 // ensured returns the task that a node gets for an allocation.
-func (b *bundle) ensured(a allocation.Allocation) (protocol.Envelope, protocol.Order) {
+func (b *bundle) ensured(a allocation.Allocation) (protocol.Envelope, protocol.AllocationParams) {
 	b.t.Helper()
 	b.done(b.ensure(a))
-	return b.order()
+	return b.pendingTask()
 }
 
 const authority = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl authority"
@@ -52,7 +52,7 @@ func setupLogins(t *testing.T) (*bundle, *jobs.Logins) {
 	b, l := setup(t), &jobs.Logins{Limits: protocol.Limits{MemoryMiB: 1024, HomeGiB: 7}, StopAfterHours: 3}
 	b.deps.Logins = func(sku, region string) jobs.Logins {
 		if sku != allocationtest.SKU {
-			t.Errorf("asked for %q in %q", sku, region)
+			t.Errorf("requested %q in %q", sku, region)
 		}
 		return *l
 	}
@@ -108,7 +108,7 @@ func TestARotationOfKeysIsNoProvisioning(t *testing.T) {
 		return e
 	}
 
-	first := is("the first order", protocol.ProvisionUser, 1, 1)
+	first := is("the first task", protocol.ProvisionUser, 1, 1)
 	rekey()
 	second := is("keys while it is being made", protocol.ProvisionUser, 2, 2)
 	b.ends(second, protocol.Succeeded)

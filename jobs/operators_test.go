@@ -23,7 +23,7 @@ func TestAResetBecomesATaskOfTheNode(t *testing.T) {
 	b := setup(t)
 	gpu := allocationtest.GPU(b.node, 1)
 	b.done(fleet.ResetGPU{Node: b.node, GPU: gpu})
-	e, _ := b.order()
+	e, _ := b.pendingTask()
 	var p protocol.GPUResetParams
 	must(t, json.Unmarshal(e.Params, &p))
 	if e.Type != protocol.GPUReset || p.GPU != gpu || !p.ExpectIdle || !slices.Equal(e.Slots, []string{gpu}) {
@@ -82,7 +82,7 @@ func TestAnInspectedAllocationEnds(t *testing.T) {
 	b := setup(t)
 	a := b.Releasing(t, 2)
 	b.Move(t, a.ID, func(tx pgx.Tx, a allocation.Allocation) error {
-		return b.Allocations.GaveUp(t.Context(), tx, a, 5, "no proof")
+		return b.Allocations.Exhaust(t.Context(), tx, a, 5, "no proof")
 	})
 	b.done(manage.ConcludeAllocation{Allocation: a.ID})
 	if got := b.state(a); got != allocation.ReleaseFailed {

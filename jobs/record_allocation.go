@@ -24,13 +24,15 @@ import (
 )
 
 // recordAllocation passes an observed trigger to product/allocation after it has checked, with the
-// rows locked, that the observation still holds.
+// rows locked, that the observation is still the last one.
 type recordAllocation struct {
 	river.WorkerDefaults[reconciler.RecordAllocation]
 
 	d *Deps
 }
 
+// Work locks the allocation before its desired object, as every worker does. It reads the observed state only then, so
+// that a newer report counts instead of the one that the planner has read.
 func (w *recordAllocation) Work(ctx context.Context, job *river.Job[reconciler.RecordAllocation]) error {
 	var provisioned allocation.Allocation
 	err := riverjob.Finish(ctx, w.d.DB, job, "record", func(tx pgx.Tx) error {
@@ -66,6 +68,7 @@ func (w *recordAllocation) Work(ctx context.Context, job *river.Job[reconciler.R
 	return err
 }
 
+// record checks the trigger again. A trigger that no longer applies has no effect, and the next plan decides.
 func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconciler.RecordAllocation, a allocation.Allocation, want desired.Object, seen observed.Allocation) error {
 	ready := isReady(a, seen, want)
 	gone := seen.Proven && seen.Phase == protocol.Gone && seen.Fence >= want.Fence && want.DeletedAt != nil
@@ -89,7 +92,7 @@ func (w *recordAllocation) record(ctx context.Context, tx pgx.Tx, args reconcile
 			return nil // it became ready at the last moment, and the next plan records it
 		}
 		failures := failuresAt(want.Fence, seen)
-		return w.d.Allocations.GaveUp(ctx, tx, a, failures, why(args, failures, seen))
+		return w.d.Allocations.Exhaust(ctx, tx, a, failures, why(args, failures, seen))
 	case plan.Expired:
 		return w.d.Allocations.Expire(ctx, tx, a)
 	case plan.EvictionScheduled, plan.EvictionCancelled, plan.EvictionDue:

@@ -124,7 +124,7 @@ func TestKeysReachLiveAllocations(t *testing.T) {
 
 	// The loop queues a task for the changed object, and the node receives the new keys.
 	b.done(b.ensure(all))
-	if e, o := b.order(); e.Allocation != all.ID || e.Fence != 4 || e.Type != protocol.ProvisionUser || !slices.Equal(o.PublicKeys, []string{second.PublicKey}) {
+	if e, o := b.pendingTask(); e.Allocation != all.ID || e.Fence != 4 || e.Type != protocol.ProvisionUser || !slices.Equal(o.PublicKeys, []string{second.PublicKey}) {
 		t.Errorf("ordered %+v %+v", e, o)
 	}
 	if b.state(all) != allocation.Active {

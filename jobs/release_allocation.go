@@ -23,18 +23,19 @@ type releaseAllocation struct {
 	d *Deps
 }
 
+// Work queues the release. A leak has no desired object and therefore no fence, so it gets one above all known ones.
 func (w *releaseAllocation) Work(ctx context.Context, job *river.Job[reconciler.ReleaseAllocation]) error {
 	var placed bool
 	err := riverjob.Finish(ctx, w.d.DB, job, "release", func(tx pgx.Tx) error {
-		order, stands, err := w.order(ctx, tx, job.Args)
-		if err != nil || !stands {
+		task, current, err := w.task(ctx, tx, job.Args)
+		if err != nil || !current {
 			return err
 		}
 		placed = true
-		if order.Generation == 0 {
-			return w.d.Tasks.PutAbove(ctx, tx, order)
+		if task.Generation == 0 {
+			return w.d.Tasks.PutAbove(ctx, tx, task)
 		}
-		return overtaken(w.d.Tasks.Put(ctx, tx, order))
+		return overtaken(w.d.Tasks.Put(ctx, tx, task))
 	})
 	if err == nil && placed {
 		w.d.Tasks.Hint(job.Args.Node)
@@ -42,21 +43,21 @@ func (w *releaseAllocation) Work(ctx context.Context, job *river.Job[reconciler.
 	return err
 }
 
-// order returns the task for the node: from the desired object or, if it is deleted, from the
+// task returns the task for the node: from the desired object or, if it is deleted, from the
 // stored rows.
-func (w *releaseAllocation) order(ctx context.Context, tx pgx.Tx, args reconciler.ReleaseAllocation) (o nodetask.Order, stands bool, err error) {
+func (w *releaseAllocation) task(ctx context.Context, tx pgx.Tx, args reconciler.ReleaseAllocation) (o nodetask.Task, current bool, err error) {
 	a, err := w.d.Allocations.Lock(ctx, tx, args.Allocation)
 	if err != nil {
 		return o, false, cancelUnknown(err) // a node rejects a task without an account name
 	}
-	o = nodetask.Order{Node: args.Node, Allocation: a.ID, Type: protocol.RevokeUser, Fence: args.Fence, Generation: args.Generation, Trace: a.Trace}
+	o = nodetask.Task{Node: args.Node, Allocation: a.ID, Type: protocol.RevokeUser, Fence: args.Fence, Generation: args.Generation, Trace: a.Trace}
 	params := protocol.RevokeUserParams{User: a.Login, UID: a.HostUID, Mode: "clear"}
 	want, spec, err := lockDeclared(ctx, tx, w.d.Desired, a.ID)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound:
 		// A leak is released only while it is one. If the object exists again, a newer plan
 		// decides.
-		if stands = args.Generation == 0; stands {
+		if current = args.Generation == 0; current {
 			params.GPUs, err = w.d.NodeHealth.GPUsOf(ctx, tx, a.ID)
 		} else {
 			err = nil
@@ -64,11 +65,11 @@ func (w *releaseAllocation) order(ctx context.Context, tx pgx.Tx, args reconcile
 	case err != nil:
 		return o, false, err
 	default:
-		stands = want.Generation == args.Generation && want.Fence == args.Fence && want.Epoch == args.Epoch && spec.Released
+		current = want.Generation == args.Generation && want.Fence == args.Fence && want.Epoch == args.Epoch && spec.Released
 		params.GPUs, o.SpecHash = spec.GPUUUIDs, want.SpecHash
 	}
 	o.Params, o.Slots = params, params.GPUs
-	return o, stands, err
+	return o, current, err
 }
 
 // probeNode requests a complete report from a node.
@@ -83,7 +84,7 @@ func (w *probeNode) Work(ctx context.Context, job *river.Job[reconciler.ProbeNod
 		return nil
 	}
 	err := riverjob.Finish(ctx, w.d.DB, job, "probe", func(tx pgx.Tx) error {
-		return w.d.Tasks.Put(ctx, tx, nodetask.Order{Node: job.Args.Node, Type: protocol.Probe, Params: protocol.ProbeParams{}})
+		return w.d.Tasks.Put(ctx, tx, nodetask.Task{Node: job.Args.Node, Type: protocol.Probe, Params: protocol.ProbeParams{}})
 	})
 	if err == nil {
 		w.d.Tasks.Hint(job.Args.Node)
@@ -103,7 +104,7 @@ const resetAgain = 2 * time.Second
 
 func (w *resetGPU) Work(ctx context.Context, job *river.Job[fleet.ResetGPU]) error {
 	err := riverjob.Finish(ctx, w.d.DB, job, "reset", func(tx pgx.Tx) error {
-		queued, err := w.d.Tasks.PutNext(ctx, tx, nodetask.Order{
+		queued, err := w.d.Tasks.PutNext(ctx, tx, nodetask.Task{
 			Node: job.Args.Node, Type: protocol.GPUReset, Slots: []string{job.Args.GPU}, Params: protocol.GPUResetParams{GPU: job.Args.GPU, ExpectIdle: true},
 		})
 		if err == nil && !queued {

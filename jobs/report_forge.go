@@ -35,7 +35,7 @@ func (w *reportForge) Timeout(*river.Job[forge.ReportForge]) time.Duration { ret
 func (w *reportForge) Work(ctx context.Context, job *river.Job[forge.ReportForge]) error {
 	source := job.Args.Source
 	if source == "" {
-		return w.end(ctx, job, w.wake)
+		return w.end(ctx, job, w.queueReports)
 	}
 	f, ok, err := w.forge(ctx, source)
 	switch {
@@ -88,8 +88,8 @@ func (w *reportForge) again(ctx context.Context, tx pgx.Tx, source string) error
 	return nil
 }
 
-// wake queues jobs for sources with pending reports and no job.
-func (w *reportForge) wake(ctx context.Context, tx pgx.Tx) error {
+// queueReports queues jobs for sources with pending reports and no job.
+func (w *reportForge) queueReports(ctx context.Context, tx pgx.Tx) error {
 	untold, err := w.d.Reports.Pending(ctx, tx, "")
 	if err != nil {
 		return err

@@ -72,8 +72,8 @@ func (b *teller) want(state gitopsforge.State, text string) {
 	})
 }
 
-// shown waits until the forge has the status.
-func (b *teller) shown(state gitopsforge.State, text string) {
+// displayed waits until the forge has the status.
+func (b *teller) displayed(state gitopsforge.State, text string) {
 	b.t.Helper()
 	var got forge.Status
 	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
@@ -94,10 +94,10 @@ func TestForgeGetsTheReport(t *testing.T) {
 	t.Parallel()
 	b := setupTeller(t)
 	for i := range 20 { // each may meet the end of the one before
-		b.want(gitopsforge.Pending, fmt.Sprintf("look %d", i))
+		b.want(gitopsforge.Pending, fmt.Sprintf("sync %d", i))
 	}
 	b.want(gitopsforge.Success, "valid")
-	b.shown(gitopsforge.Success, "valid")
+	b.displayed(gitopsforge.Success, "valid")
 	if n := b.left(); n > 1 { // of the last wish, which found the telling at its end
 		t.Errorf("%d jobs are left", n)
 	}
@@ -118,7 +118,7 @@ func TestForgeThatFailsGetsReportsLater(t *testing.T) {
 	}
 	b.exec(`UPDATE forge_reports SET next_at = now()`)
 	b.done(gitopsforge.ReportForge{Source: "fleet"})
-	b.shown(gitopsforge.Success, "valid")
+	b.displayed(gitopsforge.Success, "valid")
 }
 
 // TestWishWithoutAJobIsFound checks a pending report without a job: the job was lost or never
@@ -129,7 +129,7 @@ func TestWishWithoutAJobIsFound(t *testing.T) {
 	b.deps.Reports.Jobs = none{}
 	b.want(gitopsforge.Failure, "line 12")
 	b.done(gitopsforge.ReportForge{})
-	b.shown(gitopsforge.Failure, "line 12")
+	b.displayed(gitopsforge.Failure, "line 12")
 }
 
 // TestSourceWithoutAForgeSendsNothing checks that a source without a forge sends nothing and queues

@@ -48,21 +48,22 @@ type rollAgents struct {
 	d *Deps
 }
 
+// Work runs one pass over all rollouts. Nodes are notified after the commit, when their tasks are visible.
 func (w *rollAgents) Work(ctx context.Context, job *river.Job[RollAgents]) error {
 	policy, err := w.d.Policies.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	var asked []ids.Node
+	var updated []ids.Node
 	var stopped []rollout.Version
 	err = riverjob.Finish(ctx, w.d.DB, job, "roll", func(tx pgx.Tx) error {
-		asked, stopped, err = w.roll(ctx, tx, policy)
+		updated, stopped, err = w.roll(ctx, tx, policy)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	for _, node := range asked {
+	for _, node := range updated {
 		w.d.Tasks.Hint(node)
 	}
 	for _, v := range stopped {
@@ -73,7 +74,7 @@ func (w *rollAgents) Work(ctx context.Context, job *river.Job[RollAgents]) error
 }
 
 // roll runs one pass in tx.
-func (w *rollAgents) roll(ctx context.Context, tx pgx.Tx, policy policies.Snapshot) (asked []ids.Node, stopped []rollout.Version, err error) {
+func (w *rollAgents) roll(ctx context.Context, tx pgx.Tx, policy policies.Snapshot) (updated []ids.Node, stopped []rollout.Version, err error) {
 	leads, now, err := w.d.Releases.Lead(ctx, tx)
 	if err != nil || !leads {
 		return nil, nil, err // another worker runs a pass now
@@ -84,8 +85,8 @@ func (w *rollAgents) roll(ctx context.Context, tx pgx.Tx, policy policies.Snapsh
 	}
 	plan := in.Plan()
 	moves := plan.Moves
-	for _, m := range plan.CallOff {
-		off, err := w.d.Tasks.CallOff(ctx, tx, protocol.AgentUpdate, nodetask.Request{Node: m.Node, Fence: updates[key{m.Node, m.Version}].Fence})
+	for _, m := range plan.Cancel {
+		off, err := w.d.Tasks.CancelQueued(ctx, tx, protocol.AgentUpdate, nodetask.Request{Node: m.Node, Fence: updates[key{m.Node, m.Version}].Fence})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -93,14 +94,14 @@ func (w *rollAgents) roll(ctx context.Context, tx pgx.Tx, policy policies.Snapsh
 			moves = append(moves, m)
 		}
 	}
-	if err := w.d.Releases.Moves(ctx, tx, moves, plan.Forget); err != nil {
+	if err := w.d.Releases.Moves(ctx, tx, moves, plan.Delete); err != nil {
 		return nil, nil, err
 	}
-	if asked, err = w.ask(ctx, tx, plan.Requests); err != nil {
+	if updated, err = w.queueUpdates(ctx, tx, plan.Requests); err != nil {
 		return nil, nil, err
 	}
 	stopped, err = w.d.Releases.StoreVersions(ctx, tx, plan.Versions)
-	return asked, stopped, err
+	return updated, stopped, err
 }
 
 type key struct {
@@ -147,18 +148,18 @@ func (w *rollAgents) rolloutState(ctx context.Context, tx pgx.Tx, policy policie
 
 // rows joins the requested updates with the progress of their tasks.
 func (w *rollAgents) rows(ctx context.Context, tx pgx.Tx, list []agentrelease.Update) (rows []rollout.Row, updates map[key]agentrelease.Update, err error) {
-	asked := make([]nodetask.Request, len(list))
+	requests := make([]nodetask.Request, len(list))
 	for i, u := range list {
-		asked[i] = nodetask.Request{Node: u.Node, Fence: u.Fence}
+		requests[i] = nodetask.Request{Node: u.Node, Fence: u.Fence}
 	}
-	tasks, err := w.d.Tasks.About(ctx, tx, protocol.AgentUpdate, asked)
+	tasks, err := w.d.Tasks.About(ctx, tx, protocol.AgentUpdate, requests)
 	if err != nil {
 		return nil, nil, err
 	}
 	updates = make(map[key]agentrelease.Update, len(list))
 	for i, u := range list {
 		updates[key{u.Node, u.Version}] = u
-		task, known := tasks[asked[i]]
+		task, known := tasks[requests[i]]
 		row := rollout.Row{
 			Node: u.Node, Version: u.Version, Ring: u.Ring, Status: u.Status, Before: u.Before, UpdatedAt: u.UpdatedAt, Message: u.Message,
 			Fetched: known && task.Status != "queued", Lapsed: !known || task.Status == "expired" || task.Status == "superseded" || task.Status == "queued" && task.Late,
@@ -177,9 +178,9 @@ func (w *rollAgents) rows(ctx context.Context, tx pgx.Tx, list []agentrelease.Up
 	return rows, updates, nil
 }
 
-// ask queues a task for each selected node.
-func (w *rollAgents) ask(ctx context.Context, tx pgx.Tx, asks []rollout.UpdateRequest) (asked []ids.Node, err error) {
-	for _, a := range asks {
+// queueUpdates queues a task for each selected node.
+func (w *rollAgents) queueUpdates(ctx context.Context, tx pgx.Tx, requests []rollout.UpdateRequest) (queued []ids.Node, err error) {
+	for _, a := range requests {
 		r, err := w.d.Releases.Find(ctx, a.Build.Version, a.Build.Platform)
 		if err != nil {
 			return nil, err
@@ -188,14 +189,14 @@ func (w *rollAgents) ask(ctx context.Context, tx pgx.Tx, asks []rollout.UpdateRe
 		if err != nil {
 			return nil, err
 		}
-		order := nodetask.Order{Node: a.Node, Type: protocol.AgentUpdate, Fence: fence, Slots: []string{}, Params: r.Params()}
-		if err := w.d.Tasks.Put(ctx, tx, order); err != nil {
-			return nil, fmt.Errorf("asking %s to become %s: %w", a.Node, a.Build.Version, err)
+		task := nodetask.Task{Node: a.Node, Type: protocol.AgentUpdate, Fence: fence, Slots: []string{}, Params: r.Params()}
+		if err := w.d.Tasks.Put(ctx, tx, task); err != nil {
+			return nil, fmt.Errorf("requesting the update of %s to %s: %w", a.Node, a.Build.Version, err)
 		}
 		if err := w.d.Releases.RecordRequest(ctx, tx, a, fence, updateWithin); err != nil {
 			return nil, err
 		}
-		asked = append(asked, a.Node)
+		queued = append(queued, a.Node)
 	}
-	return asked, nil
+	return queued, nil
 }

@@ -264,7 +264,7 @@ func TestRollOneNode(t *testing.T) {
 	}
 }
 
-// An order that no node fetched in time counts for nothing: another is updated.
+// A task that no node fetched in time does not count: another is updated.
 func TestRollLapses(t *testing.T) {
 	t.Parallel()
 	r := setupRolling(t)

@@ -28,7 +28,7 @@ func TestINV72AnUnreadPartChangesNoBill(t *testing.T) {
 		hostile, clock, now := b.used()
 		twin := b.Request(t, 2)
 		b.set(clock, now-3600)
-		b.says(b.node, b.is(hostile, protocol.Ready), b.is(twin, protocol.Ready))
+		b.reports(b.node, b.is(hostile, protocol.Ready), b.is(twin, protocol.Ready))
 		b.done(record(b, twin, plan.NodeReady))
 		var story []string
 		for step := range int64(16) {

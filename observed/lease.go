@@ -71,7 +71,7 @@ func every(staleAfter time.Duration) time.Duration { return staleAfter / 10 }
 func (l *Leases) excludes(node ids.Node) bool { return l.Excluded != nil && l.Excluded(node) }
 
 // begin returns the lease id for a report's row, or nil while there is no lease. The node is in doubt
-// until Hold.
+// until Hold confirms the write.
 func (l *Leases) begin(node ids.Node) *uuid.UUID {
 	if l == nil || l.excludes(node) {
 		return nil

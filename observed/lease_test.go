@@ -253,8 +253,8 @@ func TestLeaseDropsASilentNode(t *testing.T) {
 	if row.ObservedAt.After(last.Add(time.Millisecond)) || row.StaleAt.Sub(row.ObservedAt) != stale || row.Sequence != 2 {
 		t.Errorf("last heard at %s, row %+v", last, row)
 	}
-	if n := a.Leases.Held(); n != 1 {
-		t.Errorf("%d are remembered", n)
+	if n := a.Leases.Covered(); n != 1 {
+		t.Errorf("%d are covered", n)
 	}
 	cancel()
 	running.Wait()
@@ -324,13 +324,13 @@ func TestNodesMove(t *testing.T) {
 	}
 	a.renew()
 	b.renew()
-	if a.Leases.Held()+b.Leases.Held() != 1 {
-		t.Errorf("%d and %d cover it", a.Leases.Held(), b.Leases.Held())
+	if a.Leases.Covered()+b.Leases.Covered() != 1 {
+		t.Errorf("%d and %d cover it", a.Leases.Covered(), b.Leases.Covered())
 	}
 }
 
 // A process that was stopped, or could not write for too long, starts with a new lease: its memory may
-// be outdated, and other processes have seen its nodes become stale.
+// be outdated, and other processes have observed its nodes become stale.
 func TestALostLeaseIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*replica){
@@ -349,8 +349,8 @@ func TestALostLeaseIsNotRenewed(t *testing.T) {
 			a.renew()
 			a.renew()
 			a.exec(`UPDATE observed_leases SET stale_at = now() WHERE id = (SELECT lease FROM observed_nodes)`)
-			if !a.silent(node) || a.Leases.Held() != 0 {
-				t.Errorf("silent %v, %d remembered", a.silent(node), a.Leases.Held())
+			if !a.silent(node) || a.Leases.Covered() != 0 {
+				t.Errorf("silent %v, %d covered", a.silent(node), a.Leases.Covered())
 			}
 			a.must(false, node, report(1, 2))
 			a.renew()
@@ -412,8 +412,8 @@ func TestManyAreAdoptedTogether(t *testing.T) {
 	each(func(n ids.Node) { b.must(true, n, report(1, 2)) })
 	each(func(n ids.Node) { b.must(true, n, report(1, 3)) })
 	b.renew()
-	if b.Leases.Held() != len(nodes) {
-		t.Errorf("%d are remembered", b.Leases.Held())
+	if b.Leases.Covered() != len(nodes) {
+		t.Errorf("%d are covered", b.Leases.Covered())
 	}
 	var rows int
 	if err := b.db.QueryRow(t.Context(), `SELECT count(DISTINCT lease) FROM observed_nodes WHERE sequence = 2`).Scan(&rows); err != nil || rows != 1 {

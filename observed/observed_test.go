@@ -46,8 +46,8 @@ func (b *bundle) is(phase protocol.Phase, fence int64) protocol.AllocationReport
 	return protocol.AllocationReport{Allocation: b.a, Phase: phase, Fence: fence, Generation: fence, SpecHash: "h"}
 }
 
-// says processes a report of the node and clears the due rows before it.
-func (b *bundle) says(r protocol.Report) (changed bool) {
+// report processes a report of the node and clears the due rows before it.
+func (b *bundle) report(r protocol.Report) (changed bool) {
 	b.t.Helper()
 	b.unmark()
 	changed, err := b.Report(b.t.Context(), b.tx, b.node, r, minute)
@@ -124,14 +124,14 @@ func TestNewerWins(t *testing.T) {
 func TestUnchangedIsOneRow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	if !b.says(report(1, 1, b.is(protocol.Ready, 1))) {
+	if !b.report(report(1, 1, b.is(protocol.Ready, 1))) {
 		t.Error("the first report is nothing new")
 	}
 	b.unmark()
 	diff := pgtest.Diff(t, b.tx)
 	again := report(1, 2, b.is(protocol.Ready, 1))
 	again.Inventory.GPUs[0].PowerMW, again.Inventory.GPUs[0].Celsius, again.Inventory.GPUs[0].UsedMiB = 400, 70, 9
-	if b.says(again) {
+	if b.report(again) {
 		t.Error("counters are news")
 	}
 	// now() is constant within a transaction, so only the sequence changes.
@@ -145,17 +145,17 @@ func TestUnchangedIsOneRow(t *testing.T) {
 func TestMarks(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.says(report(1, 1, b.is(protocol.Working, 1)))
+	b.report(report(1, 1, b.is(protocol.Working, 1)))
 	if got := b.due(); got != "Allocation: reported, Node: reports have begun" {
 		t.Errorf("first report: %s", got)
 	}
-	b.says(report(1, 2, b.is(protocol.Ready, 1)))
+	b.report(report(1, 2, b.is(protocol.Ready, 1)))
 	if got := b.due(); got != "Allocation: reported" {
 		t.Errorf("a change: %s", got)
 	}
 	sick := report(1, 3, b.is(protocol.Ready, 1))
 	sick.Inventory.GPUs[0].Health = protocol.Unhealthy
-	if !b.says(sick) || b.due() != "" {
+	if !b.report(sick) || b.due() != "" {
 		t.Errorf("a sick device: %s", b.due())
 	}
 }
@@ -165,18 +165,18 @@ func TestMarks(t *testing.T) {
 func TestAbsence(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.says(report(1, 1, b.is(protocol.Ready, 3)))
+	b.report(report(1, 1, b.is(protocol.Ready, 3)))
 	half := report(1, 2)
 	half.Complete, half.Missing = false, []string{"host"}
-	b.says(half)
+	b.report(half)
 	if a := b.allocation(); a.Phase != protocol.Ready || a.Fresh || b.loopState().Complete {
 		t.Errorf("half a report: %+v", a)
 	}
-	b.says(report(1, 3))
+	b.report(report(1, 3))
 	if a := b.allocation(); a.Phase != protocol.Gone || a.Fence != 3 || a.Proven || !a.Fresh || !strings.Contains(b.due(), "Allocation") {
 		t.Errorf("a whole one: %+v, due %s", a, b.due())
 	}
-	b.says(report(1, 4))
+	b.report(report(1, 4))
 	if b.due() != "" {
 		t.Errorf("forgotten twice: %s", b.due())
 	}
@@ -200,11 +200,11 @@ func TestProof(t *testing.T) {
 			b := setup(t)
 			gone := b.is(protocol.Gone, 3)
 			gone.Proof = c.proof
-			b.says(report(1, 1, gone))
+			b.report(report(1, 1, gone))
 			if b.loopState().Proven != c.want || b.allocation().Proven != c.want {
 				t.Errorf("proven: %v, %v", b.loopState().Proven, b.allocation().Proven)
 			}
-			b.says(report(1, 2)) // the node has dropped its record: its proof stays
+			b.report(report(1, 2)) // the node has dropped its record: its proof stays
 			if b.loopState().Proven != c.want {
 				t.Errorf("forgotten with its record: %v", b.loopState().Proven)
 			}
@@ -217,8 +217,8 @@ func TestProof(t *testing.T) {
 func TestINV45LateAndForeignWords(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.says(report(1, 1, b.is(protocol.Ready, 5)))
-	b.says(report(1, 2, b.is(protocol.Gone, 4)))
+	b.report(report(1, 1, b.is(protocol.Ready, 5)))
+	b.report(report(1, 2, b.is(protocol.Gone, 4)))
 	if a := b.allocation(); a.Phase != protocol.Ready || a.Fence != 5 || b.due() != "" {
 		t.Errorf("after a late report %+v, due %s", a, b.due())
 	}
@@ -226,7 +226,7 @@ func TestINV45LateAndForeignWords(t *testing.T) {
 	b.node = ids.New[ids.Node]()
 	gone := b.is(protocol.Gone, 9)
 	gone.Proof = &protocol.Proof{Fence: 9, Scrubbed: []string{"GPU-1"}}
-	b.says(report(1, 1, gone))
+	b.report(report(1, 1, gone))
 	b.failed(protocol.Result{Allocation: b.a, Fence: 9})
 	b.node = own
 	if a := b.allocation(); a.Phase != protocol.Ready || a.Fence != 5 || a.Node != own || a.Failures != 0 {
@@ -248,9 +248,9 @@ func TestINV77AForeignReportComesFirst(t *testing.T) {
 	b := setup(t)
 	own := b.node
 	b.node = ids.New[ids.Node]()
-	b.says(report(1, 1, b.is(protocol.Gone, 1<<40)))
+	b.report(report(1, 1, b.is(protocol.Gone, 1<<40)))
 	b.node = own
-	b.says(report(1, 1, b.is(protocol.Ready, 5)))
+	b.report(report(1, 1, b.is(protocol.Ready, 5)))
 	if a := b.allocation(); a.Phase != protocol.Ready || a.Fence != 5 || a.Node != own {
 		t.Errorf("the true node's report is %+v", a)
 	}
@@ -299,7 +299,7 @@ func TestFailuresPerFence(t *testing.T) {
 func TestWhoComesBackWakes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.says(report(1, 1, b.is(protocol.Ready, 1)))
+	b.report(report(1, 1, b.is(protocol.Ready, 1)))
 	b.exec(`UPDATE observed_nodes SET stale_at = now()`)
 	if silent, known, err := b.IsStale(t.Context(), b.tx, b.node); !silent || !known || err != nil {
 		t.Errorf("silent %v, known %v, %v", silent, known, err)
@@ -307,28 +307,28 @@ func TestWhoComesBackWakes(t *testing.T) {
 	if silent, all, err := b.StaleNodes(t.Context()); silent != 1 || all != 1 || err != nil {
 		t.Errorf("%d of %d are silent, %v", silent, all, err)
 	}
-	b.says(report(1, 2, b.is(protocol.Ready, 1)))
+	b.report(report(1, 2, b.is(protocol.Ready, 1)))
 	if got := b.due(); got != "Allocation: its node reports again, Node: reports have begun" {
 		t.Errorf("back: %s", got)
 	}
 	half := report(1, 3, b.is(protocol.Ready, 1))
 	half.Complete = false
-	b.says(half)
+	b.report(half)
 	if got := b.due(); got != "" {
 		t.Errorf("half a report: %s", got)
 	}
 	half.Sequence = 4
-	b.says(half)
+	b.report(half)
 	if got := b.due(); got != "" {
 		t.Errorf("half a report again: %s", got)
 	}
-	b.says(report(1, 5, b.is(protocol.Ready, 1)))
+	b.report(report(1, 5, b.is(protocol.Ready, 1)))
 	if got := b.due(); !strings.Contains(got, "its node reports again") {
 		t.Errorf("whole again: %s", got)
 	}
-	b.says(report(1, 6))
+	b.report(report(1, 6))
 	b.exec(`UPDATE observed_nodes SET stale_at = now()`)
-	b.says(report(1, 7))
+	b.report(report(1, 7))
 	if got := b.due(); got != "Node: reports have begun" {
 		t.Errorf("with nothing left: %s", got)
 	}
@@ -348,7 +348,7 @@ func TestReads(t *testing.T) {
 	if _, known, err := b.IsStale(t.Context(), b.tx, b.node); known || err != nil {
 		t.Errorf("known %v, %v", known, err)
 	}
-	b.says(report(1, 1, b.is(protocol.Ready, 1)))
+	b.report(report(1, 1, b.is(protocol.Ready, 1)))
 	n, err := b.Node(t.Context(), b.node)
 	if err != nil || !n.Complete || len(n.Inventory.GPUs) != 1 || n.StaleAt.Sub(n.ObservedAt) != minute {
 		t.Errorf("%+v, %v", n, err)
@@ -379,7 +379,7 @@ func TestApplied(t *testing.T) {
 		if err := b.tx.SendBatch(t.Context(), batch).Close(); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(got, []observed.Applied{want}) || b.due() != "SKU: carried out" {
+		if !slices.Equal(got, []observed.Applied{want}) || b.due() != "SKU: applied" {
 			t.Errorf("%+v, due %s", got, b.due())
 		}
 	}
@@ -394,8 +394,8 @@ func TestOneUnreadAllocationHidesNoOther(t *testing.T) {
 	of := func(id ids.Allocation, phase protocol.Phase, unread string) protocol.AllocationReport {
 		return protocol.AllocationReport{Allocation: id, Phase: phase, Fence: 1, Generation: 1, SpecHash: "h", Unread: unread}
 	}
-	b.says(report(1, 1, of(hostile, protocol.Ready, ""), of(other, protocol.Ready, "")))
-	b.says(report(1, 2, of(hostile, protocol.Working, "too many"), of(other, protocol.Broken, "")))
+	b.report(report(1, 1, of(hostile, protocol.Ready, ""), of(other, protocol.Ready, "")))
+	b.report(report(1, 2, of(hostile, protocol.Working, "too many"), of(other, protocol.Broken, "")))
 	if got := b.due(); strings.Count(got, "Allocation: ") != 2 {
 		t.Errorf("due: %s", got)
 	}
@@ -407,7 +407,7 @@ func TestOneUnreadAllocationHidesNoOther(t *testing.T) {
 		t.Errorf("the other: %+v", s)
 	}
 	b.a = hostile
-	b.says(report(1, 3, of(hostile, protocol.Ready, ""), of(other, protocol.Broken, "")))
+	b.report(report(1, 3, of(hostile, protocol.Ready, ""), of(other, protocol.Broken, "")))
 	if s := b.loopState(); !s.Complete || s.Phase != protocol.Ready || !strings.Contains(b.due(), "can read it again") {
 		t.Errorf("read again: %+v, due %s", s, b.due())
 	}

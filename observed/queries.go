@@ -37,7 +37,7 @@ const (
 		SELECT mark_due('Node', $1, now(), 'reports have begun')
 		UNION ALL
 		SELECT mark_due('Allocation', allocation_id, now(), 'its node reports again')
-		FROM (SELECT allocation_id FROM observed_allocations WHERE node_id = $1 AND phase <> 'gone' ORDER BY allocation_id) AS held`
+		FROM (SELECT allocation_id FROM observed_allocations WHERE node_id = $1 AND phase <> 'gone' ORDER BY allocation_id) AS present`
 
 	// Only differing rows are written and marked as due. A report with an older fence is late and
 	// changes nothing. The key contains the node, so that no report changes the row of another node.
@@ -72,7 +72,7 @@ const (
 	// stays, the proof is removed.
 	forget = `
 		WITH put AS (
-			UPDATE observed_allocations SET phase = 'gone', proof = NULL, message = 'the host no longer reports it', observed_at = now()
+			UPDATE observed_allocations SET phase = 'gone', proof = NULL, message = 'the node no longer reports it', observed_at = now()
 			WHERE node_id = $1 AND NOT allocation_id = ANY($2) AND phase <> 'gone'
 			RETURNING allocation_id
 		)
@@ -99,7 +99,7 @@ const (
 				failures = 0, failure = ''
 			RETURNING uid, kind
 		)
-		SELECT mark_due(kind, uid, now(), 'carried out') FROM put`
+		SELECT mark_due(kind, uid, now(), 'applied') FROM put`
 
 	countApplyFailure = `
 		INSERT INTO observed_objects AS o (uid, kind, generation, spec_hash, failures, failed_generation, failed_epoch, failure) VALUES ($1, $2, 0, '', 1, $3, $4, $5)

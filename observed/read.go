@@ -88,17 +88,17 @@ func QueueApplied(b *pgx.Batch, keys []uuid.UUID, each func(Applied)) {
 	})
 }
 
-// Heard is the part of a node's last report that the control loop reads.
-type Heard struct {
+// NodeReport is the part of a node's last report that the control loop reads.
+type NodeReport struct {
 	Node    uuid.UUID
 	StaleAt time.Time
 	Devices []Device // nil: the report was incomplete, or older than this column
 }
 
-// QueueHeard reads the last reports of exactly these nodes.
-func QueueHeard(b *pgx.Batch, keys []uuid.UUID, each func(Heard)) {
+// QueueNodeReports reads the last reports of exactly these nodes.
+func QueueNodeReports(b *pgx.Batch, keys []uuid.UUID, each func(NodeReport)) {
 	b.Queue(selectHeard, keys).Query(func(rows pgx.Rows) error {
-		var h Heard
+		var h NodeReport
 		_, err := pgx.ForEachRow(rows, []any{&h.Node, &h.StaleAt, &h.Devices}, func() error {
 			each(h)
 			h.Devices = nil

@@ -163,7 +163,7 @@ func (l *Leases) leaseNodes() []uuid.UUID {
 	return all
 }
 
-// isLost reports whether the lease must not be renewed: other processes may have seen it become stale,
+// isLost reports whether the lease must not be renewed: other processes may have observed it become stale,
 // and no due row would announce that its nodes have resumed.
 func (l *Leases) isLost(now, db, staleAt time.Time, staleAfter time.Duration) bool {
 	l.mu.Lock()

@@ -231,8 +231,8 @@ func TestRunFollowsHints(t *testing.T) {
 	}
 }
 
-// Two keys that are always set together must never be read apart, and a reader that has seen a revision
-// has seen all earlier ones.
+// Two keys that are always set together must never be read apart, and a reader that has read a revision
+// has read all earlier ones.
 func TestReadersSeeWholeRevisions(t *testing.T) {
 	t.Parallel()
 	c, pool := setup(t)

@@ -100,7 +100,7 @@ func Define(name string) (Key, bool) {
 	return k, ok
 }
 
-// index is built once, because every request looks up keys.
+// index is built once, because every request reads keys.
 var index = sync.OnceValue(func() map[string]Key {
 	byName := make(map[string]Key, len(keys))
 	for _, k := range keys {

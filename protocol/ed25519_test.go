@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// order is that of the group's base point, 2^252 + 2774…8493.
+// order is the order of the group's base point, 2^252 + 2774…8493.
 var order, _ = new(big.Int).SetString("7237005577332262213973186563042994240857116359379907606001950938285454250989", 10)
 
 func little(n *big.Int) []byte {
@@ -36,7 +36,7 @@ func accepts(key, body, signature []byte) bool {
 	return err == nil
 }
 
-// smallOrder are encodings of the eight points that any multiple of eight takes to
+// smallOrder are encodings of the eight points that any multiple of eight maps to
 // the neutral element, and those of their encodings that are not canonical.
 var smallOrder = []string{
 	"0100000000000000000000000000000000000000000000000000000000000000",
@@ -159,7 +159,7 @@ func TestVerdictsAreWycheproofs(t *testing.T) {
 			}
 			ran++
 			if got := accepts(key, body, signature); got != (c.Result == "valid") {
-				t.Errorf("%d %s: %v, Wycheproof says %s", c.TcId, c.Comment, got, c.Result)
+				t.Errorf("%d %s: %v, Wycheproof expects %s", c.TcId, c.Comment, got, c.Result)
 			}
 		}
 	}

@@ -94,7 +94,7 @@ func signer(s Signed, keys map[string][]byte) (kid string, err error) {
 }
 
 // parse decodes signed bytes and compares their encoding with the original. The comparison rejects
-// unknown order, spaces, duplicate names, names in another case, numbers in another form and trailing
+// another sequence, spaces, duplicate names, names in another case, numbers in another form and trailing
 // data.
 func parse(body []byte) (Envelope, error) {
 	var version struct {
@@ -133,7 +133,7 @@ func (e Envelope) sound() error {
 }
 
 // ordered checks that the envelope has the fence that its type needs. A read-only task changes nothing, so
-// that its order among other tasks does not matter.
+// so its sequence among other tasks does not matter.
 func (e Envelope) ordered() error {
 	row, exists := e.Type.row()
 	hasAllocation := e.Allocation != ids.Allocation{}

@@ -31,12 +31,12 @@ func seeds() map[protocol.Type]string {
 	}
 }
 
-// checkParams opens the parameters of a signed envelope, as a host does, and compares what it
-// takes against the promises: INV-44.
-func checkParams(t *testing.T, kind, params string) (taken bool) {
+// checkParams opens the parameters of a signed envelope, as an agent does, and checks the invariants of accepted
+// parameters: INV-44.
+func checkParams(t *testing.T, kind, params string) (accepted bool) {
 	t.Helper()
 	e := protocol.Envelope{Type: protocol.Type(kind), Params: json.RawMessage(params), Allocation: ids.New[ids.Allocation](), Slots: []string{gpu}}
-	order, err := e.Order()
+	allocation, err := e.AllocationParams()
 	if err != nil {
 		if _, coded := errors.AsType[*protocol.RejectedError](err); !coded {
 			t.Errorf("%q %q is rejected without a code: %v", kind, params, err)
@@ -44,26 +44,26 @@ func checkParams(t *testing.T, kind, params string) (taken bool) {
 		return false
 	}
 	if e.Type.Scope() == "" {
-		t.Errorf("type %q was taken", kind)
+		t.Errorf("type %q was accepted", kind)
 	}
 	if again, err := json.Marshal(e.Params); err != nil || string(again) != params {
-		t.Errorf("%q was taken in a form that is not canonical", params)
+		t.Errorf("%q was accepted in a form that is not canonical", params)
 	}
 	if e.Type.Scope() != protocol.ScopeAllocation {
 		return true
 	}
 	plain := func(s string) bool { return !strings.ContainsAny(s, "\n\r\x00") }
 	switch {
-	case order.UID < 200000:
-		t.Errorf("uid %d", order.UID)
-	case strings.Trim(order.User, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || order.User == "" || len(order.User) > 31:
-		t.Errorf("user %q", order.User)
-	case !slices.Equal(order.GPUs, e.Slots):
-		t.Errorf("GPUs %q", order.GPUs)
-	case slices.ContainsFunc(append(order.PublicKeys, order.UserCA...), func(k string) bool {
+	case allocation.UID < 200000:
+		t.Errorf("uid %d", allocation.UID)
+	case strings.Trim(allocation.User, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || allocation.User == "" || len(allocation.User) > 31:
+		t.Errorf("user %q", allocation.User)
+	case !slices.Equal(allocation.GPUs, e.Slots):
+		t.Errorf("GPUs %q", allocation.GPUs)
+	case slices.ContainsFunc(append(allocation.PublicKeys, allocation.UserCA...), func(k string) bool {
 		return !plain(k) || !strings.Contains(k, "ssh-") && !strings.Contains(k, "ecdsa-") && !strings.Contains(k, "sk-")
 	}):
-		t.Errorf("keys %q", order.PublicKeys)
+		t.Errorf("keys %q", allocation.PublicKeys)
 	}
 	return true
 }
@@ -84,7 +84,7 @@ func TestINV44EveryTypeHasItsForm(t *testing.T) {
 				continue // a provisioning may leave out all that a rotation lacks
 			}
 			if other != kind && checkParams(t, string(other), params) {
-				t.Errorf("%s takes the parameters of %s", other, kind)
+				t.Errorf("%s accepts the parameters of %s", other, kind)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ type HealthReport struct {
 	Level   Health    `json:"level"`             // as the node determines it; the control plane uses its own table
 	Message string    `json:"message,omitempty"` // one sentence for an operator
 	Classes []Class   `json:"classes,omitempty"` // sorted
-	Since   time.Time `json:"since"`             // the host's clock: shown, never decided by
+	Since   time.Time `json:"since"`             // the node's clock: displayed, never used for a decision
 	// Evidence is the origin of an XID. Only one that the driver reported has consequences.
 	Evidence Evidence `json:"evidence,omitempty"`
 }
@@ -39,9 +39,9 @@ type Class string
 // The classes are those of NVIDIA's NICo.
 const (
 	PreventAllocations   Class = "prevent_allocations"            // hand nothing out on it
-	PreventHostChanges   Class = "prevent_host_state_changes"     // leave the host as it is
+	PreventHostChanges   Class = "prevent_host_state_changes"     // leave the node unchanged
 	SuppressAlerting     Class = "suppress_external_alerting"     // no alert is sent for it
-	ExcludeFromDeadlines Class = "exclude_from_state_machine_sla" // what takes long because of it is not late
+	ExcludeFromDeadlines Class = "exclude_from_state_machine_sla" // a delay by this fault is not late
 )
 
 const (

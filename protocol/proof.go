@@ -27,7 +27,7 @@ type Proof struct {
 	Keys       []string       `json:"keys"`      // SHA-256 fingerprints of the keys that log in
 	Probes     []ProbeResult  `json:"probes"`    // what was tried from inside the tenant's session
 	SSHD       string         `json:"sshd"`      // hex SHA-256 of the configuration that sshd runs with
-	At         time.Time      `json:"at"`        // the host's clock: shown, never used for money
+	At         time.Time      `json:"at"`        // the node's clock: displayed, never used for money
 
 	Kid       string `json:"kid,omitempty"`       // which proof key: KidOf its public part
 	Signature []byte `json:"signature,omitempty"` // Ed25519 over Canonical
@@ -40,8 +40,8 @@ type ProbeResult struct {
 	Got      string `json:"got"`
 }
 
-// Held reports whether the attempt had the expected result.
-func (r ProbeResult) Held() bool { return r.Expected == r.Got }
+// Passed reports whether the attempt had the expected result.
+func (r ProbeResult) Passed() bool { return r.Expected == r.Got }
 
 // Canonical returns the signed bytes: the proof without kid and signature. Absent lists are empty, so
 // that decoding and encoding do not change the bytes.

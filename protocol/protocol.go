@@ -29,7 +29,7 @@ const (
 const WaitFor = 30 * time.Second
 
 // Envelope is a task for a node. Its canonical bytes are its JSON encoding with the fields in this
-// order and no spaces. Signed contains exactly those bytes.
+// sequence and no spaces. Signed contains exactly those bytes.
 type Envelope struct {
 	V          int             `json:"v"`
 	Kid        string          `json:"kid"` // which task-signing key
@@ -38,11 +38,11 @@ type Envelope struct {
 	Allocation ids.Allocation  `json:"allocation_id"` // zero for tasks about the node
 	Slots      []string        `json:"slots"`         // GPU UUIDs of the slots, sorted
 	Generation int64           `json:"generation"`    // of the desired object; echoed as observed_generation
-	Fence      int64           `json:"fence"`         // orders decisions about the allocation, or about the node
+	Fence      int64           `json:"fence"`         // a higher fence is a later decision about the allocation, or about the node
 	Attempt    int             `json:"attempt"`       // rises when the same task is sent again
 	Type       Type            `json:"type"`
 	Params     json.RawMessage `json:"params"`
-	SpecHash   string          `json:"spec_hash"`  // hex SHA-256 of what Params carry out
+	SpecHash   string          `json:"spec_hash"`  // hex SHA-256 of the spec that Params apply
 	NotBefore  time.Time       `json:"not_before"` // RFC 3339, UTC
 	ExpiresAt  time.Time       `json:"expires_at"`
 	Nonce      string          `json:"nonce"` // 128 random bits, hex
@@ -111,7 +111,7 @@ type Result struct {
 	Proof      *Proof         `json:"proof,omitempty"`
 	// Answer is the result of a task about the node: a JSON object that depends on the type.
 	Answer     json.RawMessage `json:"answer,omitempty"`
-	FinishedAt time.Time       `json:"finished_at"` // the host's clock: shown, never used for money
+	FinishedAt time.Time       `json:"finished_at"` // the node's clock: displayed, never used for money
 }
 
 // Progress is one finished step of a running task.
@@ -130,8 +130,8 @@ type Report struct {
 	Capability  int                `json:"capability"`
 	Agent       string             `json:"agent"`            // version of the agent
 	Helper      string             `json:"helper,omitempty"` // version of its helper, if that is a separate process
-	BootID      string             `json:"boot_id"`          // changes when the host starts
-	Boot        int64              `json:"boot"`             // counts starts of the agent on this journal; orders BootIDs
+	BootID      string             `json:"boot_id"`          // changes when the node starts
+	Boot        int64              `json:"boot"`             // counts starts of the agent on this journal; a higher Boot is a later BootID
 	Sequence    int64              `json:"sequence"`         // rises within a boot
 	Complete    bool               `json:"complete"`
 	Missing     []string           `json:"missing,omitempty"` // what could not be read, when not complete
@@ -171,7 +171,7 @@ type Phase string
 
 // The phases that a node reports.
 const (
-	Working Phase = "working" // a task is being carried out
+	Working Phase = "working" // a task is being executed
 	Ready   Phase = "ready"   // everything ordered is in place and verified
 	Broken  Phase = "broken"  // something ordered is no longer in place: drift
 	Gone    Phase = "gone"    // nothing of it is left, by proof

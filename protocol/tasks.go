@@ -64,7 +64,7 @@ type Effect int
 // The effects. Tasks with the scope of a node have none.
 const (
 	NoEffect   Effect = iota
-	Provisions        // everything that the task orders is in place
+	Provisions        // everything that the task requires is in place
 	Amends            // a part of an earlier provisioning is replaced
 	Releases          // nothing of the allocation is left, and a proof shows it
 )
@@ -136,7 +136,7 @@ type ProvisionUserParams struct {
 	UserCA []string `json:"user_ca,omitempty"`
 	// Principal is the name that a certificate must contain: the id of the allocation.
 	Principal string `json:"principal,omitempty"`
-	// Revoked serials of certificates, in ascending order.
+	// Revoked serials of certificates, ascending.
 	Revoked []uint64 `json:"revoked,omitempty"`
 	// StopAfterHours limits how long the node works without the control plane. Then the agent ends the
 	// tenant's sessions and logins. With 0 they stay.
@@ -163,11 +163,11 @@ func (p ProvisionUserParams) check(e Envelope) error {
 	if err := p.Limits.check(); err != nil {
 		return err
 	}
-	return p.order(e).check(e)
+	return p.allocationParams(e).check(e)
 }
 
-func (p ProvisionUserParams) order(Envelope) Order {
-	return Order{
+func (p ProvisionUserParams) allocationParams(Envelope) AllocationParams {
+	return AllocationParams{
 		User: p.User, UID: p.UID, PublicKeys: p.PublicKeys, GPUs: p.GPUs, Limits: p.Limits,
 		UserCA: p.UserCA, Principal: p.Principal, Revoked: p.Revoked, StopAfterHours: p.StopAfterHours,
 	}
@@ -183,10 +183,10 @@ type RotateKeysParams struct {
 	Revoked    []uint64 `json:"revoked,omitempty"`
 }
 
-func (p RotateKeysParams) check(e Envelope) error { return p.order(e).check(e) }
+func (p RotateKeysParams) check(e Envelope) error { return p.allocationParams(e).check(e) }
 
-func (p RotateKeysParams) order(e Envelope) Order {
-	return Order{
+func (p RotateKeysParams) allocationParams(e Envelope) AllocationParams {
+	return AllocationParams{
 		User: p.User, UID: p.UID, PublicKeys: p.PublicKeys, GPUs: p.GPUs,
 		UserCA: p.UserCA, Principal: e.Allocation.String(), Revoked: p.Revoked,
 	}
@@ -208,11 +208,11 @@ func (p RevokeUserParams) check(e Envelope) error {
 	if p.Mode != "clear" && p.Mode != "purge" {
 		return Reject(ParamsInvalid, "mode %q is neither clear nor purge", p.Mode)
 	}
-	return p.order(e).check(e)
+	return p.allocationParams(e).check(e)
 }
 
-func (p RevokeUserParams) order(Envelope) Order {
-	return Order{User: p.User, UID: p.UID, GPUs: p.GPUs, Purge: p.Mode == "purge"}
+func (p RevokeUserParams) allocationParams(Envelope) AllocationParams {
+	return AllocationParams{User: p.User, UID: p.UID, GPUs: p.GPUs, Purge: p.Mode == "purge"}
 }
 
 // ProbeParams request a complete report now.

@@ -63,8 +63,7 @@ type DriftFilter struct {
 	Limit        int
 }
 
-// firstDrift sorts after every row. The list is descending, so that the statuses are in the order
-// open, ignored, healed.
+// firstDrift sorts after every row. The list is descending, so that the statuses appear as open, ignored, healed.
 var firstDrift = DriftPlace{"z", time.UnixMicro(math.MaxInt32 * int64(time.Second/time.Microsecond)), uuid.Max}
 
 // Drifts lists what differs, open before ignored before healed, and in each the

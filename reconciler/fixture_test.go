@@ -41,7 +41,7 @@ func newScene(t *testing.T, db pg.Pool) *scene {
 	s := &scene{t: t, db: db, names: map[string]string{}, limits: Limits{
 		Limits: plan.Limits{
 			Deadlines:         plan.Deadlines{Provision: 15 * time.Minute, Release: 15 * time.Minute},
-			ProvisionAttempts: 3, ReleaseAttempts: 5, AskAgain: 10 * time.Second, Drift: map[desired.Kind]plan.Rule{},
+			ProvisionAttempts: 3, ReleaseAttempts: 5, RetryAfter: 10 * time.Second, Drift: map[desired.Kind]plan.Rule{},
 		},
 		Enabled: true, SweepEvery: tick, MassReleases: 2, MassNodes: 1, MassPercent: 40,
 	}}

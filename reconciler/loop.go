@@ -101,38 +101,38 @@ func (l *Loop) drain(ctx context.Context) error {
 }
 
 // Pass processes one batch of the due set and returns the number of objects.
-func (l *Loop) Pass(ctx context.Context) (taken int, err error) {
+func (l *Loop) Pass(ctx context.Context) (processed int, err error) {
 	limits := l.Limits()
 	if !limits.Enabled {
 		return 0, nil
 	}
-	var did answered
+	var result passResult
 	began := l.Clock.Now()
 	err = pgx.BeginFunc(ctx, l.DB, func(tx pgx.Tx) error {
 		due, err := lockDue(ctx, tx, batch)
 		if err != nil || len(due) == 0 {
 			return err
 		}
-		taken = len(due)
-		if did, err = l.answer(ctx, tx, due, limits); err != nil {
+		processed = len(due)
+		if result, err = l.planAndStore(ctx, tx, due, limits); err != nil {
 			return err
 		}
 		failpoint.Hit("loop.pass.before_commit")
 		return nil
 	})
-	l.Metrics.passed(did.results, l.Clock.Now().Sub(began), err != nil)
+	l.Metrics.passed(result.results, l.Clock.Now().Sub(began), err != nil)
 	if err != nil {
 		return 0, err
 	}
-	if did.acted {
+	if result.acted {
 		failpoint.Hit("loop.pass.after_commit")
 	}
-	l.emitEvents(did)
-	return taken, nil
+	l.emitEvents(result)
+	return processed, nil
 }
 
-// answered is the result of a pass.
-type answered struct {
+// passResult is the result of a pass.
+type passResult struct {
 	acted   bool
 	drift   []plan.Drift
 	results map[desired.Kind]string
@@ -140,32 +140,33 @@ type answered struct {
 
 // emitEvents runs after the commit: listeners wait for the events, and metrics must count only what
 // was committed.
-func (l *Loop) emitEvents(did answered) {
-	if len(did.drift) > 0 {
-		l.Metrics.Moved(did.drift)
+func (l *Loop) emitEvents(result passResult) {
+	if len(result.drift) > 0 {
+		l.Metrics.Moved(result.drift)
 		l.Hints.Send(event.Topic)
 	}
 }
 
-// answer plans for due objects and writes the whole answer in tx.
-func (l *Loop) answer(ctx context.Context, tx pgx.Tx, due []dueRow, limits Limits) (did answered, err error) {
-	now, world, err := readState(ctx, tx, due)
+// planAndStore plans for due objects, checks the plan, and writes actions, jobs, drift and the next due times in tx. A
+// crash before its commit leaves the due rows as they were.
+func (l *Loop) planAndStore(ctx context.Context, tx pgx.Tx, due []dueRow, limits Limits) (result passResult, err error) {
+	now, state, err := readState(ctx, tx, due)
 	if err != nil {
-		return answered{results: results(due, plan.Plan{}, nil)}, err
+		return passResult{results: results(due, plan.Plan{}, nil)}, err
 	}
 	p := plan.Merge(
-		plan.Objects(world.objects, limits.Limits, now),
-		plan.Allocations(world.allocations, limits.Limits, now),
+		plan.Objects(state.objects, limits.Limits, now),
+		plan.Allocations(state.allocations, limits.Limits, now),
 	)
-	held, err := l.check(ctx, tx, p, limits)
+	rejected, err := l.check(ctx, tx, p, limits)
 	if err != nil {
-		return answered{results: results(due, p, nil)}, err
+		return passResult{results: results(due, p, nil)}, err
 	}
-	return answered{len(p.Actions) > len(held), p.Drift, results(due, p, held)}, l.store(ctx, tx, p, held, due, now)
+	return passResult{len(p.Actions) > len(rejected), p.Drift, results(due, p, rejected)}, l.store(ctx, tx, p, rejected, due, now)
 }
 
-// step is one slice of the sweep: it proves that no hint, mark or job was lost
-// for these keys, by the same path, without touching the due set.
+// step processes one slice of the sweep. Objects whose hint, due row or job was lost are found here. The sweep uses the
+// same path as a pass, so it needs no code that only runs after a loss.
 func (l *Loop) step(ctx context.Context, s *sweep, at time.Time) error {
 	limits := l.Limits()
 	if !limits.Enabled {
@@ -175,18 +176,18 @@ func (l *Loop) step(ctx context.Context, s *sweep, at time.Time) error {
 	if err != nil || len(keys) == 0 {
 		return err
 	}
-	var did answered
+	var result passResult
 	if err := pgx.BeginFunc(ctx, l.DB, func(tx pgx.Tx) error {
 		due, err := lockSwept(ctx, tx, keys)
 		if err != nil || len(due) == 0 {
 			return err
 		}
-		did, err = l.answer(ctx, tx, due, limits)
+		result, err = l.planAndStore(ctx, tx, due, limits)
 		return err
 	}); err != nil {
 		return err
 	}
-	l.emitEvents(did)
+	l.emitEvents(result)
 	return nil
 }
 

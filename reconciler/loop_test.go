@@ -85,7 +85,7 @@ func TestMarkDuringAPassStays(t *testing.T) {
 					marked <- err
 				}()
 				s.waitBlocked()
-				_, err = s.answer(t.Context(), tx, due, s.limits)
+				_, err = s.planAndStore(t.Context(), tx, due, s.limits)
 				return err
 			})
 			if err != nil {
@@ -233,7 +233,7 @@ func TestINV62BreakerForAllLoops(t *testing.T) {
 				for i := range 2 {
 					due = append(due, dueRow{Kind: desired.KindAllocation, Object: s.fixed(fmt.Sprintf("leak%d", 2*half+i))})
 				}
-				_, err := s.answer(t.Context(), tx, due, s.limits)
+				_, err := s.planAndStore(t.Context(), tx, due, s.limits)
 				return err
 			})
 			if err != nil {
@@ -395,7 +395,7 @@ func TestINV16IdleWithDrift(t *testing.T) {
 	s.lines("declare sku kind=SKU\ncarried sku kind=SKU\ndrift sku kind=SKU field=spec.active\ndue sku kind=SKU\ndeclare halted kind=SKU generation=2 suspended=1h\ncarried halted kind=SKU\ndue halted kind=SKU")
 	s.pass()
 	if plans, open := s.count(`SELECT count(*) FROM plans`), s.count(`SELECT count(*) FROM drift WHERE status <> 'healed'`); plans != 0 || open != 8 {
-		t.Fatalf("%d plans, %d stand\n%s%s", plans, open, s.plan(), s.drifts())
+		t.Fatalf("%d plans, %d are open\n%s%s", plans, open, s.plan(), s.drifts())
 	}
 	rest := pgtest.Diff(t, s.db, pgtest.Also("river.river_job"))
 	var sweep sweep

@@ -45,6 +45,7 @@ func orZero(t *time.Time) time.Time {
 	return *t
 }
 
+// orNull returns NULL for a time that is not set.
 func orNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -55,8 +56,8 @@ func orNull(t time.Time) *time.Time {
 // Drifts writes the moves of drift findings and emits their events.
 type Drifts struct{ Naming ids.Naming }
 
-// Queue adds the moves to the caller's transaction, by three statements however many
-// they are, and a fact for each that came or went.
+// Queue writes the moves in the caller's transaction, with at most three statements, and emits an event for each drift that
+// opened or closed.
 func (d Drifts) Queue(b *pgx.Batch, moves []plan.Drift) error {
 	rows := map[plan.Move][]driftRecord{}
 	var healed []uuid.UUID
@@ -122,7 +123,7 @@ func record(d plan.Drift) driftRecord {
 	return r
 }
 
-// The subjects that the loop states facts under.
+// The subjects of the events that the loop emits.
 const (
 	SubjectDriftOpened = "fleet.drift_opened"
 	SubjectDriftClosed = "fleet.drift_closed"
@@ -165,14 +166,14 @@ func (d Drifts) queueEvents(b *pgx.Batch, m plan.Drift) {
 	})
 }
 
-// Carried closes the drift of stored specs after tx has applied their desired object.
-func (d Drifts) Carried(ctx context.Context, tx pgx.Tx, o plan.Subject) (moves []plan.Drift, err error) {
+// ObjectApplied closes the drift of stored specs after tx has applied their desired object.
+func (d Drifts) ObjectApplied(ctx context.Context, tx pgx.Tx, o plan.Subject) (moves []plan.Drift, err error) {
 	b := &pgx.Batch{}
-	stands := QueueOpenDrift(b, []uuid.UUID{o.Object})
+	open := QueueOpenDrift(b, []uuid.UUID{o.Object})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("reading drift: %w", err)
 	}
-	moves = plan.EvaluateDrift(o, nil, stands[o.Object], plan.OfSpec, time.Time{}).Moves
+	moves = plan.EvaluateDrift(o, nil, open[o.Object], plan.OfSpec, time.Time{}).Moves
 	return moves, d.Write(ctx, tx, moves)
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// askAgain is the time after which the loop repeats an unanswered action. Five report periods of a
+// repeatAfter is the time after which the loop repeats an unanswered action. Five report periods of a
 // healthy fleet are shorter.
-const askAgain = 10 * time.Second
+const repeatAfter = 10 * time.Second
 
 // LimitsFrom returns a function that reads the limits of one pass from one policy revision.
 func LimitsFrom(client *policies.Client) func() Limits {
@@ -23,7 +23,7 @@ func LimitsFrom(client *policies.Client) func() Limits {
 				ProvisionAttempts: int(v.Int(policies.AllocationProvisionAttempts)),
 				ReleaseAttempts:   int(v.Int(policies.AllocationReleaseAttempts)),
 				RetryLimit:        int(v.Int(policies.ReconcileRetryLimit)),
-				AskAgain:          askAgain,
+				RetryAfter:        repeatAfter,
 				Drift:             driftRules(v),
 			},
 			Enabled:      v.Bool(policies.ReconcileEnabled),

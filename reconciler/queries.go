@@ -36,11 +36,11 @@ const (
 	// The rows that this pass has locked get their next time.
 	upsertRechecks = `
 		SELECT * FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::int[], $10::timestamptz[])
-			AS look(kind, object_id, due_at, reason, previous_verb, previous_trigger, previous_fence, previous_generation, previous_failures, previous_until)`
+			AS recheck(kind, object_id, due_at, reason, previous_verb, previous_trigger, previous_fence, previous_generation, previous_failures, previous_until)`
 	keepDue = `
-		UPDATE reconcile_due d SET due_at = look.due_at, reason = look.reason, previous_verb = look.previous_verb, previous_trigger = look.previous_trigger,
-			previous_fence = look.previous_fence, previous_generation = look.previous_generation, previous_failures = look.previous_failures, previous_until = look.previous_until
-		FROM (` + upsertRechecks + `) AS look WHERE (d.kind, d.object_id) = (look.kind, look.object_id)`
+		UPDATE reconcile_due d SET due_at = recheck.due_at, reason = recheck.reason, previous_verb = recheck.previous_verb, previous_trigger = recheck.previous_trigger,
+			previous_fence = recheck.previous_fence, previous_generation = recheck.previous_generation, previous_failures = recheck.previous_failures, previous_until = recheck.previous_until
+		FROM (` + upsertRechecks + `) AS recheck WHERE (d.kind, d.object_id) = (recheck.kind, recheck.object_id)`
 	// A swept object had no row to lock. A row that has appeared since is a mark, and a check that
 	// began before the mark must not delay it.
 	addDue = `
@@ -61,8 +61,8 @@ const (
 		WHERE a.automatic AND (a.verb = 'release' OR a.trigger = 'eviction_due' OR a.kind = 'Node') AND a.rejected_reason = '' AND p.created_at > now() - $1::interval`
 	// Actions of an approved revision do not count as automatic.
 	selectApproved = `
-		SELECT DISTINCT p.source, p.commit FROM unnest($1::text[], $2::text[]) AS asked(source, commit)
-			JOIN plans p ON p.origin = 'change' AND (p.source, p.commit) = (asked.source, asked.commit)
+		SELECT DISTINCT p.source, p.commit FROM unnest($1::text[], $2::text[]) AS requested(source, commit)
+			JOIN plans p ON p.origin = 'change' AND (p.source, p.commit) = (requested.source, requested.commit)
 		WHERE p.decided_at IS NOT NULL AND p.status IN ('approved', 'applied')`
 
 	selectPlans = `

@@ -18,11 +18,11 @@ import (
 // dueRow is one object of the due set, locked until the pass commits. A swept object that is not
 // due has no row.
 type dueRow struct {
-	Kind     desired.Kind
-	Object   uuid.UUID
-	Previous plan.Previous
-	DueAt    *time.Time // nil: not in the due set
-	AskUntil *time.Time
+	Kind          desired.Kind
+	Object        uuid.UUID
+	Previous      plan.Previous
+	DueAt         *time.Time // nil: not in the due set
+	PreviousUntil *time.Time
 }
 
 // state contains the rows of the due objects of a pass.
@@ -51,9 +51,9 @@ func scanDue(rows pgx.Rows, err error) ([]dueRow, error) {
 		return nil, fmt.Errorf("taking due objects: %w", err)
 	}
 	due, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d dueRow, err error) {
-		err = row.Scan(&d.Kind, &d.Object, &d.DueAt, &d.Previous.Verb, &d.Previous.Event, &d.Previous.Fence, &d.Previous.Generation, &d.Previous.Failures, &d.AskUntil)
-		if d.AskUntil != nil {
-			d.Previous.Until = *d.AskUntil
+		err = row.Scan(&d.Kind, &d.Object, &d.DueAt, &d.Previous.Verb, &d.Previous.Event, &d.Previous.Fence, &d.Previous.Generation, &d.Previous.Failures, &d.PreviousUntil)
+		if d.PreviousUntil != nil {
+			d.Previous.Until = *d.PreviousUntil
 		}
 		return d, err
 	})
@@ -100,6 +100,8 @@ type allocationSides struct {
 	openDrift OpenDrift
 }
 
+// queueAllocations queues the reads of both sides of all due allocations in the caller's batch: one round trip, however
+// many are due.
 func queueAllocations(b *pgx.Batch, keys []uuid.UUID) allocationSides {
 	s := allocationSides{map[uuid.UUID]plan.Desired{}, map[uuid.UUID][]plan.Observed{}, map[uuid.UUID]plan.Progress{}, map[uuid.UUID]plan.Eviction{}, nil}
 	if len(keys) == 0 {
@@ -173,7 +175,7 @@ func suspension(h desired.Halted) *plan.Suspension {
 type objectSides struct {
 	want      map[uuid.UUID]desired.Declared
 	applied   map[uuid.UUID]observed.Applied
-	heard     map[uuid.UUID]observed.Heard
+	reports   map[uuid.UUID]observed.NodeReport
 	specs     map[uuid.UUID]nodeSpec
 	openDrift OpenDrift
 }
@@ -185,21 +187,22 @@ type nodeSpec struct {
 	changed             string
 }
 
+// queueObjects does the same for all other kinds.
 func queueObjects(b *pgx.Batch, keys []uuid.UUID) objectSides {
-	s := objectSides{map[uuid.UUID]desired.Declared{}, map[uuid.UUID]observed.Applied{}, map[uuid.UUID]observed.Heard{}, map[uuid.UUID]nodeSpec{}, nil}
+	s := objectSides{map[uuid.UUID]desired.Declared{}, map[uuid.UUID]observed.Applied{}, map[uuid.UUID]observed.NodeReport{}, map[uuid.UUID]nodeSpec{}, nil}
 	if len(keys) == 0 {
 		return s
 	}
 	desired.QueueDeclared(b, keys, func(d desired.Declared) { s.want[d.UID] = d })
 	observed.QueueApplied(b, keys, func(a observed.Applied) { s.applied[a.UID] = a })
-	observed.QueueHeard(b, keys, func(h observed.Heard) { s.heard[h.Node] = h })
+	observed.QueueNodeReports(b, keys, func(h observed.NodeReport) { s.reports[h.Node] = h })
 	b.Queue(selectNodeSpecs, keys).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
 		var k nodeSpec
 		var leave, lapses *time.Time
 		h := &k.holding
 		_, err := pgx.ForEachRow(rows, []any{&id, &k.reachable, &k.onMarket, &k.changed, &h.Lifecycle, &h.Retiring, &leave, &lapses, &h.Occupied}, func() error {
-			h.LeaveAt, h.LapsesAt = timeOf(leave), timeOf(lapses)
+			h.EvictAt, h.NextHoldEnd = timeOf(leave), timeOf(lapses)
 			s.specs[id] = k
 			return nil
 		})
@@ -209,6 +212,8 @@ func queueObjects(b *pgx.Batch, keys []uuid.UUID) objectSides {
 	return s
 }
 
+// due merges both sides of an object. A key without a desired object has the generation 0, and the planner then plans
+// nothing for it.
 func (s objectSides) due(d dueRow) plan.DueObject {
 	w, a := s.want[d.Object], s.applied[d.Object]
 	due := plan.DueObject{
@@ -219,27 +224,27 @@ func (s objectSides) due(d dueRow) plan.DueObject {
 	if d.Kind != desired.KindNode {
 		return due
 	}
-	heard, known := s.heard[d.Object]
+	reports, known := s.reports[d.Object]
 	if known {
-		due.Silence = &plan.ReportState{StaleAt: heard.StaleAt, Reachable: s.specs[d.Object].reachable}
+		due.Reports = &plan.ReportState{StaleAt: reports.StaleAt, Reachable: s.specs[d.Object].reachable}
 	}
 	if k, known := s.specs[d.Object]; known {
 		due.Holding = &k.holding
 	}
-	due.Machine = machine(w, heard, s.specs[d.Object])
+	due.Node = nodeState(w, reports, s.specs[d.Object])
 	return due
 }
 
-func machine(w desired.Declared, heard observed.Heard, k nodeSpec) *plan.Machine {
+func nodeState(w desired.Declared, reports observed.NodeReport, k nodeSpec) *plan.NodeState {
 	n := w.Node
-	m := &plan.Machine{
-		Spec: n.Spec, ByPerson: w.Owner == desired.OwnerAPI,
+	m := &plan.NodeState{
+		Spec: n.Spec, ByAPI: w.Owner == desired.OwnerAPI,
 		Model: n.Model, Price: money.Minor(n.AmountMinor), Currency: n.Currency, OnMarket: k.onMarket, Changed: k.changed,
 	}
-	if heard.Devices != nil {
-		m.Devices = make([]plan.Device, len(heard.Devices))
+	if reports.Devices != nil {
+		m.Devices = make([]plan.Device, len(reports.Devices))
 	}
-	for i, d := range heard.Devices {
+	for i, d := range reports.Devices {
 		m.Devices[i] = plan.Device(d)
 	}
 	return m

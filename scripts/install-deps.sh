@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what a private cluster needs besides Go: the server
 # binaries of PostgreSQL; with --browser also the Chromium that the end-to-end
-# tests sign in with, with --rig what boots Debian hosts for them. Says nothing
-# when they are there; says one line and fails when it cannot install them.
+# tests sign in with, with --rig the tools that boot Debian containers. Prints nothing
+# if they are installed; prints one line and fails if it cannot install them.
 set -euo pipefail
 
 oldest=15
@@ -30,7 +30,7 @@ give_up() {
 root=()
 become_root() {
 	[ "$(id -u)" -eq 0 ] && return
-	# Only where no password is asked for: a build must not wait for one.
+	# Only without a password prompt: a build must not wait for one.
 	command -v sudo >/dev/null && sudo -n true 2>/dev/null || give_up "$1"
 	root=(sudo -n)
 }
@@ -85,22 +85,22 @@ enough || {
 
 wants() {
 	local given
-	for given in "${asked[@]}"; do [ "$given" = "$1" ] && return; done
+	for given in "${wanted[@]}"; do [ "$given" = "$1" ] && return; done
 	return 1
 }
 
-asked=("" "$@")
+wanted=("" "$@")
 if wants --browser && ! command -v chromedriver >/dev/null; then
 	need="Chromium with its WebDriver is"
 	fetch "chromium chromium-driver" "chromium chromedriver" "chromium chromium-chromedriver" chromedriver
 fi
 
-# The hosts are Debian containers of systemd's: only root starts them, and only on
-# Linux. Elsewhere their tests skip and say so, so that nothing is missing here.
+# The rig boots Debian containers with systemd-nspawn: only root starts them, and only on
+# Linux. Elsewhere their tests skip with the reason, so that nothing is missing here.
 if wants --rig && [ "$(uname)" = Linux ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
 	for tool in mmdebstrap systemd-nspawn ip; do
 		command -v "$tool" >/dev/null && continue
-		need="What boots Debian hosts for tests is"
+		need="The software that boots Debian containers for tests is"
 		fetch "mmdebstrap systemd-container iproute2 util-linux"
 		break
 	done

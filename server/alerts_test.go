@@ -40,7 +40,7 @@ import (
 
 // TestMain makes the cluster of the tests durable: a server rejects another one.
 func TestMain(m *testing.M) {
-	pgtest.Keep()
+	pgtest.Durable()
 	os.Exit(m.Run())
 }
 
@@ -76,7 +76,7 @@ var causes = map[string]func(*alarmed){
 	"GPUaaSNodeTaskTimeouts": func(a *alarmed) {
 		for range 5 {
 			a.do(func(tx pgx.Tx) error {
-				return a.tasks[RoleWork].Put(a.t.Context(), tx, nodetask.Order{Node: a.node, Type: protocol.Probe, Params: protocol.ProbeParams{}})
+				return a.tasks[RoleWork].Put(a.t.Context(), tx, nodetask.Task{Node: a.node, Type: protocol.Probe, Params: protocol.ProbeParams{}})
 			})
 			a.exec(`UPDATE node_tasks SET expires_at = now() - interval '1 minute'`)
 		}

@@ -65,7 +65,7 @@ type Config struct {
 	Environment string // name of the profile
 	Profile     desired.Environment
 
-	Listen        string // of the API; port 0 takes a free one
+	Listen        string // of the API; port 0 means a free one
 	NodeListen    string
 	MetricsListen string
 	PprofListen   string // of profiles of this process; empty: off

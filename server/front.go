@@ -15,7 +15,7 @@ func ParseFront(public string, proxies []string) (f middleware.Front, err error)
 	if public != "" {
 		f.URL, err = url.Parse(public)
 		if err != nil || f.URL.Host == "" || f.URL.Scheme != "https" && f.URL.Scheme != "http" || strings.Trim(f.URL.Path, "/") != "" || f.URL.User != nil || f.URL.RawQuery != "" {
-			return f, errs.Invalid("--public-url", "%q is not a scheme with a host", public).Try("write it as https://gpuaas.example")
+			return f, errs.Invalid("--public-url", "%q is not a scheme with a host name", public).Try("write it as https://gpuaas.example")
 		}
 	}
 	for _, text := range proxies {

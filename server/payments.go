@@ -14,7 +14,7 @@ type Payments struct {
 	SecretKey     string // empty: payments are off
 	WebhookSecret string
 	APIURL        string // empty: the provider's own; another one is for development
-	Livemode      bool   // as the key says
+	Livemode      bool   // as the key's prefix states
 }
 
 const (

@@ -26,16 +26,16 @@ func TestPaymentsFromEnv(t *testing.T) {
 		want        server.Payments
 		refused     string // the name that is at fault
 	}{
-		"nothing, nowhere":        {},
-		"nothing, where expected": {profile: stripe},
-		"both":                    {env: map[string]string{"STRIPE_SECRET_KEY": "sk_test_1", "STRIPE_WEBHOOK_SECRET": "w"}, profile: stripe, want: server.Payments{SecretKey: "sk_test_1", WebhookSecret: "w"}},
-		"live, from a file":       {env: map[string]string{"STRIPE_SECRET_KEY_FILE": file, "STRIPE_WEBHOOK_SECRET": "w"}, profile: live, want: server.Payments{SecretKey: "rk_live_1", WebhookSecret: "w", Livemode: true}},
-		"a key alone":             {env: map[string]string{"STRIPE_SECRET_KEY": "sk_test_1"}, profile: stripe, refused: "STRIPE_WEBHOOK_SECRET"},
-		"a webhook alone":         {env: map[string]string{"STRIPE_WEBHOOK_SECRET": "w"}, profile: stripe, refused: "STRIPE_SECRET_KEY"},
-		"a publishable key":       {env: map[string]string{"STRIPE_SECRET_KEY": "pk_test_1", "STRIPE_WEBHOOK_SECRET": "w"}, profile: stripe, refused: "STRIPE_SECRET_KEY"},
-		"live in a test place":    {env: map[string]string{"STRIPE_SECRET_KEY": "sk_live_1", "STRIPE_WEBHOOK_SECRET": "w"}, profile: stripe, refused: "STRIPE_SECRET_KEY"},
-		"test in a live place":    {env: map[string]string{"STRIPE_SECRET_KEY": "rk_test_1", "STRIPE_WEBHOOK_SECRET": "w"}, profile: live, refused: "STRIPE_SECRET_KEY"},
-		"where no money is taken": {env: map[string]string{"STRIPE_SECRET_KEY": "sk_test_1", "STRIPE_WEBHOOK_SECRET": "w"}, profile: desired.Payments{Provider: "none"}, refused: "STRIPE_SECRET_KEY"},
+		"nothing, nowhere":           {},
+		"nothing, where expected":    {profile: stripe},
+		"both":                       {env: map[string]string{"STRIPE_SECRET_KEY": "sk_test_1", "STRIPE_WEBHOOK_SECRET": "w"}, profile: stripe, want: server.Payments{SecretKey: "sk_test_1", WebhookSecret: "w"}},
+		"live, from a file":          {env: map[string]string{"STRIPE_SECRET_KEY_FILE": file, "STRIPE_WEBHOOK_SECRET": "w"}, profile: live, want: server.Payments{SecretKey: "rk_live_1", WebhookSecret: "w", Livemode: true}},
+		"a key alone":                {env: map[string]string{"STRIPE_SECRET_KEY": "sk_test_1"}, profile: stripe, refused: "STRIPE_WEBHOOK_SECRET"},
+		"a webhook alone":            {env: map[string]string{"STRIPE_WEBHOOK_SECRET": "w"}, profile: stripe, refused: "STRIPE_SECRET_KEY"},
+		"a publishable key":          {env: map[string]string{"STRIPE_SECRET_KEY": "pk_test_1", "STRIPE_WEBHOOK_SECRET": "w"}, profile: stripe, refused: "STRIPE_SECRET_KEY"},
+		"live in a test place":       {env: map[string]string{"STRIPE_SECRET_KEY": "sk_live_1", "STRIPE_WEBHOOK_SECRET": "w"}, profile: stripe, refused: "STRIPE_SECRET_KEY"},
+		"test in a live place":       {env: map[string]string{"STRIPE_SECRET_KEY": "rk_test_1", "STRIPE_WEBHOOK_SECRET": "w"}, profile: live, refused: "STRIPE_SECRET_KEY"},
+		"without a payment provider": {env: map[string]string{"STRIPE_SECRET_KEY": "sk_test_1", "STRIPE_WEBHOOK_SECRET": "w"}, profile: desired.Payments{Provider: "none"}, refused: "STRIPE_SECRET_KEY"},
 		"another address": {
 			env: map[string]string{"STRIPE_SECRET_KEY": "sk_test_1", "STRIPE_WEBHOOK_SECRET": "w", "GPUAAS_PAYMENTS_API_URL": "http://x"}, profile: stripe, refused: "GPUAAS_PAYMENTS_API_URL",
 		},

@@ -220,7 +220,7 @@ func forwardHints(hints *hint.Bus, nc *nats.Conn) error {
 	self := ids.New[ids.Object]().String()
 	hints.Forward = func(topic string) { _ = nc.Publish(hintSubject+topic, []byte(self)) }
 	_, err := nc.Subscribe(hintSubject+">", func(m *nats.Msg) {
-		if string(m.Data) != self { // ours has woken whom it could
+		if string(m.Data) != self { // this server has already notified its own waiters
 			hints.Wake(m.Subject[len(hintSubject):])
 		}
 	})

@@ -18,12 +18,12 @@ const maxSources = 1000
 const millisecond = 1e3
 
 var (
-	dueObjects = prometheus.NewDesc("gpuaas_due_objects", "Objects that the loop must look at now.", []string{"kind"}, nil)
+	dueObjects = prometheus.NewDesc("gpuaas_due_objects", "Objects that the loop must process now.", []string{"kind"}, nil)
 	dueAge     = prometheus.NewDesc("gpuaas_due_oldest_age_seconds", "How long the oldest of them has waited.", []string{"kind"}, nil)
 	slotCount  = prometheus.NewDesc("gpuaas_slots", "Slots by state.", []string{"sku", "region", "state"}, nil)
 	gpus       = prometheus.NewDesc("gpuaas_gpus", "Devices by health; missing ones are no longer in their node's report.", []string{"sku", "region", "state"}, nil)
 	nodes      = prometheus.NewDesc("gpuaas_nodes", "Nodes that are not retired.", []string{"lifecycle", "health", "reachability"}, nil)
-	breaker    = prometheus.NewDesc("gpuaas_mass_action_stopped", "1 while the breaker keeps the platform from holding more nodes by itself.", nil, nil)
+	breaker    = prometheus.NewDesc("gpuaas_mass_action_stopped", "1 while the breaker stops automatic holds.", nil, nil)
 	sourceLag  = prometheus.NewDesc("gpuaas_git_sync_lag_seconds", "For how long a source has named what is not applied, or has given no answer.", []string{"source"}, nil)
 	overdue    = prometheus.NewDesc("gpuaas_state_overdue", "Objects in a state for longer than its SLA; for drift, than its deadline.", []string{"kind", "state"}, nil)
 	driftOpen  = prometheus.NewDesc("gpuaas_drift_open", "Open differences of observed from desired.", []string{"kind"}, nil)
@@ -31,7 +31,7 @@ var (
 	allocations = prometheus.NewDesc("gpuaas_allocations", "Live allocations.", []string{"status", "sku"}, nil)
 
 	accrualLag = prometheus.NewDesc("gpuaas_accrual_lag_seconds", "For how long use has not been charged.", nil, nil)
-	rolloutsBy = prometheus.NewDesc("gpuaas_agent_rollouts", "Versions of the agent that nodes are to have, by how far they have come.", []string{"state"}, nil)
+	rolloutsBy = prometheus.NewDesc("gpuaas_agent_rollouts", "Versions of the agent that nodes should run, by the state of their rollout.", []string{"state"}, nil)
 	lastReport = prometheus.NewDesc("gpuaas_node_last_report_timestamp_seconds", "Time of the last report of a node.", []string{"node"}, nil)
 	expiry     = prometheus.NewDesc("gpuaas_certificate_expiry_seconds", "Remaining validity of node certificates: the shortest, and quantiles of the fleet.", []string{"quantile"}, nil)
 )

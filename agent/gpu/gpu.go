@@ -1,5 +1,4 @@
-// Package gpu finds the devices of a host. Each way of finding them is a
-// package below it.
+// Package gpu finds the devices of a node. Each way of finding them is a package below it.
 package gpu
 
 import (

@@ -47,7 +47,7 @@ type Options struct {
 	Clock    clock.Clock
 }
 
-// Machine is this host.
+// Machine contains the GPU operations of this node.
 type Machine struct {
 	Options
 
@@ -127,7 +127,7 @@ func (m *Machine) Inventory(ctx context.Context) (protocol.Inventory, error) {
 	return seen.Inventory, nil
 }
 
-// Examine returns the health of the host, without waiting for what may hang.
+// Examine returns the health of the node, without waiting for a call that may hang.
 func (m *Machine) Examine(ctx context.Context, inventory protocol.Inventory, err error) gpu.Examination {
 	m.mu.Lock()
 	seen := m.lastReading
@@ -172,7 +172,7 @@ func (*Machine) Stamp() (string, error) { return "", nil }
 // Partitioned is true on simulated nodes only.
 func (*Machine) Partitioned() (bool, error) { return false, nil }
 
-// BootID changes when the host starts.
+// BootID changes when the node starts.
 func (m *Machine) BootID() (string, error) {
 	text, err := os.ReadFile(m.path("/proc/sys/kernel/random/boot_id"))
 	if err != nil {

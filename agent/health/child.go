@@ -33,7 +33,7 @@ func Start(ctx context.Context, path string, args ...string) ([]byte, error) {
 	cmd.Stdout = &limitedWriter{out, mostPrinted}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // a grandchild may keep the pipe open
+	cmd.WaitDelay = time.Second // a grandchild may leave the pipe open
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Run() }()
 	select {

@@ -58,7 +58,7 @@ func OpenLedger(path, boot string) (*Ledger, error) {
 	return l, nil
 }
 
-// start clears what a start of the host clears, which is also every reset.
+// start clears the faults that a start of the node clears. A start also resets every GPU.
 func (l *Ledger) start(boot string) {
 	l.Boot, l.Read = boot, 0
 	l.Events = slices.DeleteFunc(l.Events, func(e Entry) bool {

@@ -38,7 +38,7 @@ func disk(_ context.Context, root string) (all []protocol.HealthReport, err erro
 	for _, m := range mounts {
 		var s syscall.Statfs_t
 		if err := syscall.Statfs(filepath.Join(root, m), &s); err != nil {
-			continue // not there on this host
+			continue // not there on this node
 		}
 		id := fmt.Sprint(s.Fsid)
 		if seen[id] {
@@ -159,7 +159,7 @@ const farOff = 30_000_000 // microseconds
 // clockProbe checks whether a service synchronises the clock.
 func clockProbe(ctx context.Context, root string) ([]protocol.HealthReport, error) {
 	if _, err := os.Stat(filepath.Join(root, "/run/systemd/container")); err == nil {
-		return orWell(nil, "clock"), nil // the clock is not this host's to steer
+		return orWell(nil, "clock"), nil // this node does not steer its clock
 	}
 	var t syscall.Timex
 	state, err := syscall.Adjtimex(&t)

@@ -67,12 +67,12 @@ func valueOr(d, usual time.Duration) time.Duration {
 	return d
 }
 
-// Check returns the reports of every source. gpus are the devices in the driver's list, said
+// Check returns the reports of every source. gpus are the devices in the driver's list, driver
 // contains the driver's reports, and err is the reason why there are none.
-func (w *Watch) Check(ctx context.Context, gpus []protocol.GPU, said []protocol.HealthReport, err error) []protocol.HealthReport {
+func (w *Watch) Check(ctx context.Context, gpus []protocol.GPU, driver []protocol.HealthReport, err error) []protocol.HealthReport {
 	w.Query(ctx)
 	now := w.Clock.Now()
-	all := slices.Clone(said)
+	all := slices.Clone(driver)
 	if err != nil {
 		all = append(all, NewReport("driver", "", "driver_silent", ""))
 	}
@@ -81,7 +81,7 @@ func (w *Watch) Check(ctx context.Context, gpus []protocol.GPU, said []protocol.
 	defer w.mu.Unlock()
 	for _, name := range w.names() {
 		if _, health := Probes[name]; health {
-			all = append(all, w.probes[name].says(name, gpus, now, valueOr(w.Every, probeEvery))...)
+			all = append(all, w.probes[name].reports(name, gpus, now, valueOr(w.Every, probeEvery))...)
 		}
 	}
 	if w.patience == nil {
@@ -184,8 +184,8 @@ func (a *probeState) hangs(now time.Time, every time.Duration) bool {
 	return a.running && now.Sub(a.began) >= maxMissed*every
 }
 
-// says returns the last report of the probe, or unknown if it has none.
-func (a *probeState) says(name string, gpus []protocol.GPU, now time.Time, every time.Duration) []protocol.HealthReport {
+// reports returns the last report of the probe, or unknown if it has none.
+func (a *probeState) reports(name string, gpus []protocol.GPU, now time.Time, every time.Duration) []protocol.HealthReport {
 	if a == nil || a.ended.IsZero() || a.err != nil || a.hangs(now, every) {
 		return []protocol.HealthReport{NewReport(name, "", "probe_silent", "probe "+name+" does not answer")}
 	}

@@ -90,10 +90,10 @@ func TestAProbeThatHangsDelaysNoOther(t *testing.T) {
 	for range 20 {
 		began := time.Now()
 		if got := checks(w.Check(t.Context(), boards, nil, nil)); got != "disk:probe_silent" {
-			t.Fatalf("says %q", got)
+			t.Fatalf("reports %q", got)
 		}
 		if took := time.Since(began); took > 5*time.Second {
-			t.Fatalf("a look took %s", took)
+			t.Fatalf("a check took %s", took)
 		}
 		c.turn(time.Minute)
 	}
@@ -110,7 +110,7 @@ func TestAnOldAnswerIsNoAnswer(t *testing.T) {
 	c := &turned{now: time.Unix(1e9, 0)}
 	w := watch(t, c)
 	if got := checks(w.Check(t.Context(), boards, nil, nil)); got != "" {
-		t.Fatalf("says %q", got)
+		t.Fatalf("reports %q", got)
 	}
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })
@@ -141,7 +141,7 @@ func TestHeatMustLast(t *testing.T) {
 	t.Parallel()
 	c := &turned{now: time.Unix(1e9, 0)}
 	w := watch(t, c)
-	w.Every = time.Hour // the probes are not what is looked at here
+	w.Every = time.Hour // this test does not check the probes
 	hot := []protocol.HealthReport{health.NewReport("driver", gpuA, "thermal", "")}
 	cool := []protocol.HealthReport{health.Well("driver", gpuA)}
 	for i, step := range []struct {
@@ -164,13 +164,13 @@ func TestHeatMustLast(t *testing.T) {
 		c.turn(step.after)
 		reports := w.Check(t.Context(), boards, step.said, nil)
 		if got := checks(reports); got != step.want {
-			t.Errorf("step %d says %q, want %q", i, got, step.want)
+			t.Errorf("step %d reports %q, want %q", i, got, step.want)
 		}
 		if err := protocol.CheckHealth(reports); err != nil {
 			t.Errorf("step %d: %v", i, err)
 		}
 		if !slices.ContainsFunc(reports, func(r protocol.HealthReport) bool { return r.Source == "driver" && r.Target == gpuA }) {
-			t.Errorf("step %d: the driver says nothing", i)
+			t.Errorf("step %d: the driver reports nothing", i)
 		}
 	}
 }
@@ -179,8 +179,8 @@ const xid = "NVRM: Xid (PCI:0000:1b:00): %, pid=1"
 
 func line(n string) string { return strings.Replace(xid, "%", n, 1) }
 
-// An XID is reported until the table clears it: through a restart of the
-// agent, and not through one of the host where that mends it.
+// An XID is reported until the table clears it: also after a restart of the agent, but not after a start of the node
+// if that clears it.
 func TestXIDsRemainUntilCleared(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "health.json")
@@ -204,7 +204,7 @@ func TestXIDsRemainUntilCleared(t *testing.T) {
 	}
 	const all = "xid:xid_31 xid:xid_45 xid:xid_48 xid:xid_54 xid:xid_79 xid:xid_777"
 	if got := says(l); got != all {
-		t.Errorf("says %q", got)
+		t.Errorf("reports %q", got)
 	}
 	l = open("b1")
 	if l.Add(3, line("62"), now) || says(l) != all {
@@ -222,7 +222,7 @@ func TestXIDsRemainUntilCleared(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l = open("b2"); says(l) != "xid:xid_45 xid:xid_777 xid:xid_13" || l.Read != 0 {
-		t.Errorf("after a start of the host %q, read to %d", says(l), l.Read)
+		t.Errorf("after a start of the node %q, read to %d", says(l), l.Read)
 	}
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestXIDsRemainUntilCleared(t *testing.T) {
 	}
 }
 
-// A pipe stands for the kernel's log: it never has a line to wait for.
+// A pipe replaces the kernel's log: it never has a line to wait for.
 func TestTheKernelLogIsReadWithoutWaiting(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -311,7 +311,7 @@ func TestProbesOfAPlantedHost(t *testing.T) {
 		return checks(said)
 	}
 	if got := probe("memory") + probe("network"); got != "" {
-		t.Errorf("an empty host: %q", got)
+		t.Errorf("an empty node: %q", got)
 	}
 	put("sys/devices/system/edac/mc/mc0/ce_count", "999")
 	put("sys/devices/system/edac/mc/mc0/ue_count", "0")
@@ -322,7 +322,7 @@ func TestProbesOfAPlantedHost(t *testing.T) {
 	put("sys/class/net/ens2/flags", "0x1002") // it is not configured to be up
 	put("sys/class/net/ens2/operstate", "down")
 	if got := probe("memory") + probe("network"); got != "" {
-		t.Errorf("a sound host: %q", got)
+		t.Errorf("a healthy node: %q", got)
 	}
 	put("sys/devices/system/edac/mc/mc1/ce_count", "1")
 	put("sys/devices/system/edac/mc/mc1/ue_count", "1")

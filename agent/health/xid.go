@@ -1,5 +1,5 @@
 // Package health determines the health of a node from the events of its driver, from probes in child
-// processes, and from the time that a fault must last before it counts. The kernel log is only a hint. The levels come from the table of
+// processes, and from the time that a fault must last before it counts. The kernel log is only a hint. The levels are in the table of
 // protocol/fault. A part that could not be read is unknown, never healthy, and no function waits for a
 // call that may hang.
 package health

@@ -46,7 +46,7 @@ func (r raw) hungUp(d time.Duration) bool {
 	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// A network half that has fallen to an enemy can carry orders, and not make them.
+// A compromised network process can deliver tasks, but it cannot create them.
 func TestAHostileNetworkHalfExecutesNothing(t *testing.T) {
 	t.Parallel()
 
@@ -120,7 +120,7 @@ func TestAnotherUIDIsRejected(t *testing.T) {
 		t.Error("a stranger is listened to")
 	}
 	if b.host().Version != before {
-		t.Error("a stranger's order was executed")
+		t.Error("a foreign task was executed")
 	}
 }
 
@@ -177,7 +177,7 @@ func TestAThousandConnections(t *testing.T) {
 		}
 		r := raw{t, conn}
 		if i%100 == 0 && !r.hungUp(5*time.Second) {
-			t.Fatalf("connection %d is held", i)
+			t.Fatalf("connection %d stays open", i)
 		}
 		defer conn.Close()
 	}

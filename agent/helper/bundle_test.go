@@ -24,8 +24,7 @@ import (
 
 const tenantKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl tenant"
 
-// bundle is a simulated host with its acting half behind a socket, and the control
-// plane's key.
+// bundle is a simulated node with its helper behind a socket, and the control plane's key.
 type bundle struct {
 	t      testing.TB
 	dir    string
@@ -157,7 +156,7 @@ func wait[T any](t testing.TB, what string, c <-chan T) T {
 	case v := <-c:
 		return v
 	case <-time.After(20 * time.Second):
-		t.Fatalf("not seen: %s", what)
+		t.Fatalf("not observed: %s", what)
 		panic("unreachable")
 	}
 }

@@ -85,6 +85,8 @@ func (c *Client) dial(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
+// greet checks that the kernel names the expected user as the owner of the socket. Another process of the node could
+// otherwise bind the path first and receive the tasks.
 func (c *Client) greet(l *link) error {
 	uid, err := peerOf(l.conn)
 	if err != nil {
@@ -154,6 +156,7 @@ func (c *Client) disconnect(l *link) {
 	c.link = nil
 }
 
+// hear delivers one message. A message without an event answers a call; all others are notifications.
 func (c *Client) hear(ctx context.Context, l *link, m message) {
 	switch m.Event {
 	case "":
@@ -270,8 +273,8 @@ func (c *Client) UpdateReleaseKeys(ctx context.Context, sets []protocol.Signed) 
 	return err
 }
 
-// Heard passes on the response to the last report.
-func (c *Client) Heard(ctx context.Context, word ReportAck) error {
+// HandleAck passes on the response to the last report.
+func (c *Client) HandleAck(ctx context.Context, word ReportAck) error {
 	_, err := c.call(ctx, request{Call: callHeard, Ack: word})
 	return err
 }

@@ -24,7 +24,7 @@ func (t *topology) show(now *protocol.Topology) *protocol.Topology {
 
 func (t *topology) acknowledge() { t.shown = t.showing }
 
-// examine adds how the host fares.
+// examine adds the health of the node.
 func (l *Local) examine(ctx context.Context, r *protocol.Report, err error) {
 	e, ok := l.Driver.(gpu.Examiner)
 	if !ok {

@@ -257,7 +257,7 @@ func statementAsTask(t *testing.T, b *bundle, s protocol.Signed) bool {
 	return err != nil || a.Rejection == nil
 }
 
-// The control plane has seen a later life: this disk was restored or copied.
+// The control plane has received a report of a later boot: this disk was restored or copied.
 func TestINV43ALaterBootIsNoticed(t *testing.T) {
 	t.Parallel()
 
@@ -293,7 +293,7 @@ func TestINV43ALaterBootIsNoticed(t *testing.T) {
 	}
 }
 
-// While nothing is heard the last orders hold; an order may want its tenant stopped.
+// Without contact to the server the last tasks stay in effect. A task may require that its tenant is stopped.
 func TestAloneTheHelperEnforces(t *testing.T) {
 	t.Parallel()
 
@@ -326,7 +326,7 @@ func TestAloneTheHelperEnforces(t *testing.T) {
 			}
 			<-time.After(5 * time.Millisecond)
 		}
-		t.Fatalf("not seen: %s", what)
+		t.Fatalf("not observed: %s", what)
 	}
 
 	edit(func(h *sim.Host) { h.Accounts["t-1"].Keys = nil })

@@ -27,13 +27,13 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Driver is a host as the agent meets it.
+// Driver contains the operations of the agent on a node.
 type Driver interface {
 	gpu.Provider
 	// Stamp changes when the host OS may have changed. It must be cheap, because the helper calls
 	// it twice a second.
 	Stamp() (string, error)
-	// Partitioned returns whether the host is to be treated as cut off.
+	// Partitioned returns whether the node counts as partitioned.
 	Partitioned() (bool, error)
 	BootID() (string, error)
 }
@@ -45,7 +45,7 @@ type Notes struct {
 	Finished func()                            // a result waits
 	// Probe sends a complete report, then the result.
 	Probe func(context.Context, *protocol.Result)
-	// Cut sets that the host is to be treated as cut off, or no longer.
+	// Cut sets whether the node counts as partitioned.
 	Cut func(context.Context, bool)
 }
 
@@ -106,7 +106,7 @@ type Local struct {
 	lastHeard, storedHeard time.Time // of heardFile: the last accepted report, also of an earlier process
 }
 
-// Open opens the journal of the node. Without its journal the helper keeps running, so that it can
+// Open opens the journal of the node. Without its journal the helper continues, so that it can
 // report the loss, but it rejects tasks.
 func Open(ctx context.Context, o Options) (*Local, error) {
 	l := &Local{Options: o, heardAt: o.Clock.Now()}
@@ -154,13 +154,13 @@ func (l *Local) JournalID() uuid.UUID {
 	return l.runner.Journal.ID()
 }
 
-// Remembers returns whether the journal exists.
-func (l *Local) Remembers() bool { return l.runner.Journal != nil }
+// HasJournal returns whether the journal exists.
+func (l *Local) HasJournal() bool { return l.runner.Journal != nil }
 
 // Hello returns the introduction of the helper.
 func (l *Local) Hello() *Hello {
 	proof, _ := l.proofKey.Public().(ed25519.PublicKey) // it is one by its type
-	return &Hello{Protocol: Protocol, Version: l.Version, Node: l.Node, ProofKey: proof, Journal: l.Remembers()}
+	return &Hello{Protocol: Protocol, Version: l.Version, Node: l.Node, ProofKey: proof, Journal: l.HasJournal()}
 }
 
 // sequenceBlock is more than the network process can count by itself while the helper is not
@@ -256,13 +256,15 @@ func (l *Local) enforce(ctx context.Context, now time.Time) {
 	}
 }
 
-// Inspect reads the host and signs the report. What could not be read makes the report incomplete.
+// Inspect reads the host OS and signs the report. What could not be read makes the report incomplete.
 func (l *Local) Inspect(ctx context.Context) (protocol.Report, error) {
 	r := l.read(ctx)
 	err := l.sign(&r)
 	return r, err
 }
 
+// read collects the sections of a report. A section that cannot be read is listed as missing, and the report is still
+// sent: the control plane must not mistake it for a node without allocations.
 func (l *Local) read(ctx context.Context) protocol.Report {
 	l.mu.Lock()
 	l.sequence++

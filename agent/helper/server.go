@@ -181,7 +181,7 @@ func (s *Server) answer(ctx context.Context, r request) message {
 	case callUpdateReleases:
 		err = s.Local.UpdateReleaseKeys(ctx, r.Sets)
 	case callHeard:
-		err = s.Local.Heard(ctx, r.Ack)
+		err = s.Local.HandleAck(ctx, r.Ack)
 	case callPlan:
 		m.Plans, err = s.Local.Plan(ctx)
 	default:

@@ -185,8 +185,8 @@ func BootstrapTrust(dir, anchor string, b TrustState, now time.Time) error {
 	return b.Save(dir)
 }
 
-// Remembers reports whether the trust state and the journal of the node exist.
-func Remembers(dir, anchor string, node ids.Node, now time.Time) (bool, error) {
+// HasState reports whether the trust state and the journal of the node exist.
+func HasState(dir, anchor string, node ids.Node, now time.Time) (bool, error) {
 	b, err := LoadTrustState(dir)
 	if err != nil || b.Node != node {
 		return false, nil //nolint:nilerr // not there, or not to be read: the same

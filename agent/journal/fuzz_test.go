@@ -28,6 +28,6 @@ func FuzzRecord(f *testing.F) {
 		if r.Allocation != id || len(r.Tasks) == 0 {
 			t.Errorf("%q: %+v", text, r)
 		}
-		_, _ = r.Order() // of whatever task
+		_, _ = r.AllocationParams() // of whatever task
 	})
 }

@@ -67,9 +67,9 @@ func (j *Journal) writeHead() error {
 	return seal(filepath.Join(j.dir, headName), j.head)
 }
 
-// Lose marks the journal as lost until an operator enrols the node again. The control plane has reports
+// MarkLost marks the journal as lost until an operator enrols the node again. The control plane has reports
 // of a later life of this node than the journal contains.
-func (j *Journal) Lose(why string) error {
+func (j *Journal) MarkLost(why string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.head.Lost = why

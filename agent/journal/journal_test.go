@@ -115,7 +115,7 @@ func TestLostJournalIsRejected(t *testing.T) {
 		"given up": func(dir string) {
 			j, err := journal.Open(journal.Options{Dir: dir, Node: node, Now: noon})
 			must(err)
-			must(j.Lose("a later life was seen"))
+			must(j.MarkLost("a later boot was reported"))
 		},
 		"a record's NUL": func(dir string) { must(os.WriteFile(onlyFile(t, dir), make([]byte, 100), 0o600)) },
 	} {
@@ -162,8 +162,8 @@ func TestRemovalLeavesWhatMayBeRequested(t *testing.T) {
 	}
 }
 
-// INV-43: a directory that was copied back is recognised by the record in memory, for as
-// long as the machine runs; after a start of the machine it says since when.
+// INV-43: a directory that was restored from a copy is recognised by the record in memory while the node runs; after a
+// start of the node it reports the time of its last record.
 func TestINV43AnOlderCopyIsRecognised(t *testing.T) {
 	t.Parallel()
 
@@ -197,7 +197,7 @@ func TestINV43AnOlderCopyIsRecognised(t *testing.T) {
 	if _, err := open(); !errors.Is(err, journal.ErrLost) {
 		t.Errorf("an older copy: %v", err)
 	}
-	if err := os.Remove(anchor); err != nil { // the machine starts
+	if err := os.Remove(anchor); err != nil { // the node starts
 		t.Fatal(err)
 	}
 	if j, err = open(); err != nil || !j.Since().Equal(noon) {

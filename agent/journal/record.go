@@ -10,7 +10,7 @@ import (
 // Record is the part of the journal that belongs to one allocation, or to the node if Allocation is zero.
 type Record struct {
 	Allocation ids.Allocation `json:"allocation_id"`
-	// Tasks are in the order in which they were admitted. The last one has the highest fence and attempt.
+	// Tasks are sorted by admission. The last one has the highest fence and attempt.
 	Tasks []Entry `json:"tasks"`
 	// Stopped means that the agent ended the tenant's logins by itself, because the control plane did not
 	// answer for too long. The next task resets it.
@@ -64,20 +64,22 @@ func (r Record) Provisioning() *Entry {
 	return nil
 }
 
-// Order returns what the last task and the provisioning before it request together.
-func (r Record) Order() (protocol.Order, error) { return r.OrderAt(len(r.Tasks) - 1) }
+// AllocationParams returns what the last task and the provisioning before it request together.
+func (r Record) AllocationParams() (protocol.AllocationParams, error) {
+	return r.AllocationParamsAt(len(r.Tasks) - 1)
+}
 
-// OrderAt is Order as of the task with index i. An amending task contains only what it changes, so the rest
+// AllocationParamsAt returns AllocationParams as of the task with index i. An amending task contains only what it changes, so the rest
 // is in the provisioning before it, which the journal retains for that.
-func (r Record) OrderAt(i int) (protocol.Order, error) {
+func (r Record) AllocationParamsAt(i int) (protocol.AllocationParams, error) {
 	task := r.Tasks[i].Envelope
-	order, err := task.Order()
+	params, err := task.AllocationParams()
 	if err != nil || task.Type.Effect() != protocol.Amends {
-		return order, err
+		return params, err
 	}
 	base := Record{Tasks: r.Tasks[:i+1]}.Provisioning()
 	if base == nil {
-		return order, protocol.Reject(protocol.ParamsInvalid, "the keys of an allocation that is not on this node")
+		return params, protocol.Reject(protocol.ParamsInvalid, "the keys of an allocation that is not on this node")
 	}
 	return base.Envelope.AmendedBy(task)
 }

@@ -88,6 +88,8 @@ func (h *Host) outsideSubordinates(uid int) (err error) {
 	return err
 }
 
+// addUser creates the account with a shell that allows no login, and without subordinate ids: with them the tenant
+// could create files of other uids, which the leftover scan would not assign to it.
 func (h *Host) addUser(ctx context.Context, name string, uid int) error {
 	if err := h.addGroup(ctx, Group, 0); err != nil {
 		return err
@@ -104,8 +106,7 @@ func (h *Host) addUser(ctx context.Context, name string, uid int) error {
 	return nil
 }
 
-// addGroup makes a group, unless there is one of the name. Zero lets the host choose
-// its number.
+// addGroup creates a group, unless there is one of the name. If gid is zero, the host OS chooses the number.
 func (h *Host) addGroup(ctx context.Context, name string, gid int) error {
 	have, there := 0, false
 	err := h.Lines(hostos.GroupFile, func(line string) {
@@ -165,7 +166,7 @@ func (h *Host) RemoveAccount(ctx context.Context, name string, uid int) error {
 	return h.unbind(ctx, uid)
 }
 
-// removeGroup removes the account's own group, where userdel left it.
+// removeGroup removes the account's own group. userdel leaves the group if another account is a member of it.
 func (h *Host) removeGroup(ctx context.Context, name string, gid int) error {
 	there := false
 	err := h.Lines(hostos.GroupFile, func(line string) {

@@ -76,6 +76,7 @@ func (h *Host) Baseline(ctx context.Context, uuid string) error {
 
 // Kill implements step.Devices.
 func (h *Host) Kill(_ context.Context, pid int) error {
+	// A wrong process id must not end the host OS or the agent.
 	if pid <= 1 || pid == unix.Getpid() {
 		return fmt.Errorf("process %d is not killed", pid)
 	}
@@ -89,7 +90,7 @@ func (h *Host) Kill(_ context.Context, pid int) error {
 var errNoScrubber = errors.New("no program overwrites GPU memory: name a program as scrub in agent.yaml")
 
 // Scrub implements step.Devices. It fails for a device that is in use: the data of the process would
-// stay.
+// stay. The GPU counts as clean only after the program has succeeded, so a crash leaves it dirty.
 func (h *Host) Scrub(ctx context.Context, uuid string) error {
 	h.changed()
 	c, err := h.cardOf(ctx, uuid)
@@ -120,8 +121,8 @@ func deviceFiles() []string {
 	return []string{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"}
 }
 
-// capFiles are the capability files of the MIG instances on a GPU, read only: who
-// opens one may use the instance.
+// capFiles returns the capability files of the MIG instances on a GPU. A process that may open one may use the
+// instance, so the slice opens only those of the tenant's own GPUs, read-only.
 func (h *Host) capFiles(minor int) (files []string) {
 	const caps = "/proc/driver/nvidia/capabilities"
 	access, err := filepath.Glob(h.Path(caps, "gpu"+strconv.Itoa(minor), "mig", "gi*", "access"))

@@ -17,11 +17,11 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// A change that root makes is detected, and corrected by the same order again,
-// without a scrub: the tenant's work is on the device.
+// A change by root is detected, and a repetition of the same task corrects it without a scrub: the tenant's data is on
+// the device.
 func TestDriftIsReportedAndHealed(t *testing.T) { //nolint:paralleltest // one host
 	h := node(t)
-	o := order(t, h, 2)
+	o := paramsOf(t, h, 2)
 	if _, err := carry(t.Context(), h, protocol.ProvisionUser, o); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestDriftIsReportedAndHealed(t *testing.T) { //nolint:paralleltest // one h
 			t.Errorf("%s: found %q, want %q", c.way, wrong, fill(c.says))
 		}
 		if _, err := carry(t.Context(), scrubs, protocol.ProvisionUser, o); err != nil {
-			t.Errorf("%s is not put right: %v", c.way, err)
+			t.Errorf("%s is not corrected: %v", c.way, err)
 		}
 		if s, err = h.Inspect(t.Context()); err != nil || len(step.Differences(s, o)) > 0 {
 			t.Errorf("%s: afterwards %q, %v", c.way, step.Differences(s, o), err)
@@ -87,7 +87,7 @@ type scrubCounter struct {
 // again, for any tenant.
 func TestSSHDKeepsWhatItHas(t *testing.T) { //nolint:paralleltest // one host
 	h := node(t)
-	o := order(t, h, 3)
+	o := paramsOf(t, h, 3)
 	if _, err := carry(t.Context(), h, protocol.ProvisionUser, o); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestSSHDKeepsWhatItHas(t *testing.T) { //nolint:paralleltest // one host
 		t.Errorf("%v", err)
 	}
 	if text, _ := os.ReadFile(linux.SSHDFile); string(text) != old {
-		t.Errorf("the old file is not kept:\n%s", text)
+		t.Errorf("the old file is not preserved:\n%s", text)
 	}
 	if err := os.Remove(bad); err != nil {
 		t.Fatal(err)
@@ -112,14 +112,14 @@ func TestSSHDKeepsWhatItHas(t *testing.T) { //nolint:paralleltest // one host
 		t.Error(err)
 	}
 	if text, _ := os.ReadFile(linux.SSHDFile); string(text) != linux.SSHDConf {
-		t.Errorf("not put right:\n%s", text)
+		t.Errorf("not corrected:\n%s", text)
 	}
 }
 
 // Done twice is done once, undone twice too, and nothing is left.
 func TestStepsAreLevels(t *testing.T) { //nolint:paralleltest // one host
 	h := node(t)
-	o := order(t, h, 0, 3)
+	o := paramsOf(t, h, 0, 3)
 	if err := h.PutSettings(t.Context()); err != nil { // they stay
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestPlantedFailures(t *testing.T) { //nolint:paralleltest // one host
 	if err := h.PutSettings(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	o := order(t, h, 1)
+	o := paramsOf(t, h, 1)
 	before := traces(t, o)
 	for n := 1; ; n++ {
 		broken := node(t)
@@ -186,12 +186,12 @@ func TestPlantedFailures(t *testing.T) { //nolint:paralleltest // one host
 }
 
 // provisionOrUnwind is the runner's: what failed is undone from the last begun step.
-func provisionOrUnwind(t *testing.T, h *linux.Host, o protocol.Order) (*protocol.Proof, error) {
+func provisionOrUnwind(t *testing.T, h *linux.Host, o protocol.AllocationParams) (*protocol.Proof, error) {
 	t.Helper()
 	proof, begun := &protocol.Proof{}, []step.Step{}
 	for _, step := range task.Steps(protocol.ProvisionUser) {
 		if step.Name == "verify_inside" {
-			break // it changes nothing, and takes longest
+			break // it changes nothing, and is the slowest
 		}
 		begun = append(begun, step)
 		if err := runStep(t.Context(), h, step, o, proof); err != nil {
@@ -208,8 +208,8 @@ func provisionOrUnwind(t *testing.T, h *linux.Host, o protocol.Order) (*protocol
 	return proof, nil
 }
 
-// traces returns the traces of the tenant on the host.
-func traces(t *testing.T, o protocol.Order) string {
+// traces returns the traces of the tenant on the host OS.
+func traces(t *testing.T, o protocol.AllocationParams) string {
 	t.Helper()
 	script := strings.NewReplacer("$N", o.User, "$U", fmt.Sprint(o.UID)).Replace(
 		`getent passwd $N; getent group $N; grep $N /etc/shadow /etc/gshadow /etc/subuid /etc/group; grep $N /proc/mounts

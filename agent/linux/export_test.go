@@ -17,7 +17,7 @@ var ErrPlanted = errors.New("planted")
 func (h *Host) Break(n int) (count *int) {
 	count = new(int)
 	h.Run = func(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error) {
-		if !asks(path, args) {
+		if !onlyReads(path, args) {
 			if *count++; *count == n {
 				return nil, ErrPlanted
 			}
@@ -27,12 +27,12 @@ func (h *Host) Break(n int) (count *int) {
 	return count
 }
 
-// asks returns whether a command only reads.
-func asks(path string, args []string) bool {
+// onlyReads returns whether a command only reads.
+func onlyReads(path string, args []string) bool {
 	return strings.HasSuffix(path, "nvidia-smi") || slices.Contains(args, "show") || slices.Contains(args, "list") || slices.Contains(args, "-T")
 }
 
-// The parts that are tested without a host.
+// The parts that are tested without a node.
 var (
 	KeyLines       = keyLines
 	ParseEffective = parseEffective

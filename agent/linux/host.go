@@ -1,7 +1,7 @@
-// Package linux is a Linux host with systemd, sshd and cgroup v2, as the steps of agent/step read and
+// Package linux is a Linux host OS with systemd, sshd and cgroup v2, as the steps of agent/step read and
 // change it.
 //
-// The package owns the paths in its constants and nothing else of the host: accounts with uids of
+// The package owns the paths in its constants and nothing else of the host OS: accounts with uids of
 // tenants, their files below /etc/gpuaas, /run/gpuaas and /var/lib/gpuaas/homes, drop-ins with its own
 // name, the nftables table "gpuaas", and one marked block of /etc/pam.d/sshd. It runs no shell and only
 // the programs that hostos lists.
@@ -30,8 +30,7 @@ type Host struct {
 	// GPU's UUID. Empty: a child of this program does, where its build can; where
 	// nothing can, a release fails as scrub_failed.
 	Scrubber string
-	// SSHD is a socket through which this host's sshd is reached, for a process that
-	// has no network. Empty: on loopback.
+	// SSHD is a socket that reaches the sshd of this node, for a process without a network. Empty: on loopback.
 	SSHD string
 	// Rules restrict the network of tenants.
 	Rules netrules.Rules
@@ -69,7 +68,7 @@ const (
 	revokedFile = "/etc/gpuaas/revoked.krl"
 	SSHDFile    = "/etc/ssh/sshd_config.d/50-gpuaas.conf"
 
-	// StateDir is the host's own memory.
+	// StateDir is the state that this package stores on the node.
 	StateDir = "/var/lib/gpuaas/host"
 	// unitDir contains the drop-ins that survive a start of the host OS.
 	unitDir = "/etc/systemd/system"

@@ -109,7 +109,7 @@ func (h *Host) accounts(ctx context.Context) (found []step.Account, unread map[i
 	return found, unread, nil
 }
 
-// opened lists the cards that a closed slice lets in.
+// opened lists the GPUs that a slice lets its processes open.
 func opened(cards []card, l loaded) (own []card) {
 	for _, c := range cards {
 		if l.opens(c.file()) {

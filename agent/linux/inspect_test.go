@@ -43,7 +43,7 @@ func TestOneTenantHidesNoOther(t *testing.T) {
 	if a := s.Accounts[1]; a.Net || !strings.Contains(a.NetReason, io.EOF.Error()) {
 		t.Errorf("%+v", a)
 	}
-	if found := step.Differences(s, protocol.Order{User: "u2", UID: 200002}); !slices.ContainsFunc(found, func(d string) bool { return strings.HasPrefix(d, "network: the rules of u2 cannot be read") }) {
+	if found := step.Differences(s, protocol.AllocationParams{User: "u2", UID: 200002}); !slices.ContainsFunc(found, func(d string) bool { return strings.HasPrefix(d, "network: the rules of u2 cannot be read") }) {
 		t.Errorf("%q", found)
 	}
 }

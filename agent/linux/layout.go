@@ -142,7 +142,7 @@ func parseCards(out []byte) ([]card, error) {
 			cards[i].off = append(cards[i].off, "persistence mode off")
 		}
 		for _, p := range x.Processes {
-			if strings.Contains(p.Type, "C") && p.PID > 0 { // graphics alone is the host's own display
+			if strings.Contains(p.Type, "C") && p.PID > 0 { // graphics alone is the display of the host OS
 				cards[i].processes = append(cards[i].processes, p.PID)
 			}
 		}
@@ -168,5 +168,5 @@ func (h *Host) cardOf(ctx context.Context, uuid string) (card, error) {
 			return c, nil
 		}
 	}
-	return card{}, fmt.Errorf("GPU %s is not on this host", uuid)
+	return card{}, fmt.Errorf("GPU %s is not on this node", uuid)
 }

@@ -20,8 +20,8 @@ var (
 	numberList = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
 )
 
-// loaded is a slice as systemd has it now, which is what binds; the file is what
-// will bind after the next reload.
+// loaded is a slice as systemd has it now. It restricts the tenant; the file on disk takes effect only with the next
+// reload.
 type loaded struct {
 	uid     int
 	policy  string
@@ -44,6 +44,7 @@ func (l loaded) lists(file string) bool {
 	})
 }
 
+// properties are requested by name, because systemctl prints several hundred by default.
 const properties = "Id,DevicePolicy,DeviceAllow,CPUWeight,MemoryMax,MemorySwapMax,TasksMax,DropInPaths"
 
 // slices reads the slices of the uids from systemd.
@@ -175,7 +176,8 @@ type tenantOf struct {
 }
 
 // acting returns the tenants with account set for those that have an account before and now, or a process: only these can
-// open a device.
+// open a device. A single read would report a leak for a tenant whose account is created or removed during the
+// inspection.
 func acting(before, now []tenantOf, processes []step.Process) []tenantOf {
 	tenants := slices.Clone(before)
 	for i := range tenants {

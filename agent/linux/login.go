@@ -21,7 +21,7 @@ const (
 	caFileMode  = 0o644
 )
 
-// maxSerials bounds the host's list: certificates live for five minutes, so the
+// maxSerials bounds the node's list of revoked serials: certificates live for five minutes, so the
 // oldest serials have long been of no use.
 const maxSerials = 10000
 
@@ -68,7 +68,8 @@ func (h *Host) PutLogin(ctx context.Context, l step.Login) error {
 	return h.setShell(ctx, l.User, loginShell)
 }
 
-// setShell gives the account a shell, where it is there and has another.
+// setShell sets the shell of an existing account if it differs. usermod fails for a missing account, and a release
+// must succeed if the account is gone already.
 func (h *Host) setShell(ctx context.Context, name, shell string) error {
 	users, err := h.Users()
 	if err != nil {
@@ -150,7 +151,7 @@ func keyLines(keys []string) (string, error) {
 	return b.String(), nil
 }
 
-// inspectLogin reads who gets in, as sshd would.
+// inspectLogin reads the keys and principals that open the account. It ignores empty lines and comments, as sshd does.
 func (h *Host) inspectLogin(name string) (keys, principals []string, err error) {
 	err = h.Lines(filepath.Join(KeysDir, name), func(line string) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {

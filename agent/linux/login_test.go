@@ -71,8 +71,8 @@ func enter(t *testing.T, user string, with ssh.Signer) (*ssh.Client, error) {
 	return nil, fmt.Errorf("sshd does not listen")
 }
 
-// ask runs a command in a session of its own.
-func ask(t *testing.T, c *ssh.Client, command string) string {
+// runInSession runs a command in a separate session.
+func runInSession(t *testing.T, c *ssh.Client, command string) string {
 	t.Helper()
 	session, err := c.NewSession()
 	if err != nil {
@@ -108,11 +108,11 @@ type attempts map[string]struct {
 // Certificates and registered keys together: which logins succeed, and which no longer do.
 func TestWhoGetsIn(t *testing.T) { //nolint:paralleltest // one host
 	h := node(t)
-	o, other := order(t, h, 0), order(t, h, 1)
+	o, other := paramsOf(t, h, 0), paramsOf(t, h, 1)
 	first, second, authority, stranger := newPair(t), newPair(t), newPair(t), newPair(t)
 	o.PublicKeys, o.UserCA, o.Revoked = []string{first.line}, []string{authority.line}, []uint64{7}
 	other.UserCA = o.UserCA
-	for _, o := range []protocol.Order{o, other} {
+	for _, o := range []protocol.AllocationParams{o, other} {
 		if _, err := carry(t.Context(), h, protocol.ProvisionUser, o); err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestWhoGetsIn(t *testing.T) { //nolint:paralleltest // one host
 		t.Fatal(err)
 	}
 	defer func() { _ = open.Close() }()
-	if got := ask(t, open, "id -u; echo $HOME; stat -f -c %T ~; ulimit -u >/dev/null; ls -A ~ | head -1"); !strings.HasPrefix(got, fmt.Sprintf("%d\n/home/%s\next2/ext3", o.UID, o.User)) {
+	if got := runInSession(t, open, "id -u; echo $HOME; stat -f -c %T ~; ulimit -u >/dev/null; ls -A ~ | head -1"); !strings.HasPrefix(got, fmt.Sprintf("%d\n/home/%s\next2/ext3", o.UID, o.User)) {
 		t.Errorf("inside: %s", got)
 	}
 
@@ -160,8 +160,8 @@ func TestWhoGetsIn(t *testing.T) { //nolint:paralleltest // one host
 		"a new certificate":       {o.User, authority.certify(t, o.Principal, 8), true},
 		"the other tenant's":      {other.User, authority.certify(t, other.Principal, 9), true},
 	}.try(t, "rotated")
-	if got := ask(t, open, "echo still here"); got != "still here" {
-		t.Errorf("the open session says %q", got)
+	if got := runInSession(t, open, "echo still here"); got != "still here" {
+		t.Errorf("the open session printed %q", got)
 	}
 
 	if err := h.BlockLogin(t.Context(), o.User, o.UID); err != nil {
@@ -177,14 +177,14 @@ func TestWhoGetsIn(t *testing.T) { //nolint:paralleltest // one host
 	}
 }
 
-// A tenant sees neither the host's folders for everybody nor another tenant, and no
+// A tenant sees neither the shared folders of the host OS nor another tenant, and no
 // service of another tenant answers.
 func TestTenantsApart(t *testing.T) { //nolint:paralleltest // one host
 	h := node(t)
-	one, two := order(t, h, 0), order(t, h, 1)
+	one, two := paramsOf(t, h, 0), paramsOf(t, h, 1)
 	a, b := newPair(t), newPair(t)
 	one.PublicKeys, two.PublicKeys = []string{a.line}, []string{b.line}
-	for _, o := range []protocol.Order{one, two} {
+	for _, o := range []protocol.AllocationParams{one, two} {
 		if _, err := carry(t.Context(), h, protocol.ProvisionUser, o); err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ import socket
 s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("127.0.0.1", 7000)); s.listen(5)
 while True: c, _ = s.accept(); c.send(b"hello"); c.close()
 ' </dev/null >/dev/null 2>&1 & for i in $(seq 50); do sleep 0.05; ss -ltn | grep -q :7000 && break; done; echo secret >/tmp/mine; echo secret >/dev/shm/mine; chmod 644 /tmp/mine /dev/shm/mine; echo secret >~/x; chmod 755 ~; echo ok`
-	if got := ask(t, mine, serve); got != "ok" {
+	if got := runInSession(t, mine, serve); got != "ok" {
 		t.Fatal(got)
 	}
 	reach := `python3 -c '
@@ -214,27 +214,27 @@ try: s.connect(("127.0.0.1", 7000)); print(s.recv(9))
 except Exception as e: print(type(e).__name__)
 '`
 	for what, c := range map[string]struct{ got, want string }{
-		"my own service":             {ask(t, mine, reach), "b'hello'"},
-		"another tenant's service":   {ask(t, theirs, reach), "TimeoutError"},
-		"my own processes":           {ask(t, mine, "pgrep -c python3"), "1"},
-		"another tenant's processes": {ask(t, theirs, "pgrep -c python3; ls /proc | grep -c '^[0-9]*$' >/dev/null"), "0"},
-		"another tenant's /tmp":      {ask(t, theirs, "cat /tmp/mine 2>&1 | grep -c 'No such file'"), "1"},
-		"another tenant's /dev/shm":  {ask(t, theirs, "cat /dev/shm/mine 2>&1 | grep -c 'No such file'"), "1"},
-		"my /tmp in another session": {ask(t, mine, "cat /tmp/mine /dev/shm/mine"), "secret\nsecret"},
-		"a home that was opened":     {ask(t, theirs, "cat /home/"+one.User+"/x 2>&1 | grep -c denied"), "1"},
-		"the disk of homes":          {ask(t, mine, "ls /var/lib/gpuaas/homes 2>&1 | grep -c denied"), "1"},
-		"another's keys":             {ask(t, theirs, "cat /run/gpuaas/keys/"+one.User+" 2>&1 | grep -c denied"), "1"},
-		"cron":                       {ask(t, mine, "crontab -l 2>&1 | grep -c 'not allowed'"), "1"},
-		"at":                         {ask(t, mine, "echo true | at now 2>&1 | grep -ci 'permission'"), "1"},
-		"a systemd of its own":       {ask(t, mine, "systemctl --user is-system-running 2>&1 | grep -ci failed"), "1"},
-		"lingering":                  {ask(t, mine, "loginctl enable-linger 2>&1 | grep -ciE 'denied|interactive|access'"), "1"},
-		"power":                      {ask(t, mine, "systemctl reboot --no-wall 2>&1 | grep -qiE 'denied|interactive|access' && echo 1"), "1"},
+		"my own service":             {runInSession(t, mine, reach), "b'hello'"},
+		"another tenant's service":   {runInSession(t, theirs, reach), "TimeoutError"},
+		"my own processes":           {runInSession(t, mine, "pgrep -c python3"), "1"},
+		"another tenant's processes": {runInSession(t, theirs, "pgrep -c python3; ls /proc | grep -c '^[0-9]*$' >/dev/null"), "0"},
+		"another tenant's /tmp":      {runInSession(t, theirs, "cat /tmp/mine 2>&1 | grep -c 'No such file'"), "1"},
+		"another tenant's /dev/shm":  {runInSession(t, theirs, "cat /dev/shm/mine 2>&1 | grep -c 'No such file'"), "1"},
+		"my /tmp in another session": {runInSession(t, mine, "cat /tmp/mine /dev/shm/mine"), "secret\nsecret"},
+		"a home that was opened":     {runInSession(t, theirs, "cat /home/"+one.User+"/x 2>&1 | grep -c denied"), "1"},
+		"the disk of homes":          {runInSession(t, mine, "ls /var/lib/gpuaas/homes 2>&1 | grep -c denied"), "1"},
+		"another's keys":             {runInSession(t, theirs, "cat /run/gpuaas/keys/"+one.User+" 2>&1 | grep -c denied"), "1"},
+		"cron":                       {runInSession(t, mine, "crontab -l 2>&1 | grep -c 'not allowed'"), "1"},
+		"at":                         {runInSession(t, mine, "echo true | at now 2>&1 | grep -ci 'permission'"), "1"},
+		"a systemd of its own":       {runInSession(t, mine, "systemctl --user is-system-running 2>&1 | grep -ci failed"), "1"},
+		"lingering":                  {runInSession(t, mine, "loginctl enable-linger 2>&1 | grep -ciE 'denied|interactive|access'"), "1"},
+		"power":                      {runInSession(t, mine, "systemctl reboot --no-wall 2>&1 | grep -qiE 'denied|interactive|access' && echo 1"), "1"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %q, want %q", what, c.got, c.want)
 		}
 	}
-	if out := ask(t, mine, "fallocate -l 2G /tmp/full 2>&1; rm -f /tmp/full"); !strings.Contains(out, "No space left") {
+	if out := runInSession(t, mine, "fallocate -l 2G /tmp/full 2>&1; rm -f /tmp/full"); !strings.Contains(out, "No space left") {
 		t.Errorf("a full /tmp is bounded by the home's size: %s", out)
 	}
 }

@@ -191,7 +191,7 @@ func TestINV72TenantsOfANodeAreApart(t *testing.T) { //nolint:paralleltest // on
 	}
 	var names []string
 	for gpu := range 2 {
-		o := order(t, h, gpu)
+		o := paramsOf(t, h, gpu)
 		if _, err := carry(t.Context(), h, protocol.ProvisionUser, o); err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +287,7 @@ func TestSharedFoldersArePrivate(t *testing.T) { //nolint:paralleltest // one ho
 			t.Fatal(err)
 		}
 	}
-	o, key := order(t, h, 2), newPair(t)
+	o, key := paramsOf(t, h, 2), newPair(t)
 	o.PublicKeys = []string{key.line}
 	if _, err := carry(t.Context(), h, protocol.ProvisionUser, o); err != nil {
 		t.Fatal(err)
@@ -308,13 +308,13 @@ func TestSharedFoldersArePrivate(t *testing.T) { //nolint:paralleltest // one ho
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ask(t, c, script)
+	runInSession(t, c, script)
 	other, err := enter(t, o.User, key.signer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if found := ask(t, other, "ls /run/screen"); !strings.Contains(found, "planted-by-a-tenant") {
+	if found := runInSession(t, other, "ls /run/screen"); !strings.Contains(found, "planted-by-a-tenant") {
 		t.Errorf("another login of the tenant finds %q in /run/screen", found)
 	}
 	out, err = exec.Command("bash", "-c", `find `+strings.Join(dirs, " ")+` -xdev -path /dev/shm/gpuaas -prune -o -name planted-by-a-tenant -print 2>/dev/null; true`).Output()

@@ -57,8 +57,8 @@ func (h *Host) RemoveNet(ctx context.Context, name string, uid int) error {
 	return h.putTable(ctx)
 }
 
-// putTable puts all rules in one transaction of the kernel: there is no moment
-// without them. The filter of sockets is first, because the rules only mark for it.
+// putTable replaces all rules in one transaction of the kernel, so that no packet passes between the old rules and the
+// new ones. The filter of sockets is attached first, because the rules only mark packets for it.
 func (h *Host) putTable(ctx context.Context) error {
 	uids, err := h.netUIDs()
 	if err != nil {
@@ -110,8 +110,9 @@ func (h *Host) tableHash(ctx context.Context, text string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// inspectNet lists the uids whose rules are in effect. Rules that cannot be read are not in effect, with the reason: the
-// why: the rest of the report does not depend on them, and the repair puts them again.
+// inspectNet lists the uids whose rules are in effect. Rules that cannot be read are not in effect, and reason names the
+// error. It is not an error of the report: the rest of the report does not depend on the rules, and the repair puts them
+// again.
 func (h *Host) inspectNet(ctx context.Context) (inEffect map[int]bool, reason string) {
 	h.netMu.Lock()
 	defer h.netMu.Unlock()
@@ -137,7 +138,7 @@ func (h *Host) inspectNet(ctx context.Context) (inEffect map[int]bool, reason st
 	return inEffect, ""
 }
 
-// why returns the text of an error that drift is reported with.
+// why returns the text of an error, or an empty one without an error.
 func why(err error) string {
 	if err == nil {
 		return ""

@@ -64,7 +64,7 @@ func TestRevocationsReadBack(t *testing.T) {
 	}
 }
 
-// Whatever reaches the host past the checks of the task ends here.
+// A name or key that passes the checks of the task is rejected here.
 func TestHostileNamesAndKeys(t *testing.T) {
 	t.Parallel()
 	h := &linux.Host{OS: hostos.OS{Root: t.TempDir()}}
@@ -81,13 +81,13 @@ func TestHostileNamesAndKeys(t *testing.T) {
 			"no net": h.RemoveNet(ctx, name, 200001), "block": h.BlockLogin(ctx, name, 200001), "end": h.End(ctx, name, 200001),
 		} {
 			if err == nil {
-				t.Errorf("%s of %q was taken", what, name)
+				t.Errorf("%s of %q was accepted", what, name)
 			}
 		}
 	}
 	for _, uid := range []int{-1, 0, 1000, 65534, 199999, 1 << 31} {
 		if h.PutAccount(ctx, "u1", uid) == nil || h.PutSlice(ctx, step.Slice{User: "u1", UID: uid}) == nil || h.End(ctx, "u1", uid) == nil || h.RemoveHome(ctx, "u1", uid) == nil {
-			t.Errorf("uid %d was taken", uid)
+			t.Errorf("uid %d was accepted", uid)
 		}
 	}
 	key := newKey(t)
@@ -96,13 +96,13 @@ func TestHostileNamesAndKeys(t *testing.T) {
 			"key": {User: "u1", UID: 200001, Keys: []string{key, bad}}, "authority": {User: "u1", UID: 200001, CAs: []string{bad}},
 		} {
 			if err := h.PutLogin(ctx, l); err == nil {
-				t.Errorf("%s %q was taken", what, bad)
+				t.Errorf("%s %q was accepted", what, bad)
 			}
 		}
 	}
 	for _, principal := range []string{"*", "root", "a\nb", "0192-x"} {
 		if err := h.PutLogin(ctx, step.Login{User: "u1", UID: 200001, Principal: principal}); err == nil {
-			t.Errorf("principal %q was taken", principal)
+			t.Errorf("principal %q was accepted", principal)
 		}
 	}
 	if err := h.Kill(ctx, 1); err == nil {
@@ -173,7 +173,7 @@ func TestSocketsOfScreenOutliveALogin(t *testing.T) {
 	}
 }
 
-// The drop-in of a host with two memory nodes, from its sysfs and the driver's tool.
+// The drop-in of a node with two memory nodes, from its sysfs and the driver's tool.
 func TestSliceOfAHostWithTwoNodes(t *testing.T) {
 	t.Parallel()
 	h := &linux.Host{OS: hostos.OS{Root: t.TempDir()}}

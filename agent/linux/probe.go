@@ -29,7 +29,7 @@ const helperSocket = "/run/gpuaas-agent/helper.sock"
 // as long as the call. In a new home it also tries in that session what must work and what must not, has systemd
 // read its units again, and tries once more. In a home where a tenant has worked, the shell runs files of the
 // tenant, so the session would prove nothing: there the state of the host OS proves the isolation.
-func (h *Host) ProbeInside(ctx context.Context, o protocol.Order) (results []protocol.ProbeResult, err error) {
+func (h *Host) ProbeInside(ctx context.Context, o protocol.AllocationParams) (results []protocol.ProbeResult, err error) {
 	if err := hostos.CheckTenant(o.User, o.UID); err != nil {
 		return nil, err
 	}
@@ -61,8 +61,9 @@ func (h *Host) ProbeInside(ctx context.Context, o protocol.Order) (results []pro
 	return append(results, inside...), nil
 }
 
-// probeSession tries everything in a session, before and after systemd has read its units again.
-func (h *Host) probeSession(ctx context.Context, o protocol.Order, session *probe.Session, key ssh.Signer) (results []protocol.ProbeResult, err error) {
+// probeSession probes in a session twice: before and after systemd has read its units again. A restriction that exists
+// only in the running systemd, and in no file, would be lost with the next reload.
+func (h *Host) probeSession(ctx context.Context, o protocol.AllocationParams, session *probe.Session, key ssh.Signer) (results []protocol.ProbeResult, err error) {
 	sentinel, removeSentinels, err := h.sentinels()
 	if err != nil {
 		return nil, err
@@ -90,8 +91,8 @@ func (h *Host) probeSession(ctx context.Context, o protocol.Order, session *prob
 	return results, nil
 }
 
-// setNew notes whether this process has made the home and no probe has succeeded in it. After a restart of the
-// agent no home counts as new.
+// setNew records whether this process has created the home and no probe has succeeded in it. After a restart of the
+// agent no home counts as new, because a tenant may have worked in it meanwhile.
 func (h *Host) setNew(name string, is bool) {
 	h.homesMu.Lock()
 	defer h.homesMu.Unlock()
@@ -142,7 +143,7 @@ func (h *Host) probeSSHD(ctx context.Context, name string) (results []protocol.P
 
 // probeKey allows a new key to log in to the account, only for the command of the probe. The
 // private key is in the memory of this process and in no file.
-func (h *Host) probeKey(o protocol.Order) (ssh.Signer, func() error, error) {
+func (h *Host) probeKey(o protocol.AllocationParams) (ssh.Signer, func() error, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a key: %w", err)
@@ -193,13 +194,13 @@ func (h *Host) sentinels() (files []string, remove func(), err error) {
 }
 
 // attempts lists the attempts of a probe, and the expected outcome of each by its name.
-func (h *Host) attempts(ctx context.Context, o protocol.Order, sentinels []string) (a probe.Attempts, want map[string]string, err error) {
+func (h *Host) attempts(ctx context.Context, o protocol.AllocationParams, sentinels []string) (a probe.Attempts, want map[string]string, err error) {
 	want = map[string]string{}
 	cards, err := h.cards(ctx)
 	if err != nil {
 		return a, nil, err
 	}
-	// Where no driver is, as on a test's host, a device that may be opened is not there.
+	// Without a driver, as in the rig's containers, opening a permitted device returns ENXIO.
 	open := "ok"
 	if !h.Exists("/proc/driver/nvidia/version") {
 		open = probe.NoDevice

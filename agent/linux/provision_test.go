@@ -41,16 +41,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// disposable skips a test that changes the host OS, except on a host of the rig.
+// disposable skips a test that changes the host OS, except in a container of the rig.
 func disposable(t *testing.T) {
 	t.Helper()
 	if os.Getenv("GPUAAS_DISPOSABLE_HOST") != "1" {
-		t.Skip("changes the host that it runs on: go test -tags 'e2e nomsgpack' -run Inside ./e2e/host runs it on a disposable one")
+		t.Skip("changes the host OS: go test -tags 'e2e nomsgpack' -run Inside ./e2e/host runs it in a container")
 	}
 }
 
-// node is this machine as one. The tests that need it run on hosts of the rig only,
-// one after the other.
+// node is the local computer as a node. The tests that need it run only in containers of the rig, one after the other.
 func node(t *testing.T) *linux.Host {
 	t.Helper()
 	disposable(t)
@@ -61,18 +60,18 @@ func node(t *testing.T) *linux.Host {
 	return &linux.Host{Agent: binary, Scrubber: "/usr/bin/true", Log: slog.New(slog.DiscardHandler)}
 }
 
-// uids are one for each order of the tests: what one leaves must not help another,
-// and keys in the kernel know no hosts.
+// uids are different for each task of the tests: leftovers of one must not help another, and keys in the kernel are
+// shared by containers.
 var uids = 310000 + 100*(os.Getpid()%1000)
 
-func order(t *testing.T, h *linux.Host, gpus ...int) protocol.Order {
+func paramsOf(t *testing.T, h *linux.Host, gpus ...int) protocol.AllocationParams {
 	t.Helper()
 	s, err := h.Inspect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	uids++
-	o := protocol.Order{User: fmt.Sprintf("u%d", uids), UID: uids, PublicKeys: []string{newKey(t)}, Principal: uuid.NewString(), Limits: protocol.Limits{HomeGiB: 1}}
+	o := protocol.AllocationParams{User: fmt.Sprintf("u%d", uids), UID: uids, PublicKeys: []string{newKey(t)}, Principal: uuid.NewString(), Limits: protocol.Limits{HomeGiB: 1}}
 	for _, i := range gpus {
 		o.GPUs = append(o.GPUs, s.GPUs[i].UUID)
 	}
@@ -95,7 +94,7 @@ func newKey(t *testing.T) string {
 }
 
 // takeAway removes the tenant, whatever is left.
-func takeAway(h *linux.Host, o protocol.Order) {
+func takeAway(h *linux.Host, o protocol.AllocationParams) {
 	ctx := context.Background()
 	_ = h.BlockLogin(ctx, o.User, o.UID)
 	_ = exec.Command("loginctl", "terminate-user", o.User).Run()
@@ -108,7 +107,7 @@ func takeAway(h *linux.Host, o protocol.Order) {
 }
 
 // carry does what the runner does with a task.
-func carry(ctx context.Context, h step.Host, kind protocol.Type, o protocol.Order) (*protocol.Proof, error) {
+func carry(ctx context.Context, h step.Host, kind protocol.Type, o protocol.AllocationParams) (*protocol.Proof, error) {
 	proof := &protocol.Proof{}
 	for _, step := range task.Steps(kind) {
 		if err := runStep(ctx, h, step, o, proof); err != nil {
@@ -118,7 +117,7 @@ func carry(ctx context.Context, h step.Host, kind protocol.Type, o protocol.Orde
 	return proof, nil
 }
 
-func runStep(ctx context.Context, h step.Host, step step.Step, o protocol.Order, proof *protocol.Proof) error {
+func runStep(ctx context.Context, h step.Host, step step.Step, o protocol.AllocationParams, proof *protocol.Proof) error {
 	done, err := step.Check(ctx, h, o)
 	if err != nil {
 		return err
@@ -141,7 +140,7 @@ func runStep(ctx context.Context, h step.Host, step step.Step, o protocol.Order,
 
 func TestProvision(t *testing.T) { //nolint:paralleltest // one host
 	h := node(t)
-	o := order(t, h, 1)
+	o := paramsOf(t, h, 1)
 	proof, err := carry(t.Context(), h, protocol.ProvisionUser, o)
 	for _, p := range proof.Probes {
 		t.Logf("%-60s want %-12s got %s", p.Name, p.Expected, p.Got)

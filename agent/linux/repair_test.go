@@ -51,7 +51,7 @@ func TestARepairStartsNoProgramOfTheTenant(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	go serveSSH(l, hostKey, logins, &sessions)
-	results, err := h.ProbeInside(t.Context(), protocol.Order{User: "u1", UID: 200001})
+	results, err := h.ProbeInside(t.Context(), protocol.AllocationParams{User: "u1", UID: 200001})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestARepairStartsNoProgramOfTheTenant(t *testing.T) {
 	}
 	for _, r := range results {
 		if !strings.HasPrefix(r.Name, "sshd:") && r.Name != "login" {
-			t.Errorf("%+v is the word of the tenant", r)
+			t.Errorf("%+v is controlled by the tenant", r)
 		}
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// These two run on one host with a pulled plug between them; e2e/host does that.
+// These two tests run in one container with a power failure between them, which package e2e/host simulates.
 const restartFile = "/var/lib/gpuaas-restart.json"
 
 func TestBeforeRestart(t *testing.T) { //nolint:paralleltest // one host
 	h := node(t)
 	if !slices.Contains(os.Args, "-test.run=TestBeforeRestart") {
-		t.Skip("e2e/host pulls the plug of a host")
+		t.Skip("e2e/host simulates the power failure")
 	}
-	o := order(t, h, 1)
+	o := paramsOf(t, h, 1)
 	o.UID, o.User = uids+50, fmt.Sprintf("u%d", uids+50) // so that it stays when this test has ended
 	if _, err := carry(t.Context(), h, protocol.ProvisionUser, o); err != nil {
 		t.Fatal(err)
@@ -37,15 +37,15 @@ func TestBeforeRestart(t *testing.T) { //nolint:paralleltest // one host
 	}
 }
 
-// After a start of the host no login works; the device stays bound, and dirty. The home's
-// key died: the same order makes an empty one, and the tenant may sign in.
+// After a start of the node no login works; the device stays bound, and dirty. The home's key is lost: the same task
+// creates an empty home, and the tenant may log in.
 func TestAfterRestart(t *testing.T) { //nolint:paralleltest // one host
 	h := node(t)
 	text, err := os.ReadFile(restartFile)
 	if err != nil {
-		t.Skip("e2e/host pulls the plug of a host")
+		t.Skip("e2e/host simulates the power failure")
 	}
-	var o protocol.Order
+	var o protocol.AllocationParams
 	if err := json.Unmarshal(text, &o); err != nil {
 		t.Fatal(err)
 	}

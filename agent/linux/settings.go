@@ -41,8 +41,8 @@ const (
 	limitsConf = written + "* soft nofile 16384\n* hard nofile 65536\n* - msgqueue 0\n"
 	limitsFile = "/etc/security/gpuaas-limits.conf"
 
-	// A proc of the session's own: hiding processes in the host's would hide them
-	// from its daemons too.
+	// The session has a proc of its own: hiding processes in the proc of the host OS would hide them from the
+	// daemons of the host OS, too.
 	namespaceInit = "#!/bin/sh\n" + written +
 		"exec /usr/bin/mount -t proc -o nosuid,nodev,noexec,hidepid=invisible proc /proc\n"
 
@@ -164,11 +164,11 @@ type sysctl struct{ name, value string }
 
 func (s sysctl) path() string { return "/proc/sys/" + strings.ReplaceAll(s.name, ".", "/") }
 
-// sysctlFile sets them at each start of the host.
+// sysctlFile sets them at each start of the node.
 const sysctlFile = "/etc/sysctl.d/60-gpuaas.conf"
 
-// sysctls lists what this kernel has of what tenants must not do. In a container
-// there is none: the kernel is its host's.
+// sysctls lists the settings of this kernel that restrict tenants. In a container
+// there is none: the kernel belongs to the outer host OS.
 func (h *Host) sysctls() (found []sysctl) {
 	if h.Exists("/run/systemd/container") {
 		return nil

@@ -105,7 +105,8 @@ func (h *Host) mask(uid int) error {
 
 const nowhere = "/dev/null"
 
-// dropOthers removes every drop-in of the slice but ours: systemd adds them up.
+// dropOthers removes every drop-in of the slice except that of the agent. systemd merges drop-ins, so another one could
+// allow a device.
 func (h *Host) dropOthers(uid int) error {
 	for _, dir := range append(elsewhere(uid), filepath.Dir(dropIn(uid))) {
 		files, err := filepath.Glob(h.Path(dir, "*"))
@@ -141,7 +142,7 @@ func (h *Host) sliceText(ctx context.Context, s step.Slice) (string, error) {
 	return h.render(s.User, own, h.share(s.Limits, len(own), len(cards))), nil
 }
 
-// render is the drop-in of a tenant with these GPUs.
+// render returns the drop-in of a tenant with these GPUs.
 func (h *Host) render(name string, own []card, l protocol.Limits) string {
 	var b strings.Builder
 	b.WriteString(written + tenantLine + name + "\n")
@@ -176,7 +177,8 @@ func (h *Host) allowed(own []card) []string {
 	return devices
 }
 
-// tenantLine names whose slice it is, also when the account has gone.
+// tenantLine begins the line with the tenant's name in its drop-in. It names the tenant also after the account was
+// removed.
 const tenantLine = "# Tenant "
 
 const (

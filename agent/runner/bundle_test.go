@@ -27,7 +27,7 @@ const tenantKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsab
 
 var t0 = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// bundle is a host with its runner, and the control plane's key.
+// bundle is a simulated node with its runner, and the control plane's key.
 type bundle struct {
 	*runner.Runner
 
@@ -172,7 +172,7 @@ func (b *bundle) until(what string, ok func() bool) {
 		case <-b.ended:
 		case <-again.C:
 		case <-late:
-			b.t.Fatalf("not seen: %s", what)
+			b.t.Fatalf("not observed: %s", what)
 		}
 	}
 }

@@ -29,15 +29,15 @@ func (r *Runner) Enforce(ctx context.Context, silent time.Duration) {
 		if r.lost != "" || r.jobs[record.Allocation] != nil || !isProvisioned(record) {
 			continue
 		}
-		order, err := record.Order()
+		params, err := record.AllocationParams()
 		if err != nil {
 			continue // the report has the reason
 		}
-		late := order.StopAfterHours > 0 && silent >= time.Duration(order.StopAfterHours)*time.Hour
+		late := params.StopAfterHours > 0 && silent >= time.Duration(params.StopAfterHours)*time.Hour
 		switch {
 		case late, record.Stopped:
 			r.begin(record.Allocation, last.Envelope.Task, func(ctx context.Context, j *job) { r.stop(ctx, j, last.Envelope) }) //nolint:contextcheck // work outlives the look
-		case state.Unread[order.UID] == "" && len(step.Differences(state, order)) > 0:
+		case state.Unread[params.UID] == "" && len(step.Differences(state, params)) > 0:
 			r.begin(record.Allocation, last.Envelope.Task, func(ctx context.Context, j *job) { r.repair(ctx, j, last.Envelope) }) //nolint:contextcheck // as above
 		}
 	}

@@ -24,7 +24,7 @@ type fault struct {
 	fired  atomic.Bool
 }
 
-// steps are those of the host, with the fault in.
+// steps are the steps of the task type with the injected fault.
 func (f *fault) steps(t protocol.Type) []step.Step {
 	steps := task.Steps(t)
 	for i := range steps {
@@ -36,7 +36,7 @@ func (f *fault) steps(t protocol.Type) []step.Step {
 			steps[i].Within = f.within
 		}
 		// Where a step reads: all have that, and not all find something to do.
-		steps[i].Check = func(ctx context.Context, h step.Host, o protocol.Order) (bool, error) {
+		steps[i].Check = func(ctx context.Context, h step.Host, o protocol.AllocationParams) (bool, error) {
 			if f.fired.CompareAndSwap(false, true) {
 				if err := f.at(ctx); err != nil {
 					return false, err
@@ -49,7 +49,7 @@ func (f *fault) steps(t protocol.Type) []step.Step {
 }
 
 // INV-47: every step of both tasks, with every fault that leaves the process alive.
-// Whatever happens, the host ends clean and the slot is proved so.
+// In every case the node ends clean and the slot is proved so.
 func TestINV47EveryStepWithEveryFault(t *testing.T) {
 	t.Parallel()
 
@@ -79,7 +79,7 @@ func faulty(t *testing.T, kind protocol.Type, step, what string) {
 	f := &fault{kind: kind, step: step}
 	switch what {
 	case "error":
-		f.at = func(context.Context) error { return errors.New("out of order") }
+		f.at = func(context.Context) error { return errors.New("device broken") }
 	case "hang":
 		f.within, f.at = 100*time.Millisecond, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	case "duplicate":

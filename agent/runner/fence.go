@@ -26,7 +26,7 @@ func Admit(last *journal.Entry, t protocol.Envelope, digest string) error {
 	case t.Attempt == before.Attempt && digest != last.Digest:
 		return protocol.Reject(protocol.FenceConflict, "two tasks are attempt %d at fence %d", t.Attempt, t.Fence)
 	default:
-		return nil // the same order again
+		return nil // the same task again
 	}
 }
 

@@ -12,9 +12,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Whatever is brought, in whatever order and however often, with restarts between:
-// the orders acted on have rising fences, each order is acted on once, and no two
-// contents share a fence.
+// Tasks arrive in any sequence, repeatedly, and with restarts between them. The executed tasks have rising fences, each
+// is executed once, and no two contents share a fence.
 func TestAdmitWithJournal(t *testing.T) {
 	t.Parallel()
 

@@ -18,7 +18,7 @@ func (b *bundle) reset(fence int64, gpu string) protocol.Envelope {
 	return b.envelope(ids.Allocation{}, fence, protocol.GPUReset, protocol.GPUResetParams{GPU: gpu, ExpectIdle: true}, []string{gpu})
 }
 
-// devices are the GPUs of the host, with a reset and a check that wait.
+// devices are the GPUs of the node, with a reset and a check that wait.
 type devices struct {
 	task.Devices
 
@@ -139,7 +139,7 @@ func TestAHealthCheckIsMadeOnce(t *testing.T) {
 	}
 }
 
-// A rotation changes who logs in, and the rest of the order stays.
+// A rotation changes the login keys, and the other parameters stay.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 
@@ -174,7 +174,7 @@ func TestRotation(t *testing.T) {
 		h.GPUs[0].Users, h.GPUs[1].Users, h.GPUs[2].Users, h.GPUs[3].Users = nil, nil, nil, nil
 	})
 	if s := b.reportOf(id); s.Phase != protocol.Broken {
-		t.Errorf("the rest of the order is forgotten: %+v", s)
+		t.Errorf("the other parameters are lost: %+v", s)
 	}
 	plans, err := b.Plans(t.Context())
 	if err != nil || len(plans) != 1 {

@@ -40,6 +40,8 @@ func (r *Runner) Observe(state step.State) []protocol.AllocationReport {
 	return lastGone(seen)
 }
 
+// observe reports the last task of an allocation. A task without a result is in progress, so the state of the node is
+// between two specs and is not compared.
 func (r *Runner) observe(record journal.Record, state step.State) protocol.AllocationReport {
 	last := record.Last()
 	s := protocol.AllocationReport{
@@ -80,14 +82,16 @@ func lastGone(seen []observation) []protocol.AllocationReport {
 	return reports
 }
 
+// classifyPhase compares the node with the last task that has a result. The result alone is no evidence: the state may
+// have changed since.
 func classifyPhase(s *protocol.AllocationReport, record journal.Record, state step.State) {
 	last := record.Last()
-	order, err := record.Order()
+	params, err := record.AllocationParams()
 	if err != nil { // this build rejects parameters that an older one accepted
 		s.Phase, s.Message = protocol.Broken, err.Error()
 		return
 	}
-	if s.Unread = state.Unread[order.UID]; s.Unread != "" {
+	if s.Unread = state.Unread[params.UID]; s.Unread != "" {
 		s.Phase = protocol.Working // of which nothing follows
 		return
 	}
@@ -98,9 +102,9 @@ func classifyPhase(s *protocol.AllocationReport, record journal.Record, state st
 		s.Step, wrong = last.Result.Step, []string{last.Result.Message}
 	case released:
 		// Another tenant may have the GPUs already. Nothing else of this one may exist.
-		wrong = step.Traces(state, order)
+		wrong = step.Traces(state, params)
 	default:
-		wrong = step.Differences(state, order)
+		wrong = step.Differences(state, params)
 	}
 	switch {
 	case len(wrong) > 0:
@@ -114,15 +118,15 @@ func classifyPhase(s *protocol.AllocationReport, record journal.Record, state st
 
 // Foreign lists the use of GPUs that no allocation accounts for.
 func (r *Runner) Foreign(state step.State) (found []string) {
-	owner := map[string]int{} // GPU → uid of the allocation that holds it
+	owner := map[string]int{} // GPU → uid of the allocation that uses it
 	if r.Journal != nil {
 		for _, record := range r.Journal.All() {
-			order, err := record.Last().Envelope.Order()
+			params, err := record.Last().Envelope.AllocationParams()
 			if err != nil || record.Released() {
 				continue
 			}
-			for _, uuid := range order.GPUs {
-				owner[uuid] = order.UID
+			for _, uuid := range params.GPUs {
+				owner[uuid] = params.UID
 			}
 		}
 	}

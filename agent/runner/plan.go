@@ -44,23 +44,23 @@ func (r *Runner) Plans(ctx context.Context) ([]Plan, error) {
 	plans := []Plan{}
 	for _, record := range r.Journal.All() {
 		last := record.Last().Envelope
-		order, err := record.Order()
+		params, err := record.AllocationParams()
 		if err != nil || last.Type.Scope() != protocol.ScopeAllocation || record.Released() {
 			continue
 		}
 		p := Plan{Allocation: record.Allocation, Type: last.Type, Fence: last.Fence, Steps: []PlannedStep{}}
 		for _, step := range r.StepsOf(record, last.Type) {
-			p.Steps = append(p.Steps, r.plan(ctx, step, order))
+			p.Steps = append(p.Steps, r.plan(ctx, step, params))
 		}
 		plans = append(plans, p)
 	}
 	return plans, ctx.Err()
 }
 
-func (r *Runner) plan(ctx context.Context, step step.Step, order protocol.Order) PlannedStep {
+func (r *Runner) plan(ctx context.Context, step step.Step, params protocol.AllocationParams) PlannedStep {
 	ctx, cancel := context.WithTimeout(ctx, step.Within)
 	defer cancel()
-	done, err := step.Check(ctx, r.Host, order)
+	done, err := step.Check(ctx, r.Host, params)
 	if err != nil {
 		return PlannedStep{Name: step.Name, Why: err.Error()}
 	}
@@ -73,7 +73,7 @@ const stuckAfter = time.Minute
 
 // Alive returns why the runner is stuck, or nil.
 func (r *Runner) Alive(now time.Time) error {
-	r.mu.Lock() // held while the journal is written: a disk that hangs is found here
+	r.mu.Lock() // locked while the journal is written, so a disk that hangs is found here
 	defer r.mu.Unlock()
 	for id, j := range r.jobs {
 		if !j.due.IsZero() && now.After(j.due.Add(stuckAfter)) {

@@ -13,11 +13,11 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// untouched fails when anything happened on the host or in the journal.
+// untouched fails if the node or the journal was changed.
 func (b *bundle) untouched(rule string, before int64) {
 	b.t.Helper()
 	if h := b.simHost(); h.Version != before || len(h.Accounts) != 0 {
-		b.t.Errorf("%s: the host was changed", rule)
+		b.t.Errorf("%s: the node was changed", rule)
 	}
 	if len(b.Journal.All()) != 0 {
 		b.t.Errorf("%s: the task was journalled", rule)
@@ -191,7 +191,7 @@ func TestINV45FencesHold(t *testing.T) {
 	}{
 		"lower fence":                {b.provision(id, 5, b.gpus[0]), protocol.StaleFence},
 		"much lower":                 {b.provision(id, 1, b.gpus[0]), protocol.StaleFence},
-		"equal fence, other order":   {other, protocol.FenceConflict},
+		"equal fence, other task":    {other, protocol.FenceConflict},
 		"equal task, other content":  {elsewhere, protocol.FenceConflict},
 		"equal attempt, other task":  {twin, protocol.FenceConflict},
 		"equal fence, lower attempt": {late, protocol.Replayed},

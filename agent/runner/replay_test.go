@@ -83,8 +83,8 @@ func TestINV42AThousandEnvelopes(t *testing.T) {
 	b.untouched("attacked", before)
 }
 
-// carriedOut gives the host a history: tenants that came and went, and two who stay.
-func (b *bundle) carriedOut(rounds int) (tasks []protocol.Signed) {
+// history executes tasks: several tenants are provisioned and released, and two stay.
+func (b *bundle) history(rounds int) (tasks []protocol.Signed) {
 	b.t.Helper()
 	do := func(e protocol.Envelope) {
 		b.t.Helper()
@@ -107,7 +107,7 @@ func TestINV43ReplayAfterAKill(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	tasks := b.carriedOut(10)
+	tasks := b.history(10)
 	b.restart()
 	before := b.simHost().Version
 	for range 2 {
@@ -119,17 +119,16 @@ func TestINV43ReplayAfterAKill(t *testing.T) {
 		b.restart()
 	}
 	if now := b.simHost().Version; now != before {
-		t.Errorf("replays acted: the host is at version %d, was at %d", now, before)
+		t.Errorf("replays acted: the node is at version %d, was at %d", now, before)
 	}
 }
 
-// INV-43: an old disk image. While the machine runs, what lies in memory knows better
-// and everything is rejected; after a start of the host, everything that was signed
-// before it.
+// INV-43: an old disk image. While the node runs, the record in memory is newer and everything is rejected; after a
+// start of the node, everything is rejected that was signed before it.
 func TestINV43AnOldDiskImage(t *testing.T) {
 	t.Parallel()
 
-	for rule, machineStarts := range map[string]bool{"the machine runs on": false, "the machine starts": true} {
+	for rule, machineStarts := range map[string]bool{"the node runs on": false, "the node starts": true} {
 		b := setup(t)
 		b.anchor = filepath.Join(t.TempDir(), "anchor")
 		b.restart()
@@ -138,7 +137,7 @@ func TestINV43AnOldDiskImage(t *testing.T) {
 		if err := os.CopyFS(filepath.Join(image, "journal"), os.DirFS(filepath.Join(b.dir, "journal"))); err != nil {
 			t.Fatal(err)
 		}
-		tasks := b.carriedOut(10)
+		tasks := b.history(10)
 		late := b.provision(ids.New[ids.Allocation](), 1, b.gpus[3]) // signed, and never delivered before
 		tasks = append(tasks, b.sign(late))
 

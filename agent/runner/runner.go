@@ -1,4 +1,4 @@
-// Package runner admits tasks and executes them. It owns their order, limits, resumption and results: one
+// Package runner admits tasks and executes them. It owns their sequence, limits, resumption and results: one
 // worker per allocation, and allocations in parallel. agent/task owns what a task does.
 //
 // The runner rejects a task before it acts if signature, form, address, time, type, parameters or fence are
@@ -109,8 +109,10 @@ func (r *Runner) Receive(s protocol.Signed) Answer {
 	return a
 }
 
+// admit checks and journals a task under the lock of the runner. Two tasks of one allocation that arrive together are
+// therefore compared by their fences.
 func (r *Runner) admit(e protocol.Envelope, digest string) (Answer, error) {
-	order, err := e.Order()
+	params, err := e.AllocationParams()
 	if err != nil {
 		return Answer{}, err
 	}
@@ -145,20 +147,20 @@ func (r *Runner) admit(e protocol.Envelope, digest string) (Answer, error) {
 	if since := r.Journal.Since(); e.SignedBefore(since) {
 		return Answer{}, protocol.Reject(protocol.Replayed, "signed before %s, since when this node knows all its tasks: it may already be done. If the clock was ahead, enrol the node again", since.UTC().Format(time.RFC3339))
 	}
-	if err := r.fits(record, e, order); err != nil {
+	if err := r.fits(record, e, params); err != nil {
 		return Answer{}, err
 	}
 	return Answer{}, r.accept(record, e, digest)
 }
 
 // fits rejects a task that the state of the node does not allow.
-func (r *Runner) fits(record journal.Record, e protocol.Envelope, order protocol.Order) error {
+func (r *Runner) fits(record journal.Record, e protocol.Envelope, params protocol.AllocationParams) error {
 	check := task.Of(e.Type).Check
 	if check == nil {
 		return nil
 	}
 	others := slices.DeleteFunc(r.Journal.All(), func(other journal.Record) bool { return other.Allocation == e.Allocation })
-	return check(task.Admission{Envelope: e, Order: order, Record: record, Others: others})
+	return check(task.Admission{Envelope: e, Params: params, Record: record, Others: others})
 }
 
 // again answers a task that was admitted before.
@@ -242,13 +244,13 @@ func (r *Runner) begin(id ids.Allocation, task ids.Task, do func(context.Context
 	})
 }
 
-// Lose rejects all tasks from now on: the journal is an older copy.
-func (r *Runner) Lose(why string) error {
+// MarkLost rejects all tasks from now on: the journal is an older copy.
+func (r *Runner) MarkLost(why string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lost = why
 	if r.Journal == nil {
 		return nil
 	}
-	return r.Journal.Lose(why)
+	return r.Journal.MarkLost(why)
 }

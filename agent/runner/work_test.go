@@ -28,7 +28,7 @@ func TestProvisionAndRevoke(t *testing.T) {
 		t.Errorf("%+v", b.reportOf(id))
 	}
 
-	// The tenant works, and leaves things behind.
+	// The tenant works, and leaves files and processes.
 	b.edit(func(h *sim.Host) {
 		h.Processes = append(h.Processes, sim.Process{PID: 1, UID: 200001, GPU: b.gpus[0], Command: "train"}, sim.Process{PID: 2, UID: 200001, Command: "setsid sleep"})
 		h.Files["/tmp/left"] = 200001
@@ -103,11 +103,11 @@ func TestAFailedStepIsUnwound(t *testing.T) {
 		b := setup(t)
 		id := ids.New[ids.Allocation]()
 		b.edit(func(h *sim.Host) {
-			h.Fails = map[string]string{operation: "out of order"}
+			h.Fails = map[string]string{operation: "device broken"}
 			h.GPUs[0].Dirty, h.GPUs[1].Dirty, h.GPUs[2].Dirty, h.GPUs[3].Dirty = true, true, true, true
 		})
 		r := b.do(b.provision(id, 1, b.gpus[0]))
-		if r.Outcome != protocol.Failed || r.Step != c.step || r.Code != c.code || !strings.Contains(r.Message, "out of order") {
+		if r.Outcome != protocol.Failed || r.Step != c.step || r.Code != c.code || !strings.Contains(r.Message, "device broken") {
 			t.Errorf("%s: %+v", operation, r)
 		}
 		b.edit(func(h *sim.Host) { h.Fails = nil })
@@ -136,7 +136,7 @@ func TestAFailedRepairDestroysNothing(t *testing.T) {
 		for _, a := range h.Accounts {
 			a.Keys = nil
 		}
-		h.Fails = map[string]string{"keys": "out of order"}
+		h.Fails = map[string]string{"keys": "device broken"}
 	})
 	if r := b.do(b.provision(id, 2, b.gpus[0])); r.Outcome != protocol.Failed || r.Step != "login_keys" {
 		t.Fatalf("repair: %+v", r)
@@ -267,7 +267,7 @@ func TestStepsAreLevels(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	order, err := b.provision(ids.New[ids.Allocation](), 1, b.gpus[0]).Order()
+	params, err := b.provision(ids.New[ids.Allocation](), 1, b.gpus[0]).AllocationParams()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,17 +275,17 @@ func TestStepsAreLevels(t *testing.T) {
 		for _, step := range task.Steps(kind) {
 			for range 2 {
 				if step.Do != nil {
-					if err := step.Do(t.Context(), b.host, order); err != nil {
+					if err := step.Do(t.Context(), b.host, params); err != nil {
 						t.Errorf("%s: %v", step.Name, err)
 					}
 				}
 				if step.Verify != nil {
-					if err := step.Verify(t.Context(), b.host, order); err != nil {
+					if err := step.Verify(t.Context(), b.host, params); err != nil {
 						t.Errorf("%s: %v", step.Name, err)
 					}
 				}
 			}
-			if done, err := step.Check(t.Context(), b.host, order); err != nil || !done && step.Verify != nil && step.Name != "end_sessions" {
+			if done, err := step.Check(t.Context(), b.host, params); err != nil || !done && step.Verify != nil && step.Name != "end_sessions" {
 				t.Errorf("%s: not there after it was done twice: %v", step.Name, err)
 			}
 		}
@@ -295,7 +295,7 @@ func TestStepsAreLevels(t *testing.T) {
 			if step.Undo == nil {
 				continue
 			}
-			if err := step.Undo(t.Context(), b.host, order); err != nil {
+			if err := step.Undo(t.Context(), b.host, params); err != nil {
 				t.Errorf("undoing %s: %v", step.Name, err)
 			}
 		}

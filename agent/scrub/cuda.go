@@ -3,7 +3,7 @@
 package scrub
 
 // The driver's own library is opened when it is needed: what links against it would
-// not start on a host without one. Only functions that every driver since 2014 has.
+// not start on a node without one. Only functions that every driver since 2014 has.
 
 /*
 #cgo LDFLAGS: -ldl
@@ -72,7 +72,7 @@ const (
 	largest  = 1 << 30 // first tried; halved until nothing more is had
 	smallest = 2 << 20 // the driver's own page
 	pattern  = 0
-	samples  = 64 // words read back of each piece
+	samples  = 64 // 32-bit values read back of each piece
 )
 
 func overwrite(uuid string) (r Result, err error) {

@@ -13,7 +13,7 @@ func PutAccount() Step {
 	return Step{
 		Name: "account", Within: fair, Code: protocol.StepFailed,
 		Check: check, Verify: verify,
-		Do: func(ctx context.Context, h Host, o protocol.Order) error {
+		Do: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
 			s, err := inspect(ctx, h, o)
 			if err != nil {
 				return err
@@ -26,16 +26,18 @@ func PutAccount() Step {
 			}
 			return h.PutAccount(ctx, o.User, o.UID)
 		},
-		Undo: func(ctx context.Context, h Host, o protocol.Order) error { return h.RemoveAccount(ctx, o.User, o.UID) },
+		Undo: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
+			return h.RemoveAccount(ctx, o.User, o.UID)
+		},
 	}
 }
 
-func otherAccount(s State, o protocol.Order) []string {
+func otherAccount(s State, o protocol.AllocationParams) []string {
 	a, _ := s.account(o.User)
 	return append(missingAccount(s, o), a.wrong("account")...)
 }
 
-func missingAccount(s State, o protocol.Order) []string {
+func missingAccount(s State, o protocol.AllocationParams) []string {
 	switch a, ok := s.account(o.User); {
 	case !ok:
 		return []string{fmt.Sprintf("account: %s is missing, expected with uid %d", o.User, o.UID)}

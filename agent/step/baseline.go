@@ -14,7 +14,7 @@ func Baseline() Step {
 	check, verify := absent(offBaseline)
 	return Step{
 		Name: "gpu_baseline", Within: fair, Code: protocol.GPUUnhealthy, Check: check, Verify: verify,
-		Do: func(ctx context.Context, h Host, o protocol.Order) error {
+		Do: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
 			for _, uuid := range o.GPUs {
 				if err := h.Baseline(ctx, uuid); err != nil {
 					return fmt.Errorf("setting the modes of %s: %w", uuid, err)
@@ -25,7 +25,7 @@ func Baseline() Step {
 	}
 }
 
-func offBaseline(s State, o protocol.Order) (found []string) {
+func offBaseline(s State, o protocol.AllocationParams) (found []string) {
 	for _, uuid := range o.GPUs {
 		if d, _ := s.device(uuid); len(d.Off) > 0 {
 			found = append(found, fmt.Sprintf("modes: %s has %s, expected the baseline", uuid, strings.Join(d.Off, " and ")))

@@ -15,20 +15,22 @@ func PutDeviceAccess() Step {
 	check, verify := absent(otherSlice)
 	return Step{
 		Name: "device_access", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
-		Do: func(ctx context.Context, h Host, o protocol.Order) error {
+		Do: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
 			if err := shutOut(ctx, h, o); err != nil {
 				return err
 			}
 			return h.PutSlice(ctx, Slice{User: o.User, UID: o.UID, GPUs: o.GPUs, Limits: o.Limits})
 		},
-		Undo: func(ctx context.Context, h Host, o protocol.Order) error { return h.RemoveSlice(ctx, o.User, o.UID) },
+		Undo: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
+			return h.RemoveSlice(ctx, o.User, o.UID)
+		},
 	}
 }
 
 // RemoveAccess closes every GPU to the tenant. The slice stays until its last process has ended,
 // because nothing else restricts the process.
 func RemoveAccess() Step {
-	check, verify := absent(func(s State, o protocol.Order) []string {
+	check, verify := absent(func(s State, o protocol.AllocationParams) []string {
 		if left := s.granted(o.User); len(left) > 0 {
 			return []string{fmt.Sprintf("%s still opens %s", o.User, strings.Join(left, ", "))}
 		}
@@ -36,7 +38,7 @@ func RemoveAccess() Step {
 	})
 	return Step{
 		Name: "remove_access", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
-		Do: func(ctx context.Context, h Host, o protocol.Order) error {
+		Do: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
 			s, err := inspect(ctx, h, o)
 			if err != nil {
 				return err
@@ -48,7 +50,7 @@ func RemoveAccess() Step {
 
 // shutOut revokes the access of other users to the GPUs of the task. A slot has one holder, so any other
 // access was given by a process of the host OS without a task.
-func shutOut(ctx context.Context, h Host, o protocol.Order) error {
+func shutOut(ctx context.Context, h Host, o protocol.AllocationParams) error {
 	s, err := inspect(ctx, h, o)
 	if err != nil {
 		return err
@@ -62,7 +64,7 @@ func shutOut(ctx context.Context, h Host, o protocol.Order) error {
 }
 
 // others lists the other users with access to the GPUs of the task, each once.
-func (s State) others(o protocol.Order) (users []string) {
+func (s State) others(o protocol.AllocationParams) (users []string) {
 	for _, gpu := range o.GPUs {
 		d, _ := s.device(gpu)
 		for _, user := range d.Users {
@@ -74,7 +76,8 @@ func (s State) others(o protocol.Order) (users []string) {
 	return users
 }
 
-func otherSlice(s State, o protocol.Order) []string {
+// otherSlice lists the differences of the slice. A limit of zero in the task means no limit, so it is not compared.
+func otherSlice(s State, o protocol.AllocationParams) []string {
 	found := otherAccess(s, o)
 	a, _ := s.account(o.User)
 	for _, limit := range []struct {
@@ -92,7 +95,9 @@ func otherSlice(s State, o protocol.Order) []string {
 	return append(found, a.wrong("slice")...)
 }
 
-func otherAccess(s State, o protocol.Order) (found []string) {
+// otherAccess checks both directions: the GPUs that are open to the tenant, and the other accounts to which its GPUs are
+// open. The second is a leak of the tenant's data although the tenant's own slice is correct.
+func otherAccess(s State, o protocol.AllocationParams) (found []string) {
 	if have := s.granted(o.User); !slices.Equal(have, o.GPUs) {
 		found = append(found, fmt.Sprintf("access: %s opens %d GPUs that are not those ordered, expected %d", o.User, len(have), len(o.GPUs)))
 	}

@@ -8,17 +8,20 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// GPUHealth rejects a provisioning with a device that is unhealthy or does not respond.
+// GPUHealth rejects a provisioning with a device that is unhealthy or does not respond. It has no Do, because
+// a step cannot heal a GPU.
 func GPUHealth() Step {
 	return Step{
 		Name: "gpu_health", Within: quick, Code: protocol.GPUUnhealthy,
-		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
-			return true, clean(observe(ctx, h, o, func(s State) []string { return sick(s, o) }))
+		Check: func(ctx context.Context, h Host, o protocol.AllocationParams) (bool, error) {
+			return true, clean(observe(ctx, h, o, func(s State) []string { return unusable(s, o) }))
 		},
 	}
 }
 
-func sick(s State, o protocol.Order) (found []string) {
+// unusable lists the unusable GPUs. An unknown health counts as unhealthy: a device that does not respond cannot be scrubbed
+// after the tenant.
+func unusable(s State, o protocol.AllocationParams) (found []string) {
 	for _, uuid := range o.GPUs {
 		d, ok := s.device(uuid)
 		switch {

@@ -7,19 +7,22 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// PutHome makes the tenant's home, a file system of its own.
+// PutHome creates the tenant's home, a separate file system. Its size is the quota, and its key makes its data unreadable
+// after the release.
 func PutHome() Step {
 	check, verify := absent(otherHome)
 	return Step{
 		Name: "home", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
-		Do: func(ctx context.Context, h Host, o protocol.Order) error {
+		Do: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
 			return h.PutHome(ctx, o.User, o.UID, o.Limits.HomeGiB)
 		},
-		Undo: func(ctx context.Context, h Host, o protocol.Order) error { return h.RemoveHome(ctx, o.User, o.UID) },
+		Undo: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
+			return h.RemoveHome(ctx, o.User, o.UID)
+		},
 	}
 }
 
-func otherHome(s State, o protocol.Order) []string {
+func otherHome(s State, o protocol.AllocationParams) []string {
 	a, ok := s.account(o.User)
 	switch {
 	case !ok:

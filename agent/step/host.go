@@ -61,7 +61,7 @@ type Login struct {
 	UID       int
 	Principal string   // certificates for it log in; empty: none
 	Keys      []string // these registered keys, and no others
-	CAs       []string // what signs certificates, on the whole host
+	CAs       []string // the CAs of login certificates of the whole node
 	Revoked   []uint64 // serials, added to the revoked ones of the host OS
 }
 
@@ -93,7 +93,7 @@ type Nets interface {
 	RemoveNet(ctx context.Context, name string, uid int) error
 }
 
-// Devices are the GPUs and what runs on the host.
+// Devices are the GPUs and the processes of the host OS.
 type Devices interface {
 	// Shut revokes the access of the user to the GPUs and leaves all other access of that user. The user
 	// need not be a tenant.
@@ -113,7 +113,7 @@ type Sessions interface {
 
 // Prober logs in as the tenant would and tries what must work and what must not.
 type Prober interface {
-	ProbeInside(ctx context.Context, o protocol.Order) ([]protocol.ProbeResult, error)
+	ProbeInside(ctx context.Context, o protocol.AllocationParams) ([]protocol.ProbeResult, error)
 }
 
 // Leftovers contains the traces of a tenant outside its home.

@@ -15,11 +15,11 @@ func PutLoginKeys() Step {
 	check, verify := absent(otherLogins)
 	return Step{
 		Name: "login_keys", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
-		Do: func(ctx context.Context, h Host, o protocol.Order) error {
+		Do: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
 			return h.PutLogin(ctx, Login{User: o.User, UID: o.UID, Principal: o.Principal, Keys: o.PublicKeys, CAs: o.UserCA, Revoked: o.Revoked})
 		},
 		// A session that began meanwhile would block the removal of the home, which follows.
-		Undo: func(ctx context.Context, h Host, o protocol.Order) error {
+		Undo: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
 			if err := noLogin(ctx, h, o); err != nil {
 				return err
 			}
@@ -28,23 +28,24 @@ func PutLoginKeys() Step {
 	}
 }
 
-// VerifyKeys writes into the proof who gets in now.
+// VerifyKeys writes the fingerprints of the active login keys into the proof, so that a rotation is proved
+// by its effect.
 func VerifyKeys() Step {
 	check, verify := absent(otherLogins)
 	return Step{
 		Name: "verify_keys", Within: quick, Code: protocol.VerifyFailed, Verify: verify,
-		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
+		Check: func(ctx context.Context, h Host, o protocol.AllocationParams) (bool, error) {
 			_, err := check(ctx, h, o)
 			return true, err
 		},
-		Prove: func(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof) error {
+		Prove: func(ctx context.Context, h Host, o protocol.AllocationParams, p *protocol.Proof) error {
 			p.Checks = append(p.Checks, "login_keys")
 			return proveLogin(ctx, h, o, p)
 		},
 	}
 }
 
-func proveLogin(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof) error {
+func proveLogin(ctx context.Context, h Host, o protocol.AllocationParams, p *protocol.Proof) error {
 	s, err := inspect(ctx, h, o)
 	if err != nil {
 		return err
@@ -72,7 +73,7 @@ func fingerprint(line string) string {
 
 // BlockLogin is the first step of a release. A session that a later step ends must not start again.
 func BlockLogin() Step {
-	check, verify := absent(func(s State, o protocol.Order) []string {
+	check, verify := absent(func(s State, o protocol.AllocationParams) []string {
 		if a, _ := s.account(o.User); len(a.Keys)+len(a.Principals) > 0 {
 			return []string{fmt.Sprintf("%d keys and %d principals still open %s", len(a.Keys), len(a.Principals), o.User)}
 		}
@@ -81,11 +82,13 @@ func BlockLogin() Step {
 	return Step{Name: "block_login", Within: fair, Code: protocol.StepFailed, Check: check, Do: noLogin, Verify: verify}
 }
 
-func noLogin(ctx context.Context, h Host, o protocol.Order) error {
+func noLogin(ctx context.Context, h Host, o protocol.AllocationParams) error {
 	return h.BlockLogin(ctx, o.User, o.UID)
 }
 
-func otherLogins(s State, o protocol.Order) []string {
+// otherLogins compares complete sets in both directions. An additional key is as wrong as a missing one, because it
+// opens the account to its holder.
+func otherLogins(s State, o protocol.AllocationParams) []string {
 	a, ok := s.account(o.User)
 	if !ok {
 		return missingAccount(s, o)

@@ -13,12 +13,18 @@ func PutNetwork() Step {
 	check, verify := absent(otherNet)
 	return Step{
 		Name: "network", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
-		Do:   func(ctx context.Context, h Host, o protocol.Order) error { return h.PutNet(ctx, o.User, o.UID) },
-		Undo: func(ctx context.Context, h Host, o protocol.Order) error { return h.RemoveNet(ctx, o.User, o.UID) },
+		Do: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
+			return h.PutNet(ctx, o.User, o.UID)
+		},
+		Undo: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
+			return h.RemoveNet(ctx, o.User, o.UID)
+		},
 	}
 }
 
-func otherNet(s State, o protocol.Order) []string {
+// otherNet reports missing rules. A missing account is reported by its own step. Rules that cannot be read count as
+// missing: an unread rule is no evidence that the tenant is restricted.
+func otherNet(s State, o protocol.AllocationParams) []string {
 	a, ok := s.account(o.User)
 	switch {
 	case !ok || a.Net:

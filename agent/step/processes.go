@@ -14,13 +14,13 @@ import (
 func Evict() Step {
 	return Step{
 		Name: "evict", Within: quick, Code: protocol.StepFailed,
-		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
+		Check: func(ctx context.Context, h Host, o protocol.AllocationParams) (bool, error) {
 			return observe(ctx, h, o, func(s State) bool { return len(strangers(s, o)) == 0 })
 		},
-		Do: func(ctx context.Context, h Host, o protocol.Order) error {
+		Do: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
 			return killAll(ctx, h, o, func(s State) []Process { return strangers(s, o) })
 		},
-		Verify: func(ctx context.Context, h Host, o protocol.Order) error {
+		Verify: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
 			return clean(observe(ctx, h, o, func(s State) []string { return describe(strangers(s, o)) }))
 		},
 	}
@@ -29,12 +29,12 @@ func Evict() Step {
 // EndSessions ends every process of the tenant's uid: detached, in another session, or without a
 // GPU.
 func EndSessions() Step {
-	_, verify := absent(func(s State, o protocol.Order) []string { return describe(s.processesOf(o.UID)) })
+	_, verify := absent(func(s State, o protocol.AllocationParams) []string { return describe(s.processesOf(o.UID)) })
 	return Step{
 		Name: "end_sessions", Within: fair, Code: protocol.StepFailed, Verify: verify,
 		// cron can start a process at the next minute although none runs now: the step is never done.
-		Check: func(context.Context, Host, protocol.Order) (bool, error) { return false, nil },
-		Do:    func(ctx context.Context, h Host, o protocol.Order) error { return h.End(ctx, o.User, o.UID) },
+		Check: func(context.Context, Host, protocol.AllocationParams) (bool, error) { return false, nil },
+		Do:    func(ctx context.Context, h Host, o protocol.AllocationParams) error { return h.End(ctx, o.User, o.UID) },
 	}
 }
 
@@ -42,7 +42,8 @@ func EndSessions() Step {
 // all rounds fails the step, and an operator must inspect the node.
 const rounds = 5
 
-func killAll(ctx context.Context, h Host, o protocol.Order, which func(State) []Process) error {
+// killAll reads the processes again before each round, because a process may have forked since the last read.
+func killAll(ctx context.Context, h Host, o protocol.AllocationParams, which func(State) []Process) error {
 	for range rounds {
 		victims, err := observe(ctx, h, o, which)
 		if err != nil || len(victims) == 0 {
@@ -57,7 +58,8 @@ func killAll(ctx context.Context, h Host, o protocol.Order, which func(State) []
 	return nil // verify finds what is left
 }
 
-func strangers(s State, o protocol.Order) []Process {
+// strangers lists the processes on the task's GPUs that do not run as the tenant.
+func strangers(s State, o protocol.AllocationParams) []Process {
 	return slices.DeleteFunc(s.on(o.GPUs), func(p Process) bool { return p.UID == o.UID })
 }
 
@@ -76,7 +78,7 @@ func plain(command string) string {
 
 func (p Process) place() string {
 	if p.GPU == "" {
-		return "the host"
+		return "the host OS"
 	}
 	return p.GPU
 }

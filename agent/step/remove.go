@@ -6,14 +6,15 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Sweep removes what the tenant left outside its home: a later tenant of the same
-// uid would own it.
+// Sweep removes the files and objects of the tenant outside its home. A later tenant with the same uid would own them.
 func Sweep() Step {
 	return Step{
 		Name: "sweep", Within: thorough, Code: protocol.StepFailed,
 		// No cheap check proves that nothing is left, so the step always runs.
-		Check: func(context.Context, Host, protocol.Order) (bool, error) { return false, nil },
-		Do:    func(ctx context.Context, h Host, o protocol.Order) error { return h.Sweep(ctx, o.User, o.UID) },
+		Check: func(context.Context, Host, protocol.AllocationParams) (bool, error) { return false, nil },
+		Do: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
+			return h.Sweep(ctx, o.User, o.UID)
+		},
 	}
 }
 
@@ -23,8 +24,10 @@ func RemoveHome() Step {
 		Name: "remove_home", Within: fair, Code: protocol.StepFailed,
 		// A home may outlive its account, so the account does not show whether a home exists. The
 		// step always runs.
-		Check: func(context.Context, Host, protocol.Order) (bool, error) { return false, nil },
-		Do:    func(ctx context.Context, h Host, o protocol.Order) error { return h.RemoveHome(ctx, o.User, o.UID) },
+		Check: func(context.Context, Host, protocol.AllocationParams) (bool, error) { return false, nil },
+		Do: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
+			return h.RemoveHome(ctx, o.User, o.UID)
+		},
 	}
 }
 
@@ -33,7 +36,9 @@ func RemoveAccount() Step {
 	check, verify := absent(remains)
 	return Step{
 		Name: "remove_account", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
-		Do: func(ctx context.Context, h Host, o protocol.Order) error { return h.RemoveAccount(ctx, o.User, o.UID) },
+		Do: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
+			return h.RemoveAccount(ctx, o.User, o.UID)
+		},
 	}
 }
 
@@ -42,8 +47,8 @@ func RemoveAccount() Step {
 func RemoveDropIns() Step {
 	return Step{
 		Name: "drop_ins", Within: fair, Code: protocol.StepFailed,
-		Check: func(context.Context, Host, protocol.Order) (bool, error) { return false, nil },
-		Do: func(ctx context.Context, h Host, o protocol.Order) error {
+		Check: func(context.Context, Host, protocol.AllocationParams) (bool, error) { return false, nil },
+		Do: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
 			for _, remove := range []func(context.Context, string, int) error{h.RemoveSlice, h.RemoveNet, h.RemoveLogin} {
 				if err := remove(ctx, o.User, o.UID); err != nil {
 					return err
@@ -54,7 +59,7 @@ func RemoveDropIns() Step {
 	}
 }
 
-func remains(s State, o protocol.Order) (found []string) {
+func remains(s State, o protocol.AllocationParams) (found []string) {
 	for _, a := range s.Accounts {
 		if a.Name == o.User || a.UID == o.UID {
 			found = append(found, "account "+a.Name+" is still there")

@@ -13,10 +13,10 @@ import (
 func Scan() Step {
 	return Step{
 		Name: "scan", Within: thorough, Code: protocol.VerifyFailed,
-		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
+		Check: func(ctx context.Context, h Host, o protocol.AllocationParams) (bool, error) {
 			return true, clean(observe(ctx, h, o, func(s State) []string { return Remaining(s, o) }))
 		},
-		Prove: func(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof) error {
+		Prove: func(ctx context.Context, h Host, o protocol.AllocationParams, p *protocol.Proof) error {
 			found, err := h.Scan(ctx, o.User, o.UID, o.GPUs)
 			if err != nil {
 				return fmt.Errorf("scanning: %w", err)
@@ -35,7 +35,7 @@ func Scan() Step {
 
 // Remaining lists everything on the host OS that belongs to the user, the uid or the GPUs of the
 // task. It shares no code with the steps, so that one fault cannot hide its own leftovers.
-func Remaining(s State, o protocol.Order) []string {
+func Remaining(s State, o protocol.AllocationParams) []string {
 	found := Traces(s, o)
 	for _, uuid := range o.GPUs {
 		present := false
@@ -52,7 +52,7 @@ func Remaining(s State, o protocol.Order) []string {
 			}
 		}
 		if !present {
-			found = append(found, fmt.Sprintf("GPU %s is not on this host", uuid))
+			found = append(found, fmt.Sprintf("GPU %s is not on this node", uuid))
 		}
 		for _, p := range s.Processes {
 			if p.GPU == uuid {
@@ -65,7 +65,7 @@ func Remaining(s State, o protocol.Order) []string {
 
 // Traces lists the part of Remaining that is forbidden after another tenant has the GPUs: everything of
 // the user or the uid.
-func Traces(s State, o protocol.Order) (found []string) {
+func Traces(s State, o protocol.AllocationParams) (found []string) {
 	for _, a := range s.Accounts {
 		if a.Name == o.User || a.UID == o.UID {
 			found = append(found, fmt.Sprintf("account %s with uid %d and %d keys", a.Name, a.UID, len(a.Keys)))
@@ -94,7 +94,8 @@ func releaseChecks() []string {
 	return []string{"accounts", "processes", "files", "device_access", "gpu_processes", "gpu_memory", "scan"}
 }
 
-// Scrubbed lists those of the GPUs that are on the host, overwritten and unused.
+// Scrubbed lists those of the GPUs that are on the node, overwritten and unused. A process on an overwritten GPU may
+// have written to its memory again.
 func Scrubbed(s State, gpus []string) []string {
 	clean := []string{}
 	for _, d := range s.GPUs {

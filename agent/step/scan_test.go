@@ -12,7 +12,7 @@ import (
 // Each object of the user, the uid or the GPUs is found by itself, and what belongs to others is not.
 func TestRemaining(t *testing.T) {
 	t.Parallel()
-	o := protocol.Order{User: "u7", UID: 200007, GPUs: []string{"GPU-a"}}
+	o := protocol.AllocationParams{User: "u7", UID: 200007, GPUs: []string{"GPU-a"}}
 	clean := step.State{GPUs: []step.Device{{UUID: "GPU-a"}, {UUID: "GPU-b", Users: []string{"u8"}, Dirty: true}}}
 	for name, c := range map[string]struct {
 		edit func(*step.State)
@@ -33,7 +33,7 @@ func TestRemaining(t *testing.T) {
 		"an open GPU":       {func(s *step.State) { s.GPUs[0].Users = []string{"u8"} }, []string{"GPU GPU-a is open to [u8]"}},
 		"its other GPU":     {func(s *step.State) { s.GPUs[1].Users = []string{"u7"} }, []string{"GPU-b"}},
 		"a dirty GPU":       {func(s *step.State) { s.GPUs[0].Dirty = true }, []string{"GPU GPU-a has memory that was not overwritten"}},
-		"a lost GPU":        {func(s *step.State) { s.GPUs = s.GPUs[1:] }, []string{"GPU GPU-a is not on this host"}},
+		"a lost GPU":        {func(s *step.State) { s.GPUs = s.GPUs[1:] }, []string{"GPU GPU-a is not on this node"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +51,7 @@ func TestRemaining(t *testing.T) {
 // An account with the name and another uid is a difference: the tenant would own the files of that uid.
 func TestDifferencesOfAnAccount(t *testing.T) {
 	t.Parallel()
-	o := protocol.Order{User: "u7", UID: 200007}
+	o := protocol.AllocationParams{User: "u7", UID: 200007}
 	for _, c := range []struct {
 		accounts []step.Account
 		want     string

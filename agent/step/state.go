@@ -13,7 +13,7 @@ type State struct {
 	GPUs      []Device
 	Processes []Process
 	Files     []File
-	// Settings names what is not as this build sets it on every host, in the form
+	// Settings names the settings that differ from those that this build sets, in the form
 	// of Differences.
 	Settings []string
 	// SSHD is the hash of what decides who logs in.
@@ -46,7 +46,7 @@ func (a Account) wrong(field string) []string {
 type Home struct {
 	GiB  int64 // 0: there is none
 	Open bool
-	Lost bool // its key died with the host's last start
+	Lost bool // the last start of the node lost its key
 	// Sealed means that a key which is only in the kernel's memory opens it.
 	Sealed bool
 }
@@ -61,8 +61,8 @@ type Device struct {
 	Off     []string // modes that are not at their baseline
 }
 
-// Process of the host. GPU is the device that it uses, or empty; one that uses
-// several is listed once for each.
+// Process is a process of the host OS. GPU is the device that it uses, or empty; one that uses several is listed once
+// for each.
 type Process struct {
 	PID, UID int
 	GPU      string

@@ -21,18 +21,18 @@ type Step struct {
 	Code   protocol.RejectReason // what a failure of this step is called
 
 	// Check reports whether the effect exists. An error rejects the task.
-	Check func(context.Context, Host, protocol.Order) (done bool, err error)
-	Do    func(context.Context, Host, protocol.Order) error
+	Check func(context.Context, Host, protocol.AllocationParams) (done bool, err error)
+	Do    func(context.Context, Host, protocol.AllocationParams) error
 	// Verify probes the effect from outside.
-	Verify func(context.Context, Host, protocol.Order) error
+	Verify func(context.Context, Host, protocol.AllocationParams) error
 	// Prove runs last, even if the step had no effect, and writes its findings to the proof.
-	Prove func(context.Context, Host, protocol.Order, *protocol.Proof) error
-	Undo  func(context.Context, Host, protocol.Order) error
+	Prove func(context.Context, Host, protocol.AllocationParams, *protocol.Proof) error
+	Undo  func(context.Context, Host, protocol.AllocationParams) error
 }
 
-// inspect reads the state of the node for one order. A state that lacks a part of its tenant proves no
+// inspect reads the state of the node for one task. A state that lacks a part of its tenant proves no
 // absence, so it is an error.
-func inspect(ctx context.Context, h Host, o protocol.Order) (State, error) {
+func inspect(ctx context.Context, h Host, o protocol.AllocationParams) (State, error) {
 	s, err := h.Inspect(ctx)
 	if err != nil {
 		return s, fmt.Errorf("reading the state of the node: %w", err)
@@ -44,22 +44,22 @@ func inspect(ctx context.Context, h Host, o protocol.Order) (State, error) {
 }
 
 // observe returns one value of the state.
-func observe[T any](ctx context.Context, h Host, o protocol.Order, ask func(State) T) (T, error) {
+func observe[T any](ctx context.Context, h Host, o protocol.AllocationParams, find func(State) T) (T, error) {
 	s, err := inspect(ctx, h, o)
 	if err != nil {
 		var zero T
 		return zero, err
 	}
-	return ask(s), nil
+	return find(s), nil
 }
 
-// absent returns a check and a verification. Both succeed if ask finds nothing.
-func absent(ask func(State, protocol.Order) []string) (check func(context.Context, Host, protocol.Order) (bool, error), verify func(context.Context, Host, protocol.Order) error) {
-	check = func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
-		return observe(ctx, h, o, func(s State) bool { return len(ask(s, o)) == 0 })
+// absent returns a check and a verification. Both succeed if find finds nothing.
+func absent(find func(State, protocol.AllocationParams) []string) (check func(context.Context, Host, protocol.AllocationParams) (bool, error), verify func(context.Context, Host, protocol.AllocationParams) error) {
+	check = func(ctx context.Context, h Host, o protocol.AllocationParams) (bool, error) {
+		return observe(ctx, h, o, func(s State) bool { return len(find(s, o)) == 0 })
 	}
-	verify = func(ctx context.Context, h Host, o protocol.Order) error {
-		return clean(observe(ctx, h, o, func(s State) []string { return ask(s, o) }))
+	verify = func(ctx context.Context, h Host, o protocol.AllocationParams) error {
+		return clean(observe(ctx, h, o, func(s State) []string { return find(s, o) }))
 	}
 	return check, verify
 }
@@ -75,8 +75,8 @@ func clean(findings []string, err error) error {
 const (
 	// quick is the limit of steps that only read or change values of the kernel.
 	quick = 10 * time.Second
-	// fair is for steps that start children of the host: systemd reads its units again
-	// (measured: two seconds under load), a file system is made, a login is tried.
+	// fair is for steps that start programs of the host OS: systemd reads its units again
+	// (measured: two seconds under load), a file system is created, a login is tried.
 	fair = 30 * time.Second
 	// thorough is the limit of steps that read every file of the host OS. A million files are read
 	// in seconds from memory and in minutes from a disk.

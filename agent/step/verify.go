@@ -12,17 +12,17 @@ import (
 func VerifyInside() Step {
 	return Step{
 		Name: "verify_inside", Within: fair, Code: protocol.VerifyFailed,
-		Check: func(ctx context.Context, h Host, o protocol.Order) (bool, error) {
+		Check: func(ctx context.Context, h Host, o protocol.AllocationParams) (bool, error) {
 			return true, clean(observe(ctx, h, o, func(s State) []string { return Differences(s, o) }))
 		},
-		Prove: func(ctx context.Context, h Host, o protocol.Order, p *protocol.Proof) error {
+		Prove: func(ctx context.Context, h Host, o protocol.AllocationParams, p *protocol.Proof) error {
 			probes, err := h.ProbeInside(ctx, o)
 			if err != nil {
 				return fmt.Errorf("logging in as %s: %w", o.User, err)
 			}
 			p.Probes = append(p.Probes, probes...)
 			for _, probe := range probes {
-				if !probe.Held() {
+				if !probe.Passed() {
 					return fmt.Errorf("inside the session of %s, %s: %s, want %s", o.User, probe.Name, probe.Got, probe.Expected)
 				}
 			}
@@ -32,12 +32,12 @@ func VerifyInside() Step {
 	}
 }
 
-// Differences names what is not as a provisioned allocation was ordered. Empty
-// means that everything is in place. Each begins with the field that differs and
-// ends with what was ordered, which the control plane reads as two values:
+// Differences lists the differences of a provisioned allocation from its task. Empty means that everything is in place.
+// Each difference begins with its field and ends with the expected value. The control plane splits the text into these
+// two values:
 //
-//	keys: 2 login keys open t-1 and 1 of them are others', expected 1
-func Differences(s State, o protocol.Order) []string {
+//	keys: 2 login keys open t-1 and 1 of them are unknown, expected 1
+func Differences(s State, o protocol.AllocationParams) []string {
 	found := missingAccount(s, o)
 	if a, ok := s.account(o.User); ok && len(found) == 0 {
 		found = append(found, otherLogins(s, o)...)

@@ -35,6 +35,6 @@ func replaceAgent(ctx context.Context, x *Execution) (Result, error) {
 	if err := x.begin("replace", 1, updateWithin); err != nil {
 		return Result{}, err
 	}
-	err = x.Updater.Become(ctx, update.Order{Task: x.Envelope.Task, Fence: x.Envelope.Fence, Params: p})
+	err = x.Updater.Become(ctx, update.Request{Task: x.Envelope.Task, Fence: x.Envelope.Fence, Params: p})
 	return Result{Answer: map[string]string{"version": p.Version}}, err
 }

@@ -50,6 +50,7 @@ func noTenantOn(a Admission) error {
 	return nil
 }
 
+// resetGPU resets one GPU and returns its state before and after, so that an operator can compare them.
 func resetGPU(ctx context.Context, x *Execution) (Result, error) {
 	p, err := protocol.ParamsOf[protocol.GPUResetParams](x.Envelope)
 	if err != nil {

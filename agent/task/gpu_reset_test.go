@@ -32,7 +32,7 @@ func TestAResetEndsWhatItMends(t *testing.T) {
 		t.Errorf("%+v, %v", answer, err)
 	}
 	if says(m.Examine(t.Context(), inventory, nil).Health, "xid_48") {
-		t.Error("it was reset, and the fault stands")
+		t.Error("it was reset, and the fault remains")
 	}
 	if _, err := reset(protocol.GPUResetParams{GPU: strings.Replace(gpuA, "1", "2", 1)}); err == nil {
 		t.Error("reset a device that is not here")

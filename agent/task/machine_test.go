@@ -68,7 +68,7 @@ func machine(t *testing.T, d *tool) *gpuops.Machine {
 	return m
 }
 
-// execute returns a function that runs a task of the type on the machine.
+// execute returns a function that runs a task of the type on the node.
 func execute(t *testing.T, m *gpuops.Machine, kind protocol.Type) func(params any) (answer any, err error) {
 	t.Helper()
 	return func(params any) (any, error) {

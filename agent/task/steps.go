@@ -23,13 +23,13 @@ func (e *StepError) Unwrap() error { return e.Cause }
 
 // runSteps executes the steps of the task and returns their signed proof.
 func runSteps(ctx context.Context, x *Execution) (Result, error) {
-	order, err := x.order()
+	params, err := x.params()
 	if err != nil {
 		return Result{}, err
 	}
-	proof, steps := x.blankProof(order), x.StepsOf(x.Record(), x.Envelope.Type)
+	proof, steps := x.blankProof(params), x.StepsOf(x.Record(), x.Envelope.Type)
 	for i, s := range steps {
-		if err := x.step(ctx, s, order, proof); err != nil {
+		if err := x.step(ctx, s, params, proof); err != nil {
 			return Result{}, err
 		}
 		x.Progress(s.Name, i+1, len(steps))
@@ -52,46 +52,48 @@ func unlessExpired(run func(context.Context, *Execution) (Result, error)) func(c
 	}
 }
 
-// order returns what the task requests, with the provisioning that it amends.
-func (x *Execution) order() (protocol.Order, error) {
+// params returns the parameters of the task, with those of the provisioning that it amends.
+func (x *Execution) params() (protocol.AllocationParams, error) {
 	record := x.Record()
 	i := record.Find(x.Envelope.Task)
 	if i < 0 {
-		return x.Envelope.Order()
+		return x.Envelope.AllocationParams()
 	}
-	return record.OrderAt(i)
+	return record.AllocationParamsAt(i)
 }
 
 // blankProof returns the proof that the steps complete.
-func (x *Execution) blankProof(order protocol.Order) *protocol.Proof {
+func (x *Execution) blankProof(params protocol.AllocationParams) *protocol.Proof {
 	e := x.Envelope
 	return &protocol.Proof{
-		Node: e.Node, Allocation: e.Allocation, Task: e.Task, Type: e.Type, Fence: e.Fence, UID: order.UID,
+		Node: e.Node, Allocation: e.Allocation, Task: e.Task, Type: e.Type, Fence: e.Fence, UID: params.UID,
 		Checks: []string{}, Leftovers: []string{}, Scrubbed: []string{}, Keys: []string{}, Probes: []protocol.ProbeResult{},
 	}
 }
 
 // repeat executes steps outside a task. Their proof is dropped, and the result in the journal stays.
 func (x *Execution) repeat(ctx context.Context, steps []step.Step) error {
-	order, err := x.order()
+	params, err := x.params()
 	if err != nil {
 		return err
 	}
 	for _, s := range steps {
-		if err := x.step(ctx, s, order, x.blankProof(order)); err != nil {
+		if err := x.step(ctx, s, params, x.blankProof(params)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (x *Execution) step(ctx context.Context, s step.Step, order protocol.Order, proof *protocol.Proof) error {
+// step runs one step within its time limit. A program of the host OS that hangs would otherwise block all later tasks of
+// the allocation.
+func (x *Execution) step(ctx context.Context, s step.Step, params protocol.AllocationParams, proof *protocol.Proof) error {
 	x.At(s.Name, s.Within)
 	ctx, cancel := context.WithTimeout(ctx, s.Within)
 	defer cancel()
-	err := x.apply(ctx, s, order)
+	err := x.apply(ctx, s, params)
 	if err == nil && s.Prove != nil {
-		err = s.Prove(ctx, x.Host, order, proof)
+		err = s.Prove(ctx, x.Host, params, proof)
 	}
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("not finished in %s: %w", s.Within, err)
@@ -103,8 +105,8 @@ func (x *Execution) step(ctx context.Context, s step.Step, order protocol.Order,
 }
 
 // apply makes the effect of the step, unless it is present.
-func (x *Execution) apply(ctx context.Context, s step.Step, order protocol.Order) error {
-	done, err := s.Check(ctx, x.Host, order)
+func (x *Execution) apply(ctx context.Context, s step.Step, params protocol.AllocationParams) error {
+	done, err := s.Check(ctx, x.Host, params)
 	if err != nil || done {
 		return err
 	}
@@ -112,7 +114,7 @@ func (x *Execution) apply(ctx context.Context, s step.Step, order protocol.Order
 		return err
 	}
 	failpoint.Hit("agent.step.before_do")
-	if err := s.Do(ctx, x.Host, order); err != nil {
+	if err := s.Do(ctx, x.Host, params); err != nil {
 		return err
 	}
 	// A crash here leaves the effect without a result. The next start executes Check, finds the effect, and
@@ -121,7 +123,7 @@ func (x *Execution) apply(ctx context.Context, s step.Step, order protocol.Order
 	if s.Verify == nil {
 		return nil
 	}
-	return s.Verify(ctx, x.Host, order)
+	return s.Verify(ctx, x.Host, params)
 }
 
 // begin is Begin for a task that does not consist of steps of agent/step. number counts from 1.
@@ -141,7 +143,7 @@ const undoWithin = time.Minute
 func undo(ctx context.Context, x *Execution) {
 	x.At("unwind", undoWithin)
 	record := x.Record()
-	order, err := x.order()
+	params, err := x.params()
 	if err != nil || len(record.Tasks) == 0 || record.Provisioned || record.Last().Envelope.Task != x.Envelope.Task {
 		return
 	}
@@ -152,7 +154,7 @@ func undo(ctx context.Context, x *Execution) {
 		if s.Undo == nil || !slices.Contains(begun, s.Name) {
 			continue
 		}
-		if err := s.Undo(ctx, x.Host, order); err != nil {
+		if err := s.Undo(ctx, x.Host, params); err != nil {
 			x.Log.WarnContext(ctx, "undo step", "step", s.Name, "task_id", x.Envelope.Task, "err", err)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// recorder is a journal, a host and a clock that write down every call.
+// recorder is a journal, a node and a clock that record every call.
 type recorder struct {
 	t       *testing.T
 	calls   []string
@@ -36,12 +36,12 @@ func (r *recorder) call(format string, args ...any) error {
 }
 
 func (r *recorder) step(name string) step.Step {
-	act := func(what string) func(context.Context, step.Host, protocol.Order) error {
-		return func(context.Context, step.Host, protocol.Order) error { return r.call("%s %s", what, name) }
+	act := func(what string) func(context.Context, step.Host, protocol.AllocationParams) error {
+		return func(context.Context, step.Host, protocol.AllocationParams) error { return r.call("%s %s", what, name) }
 	}
 	return step.Step{
 		Name: name, Within: time.Minute, Code: protocol.StepFailed, Do: act("do"), Verify: act("verify"), Undo: act("undo"),
-		Check: func(context.Context, step.Host, protocol.Order) (bool, error) {
+		Check: func(context.Context, step.Host, protocol.AllocationParams) (bool, error) {
 			return slices.Contains(r.present, name), r.call("check %s", name)
 		},
 	}
@@ -122,7 +122,7 @@ func TestOnlyANewProvisioningIsReverted(t *testing.T) {
 		protocol.ProvisionUser: {"undo second", "undo first"}, protocol.RevokeUser: nil,
 	} {
 		r := newRecorder(t)
-		r.fails["do second"] = errors.New("out of order")
+		r.fails["do second"] = errors.New("device broken")
 		_, err := task.Of(kind).Run(t.Context(), r.execution(envelope(kind)))
 		if at, ok := errors.AsType[*task.StepError](err); !ok || at.Step.Name != "second" {
 			t.Errorf("%s: %v", kind, err)
@@ -132,7 +132,7 @@ func TestOnlyANewProvisioningIsReverted(t *testing.T) {
 
 	r := newRecorder(t)
 	r.record.Provisioned = true
-	r.fails["do second"] = errors.New("out of order")
+	r.fails["do second"] = errors.New("device broken")
 	if _, err := task.Of(protocol.ProvisionUser).Run(t.Context(), r.execution(envelope(protocol.ProvisionUser))); err == nil {
 		t.Error("no error")
 	}

@@ -128,7 +128,7 @@ func (b Backend) StepsOf(record journal.Record, t protocol.Type) []step.Step {
 // Admission is the input of Check: a task, and the journal without it.
 type Admission struct {
 	Envelope protocol.Envelope
-	Order    protocol.Order
+	Params   protocol.AllocationParams
 	Record   journal.Record   // of the same allocation, or of the node
 	Others   []journal.Record // of all other allocations
 }
@@ -191,7 +191,7 @@ func slotsFree(a Admission) error {
 			continue
 		}
 		last := other.Last()
-		for _, uuid := range a.Order.GPUs {
+		for _, uuid := range a.Params.GPUs {
 			switch {
 			case last.Result == nil && slices.Contains(locked(last.Envelope), uuid):
 				return protocol.Reject(protocol.SlotBusy, "%s is locked by %s", uuid, last.Envelope.Type)

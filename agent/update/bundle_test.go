@@ -30,7 +30,7 @@ func build(version string) []byte {
 	code = binary.LittleEndian.AppendUint32(code, 16)                              // what follows the code,
 	code = binary.LittleEndian.AppendUint32(append(code, 0xba), uint32(len(says))) // this long
 	code = append(code, 0x0f, 0x05, 0xb8, 60, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05)     // exit, with 0
-	const headers, base = 64 + 56, 0x400000                                        // one segment holds all
+	const headers, base = 64 + 56, 0x400000                                        // one segment contains all
 	size := uint64(headers + len(code) + len(says))
 	elf := append([]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, make([]byte, 9)...)
 	for _, v := range []any{
@@ -42,8 +42,8 @@ func build(version string) []byte {
 	return append(append(elf, code...), says...)
 }
 
-// host is a machine: a disk, a service manager, and the processes that it starts.
-type host struct {
+// simulatedNode is a disk, a service manager, and the processes that it starts.
+type simulatedNode struct {
 	t    *testing.T
 	dir  string
 	keys map[string]ed25519.PrivateKey
@@ -62,14 +62,14 @@ type host struct {
 
 type crash struct{}
 
-func newHost(t *testing.T) *host {
+func newNode(t *testing.T) *simulatedNode {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {
 		t.Skip("its builds are for amd64")
 	}
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	must(t, err)
-	h := &host{t: t, dir: t.TempDir(), keys: map[string]ed25519.PrivateKey{"r1": key}, now: noon, sick: map[string]bool{}, dead: map[string]bool{}}
+	h := &simulatedNode{t: t, dir: t.TempDir(), keys: map[string]ed25519.PrivateKey{"r1": key}, now: noon, sick: map[string]bool{}, dead: map[string]bool{}}
 	for _, dir := range []string{"lib/a", "lib/b", "staging"} {
 		must(t, os.MkdirAll(filepath.Join(h.dir, dir), 0o700))
 	}
@@ -86,7 +86,7 @@ func must(t *testing.T, err error) {
 }
 
 // Restart, Arm and Disarm are the service manager.
-func (h *host) Restart(context.Context) error {
+func (h *simulatedNode) Restart(context.Context) error {
 	if h.ends != nil {
 		h.ends()
 		return errNoStart
@@ -94,11 +94,11 @@ func (h *host) Restart(context.Context) error {
 	h.restarted = h.failure == nil
 	return h.failure
 }
-func (h *host) Arm(context.Context) error    { h.armed = true; return nil }
-func (h *host) Disarm(context.Context) error { h.armed = false; return nil }
+func (h *simulatedNode) Arm(context.Context) error    { h.armed = true; return nil }
+func (h *simulatedNode) Disarm(context.Context) error { h.armed = false; return nil }
 
 // process starts the target of the link.
-func (h *host) process(link string) *update.Updater {
+func (h *simulatedNode) process(link string) *update.Updater {
 	h.t.Helper()
 	slot, err := os.Readlink(filepath.Join(h.dir, "lib", link))
 	must(h.t, err)
@@ -116,7 +116,7 @@ func (h *host) process(link string) *update.Updater {
 	return u
 }
 
-func (h *host) public() map[string][]byte {
+func (h *simulatedNode) public() map[string][]byte {
 	keys := map[string][]byte{}
 	for kid, key := range h.keys {
 		keys[kid], _ = key.Public().(ed25519.PublicKey)
@@ -125,7 +125,7 @@ func (h *host) public() map[string][]byte {
 }
 
 // version is of the build that a link names.
-func (h *host) version(link string) string {
+func (h *simulatedNode) version(link string) string {
 	h.t.Helper()
 	have, err := os.ReadFile(filepath.Join(h.dir, "lib", link, update.Binary))
 	must(h.t, err)
@@ -138,7 +138,7 @@ func (h *host) version(link string) string {
 }
 
 // release publishes a build and stages it.
-func (h *host) release(version, minimum string, change ...func(*protocol.Release)) update.Order {
+func (h *simulatedNode) release(version, minimum string, change ...func(*protocol.Release)) update.Request {
 	h.t.Helper()
 	program := build(version)
 	hash := sha256.Sum256(program)
@@ -153,40 +153,40 @@ func (h *host) release(version, minimum string, change ...func(*protocol.Release
 		f(&r)
 	}
 	h.stage(r.Digest, program)
-	return h.order(r)
+	return h.request(r)
 }
 
-func (h *host) stage(digest string, program []byte) {
+func (h *simulatedNode) stage(digest string, program []byte) {
 	h.t.Helper()
 	must(h.t, os.WriteFile(filepath.Join(h.dir, "staging", digest), program, 0o600))
 }
 
-func (h *host) order(r protocol.Release) update.Order {
+func (h *simulatedNode) request(r protocol.Release) update.Request {
 	h.t.Helper()
 	metadata, err := r.Canonical()
 	must(h.t, err)
-	return update.Order{Task: ids.New[ids.Task](), Fence: 1, Params: protocol.AgentUpdateParams{
+	return update.Request{Task: ids.New[ids.Task](), Fence: 1, Params: protocol.AgentUpdateParams{
 		Version: r.Version, Digest: r.Digest, Size: r.Size, Metadata: metadata, Signature: ed25519.Sign(h.keys["r1"], metadata),
 	}}
 }
 
-// live runs the machine until the order has been answered: processes end and
+// live runs the node until the task has a result: processes end and
 // start, the guard fires, and a killed process is started again.
-func (h *host) live(o update.Order) error {
+func (h *simulatedNode) live(o update.Request) error {
 	h.t.Helper()
 	for range 12 {
 		if answered, err := h.life(o); answered {
 			return err
 		}
 	}
-	h.t.Fatal("the order is never answered")
+	h.t.Fatal("the request is never answered")
 	return nil
 }
 
 var errNoStart = errors.New("it does not start")
 
 // life is that of one process, and of the guard where it is its turn.
-func (h *host) life(o update.Order) (answered bool, err error) {
+func (h *simulatedNode) life(o update.Request) (answered bool, err error) {
 	h.t.Helper()
 	defer func() {
 		if r := recover(); r != nil && r != (crash{}) {
@@ -205,7 +205,7 @@ func (h *host) life(o update.Order) (answered bool, err error) {
 			return false, nil
 		}
 		if !h.sick[version] {
-			must(h.t, u.Heard(h.t.Context(), version))
+			must(h.t, u.HandleAck(h.t.Context(), version))
 			return false, nil
 		}
 	}
@@ -220,22 +220,24 @@ func (h *host) life(o update.Order) (answered bool, err error) {
 
 type ctx = context.Context
 
-func (h *host) staged(o update.Order) string { return filepath.Join(h.dir, "staging", o.Params.Digest) }
+func (h *simulatedNode) staged(o update.Request) string {
+	return filepath.Join(h.dir, "staging", o.Params.Digest)
+}
 
 // link has the staged build be a link to another file, with the right content.
-func (h *host) link(o update.Order) {
+func (h *simulatedNode) link(o update.Request) {
 	h.t.Helper()
 	must(h.t, os.Rename(h.staged(o), h.staged(o)+".other"))
 	must(h.t, os.Symlink(h.staged(o)+".other", h.staged(o)))
 }
 
 // signed publishes a build that was changed before it was signed.
-func (h *host) signed(version string, change func([]byte) []byte) update.Order {
+func (h *simulatedNode) signed(version string, change func([]byte) []byte) update.Request {
 	h.t.Helper()
 	program := change(build(version))
 	hash := sha256.Sum256(program)
 	h.stage(hex.EncodeToString(hash[:]), program)
-	return h.order(protocol.Release{
+	return h.request(protocol.Release{
 		V: protocol.ReleaseVersion, Kid: "r1", Version: version, Platform: "linux/amd64", Digest: hex.EncodeToString(hash[:]), Size: int64(len(program)),
 		Minimum: "v0.1.0", IssuedAt: noon, ExpiresAt: noon.Add(time.Hour),
 	})

@@ -3,7 +3,7 @@ package update
 import "context"
 
 // Begin is Become without the wait: done when there is nothing to wait for.
-func (u *Updater) Begin(ctx context.Context, o Order) (done bool, err error) {
+func (u *Updater) Begin(ctx context.Context, o Request) (done bool, err error) {
 	wait, err := u.begin(ctx, o)
 	return wait == nil, err
 }
@@ -11,7 +11,7 @@ func (u *Updater) Begin(ctx context.Context, o Order) (done bool, err error) {
 // Reached has f called at each moment at which a crash matters.
 func (u *Updater) Reached(f func(point string)) { u.reached = f }
 
-// Minimum is the lowest version that the host may become.
+// Minimum is the lowest version that the node may run.
 func (u *Updater) Minimum() string {
 	m, err := u.recall()
 	if err != nil {

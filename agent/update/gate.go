@@ -8,9 +8,9 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Heard processes the response to a report. sender is the version of the process that sent the
+// HandleAck processes the response to a report. sender is the version of the process that sent the
 // report. A report of the new build that the control plane has accepted proves that build.
-func (u *Updater) Heard(ctx context.Context, sender string) error {
+func (u *Updater) HandleAck(ctx context.Context, sender string) error {
 	u.mu.Lock()
 	skip := u.untrying
 	u.mu.Unlock()

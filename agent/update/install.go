@@ -116,7 +116,7 @@ const (
 	busyFor   = 25 * time.Millisecond
 )
 
-// versionTimeout is far more than printing a line needs, also on a busy host.
+// versionTimeout is far more than printing a line needs, also on a busy node.
 const versionTimeout = 15 * time.Second
 
 // queryVersion lets a build print its version: gpuaas-agent VERSION, envelope …

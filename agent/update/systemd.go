@@ -17,7 +17,7 @@ const (
 	guardTimer  = "gpuaas-agent-guard.timer"
 )
 
-// Systemd is the service manager of a host.
+// Systemd is the service manager of a node.
 type Systemd struct{}
 
 // Restart queues the restart of both processes. systemd does not start a unit that has failed too

@@ -31,7 +31,7 @@ const Binary = "gpuaas-agent"
 // old build then ends within 60 s of the swap.
 const GateFor = 45 * time.Second
 
-// Services is the service manager of the host.
+// Services is the service manager of the node.
 type Services interface {
 	// Restart restarts both processes of the agent with the build that current names. It returns before
 	// that ends this process.
@@ -43,19 +43,19 @@ type Services interface {
 	Disarm(ctx context.Context) error
 }
 
-// Order contains the parameters of a task.
-type Order struct {
+// Request contains the parameters of a task.
+type Request struct {
 	Task   ids.Task
 	Fence  int64
 	Params protocol.AgentUpdateParams
 }
 
-// Updater replaces the agent of one host. Its fields are set before use.
+// Updater replaces the agent of one node. Its fields are set before use.
 type Updater struct {
-	Lib      string // holds a/, b/ and the links current and previous
+	Lib      string // contains a/, b/ and the links current and previous
 	State    string // what is remembered, owned by root
 	Staging  string // where the network process stores a build
-	Platform string // of this machine: linux/amd64
+	Platform string // of this node: linux/amd64
 	Version  string // of this build
 	Slot     string // the folder that this process was started from: a or b
 
@@ -73,7 +73,7 @@ type Updater struct {
 // Become replaces the agent by the build of the task. It returns nil when that build runs and the
 // control plane has accepted its report. If ctx ends first, as it does in the restart, the same
 // call in the next process continues.
-func (u *Updater) Become(ctx context.Context, o Order) error {
+func (u *Updater) Become(ctx context.Context, o Request) error {
 	wait, err := u.begin(ctx, o)
 	if err != nil || wait == nil {
 		return err
@@ -87,7 +87,7 @@ func (u *Updater) Become(ctx context.Context, o Order) error {
 }
 
 // begin executes everything up to the restart. The channel is nil if the attempt has already ended.
-func (u *Updater) begin(ctx context.Context, o Order) (<-chan struct{}, error) {
+func (u *Updater) begin(ctx context.Context, o Request) (<-chan struct{}, error) {
 	unlock, err := u.lock()
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func (u *Updater) resume(ctx context.Context, m memory) (<-chan struct{}, error)
 }
 
 // outcome returns the result of the attempt.
-func (u *Updater) outcome(o Order) error {
+func (u *Updater) outcome(o Request) error {
 	m, err := u.recall()
 	switch {
 	case err != nil:

@@ -16,7 +16,7 @@ import (
 // A build that reports stays, raises the minimum version, and ends the guard.
 func TestBecomes(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
+	h := newNode(t)
 	o := h.release("v1.1.0", "v1.0.0")
 	if err := h.live(o); err != nil {
 		t.Fatal(err)
@@ -29,12 +29,12 @@ func TestBecomes(t *testing.T) {
 	}
 	h.restarted = false
 	if done, err := h.process("current").Begin(t.Context(), o); !done || err != nil || h.restarted {
-		t.Errorf("asked again: %v, %v, restarted %v", done, err, h.restarted)
+		t.Errorf("requested again: %v, %v, restarted %v", done, err, h.restarted)
 	}
 	again := h.release("v1.1.0", "v1.0.0")
 	again.Fence = 2
 	if done, err := h.process("current").Begin(t.Context(), again); !done || err != nil || h.restarted {
-		t.Errorf("asked to become what it is: %v, %v, restarted %v", done, err, h.restarted)
+		t.Errorf("update to its own version: %v, %v, restarted %v", done, err, h.restarted)
 	}
 	back := h.release("v1.0.0", "")
 	back.Fence = 3
@@ -46,13 +46,13 @@ func TestBecomes(t *testing.T) {
 // INV-49: a build that is not heard of in time, or does not start, is undone.
 func TestINV49SickIsUndone(t *testing.T) {
 	t.Parallel()
-	for name, fall := range map[string]func(*host){
-		"not heard of":   func(h *host) { h.sick["v1.1.0"] = true },
-		"does not start": func(h *host) { h.dead["v1.1.0"] = true },
+	for name, fall := range map[string]func(*simulatedNode){
+		"not heard of":   func(h *simulatedNode) { h.sick["v1.1.0"] = true },
+		"does not start": func(h *simulatedNode) { h.dead["v1.1.0"] = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHost(t)
+			h := newNode(t)
 			fall(h)
 			err := h.live(h.release("v1.1.0", "v1.1.0"))
 			if protocol.CodeOf(err) != protocol.RolledBack || !strings.Contains(err.Error(), "back on v1.0.0: no report of v1.1.0 was accepted within 45s (it does not start)") {
@@ -65,8 +65,8 @@ func TestINV49SickIsUndone(t *testing.T) {
 	}
 }
 
-// INV-49: killed at any point, by the loss of power or of the process, the host
-// ends with a build that works, and the response names it.
+// INV-49: killed at any point, by a power failure or a kill of the process, the node ends with a build that works, and
+// the response names it.
 func TestINV49CrashInTheSwap(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"installed", "recorded", "linked", "armed", "swapped", "restarted", "confirmed", "undoing", "turned_back", "undone"} {
@@ -77,7 +77,7 @@ func TestINV49CrashInTheSwap(t *testing.T) {
 			}
 			t.Run(point+"/"+kind, func(t *testing.T) {
 				t.Parallel()
-				h := newHost(t)
+				h := newNode(t)
 				h.crashAt, h.sick["v1.1.0"], h.dead["v1.1.0"] = point, kind == "sick", kind == "dead"
 				err := h.live(h.release("v1.1.0", "v1.1.0"))
 				want := map[bool]string{true: "v1.1.0", false: "v1.0.0"}[err == nil]
@@ -89,11 +89,11 @@ func TestINV49CrashInTheSwap(t *testing.T) {
 	}
 }
 
-// A host that lost power between the swap and the proof, and whose agent then never
-// reaches its task again, is undone by the guard alone.
+// A node lost power between the swap and the proof, and its agent never resumes its task. The guard alone rolls the
+// update back.
 func TestGuardNeedsNoAgent(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
+	h := newNode(t)
 	if _, err := h.process("current").Begin(t.Context(), h.release("v1.1.0", "")); err != nil {
 		t.Fatal(err)
 	}
@@ -109,88 +109,110 @@ func TestGuardNeedsNoAgent(t *testing.T) {
 // nor does what the old root half hears.
 func TestOnlyTheNewBuildProvesItself(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
+	h := newNode(t)
 	old := h.process("current")
 	o := h.release("v1.1.0", "v1.1.0")
 	if _, err := old.Begin(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	must(t, old.Heard(t.Context(), "v1.1.0"))
-	must(t, h.process("current").Heard(t.Context(), "v1.0.0"))
+	must(t, old.HandleAck(t.Context(), "v1.1.0"))
+	must(t, h.process("current").HandleAck(t.Context(), "v1.0.0"))
 	if floor := h.process("current").Minimum(); floor != "" || !h.armed {
 		t.Fatalf("proved: minimum %q, guard %v", floor, h.armed)
 	}
-	must(t, h.process("current").Heard(t.Context(), "v1.1.0"))
+	must(t, h.process("current").HandleAck(t.Context(), "v1.1.0"))
 	if floor := h.process("current").Minimum(); floor != "v1.1.0" || h.armed {
 		t.Errorf("not proved: minimum %q, guard %v", floor, h.armed)
 	}
 }
 
-// INV-49: what is not the signed build for this host, or too old, changes nothing.
+// INV-49: a build that is not signed for this node, or is too old, changes nothing.
 func TestINV49Rejected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		order func(*host) update.Order
-		code  protocol.RejectReason
+		request func(*simulatedNode) update.Request
+		code    protocol.RejectReason
 	}{
-		"below the minimum": {func(h *host) update.Order { return h.release("v0.9.0", "") }, protocol.DowngradeRejected},
-		"without a minimum": {func(h *host) update.Order {
+		"below the minimum": {func(h *simulatedNode) update.Request { return h.release("v0.9.0", "") }, protocol.DowngradeRejected},
+		"without a minimum": {func(h *simulatedNode) update.Request {
 			return h.release("v1.2.0", "", func(r *protocol.Release) { r.Minimum = "" })
 		}, protocol.ParamsInvalid},
-		"expired": {func(h *host) update.Order {
+		"expired": {func(h *simulatedNode) update.Request {
 			o := h.release("v1.2.0", "")
 			h.now = noon.Add(time.Hour)
 			return o
 		}, protocol.Expired},
-		"not issued yet": {func(h *host) update.Order {
+		"not issued yet": {func(h *simulatedNode) update.Request {
 			return h.release("v1.2.0", "", func(r *protocol.Release) { r.IssuedAt = noon.Add(10 * time.Minute) })
 		}, protocol.NotYetValid},
-		"another platform": {func(h *host) update.Order {
+		"another platform": {func(h *simulatedNode) update.Request {
 			return h.release("v1.2.0", "", func(r *protocol.Release) { r.Platform = "linux/arm64" })
 		}, protocol.ParamsInvalid},
-		"another version": {func(h *host) update.Order { o := h.release("v1.2.0", ""); o.Params.Version = "v1.3.0"; return o }, protocol.ParamsInvalid},
-		"says another": {func(h *host) update.Order {
+		"another version": {func(h *simulatedNode) update.Request {
+			o := h.release("v1.2.0", "")
+			o.Params.Version = "v1.3.0"
+			return o
+		}, protocol.ParamsInvalid},
+		"prints another version": {func(h *simulatedNode) update.Request {
 			return h.release("v1.2.0", "", func(r *protocol.Release) { r.Version = "v1.3.0" })
 		}, protocol.ParamsInvalid},
-		"not canonical": {func(h *host) update.Order {
+		"not canonical": {func(h *simulatedNode) update.Request {
 			o := h.release("v1.2.0", "")
 			o.Params.Metadata = append(o.Params.Metadata, ' ')
 			return o
 		}, protocol.SignatureInvalid},
-		"another key":       {func(h *host) update.Order { o := h.release("v1.2.0", ""); h.keys = newHost(h.t).keys; return o }, protocol.SignatureInvalid},
-		"no key":            {func(h *host) update.Order { o := h.release("v1.2.0", ""); clear(h.keys); return o }, protocol.KeyUnknown},
-		"names another key": {func(h *host) update.Order { return h.release("v1.2.0", "", func(r *protocol.Release) { r.Kid = "r2" }) }, protocol.ParamsInvalid},
-		"not staged":        {func(h *host) update.Order { o := h.release("v1.2.0", ""); must(h.t, os.Remove(h.staged(o))); return o }, protocol.StepFailed},
-		"truncated": {func(h *host) update.Order {
+		"another key": {func(h *simulatedNode) update.Request {
+			o := h.release("v1.2.0", "")
+			h.keys = newNode(h.t).keys
+			return o
+		}, protocol.SignatureInvalid},
+		"no key": {func(h *simulatedNode) update.Request { o := h.release("v1.2.0", ""); clear(h.keys); return o }, protocol.KeyUnknown},
+		"names another key": {func(h *simulatedNode) update.Request {
+			return h.release("v1.2.0", "", func(r *protocol.Release) { r.Kid = "r2" })
+		}, protocol.ParamsInvalid},
+		"not staged": {func(h *simulatedNode) update.Request {
+			o := h.release("v1.2.0", "")
+			must(h.t, os.Remove(h.staged(o)))
+			return o
+		}, protocol.StepFailed},
+		"truncated": {func(h *simulatedNode) update.Request {
 			o := h.release("v1.2.0", "")
 			must(h.t, os.Truncate(h.staged(o), o.Params.Size-1))
 			return o
 		}, protocol.DigestMismatch},
-		"longer": {func(h *host) update.Order {
+		"longer": {func(h *simulatedNode) update.Request {
 			o := h.release("v1.2.0", "")
 			h.stage(o.Params.Digest, append(build("v1.2.0"), 0))
 			return o
 		}, protocol.DigestMismatch},
-		"other content": {func(h *host) update.Order {
+		"other content": {func(h *simulatedNode) update.Request {
 			o := h.release("v1.2.0", "")
 			h.stage(o.Params.Digest, build("v1.1.0"))
 			return o
 		}, protocol.DigestMismatch},
-		"a link":             {func(h *host) update.Order { o := h.release("v1.2.0", ""); h.link(o); return o }, protocol.StepFailed},
-		"another machine":    {func(h *host) update.Order { return h.signed("v1.2.0", func(b []byte) []byte { b[18] = 183; return b }) }, protocol.ParamsInvalid},
-		"no program":         {func(h *host) update.Order { return h.signed("v1.2.0", func(b []byte) []byte { return b[1:] }) }, protocol.ParamsInvalid},
-		"dies when asked":    {func(h *host) update.Order { return h.signed("v1.2.0", func(b []byte) []byte { b[120] = 0; return b }) }, protocol.StepFailed},
-		"an older decision":  {func(h *host) update.Order { o := h.release("v1.2.0", ""); o.Fence = 1; return o }, protocol.StaleFence},
-		"its own size zero":  {func(h *host) update.Order { return h.release("v1.2.0", "", func(r *protocol.Release) { r.Size = 0 }) }, protocol.ParamsInvalid},
-		"below its own goal": {func(h *host) update.Order { return h.release("v1.2.0", "v1.3.0") }, protocol.ParamsInvalid},
+		"a link": {func(h *simulatedNode) update.Request { o := h.release("v1.2.0", ""); h.link(o); return o }, protocol.StepFailed},
+		"another architecture": {func(h *simulatedNode) update.Request {
+			return h.signed("v1.2.0", func(b []byte) []byte { b[18] = 183; return b })
+		}, protocol.ParamsInvalid},
+		"no program": {func(h *simulatedNode) update.Request {
+			return h.signed("v1.2.0", func(b []byte) []byte { return b[1:] })
+		}, protocol.ParamsInvalid},
+		"ends without a version": {func(h *simulatedNode) update.Request {
+			return h.signed("v1.2.0", func(b []byte) []byte { b[120] = 0; return b })
+		}, protocol.StepFailed},
+		"an older decision": {func(h *simulatedNode) update.Request { o := h.release("v1.2.0", ""); o.Fence = 1; return o }, protocol.StaleFence},
+		"its own size zero": {func(h *simulatedNode) update.Request {
+			return h.release("v1.2.0", "", func(r *protocol.Release) { r.Size = 0 })
+		}, protocol.ParamsInvalid},
+		"below its own goal": {func(h *simulatedNode) update.Request { return h.release("v1.2.0", "v1.3.0") }, protocol.ParamsInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHost(t)
+			h := newNode(t)
 			first := h.release("v1.1.0", "v1.0.0")
 			first.Fence = 2
 			must(t, h.live(first)) // it has a minimum
-			o := c.order(h)
+			o := c.request(h)
 			if o.Fence != 1 || c.code != protocol.StaleFence {
 				o.Fence = 3
 			}
@@ -215,7 +237,7 @@ func TestINV49Rejected(t *testing.T) {
 // is put back at once.
 func TestOneAtATime(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
+	h := newNode(t)
 	if _, err := h.process("current").Begin(t.Context(), h.release("v1.1.0", "")); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +247,7 @@ func TestOneAtATime(t *testing.T) {
 		t.Errorf("%v, %s", err, h.version("current"))
 	}
 
-	h = newHost(t)
+	h = newNode(t)
 	h.failure = errNoStart
 	if _, err := h.process("current").Begin(t.Context(), h.release("v1.1.0", "")); protocol.CodeOf(err) != protocol.StepFailed || h.version("current") != "v1.0.0" {
 		t.Errorf("%v, %s", err, h.version("current"))
@@ -236,7 +258,7 @@ func TestOneAtATime(t *testing.T) {
 // process goes on.
 func TestRestartEndsTheAsking(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
+	h := newNode(t)
 	o := h.release("v1.1.0", "")
 	ending, end := context.WithCancel(t.Context())
 	h.ends = end
@@ -252,7 +274,7 @@ func TestRestartEndsTheAsking(t *testing.T) {
 // Without a readable minimum nothing is done until an operator repairs it.
 func TestDamagedMemory(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
+	h := newNode(t)
 	must(t, h.live(h.release("v1.1.0", "v1.1.0")))
 	must(t, os.Truncate(filepath.Join(h.dir, "state/update.json"), 9))
 	if _, err := h.process("current").Begin(t.Context(), h.release("v1.0.0", "")); protocol.CodeOf(err) != protocol.JournalLost {

@@ -31,7 +31,7 @@ func (p *peer) signed(key ed25519.PrivateKey, boot, sequence int64) (ack protoco
 	return ack, code
 }
 
-// INV-80: the network process of a node reports a later boot, so that the control plane orders the helper to
+// INV-80: the network process of a node reports a later boot, so that the control plane instructs the helper to
 // drop its journal. Only the helper can create a later boot, because the proof key signs it.
 func TestINV80OnlyTheHelperCreatesALaterBoot(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Enrolment is the request of a host to become a node.
+// Enrolment is the request of a computer to become a node.
 type Enrolment struct {
 	Token    string
 	ProofKey []byte // verifies the node's proofs; optional

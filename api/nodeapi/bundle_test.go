@@ -42,7 +42,7 @@ type services struct {
 	results []protocol.Result
 	steps   []protocol.Progress
 	reports []protocol.Report
-	polled  chan struct{} // receives when a poll has looked into an empty mailbox
+	polled  chan struct{} // receives when a poll has read an empty mailbox
 	failure error         // what Finish and Report return
 }
 
@@ -78,7 +78,7 @@ func (r *services) Check(_ context.Context, node ids.Node, serial string) error 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.valid[serial] != node {
-		return errs.New(errs.CertificateRevoked, "the certificate does not stand")
+		return errs.New(errs.CertificateRevoked, "the certificate is not in force")
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func setup(t testing.TB) *bundle {
 	}
 	server := &nodeapi.Server{
 		TrustDomain: domain, Hosts: []string{"127.0.0.1"}, CA: ca, Statements: trust.Statements, Trusted: trust, Nodes: b.services, Tasks: b.services, Reports: b.services,
-		Hints: b.hints, Log: slog.New(slog.DiscardHandler), Relook: time.Hour, // only a hint may wake a poll here
+		Hints: b.hints, Log: slog.New(slog.DiscardHandler), Relook: time.Hour, // only a hint may end a poll here
 		ReportEvery: func(ids.Node) time.Duration { return 7 * time.Second },
 	}
 	go func() { b.ended <- server.Serve(ctx, l) }()

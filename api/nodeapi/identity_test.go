@@ -119,8 +119,8 @@ func TestAnAuthorityThatFailsCostsNoToken(t *testing.T) {
 	}
 }
 
-// An operator re-enrols a node, for example after its certificate expired: what the host
-// held before ends, and so does the key of its proofs.
+// An operator re-enrols a node, for example after its certificate expired. The previous certificates
+// end, and so does the key of its proofs.
 func TestEnrolledAgainEndsWhatWas(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t).open()
@@ -151,7 +151,7 @@ func TestEnrolledAgainEndsWhatWas(t *testing.T) {
 	}
 }
 
-// pass lets what servers remember grow old.
+// pass makes the caches of the servers expire.
 func (h *installation) pass() { h.ahead.Add(int64(time.Second)) }
 
 func (h *installation) exec(sql string, args ...any) {
@@ -170,7 +170,7 @@ func TestINV40RevocationOverRealTLS(t *testing.T) {
 	node := h.declare()
 	p := h.join(node)
 	if status, _ := p.send("GET", protocol.PathTrust, nil, nil); status != http.StatusOK {
-		t.Fatal("a fresh certificate does not stand")
+		t.Fatal("a fresh certificate is not in force")
 	}
 	polling := make(chan polled, 1)
 	go func() {
@@ -180,7 +180,7 @@ func TestINV40RevocationOverRealTLS(t *testing.T) {
 	}()
 	other := h.join(h.declare())
 	if status, _ := other.send("GET", protocol.PathTrust, nil, nil); status != http.StatusOK {
-		t.Fatal("another node does not stand")
+		t.Fatal("the certificate of another node is not in force")
 	}
 	h.revoke(node)
 	if r := receive(t, polling, 2*time.Second); r.err != nil || r.status != http.StatusForbidden || r.code != string(errs.CertificateRevoked) {
@@ -316,8 +316,7 @@ func TestTrustComesSigned(t *testing.T) {
 	}
 }
 
-// A node with an outdated trust state is asked to renew,
-// once its last response is old.
+// The server requests a renewal from a node with an outdated trust state, once its last response is old.
 func TestRecalledAfterARollOver(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t).open()
@@ -333,7 +332,7 @@ func TestRecalledAfterARollOver(t *testing.T) {
 		return reply.Renew
 	}
 	if asked(p) {
-		t.Error("asked though nothing has changed")
+		t.Error("a renewal was requested though nothing has changed")
 	}
 	if err := h.local.Begin(t.Context()); err != nil {
 		t.Fatal(err)
@@ -341,7 +340,7 @@ func TestRecalledAfterARollOver(t *testing.T) {
 	asked(p)
 	h.ahead.Add(int64(3 * time.Minute)) // it is due
 	if !asked(p) {
-		t.Fatal("not asked after the trusted authority changed")
+		t.Fatal("no renewal was requested after the trusted authority changed")
 	}
 	var reply protocol.EnrolReply
 	key := newKey(t)
@@ -352,7 +351,7 @@ func TestRecalledAfterARollOver(t *testing.T) {
 		t.Errorf("got %d authorities", n)
 	}
 	if asked(h.peer(node, certificate(t, reply, key), nil)) {
-		t.Error("asked again")
+		t.Error("a renewal was requested again")
 	}
 }
 
@@ -412,9 +411,9 @@ func TestTheAgentIsServed(t *testing.T) {
 
 var _ secret.Authority = (*office)(nil)
 
-// INV-41: two certificates × every endpoint there is, on real services: neither says
-// or changes anything about the other, and a stranger gets the binary and the
-// enrolment only.
+// INV-41: two certificates × every endpoint, on real services: neither certificate reads or changes
+// anything of the other node, and a caller without a certificate gets only the binary and the
+// enrolment.
 func TestINV41EveryEndpoint(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t).open()

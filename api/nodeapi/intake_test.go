@@ -69,7 +69,7 @@ func (i *intake) count(sql string) (n int) {
 func (i *intake) ordered(fence int64) protocol.Envelope {
 	i.t.Helper()
 	i.do(func(tx pgx.Tx) error {
-		return i.Tasks.Put(i.t.Context(), tx, nodetask.Order{
+		return i.Tasks.Put(i.t.Context(), tx, nodetask.Task{
 			Node: i.node, Allocation: ids.New[ids.Allocation](), Type: protocol.ProvisionUser, Fence: fence, Generation: fence, Params: protocol.ProvisionUserParams{},
 		})
 	})

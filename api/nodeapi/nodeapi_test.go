@@ -266,7 +266,7 @@ func (b *bundle) waiting(t testing.TB, p *peer) <-chan polled {
 	select {
 	case <-b.polled:
 	case <-time.After(10 * time.Second):
-		t.Fatal("the poll did not look")
+		t.Fatal("the poll did not read the mailbox")
 	}
 	return got
 }
@@ -325,7 +325,7 @@ func TestINV40RevokedMeansNow(t *testing.T) {
 		t.Errorf("a task reached a revoked node: %+v", r)
 	}
 	if len(b.mail[z.node]) != 1 {
-		t.Error("the task was taken from the mailbox")
+		t.Error("the task was removed from the mailbox")
 	}
 }
 
@@ -364,8 +364,8 @@ func TestOnlyTLS13AndHTTP1(t *testing.T) {
 	plain.Close()
 }
 
-// PostgreSQL keeps no U+0000: rejected so late, one odd byte of a host would read as
-// a fault of ours.
+// PostgreSQL stores no U+0000. If the statement failed, an invalid byte from a node would be reported as
+// an internal error.
 func TestTextThatNoTableStoresIsRejected(t *testing.T) {
 	t.Parallel()
 

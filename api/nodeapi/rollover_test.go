@@ -119,7 +119,7 @@ func (m *member) obtain(token string) error {
 // trustKeys does what the helper of an agent does with the sets of keys.
 func (m *member) trustKeys() (err error) {
 	if m.task == nil {
-		m.task = m.trust.TaskKeys // an operator confirmed the host
+		m.task = m.trust.TaskKeys // an operator confirmed the node
 	}
 	for _, signed := range m.trust.Sets {
 		var s protocol.KeySet

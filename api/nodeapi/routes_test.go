@@ -52,7 +52,7 @@ func protocolPaths(t *testing.T) map[string]bool {
 		return true
 	})
 	if len(paths) < 5 {
-		t.Fatalf("only %d paths in protocol: this test looks in the wrong place", len(paths))
+		t.Fatalf("only %d paths in protocol: this test reads the wrong package", len(paths))
 	}
 	return paths
 }

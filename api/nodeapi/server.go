@@ -89,7 +89,7 @@ type Server struct {
 
 	// CertificateFor returns the lifetime of a node's certificate. The default is 24 hours.
 	CertificateFor func() time.Duration
-	// Binaries are the builds of the agent for hosts that are not enrolled.
+	// Binaries are the builds of the agent for computers that are not enrolled.
 	Binaries *Binaries
 	// Builds are the builds of the agent that rollouts install on nodes. It may be nil.
 	Builds Builds

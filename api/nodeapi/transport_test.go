@@ -152,7 +152,7 @@ func TestTornBodies(t *testing.T) {
 		t.Error("half a body passes for a whole one")
 	}
 	if _, _, last := w.hear(); !last {
-		t.Error("the rest could come as a request")
+		t.Error("the rest could be parsed as a request")
 	}
 	w = b.dial()
 	w.send("POST / HTTP/1.1\r\n" + host + "Content-Length: 100\r\n\r\nabc")

@@ -112,7 +112,7 @@ func (h *waiters) nextBatch(most int) (batch []*waiting) {
 	if len(h.due) == 0 {
 		h.due = nil
 	} else {
-		h.call() // wakes another reader for the rest
+		h.call() // notifies another reader for the rest
 	}
 	return batch
 }

@@ -26,7 +26,7 @@ type port struct {
 	address string
 }
 
-// canary is sent wherever a secret could be, and must come back from nowhere.
+// canary is sent wherever a secret could be, and no response may contain it.
 const canary = "gpk_canary-7f3a"
 
 func listen(t *testing.T, change ...func(*http.Server)) *port {
@@ -90,7 +90,7 @@ func (s *port) send(t *testing.T, text string) (statuses []int, all string) {
 	}
 	for _, leak := range []string{canary, "goroutine ", ".go:", "SELECT ", "runtime error"} {
 		if strings.Contains(all, leak) {
-			t.Errorf("an answer holds %q:\n%s", leak, all)
+			t.Errorf("a response contains %q:\n%s", leak, all)
 		}
 	}
 	return statuses, all
@@ -133,15 +133,15 @@ func TestHostileRequests(t *testing.T) {
 		text string
 		want int
 	}{
-		"body too long, announced": {post("", fmt.Sprintf("Content-Length: %d", 1<<20+1), "Connection: close"), 413},
-		"body too long, chunked":   {post(fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(large), large), "Transfer-Encoding: chunked"), 413},
-		"body shorter than said":   {post("", "Content-Length: -1"), 400},
-		"length that is no number": {post(order, "Content-Length: 0x12"), 400},
-		"chunk that is no number":  {post("zz\r\n"+order+"\r\n0\r\n\r\n", "Transfer-Encoding: chunked", "Connection: close"), 400},
-		"headers over 64 KiB":      {get("/api/v1/skus", "X-Large: "+strings.Repeat("x", 70<<10)), 431},
-		"many headers":             {get("/api/v1/skus", strings.TrimSuffix(strings.Repeat("X-Y: "+strings.Repeat("y", 50)+"\r\n", 1300), "\r\n")), 431},
-		"headers over all bounds":  {get("/api/v1/skus", "X-Large: "+strings.Repeat("x", 300<<10)), 431},
-		"a line over all bounds":   {get("/" + strings.Repeat("x", 300<<10)), 431},
+		"body too long, announced":     {post("", fmt.Sprintf("Content-Length: %d", 1<<20+1), "Connection: close"), 413},
+		"body too long, chunked":       {post(fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(large), large), "Transfer-Encoding: chunked"), 413},
+		"body shorter than its length": {post("", "Content-Length: -1"), 400},
+		"length that is no number":     {post(order, "Content-Length: 0x12"), 400},
+		"chunk that is no number":      {post("zz\r\n"+order+"\r\n0\r\n\r\n", "Transfer-Encoding: chunked", "Connection: close"), 400},
+		"headers over 64 KiB":          {get("/api/v1/skus", "X-Large: "+strings.Repeat("x", 70<<10)), 431},
+		"many headers":                 {get("/api/v1/skus", strings.TrimSuffix(strings.Repeat("X-Y: "+strings.Repeat("y", 50)+"\r\n", 1300), "\r\n")), 431},
+		"headers over all bounds":      {get("/api/v1/skus", "X-Large: "+strings.Repeat("x", 300<<10)), 431},
+		"a line over all bounds":       {get("/" + strings.Repeat("x", 300<<10)), 431},
 
 		"CL.TE":                  {post(chunked+smuggled, length, "Transfer-Encoding: chunked"), 201},
 		"TE.CL":                  {post("1\r\n{\r\n0\r\n\r\n"+smuggled, "Transfer-Encoding: chunked", "Content-Length: 4"), 400},
@@ -286,14 +286,14 @@ func TestForgedAddressesShareABucket(t *testing.T) {
 	})
 	for i := range 5 {
 		claim := fmt.Sprintf("10.0.0.%d", i)
-		w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenUnknown, from: "[2001:db8::" + fmt.Sprint(i+1) + "]:99", header: map[string]string{
+		w := b.do(t, call{method: "GET", path: "/api/v1/skus", token: tokenUnknown, from: "[2001:db8::" + fmt.Sprint(i+1) + "]:99", header: map[string]string{
 			"X-Forwarded-For": claim, "X-Real-IP": claim, "Forwarded": "for=" + claim, "True-Client-IP": claim,
 		}})
 		if want := map[bool]int{true: 401, false: 429}[i < 3]; w.Code != want {
 			t.Errorf("try %d: %d, want %d", i, w.Code, want)
 		}
 	}
-	if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenUnknown, from: "[2001:db8:1::1]:99"}); w.Code != 401 {
+	if w := b.do(t, call{method: "GET", path: "/api/v1/skus", token: tokenUnknown, from: "[2001:db8:1::1]:99"}); w.Code != 401 {
 		t.Errorf("another network pays: %d", w.Code)
 	}
 }

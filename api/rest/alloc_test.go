@@ -58,7 +58,7 @@ func TestMiddlewaresAddFewAllocations(t *testing.T) { //nolint:paralleltest // i
 	})
 	must(t, err)
 	path := allocations + "/" + w.allocate(t).Id.String()
-	ask := func() *http.Request {
+	newRequest := func() *http.Request {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		must(t, err)
 		req.RequestURI, req.RemoteAddr = path, "127.0.0.1:1"
@@ -68,7 +68,7 @@ func TestMiddlewaresAddFewAllocations(t *testing.T) { //nolint:paralleltest // i
 	bare := gin.New()
 	bare.ContextWithFallback = true
 	oapi.RegisterHandlers(bare, oapi.NewStrictHandler(server.Handlers(), nil))
-	server.Handler().ServeHTTP(&silent{h: http.Header{}}, ask())
+	server.Handler().ServeHTTP(&silent{h: http.Header{}}, newRequest())
 	if m.response == nil {
 		t.Fatal("the allocation was not read")
 	}
@@ -80,7 +80,7 @@ func TestMiddlewaresAddFewAllocations(t *testing.T) { //nolint:paralleltest // i
 			h.ServeHTTP(w, req)
 		})
 	}
-	without, with := measure(bare, ask().WithContext(m.withCaller)), measure(server.Handler(), ask())
+	without, with := measure(bare, newRequest().WithContext(m.withCaller)), measure(server.Handler(), newRequest())
 	t.Logf("%.0f allocations bare, %.0f with all middlewares: %.0f added", without, with, with-without)
 	if added := with - without; added > mostAdded {
 		t.Errorf("the middlewares add %.0f allocations, %d are allowed", added, mostAdded)

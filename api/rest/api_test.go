@@ -25,7 +25,7 @@ func TestProblemsHaveOneForm(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	w := b.do(t, ask{method: "GET", path: allocations, header: map[string]string{"X-Correlation-ID": "mine-1"}})
+	w := b.do(t, call{method: "GET", path: allocations, header: map[string]string{"X-Correlation-ID": "mine-1"}})
 	p := problem(t, w)
 	if w.Code != 401 || p.Code != "token_missing" || p.CorrelationId != "mine-1" || p.Type != "/docs/reference/errors#token_missing" ||
 		p.Status != 401 || p.Title != "Unauthorized" || p.Instance != allocations || p.Details["suggestion"] == "" || p.Message == "" {
@@ -34,7 +34,7 @@ func TestProblemsHaveOneForm(t *testing.T) {
 	if w.Header().Get("Content-Type") != "application/json" || w.Header().Get("X-Correlation-ID") != "mine-1" || w.Header().Get("WWW-Authenticate") == "" {
 		t.Errorf("%v", w.Header())
 	}
-	w = b.do(t, ask{method: "GET", path: allocations, header: map[string]string{"Accept": "application/problem+json", "X-Correlation-ID": "a b\tc"}})
+	w = b.do(t, call{method: "GET", path: allocations, header: map[string]string{"Accept": "application/problem+json", "X-Correlation-ID": "a b\tc"}})
 	if w.Header().Get("Content-Type") != "application/problem+json" || len(w.Header().Get("X-Correlation-ID")) != 36 {
 		t.Errorf("%v", w.Header())
 	}
@@ -46,7 +46,7 @@ func TestUncodedFailuresStayInside(t *testing.T) {
 
 	b := setup(t)
 	b.database.fail("FROM allocations", 0, errors.New("password=hunter2"))
-	w := b.do(t, ask{method: "GET", path: allocations + "/" + ids.New[ids.Allocation]().String(), token: tokenOwner})
+	w := b.do(t, call{method: "GET", path: allocations + "/" + ids.New[ids.Allocation]().String(), token: tokenOwner})
 	if p := problem(t, w); w.Code != 500 || p.Code != "internal" || strings.Contains(w.Body.String(), "hunter2") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -69,7 +69,7 @@ func TestAbsentDatabaseIsUnavailable(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.database.fail("FROM allocations", 0, fmt.Errorf("querying: %w", cause))
-			w := b.do(t, ask{method: "GET", path: allocations + "/" + ids.New[ids.Allocation]().String(), token: tokenOwner})
+			w := b.do(t, call{method: "GET", path: allocations + "/" + ids.New[ids.Allocation]().String(), token: tokenOwner})
 			if w.Code != 503 || w.Header().Get("Retry-After") == "" || problem(t, w).Code != "unavailable" {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
@@ -84,9 +84,9 @@ func TestAnAllocationIsReadInOneRoundTrip(t *testing.T) {
 	b := setup(t)
 	path := allocations + "/" + b.allocate(t).Id.String()
 	for _, of := range []string{path, path + "/why"} {
-		b.do(t, ask{method: "GET", path: of, token: tokenOwner}) // the caller is cached from here on
+		b.do(t, call{method: "GET", path: of, token: tokenOwner}) // the caller is cached from here on
 		b.database.watch("FROM allocations")
-		if w := b.do(t, ask{method: "GET", path: of, token: tokenOwner}); w.Code != 200 {
+		if w := b.do(t, call{method: "GET", path: of, token: tokenOwner}); w.Code != 200 {
 			t.Errorf("%s: %d %s", of, w.Code, w.Body)
 		}
 		if n := b.database.roundTrips(); n != 1 {
@@ -99,10 +99,10 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	if w := b.do(t, ask{method: "GET", path: "/api/v1/nothing"}); w.Code != 404 || problem(t, w).Code != "not_found" {
+	if w := b.do(t, call{method: "GET", path: "/api/v1/nothing"}); w.Code != 404 || problem(t, w).Code != "not_found" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	w := b.do(t, ask{method: "PATCH", path: allocations, token: tokenOwner})
+	w := b.do(t, call{method: "PATCH", path: allocations, token: tokenOwner})
 	if w.Code != 405 || problem(t, w).Code != "method_not_allowed" || !strings.Contains(w.Header().Get("Allow"), "POST") {
 		t.Errorf("%d %s %v", w.Code, w.Body, w.Header())
 	}
@@ -112,10 +112,10 @@ func TestPanicsEndOneRequestOnly(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, func(_ *fixture, c *rest.Config) { c.Ready = func(context.Context) error { panic("broken") } })
-	if w := b.do(t, ask{method: "GET", path: "/readyz"}); w.Code != 500 || problem(t, w).Code != "internal" {
+	if w := b.do(t, call{method: "GET", path: "/readyz"}); w.Code != 500 || problem(t, w).Code != "internal" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	if w := b.do(t, ask{method: "GET", path: "/livez"}); w.Code != 200 {
+	if w := b.do(t, call{method: "GET", path: "/livez"}); w.Code != 200 {
 		t.Errorf("afterwards: %d", w.Code)
 	}
 }
@@ -130,13 +130,13 @@ func TestWhoMayCall(t *testing.T) {
 		}
 		path, body := pathOf(op), bodyOf(t, op)
 		for token, code := range map[string]oapi.ErrorCode{"": "token_missing", tokenUnknown: "token_invalid", tokenExpired: "token_expired"} {
-			if w := b.do(t, ask{method: op.Method, path: path, body: body, token: token}); w.Code != 401 || problem(t, w).Code != code {
+			if w := b.do(t, call{method: op.Method, path: path, body: body, token: token}); w.Code != 401 || problem(t, w).Code != code {
 				t.Errorf("token %q: %d %s", token, w.Code, w.Body)
 			}
 		}
 		if strings.Contains(op.Path, "/admin/") {
 			for _, token := range []string{tokenOwner, tokenMember, tokenStranger} {
-				if w := b.do(t, ask{method: op.Method, path: path, body: body, token: token}); w.Code != 403 || problem(t, w).Code != "forbidden" {
+				if w := b.do(t, call{method: op.Method, path: path, body: body, token: token}); w.Code != 403 || problem(t, w).Code != "forbidden" {
 					t.Errorf("%s: %d %s", token, w.Code, w.Body)
 				}
 			}
@@ -149,26 +149,26 @@ func TestRolesDecide(t *testing.T) {
 
 	b := setup(t)
 	for rule, c := range map[string]struct {
-		ask
+		call
 		want int
 	}{
-		"a member asks for GPUs":              {ask{method: "POST", path: allocations, token: tokenMember, body: `{"sku":"h100-sxm"}`}, 201},
-		"an operator does not":                {ask{method: "POST", path: allocations, token: tokenOperator, body: `{"sku":"h100-sxm"}`}, 403},
-		"who is in no project does not":       {ask{method: "POST", path: allocations, token: tokenStranger, body: `{"sku":"h100-sxm"}`}, 403},
-		"a member sees no balance":            {ask{method: "GET", path: "/api/v1/billing/balance", token: tokenMember}, 403},
-		"an admin sees the balance":           {ask{method: "GET", path: "/api/v1/billing/balance", token: tokenAdmin}, 200},
-		"an operator reads nodes":             {ask{method: "GET", path: "/api/v1/admin/nodes", token: tokenOperator}, 200},
-		"an operator enrols none":             {ask{method: "POST", path: "/api/v1/admin/nodes/sim-1/enrolment-token", token: tokenOperator}, 403},
-		"an operator follows everyone":        {ask{method: "GET", path: "/api/v1/events?scope=platform", token: tokenOperator}, 200},
-		"a tenant does not":                   {ask{method: "GET", path: "/api/v1/events?scope=platform", token: tokenOwner}, 403},
-		"a member follows the project":        {ask{method: "GET", path: "/api/v1/events", token: tokenMember}, 200},
-		"who is in none follows nothing":      {ask{method: "GET", path: "/api/v1/events", token: tokenStranger}, 403},
-		"a foreign project is not there":      {ask{method: "GET", path: allocations, token: tokenOwner, header: map[string]string{"X-Project-ID": theirProject.String()}}, 404},
-		"an operator lists without a project": {ask{method: "GET", path: allocations, token: tokenOperator}, 200},
+		"a member requests GPUs":              {call{method: "POST", path: allocations, token: tokenMember, body: `{"sku":"h100-sxm"}`}, 201},
+		"an operator does not":                {call{method: "POST", path: allocations, token: tokenOperator, body: `{"sku":"h100-sxm"}`}, 403},
+		"who is in no project does not":       {call{method: "POST", path: allocations, token: tokenStranger, body: `{"sku":"h100-sxm"}`}, 403},
+		"a member sees no balance":            {call{method: "GET", path: "/api/v1/billing/balance", token: tokenMember}, 403},
+		"an admin sees the balance":           {call{method: "GET", path: "/api/v1/billing/balance", token: tokenAdmin}, 200},
+		"an operator reads nodes":             {call{method: "GET", path: "/api/v1/admin/nodes", token: tokenOperator}, 200},
+		"an operator enrols none":             {call{method: "POST", path: "/api/v1/admin/nodes/sim-1/enrolment-token", token: tokenOperator}, 403},
+		"an operator follows everyone":        {call{method: "GET", path: "/api/v1/events?scope=platform", token: tokenOperator}, 200},
+		"a tenant does not":                   {call{method: "GET", path: "/api/v1/events?scope=platform", token: tokenOwner}, 403},
+		"a member follows the project":        {call{method: "GET", path: "/api/v1/events", token: tokenMember}, 200},
+		"who is in none follows nothing":      {call{method: "GET", path: "/api/v1/events", token: tokenStranger}, 403},
+		"a foreign project is not there":      {call{method: "GET", path: allocations, token: tokenOwner, header: map[string]string{"X-Project-ID": theirProject.String()}}, 404},
+		"an operator lists without a project": {call{method: "GET", path: allocations, token: tokenOperator}, 200},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
-			if w := b.do(t, c.ask); w.Code != c.want {
+			if w := b.do(t, c.call); w.Code != c.want {
 				t.Errorf("got %d, want %d: %s", w.Code, c.want, w.Body)
 			}
 		})
@@ -185,7 +185,7 @@ func TestProjectsHaveABorder(t *testing.T) {
 	other := b.addProject("other")
 	b.sql(`INSERT INTO project_memberships (project_id, user_id, role) VALUES ($1, $2, 'member')`, other, users[tokenMember])
 	elsewhere := map[string]string{"X-Project-ID": other.String()}
-	for _, c := range []ask{
+	for _, c := range []call{
 		{method: "GET", path: allocations + "/" + a.Id.String()},
 		{method: "GET", path: allocations + "/" + a.Id.String() + "/timeline"},
 		{method: "POST", path: allocations + "/" + a.Id.String() + "/release"},
@@ -213,7 +213,7 @@ func TestLimits(t *testing.T) {
 			return middleware.Limit{PerMinute: 60, Burst: 3}
 		}
 	})
-	get := ask{method: "GET", path: "/api/v1/skus", token: tokenOwner}
+	get := call{method: "GET", path: "/api/v1/skus", token: tokenOwner}
 	for i := range 3 {
 		w := b.do(t, get)
 		if w.Code != 200 || w.Header().Get("X-RateLimit-Remaining") != fmt.Sprint(2-i) || w.Header().Get("X-RateLimit-Limit") != "3" ||
@@ -225,10 +225,10 @@ func TestLimits(t *testing.T) {
 	if w.Code != 429 || problem(t, w).Code != "rate_limited" || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
-	if w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-sxm"}`}); w.Code != 201 {
+	if w := b.do(t, call{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-sxm"}`}); w.Code != 201 {
 		t.Errorf("reads used up what may be written: %d %s", w.Code, w.Body)
 	}
-	if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenMember}); w.Code != 200 {
+	if w := b.do(t, call{method: "GET", path: "/api/v1/skus", token: tokenMember}); w.Code != 200 {
 		t.Errorf("another actor pays: %d", w.Code)
 	}
 	b.now = b.now.Add(time.Second)
@@ -236,12 +236,12 @@ func TestLimits(t *testing.T) {
 		t.Errorf("after the wait: %d", w.Code)
 	}
 	for range 3 {
-		b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenUnknown})
+		b.do(t, call{method: "GET", path: "/api/v1/skus", token: tokenUnknown})
 	}
-	if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenUnknown}); w.Code != 429 {
+	if w := b.do(t, call{method: "GET", path: "/api/v1/skus", token: tokenUnknown}); w.Code != 429 {
 		t.Errorf("tokens may be guessed at any speed: %d", w.Code)
 	}
-	if w := b.do(t, ask{method: "GET", path: "/api/v1/healthz"}); w.Code != 200 {
+	if w := b.do(t, call{method: "GET", path: "/api/v1/healthz"}); w.Code != 200 {
 		t.Errorf("a monitor is rejected: %d", w.Code)
 	}
 }
@@ -251,7 +251,7 @@ func TestIdempotencyKeys(t *testing.T) {
 
 	b := setup(t)
 	create := func(key, body string) (int, string, string) {
-		w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: body, header: map[string]string{"X-Idempotency-Key": key}})
+		w := b.do(t, call{method: "POST", path: allocations, token: tokenOwner, body: body, header: map[string]string{"X-Idempotency-Key": key}})
 		return w.Code, w.Body.String(), w.Header().Get("Idempotency-Replayed")
 	}
 	const body = `{"sku":"h100-sxm","name":"otter"}`
@@ -261,8 +261,8 @@ func TestIdempotencyKeys(t *testing.T) {
 		t.Errorf("%d, made %d\n%s\n%s", code, made, first, again)
 	}
 	b.sql(`UPDATE slots SET held_until = 'infinity'`)
-	another := setupOn(t, b.db) // which has not seen the key, and finds no free slot
-	w := another.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: body, header: map[string]string{"X-Idempotency-Key": "k1"}})
+	another := setupOn(t, b.db) // which has not stored the key, and finds no free slot
+	w := another.do(t, call{method: "POST", path: allocations, token: tokenOwner, body: body, header: map[string]string{"X-Idempotency-Key": "k1"}})
 	if w.Code != 201 || w.Body.String() != first {
 		t.Errorf("the first response is not returned again: %d %s", w.Code, w.Body)
 	}
@@ -277,7 +277,7 @@ func TestIdempotencyKeys(t *testing.T) {
 		t.Errorf("a key of 300 characters: %d", code)
 	}
 	draft := map[string]string{"Idempotency-Key": `"k1"`}
-	if w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: body, header: draft}); w.Header().Get("Idempotency-Replayed") != "true" {
+	if w := b.do(t, call{method: "POST", path: allocations, token: tokenOwner, body: body, header: draft}); w.Header().Get("Idempotency-Replayed") != "true" {
 		t.Errorf("the draft's name and quotes: %d %s", w.Code, w.Body)
 	}
 }
@@ -286,7 +286,7 @@ func TestReleaseIsReplayed(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	release := ask{method: "POST", path: allocations + "/" + b.allocate(t).Id.String() + "/release", token: tokenOwner, header: map[string]string{"X-Idempotency-Key": "r1"}}
+	release := call{method: "POST", path: allocations + "/" + b.allocate(t).Id.String() + "/release", token: tokenOwner, header: map[string]string{"X-Idempotency-Key": "r1"}}
 	first, again := b.do(t, release), b.do(t, release)
 	if first.Code != 202 || again.Code != 202 || first.Body.String() != again.Body.String() || read[int](b, `SELECT count(*) FROM audit_logs WHERE action = 'allocation.release'`) != 1 {
 		t.Errorf("%d %s\n%d %s", first.Code, first.Body, again.Code, again.Body)
@@ -307,13 +307,13 @@ func TestCursors(t *testing.T) {
 
 	b := setup(t)
 	first, second := b.allocate(t), b.allocate(t)
-	w := b.do(t, ask{method: "GET", path: allocations + "?limit=1", token: tokenOwner})
+	w := b.do(t, call{method: "GET", path: allocations + "?limit=1", token: tokenOwner})
 	link := w.Header().Get("Link")
 	next := strings.TrimPrefix(strings.Split(link, ">")[0], "<")
 	if w.Code != 200 || !strings.Contains(link, `rel="next"`) || !strings.Contains(next, "limit=1") {
 		t.Fatalf("%d %s %s", w.Code, link, w.Body)
 	}
-	if w := b.do(t, ask{method: "GET", path: next, token: tokenOwner}); w.Code != 200 || strings.Contains(w.Body.String(), first.Id.String()) == strings.Contains(w.Body.String(), second.Id.String()) || w.Header().Get("Link") != "" {
+	if w := b.do(t, call{method: "GET", path: next, token: tokenOwner}); w.Code != 200 || strings.Contains(w.Body.String(), first.Id.String()) == strings.Contains(w.Body.String(), second.Id.String()) || w.Header().Get("Link") != "" {
 		t.Errorf("second page: %d %s", w.Code, w.Body)
 	}
 	_, cursor, _ := strings.Cut(next, "cursor=")
@@ -327,12 +327,12 @@ func TestCursors(t *testing.T) {
 		"other filter": allocations + "?sku=h100-sxm&cursor=" + cursor,
 		"not a cursor": allocations + "?cursor=%21",
 	} {
-		if w := b.do(t, ask{method: "GET", path: path, token: tokenOwner}); w.Code != 400 || problem(t, w).Code != "cursor_invalid" {
+		if w := b.do(t, call{method: "GET", path: path, token: tokenOwner}); w.Code != 400 || problem(t, w).Code != "cursor_invalid" {
 			t.Errorf("%s: %d %s", what, w.Code, w.Body)
 		}
 	}
 	b.now = b.now.Add(25 * time.Hour)
-	if w := b.do(t, ask{method: "GET", path: next, token: tokenOwner}); w.Code != 400 {
+	if w := b.do(t, call{method: "GET", path: next, token: tokenOwner}); w.Code != 400 {
 		t.Errorf("a day later: %d", w.Code)
 	}
 }
@@ -342,13 +342,13 @@ func TestUnchangedAllocationsAreNotSentAgain(t *testing.T) {
 
 	b := setup(t)
 	path := allocations + "/" + b.allocate(t).Id.String()
-	w := b.do(t, ask{method: "GET", path: path, token: tokenOwner})
+	w := b.do(t, call{method: "GET", path: path, token: tokenOwner})
 	tag := w.Header().Get("ETag")
-	if w := b.do(t, ask{method: "GET", path: path, token: tokenOwner, header: map[string]string{"If-None-Match": tag}}); w.Code != 304 || w.Body.Len() != 0 || w.Header().Get("ETag") != tag {
+	if w := b.do(t, call{method: "GET", path: path, token: tokenOwner, header: map[string]string{"If-None-Match": tag}}); w.Code != 304 || w.Body.Len() != 0 || w.Header().Get("ETag") != tag {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	b.do(t, ask{method: "POST", path: path + "/release", token: tokenOwner})
-	if w := b.do(t, ask{method: "GET", path: path, token: tokenOwner, header: map[string]string{"If-None-Match": tag}}); w.Code != 200 {
+	b.do(t, call{method: "POST", path: path + "/release", token: tokenOwner})
+	if w := b.do(t, call{method: "GET", path: path, token: tokenOwner, header: map[string]string{"If-None-Match": tag}}); w.Code != 200 {
 		t.Errorf("after a change: %d", w.Code)
 	}
 }
@@ -358,15 +358,15 @@ func TestBodies(t *testing.T) {
 
 	b := setup(t)
 	large := `{"sku":"` + strings.Repeat("x", 1<<20) + `"}`
-	if w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: large}); w.Code != 413 || problem(t, w).Code != "body_too_large" {
+	if w := b.do(t, call{method: "POST", path: allocations, token: tokenOwner, body: large}); w.Code != 413 || problem(t, w).Code != "body_too_large" {
 		t.Errorf("%d %.200s", w.Code, w.Body)
 	}
 	form := map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
-	if w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: "sku=h100-sxm", header: form}); w.Code != 415 || problem(t, w).Code != "media_type_unsupported" {
+	if w := b.do(t, call{method: "POST", path: allocations, token: tokenOwner, body: "sku=h100-sxm", header: form}); w.Code != 415 || problem(t, w).Code != "media_type_unsupported" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	charset := map[string]string{"Content-Type": "application/json; charset=utf-8"}
-	if w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-sxm"}`, header: charset}); w.Code != 201 {
+	if w := b.do(t, call{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-sxm"}`, header: charset}); w.Code != 201 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
@@ -374,7 +374,7 @@ func TestBodies(t *testing.T) {
 func TestTokensAreRejectedInURLs(t *testing.T) {
 	t.Parallel()
 
-	w := setup(t).do(t, ask{method: "GET", path: "/api/v1/skus?access_token=gpk_x", token: tokenOwner})
+	w := setup(t).do(t, call{method: "GET", path: "/api/v1/skus?access_token=gpk_x", token: tokenOwner})
 	if w.Code != 401 || problem(t, w).Code != "token_in_url" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -388,28 +388,28 @@ func TestHealth(t *testing.T) {
 		c.Checks = append(c.Checks, rest.Check{Name: "fleet", Check: func(context.Context) (rest.Status, string) { return state, "1 of 3 nodes is silent" }})
 		c.Ready = func(context.Context) error { return errors.New("no route") }
 	})
-	w := b.do(t, ask{method: "GET", path: "/api/v1/healthz"})
+	w := b.do(t, call{method: "GET", path: "/api/v1/healthz"})
 	if w.Code != 200 || !strings.Contains(w.Body.String(), `"status":"degraded"`) || !strings.Contains(w.Body.String(), t0.Format(time.RFC3339)) {
 		t.Errorf("degraded: %d %s", w.Code, w.Body)
 	}
 	if strings.Contains(w.Body.String(), "silent") {
 		t.Errorf("an anonymous caller reads a message: %s", w.Body)
 	}
-	if w := b.do(t, ask{method: "GET", path: "/api/v1/admin/health", token: tokenOperator}); w.Code != 200 || !strings.Contains(w.Body.String(), "1 of 3 nodes is silent") {
+	if w := b.do(t, call{method: "GET", path: "/api/v1/admin/health", token: tokenOperator}); w.Code != 200 || !strings.Contains(w.Body.String(), "1 of 3 nodes is silent") {
 		t.Errorf("details for an operator: %d %s", w.Code, w.Body)
 	}
-	if w := b.do(t, ask{method: "GET", path: "/api/v1/admin/health", token: tokenOwner}); w.Code != http.StatusForbidden {
+	if w := b.do(t, call{method: "GET", path: "/api/v1/admin/health", token: tokenOwner}); w.Code != http.StatusForbidden {
 		t.Errorf("details for the owner of a tenant: %d %s", w.Code, w.Body)
 	}
 	b.now, state = b.now.Add(time.Minute), rest.Down
-	w = b.do(t, ask{method: "GET", path: "/api/v1/healthz"})
+	w = b.do(t, call{method: "GET", path: "/api/v1/healthz"})
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), t0.Add(time.Minute).Format(time.RFC3339)) {
 		t.Errorf("down: %d %s", w.Code, w.Body)
 	}
-	if w := b.do(t, ask{method: "GET", path: "/readyz"}); w.Code != 503 || problem(t, w).Code != "unavailable" {
+	if w := b.do(t, call{method: "GET", path: "/readyz"}); w.Code != 503 || problem(t, w).Code != "unavailable" {
 		t.Errorf("readyz: %d %s", w.Code, w.Body)
 	}
-	if w := b.do(t, ask{method: "GET", path: "/livez"}); w.Code != 200 {
+	if w := b.do(t, call{method: "GET", path: "/livez"}); w.Code != 200 {
 		t.Errorf("livez: %d", w.Code)
 	}
 }

@@ -25,7 +25,7 @@ func BenchmarkAPI(b *testing.B) {
 			return middleware.Limit{PerMinute: 1 << 30, Burst: 1 << 20}
 		}
 	}
-	for name, a := range map[string]ask{
+	for name, a := range map[string]call{
 		"livez": {method: "GET", path: "/livez"},
 		"me":    {method: "GET", path: "/api/v1/users/me"},
 		"get":   {method: "GET", path: allocations},

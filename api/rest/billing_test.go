@@ -37,9 +37,9 @@ func TestUseEndsAtTheBorderOfTheProject(t *testing.T) {
 		"an administrator of a project": {tokenMember, project.String(), []uuid.UUID{mine}},
 		"the owner":                     {tokenOwner, "", []uuid.UUID{mine, theirs, usedBy.UUID}},
 		"an administrator":              {tokenAdmin, "", []uuid.UUID{mine, theirs, usedBy.UUID}},
-		"the owner, of one project":     {tokenOwner, other.String(), []uuid.UUID{theirs}}, // who sees all may look at one
+		"the owner, of one project":     {tokenOwner, other.String(), []uuid.UUID{theirs}}, // access to all includes access to one
 	} {
-		a := ask{method: "GET", path: "/api/v1/billing/usage", token: c.token}
+		a := call{method: "GET", path: "/api/v1/billing/usage", token: c.token}
 		if c.project != "" {
 			a.header = map[string]string{"X-Project-ID": c.project}
 		}

@@ -44,7 +44,7 @@ func TestWhatIsDeclaredIsWhatWasSent(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			a := ask{
+			a := call{
 				method: "PUT", path: c.path, token: tokenAdmin, header: map[string]string{"X-Idempotency-Key": "k"},
 				body: `{"labels":{"a":"b"},"spec":{"sku":"` + sku + `","region":"` + region + `","gpus":4,"address":"10.0.0.7"}}`,
 			}
@@ -81,25 +81,25 @@ func TestChangesThatMeanNothing(t *testing.T) {
 
 	b := setup(t)
 	for what, c := range map[string]struct{ path, body, code, field string }{
-		"held until a time that has gone by":      {objectPath + "/suspend", `{"reason":"fans","until":"` + t0.Add(-time.Second).Format(time.RFC3339) + `"}`, "validation_error", "until"},
-		"a source that is held until then":        {"/api/v1/admin/git-sources/fleet/suspend", `{"reason":"fans","until":"` + t0.Format(time.RFC3339) + `"}`, "validation_error", "until"},
-		"a difference that is":                    {"/api/v1/admin/drift/" + driftID.String() + "/ignore", `{"reason":"visit","until":"` + t0.Format(time.RFC3339) + `"}`, "validation_error", "until"},
-		"moved to Git, and nowhere there":         {objectPath + "/adopt", `{"owner":"git"}`, "validation_error", "source"},
-		"moved from Git into a source":            {objectPath + "/adopt", `{"owner":"api","source":"fleet"}`, "validation_error", "source"},
-		"a plan of no files":                      {plansPath, `{"files":{}}`, "validation_error", "files"},
-		"a commit that is none":                   {plansPath, `{"commit":"--upload-pack=x","files":{"a":"b"}}`, "validation_error", "commit"},
-		"a file of more than a mebibyte":          {plansPath, `{"files":{"a":"` + strings.Repeat("x", 1<<20+1) + `"}}`, "validation_error", "files.a"},
-		"a file that holds what no text may hold": {plansPath, `{"files":{"a":"\u0000"}}`, "validation_error", "files.a"},
+		"suspended until a past time":                      {objectPath + "/suspend", `{"reason":"fans","until":"` + t0.Add(-time.Second).Format(time.RFC3339) + `"}`, "validation_error", "until"},
+		"a source that is suspended until then":            {"/api/v1/admin/git-sources/fleet/suspend", `{"reason":"fans","until":"` + t0.Format(time.RFC3339) + `"}`, "validation_error", "until"},
+		"a difference that is":                             {"/api/v1/admin/drift/" + driftID.String() + "/ignore", `{"reason":"visit","until":"` + t0.Format(time.RFC3339) + `"}`, "validation_error", "until"},
+		"moved to Git, and nowhere there":                  {objectPath + "/adopt", `{"owner":"git"}`, "validation_error", "source"},
+		"moved from Git into a source":                     {objectPath + "/adopt", `{"owner":"api","source":"fleet"}`, "validation_error", "source"},
+		"a plan of no files":                               {plansPath, `{"files":{}}`, "validation_error", "files"},
+		"a commit that is none":                            {plansPath, `{"commit":"--upload-pack=x","files":{"a":"b"}}`, "validation_error", "commit"},
+		"a file of more than a mebibyte":                   {plansPath, `{"files":{"a":"` + strings.Repeat("x", 1<<20+1) + `"}}`, "validation_error", "files.a"},
+		"a file with a character that no text may contain": {plansPath, `{"files":{"a":"\u0000"}}`, "validation_error", "files.a"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			w := b.do(t, ask{method: "POST", path: c.path, token: tokenAdmin, body: c.body})
+			w := b.do(t, call{method: "POST", path: c.path, token: tokenAdmin, body: c.body})
 			if p := problem(t, w); w.Code != 400 || string(p.Code) != c.code || p.Details["field"] != c.field {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
 		})
 	}
-	if w := b.do(t, ask{method: "DELETE", path: objectPath, token: tokenAdmin}); w.Code != http.StatusPreconditionRequired {
+	if w := b.do(t, call{method: "DELETE", path: objectPath, token: tokenAdmin}); w.Code != http.StatusPreconditionRequired {
 		t.Errorf("deleting any version: %d %s", w.Code, w.Body)
 	}
 	if n := b.count("audit_logs"); n != 0 {
@@ -130,7 +130,7 @@ func TestValuesOfPolicies(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			w := b.do(t, ask{method: "PUT", path: "/api/v1/admin/policies/" + c.key, token: tokenAdmin, body: c.body})
+			w := b.do(t, call{method: "PUT", path: "/api/v1/admin/policies/" + c.key, token: tokenAdmin, body: c.body})
 			if w.Code != c.status {
 				t.Fatalf("%d %s", w.Code, w.Body)
 			}
@@ -148,7 +148,7 @@ func TestValuesOfPolicies(t *testing.T) {
 // setWindow declares the one policy that is set.
 func (b *fixture) setWindow(t *testing.T) {
 	t.Helper()
-	if res := b.do(t, ask{method: "PUT", path: "/api/v1/admin/policies/" + windowKey, token: tokenAdmin, body: `{"value":60}`}); res.Code != 200 {
+	if res := b.do(t, call{method: "PUT", path: "/api/v1/admin/policies/" + windowKey, token: tokenAdmin, body: `{"value":60}`}); res.Code != 200 {
 		t.Fatalf("%d %s", res.Code, res.Body)
 	}
 }
@@ -161,7 +161,7 @@ func TestAllPoliciesAreListed(t *testing.T) {
 	b.setWindow(t)
 	found, cursor := []string{}, ""
 	for range 100 {
-		w := b.do(t, ask{method: "GET", path: "/api/v1/admin/policies?limit=7" + cursor, token: tokenOperator})
+		w := b.do(t, call{method: "GET", path: "/api/v1/admin/policies?limit=7" + cursor, token: tokenOperator})
 		var page oapi.PolicyList
 		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != 200 {
 			t.Fatalf("%d %s", w.Code, w.Body)
@@ -185,7 +185,7 @@ func TestAllPoliciesAreListed(t *testing.T) {
 	}
 	for i := 1; i < len(found); i++ {
 		if found[i-1] >= found[i] {
-			t.Errorf("%s stands before %s", found[i-1], found[i])
+			t.Errorf("%s is before %s", found[i-1], found[i])
 		}
 	}
 }
@@ -211,7 +211,7 @@ func TestListsAreFiltered(t *testing.T) {
 		"/api/v1/admin/drift?status=healed":                         {},
 		"/api/v1/admin/drift?status=open&kind=Allocation&limit=200": {},
 	} {
-		w := b.do(t, ask{method: "GET", path: path, token: tokenOperator})
+		w := b.do(t, call{method: "GET", path: path, token: tokenOperator})
 		var list struct{ Items []struct{ ID, Commit string } }
 		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 || len(list.Items) != len(want) {
 			t.Errorf("%s: %d %s, want %v", path, w.Code, w.Body, want)
@@ -234,7 +234,7 @@ func TestPlansAreOneHistory(t *testing.T) {
 	b.sql(`INSERT INTO plans (id, hash, actions) VALUES ($1, '4f0a', 0)`, last)
 	var found []string
 	for path := plansPath + "?limit=1"; path != ""; {
-		w := b.do(t, ask{method: "GET", path: path, token: tokenOperator})
+		w := b.do(t, call{method: "GET", path: path, token: tokenOperator})
 		var page oapi.PlanList
 		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != 200 || len(page.Items) != 1 {
 			t.Fatalf("%d %s", w.Code, w.Body)
@@ -250,7 +250,7 @@ func TestPlansAreOneHistory(t *testing.T) {
 		t.Errorf("found %v, want %v", found, want)
 	}
 	for id, field := range map[string]string{planID.String(): `"steps":[{`, change: `"approval_reasons":[`} {
-		if w := b.do(t, ask{method: "GET", path: plansPath + "/" + id, token: tokenOperator}); w.Code != 200 || !strings.Contains(w.Body.String(), field) {
+		if w := b.do(t, call{method: "GET", path: plansPath + "/" + id, token: tokenOperator}); w.Code != 200 || !strings.Contains(w.Body.String(), field) {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	}
@@ -261,7 +261,7 @@ func TestSourcesKeepTheirSecrets(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	w := b.do(t, ask{method: "GET", path: "/api/v1/admin/git-sources/fleet", token: tokenOperator})
+	w := b.do(t, call{method: "GET", path: "/api/v1/admin/git-sources/fleet", token: tokenOperator})
 	var g oapi.GitSource
 	if err := json.Unmarshal(w.Body.Bytes(), &g); err != nil || w.Code != 200 || g.Verify.Signers != 3 || !g.Verify.Required || g.Forge.Project != "acme/fleet" {
 		t.Errorf("%d %s", w.Code, w.Body)
@@ -281,7 +281,7 @@ func TestStalePlansSayWhatMoved(t *testing.T) {
 	b := setup(t)
 	body := `{"files":{"sku.yaml":"apiVersion: gpuaas/v1alpha1\nkind: SKU\nmetadata: {name: t4}\nspec: {gpuModel: Tesla T4, memoryGiB: 16, price: {currency: EUR, amountMinor: %s}}\n"}}`
 	propose := func(price string) string {
-		w := b.do(t, ask{method: "POST", path: plansPath, token: tokenOperator, body: strings.Replace(body, "%s", price, 1)})
+		w := b.do(t, call{method: "POST", path: plansPath, token: tokenOperator, body: strings.Replace(body, "%s", price, 1)})
 		var made struct{ ID string }
 		if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || w.Code != 201 {
 			t.Fatalf("%d %s", w.Code, w.Body)
@@ -289,7 +289,7 @@ func TestStalePlansSayWhatMoved(t *testing.T) {
 		return made.ID
 	}
 	decide := func(id, verb string) *httptest.ResponseRecorder {
-		return b.do(t, ask{method: "POST", path: plansPath + "/" + id + "/" + verb, token: tokenAdmin, body: `{}`})
+		return b.do(t, call{method: "POST", path: plansPath + "/" + id + "/" + verb, token: tokenAdmin, body: `{}`})
 	}
 	first, second := propose("35"), propose("36")
 	for _, id := range []string{first, second} {
@@ -334,7 +334,7 @@ func TestOperatorsApproveAndAdministratorsDeclare(t *testing.T) {
 				}
 				path = plansPath + "/" + id + path
 			}
-			if w := b.do(t, ask{method: c.method, path: path, token: token, body: c.body}); w.Code != want {
+			if w := b.do(t, call{method: c.method, path: path, token: token, body: c.body}); w.Code != want {
 				t.Errorf("%s may %s: %d %s", nameOf(token), what, w.Code, w.Body)
 			}
 		}
@@ -359,7 +359,7 @@ func TestOnlyPlansAreLarge(t *testing.T) {
 
 	b := setup(t)
 	large := files(23 << 20)
-	if w := b.do(t, ask{method: "POST", path: plansPath, token: tokenOperator, body: large}); w.Code == 413 {
+	if w := b.do(t, call{method: "POST", path: plansPath, token: tokenOperator, body: large}); w.Code == 413 {
 		t.Errorf("of 23 MiB: %d %.300s", w.Code, w.Body)
 	}
 	beyond := files(24<<20 + 1)
@@ -372,10 +372,10 @@ func TestOnlyPlansAreLarge(t *testing.T) {
 			t.Errorf("beyond 24 MiB, %s: %d %s", what, w.Code, w.Body)
 		}
 	}
-	if w := b.do(t, ask{method: "PUT", path: objectPath, token: tokenAdmin, body: files(1<<20 + 100)}); w.Code != 413 {
+	if w := b.do(t, call{method: "PUT", path: objectPath, token: tokenAdmin, body: files(1<<20 + 100)}); w.Code != 413 {
 		t.Errorf("another call: %d %.300s", w.Code, w.Body)
 	}
-	if w := b.do(t, ask{method: "POST", path: plansPath, token: tokenOwner, body: large}); w.Code != 403 {
+	if w := b.do(t, call{method: "POST", path: plansPath, token: tokenOwner, body: large}); w.Code != 403 {
 		t.Errorf("a caller without the right: %d %.300s", w.Code, w.Body)
 	}
 }
@@ -454,7 +454,7 @@ func TestHooksOfForges(t *testing.T) {
 		return read[time.Time](b, `SELECT greatest(sync_requested_at, '2000-01-01') FROM git_sources WHERE name = $1`, source)
 	}
 	hook := func(source, signature, from string) *httptest.ResponseRecorder {
-		return b.do(t, ask{
+		return b.do(t, call{
 			method: "POST", path: "/api/v1/git/webhook/" + source, body: body, from: from,
 			header: map[string]string{"X-Hub-Signature-256": signature, "X-GitHub-Event": "push"},
 		})
@@ -467,7 +467,7 @@ func TestHooksOfForges(t *testing.T) {
 	user := read[string](b, `SELECT email FROM users ORDER BY email LIMIT 1`)
 	for login, email := range map[string]string{"ada": user, "eve": "eve@nowhere.example"} {
 		pushed := fmt.Sprintf(`{"ref":"refs/heads/main","after":"c0ffee","sender":{"login":%q},"pusher":{"email":%q}}`, login, email)
-		w := b.do(t, ask{
+		w := b.do(t, call{
 			method: "POST", path: "/api/v1/git/webhook/fleet", body: pushed, from: "192.0.2.4:1",
 			header: map[string]string{"X-Hub-Signature-256": hookSignature(pushed), "X-GitHub-Event": "push"},
 		})
@@ -488,7 +488,7 @@ func TestHooksOfForges(t *testing.T) {
 	if w := hook("offline", right, "192.0.2.3:1"); w.Code != 400 || problem(t, w).Message != problem(t, unknown).Message {
 		t.Errorf("a source without a forge: %d %s\nof no source: %s", w.Code, w.Body, unknown.Body)
 	}
-	if w := b.do(t, ask{method: "POST", path: "/api/v1/git/webhook/fleet", body: strings.Repeat("x", 256<<10+1)}); w.Code != 413 {
+	if w := b.do(t, call{method: "POST", path: "/api/v1/git/webhook/fleet", body: strings.Repeat("x", 256<<10+1)}); w.Code != 413 {
 		t.Errorf("a byte too much: %d %s", w.Code, w.Body)
 	}
 }
@@ -499,20 +499,20 @@ func TestObjectsSayWhatTheirStateIs(t *testing.T) {
 
 	b := setup(t)
 	b.sql(`INSERT INTO observed_objects (uid, kind, generation, spec_hash, observed_at) SELECT uid, kind, generation - 1, 'h', now() FROM desired_objects WHERE name = $1`, object)
-	w := b.do(t, ask{method: "GET", path: objectPath, token: tokenOperator})
+	w := b.do(t, call{method: "GET", path: objectPath, token: tokenOperator})
 	var o oapi.DesiredObject
 	if err := json.Unmarshal(w.Body.Bytes(), &o); err != nil || o.Status == nil || o.Status.Sync != "OutOfSync" || len(o.Status.Conditions) < 2 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	w = b.do(t, ask{method: "GET", path: objectPath + "/trace", token: tokenOperator})
+	w = b.do(t, call{method: "GET", path: objectPath + "/trace", token: tokenOperator})
 	var story oapi.Trace
 	if err := json.Unmarshal(w.Body.Bytes(), &story); err != nil || len(story.Steps) == 0 || story.Steps[0].OccurredAt.IsZero() || story.Object.Status == nil {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	until := t0.Add(time.Hour)
-	w = b.do(t, ask{method: "POST", path: objectPath + "/suspend", token: tokenOperator, body: `{"reason":"fans","until":"` + until.In(time.FixedZone("", 3600)).Format(time.RFC3339) + `"}`})
+	w = b.do(t, call{method: "POST", path: objectPath + "/suspend", token: tokenOperator, body: `{"reason":"fans","until":"` + until.In(time.FixedZone("", 3600)).Format(time.RFC3339) + `"}`})
 	if held := read[time.Time](b, `SELECT suspended_until FROM desired_objects WHERE name = $1`, object); w.Code != 200 || !held.Equal(until) {
-		t.Errorf("%d %s, held until %s", w.Code, w.Body, held)
+		t.Errorf("%d %s, suspended until %s", w.Code, w.Body, held)
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &o); err != nil || o.Metadata.Suspended == nil || o.Metadata.Suspended.Reason != "fans" {
 		t.Errorf("%s", w.Body)

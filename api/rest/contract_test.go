@@ -89,10 +89,10 @@ func (b *fixture) freshPathOf(t *testing.T, op openapi.Operation) string {
 		return fill("{id}", read[string](b, `INSERT INTO fault_reports (id, allocation_id, org_id, node_id, message, reported_by)
 			SELECT gen_random_uuid(), $1, $2, id, 'm', 'user:x' FROM nodes WHERE name = $3 RETURNING id::text`, b.allocate(t).Id, tenant, node))
 	case strings.Contains(path, "/nodes/{name}"), strings.Contains(path, "/desired/{kind}/{name}"):
-		name, _ := b.machine()
+		name, _ := b.newNode()
 		return fill("{name}", name)
 	case strings.Contains(path, "/slots/{id}"):
-		_, slot := b.machine()
+		_, slot := b.newNode()
 		return fill("{id}", slot)
 	case strings.Contains(path, "/plans/{id}"), strings.Contains(path, "/changes/{id}"):
 		return fill("{id}", b.propose(t))
@@ -151,8 +151,8 @@ func (b *fixture) invite(key string) string {
 	return made.String()
 }
 
-// machine writes a node of its own, and returns its name and a slot of it.
-func (b *fixture) machine() (name, slot string) {
+// newNode creates a node for one test, and returns its name and a slot of it.
+func (b *fixture) newNode() (name, slot string) {
 	b.Helper()
 	name = unusedName("n")
 	addNode(b.sql, name, "other", 1)
@@ -203,7 +203,7 @@ func (b *fixture) proposeAs(t testing.TB, author string) string {
 	if author == "" {
 		author = tokenOperator
 	}
-	res := b.do(t, ask{method: "POST", path: plansPath, token: author, body: plannedFiles()})
+	res := b.do(t, call{method: "POST", path: plansPath, token: author, body: plannedFiles()})
 	var made struct{ ID string }
 	if err := json.Unmarshal(res.Body.Bytes(), &made); err != nil || res.Code != http.StatusCreated {
 		t.Fatalf("proposing: %d %s", res.Code, res.Body)
@@ -335,7 +335,7 @@ func forEach(t *testing.T, run func(t *testing.T, w *fixture, op openapi.Operati
 	}
 }
 
-// conforms holds a response against the contract: status, headers, media type, body.
+// conforms checks a response against the contract: status, headers, media type, body.
 func (b *fixture) conforms(t *testing.T, op openapi.Operation, w *httptest.ResponseRecorder) {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), op.Method, op.Path, nil)
@@ -364,16 +364,16 @@ func TestResponsesConform(t *testing.T) {
 		if strings.Contains(op.Path, "{own_invitation_id}") {
 			token = newcomer(op)
 		}
-		w := b.do(t, ask{method: op.Method, path: path, token: token, body: body, header: headersOf(op)})
+		w := b.do(t, call{method: op.Method, path: path, token: token, body: body, header: headersOf(op)})
 		if w.Code >= http.StatusBadRequest {
 			t.Errorf("answers %d: %s", w.Code, w.Body)
 		}
 		b.conforms(t, op, w)
 		b.named(t, op, w)
 		if op.Security == nil {
-			b.conforms(t, op, b.do(t, ask{method: op.Method, path: path, body: body}))
+			b.conforms(t, op, b.do(t, call{method: op.Method, path: path, body: body}))
 		}
-		b.conforms(t, op, b.do(t, ask{method: op.Method, path: path + "?nonsense=1", token: token, body: body, header: map[string]string{"Accept": "application/problem+json"}}))
+		b.conforms(t, op, b.do(t, call{method: op.Method, path: path + "?nonsense=1", token: token, body: body, header: map[string]string{"Accept": "application/problem+json"}}))
 	})
 }
 
@@ -384,7 +384,7 @@ func TestBadInputNamesTheField(t *testing.T) {
 
 	forEach(t, func(t *testing.T, b *fixture, op openapi.Operation) {
 		path, token, good := pathOf(op), tokenFor(op), bodyOf(t, op)
-		expect := func(a ask, code oapi.ErrorCode, field string) {
+		expect := func(a call, code oapi.ErrorCode, field string) {
 			t.Helper()
 			a.method, a.token = op.Method, token
 			w := b.do(t, a)
@@ -394,24 +394,24 @@ func TestBadInputNamesTheField(t *testing.T) {
 			}
 			b.conforms(t, op, w)
 		}
-		expect(ask{path: path + "?nonsense=1", body: good}, oapi.ErrorCodeUnknownParameter, "nonsense")
+		expect(call{path: path + "?nonsense=1", body: good}, oapi.ErrorCodeUnknownParameter, "nonsense")
 		if op.RequestBody == nil {
-			expect(ask{path: path, body: `{"x":1}`}, oapi.ErrorCodeValidationError, "body")
+			expect(call{path: path, body: `{"x":1}`}, oapi.ErrorCodeValidationError, "body")
 			return
 		}
 		if op.Extensions["x-signed"] != nil { // its schema is that of the signer
-			expect(ask{path: path}, oapi.ErrorCodeValidationError, "body")
+			expect(call{path: path}, oapi.ErrorCodeValidationError, "body")
 			return
 		}
-		expect(ask{path: path, body: `{"sku":`}, oapi.ErrorCodeValidationError, "body")
-		expect(ask{path: path, body: good + good}, oapi.ErrorCodeValidationError, "body")
-		expect(ask{path: path, body: `[]`}, oapi.ErrorCodeValidationError, "body")
+		expect(call{path: path, body: `{"sku":`}, oapi.ErrorCodeValidationError, "body")
+		expect(call{path: path, body: good + good}, oapi.ErrorCodeValidationError, "body")
+		expect(call{path: path, body: `[]`}, oapi.ErrorCodeValidationError, "body")
 		schema := op.RequestBody.Value.Content["application/json"].Schema.Value
 		if op.RequestBody.Value.Required {
-			expect(ask{path: path}, oapi.ErrorCodeValidationError, "body")
+			expect(call{path: path}, oapi.ErrorCodeValidationError, "body")
 		}
 		for what, bad := range broken(t, schema, good) {
-			expect(ask{path: path, body: bad}, oapi.ErrorCodeValidationError, what)
+			expect(call{path: path, body: bad}, oapi.ErrorCodeValidationError, what)
 		}
 	})
 }
@@ -451,7 +451,7 @@ func broken(t *testing.T, schema *openapi3.Schema, good string) map[string]strin
 	return bodies
 }
 
-// Beyond types: what each field of a request may hold.
+// Beyond types: the limits of each field of a request.
 func TestAllocationRequestLimits(t *testing.T) {
 	t.Parallel()
 
@@ -472,7 +472,7 @@ func TestAllocationRequestLimits(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
-			w := b.do(t, ask{method: "POST", path: "/api/v1/allocations", token: tokenOwner, body: c.body})
+			w := b.do(t, call{method: "POST", path: "/api/v1/allocations", token: tokenOwner, body: c.body})
 			if p := problem(t, w); w.Code != http.StatusBadRequest || p.Details["field"] != c.field || p.Message == "" {
 				t.Errorf("got %d at %v: %s", w.Code, p.Details["field"], p.Message)
 			}
@@ -507,7 +507,7 @@ func TestQueryAndPathParametersAreChecked(t *testing.T) {
 			if strings.Contains(c.path, "/admin/") {
 				token = tokenAdmin
 			}
-			w := b.do(t, ask{method: "GET", path: c.path, token: token})
+			w := b.do(t, call{method: "GET", path: c.path, token: token})
 			if p := problem(t, w); w.Code != http.StatusBadRequest || p.Code != oapi.ErrorCodeValidationError || p.Details["field"] != c.field {
 				t.Errorf("got %d %s at %v: %s", w.Code, p.Code, p.Details["field"], p.Message)
 			} else if strings.Contains(p.Message, "schema") || strings.Contains(p.Message, "unmarshal") {

@@ -242,14 +242,14 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// ask is one request. Without an X-Project-ID, an allocation is requested in the default project.
-type ask struct {
+// call is one request. Without an X-Project-ID, an allocation is requested in the default project.
+type call struct {
 	method, path, token, body string
 	header                    map[string]string
 	from                      string // the connection's other end
 }
 
-func (b *fixture) do(t testing.TB, a ask) *httptest.ResponseRecorder {
+func (b *fixture) do(t testing.TB, a call) *httptest.ResponseRecorder {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), a.method, a.path, strings.NewReader(a.body))
 	if minted := b.tokens[a.token]; minted != "" {
@@ -335,7 +335,7 @@ const allocations = "/api/v1/allocations"
 
 func (b *fixture) allocate(t testing.TB) oapi.Allocation {
 	t.Helper()
-	res := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-sxm","name":"` + unusedName("a") + `"}`})
+	res := b.do(t, call{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-sxm","name":"` + unusedName("a") + `"}`})
 	var a oapi.Allocation
 	if err := json.Unmarshal(res.Body.Bytes(), &a); err != nil || res.Code != http.StatusCreated {
 		t.Fatalf("creating an allocation: %d %s", res.Code, res.Body)
@@ -350,7 +350,7 @@ func (b *fixture) make(t testing.TB, path, body string) string {
 	if strings.Contains(path, "/admin/") {
 		token = tokenAdmin
 	}
-	res := b.do(t, ask{method: "POST", path: path, token: token, body: body})
+	res := b.do(t, call{method: "POST", path: path, token: token, body: body})
 	var made struct{ ID string }
 	if err := json.Unmarshal(res.Body.Bytes(), &made); err != nil || res.Code != http.StatusCreated {
 		t.Fatalf("POST %s: %d %s", path, res.Code, res.Body)
@@ -411,7 +411,7 @@ const (
 	host = "localhost:8080"
 )
 
-// visit is a request of a browser on this machine, unless change alters it.
+// visit is a request of a local browser, unless change alters it.
 func (b *fixture) visit(t testing.TB, method, path, form string, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
 	return b.serve(visitOf(t, method, path, form, change...))

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/middleware"
 )
 
-// The API sees its callers through the proxy: each sender has a bucket, and
-// browsers get the order to use HTTPS.
+// The API identifies its callers through the proxy: each sender has a bucket, and browsers are instructed to use
+// HTTPS.
 func TestRequestsThroughAProxy(t *testing.T) {
 	t.Parallel()
 
@@ -24,7 +24,7 @@ func TestRequestsThroughAProxy(t *testing.T) {
 		}
 	})
 	left := func(sender string) string {
-		w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenUnknown, from: "192.0.2.1:1", header: map[string]string{"X-Forwarded-For": sender}})
+		w := b.do(t, call{method: "GET", path: "/api/v1/skus", token: tokenUnknown, from: "192.0.2.1:1", header: map[string]string{"X-Forwarded-For": sender}})
 		if w.Code != 401 || w.Header().Get("Strict-Transport-Security") == "" {
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
@@ -46,14 +46,14 @@ func TestAuditRowsNameTheClient(t *testing.T) {
 	})
 	for peer, want := range map[string]string{"192.0.2.1:1": "198.51.100.7", "203.0.113.5:1": "203.0.113.5", "[2001:db8::9]:1": "2001:db8::9"} {
 		name := unusedName("p")
-		w := b.do(t, ask{
+		w := b.do(t, call{
 			method: "POST", path: "/api/v1/projects", token: tokenOwner, body: `{"name":"` + name + `"}`, from: peer,
 			header: map[string]string{"X-Forwarded-For": "10.9.9.9, 198.51.100.7", "User-Agent": "evil\x1b[2J/" + strings.Repeat("x", 1000)},
 		})
 		if w.Code != 201 {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
-		list := b.do(t, ask{method: "GET", path: "/api/v1/audit-logs?action=project.create&limit=1", token: tokenOwner})
+		list := b.do(t, call{method: "GET", path: "/api/v1/audit-logs?action=project.create&limit=1", token: tokenOwner})
 		var rows oapi.AuditList
 		if err := json.Unmarshal(list.Body.Bytes(), &rows); err != nil || len(rows.Items) != 1 {
 			t.Fatalf("%s: %v", list.Body, err)

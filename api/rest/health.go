@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// Check checks one dependency. Its name is stable. Ask returns the status, with a message for users
+// Check checks one dependency. Its name is stable. Check returns the status, with a message for users
 // when the status is not ok.
 type Check struct {
 	Name  string

@@ -12,7 +12,7 @@ func TestRepetitionsCostOneRead(t *testing.T) {
 	request := func(on *fixture, what, key, body string, code, lookUps int, works bool) {
 		t.Helper()
 		on.database.watch("FROM idempotency_keys")
-		w := on.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: body, header: map[string]string{"X-Idempotency-Key": key}})
+		w := on.do(t, call{method: "POST", path: allocations, token: tokenOwner, body: body, header: map[string]string{"X-Idempotency-Key": key}})
 		if w.Code != code {
 			t.Fatalf("%s: %d %s", what, w.Code, w.Body)
 		}
@@ -28,7 +28,7 @@ func TestRepetitionsCostOneRead(t *testing.T) {
 	// An error is no stored response.
 	const never = `{"sku":"h100-sxm","region":"nowhere"}`
 	for range 2 {
-		w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: never, header: map[string]string{"X-Idempotency-Key": "k2"}})
+		w := b.do(t, call{method: "POST", path: allocations, token: tokenOwner, body: never, header: map[string]string{"X-Idempotency-Key": "k2"}})
 		if w.Code != 409 || w.Header().Get("Idempotency-Replayed") != "" {
 			t.Errorf("rejected: %d %s", w.Code, w.Body)
 		}

@@ -46,7 +46,7 @@ func TestReplicasShareLimits(t *testing.T) {
 	passed := 0
 	for range 15 {
 		for _, b := range []*fixture{one, two} {
-			if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenOwner}); w.Code == 200 {
+			if w := b.do(t, call{method: "GET", path: "/api/v1/skus", token: tokenOwner}); w.Code == 200 {
 				passed++
 			}
 			b.server.ShareOnce(t.Context())
@@ -74,8 +74,8 @@ func TestReplicasShareLimits(t *testing.T) {
 }
 
 // trySignIn is the try of a sign-in at the page.
-func trySignIn() ask {
-	return ask{method: "POST", path: "/sign-in", body: "email=nobody", from: "127.0.0.1:5", header: map[string]string{
+func trySignIn() call {
+	return call{method: "POST", path: "/sign-in", body: "email=nobody", from: "127.0.0.1:5", header: map[string]string{
 		"Content-Type": "application/x-www-form-urlencoded", "Host": "127.0.0.1", "Origin": "http://127.0.0.1",
 	}}
 }
@@ -85,12 +85,12 @@ func TestLimiterStoreAway(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, slow(10), func(_ *fixture, c *rest.Config) { c.SharedLimits = away() }, passwords)
-	read := ask{method: "GET", path: "/api/v1/skus", token: tokenOwner}
+	read := call{method: "GET", path: "/api/v1/skus", token: tokenOwner}
 	if w := b.do(t, read); w.Code != 200 {
 		t.Errorf("before it is known: %d", w.Code)
 	}
 	b.server.ShareOnce(t.Context())
-	for _, a := range []ask{read, {method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-sxm"}`}} {
+	for _, a := range []call{read, {method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-sxm"}`}} {
 		if w := b.do(t, a); w.Code/100 != 2 || w.Header().Get("RateLimit") == "" {
 			t.Errorf("%s %s: %d %v", a.method, a.path, w.Code, w.Header())
 		}
@@ -127,19 +127,19 @@ func TestSpendingIsAddedLate(t *testing.T) {
 	one := setup(t, slow(10), func(_ *fixture, c *rest.Config) { c.SharedLimits = shared })
 	two := setupOn(t, one.db, slow(10), func(_ *fixture, c *rest.Config) { c.SharedLimits = shared })
 	for range 10 {
-		one.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenOwner})
+		one.do(t, call{method: "GET", path: "/api/v1/skus", token: tokenOwner})
 	}
 	one.server.ShareOnce(t.Context())
 	store.fail("", 0, nil)
 	one.server.ShareOnce(t.Context())
-	two.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenOwner})
+	two.do(t, call{method: "GET", path: "/api/v1/skus", token: tokenOwner})
 	two.server.ShareOnce(t.Context())
-	if w := two.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenOwner}); w.Code != 429 {
+	if w := two.do(t, call{method: "GET", path: "/api/v1/skus", token: tokenOwner}); w.Code != 429 {
 		t.Errorf("another server has not heard of 10 requests: %d", w.Code)
 	}
 }
 
-// The tenant's bucket holds back those who each keep to their own.
+// The tenant's bucket limits callers that each stay within their own limit.
 func TestTenantLimit(t *testing.T) {
 	t.Parallel()
 
@@ -152,7 +152,7 @@ func TestTenantLimit(t *testing.T) {
 		}
 	})
 	for i, token := range []string{tokenOwner, tokenMember, tokenStranger, tokenOwner} {
-		w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: token})
+		w := b.do(t, call{method: "GET", path: "/api/v1/skus", token: token})
 		if want := 200; i < 3 && w.Code != want {
 			t.Errorf("request %d: %d", i, w.Code)
 		}
@@ -160,7 +160,7 @@ func TestTenantLimit(t *testing.T) {
 			t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 		}
 	}
-	if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenAdmin}); w.Code != 429 {
+	if w := b.do(t, call{method: "GET", path: "/api/v1/skus", token: tokenAdmin}); w.Code != 429 {
 		t.Errorf("the admin of the tenant: %d", w.Code)
 	}
 }
@@ -171,7 +171,7 @@ func TestLimitHeadersAreOnEveryAnswer(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, slow(200))
-	for what, a := range map[string]ask{
+	for what, a := range map[string]call{
 		"200": {method: "GET", path: "/api/v1/skus", token: tokenOwner},
 		"400": {method: "GET", path: "/api/v1/skus?x=1", token: tokenOwner},
 		"401": {method: "GET", path: "/api/v1/skus", token: tokenUnknown},

@@ -15,7 +15,7 @@ import (
 
 func (b *fixture) table(t *testing.T, path string) [][]string {
 	t.Helper()
-	w := b.do(t, ask{method: "GET", path: path, token: tokenOwner})
+	w := b.do(t, call{method: "GET", path: path, token: tokenOwner})
 	if w.Code != 200 || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/csv") || !strings.Contains(w.Header().Get("Content-Disposition"), "attachment") {
 		t.Fatalf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
 	}
@@ -72,7 +72,7 @@ func TestTheStatementsPageIsMadeToBePrinted(t *testing.T) {
 
 	b := setup(t)
 	b.sql(`UPDATE tenants SET name = '<dev>' WHERE id = $1`, tenant)
-	w := b.do(t, ask{method: "GET", path: "/api/v1/billing/statements/" + t0.Format("2006-01") + "/page", token: tokenOwner})
+	w := b.do(t, call{method: "GET", path: "/api/v1/billing/statements/" + t0.Format("2006-01") + "/page", token: tokenOwner})
 	text := w.Body.String()
 	for _, want := range []string{"&lt;dev&gt;", "EUR 989.03", "EUR -0.96", "0:10:00", "<tfoot>", "=HYPERLINK(1)"} {
 		if !strings.Contains(text, want) {
@@ -82,18 +82,18 @@ func TestTheStatementsPageIsMadeToBePrinted(t *testing.T) {
 	if w.Code != 200 || strings.Contains(text, "<script") || strings.Contains(text, "<dev>") || w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("%d %v\n%s", w.Code, w.Header(), text)
 	}
-	if w := b.do(t, ask{method: "GET", path: "/assets/style.css"}); !strings.Contains(w.Body.String(), "@media print") {
+	if w := b.do(t, call{method: "GET", path: "/assets/style.css"}); !strings.Contains(w.Body.String(), "@media print") {
 		t.Error("nothing is styled for paper")
 	}
 	for path, want := range map[string]int{"2020-02/page": 404, "2026-13/page": 400, "2026-1/page": 400, "2020-02/csv": 404, "0000-01": 404, "9999-12": 404} {
-		if w := b.do(t, ask{method: "GET", path: "/api/v1/billing/statements/" + path, token: tokenOwner}); w.Code != want {
+		if w := b.do(t, call{method: "GET", path: "/api/v1/billing/statements/" + path, token: tokenOwner}); w.Code != want {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
 }
 
-// The page of the outcome shows how the checkout stands here, and looks again for
-// as long as that may change; only to who may read it by the API.
+// The result page displays the state of the checkout session, and reloads while that state may change; only users
+// who may read it through the API see it.
 func TestTheOutcomeOfAPayment(t *testing.T) {
 	t.Parallel()
 
@@ -137,18 +137,18 @@ func TestLimitsAreChangedFromWhatWasRead(t *testing.T) {
 
 	b := setup(t)
 	const path = "/api/v1/billing/limits"
-	tag := b.do(t, ask{method: "GET", path: path, token: tokenOwner}).Header().Get("ETag")
+	tag := b.do(t, call{method: "GET", path: path, token: tokenOwner}).Header().Get("ETag")
 	for i, c := range []struct {
 		match string
 		want  int
 	}{{tag, 200}, {tag, 412}, {"", 200}} {
-		w := b.do(t, ask{method: "PUT", path: path, token: tokenOwner, body: `{"hourly_spend_minor":` + strconv.Itoa(5000+i) + `}`, header: map[string]string{"If-Match": c.match}})
+		w := b.do(t, call{method: "PUT", path: path, token: tokenOwner, body: `{"hourly_spend_minor":` + strconv.Itoa(5000+i) + `}`, header: map[string]string{"If-Match": c.match}})
 		if w.Code != c.want {
 			t.Errorf("%d: If-Match %s: %d %s", i, c.match, w.Code, w.Body)
 		}
 	}
 	for token, want := range map[string]int{tokenMember: 403, tokenOperator: 403, tokenOwner: 200} {
-		if w := b.do(t, ask{method: "PUT", path: path, token: token, body: `{}`}); w.Code != want {
+		if w := b.do(t, call{method: "PUT", path: path, token: token, body: `{}`}); w.Code != want {
 			t.Errorf("%s: %d %s", token, w.Code, w.Body)
 		}
 	}
@@ -162,7 +162,7 @@ func TestMoneyOfNoTenant(t *testing.T) {
 	for _, path := range []string{
 		"balance", "usage", "usage/summary", "usage/intervals", "usage/csv", "evidence", "ledger", "ledger/csv", "statements", "statements/" + t0.Format("2006-01"), "refunds", "limits",
 	} {
-		if w := b.do(t, ask{method: "GET", path: "/api/v1/billing/" + path, token: tokenAlone}); w.Code != 404 {
+		if w := b.do(t, call{method: "GET", path: "/api/v1/billing/" + path, token: tokenAlone}); w.Code != 404 {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
@@ -184,7 +184,7 @@ func TestUsageAndLedgerHaveNamesAndAProject(t *testing.T) {
 	}
 	list := func(path string) []item {
 		t.Helper()
-		w := b.do(t, ask{method: "GET", path: "/api/v1/billing/" + path, token: tokenOwner})
+		w := b.do(t, call{method: "GET", path: "/api/v1/billing/" + path, token: tokenOwner})
 		var page struct{ Items []item }
 		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != 200 {
 			t.Fatalf("%s: %d %s", path, w.Code, w.Body)

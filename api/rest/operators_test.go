@@ -19,20 +19,20 @@ func TestTheOverviewShowsWhatIsWrong(t *testing.T) {
 	panels := func() map[oapi.OpsPanelName]oapi.OpsPanel {
 		t.Helper()
 		var got oapi.OpsOverview
-		w := b.do(t, ask{method: "GET", path: "/api/v1/admin/ops/overview", token: tokenOperator})
+		w := b.do(t, call{method: "GET", path: "/api/v1/admin/ops/overview", token: tokenOperator})
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 		all := map[oapi.OpsPanelName]oapi.OpsPanel{}
 		for _, p := range got.Panels {
 			all[p.Name] = p
-			if w := b.do(t, ask{method: "GET", path: "/api/v1/runbooks/" + p.RunbookId, token: tokenOperator}); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "**Meaning.**") {
+			if w := b.do(t, call{method: "GET", path: "/api/v1/runbooks/" + p.RunbookId, token: tokenOperator}); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "**Meaning.**") {
 				t.Errorf("%s: %d %.100s", p.Name, w.Code, w.Body)
 			}
 		}
 		return all
 	}
-	node, slot := b.machine()
+	node, slot := b.newNode()
 	failed := b.allocate(t).Id
 	for _, c := range []struct {
 		panel oapi.OpsPanelName
@@ -73,7 +73,7 @@ func TestTheOverviewShowsWhatIsWrong(t *testing.T) {
 			t.Errorf("without a table: %s is %s", name, p.Status)
 		}
 	}
-	if w := b.do(t, ask{method: "GET", path: "/api/v1/admin/ops/overview", token: tokenOwner}); w.Code != http.StatusForbidden {
+	if w := b.do(t, call{method: "GET", path: "/api/v1/admin/ops/overview", token: tokenOwner}); w.Code != http.StatusForbidden {
 		t.Errorf("a tenant: %d", w.Code)
 	}
 }
@@ -83,7 +83,7 @@ func TestFleetActionsBelongToThePlatform(t *testing.T) {
 	t.Parallel()
 	b := setup(t, ticking)
 	b.policy("auth.step_up_minutes", "platform", "0")
-	node, slot := b.machine()
+	node, slot := b.newNode()
 	at := "/api/v1/admin/nodes/" + node
 	const reason = `{"reason":"board swap"}`
 	for i, c := range []struct{ path, body, action string }{
@@ -97,7 +97,7 @@ func TestFleetActionsBelongToThePlatform(t *testing.T) {
 		{"/api/v1/admin/slots/" + slot + "/quarantine", reason, "slot.quarantine"},
 		{at + "/gpus/GPU-" + node + "-1/reset", reason, "node.gpu_reset"},
 	} {
-		if w := b.do(t, ask{method: "POST", path: c.path, token: tokenAdmin, body: c.body}); w.Code >= 300 {
+		if w := b.do(t, call{method: "POST", path: c.path, token: tokenAdmin, body: c.body}); w.Code >= 300 {
 			t.Errorf("%s: %d %s", c.path, w.Code, w.Body)
 			continue
 		}
@@ -115,7 +115,7 @@ func TestAChangeThatNeedsAReplacement(t *testing.T) {
 	a := b.allocate(t)
 	path := allocations + "/" + a.Id.String()
 	for field, body := range map[string]string{"sku": `{"sku":"h100-sxm"}`, "gpus": `{"gpus":2}`, "region": `{"name":"other","region":"eu-1"}`} {
-		w := b.do(t, ask{method: "PATCH", path: path, token: tokenOwner, body: body, header: map[string]string{"If-Match": "*"}})
+		w := b.do(t, call{method: "PATCH", path: path, token: tokenOwner, body: body, header: map[string]string{"If-Match": "*"}})
 		if p := problem(t, w); w.Code != http.StatusUnprocessableEntity || p.Code != "change_needs_replacement" {
 			t.Errorf("%s: %d %s", field, w.Code, w.Body)
 		}
@@ -146,7 +146,7 @@ func TestTelemetryIsOfTheOwnTime(t *testing.T) {
 	}{{"provisioning", "active", minutes(40), 31}, {"active", "releasing", minutes(30), 10}} {
 		b.move(a.Id.String(), c.from, c.status)
 		b.sql(`UPDATE allocations SET active_at = $2, status_at = $3 WHERE id = $1`, a.Id, minutes(40), c.at)
-		w := b.do(t, ask{method: "GET", path: fmt.Sprintf("%s/%s/telemetry?from=%s", allocations, a.Id, minutes(60).Format(time.RFC3339)), token: tokenOwner})
+		w := b.do(t, call{method: "GET", path: fmt.Sprintf("%s/%s/telemetry?from=%s", allocations, a.Id, minutes(60).Format(time.RFC3339)), token: tokenOwner})
 		var got struct {
 			Gpus []struct{ Readings []struct{ At time.Time } }
 		}

@@ -27,7 +27,7 @@ func TestDocumentsAreServed(t *testing.T) {
 		"/assets/style.css":      "body {",
 		"/":                      "You are not signed in",
 	} {
-		w := b.do(t, ask{method: "GET", path: path})
+		w := b.do(t, call{method: "GET", path: path})
 		if w.Code != 200 || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: %d, without %q", path, w.Code, want)
 		}
@@ -56,7 +56,7 @@ func TestSignInAndOut(t *testing.T) {
 		t.Errorf("the API does not accept the cookie: %d", w.Code)
 	}
 	if w := b.visit(t, "GET", "/api/v1/users/me", "", with(cookies[0]), func(r *http.Request) { r.Host = "gpu.example" }); w.Code != 401 {
-		t.Errorf("a plain cookie counts beyond this machine: %d", w.Code)
+		t.Errorf("a plain cookie is accepted from another computer: %d", w.Code)
 	}
 	out := b.visit(t, "POST", "/sign-out", "x=1", with(cookies[0]))
 	if out.Code != 303 || out.Result().Cookies()[0].MaxAge >= 0 {
@@ -154,7 +154,7 @@ func TestWhoSeesTheJobs(t *testing.T) {
 	if w := b.visit(t, "GET", "/admin/river/jobs", ""); w.Code != 302 || w.Header().Get("Location") != "/sign-in?return=%2Fadmin%2Friver%2Fjobs" {
 		t.Errorf("no session: %d %v", w.Code, w.Header())
 	}
-	if w := b.do(t, ask{method: "GET", path: "/admin/river/api/jobs"}); w.Code != 401 {
+	if w := b.do(t, call{method: "GET", path: "/admin/river/api/jobs"}); w.Code != 401 {
 		t.Errorf("a program without a token: %d", w.Code)
 	}
 	evil := func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }

@@ -8,13 +8,12 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 )
 
-// A request that waits names the reason, and what would allow it; the fleet's hosts
-// are named to those who keep it.
+// A queued request names the reason, and the changes that would allow it. Only operators read the names of nodes.
 func TestWhatWaitsSaysWhy(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	w := b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"a100","gpus":8,"queue":true}`})
+	w := b.do(t, call{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"a100","gpus":8,"queue":true}`})
 	var made oapi.Allocation
 	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || w.Code != 201 {
 		t.Fatalf("%d %s", w.Code, w.Body)
@@ -23,7 +22,7 @@ func TestWhatWaitsSaysWhy(t *testing.T) {
 		t.Errorf("a node before there is one: %s", w.Body)
 	}
 	for token, want := range map[string]string{tokenOwner: "fits if a node is uncordoned", tokenAdmin: "fits if node n7 is uncordoned"} {
-		w := b.do(t, ask{method: "GET", path: allocations + "/" + made.Id.String(), token: token, header: map[string]string{"If-None-Match": `"1"`}})
+		w := b.do(t, call{method: "GET", path: allocations + "/" + made.Id.String(), token: token, header: map[string]string{"If-None-Match": `"1"`}})
 		var shown oapi.Allocation
 		if err := json.Unmarshal(w.Body.Bytes(), &shown); err != nil || w.Code != 200 || shown.Pending == nil {
 			t.Fatalf("%s: %d %s", token, w.Code, w.Body)

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/payment/stripe"
 )
 
-// signInProvider stands in for a foreign OIDC provider. A code and an ID token are the name of a user.
+// signInProvider replaces a foreign OIDC provider. A code and an ID token are the name of a user.
 type signInProvider struct {
 	mu         sync.Mutex
 	begun      map[string][3]string // redirect, nonce, verifier by state
@@ -112,7 +112,7 @@ func (*signInProvider) EndSessionURL(_ context.Context, idToken, back string) (s
 
 func (p *signInProvider) Revoke(context.Context, string, bool) error { return p.revoking }
 
-// paymentProvider stands in for Stripe: it opens checkouts, and its signatures and events are Stripe's.
+// paymentProvider replaces Stripe: it opens checkouts, and its signatures and events are Stripe's.
 type paymentProvider struct {
 	*stripe.Client
 

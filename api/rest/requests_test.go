@@ -17,14 +17,14 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// Every answer of every operation, allowed or not, may not be framed, sniffed,
-// kept or run, and says which request it is for.
+// A browser may not frame, sniff, store or run any response of any operation, permitted or denied. Each response has
+// the id of its request.
 func TestSecurityHeadersAreOnEveryAnswer(t *testing.T) {
 	t.Parallel()
 
 	forEach(t, func(t *testing.T, b *fixture, op openapi.Operation) {
 		for _, token := range []string{tokenFor(op), tokenUnknown} {
-			w := b.do(t, ask{method: op.Method, path: pathOf(op), token: token, body: bodyOf(t, op), header: map[string]string{"X-Correlation-ID": "c-1"}})
+			w := b.do(t, call{method: op.Method, path: pathOf(op), token: token, body: bodyOf(t, op), header: map[string]string{"X-Correlation-ID": "c-1"}})
 			policy := "default-src 'none'; frame-ancestors 'none'"
 			if strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") { // a page has our style, and no script either
 				policy = "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -48,7 +48,7 @@ func TestSecurityHeadersAreOnEveryAnswer(t *testing.T) {
 		t.Errorf("on TLS: %v", w.Header())
 	}
 	for _, path := range []string{"/", "/api/v1/nothing", "/api/docs", "/assets/style.css"} {
-		if h := b.do(t, ask{method: "GET", path: path}).Header(); !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") || h.Get("X-Content-Type-Options") != "nosniff" {
+		if h := b.do(t, call{method: "GET", path: path}).Header(); !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") || h.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %v", path, h)
 		}
 	}
@@ -61,37 +61,37 @@ func TestTraceContext(t *testing.T) {
 	b := setup(t)
 	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	for sent, want := range map[string]string{trace: trace, "00-nonsense": "", "": ""} {
-		w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenOwner, header: map[string]string{"traceparent": sent}})
+		w := b.do(t, call{method: "GET", path: "/api/v1/skus", token: tokenOwner, header: map[string]string{"traceparent": sent}})
 		if got := w.Header().Get("traceparent"); w.Code != 200 || got != want {
 			t.Errorf("%q: %d, answered %q", sent, w.Code, got)
 		}
 	}
-	b.do(t, ask{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-sxm"}`, header: map[string]string{"traceparent": trace}})
+	b.do(t, call{method: "POST", path: allocations, token: tokenOwner, body: `{"sku":"h100-sxm"}`, header: map[string]string{"traceparent": trace}})
 	if kept := read[string](b, `SELECT trace FROM allocations`); kept != trace {
 		t.Errorf("the allocation has the trace %q", kept)
 	}
 }
 
-// The log names the rule and the actor of each decision, and 403 says whom to ask.
+// The log names the rule and the actor of each decision, and 403 names who can grant the permission.
 func TestDecisionsAreReturnedAndLogged(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	w := b.do(t, ask{method: "GET", path: "/api/v1/billing/balance", token: tokenMember})
+	w := b.do(t, call{method: "GET", path: "/api/v1/billing/balance", token: tokenMember})
 	p := problem(t, w)
 	roles, _ := p.Details["roles"].([]any)
 	if w.Code != 403 || p.Details["operation"] != "getBalance" || len(roles) == 0 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	b.do(t, ask{method: "GET", path: "/api/v1/billing/balance", token: tokenOwner})
-	b.do(t, ask{method: "GET", path: "/api/v1/admin/nodes", token: tokenOperator})
-	b.do(t, ask{method: "GET", path: allocations, token: tokenOwner, header: map[string]string{"X-Project-ID": "theirs"}})
+	b.do(t, call{method: "GET", path: "/api/v1/billing/balance", token: tokenOwner})
+	b.do(t, call{method: "GET", path: "/api/v1/admin/nodes", token: tokenOperator})
+	b.do(t, call{method: "GET", path: allocations, token: tokenOwner, header: map[string]string{"X-Project-ID": "theirs"}})
 	for _, want := range []string{
 		`"rule":"no role of the caller lists it","actor":"user:` + users[tokenMember].String() + `","tenant_id":"` + tenant.String(),
 		`"rule":"project.admin"`, `"rule":"operator"`, `"rule":"the caller is not in this project"`,
 	} {
 		if !strings.Contains(b.log.String(), want) {
-			t.Errorf("the log does not say %s:\n%s", want, b.log)
+			t.Errorf("the log does not contain %s:\n%s", want, b.log)
 		}
 	}
 	b.metrics(t, map[string]float64{
@@ -114,25 +114,25 @@ func TestProgramsStayInTheirProject(t *testing.T) {
 	b := setup(t)
 	other := b.addProject("other")
 	for rule, c := range map[string]struct {
-		ask
+		call
 		want int
 	}{
-		"in its project without a word":   {ask{method: "GET", path: "/api/v1/skus"}, 200},
-		"in its project, without a scope": {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": "default"}}, 403},
-		"in its project, with one":        {ask{method: "GET", path: allocations, token: tokenReader, header: map[string]string{"X-Project-ID": "default"}}, 200},
-		"with one, and no word":           {ask{method: "GET", path: allocations, token: tokenReader}, 200},
-		"with one, beyond it":             {ask{method: "POST", path: allocations, token: tokenReader, body: `{"sku":"h100-sxm"}`}, 403},
-		"another of its tenant":           {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": other.String()}}, 403},
-		"a foreign one":                   {ask{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": ids.New[ids.Project]().String()}}, 404},
-		"not an operator's":               {ask{method: "GET", path: "/api/v1/admin/nodes"}, 403},
-		"keys are for people":             {ask{method: "GET", path: "/api/v1/ssh-keys"}, 403},
+		"in its project without a header": {call{method: "GET", path: "/api/v1/skus"}, 200},
+		"in its project, without a scope": {call{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": "default"}}, 403},
+		"in its project, with one":        {call{method: "GET", path: allocations, token: tokenReader, header: map[string]string{"X-Project-ID": "default"}}, 200},
+		"with one, and no header":         {call{method: "GET", path: allocations, token: tokenReader}, 200},
+		"with one, beyond it":             {call{method: "POST", path: allocations, token: tokenReader, body: `{"sku":"h100-sxm"}`}, 403},
+		"another of its tenant":           {call{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": other.String()}}, 403},
+		"a foreign one":                   {call{method: "GET", path: allocations, header: map[string]string{"X-Project-ID": ids.New[ids.Project]().String()}}, 404},
+		"not an operator's":               {call{method: "GET", path: "/api/v1/admin/nodes"}, 403},
+		"keys are for people":             {call{method: "GET", path: "/api/v1/ssh-keys"}, 403},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
 			if c.token == "" {
 				c.token = tokenProgram
 			}
-			if w := b.do(t, c.ask); w.Code != c.want {
+			if w := b.do(t, c.call); w.Code != c.want {
 				t.Errorf("got %d, want %d: %s", w.Code, c.want, w.Body)
 			}
 		})
@@ -149,11 +149,11 @@ func TestCursorsBelongToATenant(t *testing.T) {
 	var page struct {
 		Next string `json:"next_cursor"`
 	}
-	w := b.do(t, ask{method: "GET", path: allocations + "?limit=1", token: tokenOwner})
+	w := b.do(t, call{method: "GET", path: allocations + "?limit=1", token: tokenOwner})
 	if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || page.Next == "" {
 		t.Fatalf("%v %s", err, w.Body)
 	}
-	next := ask{method: "GET", path: allocations + "?cursor=" + url.QueryEscape(page.Next), token: tokenOwner}
+	next := call{method: "GET", path: allocations + "?cursor=" + url.QueryEscape(page.Next), token: tokenOwner}
 	if w := b.do(t, next); w.Code != 200 {
 		t.Errorf("its own tenant: %d %s", w.Code, w.Body)
 	}
@@ -174,7 +174,7 @@ func TestINV06RepliesBelongToTheirRequest(t *testing.T) {
 	create := func(on *fixture, token, body, project string, header map[string]string) *httptest.ResponseRecorder {
 		all := map[string]string{"X-Project-ID": project}
 		maps.Copy(all, header)
-		return on.do(t, ask{method: "POST", path: allocations, token: token, body: body, header: all})
+		return on.do(t, call{method: "POST", path: allocations, token: token, body: body, header: all})
 	}
 	key := map[string]string{"X-Idempotency-Key": "k1"}
 	first := create(b, tokenOwner, body, "default", key)
@@ -204,11 +204,11 @@ func TestINV06RepliesBelongToTheirRequest(t *testing.T) {
 		t.Errorf("one key, twice: %d %s", w.Code, w.Body)
 	}
 	// The path of another route: the same key is another there.
-	release := ask{method: "POST", path: first.Header().Get("Location") + "/release", token: tokenOwner, header: key}
+	release := call{method: "POST", path: first.Header().Get("Location") + "/release", token: tokenOwner, header: key}
 	if w := b.do(t, release); w.Code != 202 || w.Header().Get("Idempotency-Replayed") != "" {
 		t.Errorf("another route: %d %s", w.Code, w.Body)
 	}
-	// While another transaction holds the key, the request is at work.
+	// While another transaction locks the key, the request is in progress.
 	tx, err := b.db.Begin(t.Context())
 	must(t, err)
 	batch := &pgx.Batch{}

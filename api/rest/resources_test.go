@@ -83,7 +83,7 @@ func TestEventsAreAboutTheResourceOfTheContract(t *testing.T) {
 	}
 	for _, op := range openapi.Operations(b.doc) {
 		if op.Method != http.MethodGet && op.Security == nil {
-			b.do(t, ask{method: op.Method, path: b.freshPathOf(t, op), token: tokenFor(op), body: bodyOf(t, op), header: headersOf(op)})
+			b.do(t, call{method: op.Method, path: b.freshPathOf(t, op), token: tokenFor(op), body: bodyOf(t, op), header: headersOf(op)})
 		}
 	}
 	rows, err := b.db.Query(t.Context(), `SELECT DISTINCT subject, split_part(payload->>'urn', ':', 6) FROM outbox_events WHERE payload ? 'urn'`)
@@ -121,16 +121,16 @@ func TestUpdatedResourcesShowTheTime(t *testing.T) {
 		"allocation":      {allocations + "/" + b.allocate(t).Id.String(), tokenOwner, `{"labels":{"a":"b"}}`},
 	} {
 		var before, patched, after times
-		read := func(into *times, a ask) {
+		read := func(into *times, a call) {
 			t.Helper()
 			w := b.do(t, a)
 			if err := json.Unmarshal(w.Body.Bytes(), into); err != nil || w.Code != http.StatusOK {
 				t.Fatalf("%s: %d %s", what, w.Code, w.Body)
 			}
 		}
-		read(&before, ask{method: "GET", path: c.path, token: c.token})
-		read(&patched, ask{method: "PATCH", path: c.path, token: c.token, body: c.body, header: map[string]string{"If-Match": "*"}})
-		read(&after, ask{method: "GET", path: c.path, token: c.token})
+		read(&before, call{method: "GET", path: c.path, token: c.token})
+		read(&patched, call{method: "PATCH", path: c.path, token: c.token, body: c.body, header: map[string]string{"If-Match": "*"}})
+		read(&after, call{method: "GET", path: c.path, token: c.token})
 		if before.UpdatedAt == patched.UpdatedAt || patched != after || after.CreatedAt != before.CreatedAt {
 			t.Errorf("%s: %v, then %v, then %v", what, before, patched, after)
 		}
@@ -156,7 +156,7 @@ func TestForbiddenComesFirst(t *testing.T) {
 			}
 			denied++
 			path := parameter.ReplaceAllString(op.Path, "x") + "?nonsense=1"
-			w := b.do(t, ask{method: op.Method, path: path, token: token, body: `{"nonsense":`, header: map[string]string{"If-Match": "x"}})
+			w := b.do(t, call{method: op.Method, path: path, token: token, body: `{"nonsense":`, header: map[string]string{"If-Match": "x"}})
 			if p := problem(t, w); w.Code != http.StatusForbidden || p.Code != oapi.ErrorCodeForbidden {
 				t.Errorf("%s %s %s: %d %s", token, op.Method, path, w.Code, w.Body)
 			}
@@ -194,11 +194,11 @@ func TestCurrencyMustBeThatOfTheTenant(t *testing.T) {
 		{"POST", user + "/refunds", tokenAdmin, `{"kind":"unspent","amount_minor":5,"reason":"asked","currency":"%s"}`},
 		{"POST", user + "/balance", tokenAdmin, `{"amount_minor":5,"reason":"asked","currency":"%s"}`},
 	} {
-		wrong := b.do(t, ask{method: c.method, path: c.path, token: c.token, body: fmt.Sprintf(c.body, "USD")})
+		wrong := b.do(t, call{method: c.method, path: c.path, token: c.token, body: fmt.Sprintf(c.body, "USD")})
 		if p := problem(t, wrong); wrong.Code != 400 || p.Details["field"] != "currency" || !strings.Contains(p.Message, "EUR") {
 			t.Errorf("%s %s: %d %s", c.method, c.path, wrong.Code, wrong.Body)
 		}
-		if w := b.do(t, ask{method: c.method, path: c.path, token: c.token, body: fmt.Sprintf(c.body, "EUR")}); w.Code >= 300 {
+		if w := b.do(t, call{method: c.method, path: c.path, token: c.token, body: fmt.Sprintf(c.body, "EUR")}); w.Code >= 300 {
 			t.Errorf("%s %s: %d %s", c.method, c.path, w.Code, w.Body)
 		}
 	}
@@ -212,7 +212,7 @@ func TestARevokedCredentialIsGone(t *testing.T) {
 	account, secret := b.program(t)
 	path := "/api/v1/service-accounts/" + account + "/credentials/" + secret
 	for _, want := range []int{204, 404} {
-		if w := b.do(t, ask{method: "DELETE", path: path, token: tokenOwner}); w.Code != want {
+		if w := b.do(t, call{method: "DELETE", path: path, token: tokenOwner}); w.Code != want {
 			t.Errorf("%d %s, want %d", w.Code, w.Body, want)
 		}
 	}
@@ -223,7 +223,7 @@ func TestAFixedPathHidesNoParameter(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	w := b.do(t, ask{method: "GET", path: "/api/v1/service-accounts/token", token: tokenOwner})
+	w := b.do(t, call{method: "GET", path: "/api/v1/service-accounts/token", token: tokenOwner})
 	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
@@ -234,13 +234,13 @@ func TestStatusesOfKeysAndScopesAreDocumented(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
-	mint := ask{method: "POST", path: "/api/v1/service-accounts/token", body: `{"secret":"` + credential + `","scopes":["billing:write"]}`}
+	mint := call{method: "POST", path: "/api/v1/service-accounts/token", body: `{"secret":"` + credential + `","scopes":["billing:write"]}`}
 	if w := b.do(t, mint); w.Code != http.StatusForbidden {
 		t.Errorf("a scope that the account lacks: %d %s", w.Code, w.Body)
 	}
 	for _, want := range []int{204, 422} {
 		path := "/api/v1/ssh-keys/" + b.make(t, "/api/v1/ssh-keys", `{"name":"`+unusedName("k")+`","public_key":"`+publicKey(t)+`"}`)
-		if w := b.do(t, ask{method: "DELETE", path: path, token: tokenOwner, header: map[string]string{"X-Idempotency-Key": "delete"}}); w.Code != want {
+		if w := b.do(t, call{method: "DELETE", path: path, token: tokenOwner, header: map[string]string{"X-Idempotency-Key": "delete"}}); w.Code != want {
 			t.Errorf("%d %s, want %d", w.Code, w.Body, want)
 		}
 	}
@@ -257,7 +257,7 @@ func TestAccessOfAnAllocation(t *testing.T) {
 		VALUES ($1, $2, 'ready', 1, 1, 'h', '', now())`, a.Id, a.NodeId)
 	reason := func() (reason oapi.ConditionReason) {
 		var shown oapi.Allocation
-		w := b.do(t, ask{method: "GET", path: allocations + "/" + a.Id.String(), token: tokenOwner})
+		w := b.do(t, call{method: "GET", path: allocations + "/" + a.Id.String(), token: tokenOwner})
 		must(t, json.Unmarshal(w.Body.Bytes(), &shown))
 		for _, c := range shown.Conditions {
 			if c.Type == oapi.ConditionTypeAccessReady {
@@ -273,7 +273,7 @@ func TestAccessOfAnAllocation(t *testing.T) {
 	if got := reason(); got != "Succeeded" {
 		t.Errorf("with a key: %s", got)
 	}
-	w := b.do(t, ask{method: "POST", path: allocations + "/" + a.Id.String() + "/ssh-certificate", token: tokenOwner, body: `{"public_key":"` + publicKey(t) + `"}`})
+	w := b.do(t, call{method: "POST", path: allocations + "/" + a.Id.String() + "/ssh-certificate", token: tokenOwner, body: `{"public_key":"` + publicKey(t) + `"}`})
 	var made oapi.SshCertificate
 	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || !made.Simulated {
 		t.Errorf("%d %s", w.Code, w.Body)

@@ -23,7 +23,7 @@ func TestLimitedKeysOfOperatorsAreNoOperators(t *testing.T) {
 	})
 	b.sql(`UPDATE api_keys SET scopes = '{allocations:read}'`)
 	for _, token := range []string{tokenOperator, tokenAdmin} {
-		for _, a := range []ask{
+		for _, a := range []call{
 			{method: "GET", path: "/admin/river/api/jobs", token: token},
 			{method: "POST", path: "/admin/river/api/jobs/cancel", token: token, body: "{}"},
 			{method: "GET", path: "/api/v1/events?scope=platform", token: token},
@@ -39,7 +39,7 @@ func TestLimitedKeysOfOperatorsAreNoOperators(t *testing.T) {
 	}
 }
 
-// scopedRows keeps under which scope, and of which tenant, events were read.
+// scopedRows records the scope and the tenant of each read of events.
 type scopedRows struct {
 	stream.EventSource
 
@@ -52,8 +52,8 @@ func (s *scopedRows) Latest(ctx context.Context, tenant ids.Tenant) (event.Posit
 	return s.EventSource.Latest(ctx, tenant)
 }
 
-// Row-level security must allow what the roles allow: an operator who asks for
-// everyone's events gets them, and no other request gets more than its own.
+// Row-level security must permit what the roles permit: an operator who requests the events of all tenants gets them,
+// and no other request gets more than its own.
 func TestEveryonesEventsAreReadUnderThePlatformsScope(t *testing.T) {
 	t.Parallel()
 
@@ -62,7 +62,7 @@ func TestEveryonesEventsAreReadUnderThePlatformsScope(t *testing.T) {
 	for _, token := range []string{tokenOperator, tokenAdmin} {
 		for path, want := range map[string]string{"?scope=platform": pg.Platform.Tenant, "": tenant.String(), "?scope=tenant": tenant.String()} {
 			facts.scope = ""
-			if w := b.do(t, ask{method: "GET", path: "/api/v1/events" + path, token: token}); w.Code != 200 || facts.scope != want {
+			if w := b.do(t, call{method: "GET", path: "/api/v1/events" + path, token: token}); w.Code != 200 || facts.scope != want {
 				t.Errorf("%s, %q: %d, under %v", token, path, w.Code, facts.scope)
 			}
 			if everyone := strings.Contains(path, "platform"); everyone != (facts.tenant == ids.Tenant{}) {

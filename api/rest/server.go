@@ -35,7 +35,7 @@ import (
 	"github.com/gpuaas/gpuaas/web"
 )
 
-// Config has the dependencies of the API. The comment of an optional field says so.
+// Config has the dependencies of the API. The comment of an optional field states that.
 type Config struct {
 	Services *services.Services
 	// Tasks are the mailboxes of the nodes.
@@ -60,7 +60,7 @@ type Config struct {
 
 	// Ready queries PostgreSQL.
 	Ready func(context.Context) error
-	// Checks are the entries of getHealthz and getHealthDetails, in this order.
+	// Checks are the entries of getHealthz and getHealthDetails, in this sequence.
 	Checks []Check
 	// Limits returns the rate limit of a class for a caller; nil means DefaultLimits.
 	Limits func(request.Class, identity.Caller) middleware.Limit
@@ -128,7 +128,7 @@ func (s *Server) mount(doc *openapi3.T) error {
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
 	// A slash that is written as %2F is part of a name. It leads to no other path than a proxy before
-	// this server has seen.
+	// this server has checked.
 	e.UseRawPath = true
 	if err := e.SetTrustedProxies(nil); err != nil {
 		return err

@@ -103,7 +103,7 @@ func TestStepUpIsASignInOfThisMoment(t *testing.T) {
 	if code := create(session); code != 201 {
 		t.Errorf("after a step-up: %d", code)
 	}
-	if w := b.do(t, ask{method: "POST", path: "/api/v1/api-keys", token: tokenOwner, body: `{"name":"k"}`}); w.Code != 401 || problem(t, w).Code != "step_up_required" {
+	if w := b.do(t, call{method: "POST", path: "/api/v1/api-keys", token: tokenOwner, body: `{"name":"k"}`}); w.Code != 401 || problem(t, w).Code != "step_up_required" {
 		t.Errorf("by an API key: %d %s", w.Code, w.Body)
 	}
 	if code := create(b.signIn(tokenOwner)); code != 401 {
@@ -216,7 +216,7 @@ func TestExchange(t *testing.T) {
 			t.Errorf("%s: %d %s", body, w.Code, w.Body)
 		}
 	}
-	if w := setup(t).do(t, ask{method: "POST", path: "/api/v1/auth/oidc/exchange", body: `{"id_token":"owner"}`}); w.Code != 404 {
+	if w := setup(t).do(t, call{method: "POST", path: "/api/v1/auth/oidc/exchange", body: `{"id_token":"owner"}`}); w.Code != 404 {
 		t.Errorf("without a provider: %d", w.Code)
 	}
 }
@@ -241,7 +241,7 @@ func TestSignInIsLimitedByAccount(t *testing.T) {
 			address++
 			from = fmt.Sprintf("198.51.%d.%d:1", address/250, address%250+1)
 		}
-		return b.do(t, ask{method: "POST", path: "/api/v1/auth/personal/login", from: from, body: `{"email":"` + email + `","password":"` + password + `"}`}).Code
+		return b.do(t, call{method: "POST", path: "/api/v1/auth/personal/login", from: from, body: `{"email":"` + email + `","password":"` + password + `"}`}).Code
 	}
 	owner := emailOf(tokenOwner)
 	if code := try("203.0.113.9:1", owner, rightPassword); code != 200 {
@@ -277,7 +277,7 @@ func TestPasswordForProgramsAndBrowsers(t *testing.T) {
 
 	b := setup(t, passwords)
 	body := `{"email":"` + emailOf(tokenOwner) + `","password":"` + rightPassword + `"}`
-	login := ask{method: "POST", path: "/api/v1/auth/personal/login", body: body}
+	login := call{method: "POST", path: "/api/v1/auth/personal/login", body: body}
 	w := b.do(t, login)
 	var in oapi.SignedIn
 	if err := json.Unmarshal(w.Body.Bytes(), &in); err != nil || w.Code != 200 || in.Token == nil || in.ExpiresAt == nil || len(w.Result().Cookies()) != 0 {
@@ -291,7 +291,7 @@ func TestPasswordForProgramsAndBrowsers(t *testing.T) {
 	if w := b.do(t, login); w.Code != 403 || len(w.Result().Cookies()) != 0 {
 		t.Errorf("a foreign page: %d", w.Code)
 	}
-	wrong := ask{method: "POST", path: login.path, body: strings.Replace(body, "horse", "house", 1)}
+	wrong := call{method: "POST", path: login.path, body: strings.Replace(body, "horse", "house", 1)}
 	if w := b.do(t, wrong); w.Code != 401 || problem(t, w).Code != "login_failed" {
 		t.Errorf("another password: %d %s", w.Code, w.Body)
 	}
@@ -307,13 +307,13 @@ func TestRenewingAndLeaving(t *testing.T) {
 	asked, state := b.question(t, "/")
 	cookie := cookiesOf(b.visit(t, "GET", answer(state), "", with(asked)))["gpuaas_session"]
 	const refresh, logout = "/api/v1/auth/token/refresh", "/api/v1/auth/logout"
-	if w := b.do(t, ask{method: "POST", path: refresh, body: `{"refresh_token":"owner"}`}); w.Code != 200 || !strings.Contains(w.Body.String(), `"expires_in":300`) {
+	if w := b.do(t, call{method: "POST", path: refresh, body: `{"refresh_token":"owner"}`}); w.Code != 200 || !strings.Contains(w.Body.String(), `"expires_in":300`) {
 		t.Errorf("a program: %d %s", w.Code, w.Body)
 	}
-	if w := b.do(t, ask{method: "POST", path: refresh, body: `{"refresh_token":"old"}`}); w.Code != 401 || problem(t, w).Code != "token_invalid" {
+	if w := b.do(t, call{method: "POST", path: refresh, body: `{"refresh_token":"old"}`}); w.Code != 401 || problem(t, w).Code != "token_invalid" {
 		t.Errorf("an old one: %d %s", w.Code, w.Body)
 	}
-	if w := b.do(t, ask{method: "POST", path: refresh}); w.Code != 401 || problem(t, w).Code != "token_missing" {
+	if w := b.do(t, call{method: "POST", path: refresh}); w.Code != 401 || problem(t, w).Code != "token_missing" {
 		t.Errorf("nothing: %d %s", w.Code, w.Body)
 	}
 	evil := func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }
@@ -469,11 +469,11 @@ func TestOptionsAndKeysArePublic(t *testing.T) {
 	for path, want := range map[string]string{
 		"/api/v1/auth/options": `"cli_client_id":"gpuaas-cli"`, "/.well-known/jwks.json": `"crv":"Ed25519"`,
 	} {
-		if w := b.do(t, ask{method: "GET", path: path}); w.Code != 200 || !strings.Contains(w.Body.String(), want) {
+		if w := b.do(t, call{method: "GET", path: path}); w.Code != 200 || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
-	w := b.do(t, ask{method: "POST", path: "/api/v1/service-accounts/token", body: `{"secret":"` + credential + `","scopes":["allocations:read"]}`})
+	w := b.do(t, call{method: "POST", path: "/api/v1/service-accounts/token", body: `{"secret":"` + credential + `","scopes":["allocations:read"]}`})
 	if w.Code != 200 || !strings.Contains(w.Body.String(), `"token_type":"Bearer"`) || !strings.Contains(w.Body.String(), `"expires_in":3600`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -511,7 +511,7 @@ func TestLostRightEndsTheStream(t *testing.T) {
 			lose(b)
 			select {
 			case <-ended:
-			case <-time.After(2500 * time.Millisecond): // with half a second for a busy machine
+			case <-time.After(2500 * time.Millisecond): // with half a second for a busy computer
 				t.Error("the stream goes on")
 			}
 		})

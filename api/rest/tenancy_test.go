@@ -18,8 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// Each thing that is declared in versions: where it is, how it is changed, and
-// who may.
+// Each resource with versions: its path, a change of it, and a token that may change it.
 func (b *fixture) versioned(t *testing.T) map[string]struct{ path, patch, token string } {
 	t.Helper()
 	account, _ := b.program(t)
@@ -39,7 +38,7 @@ func TestUnchangedObjectsAreNotSentAgain(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			get := func(tag string) *httptest.ResponseRecorder {
-				return b.do(t, ask{method: "GET", path: v.path, token: v.token, header: map[string]string{"If-None-Match": tag}})
+				return b.do(t, call{method: "GET", path: v.path, token: v.token, header: map[string]string{"If-None-Match": tag}})
 			}
 			for _, tag := range []string{`"1"`, `W/"1"`, `"7", "1"`, "*"} {
 				if w := get(tag); w.Code != 304 || w.Body.Len() != 0 || w.Header().Get("ETag") != `"1"` {
@@ -65,7 +64,7 @@ func TestChangesSayWhatTheyChange(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			patch := func(tag string) *httptest.ResponseRecorder {
-				a := ask{method: "PATCH", path: v.path, token: v.token, body: v.patch}
+				a := call{method: "PATCH", path: v.path, token: v.token, body: v.patch}
 				if tag != "" {
 					a.header = map[string]string{"If-Match": tag}
 				}
@@ -93,8 +92,8 @@ func TestChangesSayWhatTheyChange(t *testing.T) {
 	}
 }
 
-// A deletion may say what it means to delete, and need not.
-func TestDeletionsMaySayWhatTheyDelete(t *testing.T) {
+// A deletion may name the version that it deletes, and need not.
+func TestDeletionsMayNameTheirVersion(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
@@ -107,7 +106,7 @@ func TestDeletionsMaySayWhatTheyDelete(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			del := func(path string, header map[string]string) *httptest.ResponseRecorder {
-				return b.do(t, ask{method: "DELETE", path: path, token: tokenOwner, header: header})
+				return b.do(t, call{method: "DELETE", path: path, token: tokenOwner, header: header})
 			}
 			if w := del(paths[0], map[string]string{"If-Match": `"7"`}); w.Code != http.StatusPreconditionFailed {
 				t.Errorf("another version: %d %s", w.Code, w.Body)
@@ -125,8 +124,8 @@ func TestDeletionsMaySayWhatTheyDelete(t *testing.T) {
 	}
 }
 
-// What was made is found where the answer says; what has versions says which.
-func TestWhatIsMadeIsWhereItSays(t *testing.T) {
+// A created resource is found at its Location, and one with versions has its ETag.
+func TestCreatedResourcesAreAtTheirLocation(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
@@ -150,28 +149,28 @@ func TestWhatIsMadeIsWhereItSays(t *testing.T) {
 			if strings.Contains(path, "/admin/") {
 				token = tokenAdmin
 			}
-			w := b.do(t, ask{method: "POST", path: path, token: token, body: c.body})
+			w := b.do(t, call{method: "POST", path: path, token: token, body: c.body})
 			at := w.Header().Get("Location")
 			var made struct{ ID string }
 			if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || w.Code != 201 || w.Header().Get("ETag") != c.tag || !strings.HasSuffix(at, made.ID) {
 				t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
 			}
 			if c.unread {
-				if w := b.do(t, ask{method: "DELETE", path: at, token: token}); w.Code != 204 {
+				if w := b.do(t, call{method: "DELETE", path: at, token: token}); w.Code != 204 {
 					t.Errorf("DELETE %s: %d %s", at, w.Code, w.Body)
 				}
 				return
 			}
-			if w := b.do(t, ask{method: "GET", path: at, token: token}); w.Code != 200 || w.Header().Get("ETag") != c.tag {
+			if w := b.do(t, call{method: "GET", path: at, token: token}); w.Code != 200 || w.Header().Get("ETag") != c.tag {
 				t.Errorf("GET %s: %d %s", at, w.Code, w.Body)
 			}
 		})
 	}
 }
 
-// A lost response can be repeated, with the secret that was not delivered
-// yet; it is the one kind that is not kept in clear.
-func TestLostSecretsAreSaidAgain(t *testing.T) {
+// A request whose response was lost can be repeated, and returns the secret that was not delivered. Only these
+// responses are not stored in clear.
+func TestLostSecretsAreReturnedAgain(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t)
@@ -179,7 +178,7 @@ func TestLostSecretsAreSaidAgain(t *testing.T) {
 	for what, path := range map[string]string{"API key": "/api/v1/api-keys", "credential": "/api/v1/service-accounts/" + account + "/credentials"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			a := ask{method: "POST", path: path, token: tokenOwner, header: map[string]string{"X-Idempotency-Key": "once-" + what[:3]}}
+			a := call{method: "POST", path: path, token: tokenOwner, header: map[string]string{"X-Idempotency-Key": "once-" + what[:3]}}
 			if what == "API key" {
 				a.body = `{"name":"ci"}`
 			}
@@ -191,14 +190,14 @@ func TestLostSecretsAreSaidAgain(t *testing.T) {
 				again.Header().Get("Location") != first.Header().Get("Location") {
 				t.Errorf("%d %v %s", again.Code, again.Header(), again.Body)
 			}
-			if list := b.do(t, ask{method: "GET", path: path, token: tokenOwner}); list.Code != 200 || strings.Contains(list.Body.String(), "secret") {
+			if list := b.do(t, call{method: "GET", path: path, token: tokenOwner}); list.Code != 200 || strings.Contains(list.Body.String(), "secret") {
 				t.Errorf("the list shows it, too: %d %s", list.Code, list.Body)
 			}
 		})
 	}
 	t.Cleanup(func() {
 		if open := read[int](b, `SELECT count(*) FROM idempotency_keys WHERE position('"secret"'::bytea IN body) > 0 OR NOT encrypted`); open != 0 {
-			t.Errorf("%d responses with a secret are kept in clear", open)
+			t.Errorf("%d responses with a secret are stored in clear", open)
 		}
 	})
 }
@@ -211,11 +210,11 @@ func TestSecretsOfWhatIsGoneAreNotSaidAgain(t *testing.T) {
 	b := setup(t)
 	account, _ := b.program(t)
 	at := "/api/v1/service-accounts/" + account
-	a := ask{method: "POST", path: at + "/credentials", token: tokenOwner, header: map[string]string{"X-Idempotency-Key": "once"}}
+	a := call{method: "POST", path: at + "/credentials", token: tokenOwner, header: map[string]string{"X-Idempotency-Key": "once"}}
 	if w := b.do(t, a); w.Code != 201 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	gone := ask{method: "DELETE", path: at, token: tokenOwner, header: map[string]string{"X-Idempotency-Key": "gone"}}
+	gone := call{method: "DELETE", path: at, token: tokenOwner, header: map[string]string{"X-Idempotency-Key": "gone"}}
 	for range 2 {
 		if w := b.do(t, gone); w.Code != 204 {
 			t.Fatalf("%d %s", w.Code, w.Body)
@@ -226,7 +225,7 @@ func TestSecretsOfWhatIsGoneAreNotSaidAgain(t *testing.T) {
 	}
 }
 
-// Every kind of change, asked twice with one key: one effect, one answer.
+// Every kind of change, sent twice with one key: one effect, one response.
 func TestChangesAreReplayed(t *testing.T) {
 	t.Parallel()
 
@@ -235,7 +234,7 @@ func TestChangesAreReplayed(t *testing.T) {
 	project := b.make(t, "/api/v1/projects", `{"name":"twice"}`)
 	user := b.addUser(ids.Project{}).String()
 	whatever := map[string]string{"If-Match": "*"}
-	for _, a := range []ask{
+	for _, a := range []call{
 		{method: "PATCH", path: "/api/v1/users/me", body: `{"name":"Dev"}`, header: whatever},
 		{method: "PATCH", path: "/api/v1/tenant", body: `{"name":"twice"}`, header: whatever},
 		{method: "PUT", path: "/api/v1/tenant/members/" + user, body: `{"role":"billing"}`},
@@ -286,7 +285,7 @@ func TestCursorsAreOfOneList(t *testing.T) {
 		}
 	}
 	list := func(path string) (*httptest.ResponseRecorder, []string, string) {
-		w := b.do(t, ask{method: "GET", path: path, token: tokenOwner})
+		w := b.do(t, call{method: "GET", path: path, token: tokenOwner})
 		var l struct {
 			Items []struct {
 				UserID string `json:"user_id"`
@@ -324,7 +323,7 @@ func TestWhoIsOfNoTenantSeesNoTenantsAudit(t *testing.T) {
 
 	b := setup(t)
 	for _, path := range []string{"/api/v1/audit-logs", "/api/v1/audit-logs/export"} {
-		if w := b.do(t, ask{method: "GET", path: path, token: tokenAlone}); w.Code != 404 || problem(t, w).Code != "not_found" {
+		if w := b.do(t, call{method: "GET", path: path, token: tokenAlone}); w.Code != 404 || problem(t, w).Code != "not_found" {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
@@ -344,7 +343,7 @@ func TestWhoIsOfNoTenantSeesNoTenantsAudit(t *testing.T) {
 		"/api/v1/audit-logs?action=project.&to=" + t0.Add(-time.Hour).Format(time.RFC3339):  {tokenOwner, 0},
 	} {
 		var list struct{ Items []struct{ ID string } }
-		w := b.do(t, ask{method: "GET", path: path, token: c.token})
+		w := b.do(t, call{method: "GET", path: path, token: c.token})
 		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 || len(list.Items) != c.want {
 			t.Errorf("%s: %d %s, want %d", path, w.Code, w.Body, c.want)
 		}
@@ -366,7 +365,7 @@ func TestAuditIsExportedWhole(t *testing.T) {
 
 	b := setup(t)
 	b.record(tenant, 2500, "user:1", "gpuaas:project:1")
-	w := b.do(t, ask{method: "GET", path: export, token: tokenOwner})
+	w := b.do(t, call{method: "GET", path: export, token: tokenOwner})
 	lines, err := csv.NewReader(w.Body).ReadAll()
 	if err != nil || w.Code != 200 || len(lines) != 2501 {
 		t.Fatalf("%d, %d lines, %v", w.Code, len(lines), err)
@@ -383,7 +382,7 @@ func TestAuditIsExportedWhole(t *testing.T) {
 		t.Errorf("%v", h)
 	}
 	if !w.Flushed {
-		t.Error("a long export holds everything back until its end")
+		t.Error("a long export sends nothing before its end")
 	}
 }
 
@@ -395,7 +394,7 @@ func TestExportsHoldNoFormulas(t *testing.T) {
 	for _, text := range []string{"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "plain", "a=b", ""} {
 		b.record(tenant, 1, text, text)
 	}
-	w := b.do(t, ask{method: "GET", path: export, token: tokenOwner})
+	w := b.do(t, call{method: "GET", path: export, token: tokenOwner})
 	lines, err := csv.NewReader(w.Body).ReadAll()
 	if err != nil || len(lines) != 11 {
 		t.Fatalf("%v, %v", lines, err)
@@ -444,7 +443,7 @@ func TestExportsThatCannotBeginSaySo(t *testing.T) {
 
 	b := setup(t)
 	b.database.fail("FROM audit_logs", 0, &pgconn.PgError{Code: "57P01"})
-	if w := b.do(t, ask{method: "GET", path: export, token: tokenOwner}); w.Code != 503 || problem(t, w).Code != "unavailable" {
+	if w := b.do(t, call{method: "GET", path: export, token: tokenOwner}); w.Code != 503 || problem(t, w).Code != "unavailable" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
@@ -455,31 +454,31 @@ func TestRolesDecideAboutTenancy(t *testing.T) {
 	b := setup(t)
 	user := users[tokenMember].String()
 	for rule, c := range map[string]struct {
-		ask
+		call
 		want int
 	}{
-		"an owner reads the audit log":         {ask{method: "GET", path: "/api/v1/audit-logs", token: tokenOwner}, 200},
-		"a member does not":                    {ask{method: "GET", path: "/api/v1/audit-logs", token: tokenMember}, 403},
-		"nor an operator":                      {ask{method: "GET", path: "/api/v1/admin/audit-logs", token: tokenOperator}, 403},
-		"a member makes a project":             {ask{method: "POST", path: "/api/v1/projects", token: tokenMember, body: `{"name":"mine"}`}, 201},
-		"a member cannot invite":               {ask{method: "POST", path: "/api/v1/tenant/invitations", token: tokenMember, body: `{"email":"a@b.test","role":"owner"}`}, 403},
-		"a member gives no roles":              {ask{method: "PUT", path: "/api/v1/tenant/members/" + user, token: tokenMember, body: `{"role":"owner"}`}, 403},
-		"a member sees the tenant":             {ask{method: "GET", path: "/api/v1/tenant", token: tokenMember}, 200},
-		"an operator looks people up":          {ask{method: "GET", path: "/api/v1/admin/users/" + user, token: tokenOperator}, 200},
-		"and makes none":                       {ask{method: "POST", path: "/api/v1/admin/users", token: tokenOperator, body: `{"email":"a@b.test","name":"A"}`}, 403},
-		"and cannot change a role":             {ask{method: "PATCH", path: "/api/v1/admin/users/" + user, token: tokenOperator, body: `{"role":"admin"}`, header: map[string]string{"If-Match": "*"}}, 403},
-		"an owner makes no tenant":             {ask{method: "POST", path: "/api/v1/admin/tenants", token: tokenOwner, body: `{"name":"mine"}`}, 403},
-		"a session of another user":            {ask{method: "DELETE", path: "/api/v1/auth/sessions/" + b.session(tokenMember), token: tokenOwner}, 404},
-		"but an admin":                         {ask{method: "DELETE", path: "/api/v1/admin/sessions/" + b.session(tokenMember), token: tokenAdmin}, 204},
-		"a role in a tenant needs a tenant":    {ask{method: "POST", path: "/api/v1/admin/users", token: tokenAdmin, body: `{"email":"a@b.test","name":"A","tenant_role":"owner"}`}, 400},
-		"roles are those of the contract":      {ask{method: "PUT", path: "/api/v1/tenant/members/" + user, token: tokenOwner, body: `{"role":"admin"}`}, 400},
-		"scopes are those of the contract":     {ask{method: "POST", path: "/api/v1/api-keys", token: tokenOwner, body: `{"name":"a","scopes":["root"]}`}, 400},
-		"a patch changes something":            {ask{method: "PATCH", path: "/api/v1/projects/" + project.String(), token: tokenOwner, body: `{}`, header: map[string]string{"If-Match": "*"}}, 400},
-		"names of projects are not used twice": {ask{method: "POST", path: "/api/v1/projects", token: tokenOwner, body: `{"name":"default"}`}, 409},
+		"an owner reads the audit log":         {call{method: "GET", path: "/api/v1/audit-logs", token: tokenOwner}, 200},
+		"a member does not":                    {call{method: "GET", path: "/api/v1/audit-logs", token: tokenMember}, 403},
+		"nor an operator":                      {call{method: "GET", path: "/api/v1/admin/audit-logs", token: tokenOperator}, 403},
+		"a member makes a project":             {call{method: "POST", path: "/api/v1/projects", token: tokenMember, body: `{"name":"mine"}`}, 201},
+		"a member cannot invite":               {call{method: "POST", path: "/api/v1/tenant/invitations", token: tokenMember, body: `{"email":"a@b.test","role":"owner"}`}, 403},
+		"a member gives no roles":              {call{method: "PUT", path: "/api/v1/tenant/members/" + user, token: tokenMember, body: `{"role":"owner"}`}, 403},
+		"a member sees the tenant":             {call{method: "GET", path: "/api/v1/tenant", token: tokenMember}, 200},
+		"an operator reads users":              {call{method: "GET", path: "/api/v1/admin/users/" + user, token: tokenOperator}, 200},
+		"and makes none":                       {call{method: "POST", path: "/api/v1/admin/users", token: tokenOperator, body: `{"email":"a@b.test","name":"A"}`}, 403},
+		"and cannot change a role":             {call{method: "PATCH", path: "/api/v1/admin/users/" + user, token: tokenOperator, body: `{"role":"admin"}`, header: map[string]string{"If-Match": "*"}}, 403},
+		"an owner makes no tenant":             {call{method: "POST", path: "/api/v1/admin/tenants", token: tokenOwner, body: `{"name":"mine"}`}, 403},
+		"a session of another user":            {call{method: "DELETE", path: "/api/v1/auth/sessions/" + b.session(tokenMember), token: tokenOwner}, 404},
+		"but an admin":                         {call{method: "DELETE", path: "/api/v1/admin/sessions/" + b.session(tokenMember), token: tokenAdmin}, 204},
+		"a role in a tenant needs a tenant":    {call{method: "POST", path: "/api/v1/admin/users", token: tokenAdmin, body: `{"email":"a@b.test","name":"A","tenant_role":"owner"}`}, 400},
+		"roles are those of the contract":      {call{method: "PUT", path: "/api/v1/tenant/members/" + user, token: tokenOwner, body: `{"role":"admin"}`}, 400},
+		"scopes are those of the contract":     {call{method: "POST", path: "/api/v1/api-keys", token: tokenOwner, body: `{"name":"a","scopes":["root"]}`}, 400},
+		"a patch changes something":            {call{method: "PATCH", path: "/api/v1/projects/" + project.String(), token: tokenOwner, body: `{}`, header: map[string]string{"If-Match": "*"}}, 400},
+		"names of projects are not used twice": {call{method: "POST", path: "/api/v1/projects", token: tokenOwner, body: `{"name":"default"}`}, 409},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
-			if w := b.do(t, c.ask); w.Code != c.want {
+			if w := b.do(t, c.call); w.Code != c.want {
 				t.Errorf("got %d, want %d: %s", w.Code, c.want, w.Body)
 			}
 		})

@@ -17,7 +17,7 @@ func TestINV59HostileTokensAreRejected(t *testing.T) {
 	issuer := oidctest.Start(t)
 	b := setup(t, ticking)
 	b.services.SignIn.Provider = oidc.New(oidc.Config{Issuer: issuer.URL, ClientID: "gpuaas", CLIClientID: "gpuaas-cli", Audience: issuer.Audience})
-	good := ask{method: "GET", path: "/api/v1/skus"}
+	good := call{method: "GET", path: "/api/v1/skus"}
 	good.token = issuer.Token("ES256", oidctest.P256, nil, nil)
 	if w := b.do(t, good); w.Code != 404 || problem(t, w).Code != "user_not_found" {
 		t.Errorf("a good token of an unknown user: %d %s", w.Code, w.Body)
@@ -26,19 +26,19 @@ func TestINV59HostileTokensAreRejected(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range issuer.Good() {
-		if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: c.Token}); w.Code != 200 {
+		if w := b.do(t, call{method: "GET", path: "/api/v1/skus", token: c.Token}); w.Code != 200 {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}
 	for name, c := range issuer.Hostile() {
 		want, code := 401, string(c.Code)
 		switch {
-		case strings.TrimSpace(c.Token) != c.Token: // HTTP takes the space around a header's value away
+		case strings.TrimSpace(c.Token) != c.Token: // HTTP removes the space around a header's value
 			continue
 		case len(c.Token) > 64<<10:
 			want, code = 431, "header_too_large"
 		}
-		w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: c.Token})
+		w := b.do(t, call{method: "GET", path: "/api/v1/skus", token: c.Token})
 		if w.Code != want || string(problem(t, w).Code) != code {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}

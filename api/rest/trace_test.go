@@ -14,8 +14,8 @@ import (
 	"github.com/gpuaas/gpuaas/api/openapi"
 )
 
-// TestEveryAnswerIsTraced is CI-06: every response of the API, to any caller, has a
-// span of the caller's trace and says its correlation id.
+// TestEveryAnswerIsTraced is CI-06: every response of the API, to any caller, has a span of the caller's trace and
+// contains its correlation id.
 func TestEveryAnswerIsTraced(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // without a receiver no spans are made
 	spans := tracetest.NewSpanRecorder()
@@ -29,7 +29,7 @@ func TestEveryAnswerIsTraced(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // else the API makes no spans
 	b := setup(t)
 	answered := 0
-	check := func(what string, a ask) *httptest.ResponseRecorder {
+	check := func(what string, a call) *httptest.ResponseRecorder {
 		answered++
 		spans.Reset()
 		id, traceID := fmt.Sprintf("check-%d", answered), fmt.Sprintf("%032x", answered)
@@ -48,22 +48,22 @@ func TestEveryAnswerIsTraced(t *testing.T) {
 	}
 
 	for _, op := range openapi.Operations(b.doc) {
-		// Of things that mostly do not exist: any answer will do.
+		// Most of these resources do not exist: any response will do.
 		path, body := parameter.ReplaceAllString(op.Path, "01990f3e-0000-7000-8000-000000000001"), bodyOf(t, op)
-		check(op.OperationID, ask{method: op.Method, path: path, token: tokenFor(op), body: body})
-		check(op.OperationID+", without a token", ask{method: op.Method, path: path, body: body})
-		check(op.OperationID+", wrongly", ask{method: op.Method, path: path + "?nonsense=1", token: tokenFor(op), body: body})
+		check(op.OperationID, call{method: op.Method, path: path, token: tokenFor(op), body: body})
+		check(op.OperationID+", without a token", call{method: op.Method, path: path, body: body})
+		check(op.OperationID+", wrongly", call{method: op.Method, path: path + "?nonsense=1", token: tokenFor(op), body: body})
 	}
 	for what, c := range map[string]struct {
-		ask
+		call
 		status int
 	}{
-		"nothing there":  {ask{method: "GET", path: "/api/v1/nowhere"}, 404},
-		"another method": {ask{method: "PUT", path: "/api/v1/allocations"}, 405},
-		"nobody":         {ask{method: "GET", path: "/api/v1/allocations"}, 401},
-		"a page":         {ask{method: "GET", path: "/api/docs"}, 200},
+		"nothing there":  {call{method: "GET", path: "/api/v1/nowhere"}, 404},
+		"another method": {call{method: "PUT", path: "/api/v1/allocations"}, 405},
+		"nobody":         {call{method: "GET", path: "/api/v1/allocations"}, 401},
+		"a page":         {call{method: "GET", path: "/api/docs"}, 200},
 	} {
-		if w := check(what, c.ask); w.Code != c.status {
+		if w := check(what, c.call); w.Code != c.status {
 			t.Errorf("%s: answers %d", what, w.Code)
 		}
 	}

@@ -27,9 +27,9 @@ func TestAnUpdateShowsTheObservedState(t *testing.T) {
 		}
 		return fmt.Sprint(got.Conditions)
 	}
-	tag := b.do(t, ask{method: "GET", path: path, token: tokenOwner}).Header().Get("ETag")
-	updated := conditions(b.do(t, ask{method: "PATCH", path: path, token: tokenOwner, body: `{"labels":{"a":"b"}}`, header: map[string]string{"If-Match": tag}}))
-	if read := conditions(b.do(t, ask{method: "GET", path: path, token: tokenOwner})); updated != read {
+	tag := b.do(t, call{method: "GET", path: path, token: tokenOwner}).Header().Get("ETag")
+	updated := conditions(b.do(t, call{method: "PATCH", path: path, token: tokenOwner, body: `{"labels":{"a":"b"}}`, header: map[string]string{"If-Match": tag}}))
+	if read := conditions(b.do(t, call{method: "GET", path: path, token: tokenOwner})); updated != read {
 		t.Errorf("the update shows %s, a read %s", updated, read)
 	}
 }

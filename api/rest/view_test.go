@@ -29,7 +29,7 @@ type sections map[string]oapi.Section[any]
 
 func (b *fixture) sections(t testing.TB, path, token string) sections {
 	t.Helper()
-	w := b.do(t, ask{method: "GET", path: path, token: token, header: inDefault(path)})
+	w := b.do(t, call{method: "GET", path: path, token: token, header: inDefault(path)})
 	all := sections{}
 	if err := json.Unmarshal(w.Body.Bytes(), &all); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%s: %d %s", path, w.Code, w.Body)
@@ -76,14 +76,14 @@ func TestSectionsShowTheirOperations(t *testing.T) {
 			}
 			fill := strings.NewReplacer("{id}", of, "{kind}", "Node", "{name}", node, "{project_id}", project.String())
 			path := fill.Replace(op.Path)
-			w := b.do(t, ask{method: "GET", path: path, token: token, header: inDefault(path)})
+			w := b.do(t, call{method: "GET", path: path, token: token, header: inDefault(path)})
 			if w.Code == http.StatusForbidden {
 				continue
 			}
 			for name, s := range b.sections(t, path, token) {
 				v1 := b.byID(t, s.Operation)
 				query := fill.Replace(passed[strings.TrimPrefix(op.Path, views)+" "+name])
-				got := b.do(t, ask{method: "GET", path: fill.Replace(v1.Path) + "?" + query, token: token, header: only(v1, inDefault(path))})
+				got := b.do(t, call{method: "GET", path: fill.Replace(v1.Path) + "?" + query, token: token, header: only(v1, inDefault(path))})
 				var want any
 				must(t, json.Unmarshal(got.Body.Bytes(), &want))
 				shown[s.Status]++
@@ -203,7 +203,7 @@ func TestReadModelRejectsAWrongRequest(t *testing.T) {
 		list + "/" + unread:                                      "not_found",
 		"/api/v1/allocations?limit=1&sort=name&cursor=" + cursor: "cursor_invalid",
 	} {
-		if w := b.do(t, ask{method: "GET", path: path, token: tokenOwner, header: map[string]string{"X-Project-ID": "default"}}); w.Code < 400 || problem(t, w).Code != want {
+		if w := b.do(t, call{method: "GET", path: path, token: tokenOwner, header: map[string]string{"X-Project-ID": "default"}}); w.Code < 400 || problem(t, w).Code != want {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
@@ -220,7 +220,7 @@ func TestOtherListsContinueAtTheirOperation(t *testing.T) {
 	data, _ := (*b.sections(t, views+"compute/launch", tokenOwner)["projects"].Data).(map[string]any)
 	path := "/api/v1/projects?cursor=" + url.QueryEscape(fmt.Sprint(data["next_cursor"]))
 	var rest oapi.ProjectList
-	w := b.do(t, ask{method: "GET", path: path, token: tokenOwner})
+	w := b.do(t, call{method: "GET", path: path, token: tokenOwner})
 	if err := json.Unmarshal(w.Body.Bytes(), &rest); err != nil || len(rest.Items) != 61-50 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -233,7 +233,7 @@ func TestUnchangedReadModelIsNotSentAgain(t *testing.T) {
 	b := setup(t)
 	path := views + "compute/launch"
 	read := func(tag string) (int, string, int) {
-		w := b.do(t, ask{method: "GET", path: path, token: tokenOwner, header: map[string]string{"If-None-Match": tag, "X-Project-ID": "default"}})
+		w := b.do(t, call{method: "GET", path: path, token: tokenOwner, header: map[string]string{"If-None-Match": tag, "X-Project-ID": "default"}})
 		return w.Code, w.Header().Get("ETag"), w.Body.Len()
 	}
 	status, tag, _ := read("")

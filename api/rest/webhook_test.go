@@ -31,9 +31,9 @@ func header(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-// The bytes are what is signed: the service gets them as they were sent, whatever they are called, and
-// whether or not they are JSON. What comes twice is stored once.
-func TestWebhookBodiesComeThroughUntouched(t *testing.T) {
+// The signature covers the bytes: the service gets them as they were sent, with any content type and whether or not
+// they are JSON. A repeated event is stored once.
+func TestWebhookBodiesAreUnchanged(t *testing.T) {
 	t.Parallel()
 
 	event := signedEvent("evt_1")
@@ -115,7 +115,7 @@ func TestFailedSignaturesAreCharged(t *testing.T) {
 			t.Errorf("try %d: %d %s", try, w.Code, w.Body)
 		}
 	}
-	if w := b.do(t, ask{method: "GET", path: "/api/v1/skus", token: tokenUnknown, from: "192.0.2.7:2"}); w.Code != 429 {
+	if w := b.do(t, call{method: "GET", path: "/api/v1/skus", token: tokenUnknown, from: "192.0.2.7:2"}); w.Code != 429 {
 		t.Errorf("a token from there: %d", w.Code)
 	}
 	if w := b.send(t, strings.NewReader("{}"), wrong, from("192.0.2.8:1")); w.Code != 400 {
@@ -138,7 +138,7 @@ func TestPaymentsFailClosed(t *testing.T) {
 		"/api/v1/payments/checkout-session": tokenOwner, "/api/v1/payments/customer-portal-session": tokenOwner,
 		"/api/v1/admin/users/" + users[tokenMember].String() + "/refunds": tokenAdmin, "/api/v1/admin/users/" + users[tokenMember].String() + "/balance": tokenAdmin,
 	} {
-		if w := b.do(t, ask{method: "POST", path: path, token: token, body: `{}`}); w.Code != 503 || problem(t, w).Code != "limiter_unavailable" {
+		if w := b.do(t, call{method: "POST", path: path, token: token, body: `{}`}); w.Code != 503 || problem(t, w).Code != "limiter_unavailable" {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}

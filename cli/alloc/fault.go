@@ -16,7 +16,7 @@ func newAllocReportFault(a *output.Console) *cobra.Command {
 	var message, gpu string
 	cmd := &cobra.Command{
 		Use: "report-fault NAME", Short: "Report an allocation fault", Args: cobra.ExactArgs(1),
-		Long:    "Reports a fault of the node or of a GPU that the platform has not seen. If an operator confirms it, the charges since the report are credited.",
+		Long:    "Reports a fault of the node or of a GPU that the platform has not detected. If an operator confirms it, the charges since the report are credited.",
 		Example: "  gpuaas alloc report-fault brave-otter --message \"the GPU returns wrong sums\"",
 	}
 	cmd.Flags().StringVar(&message, "message", "", "what you have observed; required")

@@ -76,7 +76,7 @@ func keyText(a *output.Console, from []string) (string, error) {
 		return string(text), nil
 	}
 	if len(from) == 0 {
-		for _, name := range []string{"id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub"} { // the order in which ssh prefers them
+		for _, name := range []string{"id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub"} { // sorted as ssh prefers them
 			from = append(from, filepath.Join(a.Env("HOME"), ".ssh", name))
 		}
 	}

@@ -24,7 +24,7 @@ import (
 
 const sshText = `Creates a key pair for this session, requests a certificate for this allocation, and runs ssh
 with it. The private key never leaves the local machine and is deleted afterwards. The command
-runs the words after -- instead of a shell.`
+runs the command after -- instead of a shell.`
 
 func NewSSH(a *output.Console) *cobra.Command {
 	return &cobra.Command{

@@ -116,7 +116,7 @@ func (w *Watch) poll(ctx context.Context, c *client.Client, judge func(oapi.Allo
 		case client.CodeOf(err) != errs.Unavailable:
 			return err
 		default: // the server restarts, perhaps; the deadline bounds the hope
-			w.line(output.SymbolWarn+" unavailable", "the server is not reachable; the command keeps trying")
+			w.line(output.SymbolWarn+" unavailable", "the server is not reachable; the command tries again")
 		}
 	}
 }

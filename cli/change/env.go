@@ -118,7 +118,7 @@ func invalid(name string, findings []desired.Finding) error {
 	}
 }
 
-// compareEnvironments lists the differences in apply order.
+// compareEnvironments lists the differences, sorted as they are applied.
 func compareEnvironments(before, after []desired.Object) []envChange {
 	changes := []envChange{}
 	left, right := fieldsByObject(before), fieldsByObject(after)

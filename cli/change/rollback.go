@@ -51,7 +51,7 @@ func NewRollback(a *output.Console) *cobra.Command {
 type rollbackPlan struct {
 	Revision int64    `json:"revision"`
 	Source   string   `json:"source"`
-	Commit   string   `json:"commit"` // whose folders come back
+	Commit   string   `json:"commit"` // whose folders are restored
 	Folders  []string `json:"folders"`
 	Branch   string   `json:"branch"`
 	Onto     string   `json:"onto"`           // the branch that the source follows
@@ -142,7 +142,7 @@ func author(ctx context.Context, a *output.Console, repository string) source.Au
 	}
 }
 
-// shellWord quotes a text as one word for a shell.
+// shellWord quotes a text as one argument for a shell.
 func shellWord(s string) string {
 	if s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:@", r)

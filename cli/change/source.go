@@ -95,7 +95,7 @@ func forgeOf(f *oapi.ForgeInfo) string {
 
 func signaturesOf(v oapi.VerifyInfo) string {
 	if !v.Required {
-		return "not asked for"
+		return "not requested"
 	}
 	return "required, of " + output.CountOf(v.Signers, "signer")
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuaas/gpuaas/desired"
 )
 
-// One grammar for all that is named: KIND/NAME. Kinds are known in any case, in
-// the plural, and by the short words below.
+// All resources are named by one grammar: KIND/NAME. Kinds are accepted in any case, in the plural, and by the short
+// names below.
 
 // What has a name like an object but is declared nowhere.
 const (

@@ -86,12 +86,12 @@ func ReadStream(body io.Reader, heard func(), each func(Event) error) error {
 	return io.EOF
 }
 
-// WakeUp sends to wake after every event until ctx ends. It is a hint: the next poll finds what it
+// WakeUp sends to notify after every event until ctx ends. An event is a hint: the next poll finds what it
 // misses.
-func (c *Client) WakeUp(ctx context.Context, wake chan<- struct{}) {
+func (c *Client) WakeUp(ctx context.Context, notify chan<- struct{}) {
 	poke := func() {
 		select {
-		case wake <- struct{}{}:
+		case notify <- struct{}{}:
 		default: // already poked
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/agentrelease"
 )
 
-const agentText = `Runs on a server machine. The builds are in --state-dir. The published releases and the
+const agentText = `Runs on a server. The builds are in --state-dir. The published releases and the
 trusted release keys are in the database of DATABASE_URL, or else in the database of the
 profile of gpuaas up.`
 

@@ -55,13 +55,13 @@ func onNodeShown(
 
 func nodeNamed(ref string) string { return strings.TrimPrefix(ref, "node/") }
 
-// heldTable prints the state of a node after a command, with its holds. Of several holds it names
+// heldTable prints the state of a node after a command, with its operator holds. Of several it names
 // the oldest and counts the others.
 func heldTable(a *output.Console, all ...oapi.Node) output.Table {
 	return nodesHeld(all, func(oapi.Hold) bool { return true })
 }
 
-// heldFor is heldTable for a command that has set a hold. Of several holds the table displays this
+// heldFor is heldTable for a command that has set an operator hold. Of several the table displays this
 // one; the API lists the oldest first, which may be another operator's.
 func heldFor(kind oapi.HoldKind, reason *string) nodeView {
 	return func(a *output.Console, all ...oapi.Node) output.Table {

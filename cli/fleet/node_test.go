@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 )
 
-// The API lists the oldest hold first. A verb that sets one shows its own.
+// The API lists the oldest hold first. A command that sets one displays its own.
 func TestAVerbShowsTheHoldThatItSet(t *testing.T) {
 	t.Parallel()
 

@@ -23,7 +23,7 @@ func NewDrift(a *output.Console) *cobra.Command {
 }
 
 const driftText = `Lists each field whose observed value differs from desired state, with its start, owner,
-cause, action, deadline and cost per hour. Open drift comes first.`
+cause, action, deadline and cost per hour. Open drift is listed first.`
 
 func newDriftList(a *output.Console, use string) *cobra.Command {
 	var kind, status string

@@ -41,7 +41,7 @@ and the verified result. The first failed check ends the tour with exit 1.`,
 type tour struct {
 	app *output.Console
 	api *client.Client // as the tenant
-	ops *client.Client // as an operator, who sees machines and plans
+	ops *client.Client // as an operator, who may read nodes and plans
 	// opsProfile goes before the operator's commands; empty when the tenant is one.
 	opsProfile []string
 	fast       bool

@@ -148,7 +148,7 @@ func (t *tour) showAllocation(ctx context.Context) error {
 	if t.node == "" {
 		return fmt.Errorf("no node has the id %v", t.mine.NodeId)
 	}
-	held, err := t.held(ctx)
+	claimed, err := t.countClaimed(ctx)
 	if err != nil {
 		return err
 	}
@@ -162,23 +162,23 @@ func (t *tour) showAllocation(ctx context.Context) error {
 			open++
 		}
 	}
-	if _, there := host.Accounts[t.mine.Login]; !there || held != t.order.gpus || open != t.order.gpus {
-		return fmt.Errorf("on %s the account %s exists: %v; %d slots are claimed, %d GPUs are open to it, not %d", t.node, t.mine.Login, there, held, open, t.order.gpus)
+	if _, there := host.Accounts[t.mine.Login]; !there || claimed != t.order.gpus || open != t.order.gpus {
+		return fmt.Errorf("on %s the account %s exists: %v; %d slots are claimed, %d GPUs are open to it, not %d", t.node, t.mine.Login, there, claimed, open, t.order.gpus)
 	}
 	t.printChecked("on %s, account %s exists and opens exactly its %d GPUs", t.node, t.mine.Login, open)
 	return nil
 }
 
-// held counts the slots of the allocation on its node.
-func (t *tour) held(ctx context.Context) (int, error) {
+// countClaimed counts the slots of the allocation on its node.
+func (t *tour) countClaimed(ctx context.Context) (int, error) {
 	n, err := t.machine(ctx, t.node)
-	held := 0
+	claimed := 0
 	for _, g := range output.ValueOrZero(n.Gpus) {
 		if g.AllocationId != nil && *g.AllocationId == t.mine.Id {
-			held++
+			claimed++
 		}
 	}
-	return held, err
+	return claimed, err
 }
 
 func (t *tour) machine(ctx context.Context, name string) (oapi.Node, error) {
@@ -212,7 +212,7 @@ func (t *tour) release(ctx context.Context) error {
 	if t.mine = got.Value; t.mine.Status != oapi.AllocationStatusReleased {
 		return fmt.Errorf("%s is %s, not released", t.name, t.mine.Status)
 	}
-	held, err := t.held(ctx)
+	claimed, err := t.countClaimed(ctx)
 	if err != nil {
 		return err
 	}
@@ -220,8 +220,8 @@ func (t *tour) release(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, there := host.Accounts[t.mine.Login]; there || held > 0 {
-		return fmt.Errorf("after the release, account %s exists on %s: %v; %d slots are claimed", t.mine.Login, t.node, there, held)
+	if _, there := host.Accounts[t.mine.Login]; there || claimed > 0 {
+		return fmt.Errorf("after the release, account %s exists on %s: %v; %d slots are claimed", t.mine.Login, t.node, there, claimed)
 	}
 	t.printChecked("account %s is removed from %s, and no slot is claimed", t.mine.Login, t.node)
 	return nil
@@ -249,7 +249,7 @@ func (t *tour) pay(ctx context.Context) error {
 		return err
 	}
 	if u.EndedAt == nil || u.Cost.AmountMinor != int64(due) {
-		return fmt.Errorf("%d s of %d GPUs at %s come to %d, the usage says %s (open: %v)", u.Seconds, u.Gpus, output.Amount(u.Price), due, output.Amount(u.Cost), u.EndedAt == nil)
+		return fmt.Errorf("%d s of %d GPUs at %s cost %d, the usage reports %s (open: %v)", u.Seconds, u.Gpus, output.Amount(u.Price), due, output.Amount(u.Cost), u.EndedAt == nil)
 	}
 	t.printChecked("the interval is closed: %d s × %d GPUs × %s per hour = %s", u.Seconds, u.Gpus, output.Amount(u.Price), output.Amount(u.Cost))
 	if err := t.until(ctx, "the ledger has charged "+output.Amount(u.Cost), func(ctx context.Context) (bool, string, error) { return t.charged(ctx, u.Cost) }); err != nil {

@@ -18,7 +18,7 @@ func Overview(cmd *cobra.Command, args []string) error {
 	return f
 }
 
-// Group makes a command that only holds others.
+// Group makes a command that only contains other commands.
 func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	g := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: Overview, SuggestionsMinimumDistance: 2}
 	g.AddCommand(commands...)

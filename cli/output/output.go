@@ -49,7 +49,7 @@ func (a *Console) Data() bool {
 // Table is a document as people read it.
 type Table struct {
 	Head  []string
-	Wide  []string // more columns, for -o wide; each row holds their cells at its end
+	Wide  []string // more columns, for -o wide; each row contains their cells at its end
 	Rows  [][]string
 	Names []string // kind/name of each row, for -o name
 }
@@ -163,7 +163,7 @@ func Encode(v any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// ToYAML preserves the order of the fields, which decoding into maps would lose.
+// ToYAML preserves the sequence of the fields, which decoding into maps would lose.
 func ToYAML(raw json.RawMessage) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

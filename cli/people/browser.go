@@ -13,7 +13,7 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// byBrowser waits on a port of this machine for the browser to bring the code.
+// byBrowser waits on a local port for the browser to send the code.
 func (l *loginFlow) byBrowser(ctx context.Context, s *signing, open func(string) error) (*oauth2.Token, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -133,7 +133,7 @@ func keep(s client.Settings, fresh tokens) error {
 }
 
 // personal signs in with a password. It is never on the command line, where
-// others of this machine could read it.
+// other local users could read it.
 func (l *loginFlow) personal(ctx context.Context, c *client.Client) (tokens, oapi.UserSummary, error) {
 	if l.email == "" {
 		return tokens{}, oapi.UserSummary{}, errs.Invalid("--email", "is required for a sign-in with a password")

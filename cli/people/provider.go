@@ -125,7 +125,7 @@ func (s *signing) check(ctx context.Context, token *oauth2.Token) (text string, 
 	return text, nil
 }
 
-// end is by this machine's clock, which is the one that it will be compared with.
+// end is a time of the local clock, because the CLI later compares it with this clock.
 func (s *signing) end(token *oauth2.Token) time.Time {
 	if token.ExpiresIn <= 0 {
 		return time.Time{}

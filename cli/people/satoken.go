@@ -11,7 +11,7 @@ import (
 )
 
 const tokenText = `Prints an access token that is valid for at most one hour, for a program that calls the API.
-The credential comes from FILE, from stdin with -, or from GPUAAS_TOKEN or the file of
+The credential is read from FILE, from stdin with -, or from GPUAAS_TOKEN or the file of
 GPUAAS_TOKEN_FILE. The gpuaas commands do not need it: they accept the credential as
 GPUAAS_TOKEN and request tokens themselves.`
 

@@ -43,7 +43,7 @@ type check struct {
 	bad    verdict // what it is called when it is not fine
 	do     string
 	run    func(context.Context) (why string)
-	before bool // also asked before anything is installed
+	before bool // also checked before anything is installed
 }
 
 // checks returns the checks of a future node.
@@ -294,7 +294,7 @@ func unitsActive(ctx context.Context) string {
 
 func agentWell(ctx context.Context, socket string) string {
 	var st agent.Status
-	if err := ask(ctx, socket, agent.PathStatus, &st); err != nil {
+	if err := get(ctx, socket, agent.PathStatus, &st); err != nil {
 		return err.Error()
 	}
 	if wrong := writeStatus(io.Discard, st, clock.Clock{}.Now()); len(wrong) > 0 {

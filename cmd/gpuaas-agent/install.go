@@ -284,7 +284,7 @@ func awaitReport(ctx context.Context) error {
 	last := errors.New("no report was accepted")
 	for {
 		var st agent.Status
-		if err := ask(ctx, statusSocket, agent.PathStatus, &st); err != nil {
+		if err := get(ctx, statusSocket, agent.PathStatus, &st); err != nil {
 			last = err
 		} else if !st.ReportedAt.IsZero() {
 			return nil

@@ -23,8 +23,8 @@ const statusSocket = "/run/gpuaas-agent-net/status.sock"
 // askWithin leaves the helper its time to check the host OS.
 const askWithin = 30 * time.Second
 
-// ask sends one request to the network process.
-func ask(ctx context.Context, socket, path string, into any) error {
+// get sends one request to the network process.
+func get(ctx context.Context, socket, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	c := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -72,7 +72,7 @@ func status(ctx context.Context, p process) error {
 		return err
 	}
 	var st agent.Status
-	if err := ask(ctx, socket, agent.PathStatus, &st); err != nil {
+	if err := get(ctx, socket, agent.PathStatus, &st); err != nil {
 		return err
 	}
 	if asJSON {
@@ -172,7 +172,7 @@ func plan(ctx context.Context, p process) error {
 		return err
 	}
 	var plans []runner.Plan
-	if err := ask(ctx, socket, agent.PathPlan, &plans); err != nil {
+	if err := get(ctx, socket, agent.PathPlan, &plans); err != nil {
 		return err
 	}
 	if asJSON {

@@ -1,5 +1,5 @@
-// Package agent holds what a host needs to run the node agent: its units, its user
-// and its directories. The agent carries them, and installs them itself.
+// Package agent contains the files that a node needs for the agent: its units, its user and its
+// directories. The agent embeds them, and installs them itself.
 package agent
 
 import "embed"

@@ -42,8 +42,8 @@ func lay(t *testing.T, unit string) string {
 	return path
 }
 
-// A home that the helper mounts must be the host's: nothing may give it a mount
-// namespace. And neither unit may take a tenant with it when it ends.
+// A home that the helper mounts must be visible in the host OS: neither unit may have a mount namespace. And
+// neither unit may end a tenant's processes when it ends.
 func TestTheHelperSharesTheHostsMounts(t *testing.T) {
 	t.Parallel()
 

@@ -10,7 +10,7 @@ import (
 //go:embed github gitlab gitea
 var files embed.FS
 
-// Where each forge looks for it.
+// The path at which each forge reads it.
 var places = map[string]string{
 	"github": ".github/workflows/gpuaas.yaml",
 	"gitlab": ".gitlab-ci.yml",

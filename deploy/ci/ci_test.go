@@ -60,7 +60,7 @@ func TestEachForgeValidatesAndPlans(t *testing.T) {
 			t.Errorf("%s: %+v", forge, all)
 		}
 		if path, _, _ := ci.File(forge); path == "" {
-			t.Errorf("%s looks nowhere", forge)
+			t.Errorf("%s has no path", forge)
 		}
 	}
 	if _, _, err := ci.File("bitbucket"); err == nil {
@@ -68,8 +68,8 @@ func TestEachForgeValidatesAndPlans(t *testing.T) {
 	}
 }
 
-// TestScriptsHoldNoForeignWords: what a title or a branch says must not be run.
-func TestScriptsHoldNoForeignWords(t *testing.T) {
+// TestScriptsContainNoForeignText: the text of a title or a branch must not be run.
+func TestScriptsContainNoForeignText(t *testing.T) {
 	t.Parallel()
 	for _, forge := range ci.Forges() {
 		for name, j := range jobs(t, forge) {
@@ -118,7 +118,7 @@ func commenting(t *testing.T, forge string) string {
 	return ""
 }
 
-// TestTheCommentIsEditedInPlace runs the scripts as they stand.
+// TestTheCommentIsEditedInPlace runs the scripts unchanged.
 func TestTheCommentIsEditedInPlace(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"sh", "curl", "jq", "git"} {
@@ -140,7 +140,7 @@ func TestTheCommentIsEditedInPlace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			double.Say(pull, "eve", "<!-- gpuaas:plan:fleet -->\nmine")
+			double.Comment(pull, "eve", "<!-- gpuaas:plan:fleet -->\nmine")
 
 			dir, script := t.TempDir(), commenting(t, kind)
 			run := func() {
@@ -154,7 +154,7 @@ func TestTheCommentIsEditedInPlace(t *testing.T) {
 					t.Fatalf("%v\n%s", err, out)
 				}
 			}
-			run() // without a plan there is nothing to say
+			run() // without a plan there is no comment
 			for _, text := range []string{"one", "two \"quoted\" `and` $(more)\n\n| a | b |\n"} {
 				if err := os.WriteFile(filepath.Join(dir, "plan.md"), []byte("<!-- gpuaas:plan:fleet -->\n"+text), 0o600); err != nil {
 					t.Fatal(err)

@@ -87,7 +87,7 @@ func TestApply(t *testing.T) {
 		}
 		p, err := b.Pointer(b.ctx, repo)
 		if err != nil || p.Commit != c.snap.Commit || p.TreeHash != c.snap.TreeHash || p.Revision != rev.Revision {
-			t.Errorf("%s: the pointer stands at %+v, %v", c.snap.Commit, p, err)
+			t.Errorf("%s: the pointer is at %+v, %v", c.snap.Commit, p, err)
 		}
 	}
 	// Declared, removed, declared again: the same object, higher than before.

@@ -152,7 +152,7 @@ func TestSuspendAndOfferEnd(t *testing.T) {
 	}
 	name := desired.Name{Kind: desired.KindSKU, Name: "theirs"}
 	if o, err := b.Get(b.ctx, name.Kind, "", name.Name); err != nil || o.Source.Name != "fleet" {
-		t.Errorf("the name was not taken over: %+v, %v", o.Source, err)
+		t.Errorf("the name was not adopted: %+v, %v", o.Source, err)
 	}
 	until := time.Now().Add(time.Hour)
 	b.unmark()
@@ -180,7 +180,7 @@ func TestSuspendAndOfferEnd(t *testing.T) {
 		if err == nil {
 			_, again := b.AdoptToAPI(b.ctx, tx, name, o.ResourceVersion)
 			if errs.CodeOf(again) != errs.Conflict {
-				t.Errorf("taken twice: %v", again)
+				t.Errorf("adopted twice: %v", again)
 			}
 			o, err = b.OfferAdoption(b.ctx, tx, name, "fleet", o.ResourceVersion)
 		}

@@ -149,7 +149,7 @@ func revisions(ctx context.Context, q pg.Queryer, sql string, args ...any) ([]Re
 	return list, nil
 }
 
-// record stores the state of a revision. A commit that is the latest one and is not applied keeps its row, so that a
+// record stores the state of a revision. A commit that is the latest one and is not applied retains its row, so that a
 // waiting revision is applied under its number. An older waiting revision is superseded. An equal state writes nothing.
 func (s *Store) record(ctx context.Context, tx pgx.Tx, rev *Revision) error {
 	rev.fill()

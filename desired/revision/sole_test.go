@@ -60,7 +60,7 @@ func TestOnlyOneSaysIt(t *testing.T) {
 					t.Errorf("previewed as %+v, %v", d.Foreign, err)
 				}
 			}
-			b := on(t, pgtest.Clone(t)) // of its own: every claim takes a global lock
+			b := on(t, pgtest.Clone(t)) // of its own: every claim acquires a global lock
 			if err := b.put(declare(c.kind, "first", c.spec)); err != nil {
 				t.Fatal(err)
 			}

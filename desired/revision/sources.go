@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// HintSources is the topic that wakes up the sync of Git sources after a request to sync or a decision about a plan.
+// HintSources is the topic that notifies the sync of Git sources after a request to sync or a decision about a plan.
 const HintSources = "sources"
 
 // The origins of a source.
@@ -118,7 +118,7 @@ type Fetched struct {
 	Fault  error
 }
 
-// RecordFetch stores the result of a fetch. A repeated error keeps the time of the first one.
+// RecordFetch stores the result of a fetch. A repeated error retains the time of the first one.
 func (s *Store) RecordFetch(ctx context.Context, name string, seen Fetched) error {
 	code, text := "", ""
 	if seen.Fault != nil {
@@ -170,8 +170,8 @@ func (s *Store) SourceByName(ctx context.Context, q pg.Queryer, name string) (So
 	return state, nil
 }
 
-// AskSource requests a sync now. The caller sends HintSources after the commit.
-func (s *Store) AskSource(ctx context.Context, q pg.Queryer, name string) (SourceState, error) {
+// RequestSync requests a sync now. The caller sends HintSources after the commit.
+func (s *Store) RequestSync(ctx context.Context, q pg.Queryer, name string) (SourceState, error) {
 	return s.changeSource(ctx, q, askSource, name)
 }
 

@@ -28,7 +28,7 @@ type Input struct {
 // Delta is the difference from the tree that the cache contains.
 type Delta struct {
 	Base    string           // its hash; empty: there was none
-	Objects []desired.Object // new, changed, or elsewhere in their file; in apply order
+	Objects []desired.Object // new, changed, or elsewhere in their file; sorted as they are applied
 	Removed []desired.Name
 	Total   int // of the whole tree
 }
@@ -44,7 +44,7 @@ type Cache struct {
 	units   map[string]entry
 	folders map[string]map[string][]byte // CUE files by folder: one that changes needs the others
 	rules   *rules
-	pending map[string]*change // validated trees that may become the one it stands at
+	pending map[string]*change // validated trees that may become the cached one
 	parts   lru
 }
 
@@ -66,7 +66,7 @@ type change struct {
 // pull requests.
 const mostPending = 8
 
-// Validate validates a tree and leaves the cache unchanged: Keep stores the tree. If Base is not
+// Validate validates a tree and leaves the cache unchanged: Commit stores the tree. If Base is not
 // the cached tree, Validate returns a conflict, and the caller reads the whole tree.
 func (c *Cache) Validate(ctx context.Context, in Input) (Result, error) {
 	c.mu.Lock()
@@ -94,9 +94,9 @@ func (c *Cache) Validate(ctx context.Context, in Input) (Result, error) {
 	return result, nil
 }
 
-// Keep makes a validated tree the base of later differences. It is called after the tree was
+// Commit makes a validated tree the base of later differences. It is called after the tree was
 // applied. An unknown tree changes nothing.
-func (c *Cache) Keep(tree string) {
+func (c *Cache) Commit(tree string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ch := c.pending[tree]
@@ -113,7 +113,7 @@ func (c *Cache) Keep(tree string) {
 			delete(c.folders, dir)
 		}
 	}
-	c.rules.forget()
+	c.rules.reset()
 	c.at, c.pending = tree, map[string]*change{}
 }
 
@@ -293,12 +293,12 @@ func (c *Cache) back(ch *change) {
 	for _, name := range ch.removed {
 		c.rules.add(c.units[name].part)
 	}
-	c.rules.forget()
+	c.rules.reset()
 }
 
 // checkRules checks the rules between objects for the tree after the change.
 func (c *Cache) checkRules(ch *change) []desired.Finding {
-	c.rules.forget()
+	c.rules.reset()
 	c.shift(ch)
 	findings := c.rules.check()
 	c.back(ch)

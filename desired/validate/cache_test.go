@@ -79,7 +79,7 @@ func TestCacheAgreesWithRun(t *testing.T) {
 			continue // rejected, or not applied
 		}
 		good++
-		c.Keep(tree)
+		c.Commit(tree)
 		files, at = next, tree
 		for _, o := range got.Delta.Objects {
 			have[desired.Name{Kind: o.Kind, Name: o.Name}] = o
@@ -90,7 +90,7 @@ func TestCacheAgreesWithRun(t *testing.T) {
 		sum := slices.Collect(maps.Values(have))
 		inApplyOrder(sum)
 		if diff := cmp.Diff(want.Objects, sum, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("round %d: the deltas come to (-whole +sum):\n%s", round, diff)
+			t.Fatalf("round %d: the deltas add up to (-whole +sum):\n%s", round, diff)
 		}
 		if got.Delta.Total != len(sum) || !incremental && cmp.Diff(want.Objects, got.Objects, cmpopts.EquateEmpty()) != "" {
 			t.Fatalf("round %d: total %d of %d", round, got.Delta.Total, len(sum))
@@ -136,10 +136,10 @@ func TestCacheKnowsOneBase(t *testing.T) {
 	}
 	next := Input{Tree: "b", Base: "a", Changed: []string{"b.yaml"}, Files: map[string][]byte{"b.yaml": []byte(skuText("l4"))}}
 	if _, err := c.Validate(t.Context(), next); errs.CodeOf(err) != errs.Conflict {
-		t.Errorf("a tree that was never kept is a base: %v", err)
+		t.Errorf("a tree that was never committed is a base: %v", err)
 	}
-	c.Keep("nowhere")
-	c.Keep("a")
+	c.Commit("nowhere")
+	c.Commit("a")
 	r, err := c.Validate(t.Context(), next)
 	if err != nil || !r.OK() || r.Delta.Base != "a" || len(r.Delta.Objects) != 1 || r.Delta.Total != 2 || r.Objects != nil {
 		t.Errorf("%+v, %v", r, err)
@@ -149,10 +149,10 @@ func TestCacheKnowsOneBase(t *testing.T) {
 	if r, err := c.Validate(t.Context(), beside); err != nil || len(r.Findings) != 1 || r.Findings[0].Code != desired.CodeUnresolvedReference {
 		t.Errorf("%+v, %v", r, err)
 	}
-	c.Keep("c")
-	c.Keep("b")
+	c.Commit("c")
+	c.Commit("b")
 	if c.at != "b" {
-		t.Errorf("stands at %q", c.at)
+		t.Errorf("the cached tree is %q", c.at)
 	}
 	empty := Input{Tree: "d", Base: "b", Removed: []string{"a.yaml", "b.yaml"}}
 	if r, err := c.Validate(t.Context(), empty); err != nil || len(r.Findings) != 1 || r.Findings[0].Code != desired.CodeSourceEmpty {
@@ -172,7 +172,7 @@ func TestCacheEvaluatesOnlyWhatChanged(t *testing.T) {
 	if r, err := c.Validate(t.Context(), Input{Tree: "a", Files: files}); err != nil || !r.OK() {
 		t.Fatal(r, err)
 	}
-	c.Keep("a")
+	c.Commit("a")
 	// The same in full: no child could run with these limits.
 	c.Limits = Limits{MemoryBytes: 1, CPU: 1, Wall: 1}
 	if r, err := c.Validate(t.Context(), Input{Tree: "b", Files: files}); err != nil || !r.OK() || len(r.Delta.Objects) != 0 || len(r.Objects) != 201 {

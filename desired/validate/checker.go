@@ -134,7 +134,7 @@ func (c *Checker) data(document ast.Expr, at validatedocument.Place) checked {
 func (c *Checker) check(v cue.Value, at validatedocument.Place) checked {
 	o := checked{at: at}
 	if v.IncompleteKind() != cue.StructKind {
-		o.findings = []desired.Finding{at.Finding(desired.CodeNotAnObject, "", "", "is "+explain.Shown(v)+", not an object", "a document with apiVersion, kind, metadata and spec")}
+		o.findings = []desired.Finding{at.Finding(desired.CodeNotAnObject, "", "", "is "+explain.Format(v)+", not an object", "a document with apiVersion, kind, metadata and spec")}
 		return o
 	}
 	kind, finding := kindOf(v, at)
@@ -202,7 +202,7 @@ func kindOf(v cue.Value, at validatedocument.Place) (desired.Kind, *desired.Find
 	if err != nil {
 		f := at.Finding(desired.CodeMissingField, "", "kind", "is missing", explain.KindNames())
 		if field.Exists() {
-			f = validatedocument.PlaceOf(field, at).Finding(desired.CodeWrongType, "", "kind", "is "+explain.Shown(field), explain.KindNames())
+			f = validatedocument.PlaceOf(field, at).Finding(desired.CodeWrongType, "", "kind", "is "+explain.Format(field), explain.KindNames())
 		}
 		return "", &f
 	}

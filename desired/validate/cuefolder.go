@@ -107,7 +107,7 @@ func (p *part) rejectImports(f *ast.File) {
 			// Without an effect here, and with one wherever else the file is evaluated.
 			if a, ok := n.(*ast.Attribute); ok && (strings.HasPrefix(a.Text, "@embed") || strings.HasPrefix(a.Text, "@extern")) {
 				at, _ := document.PlaceAt(a.Pos())
-				p.failAt(desired.CodeImportRejected, at, "", "asks for other files with "+document.Printable(a.Text), "the value written out: nothing else is read")
+				p.failAt(desired.CodeImportRejected, at, "", "reads other files with "+document.Printable(a.Text), "the value written out: nothing else is read")
 			}
 			return true
 		}, nil)
@@ -117,7 +117,7 @@ func (p *part) rejectImports(f *ast.File) {
 		name := strings.Trim(spec.Path.Value, `"`)
 		if first, _, _ := strings.Cut(name, "/"); strings.Contains(first, ".") || first == "tool" {
 			at, _ := document.PlaceAt(spec.Pos())
-			p.failAt(desired.CodeImportRejected, at, "", fmt.Sprintf("imports %q", name), "packages that come with CUE: nothing else is read, here or from the network")
+			p.failAt(desired.CodeImportRejected, at, "", fmt.Sprintf("imports %q", name), "packages that are part of CUE: nothing else is read, here or from the network")
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (p *part) takeStruct(c *Checker, name string, v cue.Value, at document.Plac
 }
 
 func (p *part) addObject(c *Checker, v cue.Value, at document.Place) {
-	p.keep(c.check(v, at))
+	p.add(c.check(v, at))
 }
 
 // isObject distinguishes an object from a struct of objects, even if the object has no kind.

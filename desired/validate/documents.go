@@ -49,11 +49,11 @@ func jsonFile(c *Checker, name string, src []byte) part {
 func (c *Checker) document(p *part, n *document.Node, text document.Lines) {
 	at := n.At.In(text.Path)
 	if o, ok := c.accepted(n, at); ok {
-		p.keep(o)
+		p.add(o)
 	} else if f := unfit(n, at); f != nil {
 		p.fail([]desired.Finding{*f})
 	} else {
-		p.keep(c.data(text.Expr(n), at))
+		p.add(c.data(text.Expr(n), at))
 	}
 }
 
@@ -66,7 +66,7 @@ func unfit(n *document.Node, at document.Place) *desired.Finding {
 	var f desired.Finding
 	switch _, ok := n.Value.([]document.Member); {
 	case !ok:
-		f = at.Finding(desired.CodeNotAnObject, "", "", "is "+n.Shown()+", not an object", "a document with apiVersion, kind, metadata and spec")
+		f = at.Finding(desired.CodeNotAnObject, "", "", "is "+n.Format()+", not an object", "a document with apiVersion, kind, metadata and spec")
 	case n.Count(mostValues) > mostValues:
 		f = at.Finding(desired.CodeEvaluationLimit, "", "", fmt.Sprintf("has more than %d values", mostValues), "objects as the kinds describe them")
 	default:

@@ -15,7 +15,7 @@ import (
 )
 
 // hostileCase is an attack by the author of a tree. Its code is the expected finding; if there are
-// two, the speed of the computer decides which comes first. No object may result from it.
+// two, the speed of the computer decides which one is reported. No object may result from it.
 type hostileCase struct {
 	file string
 	src  string
@@ -240,7 +240,7 @@ func TestINV15OthersGoOn(t *testing.T) { //nolint:paralleltest // it measures
 		return func() { stop(); <-ended }
 	}
 	var ratio float64
-	for range 4 { // the machine has other work, too
+	for range 4 { // other processes need the CPU, too
 		var alone, beside time.Duration
 		for range 5 {
 			alone += once()

@@ -119,7 +119,7 @@ func TestObjectRefusals(t *testing.T) {
 func TestObjectFromManySides(t *testing.T) {
 	t.Parallel()
 	c := checker(t)
-	c.slow = true // what the JSON Schema accepts takes no turn
+	c.slow = true // otherwise an object that the JSON Schema accepts does not reach the evaluator
 	raw, err := json.Marshal(specs()[desired.KindAllocation])
 	if err != nil {
 		t.Fatal(err)

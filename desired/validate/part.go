@@ -12,11 +12,11 @@ type part struct {
 	broken   bool // some declarations could not be read, so no name is known to be missing
 }
 
-// keep adds one checked object.
-func (p *part) keep(o checked) {
+// add adds one checked object.
+func (p *part) add(o checked) {
 	if o.kind == desired.KindAllocation {
 		// Its other faults do not matter, and mending them would not help.
-		f := o.place("kind").Finding(desired.CodeManagedByAPI, o.label(), "kind", "an allocation cannot be kept in files", "allocations made through the API or gpuaas alloc create")
+		f := o.place("kind").Finding(desired.CodeManagedByAPI, o.label(), "kind", "an allocation cannot be declared in files", "allocations made through the API or gpuaas alloc create")
 		o.findings = []desired.Finding{f}
 	}
 	p.objects = append(p.objects, o)

@@ -38,12 +38,12 @@ type rules struct {
 
 func newRules() *rules {
 	r := &rules{names: map[string]set{}, settings: map[string]set{}, users: map[string]set{}, environments: set{}, images: set{}}
-	r.forget()
+	r.reset()
 	return r
 }
 
-// forget resets the touched keys and the findings of the last change.
-func (r *rules) forget() {
+// reset resets the touched keys and the findings of the last change.
+func (r *rules) reset() {
 	r.touched, r.set, r.only = map[string]bool{}, map[string]bool{}, false
 	r.fresh, r.findings, r.broken = nil, nil, false
 }
@@ -125,7 +125,7 @@ func (r *rules) onlyOne(those set, o *checked, into func(map[string]set, string,
 	}
 }
 
-// check checks the keys that were touched since forget.
+// check checks the keys that were touched since reset.
 func (r *rules) check() []desired.Finding {
 	for name := range r.touched {
 		r.uniqueName(name)

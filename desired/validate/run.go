@@ -38,7 +38,7 @@ func runWithin(ctx context.Context, limits Limits, files map[string][]byte) (Res
 func runUnits(ctx context.Context, limits Limits, files map[string][]byte) (map[string]*part, []desired.Finding, error) {
 	if os.Getenv(childMark) != "" {
 		// This is a child whose main went on. Another one would do the same.
-		return nil, nil, errors.New("validate.Child is not called first thing in main")
+		return nil, nil, errors.New("validate.Child is not the first call in main")
 	}
 	body, err := json.Marshal(request{limits, files})
 	if err != nil {
@@ -64,25 +64,25 @@ func runUnits(ctx context.Context, limits Limits, files map[string][]byte) (map[
 	isolate(cmd)
 
 	failure := cmd.Run()
-	said := listen(stdout.Bytes())
+	child := listen(stdout.Bytes())
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err()
-	case said.failed != "":
-		return nil, nil, errors.New(said.failed)
-	case said.done && failure == nil:
-		return said.parts, nil, nil
+	case child.failed != "":
+		return nil, nil, errors.New(child.failed)
+	case child.done && failure == nil:
+		return child.parts, nil, nil
 	case cmd.ProcessState == nil:
 		return nil, nil, fmt.Errorf("starting validation: %w", failure)
-	case said.unit == "" && within.Err() == nil:
+	case child.unit == "" && within.Err() == nil:
 		return nil, nil, fmt.Errorf("validation ended early: %w: %s", failure, stderr.Bytes())
 	}
-	if said.unit == "" { // a machine so busy that the child hardly began
-		said.unit = unitsOf(files)[0].name
+	if child.unit == "" { // a computer so busy that the child hardly began
+		child.unit = unitsOf(files)[0].name
 	}
-	f := verdict(limits, said.unit, cmd.ProcessState, within.Err() != nil, stderr.Bytes())
+	f := verdict(limits, child.unit, cmd.ProcessState, within.Err() != nil, stderr.Bytes())
 	if failure == nil {
-		f = document.Place{Path: said.unit, Line: 1, Column: 1}.Finding(desired.CodeEvaluationLimit, "", "", fmt.Sprintf("declares more than %d MiB", stdout.limit>>20), "fewer objects")
+		f = document.Place{Path: child.unit, Line: 1, Column: 1}.Finding(desired.CodeEvaluationLimit, "", "", fmt.Sprintf("declares more than %d MiB", stdout.limit>>20), "fewer objects")
 	}
 	return nil, []desired.Finding{f}, nil
 }
@@ -121,16 +121,16 @@ func starved(l Limits, ended *os.ProcessState, complaint []byte) bool {
 // exitCrash is the code of a Go program that the runtime ended.
 const exitCrash = 2
 
-// said is the output of a child before its end.
-type said struct {
+// childOutput is the output of a child before its end.
+type childOutput struct {
 	unit   string // the last one it touched
 	parts  map[string]*part
 	done   bool
 	failed string
 }
 
-func listen(out []byte) said {
-	s := said{parts: map[string]*part{}}
+func listen(out []byte) childOutput {
+	s := childOutput{parts: map[string]*part{}}
 	d := json.NewDecoder(bytes.NewReader(out))
 	for {
 		var m message

@@ -143,7 +143,7 @@ func TestThousandObjectsTakeASecond(t *testing.T) { //nolint:paralleltest // it 
 			return
 		}
 	}
-	t.Errorf("1,000 objects take %s", best)
+	t.Errorf("1,000 objects need %s", best)
 }
 
 func BenchmarkRun(b *testing.B) {

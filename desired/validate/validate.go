@@ -21,7 +21,7 @@ import (
 // SourceEmpty begins the message of a tree that declares nothing.
 const SourceEmpty = "SourceEmpty"
 
-// Result contains the objects of a tree in apply order, or its findings. With any finding there are
+// Result contains the objects of a tree, sorted as they are applied, or its findings. With any finding there are
 // no objects.
 type Result struct {
 	Objects  []desired.Object  `json:"objects"`

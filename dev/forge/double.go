@@ -49,7 +49,7 @@ type Double struct {
 	lastID   int64
 	accounts []string // by id
 	pulls    []*pull
-	statuses map[string][]Status // by commit, in the order of arrival
+	statuses map[string][]Status // by commit, sorted by arrival
 	faults   []*Fault
 	calls    []Call
 	hooks    []Delivery

@@ -12,7 +12,7 @@ type Pull struct {
 	From, Into string // branches
 	Title      string
 	Author     string
-	// Fork makes the commits come from another repository: the commit named in From is in this one,
+	// Fork makes the commits part of another repository: the commit named in From is in this one,
 	// but no branch here contains it.
 	Fork bool
 }
@@ -79,8 +79,8 @@ func (d *Double) Merge(ctx context.Context, number int) (commit string, err erro
 	return commit, nil
 }
 
-// Say adds a user's comment to a pull request.
-func (d *Double) Say(number int, author, body string) (id int64) {
+// Comment adds a user's comment to a pull request.
+func (d *Double) Comment(number int, author, body string) (id int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.comment(d.pulls[number-1], author, body).ID
@@ -123,7 +123,7 @@ func (d *Double) Statuses(commit string) map[string]Status {
 	return newest
 }
 
-// Stated returns all statuses that a commit ever had, in their order.
+// Stated returns all statuses that a commit ever had, oldest first.
 func (d *Double) Stated(commit string) []Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -162,7 +162,7 @@ func TestKeysRotate(t *testing.T) {
 		t.Errorf("after dropping: %v", err)
 	}
 	if n := b.JWKSRequests(); n != 4 {
-		t.Errorf("the keys were asked for %d times, want 4", n)
+		t.Errorf("the keys were requested %d times, want 4", n)
 	}
 	b.Break(true)
 	for _, path := range []string{"/keys", "/.well-known/openid-configuration"} {

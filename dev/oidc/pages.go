@@ -90,7 +90,7 @@ func (s *Server) askDevice(w http.ResponseWriter, r *http.Request) {
 	if p.UserCode != "" {
 		var ok bool
 		if p.Client, ok = s.store.deviceWaits(s.cfg.Clock.Now(), p.UserCode); !ok {
-			p.Problem = "No device waits with this code. Codes hold for ten minutes."
+			p.Problem = "No device waits with this code. Codes are valid for ten minutes."
 		} else {
 			p.People = *s.people.Load()
 		}
@@ -110,7 +110,7 @@ func (s *Server) approveDevice(w http.ResponseWriter, r *http.Request) {
 	case subject != "" && !known:
 		p.Problem = "There is no such person here."
 	case !s.store.answerDevice(s.cfg.Clock.Now(), r.PostFormValue("user_code"), subject):
-		p.Problem = "No device waits with this code. Codes hold for ten minutes."
+		p.Problem = "No device waits with this code. Codes are valid for ten minutes."
 	case subject == "":
 		p.Message = "The device was denied."
 	default:

@@ -15,9 +15,9 @@ func TestForeignPagesAreRejected(t *testing.T) {
 	b := setup(t)
 	ask := b.cli.AuthCodeURL("s", oauth2.S256ChallengeOption(oauth2.GenerateVerifier()))
 	for name, change := range map[string]func(*http.Request){
-		"another host":   func(r *http.Request) { r.Host = "evil.example" },
-		"another origin": func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
-		"cross-site":     func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+		"another host name": func(r *http.Request) { r.Host = "evil.example" },
+		"another origin":    func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
+		"cross-site":        func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

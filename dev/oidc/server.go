@@ -117,7 +117,7 @@ func (s *Server) routes(prefix string) http.Handler {
 	return http.StripPrefix(prefix, telemetry.Traced("gpuaas/issuer", mux))
 }
 
-// ServeHTTP serves all paths below the issuer's. It rejects another Host header, because a foreign
+// ServeHTTP serves all paths below the issuer's. It rejects another value of the header Host, because a foreign
 // site may point its own name at this address (DNS rebinding).
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Host != s.host {

@@ -110,7 +110,7 @@ func TestTheAPI(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if answer, body := b.ask(t, http.MethodGet, c.path, "", c.header); answer.StatusCode != c.status {
+			if answer, body := b.send(t, http.MethodGet, c.path, "", c.header); answer.StatusCode != c.status {
 				t.Errorf("%d %s, want %d", answer.StatusCode, body, c.status)
 			}
 		})
@@ -241,11 +241,11 @@ func TestNothingContainsTheKeys(t *testing.T) {
 	}
 	text := log.String() + wrong.Error() + cmp.Diff(nil, status)
 	if !strings.Contains(text, "rejected an event") {
-		t.Errorf("the log says nothing of the failed delivery: %s", text)
+		t.Errorf("the log does not contain the failed delivery: %s", text)
 	}
 	for _, secret := range []string{stripetest.SecretKey, stripetest.WebhookSecret, stripetest.ControlToken, "sk_test_mistyped", devstripe.CardPaid} {
 		if strings.Contains(text, secret) {
-			t.Errorf("%s stands in: %s", secret, text)
+			t.Errorf("%s was found in: %s", secret, text)
 		}
 	}
 }

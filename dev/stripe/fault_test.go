@@ -42,7 +42,7 @@ func TestEventsThatLie(t *testing.T) {
 			first, second := b.paid(t, devstripe.CardPaid), b.paid(t, devstripe.CardPaid)
 			events := b.hook.until(t, completed, completed)
 			if !differs(&events[0], first) || !differs(b.event(t, events[0].ID), first) {
-				t.Errorf("%+v says the truth", events[0])
+				t.Errorf("%+v is correct", events[0])
 			}
 			if events[0].GetObjectValue("id") != first.ID || differs(&events[1], second) {
 				t.Errorf("%+v lies as well", events[1])
@@ -102,7 +102,7 @@ func TestWebhooksThatComeLate(t *testing.T) {
 	if events := b.hook.until(t, completed); len(events) != 1 || events[0].GetObjectValue("id") != soon.ID {
 		t.Errorf("%v", typesOf(events))
 	}
-	poll(t, "one is held alone", func() bool { return len(statusOf(t, b).Deliveries) == 1 })
+	poll(t, "one is delayed alone", func() bool { return len(statusOf(t, b).Deliveries) == 1 })
 	if sent, err := b.Deliver(""); err != nil || sent != 1 {
 		t.Fatal(sent, err)
 	}

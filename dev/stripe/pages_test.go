@@ -45,7 +45,7 @@ func TestCardsThatAreRejected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := b.page(t)
-			answer, body := b.ask(t, http.MethodPost, pathOf(t, s.URL), cardForm(c.number), nil)
+			answer, body := b.send(t, http.MethodPost, pathOf(t, s.URL), cardForm(c.number), nil)
 			if answer.StatusCode != http.StatusPaymentRequired || !strings.Contains(body, c.says) || !strings.Contains(body, `role="alert"`) || strings.Count(body, `aria-invalid="true"`) != 1 {
 				t.Errorf("%d %s, want %q", answer.StatusCode, body, c.says)
 			}
@@ -91,7 +91,7 @@ func TestAPageIsPaidOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
-			answer, body := b.ask(t, http.MethodPost, pathOf(t, s.URL), cardForm(devstripe.CardPaid), nil)
+			answer, body := b.send(t, http.MethodPost, pathOf(t, s.URL), cardForm(devstripe.CardPaid), nil)
 			if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != "http://127.0.0.1:8080/paid?session="+s.ID {
 				t.Errorf("%d %s", answer.StatusCode, body)
 			}
@@ -112,7 +112,7 @@ func TestThePageShowsWhatIsPaidAndLeadsBack(t *testing.T) {
 	s := b.page(t, func(p *stripe.CheckoutSessionParams) {
 		p.LineItems[0].PriceData.ProductData.Name = new(`Balance of <script>alert("x")</script>`)
 	})
-	answer, body := b.ask(t, http.MethodGet, pathOf(t, s.URL), "", nil)
+	answer, body := b.send(t, http.MethodGet, pathOf(t, s.URL), "", nil)
 	for _, want := range []string{
 		"EUR 25.00", "no money moves", `href="http://127.0.0.1:8080/billing"`, `<label for="number">`, `<label for="expiry">`, `<label for="cvc">`,
 		`autocomplete="cc-number"`, `<html lang="en">`, "&lt;script&gt;",
@@ -130,7 +130,7 @@ func TestThePageShowsWhatIsPaidAndLeadsBack(t *testing.T) {
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Cache-Control") != "no-store" || answer.Header.Get("Referrer-Policy") != "no-referrer" || strings.Contains(body, "<script") {
 		t.Errorf("%d %v %s", answer.StatusCode, answer.Header, body)
 	}
-	if style, _ := b.ask(t, http.MethodGet, "/style.css", "", nil); style.StatusCode != http.StatusOK {
+	if style, _ := b.send(t, http.MethodGet, "/style.css", "", nil); style.StatusCode != http.StatusOK {
 		t.Errorf("no style: %d", style.StatusCode)
 	}
 }
@@ -162,11 +162,11 @@ func TestPagesThatAreOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			answer, body := b.ask(t, http.MethodGet, pathOf(t, c.url), "", nil)
+			answer, body := b.send(t, http.MethodGet, pathOf(t, c.url), "", nil)
 			if answer.StatusCode != c.asked || !strings.Contains(body, c.says) || !strings.Contains(body, c.leadsTo) || strings.Contains(body, "<form") {
 				t.Errorf("%d %s, want %d %q", answer.StatusCode, body, c.asked, c.says)
 			}
-			if answer, _ := b.ask(t, http.MethodPost, pathOf(t, c.url), cardForm(devstripe.CardPaid), nil); answer.StatusCode != c.sent {
+			if answer, _ := b.send(t, http.MethodPost, pathOf(t, c.url), cardForm(devstripe.CardPaid), nil); answer.StatusCode != c.sent {
 				t.Errorf("a form was answered %d, want %d", answer.StatusCode, c.sent)
 			}
 			if _, err := control.Pay(t.Context(), c.url, devstripe.CardPaid); err == nil || !strings.Contains(err.Error(), c.says) {
@@ -193,7 +193,7 @@ func TestFormsOfOtherPlaces(t *testing.T) {
 		"of another site":   {"Sec-Fetch-Site": "cross-site"},
 		"of another origin": {"Origin": "http://evil.example"},
 	} {
-		if answer, _ := b.ask(t, http.MethodPost, pathOf(t, s.URL), cardForm(devstripe.CardPaid), header); answer.StatusCode != http.StatusForbidden {
+		if answer, _ := b.send(t, http.MethodPost, pathOf(t, s.URL), cardForm(devstripe.CardPaid), header); answer.StatusCode != http.StatusForbidden {
 			t.Errorf("%s: %d", name, answer.StatusCode)
 		}
 	}
@@ -201,7 +201,7 @@ func TestFormsOfOtherPlaces(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	form := cardForm(devstripe.CardPaid) + "&success_url=http://evil.example&next=http://evil.example"
-	answer, _ := b.ask(t, http.MethodPost, pathOf(t, s.URL)+"?success_url=http://evil.example", form, nil)
+	answer, _ := b.send(t, http.MethodPost, pathOf(t, s.URL)+"?success_url=http://evil.example", form, nil)
 	if to := answer.Header.Get("Location"); to != "http://127.0.0.1:8080/paid?session="+s.ID {
 		t.Errorf("led to %s", to)
 	}

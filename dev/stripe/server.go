@@ -115,7 +115,7 @@ func (s *Server) routes() http.Handler {
 }
 
 // ServeHTTP rejects requests for another host name: a foreign page may have a name that resolves to
-// this machine.
+// the local computer.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Host != s.host {
 		http.Error(w, "The payment double serves "+s.base+" only.", http.StatusMisdirectedRequest)
@@ -142,8 +142,8 @@ func (s *Server) SetWebhook(to string) {
 	s.notify()
 }
 
-// update changes the state under lock and writes it before the client gets a response. Expiry comes
-// first, so that no client sees an open page whose time is over.
+// update changes the state under lock and writes it before the client gets a response. Expiry is
+// first, so that no client gets an open page that has expired.
 func (s *Server) update(do func(now time.Time) error) error {
 	err := s.apply(do)
 	s.notify()

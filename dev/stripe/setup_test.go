@@ -110,7 +110,7 @@ func (r *receiver) calls() int {
 	return r.called
 }
 
-// typesOf returns the types of the events in their order.
+// typesOf returns the types of the events oldest first.
 func typesOf(events []stripe.Event) (types []string) {
 	for _, e := range events {
 		types = append(types, string(e.Type))
@@ -234,8 +234,8 @@ func (b *bundle) arm(t *testing.T, name string, count int) {
 	}
 }
 
-// ask sends a request that no library would send.
-func (b *bundle) ask(t *testing.T, method, path, body string, header map[string]string) (*http.Response, string) {
+// send sends a request that no library would send.
+func (b *bundle) send(t *testing.T, method, path, body string, header map[string]string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, b.URL+path, strings.NewReader(body))
 	if err != nil {

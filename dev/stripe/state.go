@@ -166,7 +166,7 @@ func (s *Server) advance(now time.Time) {
 	}
 }
 
-// due reports whether a time has come. Otherwise Run wakes up at that time.
+// due reports whether a time has passed. Otherwise Run continues at that time.
 func (s *Server) due(at, now time.Time) bool {
 	if at.After(now) && at.Before(s.next) {
 		s.next = at

@@ -108,7 +108,7 @@ func (i *installation) screen(ctx context.Context, active int, profilePath strin
 		fmt.Fprintf(w, "  %s\t%s\n", line[0], line[1])
 	}
 	_ = w.Flush() // into memory
-	fmt.Fprintf(&b, "\n  Next: %[1]s alloc create --sku %[2]s --name first --wait\n  Then: %[1]s tour\n\n  Ctrl-C stops everything and keeps the data.\n\n", os.Args[0], i.firstSKU())
+	fmt.Fprintf(&b, "\n  Next: %[1]s alloc create --sku %[2]s --name first --wait\n  Then: %[1]s tour\n\n  Ctrl-C stops everything and leaves the data.\n\n", os.Args[0], i.firstSKU())
 	_, err = fmt.Fprint(i.cfg.Out, b.String())
 	return err
 }

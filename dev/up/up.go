@@ -31,7 +31,7 @@ import (
 type Config struct {
 	Dir         string // the data directory
 	Environment string // folder of environments/
-	Repository  string // where to look for it; empty: the working directory
+	Repository  string // its path; empty: the working directory
 	Listen      string
 	NodeListen  string
 	Metrics     string
@@ -89,7 +89,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := i.start(ctx); err != nil {
 		return err
 	}
-	return i.keep(ctx)
+	return i.wait(ctx)
 }
 
 // start starts all parts in sequence. Reading the fleet and starting the database are the slowest
@@ -191,8 +191,8 @@ func (i *installation) startDatabase(ctx context.Context) (err error) {
 	return err
 }
 
-// keep waits for the end: a stop request, or an error without a recovery.
-func (i *installation) keep(ctx context.Context) error {
+// wait waits for the end: a stop request, or an error without a recovery.
+func (i *installation) wait(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	database := make(chan error, 1)
@@ -246,7 +246,7 @@ func (i *installation) stop(ctx context.Context) {
 	}
 }
 
-// reset deletes a data directory. It rejects a folder that does not look like one.
+// reset deletes a data directory. It rejects a folder that is not one.
 func reset(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {

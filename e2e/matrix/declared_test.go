@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// The source that declarations come from, and a key that is set.
+// The source of the declarations, and a policy key that is set.
 const (
 	source = "fleet"
 	key    = "billing.window_seconds"

@@ -35,7 +35,7 @@ import (
 
 func TestMain(m *testing.M) {
 	validate.Child() // does not return in the child that evaluates files
-	pgtest.Keep()
+	pgtest.Durable()
 	os.Exit(m.Run())
 }
 

@@ -135,6 +135,8 @@ func (s *Service) countNeeded(ctx context.Context, tx pgx.Tx, p Stored, d revisi
 	return needed, nil
 }
 
+// attested reports whether the author of a change is known. Without a signature or a known pusher, a reviewer could
+// approve a change of their own under another name.
 func (s *Service) attested(ctx context.Context, q pg.Queryer, p Stored) (bool, error) {
 	if p.Source == "" {
 		return strings.HasPrefix(p.request.By, "user:"), nil
@@ -175,6 +177,7 @@ func (s *Service) Reject(ctx context.Context, ch identity.Change[Stored], id ids
 	return s.forgeReport(ctx, made, id, err)
 }
 
+// decide stores the decision of a reviewer in the caller's transaction.
 func (s *Service) decide(ctx context.Context, tx pgx.Tx, p *Stored, status string, by identity.Caller, reason string) error {
 	var at time.Time
 	if err := tx.QueryRow(ctx, decidePlan, p.ID, status, by.Actor(), reason).Scan(&at); err != nil {
@@ -185,7 +188,7 @@ func (s *Service) decide(ctx context.Context, tx pgx.Tx, p *Stored, status strin
 		return nil
 	}
 	// The watcher of the source polls it again and finds the decision.
-	if _, err := s.Desired.AskSource(ctx, tx, p.Source); err != nil && errs.CodeOf(err) != errs.NotFound {
+	if _, err := s.Desired.RequestSync(ctx, tx, p.Source); err != nil && errs.CodeOf(err) != errs.NotFound {
 		return err
 	}
 	return nil

@@ -115,13 +115,13 @@ func (b *bundle) text(sql string) (text string) {
 	return text
 }
 
-// audited returns the audit rows in their order.
+// audited returns the audit rows, oldest first.
 func (b *bundle) audited() string {
 	b.t.Helper()
 	return b.text(`SELECT coalesce(string_agg(action, ', ' ORDER BY at, id), '') FROM audit_logs`)
 }
 
-// events returns the events in their order. It validates each payload against the contract.
+// events returns the events, oldest first. It validates each payload against the contract.
 func (b *bundle) events() string {
 	b.t.Helper()
 	rows, err := b.db.Query(b.t.Context(), `SELECT subject, payload FROM outbox_events WHERE stream = 'FLEET'`)

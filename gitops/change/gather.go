@@ -149,7 +149,7 @@ func reportedNodes(ctx context.Context, q pg.Queryer, nodes []ids.Node) (map[uui
 		keys[i] = n.UUID
 	}
 	reported, b := map[uuid.UUID]bool{}, &pgx.Batch{}
-	observed.QueueHeard(b, keys, func(h observed.Heard) { reported[h.Node] = true })
+	observed.QueueNodeReports(b, keys, func(h observed.NodeReport) { reported[h.Node] = true })
 	return reported, q.SendBatch(ctx, b).Close()
 }
 

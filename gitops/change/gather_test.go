@@ -107,7 +107,7 @@ func TestINV61GatherUnderBothRoles(t *testing.T) {
 	}
 }
 
-// sorted leaves out what has no order.
+// sorted counts equal inputs, because their sequence is not defined.
 func sorted(f preview.Inputs) map[string]int {
 	seen := map[string]int{}
 	note := func(v any) {

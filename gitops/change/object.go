@@ -68,6 +68,7 @@ func (s *Service) changed(what string, o desired.Object, by identity.Caller, bef
 	return r
 }
 
+// put writes one object. It locks the name first, so that the checks that follow apply to the row that is written.
 func (s *Service) put(ctx context.Context, tx pgx.Tx, w Write) (made desired.Object, before any, err error) {
 	if err := writable(w.Object.Kind); err != nil {
 		return made, nil, err
@@ -355,9 +356,9 @@ func (s *Service) ResumeSource(ctx context.Context, ch identity.Change[revision.
 	return s.turn(ctx, ch, "source.resume", nil, func(tx pgx.Tx) (revision.SourceState, error) { return s.Desired.ResumeSource(ctx, tx, name) })
 }
 
-// AskSource requests an immediate poll of a source.
-func (s *Service) AskSource(ctx context.Context, ch identity.Change[revision.SourceState], name string) (revision.SourceState, error) {
-	return s.turn(ctx, ch, "source.ask", nil, func(tx pgx.Tx) (revision.SourceState, error) { return s.Desired.AskSource(ctx, tx, name) })
+// RequestSync requests an immediate poll of a source.
+func (s *Service) RequestSync(ctx context.Context, ch identity.Change[revision.SourceState], name string) (revision.SourceState, error) {
+	return s.turn(ctx, ch, "source.ask", nil, func(tx pgx.Tx) (revision.SourceState, error) { return s.Desired.RequestSync(ctx, tx, name) })
 }
 
 func (s *Service) turn(ctx context.Context, ch identity.Change[revision.SourceState], action string, after any, work func(pgx.Tx) (revision.SourceState, error)) (revision.SourceState, error) {

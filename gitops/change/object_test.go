@@ -217,7 +217,7 @@ func TestINV14PeopleAndGit(t *testing.T) {
 	if err := adopt(desired.OwnerAPI, ""); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, "taken twice", adopt(desired.OwnerAPI, ""), errs.Conflict)
+	wantCode(t, "adopted twice", adopt(desired.OwnerAPI, ""), errs.Conflict)
 	wantCode(t, "to a source that is nowhere", adopt(desired.OwnerGit, "nowhere"), errs.NotFound)
 	if rev, err := b.apply("c2", nil, skuObject("h100", 249)); err != nil || rev.Status != revision.StatusInvalid {
 		t.Errorf("Git took it: %+v, %v", rev, err)
@@ -249,7 +249,7 @@ func TestLeftAloneAndTakenUp(t *testing.T) {
 	if o, err = b.Resume(b.ctx, ch, n); err != nil || o.Suspended != nil {
 		t.Errorf("%+v, %v", o.Suspended, err)
 	}
-	if o, err = b.Reconcile(b.ctx, ch, n, "it looks odd"); err != nil || o.Epoch != 1 || o.Generation != 1 {
+	if o, err = b.Reconcile(b.ctx, ch, n, "its drift is unexplained"); err != nil || o.Epoch != 1 || o.Generation != 1 {
 		t.Errorf("%+v, %v", o, err)
 	}
 	none := desired.Name{Kind: desired.KindSKU, Name: "none"}
@@ -279,7 +279,7 @@ func TestSources(t *testing.T) {
 	ch := by[revision.SourceState](b.ada)
 	woken, end := b.Hints.Listen(revision.HintSources)
 	defer end()
-	if s, err := b.AskSource(b.ctx, ch, "fleet"); err != nil || s.RequestedAt == nil {
+	if s, err := b.RequestSync(b.ctx, ch, "fleet"); err != nil || s.RequestedAt == nil {
 		t.Errorf("%+v, %v", s, err)
 	}
 	select {
@@ -293,7 +293,7 @@ func TestSources(t *testing.T) {
 	if s, err := b.ResumeSource(b.ctx, ch, "fleet"); err != nil || s.Suspended != nil {
 		t.Errorf("%+v, %v", s, err)
 	}
-	wantCode(t, "none", second(b.AskSource(b.ctx, ch, "none")), errs.NotFound)
+	wantCode(t, "none", second(b.RequestSync(b.ctx, ch, "none")), errs.NotFound)
 	if b.audited() != "source.ask, source.suspend, source.resume" {
 		t.Error(b.audited())
 	}
@@ -322,7 +322,7 @@ func TestOnlyOneSaysIt(t *testing.T) {
 	if _, err := b.put(object(desired.KindPolicy, "gitops-max-files", desired.Policy{Key: "gitops.prune_cap_objects", Scope: "platform", Value: 7}), 0); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, "under a name that is taken", second(b.SetPolicy(b.ctx, by[change.PolicyKey](b.ada), "gitops.max_files", policies.Platform, 900, 0)), errs.Conflict)
+	wantCode(t, "under a name in use", second(b.SetPolicy(b.ctx, by[change.PolicyKey](b.ada), "gitops.max_files", policies.Platform, 900, 0)), errs.Conflict)
 	image := desired.OSImage{DisplayName: "a", Digest: "sha256:" + strings.Repeat("a", 64), Default: true}
 	b.git(object(desired.KindOSImage, "a", image))
 	wantCode(t, "a second default image", second(b.put(object(desired.KindOSImage, "b", image), 0)), errs.ManagedByGit)

@@ -213,6 +213,7 @@ func (s *Service) Apply(ctx context.Context, ch identity.Change[Stored], id ids.
 	return s.forgeReport(ctx, made, id, err)
 }
 
+// appliable returns the reason why the API must not apply a plan. A plan of a commit is applied by the sync of its source.
 func (p Stored) appliable() error {
 	switch {
 	case p.Status != StatusProposed && p.Status != StatusApproved:

@@ -105,6 +105,8 @@ func (s *Service) SetPolicy(ctx context.Context, ch identity.Change[PolicyKey], 
 	return made, err
 }
 
+// setPolicy writes the object that sets a key at a scope. An existing object keeps its name, labels and annotations: the
+// caller changes only the value.
 func (s *Service) setPolicy(ctx context.Context, tx pgx.Tx, key string, scope policies.Scope, spec []byte, version int64) (desired.Object, error) {
 	if err := s.namesSubject(ctx, tx, scope, "scope"); err != nil {
 		return desired.Object{}, err

@@ -74,7 +74,7 @@ const (
 )
 
 // bounded returns the HTTP client for all calls. The client follows no redirect: the token is valid
-// for one host only, and the operator should correct the address of a project that has moved.
+// for one server only, and the operator should correct the address of a project that has moved.
 func bounded(c Config) *http.Client {
 	client := http.Client{Timeout: callTimeout}
 	if c.Client != nil {

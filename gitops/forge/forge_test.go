@@ -119,7 +119,7 @@ func TestLongWordsAreCut(t *testing.T) {
 			t.Errorf("%d characters: %s", n, got.Text)
 		}
 		if kind == forge.GitLab && got.URL != "" {
-			t.Errorf("GitLab takes no address of %d characters", len(got.URL))
+			t.Errorf("GitLab accepts no address of %d characters", len(got.URL))
 		}
 	})
 }
@@ -159,11 +159,11 @@ func TestCommentIsEditedInPlace(t *testing.T) {
 		w := setup(t, kind, func(c *devforge.Config) { c.PageSize = 2 })
 		pull, _ := w.pull("change")
 		for _, text := range many(3) {
-			w.double.Say(pull, "ada", text)
+			w.double.Comment(pull, "ada", text)
 		}
 		// Another user quotes our comment with its marker, before ours and in the same form.
-		w.double.Say(pull, "eve", forge.Marker("fleet")+"\nall is well")
-		w.double.Say(pull, "gpuaas-bot", "not a plan: "+forge.Marker("fleet"))
+		w.double.Comment(pull, "eve", forge.Marker("fleet")+"\nall is well")
+		w.double.Comment(pull, "gpuaas-bot", "not a plan: "+forge.Marker("fleet"))
 
 		first := w.comment(comment(pull, "", "plan one"))
 		if again := w.comment(comment(pull, first, "plan two")); again != first {
@@ -201,7 +201,7 @@ func TestMovedSourceEditsNobodysComment(t *testing.T) {
 		pull, _ := before.pull("change")
 		after.pull("change")
 		id := before.comment(comment(pull, "", "plan one"))
-		after.double.Say(pull, "gpuaas-bot", "a person's words under the robot's name")
+		after.double.Comment(pull, "gpuaas-bot", "a user's comment under the robot's name")
 		after.comment(comment(pull, id, "plan two"))
 		if all := after.double.Comments(pull); len(all) != 2 || all[0].Edits != 0 {
 			t.Errorf("%+v", all)
@@ -248,7 +248,7 @@ func TestNamelessTokenMakesANewComment(t *testing.T) {
 	eachForge(t, func(t *testing.T, kind forge.Kind) {
 		w := setup(t, kind, nil)
 		pull, _ := w.pull("change")
-		w.double.Say(pull, "eve", forge.Marker("fleet")+"\nmine")
+		w.double.Comment(pull, "eve", forge.Marker("fleet")+"\nmine")
 		w.double.InjectFault(devforge.Fault{Path: "/user", Status: 403, Body: `{"message":"Resource not accessible by integration"}`, Times: 1})
 		id := w.comment(comment(pull, "", "plan one"))
 		w.comment(comment(pull, id, "plan two"))

@@ -64,7 +64,7 @@ func Verify(kind Kind, secret []byte, h http.Header, body []byte) (Hook, error) 
 		return Hook{}, errs.New(errs.SignatureInvalid, "the source accepts no webhooks").Try("give it a webhookSecretRef")
 	case len(body) > MaxHook:
 		return Hook{}, errs.New(errs.BodyTooLarge, "a hook has at most %d KiB", MaxHook>>10)
-	case !s.holds(secret, h.Values(s.header), body):
+	case !s.valid(secret, h.Values(s.header), body):
 		return Hook{}, errs.New(errs.SignatureInvalid, "the signature of the webhook is missing or not valid").
 			Try("compare the secret at the forge with the source's webhookSecretRef")
 	}
@@ -81,8 +81,8 @@ func Verify(kind Kind, secret []byte, h http.Header, body []byte) (Hook, error) 
 	return hook, nil
 }
 
-// holds accepts exactly one header. With two, a proxy before us might choose the other one.
-func (s signature) holds(secret []byte, given []string, body []byte) bool {
+// valid accepts exactly one header. With two, a proxy before us might choose the other one.
+func (s signature) valid(secret []byte, given []string, body []byte) bool {
 	if len(given) != 1 {
 		return false
 	}

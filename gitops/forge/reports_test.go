@@ -68,13 +68,13 @@ func (l *listener) Comment(_ context.Context, c forge.Comment) (string, error) {
 	return id, l.hear(fmt.Sprintf("%s on %d: %s%s", id, c.Pull, c.Marker, c.Body))
 }
 
-// orders records the queued jobs.
-type orders struct {
+// queuedJobs records the queued jobs.
+type queuedJobs struct {
 	mu  sync.Mutex
 	all []river.JobArgs
 }
 
-func (o *orders) InsertTx(_ context.Context, _ pgx.Tx, args river.JobArgs, _ *river.InsertOpts) (*rivertype.JobInsertResult, error) {
+func (o *queuedJobs) InsertTx(_ context.Context, _ pgx.Tx, args river.JobArgs, _ *river.InsertOpts) (*rivertype.JobInsertResult, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.all = append(o.all, args)
@@ -85,17 +85,17 @@ type book struct {
 	*testing.T
 	*forge.Reports
 
-	pool   *pgxpool.Pool
-	orders *orders
-	forge  *listener
+	pool  *pgxpool.Pool
+	jobs  *queuedJobs
+	forge *listener
 }
 
 // openBook uses the rights of the loop to store reports and the rights of the workers to send them.
 func openBook(t *testing.T) *book {
 	t.Helper()
 	pool := pgtest.Clone(t)
-	b := &book{T: t, pool: pool, orders: &orders{}, forge: &listener{}}
-	b.Reports = &forge.Reports{DB: pgtest.As(t, pool, "gpuaas_work"), Jobs: b.orders}
+	b := &book{T: t, pool: pool, jobs: &queuedJobs{}, forge: &listener{}}
+	b.Reports = &forge.Reports{DB: pgtest.As(t, pool, "gpuaas_work"), Jobs: b.jobs}
 	return b
 }
 
@@ -163,8 +163,8 @@ func TestOnlyDifferencesAreSent(t *testing.T) {
 	b.want(forge.OfPull("fleet", 7, "plan two"))
 	b.expect("17 on 7: <!-- gpuaas:plan:fleet -->plan two")
 	// Three kinds of calls, new, sent and unchanged: only a change queues a job.
-	if n := len(b.orders.all); n != 4 {
-		t.Errorf("%d jobs: %+v", n, b.orders.all)
+	if n := len(b.jobs.all); n != 4 {
+		t.Errorf("%d jobs: %+v", n, b.jobs.all)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestForgeThatWasAwayGetsReportsOnceAndLater(t *testing.T) {
 	for attempt := 1; attempt <= 12; attempt++ {
 		b.expect()
 		if asked != attempt {
-			t.Fatalf("asked %d times in %d rounds: the others would meet the same", asked, attempt)
+			t.Fatalf("sent %d requests in %d rounds: the others would meet the same", asked, attempt)
 		}
 		for subject, seconds := range b.waits() {
 			if seconds < 4 || seconds > 601 {

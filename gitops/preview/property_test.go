@@ -78,7 +78,7 @@ func TestINV16EqualTreesAreAnEmptyPlan(t *testing.T) {
 	})
 }
 
-// The result does not depend on the order of objects and inputs.
+// The result does not depend on the sequence of objects and inputs.
 func TestOrderNeverMatters(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -332,14 +332,14 @@ func TestCapacity(t *testing.T) {
 		d    revision.Difference
 		want money.Minor
 	}{
-		"a node is created":                             {revision.Difference{Created: []desired.Object{node("n10", 10, nil)}}, before + 8*249},
-		"a cordoned node is created":                    {revision.Difference{Created: []desired.Object{node("n10", 10, cordon)}}, before},
-		"a node goes":                                   {revision.Difference{Deleted: []desired.Object{node("n7", 7, nil)}}, before - 8*249},
-		"a node is cordoned and keeps what it has sold": {revision.Difference{Changed: []revision.Pair{pair(node("n7", 7, nil), node("n7", 7, cordon))}}, before - 5*249},
-		"a node is sold as something dearer":            {revision.Difference{Created: []desired.Object{sku("a100", 2, 300)}, Changed: []revision.Pair{pair(node("n9", 9, nil), node("n9", 9, other))}}, before - 8*249 + 8*300},
-		"or as what has no price":                       {revision.Difference{Changed: []revision.Pair{pair(node("n9", 9, nil), node("n9", 9, other))}}, before - 8*249},
-		"a SKU is taken off the market":                 {revision.Difference{Changed: []revision.Pair{pair(sku("h100", 1, 249), off)}}, 5 * 249},
-		"a SKU goes":                                    {revision.Difference{Deleted: []desired.Object{sku("h100", 1, 249)}}, 5 * 249},
+		"a node is created":                            {revision.Difference{Created: []desired.Object{node("n10", 10, nil)}}, before + 8*249},
+		"a cordoned node is created":                   {revision.Difference{Created: []desired.Object{node("n10", 10, cordon)}}, before},
+		"a node goes":                                  {revision.Difference{Deleted: []desired.Object{node("n7", 7, nil)}}, before - 8*249},
+		"a node is cordoned, and its allocations stay": {revision.Difference{Changed: []revision.Pair{pair(node("n7", 7, nil), node("n7", 7, cordon))}}, before - 5*249},
+		"a node is sold as something dearer":           {revision.Difference{Created: []desired.Object{sku("a100", 2, 300)}, Changed: []revision.Pair{pair(node("n9", 9, nil), node("n9", 9, other))}}, before - 8*249 + 8*300},
+		"or as what has no price":                      {revision.Difference{Changed: []revision.Pair{pair(node("n9", 9, nil), node("n9", 9, other))}}, before - 8*249},
+		"a SKU is no longer sold":                      {revision.Difference{Changed: []revision.Pair{pair(sku("h100", 1, 249), off)}}, 5 * 249},
+		"a SKU goes":                                   {revision.Difference{Deleted: []desired.Object{sku("h100", 1, 249)}}, 5 * 249},
 	} {
 		p := made(c.d)
 		if got := p.Money[0]; got.CapacityBefore != before || got.CapacityAfter != c.want {
@@ -421,7 +421,7 @@ func TestHostileNames(t *testing.T) {
 		}
 		for line := range strings.SplitSeq(markdown, "\n") {
 			if outside := outsideCode(line); strings.ContainsAny(outside, "@!") || strings.Contains(outside, "script") || strings.Contains(outside, "http") || strings.Contains(outside, "gpuaas:plan") {
-				t.Errorf("%q stands outside a code span: %s", name, line)
+				t.Errorf("%q is outside a code span: %s", name, line)
 			}
 			if strings.Contains(line, "1 d 9 h") && strings.Count(strings.ReplaceAll(line, `\|`, ""), "|") != 6 {
 				t.Errorf("%q ends a cell: %s", name, line)

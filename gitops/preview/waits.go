@@ -62,7 +62,7 @@ func waits(c Change, e effect, r Rules) []revision.Wait {
 		}
 	}
 	if most := max(r.MassMinimum, e.inputs.Fleet*r.MassPercent/100); len(going) > most {
-		add(WaitMassAction, going, "%d of %d nodes are taken out of service; more than %d need an approval", len(going), e.inputs.Fleet, most)
+		add(WaitMassAction, going, "%d of %d nodes are put out of service; more than %d need an approval", len(going), e.inputs.Fleet, most)
 	}
 	return list
 }

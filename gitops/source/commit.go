@@ -13,8 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/gitops/source/text"
 )
 
-// largestCommit is more than any message needs; kernel merges with their tags
-// stay below 100 kB.
+// largestCommit exceeds any real commit: merges of the kernel with their tags stay below 100 kB.
 const largestCommit = 1 << 20
 
 // commit is a commit object, parsed from its raw bytes. The signature covers these bytes, and what
@@ -56,8 +55,8 @@ func parseCommit(hash plumbing.Hash, raw []byte) (commit, error) {
 	return c, nil
 }
 
-// headers goes through the header, one entry with its continuation lines at a
-// time, and gathers what a signature covers.
+// headers iterates over the header of a commit, one entry with its continuation lines at a time, and collects the bytes
+// that a signature covers.
 type headers struct {
 	rest, line, signed []byte
 	name, value        string
@@ -118,6 +117,7 @@ func (c *commit) header(h *headers) error {
 	return nil
 }
 
+// person stores the author or the committer. Names are made printable, because they appear in terminals and comments.
 func (c *commit) person(role, value string) {
 	var who object.Signature
 	who.Decode([]byte(value))

@@ -67,8 +67,8 @@ func tornPacks() []hostileCase {
 		{"pack: a kind that there is not", "unavailable", func(p *rawPack) { p.good(); p.raw(5, 1, deflated([]byte("x"))) }, nil},
 		{"pack: no kind", "unavailable", func(p *rawPack) { p.good(); p.raw(0, 1, deflated([]byte("x"))) }, nil},
 		{"pack: not deflated", "unavailable", func(p *rawPack) { p.good(); p.raw(3, 5, []byte("plain")) }, nil},
-		{"pack: smaller than it says", "unavailable", func(p *rawPack) { p.good(); p.raw(3, 20, deflated([]byte("short"))) }, nil},
-		{"pack: larger than it says", "unavailable", func(p *rawPack) { p.good(); p.raw(3, 2, deflated([]byte("longer"))) }, nil},
+		{"pack: smaller than its header", "unavailable", func(p *rawPack) { p.good(); p.raw(3, 20, deflated([]byte("short"))) }, nil},
+		{"pack: larger than its header", "unavailable", func(p *rawPack) { p.good(); p.raw(3, 2, deflated([]byte("longer"))) }, nil},
 	}
 }
 
@@ -78,7 +78,7 @@ const mib = 1 << 20
 func bombs() []hostileCase {
 	return []hostileCase{
 		{"bomb: a gigabyte in a megabyte", "repository_too_large", func(p *rawPack) { p.good(); p.raw(3, 1<<30, deflatedZeros(1<<30)) }, nil},
-		{"bomb: a gigabyte that says ten bytes", "unavailable", func(p *rawPack) { p.good(); p.raw(3, 10, deflatedZeros(1<<30)) }, nil},
+		{"bomb: a gigabyte with a header of ten bytes", "unavailable", func(p *rawPack) { p.good(); p.raw(3, 10, deflatedZeros(1<<30)) }, nil},
 		{"bomb: a size without end", "repository_too_large", func(p *rawPack) {
 			p.good()
 			p.body.Write([]byte("\xbf\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
@@ -246,8 +246,8 @@ func deltas() []hostileCase {
 		}, nil},
 		{"delta: of a base of another size", "unavailable", onBlob(append(size(11, 10), 0x90, 10)), nil},
 		{"delta: copies beyond its base", "unavailable", onBlob(append(size(10, 10), 0x91, 5, 10)), nil},
-		{"delta: makes less than it says", "unavailable", onBlob(append(size(10, 20), 0x90, 10)), nil},
-		{"delta: makes more than it says", "unavailable", onBlob(append(size(10, 5), 0x90, 10)), nil},
+		{"delta: makes less than its header", "unavailable", onBlob(append(size(10, 20), 0x90, 10)), nil},
+		{"delta: makes more than its header", "unavailable", onBlob(append(size(10, 5), 0x90, 10)), nil},
 		{"delta: an unknown opcode", "unavailable", onBlob(append(size(10, 10), 0)), nil},
 		{"delta: cut", "unavailable", onBlob(append(size(10, 10), 0x90)), nil},
 		{"delta: empty", "unavailable", onBlob(nil), nil},
@@ -450,7 +450,7 @@ func hostileServers() []hostileCase {
 		{"server: an error next to the pack", "unavailable", post("0000" + pkt("NAK\n") + pkt("\x03\x1b[2Jno\n")), nil},
 		{"server: nothing", "unavailable", post(""), nil},
 		{"server: a flush", "unavailable", post("0000"), nil},
-		{"server: other words", "unavailable", post("0000" + pkt("HELLO\n")), nil},
+		{"server: another greeting", "unavailable", post("0000" + pkt("HELLO\n")), nil},
 		{"server: shallow without end", "unavailable", post(strings.Repeat(pkt("shallow "+strings.Repeat("1", 40)+"\n"), 200_000)), nil},
 		{"server: a line that is longer than lines", "unavailable", post("fffff"), nil},
 		{"server: a line of negative length", "unavailable", post("0000-001"), nil},
@@ -472,7 +472,7 @@ func unsigned() []hostileCase {
 	return []hostileCase{
 		{"signature: none, and a tree that cannot be read", "signature_required", func(p *rawPack) { p.root(plumbing.NewHash(strings.Repeat("ab", 20))) }, demand},
 		{"signature: empty", "signature_required", with(""), demand},
-		{"signature: words", "signature_invalid", with("trust me"), demand},
+		{"signature: plain text", "signature_invalid", with("trust me"), demand},
 		{"signature: an empty armour", "signature_invalid", with(sourcesignature.SSHArmour + "\n-----END SSH SIGNATURE-----"), demand},
 		{"signature: a blob that lies about its lengths", "signature_invalid", with(sourcesignature.SSHArmour + "\nU1NIU0lHAAAAAf////8AAAAA\n-----END SSH SIGNATURE-----"), demand},
 		{"signature: OpenPGP that lies about its lengths", "signature_invalid", with(sourcesignature.PGPArmour + "\n\nwv8A////AAAA\n=AAAA\n-----END PGP SIGNATURE-----"), demand},

@@ -37,6 +37,8 @@ func (s *Source) Descends(ctx context.Context, commit, ancestor string) (bool, e
 	return yes, err
 }
 
+// descends searches the history breadth first, so that a long side branch does not delay the search for a recent
+// ancestor.
 func descends(ctx context.Context, from pack.Objects, commit, ancestor plumbing.Hash) (bool, error) {
 	seen := map[plumbing.Hash]bool{commit: true}
 	for next := []plumbing.Hash{commit}; len(next) > 0 && len(seen) <= mostAncestors; next = next[1:] {

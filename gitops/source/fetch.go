@@ -21,11 +21,12 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// defaultDepth of a new store: enough to see that a commit follows the one that is
-// applied, after any ordinary pause.
+// defaultDepth of a new store is enough history to prove that a commit follows the applied one, also after a pause of
+// the sync.
 const defaultDepth = 50
 
-// longestFetch is the end of a fetch whose caller sets none.
+// longestFetch ends a fetch whose caller has set no deadline. A server that sends one byte a minute would otherwise
+// block the source for ever.
 const longestFetch = 10 * time.Minute
 
 // fetch fetches the commit that a ref names into the store if it is missing. It reports whether the
@@ -58,7 +59,8 @@ func (s *Source) fetch(ctx context.Context, st *store, ref string) (commit plumb
 	return commit, s.unreachable(err)
 }
 
-// reject stores a commit that is not fetched again at every poll.
+// reject stores a commit that is too large, so that it is not fetched again at every poll. The map is cleared at its
+// limit, because anyone who may push could otherwise fill the memory.
 func (s *Source) reject(much tooMuchError) {
 	if len(s.rejected) >= mostTips {
 		clear(s.rejected)
@@ -66,8 +68,8 @@ func (s *Source) reject(much tooMuchError) {
 	s.rejected[much.commit] = much.What
 }
 
-// depths to try: what is new since the last time, then a new store. What strangers
-// offer in a pull request never costs the tracked branch its store.
+// depths lists the depths to try: first the objects since the last fetch, then a new store. A pull request gets only
+// the first one, so that a foreign commit never deletes the store of the tracked branch.
 func (s *Source) depths(st *store, ref string) []int {
 	depth := s.spec.CloneDepth
 	if depth <= 0 {
@@ -223,7 +225,8 @@ func (s *store) tip(name string, commit plumbing.Hash) {
 	}
 }
 
-// peel follows tags to the commit that they are on.
+// peel follows annotated tags to their commit. The number of tags is limited, because a hostile repository can contain a
+// long chain of them.
 func peel(from pack.Objects, hash plumbing.Hash) (plumbing.Hash, error) {
 	for range 5 {
 		o, err := from.EncodedObject(plumbing.AnyObject, hash)
@@ -266,6 +269,7 @@ func (s *Source) unreachable(err error) error {
 	case errors.As(err, &disk), errors.As(err, &link):
 		return errs.New(errs.Unavailable, "the store of %s cannot be written", redacted(s.remote)).Because(err)
 	case errors.As(err, &web):
+		// The text of a url.Error contains the address, which may contain a password.
 		err = web.Err
 	}
 	// The server's message may contain control characters for the operator's terminal.

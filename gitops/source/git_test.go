@@ -357,16 +357,16 @@ func TestOpenRejects(t *testing.T) {
 		location, ref, dir string
 		want               errs.Code
 	}{
-		"program":     {"ext::sh -c id", "main", "fleet", errs.ValidationError},
-		"plain http":  {"http://example.com/r.git", "main", "fleet", errs.ValidationError},
-		"git":         {"git://example.com/r.git", "main", "fleet", errs.ValidationError},
-		"option host": {"ssh://-oProxyCommand=id/r.git", "main", "fleet", errs.ValidationError},
-		"option path": {"git@example.com:-x", "main", "fleet", errs.ValidationError},
-		"option ref":  {".", "--upload-pack=id", "fleet", errs.ValidationError},
-		"dir up":      {".", "main", "../etc", errs.ValidationError},
-		"dir root":    {".", "main", "/etc", errs.ValidationError},
-		"no such":     {"/nonexistent/x", "main", "fleet", errs.NotFound},
-		"no repo":     {os.TempDir(), "main", "fleet", errs.NotFound},
+		"program":          {"ext::sh -c id", "main", "fleet", errs.ValidationError},
+		"plain http":       {"http://example.com/r.git", "main", "fleet", errs.ValidationError},
+		"git":              {"git://example.com/r.git", "main", "fleet", errs.ValidationError},
+		"option as server": {"ssh://-oProxyCommand=id/r.git", "main", "fleet", errs.ValidationError},
+		"option path":      {"git@example.com:-x", "main", "fleet", errs.ValidationError},
+		"option ref":       {".", "--upload-pack=id", "fleet", errs.ValidationError},
+		"dir up":           {".", "main", "../etc", errs.ValidationError},
+		"dir root":         {".", "main", "/etc", errs.ValidationError},
+		"no such":          {"/nonexistent/x", "main", "fleet", errs.NotFound},
+		"no repo":          {os.TempDir(), "main", "fleet", errs.NotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -66,7 +66,7 @@ func readHostile() {
 
 func (o order) read() outcome {
 	debug.FreeOSMemory()
-	known := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) == nil // forgets the peak
+	known := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) == nil // resets the peak
 	before, began := memory_("VmRSS"), time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*mostTime)
 	defer cancel()
@@ -185,7 +185,7 @@ func TestINV15HostileSpecs(t *testing.T) {
 		"git's own port":                    {Location: "git://example.com/r.git"},
 		"ftp":                               {Location: "ftp://example.com/r.git"},
 		"a helper of git":                   {Location: "https+git://example.com/r.git"},
-		"ssh option as host":                {Location: "ssh://-oProxyCommand=id/r.git"},
+		"ssh option as server":              {Location: "ssh://-oProxyCommand=id/r.git"},
 		"ssh option as user":                {Location: "ssh://-oProxyCommand=id@example.com/r.git"},
 		"ssh option as path":                {Location: "git@example.com:-x"},
 		"option":                            {Location: "--upload-pack=id"},
@@ -196,9 +196,9 @@ func TestINV15HostileSpecs(t *testing.T) {
 		"line breaks":                       {Location: "https://example.com/r.git\r\nHost: x"},
 		"a space":                           {Location: "https://example.com/r .git"},
 		"a backslash":                       {Location: `https://example.com\@evil.example/r.git`},
-		"no host":                           {Location: "https:///r.git"},
+		"no server":                         {Location: "https:///r.git"},
 		"no path":                           {Location: "https://example.com/"},
-		"a host with an underscore's kin":   {Location: "https://exa%6dple.com;x/r.git"},
+		"a server name with an escape":      {Location: "https://exa%6dple.com;x/r.git"},
 		"a file elsewhere (CVE-2025-21613)": {Location: "file://--upload-pack=id/r.git"},
 		"a file below a user":               {Location: "file://u@/r.git"},
 		"unicode dots":                      {Location: "https://127。0。0。1/r.git"},
@@ -227,7 +227,7 @@ func TestINV15HostileSpecs(t *testing.T) {
 	}
 }
 
-// Spellings of the loopback address that pass as host names are rejected at connection time.
+// Spellings of the loopback address that are valid names are rejected at connection time.
 func TestINV15HostileHosts(t *testing.T) {
 	t.Parallel()
 	for _, host := range []string{"localhost", "127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0", "[::1]", "[::ffff:127.0.0.1]", "[::]", "169.254.169.254", "[fe80::1]", "[64:ff9b::7f00:1]"} {

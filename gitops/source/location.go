@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// isURL distinguishes an address from a path: an address has a scheme, or a host before a colon.
+// isURL distinguishes an address from a path: an address has a scheme, or a server before a colon.
 func isURL(location string) bool {
 	if strings.Contains(location, "://") || strings.Contains(location, "::") {
 		return true
@@ -20,7 +20,7 @@ func isURL(location string) bool {
 	return ok && len(host) > 1 && !strings.ContainsAny(host, `/\.`) || ok && strings.Contains(host, "@")
 }
 
-// host matches the host of a repository: a name or an address. A program could read another text
+// host matches the server of a repository: a name or an address. A program could read another text
 // for an option, and a resolver for something else.
 var host = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
 
@@ -38,7 +38,7 @@ func parse(location string) (*url.URL, error) {
 		who, path, _ := strings.Cut(location, ":") // user@host:path, over ssh
 		location = "ssh://" + who + sourceremote.Relative + path
 		if strings.HasPrefix(path, "-") {
-			return no("%q looks like an option", path)
+			return no("%q could be read as an option", path)
 		}
 	}
 	u, err := url.Parse(location)
@@ -55,16 +55,16 @@ func parse(location string) (*url.URL, error) {
 	case u.Scheme == "file":
 		return u, nil
 	case strings.HasPrefix(u.Hostname(), "-"):
-		return no("%q looks like an option", u.Hostname())
+		return no("%q could be read as an option", u.Hostname())
 	case !host.MatchString(u.Hostname()) && !strings.HasPrefix(u.Host, "["):
-		return no("%q is no host", u.Hostname())
+		return no("%q is no server name", u.Hostname())
 	case strings.HasPrefix(u.User.Username(), "-"):
-		return no("%q looks like an option", u.User.Username())
+		return no("%q could be read as an option", u.User.Username())
 	case strings.Trim(u.Path, "/") == "":
-		return no("the address names a host, and no repository on it")
+		return no("the address names a server, and no repository on it")
 	}
 	if _, secret := u.User.Password(); secret || u.Scheme == "https" && u.User != nil {
-		return nil, errs.Invalid("repository", "the address holds a user or a password").Try("name the token's place in auth.tokenRef")
+		return nil, errs.Invalid("repository", "the address contains a user or a password").Try("name the token's credential in auth.tokenRef")
 	}
 	return u, nil
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/gitops/source/signature"
 )
 
-// Reads counts what was opened, so that it can be proven that what did not change
-// was not.
+// Reads counts the opened objects. Tests prove with it that unchanged folders are not read.
 type Reads struct{ Trees, Blobs int64 }
 
 // Reads since the source was opened.
@@ -56,7 +55,8 @@ func (m *treeCache) ready() {
 	}
 }
 
-// read reads one commit: who made it, then which folders, then what is in them.
+// read reads one commit: its signature first, then its folders, then their files. An unsigned commit is rejected before
+// any of its content is opened.
 func (s *Source) read(ctx context.Context, from pack.Objects, hash plumbing.Hash, known string) (Tree, error) {
 	t := Tree{Commit: hash.String()}
 	c, err := readCommit(from, hash)
@@ -83,6 +83,7 @@ func (s *Source) read(ctx context.Context, from pack.Objects, hash plumbing.Hash
 	}
 	old, based := s.cache.trees[known]
 	err = s.walk(ctx, from, &t, roots, old.Folders)
+	// The previous tree was removed from the store. Read the whole tree instead of the difference.
 	if based && isGone(err) {
 		based = false
 		err = s.walk(ctx, from, &t, roots, nil)

@@ -72,7 +72,8 @@ func ends(repo *gogit.Repository, to string) (head, old *object.Commit, err erro
 	return head, old, nil
 }
 
-// folderOf is the tree that a folder had; zero where it was not there.
+// folderOf returns the tree of a folder at a commit, or zero if the folder did not exist. The tree is opened here,
+// because it may be missing in a partial clone, and the new commit would refer to a missing object.
 func folderOf(repo *gogit.Repository, at *object.Commit, dir string) (plumbing.Hash, error) {
 	root, err := at.Tree()
 	if err != nil {
@@ -93,7 +94,7 @@ func folderOf(repo *gogit.Repository, at *object.Commit, dir string) (plumbing.H
 	return entry.Hash, nil
 }
 
-// grafted is the tree with one folder of it replaced, or left out when it is zero.
+// grafted returns a tree with one folder replaced, or removed if folder is zero.
 func grafted(repo *gogit.Repository, tree plumbing.Hash, at []string, folder plumbing.Hash) (plumbing.Hash, error) {
 	entries := []object.TreeEntry{}
 	if !tree.IsZero() {
@@ -123,7 +124,7 @@ func grafted(repo *gogit.Repository, tree plumbing.Hash, at []string, folder plu
 	return writeTree(repo, entries)
 }
 
-// writeTree stores entries in Git's order, in which a folder's name ends with a slash. Git has no
+// writeTree stores entries sorted as Git sorts them: a folder's name ends with a slash. Git has no
 // empty folders.
 func writeTree(repo *gogit.Repository, entries []object.TreeEntry) (plumbing.Hash, error) {
 	if len(entries) == 0 {
@@ -158,6 +159,7 @@ func committed(repo *gogit.Repository, branch plumbing.ReferenceName, head *obje
 	if err != nil {
 		return Rollback{}, fmt.Errorf("writing commit: %w", err)
 	}
+	// An existing branch is never moved, because it may contain work of the user.
 	if _, err := repo.Reference(branch, false); err == nil {
 		return Rollback{}, errs.New(errs.AlreadyExists, "the branch %s exists already", branch.Short()).Try("name another branch")
 	}

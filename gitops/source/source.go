@@ -137,7 +137,8 @@ func (s *Source) open() (*gogit.Repository, error) {
 	return repo, nil
 }
 
-// isBare: looking for .git upwards would walk past a bare repository.
+// isBare reports whether a path is a bare repository. go-git searches for .git in parent folders and would find another
+// repository above a bare one.
 func isBare(location string) bool {
 	for _, name := range []string{"HEAD", "objects", "refs"} {
 		if _, err := os.Stat(filepath.Join(location, name)); err != nil {
@@ -206,7 +207,8 @@ func (s *Source) inStore(do func(*store) error) error {
 	return do(st)
 }
 
-// fetchAndRead deletes a corrupt store and fetches once more.
+// fetchAndRead deletes a corrupt store and fetches once more. Without this a damaged object would stop the source until
+// an operator deletes the folder. A new store is not retried: then the repository itself is incomplete.
 func (s *Source) fetchAndRead(ctx context.Context, st *store, ref, known string) (Tree, error) {
 	old := len(st.packs.List) > 0
 	t, err := s.fetchAndReadOnce(ctx, st, ref, known)
@@ -236,11 +238,10 @@ func (s *Source) fetchAndReadOnce(ctx context.Context, st *store, ref, known str
 	if err != nil || len(t.Findings) > 0 {
 		return t, err
 	}
-	return t, st.remember(s.cache.trees[t.TreeHash])
+	return t, st.cache(s.cache.trees[t.TreeHash])
 }
 
-// resolve finds the commit once: everything after it reads that commit, however
-// the ref moves meanwhile.
+// resolve finds the commit once. All later reads use its hash, so a push during the read cannot mix two commits.
 func resolve(repo *gogit.Repository, ref string) (plumbing.Hash, error) {
 	hash, err := repo.ResolveRevision(plumbing.Revision(ref))
 	if err != nil {
@@ -249,13 +250,14 @@ func resolve(repo *gogit.Repository, ref string) (plumbing.Hash, error) {
 	return *hash, nil
 }
 
-// tornError marks a commit of which something is missing.
+// tornError marks a commit with a missing object.
 type tornError struct{ err error }
 
 func (e *tornError) Error() string { return e.err.Error() }
 
-// corruptError is a commit of which something is missing: a push or fetch in progress,
-// or a broken disk. Waiting may heal it, so it is no fault of the author's.
+// corruptError is the error of a commit with a missing object: a push or fetch is in progress, or the disk is damaged.
+// A later read may succeed, so it is not a finding for the author. A cancelled context is no evidence
+// about the store.
 func corruptError(commit plumbing.Hash, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

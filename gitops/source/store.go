@@ -82,6 +82,7 @@ func (s *store) open() error {
 	return nil
 }
 
+// release unlocks the store.
 func (s *store) release() {
 	// Closing the file is not enough: a child process that is being started in another goroutine
 	// has a copy for a moment.
@@ -90,6 +91,7 @@ func (s *store) release() {
 	s.lock = nil
 }
 
+// load reads the state file and the packs. Another process may have changed both since the last read.
 func (s *store) load() error {
 	var kept state
 	text, err := s.root.ReadFile(stateFile)
@@ -107,6 +109,8 @@ func (s *store) load() error {
 	}
 	s.tips, s.shallow, s.trees = map[string]plumbing.Hash{}, map[plumbing.Hash]bool{}, kept.Trees
 	for name, hash := range kept.Tips {
+		// A crash between the state file and a pack leaves a name without its commit. Such a name is dropped, so that the
+		// server sends its objects again.
 		if h := plumbing.NewHash(hash); s.packs.Has(h) {
 			s.tips[name] = h
 		}
@@ -117,7 +121,7 @@ func (s *store) load() error {
 	return nil
 }
 
-// clear throws everything away but the lock.
+// clear deletes everything except the lock file: another process may be waiting for the lock.
 func (s *store) clear() error {
 	s.packs.Close()
 	s.tips, s.shallow, s.trees = map[string]plumbing.Hash{}, map[plumbing.Hash]bool{}, nil
@@ -171,6 +175,7 @@ func (s *store) save() error {
 	return s.replace(stateFile, text)
 }
 
+// writeIndex renames the finished file, so that a crash leaves no partial index. A pack without an index is ignored.
 func (s *store) writeIndex(name string, index *idxfile.MemoryIndex) error {
 	f, err := s.root.Create(name + ".new")
 	if err != nil {
@@ -187,6 +192,7 @@ func (s *store) writeIndex(name string, index *idxfile.MemoryIndex) error {
 	return nil
 }
 
+// replace renames a finished file, so that a crash leaves either the old or the new text.
 func (s *store) replace(name string, text []byte) error {
 	if err := s.root.WriteFile(name+".new", text, 0o600); err != nil {
 		return fmt.Errorf("writing the store: %w", err)
@@ -200,7 +206,8 @@ func (s *store) replace(name string, text []byte) error {
 // mostPacks limits the packs: each fetch adds one, and each lookup searches all.
 const mostPacks = 50
 
-// outgrown reports whether a new store is cheaper than this one, which has no garbage collection.
+// outgrown reports whether a new store is cheaper than this one. The store has no garbage collection: forced pushes and
+// deleted branches leave objects that nothing refers to.
 func (s *store) outgrown(l Limits) bool {
 	var bytes int64
 	for _, one := range s.packs.List {
@@ -223,8 +230,8 @@ func (s *store) tree(hash string) (tree, bool) {
 	return tree{}, false
 }
 
-// remember stores the trees of a tree hash.
-func (s *store) remember(t tree) error {
+// cache stores the trees of a tree hash.
+func (s *store) cache(t tree) error {
 	if t.Hash == "" || slices.ContainsFunc(s.trees, func(o tree) bool { return o.Hash == t.Hash }) {
 		return nil
 	}

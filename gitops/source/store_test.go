@@ -327,7 +327,7 @@ func TestRejectedRepositoryIsNotFetchedAgain(t *testing.T) {
 		}
 		packs, _ := filepath.Glob(filepath.Join(dir, "objects/pack/*"))
 		if len(packs) > 0 {
-			t.Errorf("kept %v", packs)
+			t.Errorf("retained %v", packs)
 		}
 	}
 	b.git("reset", "-q", "--hard", "HEAD~1")

@@ -125,7 +125,7 @@ func TestHTTPSRefusals(t *testing.T) {
 		says string
 		spec func(*Spec)
 	}{
-		"redirect on the same host": {wrap: redirect(func(r *http.Request) string {
+		"redirect on the same server": {wrap: redirect(func(r *http.Request) string {
 			if at, ok := strings.CutPrefix(r.URL.Path, "/moved"); ok {
 				return at + "?" + r.URL.RawQuery
 			}
@@ -133,13 +133,13 @@ func TestHTTPSRefusals(t *testing.T) {
 		}), spec: func(s *Spec) {
 			s.Location = strings.Replace(s.Location, "/"+filepath.Base(b.path), "/moved/"+filepath.Base(b.path), 1)
 		}},
-		"redirect to another host": {wrap: redirect(func(r *http.Request) string { return elsewhere.URL + r.URL.Path + "?" + r.URL.RawQuery }), want: errs.Unavailable, says: "sends its readers on"},
-		"redirect to plain http":   {wrap: redirect(func(r *http.Request) string { return "http://" + r.Host + r.URL.Path }), want: errs.Unavailable, says: "sends its readers on"},
-		"redirect to a file":       {wrap: redirect(func(*http.Request) string { return "file:///etc/passwd" }), want: errs.Unavailable, says: "sends its readers on"},
-		"redirect to the metadata": {wrap: redirect(func(*http.Request) string { return "https://169.254.169.254/latest/info/refs" }), want: errs.Unavailable, says: "sends its readers on"},
-		"redirect with a password": {wrap: redirect(func(r *http.Request) string { return "https://u:p@" + r.Host + r.URL.Path }), want: errs.Unavailable, says: "sends its readers on"},
-		"redirect in a circle":     {wrap: redirect(func(r *http.Request) string { return r.URL.Path + "?" + r.URL.RawQuery }), want: errs.Unavailable, says: "circle"},
-		"redirect elsewhere here":  {wrap: redirect(func(r *http.Request) string { return "/admin/delete" }), want: errs.Unavailable, says: "circle"},
+		"redirect to another server": {wrap: redirect(func(r *http.Request) string { return elsewhere.URL + r.URL.Path + "?" + r.URL.RawQuery }), want: errs.Unavailable, says: "the Git server redirects to"},
+		"redirect to plain http":     {wrap: redirect(func(r *http.Request) string { return "http://" + r.Host + r.URL.Path }), want: errs.Unavailable, says: "the Git server redirects to"},
+		"redirect to a file":         {wrap: redirect(func(*http.Request) string { return "file:///etc/passwd" }), want: errs.Unavailable, says: "the Git server redirects to"},
+		"redirect to the metadata":   {wrap: redirect(func(*http.Request) string { return "https://169.254.169.254/latest/info/refs" }), want: errs.Unavailable, says: "the Git server redirects to"},
+		"redirect with a password":   {wrap: redirect(func(r *http.Request) string { return "https://u:p@" + r.Host + r.URL.Path }), want: errs.Unavailable, says: "the Git server redirects to"},
+		"redirect in a circle":       {wrap: redirect(func(r *http.Request) string { return r.URL.Path + "?" + r.URL.RawQuery }), want: errs.Unavailable, says: "circle"},
+		"redirect elsewhere here":    {wrap: redirect(func(r *http.Request) string { return "/admin/delete" }), want: errs.Unavailable, says: "circle"},
 		"redirect of the question": {wrap: redirect(func(r *http.Request) string {
 			if r.Method == http.MethodPost {
 				return r.URL.Path + "/info/refs"
@@ -158,8 +158,8 @@ func TestHTTPSRefusals(t *testing.T) {
 		"an error":                 {wrap: serve(200, advertisement, "001e# service=git-upload-pack\n00000010ERR \x1b[2Jno"), want: errs.Unavailable},
 		"an untrusted certificate": {want: errs.Unavailable, says: "certificate", spec: func(s *Spec) { s.Auth.CA = elsewhereCA(t) }},
 		"no certificate":           {want: errs.ValidationError, spec: func(s *Spec) { s.Auth.CA = []byte("none") }},
-		"this machine":             {want: errs.ValidationError, says: "only this server", spec: func(s *Spec) { s.AllowPrivate = false }},
-		"this machine, by name": {want: errs.ValidationError, says: "only this server", spec: func(s *Spec) {
+		"the local machine":        {want: errs.ValidationError, says: "only this server", spec: func(s *Spec) { s.AllowPrivate = false }},
+		"the local machine, by name": {want: errs.ValidationError, says: "only this server", spec: func(s *Spec) {
 			s.AllowPrivate, s.Location = false, strings.Replace(s.Location, "127.0.0.1", "localhost", 1)
 		}},
 	} {
@@ -183,7 +183,7 @@ func TestHTTPSRefusals(t *testing.T) {
 				t.Errorf("the error contains a secret: %v", err)
 			}
 			if elsewhere.requests.Load() > 0 {
-				t.Error("another host got a request")
+				t.Error("another server got a request")
 			}
 		})
 	}
@@ -321,22 +321,22 @@ func TestSSHRefusals(t *testing.T) {
 		want errs.Code
 		says string
 	}{
-		"accepted":              {},
-		"a host of another key": {func(s *Spec) { s.Auth.KnownHosts = d.knownHostsLine(stranger.PublicKey()) }, errs.Unavailable, "knownHosts does not have"},
-		"an unknown host": {func(s *Spec) {
+		"accepted":                {},
+		"a server of another key": {func(s *Spec) { s.Auth.KnownHosts = d.knownHostsLine(stranger.PublicKey()) }, errs.Unavailable, "knownHosts does not contain"},
+		"an unknown server": {func(s *Spec) {
 			s.Auth.KnownHosts = []byte(knownhosts.Line([]string{"other.example.com"}, d.host.PublicKey()))
-		}, errs.Unavailable, "knownHosts does not have"},
-		"a revoked host": {func(s *Spec) {
+		}, errs.Unavailable, "knownHosts does not contain"},
+		"a revoked server": {func(s *Spec) {
 			s.Auth.KnownHosts = append([]byte("@revoked "), d.knownHostsLine(d.host.PublicKey())...)
-		}, errs.Unavailable, "knownHosts does not have"},
-		"no known hosts":        {func(s *Spec) { s.Auth.KnownHosts = []byte(" \n") }, errs.ValidationError, "needs the host's key"},
-		"broken known hosts":    {func(s *Spec) { s.Auth.KnownHosts = []byte("host ssh-ed25519 AAAA") }, errs.ValidationError, "cannot be read"},
+		}, errs.Unavailable, "knownHosts does not contain"},
+		"no knownHosts":         {func(s *Spec) { s.Auth.KnownHosts = []byte(" \n") }, errs.ValidationError, "needs the server's key"},
+		"broken knownHosts":     {func(s *Spec) { s.Auth.KnownHosts = []byte("server ssh-ed25519 AAAA") }, errs.ValidationError, "cannot be read"},
 		"an unknown key":        {func(s *Spec) { s.Auth.SSHKey = strange }, errs.NotFound, "rejects the key"},
 		"no key":                {func(s *Spec) { s.Auth.SSHKey = nil }, errs.ValidationError, "cannot be read"},
 		"another user":          {func(s *Spec) { s.Location = strings.Replace(s.Location, "git@", "root@", 1) }, errs.NotFound, "rejects the key"},
 		"no repository":         {func(s *Spec) { s.Location += "-none" }, errs.Unavailable, "no answer"},
 		"a command in the path": {func(s *Spec) { s.Location += "';touch${IFS}" + marker + ";'" }, errs.Unavailable, "no answer"},
-		"this machine":          {func(s *Spec) { s.AllowPrivate = false }, errs.ValidationError, "only this server"},
+		"the local machine":     {func(s *Spec) { s.AllowPrivate = false }, errs.ValidationError, "only this server"},
 		"no listener":           {func(s *Spec) { s.Location = "ssh://git@127.0.0.1:1" + b.path }, errs.Unavailable, "no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {

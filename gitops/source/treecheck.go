@@ -16,10 +16,10 @@ import (
 	"github.com/gpuaas/gpuaas/gitops/source/text"
 )
 
-// deepest is more than any layout needs, and far below what exhausts a stack.
+// deepest exceeds the depth of any layout, and is far below the depth at which the recursion exhausts the stack.
 const deepest = 16
 
-// mostFindings is more than a person reads.
+// mostFindings exceeds the number that an author reads at once. A hostile tree could otherwise create millions.
 const mostFindings = 100
 
 // treeCheck decides about names, modes and sizes, without any content.
@@ -66,7 +66,8 @@ func (j *treeCheck) name(full, base string) bool {
 	return false
 }
 
-// alone rejects two names that are equal on some file systems.
+// alone rejects two names that are equal on some file systems. A checkout there would contain only one of the files, and
+// the author would see another tree than the server.
 func (j *treeCheck) alone(full string) bool {
 	folded := norm.NFC.String(j.fold.String(full))
 	if other, taken := j.folded[folded]; taken {
@@ -130,13 +131,13 @@ func checkFolder(dir string, mode filemode.FileMode) desired.Finding {
 
 // Names checks the names of files without a tree by the rules for a tree.
 func Names(files map[string][]byte) []desired.Finding {
-	j, judged := newTreeCheck(), map[string]bool{}
+	j, checked := newTreeCheck(), map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		for end, r := range name + "/" {
-			if r != '/' || judged[name[:end]] {
+			if r != '/' || checked[name[:end]] {
 				continue
 			}
-			judged[name[:end]] = true
+			checked[name[:end]] = true
 			if !j.name(name[:end], name[strings.LastIndexByte(name[:end], '/')+1:end]) {
 				break
 			}
@@ -145,6 +146,8 @@ func Names(files map[string][]byte) []desired.Finding {
 	return j.findings
 }
 
+// add counts an unchanged folder without reading it. Its names were checked before, but its files count for the limits of
+// the whole tree.
 func (j *treeCheck) add(at string, was checkedTree, l Limits) {
 	j.files += was.files
 	if j.files > l.Files && j.files-was.files <= l.Files {
@@ -156,9 +159,9 @@ func (j *treeCheck) add(at string, was checkedTree, l Limits) {
 	}
 }
 
-// isDotGit knows the names under which Windows and macOS would open .git: in
-// any case, by its short name, with trailing dots, spaces or a stream, and with
-// characters between that macOS ignores.
+// isDotGit reports whether Windows or macOS would open .git under this name: in any case, by its short name, with trailing
+// dots, spaces or a stream, and with characters that macOS ignores. A checkout could otherwise overwrite the
+// configuration of the author's repository.
 func isDotGit(base string) bool {
 	plain := strings.Map(func(r rune) rune {
 		if r == '\u200c' || r == '\u200d' || r == '\u200e' || r == '\u200f' || r == '\ufeff' || r >= '\u202a' && r <= '\u202e' || r >= '\u206a' && r <= '\u206f' {

@@ -18,14 +18,16 @@ type entry struct {
 	hash plumbing.Hash
 }
 
-// malformedError is an object that is whole and yet none that Git would write.
+// malformedError is a complete object that Git would not write. It is an error of the author, and a new fetch would not
+// change it.
 type malformedError struct{ error }
 
 func malformed(kind plumbing.ObjectType, hash plumbing.Hash, what string) error {
 	return malformedError{fmt.Errorf("the %s %s %s", kind, hash, what)}
 }
 
-// largest tree that can be read: one of all the files there may be.
+// tree returns the size of the largest tree object that is read. An entry has at most about 300 bytes: mode, a name of
+// 255 bytes and a hash.
 func (l Limits) tree() int64 { return max(1<<20, int64(l.Files)*300) }
 
 func readTree(from pack.Objects, hash plumbing.Hash, most int64) ([]entry, error) {
@@ -36,6 +38,7 @@ func readTree(from pack.Objects, hash plumbing.Hash, most int64) ([]entry, error
 	return parseTree(hash, raw)
 }
 
+// parseTree parses the raw bytes, because a name must not be interpreted before it is checked.
 func parseTree(hash plumbing.Hash, raw []byte) (list []entry, err error) {
 	list = make([]entry, 0, len(raw)/40)
 	for len(raw) > 0 {

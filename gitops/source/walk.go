@@ -30,9 +30,10 @@ type walker struct {
 	removed []string
 }
 
-// baseError is a fault of the tree that is only compared with.
+// baseError is a fault of the older tree, which is only compared. The caller then reads the new tree without it.
 type baseError struct{ error }
 
+// list reads one tree object. It counts the read and ends with the context, because a commit may have many trees.
 func (w *walker) list(hash plumbing.Hash) ([]entry, error) {
 	if err := w.ctx.Err(); err != nil {
 		return nil, err
@@ -87,6 +88,7 @@ func (w *walker) tree(at string, hash, old plumbing.Hash, depth int) error {
 	return nil
 }
 
+// entries reads a folder of the older tree by name.
 func (w *walker) entries(tree plumbing.Hash) (map[string]entry, error) {
 	if tree.IsZero() {
 		return nil, nil //nolint:nilnil // nothing stood there
@@ -102,6 +104,8 @@ func (w *walker) entries(tree plumbing.Hash) (map[string]entry, error) {
 	return by, nil
 }
 
+// fresh reports whether a folder has a name that the older one did not have. A new name can collide with an old one, so
+// then all names of the folder are checked again.
 func fresh(entries []entry, was map[string]entry) bool {
 	for _, e := range entries {
 		if _, ok := was[e.name]; !ok {
@@ -111,7 +115,8 @@ func fresh(entries []entry, was map[string]entry) bool {
 	return false
 }
 
-// below shows a hostile name as it is, never cleaned away.
+// below joins a folder and a name for a finding. It does not clean a hostile name: the finding must contain the name as
+// it is in the tree.
 func below(at, name string) string {
 	if at == "" {
 		return name
@@ -122,6 +127,8 @@ func below(at, name string) string {
 	return path.Join(at, name)
 }
 
+// entry compares an entry with the one of the same name in the older tree. A folder that became a file, or a file that
+// became a folder, removes the files of the old one.
 func (w *walker) entry(full string, e, was entry, depth int) error {
 	if e.mode == filemode.Dir {
 		old := plumbing.ZeroHash
@@ -190,6 +197,7 @@ func (w *walker) isGone(at string, tree plumbing.Hash, depth int) error {
 // pointer is the first line of a Git LFS pointer file.
 var pointer = []byte("version https://git-lfs.github.com/spec/")
 
+// contents reads the changed files. All names, modes and sizes were checked before, so the memory is bounded.
 func (w *walker) contents() (map[string][]byte, error) {
 	files := make(map[string][]byte, len(w.blobs))
 	for _, b := range w.blobs {
@@ -209,7 +217,7 @@ func (w *walker) contents() (map[string][]byte, error) {
 	return files, nil
 }
 
-// hashOf is one hash over the folders of a source.
+// hashOf returns one hash over the folders of a source. A commit that changes only other folders has the same hash.
 func hashOf(folders []folder) string {
 	sum := sha256.New()
 	for _, f := range folders {

@@ -345,10 +345,10 @@ func (h *installation) suspend(source string, by *desired.Suspension) {
 	})
 }
 
-// ask requests an immediate poll.
-func (h *installation) ask(source string) {
+// requestPoll requests an immediate poll.
+func (h *installation) requestPoll(source string) {
 	h.t.Helper()
-	if _, err := h.people.Desired.AskSource(h.t.Context(), h.db, source); err != nil {
+	if _, err := h.people.Desired.RequestSync(h.t.Context(), h.db, source); err != nil {
 		h.t.Fatal(err)
 	}
 	h.hints.Send(revision.HintSources)

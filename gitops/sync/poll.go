@@ -43,7 +43,7 @@ func (w *watcher) syncOnce(ctx context.Context) (seen revision.Fetched, rev revi
 	seen = revision.Fetched{Head: tree.Commit, TreeHash: tree.TreeHash, Before: state.TreeHash}
 	failpoint.Hit("git.apply.fetched")
 	if upToDate(state, tree) {
-		w.held = nil
+		w.pending = nil
 	} else if rev, err = w.validateAndApply(ctx, reader, state, tree); err != nil {
 		return seen, rev, err
 	}
@@ -118,6 +118,7 @@ func (w *watcher) open(ctx context.Context) (reader, error) {
 	return remote{w.source}, nil
 }
 
+// auth reads the credentials again for each fetch, so that a rotated credential needs no restart.
 func (w *watcher) auth(ctx context.Context) (a sourceremote.Auth, err error) {
 	if w.spec.Auth == nil {
 		return a, nil
@@ -151,7 +152,7 @@ func ownershipChanged(state revision.SourceState) bool {
 // read reads the tree. It reads no file of a tree whose result is stored already.
 func (w *watcher) read(ctx context.Context, r reader, state revision.SourceState) (source.Tree, error) {
 	if ownershipChanged(state) {
-		w.held = nil
+		w.pending = nil
 		return r.tree(ctx, "")
 	}
 	if w.isUpToDate(state) {
@@ -175,7 +176,7 @@ func (w *watcher) isUpToDate(state revision.SourceState) bool {
 	switch {
 	case l.TreeHash == "":
 		return false
-	case w.held != nil && w.held.tree.TreeHash == l.TreeHash:
+	case w.pending != nil && w.pending.tree.TreeHash == l.TreeHash:
 		return true
 	case l.Status == revision.StatusRejected:
 		return true
@@ -205,18 +206,18 @@ func (w *watcher) validateAndApply(ctx context.Context, r reader, state revision
 		}
 		failpoint.Hit("git.apply.validated")
 		if len(findings) > 0 {
-			w.held = nil
+			w.pending = nil
 			return w.Desired.Reject(ctx, snap, findings)
 		}
-		w.held = &validatedTree{tree, v}
+		w.pending = &validatedTree{tree, v}
 	}
-	return w.apply(ctx, r, state, w.held.within(snap, state))
+	return w.apply(ctx, r, state, w.pending.within(snap, state))
 }
 
 // ownsSource reports whether the last poll has validated the tree against the revision that is
 // still applied.
 func (w *watcher) ownsSource(state revision.SourceState, tree source.Tree) bool {
-	return w.held != nil && w.held.tree.TreeHash == tree.TreeHash && (w.held.objects != nil || w.held.delta.Base == state.Applied.TreeHash)
+	return w.pending != nil && w.pending.tree.TreeHash == tree.TreeHash && (w.pending.objects != nil || w.pending.delta.Base == state.Applied.TreeHash)
 }
 
 func (w *watcher) snapshot(state revision.SourceState, tree source.Tree) revision.Snapshot {
@@ -228,6 +229,8 @@ func (w *watcher) snapshot(state revision.SourceState, tree source.Tree) revisio
 	}
 }
 
+// apply applies a validated tree. It checks first whether the branch was rewritten, because a policy may require an
+// approval then.
 func (w *watcher) apply(ctx context.Context, r reader, state revision.SourceState, snap revision.Snapshot) (revision.Revision, error) {
 	diverged, err := w.diverged(ctx, r, state, snap.Commit)
 	if err != nil {
@@ -237,7 +240,7 @@ func (w *watcher) apply(ctx context.Context, r reader, state revision.SourceStat
 	c.Diverged = diverged
 	rev, err := w.Desired.Apply(ctx, snap, w.gate(c, originOf(snap.Meta)))
 	if err == nil && (rev.Status == revision.StatusApplied || rev.Status == revision.StatusRejected) {
-		w.held = nil
+		w.pending = nil
 	}
 	if err == nil && rev.Status == revision.StatusApplied {
 		w.storeTree(snap.TreeHash)

@@ -33,6 +33,8 @@ func (w *watcher) review(ctx context.Context) {
 	}
 }
 
+// reviewAll previews the open pull requests that changed since the last poll. The number for each poll is limited, so
+// that many pull requests do not delay the tracked branch.
 func (w *watcher) reviewAll(ctx context.Context) (err error) {
 	defer w.unbroken(ctx, &err)
 	state, err := w.Desired.SourceByName(ctx, w.Desired.DB, w.spec.Name)
@@ -51,14 +53,14 @@ func (w *watcher) reviewAll(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	said, done := map[int]string{}, 0
+	previews, done := map[int]string{}, 0
 	for _, pull := range open {
 		if pull.Fork && !w.Rules().Forks {
 			continue // a stranger could make the server validate files, and read the plan
 		}
 		key := fmt.Sprintf("%s on %d", pull.Head, state.Applied.Revision)
 		if w.pulls[pull.Number] == key || done == pullsAtOnce {
-			said[pull.Number] = w.pulls[pull.Number]
+			previews[pull.Number] = w.pulls[pull.Number]
 			continue
 		}
 		done++
@@ -66,9 +68,9 @@ func (w *watcher) reviewAll(ctx context.Context) (err error) {
 			w.Log.WarnContext(ctx, "pull request cannot be previewed", "component", "git", "source", w.spec.Name, "pull", pull.Number, "err", err)
 			continue // retried in the next poll
 		}
-		said[pull.Number] = key
+		previews[pull.Number] = key
 	}
-	w.pulls = said
+	w.pulls = previews
 	return nil
 }
 

@@ -65,11 +65,11 @@ func TestSourcesComeAndGo(t *testing.T) {
 	}
 	h.offer("team-a", "fleet")
 	h.repo.commit(with(skus(1, 35), "a.yaml", sku("team-a", 6)))
-	h.until("the first source has taken it over", func() bool {
+	h.until("the first source has adopted it", func() bool {
 		return h.text(`SELECT source FROM desired_objects WHERE name = 'team-a'`) == "fleet"
 	})
 	if !strings.Contains(h.declared(), "SKU/team-a 2") {
-		t.Errorf("taken over as another: %s", h.declared())
+		t.Errorf("adopted as another: %s", h.declared())
 	}
 }
 
@@ -87,10 +87,10 @@ func TestSourceIsAway(t *testing.T) {
 	if err := os.Rename(team.path, away); err != nil {
 		t.Fatal(err)
 	}
-	h.ask("team")
+	h.requestPoll("team")
 	h.until("it has a fault", func() bool { return h.source("team").FaultSince != nil })
 	since := *h.source("team").FaultSince
-	h.ask("team")
+	h.requestPoll("team")
 	h.repo.commit(with(skus(1, 36), "env.yaml", names(other("team", team))))
 	h.until("the other goes on", func() bool { return strings.Contains(h.declared(), "SKU/s000 2") })
 	s := h.source("team")
@@ -102,7 +102,7 @@ func TestSourceIsAway(t *testing.T) {
 	if err := os.Rename(away, team.path); err != nil {
 		t.Fatal(err)
 	}
-	h.ask("team")
+	h.requestPoll("team")
 	h.until("it is followed again", func() bool { return h.source("team").FaultSince == nil && h.Fault() == "" })
 }
 
@@ -120,7 +120,7 @@ func TestINV15HostileSourceSlowsNoOther(t *testing.T) {
 	hang := fmt.Sprintf("{name: hang, repository: %q, dirs: [fleet]}", "https://"+stuck.Addr().String()+"/x.git")
 	h.repo.commit(with(skus(1, 35), "env.yaml", names(other("bomb", bomb), hang)))
 	h.run(h.Syncer)
-	h.until("the bomb is being looked at", func() bool { return h.source("bomb").Name != "" && h.source("hang").Name != "" })
+	h.until("the bomb is being fetched", func() bool { return h.source("bomb").Name != "" && h.source("hang").Name != "" })
 	for price := 36; price < 40; price++ {
 		h.repo.commit(with(skus(1, price), "env.yaml", names(other("bomb", bomb), hang)))
 		h.until("the first source goes on", func() bool { return strings.Contains(h.declared(), fmt.Sprintf("SKU/s000 %d", price-34)) })

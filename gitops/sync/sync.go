@@ -23,8 +23,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/secretref"
 )
 
-// Syncer follows the source that the server was started with, and those that
-// the profile declared there names.
+// Syncer syncs the root source, with which the server was started, and the sources that the profile of the root declares.
 type Syncer struct {
 	Desired *revision.Store
 	Change  *change.Service
@@ -53,7 +52,7 @@ type Syncer struct {
 	rows      string // what was declared last
 }
 
-// Rules are the policies that sources are followed by.
+// Rules are the policies of the sync.
 type Rules struct {
 	Poll   time.Duration
 	Limits source.Limits
@@ -125,8 +124,8 @@ func (f *Syncer) watcher(spec desired.GitSource) *watcher {
 	return w
 }
 
-// declared are the root and the sources of the applied profile, written down as
-// rows for those who only read them.
+// declared returns the root and the sources of the applied profile. It also stores them as rows for the roles that only
+// read them.
 func (f *Syncer) declared(ctx context.Context) ([]desired.GitSource, error) {
 	root := f.Root.spec()
 	_, profile, err := f.Desired.Profile(ctx, f.Desired.DB)
@@ -146,7 +145,7 @@ func (f *Syncer) declared(ctx context.Context) ([]desired.GitSource, error) {
 	return append(others, root), f.declare(ctx, root, others)
 }
 
-// declare writes the rows, where they are not what this process wrote last.
+// declare writes the rows unless this process has written the same ones last.
 func (f *Syncer) declare(ctx context.Context, root desired.GitSource, others []desired.GitSource) error {
 	f.declaring.Lock()
 	defer f.declaring.Unlock()
@@ -219,9 +218,9 @@ func same(a, b desired.GitSource) bool { return text(a) == text(b) }
 
 // text compares specs by their JSON.
 func text(v any) string {
-	said, err := json.Marshal(v)
+	encoded, err := json.Marshal(v)
 	if err != nil {
 		return err.Error() // strings and lists of them
 	}
-	return string(said)
+	return string(encoded)
 }

@@ -17,8 +17,7 @@ type validated struct {
 	delta   validate.Delta
 }
 
-// validate costs what changed since the applied tree, where that is the one that
-// this process knows.
+// validate validates the difference from the cached tree, or the whole tree without one.
 func (w *watcher) validate(ctx context.Context, t source.Tree) (v validated, findings []desired.Finding, err error) {
 	if t.Base != "" && t.Base != w.cached {
 		return v, nil, fmt.Errorf("validating %s: the tree %s is read against another than %s", w.spec.Name, t.Base, w.cached)
@@ -52,7 +51,7 @@ func (v validated) within(snap revision.Snapshot, state revision.SourceState) re
 
 // storeTree makes the applied tree the one that later ones are compared with.
 func (w *watcher) storeTree(tree string) {
-	w.cache.Keep(tree)
+	w.cache.Commit(tree)
 	w.cached = tree
 }
 

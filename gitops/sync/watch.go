@@ -27,12 +27,12 @@ type watcher struct {
 	cache  validate.Cache
 	cached string // the tree that the cache contains
 
-	turn  sync.Mutex     // one poll at a time: a caller may request one between the periodic ones
-	held  *validatedTree // validated and not applied: the next poll need not read it again
-	pulls map[int]string // the key of the last report of each pull request
+	turn    sync.Mutex     // one poll at a time: a caller may request one between the periodic ones
+	pending *validatedTree // validated and not applied: the next poll need not read it again
+	pulls   map[int]string // the key of the last report of each pull request
 
-	mu   sync.Mutex
-	said string // why, for healthz; empty when the source is followed
+	mu     sync.Mutex
+	reason string // why the source is not synced, for healthz; empty if it is
 	// answered is the time of the request that the last poll has served. It is the database's time,
 	// because the request and the poll may belong to two servers.
 	answered *time.Time
@@ -84,6 +84,7 @@ func (w *watcher) rest(ctx context.Context, hints <-chan struct{}, failures int)
 	}
 }
 
+// pause doubles the wait after each failure but the first, so that a single failure does not delay the next commit.
 func pause(poll time.Duration, failures int) time.Duration {
 	wait := poll
 	for ; failures > 1 && wait < longestWait; failures-- {
@@ -144,6 +145,7 @@ func (w *watcher) guarded(ctx context.Context) (seen revision.Fetched, rev revis
 	return seen, rev, err
 }
 
+// unbroken turns a panic into an error of the source.
 func (w *watcher) unbroken(ctx context.Context, err *error) {
 	if broken := recover(); broken != nil {
 		w.Log.ErrorContext(ctx, "reading a source broke", "component", "git", "source", w.spec.Name, "err", broken, "stack", string(debug.Stack()))
@@ -164,8 +166,8 @@ func (w *watcher) report(ctx context.Context, rev revision.Revision, err error) 
 		fault = Reason(rev)
 	}
 	w.mu.Lock()
-	changed := w.said != fault
-	w.said = fault
+	changed := w.reason != fault
+	w.reason = fault
 	w.mu.Unlock()
 	if !changed || fault == "" {
 		return
@@ -176,7 +178,7 @@ func (w *watcher) report(ctx context.Context, rev revision.Revision, err error) 
 func (w *watcher) fault() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.said
+	return w.reason
 }
 
 // Reason returns why a revision is not applied.

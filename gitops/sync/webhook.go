@@ -67,7 +67,7 @@ func (w *Webhooks) Receive(ctx context.Context, source string, h http.Header, bo
 	if err := w.addPusher(ctx, source, settings.Forge.Users, event); err != nil {
 		return err
 	}
-	if _, err := w.Desired.AskSource(ctx, w.DB, source); err != nil {
+	if _, err := w.Desired.RequestSync(ctx, w.DB, source); err != nil {
 		return err
 	}
 	w.Hints.Send(revision.HintSources)

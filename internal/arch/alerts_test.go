@@ -63,11 +63,11 @@ func checkAlert(t *testing.T, r alertRule, exported map[string]bool) {
 	used := metricName.FindAllString(r.Expr, -1)
 	for _, m := range used {
 		if !exported[m] && !exported[metricForm.ReplaceAllString(m, "")] {
-			t.Errorf("%s asks for %s, which the server does not export", r.Alert, m)
+			t.Errorf("%s uses %s, which the server does not export", r.Alert, m)
 		}
 	}
 	if len(used) == 0 {
-		t.Errorf("%s asks for no metric", r.Alert)
+		t.Errorf("%s uses no metric", r.Alert)
 	}
 	page := "docs/runbooks/" + kebab(name) + ".md"
 	if !strings.HasSuffix(r.Annotations["runbook_url"], "/"+page) {

@@ -37,7 +37,7 @@ func TestPrivilegedChangesAreAudited(t *testing.T) {
 	fault := func(place, what string) {
 		used[place] = true
 		if unaudited[place] == "" {
-			t.Errorf("%s %s: queue an audit.Entry in its transaction, or say in internal/arch/audit_test.go why not", place, what)
+			t.Errorf("%s %s: queue an audit.Entry in its transaction, or give the reason in internal/arch/audit_test.go", place, what)
 		}
 	}
 	all := bodies(t)
@@ -73,11 +73,11 @@ func TestPrivilegedChangesAreAudited(t *testing.T) {
 		}
 	}
 	if found < 3 {
-		t.Errorf("only %d operations that change something: this test looks in the wrong place", found)
+		t.Errorf("only %d operations that change something: this test reads the wrong files", found)
 	}
 	for place := range unaudited {
 		if !used[place] {
-			t.Errorf("%q is excused in audit_test.go and is audited: take the excuse out", place)
+			t.Errorf("%q is excused in audit_test.go and is audited: remove the excuse", place)
 		}
 	}
 }
@@ -368,7 +368,7 @@ func TestTriggersDemandAuditRows(t *testing.T) {
 		}
 		up := comment.ReplaceAllString(read(t, path), "")
 		if match := weaken.FindString(up); match != "" {
-			t.Errorf("%s: %s takes an audit demand away", path, match)
+			t.Errorf("%s: %s removes an audit demand", path, match)
 		}
 		for _, match := range demand.FindAllStringSubmatch(up, -1) {
 			found = true

@@ -2,6 +2,6 @@
 // statement may name, and what the node binary links.
 //
 // The tests read the sources in process. A test that runs `go list` would be answered from the test
-// cache and keep passing after a violation. Files that a test itself opens are part of the cache
+// cache and would pass after a violation. Files that a test itself opens are part of the cache
 // key.
 package arch

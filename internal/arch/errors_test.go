@@ -19,7 +19,7 @@ var uncoded = map[string]string{
 	"api/rest/middleware/observe.go recover":          "after a panic nothing is known but that it is our fault",
 	"api/rest/server.go NewWith":                      "a fault of the wiring: the process does not start",
 	"api/rest/request/operation.go OperationsOf":      "a fault of the contract or of the roles: the process does not start",
-	"platform/identity/oidc/oidctest/issuer.go serve": "stands for a foreign provider that is away, in tests alone",
+	"platform/identity/oidc/oidctest/issuer.go serve": "simulates an unreachable provider, only in tests",
 	"api/stream/stream.go errSlow":                    "ends a stream without a reader; no response is sent",
 }
 
@@ -44,7 +44,7 @@ func TestAnswersAreCoded(t *testing.T) {
 	}
 	for place := range uncoded {
 		if !used[place] {
-			t.Errorf("%q is excused in errors_test.go and does nothing wrong: take the excuse out", place)
+			t.Errorf("%q is excused in errors_test.go and does nothing wrong: remove the excuse", place)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func TestAnswers(t *testing.T) {
 		`c.Redirect(http.StatusSeeOther, "/")`:             "",
 		`if status >= http.StatusInternalServerError { }`:  "",
 		`switch status { case http.StatusUnauthorized: }`:  "",
-		`return errs.New(errs.NotFound, "no such thing")`:  "",
+		`return errs.New(errs.NotFound, "does not exist")`: "",
 		`w.WriteHeader(http.StatusNoContent); c.String(x)`: "",
 	} {
 		t.Run(body, func(t *testing.T) {

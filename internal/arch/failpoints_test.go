@@ -37,9 +37,9 @@ func hits(t *testing.T) map[string]string {
 	return found
 }
 
-// names resolves a literal, or a sum of literals with one variable, in which
-// case the variable may be any literal that makes a known point and stands in
-// the same package or in one that imports it: "job." + point + ".after_commit" where one calls with "ensure".
+// names resolves a literal, or a sum of literals with one variable. The variable may then be any literal
+// that makes a known failpoint and is in the same package or in one that imports it:
+// "job." + point + ".after_commit" if a caller passes "ensure".
 func names(t *testing.T, f file, arg ast.Expr, said []string) (found []string) {
 	t.Helper()
 	before, after, whole := around(arg)
@@ -47,7 +47,7 @@ func names(t *testing.T, f file, arg ast.Expr, said []string) (found []string) {
 		return []string{before}
 	}
 	if before == "" && after == "" {
-		t.Errorf("%s: failpoint.Hit takes a literal name, or a part of one, so that it can be found", f.path)
+		t.Errorf("%s: failpoint.Hit needs a literal name, or a part of one, so that it can be found", f.path)
 	}
 	for _, point := range failpoint.Points {
 		hole, hasBefore := strings.CutPrefix(point, before)

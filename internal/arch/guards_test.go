@@ -41,6 +41,6 @@ func TestGuardsGuard(t *testing.T) {
 		}
 	})
 	if guards < 5 {
-		t.Errorf("only %d guards found: this test looks in the wrong place", guards)
+		t.Errorf("only %d guards found: this test reads the wrong files", guards)
 	}
 }

@@ -23,7 +23,7 @@ func TestNodeBinaryLinksNoServer(t *testing.T) {
 	g := newGraph(t)
 	g.walk(node, nil)
 	if len(g.chains) < 5 {
-		t.Fatalf("only %d packages below %s: this test looks in the wrong place", len(g.chains), node)
+		t.Fatalf("only %d packages below %s: this test reads the wrong files", len(g.chains), node)
 	}
 	for name, chain := range g.chains {
 		// database/sql/driver is only the types that google/uuid scans into.

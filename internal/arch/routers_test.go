@@ -43,7 +43,7 @@ func TestRoutersAreTraced(t *testing.T) {
 	}
 	for place := range untraced {
 		if !used[place] {
-			t.Errorf("%q is excused in routers_test.go and is traced: take the excuse out", place)
+			t.Errorf("%q is excused in routers_test.go and is traced: remove the excuse", place)
 		}
 	}
 	if routers < 3 {

@@ -75,7 +75,7 @@ var importRules = map[string][]string{
 		"reconciler", "gitops", "jobs/nodetask", "web", "docs",
 	},
 	"api/stream": {"api/oapi", "platform", "product", "policies", "desired", "observed"},
-	// desired: the hint that wakes up the loop. platform/secret: the validity of a node's
+	// desired: the hint that notifies the loop. platform/secret: the validity of a node's
 	// certificate, checked at every call.
 	"api/nodeapi": {"protocol", "jobs/nodetask", "observed", "product/slots", "product/fleet", "product/nodehealth", "product/agentrelease", "desired", "platform/secret"},
 

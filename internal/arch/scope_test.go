@@ -13,10 +13,10 @@ var unscoped = []string{
 	"dev/up.seedTenant",           // likewise
 	"api/rest.recordJobChange",    // an administrator's act on a job
 	"api/rest/middleware.confine", // what an operator's role has allowed
-	"api/rest/event.ListEvents",   // an operator who asks for everyone's
+	"api/rest/event.ListEvents",   // an operator who requests the events of all tenants
 	"platform/billing.Limits",     // declarations are the platform's; those of the caller's own tenant are read
 	"platform/billing.SetLimits",  // and written, after it was made sure whose they are
-	"platform/payment.Receive",    // the payment provider, who is of no tenant, and whose word is kept as it came
+	"platform/payment.Receive",    // the payment provider belongs to no tenant, and its report is stored unchanged
 	"platform/identity.Scope",     // the same, in the terms of that package
 	"platform/identity.unscoped",  // for those below
 	"platform/identity/signin.unscoped",
@@ -84,12 +84,12 @@ func TestINV61WhoSeesAllTenants(t *testing.T) {
 	}
 	for _, where := range found {
 		if !slices.Contains(unscoped, where) {
-			t.Errorf("%s looks at every tenant's rows: decide that it may, or give it the scope of its caller", where)
+			t.Errorf("%s reads the rows of all tenants: decide that it may, or give it the scope of its caller", where)
 		}
 	}
 	for _, where := range unscoped {
 		if !slices.Contains(found, where) {
-			t.Errorf("%s does not look at every tenant's rows any more", where)
+			t.Errorf("%s no longer reads the rows of all tenants", where)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func sources(t *testing.T) (files []file) {
 		}
 	})
 	if len(files) < 20 {
-		t.Fatalf("only %d Go files below %s: this test looks in the wrong place", len(files), root)
+		t.Fatalf("only %d Go files below %s: this test reads the wrong files", len(files), root)
 	}
 	return files
 }

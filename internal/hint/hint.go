@@ -32,7 +32,7 @@ func (b *Bus) Wake(topic string) {
 	for c := range b.listeners[topic] {
 		select {
 		case c <- struct{}{}:
-		default: // already awake, and it has not looked yet
+		default: // already notified, and it has not read yet
 		}
 	}
 }

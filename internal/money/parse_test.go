@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 		"", " ", "-", ".", "5.", ".5", "50,00", "1,000", "1_000", "1e3", "0x10", "+5", "--5", "5.001", "EURO 5", "E1R 5", "€ 5", "EUR5", "5 EUR", "EUR 5 6", "EUR", "5.-1", "٣",
 	} {
 		if _, got, err := money.Parse(text); err == nil {
-			t.Errorf("%q is taken for %d", text, got)
+			t.Errorf("%q is parsed as %d", text, got)
 		}
 	}
 	if _, _, err := money.Parse("92233720368547758.08"); !errors.Is(err, money.ErrOverflow) {

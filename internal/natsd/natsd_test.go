@@ -123,6 +123,6 @@ func TestAHalfMadeStreamIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := stream.CachedInfo().State.Msgs; n != 1 {
-		t.Errorf("it holds %d messages", n)
+		t.Errorf("it contains %d messages", n)
 	}
 }

@@ -21,7 +21,7 @@ func TestCommitKeepsAllOrNothing(t *testing.T) {
 		rows   int
 		calls  int
 	}{
-		"all statements hold":       {second: `INSERT INTO written VALUES (2)`, rows: 2, calls: 1},
+		"all statements succeed":    {second: `INSERT INTO written VALUES (2)`, rows: 2, calls: 1},
 		"a statement fails":         {second: `INSERT INTO written VALUES (1)`},
 		"a callback fails":          {second: `INSERT INTO written VALUES (2)`, refuse: true},
 		"a statement is no SQL":     {second: `INSERT INTO nowhere VALUES (2)`},
@@ -51,7 +51,7 @@ func TestCommitKeepsAllOrNothing(t *testing.T) {
 				t.Errorf("%d rows are there, want %d (%v)", rows, c.rows, err)
 			}
 			if open := db.Stat().TotalConns(); open != 1 {
-				t.Errorf("%d connections are open: a failed one was not kept", open)
+				t.Errorf("%d connections are open: a failed one was not reused", open)
 			}
 		})
 	}

@@ -54,10 +54,10 @@ var ways = map[string]func(context.Context, pg.Pool) (string, error){
 		return s, errors.Join(err, rows.Err())
 	},
 	"exec": func(ctx context.Context, db pg.Pool) (s string, err error) {
-		if _, err := db.Exec(ctx, `INSERT INTO seen `+settings); err != nil {
+		if _, err := db.Exec(ctx, `INSERT INTO observed `+settings); err != nil {
 			return "", err
 		}
-		return s, db.QueryRow(ctx, `DELETE FROM seen RETURNING s`).Scan(&s)
+		return s, db.QueryRow(ctx, `DELETE FROM observed RETURNING s`).Scan(&s)
 	},
 	"batch": func(ctx context.Context, db pg.Pool) (s string, err error) {
 		b := &pgx.Batch{}
@@ -88,7 +88,7 @@ func TestScopeReachesEveryStatementAndEndsWithIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := onePool(t)
-			if _, err := pool.Exec(t.Context(), `CREATE TABLE seen (s text)`); err != nil {
+			if _, err := pool.Exec(t.Context(), `CREATE TABLE observed (s text)`); err != nil {
 				t.Fatal(err)
 			}
 			mine := pg.Scope{Tenant: uuid.NewString(), Principal: uuid.NewString()}
@@ -151,7 +151,7 @@ func TestScopeEndsWithAFailure(t *testing.T) {
 		t.Errorf("left behind: %q, %v", left, err)
 	}
 	if pool.Stat().NewConnsCount() != 1 {
-		t.Errorf("%d connections were made: a failed one was not kept", pool.Stat().NewConnsCount())
+		t.Errorf("%d connections were made: a failed one was not reused", pool.Stat().NewConnsCount())
 	}
 }
 
@@ -180,12 +180,12 @@ func TestScopedReportsTheErrorAtTheEnd(t *testing.T) {
 func TestScopeThatIsNoIdIsRejected(t *testing.T) {
 	t.Parallel()
 	db := pg.Scoped{Pool: onePool(t)}
-	if _, err := db.Pool.Exec(t.Context(), `CREATE TABLE seen (s text)`); err != nil {
+	if _, err := db.Pool.Exec(t.Context(), `CREATE TABLE observed (s text)`); err != nil {
 		t.Fatal(err)
 	}
 	id := uuid.NewString()
 	refused := []pg.Scope{
-		{Tenant: "'; DROP TABLE seen; --"},
+		{Tenant: "'; DROP TABLE observed; --"},
 		{Tenant: "PLATFORM"},
 		{Tenant: "{" + id + "}"},
 		{Tenant: "urn:uuid:" + id},
@@ -200,7 +200,7 @@ func TestScopeThatIsNoIdIsRejected(t *testing.T) {
 			}
 		}
 	}
-	if _, err := db.Exec(t.Context(), `SELECT s FROM seen`); err != nil {
+	if _, err := db.Exec(t.Context(), `SELECT s FROM observed`); err != nil {
 		t.Error(err)
 	}
 }

@@ -39,7 +39,7 @@ type Cluster struct {
 	socket string
 	lock   *os.File
 
-	mu       sync.Mutex // held while a server starts or stops
+	mu       sync.Mutex // locked while a server starts or stops
 	server   *process
 	stopping bool
 }
@@ -60,7 +60,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	cfg.Dir = dir
 	c := &Cluster{cfg: cfg, data: filepath.Join(dir, "data"), socket: socketFolder(dir)}
-	if c.lock, err = hold(dir); err != nil {
+	if c.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}
 	if err := c.begin(ctx); err != nil {

@@ -124,7 +124,7 @@ func TestDataOutlastsStopAndStart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			exec1(t, first.URL(), "CREATE TABLE kept AS SELECT 'yes' AS word")
+			exec1(t, first.URL(), "CREATE TABLE stored AS SELECT 'yes' AS text")
 			if err := first.Stop(mode); err != nil {
 				t.Fatal(err)
 			}
@@ -134,8 +134,8 @@ func TestDataOutlastsStopAndStart(t *testing.T) {
 			began := time.Now()
 			second := start(t, pgcluster.Config{Dir: dir, Durable: true})
 			t.Logf("warm start: %s", time.Since(began))
-			if got := query(t, second.URL(), "SELECT word FROM kept"); got != "yes" {
-				t.Errorf("kept = %q", got)
+			if got := query(t, second.URL(), "SELECT text FROM stored"); got != "yes" {
+				t.Errorf("stored = %q", got)
 			}
 		})
 	}
@@ -208,7 +208,7 @@ func TestSupervisedServerComesBackOnTheSameSocket(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	supervised := make(chan error, 1)
 	go func() { supervised <- cluster.Supervise(ctx) }()
-	exec1(t, cluster.URL(), "CREATE TABLE kept AS SELECT 'yes' AS word")
+	exec1(t, cluster.URL(), "CREATE TABLE stored AS SELECT 'yes' AS text")
 	exec1(t, cluster.URL(), "CHECKPOINT")
 
 	for range 2 {
@@ -223,7 +223,7 @@ func TestSupervisedServerComesBackOnTheSameSocket(t *testing.T) {
 			}
 			defer conn.Close(context.WithoutCancel(t.Context()))
 			var word string
-			return conn.QueryRow(t.Context(), "SELECT word FROM kept").Scan(&word) == nil && postmaster(t, dir) != dead
+			return conn.QueryRow(t.Context(), "SELECT text FROM stored").Scan(&word) == nil && postmaster(t, dir) != dead
 		})
 	}
 	cancel()
@@ -246,7 +246,7 @@ func own(t *testing.T, dir string) *exec.Cmd {
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, "postgres://") {
-		t.Fatalf("owner said %q, %v", line, err)
+		t.Fatalf("owner printed %q, %v", line, err)
 	}
 	return cmd
 }

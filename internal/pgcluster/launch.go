@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// settings of every private cluster. jit is off because compiling takes longer than our statements.
+// settings of every private cluster. jit is off because compiling lasts longer than our statements.
 // 60 sessions are enough for the pools of all roles and for psql.
 var settings = map[string]string{
 	"listen_addresses":        "",

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// poll is the interval at which a start reads the pid file. A warm start takes 30 ms.
+// poll is the interval at which a start reads the pid file. A warm start needs 30 ms.
 const poll = 5 * time.Millisecond
 
 // patience is the time for the processes of a killed cluster to end by themselves. A postmaster
@@ -40,7 +40,7 @@ func sweep(ctx context.Context, data, socket string) error {
 			// Backends end by themselves when their postmaster does.
 			if pid == postmaster || stop == syscall.SIGKILL {
 				_ = syscall.Kill(pid, stop)
-				_ = syscall.Kill(pid, syscall.SIGCONT) // a stopped process would never take it
+				_ = syscall.Kill(pid, syscall.SIGCONT) // a stopped process would never receive it
 			}
 		}
 		select {

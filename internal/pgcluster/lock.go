@@ -11,9 +11,9 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
-// hold locks the directory for this process. The kernel releases the lock at the end of the process
+// lockDir locks the directory for this process. The kernel releases the lock at the end of the process
 // for any reason, so a leftover lock file has no meaning.
-func hold(dir string) (*os.File, error) {
+func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if os.IsPermission(err) {
 		return nil, errs.New(errs.Forbidden, "%s belongs to another user", dir).
@@ -52,7 +52,7 @@ func trim(text []byte) []byte { return bytes.TrimSpace(text) }
 
 // Idle returns an error, as Start would, while another process owns the directory.
 func Idle(dir string) error {
-	f, err := hold(dir)
+	f, err := lockDir(dir)
 	if err != nil {
 		return err
 	}

@@ -21,12 +21,12 @@ import (
 // prefix names the folders of test clusters.
 const prefix = "gpuaas-pgtest-"
 
-// keeping is true after Keep.
-var keeping atomic.Bool
+// durable is true after Durable.
+var durable atomic.Bool
 
-// Keep makes this process's cluster durable, because a server rejects a database that may lose
+// Durable makes this process's cluster durable, because a server rejects a database that may lose
 // commits. A package that starts a server calls it before the first test.
-func Keep() { keeping.Store(true) }
+func Durable() { durable.Store(true) }
 
 func begin(ctx context.Context) (*instance, error) {
 	data, err := migrated(ctx)
@@ -45,7 +45,7 @@ func begin(ctx context.Context) (*instance, error) {
 		return nil, err
 	}
 	params := map[string]string{"max_connections": "400"}
-	if keeping.Load() {
+	if durable.Load() {
 		maps.Copy(params, map[string]string{"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"})
 	}
 	cluster, err := pgcluster.Start(ctx, pgcluster.Config{Dir: dir, Params: params})

@@ -33,7 +33,7 @@ type instance struct {
 	url     string
 
 	// One connection creates and drops all databases. Each statement waits for a checkpoint in any
-	// case, and a pool's background goroutines would look like a leak to tests.
+	// case, and a pool's background goroutines would be reported as a leak by tests.
 	mu    sync.Mutex
 	admin *pgx.Conn
 
@@ -114,7 +114,7 @@ func Tx(t testing.TB) pgx.Tx {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = tx.Rollback(ctx) }) // committed or broken: the test has said so
+	t.Cleanup(func() { _ = tx.Rollback(ctx) }) // committed or broken: the test has reported it
 	return tx
 }
 

@@ -25,7 +25,7 @@ func KeepIndexes(t *testing.T, statements map[string]string) {
 		}
 		free, confined := indexesOf(t, tx, "gpuaas", d), indexesOf(t, tx, "gpuaas_api", d)
 		if len(free) == 0 {
-			t.Errorf("%s uses no index, so there is nothing to keep", name)
+			t.Errorf("%s uses no index, so there is nothing to check", name)
 		}
 		for _, index := range free {
 			if !slices.Contains(confined, index) {

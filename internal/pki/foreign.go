@@ -95,7 +95,7 @@ func Bundle(roots []*x509.Certificate) []byte {
 	return b.Bytes()
 }
 
-// ServerRequest creates a listener's key and the request to certify it for hosts.
+// ServerRequest creates a listener's key and the request to certify it for these names.
 func ServerRequest(hosts []string) (key crypto.Signer, csr []byte, err error) {
 	key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -129,7 +129,7 @@ func AcceptServer(chain, roots []*x509.Certificate, key crypto.Signer, hosts []s
 	}
 	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
 	if len(found) == 0 || !ok || !public.Equal(leaf.PublicKey) {
-		return tls.Certificate{}, errors.New("the authority certified another key, or no host")
+		return tls.Certificate{}, errors.New("the authority certified another key, or no name")
 	}
 	made := tls.Certificate{PrivateKey: key, Leaf: leaf}
 	for _, c := range found[0] {

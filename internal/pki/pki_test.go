@@ -153,7 +153,7 @@ func TestNameIsStrict(t *testing.T) {
 	}
 }
 
-// The second process uses the keys of the first one, in whichever order they start.
+// The second process uses the keys of the first one, whichever starts first.
 func TestOpenTogether(t *testing.T) {
 	t.Parallel()
 
@@ -243,7 +243,7 @@ func TestHandshakes(t *testing.T) {
 			if err != nil {
 				return
 			}
-			go func() { // one byte says that the handshake went through on this side too
+			go func() { // one byte confirms the handshake on this side, too
 				_, _ = c.Write([]byte{1})
 				c.Close()
 			}()

@@ -65,11 +65,11 @@ func TestRollOverOverlaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	if made := issued(t, a); made.Issuer != old.Issuer {
-		t.Error("certified by an authority that the other server has not seen")
+		t.Error("certified by an authority that the other server has not read")
 	}
 	ahead.Add(int64(5 * time.Second))
 	if b.Pool() != pool {
-		t.Error("the pool changed before anybody looked")
+		t.Error("the pool changed before the next read")
 	}
 	if err := b.Refresh(t.Context()); err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func ServerTLS(certificate func() (*tls.Certificate, error), clients func() *x50
 func ClientTLS(roots []byte, certificate func() (*tls.Certificate, error), c clock.Clock) (*tls.Config, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(roots) {
-		return nil, errors.New("trust bundle holds no certificate")
+		return nil, errors.New("trust bundle contains no certificate")
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, Time: c.Now, NextProtos: []string{"http/1.1"}}
 	if certificate != nil {

@@ -24,7 +24,7 @@ var secretWords = map[string]bool{
 // Pairs of adjacent parts that make a value a secret, as in ssh_private_key_pem.
 var pairs = map[[2]string]bool{{"private", "key"}: true, {"api", "key"}: true, {"signing", "key"}: true, {"database", "url"}: true}
 
-// Last words of a key that describe a secret without containing it.
+// Last parts of a key that describe a secret without containing it.
 var about = map[string]bool{"id": true, "ids": true, "name": true, "type": true, "at": true, "seconds": true, "fingerprint": true}
 
 // Secret reports whether the value of this name must not be written anywhere.
@@ -61,7 +61,7 @@ func split(name string) []string {
 // JSON returns the document with every secret masked.
 func JSON(document []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(document))
-	d.UseNumber() // a large number must not come back as another one
+	d.UseNumber() // a large number must not become another one
 	var v any
 	if err := d.Decode(&v); err != nil {
 		return nil, fmt.Errorf("reading a document: %w", err)

@@ -46,7 +46,7 @@ func TestJSONIsMaskedAtAnyDepth(t *testing.T) {
 		}
 	}
 	if _, err := redact.JSON([]byte(`{`)); err == nil {
-		t.Error("half a document was taken")
+		t.Error("half a document was accepted")
 	}
 }
 

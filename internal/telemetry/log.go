@@ -52,7 +52,7 @@ func (w *logWriter) Flush() {
 
 func (w *logWriter) flush() {
 	if len(w.lines) > 0 {
-		_, _ = w.to.Write(w.lines) // there is nowhere to say that it failed
+		_, _ = w.to.Write(w.lines) // there is no place to report the failure
 		w.lines = w.lines[:0]
 	}
 }

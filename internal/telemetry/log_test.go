@@ -53,10 +53,10 @@ func TestLinesAreWrittenTogether(t *testing.T) {
 		if lines, times := to.is(); lines != 102 || times != 2 {
 			t.Errorf("after a warning: %d lines in %d writes", lines, times)
 		}
-		log.Info("last words")
+		log.Info("last line")
 		w.Flush()
 		if lines, _ := to.is(); lines != 103 {
-			t.Errorf("after the last words: %d lines", lines)
+			t.Errorf("after the last line: %d lines", lines)
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestNoLineIsLostOrTorn(t *testing.T) {
 	}
 	for line, n := range count {
 		if n != each {
-			t.Errorf("%q stands there %d times", line, n)
+			t.Errorf("%q occurs %d times", line, n)
 		}
 	}
 	if len(count) != writers {

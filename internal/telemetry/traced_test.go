@@ -52,9 +52,9 @@ func TestTracedCoversEveryResponse(t *testing.T) { //nolint:paralleltest // the 
 
 func TestCorrelationOf(t *testing.T) {
 	t.Parallel()
-	for asked, kept := range map[string]bool{"a-B_9.": true, "": false, "two words": false, "line\n": false, string(make([]byte, 65)): false} {
-		if got := telemetry.CorrelationOf(asked); (got == asked) != kept || got == "" {
-			t.Errorf("%q becomes %q", asked, got)
+	for sent, accepted := range map[string]bool{"a-B_9.": true, "": false, "a space": false, "line\n": false, string(make([]byte, 65)): false} {
+		if got := telemetry.CorrelationOf(sent); (got == sent) != accepted || got == "" {
+			t.Errorf("%q becomes %q", sent, got)
 		}
 	}
 }

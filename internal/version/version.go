@@ -38,15 +38,15 @@ func installable(version, revision string) string {
 	return revision
 }
 
-// shown is the length of an abbreviated commit hash.
-const shown = 12
+// commitLength is the length of an abbreviated commit hash.
+const commitLength = 12
 
 func revisionOf(settings []debug.BuildSetting) string {
 	var revision, dirty string
 	for _, s := range settings {
 		switch {
 		case s.Key == "vcs.revision":
-			revision = s.Value[:min(len(s.Value), shown)]
+			revision = s.Value[:min(len(s.Value), commitLength)]
 		case s.Key == "vcs.modified" && s.Value == "true":
 			dirty = "+dirty"
 		}

@@ -22,13 +22,13 @@ type paymentEvent struct {
 // session and completes the job in one commit. After a crash before the commit, the event is
 // unprocessed.
 func (w *paymentEvent) Work(ctx context.Context, job *river.Job[payment.ProcessEvent]) error {
-	told, err := w.Payments.Gather(ctx, job.Args.Event)
+	paymentEvent, err := w.Payments.Gather(ctx, job.Args.Event)
 	if err != nil {
 		return fmt.Errorf("gathering event %s: %w", job.Args.Event, err)
 	}
 	var o payment.Outcome
 	err = riverjob.Finish(ctx, w.DB, job, "payment_event", func(tx pgx.Tx) (err error) {
-		o, err = w.Payments.Process(ctx, tx, told)
+		o, err = w.Payments.Process(ctx, tx, paymentEvent)
 		return err
 	})
 	if err != nil {
@@ -37,7 +37,7 @@ func (w *paymentEvent) Work(ctx context.Context, job *river.Job[payment.ProcessE
 	w.Payments.Metrics.Count(o)
 	w.Hints.Send(event.Topic)
 	if o.Attention {
-		w.Log.ErrorContext(ctx, "payment event needs an operator", "component", "payment", "event_id", told.ID, "type", o.Type, "result", o.Result, "reason", o.Reason)
+		w.Log.ErrorContext(ctx, "payment event needs an operator", "component", "payment", "event_id", paymentEvent.ID, "type", o.Type, "result", o.Result, "reason", o.Reason)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// One who draws waits for the other's commit, or both would draw the same.
+	// A second transaction waits for the commit of the first. Otherwise both would draw the same fence.
 	lockFence = `SELECT pg_advisory_xact_lock(hashtextextended('nodetask.fence ' || $1::text, 0))`
 	// The time is a lower bound, so that the number also rises after old tasks were deleted.
 	nextFence = `
@@ -20,16 +20,16 @@ const (
 		WHERE node_id = $1 AND allocation_id IS NULL AND fence > 0`
 	selectAbout = `
 		SELECT t.node_id, t.fence, t.status, t.code, t.message, t.expires_at <= now()
-		FROM unnest($2::uuid[], $3::bigint[]) AS asked (node_id, fence)
-			JOIN node_tasks t ON t.node_id = asked.node_id AND t.fence = asked.fence AND t.allocation_id IS NULL AND t.fence > 0
+		FROM unnest($2::uuid[], $3::bigint[]) AS requested (node_id, fence)
+			JOIN node_tasks t ON t.node_id = requested.node_id AND t.fence = requested.fence AND t.allocation_id IS NULL AND t.fence > 0
 		WHERE t.type = $1`
-	callOff = `
+	cancelQueued = `
 		UPDATE node_tasks SET status = 'superseded', finished_at = now()
 		WHERE node_id = $1 AND fence = $2 AND type = $3 AND allocation_id IS NULL AND status = 'queued'`
 )
 
 // NextFence returns the fence of a new decision about the node itself. The lock lasts until tx
-// ends, so fences follow the order of commits.
+// ends, so a later commit always has the higher fence.
 func (*Store) NextFence(ctx context.Context, tx pgx.Tx, node ids.Node) (fence int64, err error) {
 	if _, err := tx.Exec(ctx, lockFence, node); err != nil {
 		return 0, fmt.Errorf("drawing a fence of %s: %w", node, err)
@@ -42,7 +42,7 @@ func (*Store) NextFence(ctx context.Context, tx pgx.Tx, node ids.Node) (fence in
 
 // PutNext queues a task about a node with the next fence. It queues nothing while the node has an unfinished task of the
 // type: Put would drop a decision about another GPU as a repetition.
-func (s *Store) PutNext(ctx context.Context, tx pgx.Tx, o Order) (queued bool, err error) {
+func (s *Store) PutNext(ctx context.Context, tx pgx.Tx, o Task) (queued bool, err error) {
 	if o.Fence, err = s.NextFence(ctx, tx, o.Node); err != nil {
 		return false, err
 	}
@@ -91,11 +91,11 @@ func (*Store) About(ctx context.Context, tx pgx.Tx, t protocol.Type, asked []Req
 	return found, nil
 }
 
-// CallOff cancels a task that its node has not fetched. False means that the node has it.
-func (*Store) CallOff(ctx context.Context, tx pgx.Tx, t protocol.Type, a Request) (bool, error) {
-	tag, err := tx.Exec(ctx, callOff, a.Node, a.Fence, t)
+// CancelQueued cancels a task that its node has not fetched. False means that the node has it.
+func (*Store) CancelQueued(ctx context.Context, tx pgx.Tx, t protocol.Type, a Request) (bool, error) {
+	tag, err := tx.Exec(ctx, cancelQueued, a.Node, a.Fence, t)
 	if err != nil {
-		return false, fmt.Errorf("calling off a task of %s: %w", a.Node, err)
+		return false, fmt.Errorf("cancelling a task of %s: %w", a.Node, err)
 	}
 	return tag.RowsAffected() > 0, nil
 }

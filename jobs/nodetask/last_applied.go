@@ -29,6 +29,7 @@ func (s *Store) LastApplied(ctx context.Context, tx pgx.Tx, id ids.Allocation, f
 	}
 	var amendment *protocol.Envelope
 	for _, t := range tasks {
+		// A failed rotation left the login as it was. The successful tasks before it describe it.
 		if t.Status != "succeeded" {
 			continue
 		}
@@ -51,6 +52,7 @@ func (s *Store) LastApplied(ctx context.Context, tx pgx.Tx, id ids.Allocation, f
 	return p, false, nil
 }
 
+// queuedTask is a row of the mailbox with the signed bytes of its envelope.
 type queuedTask struct {
 	Type   protocol.Type
 	Fence  int64

@@ -57,8 +57,8 @@ const (
 // Topic returns the hint topic of a node's waiting poll.
 func Topic(node ids.Node) string { return "node:" + node.String() }
 
-// Order is a task as a job requests it.
-type Order struct {
+// Task is a task as a job requests it.
+type Task struct {
 	Node       ids.Node
 	Allocation ids.Allocation // zero: about the node
 	Type       protocol.Type
@@ -73,7 +73,7 @@ type Order struct {
 // Put queues a task in the mailbox within the caller's transaction. A task equal to the pending one
 // changes nothing, as does a release equal to one that has just succeeded. A newer fence supersedes the
 // pending task, and an older fence returns task_superseded.
-func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Order) error {
+func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Task) error {
 	attempt, waits, err := s.dropOldest(ctx, tx, o)
 	if err != nil || waits {
 		return err
@@ -94,7 +94,7 @@ func (s *Store) Put(ctx context.Context, tx pgx.Tx, o Order) error {
 // release gets a fence above it and above all tasks of the allocation: some of them may never have reached the node. A
 // newest task that is such a release is put again with its own fence, because the node would start again with a newer one.
 // It gets a newer one after the release of a declared allocation: the node rejects another spec hash at one fence.
-func (s *Store) PutAbove(ctx context.Context, tx pgx.Tx, o Order) error {
+func (s *Store) PutAbove(ctx context.Context, tx pgx.Tx, o Task) error {
 	var newest int64
 	var releases bool
 	err := tx.QueryRow(ctx, selectNewest, o.Allocation, o.Node, o.Type).Scan(&newest, &releases)
@@ -116,8 +116,9 @@ func (s *Store) Hint(node ids.Node) { s.Hints.Send(Topic(node)) }
 // and a second release at that moment would lock a GPU that is sold.
 const proofWithin = 10 * time.Second
 
-// dropOldest settles what waits for the same allocation and counts the attempt.
-func (s *Store) dropOldest(ctx context.Context, tx pgx.Tx, o Order) (attempt int, waits bool, err error) {
+// dropOldest ends the unfinished tasks that o supersedes, and counts its attempt. waits is true if an equal task is
+// pending, so that o needs no row.
+func (s *Store) dropOldest(ctx context.Context, tx pgx.Tx, o Task) (attempt int, waits bool, err error) {
 	if o.Allocation == (ids.Allocation{}) {
 		var expired int
 		err := tx.QueryRow(ctx, finishNodeTasks, o.Node, o.Type).Scan(&expired, &waits)
@@ -129,6 +130,8 @@ func (s *Store) dropOldest(ctx context.Context, tx pgx.Tx, o Order) (attempt int
 	}
 	var newest int64
 	var expired int
+	// Only a release is followed by a proof. A provisioning that has succeeded is requested again when the node has lost
+	// its state, and must not be dropped as a repetition.
 	proofs := time.Duration(0)
 	if o.Type.Effect() == protocol.Releases {
 		proofs = proofWithin
@@ -138,13 +141,14 @@ func (s *Store) dropOldest(ctx context.Context, tx pgx.Tx, o Order) (attempt int
 	switch {
 	case err != nil:
 		return 0, false, fmt.Errorf("reading mailbox: %w", err)
+	// A newer decision was queued after this one was planned. The job ends without an effect.
 	case newest > o.Fence:
 		return 0, false, errs.New(errs.TaskSuperseded, "fence %d was overtaken by %d", o.Fence, newest)
 	}
 	return attempt + 1, waits, nil
 }
 
-func (s *Store) sign(ctx context.Context, o Order, attempt int) (protocol.Signed, protocol.Envelope, error) {
+func (s *Store) sign(ctx context.Context, o Task, attempt int) (protocol.Signed, protocol.Envelope, error) {
 	params, err := json.Marshal(o.Params)
 	if err != nil {
 		return protocol.Signed{}, protocol.Envelope{}, fmt.Errorf("encoding task: %w", err)
@@ -189,6 +193,7 @@ func (s *Store) Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]proto
 	var t protocol.Signed
 	_, err = pgx.ForEachRow(rows, []any{&node, &t.Body, &t.Signature}, func() error {
 		taken[node] = t
+		// The bytes of the next row must not overwrite those of this one.
 		t = protocol.Signed{}
 		return nil
 	})
@@ -228,6 +233,8 @@ func (s *Store) Finish(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol
 	case !errors.Is(err, pgx.ErrNoRows):
 		return false, fmt.Errorf("accepting result: %w", err)
 	}
+	// The node repeats a result until the server acknowledges it. The first copy has ended the task, so no row matched:
+	// an equal result is acknowledged again, and a different one belongs to a superseded task.
 	var same bool
 	if err := tx.QueryRow(ctx, sameResult, r.Task, node, r.Fence, r.Attempt, status, null(r.Allocation)).Scan(&same); err != nil {
 		return false, fmt.Errorf("accepting result: %w", err)
@@ -238,6 +245,7 @@ func (s *Store) Finish(ctx context.Context, tx pgx.Tx, node ids.Node, r protocol
 	return false, nil
 }
 
+// superseded returns task_superseded if a compare-and-set changed no row.
 func superseded(rows int64, task ids.Task) error {
 	if rows == 0 {
 		return errs.New(errs.TaskSuperseded, "task %s no longer waits for this", task)
@@ -245,6 +253,7 @@ func superseded(rows int64, task ids.Task) error {
 	return nil
 }
 
+// null returns NULL for a task about the node itself, which belongs to no allocation.
 func null(a ids.Allocation) *uuid.UUID {
 	if a == (ids.Allocation{}) {
 		return nil

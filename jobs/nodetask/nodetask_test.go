@@ -44,18 +44,18 @@ func setup(t *testing.T) *bundle {
 	}
 }
 
-func (b *bundle) order(fence int64) nodetask.Order {
-	return nodetask.Order{
+func (b *bundle) task(fence int64) nodetask.Task {
+	return nodetask.Task{
 		Node: b.node, Allocation: b.a, Type: protocol.ProvisionUser, Fence: fence, Generation: fence, SpecHash: "h", Slots: []string{gpu},
 		Params: protocol.ProvisionUserParams{User: "u1", UID: 200001, PublicKeys: []string{}, GPUs: []string{gpu}},
 	}
 }
 
-func (b *bundle) put(o nodetask.Order) error {
+func (b *bundle) put(o nodetask.Task) error {
 	return pgx.BeginFunc(b.t.Context(), b.db, func(tx pgx.Tx) error { return b.Put(b.t.Context(), tx, o) })
 }
 
-func (b *bundle) mustPut(o nodetask.Order) {
+func (b *bundle) mustPut(o nodetask.Task) {
 	b.t.Helper()
 	if err := b.put(o); err != nil {
 		b.t.Fatal(err)
@@ -77,7 +77,7 @@ func (b *bundle) next() (protocol.Envelope, bool) {
 	if err != nil {
 		b.t.Fatalf("the node rejects it: %v", err)
 	}
-	if _, err := env.Order(); err != nil {
+	if _, err := env.AllocationParams(); err != nil {
 		b.t.Fatalf("the node rejects the parameters: %v", err)
 	}
 	return env, true
@@ -150,7 +150,7 @@ func resultOf(e protocol.Envelope, o protocol.Outcome) protocol.Result {
 func TestEnvelope(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.mustPut(b.order(3))
+	b.mustPut(b.task(3))
 	e := b.newestTask()
 	if e.Node != b.node || e.Allocation != b.a || e.Fence != 3 || e.Generation != 3 || e.Attempt != 1 || e.Type != protocol.ProvisionUser || e.SpecHash != "h" || len(e.Nonce) != 32 {
 		t.Errorf("%+v", e)
@@ -163,7 +163,7 @@ func TestEnvelope(t *testing.T) {
 // The result of Put for each state of the mailbox.
 func TestPut(t *testing.T) {
 	t.Parallel()
-	release := func(o nodetask.Order) nodetask.Order {
+	release := func(o nodetask.Task) nodetask.Task {
 		o.Type, o.Params = protocol.RevokeUser, protocol.RevokeUserParams{User: "u1", UID: 200001, GPUs: []string{gpu}, Mode: "clear"}
 		return o
 	}
@@ -174,27 +174,27 @@ func TestPut(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		before func(*bundle)
-		put    func(*bundle) nodetask.Order
+		put    func(*bundle) nodetask.Task
 		code   errs.Code
 		want   string
 	}{
-		"the same while it waits":      {nil, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 queued"},
-		"the same on its way":          {func(b *bundle) { b.newestTask() }, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 delivered"},
-		"a newer fence":                {nil, func(b *bundle) nodetask.Order { return b.order(3) }, "", "2.1 superseded, 3.1 queued"},
-		"a newer fence, on its way":    {func(b *bundle) { b.newestTask() }, func(b *bundle) nodetask.Order { return release(b.order(3)) }, "", "2.1 superseded, 3.1 queued"},
-		"an older fence":               {nil, func(b *bundle) nodetask.Order { return b.order(1) }, errs.TaskSuperseded, "2.1 queued"},
-		"an older fence than one done": {done, func(b *bundle) nodetask.Order { return b.order(1) }, errs.TaskSuperseded, "2.1 succeeded"},
-		"again after it was done":      {done, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 succeeded, 2.2 queued"},
-		"a release once more":          {func(b *bundle) { done(b); b.mustPut(release(b.order(3))); done(b) }, func(b *bundle) nodetask.Order { return release(b.order(3)) }, "", "2.1 succeeded, 3.1 succeeded"},
-		"a release without its proof":  {func(b *bundle) { done(b); b.mustPut(release(b.order(3))); done(b); b.finished(time.Minute) }, func(b *bundle) nodetask.Order { return release(b.order(3)) }, "", "2.1 succeeded, 3.1 succeeded, 3.2 queued"},
-		"again after it expired":       {func(b *bundle) { b.age(time.Hour) }, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 expired, 2.2 queued"},
-		"again while it runs":          {func(b *bundle) { b.running(5 * time.Minute) }, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 running"},
-		"again, it ran too long":       {func(b *bundle) { b.running(16 * time.Minute) }, func(b *bundle) nodetask.Order { return b.order(2) }, "", "2.1 expired, 2.2 queued"},
-		"a newer fence while it runs":  {func(b *bundle) { b.running(time.Minute) }, func(b *bundle) nodetask.Order { return release(b.order(3)) }, "", "2.1 superseded, 3.1 queued"},
-		"a release by another node":    {func(b *bundle) { done(b); b.mustPut(release(b.order(3))); done(b); b.node = ids.New[ids.Node]() }, func(b *bundle) nodetask.Order { return release(b.order(3)) }, "", "2.1 succeeded, 3.1 succeeded, 3.2 queued"},
-		"another order at this fence":  {nil, func(b *bundle) nodetask.Order { return release(b.order(2)) }, "", "2.1 expired, 2.2 queued"},
-		"for another allocation": {nil, func(b *bundle) nodetask.Order {
-			o := b.order(1)
+		"the same while it waits":      {nil, func(b *bundle) nodetask.Task { return b.task(2) }, "", "2.1 queued"},
+		"the same on its way":          {func(b *bundle) { b.newestTask() }, func(b *bundle) nodetask.Task { return b.task(2) }, "", "2.1 delivered"},
+		"a newer fence":                {nil, func(b *bundle) nodetask.Task { return b.task(3) }, "", "2.1 superseded, 3.1 queued"},
+		"a newer fence, on its way":    {func(b *bundle) { b.newestTask() }, func(b *bundle) nodetask.Task { return release(b.task(3)) }, "", "2.1 superseded, 3.1 queued"},
+		"an older fence":               {nil, func(b *bundle) nodetask.Task { return b.task(1) }, errs.TaskSuperseded, "2.1 queued"},
+		"an older fence than one done": {done, func(b *bundle) nodetask.Task { return b.task(1) }, errs.TaskSuperseded, "2.1 succeeded"},
+		"again after it was done":      {done, func(b *bundle) nodetask.Task { return b.task(2) }, "", "2.1 succeeded, 2.2 queued"},
+		"a release once more":          {func(b *bundle) { done(b); b.mustPut(release(b.task(3))); done(b) }, func(b *bundle) nodetask.Task { return release(b.task(3)) }, "", "2.1 succeeded, 3.1 succeeded"},
+		"a release without its proof":  {func(b *bundle) { done(b); b.mustPut(release(b.task(3))); done(b); b.finished(time.Minute) }, func(b *bundle) nodetask.Task { return release(b.task(3)) }, "", "2.1 succeeded, 3.1 succeeded, 3.2 queued"},
+		"again after it expired":       {func(b *bundle) { b.age(time.Hour) }, func(b *bundle) nodetask.Task { return b.task(2) }, "", "2.1 expired, 2.2 queued"},
+		"again while it runs":          {func(b *bundle) { b.running(5 * time.Minute) }, func(b *bundle) nodetask.Task { return b.task(2) }, "", "2.1 running"},
+		"again, it ran too long":       {func(b *bundle) { b.running(16 * time.Minute) }, func(b *bundle) nodetask.Task { return b.task(2) }, "", "2.1 expired, 2.2 queued"},
+		"a newer fence while it runs":  {func(b *bundle) { b.running(time.Minute) }, func(b *bundle) nodetask.Task { return release(b.task(3)) }, "", "2.1 superseded, 3.1 queued"},
+		"a release by another node":    {func(b *bundle) { done(b); b.mustPut(release(b.task(3))); done(b); b.node = ids.New[ids.Node]() }, func(b *bundle) nodetask.Task { return release(b.task(3)) }, "", "2.1 succeeded, 3.1 succeeded, 3.2 queued"},
+		"another task at this fence":   {nil, func(b *bundle) nodetask.Task { return release(b.task(2)) }, "", "2.1 expired, 2.2 queued"},
+		"for another allocation": {nil, func(b *bundle) nodetask.Task {
+			o := b.task(1)
 			o.Allocation = ids.New[ids.Allocation]()
 			return o
 		}, "", "2.1 queued, 1.1 queued"},
@@ -202,7 +202,7 @@ func TestPut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.mustPut(b.order(2))
+			b.mustPut(b.task(2))
 			if c.before != nil {
 				c.before(b)
 			}
@@ -226,7 +226,7 @@ func TestPutAbove(t *testing.T) {
 	}
 	putAbove := func(b *bundle, reported int64) {
 		b.t.Helper()
-		o := b.order(reported)
+		o := b.task(reported)
 		o.Generation, o.SpecHash = 0, ""
 		o.Type, o.Params = protocol.RevokeUser, protocol.RevokeUserParams{User: "u1", UID: 200001, GPUs: []string{gpu}, Mode: "clear"}
 		err := pgx.BeginFunc(b.t.Context(), b.db, func(tx pgx.Tx) error { return b.PutAbove(b.t.Context(), tx, o) })
@@ -240,9 +240,9 @@ func TestPutAbove(t *testing.T) {
 		want     string
 	}{
 		"no task is stored":                   {func(*bundle) {}, 3, "4.1 queued"},
-		"a task that the node never received": {func(b *bundle) { b.mustPut(b.order(7)) }, 3, "7.1 superseded, 8.1 queued"},
+		"a task that the node never received": {func(b *bundle) { b.mustPut(b.task(7)) }, 3, "7.1 superseded, 8.1 queued"},
 		"a release of what was declared": {func(b *bundle) {
-			o := b.order(4)
+			o := b.task(4)
 			o.Type, o.Params = protocol.RevokeUser, protocol.RevokeUserParams{User: "u1", UID: 200001, GPUs: []string{gpu}, Mode: "clear"}
 			b.mustPut(o)
 			done(b)
@@ -271,11 +271,11 @@ func TestPutAbove(t *testing.T) {
 func TestPutAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.mustPut(b.order(1))
+	b.mustPut(b.task(1))
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if err := b.put(b.order(1)); err != nil {
+			if err := b.put(b.task(1)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -290,7 +290,7 @@ func TestPutAtOnce(t *testing.T) {
 func TestProbesDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	probe := nodetask.Order{Node: b.node, Type: protocol.Probe, Params: protocol.ProbeParams{}}
+	probe := nodetask.Task{Node: b.node, Type: protocol.Probe, Params: protocol.ProbeParams{}}
 	b.mustPut(probe)
 	b.mustPut(probe)
 	b.age(time.Hour)
@@ -307,7 +307,7 @@ func TestProbesDoNotPileUp(t *testing.T) {
 func TestDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.mustPut(b.order(1))
+	b.mustPut(b.task(1))
 	first := b.newestTask()
 	if _, ok := b.next(); ok {
 		t.Error("delivered twice at once")
@@ -324,7 +324,7 @@ func TestDeliveredAgain(t *testing.T) {
 	if _, ok := b.next(); ok {
 		t.Error("delivered though it is at work")
 	}
-	b.mustPut(b.order(2))
+	b.mustPut(b.task(2))
 	b.node = ids.New[ids.Node]()
 	if _, ok := b.next(); ok {
 		t.Error("delivered to another node")
@@ -335,7 +335,7 @@ func TestDeliveredAgain(t *testing.T) {
 func TestNextInOrder(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.mustPut(b.order(1))
+	b.mustPut(b.task(1))
 	b.age(time.Hour)
 	if _, ok := b.next(); ok {
 		t.Error("an expired task was delivered")
@@ -344,7 +344,7 @@ func TestNextInOrder(t *testing.T) {
 	for range 3 {
 		b.a = ids.New[ids.Allocation]()
 		want = append(want, b.a)
-		b.mustPut(b.order(1))
+		b.mustPut(b.task(1))
 	}
 	for i, a := range want {
 		if got := b.newestTask().Allocation; got != a {
@@ -367,12 +367,12 @@ func TestINV45Finish(t *testing.T) {
 		"another attempt":    {func(_ *bundle, r *protocol.Result) { r.Attempt++ }, ids.Node{}},
 		"another allocation": {func(_ *bundle, r *protocol.Result) { r.Allocation = ids.New[ids.Allocation]() }, ids.Node{}},
 		"no allocation":      {func(_ *bundle, r *protocol.Result) { r.Allocation = ids.Allocation{} }, ids.Node{}},
-		"overtaken":          {func(b *bundle, _ *protocol.Result) { b.mustPut(b.order(2)) }, ids.Node{}},
+		"overtaken":          {func(b *bundle, _ *protocol.Result) { b.mustPut(b.task(2)) }, ids.Node{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.mustPut(b.order(1))
+			b.mustPut(b.task(1))
 			r, node := resultOf(b.newestTask(), protocol.Succeeded), b.node
 			if c.change != nil {
 				c.change(b, &r)
@@ -391,7 +391,7 @@ func TestINV45Finish(t *testing.T) {
 	}
 
 	b := setup(t)
-	b.mustPut(b.order(1))
+	b.mustPut(b.task(1))
 	r := resultOf(b.newestTask(), protocol.Failed)
 	r.Code, r.Message, r.Step = protocol.StepFailed, "no", "account"
 	if first, err := b.finish(b.node, r); err != nil || !first {
@@ -412,7 +412,7 @@ func TestINV45Finish(t *testing.T) {
 func TestPutRejectsWhatItCannotEncode(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	o := b.order(1)
+	o := b.task(1)
 	o.Params = func() {}
 	if err := b.put(o); err == nil || errs.CodeOf(err) != errs.Internal {
 		t.Error(err)
@@ -433,11 +433,11 @@ func TestNoTaskWithoutItsSignature(t *testing.T) {
 	b := setup(t)
 	diff := pgtest.Diff(t, b.db)
 	b.Signer = away{b.keys}
-	if err := b.put(b.order(1)); errs.CodeOf(err) != errs.Unavailable || diff() != "" {
+	if err := b.put(b.task(1)); errs.CodeOf(err) != errs.Unavailable || diff() != "" {
 		t.Errorf("%v\n%s", err, diff())
 	}
 	b.Signer = b.keys
-	b.mustPut(b.order(1))
+	b.mustPut(b.task(1))
 	if e := b.newestTask(); e.Attempt != 1 {
 		t.Errorf("attempt %d", e.Attempt)
 	}

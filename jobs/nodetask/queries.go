@@ -20,7 +20,8 @@ const (
 				OR EXISTS (SELECT FROM node_tasks WHERE allocation_id = $1 AND node_id = $5 AND fence = $2 AND type = $3
 					AND status = 'succeeded' AND finished_at > now() - $4::interval)`
 
-	// A node that is away for long would gather a question with each plan.
+	// Ends the expired tasks of a type about the node, and returns whether one is pending. A node that does not poll
+	// would otherwise get one more probe with each pass.
 	finishNodeTasks = `
 		WITH ended AS (
 			UPDATE node_tasks SET status = 'expired', finished_at = now()

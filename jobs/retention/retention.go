@@ -30,7 +30,7 @@ type Month struct {
 	Days  policies.IntKey
 }
 
-// Months lists these tables. Actions come before the plans that they refer to.
+// Months lists these tables. Actions precede the plans that they refer to.
 func Months() []Month {
 	return []Month{
 		{"outbox_events", policies.EventOutboxDays},

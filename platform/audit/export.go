@@ -110,7 +110,7 @@ func (s *Service) exportMonth(ctx context.Context, month time.Time) error {
 	return err
 }
 
-// eachOf shows do the rows of a month, in the order of the seals.
+// eachOf calls do for each row of a month, sorted by seal.
 func (s *Service) eachOf(ctx context.Context, month time.Time, do func(*row) error) error {
 	return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, patient); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // page is some seals, to be compared with the rows of their transactions.
 type page struct {
-	seals   []*compared // in the order of transactions
+	seals   []*compared // sorted by transaction
 	by      map[place]*compared
 	upTo    []uint64 // the ends of its stretches
 	stretch int      // that the last row was in
@@ -60,7 +60,7 @@ func (p *page) add(c *compared) *compared {
 
 func (p *page) last() uint64 { return p.upTo[len(p.upTo)-1] }
 
-// compare processes the rows in the order of their transactions.
+// compare processes the rows, sorted by transaction.
 func (p *page) compare(r *row) {
 	for r.xid > p.upTo[p.stretch] {
 		p.stretch++

@@ -44,7 +44,7 @@ func (s *Service) round(ctx context.Context, most int) (more bool, err error) {
 		if _, err := tx.Exec(ctx, lockSeals); err != nil {
 			return err
 		}
-		// PostgreSQL takes a snapshot for each statement, so this one reads the seals that the previous
+		// PostgreSQL uses a new snapshot for each statement, so this one reads the seals that the previous
 		// owner of the lock has committed.
 		after, ahead, err := sealedTo(ctx, tx)
 		if err != nil {

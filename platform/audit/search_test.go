@@ -128,7 +128,7 @@ func TestExportOfManyRowsKeepsMemoryFlat(t *testing.T) { //nolint:paralleltest /
 	err := s.Export(t.Context(), audit.Query{}, func(r audit.Record) error {
 		if rows++; rows%1000 == 0 {
 			if open := db.Stat().AcquiredConns(); open != 0 {
-				return fmt.Errorf("%d connections are held while a record is being taken", open)
+				return fmt.Errorf("%d connections are in use while a record is being written", open)
 			}
 			runtime.GC()
 			var m runtime.MemStats

@@ -73,7 +73,7 @@ func TestExamine(t *testing.T) {
 			case books.Mismatch()["EUR"] < c.by, c.by == 0 && books.Mismatch()["EUR"] != 0:
 				t.Errorf("off by %v: %s", books.Mismatch(), faults)
 			}
-			if got := shown(t, s.Metrics); got != books.Mismatch()["EUR"] {
+			if got := metricOf(t, s.Metrics); got != books.Mismatch()["EUR"] {
 				t.Errorf("exported as %d of %v", got, books.Mismatch())
 			}
 			if books.Ticks == 0 {
@@ -83,8 +83,8 @@ func TestExamine(t *testing.T) {
 	}
 }
 
-// shown returns the value that Prometheus would scrape.
-func shown(t *testing.T, f *billing.Metrics) money.Minor {
+// metricOf returns the value that Prometheus would scrape.
+func metricOf(t *testing.T, f *billing.Metrics) money.Minor {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	must(t, registry.Register(f))

@@ -39,7 +39,7 @@ func (s *Service) Concerned(ctx context.Context, q pg.Queryer) ([]ids.Tenant, er
 // empty balance, and does not change them: a release locks allocations, so the caller runs Deplete in
 // one transaction for each tenant.
 func (s *Service) Check(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) (depleted []ids.Tenant, err error) {
-	rows, balances, err := s.hold(ctx, tx, tenants)
+	rows, balances, err := s.lockNotices(ctx, tx, tenants)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *Service) Check(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) (d
 // Deplete reads the balance under the tenant's notice lock. A credit that commits first prevents the
 // release.
 func (s *Service) Deplete(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (released []string, err error) {
-	rows, balances, err := s.hold(ctx, tx, []ids.Tenant{tenant})
+	rows, balances, err := s.lockNotices(ctx, tx, []ids.Tenant{tenant})
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -78,11 +78,11 @@ func (s *Service) Deplete(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (re
 	return released, s.notify(ctx, tx, rows, balances, released)
 }
 
-// hold locks the notice rows of the tenants before it reads their balances. A transaction that adds a
+// lockNotices locks the notice rows of the tenants before it reads their balances. A transaction that adds a
 // credit and then checks these tenants therefore finds either that this check has read the credit, or
 // the notices that it wrote without it. A tenant without an account is left out, because nothing was
 // ever charged to it.
-func (s *Service) hold(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) ([]noticeRow, map[ids.Tenant]ledger.Balance, error) {
+func (s *Service) lockNotices(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) ([]noticeRow, map[ids.Tenant]ledger.Balance, error) {
 	rows, err := lockNoticeRows(ctx, tx, tenants)
 	if err != nil {
 		return nil, nil, err
@@ -146,7 +146,7 @@ func (s *Service) state(ctx context.Context, tx pgx.Tx, turns []turn) error {
 		b.Queue(updateNotices, t.tenant, t.next.LowSince, t.next.LowNotifiedAt, t.next.PendingSince, t.next.ReleasesAt, t.next.DepletedAt, t.sequence)
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("telling tenants of their money: %w", err)
+		return fmt.Errorf("emitting balance notices: %w", err)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ type noticeRow struct {
 	now      time.Time // the database's
 }
 
+// lockNoticeRows creates missing rows before it locks them, because a row that does not exist cannot be locked.
 func lockNoticeRows(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) (list []noticeRow, err error) {
 	which := make([]uuid.UUID, len(tenants))
 	for i, t := range tenants {

@@ -45,26 +45,26 @@ const (
 // Next returns the new notice state and the notices to send. A notice stays in effect until its
 // condition ends, so the same reading twice sends nothing.
 func Next(s State, r Reading) (State, []Notice) {
-	var told []Notice
+	var notices []Notice
 	if s.low(r) {
-		told = append(told, LowBalance)
+		notices = append(notices, LowBalance)
 	}
 	if n := s.announce(r); n != "" {
-		told = append(told, n)
+		notices = append(notices, n)
 	}
 	switch {
 	case r.Released:
 		s.DepletedAt = &r.Now
-		told = append(told, Depleted)
+		notices = append(notices, Depleted)
 	case r.Balance > 0:
 		s.DepletedAt = nil
 	}
-	return s, told
+	return s, notices
 }
 
 // low compares the balance with the threshold. It sends one reminder, and only while the balance falls.
 // A daily reminder about a balance that nothing uses would have no effect.
-func (s *State) low(r Reading) (told bool) {
+func (s *State) low(r Reading) (notices bool) {
 	switch {
 	case r.Balance >= r.Threshold:
 		s.LowSince, s.LowNotifiedAt = nil, nil

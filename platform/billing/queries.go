@@ -1,6 +1,6 @@
 package billing
 
-// Rows are locked in id order, so that two passes wait for each other and never deadlock. A row that
+// Rows are locked by ascending id, so that two passes wait for each other and never deadlock. A row that
 // another pass has just inserted blocks until that pass ends.
 const (
 	insertNotices = `

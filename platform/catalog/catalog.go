@@ -1,4 +1,4 @@
-// Package catalog owns the SKUs with their prices, and the operating system images. Its rows come from
+// Package catalog owns the SKUs with their prices, and the operating system images. Its rows are copied from
 // desired objects. It decides neither who may buy nor whether slots are free.
 package catalog
 
@@ -62,7 +62,7 @@ func (s *Service) ActiveSKU(ctx context.Context, name string) (SKU, error) {
 		if offers, err = s.load(ctx); err != nil {
 			return SKU{}, err
 		}
-		s.remember(offers, epoch)
+		s.cache(offers, epoch)
 	}
 	sku, found := offers[name]
 	if !found {
@@ -72,9 +72,9 @@ func (s *Service) ActiveSKU(ctx context.Context, name string) (SKU, error) {
 	return sku, nil
 }
 
-// Forget makes the next ActiveSKU read the database again. Declare calls it before the commit of its
+// Invalidate makes the next ActiveSKU read the database again. Declare calls it before the commit of its
 // transaction, so the caller that commits sends the hint, too.
-func (s *Service) Forget() {
+func (s *Service) Invalidate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.offers = nil
@@ -99,8 +99,8 @@ func (s *Service) remembered() (offers map[string]SKU, epoch int64) {
 	return s.offers, s.epoch
 }
 
-// remember caches the result of a read unless something changed since.
-func (s *Service) remember(offers map[string]SKU, epoch int64) {
+// cache caches the result of a read unless something changed since.
+func (s *Service) cache(offers map[string]SKU, epoch int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if epoch == s.epoch {
@@ -165,7 +165,7 @@ func (s *Service) Declare(ctx context.Context, tx pgx.Tx, id ids.Object, name st
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("declaring SKU %s: %w", name, err)
 	}
-	s.Forget()
+	s.Invalidate()
 	return nil
 }
 
@@ -174,7 +174,7 @@ func (s *Service) Retire(ctx context.Context, tx pgx.Tx, id ids.Object) error {
 	if _, err := tx.Exec(ctx, retireSKU, id.UUID); err != nil {
 		return fmt.Errorf("retiring SKU %s: %w", id, err)
 	}
-	s.Forget()
+	s.Invalidate()
 	return nil
 }
 

@@ -19,7 +19,7 @@ type Image struct {
 }
 
 // DeclareImage stores the desired spec of an image, which encodes as JSON, as the applied one. At most one image is the default: a new
-// default takes the flag from the former one.
+// default clears the flag of the former one.
 func (s *Service) DeclareImage(ctx context.Context, tx pgx.Tx, id ids.Object, name string, spec any) error {
 	b := &pgx.Batch{}
 	b.Queue(clearDefault, name, spec)

@@ -44,11 +44,12 @@ type walk struct {
 	found    func(Fault)
 }
 
-// addEntry adds the next entry. Entries arrive in id order.
+// addEntry adds the next entry. Entries arrive by ascending id.
 func (w *walk) addEntry(l *link) {
 	for len(w.seals) > 0 && w.seals[0].upTo < l.id {
 		w.pass()
 	}
+	// Each hash covers the previous one, so a changed, removed or inserted entry changes all later hashes up to the seal.
 	next := sha256.Sum256(append(bytes.Clone(w.tail), l.text...))
 	w.tail = next[:]
 	w.since, w.total = add(w.since, l.amount), add(w.total, l.amount)
@@ -71,7 +72,8 @@ func (w *walk) pass() {
 	h.Write(w.passed.chain)
 	h.Write(w.tail)
 	h.Write(s.text)
-	// A sum is wrong when neither all entries nor those since the seal before lead to it.
+	// Two sums are accepted: that of all entries, and that of the entries since the previous seal. A wrong balance in one
+	// seal would otherwise be reported again for every later seal.
 	sums := s.balance == w.total || s.balance == add(w.passed.balance, w.since)
 	if !sums || !bytes.Equal(h.Sum(nil), s.chain) {
 		w.found(Fault{Wrong: SealedChanged, After: w.passed.upTo, UpTo: s.upTo, SealedAt: s.at.UTC(), Minor: add(s.balance, -w.total)})
@@ -83,7 +85,7 @@ func (w *walk) pass() {
 	w.seals, w.passed, w.tail, w.since = w.seals[1:], s, nil, 0
 }
 
-// end passes what is left. A seal that nothing leads to is one of them.
+// end compares the remaining seals. A seal after the last entry has no entries that lead to it, so its hash differs.
 func (w *walk) end() {
 	for len(w.seals) > 0 {
 		w.pass()
@@ -93,7 +95,8 @@ func (w *walk) end() {
 	}
 }
 
-// add is the nearest sum that fits: one that does not is wrong in any case.
+// add returns the sum, or the nearest representable one. A sum that overflows differs from every stored balance, so
+// the fault is reported in any case.
 func add(a, b money.Minor) money.Minor {
 	sum, err := money.Add(a, b)
 	switch {

@@ -64,7 +64,7 @@ func (s *Service) Entries(ctx context.Context, tenant ids.Tenant, f Filter) ([]E
 	return list, nil
 }
 
-// timeOrNull is null for a bound that is not set.
+// timeOrNull returns NULL for a bound that is not set, so that one prepared statement serves all filters.
 func timeOrNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -86,8 +86,8 @@ func scanEntry(row pgx.CollectableRow) (e Entry, err error) {
 // page is about 400 kB. No statement runs long, and none is open while a slow reader processes a page.
 const page = 2_000
 
-// EachEntry shows do all entries of the filter, by id, any number of them in the
-// memory of one page. It ends with the first error of do.
+// EachEntry calls do for each entry of the filter, by id, with the memory of one page. It ends with the first error of
+// do.
 func (s *Service) EachEntry(ctx context.Context, tenant ids.Tenant, f Filter, do func(Entry) error) error {
 	for left := f.Limit; ; {
 		f.Limit = page

@@ -59,7 +59,8 @@ func BalanceOf(tenant ids.Tenant) Account { return Account{Tenant: tenant, Name:
 // move is the pair of accounts, by name, between which a kind may move money.
 type move struct{ from, to string }
 
-// moves is the whole of it: another way is a mistake of the caller.
+// moves lists the accounts between which each kind may move money. The check rejects any other pair: an error of the
+// caller must not move money to the wrong account.
 var moves = map[Kind][]move{
 	TestCredit:        {{Promotions.Name, balance}},
 	TopUp:             {{Clearing.Name, balance}},
@@ -151,6 +152,7 @@ func (t Transfer) failed(err error) error {
 	return fmt.Errorf("posting transfer %s %s: %w", t.Kind, t.Reference, err)
 }
 
+// unknown is an internal error: QueueTransfer creates the accounts of a tenant's currency first.
 func unknown(a Account, currency string) error {
 	return fmt.Errorf("account %s in %s of %s does not exist", a.Name, currency, a.Tenant)
 }

@@ -100,7 +100,8 @@ func portion(chains []Chain) (n int) {
 	return max(n, 1)
 }
 
-// verifyAccounts walks through neighbouring accounts.
+// verifyAccounts walks through neighbouring accounts. It reads the seals before the entries, because a walk compares
+// each seal when it reaches the entry after it.
 func (v *verifier) verifyAccounts(ctx context.Context, tx pgx.Tx, chains []Chain) error {
 	from, to := chains[0].Account, chains[len(chains)-1].Account
 	walks := make(map[uuid.UUID]*walk, len(chains))

@@ -15,8 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Tick is a stretch of time that was cut: what was used in [From, To) is charged
-// in one pass. It lies within one day of UTC.
+// Tick is one accrual window: usage in [From, To) is charged in one pass. A tick lies within one day of UTC.
 type Tick struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
@@ -24,7 +23,7 @@ type Tick struct {
 
 // Cut ends the current tick. Cut and the transactions that open or close an interval exclude each other,
 // so nothing before the end of the tick can change afterwards. Cut does nothing if the last tick is less
-// than a second old, if there is no interval yet, or if another transaction holds its lock for too long.
+// than a second old, if there is no interval yet, or if another transaction blocks its lock for too long.
 // The next trigger then cuts a longer tick.
 func (s *Service) Cut(ctx context.Context) error {
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
@@ -78,7 +77,8 @@ func scanTick(row pgx.CollectableRow) (t Tick, err error) {
 }
 
 // Charge posts the usage of a tick and returns the number of charged tenants. A tick is charged once,
-// and only after all earlier ticks. If another pass is running, Charge does nothing and done is false.
+// and only after all earlier ticks. If another pass is running, Charge does nothing and done is false. A crash before
+// the commit of tx leaves the tick uncharged, and the next pass charges it.
 func (s *Service) Charge(ctx context.Context, tx pgx.Tx, t Tick) (transfers int, done bool, err error) {
 	var mine bool
 	b := &pgx.Batch{}

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// Ticks are charged in their order, so the last charged tick determines the time for all. A tenant
+// Ticks are charged oldest first, so the last charged tick determines the time for all. A tenant
 // without intervals owes nothing yet.
 const selectChargedTo = `
 	SELECT CASE WHEN EXISTS (SELECT FROM usage_records WHERE org_id = $1) THEN coalesce((SELECT max(to_s) FROM usage_passes), 0) ELSE metering_clock() END`

@@ -74,6 +74,7 @@ func (e Evidence) Due(t Tick) money.Minor {
 	return e.dueAfter(until-e.StartS) - e.dueAfter(max(t.From.Unix()-e.StartS, 0))
 }
 
+// dueAfter computes whole hours first. The product of a high rate and many seconds could overflow.
 func (e Evidence) dueAfter(seconds int64) money.Minor {
 	rate := e.GPUs * int64(e.PriceMinor)
 	return money.Minor(rate*(seconds/3600) + rate*(seconds%3600)/3600)

@@ -257,7 +257,7 @@ func (h *history) charges(t *rapid.T) {
 	if len(ticks) == 0 {
 		return
 	}
-	switch rapid.SampledFrom([]string{"one", "all", "crash", "at once", "out of order"}).Draw(t, "pass") {
+	switch rapid.SampledFrom([]string{"one", "all", "crash", "at once", "reordered"}).Draw(t, "pass") {
 	case "one":
 		h.charge(t, ticks[0])
 		h.model.charged++
@@ -270,7 +270,7 @@ func (h *history) charges(t *rapid.T) {
 		must(t, tx.Rollback(h.ctx))
 	case "at once":
 		h.chargeAtOnce(t, ticks)
-	case "out of order":
+	case "reordered":
 		if done := h.charge(t, ticks[len(ticks)-1]); done {
 			if len(ticks) > 1 {
 				t.Fatalf("charged the last of %d ticks before the others", len(ticks))

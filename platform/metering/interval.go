@@ -70,8 +70,8 @@ func (s *Service) Intervals(ctx context.Context, tenant ids.Tenant, f Filter) ([
 // intervalPage is about 2 MB. No statement is open while a slow reader processes a page.
 const intervalPage = 2_000
 
-// EachInterval shows do all intervals of the filter, any number of them in the
-// memory of one page. It ends with the first error of do.
+// EachInterval calls do for each interval of the filter, with the memory of one page. It ends with the first error of
+// do.
 func (s *Service) EachInterval(ctx context.Context, tenant ids.Tenant, f Filter, do func(Record) error) error {
 	f.Limit = intervalPage
 	for {

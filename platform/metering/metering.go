@@ -1,9 +1,9 @@
 // Package metering measures the duration of use of each allocation and its cost. It owns intervals, the
 // ticks that cut time for all of them, and the passes that charge a tick. It does not decide when an
-// interval opens or what a GPU costs: an interval stores the price of its start. All times come from the
+// interval opens or what a GPU costs: an interval stores the price of its start. All times are of the
 // database's clock.
 //
-// The amount due after t seconds is floor(price × gpus × t ÷ 3600), and a pass charges due(end of the
+// The amount due after t seconds is ⌊price × gpus × t ÷ 3600⌋, and a pass charges due(end of the
 // tick) − due(its beginning). Every way of cutting time therefore sums to the same amount.
 package metering
 
@@ -47,7 +47,8 @@ type Observation struct {
 	Origin json.RawMessage `json:"origin,omitempty"`
 }
 
-// Interval is a stretch of use that begins.
+// Interval contains the values of a usage interval at its start. The price is copied, so that a later price change
+// does not alter usage that is already measured.
 type Interval struct {
 	Allocation ids.Allocation
 	Tenant     ids.Tenant
@@ -66,8 +67,8 @@ type Service struct {
 	waits time.Duration // in a test, for another one
 }
 
-// QueueOpen opens an interval in the caller's transaction, because of the observation seen. An interval
-// that is open already stays unchanged.
+// QueueOpen opens an interval in the caller's transaction, because of an observation. An open interval
+// stays unchanged.
 func QueueOpen(b *pgx.Batch, i Interval, by Cause, seen *Observation) {
 	b.Queue(openInterval, uuid.Must(uuid.NewV7()), i.Allocation.UUID, i.Tenant.UUID, i.Project.UUID, i.User.UUID,
 		i.SKU, i.GPUs, i.PriceMinor, i.Currency, by, seen)

@@ -83,6 +83,8 @@ func (i interval) queueCredit(b *pgx.Batch, a ids.Allocation, by Cause, from, to
 		return fmt.Errorf("crediting %s: %w", a, err)
 	}
 	var transfer *uuid.UUID
+	// The ledger accepts only positive amounts. A credit of zero is stored without a transfer, so that the period counts
+	// as credited and a repeated call leaves it out.
 	if amount > 0 {
 		id := uuid.Must(uuid.NewV7())
 		transfer = &id

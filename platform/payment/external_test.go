@@ -31,7 +31,7 @@ func TestRefundsOnThePagesOfTheProviderAreBooked(t *testing.T) {
 			b.deliver(e)
 			b.deliver(with(e, map[string]any{"id": "evt_again"}))
 			b.processAll()
-			b.holds(price - 100)
+			b.expect(price - 100)
 			b.results(map[string]string{"refunded_elsewhere: " + s.Payment: "processed", "settled": "processed"})
 			all, err := b.api.Refunds(b.ours, b.caller.Tenant, ids.Refund{}, 10)
 			must(t, err)
@@ -41,7 +41,7 @@ func TestRefundsOnThePagesOfTheProviderAreBooked(t *testing.T) {
 			// The bank of the card rejects the refund afterwards.
 			b.deliver(with(b.provider.refundsElsewhere(s, 100, payment.RefundFailed), map[string]any{"api_version": version, "object.status": "failed"}))
 			b.processAll()
-			b.holds(price)
+			b.expect(price)
 			if n := b.count("SELECT count(*) FROM audit_logs WHERE action = 'payment.refund' AND actor = $1", payment.ActorProvider); n != 1 {
 				t.Errorf("%d audit rows", n)
 			}
@@ -56,7 +56,7 @@ func TestPendingRefundsOfTheProviderAreRecorded(t *testing.T) {
 	s := b.credited()
 	b.deliver(b.provider.refundsElsewhere(s, price, payment.RefundPending))
 	b.processAll()
-	b.holds(0)
+	b.expect(0)
 	all, err := b.api.Refunds(b.ours, b.caller.Tenant, ids.Refund{}, 10)
 	must(t, err)
 	if len(all) != 1 || all[0].State != payment.Requested {
@@ -67,7 +67,7 @@ func TestPendingRefundsOfTheProviderAreRecorded(t *testing.T) {
 	if r := b.refunded(all[0].ID); r.State != payment.Succeeded {
 		t.Errorf("the refund is %s", r.State)
 	}
-	b.holds(0)
+	b.expect(0)
 }
 
 // Threat: a tenant uses credit whose payment the bank has withdrawn. The events may arrive in any sequence.
@@ -97,7 +97,7 @@ func TestDisputesAreBooked(t *testing.T) {
 				b.deliver(b.provider.disputed("du_x", s, price, stage))
 				b.processAll()
 			}
-			b.holds(c.balance)
+			b.expect(c.balance)
 			all, err := b.api.Disputes(b.ours, b.caller.Tenant, "", 10)
 			must(t, err)
 			if len(all) != 1 || all[0].Stage != c.stage || all[0].Session != s.ID || all[0].Amount != price {
@@ -127,13 +127,13 @@ func TestDisputesThatComeBeforeTheCredit(t *testing.T) {
 	wantCode(t, "a dispute before the credit", b.process(early["id"].(string)), errs.Conflict)
 	b.deliver(paid)
 	must(t, b.process(paid["id"].(string)))
-	b.holds(price)
+	b.expect(price)
 	must(t, b.process(early["id"].(string)))
-	b.holds(0)
+	b.expect(0)
 	b.deliver(b.provider.disputed("du_y", payment.Session{Payment: "pi_of_another_product"}, price, payment.DisputeOpen))
 	b.processAll()
 	b.results(map[string]string{"disputed: open": "processed", "not_ours": "ignored"})
-	b.holds(0)
+	b.expect(0)
 }
 
 // Our refund is in progress when an operator refunds the same money at the provider. The provider rejects
@@ -150,12 +150,12 @@ func TestRefundsOfBothSides(t *testing.T) {
 	b.provider.stage = payment.RefundFailed
 	must(t, b.send(r.ID))
 	must(t, b.process(theirs["id"].(string)))
-	b.holds(0)
+	b.expect(0)
 	b.deliver(b.provider.disputed("du_x", s, 1, "of a later version"))
 	b.deliver(with(b.refundEvent(r, "succeeded"), map[string]any{"object.amount": 101}))
 	b.processAll()
 	b.results(map[string]string{"disagrees: amount": "failed", "disagrees: refund": "failed"})
-	b.holds(0)
+	b.expect(0)
 }
 
 // The bank withdraws the whole payment, also if a part was refunded before.
@@ -174,5 +174,5 @@ func TestDisputesOfARefundedPaymentAreBooked(t *testing.T) {
 	}
 	b.deliver(b.provider.disputed("du_x", s, price, payment.DisputeWon))
 	b.processAll()
-	b.holds(price - 100)
+	b.expect(price - 100)
 }

@@ -405,9 +405,9 @@ func (b *bundle) credited() payment.Session {
 	return s
 }
 
-// holds expects a balance, a consistent ledger, and that the clearing account equals the money at the
+// expect expects a balance, a consistent ledger, and that the clearing account equals the money at the
 // provider.
-func (b *bundle) holds(want money.Minor) {
+func (b *bundle) expect(want money.Minor) {
 	b.t.Helper()
 	books := &ledger.Service{DB: b.db}
 	got, _, err := books.Balance(b.t.Context(), b.db, b.caller.Tenant)

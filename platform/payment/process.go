@@ -54,12 +54,12 @@ func (s *Service) Gather(ctx context.Context, id string) (Event, error) {
 	case s.Provider == nil: // it waits until a provider is configured
 		return Event{}, s.on()
 	}
-	return e, s.ask(ctx, &e)
+	return e, s.fetch(ctx, &e)
 }
 
-// ask replaces the event's payload by the provider's current report of the object. For an unknown object
+// fetch replaces the event's payload by the provider's current report of the object. For an unknown object
 // the payload stays empty.
-func (s *Service) ask(ctx context.Context, e *Event) error {
+func (s *Service) fetch(ctx context.Context, e *Event) error {
 	switch {
 	case isIntent(e.Type):
 		c, err := s.Provider.Charge(ctx, NewCharge{ProviderID: e.Object})
@@ -122,6 +122,7 @@ func (s *Service) Process(ctx context.Context, tx pgx.Tx, e Event) (Outcome, err
 	return o, nil
 }
 
+// handle applies an event by the object in its payload. An event of another type is recorded and ignored.
 func (s *Service) handle(ctx context.Context, tx pgx.Tx, e Event) (Outcome, error) {
 	switch says := e.Payload; {
 	case says.isSetup():

@@ -38,7 +38,7 @@ const (
 	selectCredits = `SELECT session_id, transfer_id, credited_at, refunded_minor FROM stripe_payments WHERE session_id = ANY ($1::uuid[])`
 
 	lockSession = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE id = $1 FOR UPDATE`
-	// The session that the provider's id names takes precedence over the one in the reference. If they
+	// The session that the provider's id names has precedence over the one in the reference. If they
 	// differ, the reference is wrong.
 	lockClaimed = `SELECT ` + sessionColumns + ` FROM payment_sessions WHERE id = coalesce(
 			(SELECT id FROM payment_sessions WHERE provider_session = $1), (SELECT id FROM payment_sessions WHERE id = $2)) FOR UPDATE`

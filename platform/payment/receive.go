@@ -29,20 +29,20 @@ func (s *Service) Receive(ctx context.Context, body []byte, signature string) er
 		return err
 	}
 	// The webhook has no signed-in user, so it has no tenant scope.
-	kept, err := s.keep(pg.WithScope(ctx, pg.Platform), "webhook", []Event{e})
+	stored, err := s.store(pg.WithScope(ctx, pg.Platform), "webhook", []Event{e})
 	if err != nil {
 		return err
 	}
-	if kept == 0 {
+	if stored == 0 {
 		s.Metrics.count(e.Type, "duplicate")
 	}
 	return nil
 }
 
-// keep stores the new events, with a job for each, in one transaction.
-func (s *Service) keep(ctx context.Context, source string, events []Event) (kept int, err error) {
+// store stores the new events, with a job for each, in one transaction.
+func (s *Service) store(ctx context.Context, source string, events []Event) (stored int, err error) {
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		kept = 0
+		stored = 0
 		for _, e := range events {
 			tag, err := tx.Exec(ctx, insertEvent, e.ID, e.Type, e.APIVersion, e.Account, e.Livemode, e.Object, e.Body, e.Payload, source, e.CreatedAt)
 			if err != nil {
@@ -54,7 +54,7 @@ func (s *Service) keep(ctx context.Context, source string, events []Event) (kept
 			if _, err := s.Jobs.InsertTx(ctx, tx, ProcessEvent{Event: e.ID}, nil); err != nil {
 				return fmt.Errorf("queueing event %s: %w", e.ID, err)
 			}
-			kept++
+			stored++
 		}
 		failpoint.Hit("payment.receive.before_commit")
 		return nil
@@ -62,5 +62,5 @@ func (s *Service) keep(ctx context.Context, source string, events []Event) (kept
 	if err == nil {
 		failpoint.Hit("payment.receive.after_commit")
 	}
-	return kept, err
+	return stored, err
 }

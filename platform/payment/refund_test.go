@@ -19,7 +19,7 @@ import (
 
 func (b *bundle) refund(kind payment.Kind, amount money.Minor, named *ids.PaymentSession) (payment.Refund, error) {
 	return b.api.Refund(b.ours, identity.Change[payment.Refund]{Caller: b.admin}, payment.RefundRequest{
-		User: b.caller.User, Kind: kind, Amount: amount, Session: named, Reason: "asked for it",
+		User: b.caller.User, Kind: kind, Amount: amount, Session: named, Reason: "requested by the user",
 	})
 }
 
@@ -150,7 +150,7 @@ func TestRefundRoutes(t *testing.T) {
 					t.Errorf("%d audit rows", n)
 				}
 			}
-			b.holds(c.balance)
+			b.expect(c.balance)
 		})
 	}
 }
@@ -166,7 +166,7 @@ func TestRefundOfWhatIsNotTheirs(t *testing.T) {
 	}
 	for what, change := range map[string]func(*payment.RefundRequest){
 		"no reason": func(r *payment.RefundRequest) { r.Reason = " " }, "a novel": func(r *payment.RefundRequest) { r.Reason = strings.Repeat("é", 513) },
-		"two lines": func(r *payment.RefundRequest) { r.Reason = "asked for it\r\ngiven" },
+		"two lines": func(r *payment.RefundRequest) { r.Reason = "requested by the user\r\ngiven" },
 	} {
 		r := payment.RefundRequest{User: b.caller.User, Kind: payment.Charge, Amount: 5, Reason: "why"}
 		change(&r)
@@ -175,7 +175,7 @@ func TestRefundOfWhatIsNotTheirs(t *testing.T) {
 	}
 	_, err := b.api.Refund(b.ours, identity.Change[payment.Refund]{Caller: b.admin}, payment.RefundRequest{User: ids.New[ids.User](), Kind: payment.Charge, Amount: 5, Reason: "why"})
 	wantCode(t, "nobody", err, errs.UserNotFound)
-	b.holds(0)
+	b.expect(0)
 }
 
 // Threat: an operator, or a stolen session of one, pays out more than the tenant was ever charged.
@@ -197,7 +197,7 @@ func TestChargesAreRefundedOnce(t *testing.T) {
 	must(t, b.send(r.ID)) // the card rejects the first one
 	_, err = b.refund(payment.Charge, 60, nil)
 	must(t, err)
-	b.holds(price)
+	b.expect(price)
 }
 
 // INV-36: 64 at once, of one payment, by both kinds.
@@ -245,7 +245,7 @@ func TestINV36RefundsNeverExceedThePayment(t *testing.T) {
 	if there != sum {
 		t.Errorf("the provider refunded %d, and %d was requested", there, sum)
 	}
-	b.holds(price - money.Minor(b.count("SELECT coalesce(sum(amount_minor), 0) FROM refund_requests WHERE kind = 'unspent'")))
+	b.expect(price - money.Minor(b.count("SELECT coalesce(sum(amount_minor), 0) FROM refund_requests WHERE kind = 'unspent'")))
 }
 
 // A refund that the card rejects is reversed completely, even long after it had succeeded.
@@ -292,7 +292,7 @@ func TestRefundThatFailsIsTakenBack(t *testing.T) {
 				r, err := b.refund(kind, 1000, nil)
 				must(t, err)
 				fail(b, r)
-				b.holds(balance)
+				b.expect(balance)
 				if got := b.refunded(r.ID); got.State != payment.Failed || got.Failure == "" || b.account("refunds") != 0 {
 					t.Errorf("ended %+v", got)
 				}
@@ -300,7 +300,7 @@ func TestRefundThatFailsIsTakenBack(t *testing.T) {
 					t.Errorf("%d are still subtracted from the payment", n)
 				}
 				must(t, b.send(r.ID)) // it is over
-				b.holds(balance)
+				b.expect(balance)
 			})
 		}
 	}
@@ -332,7 +332,7 @@ func TestRefundIsMadeOnce(t *testing.T) {
 	if got := b.refunded(r.ID); got.State != payment.Requested {
 		t.Errorf("is %s while the result is unknown", got.State)
 	}
-	b.holds(price - 1000)
+	b.expect(price - 1000)
 	b.provider.failing = map[string]error{}
 	var wg sync.WaitGroup
 	for range 8 {
@@ -350,7 +350,7 @@ func TestRefundIsMadeOnce(t *testing.T) {
 	if len(b.provider.refunds) != 1 || strings.Count(b.events(), payment.SubjectRefunded) != 1 || b.refunded(r.ID).State != payment.Succeeded {
 		t.Errorf("%d refunds, stated %s", len(b.provider.refunds), b.events())
 	}
-	b.holds(price - 1000)
+	b.expect(price - 1000)
 }
 
 // A repeated request with a key receives the stored response, and refunds once.
@@ -375,5 +375,5 @@ func TestRefundKeepsItsReply(t *testing.T) {
 	if n := b.count("SELECT count(*) FROM refund_requests"); n != 1 {
 		t.Errorf("%d refunds by one request", n)
 	}
-	b.holds(price - 100)
+	b.expect(price - 100)
 }

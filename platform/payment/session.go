@@ -197,7 +197,7 @@ func (s *Service) Sessions(ctx context.Context, tenant ids.Tenant, after ids.Pay
 	return list(ctx, s.DB, selectSessions, tenant, after, limit)
 }
 
-// Pending returns the amount that is paid and not credited yet: some payment methods take days.
+// Pending returns the amount that is paid and not credited yet: some payment methods need days.
 func (s *Service) Pending(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (amount money.Minor, err error) {
 	err = q.QueryRow(ctx, selectPending, tenant).Scan(&amount)
 	return amount, wrap("summing pending payments", err)

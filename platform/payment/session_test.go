@@ -132,7 +132,7 @@ func TestBeginAfterTheProviderFailed(t *testing.T) {
 			}
 			b.deliver(b.provider.pay(s, false))
 			b.processAll()
-			b.holds(price)
+			b.expect(price)
 		})
 	}
 }

@@ -43,7 +43,7 @@ type Claim struct {
 	Live    bool   // the mode of the report
 }
 
-// Next returns the state of a session after a claim, and the reason. The order and the number of claims
+// Next returns the state of a session after a claim, and the reason. The sequence and the number of claims
 // do not matter: no claim reverses a credit, and a claim that agrees with the session credits it from
 // every other state.
 func Next(s Session, c Claim) (State, string) {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// For reports in any order: a credit stays, a claim that agrees leads to it, and no credit happens
+// For reports in any sequence: a credit stays, a claim that agrees leads to it, and no credit happens
 // without one.
 func TestNextDoesNotMindTheOrder(t *testing.T) {
 	t.Parallel()

@@ -55,8 +55,8 @@ func (s *Service) sweepEvents(ctx context.Context) (found int, err error) {
 		since = oldest
 	}
 	err = s.Provider.Events(ctx, since.Add(-overlap), func(page []Event) error {
-		kept, err := s.keep(ctx, "sweep", page)
-		found += kept
+		stored, err := s.store(ctx, "sweep", page)
+		found += stored
 		return err
 	})
 	if err != nil {

@@ -55,14 +55,14 @@ func TestINV38DroppedEventsAreFound(t *testing.T) {
 	}
 	b.processAll()
 	found := b.sweep()
-	b.holds(sum)
+	b.expect(sum)
 	if n := b.count("SELECT count(*) FROM payment_sessions WHERE status <> 'credited'"); n != 0 || found.Events != dropped {
 		t.Errorf("%d are not credited; %d events were dropped and %+v found", n, dropped, found)
 	}
 	if again := b.sweep(); again != (payment.Found{}) {
 		t.Errorf("a second sweep finds %+v", again)
 	}
-	b.holds(sum)
+	b.expect(sum)
 }
 
 // Three days later the provider's list is read from where the last sweep began,
@@ -85,13 +85,13 @@ func TestINV38AnEventOfThreeDaysAgo(t *testing.T) {
 				b.provider.events = nil
 			}
 			b.sweep()
-			b.holds(4 * price)
+			b.expect(4 * price)
 			if got := b.session(s.ID); got.State != payment.Credited || forget == (b.count("SELECT count(*) FROM stripe_events WHERE source = 'sweep'") > 0) {
 				t.Errorf("the session is %+v", got)
 			}
 			b.deliver(late) // the provider tries for three days
 			b.processAll()
-			b.holds(4 * price)
+			b.expect(4 * price)
 		})
 	}
 }
@@ -119,7 +119,7 @@ func TestSweepEndsWhatIsOver(t *testing.T) {
 	if n := b.count("SELECT count(*) FROM payment_sessions WHERE reason = 'never_opened'"); n != 1 {
 		t.Errorf("%d were never opened", n)
 	}
-	b.holds(0)
+	b.expect(0)
 }
 
 // One session without a response of the provider does not delay the others.
@@ -134,7 +134,7 @@ func TestSweepGoesOn(t *testing.T) {
 	if _, err := b.work.Sweep(t.Context()); err == nil || !strings.Contains(err.Error(), lost.ID.String()) {
 		t.Errorf("error %v", err)
 	}
-	b.holds(price)
+	b.expect(price)
 }
 
 // A lost job is queued again.
@@ -176,13 +176,13 @@ func TestReconcile(t *testing.T) {
 	if err != nil || got.State != payment.Credited || got.Version != b.session(s.ID).Version || got.CheckedAt == nil {
 		t.Errorf("became %+v, %v", got, err)
 	}
-	b.holds(price)
+	b.expect(price)
 	_, err = b.api.Reconcile(b.ours, ch, s.ID)
 	wantCode(t, "the same request", err, errs.IdempotencyInFlight)
 	if got, err := b.api.Reconcile(b.ours, changeOf(b.admin), s.ID); err != nil || got.State != payment.Credited {
 		t.Errorf("once more: %+v, %v", got, err)
 	}
-	b.holds(price)
+	b.expect(price)
 	if n := b.count("SELECT count(*) FROM audit_logs WHERE action = 'payment.reconcile'"); n != 2 {
 		t.Errorf("%d audit rows", n)
 	}

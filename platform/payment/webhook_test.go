@@ -190,7 +190,7 @@ func TestINV31And32OneCreditForEachPaymentOrNone(t *testing.T) {
 			if got := b.count("SELECT count(*) FROM ledger_transfers WHERE kind = 'topup'"); got != c.credits {
 				t.Errorf("%d credits, want %d", got, c.credits)
 			}
-			b.holds(price * moneyTimes(c.credits))
+			b.expect(price * moneyTimes(c.credits))
 			if s = b.session(s.ID); s.State != c.state || s.Reason != c.reason {
 				t.Errorf("the session is %s (%s), want %s (%s)", s.State, s.Reason, c.state, c.reason)
 			}
@@ -258,7 +258,7 @@ func TestINV31OneCreditUnderConcurrency(t *testing.T) {
 	})
 	wg.Wait()
 	b.processAll()
-	b.holds(price)
+	b.expect(price)
 	if got := b.count("SELECT count(*) FROM stripe_events WHERE result = 'credited'"); got > 1 {
 		t.Errorf("%d events have credited", got)
 	}
@@ -338,7 +338,7 @@ func TestOddSignedEventsAreStored(t *testing.T) {
 	b.deliver(e)
 	b.deliver(map[string]any{"id": "evt_thin", "object": "v2.core.event", "type": "v1.billing.meter.no_meter_found", "created": "2026-01-05T09:00:00.000Z", "livemode": false})
 	b.processAll()
-	b.holds(0)
+	b.expect(0)
 	for id, result := range map[string]string{e["id"].(string): "failed_reconcile: account", "evt_thin": "ignored"} {
 		if n := b.count("SELECT count(*) FROM stripe_events WHERE event_id = $1 AND result = $2", id, result); n != 1 {
 			t.Errorf("%s did not lead to %s", id, result)
@@ -381,14 +381,14 @@ func TestINV31EachStatementOfACreditMayBeTheLast(t *testing.T) {
 			}
 			break
 		}
-		b.holds(0)
+		b.expect(0)
 		if b.session(s.ID).State != payment.Initiated || b.events() != "" || b.count("SELECT count(*) FROM stripe_events WHERE status = 'stored'") != 1 {
 			t.Fatalf("dead after %d statements, and something is left", n)
 		}
 	}
-	b.holds(price)
+	b.expect(price)
 	b.processAll()
-	b.holds(price)
+	b.expect(price)
 }
 
 var _ pg.DB = dying{}

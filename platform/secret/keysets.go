@@ -63,6 +63,8 @@ func (k *KeySets) Refresh(ctx context.Context) error {
 	return k.replace(lists[setControl], lists[setReleases])
 }
 
+// replace checks the newest sets before it replaces both lists under one lock, so that a reader never gets new keys of
+// the control plane next to old release keys.
 func (k *KeySets) replace(sets, releases []protocol.Signed) (err error) {
 	var current protocol.KeySet
 	if n := len(sets); n > 0 {

@@ -1,7 +1,7 @@
 package secret
 
 const (
-	// Issuing and revoking lock the same rows in the same order, so a certificate cannot be issued
+	// Issuing and revoking lock the same rows by ascending serial, so a certificate cannot be issued
 	// concurrently with the revocation of its node.
 	lockCertificates = `SELECT serial FROM certificates WHERE node_id = $1 AND not_after > now() ORDER BY serial FOR UPDATE`
 	isValid          = `status IN ('active', 'superseded') AND not_after > now()`

@@ -23,12 +23,12 @@ type Certificate struct {
 	Reason    string
 }
 
-// shown is enough for a week of renewals.
-const shown = 20
+// listLimit is enough for a week of renewals.
+const listLimit = 20
 
 // Of lists a node's certificates, newest first.
 func (c *Certificates) Of(ctx context.Context, node ids.Node) ([]Certificate, error) {
-	rows, err := c.DB.Query(ctx, selectCertificatesOf, node, shown)
+	rows, err := c.DB.Query(ctx, selectCertificatesOf, node, listLimit)
 	if err != nil {
 		return nil, fmt.Errorf("reading certificates of %s: %w", node, err)
 	}

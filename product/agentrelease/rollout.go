@@ -194,10 +194,10 @@ type Try struct {
 	UpdatedAt   time.Time
 }
 
-// shown is enough to see the previous versions of a node.
-const shown = 5
+// previousVersions is enough to see the previous versions of a node.
+const previousVersions = 5
 
 // Of lists the updates of a node, the newest first.
 func (*Store) Of(ctx context.Context, q pg.Queryer, node ids.Node) ([]Try, error) {
-	return collect[Try](ctx, q, selectOf, node, shown)
+	return collect[Try](ctx, q, selectOf, node, previousVersions)
 }

@@ -77,7 +77,7 @@ func TestINV64IsolationIsDeliveredOrRejected(t *testing.T) {
 		w.Isolation = c.policy
 		_, err := w.DB.Exec(t.Context(), `UPDATE sku_catalog SET spec = spec || jsonb_build_object('isolation', $1::text)`, c.sku)
 		must(t, err)
-		w.Catalog.Forget()
+		w.Catalog.Invalidate()
 		_, err = w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1})
 		if errs.CodeOf(err) != c.want {
 			t.Errorf("SKU %s, policy %s: %v", c.sku, c.policy, err)

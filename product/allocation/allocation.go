@@ -103,10 +103,10 @@ type Allocation struct {
 	QueueUntil *time.Time
 	// Paused is the reason why an active allocation is not charged. It is empty while it is charged.
 	Paused metering.Cause
-	// LeaveAt is the deadline of the eviction by a drain, LeaveFor the operator who started the drain
-	// and LeaveWhy the reason, as the tenant was notified. LeaveAt is nil without an eviction.
-	LeaveAt            *time.Time
-	LeaveFor, LeaveWhy string
+	// EvictAt is the deadline of the eviction by a drain, EvictFor the operator who started the drain
+	// and EvictReason the reason, as the tenant was notified. EvictAt is nil without an eviction.
+	EvictAt               *time.Time
+	EvictFor, EvictReason string
 	// IdleReleaseAt is the announced release of an idle allocation; nil: none is announced.
 	IdleReleaseAt *time.Time
 

@@ -112,7 +112,7 @@ func TestINV03FailedIsNotClean(t *testing.T) {
 	w := allocationtest.New(t, rich)
 	node := w.Node(t, "node-1", 1)
 	giveUp := func(tx pgx.Tx, a allocation.Allocation) error {
-		return w.Allocations.GaveUp(t.Context(), tx, a, 3, "no key fits")
+		return w.Allocations.Exhaust(t.Context(), tx, a, 3, "no key fits")
 	}
 	a := w.Move(t, w.Request(t, 1).ID, giveUp)
 	if got := slots(t, w, a.ID); a.State != allocation.Failed || a.Reason != "provision_failed" || a.Message != "no key fits" || !slices.Equal(got, []string{"dirty"}) {
@@ -143,7 +143,7 @@ func TestReleaseFailed(t *testing.T) {
 	w := allocationtest.New(t, rich)
 	node := w.Node(t, "node-1", 2)
 	giveUp := func(tx pgx.Tx, a allocation.Allocation) error {
-		return w.Allocations.GaveUp(t.Context(), tx, a, 5, "a process does not end")
+		return w.Allocations.Exhaust(t.Context(), tx, a, 5, "a process does not end")
 	}
 	a := w.Move(t, w.Releasing(t, 1).ID, giveUp)
 	if got := slots(t, w, a.ID); a.State != allocation.ReleaseFailed || a.Reason != allocation.ReasonUser || !slices.Equal(got, []string{"quarantined release failed"}) {

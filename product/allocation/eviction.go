@@ -37,7 +37,7 @@ type Eviction struct {
 // ScheduleEviction stores the eviction and notifies the tenant of the deadline and the reason, once for
 // each change of them.
 func (s *Service) ScheduleEviction(ctx context.Context, tx pgx.Tx, a Allocation, l Eviction) error {
-	if !a.lives() || a.LeaveAt != nil && a.LeaveAt.Equal(l.At) && a.LeaveFor == l.By && a.LeaveWhy == l.Why {
+	if !a.lives() || a.EvictAt != nil && a.EvictAt.Equal(l.At) && a.EvictFor == l.By && a.EvictReason == l.Why {
 		return nil
 	}
 	if _, err := tx.Exec(ctx, setLeave, a.ID, l.At, l.By, l.Why); err != nil {
@@ -50,7 +50,7 @@ func (s *Service) ScheduleEviction(ctx context.Context, tx pgx.Tx, a Allocation,
 
 // CancelEviction notifies the tenant that the scheduled release no longer applies.
 func (s *Service) CancelEviction(ctx context.Context, tx pgx.Tx, a Allocation) error {
-	if a.LeaveAt == nil {
+	if a.EvictAt == nil {
 		return nil
 	}
 	if _, err := tx.Exec(ctx, setLeave, a.ID, nil, "", ""); err != nil {
@@ -60,7 +60,7 @@ func (s *Service) CancelEviction(ctx context.Context, tx pgx.Tx, a Allocation) e
 		return nil
 	}
 	return s.pending(ctx, tx, a, SubjectReleaseCancelled, ReleaseScheduledEvent{
-		Allocation: a.ID.String(), Reason: ReasonDrain, Message: "its node need not be empty", RequestedBy: a.LeaveFor,
+		Allocation: a.ID.String(), Reason: ReasonDrain, Message: "its node need not be empty", RequestedBy: a.EvictFor,
 	})
 }
 
@@ -79,7 +79,7 @@ func (s *Service) ScheduleIdle(ctx context.Context, tx pgx.Tx, a Allocation, at 
 // Evict releases an allocation that is still on its node at the announced deadline. If the tenant was
 // not notified, or was notified of another deadline, Evict only notifies it.
 func (s *Service) Evict(ctx context.Context, tx pgx.Tx, a Allocation, l Eviction) error {
-	if !a.lives() || a.LeaveAt == nil {
+	if !a.lives() || a.EvictAt == nil {
 		return s.ScheduleEviction(ctx, tx, a, l)
 	}
 	if s.Clock.Now().Before(l.At) {

@@ -72,7 +72,7 @@ func TestFailuresOfANodeAreCounted(t *testing.T) {
 	}
 	for want := 1; want <= 2; want++ {
 		w.Move(t, w.Request(t, 1).ID, func(tx pgx.Tx, a allocation.Allocation) error {
-			return w.Allocations.GaveUp(t.Context(), tx, a, 3, "disk full")
+			return w.Allocations.Exhaust(t.Context(), tx, a, 3, "disk full")
 		})
 		failures(want)
 	}

@@ -8,9 +8,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// hostUIDs hands out login uids from blocks that the sequence reserves, so that
-// a request needs no round trip for one. A crash wastes the rest of a block; the
-// range lasts for millions of them.
+// hostUIDs returns login uids from blocks that the sequence reserves, so a request needs no round trip. No uid is
+// used twice, so files of an earlier tenant never belong to a later one. A crash wastes the rest of a block.
 type hostUIDs struct {
 	mu        sync.Mutex
 	free, end int

@@ -52,12 +52,12 @@ func LoginLifeFrom(client *policies.Client) func() time.Duration {
 	}
 }
 
-// ReleaseDeadlineFrom returns a function that reads how long a release may take.
+// ReleaseDeadlineFrom returns a function that reads the time limit of a release.
 func ReleaseDeadlineFrom(client *policies.Client) func() time.Duration {
 	return minutes(client, policies.AllocationReleaseDeadlineMinutes)
 }
 
-// ProvisionDeadlineFrom returns a function that reads how long provisioning may take.
+// ProvisionDeadlineFrom returns a function that reads the time limit of provisioning.
 func ProvisionDeadlineFrom(client *policies.Client) func() time.Duration {
 	return minutes(client, policies.AllocationProvisionDeadlineMinutes)
 }

@@ -24,7 +24,7 @@ type Preview struct {
 }
 
 // Preview evaluates a request without writing anything. The catalogue and the request itself are checked
-// first: without a price nothing else can be said.
+// first: without a price no other check has a meaning.
 func (s *Service) Preview(ctx context.Context, r Request) (Preview, error) {
 	limits := s.Limits(r.Caller)
 	offer, err := s.Catalog.ActiveSKU(ctx, r.SKU)

@@ -20,7 +20,7 @@ func (s *Service) CloseProject(ctx context.Context, ch identity.Change[struct{}]
 		return err
 	}
 	b := &pgx.Batch{}
-	// A request locks the same project. It either commits first and is counted, or comes later and finds
+	// A request locks the same project. It either commits first and is counted, or commits later and finds
 	// no project.
 	if err := s.Identity.QueueCloseProject(b, ch, p, version); err != nil {
 		return err

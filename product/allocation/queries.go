@@ -73,7 +73,7 @@ const (
 	// Of one that is being provisioned the first task carries the authorities.
 	lockOutdated = `
 		SELECT id FROM allocations WHERE status = 'active' AND authorities <> $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED`
-	// Live allocations follow the catalogue. Rows are locked in id order, as everywhere. The version
+	// Live allocations follow the catalogue. Rows are locked by ascending id, as everywhere. The version
 	// stays, because a new price is no transition.
 	setPrices = `
 		WITH priced AS (
@@ -149,7 +149,7 @@ func scanWith(row pgx.CollectableRow, more ...any) (a Allocation, err error) {
 	err = row.Scan(append([]any{
 		&a.ID, &a.Tenant, &a.Project, &a.User, &a.Name, &a.SKU, &a.Region, &a.GPUs, &a.Node, &a.PriceMinor, &a.Currency,
 		&a.Login, &a.HostUID, &a.State, &a.Reason, &a.Message, &a.Labels, &a.CorrelationID, &a.Trace, &a.Version, &a.CreatedAt, &a.StatusAt, &a.UpdatedAt, &a.ActiveAt, &a.EndedAt, &a.ExpiresAt, &a.Paused, &a.QueueUntil,
-		&a.LeaveAt, &a.LeaveFor, &a.LeaveWhy, &a.IdleReleaseAt,
+		&a.EvictAt, &a.EvictFor, &a.EvictReason, &a.IdleReleaseAt,
 	}, more...)...)
 	if err != nil {
 		return Allocation{}, fmt.Errorf("scanning allocation: %w", err)

@@ -19,7 +19,7 @@ import (
 )
 
 // A queued request is a row and nothing else: no claim, no desired object, no cost. It counts against
-// the caps and the balance, so that it can be placed when its turn comes. The oldest request is served
+// the caps and the balance, so that it can be placed when it is its turn. The oldest request is served
 // first. A request that does not fit lets smaller ones pass, because slots would otherwise stay free
 // without a use.
 
@@ -133,13 +133,13 @@ func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, open bo
 		case err != nil:
 			return fmt.Errorf("locking a waiting request: %w", err)
 		case a.QueueUntil != nil && !s.Clock.Now().Before(*a.QueueUntil):
-			return s.GaveUp(ctx, tx, a, 0, "no capacity became free in time")
+			return s.Exhaust(ctx, tx, a, 0, "no capacity became free in time")
 		case !open, full.isFull(w):
 			return nil
 		}
 		lines, err := keys.AuthorizedKeys(ctx, tx, identity.Caller{User: a.User}, named)
 		if errs.CodeOf(err) == errs.NotFound {
-			return s.GaveUp(ctx, tx, a, 0, "the SSH keys of the request were deleted")
+			return s.Exhaust(ctx, tx, a, 0, "the SSH keys of the request were deleted")
 		}
 		if err != nil {
 			return err

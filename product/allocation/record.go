@@ -116,9 +116,9 @@ func (s *Service) queueReleased(ctx context.Context, tx pgx.Tx, a Allocation) er
 	return send(ctx, tx, b, a)
 }
 
-// GaveUp ends an attempt whose tries or time are exhausted. The desired object becomes a tombstone,
+// Exhaust ends an attempt whose tries or time are exhausted. The desired object becomes a tombstone,
 // because the node may still have something to clean.
-func (s *Service) GaveUp(ctx context.Context, tx pgx.Tx, a Allocation, attempts int, why string) error {
+func (s *Service) Exhaust(ctx context.Context, tx pgx.Tx, a Allocation, attempts int, why string) error {
 	before := a.State
 	if before != Requested && before != Provisioning && before != Releasing {
 		return nil

@@ -95,7 +95,7 @@ func TestINV06RejectedRequestLeavesNoKey(t *testing.T) {
 	key := identity.Key{Principal: w.Caller.Principal(), Method: "POST", Route: "/allocations", Key: "k", BodyHash: [32]byte{1}}
 	request := func(k identity.Key) error {
 		_, err := w.Allocations.Request(t.Context(), allocation.Request{
-			Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Name: "taken", Key: k,
+			Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Name: "exists", Key: k,
 			Answer: func(a allocation.Allocation) identity.Reply {
 				return identity.Reply{Status: 201, Body: []byte(a.ID.String())}
 			},
@@ -215,7 +215,7 @@ func TestRejectedRequests(t *testing.T) {
 	w := allocationtest.New(t, rich)
 	w.Node(t, "node-1", 4)
 	w.Limits.MaxTTL = time.Hour
-	if _, err := w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Name: "taken"}); err != nil {
+	if _, err := w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Name: "exists"}); err != nil {
 		t.Fatal(err)
 	}
 	diff := pgtest.Diff(t, w.DB)
@@ -231,7 +231,7 @@ func TestRejectedRequests(t *testing.T) {
 		"unknown SKU":    {allocation.Request{SKU: "b300", GPUs: 1}, errs.SKUUnknown, "sku"},
 		"no free slots":  {allocation.Request{SKU: allocationtest.SKU, GPUs: 4}, errs.SKUUnavailable, ""},
 		"another region": {allocation.Request{SKU: allocationtest.SKU, GPUs: 1, Region: "us1"}, errs.SKUUnavailable, ""},
-		"name taken":     {allocation.Request{SKU: allocationtest.SKU, GPUs: 1, Name: "taken"}, errs.AlreadyExists, "name"},
+		"name exists":    {allocation.Request{SKU: allocationtest.SKU, GPUs: 1, Name: "exists"}, errs.AlreadyExists, "name"},
 	} {
 		c.r.Caller = w.Caller
 		_, err := w.Allocations.Request(t.Context(), c.r)
@@ -259,7 +259,7 @@ func TestNameIsFreeAfterFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Move(t, first.ID, func(tx pgx.Tx, a allocation.Allocation) error {
-		return w.Allocations.GaveUp(t.Context(), tx, a, 3, "no key fits")
+		return w.Allocations.Exhaust(t.Context(), tx, a, 3, "no key fits")
 	})
 	second, err := request()
 	if err != nil {
@@ -282,7 +282,7 @@ func TestEventsFollowTheirContract(t *testing.T) {
 		return w.Allocations.SlotsGone(t.Context(), tx, a, allocationtest.Proof(fence, allocationtest.GPU(node, 1)))
 	})
 	giveUp := func(tx pgx.Tx, a allocation.Allocation) error {
-		return w.Allocations.GaveUp(t.Context(), tx, a, 3, "why")
+		return w.Allocations.Exhaust(t.Context(), tx, a, 3, "why")
 	}
 	w.Move(t, w.Request(t, 1).ID, giveUp)
 	if _, err := w.Allocations.Release(t.Context(), w.Operator, identity.Key{}, active.ID, nil); err != nil {

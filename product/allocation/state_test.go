@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// INV-04: all 35 pairs, as drawn. The diagram is generated from the table, so that a change of the state
-// machine is visible in a review.
+// INV-04: all 35 pairs, as drawn. The diagram is generated from the table, so that a review displays each
+// change of the state machine.
 func TestINV04Diagram(t *testing.T) {
 	t.Parallel()
 

@@ -142,7 +142,7 @@ func (s *Service) Uncordon(ctx context.Context, ch identity.Change[Node], name s
 	})
 }
 
-// liftable returns the holds that this caller may lift, or an error that explains why it may lift none
+// liftable returns the operator holds that this caller may lift, or an error that explains why it may lift none
 // of the active ones.
 func liftable(n Node, by string, force bool) (mine []Hold, err error) {
 	var other *Hold

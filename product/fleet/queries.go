@@ -95,7 +95,7 @@ const (
 		FROM slots s JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period) WHERE s.node_id = $1`
 	selectHolds = `
 		SELECT h.id, h.node_id, h.slot_id, h.kind, h.cause, h.owner, h.reason, h.deadline, h.created_at
-		FROM holds h WHERE h.node_id = ANY($1) AND ` + slots.Stands + ` ORDER BY h.id`
+		FROM holds h WHERE h.node_id = ANY($1) AND ` + slots.ActiveHold + ` ORDER BY h.id`
 	// Each step checks again whether it is due, because holds may have changed since it was planned. The
 	// loop checks for the next step at once.
 	drains   = `EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.kind = 'drain' AND h.lifted_at IS NULL)`
@@ -172,7 +172,7 @@ const (
 		WHERE id = $1 AND (lifecycle IN ('declared', 'commissioning') OR proof_key IS DISTINCT FROM $2)`
 	selectNodes = `
 		SELECT n.id, n.name, n.spec, n.lifecycle, n.health, n.reachability,
-			n.cordoned OR EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND ` + slots.Stands + `), n.message,
+			n.cordoned OR EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND ` + slots.ActiveHold + `), n.message,
 			n.version, n.updated_at, n.agent_version, n.fingerprint, n.drained_at,
 			(SELECT min(h.deadline) FROM holds h WHERE h.node_id = n.id AND h.kind = 'drain' AND h.lifted_at IS NULL),
 			count(s.id), count(s.id) FILTER (WHERE s.status = 'clean'), count(s.id) FILTER (WHERE s.status = 'quarantined'),

@@ -31,7 +31,7 @@ type Node struct {
 	AgentVersion string
 	Fingerprint  string
 	DrainedAt    *time.Time
-	LeaveAt      *time.Time // by when tenants leave a node that drains
+	EvictAt      *time.Time // by when tenants leave a node that drains
 	Slots        int
 	Free         int
 	Quarantined  int
@@ -44,7 +44,7 @@ type Node struct {
 }
 
 // Draining reports whether the allocations of the node must leave it.
-func (n Node) Draining() bool { return n.LeaveAt != nil }
+func (n Node) Draining() bool { return n.EvictAt != nil }
 
 // Occupancy is the fourth axis.
 func (n Node) Occupancy() string {

@@ -56,7 +56,7 @@ func (s *Service) applyHolds(ctx context.Context, tx pgx.Tx, id ids.Node, k *nod
 	var over []uuid.UUID
 	for _, h := range k.Holds {
 		key := systemHold{GPU: h.GPU, Cause: h.Cause}
-		if _, stands := wants[key]; !stands {
+		if _, wanted := wants[key]; !wanted {
 			over = append(over, h.ID)
 		}
 		delete(wants, key)
@@ -85,7 +85,7 @@ func (s *Service) applyHolds(ctx context.Context, tx pgx.Tx, id ids.Node, k *nod
 	return s.put(ctx, tx, id, k, missing)
 }
 
-// breakerAllows checks the breaker. A wrong rule, a broken clock or a bad driver looks like the failure
+// breakerAllows checks the breaker. A wrong rule, a broken clock or a bad driver causes the same reports as the failure
 // of many nodes at once. Above the limit an operator decides.
 func (s *Service) breakerAllows(ctx context.Context, tx pgx.Tx, id ids.Node, k *nodeState, reason string) (bool, error) {
 	var fleet, held, tripped, then int
@@ -123,6 +123,7 @@ func (s *Service) breakerAllows(ctx context.Context, tx pgx.Tx, id ids.Node, k *
 	return false, nil
 }
 
+// put sets the missing holds of a node, and updates its slots afterwards: they read the new rows.
 func (s *Service) put(ctx context.Context, tx pgx.Tx, id ids.Node, k *nodeState, missing []fleet.SystemHold) error {
 	held, err := fleet.PutSystemHolds(ctx, tx, id, missing)
 	if err != nil {

@@ -232,7 +232,7 @@ func TestOverridesAreReports(t *testing.T) {
 		t.Errorf("%d expired overrides are stored", n)
 	}
 
-	say(nodehealth.Override{Target: "n-g1", Level: protocol.Healthy, Message: "looked at", Actor: "user:1"})
+	say(nodehealth.Override{Target: "n-g1", Level: protocol.Healthy, Message: "inspected", Actor: "user:1"})
 	if got := b.slots(); got != "quarantined unhealthy, clean" {
 		t.Errorf("confirmed: %s", got)
 	}

@@ -92,7 +92,7 @@ const (
 
 // classify merges the values of all sources. r is nil if only an override has changed.
 func (k *nodeState) classify(r *protocol.Report, action string) verdict {
-	v := verdict{Reports: k.says(r), Cards: map[string]gpuVerdict{}, Slots: map[string]string{}, Health: protocol.Healthy}
+	v := verdict{Reports: k.currentReports(r), Cards: map[string]gpuVerdict{}, Slots: map[string]string{}, Health: protocol.Healthy}
 	for _, c := range k.Cards {
 		v.Cards[c.UUID] = gpuVerdict{Health: protocol.Healthy, Reasons: []string{}}
 	}
@@ -103,9 +103,9 @@ func (k *nodeState) classify(r *protocol.Report, action string) verdict {
 	return v
 }
 
-// says returns the current value of each source: those of a new report, and earlier ones that the report
+// currentReports returns the current value of each source: those of a new report, and earlier ones that the report
 // does not cover.
-func (k *nodeState) says(r *protocol.Report) []Report {
+func (k *nodeState) currentReports(r *protocol.Report) []Report {
 	said, before := []Report{}, []Report{} // never null in the database's eyes
 	for _, old := range k.Reports {
 		if old.Source != SourceOperator && !isContest(old) {

@@ -244,7 +244,7 @@ func (s *scenario) readState() (n visible) {
 }
 
 // expect compares the visible state with the expected one, while the fault is present or after it.
-func (s *scenario) expect(stands bool) {
+func (s *scenario) expect(open bool) {
 	s.t.Helper()
 	h := s.harm
 	want := visible{gpus: "hh", slots: "cc"}
@@ -252,7 +252,7 @@ func (s *scenario) expect(stands bool) {
 		want.gpus = "dh"
 		want.notified = s.claim != (ids.Allocation{})
 	}
-	if stands {
+	if open {
 		if h.gpu {
 			want.gpus = want.gpus[:1] + h.gpuIs
 		}

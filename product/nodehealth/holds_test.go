@@ -261,7 +261,7 @@ func TestQuarantineAndClear(t *testing.T) {
 	if got := b.slots(); got != "quarantined quarantined by an operator, quarantined no scrub proof" {
 		t.Errorf("slots %s", got)
 	}
-	if _, err := b.ClearSlot(t.Context(), ada.slot(), second, "looks fine"); errs.CodeOf(err) != errs.ProofMissing {
+	if _, err := b.ClearSlot(t.Context(), ada.slot(), second, "inspected"); errs.CodeOf(err) != errs.ProofMissing {
 		t.Errorf("cleared without a proof: %v", err)
 	}
 	if s, err := b.ClearSlot(t.Context(), ada.slot(), first, "replaced"); err != nil || s.Status != "clean" {

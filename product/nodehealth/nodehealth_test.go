@@ -249,7 +249,7 @@ func TestNotForSale(t *testing.T) {
 				t.Fatalf("%+v, %v", believed, err)
 			}
 			c.change(b, id)
-			if name != "another SKU" { // what was bought as one thing stays that
+			if name != "another SKU" { // the SKU of a bought node stays
 				if _, err := b.claimSlots(believed); errs.CodeOf(err) != errs.SKUUnavailable {
 					t.Errorf("a claim from an old cache: %v", err)
 				}

@@ -10,9 +10,9 @@ import (
 
 // Candidate is a node that sells a SKU, with all its slots, free or not.
 type Candidate struct {
-	Name, Region              string
-	Enrolled, Heard, Cordoned bool
-	Slots                     []Unit
+	Name, Region                  string
+	Enrolled, Reachable, Cordoned bool
+	Slots                         []Unit
 }
 
 // Unit is one slot, with its allocation if the caller may see it.
@@ -32,7 +32,7 @@ func (s *Service) Candidates(ctx context.Context, sku string) ([]Candidate, erro
 	var c Candidate
 	var status *string
 	var holder *uuid.UUID
-	_, err = pgx.ForEachRow(rows, []any{&c.Name, &c.Region, &c.Enrolled, &c.Heard, &c.Cordoned, &status, &holder}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&c.Name, &c.Region, &c.Enrolled, &c.Reachable, &c.Cordoned, &status, &holder}, func() error {
 		if len(all) == 0 || all[len(all)-1].Name != c.Name {
 			all = append(all, c)
 		}

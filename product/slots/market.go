@@ -34,9 +34,8 @@ type market struct {
 	mu   sync.Mutex
 	free map[offer][]place.Node
 	read map[offer]time.Time
-	// requested contains the slots of requests in progress. A read still returns them as free. A request
-	// that received them as well would wait for the lock, fail, read again and choose the next taken
-	// slots; under load most requests would end so.
+	// requested contains the slots of requests in progress. A read still returns them as free. A second request for them
+	// would wait for the lock, fail, read again and choose the next claimed slots; under load most requests would end so.
 	requested map[uuid.UUID]struct{}
 }
 
@@ -52,6 +51,7 @@ func (s *Service) Place(ctx context.Context, sku, region string, n int, now time
 	o, rules := offer{sku, region}, s.Rules()
 	s.market.mu.Lock()
 	defer s.market.mu.Unlock()
+	// Try the cache first: a cached choice needs no query.
 	chosen, ok := place.Choose(s.market.free[o], n, rules)
 	if now.Sub(s.market.read[o]) > readingFor || !ok {
 		nodes, err := s.freeSlots(ctx, o)
@@ -98,8 +98,8 @@ func (s *Service) Refresh(sku, region string) {
 	delete(s.market.read, offer{sku, region})
 }
 
-// Finished ends a request that Place has answered, whatever came of it. What it did
-// not claim shows as free in the next reading.
+// Finished ends a request that Place has answered, with any result. The next read returns slots that
+// it did not claim as free again.
 func (s *Service) Finished(slots Placement) {
 	s.market.mu.Lock()
 	defer s.market.mu.Unlock()
@@ -108,13 +108,15 @@ func (s *Service) Finished(slots Placement) {
 	}
 }
 
-// forget makes the next placement read the free slots again.
-func (m *market) forget() {
+// invalidate makes the next placement read the free slots again.
+func (m *market) invalidate() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.read)
 }
 
+// put stores a reading without the slots of requests in progress. It copies the nodes, because the caller may choose
+// from the complete reading afterwards.
 func (m *market) put(o offer, nodes []place.Node, now time.Time) {
 	if m.free == nil {
 		m.free, m.read, m.requested = map[offer][]place.Node{}, map[offer]time.Time{}, map[uuid.UUID]struct{}{}
@@ -188,11 +190,12 @@ func QueueClaim(b *pgx.Batch, id ids.Allocation, s Placement) {
 	})
 }
 
-// QueueDirty marks an allocation's slots as no longer clean, from the moment that it
-// is to go until a proof.
+// QueueDirty marks the slots of an allocation as dirty when its release is requested. They stay dirty until a proof,
+// because a task of the tenant may still run on them.
 func QueueDirty(b *pgx.Batch, id ids.Allocation) { b.Queue(dirtySlots, id) }
 
-// GPUsOf returns the devices that an allocation has or had, sorted.
+// GPUsOf returns the devices that an allocation has or had, sorted. The release of a
+// deleted object names the devices also after its claims have ended.
 func (s *Service) GPUsOf(ctx context.Context, q pg.Queryer, id ids.Allocation) ([]string, error) {
 	rows, err := q.Query(ctx, selectHeldGPUs, id)
 	if err != nil {

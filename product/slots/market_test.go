@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaas/product/slots"
 )
 
-// A reading of the free slots comes while others are still about to claim what
-// they were given: it must not be given to anyone else.
+// The free slots are read while other requests are about to claim the slots they were offered. The read must not offer
+// these slots again.
 func TestASlotIsGivenToOneRequestAtATime(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
@@ -50,14 +50,14 @@ func TestASlotIsGivenToOneRequestAtATime(t *testing.T) {
 	}
 	// When all slots are chosen, one more request waits behind them instead of an error.
 	if slots, err := place(); err != nil || !slices.Contains(given, slots.IDs[0]) {
-		t.Fatalf("all are asked for: got %v, %v", slots, err)
+		t.Fatalf("all are requested: got %v, %v", slots, err)
 	}
 	if _, err := s.Place(t.Context(), "t4", "", 4, now); errs.CodeOf(err) != errs.SKUUnavailable {
 		t.Errorf("4 of 3: %v", err)
 	}
 	s.Finished(last)
 	if again, err := place(); err != nil || again.IDs[0] != last.IDs[0] {
-		t.Errorf("a request that came to nothing keeps its slot: got %v, %v", again, err)
+		t.Errorf("a request without an effect blocks its slot: got %v, %v", again, err)
 	}
 }
 

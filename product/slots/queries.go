@@ -36,9 +36,9 @@ const (
 		WHERE now_is.id = s.id AND (s.status = 'clean' AND now_is.reason <> ''
 			OR s.status = 'quarantined' AND s.reason IN ('unhealthy', 'foreign use', 'quarantined by an operator') AND s.reason <> now_is.reason)`
 	// A hold ends with its deadline, except that of a drain: its deadline is that of the evictions.
-	Stands    = `h.lifted_at IS NULL AND (h.kind = 'drain' OR coalesce(h.deadline, 'infinity') > now())`
-	holdEnds  = `CASE WHEN h.kind = 'drain' THEN 'infinity' ELSE coalesce(h.deadline, 'infinity') END`
-	lockSlots = `SELECT id FROM slots WHERE node_id = $1 ORDER BY id FOR UPDATE`
+	ActiveHold = `h.lifted_at IS NULL AND (h.kind = 'drain' OR coalesce(h.deadline, 'infinity') > now())`
+	holdEnds   = `CASE WHEN h.kind = 'drain' THEN 'infinity' ELSE coalesce(h.deadline, 'infinity') END`
+	lockSlots  = `SELECT id FROM slots WHERE node_id = $1 ORDER BY id FOR UPDATE`
 	// The update changes the slots, so a claim that waits for one evaluates it again.
 	refreshHeld = `
 		UPDATE slots s SET held_until = now_is.until, updated_at = now()
@@ -66,23 +66,23 @@ const (
 	// Every node that offers the SKU, with each slot and its present claim.
 	selectCandidates = `
 		SELECT n.name, n.region, n.lifecycle IN ('active', 'offline', 'draining', 'drained'), n.reachability = 'reachable',
-			n.cordoned OR EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND ` + Stands + `), s.status, c.allocation_id
+			n.cordoned OR EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND ` + ActiveHold + `), s.status, c.allocation_id
 		FROM nodes n LEFT JOIN slots s ON s.node_id = n.id AND s.reason <> 'retired'
 			LEFT JOIN slot_claims c ON c.slot_id = s.id AND upper_inf(c.period)
 		WHERE n.sku = $1 AND n.lifecycle <> 'retired' AND NOT n.retiring
 		ORDER BY n.name, s.id`
 	claimSlots = `
 		WITH free AS (
-			-- In id order, so that claims on the same slots queue and never deadlock.
+			-- By ascending id, so that claims on the same slots queue and never deadlock.
 			-- The node becomes due again: the placement may come from an outdated cache.
 			SELECT s.id FROM slots s JOIN nodes n ON n.id = s.node_id
 			WHERE s.id = ANY($2) AND ` + sells + `
 			ORDER BY s.id FOR UPDATE OF s
-		), taken AS (
+		), claimed AS (
 			UPDATE slots SET status = 'claimed', updated_at = now() FROM free WHERE slots.id = free.id RETURNING slots.id
 		)
 		INSERT INTO slot_claims (slot_id, allocation_id, period)
-		SELECT id, $1, tstzrange(now(), NULL) FROM taken`
+		SELECT id, $1, tstzrange(now(), NULL) FROM claimed`
 	// A claim is never deleted, so an allocation that ended is still one of its node.
 	selectPlaced = `
 		SELECT greatest((SELECT count(*) FROM slots WHERE node_id = $1), coalesce((SELECT (spec->>'gpus')::int FROM nodes WHERE id = $1), 0)),
@@ -93,6 +93,8 @@ const (
 	dirtySlots = `
 		UPDATE slots SET status = 'dirty', updated_at = now()
 		WHERE status = 'claimed' AND id IN (SELECT slot_id FROM slot_claims WHERE allocation_id = $1 AND upper_inf(period))`
+	// A claim ends at least one microsecond after its start, because PostgreSQL stores an empty range without
+	// its bounds. A slot without a proof of its scrub is quarantined: the memory may contain data of the last tenant.
 	freeSlots = `
 		WITH ended AS (
 			UPDATE slot_claims SET period = tstzrange(lower(period), greatest(now(), lower(period) + interval '1 microsecond'))
@@ -155,9 +157,9 @@ const (
 	retireSlots   = `WITH node AS (SELECT id FROM nodes WHERE id = $1 AND retiring)` + andRetireSlots
 	retireSlotsOf = `WITH node AS (SELECT id FROM nodes WHERE retiring AND id =
 			(SELECT s.node_id FROM slots s JOIN slot_claims c ON c.slot_id = s.id WHERE c.allocation_id = $1 LIMIT 1))` + andRetireSlots
-	andRetireSlots = `, held AS (
+	andRetireSlots = `, retired AS (
 			SELECT s.id, s.status FROM slots s JOIN node ON node.id = s.node_id ORDER BY s.id FOR UPDATE OF s
 		)
 		UPDATE slots SET status = 'quarantined', reason = 'retired', updated_at = now()
-		FROM held WHERE slots.id = held.id AND held.status = 'clean'`
+		FROM retired WHERE slots.id = retired.id AND retired.status = 'clean'`
 )

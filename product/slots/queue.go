@@ -18,7 +18,7 @@ func QueueResell(b *pgx.Batch, node ids.Node, sku, region string) {
 	b.Queue(resellSlots, node, sku, region)
 }
 
-// QueueFollowHolds makes the slots of a node unavailable as long as its operator holds last. A separate
+// QueueFollowHolds makes the slots of a node unavailable while an operator hold of the node is active. A separate
 // statement locks the slots: the next statement sees the holds of transactions that had the lock before.
 func QueueFollowHolds(b *pgx.Batch, node ids.Node) {
 	b.Queue(lockSlots, node)

@@ -19,9 +19,9 @@ type Service struct {
 	market market
 }
 
-// Wake notifies the control loop, and makes requests that wait for a slot try again.
+// Wake notifies the control loop, and retries requests that wait for a slot.
 func (s *Service) Wake() {
-	s.market.forget()
+	s.market.invalidate()
 	s.Hints.Send(desired.HintDue)
 	s.Hints.Send(HintSlots)
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// Unhealthy lists the allocations with an unhealthy device or node, by id after the given one.
+// Unhealthy lists the allocations with an unhealthy device or node, by id after the given one. The caller reads
+// page by page.
 func (s *Service) Unhealthy(ctx context.Context, after ids.Allocation, limit int) ([]ids.Allocation, error) {
 	rows, err := s.DB.Query(ctx, selectUnhealthy, after.UUID, limit)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// InUse returns those of the given nodes that have live allocations.
+// InUse counts the slots of the given nodes that an allocation has, or that are not proved clean. Nodes without such
+// slots are left out.
 func (s *Service) InUse(ctx context.Context, tx pgx.Tx, nodes []ids.Node) (map[ids.Node]int, error) {
 	rows, err := tx.Query(ctx, countClaims, nodes)
 	if err != nil {

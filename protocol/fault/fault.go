@@ -24,8 +24,8 @@ type Clears string
 const (
 	ClearsItself  Clears = "itself"  // its source no longer reports it
 	ClearsTime    Clears = "time"    // it was not reported for Fault.ClearAfter
-	ClearsReset   Clears = "reset"   // the GPU was reset, or the host has started
-	ClearsRestart Clears = "restart" // the host has started
+	ClearsReset   Clears = "reset"   // the GPU was reset, or the node has started
+	ClearsRestart Clears = "restart" // the node has started
 	ClearsPerson  Clears = "person"
 )
 
@@ -54,7 +54,7 @@ type Fault struct {
 	ID         string
 	Meaning    string
 	Rule       Rule
-	Shown      bool // to who holds the GPU
+	Visible    bool // to the tenant of the GPU
 	Clears     Clears
 	RaiseAfter time.Duration // it must last so long before it counts
 	ClearAfter time.Duration // and be gone so long before it ends
@@ -76,7 +76,7 @@ func Of(id string) (Fault, bool) {
 func Reported(r protocol.HealthReport) (Fault, bool) {
 	f, ok := Of(r.Check)
 	if strings.HasPrefix(r.Check, "xid_") && r.Evidence != protocol.FromDriver {
-		f.Rule, f.Shown = rules[Hint], false
+		f.Rule, f.Visible = rules[Hint], false
 	}
 	return f, ok
 }
@@ -89,7 +89,7 @@ func RuleOf(a Action) (Rule, bool) {
 
 // TenantText returns the text of the fault for tenants, or an empty string.
 func (f Fault) TenantText() string {
-	if !f.Shown {
+	if !f.Visible {
 		return ""
 	}
 	return f.Rule.Tenant

@@ -9,8 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
-// Every line can be acted on: it has a meaning, an end, and a text for
-// a tenant where it is shown to one.
+// Every line can be acted on: it has a meaning, an end, and a text for the tenant if it is visible to one.
 func TestEveryLineIsWhole(t *testing.T) {
 	t.Parallel()
 	all := fault.All()
@@ -21,15 +20,15 @@ func TestEveryLineIsWhole(t *testing.T) {
 	for _, f := range all {
 		switch {
 		case f.Meaning == "" || f.Rule.Operator == "" || f.Rule.Action == "":
-			t.Errorf("%s says too little", f.ID)
-		case f.Shown && f.TenantText() == "":
-			t.Errorf("%s is shown to tenants without a word", f.ID)
+			t.Errorf("%s has no meaning or end", f.ID)
+		case f.Visible && f.TenantText() == "":
+			t.Errorf("%s is visible to tenants without a text", f.ID)
 		case !slices.Contains(ends, f.Clears) || f.Clears == fault.ClearsTime && f.ClearAfter == 0:
 			t.Errorf("%s never ends", f.ID)
 		case protocol.HealthOrder(f.Rule.Level) < 0:
 			t.Errorf("%s has level %q", f.ID, f.Rule.Level)
 		case (f.Rule.Holds != fault.HoldsNothing) != slices.Contains(f.Rule.Classes, protocol.PreventAllocations):
-			t.Errorf("%s holds %s with classes %v", f.ID, f.Rule.Holds, f.Rule.Classes)
+			t.Errorf("%s blocks %s with classes %v", f.ID, f.Rule.Holds, f.Rule.Classes)
 		}
 	}
 }

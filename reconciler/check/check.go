@@ -75,7 +75,7 @@ func reject(a plan.Action, slots map[string]plan.Action, seen map[ids.Object]boo
 func spend(a plan.Action, b *Budget) string {
 	left, why := &b.Releases, "too many automatic releases; an operator must check"
 	if a.Kind == desired.KindNode {
-		left, why = &b.Nodes, "too many nodes taken out of service automatically; an operator must check"
+		left, why = &b.Nodes, "too many nodes put out of service automatically; an operator must check"
 	}
 	switch {
 	case !a.Automatic || a.Kind != desired.KindNode && a.Verb != plan.Release && a.Event != plan.EvictionDue || b.Spent[a.Object]:

@@ -32,20 +32,20 @@ func TestPlan(t *testing.T) {
 		budget  check.Budget
 		want    string // number: beginning of the reason
 	}{
-		"a sound plan":                    {[]plan.Action{act(plan.Ensure, "g1"), act(plan.Ensure, "g2"), act(plan.Release, "g1"), act(plan.Record), act(plan.Probe)}, check.Budget{}, ""},
-		"no reason":                       {[]plan.Action{with(one, func(a *plan.Action) { a.Reason = "" })}, check.Budget{}, "0: an action needs a reason"},
-		"two actions for one object":      {[]plan.Action{one, with(act(plan.Release), func(a *plan.Action) { a.Object = one.Object })}, check.Budget{}, "1: a second action"},
-		"ensure in the dark":              {[]plan.Action{with(one, blind)}, check.Budget{}, "0: acts on a report"},
-		"release in the dark":             {[]plan.Action{with(leak, blind)}, check.Budget{Releases: 1}, "0: acts on a report"},
-		"a requested release in the dark": {[]plan.Action{with(act(plan.Release), blind)}, check.Budget{}, ""},
-		"a question in the dark":          {[]plan.Action{with(act(plan.Probe), blind), with(act(plan.Record), blind)}, check.Budget{}, ""},
-		"a slot twice":                    {[]plan.Action{one, act(plan.Ensure, "g0", "g1")}, check.Budget{}, "1: slot g1 is already given"},
-		"a slot of what is held":          {[]plan.Action{with(one, blind), act(plan.Ensure, "g1")}, check.Budget{}, "0: acts on a report"},
-		"more automatic than allowed":     {[]plan.Action{leak, with(act(plan.Release), automatic), with(act(plan.Release), automatic)}, check.Budget{Releases: 1}, "1: too many, 2: too many"},
-		"a user's request is free":        {[]plan.Action{act(plan.Release), act(plan.Release)}, check.Budget{}, ""},
-		"healing costs nothing":           {[]plan.Action{with(one, automatic)}, check.Budget{}, ""},
-		"asked before, asked again":       {[]plan.Action{leak, with(act(plan.Release), automatic)}, check.Budget{Spent: map[uuid.UUID]bool{leak.Object: true}}, "1: too many"},
-		"held for another reason is not":  {[]plan.Action{with(leak, blind), with(act(plan.Release), automatic)}, check.Budget{Releases: 1}, "0: acts on a report"},
+		"a sound plan":                      {[]plan.Action{act(plan.Ensure, "g1"), act(plan.Ensure, "g2"), act(plan.Release, "g1"), act(plan.Record), act(plan.Probe)}, check.Budget{}, ""},
+		"no reason":                         {[]plan.Action{with(one, func(a *plan.Action) { a.Reason = "" })}, check.Budget{}, "0: an action needs a reason"},
+		"two actions for one object":        {[]plan.Action{one, with(act(plan.Release), func(a *plan.Action) { a.Object = one.Object })}, check.Budget{}, "1: a second action"},
+		"ensure in the dark":                {[]plan.Action{with(one, blind)}, check.Budget{}, "0: acts on a report"},
+		"release in the dark":               {[]plan.Action{with(leak, blind)}, check.Budget{Releases: 1}, "0: acts on a report"},
+		"a requested release in the dark":   {[]plan.Action{with(act(plan.Release), blind)}, check.Budget{}, ""},
+		"a question in the dark":            {[]plan.Action{with(act(plan.Probe), blind), with(act(plan.Record), blind)}, check.Budget{}, ""},
+		"a slot twice":                      {[]plan.Action{one, act(plan.Ensure, "g0", "g1")}, check.Budget{}, "1: slot g1 is already given"},
+		"a slot of a blocked action":        {[]plan.Action{with(one, blind), act(plan.Ensure, "g1")}, check.Budget{}, "0: acts on a report"},
+		"more automatic than allowed":       {[]plan.Action{leak, with(act(plan.Release), automatic), with(act(plan.Release), automatic)}, check.Budget{Releases: 1}, "1: too many, 2: too many"},
+		"a user's request is free":          {[]plan.Action{act(plan.Release), act(plan.Release)}, check.Budget{}, ""},
+		"healing costs nothing":             {[]plan.Action{with(one, automatic)}, check.Budget{}, ""},
+		"requested before, requested again": {[]plan.Action{leak, with(act(plan.Release), automatic)}, check.Budget{Spent: map[uuid.UUID]bool{leak.Object: true}}, "1: too many"},
+		"blocked for another reason is not": {[]plan.Action{with(leak, blind), with(act(plan.Release), automatic)}, check.Budget{Releases: 1}, "0: acts on a report"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,7 +55,7 @@ func TestPlan(t *testing.T) {
 				wants = nil
 			}
 			if len(held) != len(wants) {
-				t.Fatalf("held %+v", held)
+				t.Fatalf("blocked %+v", held)
 			}
 			for i, want := range wants {
 				if got := fmt.Sprintf("%d: %s", held[i].Number, held[i].Why); !strings.HasPrefix(got, want) {

@@ -122,8 +122,8 @@ type Limits struct {
 	ReleaseAttempts   int
 	// RetryLimit is the number of failures after which an object is stalled; 0: never.
 	RetryLimit int
-	// AskAgain is the time after which an unanswered action is requested again.
-	AskAgain time.Duration
+	// RetryAfter is the time after which an unanswered action is requested again.
+	RetryAfter time.Duration
 	// Drift maps each kind to its drift rule. The object may override the rule. A kind that is
 	// missing is healed.
 	Drift map[desired.Kind]Rule

@@ -60,9 +60,11 @@ type Observed struct {
 // ObservedOn returns the report of the node that an allocation is placed on. For an allocation without a
 // desired object, it returns a report of a node that still has it, or any.
 func ObservedOn(reports []Observed, want *Desired) *Observed {
+	// More than one node may report an allocation. Only the report of the node in the spec describes this placement.
 	i := slices.IndexFunc(reports, func(o Observed) bool {
 		return want != nil && o.Node == want.Node || want == nil && o.Phase != protocol.Gone
 	})
+	// Every node reports it as gone. Any of these reports shows that nothing is left to release.
 	if i < 0 && want == nil && len(reports) > 0 {
 		i = 0
 	}
@@ -101,16 +103,23 @@ func Allocations(due []DueAllocation, l Limits, now time.Time) Plan {
 	var p Plan
 	for _, d := range due {
 		a := allocation{DueAllocation: d, Limits: l, now: now}
+		// Evaluate drift first: the rule of an open difference decides below whether the planner may heal it.
 		a.DriftResult = a.evaluate()
+		// A trigger precedes an action for the node, because it changes the state and with it the action. An exhausted
+		// allocation, for example, must not receive one more task.
 		act, needed := a.record()
 		if !needed {
-			act, needed = a.host()
+			act, needed = a.nodeAction()
 		}
+		// A suspension stops what the platform would do by itself. A user's release and all records continue, because
+		// charging must end and the stored state must stay true.
 		if a.suspension().forbids(act, now) {
 			needed = false
 		}
 		p.Drift = append(p.Drift, a.Moves...)
-		p.request(act, needed, d.Previous, a.failures(), l.AskAgain, now)
+		p.request(act, needed, d.Previous, a.failures(), l.RetryAfter, now)
+		// The task runs, so nothing is requested. The previous request stays stored, because its time limits the next
+		// attempt after a failure.
 		if !needed && a.atWork() {
 			p.retain(desired.KindAllocation, d.ID.UUID, d.Previous, now)
 		}
@@ -154,6 +163,7 @@ func (a allocation) observed() (Action, bool) {
 		switch {
 		case a.ready():
 			return a.event(NodeReady, "node reports ready")
+		// Only an allocation that is still desired can fail to provision. A released one ends by its release.
 		case a.isDesired() && a.failures() >= a.ProvisionAttempts:
 			return a.event(Exhausted, "provisioning attempts used up")
 		case a.isDesired() && late:
@@ -167,6 +177,7 @@ func (a allocation) observed() (Action, bool) {
 		switch {
 		case a.isGone():
 			return a.event(CleanupProved, "node proved the cleanup")
+		// The proof is checked first. A proof that arrives together with the last failure still frees the slots.
 		case a.failures() >= a.ReleaseAttempts:
 			return a.event(Exhausted, "release attempts used up")
 		case late:
@@ -207,8 +218,8 @@ func (a allocation) deadlines() Deadlines {
 	return a.Deadlines
 }
 
-// host returns the action for the node, if any.
-func (a allocation) host() (Action, bool) {
+// nodeAction returns the action for the node, if any.
+func (a allocation) nodeAction() (Action, bool) {
 	w, h := a.Desired, a.Observed
 	switch {
 	case a.blind():
@@ -243,8 +254,10 @@ func (a allocation) host() (Action, bool) {
 
 	case h == nil:
 		return a.action(Ensure, "never reported"), true
+	// The node has not executed the latest decision. Its report is about an older one and proves nothing about this one.
 	case w.Fence > h.Fence:
 		return a.action(Ensure, "newer fence"), true
+	// The task of this fence runs. A second task would be a repetition, and its result is reported anyway.
 	case h.Phase == protocol.Working:
 		return Action{}, false
 	case w.SpecHash != h.SpecHash:
@@ -277,7 +290,8 @@ func (a allocation) evaluate() DriftResult {
 func anyField(string) bool { return true }
 
 // drifting reports whether the allocation was ready at this fence and its node now reports a
-// difference.
+// difference. Before the state is active a difference is the normal course of provisioning, and drift would be
+// opened for every new allocation.
 func (a allocation) drifting() bool {
 	return a.isDesired() && a.state() == Active && a.Observed != nil && !a.blind() && a.Observed.Fence == a.Desired.Fence &&
 		(a.Observed.Phase == protocol.Broken || a.Observed.Phase == protocol.Gone)
@@ -287,6 +301,7 @@ func (a allocation) drifting() bool {
 // price: the tenant pays for a product that is not complete.
 func (a allocation) differences() []Difference {
 	all := []Difference{{Field: "presence", Desired: "as ordered", Observed: "gone", Cause: "the node does not report it"}}
+	// Only a node that still has the allocation can name the fields that differ.
 	if a.Observed.Phase == protocol.Broken {
 		all = split(a.Observed.Message)
 	}
@@ -313,6 +328,7 @@ func split(message string) (all []Difference) {
 				d.Desired = "as ordered"
 			}
 		}
+		// The drift history has one open row for each field. A second row of the field would violate its unique index.
 		if i := slices.IndexFunc(all, func(o Difference) bool { return o.Field == d.Field }); i >= 0 {
 			all[i].Observed += "; " + d.Observed
 			continue
@@ -365,7 +381,7 @@ func (a allocation) state() State {
 	return a.Progress.State
 }
 
-// isDesired: declared, and not to go.
+// isDesired reports whether the object exists and is not released.
 func (a allocation) isDesired() bool { return a.Desired != nil && !a.Desired.Released }
 
 // blind reports whether the node's last report no longer describes its present state.
@@ -386,7 +402,8 @@ func (a allocation) atWork() bool {
 	return a.Observed != nil && a.Observed.Phase == protocol.Working && !a.blind()
 }
 
-// ready: a fresh, whole report shows exactly what is declared.
+// ready reports whether a recent, complete report equals the spec. The fence must be equal, too: a node that is
+// ready at an older fence has not executed the latest decision.
 func (a allocation) ready() bool {
 	h := a.Observed
 	return h != nil && a.Desired != nil && h.Phase == protocol.Ready && h.Fence == a.Desired.Fence &&
@@ -410,7 +427,7 @@ func (a allocation) hasConverged() bool {
 		a.Observed.Fence == a.Desired.Fence && a.Observed.Phase == protocol.Ready
 }
 
-// failures counts those of the present fence only.
+// failures counts the failed tasks of the present fence only. A new decision gets all its attempts.
 func (a allocation) failures() int {
 	if a.Observed == nil || a.Desired == nil || a.Observed.FailedFence != a.Desired.Fence {
 		return 0

@@ -33,7 +33,7 @@ const (
 	// personWithin is one day, since a day has one shift that works on what the platform may not or
 	// cannot correct.
 	personWithin = 24 * time.Hour
-	// ignoredFor limits an ignore that comes from a rule, which has no end of its own. After a
+	// ignoredFor limits an ignore that a rule has set, which has no end of its own. After a
 	// quarter the row is renewed.
 	ignoredFor = 90 * 24 * time.Hour
 )
@@ -101,7 +101,7 @@ func (s *Suspension) covers(now time.Time) bool {
 }
 
 // forbids reports whether a suspension stops an action: an ensure, or a release that the platform
-// decided by itself.
+// decided by itself. A probe changes nothing, and a release that a user has requested ends charges.
 func (s *Suspension) forbids(act Action, now time.Time) bool {
 	return s.covers(now) && (act.Verb == Ensure || act.Verb == Release && act.Automatic)
 }
@@ -149,9 +149,10 @@ type DriftResult struct {
 }
 
 // EvaluateDrift compares the differences of an object with its open drift. Open drift of a field
-// that mine rejects belongs to another evaluation and stays unchanged.
-func EvaluateDrift(s Subject, found []Difference, standing []OpenDrift, mine func(field string) bool, now time.Time) (j DriftResult) {
-	left := slices.Clone(standing)
+// that mine rejects belongs to another evaluation and stays unchanged: reports and stored specs of a node are compared
+// at different times, and each comparison would otherwise close the drift of the other.
+func EvaluateDrift(s Subject, found []Difference, open []OpenDrift, mine func(field string) bool, now time.Time) (j DriftResult) {
+	left := slices.Clone(open)
 	for _, d := range found {
 		var have *OpenDrift
 		if i := slices.IndexFunc(left, func(st OpenDrift) bool { return st.Field == d.Field }); i >= 0 {
@@ -169,6 +170,7 @@ func EvaluateDrift(s Subject, found []Difference, standing []OpenDrift, mine fun
 	return j
 }
 
+// add adds the move of one finding. An unchanged finding is no move, so a pass over an unchanged fleet writes nothing.
 func (j *DriftResult) add(s Subject, f Finding, have *OpenDrift, now time.Time) {
 	switch {
 	case f.Ignored && (j.RecheckAt.IsZero() || f.IgnoredUntil.Before(j.RecheckAt)):
@@ -199,19 +201,21 @@ func (s Subject) finding(d Difference, have *OpenDrift, now time.Time) Finding {
 	}
 	f.DeadlineAt = now.Add(within)
 	if have != nil && !have.Ignored && have.Owner == f.Owner && !have.DeadlineAt.IsZero() {
+		// Each pass evaluates the drift again and would otherwise extend the deadline for ever.
 		f.DeadlineAt = have.DeadlineAt // a deadline that moves is none
 	}
 	return f
 }
 
-// ByRule begins what is ignored by a rule; whatever else ignores is a person.
+// ByRule is the prefix of the actor of an ignore that a rule has set. An operator's ignore has none. The planner ends
+// an ignore by a rule with the rule, but never an operator's ignore.
 const ByRule = "rule: "
 
 // ignore reports whether a difference is ignored: by an operator, by an annotation for this field,
 // or by the rule for all fields.
 func (f *Finding) ignore(r Rules, have *OpenDrift, now time.Time) bool {
-	standing := have != nil && have.Ignored && now.Before(have.IgnoredUntil)
-	if standing && !strings.HasPrefix(have.IgnoredBy, ByRule) {
+	inEffect := have != nil && have.Ignored && now.Before(have.IgnoredUntil)
+	if inEffect && !strings.HasPrefix(have.IgnoredBy, ByRule) {
 		return f.ignored(have.IgnoredBy, have.IgnoredReason, have.IgnoredUntil)
 	}
 	for _, i := range r.Ignored {
@@ -223,7 +227,7 @@ func (f *Finding) ignore(r Rules, have *OpenDrift, now time.Time) bool {
 		return false
 	}
 	until := now.Add(ignoredFor)
-	if standing && have.IgnoredBy == ByRule+r.By {
+	if inEffect && have.IgnoredBy == ByRule+r.By {
 		until = have.IgnoredUntil
 	}
 	return f.ignored(ByRule+r.By, "drift of this is ignored", until)
@@ -234,7 +238,8 @@ func (f *Finding) ignored(by, reason string, until time.Time) bool {
 	return true
 }
 
-// same: nothing that is written down differs.
+// same reports whether no stored column differs. Times are compared as instants, because == also compares their time
+// zones. Remote is not stored.
 func (f Finding) same(g Finding) bool {
 	deadline, until := f.DeadlineAt.Equal(g.DeadlineAt), f.IgnoredUntil.Equal(g.IgnoredUntil)
 	f.DeadlineAt, f.IgnoredUntil, f.Remote = g.DeadlineAt, g.IgnoredUntil, g.Remote

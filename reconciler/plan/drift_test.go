@@ -218,7 +218,7 @@ func TestSuspended(t *testing.T) {
 			plan.Allocations([]plan.DueAllocation{{Desired: held(want(1)), Observed: have(protocol.Ready, 1), Progress: since(plan.Provisioning, 0)}}, limits, t0),
 			"record node_ready@1 node reports ready; check +10s",
 		},
-		"a deadline stands": {
+		"a deadline is unchanged": {
 			plan.Allocations([]plan.DueAllocation{{Desired: held(want(1)), Progress: since(plan.Provisioning, time.Hour)}}, limits, t0),
 			"record exhausted@1 provisioning took too long; check +10s",
 		},
@@ -230,12 +230,12 @@ func TestSuspended(t *testing.T) {
 			plan.Allocations([]plan.DueAllocation{{Desired: held(want(1)), Observed: have(protocol.Ready, 1), Progress: &plan.Progress{State: plan.Active, ExpiresAt: t0}}}, limits, t0),
 			"record expired@1 TTL expired; check +10s",
 		},
-		"a declaration waits":     {plan.Objects([]plan.DueObject{sku(func(*plan.DueObject) {})}, limits, t0), "; check +1h0m0s"},
-		"it ends by itself":       {plan.Objects([]plan.DueObject{sku(func(d *plan.DueObject) { d.Suspended = &plan.Suspension{Until: t0} })}, limits, t0), "ensure@0 declared; check +10s"},
-		"it has no end":           {plan.Objects([]plan.DueObject{sku(func(d *plan.DueObject) { d.Suspended = &plan.Suspension{} })}, limits, t0), ""},
-		"silence is recorded":     {plan.Objects([]plan.DueObject{held1(node(t0, true), halt)}, limits, t0), "record reports_stale@0 reports have stopped; check +10s"},
-		"a node is not retired":   {plan.Objects([]plan.DueObject{held1(leaving(false), halt)}, limits, t0), "; check +1h0m0s"},
-		"unless a person asks so": {plan.Objects([]plan.DueObject{held1(leaving(true), halt)}, limits, t0), "release@0 no longer desired; check +10s"},
+		"a declaration waits":        {plan.Objects([]plan.DueObject{sku(func(*plan.DueObject) {})}, limits, t0), "; check +1h0m0s"},
+		"it ends by itself":          {plan.Objects([]plan.DueObject{sku(func(d *plan.DueObject) { d.Suspended = &plan.Suspension{Until: t0} })}, limits, t0), "ensure@0 declared; check +10s"},
+		"it has no end":              {plan.Objects([]plan.DueObject{sku(func(d *plan.DueObject) { d.Suspended = &plan.Suspension{} })}, limits, t0), ""},
+		"silence is recorded":        {plan.Objects([]plan.DueObject{held1(node(t0, true), halt)}, limits, t0), "record reports_stale@0 reports have stopped; check +10s"},
+		"a node is not retired":      {plan.Objects([]plan.DueObject{held1(leaving(false), halt)}, limits, t0), "; check +1h0m0s"},
+		"unless a user requested it": {plan.Objects([]plan.DueObject{held1(leaving(true), halt)}, limits, t0), "release@0 no longer desired; check +10s"},
 	} {
 		if got := show(c.got); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
@@ -249,9 +249,9 @@ func held1(d plan.DueObject, s *plan.Suspension) plan.DueObject {
 }
 
 // leaving is a node that is on the market and no longer declared.
-func leaving(byPerson bool) plan.DueObject {
+func leaving(byAPI bool) plan.DueObject {
 	d := node(t0.Add(2*time.Hour), true)
-	d.Silence, d.Machine = nil, &plan.Machine{OnMarket: true, ByPerson: byPerson}
+	d.Reports, d.Node = nil, &plan.NodeState{OnMarket: true, ByAPI: byAPI}
 	d.Generation, d.Deleted = 2, true
 	return d
 }
@@ -259,12 +259,12 @@ func leaving(byPerson bool) plan.DueObject {
 func machine(change func(*plan.DueObject)) plan.DueObject {
 	d := node(t0.Add(time.Hour), true)
 	d.Object = uuid.UUID{7}
-	d.Machine = &plan.Machine{Spec: desired.Node{GPUs: 2}, Model: "H100", Price: 299, Currency: "EUR", OnMarket: true, Devices: []plan.Device{{Model: "H100", Serial: "b"}, {Model: "H100", Serial: "a"}}}
+	d.Node = &plan.NodeState{Spec: desired.Node{GPUs: 2}, Model: "H100", Price: 299, Currency: "EUR", OnMarket: true, Devices: []plan.Device{{Model: "H100", Serial: "b"}, {Model: "H100", Serial: "a"}}}
 	change(&d)
 	return d
 }
 
-func TestDriftOfMachines(t *testing.T) {
+func TestDriftOfNodes(t *testing.T) {
 	t.Parallel()
 	missing := plan.OpenDrift{OpenedAt: t0, Version: 1, Finding: plan.Finding{
 		Difference: plan.Difference{Field: "gpus", Desired: "2", Observed: "1", Cause: "the hardware differs from the desired node", Cost: 299, Currency: "EUR"},
@@ -278,17 +278,17 @@ func TestDriftOfMachines(t *testing.T) {
 		writes string
 	}{
 		"as declared":        {machine(func(*plan.DueObject) {}), ""},
-		"one GPU is missing": {machine(func(d *plan.DueObject) { d.Machine.Devices = d.Machine.Devices[:1] }), "opened gpus: \"1\", not \"2\"; heal by operator in 24h0m0s, costs 299 EUR\n"},
-		"all are missing":    {machine(func(d *plan.DueObject) { d.Machine.Devices = []plan.Device{} }), "opened gpus: \"0\", not \"2\"; heal by operator in 24h0m0s, costs 598 EUR\n"},
-		"one too many":       {machine(func(d *plan.DueObject) { d.Machine.Spec.GPUs = 1 }), "opened gpus: \"2\", not \"1\"; heal by operator in 24h0m0s\n"},
-		"another model":      {machine(func(d *plan.DueObject) { d.Machine.Model = "H200" }), "opened model: \"2 H100\", not \"H200\"; heal by operator in 24h0m0s, costs 598 EUR\n"},
-		"no SKU to compare":  {machine(func(d *plan.DueObject) { d.Machine.Model, d.Machine.Price = "", 0 }), ""},
-		"the same serials":   {machine(func(d *plan.DueObject) { d.Machine.Spec.Serials = []string{"a", "b"} }), ""},
-		"another serial":     {machine(func(d *plan.DueObject) { d.Machine.Spec.Serials = []string{"a", "c"} }), "opened serials: \"a, b\", not \"a, c\"; heal by operator in 24h0m0s\n"},
-		"not whole":          {machine(func(d *plan.DueObject) { d.Machine.Devices = nil }), ""},
-		"not whole, still":   {machine(func(d *plan.DueObject) { d.Machine.Devices, d.OpenDrift = nil, []plan.OpenDrift{missing} }), ""},
+		"one GPU is missing": {machine(func(d *plan.DueObject) { d.Node.Devices = d.Node.Devices[:1] }), "opened gpus: \"1\", not \"2\"; heal by operator in 24h0m0s, costs 299 EUR\n"},
+		"all are missing":    {machine(func(d *plan.DueObject) { d.Node.Devices = []plan.Device{} }), "opened gpus: \"0\", not \"2\"; heal by operator in 24h0m0s, costs 598 EUR\n"},
+		"one too many":       {machine(func(d *plan.DueObject) { d.Node.Spec.GPUs = 1 }), "opened gpus: \"2\", not \"1\"; heal by operator in 24h0m0s\n"},
+		"another model":      {machine(func(d *plan.DueObject) { d.Node.Model = "H200" }), "opened model: \"2 H100\", not \"H200\"; heal by operator in 24h0m0s, costs 598 EUR\n"},
+		"no SKU to compare":  {machine(func(d *plan.DueObject) { d.Node.Model, d.Node.Price = "", 0 }), ""},
+		"the same serials":   {machine(func(d *plan.DueObject) { d.Node.Spec.Serials = []string{"a", "b"} }), ""},
+		"another serial":     {machine(func(d *plan.DueObject) { d.Node.Spec.Serials = []string{"a", "c"} }), "opened serials: \"a, b\", not \"a, c\"; heal by operator in 24h0m0s\n"},
+		"not whole":          {machine(func(d *plan.DueObject) { d.Node.Devices = nil }), ""},
+		"not whole, still":   {machine(func(d *plan.DueObject) { d.Node.Devices, d.OpenDrift = nil, []plan.OpenDrift{missing} }), ""},
 		"not heard, still": {machine(func(d *plan.DueObject) {
-			d.Silence.StaleAt, d.Silence.Reachable, d.OpenDrift = t0, false, []plan.OpenDrift{missing}
+			d.Reports.StaleAt, d.Reports.Reachable, d.OpenDrift = t0, false, []plan.OpenDrift{missing}
 		}), ""},
 		"plugged in again":                     {machine(func(d *plan.DueObject) { d.OpenDrift = []plan.OpenDrift{missing} }), "healed gpus: \"1\", not \"2\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
 		"no longer declared":                   {machine(func(d *plan.DueObject) { d.Deleted, d.Gone, d.OpenDrift = true, true, []plan.OpenDrift{missing} }), "healed gpus: \"1\", not \"2\"; heal by operator in 1h0m0s, costs 299 EUR\n"},
@@ -306,7 +306,7 @@ func TestDriftOfMachines(t *testing.T) {
 	}
 	// Drift of a stored spec is healed by applying the object again.
 	due := machine(func(d *plan.DueObject) {
-		d.OpenDrift, d.Machine.Spec.Cordoned, d.Machine.OnMarket, d.Source = []plan.OpenDrift{spec}, true, true, "fleet"
+		d.OpenDrift, d.Node.Spec.Cordoned, d.Node.OnMarket, d.Source = []plan.OpenDrift{spec}, true, true, "fleet"
 	})
 	if p := plan.Objects([]plan.DueObject{due}, limits, t0); len(p.Actions) != 1 || p.Actions[0].Reason != "drifted: spec.cordoned" || !p.Actions[0].Automatic || p.Actions[0].Source != "" {
 		t.Errorf("planned %+v", p.Actions)

@@ -18,11 +18,11 @@ var t0 = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 var limits = plan.Limits{
 	Deadlines:         plan.Deadlines{Provision: 15 * time.Minute, Release: 15 * time.Minute},
 	SKUs:              map[string]plan.Deadlines{"slow": {Provision: 20 * time.Minute, Release: 25 * time.Minute}},
-	ProvisionAttempts: 3, ReleaseAttempts: 5, RetryLimit: 4, AskAgain: 10 * time.Second,
+	ProvisionAttempts: 3, ReleaseAttempts: 5, RetryLimit: 4, RetryAfter: 10 * time.Second,
 }
 
-// host simulates one allocation on a node: it rejects tasks with a lower fence.
-type host struct {
+// simulatedNode simulates one allocation on a node: it rejects tasks with a lower fence.
+type simulatedNode struct {
 	plan.Observed
 
 	acted int64     // highest fence acted on
@@ -34,7 +34,7 @@ type fleet struct {
 	now      time.Time
 	names    []ids.Allocation
 	want     map[ids.Allocation]*plan.Desired
-	have     map[ids.Allocation]*host
+	have     map[ids.Allocation]*simulatedNode
 	progress map[ids.Allocation]*plan.Progress
 	previous map[ids.Allocation]plan.Previous
 	drifts   map[ids.Allocation][]plan.OpenDrift
@@ -45,7 +45,7 @@ type fleet struct {
 
 func newFleet() *fleet {
 	f := &fleet{
-		now: t0, want: map[ids.Allocation]*plan.Desired{}, have: map[ids.Allocation]*host{}, progress: map[ids.Allocation]*plan.Progress{},
+		now: t0, want: map[ids.Allocation]*plan.Desired{}, have: map[ids.Allocation]*simulatedNode{}, progress: map[ids.Allocation]*plan.Progress{},
 		previous: map[ids.Allocation]plan.Previous{}, drifts: map[ids.Allocation][]plan.OpenDrift{}, ever: map[ids.Allocation]int64{},
 	}
 	for i := range 2 {
@@ -85,7 +85,7 @@ func (f *fleet) edit(t *rapid.T) {
 	case what == "silence" && h != nil:
 		h.StaleAt = f.now
 	case what == "leak" && w == nil && h == nil:
-		f.have[id] = &host{Observed: plan.Observed{Phase: protocol.Ready, Fence: 3, SpecHash: "x", Complete: true, StaleAt: f.now.Add(time.Minute)}, acted: 3, verb: plan.Ensure}
+		f.have[id] = &simulatedNode{Observed: plan.Observed{Phase: protocol.Ready, Fence: 3, SpecHash: "x", Complete: true, StaleAt: f.now.Add(time.Minute)}, acted: 3, verb: plan.Ensure}
 	case what == "fail" && w != nil && h != nil:
 		f.fail(id)
 	case what == "wait":
@@ -177,7 +177,7 @@ func (f *fleet) deliver(a plan.Action) {
 func (f *fleet) act(id ids.Allocation, a plan.Action) {
 	h := f.have[id]
 	if h == nil {
-		h = &host{}
+		h = &simulatedNode{}
 		f.have[id] = h
 	}
 	if a.Generation == 0 && (h.verb != plan.Release || h.acted < a.Fence) {
@@ -253,7 +253,7 @@ func (f *fleet) heal() {
 	}
 	f.mail = nil
 	for range 6 {
-		f.now = f.now.Add(limits.AskAgain)
+		f.now = f.now.Add(limits.RetryAfter)
 		for _, h := range f.have {
 			h.StaleAt, h.Complete = f.now.Add(time.Minute), true
 		}

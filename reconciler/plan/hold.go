@@ -8,24 +8,24 @@ import (
 
 // Holding is the effect of operator holds on a node, in addition to its spec.
 type Holding struct {
-	Lifecycle string
-	Retiring  bool      // it drains because it is declared no more, and then retires
-	LeaveAt   time.Time // deadline of the drain; zero: it does not drain
-	LapsesAt  time.Time // the next end of a hold; zero: none ends by itself
-	Occupied  bool      // a slot is claimed, or is not proved clean
+	Lifecycle   string
+	Retiring    bool      // it drains because it is declared no more, and then retires
+	EvictAt     time.Time // deadline of the drain; zero: it does not drain
+	NextHoldEnd time.Time // the next end of a hold; zero: none ends by itself
+	Occupied    bool      // a slot is claimed, or is not proved clean
 }
 
 // suspended returns the trigger that the fleet package must record for a node's holds. It follows
-// the stored lifecycle one transition at a time.
+// the stored lifecycle one transition at a time. A retiring node is left to its retirement, which drains it as well.
 func (d DueObject) suspended(now time.Time) (Action, bool) {
 	h := d.Holding
 	if h == nil || d.AppliedGeneration == 0 || d.Gone || h.Retiring {
 		return Action{}, false
 	}
-	drains := !h.LeaveAt.IsZero()
+	drains := !h.EvictAt.IsZero()
 	act := d.action(Record, "")
 	switch {
-	case !h.LapsesAt.IsZero() && !now.Before(h.LapsesAt):
+	case !h.NextHoldEnd.IsZero() && !now.Before(h.NextHoldEnd):
 		act.Event, act.Reason = HoldExpired, "a hold expired"
 	case drains && (h.Lifecycle == "active" || h.Lifecycle == "offline"):
 		act.Event, act.Reason = DrainStarted, "is to be empty"
@@ -54,12 +54,14 @@ func (a allocation) evictionDue() (Action, bool) {
 	if !a.isDesired() || a.Progress == nil {
 		return Action{}, false
 	}
-	switch told := a.Progress.Eviction; {
-	case a.Eviction == nil && told != (Eviction{}):
+	switch announced := a.Progress.Eviction; {
+	case a.Eviction == nil && announced != (Eviction{}):
 		return a.event(EvictionCancelled, "its node need not be empty")
 	case a.Eviction == nil:
 		return Action{}, false
-	case !a.Eviction.same(told):
+	// The tenant is notified of each change of time, operator or reason before the deadline applies, so a deadline that
+	// was moved to the past is announced first.
+	case !a.Eviction.same(announced):
 		return a.event(EvictionScheduled, "its node is to be empty")
 	case !a.now.Before(a.Eviction.At):
 		act, needed := a.event(EvictionDue, "its node is to be empty")
@@ -69,6 +71,7 @@ func (a allocation) evictionDue() (Action, bool) {
 	return Action{}, false
 }
 
+// same compares the deadlines as instants, because == also compares their time zones.
 func (l Eviction) same(o Eviction) bool { return l.At.Equal(o.At) && l.By == o.By && l.Why == o.Why }
 
 func (p *Plan) recheckEviction(a allocation) {

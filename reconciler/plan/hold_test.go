@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler/plan"
 )
 
-// Each row contains a node's holds, the progress of its drain, and the one transition that follows.
+// Each row contains a node's operator holds, the progress of its drain, and the one transition that follows.
 func TestHoldsOfANodeAreFollowed(t *testing.T) {
 	t.Parallel()
 	later, past := t0.Add(time.Hour), t0.Add(-time.Second)
@@ -21,17 +21,17 @@ func TestHoldsOfANodeAreFollowed(t *testing.T) {
 		want string
 	}{
 		"no hold":                     {plan.Holding{Lifecycle: "active"}, ""},
-		"a cordon runs":               {plan.Holding{Lifecycle: "active", LapsesAt: later}, "check +1h0m0s"},
-		"a cordon has ended":          {plan.Holding{Lifecycle: "active", LapsesAt: past}, "hold_expired"},
-		"a drain begins":              {plan.Holding{Lifecycle: "active", LeaveAt: later, Occupied: true}, "drain_started"},
-		"a drain of a silent node":    {plan.Holding{Lifecycle: "offline", LeaveAt: later, Occupied: true}, "drain_started"},
-		"an allocation is left":       {plan.Holding{Lifecycle: "draining", LeaveAt: past, Occupied: true}, ""},
-		"no allocation is left":       {plan.Holding{Lifecycle: "draining", LeaveAt: later}, "drain_completed"},
-		"drained stays drained":       {plan.Holding{Lifecycle: "drained", LeaveAt: past}, ""},
+		"a cordon runs":               {plan.Holding{Lifecycle: "active", NextHoldEnd: later}, "check +1h0m0s"},
+		"a cordon has ended":          {plan.Holding{Lifecycle: "active", NextHoldEnd: past}, "hold_expired"},
+		"a drain begins":              {plan.Holding{Lifecycle: "active", EvictAt: later, Occupied: true}, "drain_started"},
+		"a drain of a silent node":    {plan.Holding{Lifecycle: "offline", EvictAt: later, Occupied: true}, "drain_started"},
+		"an allocation is left":       {plan.Holding{Lifecycle: "draining", EvictAt: past, Occupied: true}, ""},
+		"no allocation is left":       {plan.Holding{Lifecycle: "draining", EvictAt: later}, "drain_completed"},
+		"drained stays drained":       {plan.Holding{Lifecycle: "drained", EvictAt: past}, ""},
 		"cancelled":                   {plan.Holding{Lifecycle: "draining", Occupied: true}, "drain_cancelled"},
 		"cancelled when it was empty": {plan.Holding{Lifecycle: "drained"}, "drain_cancelled"},
-		"it leaves the fleet":         {plan.Holding{Lifecycle: "draining", Retiring: true, LeaveAt: later}, ""},
-		"it has never been active":    {plan.Holding{Lifecycle: "declared", LeaveAt: later}, ""},
+		"it leaves the fleet":         {plan.Holding{Lifecycle: "draining", Retiring: true, EvictAt: later}, ""},
+		"it has never been active":    {plan.Holding{Lifecycle: "declared", EvictAt: later}, ""},
 	} {
 		due := plan.DueObject{Kind: desired.KindNode, Object: uuid.New(), Generation: 1, AppliedGeneration: 1, Holding: &c.h}
 		p := plan.Objects([]plan.DueObject{due}, limits, t0)

@@ -34,9 +34,9 @@ type DueObject struct {
 	Previous          Previous
 	OpenDrift         []OpenDrift // drift that is open or ignored
 
-	// Silence and Machine are set for nodes only.
-	Silence *ReportState
-	Machine *Machine
+	// Reports and Node are set for nodes only.
+	Reports *ReportState
+	Node    *NodeState
 	Holding *Holding
 }
 
@@ -51,8 +51,8 @@ type ReportState struct {
 func Objects(due []DueObject, l Limits, now time.Time) Plan {
 	var p Plan
 	for _, d := range due {
-		judgement := d.evaluateDrift(l, now)
-		act, needed := d.applyObject(judgement.Heals)
+		drift := d.evaluateDrift(l, now)
+		act, needed := d.applyObject(drift.Heals)
 		if d.Suspended.forbids(act, now) || l.RetryLimit > 0 && d.Failures >= l.RetryLimit {
 			needed = false
 		}
@@ -62,16 +62,16 @@ func Objects(due []DueObject, l Limits, now time.Time) Plan {
 		if !needed {
 			act, needed = d.suspended(now)
 		}
-		p.Drift = append(p.Drift, judgement.Moves...)
-		p.request(act, needed, d.Previous, 0, l.AskAgain, now)
+		p.Drift = append(p.Drift, drift.Moves...)
+		p.request(act, needed, d.Previous, 0, l.RetryAfter, now)
 		// A report moves this time without a write to the due set. A healthy fleet therefore costs
 		// one check per staleness limit and not one per report.
-		if s := d.Silence; s != nil {
+		if s := d.Reports; s != nil {
 			p.recheckAt(d.Kind, d.Object, s.StaleAt, now, "report turns stale")
 		}
-		p.recheckAt(d.Kind, d.Object, judgement.RecheckAt, now, "a difference is no longer ignored")
+		p.recheckAt(d.Kind, d.Object, drift.RecheckAt, now, "a difference is no longer ignored")
 		if h := d.Holding; h != nil {
-			p.recheckAt(d.Kind, d.Object, h.LapsesAt, now, "a hold ends")
+			p.recheckAt(d.Kind, d.Object, h.NextHoldEnd, now, "a hold ends")
 		}
 		if d.Suspended != nil {
 			p.recheckAt(d.Kind, d.Object, d.Suspended.Until, now, "its suspension ends")
@@ -80,7 +80,8 @@ func Objects(due []DueObject, l Limits, now time.Time) Plan {
 	return p
 }
 
-// applyObject returns the action for the owning package, given the drift of the stored spec.
+// applyObject returns the action for the owning package, given the drift of the stored spec. The epoch is compared
+// last: an operator's request to apply an unchanged object again is the only case with an equal spec.
 func (d DueObject) applyObject(drifted []string) (Action, bool) {
 	switch {
 	case d.Generation == 0:
@@ -102,8 +103,10 @@ func (d DueObject) applyObject(drifted []string) (Action, bool) {
 	return Action{}, false
 }
 
+// reachability returns the trigger for a node whose reports have stopped or resumed. A node that never reported is
+// not unreachable: it waits for its enrolment.
 func (d DueObject) reachability(now time.Time) (Action, bool) {
-	s := d.Silence
+	s := d.Reports
 	if s == nil || s.StaleAt.IsZero() || d.AppliedGeneration == 0 {
 		return Action{}, false
 	}

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# Every file is compared: what a generator makes does not always say so.
+# Every file is compared: generated files do not always have a header.
 sums() {
 	git ls-files -z --cached --others --exclude-standard | sort -z |
 		while IFS= read -r -d '' file; do

@@ -4,8 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# A path that stays, so that an unchanged client is not compiled again; its
-# underscore keeps it out of ./...
+# A path that is reused, so that an unchanged client is not compiled again; its
+# underscore excludes it from ./...
 out=bin/_sdk
 mkdir -p "$out"
 go tool oapi-codegen -package client -generate types,client -o "$out/client.go" api/openapi/openapi.yaml

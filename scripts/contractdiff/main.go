@@ -1,5 +1,5 @@
-// Command contractdiff says what a contract takes away from the clients of an
-// older one, and fails unless the contract allows it: contractdiff OLD NEW.
+// Command contractdiff lists what a contract removes for the clients of an older one, and fails unless the contract
+// allows it: contractdiff OLD NEW.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 }
 
 var errBroken = errors.New("clients of the released contract would break: " +
-	"keep the old form with the new one, or write `x-breaking: \"reason\"` on the operation or schema (by operationId at the root where it is gone)")
+	"leave the old form with the new one, or write `x-breaking: \"reason\"` on the operation or schema (by operationId at the root where it is gone)")
 
 func run(out io.Writer, old, now string) error {
 	then, err := read(old)

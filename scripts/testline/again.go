@@ -12,8 +12,8 @@ import (
 // and their time is better spent on reading.
 const mostAgain = 5
 
-// retry runs each failed test once more by itself and says what remains. A test
-// that failed only through its subtests is as good as they are.
+// retry runs each failed test once more by itself and prints the remaining failures. A test that failed only
+// through its subtests passes if they do.
 func (o options) retry(args []string, r results, out io.Writer) (c counts, good bool) {
 	c = r.counts
 	again := leaves(r.failures)

@@ -1,11 +1,10 @@
 // Testline runs `go test` with the given arguments and ends with one plain line
-// that counts: "N passed, N failed". Packages are shown as go test shows them,
-// tests only when they failed.
+// with counts: "N passed, N failed". Packages are printed as go test prints them, tests only if they failed.
 //
 //	testline [-ends] [-again] ARGUMENTS [-- ARGUMENTS]...
 //
-// Each list of arguments is a run of go test of its own; a failed one does not keep
-// the next from running. With -ends every test is also named when it ends, with how
+// Each list of arguments is a run of go test of its own; a failed one does not stop
+// the next one. With -ends every test is also named when it ends, with how
 // long it took. With -again a test that fails is run once more by itself; if it
 // passes then, it counts as passed and FLAKY names it.
 //
@@ -74,7 +73,7 @@ func appendTo(file string, c counts) error {
 	return errors.Join(err, f.Close())
 }
 
-// options are those of this program. They stand before go test's.
+// options are those of this program. They precede those of go test.
 type options struct {
 	ends, again bool
 	dir         string      // where go test runs; empty: here
@@ -82,7 +81,7 @@ type options struct {
 	ended       func() bool // SIGTERM was received; may be nil
 }
 
-// parse takes the arguments apart: our own, and those of each run of go test.
+// parse splits the arguments: the options of testline, and those of each run of go test.
 func parse(args []string) (o options, runs [][]string) {
 	for ; len(args) > 0; args = args[1:] {
 		switch args[0] {
@@ -115,7 +114,7 @@ func (o options) run(args []string, out io.Writer) (c counts, good bool) {
 	return c, good && c.failed == 0
 }
 
-// test runs go test and shows it. The error says that it failed, or did not run.
+// test runs go test and prints its result. The error means that it failed, or did not run.
 func (o options) test(args []string, out io.Writer) (r results, err error) {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...) //nolint:noctx,gosec // Ctrl-C reaches it too; its arguments are make's
 	cmd.Stderr, cmd.Dir = os.Stderr, o.dir
@@ -170,14 +169,14 @@ func (t test) String() string { return t.pkg[strings.LastIndex(t.pkg, "/")+1:] +
 
 // count reads events and writes what a person wants to see of them.
 func (o options) count(in io.Reader, out io.Writer) (c results) {
-	said := map[string][]string{} // what each test has said, until we know whether it matters
+	said := map[string][]string{} // the output of each test, until its result is known
 	failures := map[string]int{}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 16<<20) // a test may print a whole document in one line
 	for lines.Scan() && (o.ended == nil || !o.ended()) {
 		var e event
 		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Action == "" {
-			fmt.Fprintln(out, lines.Text()) // the go command's own words
+			fmt.Fprintln(out, lines.Text()) // the go command's own output
 			continue
 		}
 		key := e.Package + " " + e.Test
@@ -192,7 +191,7 @@ func (o options) count(in io.Reader, out io.Writer) (c results) {
 			c.add(e, failures)
 			if e.Test == "" && e.Action == "fail" {
 				unended(out, said, e.Package)
-				// The last word of package testing: all tests have ended.
+				// The last line of package testing: all tests have ended.
 				c.died = c.died || !slices.Contains(said[key], "FAIL\n")
 			}
 			show(out, e, said[key])
@@ -231,8 +230,8 @@ func (c *results) add(e event, failures map[string]int) {
 	}
 }
 
-// unended shows what tests of a package had said that died with it, most of all of
-// one that stood still: where it stood is among it.
+// unended prints the output of the tests of a package that ended with it. If a test was blocked, its
+// output contains the place.
 func unended(out io.Writer, said map[string][]string, pkg string) {
 	for _, key := range slices.Sorted(maps.Keys(said)) {
 		if test, of := strings.CutPrefix(key, pkg+" "); of && test != "" {
@@ -242,7 +241,7 @@ func unended(out io.Writer, said map[string][]string, pkg string) {
 	}
 }
 
-// Of subtests only those that take longer are named: there are thousands.
+// Only slow subtests are named: there are thousands.
 const worthNaming = 1.0
 
 // end names a test that has ended, with its duration.
@@ -253,8 +252,7 @@ func end(out io.Writer, e event) {
 	fmt.Fprintf(out, "%s %7.1f s  %s\n", strings.ToUpper(e.Action), e.Elapsed, test{e.Package, e.Test})
 }
 
-// show prints a failed test whole, and of a package its closing line, or
-// everything it said when it failed.
+// show prints the output of a failed test, and the closing line of a package, or all its output if it failed.
 func show(out io.Writer, e event, lines []string) {
 	if e.Test == "" && e.Action != "fail" {
 		lines = slices.DeleteFunc(lines, func(line string) bool {

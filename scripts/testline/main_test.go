@@ -35,12 +35,12 @@ func TestCount(t *testing.T) {
 			}
 			for _, text := range want.shows {
 				if !strings.Contains(out.String(), text) {
-					t.Errorf("%q is not shown:\n%s", text, out.String())
+					t.Errorf("%q is not printed:\n%s", text, out.String())
 				}
 			}
 			for _, text := range want.spares {
 				if strings.Contains(out.String(), text) {
-					t.Errorf("%q is shown:\n%s", text, out.String())
+					t.Errorf("%q is printed:\n%s", text, out.String())
 				}
 			}
 		})
@@ -76,19 +76,19 @@ func TestAgain(t *testing.T) {
 			}
 			for _, text := range want.shows {
 				if !strings.Contains(out.String(), text) {
-					t.Errorf("%q is not shown:\n%s", text, out.String())
+					t.Errorf("%q is not printed:\n%s", text, out.String())
 				}
 			}
 			for _, text := range want.spares {
 				if strings.Contains(out.String(), text) {
-					t.Errorf("%q is shown:\n%s", text, out.String())
+					t.Errorf("%q is printed:\n%s", text, out.String())
 				}
 			}
 		})
 	}
 }
 
-// Tests that run when SIGTERM comes are not failures; one that failed before is.
+// Tests that run when SIGTERM arrives are not failures; one that failed before is.
 func TestEndedBySIGTERM(t *testing.T) {
 	t.Parallel()
 	for pkg, want := range map[string]string{"./slow": "1 passed, 0 failed\n", "./failing": "2 passed, 2 failed\n"} {

@@ -1,6 +1,6 @@
 // Vendorhash writes nix/vendor.sri: the hash that Nix will find for `go mod
-// vendor` of this tree. A machine with Nix would learn it from a failed build;
-// this one computes it, so that it can be kept current by `make gen`.
+// vendor` of this tree. Nix would report it after a failed build; this program computes it, so that
+// `make gen` updates it.
 package main
 
 import (

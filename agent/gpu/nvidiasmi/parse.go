@@ -200,7 +200,7 @@ func (dev device) gpu(index int) (protocol.GPU, error) {
 	celsius := quantity(dev.Temp, "C")
 	g.Utilisation, g.Celsius = int(util), int(celsius)
 	for _, p := range dev.Processes {
-		if strings.Contains(p.Type, "C") { // graphics alone is the host's own display
+		if strings.Contains(p.Type, "C") { // graphics alone is the display of the host OS
 			g.Processes++
 		}
 	}

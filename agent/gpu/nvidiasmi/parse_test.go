@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// captures is the folder of outputs of real machines. They are not ours to copy,
-// so a checkout without them skips.
+// captures is the folder of outputs of real nodes. Their licence does not permit a copy, so a checkout without them
+// skips.
 func captures(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("GPUAAS_TESTDATA")
@@ -25,7 +25,7 @@ func captures(t *testing.T) string {
 	}
 	dir = filepath.Join(dir, "nvidia-smi")
 	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no nvidia-smi captures: set GPUAAS_TESTDATA to the folder that holds nvidia-smi/ (%v)", err)
+		t.Skipf("no nvidia-smi captures: set GPUAAS_TESTDATA to the folder that contains nvidia-smi/ (%v)", err)
 	}
 	return dir
 }
@@ -173,24 +173,24 @@ func TestHostileOutput(t *testing.T) {
 	bomb := `<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]>`
 	second := `<gpu><uuid>GPU-0000aaaa-0000-0000-0000-000000000001</uuid></gpu>`
 	for rule, text := range map[string]string{
-		"empty":            "",
-		"another document": "<html><body>driver mismatch</body></html>",
-		"plain text":       "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
-		"cut off":          oneLine("")[:100],
-		"cut off between":  strings.TrimSuffix(oneLine(""), "</nvidia_smi_log>"),
-		"entity bomb":      bomb + oneLine("<serial>&c;</serial>"),
-		"external entity":  `<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>` + oneLine("<serial>&e;</serial>"),
-		"fewer than said":  `<nvidia_smi_log><attached_gpus>8</attached_gpus></nvidia_smi_log>`,
-		"nothing said":     `<nvidia_smi_log></nvidia_smi_log>`,
-		"no UUID":          `<nvidia_smi_log><attached_gpus>1</attached_gpus><gpu><uuid>N/A</uuid></gpu></nvidia_smi_log>`,
-		"one UUID twice":   strings.Replace(strings.Replace(oneLine(""), "<gpu>", second+"<gpu>", 1), ">1<", ">2<", 1),
-		"not UTF-8":        oneLine("<serial>\xff\xfe</serial>"),
-		"deep":             `<nvidia_smi_log>` + strings.Repeat("<a>", 1<<20),
-		"deep in a GPU":    `<nvidia_smi_log><attached_gpus>1</attached_gpus><gpu>` + strings.Repeat("<a>", 1<<20),
-		"many GPUs":        `<nvidia_smi_log>` + manyGPUs(300) + `<attached_gpus>300</attached_gpus></nvidia_smi_log>`,
+		"empty":               "",
+		"another document":    "<html><body>driver mismatch</body></html>",
+		"plain text":          "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+		"cut off":             oneLine("")[:100],
+		"cut off between":     strings.TrimSuffix(oneLine(""), "</nvidia_smi_log>"),
+		"entity bomb":         bomb + oneLine("<serial>&c;</serial>"),
+		"external entity":     `<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>` + oneLine("<serial>&e;</serial>"),
+		"fewer than attached": `<nvidia_smi_log><attached_gpus>8</attached_gpus></nvidia_smi_log>`,
+		"no count":            `<nvidia_smi_log></nvidia_smi_log>`,
+		"no UUID":             `<nvidia_smi_log><attached_gpus>1</attached_gpus><gpu><uuid>N/A</uuid></gpu></nvidia_smi_log>`,
+		"one UUID twice":      strings.Replace(strings.Replace(oneLine(""), "<gpu>", second+"<gpu>", 1), ">1<", ">2<", 1),
+		"not UTF-8":           oneLine("<serial>\xff\xfe</serial>"),
+		"deep":                `<nvidia_smi_log>` + strings.Repeat("<a>", 1<<20),
+		"deep in a GPU":       `<nvidia_smi_log><attached_gpus>1</attached_gpus><gpu>` + strings.Repeat("<a>", 1<<20),
+		"many GPUs":           `<nvidia_smi_log>` + manyGPUs(300) + `<attached_gpus>300</attached_gpus></nvidia_smi_log>`,
 	} {
 		if got, err := nvidiasmi.Parse(strings.NewReader(text)); err == nil {
-			t.Errorf("%s: taken as %+v", rule, got)
+			t.Errorf("%s: parsed as %+v", rule, got)
 		}
 	}
 }
@@ -294,10 +294,10 @@ func TestToolThatMisbehaves(t *testing.T) {
 	t.Parallel()
 
 	for rule, c := range map[string]struct{ script, says string }{
-		"fails":         {"exit 9", "exit status 9"},
-		"says nothing":  {"exit 0", "nothing"},
-		"never stops":   {"exec yes", "more than"},
-		"not installed": {"", "no such file"},
+		"fails":          {"exit 9", "exit status 9"},
+		"prints nothing": {"exit 0", "nothing"},
+		"never stops":    {"exec yes", "more than"},
+		"not installed":  {"", "no such file"},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()

@@ -116,8 +116,8 @@ func ParseMatrix(r io.Reader, addresses []string) (peers []protocol.Peer, err er
 // underline matches the escape sequences in the header that the tool writes to a terminal.
 var underline = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// addNVLinks adds which links of each card are up, and says which are not where some
-// are. A board without a single one up may have none connected.
+// addNVLinks adds the links of each GPU that are up. If some are up, it reports the others as down. A board without a
+// link that is up may have none connected.
 func addNVLinks(seen *gpu.Reading, links map[string][]protocol.NVLink) {
 	for i, c := range seen.Cards {
 		seen.Cards[i].NVLinks = links[c.UUID]

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Every capture of a real machine gives each card its slot, its MIG capability and
-// its source's word, and the same hardware each time.
+// Every capture of a real node gives each GPU its slot, its MIG capability and its health report, and the same
+// hardware each time.
 func TestCapturesShowTheirCards(t *testing.T) {
 	t.Parallel()
 	dir := captures(t)
@@ -51,7 +51,7 @@ func TestCapturesShowTheirCards(t *testing.T) {
 			}
 			seen := read()
 			if len(seen.Cards) != len(seen.GPUs) || len(seen.Health) < len(seen.GPUs) {
-				t.Fatalf("%d cards, %d words of %d GPUs", len(seen.Cards), len(seen.Health), len(seen.GPUs))
+				t.Fatalf("%d cards, %d reports of %d GPUs", len(seen.Cards), len(seen.Health), len(seen.GPUs))
 			}
 			for i, c := range seen.Cards {
 				if c.Minor != i || c.PCI == "" || c.UUID != seen.GPUs[i].UUID {
@@ -73,7 +73,7 @@ func TestCapturesShowTheirCards(t *testing.T) {
 				}
 			}
 			if got := strings.Join(said, " "); got != c.says {
-				t.Errorf("says %q, want %q", got, c.says)
+				t.Errorf("reports %q, want %q", got, c.says)
 			}
 		})
 	}

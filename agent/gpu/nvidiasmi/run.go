@@ -97,7 +97,7 @@ func (t *Tool) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd.Stdout = out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // a grandchild may keep the pipe open
+	cmd.WaitDelay = time.Second // a grandchild may leave the pipe open
 
 	if !t.busy.CompareAndSwap(false, true) {
 		return nil, errStuck

@@ -65,13 +65,13 @@ func register(lib nvml.Interface, set nvml.EventSet) (map[nvml.Device]string, er
 		if err := failed(fmt.Sprintf("opening device %d", i), ret); err != nil {
 			return nil, err
 		}
-		if ask(d.GetSupportedEventTypes())&nvml.EventTypeXidCriticalError == 0 {
+		if value(d.GetSupportedEventTypes())&nvml.EventTypeXidCriticalError == 0 {
 			continue
 		}
 		if err := failed(fmt.Sprintf("registering device %d", i), d.RegisterEvents(nvml.EventTypeXidCriticalError, set)); err != nil {
 			return nil, err
 		}
-		addresses[d] = address(ask(d.GetPciInfo()))
+		addresses[d] = address(value(d.GetPciInfo()))
 	}
 	return addresses, nil
 }

@@ -57,8 +57,8 @@ func failed(doing string, ret nvml.Return) error {
 	return fmt.Errorf("%s: %s", doing, nvml.ErrorString(ret))
 }
 
-// ask returns the value of a call, or the zero value if the call failed.
-func ask[T any](v T, ret nvml.Return) (zero T) {
+// value returns the value of a call, or the zero value if the call failed.
+func value[T any](v T, ret nvml.Return) (zero T) {
 	if ret != nvml.SUCCESS {
 		return zero
 	}
@@ -71,18 +71,18 @@ func add(seen *gpu.Reading, index int, d nvml.Device) error {
 		return errors.New("it reports no identity")
 	}
 	g := protocol.GPU{
-		Index: index, UUID: uuid, Serial: ask(d.GetSerial()), Model: ask(d.GetName()), VBIOS: ask(d.GetVbiosVersion()), Health: protocol.Healthy,
-		PowerLimitMW: int64(ask(d.GetEnforcedPowerLimit())), PowerMW: int64(ask(d.GetPowerUsage())),
-		Celsius: int(ask(d.GetTemperature(nvml.TEMPERATURE_GPU))), Utilisation: utilisation(d.GetUtilizationRates()),
-		Processes: len(ask(d.GetComputeRunningProcesses())), PCI: address(ask(d.GetPciInfo())),
+		Index: index, UUID: uuid, Serial: value(d.GetSerial()), Model: value(d.GetName()), VBIOS: value(d.GetVbiosVersion()), Health: protocol.Healthy,
+		PowerLimitMW: int64(value(d.GetEnforcedPowerLimit())), PowerMW: int64(value(d.GetPowerUsage())),
+		Celsius: int(value(d.GetTemperature(nvml.TEMPERATURE_GPU))), Utilisation: utilisation(d.GetUtilizationRates()),
+		Processes: len(value(d.GetComputeRunningProcesses())), PCI: address(value(d.GetPciInfo())),
 	}
-	memory := ask(d.GetMemoryInfo())
+	memory := value(d.GetMemoryInfo())
 	g.MemoryMiB, g.UsedMiB = int64(memory.Total>>20), int64(memory.Used>>20)
 	c := protocol.Card{
 		UUID: g.UUID, Serial: g.Serial, Model: g.Model, VBIOS: g.VBIOS, MemoryMiB: g.MemoryMiB, Minor: -1, PCI: g.PCI, NUMA: -1, Group: -1, MIG: mig(d),
 		Link: protocol.Link{
-			Width: ask(d.GetCurrPcieLinkWidth()), MaxWidth: ask(d.GetMaxPcieLinkWidth()),
-			Speed: speed(ask(d.GetCurrPcieLinkGeneration())), MaxSpeed: speed(ask(d.GetMaxPcieLinkGeneration())),
+			Width: value(d.GetCurrPcieLinkWidth()), MaxWidth: value(d.GetMaxPcieLinkWidth()),
+			Speed: speed(value(d.GetCurrPcieLinkGeneration())), MaxSpeed: speed(value(d.GetMaxPcieLinkGeneration())),
 		},
 	}
 	if minor, ret := d.GetMinorNumber(); ret == nvml.SUCCESS {
@@ -151,7 +151,7 @@ func mig(d nvml.Device) (m protocol.MIG) {
 			ID: int(info.Id), Name: fmt.Sprintf("%dg.%dgb", info.SliceCount, (info.MemorySizeMB+512)/1024), Slices: int(info.SliceCount),
 			MemoryMiB: int64(info.MemorySizeMB), Instances: int(info.InstanceCount),
 		}
-		for _, at := range ask(d.GetGpuInstancePossiblePlacements(&info)) {
+		for _, at := range value(d.GetGpuInstancePossiblePlacements(&info)) {
 			p.Placements = append(p.Placements, int(at.Start))
 		}
 		m.Profiles = append(m.Profiles, p)
@@ -165,7 +165,7 @@ func links(d nvml.Device, c *protocol.Card, g *protocol.GPU) {
 		if ret != nvml.SUCCESS {
 			continue
 		}
-		l := protocol.NVLink{Link: i, Up: state == nvml.FEATURE_ENABLED, Peer: address(ask(d.GetNvLinkRemotePciInfo(i)))}
+		l := protocol.NVLink{Link: i, Up: state == nvml.FEATURE_ENABLED, Peer: address(value(d.GetNvLinkRemotePciInfo(i)))}
 		if l.Up {
 			g.NVLinks++
 		}
@@ -199,11 +199,11 @@ func reports(d nvml.Device, g protocol.GPU, c protocol.Card) (all []protocol.Hea
 	}
 	_, _, pending, failure, ret := d.GetRemappedRows()
 	add(ret == nvml.SUCCESS && failure, "row_remap_failed", "")
-	if n := ask(d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)); n > 0 {
+	if n := value(d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)); n > 0 {
 		add(true, "ecc_uncorrected", fmt.Sprintf("%d uncorrected memory errors", n))
 	}
 	add(ret == nvml.SUCCESS && pending, "row_remap_pending", "")
-	reasons := ask(d.GetCurrentClocksEventReasons())
+	reasons := value(d.GetCurrentClocksEventReasons())
 	add(reasons&nvml.ClocksThrottleReasonHwThermalSlowdown != 0, "thermal", "")
 	add(reasons&nvml.ClocksThrottleReasonHwPowerBrakeSlowdown != 0, "power_brake", "")
 	add(g.MemoryMiB == 0 && lost != nvml.ERROR_GPU_IS_LOST, "gpu_unknown", "memory size is not known")

@@ -180,6 +180,6 @@ func TestADriverThatFailsIsUnknown(t *testing.T) {
 		t.Error("read a driver that is not loaded")
 	}
 	if _, err := nvml.See(); err == nil {
-		t.Log("this machine has NVML")
+		t.Log("this computer has NVML")
 	}
 }

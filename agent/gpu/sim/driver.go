@@ -21,18 +21,17 @@ import (
 	"github.com/gpuaas/gpuaas/protocol/fault"
 )
 
-// Driver works on one simulated host.
+// Driver works on one simulated node.
 type Driver struct {
 	path string
 
 	mu      sync.Mutex
-	cached  protocol.Inventory // of version, so that an idle host costs no parsing
+	cached  protocol.Inventory // of version, so that an idle node costs no parsing
 	at      int64
 	reading gpu.Reading // of version
 }
 
-// Open returns the driver of the host in stateDir, and makes the host when it is
-// not there.
+// Open returns the driver of the node in stateDir, and creates the node if it does not exist.
 func Open(stateDir string, node ids.Node, profile, hostname string) (*Driver, error) {
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("opening simulated node: %w", err)
@@ -57,7 +56,7 @@ func (d *Driver) Stamp() (string, error) {
 	return fmt.Sprintf("%d.%d.%d", inode, info.ModTime().UnixNano(), info.Size()), nil
 }
 
-// Partitioned returns whether the host is cut off.
+// Partitioned returns whether the node is partitioned.
 func (d *Driver) Partitioned() (bool, error) {
 	h, err := Read(d.path)
 	if err != nil {
@@ -66,7 +65,7 @@ func (d *Driver) Partitioned() (bool, error) {
 	return h.Partitioned, nil
 }
 
-// BootID changes when the host starts.
+// BootID changes when the node starts.
 func (d *Driver) BootID() (string, error) {
 	h, err := Read(d.path)
 	if err != nil {
@@ -125,7 +124,7 @@ func (d *Driver) Examine(_ context.Context, inventory protocol.Inventory, err er
 		return gpu.Examination{Health: []protocol.HealthReport{health.NewReport(nvidiasmi.Source, "", "driver_silent", "")}}
 	}
 	host := protocol.Topology{
-		Machine: protocol.Machine{Vendor: "GPUaaS", Product: "simulated host", Serial: inventory.Hostname},
+		Machine: protocol.Machine{Vendor: "GPUaaS", Product: "simulated node", Serial: inventory.Hostname},
 		NUMA:    []protocol.NUMA{{ID: 0, CPUs: "0-31", MemoryMiB: 512 << 10, Distances: []int{10, 21}}, {ID: 1, CPUs: "32-63", MemoryMiB: 512 << 10, Distances: []int{21, 10}}},
 	}
 	for i, c := range d.reading.Cards {
@@ -192,7 +191,7 @@ func (d *Driver) Inspect(ctx context.Context) (step.State, error) {
 	return s, nil
 }
 
-// attempt reads the host, unless the file demands that the operation fails.
+// attempt reads the node, unless the file demands that the operation fails.
 func (d *Driver) attempt(ctx context.Context, operation string) (*Host, error) {
 	h, err := Read(d.path)
 	if err != nil {

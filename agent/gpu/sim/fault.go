@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Ways a host can drift.
+// Ways in which a node can drift.
 const (
 	DriftKeys    = "keys"    // a tenant's login keys change
 	DriftAccount = "account" // a tenant's account is deleted behind our back
@@ -148,7 +148,7 @@ func (g *GPU) events() (all []protocol.HealthReport) {
 	return all
 }
 
-// Partition cuts the host off, both ways.
+// Partition partitions the node in both directions.
 func Partition(stateDir string) error {
 	return Edit(Path(stateDir), func(h *Host) error {
 		h.Partitioned = true

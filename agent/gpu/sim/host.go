@@ -1,5 +1,5 @@
 // Package sim simulates a host OS: its accounts, devices and processes are one JSON file. An edit of the
-// file is real drift, as an edit by root is on a host. The parser of nvidia-smi reads its hardware.
+// file is real drift, as an edit by root is on a real node. The parser of nvidia-smi reads its hardware.
 //
 // The package simulates no time, no load and no speed, and proves nothing about a GPU.
 package sim
@@ -31,7 +31,7 @@ type Host struct {
 	GPUs      []*GPU              `json:"gpus"`
 	Processes []Process           `json:"processes"`
 	Files     map[string]int      `json:"files"` // path → uid of its owner
-	// Settings that are not as every host's are.
+	// Settings lists settings that differ from those of other nodes.
 	Settings []string `json:"settings,omitempty"`
 
 	// Partitioned means that the node has no network.
@@ -45,17 +45,17 @@ type Host struct {
 	Kills  int `json:"kills"`
 }
 
-// Account is a user of the simulated host.
+// Account is an account of the simulated node.
 type Account struct {
 	UID        int             `json:"uid"`
 	Keys       []string        `json:"keys"`
 	Principals []string        `json:"principals,omitempty"`
 	HomeGiB    int64           `json:"home_gib,omitempty"`
 	Limits     protocol.Limits `json:"limits,omitzero"`
-	Net        bool            `json:"net,omitempty"` // its rules stand
+	Net        bool            `json:"net,omitempty"` // its rules exist
 }
 
-// GPU is a device of the simulated host.
+// GPU is a device of the simulated node.
 type GPU struct {
 	UUID   string   `json:"uuid"`
 	Serial string   `json:"serial"`
@@ -66,7 +66,7 @@ type GPU struct {
 	XIDs   []int    `json:"xids,omitempty"` // events of its driver
 }
 
-// Process of the simulated host.
+// Process is a process of the simulated node.
 type Process struct {
 	PID     int    `json:"pid"`
 	UID     int    `json:"uid"`
@@ -79,7 +79,7 @@ func Path(stateDir string) string { return filepath.Join(stateDir, "host.json") 
 
 var errNoHost = errors.New("no simulated node in this folder")
 
-// Read returns the host as it is now.
+// Read returns the current state of the node.
 func Read(path string) (*Host, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -110,7 +110,7 @@ func Edit(path string, change func(*Host) error) error {
 	})
 }
 
-// create makes the host of a node, unless there is one.
+// create creates the file of a simulated node, unless it exists.
 func create(path string, node ids.Node, profile, hostname string) error {
 	hardware, err := profileOf(profile)
 	if err != nil {
@@ -180,7 +180,7 @@ func write(path string, h *Host) error {
 	if err != nil {
 		return fmt.Errorf("encoding simulated node: %w", err)
 	}
-	temp := path + ".new" // one writer at a time holds the lock
+	temp := path + ".new" // one writer at a time has the lock
 	if err := os.WriteFile(temp, text, 0o600); err != nil {
 		return fmt.Errorf("writing simulated node: %w", err)
 	}

@@ -210,7 +210,7 @@ func (d *Driver) Scan(ctx context.Context, _ string, _ int, _ []string) ([]strin
 }
 
 // ProbeInside implements step.Prober: what a login would find is in the file.
-func (d *Driver) ProbeInside(ctx context.Context, o protocol.Order) (results []protocol.ProbeResult, err error) {
+func (d *Driver) ProbeInside(ctx context.Context, o protocol.AllocationParams) (results []protocol.ProbeResult, err error) {
 	h, err := d.attempt(ctx, "probe")
 	if err != nil {
 		return nil, err

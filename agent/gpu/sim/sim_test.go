@@ -22,7 +22,7 @@ func open(t *testing.T, profile string) (*sim.Driver, string, ids.Node) {
 	return d, dir, node
 }
 
-// The figures are those of the boards' data sheets and of real captures.
+// The numbers are those of the boards' data sheets and of real captures.
 func TestProfilesReadBackThroughTheRealParser(t *testing.T) {
 	t.Parallel()
 
@@ -74,7 +74,7 @@ func TestTheSameNodeIsTheSameHost(t *testing.T) {
 		"no profile":      second(sim.Open(t.TempDir(), node, "b200-8", "")),
 	} {
 		if err == nil {
-			t.Errorf("%s was taken", what)
+			t.Errorf("%s was accepted", what)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func TestFaultsHaveAReason(t *testing.T) {
 		"no way":    {second(sim.Drift(dir, "sideways")), "keys, account, process"},
 		"no GPU":    {sim.Fault(dir, 4, 79), "0 to 3"},
 		"no XID":    {sim.Fault(dir, 0, 0), "no XID"},
-		"no host":   {sim.Partition(t.TempDir()), "no simulated node"},
+		"no node":   {sim.Partition(t.TempDir()), "no simulated node"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.says) {
 			t.Errorf("%s: %v", what, c.err)
@@ -197,7 +197,7 @@ func TestStampChangesWithTheHost(t *testing.T) {
 	}
 }
 
-// What hands do to a host is in its next report: a GPU that is gone, another serial.
+// A manual change of a node is in its next report: a GPU that is gone, another serial.
 func TestManualChangesAreReported(t *testing.T) {
 	t.Parallel()
 

@@ -18,9 +18,9 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Tree is the kernel's files of one host.
+// Tree is the kernel's files of one node.
 type Tree struct {
-	Root string // before /sys and /proc; empty: this host's
+	Root string // before /sys and /proc; empty: those of this node
 }
 
 // Read reads the whole topology. Missing lists the parts that could not be read, because an
@@ -76,7 +76,7 @@ func (t Tree) list(elements ...string) ([]string, error) {
 
 const dmi = "sys/class/dmi/id"
 
-// machine accepts missing files: a virtual machine and a board without firmware tables have none.
+// machine accepts missing files: a VM and a board without firmware tables have none.
 func (t Tree) machine(h *protocol.Topology) error {
 	h.Machine = protocol.Machine{
 		Vendor: t.text(dmi, "sys_vendor"), Product: t.text(dmi, "product_name"), Serial: t.text(dmi, "product_serial"),

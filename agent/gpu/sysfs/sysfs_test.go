@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// plant makes a host's files below a folder of the test's. Each line of the
-// description is a file and its text, or a link and where it leads.
+// plant creates a node's files below a folder of the test. Each line of the description is a file and its text, or a
+// link and its target.
 func plant(t *testing.T, description string, without ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -53,7 +53,7 @@ lines:
 	return root
 }
 
-// A machine of two sockets with eight boards, two behind each switch.
+// A node with two sockets with eight boards, two behind each switch.
 func TestAMachineOfTwoSockets(t *testing.T) {
 	t.Parallel()
 	h := sysfs.Tree{Root: plant(t, "two-sockets-8.txt")}.Read()
@@ -90,8 +90,7 @@ func TestAMachineOfTwoSockets(t *testing.T) {
 	}
 }
 
-// What a driver does not name is missing, and what is not on the bus as well: neither
-// is taken for hardware that was changed.
+// A device that the driver does not name, or that is not on the bus, is missing. Neither counts as changed hardware.
 func TestBusAndDriverMustAgree(t *testing.T) {
 	t.Parallel()
 	host := sysfs.Tree{Root: plant(t, "two-sockets-8.txt", "proc/driver/nvidia/gpus/0000:9b:00.0")}.Read()
@@ -114,7 +113,7 @@ func TestBusAndDriverMustAgree(t *testing.T) {
 	}
 }
 
-// This machine may have anything; reading it must never fail as a whole.
+// The local computer may have any hardware; reading it must never fail as a whole.
 func TestThisMachineIsRead(t *testing.T) {
 	t.Parallel()
 	h := sysfs.Tree{}.Read()

@@ -181,7 +181,7 @@ func (h *Homes) checkSpace(of string, size int64) error {
 			promised += info.Size()
 		}
 	}
-	const mostShare = 95 // percent; the rest is the host's
+	const mostShare = 95 // percent; the rest belongs to the host OS
 	if promised > total/100*mostShare {
 		return fmt.Errorf("a home directory of %d GiB does not fit: %d GiB of %d would be assigned", size, promised/gib, total/gib)
 	}
@@ -267,7 +267,7 @@ func (h *Homes) populate(p paths, uid int) error {
 // tmpDirs are the folders in the image that replace /tmp, /var/tmp and /run/screen.
 var tmpDirs = []string{"tmp", "vartmp", "screen"}
 
-// copySkeleton gives a home the host's first files, and to the tenant.
+// copySkeleton copies the first files of the host OS into a home, and gives them to the tenant.
 func (h *Homes) copySkeleton(dir string, uid int) error {
 	const skeleton = "/etc/skel"
 	entries, err := os.ReadDir(h.Path(skeleton))

@@ -58,7 +58,7 @@ func (o *OS) Feed(ctx context.Context, t Tool, stdin []byte, args ...string) ([]
 	return o.Start(ctx, string(t), stdin, args...)
 }
 
-// Start runs a program that the host's owner has named, too.
+// Start runs a program, also one that the configuration of the node names.
 func (o *OS) Start(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error) {
 	if o.Run != nil {
 		return o.Run(ctx, path, stdin, args...)
@@ -97,7 +97,7 @@ func Child(ctx context.Context, path string, stdin []byte, args ...string) ([]by
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), out, says
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // a grandchild may keep the pipe open
+	cmd.WaitDelay = time.Second // a grandchild may leave the pipe open
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Run() }()
 	var err error

@@ -23,7 +23,7 @@ func TestChildren(t *testing.T) {
 		t.Errorf("%q %v", out, err)
 	}
 	if _, err := hostos.Child(t.Context(), "/bin/sh", nil, "-c", "head -c 2000000 /dev/zero"); err == nil {
-		t.Error("two megabytes were kept")
+		t.Error("two megabytes were stored")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 1)
 	defer cancel()

@@ -12,7 +12,7 @@ type Mounted struct {
 	Point, Options, Kind, Source string
 }
 
-// Mounts lists what the host has mounted. A later line covers an earlier one at the
+// Mounts lists the mounts of the host OS. A later line covers an earlier one at the
 // same point.
 func (o *OS) Mounts() (map[string]Mounted, error) {
 	found := map[string]Mounted{}

@@ -77,7 +77,7 @@ func CheckTenant(name string, uid int) error {
 	return nil
 }
 
-// User is a line of the host's list of accounts.
+// User is a line of /etc/passwd.
 type User struct {
 	Name     string
 	UID, GID int
@@ -85,7 +85,7 @@ type User struct {
 	Shell    string
 }
 
-// Users reads the host's own list: what a directory service adds is not ours.
+// Users reads only local accounts: the agent does not manage accounts of a directory service.
 func (o *OS) Users() (found []User, err error) {
 	err = o.Lines(passwdFile, func(line string) {
 		f := strings.Split(line, ":")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Reload has systemd read its units again. Slices that are in use take their new
+// Reload makes systemd read its units again. Slices that are in use get their new
 // limits at once (measured: a session loses a device with the reload).
 func (o *OS) Reload(ctx context.Context) error {
 	if _, err := o.Command(ctx, Systemctl, "daemon-reload"); err != nil {

@@ -18,7 +18,7 @@ func FuzzFindings(f *testing.F) {
 			return
 		}
 		want := map[string]string{"device:/dev/nvidia0": "ok", "dial:127.0.0.1:22": probe.Silent, "folder:/root": "EACCES"}
-		results := probe.Compare(protocol.Order{User: "u1", UID: 200001}, found, want, false)
+		results := probe.Compare(protocol.AllocationParams{User: "u1", UID: 200001}, found, want, false)
 		seen := map[string]string{}
 		for _, r := range results {
 			if r.Expected != "" {

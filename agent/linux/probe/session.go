@@ -32,7 +32,7 @@ const (
 )
 
 // Compare turns what the session found into results.
-func Compare(o protocol.Order, f Findings, want map[string]string, container bool) (results []protocol.ProbeResult) {
+func Compare(o protocol.AllocationParams, f Findings, want map[string]string, container bool) (results []protocol.ProbeResult) {
 	add := func(name, want, got string) {
 		results = append(results, protocol.ProbeResult{Name: name, Expected: want, Got: got})
 	}
@@ -46,7 +46,7 @@ func Compare(o protocol.Order, f Findings, want map[string]string, container boo
 	add("home", "ok", f.Home)
 	add("loopback", "ok", f.Loopback)
 	add("processes of others", "0", strconv.Itoa(f.Strangers))
-	if !container { // there it is the outer host's to say
+	if !container { // there the outer host OS decides
 		got := f.Namespaces
 		if got == "ENOSPC" {
 			got = "EPERM" // of user.max_user_namespaces: as good
@@ -191,7 +191,7 @@ func (s *Session) connect(ctx context.Context, config *ssh.ClientConfig) (*ssh.C
 	}
 }
 
-// hostKeys are those of this host's sshd.
+// hostKeys are those of this node's sshd.
 func hostKeys(h *hostos.OS) (keys []ssh.PublicKey, err error) {
 	files, err := filepath.Glob(h.Path("/etc/ssh/ssh_host_*_key.pub"))
 	if err != nil {

@@ -91,8 +91,8 @@ func TestHostileProcess(t *testing.T) { //nolint:paralleltest // a program of it
 	time.Sleep(time.Hour)
 }
 
-// INV-72. Threat: processes that share a table of many descriptors make the inspection take longer than its
-// limit, and the node goes silent for all its tenants. 64 processes show up to 6.4 million descriptors
+// INV-72. Threat: processes that share a table of many descriptors make the inspection exceed its
+// limit, and the node's reports become stale for all its tenants. 64 processes show up to 6.4 million descriptors
 // here.
 func TestDescriptorsDoNotSlowDownTheInspection(t *testing.T) { //nolint:paralleltest // it measures
 	h := &hostos.OS{}

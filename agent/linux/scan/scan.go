@@ -32,7 +32,7 @@ type search struct {
 
 	Sources
 
-	about *regexp.Regexp // the name or the uid, standing alone
+	about *regexp.Regexp // the name or the uid, delimited in a text
 	found map[string]bool
 	spent map[int]*budget // in what other tenants own, by uid
 	clock clock.Clock
@@ -278,7 +278,7 @@ func (s *search) devices(ctx context.Context) error {
 		i := slices.IndexFunc(hardware.GPUs, func(g protocol.GPU) bool { return g.UUID == uuid })
 		switch {
 		case i < 0:
-			s.note("GPU %s is not on this host", uuid)
+			s.note("GPU %s is not on this node", uuid)
 		case hardware.GPUs[i].Processes > 0:
 			s.note("%d processes use GPU %s", hardware.GPUs[i].Processes, uuid)
 		case hardware.GPUs[i].UsedMiB > idleMiB:

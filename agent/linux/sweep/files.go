@@ -53,7 +53,7 @@ func (w *walk) entry(at *level, name string) {
 	}
 	switch {
 	case stat.Mode&unix.S_IFMT == unix.S_IFDIR:
-		w.remember(at, name, int(stat.Uid))
+		w.add(at, name, int(stat.Uid))
 	case w.removes(at, &stat):
 		if err := unlink(w.fd, name, stat.Mode); err != nil {
 			w.fail(int(stat.Uid), name, err)

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// loud are leftovers that a release cannot remove, or must not: it fails, or the
-// scan names them, and the slot stays unsold until a person has looked.
+// loud are leftovers that a release cannot remove, or must not: it fails, or the scan names them, and the slot stays
+// unsold until an operator has inspected it.
 var loud = []struct {
 	plant
 
-	errs  string // what the release says, or empty where only the scan sees it
+	errs  string // the error of the release; empty if only the scan finds it
 	mends string // what a person does about it
 }{
 	{
 		plant: plant{name: "process that waits for a driver", root: `mkdir -p /mnt/stuck; PLANT=stuck PLANT_UID=0 setsid $SELF -test.run='^TestPlanted$' >/dev/null 2>&1 &
 			for i in $(seq 400); do grep -q /mnt/stuck /proc/mounts && break; sleep 0.05; done
 			su -s /bin/sh $N -c 'setsid ls /mnt/stuck/x >/dev/null 2>&1 &'; for i in $(seq 400); do grep -qE "answer|fuse" /proc/$(pgrep -u $U -x ls)/wchan && exit 0; sleep 0.05; done; exit 1`},
-		// It waits for an answer that was asked for, and after SIGKILL for nothing else.
+		// It waits for an answer to its request, and after SIGKILL for nothing else.
 		errs: "(ls) in state D", mends: `pkill -KILL -f TestPlante[d]; while pgrep -u $U; do sleep 0.05; done`,
 	},
 	{
-		plant: plant{name: "deleted file that root holds open", login: `echo secret >/var/tmp/held`, root: `setsid tail -f /var/tmp/held >/dev/null 2>&1 &
-			for i in $(seq 100); do ls -l /proc/$!/fd 2>/dev/null | grep -q held && exit 0; sleep 0.05; done; exit 1`, says: "(tail) uses /var/tmp/held (deleted) of the tenant"},
+		plant: plant{name: "deleted file that root has open", login: `echo secret >/var/tmp/open`, root: `setsid tail -f /var/tmp/open >/dev/null 2>&1 &
+			for i in $(seq 100); do ls -l /proc/$!/fd 2>/dev/null | grep -q tmp/open && exit 0; sleep 0.05; done; exit 1`, says: "(tail) uses /var/tmp/open (deleted) of the tenant"},
 		mends: `pkill -KILL -x tail`,
 	},
 	{
@@ -32,7 +32,7 @@ var loud = []struct {
 		errs:  "read-only file system", mends: `mount -o remount,rw /mnt/ro; rm /mnt/ro/x; umount /mnt/ro`,
 	},
 	{
-		plant: plant{name: "service of the host that runs as the tenant", root: `systemd-run --quiet --unit=theirs --uid=$N -p Restart=always -p RestartSec=0 -p StartLimitIntervalSec=0 sleep 1020`},
+		plant: plant{name: "service of the host OS that runs as the tenant", root: `systemd-run --quiet --unit=theirs --uid=$N -p Restart=always -p RestartSec=0 -p StartLimitIntervalSec=0 sleep 1020`},
 		mends: `systemctl stop theirs`,
 	},
 	{
@@ -62,13 +62,13 @@ func TestReleaseFailsLoudly(t *testing.T) {
 			defer cancel()
 			err := l.releaseWithin(ctx)
 			if p.errs != "" && (err == nil || !strings.Contains(err.Error(), p.errs)) {
-				t.Errorf("the release says %v and not %q", err, p.errs)
+				t.Errorf("the release fails with %v and not %q", err, p.errs)
 			}
 			if p.says == "" { // systemd starts it again a moment after the release has killed it
 				l.root(`for i in $(seq 100); do pgrep -u $U >/dev/null && exit 0; sleep 0.02; done; exit 1`)
 			}
 			if found := l.scan(); !strings.Contains(found, p.says) || p.says == "" && !strings.Contains(found, "runs as the tenant") {
-				t.Errorf("the scan does not say %q but\n%s", p.says, found)
+				t.Errorf("the scan does not report %q but\n%s", p.says, found)
 			}
 			l.root(p.mends)
 			if err := l.release(); err != nil || l.scan() != "" {

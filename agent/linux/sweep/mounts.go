@@ -98,7 +98,7 @@ func (t Tenant) holds(m mount, devices []string) bool {
 	return owner(m.point) == t.UID
 }
 
-// remote file systems are not this host's to clean, and may not answer.
+// remote file systems belong to another server and may not answer, so the sweep does not clean them.
 func remote(kind string) bool {
 	return strings.HasPrefix(kind, "fuse.") || slices.Contains([]string{"fuse", "nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "lustre", "gpfs", "beegfs", "afs", "autofs"}, kind)
 }

@@ -51,8 +51,8 @@ func TestPlanted(t *testing.T) {
 	time.Sleep(time.Hour)
 }
 
-// answerNothing speaks the file system's greeting and reads what is asked next: who
-// asked waits uninterruptibly for an answer, as for a driver that hangs.
+// answerNothing sends the greeting of the file system and reads the next request, but does not answer. The caller
+// waits uninterruptibly, as for a driver that hangs.
 func answerNothing(t *testing.T, fd int) {
 	t.Helper()
 	request := make([]byte, 1<<20)

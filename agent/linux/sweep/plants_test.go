@@ -12,10 +12,10 @@ type plant struct {
 	name  string
 	login string // run in a session of the tenant's
 	root  string // run by root afterwards; $N is the tenant's name, $U its uid
-	says  string // what the scan must say of it while it is there
+	says  string // the finding of the scan while it is there
 }
 
-// plants can be removed. They are all on the host at once.
+// plants can be removed. They are all on the host OS at once.
 var plants = []plant{
 	// Processes.
 	{name: "process in a session", login: `sleep 1001 >/dev/null 2>&1 &`, says: "(sleep) runs as the tenant"},
@@ -81,22 +81,21 @@ var plants = []plant{
 	{name: "FUSE", root: `mkdir -p /mnt/fuse; PLANT=fuse PLANT_UID=$U setsid $SELF -test.run='^TestPlanted$' >/dev/null 2>&1 & for i in $(seq 400); do grep -q /mnt/fuse /proc/mounts && exit 0; sleep 0.05; done; exit 1`, says: "mount on /mnt/fuse"},
 }
 
-// Everything that a tenant can leave is seen by the scan, removed by the release,
-// and not seen any more.
+// The scan finds each leftover that a tenant can create, the release removes it, and then the scan no longer finds it.
 //
 //nolint:paralleltest // one host
 func TestReleaseRemovesWhatIsLeft(t *testing.T) {
 	l := newDepartingTenant(t)
 	if found := l.scan(); strings.Count(found, "\n") > 20 {
-		t.Fatalf("the scan of a fresh account says\n%s", found)
+		t.Fatalf("the scan of a fresh account finds\n%s", found)
 	}
 	var login, root strings.Builder // each in a shell of its own, all in one session
 	for _, p := range plants {
 		fmt.Fprintf(&login, "bash -eu <<'PLANT' || { echo 'not planted: %s'; exit 1; }\n%s\nPLANT\n", p.name, p.login)
 		fmt.Fprintf(&root, "bash -eu <<'PLANT' || { echo 'not planted: %s'; exit 1; }\n%s\nPLANT\n", p.name, p.root)
 	}
-	// Settings of an earlier provisioning keep tenants from cron and at: these came
-	// before, or through a hole.
+	// Settings of an earlier provisioning deny tenants cron and at. These leftovers are older, or used a
+	// gap.
 	l.root(`rm -f /etc/cron.allow /etc/at.allow`)
 	l.login(login.String())
 	l.root(root.String())
@@ -106,15 +105,15 @@ func TestReleaseRemovesWhatIsLeft(t *testing.T) {
 	t.Logf("%d kinds of leftovers, a scan of %s", len(plants), time.Since(began).Round(time.Millisecond))
 	for _, p := range plants {
 		if !strings.Contains(found, p.says) {
-			t.Errorf("the scan does not see %q: nothing says %q", p.name, p.says)
+			t.Errorf("the scan does not find %q: no finding contains %q", p.name, p.says)
 		}
 	}
 	if t.Failed() {
-		t.Logf("it says\n%s", found)
+		t.Logf("it finds\n%s", found)
 	}
 	began = time.Now()
 	if err := l.release(); err != nil {
-		t.Errorf("the release says: %v", err)
+		t.Errorf("the release fails: %v", err)
 	}
 	t.Logf("released in %s", time.Since(began).Round(time.Millisecond))
 	if found := l.scan(); found != "" {

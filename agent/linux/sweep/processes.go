@@ -92,12 +92,12 @@ func (t Tenant) disableAutostart() error {
 	paths := []string{
 		filepath.Join("/var/lib/systemd/linger", t.Name),
 		filepath.Join("/var/spool/cron/crontabs", t.Name),
-		filepath.Join("/var/spool/cron", t.Name), // where others than Debian keep them
+		filepath.Join("/var/spool/cron", t.Name), // the path on other distributions than Debian
 	}
 	for _, dir := range []string{"/var/spool/cron/atjobs", "/var/spool/at"} {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			continue // no at on this host
+			continue // no at on this host OS
 		}
 		for _, e := range entries {
 			if owner(filepath.Join(dir, e.Name())) == t.UID {
@@ -137,7 +137,7 @@ func (t Tenant) killAll(ctx context.Context) error {
 }
 
 // killSlice ends what is in the tenant's slice, also as another uid. systemd removes
-// the runtime folder from in there: it is killed only where it takes too long.
+// the runtime folder from in there: it is killed only if it does not end in time.
 func (t Tenant) killSlice(round int) {
 	const patient = 100 // rounds, of 20 ms and more
 	dirs, err := filepath.Glob(t.group() + "/*/cgroup.kill")
@@ -151,12 +151,12 @@ func (t Tenant) killSlice(round int) {
 		if round < patient && strings.HasPrefix(filepath.Base(filepath.Dir(file)), "user-runtime-dir@") {
 			continue
 		}
-		_ = os.WriteFile(file, []byte("1"), 0) // gone meanwhile, or a survivor is found by who asks
+		_ = os.WriteFile(file, []byte("1"), 0) // gone meanwhile; the next read finds a survivor
 	}
 }
 
 // kill ends processes. A fork bomb is faster than signals to single processes, so a child with the uid
-// asks the kernel to end all other processes of the uid at one moment. The agent itself cannot do this,
+// makes the kernel end all other processes of the uid at one moment. The agent itself cannot do this,
 // because processes of the uid could signal it.
 func (t Tenant) kill(ctx context.Context, pids []int) {
 	all := exec.CommandContext(ctx, "/usr/bin/kill", "-KILL", "--", "-1")

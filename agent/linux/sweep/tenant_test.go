@@ -17,15 +17,15 @@ import (
 func disposable(t *testing.T) {
 	t.Helper()
 	if os.Getenv("GPUAAS_DISPOSABLE_HOST") != "1" {
-		t.Skip("changes the host that it runs on: go test -tags 'e2e nomsgpack' -run Inside ./e2e/host runs it on a disposable one")
+		t.Skip("changes the host OS: go test -tags 'e2e nomsgpack' -run Inside ./e2e/host runs it in a container")
 	}
 }
 
-// left counts the tenants of these tests. Keys in the kernel know no hosts: two that
-// run at once must not share a uid.
+// left counts the tenants of these tests. Containers share the keys in the kernel: two that run at once must not share
+// a uid.
 var left atomic.Int32
 
-// departingTenant is a tenant made by the host's own tools, and no step of ours.
+// departingTenant is a tenant that the tools of the host OS create, without our steps.
 type departingTenant struct {
 	t    *testing.T
 	host *linux.Host
@@ -64,7 +64,7 @@ func (l departingTenant) login(script string) {
 
 func (l departingTenant) run(cmd *exec.Cmd) {
 	l.t.Helper()
-	// Into a file: what stays in the background would hold a pipe open.
+	// Into a file: a process in the background would leave a pipe open.
 	out, err := os.CreateTemp(l.t.TempDir(), "out")
 	if err != nil {
 		l.t.Fatal(err)

@@ -203,8 +203,8 @@ func (w *walk) read(at *level) {
 	}
 }
 
-// remember adds a subfolder of the last level, which the walk enters after it has read the level.
-func (w *walk) remember(at *level, name string, uid int) {
+// add adds a subfolder of the last level, which the walk enters after it has read the level.
+func (w *walk) add(at *level, name string, uid int) {
 	if len(at.pending) >= foldersInOne {
 		w.fail(uid, name, fmt.Errorf("more than %d folders in one", foldersInOne))
 		at.remains = true

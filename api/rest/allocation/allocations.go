@@ -22,8 +22,8 @@ import (
 	"github.com/gpuaas/gpuaas/services"
 )
 
-// CreateAllocation handles POST /api/v1/allocations. 201 is the promise; the
-// machine follows, and the client watches the Location for it.
+// CreateAllocation handles POST /api/v1/allocations. 201 assigns the slots; the node becomes ready later, and the client
+// watches the Location for it.
 func (s *Handlers) CreateAllocation(ctx context.Context, req oapi.CreateAllocationRequestObject) (oapi.CreateAllocationResponseObject, error) {
 	ctx, r := request.Of(ctx)
 	a, err := s.Allocations.Request(ctx, allocation.Request{

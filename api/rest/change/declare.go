@@ -158,18 +158,18 @@ func named(kind oapi.KindName, scope *string, name string) desired.Name {
 	return desired.Name{Kind: desired.Kind(kind), Scope: request.Or(scope, ""), Name: name}
 }
 
-// hold contains the reason and the end of a suspension.
-type hold struct {
+// suspension contains the reason and the end of a suspension.
+type suspension struct {
 	Reason string
 	Until  *time.Time
 }
 
 // ReadHold rejects an end in the past, because the suspension would have no effect.
-func (s *Handlers) ReadHold(reason string, until *time.Time) (hold, error) {
+func (s *Handlers) ReadHold(reason string, until *time.Time) (suspension, error) {
 	if until != nil && !until.After(s.Clock.Now()) {
-		return hold{}, errs.Invalid("until", "is in the past")
+		return suspension{}, errs.Invalid("until", "is in the past")
 	}
-	return hold{reason, response.UTC(until)}, nil
+	return suspension{reason, response.UTC(until)}, nil
 }
 
 // Idempotent returns a change of an object, whose response is stored under its idempotency key. The

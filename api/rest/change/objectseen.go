@@ -20,13 +20,13 @@ import (
 
 // ObservedObject is the state of a desired object in the services. A nil field means that there is none.
 type ObservedObject struct {
-	Carried    *observed.AppliedSpec // by a service
-	Node       *fleet.Node
-	Allocation *allocation.Allocation
-	Host       condition.Observed // what it last said of the allocation
-	Drifts     []reconciler.Drift
-	RestartFor []string // fields of an Environment that a server reads only once
-	RetryLimit int      // failures after which the object is stalled
+	AppliedSpec *observed.AppliedSpec // by a service
+	Node        *fleet.Node
+	Allocation  *allocation.Allocation
+	Host        condition.Observed // its last report of the allocation
+	Drifts      []reconciler.Drift
+	RestartFor  []string // fields of an Environment that a server reads only once
+	RetryLimit  int      // failures after which the object is stalled
 }
 
 // ObjectReader reads the state of desired objects in the services.
@@ -58,7 +58,7 @@ func (r ObjectReader) ObservedOf(ctx context.Context, of []desired.Object) (map[
 	for _, o := range of {
 		one := ObservedObject{Drifts: drifts[o.UID.UUID], RetryLimit: limit}
 		if c, ok := carried[o.UID.UUID]; ok {
-			one.Carried = &c
+			one.AppliedSpec = &c
 		}
 		if o.Kind == desired.KindEnvironment && o.Name == r.Environment {
 			if one.RestartFor, err = r.restartFor(o); err != nil {

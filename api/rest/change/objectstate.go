@@ -41,13 +41,13 @@ func stateOf(o desired.Object, seen ObservedObject) oapi.ObjectStatus {
 	if held := o.Suspended; held != nil {
 		s.health = oapi.ObjectStatusHealthSuspended
 		s.since = held.At
-		s.add("Suspended", isTrue, "Suspended", said(*held))
+		s.add("Suspended", isTrue, "Suspended", suspensionText(*held))
 	}
 	return oapi.ObjectStatus{ObservedGeneration: s.generation, Sync: s.sync, Health: s.health, Conditions: objectConditions(s.conditions)}
 }
 
-// said returns the text of a suspension: by whom, why, and until when.
-func said(h desired.Suspension) string {
+// suspensionText returns the text of a suspension: actor, reason and end.
+func suspensionText(h desired.Suspension) string {
 	until := "until it is resumed"
 	if h.Until != nil {
 		until = "until " + response.Timestamp(*h.Until)
@@ -75,7 +75,7 @@ func (s *current) add(kind, status, reason, message string) {
 
 // asCarried returns what all kinds with a service have.
 func (s *current) asCarried() {
-	c := s.observed.Carried
+	c := s.observed.AppliedSpec
 	if c != nil {
 		s.generation, s.since = c.Generation, c.ObservedAt
 	}

@@ -15,13 +15,12 @@ import (
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
-// Sync and health are two axes: what is carried out may do badly, and what does
-// well may be of an older spec.
+// Sync and health are two axes: an applied object may be unhealthy, and a healthy one may still have an older spec.
 func TestStatesOfObjects(t *testing.T) {
 	t.Parallel()
 
 	at := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
-	carried := func(generation int64) *observed.AppliedSpec {
+	appliedSpec := func(generation int64) *observed.AppliedSpec {
 		return &observed.AppliedSpec{Applied: observed.Applied{Generation: generation, SpecHash: "h"}, ObservedAt: at}
 	}
 	failing := func(times int) *observed.AppliedSpec {
@@ -42,19 +41,19 @@ func TestStatesOfObjects(t *testing.T) {
 		want  string             // sync, health, status of Ready
 		holds oapi.ConditionType // another condition that is True
 	}{
-		"a SKU that was carried out":          {desired.KindSKU, ObservedObject{Carried: carried(2)}, "Synced Healthy True", ""},
-		"a SKU of an older generation":        {desired.KindSKU, ObservedObject{Carried: carried(1)}, "OutOfSync Progressing False", "Reconciling"},
-		"a SKU that failed twice":             {desired.KindSKU, ObservedObject{Carried: failing(2), RetryLimit: 3}, "OutOfSync Progressing False", "Reconciling"},
-		"a SKU that failed too often":         {desired.KindSKU, ObservedObject{Carried: failing(3), RetryLimit: 3}, "OutOfSync Degraded False", "Stalled"},
+		"a SKU that was applied":              {desired.KindSKU, ObservedObject{AppliedSpec: appliedSpec(2)}, "Synced Healthy True", ""},
+		"a SKU of an older generation":        {desired.KindSKU, ObservedObject{AppliedSpec: appliedSpec(1)}, "OutOfSync Progressing False", "Reconciling"},
+		"a SKU that failed twice":             {desired.KindSKU, ObservedObject{AppliedSpec: failing(2), RetryLimit: 3}, "OutOfSync Progressing False", "Reconciling"},
+		"a SKU that failed too often":         {desired.KindSKU, ObservedObject{AppliedSpec: failing(3), RetryLimit: 3}, "OutOfSync Degraded False", "Stalled"},
 		"a SKU that was not observed":         {desired.KindSKU, ObservedObject{}, "OutOfSync Progressing False", "Reconciling"},
-		"a row that was edited":               {desired.KindSKU, ObservedObject{Carried: carried(2), Drifts: []reconciler.Drift{{Field: "price", OpenedAt: at}}}, "OutOfSync Healthy True", "Drifted"},
-		"a profile that needs a restart":      {desired.KindEnvironment, ObservedObject{Carried: carried(2), RestartFor: []string{"region"}}, "Synced Healthy True", "RestartRequired"},
-		"a node at work":                      {desired.KindNode, ObservedObject{Carried: carried(2), Node: node(healthy)}, "Synced Healthy True", "Schedulable"},
-		"a node without a machine":            {desired.KindNode, ObservedObject{Carried: carried(2)}, "Synced Missing False", ""},
-		"a node that waits for its machine":   {desired.KindNode, ObservedObject{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Lifecycle = "declared" })}, "Synced Progressing False", ""},
-		"a silent node":                       {desired.KindNode, ObservedObject{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Reachability = "stale" })}, "Synced Degraded Unknown", "GPUHealthy"},
-		"a sick node":                         {desired.KindNode, ObservedObject{Carried: carried(2), Node: node(func(n *fleet.Node) { n.Health = "degraded" })}, "Synced Degraded False", "AgentReachable"},
-		"a node of an older spec, which goes": {desired.KindNode, ObservedObject{Carried: carried(1), Node: node(healthy)}, "OutOfSync Progressing False", "Reconciling"},
+		"a row that was edited":               {desired.KindSKU, ObservedObject{AppliedSpec: appliedSpec(2), Drifts: []reconciler.Drift{{Field: "price", OpenedAt: at}}}, "OutOfSync Healthy True", "Drifted"},
+		"a profile that needs a restart":      {desired.KindEnvironment, ObservedObject{AppliedSpec: appliedSpec(2), RestartFor: []string{"region"}}, "Synced Healthy True", "RestartRequired"},
+		"a node at work":                      {desired.KindNode, ObservedObject{AppliedSpec: appliedSpec(2), Node: node(healthy)}, "Synced Healthy True", "Schedulable"},
+		"a node without an agent":             {desired.KindNode, ObservedObject{AppliedSpec: appliedSpec(2)}, "Synced Missing False", ""},
+		"a node that waits for its agent":     {desired.KindNode, ObservedObject{AppliedSpec: appliedSpec(2), Node: node(func(n *fleet.Node) { n.Lifecycle = "declared" })}, "Synced Progressing False", ""},
+		"a silent node":                       {desired.KindNode, ObservedObject{AppliedSpec: appliedSpec(2), Node: node(func(n *fleet.Node) { n.Reachability = "stale" })}, "Synced Degraded Unknown", "GPUHealthy"},
+		"a sick node":                         {desired.KindNode, ObservedObject{AppliedSpec: appliedSpec(2), Node: node(func(n *fleet.Node) { n.Health = "degraded" })}, "Synced Degraded False", "AgentReachable"},
+		"a node of an older spec, which goes": {desired.KindNode, ObservedObject{AppliedSpec: appliedSpec(1), Node: node(healthy)}, "OutOfSync Progressing False", "Reconciling"},
 		"an allocation in use":                {desired.KindAllocation, ObservedObject{Allocation: alloc(allocation.Active), Host: condition.Observed{Reported: true, Phase: "ready", Generation: 2}}, "Synced Healthy True", "Provisioned"},
 		"an allocation that broke":            {desired.KindAllocation, ObservedObject{Allocation: alloc(allocation.Active), Host: condition.Observed{Reported: true, Phase: "broken", Generation: 2}}, "OutOfSync Degraded False", "Drifted"},
 		"an allocation on its way":            {desired.KindAllocation, ObservedObject{Allocation: alloc(allocation.Provisioning)}, "OutOfSync Progressing False", "Reconciling"},
@@ -104,7 +103,7 @@ func TestWhatHasNoEffectSaysWhy(t *testing.T) {
 		"another node":     {desired.Object{Kind: desired.KindNode, Name: "n1", Spec: []byte(`{"onboarding":"manual"}`)}, declared, "Progressing", "an operator must install its agent"},
 	} {
 		c.object.Generation, c.object.SpecHash = 1, "h"
-		ready := stateOf(c.object, ObservedObject{Carried: applied, Node: c.node}).Conditions[0]
+		ready := stateOf(c.object, ObservedObject{AppliedSpec: applied, Node: c.node}).Conditions[0]
 		if string(ready.Type) != "Ready" || string(ready.Reason) != c.reason || !strings.Contains(ready.Message, c.words) {
 			t.Errorf("%s: %+v", name, ready)
 		}

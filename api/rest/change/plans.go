@@ -136,7 +136,7 @@ func (s *Handlers) ApplyPlan(ctx context.Context, req oapi.ApplyPlanRequestObjec
 func (s *Handlers) keepPlan(r *request.Call, status int) identity.Change[change.Stored] {
 	return response.Change(r, func(p change.Stored) identity.Reply {
 		shown, err := s.shownChange(p, nil)
-		if err != nil { // the room has just made this plan
+		if err != nil { // the plan was created by this request
 			panic(err)
 		}
 		at := ""

@@ -44,7 +44,7 @@ func (s *Handlers) PutPolicy(ctx context.Context, req oapi.PutPolicyRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	body, _ := sent.(map[string]any) // was held against the contract
+	body, _ := sent.(map[string]any) // was validated against the contract
 	scope := policies.Scope(request.Or(req.Body.Scope, string(policies.Platform)))
 	value, fault := policies.Check(req.Key, string(scope), body["value"])
 	switch {
@@ -90,7 +90,7 @@ func toPolicyKey(k change.PolicyKey) oapi.PolicyKey {
 	return shown
 }
 
-// toValue: a switch, a number, a text or a list of words has a JSON form.
+// toValue: a switch, a number, a text or a list of strings has a JSON form.
 func toValue(v any) (shown oapi.PolicyValue) {
 	text, err := json.Marshal(v)
 	if err == nil {

@@ -42,7 +42,7 @@ func (s *Handlers) GetGitSource(ctx context.Context, req oapi.GetGitSourceReques
 // SyncGitSource handles POST /api/v1/admin/git-sources/{name}/sync.
 func (s *Handlers) SyncGitSource(ctx context.Context, req oapi.SyncGitSourceRequestObject) (oapi.SyncGitSourceResponseObject, error) {
 	ctx, r := request.Of(ctx)
-	g, err := s.Changes.AskSource(ctx, s.keepSource(r, http.StatusAccepted), req.Name)
+	g, err := s.Changes.RequestSync(ctx, s.keepSource(r, http.StatusAccepted), req.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func (s *Handlers) stillFollows(ctx context.Context, c *gin.Context, opened *req
 		return false
 	}
 	r := &request.Call{Context: ctx, Op: opened.Op, Caller: caller}
-	again := c.Copy()                                                                                 // with the deadline of this look
+	again := c.Copy()                                                                                 // with the deadline of this poll
 	again.Request = c.Request.WithContext(r)                                                          //nolint:contextcheck // r carries ctx
 	if err := s.Chain.EnterProject(again, r); err != nil || !s.Chain.Decide(r.Op, r.Caller).Allowed { //nolint:contextcheck // again carries it
 		return false

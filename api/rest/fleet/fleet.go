@@ -85,7 +85,7 @@ func (s *Handlers) toNode(n fleet.Node) oapi.Node {
 		Reachability: oapi.NodeReachability(n.Reachability), Occupancy: oapi.NodeOccupancy(n.Occupancy()),
 		Cordoned: n.Cordoned, Message: n.Message, Slots: n.Slots, Free: n.Free, Quarantined: n.Quarantined,
 		AgentVersion: response.OrNil(n.AgentVersion), Fingerprint: response.OrNil(n.Fingerprint), Address: response.OrNil(n.Spec.Address),
-		DrainedAt: response.UTC(n.DrainedAt), EvictsAt: response.UTC(n.LeaveAt), Occupied: &n.Held, Holds: s.toHolds(n.Holds),
+		DrainedAt: response.UTC(n.DrainedAt), EvictsAt: response.UTC(n.EvictAt), Occupied: &n.Held, Holds: s.toHolds(n.Holds),
 		CreatedAt: n.CreatedAt.UTC(), UpdatedAt: n.UpdatedAt.UTC(), FailureDomain: response.OrNil(n.FailureDomain()), ManagementAddress: response.OrNil(n.Spec.ManagementAddress),
 		RetiresAt: response.UTC(n.RetiresAt), RetiresReason: response.OrNil(n.RetiresReason),
 	}

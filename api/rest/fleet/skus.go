@@ -58,8 +58,8 @@ func (s *Handlers) GetSku(ctx context.Context, req oapi.GetSkuRequestObject) (oa
 	return oapi.GetSku200JSONResponse(s.toSku(sku, capacity)), nil
 }
 
-// GetNodeCapacity handles GET /api/v1/nodes. It sums up: which machine, and whose
-// work is on it, is for operators.
+// GetNodeCapacity handles GET /api/v1/nodes. It returns sums: only operators may read single nodes and their
+// allocations.
 func (s *Handlers) GetNodeCapacity(ctx context.Context, _ oapi.GetNodeCapacityRequestObject) (oapi.GetNodeCapacityResponseObject, error) {
 	ctx, _ = request.Of(ctx)
 	capacity, err := s.Slots.Capacity(ctx)

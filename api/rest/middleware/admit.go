@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// Admit runs the steps before an operation of the contract in this order. A rejected request costs
+// Admit runs the steps before an operation of the contract in this sequence. A rejected request costs
 // nothing in the later steps.
 func (s *Chain) Admit(c *gin.Context) {
 	_, r := request.Of(c)
@@ -45,7 +45,7 @@ func (s *Chain) Admit(c *gin.Context) {
 		return
 	}
 	c.Next()
-	s.remember(c, r)
+	s.recordKey(c, r)
 }
 
 // repeatedUnseen responds to the repetition of a change after which its object does not exist any more.

@@ -23,7 +23,7 @@ import (
 type SharedLimits interface {
 	Allow(ctx context.Context, bucket string, each, holds time.Duration) (allowed bool, fullIn time.Duration, err error)
 	Share(ctx context.Context, spent map[string]time.Duration, within time.Duration) (fullIn map[string]time.Duration, err error)
-	Forget(ctx context.Context) error
+	DeleteFull(ctx context.Context) error
 }
 
 // limiter counts requests in this process, and adds the counts of the other replicas a moment later. A
@@ -130,7 +130,7 @@ func (l *limiter) admit(key bucketKey, caller identity.Caller) admission {
 	key = l.fit(key)
 	b, ok := l.all[key]
 	if !ok || now.Sub(b.readAt) >= limitFor {
-		b.ask(key.class, l.limits(key.class, caller), now)
+		b.setLimit(key.class, l.limits(key.class, caller), now)
 	}
 	if b.full.Before(now) {
 		b.full = now
@@ -173,8 +173,8 @@ func (l *limiter) fit(key bucketKey) bucketKey {
 	return shared
 }
 
-// ask stores the current limit. It formats the header again only if the limit has changed.
-func (b *bucket) ask(class request.Class, limit Limit, now time.Time) {
+// setLimit stores the current limit. It formats the header again only if the limit has changed.
+func (b *bucket) setLimit(class request.Class, limit Limit, now time.Time) {
 	b.readAt = now
 	if limit == b.limit && b.policy != "" {
 		return
@@ -258,7 +258,7 @@ func (s *Chain) ShareLimits(ctx context.Context) error {
 		}
 		s.Share(ctx)
 		if n%int(sweepEvery/shareEvery) == 0 {
-			if err := s.limiter.shared.Forget(ctx); err != nil {
+			if err := s.limiter.shared.DeleteFull(ctx); err != nil {
 				s.Log.DebugContext(ctx, "full rate limits were dropped", slog.Any("err", err))
 			}
 		}

@@ -67,8 +67,8 @@ func (s *Chain) repeated(c *gin.Context, r *request.Call) bool {
 	return true
 }
 
-// remember records the key of a successful change.
-func (s *Chain) remember(c *gin.Context, r *request.Call) {
+// recordKey records the key of a successful change.
+func (s *Chain) recordKey(c *gin.Context, r *request.Call) {
 	if r.Key.Key != "" && c.Writer.Status() < 300 {
 		s.repeats.add(keyNameOf(r))
 	}

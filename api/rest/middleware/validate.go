@@ -283,7 +283,7 @@ func invalid(err error, example any) error {
 		return errs.Invalid("body", "%s", plain(err))
 	}
 	path := strings.Join(found.JSONPointer(), ".")
-	// The finding about an unknown field points at the object that holds it.
+	// The finding about an unknown field points at the object that contains it.
 	if extra := unknownField(found); extra != "" {
 		return errs.Invalid(join(path, extra), "the field is unknown")
 	}

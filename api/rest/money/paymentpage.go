@@ -64,7 +64,7 @@ func outcomeOf(p payment.Session) outcome {
 	case payment.Initiated:
 		o.Waiting, o.Message, o.URL = true, "Waiting for the payment.", p.URL
 	case payment.CheckoutCompleted:
-		o.Waiting, o.Message, o.Help = true, "Paid; the payment is in progress.", "Some payment methods take days. The balance increases when the payment is complete."
+		o.Waiting, o.Message, o.Help = true, "Paid; the payment is in progress.", "Some payment methods need days. The balance increases when the payment is complete."
 	case payment.Credited:
 		o.Message, o.CreditedAt = "The balance has grown by "+o.Amount+".", p.StatusAt.UTC().Format(time.RFC1123)
 	case payment.FailedReconcile:

@@ -111,7 +111,7 @@ func (s *Handlers) summary(ctx context.Context, r *request.Call, q metering.Quer
 	return oapi.UsageSummary{By: oapi.UsageSummaryBy(q.By), From: q.From, To: q.To, Items: l.Items, NextCursor: l.Next}, l.Link, nil
 }
 
-// namesOf returns the names of the things by which the use is summed.
+// namesOf returns the names of the resources by which the use is summed.
 func (s *Handlers) namesOf(ctx context.Context, by metering.By, sums []metering.Usage) (map[uuid.UUID]string, error) {
 	which := make([]uuid.UUID, 0, len(sums))
 	for _, u := range sums {

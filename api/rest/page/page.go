@@ -72,7 +72,7 @@ func (p *Writer) AskToSignIn(c *gin.Context, err error) {
 	p.Chain.Fail(c, err)
 }
 
-// ReturnTo keeps a redirect on this site. Browsers read a backslash as a slash and leave out tabs and
+// ReturnTo limits a redirect to this site. Browsers read a backslash as a slash and leave out tabs and
 // line breaks, so /<tab>/host is another site for them.
 func ReturnTo(path string) string {
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsFunc(path, leadsAway) {

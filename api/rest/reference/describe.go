@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/openapi"
 )
 
-// What the page shows of a contract, in the order in which it shows it.
+// The contents of a contract's page, from top to bottom.
 type (
 	contract struct {
 		Title, Version string
@@ -102,7 +102,7 @@ func describeOperation(o openapi.Operation) operation {
 }
 
 // fieldsOf lists the fields of a schema with their paths, depth first. within
-// ends it where a schema holds itself.
+// ends the recursion at a schema that contains itself.
 func fieldsOf(prefix, mark string, ref *openapi3.SchemaRef, within []*openapi3.Schema) []field {
 	s := ref.Value
 	if slices.Contains(within, s) {

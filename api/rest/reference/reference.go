@@ -29,7 +29,7 @@ type Pages struct {
 	Errors   []byte // HTML
 }
 
-// New renders the pages of a contract; status says which number a code answers with.
+// New renders the pages of a contract; status returns the HTTP status of an error code.
 func New(doc *openapi3.T, status func(errs.Code) int) (p Pages, err error) {
 	if p.Contract, err = doc.MarshalJSON(); err != nil {
 		return Pages{}, fmt.Errorf("writing the contract as JSON: %w", err)
@@ -71,7 +71,7 @@ type entry struct {
 	Advice string
 }
 
-// catalogue groups the codes by status, in the catalogue's order.
+// catalogue groups the codes by status, sorted as in the catalogue.
 func catalogue(status func(errs.Code) int) []group {
 	var groups []group
 	for _, code := range errs.All() {

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/openapi"
 )
 
-// The short way must be taken by what is on every write; a change of the contract
-// could close it without a word.
+// Headers that every write has must use the fast path. A change of the contract could disable it without a failure.
 func TestHeadersOfWritesAreOnlyBounded(t *testing.T) {
 	t.Parallel()
 	doc, err := openapi.Document()
@@ -29,8 +28,8 @@ func TestHeadersOfWritesAreOnlyBounded(t *testing.T) {
 	}
 }
 
-// What is worth guessing asks the shared limits each time; an operation that is
-// open to everyone and writes does so unless what it takes is signed.
+// An operation with a value that can be guessed uses the shared limits for each request. So does an operation that is
+// open to everyone and writes, unless its input is signed.
 func TestWhatIsWorthGuessingIsStrict(t *testing.T) {
 	t.Parallel()
 	doc, err := openapi.Document()

@@ -18,15 +18,15 @@ const (
 
 // SessionCookie returns a cookie that stores a session's token for the given time. A time of zero
 // removes the cookie.
-func SessionCookie(r *http.Request, token string, keep time.Duration) *http.Cookie {
-	return NewCookie(r, secureCookie, plainCookie, token, keep)
+func SessionCookie(r *http.Request, token string, lifetime time.Duration) *http.Cookie {
+	return NewCookie(r, secureCookie, plainCookie, token, lifetime)
 }
 
-// NewCookie returns a cookie that scripts cannot read, under its secure name on TLS. A keep of zero removes it.
-func NewCookie(r *http.Request, secure, plain, value string, keep time.Duration) *http.Cookie {
+// NewCookie returns a cookie that scripts cannot read, under its secure name on TLS. A lifetime of zero removes it.
+func NewCookie(r *http.Request, secure, plain, value string, lifetime time.Duration) *http.Cookie {
 	c := &http.Cookie{Name: plain, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: -1}
-	if keep > 0 {
-		c.MaxAge = int(keep / time.Second)
+	if lifetime > 0 {
+		c.MaxAge = int(lifetime / time.Second)
 	}
 	if r.TLS != nil {
 		c.Name, c.Secure = secure, true

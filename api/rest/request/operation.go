@@ -119,8 +119,8 @@ func (op *Operation) setParameters(o openapi.Operation) {
 		if p.In == openapi3.ParameterInQuery {
 			op.Query[p.Name] = true
 		}
-		// The generated server reads ids and numbers itself, and says what is
-		// wrong with them; names, enums and lengths are ours to check.
+		// The generated server parses ids and numbers, and reports their faults. This package checks names, enums
+		// and lengths.
 		op.Parameters = append(op.Parameters, Parameter{p, http.CanonicalHeaderKey(p.Name)})
 		if b, ok := boundsOf(p); ok {
 			op.Bounded[p.Name] = b

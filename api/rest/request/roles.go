@@ -99,7 +99,7 @@ func scopesFor(operation string) policies.Scopes {
 			names = append(names, name)
 		}
 	}
-	all, _ := policies.ParseScopes(names) // the names come from the policies, so they always parse
+	all, _ := policies.ParseScopes(names) // the names are those of the policies, so they always parse
 	return all
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// Each word that a membership or a token can hold has its bit, and no two share one.
+// Each role name of a membership or a token has its bit, and no two share one.
 func TestEveryRoleHasABitOfItsOwn(t *testing.T) {
 	t.Parallel()
 	var all Roles
@@ -74,8 +74,8 @@ func TestDecisionsNameTheirRule(t *testing.T) {
 		"the tenant before the platform":     {op("tenant.owner", "admin"), person("admin", "owner", ""), Decision{Allowed: true, Rule: "tenant.owner"}},
 		"an admin as such":                   {op("tenant.owner", "admin"), person("admin", "viewer", ""), Decision{Allowed: true, Rule: "admin", Platform: true}},
 		"a billing operator":                 {op("billing_operator"), person("billing_operator", "", ""), Decision{Allowed: true, Rule: "billing_operator", Platform: true}},
-		"a word that is no role":             {op("anonymous"), person("tenant.owner", "", ""), Decision{Allowed: true, Rule: "anonymous"}},
-		"a tenant's word on the platform":    {op("tenant.owner"), person("tenant.owner", "", ""), Decision{Rule: noRole}},
+		"a name that is no role":             {op("anonymous"), person("tenant.owner", "", ""), Decision{Allowed: true, Rule: "anonymous"}},
+		"a tenant's role on the platform":    {op("tenant.owner"), person("tenant.owner", "", ""), Decision{Rule: noRole}},
 		"a role of no tenant":                {op("tenant.owner", "project.admin"), without(person("user", "owner", "admin")), Decision{Rule: noRole}},
 		"a limited key, in its scope":        {op("tenant.owner", "scope"), limited(person("user", "owner", ""), scope), Decision{Allowed: true, Rule: "tenant.owner"}},
 		"a limited key, beyond its scope":    {op("tenant.owner"), limited(person("user", "owner", ""), scope), Decision{Rule: noScope}},

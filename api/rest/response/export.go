@@ -58,7 +58,7 @@ func (s Exports) CSV(ctx context.Context, file string, header []string, rows fun
 // exportBeat is the number of rows between two extensions of the deadline.
 const exportBeat = 1000
 
-// beat sends the buffered rows and extends the deadline, because a long export takes longer than a
+// beat sends the buffered rows and extends the deadline, because a long export needs more time than a
 // response may. A client that reads nothing still runs into the deadline.
 func (s Exports) beat(w http.ResponseWriter, out *csv.Writer) error {
 	control := http.NewResponseController(w)

@@ -125,13 +125,13 @@ func (s *Handlers) finish(ctx context.Context, c *gin.Context, code, state strin
 	}
 	started, err = s.SignIn.SignInSession(ctx, g.Verified, signin.NewSession{Kind: "browser", Grant: signin.HeldTokens{Refresh: g.Refresh, ID: g.ID}, Origin: origin(c)})
 	if err == nil {
-		s.remember(c, started)
+		s.setCookie(c, started)
 	}
 	return started, p, err
 }
 
-// remember sets the session cookie.
-func (s *Handlers) remember(c *gin.Context, started signin.Started) {
+// setCookie sets the session cookie.
+func (s *Handlers) setCookie(c *gin.Context, started signin.Started) {
 	http.SetCookie(c.Writer, request.SessionCookie(c.Request, started.Token, started.Session.ExpiresAt.Sub(s.Clock.Now())))
 }
 
@@ -166,7 +166,7 @@ func (s *Handlers) LoginPersonal(ctx context.Context, req oapi.LoginPersonalRequ
 	}
 	in := oapi.LoginPersonal200JSONResponse{User: s.toPerson(started.User), ExpiresAt: new(started.Session.ExpiresAt.UTC())}
 	if kind == "browser" {
-		s.remember(c, started) // and nowhere that a script could read it
+		s.setCookie(c, started) // and nowhere that a script could read it
 	} else {
 		in.Token = &started.Token
 	}

@@ -56,7 +56,7 @@ func (s *Handlers) askPassword(c *gin.Context, status int, back, wrong string) {
 	s.Pages.WriteWithPolicy(c, status, page.ContentSecurityPolicy, signInPage, data)
 }
 
-// signIn handles the form of the sign-in page. The form must come from a page of this server, so that
+// signIn handles the form of the sign-in page. The form must be on a page of this server, so that
 // a page elsewhere cannot sign its visitor in.
 func (s *Handlers) signIn(c *gin.Context) {
 	if !s.passwords() {
@@ -88,7 +88,7 @@ func (s *Handlers) enter(c *gin.Context, back string, in func() (signin.Started,
 		s.Chain.Fail(c, err)
 		return
 	}
-	s.remember(c, started)
+	s.setCookie(c, started)
 	c.Redirect(http.StatusSeeOther, back)
 }
 

@@ -25,7 +25,7 @@ const (
 	pendingFor = 10 * time.Minute
 )
 
-// pending is a sign-in that a browser has begun. The browser keeps it encrypted, so that the response
+// pending is a sign-in that a browser has begun. The browser stores it encrypted, so that the response
 // of the provider counts only in this browser, and no replica stores anything.
 type pending struct {
 	State, Nonce, Verifier string

@@ -89,7 +89,7 @@ func (r *jsonReader) value(depth int) (Node, error) {
 		}
 	case json.Number:
 		if len(t) > mostDigits {
-			return n, r.reject(from, desired.CodeAmbiguousValue, fmt.Sprintf("is a number of more than %d digits", mostDigits), "a number that readers can hold")
+			return n, r.reject(from, desired.CodeAmbiguousValue, fmt.Sprintf("is a number of more than %d digits", mostDigits), "a number that readers can represent")
 		}
 		if t == "-0" {
 			n.Value = json.Number("0")
@@ -132,7 +132,7 @@ func (r *jsonReader) object(depth int) ([]Member, error) {
 			return nil, err
 		}
 		if seen[m.Name] {
-			r.findings = append(r.findings, m.At.In(r.lines.Path).Finding(desired.CodeDuplicateKey, "", m.Name, "the key stands twice in one object", "each key once"))
+			r.findings = append(r.findings, m.At.In(r.lines.Path).Finding(desired.CodeDuplicateKey, "", m.Name, "the key occurs twice in one object", "each key once"))
 			continue
 		}
 		seen[m.Name] = true

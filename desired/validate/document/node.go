@@ -94,8 +94,8 @@ func (n *Node) Count(most int) int {
 	return total
 }
 
-// Shown formats the value for findings.
-func (n *Node) Shown() string {
+// Format formats the value for findings.
+func (n *Node) Format() string {
 	switch v := n.Value.(type) {
 	case nil:
 		return "empty"

@@ -114,7 +114,7 @@ func (y *yamlReader) mapping(n *yaml.Node, depth int) []Member {
 			continue
 		}
 		if line, again := first[key.Value]; again {
-			y.fault(desired.CodeDuplicateKey, key, key.Value, fmt.Sprintf("the key stands twice in one mapping; the first is in line %d", line), "each key once")
+			y.fault(desired.CodeDuplicateKey, key, key.Value, fmt.Sprintf("the key occurs twice in one mapping; the first is in line %d", line), "each key once")
 			continue
 		}
 		first[key.Value] = key.Line

@@ -129,11 +129,11 @@ func (e *explainer) read(err error) {
 
 // reject adds a finding with the value and the expected type. It never repeats a secret.
 func (e *explainer) reject(field string, v cue.Value, k fieldText) {
-	code, message := desired.CodeInvalidValue, "is "+Shown(v)
+	code, message := desired.CodeInvalidValue, "is "+Format(v)
 	text, err := v.String()
 	switch {
 	case k.secret || err == nil && password.MatchString(text):
-		code, message = desired.CodeSecretInClear, "may hold a secret, and is not shown"
+		code, message = desired.CodeSecretInClear, "may contain a secret, and is not printed"
 	case v.IncompleteKind()&k.kind == 0:
 		code = desired.CodeWrongType
 	case k.kind&cue.NumberKind != 0 && v.IncompleteKind()&cue.NumberKind != 0:
@@ -208,8 +208,8 @@ func pathOf(path []string) cue.Path {
 	return cue.MakePath(selectors...)
 }
 
-// Shown formats the author's value, short and safe to print.
-func Shown(v cue.Value) string {
+// Format formats the author's value, short and safe to print.
+func Format(v cue.Value) string {
 	switch v.IncompleteKind() {
 	case cue.StringKind:
 		s, err := v.String()

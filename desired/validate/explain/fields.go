@@ -13,10 +13,10 @@ type Fields map[string]fieldText
 type fieldText struct {
 	expected string
 	required bool
-	secret   bool     // only a reference may stand there
+	secret   bool     // only a reference is valid there
 	kind     cue.Kind // of its values
-	Fields   []string // of a struct: what may stand in it
-	open     bool     // any name that a pattern accepts may stand in it
+	Fields   []string // of a struct: its valid fields
+	open     bool     // any name that a pattern accepts is valid
 	element  string   // of an open struct: what its values must be
 	elements cue.Kind // and of which kind
 }

@@ -147,7 +147,7 @@ func (s *synced) apply(ctx context.Context, tree source.Tree) (time.Time, error)
 	if rev.Status != revision.StatusApplied {
 		return time.Time{}, fmt.Errorf("the revision is %s", rev.Status)
 	}
-	s.cache.Keep(tree.TreeHash)
+	s.cache.Commit(tree.TreeHash)
 	s.commit = tree.TreeHash
 	return checked, nil
 }

@@ -108,7 +108,7 @@ func Limits() reconciler.Limits {
 	return reconciler.Limits{
 		Limits: plan.Limits{
 			Deadlines: plan.Deadlines{Provision: 15 * time.Minute, Release: 15 * time.Minute}, ProvisionAttempts: 3, ReleaseAttempts: 5,
-			AskAgain: 10 * time.Second,
+			RetryAfter: 10 * time.Second,
 		},
 		Enabled: true, SweepEvery: 5 * time.Minute, MassReleases: 10,
 	}

@@ -40,7 +40,7 @@ func ReadObject(from Objects, kind plumbing.ObjectType, hash plumbing.Hash, most
 		return nil, fmt.Errorf("reading %s %s: %w", kind, hash, err)
 	}
 	if got := plumbing.ComputeHash(kind, body); got != hash {
-		return nil, fmt.Errorf("%s %s holds the bytes of %s", kind, hash, got)
+		return nil, fmt.Errorf("%s %s contains the bytes of %s", kind, hash, got)
 	}
 	return body, nil
 }

@@ -32,8 +32,8 @@ func public(address string) error {
 		return fmt.Errorf("reading the address %q: %w", address, err)
 	}
 	if Reserved(at.Addr()) {
-		return errs.Invalid("repository", "the repository's host is %s, which only this server can reach", at.Addr()).
-			Try("name a host of the network; only a development profile may name this machine")
+		return errs.Invalid("repository", "the Git server is %s, which only this server can reach", at.Addr()).
+			Try("name a server of the network; only a development profile may name the local machine")
 	}
 	return nil
 }

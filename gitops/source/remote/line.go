@@ -97,7 +97,7 @@ func Greet(ctx context.Context, l Line) (Advertisement, error) {
 func (o Advertisement) Find(ref string) (string, plumbing.Hash, error) {
 	for _, name := range []string{ref, "refs/heads/" + ref, "refs/tags/" + ref} {
 		if strings.Count(ref, "/") == 0 && name == ref && ref != "HEAD" {
-			continue // only HEAD stands outside of refs
+			continue // only HEAD is outside of refs
 		}
 		if hash, ok := o.peeled[name]; ok {
 			return name, hash, nil

@@ -94,10 +94,10 @@ func sshError(host string, err error) error {
 	var revoked *knownhosts.RevokedError
 	switch {
 	case errors.As(err, &unknown), errors.As(err, &revoked):
-		return errs.New(errs.Unavailable, "the host %s shows a key that knownHosts does not have", host).
-			Try("compare the key with what the host's operator publishes, and change knownHosts").Because(err)
+		return errs.New(errs.Unavailable, "the Git server %s presents a key that knownHosts does not contain", host).
+			Try("compare the key with what the server's operator publishes, and change knownHosts").Because(err)
 	case strings.Contains(err.Error(), "unable to authenticate"):
-		return errs.New(errs.NotFound, "the host %s rejects the key", host).Try("let the key read the repository").Because(err)
+		return errs.New(errs.NotFound, "the Git server %s rejects the key", host).Try("let the key read the repository").Because(err)
 	}
 	return fmt.Errorf("greeting %s: %w", host, err)
 }
@@ -105,7 +105,7 @@ func sshError(host string, err error) error {
 func (r Remote) sshConfig(u *url.URL) (*ssh.ClientConfig, string, error) {
 	auth := r.Auth
 	if len(bytes.TrimSpace(auth.KnownHosts)) == 0 {
-		return nil, "", errs.Invalid("auth", "a repository over ssh needs the host's key").Try("name known_hosts lines in auth.knownHostsRef")
+		return nil, "", errs.Invalid("auth", "a repository over ssh needs the server's key").Try("name known_hosts lines in auth.knownHostsRef")
 	}
 	signer, err := ssh.ParsePrivateKey(auth.SSHKey)
 	if err != nil {
@@ -135,12 +135,12 @@ func (r Remote) sshConfig(u *url.URL) (*ssh.ClientConfig, string, error) {
 func knownHosts(lines []byte) (ssh.HostKeyCallback, error) {
 	f, err := os.CreateTemp("", "gpuaas-known-hosts-")
 	if err != nil {
-		return nil, fmt.Errorf("reading known hosts: %w", err)
+		return nil, fmt.Errorf("reading knownHosts: %w", err)
 	}
 	defer os.Remove(f.Name()) //nolint:errcheck // holds public keys only
 	_, err = f.Write(lines)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("reading known hosts: %w", err)
+		return nil, fmt.Errorf("reading knownHosts: %w", err)
 	}
 	known, err := knownhosts.New(f.Name())
 	if err != nil {
@@ -168,7 +168,7 @@ func algorithms(known ssh.HostKeyCallback, address string) []string {
 	return list
 }
 
-// noKey matches no server. Its use makes the library return the keys that it knows for the host.
+// noKey matches no server. Its use makes the library return the keys that it knows for the server.
 type noKey struct{}
 
 func (noKey) Type() string                        { return "none" }

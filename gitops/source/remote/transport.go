@@ -44,7 +44,7 @@ func (r Remote) roots() (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(r.Auth.CA) {
-		return nil, errs.Invalid("auth", "the certificates of the repository's host cannot be read")
+		return nil, errs.Invalid("auth", "the certificates of the Git server cannot be read")
 	}
 	return pool, nil
 }
@@ -59,15 +59,15 @@ type httpsLine struct {
 	open   []io.Closer
 }
 
-// redirect rejects a redirect to another host, port or scheme, and every redirect of a POST. The
+// redirect rejects a redirect to another server, port or scheme, and every redirect of a POST. The
 // token would be sent to an address that the source does not name.
 func (h *httpsLine) redirect(to *http.Request, via []*http.Request) error {
 	if to.URL.Scheme != "https" || to.URL.Host != h.base.Host || to.URL.User != nil {
-		return errs.New(errs.Unavailable, "the repository's host sends its readers on to %s", text.Printable(to.URL.Host)).
+		return errs.New(errs.Unavailable, "the Git server redirects to %s", text.Printable(to.URL.Host)).
 			Try("name that address, if you trust it")
 	}
 	if len(via) > 3 || via[0].Method != http.MethodGet || !strings.HasSuffix(to.URL.Path, "/info/refs") {
-		return errors.New("the repository's host redirects in a circle")
+		return errors.New("the Git server redirects in a circle")
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (h *httpsLine) Refs(ctx context.Context) (io.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	// After a redirect on the same host, the POST goes to the new address.
+	// After a redirect on the same server, the POST goes to the new address.
 	moved := *res.Request.URL
 	moved.RawQuery, moved.Path, moved.RawPath = "", strings.TrimSuffix(moved.Path, "/info/refs"), ""
 	h.base = &moved
@@ -118,11 +118,11 @@ func (h *httpsLine) do(ctx context.Context, method string, at *url.URL, body []b
 	switch {
 	case res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusForbidden, res.StatusCode == http.StatusNotFound:
 		// A forge hides with 404 what a token may not see.
-		return nil, errs.New(errs.NotFound, "the repository's host shows no repository there (%d)", res.StatusCode).Try("look at the address, and at what the token may read")
+		return nil, errs.New(errs.NotFound, "the Git server has no repository at this address, or hides it (%d)", res.StatusCode).Try("check the address, and the permissions of the token")
 	case res.StatusCode != http.StatusOK:
-		return nil, errs.New(errs.Unavailable, "the repository's host answers %d", res.StatusCode)
+		return nil, errs.New(errs.Unavailable, "the Git server answers %d", res.StatusCode)
 	case res.Header.Get("Content-Type") != kind:
-		return nil, errs.New(errs.Unavailable, "the repository's host does not speak Git's smart protocol")
+		return nil, errs.New(errs.Unavailable, "the Git server does not speak Git's smart protocol")
 	}
 	return res, nil
 }

@@ -24,7 +24,7 @@ func until(now time.Time, ttl time.Duration) (*time.Time, error) {
 	return &end, nil
 }
 
-// checkScopes returns the names in one order. It rejects scopes beyond those of the caller's own token,
+// checkScopes returns the names sorted. It rejects scopes beyond those of the caller's own token,
 // so a stolen token cannot create a stronger one.
 func checkScopes(c identity.Caller, names []string) ([]string, error) {
 	asked, err := policies.ParseScopes(names)

@@ -211,10 +211,10 @@ func TestWithdrawnKeyExpiresSoon(t *testing.T) {
 // A provider that is broken or bought cannot send us elsewhere or fill our memory.
 func TestProviderIsHeldShort(t *testing.T) {
 	t.Parallel()
-	inner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("reached a host that only the provider named") }))
+	inner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("reached an address that only the provider named") }))
 	t.Cleanup(inner.Close)
 	for name, keys := range map[string]http.HandlerFunc{
-		"a redirect to another host": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, inner.URL, http.StatusFound) },
+		"a redirect to another server": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, inner.URL, http.StatusFound) },
 		"an answer without an end": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"keys":["` + strings.Repeat("x", 1<<20) + `"]}`))
 		},

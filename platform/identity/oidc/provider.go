@@ -214,7 +214,7 @@ func exchangeError(err error, no *errs.Error) error {
 }
 
 // refreshError distinguishes a refresh token that has ended from a provider that rejects this installation. Only the first
-// ends a session. The token of a program comes from outside, so that any rejection is about the token.
+// ends a session. A client sends the token of a service account, so any rejection is about the token.
 func refreshError(err error, program bool) error {
 	response, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if ok && (response.ErrorCode == "invalid_grant" || program && response.Response != nil && response.Response.StatusCode < http.StatusInternalServerError) {

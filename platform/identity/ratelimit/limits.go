@@ -16,16 +16,16 @@ import (
 // truth: the table is unlogged, and a crash forgives everyone.
 type Limits struct{ DB pg.Queryer }
 
-// Allow charges one request to a bucket. The bucket refills by one request per each and has a capacity
-// of holds. Allow returns the time until the bucket is full again.
-func (l Limits) Allow(ctx context.Context, bucket string, each, holds time.Duration) (allowed bool, fullIn time.Duration, err error) {
+// Allow charges one request to a bucket. The bucket refills by one request per each. It is empty after
+// requests worth capacity. Allow returns the time until the bucket is full again.
+func (l Limits) Allow(ctx context.Context, bucket string, each, capacity time.Duration) (allowed bool, fullIn time.Duration, err error) {
 	var micros int64
-	err = l.DB.QueryRow(ctx, takeLimit, bucket, each.Microseconds(), holds.Microseconds()).Scan(&allowed, &micros)
+	err = l.DB.QueryRow(ctx, takeLimit, bucket, each.Microseconds(), capacity.Microseconds()).Scan(&allowed, &micros)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows): // made and filled by others since this statement began
-		return false, holds, nil
+		return false, capacity, nil
 	case err != nil:
-		return false, 0, fmt.Errorf("asking a shared rate limit: %w", err)
+		return false, 0, fmt.Errorf("reading a shared rate limit: %w", err)
 	}
 	return allowed, time.Duration(micros) * time.Microsecond, nil
 }
@@ -54,9 +54,9 @@ func (l Limits) Share(ctx context.Context, spent map[string]time.Duration, withi
 	return fullIn, nil
 }
 
-// Forget removes full buckets.
-func (l Limits) Forget(ctx context.Context) error {
-	if _, err := l.DB.Exec(ctx, forgetLimits); err != nil {
+// DeleteFull deletes full buckets.
+func (l Limits) DeleteFull(ctx context.Context) error {
+	if _, err := l.DB.Exec(ctx, deleteFullLimits); err != nil {
 		return fmt.Errorf("forgetting full rate limits: %w", err)
 	}
 	return nil

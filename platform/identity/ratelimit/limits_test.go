@@ -61,7 +61,7 @@ func TestSharedLimitsAddUp(t *testing.T) {
 	if left := share(time.Hour, map[string]time.Duration{"d": time.Hour})["d"]; left > 0 {
 		t.Errorf("d is full in %s", left)
 	}
-	if err := l.Forget(t.Context()); err != nil {
+	if err := l.DeleteFull(t.Context()); err != nil {
 		t.Error(err)
 	}
 	var n int

@@ -9,8 +9,8 @@ import (
 func TestLimitStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"rate_limits"}, map[string]string{
-		"takeLimit":    takeLimit,
-		"shareLimits":  shareLimits,
-		"forgetLimits": forgetLimits,
+		"takeLimit":        takeLimit,
+		"shareLimits":      shareLimits,
+		"deleteFullLimits": deleteFullLimits,
 	})
 }

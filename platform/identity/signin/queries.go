@@ -48,7 +48,7 @@ const (
 )
 
 const (
-	// Rows are locked in id order: two sign-ins that each match two users would otherwise deadlock.
+	// Rows are locked by ascending id: two sign-ins that each match two users would otherwise deadlock.
 	lockPeople = `
 		SELECT id, oidc_issuer, (oidc_issuer = $1 AND oidc_subject = $2) FROM users
 		WHERE (oidc_issuer = $1 AND oidc_subject = $2) OR ($3 <> '' AND lower(email) = $3)

@@ -51,7 +51,7 @@ func (c *Client) Verify(body []byte, signature string, now time.Time) (payment.E
 
 // unsigned returns the reason why the signature is invalid, or nothing if it is valid. The time is
 // part of the signed text and must be recent, so that a recorded request cannot be replayed later.
-// The comparison takes constant time, so that its duration does not reveal the signature.
+// The comparison needs constant time, so that its duration does not reveal the signature.
 func (c *Client) unsigned(body []byte, header string, now time.Time) (why string) {
 	var at time.Time
 	var signatures [][]byte

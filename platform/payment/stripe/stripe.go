@@ -115,7 +115,7 @@ func failure(doing string, err error) error {
 	switch {
 	case said.HTTPStatusCode == http.StatusNotFound:
 		return fmt.Errorf("%w: %w", payment.ErrUnknown, cause)
-	// 401, 403, 409 and 429 are excluded: a wrong key, a race and a rate limit say nothing about the
+	// 401, 403, 409 and 429 are excluded: a wrong key, a race and a rate limit are not about the
 	// request itself.
 	case said.Type == stripe.ErrorTypeInvalidRequest && said.HTTPStatusCode == http.StatusBadRequest, said.HTTPStatusCode == http.StatusPaymentRequired:
 		return fmt.Errorf("%w: %w", payment.ErrRejected, cause)

@@ -118,7 +118,7 @@ func (a *Authority) Issue(ctx context.Context, csr []byte, uri *url.URL, ttl tim
 	return pki.Accept(chain, csr, uri, ttl, a.clock.Now())
 }
 
-// Server creates a key here and has it certified for hosts.
+// Server creates a key here and has it certified for these names.
 func (a *Authority) Server(ctx context.Context, hosts []string, ttl time.Duration) (tls.Certificate, error) {
 	key, csr, err := pki.ServerRequest(hosts)
 	if err != nil {

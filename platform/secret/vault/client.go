@@ -1,5 +1,5 @@
-// Package vault uses private keys in HashiCorp Vault: certificates come from its PKI engine, task
-// signatures from its transit engine, which also seals stored keys. The only other private key in this
+// Package vault uses private keys in HashiCorp Vault: its PKI engine issues certificates, task
+// and its transit engine signs tasks and seals stored keys. The only other private key in this
 // process is that of the node API's own certificate.
 //
 // Responses of Vault are checked against our own rules, so that a Vault role with too many rights does

@@ -105,11 +105,11 @@ type Move struct {
 
 // Plan is the answer.
 type Plan struct {
-	Moves   []Move
-	CallOff []Move // cancel the task first; a node that has fetched it stays unchanged
-	// Forget lists finished rows of versions that no node should run any more. If such a version is
+	Moves  []Move
+	Cancel []Move // cancel the task first; a node that has fetched it stays unchanged
+	// Delete lists finished rows of versions that no node should run any more. If such a version is
 	// desired again, it is tried again.
-	Forget   []Move
+	Delete   []Move
 	Requests []UpdateRequest
 	Versions []Version
 }
@@ -177,9 +177,9 @@ func (in Input) Plan() Plan {
 		switch {
 		case wants[r.Node] == r.Version:
 		case r.Status.underWay() && !r.Fetched:
-			p.CallOff = append(p.CallOff, move)
+			p.Cancel = append(p.Cancel, move)
 		case !r.Status.underWay() && r.Status != Healthy && len(want[r.Version]) == 0:
-			p.Forget = append(p.Forget, move)
+			p.Delete = append(p.Delete, move)
 		}
 	}
 	for _, version := range sorted(want) {
@@ -222,7 +222,7 @@ func (in Input) version(p *Plan, version string, nodes []Node, all []Row, rows m
 		v.State, v.Message = Stopped, why
 		for _, n := range nodes {
 			if own := rowOf(rows[n.ID], version); own.Status.underWay() && !own.Fetched {
-				p.CallOff = append(p.CallOff, Move{Node: n.ID, Version: version, Status: Waiting, Message: "the version was stopped"})
+				p.Cancel = append(p.Cancel, Move{Node: n.ID, Version: version, Status: Waiting, Message: "the version was stopped"})
 			}
 		}
 		return

@@ -69,11 +69,11 @@ func (w *fixture) row(id ids.Node, version string) *rollout.Row {
 
 // carry applies the plan, as the job does.
 func (w *fixture) carry(p rollout.Plan) {
-	for _, m := range slices.Concat(p.Moves, p.CallOff) {
+	for _, m := range slices.Concat(p.Moves, p.Cancel) {
 		r := w.row(m.Node, m.Version)
 		r.Status, r.Message, r.UpdatedAt = m.Status, m.Message, w.in.Now
 	}
-	for _, m := range p.Forget {
+	for _, m := range p.Delete {
 		w.in.Rows = slices.DeleteFunc(w.in.Rows, func(r rollout.Row) bool { return r.Node == m.Node && r.Version == m.Version })
 	}
 	for _, a := range p.Requests {
@@ -315,7 +315,7 @@ func TestCallOff(t *testing.T) {
 		w.in.Nodes[i].Wants = "v3.0.0"
 	}
 	p := w.in.Plan()
-	if len(p.CallOff) != 4 || slices.ContainsFunc(p.Requests, func(a rollout.UpdateRequest) bool { return a.Node == w.in.Rows[0].Node }) {
+	if len(p.Cancel) != 4 || slices.ContainsFunc(p.Requests, func(a rollout.UpdateRequest) bool { return a.Node == w.in.Rows[0].Node }) {
 		t.Errorf("%+v", p)
 	}
 	w = newFixture(100, 5)
@@ -323,7 +323,7 @@ func TestCallOff(t *testing.T) {
 	for i := range 2 {
 		w.in.Rows[i].Outcome, w.in.Rows[i].Code = protocol.Failed, protocol.RolledBack
 	}
-	if p := w.in.Plan(); len(p.CallOff) != 3 || p.Versions[0].State != rollout.Stopped {
+	if p := w.in.Plan(); len(p.Cancel) != 3 || p.Versions[0].State != rollout.Stopped {
 		t.Errorf("%+v", p)
 	}
 }
@@ -360,7 +360,7 @@ func TestINV49RandomFleets(t *testing.T) {
 				}
 			}
 			p := w.in.Plan()
-			held(t, w, p)
+			valid(t, w, p)
 			w.carry(p)
 			w.work(func(id ids.Node) bool { return w.node(id).Reachable && rapid.IntRange(0, 3).Draw(t, "fetches") > 0 })
 			w.in.Now = w.in.Now.Add(rapid.SampledFrom([]time.Duration{10 * time.Second, soak, 6 * time.Minute}).Draw(t, "later"))
@@ -381,8 +381,8 @@ func TestINV49RandomFleets(t *testing.T) {
 	})
 }
 
-// held checks the properties of every plan.
-func held(t *rapid.T, w *fixture, p rollout.Plan) {
+// valid checks the properties of every plan.
+func valid(t *rapid.T, w *fixture, p rollout.Plan) {
 	going, rings := map[ids.Node]int{}, map[string]map[int]int{}
 	count := func(id ids.Node, version string, ring int) {
 		going[id]++
@@ -392,7 +392,7 @@ func held(t *rapid.T, w *fixture, p rollout.Plan) {
 		rings[version][ring]++
 	}
 	status := map[string]rollout.Status{}
-	for _, m := range slices.Concat(p.Moves, p.CallOff) {
+	for _, m := range slices.Concat(p.Moves, p.Cancel) {
 		status[m.Node.String()+m.Version] = m.Status
 	}
 	for _, r := range w.in.Rows {

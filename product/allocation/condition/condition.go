@@ -71,7 +71,7 @@ func Of(a allocation.Allocation, seen Observed) []Condition {
 	if a.State == allocation.Active && seen.Phase == "broken" {
 		list = append(list, newCondition(a, "Drifted", isTrue, "Progressing", seen.Message))
 	}
-	if isLive(a) && a.LeaveAt != nil {
+	if isLive(a) && a.EvictAt != nil {
 		list = append(list, pendingRelease(a))
 	} else if a.State == allocation.Active && a.IdleReleaseAt != nil {
 		list = append(list, newCondition(a, "ReleaseScheduled", isTrue, "Idle",
@@ -164,11 +164,11 @@ func progress(a allocation.Allocation, seen Observed) string {
 // pendingRelease is the condition of one that is to leave its node.
 func pendingRelease(a allocation.Allocation) Condition {
 	whose := "the platform"
-	if strings.HasPrefix(a.LeaveFor, "user:") || strings.HasPrefix(a.LeaveFor, "service-account:") {
+	if strings.HasPrefix(a.EvictFor, "user:") || strings.HasPrefix(a.EvictFor, "service-account:") {
 		whose = "an operator"
 	}
 	return newCondition(a, "ReleaseScheduled", isTrue, "NodeDrain", fmt.Sprintf("its node is to be empty (%s): %s releases it at %s, unless you do so before",
-		a.LeaveWhy, whose, a.LeaveAt.UTC().Format(time.RFC3339)))
+		a.EvictReason, whose, a.EvictAt.UTC().Format(time.RFC3339)))
 }
 
 // isLive reports whether the allocation is on its node and no release was requested.

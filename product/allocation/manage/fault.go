@@ -22,7 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// FaultReport is a tenant's report of a fault that the platform has not seen.
+// FaultReport is a tenant's report of a fault that the platform has not detected.
 type FaultReport struct {
 	ID            uuid.UUID
 	Allocation    ids.Allocation

@@ -39,7 +39,7 @@ func (s *Service) forceable(ctx context.Context, tx pgx.Tx, a allocation.Allocat
 		if late := s.Clock.Now().Sub(a.StatusAt) - s.ReleaseDeadline(); late < 0 {
 			return a, "", notAllowed(a).Try("wait until %s, the deadline of its release", s.Clock.Now().Add(-late).UTC().Format(time.RFC3339))
 		}
-		if err := s.GaveUp(ctx, tx, a, 0, "an operator forces the release"); err != nil {
+		if err := s.Exhaust(ctx, tx, a, 0, "an operator forces the release"); err != nil {
 			return a, "", err
 		}
 		a, err := s.Lock(ctx, tx, a.ID)

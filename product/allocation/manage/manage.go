@@ -21,10 +21,10 @@ import (
 type Service struct {
 	*allocation.Service
 
-	// ReleaseDeadline returns how long the release of an allocation may take:
+	// ReleaseDeadline returns the time limit of the release of an allocation:
 	// allocation.release_deadline_minutes.
 	ReleaseDeadline func() time.Duration
-	// ProvisionDeadline returns how long provisioning may take: allocation.provision_deadline_minutes.
+	// ProvisionDeadline returns the time limit of provisioning: allocation.provision_deadline_minutes.
 	ProvisionDeadline func() time.Duration
 	// IdleRules returns when idle allocations are released.
 	IdleRules IdleRules

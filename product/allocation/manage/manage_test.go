@@ -40,7 +40,7 @@ func by(c identity.Caller) identity.Change[allocation.Allocation] {
 func failed(t *testing.T, w *allocationtest.Fixture, n int) allocation.Allocation {
 	t.Helper()
 	return w.Move(t, w.Releasing(t, n).ID, func(tx pgx.Tx, a allocation.Allocation) error {
-		return w.Allocations.GaveUp(t.Context(), tx, a, 3, "the node rejects")
+		return w.Allocations.Exhaust(t.Context(), tx, a, 3, "the node rejects")
 	})
 }
 
@@ -80,8 +80,8 @@ func TestAT032AForcedReleaseEndsByAProof(t *testing.T) {
 	}
 }
 
-// An operator cannot take an allocation from a tenant whose node works. On a silent node the release is possible, with
-// the reason node_lost, and so is one that has exceeded its deadline.
+// An operator cannot release a tenant's allocation whose node works. If the node's report is stale, the release is
+// possible with the reason node_lost, and so is one that has exceeded its deadline.
 func TestOnlyWhatIsLostOrOverdueIsForced(t *testing.T) {
 	t.Parallel()
 	w, s := managed(t)
@@ -156,7 +156,7 @@ func TestTwoOperatorsFreeASlotWithoutAProof(t *testing.T) {
 	if _, err := clearBy(w.Operator); errs.CodeOf(err) != errs.NodeInUse {
 		t.Fatalf("while the node may still release it: %v", err)
 	}
-	w.Move(t, a.ID, func(tx pgx.Tx, a allocation.Allocation) error { return s.GaveUp(t.Context(), tx, a, 3, "no node") })
+	w.Move(t, a.ID, func(tx pgx.Tx, a allocation.Allocation) error { return s.Exhaust(t.Context(), tx, a, 3, "no node") })
 	for range 2 {
 		if got, err := clearBy(w.Operator); err != nil || got.Status == "clean" || !slices.Equal(got.InspectedBy, []string{w.Operator.Actor()}) {
 			t.Fatalf("after one operator: %s by %v, %v", got.Status, got.InspectedBy, err)

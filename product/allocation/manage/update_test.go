@@ -117,7 +117,7 @@ func TestWhyNamesTheNextActor(t *testing.T) {
 	s.ProvisionDeadline = func() time.Duration { return 10 * time.Minute }
 	requested, active, releasing := w.Request(t, 1), w.Active(t, 1), w.Releasing(t, 1)
 	stuck := w.Move(t, releasing.ID, func(tx pgx.Tx, a allocation.Allocation) error {
-		return s.GaveUp(t.Context(), tx, a, 3, "the node rejects")
+		return s.Exhaust(t.Context(), tx, a, 3, "the node rejects")
 	})
 	ready := condition.Observed{Reported: true, Phase: "ready"}
 	faulty := condition.Observed{Reported: true, Phase: "ready", Fault: "a GPU is lost", FaultSince: time.Now()}

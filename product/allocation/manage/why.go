@@ -84,7 +84,7 @@ func (s *Service) leases(ctx context.Context, nodes []slots.Candidate) (map[uuid
 func candidates(nodes []slots.Candidate, leases map[uuid.UUID]lease, named bool) []place.Candidate {
 	all := make([]place.Candidate, len(nodes))
 	for i, n := range nodes {
-		c := place.Candidate{Region: n.Region, Enrolled: n.Enrolled, Heard: n.Heard, Cordoned: n.Cordoned}
+		c := place.Candidate{Region: n.Region, Enrolled: n.Enrolled, Reachable: n.Reachable, Cordoned: n.Cordoned}
 		if named {
 			c.Name = n.Name
 		}
@@ -141,8 +141,8 @@ func (s *Service) Explain(a allocation.Allocation, seen condition.Observed) Why 
 		switch {
 		case seen.Fault != "":
 			w.Message, w.Reason, w.Since = seen.Fault, "HealthCheckFailed", seen.FaultSince
-		case a.LeaveAt != nil:
-			w.Waits, w.Owner, w.Reason, w.Message, w.DeadlineAt = true, "tenant", "NodeDrain", "its node is drained: "+a.LeaveWhy, a.LeaveAt
+		case a.EvictAt != nil:
+			w.Waits, w.Owner, w.Reason, w.Message, w.DeadlineAt = true, "tenant", "NodeDrain", "its node is drained: "+a.EvictReason, a.EvictAt
 		case a.IdleReleaseAt != nil:
 			w.Waits, w.Owner, w.Reason, w.Message, w.DeadlineAt = true, "tenant", "Idle", "its GPUs are idle", a.IdleReleaseAt
 		case w.Waits && seen.Phase == "broken":

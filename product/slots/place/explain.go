@@ -9,12 +9,12 @@ import (
 
 // Candidate is one node that offers the SKU, suitable or not.
 type Candidate struct {
-	Name     string // empty if the caller may not see it
-	Region   string
-	Enrolled bool
-	Heard    bool // its reports are fresh
-	Cordoned bool
-	Slots    []Unit
+	Name      string // empty if the caller may not see it
+	Region    string
+	Enrolled  bool
+	Reachable bool // its reports are fresh
+	Cordoned  bool
+	Slots     []Unit
 }
 
 // Unit is one slot as a request that waits sees it.
@@ -109,7 +109,7 @@ func (c Candidate) obstacle(region string, n int, now time.Time) (string, Fit) {
 		return NotEnrolled, Fit{Text: "may fit once " + c.who() + " has enrolled"}
 	case len(c.Slots) < n:
 		return TooSmall, Fit{}
-	case !c.Heard:
+	case !c.Reachable:
 		return only(Silent, "fits once "+c.who()+" reports again")
 	case c.Cordoned:
 		return only(Cordoned, "fits if "+c.who()+" is uncordoned")
@@ -144,7 +144,7 @@ func (c Candidate) vacancy(need int, now time.Time) Fit {
 	return Fit{Text: fmt.Sprintf("fits after %s when %s ends", clock(last.Ends, now), lease), At: last.Ends}
 }
 
-func (c Candidate) sells() bool { return c.Enrolled && c.Heard && !c.Cordoned }
+func (c Candidate) sells() bool { return c.Enrolled && c.Reachable && !c.Cordoned }
 
 func (c Candidate) who() string {
 	if c.Name == "" {

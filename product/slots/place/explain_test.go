@@ -26,14 +26,14 @@ func units(text string) (all []place.Unit) {
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	node := func(name, slots string, change ...func(*place.Candidate)) place.Candidate {
-		c := place.Candidate{Name: name, Region: "eu1", Enrolled: true, Heard: true, Slots: units(slots)}
+		c := place.Candidate{Name: name, Region: "eu1", Enrolled: true, Reachable: true, Slots: units(slots)}
 		for _, f := range change {
 			f(&c)
 		}
 		return c
 	}
 	cordoned := func(c *place.Candidate) { c.Cordoned = true }
-	silent := func(c *place.Candidate) { c.Heard = false }
+	silent := func(c *place.Candidate) { c.Reachable = false }
 	declared := func(c *place.Candidate) { c.Enrolled = false }
 	far := func(c *place.Candidate) { c.Region = "us1" }
 	nameless := func(c *place.Candidate) { c.Name = "" }
@@ -45,7 +45,7 @@ func TestExplain(t *testing.T) {
 	}{
 		"nothing sells it":       {nil, 1, "", "fits if a node with this SKU is added"},
 		"cordoned and free":      {[]place.Candidate{node("n7", "ff", cordoned)}, 2, "cordoned 1", "fits if node n7 is uncordoned"},
-		"cordoned and taken":     {[]place.Candidate{node("n7", "fc", cordoned)}, 2, "cordoned 1", ""},
+		"cordoned and claimed":   {[]place.Candidate{node("n7", "fc", cordoned)}, 2, "cordoned 1", ""},
 		"silent":                 {[]place.Candidate{node("n7", "ff", silent)}, 1, "silent 1", "fits once node n7 reports again"},
 		"another region":         {[]place.Candidate{node("n7", "ff", far)}, 1, "other_region 1", "fits now in region us1"},
 		"another region, silent": {[]place.Candidate{node("n7", "ff", far, silent)}, 1, "other_region 1", ""},
@@ -56,7 +56,7 @@ func TestExplain(t *testing.T) {
 		"a lease ends":           {[]place.Candidate{node("a", "f32")}, 2, "occupied 1", "fits after 14:00 when lease job ends"},
 		"the later lease counts": {[]place.Candidate{node("a", "f32")}, 3, "occupied 1", "fits after 15:00 when lease job ends"},
 		"no allocation expires":  {[]place.Candidate{node("a", "cc")}, 1, "occupied 1", "fits if a slot of node a is released"},
-		"what comes by itself, and sooner, comes first": {
+		"a remedy without an action, and a sooner one, is first": {
 			[]place.Candidate{node("a", "f", cordoned), node("b", "5"), node("c", "3")},
 			1, "cordoned 1, occupied 2",
 			"fits after 15:00 when lease job ends, fits after 17:00 when lease job ends, fits if node a is uncordoned",

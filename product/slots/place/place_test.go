@@ -61,7 +61,7 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
-// The choice does not depend on the order of the nodes, does not change its input, and fails only if no
+// The choice does not depend on the sequence of the nodes, does not change its input, and fails only if no
 // node fits.
 func TestChooseIsFair(t *testing.T) {
 	t.Parallel()

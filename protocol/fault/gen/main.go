@@ -52,7 +52,7 @@ type fault struct {
 	ID         string `json:"-"`
 	Meaning    string `json:"meaning"`
 	Action     string `json:"action"`
-	Shown      bool   `json:"shown"`
+	Visible    bool   `json:"visible"`
 	Clears     string `json:"clears"`
 	RaiseAfter int    `json:"raiseAfter"`
 	ClearAfter int    `json:"clearAfter"`
@@ -132,7 +132,7 @@ var rules = map[Action]Rule{
 
 var table = map[string]Fault{
 {{- range .Faults}}
-	{{printf "%q" .ID}}: {ID: {{printf "%q" .ID}}, Meaning: {{printf "%q" .Meaning}}, Rule: rules[{{constant .Action}}], Shown: {{.Shown}}, Clears: {{printf "%q" .Clears}}, RaiseAfter: {{.RaiseAfter}}e9, ClearAfter: {{.ClearAfter}}e9},
+	{{printf "%q" .ID}}: {ID: {{printf "%q" .ID}}, Meaning: {{printf "%q" .Meaning}}, Rule: rules[{{constant .Action}}], Visible: {{.Visible}}, Clears: {{printf "%q" .Clears}}, RaiseAfter: {{.RaiseAfter}}e9, ClearAfter: {{.ClearAfter}}e9},
 {{- end}}
 }
 `))

@@ -25,6 +25,6 @@ func TestTheTableIsCurrent(t *testing.T) {
 		t.Error("faults.gen.go is out of date: run go generate ./protocol/fault")
 	}
 	if _, err := Generate([]byte(`version: 1, actions: {}, faults: x: {meaning: string}`)); err == nil {
-		t.Error("a table with holes was taken")
+		t.Error("a table with holes was accepted")
 	}
 }

@@ -243,7 +243,7 @@ func (i *Issuer) signatures() map[string]string {
 		"half a signature":                     good[:cut+(len(good)-cut)/2],
 		"another token's signature":            good[:cut] + strings.Split(i.Token("RS256", RSA, nil, Object{"sub": "other"}), ".")[2],
 		"ES256 with zeros":                     stem + B64(Pair(curve, zero, zero)),
-		"ES256 with r and s of the order":      stem + B64(Pair(curve, n, n)),
+		"ES256 with r and s equal to n":        stem + B64(Pair(curve, n, n)),
 		"ES256 with r of one and s of zero":    stem + B64(Pair(curve, big.NewInt(1), zero)),
 		"ES256 in ASN.1":                       stem + B64(asn1),
 		"ES256 with a longer signature":        elliptical + "AAAA",

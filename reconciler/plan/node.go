@@ -12,10 +12,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 )
 
-// Machine is the desired, stored and observed state of a node.
-type Machine struct {
-	Spec     desired.Node
-	ByPerson bool // the API owns the object, not a revision
+// NodeState is the desired, stored and observed state of a node.
+type NodeState struct {
+	Spec  desired.Node
+	ByAPI bool // the API owns the object, not a revision
 	// What its SKU promises; empty and zero where there is no such SKU.
 	Model    string
 	Price    money.Minor // per GPU and hour
@@ -45,7 +45,7 @@ const (
 	inSpec        = "spec"
 )
 
-func ofMachine(field string) bool {
+func ofNode(field string) bool {
 	return field == fieldGPUs || field == fieldModel || field == fieldSerials || field == fieldHardware
 }
 
@@ -69,12 +69,12 @@ func (d DueObject) evaluateDrift(l Limits, now time.Time) DriftResult {
 			found = append(found, st.Difference)
 		}
 	}
-	if m := d.Machine; m != nil && m.Devices != nil && d.Silence != nil && now.Before(d.Silence.StaleAt) {
-		return EvaluateDrift(s, append(found, m.differences()...), d.OpenDrift, ofMachine, now)
+	if m := d.Node; m != nil && m.Devices != nil && d.Reports != nil && now.Before(d.Reports.StaleAt) {
+		return EvaluateDrift(s, append(found, m.differences()...), d.OpenDrift, ofNode, now)
 	}
 	// A node with stale reports may have been repaired or not, so its open drift stays.
 	for _, st := range d.OpenDrift {
-		if ofMachine(st.Field) {
+		if ofNode(st.Field) {
 			found = append(found, st.remote())
 		}
 	}
@@ -89,11 +89,11 @@ func (s OpenDrift) remote() Difference {
 
 // differences returns the hardware differences, which need manual work. A missing GPU costs the
 // price at which it would be sold.
-func (m Machine) differences() (all []Difference) {
-	const mend = "the hardware differs from the desired node"
+func (m NodeState) differences() (all []Difference) {
+	const cause = "the hardware differs from the desired node"
 	if n := len(m.Devices); n != m.Spec.GPUs {
 		all = append(all, m.priced(Difference{
-			Field: fieldGPUs, Desired: strconv.Itoa(m.Spec.GPUs), Observed: strconv.Itoa(n), Cause: mend, Remote: true,
+			Field: fieldGPUs, Desired: strconv.Itoa(m.Spec.GPUs), Observed: strconv.Itoa(n), Cause: cause, Remote: true,
 		}, max(m.Spec.GPUs-n, 0)))
 	}
 	others := map[string]int{}
@@ -107,11 +107,11 @@ func (m Machine) differences() (all []Difference) {
 		for _, model := range slices.Sorted(maps.Keys(others)) {
 			n, words = n+others[model], append(words, fmt.Sprintf("%d %s", others[model], model))
 		}
-		all = append(all, m.priced(Difference{Field: fieldModel, Desired: m.Model, Observed: strings.Join(words, ", "), Cause: mend, Remote: true}, n))
+		all = append(all, m.priced(Difference{Field: fieldModel, Desired: m.Model, Observed: strings.Join(words, ", "), Cause: cause, Remote: true}, n))
 	}
 	if have := m.serials(); len(m.Spec.Serials) > 0 && !slices.Equal(have, slices.Sorted(slices.Values(m.Spec.Serials))) {
 		all = append(all, Difference{
-			Field: fieldSerials, Desired: strings.Join(slices.Sorted(slices.Values(m.Spec.Serials)), ", "), Observed: strings.Join(have, ", "), Cause: mend, Remote: true,
+			Field: fieldSerials, Desired: strings.Join(slices.Sorted(slices.Values(m.Spec.Serials)), ", "), Observed: strings.Join(have, ", "), Cause: cause, Remote: true,
 		})
 	}
 	if m.Changed != "" {
@@ -120,7 +120,7 @@ func (m Machine) differences() (all []Difference) {
 	return all
 }
 
-func (m Machine) serials() []string {
+func (m NodeState) serials() []string {
 	list := make([]string, len(m.Devices))
 	for i, d := range m.Devices {
 		list[i] = d.Serial
@@ -130,7 +130,7 @@ func (m Machine) serials() []string {
 }
 
 // priced adds what GPUs that cannot be sold would bring in an hour.
-func (m Machine) priced(d Difference, gpus int) Difference {
+func (m NodeState) priced(d Difference, gpus int) Difference {
 	const hour = 3600
 	if cost, err := money.Due(m.Price, int64(gpus), hour); err == nil && cost > 0 {
 		d.Cost, d.Currency = cost, m.Currency
@@ -141,11 +141,11 @@ func (m Machine) priced(d Difference, gpus int) Difference {
 // shrinks reports whether an action makes a sellable node unsellable without an operator's request.
 // The breaker counts these actions.
 func (d DueObject) shrinks(v Verb) bool {
-	m := d.Machine
+	m := d.Node
 	if m == nil || !m.OnMarket || d.AppliedGeneration == 0 {
 		return false
 	}
-	if m.ByPerson && (d.Deleted || d.AppliedGeneration < d.Generation) {
+	if m.ByAPI && (d.Deleted || d.AppliedGeneration < d.Generation) {
 		return false
 	}
 	return v == Release || v == Ensure && m.Spec.Cordoned

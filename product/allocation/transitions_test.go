@@ -115,7 +115,7 @@ func TestINV04ByTheService(t *testing.T) {
 			"SlotsGone": {func(tx pgx.Tx, a allocation.Allocation) error {
 				return s.SlotsGone(t.Context(), tx, a, allocationtest.Proof(9, allocationtest.GPU(node, 0)))
 			}, []allocation.Trigger{allocation.CleanupProved}},
-			"GaveUp": {func(tx pgx.Tx, a allocation.Allocation) error { return s.GaveUp(t.Context(), tx, a, 1, "why") }, []allocation.Trigger{allocation.Exhausted}},
+			"Exhaust": {func(tx pgx.Tx, a allocation.Allocation) error { return s.Exhaust(t.Context(), tx, a, 1, "why") }, []allocation.Trigger{allocation.Exhausted}},
 		} {
 			want := from
 			for _, e := range c.via { // the results of the triggers in the table
@@ -169,7 +169,7 @@ func requestIn(t *testing.T, w *allocationtest.Fixture, tx pgx.Tx, s allocation.
 		_, err := inside.Release(t.Context(), w.Caller, identity.Key{}, a.ID, nil)
 		return err
 	}
-	giveUp := func(a allocation.Allocation) error { return inside.GaveUp(t.Context(), tx, a, 1, "why") }
+	giveUp := func(a allocation.Allocation) error { return inside.Exhaust(t.Context(), tx, a, 1, "why") }
 	gone := func(a allocation.Allocation) error {
 		return inside.SlotsGone(t.Context(), tx, a, allocationtest.Proof(9))
 	}

@@ -64,8 +64,8 @@ func TestEvictionIsNotifiedAndThenDone(t *testing.T) {
 	}
 	w.Move(t, a.ID, leave(word))
 	a = w.Move(t, a.ID, leave(word))
-	if got := evictionEvents(t, w); got != "release_scheduled" || a.LeaveAt == nil || !a.LeaveAt.Equal(word.At) {
-		t.Errorf("notified %s, leaves at %v", got, a.LeaveAt)
+	if got := evictionEvents(t, w); got != "release_scheduled" || a.EvictAt == nil || !a.EvictAt.Equal(word.At) {
+		t.Errorf("notified %s, leaves at %v", got, a.EvictAt)
 	}
 	pending := ""
 	for _, c := range condition.Of(a, condition.Observed{}) {
@@ -80,8 +80,8 @@ func TestEvictionIsNotifiedAndThenDone(t *testing.T) {
 		t.Errorf("%s before the deadline", a.State)
 	}
 	a = w.Move(t, a.ID, func(tx pgx.Tx, a allocation.Allocation) error { return s.CancelEviction(t.Context(), tx, a) })
-	if got := evictionEvents(t, w); got != "release_scheduled release_cancelled" || a.LeaveAt != nil {
-		t.Errorf("notified %s, leaves at %v", got, a.LeaveAt)
+	if got := evictionEvents(t, w); got != "release_scheduled release_cancelled" || a.EvictAt != nil {
+		t.Errorf("notified %s, leaves at %v", got, a.EvictAt)
 	}
 	past := allocation.Eviction{At: time.Now().Add(-time.Minute).Truncate(time.Microsecond), By: "user:ada", Why: "fire"}
 	if a = w.Move(t, a.ID, due(past)); a.State != allocation.Active {

@@ -55,10 +55,10 @@ func (l *Local) sign(r *protocol.Report) error {
 // that.
 const maxStale = 5
 
-// Heard records the response of the control plane to a report. The response must have the signature of a
+// HandleAck records the response of the control plane to a report. The response must have the signature of a
 // statement key and the nonce of a report of this process. Each nonce counts once, and with the time of its
 // report, so that an old response does not hide an outage.
-func (l *Local) Heard(ctx context.Context, word ReportAck) error {
+func (l *Local) HandleAck(ctx context.Context, word ReportAck) error {
 	if len(word.Signed.Body) == 0 {
 		l.Log.DebugContext(ctx, "the response to a report is not signed and has no effect")
 		return nil
@@ -94,6 +94,8 @@ func (l *Local) answered(nonce string) (sent, bool) {
 	return s, true
 }
 
+// accepted records that the control plane has verified a report. The time is that of the report and not of the
+// response: the network process may delay a response, and must not extend the contact by that.
 func (l *Local) accepted(ctx context.Context, report sent, version string) error {
 	l.mu.Lock()
 	if report.at.After(l.heardAt) {
@@ -124,7 +126,7 @@ func (l *Local) overtaken(ctx context.Context, report sent, ack protocol.ReportA
 		return nil
 	}
 	l.Log.ErrorContext(ctx, "the control plane has a later state of this node: its disk was restored or copied. Tasks are rejected until the node is enrolled again")
-	return l.runner.Lose("the control plane knows a later life of this node")
+	return l.runner.MarkLost("the control plane knows a later life of this node")
 }
 
 const (
@@ -153,6 +155,7 @@ func (l *Local) loadHeard() time.Time {
 	return h.At
 }
 
+// storeHeard writes the time of the last response at most once in heardEvery, to spare the disk.
 func (l *Local) storeHeard() error {
 	l.mu.Lock()
 	at := l.lastHeard

@@ -29,9 +29,9 @@ var (
 	build    = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$`)
 )
 
-// Order contains the request of a task with the scope of an allocation, in one form for all types and
+// AllocationParams contains the request of a task with the scope of an allocation, in one form for all types and
 // checked.
-type Order struct {
+type AllocationParams struct {
 	User       string
 	UID        int
 	PublicKeys []string
@@ -45,27 +45,29 @@ type Order struct {
 	StopAfterHours int
 }
 
-// Order decodes and checks the parameters. It rejects an unknown type. The order of a task with the scope
-// of the node is empty.
-func (e Envelope) Order() (Order, error) {
+// AllocationParams decodes and checks the parameters. It rejects an unknown type. The parameters of a task with the scope
+// of the node are empty.
+func (e Envelope) AllocationParams() (AllocationParams, error) {
 	row, exists := e.Type.row()
 	if !exists {
-		return Order{}, Reject(TypeUnknown, "no handler for %q in capability %d", e.Type, Capability)
+		return AllocationParams{}, Reject(TypeUnknown, "no handler for %q in capability %d", e.Type, Capability)
 	}
 	p, err := row.decode(e)
 	if err != nil {
-		return Order{}, err
+		return AllocationParams{}, err
 	}
-	if ordering, ok := p.(interface{ order(e Envelope) Order }); ok {
-		return ordering.order(e), nil
+	if allocation, ok := p.(interface {
+		allocationParams(e Envelope) AllocationParams
+	}); ok {
+		return allocation.allocationParams(e), nil
 	}
-	return Order{}, nil
+	return AllocationParams{}, nil
 }
 
-// AmendedBy returns the order of a provisioning as a later task of the same allocation has changed it.
-func (e Envelope) AmendedBy(later Envelope) (Order, error) {
+// AmendedBy returns the parameters of a provisioning as a later task of the same allocation has changed it.
+func (e Envelope) AmendedBy(later Envelope) (AllocationParams, error) {
 	p, err := Applied(e, &later)
-	return p.order(e), err
+	return p.allocationParams(e), err
 }
 
 func (l Limits) check() error {
@@ -88,7 +90,7 @@ func exact(params json.RawMessage, into any) error {
 	return nil
 }
 
-func (o Order) check(e Envelope) error {
+func (o AllocationParams) check(e Envelope) error {
 	switch {
 	case !userName.MatchString(o.User):
 		return Reject(ParamsInvalid, "%q is no account name of a tenant", o.User)
@@ -108,7 +110,7 @@ func (o Order) check(e Envelope) error {
 }
 
 // checkLogins checks the keys and certificates that log in.
-func (o Order) checkLogins() error {
+func (o AllocationParams) checkLogins() error {
 	if err := checkKeys(o.PublicKeys); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func (b *bundle) ack(r protocol.Report, change func(*protocol.ReportAck)) protoc
 
 func (b *bundle) hear(c *helper.Client, s protocol.Signed) {
 	b.t.Helper()
-	if err := c.Heard(b.t.Context(), helper.ReportAck{Signed: s, Version: "test"}); err != nil {
+	if err := c.HandleAck(b.t.Context(), helper.ReportAck{Signed: s, Version: "test"}); err != nil {
 		b.t.Fatal(err)
 	}
 }
