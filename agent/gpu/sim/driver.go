@@ -124,7 +124,7 @@ func (d *Driver) Examine(_ context.Context, inventory protocol.Inventory, err er
 		return gpu.Examination{Health: []protocol.HealthReport{health.NewReport(nvidiasmi.Source, "", "driver_silent", "")}}
 	}
 	host := protocol.Topology{
-		Machine: protocol.Machine{Vendor: "GPUaaS", Product: "simulated node", Serial: inventory.Hostname},
+		Machine: protocol.Machine{Vendor: "GPUaaS", Product: "simulated host", Serial: inventory.Hostname},
 		NUMA:    []protocol.NUMA{{ID: 0, CPUs: "0-31", MemoryMiB: 512 << 10, Distances: []int{10, 21}}, {ID: 1, CPUs: "32-63", MemoryMiB: 512 << 10, Distances: []int{21, 10}}},
 	}
 	for i, c := range d.reading.Cards {

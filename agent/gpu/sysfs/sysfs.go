@@ -31,7 +31,7 @@ func (t Tree) Read() protocol.Topology {
 		name string
 		read func(*protocol.Topology) error
 	}{
-		{"machine", t.machine}, {"processors", t.processors}, {"numa", t.numa}, {"pci", t.cards}, {"network", t.nics}, {"disks", t.disks},
+		{"machine", t.firmware}, {"processors", t.processors}, {"numa", t.numa}, {"pci", t.cards}, {"network", t.nics}, {"disks", t.disks},
 	} {
 		if err := part.read(&h); err != nil {
 			h.Missing = append(h.Missing, part.name+": "+err.Error())
@@ -76,8 +76,8 @@ func (t Tree) list(elements ...string) ([]string, error) {
 
 const dmi = "sys/class/dmi/id"
 
-// machine accepts missing files: a VM and a board without firmware tables have none.
-func (t Tree) machine(h *protocol.Topology) error {
+// firmware accepts missing files: a VM and a board without firmware tables have none.
+func (t Tree) firmware(h *protocol.Topology) error {
 	h.Machine = protocol.Machine{
 		Vendor: t.text(dmi, "sys_vendor"), Product: t.text(dmi, "product_name"), Serial: t.text(dmi, "product_serial"),
 		UUID: t.text(dmi, "product_uuid"), BIOS: t.text(dmi, "bios_version"),
