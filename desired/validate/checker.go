@@ -35,7 +35,7 @@ type Checker struct {
 }
 
 // New compiles the JSON Schema. It fails only in a build whose schema is broken. CUE is compiled for the first object
-// that the JSON Schema rejects, because it takes longer than the validation of a hundred objects.
+// that the JSON Schema rejects, because that costs more than to validate a hundred objects.
 func New() (*Checker, error) {
 	schemas, err := compileSchemas()
 	return &Checker{schemas: schemas}, err
