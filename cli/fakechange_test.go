@@ -304,7 +304,7 @@ func (f *fake) putPolicy(w http.ResponseWriter, r *http.Request, params map[stri
 		if k.Key != params["key"] {
 			continue
 		}
-		if len(k.Set) > 0 && r.Header.Get("If-Match") != `"3"` {
+		if len(k.Set) > 0 && r.Header.Get("If-Match") != `"3"` || len(k.Set) == 0 && r.Header.Get("If-None-Match") != "*" {
 			f.problem(w, r, http.StatusPreconditionFailed, "version_mismatch", "it was changed meanwhile", nil)
 			return
 		}

@@ -88,6 +88,9 @@ func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, pa
 		f.adminAllocations(w, r, operation)
 	case "listFaultReports":
 		f.page(w, r, []any{}, 50)
+	case "listAllocationFaults":
+		reason := "reproduced"
+		f.page(w, r, []any{oapi.FaultReport{Id: id(9), Status: "confirmed", Message: "wrong sums", ReportedAt: birth, DecidedReason: &reason}}, 50)
 	case "createSshCertificate":
 		w.Header().Set("Location", "/api/v1/allocations/"+params["id"])
 		reply(w, http.StatusCreated, oapi.SshCertificate{

@@ -3,7 +3,7 @@ import { defineConfig } from "vitest/config";
 
 // Libraries that only some screens need are not in the first load.
 const libraries = [
-  { name: "vendor", test: /node_modules\/(?!uplot\/|@tanstack\/(react-table|table-core|react-virtual|virtual-core)\/)|rolldown\/runtime/, priority: 2 },
+  { name: "vendor", test: /node_modules\/(?!uplot\/|@tanstack\/(react-virtual|virtual-core)\/)|rolldown\/runtime/, priority: 2 },
   { name: "chart", test: /node_modules\/uplot\//, priority: 1 },
   { name: "table", test: /node_modules\//, priority: 0 },
 ];

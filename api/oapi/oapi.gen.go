@@ -2187,6 +2187,21 @@ func (e FleetSort) Valid() bool {
 	}
 }
 
+// Defines values for IfAbsent.
+const (
+	IfAbsentAsterisk IfAbsent = "*"
+)
+
+// Valid indicates whether the value is a known member of the IfAbsent enum.
+func (e IfAbsent) Valid() bool {
+	switch e {
+	case IfAbsentAsterisk:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListDriftParamsStatus.
 const (
 	ListDriftParamsStatusHealed  ListDriftParamsStatus = "healed"
@@ -2424,6 +2439,21 @@ func (e ListPlansParamsStatus) Valid() bool {
 	case ListPlansParamsStatusRejected:
 		return true
 	case ListPlansParamsStatusStale:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PutPolicyParamsIfNoneMatch.
+const (
+	PutPolicyParamsIfNoneMatchAsterisk PutPolicyParamsIfNoneMatch = "*"
+)
+
+// Valid indicates whether the value is a known member of the PutPolicyParamsIfNoneMatch enum.
+func (e PutPolicyParamsIfNoneMatch) Valid() bool {
+	switch e {
+	case PutPolicyParamsIfNoneMatchAsterisk:
 		return true
 	default:
 		return false
@@ -3579,6 +3609,7 @@ type CheckoutRequest struct {
 type ComputeAllocation struct {
 	Allocation AllocationSection        `json:"allocation"`
 	Balance    BalanceSection           `json:"balance"`
+	Faults     FaultReportListSection   `json:"faults"`
 	Intervals  UsageIntervalListSection `json:"intervals"`
 	Telemetry  TelemetrySection         `json:"telemetry"`
 	Timeline   TimelineSection          `json:"timeline"`
@@ -4452,7 +4483,7 @@ type Node struct {
 	// Address The address of the node's SSH service.
 	Address *string `json:"address,omitempty"`
 
-	// AgentUpdates The last updates of the agent, newest first. Only the response for one node contains them.
+	// AgentUpdates The last updates of the agent, newest first. A list of nodes contains the newest one only.
 	AgentUpdates *[]AgentUpdate `json:"agent_updates,omitempty"`
 
 	// AgentVersion The agent version of the last report.
@@ -6442,6 +6473,9 @@ type IdempotencyKey = string
 // IdempotencyKeyDraft defines model for IdempotencyKeyDraft.
 type IdempotencyKeyDraft = string
 
+// IfAbsent defines model for IfAbsent.
+type IfAbsent string
+
 // IfMatch defines model for IfMatch.
 type IfMatch = string
 
@@ -7077,12 +7111,18 @@ type PutPolicyParams struct {
 	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
 	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
 
+	// IfNoneMatch The API rejects the request if a value exists. The header excludes `If-Match`.
+	IfNoneMatch *PutPolicyParamsIfNoneMatch `json:"If-None-Match,omitempty"`
+
 	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
 	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
+
+// PutPolicyParamsIfNoneMatch defines parameters for PutPolicy.
+type PutPolicyParamsIfNoneMatch string
 
 // ListAdminRefundsParams defines parameters for ListAdminRefunds.
 type ListAdminRefundsParams struct {
@@ -7388,6 +7428,18 @@ type UpdateAllocationParams struct {
 
 	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ListAllocationFaultsParams defines parameters for ListAllocationFaults.
+type ListAllocationFaultsParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 }
 
 // GetAllocationProofParams defines parameters for GetAllocationProof.
@@ -9900,6 +9952,13 @@ type ClientInterface interface {
 	// Corresponds with PATCH /api/v1/allocations/{id} (the `UpdateAllocation` operationId).
 	UpdateAllocation(ctx context.Context, id AllocationID, params *UpdateAllocationParams, body UpdateAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListAllocationFaults List allocation fault reports
+	//
+	// The API returns the fault reports of the allocation with their decisions, newest first.
+	//
+	// Corresponds with GET /api/v1/allocations/{id}/fault-reports (the `ListAllocationFaults` operationId).
+	ListAllocationFaults(ctx context.Context, id AllocationID, params *ListAllocationFaultsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetAllocationProof Get release proof
 	//
 	// The API returns the proof by which the node showed that nothing of a released allocation is left, as the node signed it,
@@ -10301,11 +10360,12 @@ type ClientInterface interface {
 
 	// ListEvents Stream events
 	//
-	// The API streams the events of the tenant, or of the project that `X-Project-ID` names, as server-sent events:
-	// `id` is the event id, `event` is its type, and `data` is its envelope. The stream starts now, or after the event
-	// that `Last-Event-ID` or `since` names, or at the oldest stored event with `since=0`. A client resumes a lost or
-	// slow connection with the id of the last event that it has received. Browsers do so automatically. The server
-	// sends a comment after 15 seconds without an event.
+	// The API streams events as server-sent events: those of the project that `X-Project-ID` names, or all that the
+	// caller can read in the tenant. Members read the events of their projects, billing users those of the tenant's
+	// money. `id` is the event id, `event` is its type, and `data` is its envelope. The stream starts now, or after
+	// the event that `Last-Event-ID` or `since` names, or at the oldest stored event with `since=0`. A client resumes
+	// a lost or slow connection with the id of the last event that it has received. Browsers do so automatically. The
+	// server sends a comment after 15 seconds without an event.
 	//
 	// Corresponds with GET /api/v1/events (the `ListEvents` operationId).
 	ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -10926,8 +10986,8 @@ type ClientInterface interface {
 
 	// GetComputeAllocation Get allocation view
 	//
-	// The API returns one allocation with its history, the reason of its wait, its usage intervals and the last hour
-	// of its telemetry.
+	// The API returns one allocation with its history, the reason of its wait, its usage intervals, its fault reports
+	// and the last hour of its telemetry.
 	//
 	// Corresponds with GET /api/v3/compute/allocations/{id} (the `GetComputeAllocation` operationId).
 	GetComputeAllocation(ctx context.Context, id AllocationID, params *GetComputeAllocationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -13278,6 +13338,23 @@ func (c *Client) UpdateAllocation(ctx context.Context, id AllocationID, params *
 	return c.Client.Do(req)
 }
 
+// ListAllocationFaults List allocation fault reports
+//
+// The API returns the fault reports of the allocation with their decisions, newest first.
+//
+// Corresponds with GET /api/v1/allocations/{id}/fault-reports (the `ListAllocationFaults` operationId).
+func (c *Client) ListAllocationFaults(ctx context.Context, id AllocationID, params *ListAllocationFaultsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAllocationFaultsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetAllocationProof Get release proof
 //
 // The API returns the proof by which the node showed that nothing of a released allocation is left, as the node signed it,
@@ -14119,11 +14196,12 @@ func (c *Client) GetUsageSummary(ctx context.Context, params *GetUsageSummaryPar
 
 // ListEvents Stream events
 //
-// The API streams the events of the tenant, or of the project that `X-Project-ID` names, as server-sent events:
-// `id` is the event id, `event` is its type, and `data` is its envelope. The stream starts now, or after the event
-// that `Last-Event-ID` or `since` names, or at the oldest stored event with `since=0`. A client resumes a lost or
-// slow connection with the id of the last event that it has received. Browsers do so automatically. The server
-// sends a comment after 15 seconds without an event.
+// The API streams events as server-sent events: those of the project that `X-Project-ID` names, or all that the
+// caller can read in the tenant. Members read the events of their projects, billing users those of the tenant's
+// money. `id` is the event id, `event` is its type, and `data` is its envelope. The stream starts now, or after
+// the event that `Last-Event-ID` or `since` names, or at the oldest stored event with `since=0`. A client resumes
+// a lost or slow connection with the id of the last event that it has received. Browsers do so automatically. The
+// server sends a comment after 15 seconds without an event.
 //
 // Corresponds with GET /api/v1/events (the `ListEvents` operationId).
 func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -15474,8 +15552,8 @@ func (c *Client) GetComputeAllocations(ctx context.Context, params *GetComputeAl
 
 // GetComputeAllocation Get allocation view
 //
-// The API returns one allocation with its history, the reason of its wait, its usage intervals and the last hour
-// of its telemetry.
+// The API returns one allocation with its history, the reason of its wait, its usage intervals, its fault reports
+// and the last hour of its telemetry.
 //
 // Corresponds with GET /api/v3/compute/allocations/{id} (the `GetComputeAllocation` operationId).
 func (c *Client) GetComputeAllocation(ctx context.Context, id AllocationID, params *GetComputeAllocationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -19733,26 +19811,37 @@ func NewPutPolicyRequestWithBody(server string, key PolicyName, params *PutPolic
 			req.Header.Set("If-Match", headerParam0)
 		}
 
-		if params.XIdempotencyKey != nil {
+		if params.IfNoneMatch != nil {
 			var headerParam1 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Idempotency-Key", headerParam1)
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam2)
 		}
 
 		if params.IdempotencyKey != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("Idempotency-Key", headerParam2)
+			req.Header.Set("Idempotency-Key", headerParam3)
 		}
 
 	}
@@ -21793,6 +21882,94 @@ func NewUpdateAllocationRequestWithBody(server string, id AllocationID, params *
 			}
 
 			req.Header.Set("Idempotency-Key", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListAllocationFaultsRequest constructs an http.Request for the ListAllocationFaults method
+func NewListAllocationFaultsRequest(server string, id AllocationID, params *ListAllocationFaultsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/allocations/%s/fault-reports", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
 		}
 
 	}
@@ -29201,6 +29378,9 @@ type ServerInterface interface {
 	// UpdateAllocation Update allocation
 	// (PATCH /api/v1/allocations/{id})
 	UpdateAllocation(c *gin.Context, id AllocationID, params UpdateAllocationParams)
+	// ListAllocationFaults List allocation fault reports
+	// (GET /api/v1/allocations/{id}/fault-reports)
+	ListAllocationFaults(c *gin.Context, id AllocationID, params ListAllocationFaultsParams)
 	// GetAllocationProof Get release proof
 	// (GET /api/v1/allocations/{id}/proof)
 	GetAllocationProof(c *gin.Context, id AllocationID, params GetAllocationProofParams)
@@ -32745,6 +32925,25 @@ func (siw *ServerInterfaceWrapper) PutPolicy(c *gin.Context) {
 
 	}
 
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch PutPolicyParamsIfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
 	// ------------- Optional header parameter "X-Idempotency-Key" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
 		var XIdempotencyKey IdempotencyKey
@@ -34506,6 +34705,71 @@ func (siw *ServerInterfaceWrapper) UpdateAllocation(c *gin.Context) {
 	}
 
 	siw.Handler.UpdateAllocation(c, id, params)
+}
+
+// ListAllocationFaults operation middleware
+func (siw *ServerInterfaceWrapper) ListAllocationFaults(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AllocationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAllocationFaultsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListAllocationFaults(c, id, params)
 }
 
 // GetAllocationProof operation middleware
@@ -40554,6 +40818,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/allocations", wrapper.CreateAllocation)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id", wrapper.GetAllocation)
 	router.PATCH(options.BaseURL+"/api/v1/allocations/:id", wrapper.UpdateAllocation)
+	router.GET(options.BaseURL+"/api/v1/allocations/:id/fault-reports", wrapper.ListAllocationFaults)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id/proof", wrapper.GetAllocationProof)
 	router.POST(options.BaseURL+"/api/v1/allocations/:id/release", wrapper.ReleaseAllocation)
 	router.POST(options.BaseURL+"/api/v1/allocations/:id/report-fault", wrapper.ReportAllocationFault)
@@ -43247,6 +43512,39 @@ func (response UpdateAllocation200JSONResponse) VisitUpdateAllocationResponse(w 
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAllocationFaultsRequestObject struct {
+	Id     AllocationID `json:"id"`
+	Params ListAllocationFaultsParams
+}
+
+type ListAllocationFaultsResponseObject interface {
+	VisitListAllocationFaultsResponse(w http.ResponseWriter) error
+}
+
+type ListAllocationFaults200ResponseHeaders struct {
+	Link *string
+}
+
+type ListAllocationFaults200JSONResponse struct {
+	Body    FaultReportList
+	Headers ListAllocationFaults200ResponseHeaders
+}
+
+func (response ListAllocationFaults200JSONResponse) VisitListAllocationFaultsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -46765,6 +47063,9 @@ type StrictServerInterface interface {
 	// UpdateAllocation Update allocation
 	// (PATCH /api/v1/allocations/{id})
 	UpdateAllocation(ctx context.Context, request UpdateAllocationRequestObject) (UpdateAllocationResponseObject, error)
+	// ListAllocationFaults List allocation fault reports
+	// (GET /api/v1/allocations/{id}/fault-reports)
+	ListAllocationFaults(ctx context.Context, request ListAllocationFaultsRequestObject) (ListAllocationFaultsResponseObject, error)
 	// GetAllocationProof Get release proof
 	// (GET /api/v1/allocations/{id}/proof)
 	GetAllocationProof(ctx context.Context, request GetAllocationProofRequestObject) (GetAllocationProofResponseObject, error)
@@ -49945,6 +50246,33 @@ func (sh *strictHandler) UpdateAllocation(ctx *gin.Context, id AllocationID, par
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(UpdateAllocationResponseObject); ok {
 		if err := validResponse.VisitUpdateAllocationResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListAllocationFaults operation middleware
+func (sh *strictHandler) ListAllocationFaults(ctx *gin.Context, id AllocationID, params ListAllocationFaultsParams) {
+	var request ListAllocationFaultsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAllocationFaults(ctx, request.(ListAllocationFaultsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAllocationFaults")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListAllocationFaultsResponseObject); ok {
+		if err := validResponse.VisitListAllocationFaultsResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

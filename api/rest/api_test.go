@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/middleware"
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
@@ -199,6 +201,64 @@ func TestProjectsHaveABorder(t *testing.T) {
 	}
 	if released := read[int](b, `SELECT count(*) FROM allocations WHERE status <> 'requested'`); released != 0 {
 		t.Error("it was released from outside its project")
+	}
+}
+
+// Without a named project, a stream has the events of all projects in which the caller has a role, and of the tenant's
+// money for users of the billing.
+func TestStreamOfSeveralProjects(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	second, foreign := b.addProject("second"), b.addProject("third")
+	b.sql(`INSERT INTO project_memberships (project_id, user_id, role) VALUES ($1, $2, 'viewer')`, second, users[tokenMember])
+	b.sql(`UPDATE tenant_memberships SET role = 'billing' WHERE user_id = $1`, users[tokenStranger])
+	write := func(stream, subject string, of ids.Tenant, in ids.Project) {
+		b.sql(`INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, org_id, project_id, payload)
+			VALUES ($1, $2, $3, 'x', 1, $4, nullif($5::uuid, '00000000-0000-0000-0000-000000000000'), '{}')`, ids.New[ids.Event]().UUID, stream, subject, of.UUID, in.UUID)
+	}
+	write(event.StreamProvisioning, "provisioning.third", tenant, foreign)
+	write(event.StreamProvisioning, "provisioning.theirs", theirs, theirProject)
+	write(event.StreamBilling, "billing.theirs", theirs, ids.Project{})
+	write(event.StreamFleet, "fleet.tenant", tenant, ids.Project{})
+	write(event.StreamBilling, "billing.tenant", tenant, ids.Project{})
+	write(event.StreamProvisioning, "provisioning.first", tenant, project)
+	write(event.StreamProvisioning, "provisioning.second", tenant, second)
+	for name, c := range map[string]struct {
+		token, named string
+		want         string
+	}{
+		"a member of two":            {tokenMember, "", "provisioning.first provisioning.second"},
+		"a member who names one":     {tokenMember, second.String(), "provisioning.second"},
+		"a billing user without one": {tokenStranger, "", "billing.tenant"},
+		"an owner":                   {tokenOwner, "", "provisioning.third fleet.tenant billing.tenant provisioning.first provisioning.second"},
+	} {
+		ctx, end := context.WithCancel(t.Context())
+		req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/events?since=0", nil)
+		req.Header.Set("Authorization", "Bearer "+c.token)
+		if c.named != "" {
+			req.Header.Set("X-Project-ID", c.named)
+		}
+		w := httptest.NewRecorder()
+		flushes := 0
+		b.handler.ServeHTTP(flushedOnce{w, func() { // the second flush has the stored events
+			if flushes++; flushes == 2 {
+				end()
+			}
+		}}, req)
+		end()
+		var got []string
+		for line := range strings.Lines(w.Body.String()) {
+			if subject, found := strings.CutPrefix(strings.TrimSpace(line), "event: "); found {
+				got = append(got, subject)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %d %v, want %s", name, w.Code, got, c.want)
+		}
+	}
+	if w := b.do(t, call{method: "GET", path: "/api/v1/events", token: tokenMember, header: map[string]string{"X-Project-ID": foreign.String()}}); w.Code != 403 {
+		t.Errorf("a project of others: %d", w.Code)
 	}
 }
 

@@ -145,6 +145,30 @@ func TestValuesOfPolicies(t *testing.T) {
 	}
 }
 
+// A value that another administrator has set meanwhile is not overwritten.
+func TestPolicyIsSetOnlyIfAbsent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	set := func(header map[string]string) int {
+		return b.do(t, call{method: "PUT", path: "/api/v1/admin/policies/" + windowKey, token: tokenAdmin, body: `{"value":60}`, header: header}).Code
+	}
+	absent := map[string]string{"If-None-Match": "*"}
+	for i, c := range []struct {
+		header map[string]string
+		want   int
+	}{
+		{map[string]string{"If-None-Match": `"1"`}, 400},
+		{map[string]string{"If-None-Match": "*", "If-Match": "*"}, 400},
+		{absent, 200},
+		{absent, 412},
+		{nil, 200},
+	} {
+		if got := set(c.header); got != c.want {
+			t.Errorf("%d: %v: %d", i, c.header, got)
+		}
+	}
+}
+
 // setWindow declares the one policy that is set.
 func (b *fixture) setWindow(t *testing.T) {
 	t.Helper()

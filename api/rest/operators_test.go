@@ -158,3 +158,24 @@ func TestTelemetryIsOfTheOwnTime(t *testing.T) {
 		}
 	}
 }
+
+// A list of nodes has the newest update of the agent of each node, with its ring.
+func TestNodesHaveTheirNewestUpdate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.sql(`INSERT INTO agent_updates (node_id, version, ring, fence, health, status, updated_at)
+		SELECT id, v, r, 1, 'healthy', 'requested', now() - make_interval(hours => 2 - r) FROM nodes, (VALUES ('1.2.0', 1), ('1.3.0', 2)) AS u (v, r) WHERE name = $1`, cordoned)
+	w := b.do(t, call{method: "GET", path: "/api/v1/admin/nodes", token: tokenOperator})
+	var list oapi.NodeList
+	if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || len(list.Items) < 2 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	for _, n := range list.Items {
+		switch {
+		case n.Name != cordoned && n.AgentUpdates != nil:
+			t.Errorf("%s: %+v", n.Name, *n.AgentUpdates)
+		case n.Name == cordoned && (n.AgentUpdates == nil || len(*n.AgentUpdates) != 1 || (*n.AgentUpdates)[0].Ring != 2):
+			t.Errorf("%s: %+v", n.Name, n.AgentUpdates)
+		}
+	}
+}

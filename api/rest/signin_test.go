@@ -486,6 +486,9 @@ func TestLostRightEndsTheStream(t *testing.T) {
 
 	for name, lose := range map[string]func(*fixture){
 		"the session ends": func(w *fixture) { w.sql(`UPDATE sessions SET ended_at = now()`) },
+		"one of two roles is lost": func(w *fixture) {
+			w.sql(`DELETE FROM project_memberships WHERE role = 'viewer' AND user_id = $1`, users[tokenMember])
+		},
 		"the role is lost": func(w *fixture) { w.sql(`DELETE FROM project_memberships WHERE user_id = $1`, users[tokenMember]) },
 		"the project is another": func(w *fixture) {
 			w.sql(`UPDATE projects SET deleted_at = now() WHERE id = $1`, project)
@@ -496,6 +499,9 @@ func TestLostRightEndsTheStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, ticking)
+			if name == "one of two roles is lost" {
+				b.sql(`INSERT INTO project_memberships (project_id, user_id, role) VALUES ($1, $2, 'viewer')`, b.addProject("second"), users[tokenMember])
+			}
 			open, ended := make(chan struct{}), make(chan int, 1)
 			go func() {
 				out := httptest.NewRecorder()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -66,22 +67,38 @@ func (s *Server) Collect(c chan<- prometheus.Metric) {
 	c <- prometheus.MustNewConstMetric(clients, prometheus.GaugeValue, float64(s.clients.Load()), "sse")
 }
 
-// audience is the tenant and the project whose events a client receives.
-type audience struct {
-	tenant  ids.Tenant
-	project ids.Project
+// Audience selects the events that a client receives.
+type Audience struct {
+	// Tenant owns the events. The zero tenant means all tenants.
+	Tenant ids.Tenant
+	// Whole selects all events of the tenant. Without it, an event belongs to one of Projects or, with Money, to the
+	// billing of the tenant.
+	Whole    bool
+	Projects map[ids.Project]bool
+	Money    bool
+}
+
+// Equal returns whether both select the same events.
+func (a Audience) Equal(b Audience) bool {
+	return a.Tenant == b.Tenant && a.Whole == b.Whole && a.Money == b.Money && maps.Equal(a.Projects, b.Projects)
+}
+
+func (a Audience) receives(e event.Event) bool {
+	if e.Project == (ids.Project{}) {
+		return a.Whole || a.Money && (e.Stream == event.StreamBilling || e.Stream == event.StreamPayments)
+	}
+	return a.Whole || a.Projects[e.Project]
 }
 
 // Open finds the start position: after the event with the given ID, at the oldest stored event for
-// "0", or at the present for "". The zero tenant means all tenants, the zero project means all
-// projects of the tenant. The returned function writes events until the client disconnects or is
-// too slow, or ctx ends.
-func (s *Server) Open(ctx context.Context, tenant ids.Tenant, project ids.Project, after string) (func(http.ResponseWriter) error, error) {
-	from, err := s.start(ctx, tenant, after)
+// "0", or at the present for "". The returned function writes events until the client disconnects or
+// is too slow, or ctx ends.
+func (s *Server) Open(ctx context.Context, to Audience, after string) (func(http.ResponseWriter) error, error) {
+	from, err := s.start(ctx, to.Tenant, after)
 	if err != nil {
 		return nil, err
 	}
-	return func(w http.ResponseWriter) error { return s.send(ctx, w, audience{tenant, project}, from) }, nil
+	return func(w http.ResponseWriter) error { return s.send(ctx, w, to, from) }, nil
 }
 
 func (s *Server) start(ctx context.Context, tenant ids.Tenant, after string) (event.Position, error) {
@@ -104,7 +121,7 @@ func (s *Server) start(ctx context.Context, tenant ids.Tenant, after string) (ev
 }
 
 // send returns no error when the client disconnects, because no client would receive it.
-func (s *Server) send(ctx context.Context, w http.ResponseWriter, to audience, from event.Position) error {
+func (s *Server) send(ctx context.Context, w http.ResponseWriter, to Audience, from event.Position) error {
 	// Listen starts before the first read, so that an event in between causes a wake-up.
 	wake, stop := s.Hints.Listen(event.Topic)
 	defer stop()
@@ -141,15 +158,15 @@ func (s *Server) send(ctx context.Context, w http.ResponseWriter, to audience, f
 }
 
 // sendAfter writes everything that there is after from.
-func (s *Server) sendAfter(ctx context.Context, out *writer, to audience, from event.Position) (event.Position, error) {
+func (s *Server) sendAfter(ctx context.Context, out *writer, to Audience, from event.Position) (event.Position, error) {
 	for {
-		events, err := s.Events.After(ctx, to.tenant, from, batch)
+		events, err := s.Events.After(ctx, to.Tenant, from, batch)
 		if err != nil {
 			return from, err
 		}
 		for _, e := range events {
 			from = e.Position
-			if to.project != (ids.Project{}) && e.Project != to.project {
+			if !to.receives(e) {
 				continue
 			}
 			if err := out.event(e); err != nil {

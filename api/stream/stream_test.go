@@ -34,7 +34,7 @@ func (r *record) state(tenant ids.Tenant, what string, project ...ids.Project) i
 	defer r.mu.Unlock()
 	e := event.Event{
 		Position: event.Position{XID: 7, Seq: int64(len(r.all) + 1)}, ID: ids.New[ids.Event](), Type: what, Version: event.Version,
-		Payload: json.RawMessage(`{"text":"` + strings.Repeat("x", 1024) + `"}`), Tenant: tenant,
+		Payload: json.RawMessage(`{"text":"` + strings.Repeat("x", 1024) + `"}`), Tenant: tenant, Stream: strings.ToUpper(strings.Split(what, ".")[0]),
 	}
 	for _, p := range project {
 		e.Project = p
@@ -78,9 +78,9 @@ type bundle struct {
 	hints  *hint.Bus
 	url    string
 	mine   ids.Tenant
-	// project, where set, is all that the client may see.
-	project ids.Project
-	ended   chan struct{} // receives when a stream has let its client go
+	// to, where set, is all that the client may see.
+	to    *stream.Audience
+	ended chan struct{} // receives when a stream has let its client go
 }
 
 func setup(t *testing.T, change ...func(*stream.Server)) *bundle {
@@ -92,11 +92,14 @@ func setup(t *testing.T, change ...func(*stream.Server)) *bundle {
 		c(s)
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tenant := b.mine
+		to := stream.Audience{Tenant: b.mine, Whole: true}
 		if r.URL.Query().Has("all") {
-			tenant = ids.Tenant{}
+			to.Tenant = ids.Tenant{}
 		}
-		follow, err := s.Open(r.Context(), tenant, b.project, r.URL.Query().Get("after"))
+		if b.to != nil {
+			to = *b.to
+		}
+		follow, err := s.Open(r.Context(), to, r.URL.Query().Get("after"))
 		if err != nil {
 			http.Error(w, string(errs.CodeOf(err)), http.StatusTeapot)
 			return
@@ -221,19 +224,48 @@ func TestStreamsGoOnWhereTheyWereLost(t *testing.T) {
 	}
 }
 
-// A member of one project only sees that project's events.
+// A client receives the events of its projects, and those of the tenant's money where it may read it.
 func TestProjectsHaveABorder(t *testing.T) {
 	t.Parallel()
 
-	b := setup(t)
-	b.project = ids.New[ids.Project]()
-	b.record.state(b.mine, "another.project", ids.New[ids.Project]())
-	b.record.state(b.mine, "the.tenant's")
-	id := b.record.state(b.mine, "provisioning.active", b.project)
-	_, r := b.open(t, "after=0")
-	next(t, r)
-	if got := next(t, r); got != id.String() {
-		t.Errorf("got %s, want %s", got, id)
+	first, second, other := ids.New[ids.Project](), ids.New[ids.Project](), ids.New[ids.Project]()
+	for name, c := range map[string]struct {
+		to   stream.Audience
+		want []int
+	}{
+		"one project":       {stream.Audience{Projects: map[ids.Project]bool{first: true}}, []int{0}},
+		"two projects":      {stream.Audience{Projects: map[ids.Project]bool{first: true, second: true}}, []int{0, 1}},
+		"money":             {stream.Audience{Money: true}, []int{3, 4}},
+		"money and project": {stream.Audience{Projects: map[ids.Project]bool{second: true}, Money: true}, []int{1, 3, 4}},
+		"the tenant":        {stream.Audience{Whole: true}, []int{0, 1, 2, 3, 4, 5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			c.to.Tenant = b.mine
+			b.to = &c.to
+			var all []string
+			for range 2 { // what a client must not receive would be between
+				b.record.state(ids.New[ids.Tenant](), "billing.balance_adjusted")
+				b.record.state(ids.New[ids.Tenant](), "provisioning.active", first)
+				all = append(all,
+					b.record.state(b.mine, "provisioning.active", first).String(),
+					b.record.state(b.mine, "provisioning.active", second).String(),
+					b.record.state(b.mine, "billing.of_a_project", other).String(),
+					b.record.state(b.mine, "billing.balance_adjusted").String(),
+					b.record.state(b.mine, "payments.refunded").String(),
+					b.record.state(b.mine, "fleet.object_changed").String())
+			}
+			_, r := b.open(t, "after=0")
+			next(t, r) // retry
+			for round := range 2 {
+				for _, at := range c.want {
+					if got := next(t, r); got != all[6*round+at] {
+						t.Fatalf("round %d: got %s, want event %d", round, got, at)
+					}
+				}
+			}
+		})
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 
 func NewAlloc(a *output.Console) *cobra.Command {
 	return output.Group("alloc", "Manage allocations",
-		newAllocCreate(a), newAllocPreview(a), NewAllocList(a, "list"), newAllocGet(a), newAllocUpdate(a), newAllocWhy(a), newAllocTelemetry(a), newAllocReportFault(a), newAllocProof(a), newAllocRelease(a))
+		newAllocCreate(a), newAllocPreview(a), NewAllocList(a, "list"), newAllocGet(a), newAllocUpdate(a), newAllocWhy(a), newAllocTelemetry(a), newAllocReportFault(a), newAllocFaults(a), newAllocProof(a), newAllocRelease(a))
 }
 
 func NewAllocList(a *output.Console, use string) *cobra.Command {

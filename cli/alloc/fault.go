@@ -30,6 +30,16 @@ func newAllocReportFault(a *output.Console) *cobra.Command {
 	}, faultTable)
 }
 
+func newAllocFaults(a *output.Console) *cobra.Command {
+	cmd := &cobra.Command{Use: "faults NAME", Short: "List allocation fault reports", Args: cobra.ExactArgs(1), Example: "  gpuaas alloc faults brave-otter"}
+	return client.ListCommand(a, cmd, func(ctx context.Context, c *client.Client, args []string) (client.Pager, error) {
+		found, err := c.Find(ctx, args[0])
+		return func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
+			return c.ListAllocationFaults(ctx, found.Value.Id, &oapi.ListAllocationFaultsParams{Limit: size, Cursor: cursor}, c.InProject)
+		}, err
+	}, faultTable)
+}
+
 // NewAdminFaults returns the commands for operators about fault reports of tenants.
 func NewAdminFaults(a *output.Console) *cobra.Command {
 	return output.Group("fault", "Manage fault reports", newFaultList(a),
@@ -64,10 +74,10 @@ func newFaultDecide(a *output.Console, use, short string, confirmed bool) *cobra
 }
 
 func faultTable(_ *output.Console, all ...oapi.FaultReport) output.Table {
-	t := output.Table{Head: []string{"REPORTED", "STATUS", "NODE", "GPU", "MESSAGE", "ID"}, Wide: []string{"ALLOCATION", "REPORTED BY", "DECIDED BY"}}
+	t := output.Table{Head: []string{"REPORTED", "STATUS", "NODE", "GPU", "MESSAGE", "ID"}, Wide: []string{"ALLOCATION", "REPORTED BY", "DECIDED BY", "REASON"}}
 	for _, f := range all {
 		t.Add("fault/"+f.Id.String(), output.FormatTime(f.ReportedAt), string(f.Status), output.OrDash(output.ValueOrZero(f.NodeName)), output.OrDash(output.ValueOrZero(f.Gpu)),
-			output.CellText(f.Message), f.Id.String(), f.AllocationId.String(), f.ReportedBy, output.OrDash(output.ValueOrZero(f.DecidedBy)))
+			output.CellText(f.Message), f.Id.String(), f.AllocationId.String(), f.ReportedBy, output.OrDash(output.ValueOrZero(f.DecidedBy)), output.CellText(output.ValueOrZero(f.DecidedReason)))
 	}
 	return t
 }

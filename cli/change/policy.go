@@ -142,17 +142,21 @@ func newPolicySet(a *output.Console) *cobra.Command {
 			return nil, err
 		}
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
-			editors := []oapi.RequestEditorFn{once}
-			for _, s := range key.Set {
-				if s.Scope == scope {
-					editors = append(editors, client.IfMatch(s.Version))
-				}
-			}
-			return c.PutPolicy(ctx, key.Key, nil, oapi.PolicyWrite{Scope: &scope, Value: value}, editors...)
+			return c.PutPolicy(ctx, key.Key, nil, oapi.PolicyWrite{Scope: &scope, Value: value}, once, IfUnchanged(key, scope))
 		}, nil
 	}, PolicyTable)
 	cmd.Flags().StringVar(&scope, "scope", scope, "platform, or tenant:ID, project:ID, sku:NAME as the key allows")
 	return cmd
+}
+
+// IfUnchanged sends what the user has read at the scope: the version of a value, or that there is none.
+func IfUnchanged(key oapi.PolicyKey, scope string) oapi.RequestEditorFn {
+	for _, s := range key.Set {
+		if s.Scope == scope {
+			return client.IfMatch(s.Version)
+		}
+	}
+	return client.IfAbsent
 }
 
 // PolicyValue parses a value with the type of the key's default. The server checks the bounds.

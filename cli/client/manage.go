@@ -40,6 +40,12 @@ func IfMatch(version int64) oapi.RequestEditorFn {
 	}
 }
 
+// IfAbsent lets the server reject the change if another user has set the value meanwhile.
+func IfAbsent(_ context.Context, r *http.Request) error {
+	r.Header.Set("If-None-Match", "*")
+	return nil
+}
+
 // ListCommand completes a command that shows a list. of finds out which list.
 func ListCommand[T any](a *output.Console, cmd *cobra.Command, of func(ctx context.Context, c *Client, args []string) (Pager, error), show func(a *output.Console, all ...T) output.Table) *cobra.Command {
 	limit, watching := PageSize, false

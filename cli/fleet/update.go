@@ -44,13 +44,7 @@ func newUpdate(a *output.Console) *cobra.Command {
 			scope = string(policies.In(policies.LevelNode, nodeNamed(args[0])))
 		}
 		return func(ctx context.Context, once oapi.RequestEditorFn) (*http.Response, error) {
-			editors := []oapi.RequestEditorFn{once}
-			for _, s := range key.Set {
-				if s.Scope == scope {
-					editors = append(editors, client.IfMatch(s.Version))
-				}
-			}
-			return c.PutPolicy(ctx, key.Key, nil, oapi.PolicyWrite{Scope: &scope, Value: value}, editors...)
+			return c.PutPolicy(ctx, key.Key, nil, oapi.PolicyWrite{Scope: &scope, Value: value}, once, change.IfUnchanged(key, scope))
 		}, nil
 	}, change.PolicyTable)
 	cmd.Flags().StringVar(&version, "version", "", "a published version (gpuaas agent list)")

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -125,6 +126,34 @@ func (b *bundle) race(t *testing.T) {
 	all.Wait()
 	if won != 1 {
 		t.Errorf("%d declared it", won)
+	}
+}
+
+// INV-14: of those who have found no value, one sets it.
+func TestINV14NoPolicyIsOverwrittenUnread(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for range 2 {
+		var all sync.WaitGroup
+		var won atomic.Int32
+		for i := range 8 {
+			all.Go(func() {
+				_, err := b.SetPolicy(b.ctx, by[change.PolicyKey](b.ada), "gitops.poll_seconds", policies.Platform, 60+i, change.Absent)
+				if err == nil {
+					won.Add(1)
+				} else if errs.CodeOf(err) != errs.VersionMismatch {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if won.Load() != 1 {
+			t.Fatalf("%d set it", won.Load())
+		}
+		// The tombstone is no value.
+		if _, err := b.Delete(b.ctx, by[desired.Object](b.ada), desired.Name{Kind: desired.KindPolicy, Name: "gitops-poll-seconds"}, 0); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

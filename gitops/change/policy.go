@@ -75,6 +75,9 @@ func settings(list []desired.Object) (map[string][]Setting, error) {
 	return set, nil
 }
 
+// Absent is the version of a policy that the client has found without a value at the scope.
+const Absent int64 = -1
+
 // SetPolicy declares one value at one scope, as an object that the API owns.
 // Version zero is any.
 func (s *Service) SetPolicy(ctx context.Context, ch identity.Change[PolicyKey], key string, scope policies.Scope, value any, version int64) (PolicyKey, error) {
@@ -111,25 +114,30 @@ func (s *Service) setPolicy(ctx context.Context, tx pgx.Tx, key string, scope po
 	if err := s.namesSubject(ctx, tx, scope, "scope"); err != nil {
 		return desired.Object{}, err
 	}
+	o := desired.Object{Kind: desired.KindPolicy, Name: policyName(key, scope), Spec: spec}
+	taken, err := s.Desired.LockNamed(ctx, tx, []desired.Name{o.Key()})
+	if err == nil && version == Absent {
+		// No row exists that this transaction could lock. A faster transaction could otherwise set a value after the read.
+		err = desired.LockUnique(ctx, tx, []desired.Object{o})
+	}
+	if err != nil {
+		return desired.Object{}, err
+	}
 	have, err := s.Desired.Policies(ctx, tx, []string{key}, []string{string(scope)})
 	if err != nil {
 		return desired.Object{}, err
 	}
-	o := desired.Object{Kind: desired.KindPolicy, Name: policyName(key, scope), Spec: spec}
 	for _, set := range have {
 		if set.Source.Owner == desired.OwnerGit {
 			return desired.Object{}, errs.New(errs.ManagedByGit, "%s at %s is managed in Git; edit %s", key, scope, set.Source).With("source", set.Source)
 		}
 		o.Name, o.Labels, o.Annotations = set.Name, set.Labels, set.Annotations
 	}
-	if len(have) == 0 {
-		taken, err := s.Desired.LockNamed(ctx, tx, []desired.Name{o.Key()})
-		if err == nil && len(taken) > 0 {
-			err = errs.New(errs.Conflict, "%s sets another key", o.Key()).Try("rename the object, or put the policy as an object with another name")
-		}
-		if err != nil {
-			return desired.Object{}, err
-		}
+	switch {
+	case len(have) > 0 && version == Absent:
+		return desired.Object{}, errs.New(errs.VersionMismatch, "%s at %s has a value already", key, scope).With("version", have[0].ResourceVersion).Try("read it again")
+	case len(have) == 0 && len(taken) > 0:
+		return desired.Object{}, errs.New(errs.Conflict, "%s sets another key", o.Key()).Try("rename the object, or put the policy as an object with another name")
 	}
 	if o, err = s.normal(o); err != nil {
 		return desired.Object{}, err
@@ -137,7 +145,7 @@ func (s *Service) setPolicy(ctx context.Context, tx pgx.Tx, key string, scope po
 	if err := s.mayWriteAlone(ctx, tx, owned(have, []desired.Object{o})); err != nil {
 		return desired.Object{}, err
 	}
-	return s.Desired.PutVersion(ctx, tx, o, version)
+	return s.Desired.PutVersion(ctx, tx, o, max(version, 0))
 }
 
 // policyName is the name of the object that sets a key at a scope: readable, and

@@ -73,6 +73,9 @@ func checkAlert(t *testing.T, r alertRule, exported map[string]bool) {
 	if !strings.HasSuffix(r.Annotations["runbook_url"], "/"+page) {
 		t.Errorf("%s: its runbook should be %s", r.Alert, page)
 	}
+	if r.Annotations["portal_url"] != "{{ $externalLabels.gpuaas_url }}/portal/runbooks/"+kebab(name) {
+		t.Errorf("%s: its page in the portal should be that of %s", r.Alert, page)
+	}
 	words, err := os.ReadFile(filepath.Join("../..", page))
 	if err != nil {
 		t.Errorf("%s: %v", r.Alert, err)

@@ -113,6 +113,31 @@ func (s *Service) ProjectRoles(ctx context.Context, c Caller) ([]string, error) 
 	return roles, err
 }
 
+type tenantUser struct {
+	tenant ids.Tenant
+	user   ids.User
+}
+
+// ProjectsWithRole returns the projects of the tenant in which the caller has a role.
+func (s *Service) ProjectsWithRole(ctx context.Context, c Caller) (map[ids.Project]bool, error) {
+	key, epoch, now := tenantUser{c.Tenant, c.User}, s.RightsEpoch(), s.Clock.Now()
+	if found, ok := s.roleIn.Get(key, epoch, now); ok {
+		return found, nil
+	}
+	all, err := s.Projects(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	found := map[ids.Project]bool{}
+	for _, p := range all {
+		if p.Role != "" {
+			found[p.ID] = true
+		}
+	}
+	s.roleIn.Put(key, found, epoch, now.Add(CachedFor))
+	return found, nil
+}
+
 // Projects lists those of the caller's tenant by name.
 func (s *Service) Projects(ctx context.Context, c Caller) ([]Project, error) {
 	rows, err := s.DB.Query(ctx, selectProjects, c.Tenant.UUID, c.User.UUID)

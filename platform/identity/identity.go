@@ -90,6 +90,7 @@ type Service struct {
 
 	rights   atomic.Int64 // increases when a caller may have lost a right
 	projects Cache[projectRequest, Project]
+	roleIn   Cache[tenantUser, map[ids.Project]bool]
 }
 
 // PolicyFor reads the policies for a caller.

@@ -54,4 +54,7 @@ const (
 	selectRollouts = `SELECT version, status, ring, nodes, updated, updating, failed, message, updated_at FROM agent_rollouts ORDER BY updated_at DESC, version`
 	selectOf       = `
 		SELECT version, previous, ring, status, message, created_at, updated_at FROM agent_updates WHERE node_id = $1 ORDER BY updated_at DESC, version LIMIT $2`
+	selectLatest = `
+		SELECT DISTINCT ON (node_id) node_id, version, previous, ring, status, message, created_at, updated_at
+		FROM agent_updates WHERE node_id = ANY ($1) ORDER BY node_id, updated_at DESC, version`
 )

@@ -11,6 +11,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	pgtest.Prepare(t, []string{"nodes", "holds", "agent_releases", "agent_updates", "agent_rollouts"}, map[string]string{
 		"putRelease": putRelease, "selectReleases": selectReleases, "selectRelease": selectRelease, "tryLead": tryLead, "selectFleet": selectFleet,
 		"selectUpdates": selectUpdates, "moveUpdates": moveUpdates, "forgetUpdates": forgetUpdates, "askUpdate": askUpdate, "retryVersion": retryVersion,
-		"putRollout": putRollout, "endRollouts": endRollouts, "selectRollouts": selectRollouts, "selectOf": selectOf,
+		"putRollout": putRollout, "endRollouts": endRollouts, "selectRollouts": selectRollouts, "selectOf": selectOf, "selectLatest": selectLatest,
 	})
 }

@@ -201,3 +201,20 @@ const previousVersions = 5
 func (*Store) Of(ctx context.Context, q pg.Queryer, node ids.Node) ([]Try, error) {
 	return collect[Try](ctx, q, selectOf, node, previousVersions)
 }
+
+// Latest returns the newest update of each of these nodes that has one.
+func (*Store) Latest(ctx context.Context, q pg.Queryer, nodes []uuid.UUID) (map[ids.Node]Try, error) {
+	type row struct {
+		Node ids.Node
+		Try
+	}
+	list, err := collect[row](ctx, q, selectLatest, nodes)
+	if err != nil {
+		return nil, err
+	}
+	latest := make(map[ids.Node]Try, len(list))
+	for _, each := range list {
+		latest[each.Node] = each.Try
+	}
+	return latest, nil
+}

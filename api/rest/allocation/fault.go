@@ -31,6 +31,28 @@ func (s *Handlers) ReportAllocationFault(ctx context.Context, req oapi.ReportAll
 	return oapi.ReportAllocationFault202JSONResponse{Body: s.toFault(made)}, nil
 }
 
+// ListAllocationFaults handles GET /api/v1/allocations/{id}/fault-reports. A tenant does not read which operator decided.
+func (s *Handlers) ListAllocationFaults(ctx context.Context, req oapi.ListAllocationFaultsRequestObject) (oapi.ListAllocationFaultsResponseObject, error) {
+	ctx, r := request.Of(ctx)
+	a, err := s.within(ctx, r, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after uuid.UUID, n int) ([]manage.FaultReport, error) {
+		return s.Managed.FaultsOf(ctx, a.ID, after, n)
+	}, func(f manage.FaultReport) uuid.UUID { return f.ID }, func(f manage.FaultReport) oapi.FaultReport {
+		f.DecidedBy = ""
+		return s.toFault(f)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return oapi.ListAllocationFaults200JSONResponse{
+		Body:    oapi.FaultReportList{Items: l.Items, NextCursor: l.Next},
+		Headers: oapi.ListAllocationFaults200ResponseHeaders{Link: l.Link},
+	}, nil
+}
+
 // ListFaultReports handles GET /api/v1/admin/fault-reports.
 func (s *Handlers) ListFaultReports(ctx context.Context, req oapi.ListFaultReportsRequestObject) (oapi.ListFaultReportsResponseObject, error) {
 	ctx, r := request.Of(ctx)

@@ -34,8 +34,14 @@ func (s *Handlers) ListPolicies(ctx context.Context, req oapi.ListPoliciesReques
 func (s *Handlers) PutPolicy(ctx context.Context, req oapi.PutPolicyRequestObject) (oapi.PutPolicyResponseObject, error) {
 	ctx, r := request.Of(ctx)
 	version, err := request.IfMatch(req.Params.IfMatch, false)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case req.Params.IfNoneMatch == nil:
+	case req.Params.IfMatch != nil:
+		return nil, errs.Invalid("If-None-Match", "excludes If-Match")
+	default:
+		version = change.Absent
 	}
 	if _, known := policies.Define(req.Key); !known {
 		return nil, errs.New(errs.NotFound, "no policy key is named %q", req.Key)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -23,7 +24,7 @@ func (s *Handlers) ListEvents(ctx context.Context, req oapi.ListEventsRequestObj
 		return nil, err
 	}
 	ctx, r := request.Of(ctx)
-	tenant, project, err := audience(r, req.Params)
+	to, err := s.audience(ctx, r, req.Params)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func (s *Handlers) ListEvents(ctx context.Context, req oapi.ListEventsRequestObj
 		ctx = pg.WithScope(ctx, pg.Platform)
 	}
 	ctx, end := context.WithCancel(ctx)
-	follow, err := s.Stream.Open(ctx, tenant, project, after)
+	follow, err := s.Stream.Open(ctx, to, after)
 	if err != nil {
 		end()
 		return nil, err
@@ -47,7 +48,7 @@ func (s *Handlers) ListEvents(ctx context.Context, req oapi.ListEventsRequestObj
 		go func() {
 			defer close(watched)
 			defer end()
-			s.whileAllowed(ctx, func(ctx context.Context) bool { return s.stillFollows(ctx, c, r, req.Params, token) })
+			s.whileAllowed(ctx, func(ctx context.Context) bool { return s.stillFollows(ctx, c, r, req.Params, token, to) })
 		}()
 		// The watcher reads gin's context, which belongs to the next request soon.
 		defer func() { end(); <-watched }()
@@ -84,8 +85,8 @@ func (s *Handlers) whileAllowed(ctx context.Context, allowed func(context.Contex
 }
 
 // stillFollows authenticates the caller of a stream again, and returns whether the caller may still
-// read the same events.
-func (s *Handlers) stillFollows(ctx context.Context, c *gin.Context, opened *request.Call, p oapi.ListEventsParams, token string) bool {
+// read the same events. A stream with other projects is a new one, which the client opens.
+func (s *Handlers) stillFollows(ctx context.Context, c *gin.Context, opened *request.Call, p oapi.ListEventsParams, token string, to stream.Audience) bool {
 	caller, err := s.SignIn.Authenticate(ctx, token)
 	if err != nil {
 		return false
@@ -96,28 +97,40 @@ func (s *Handlers) stillFollows(ctx context.Context, c *gin.Context, opened *req
 	if err := s.Chain.EnterProject(again, r); err != nil || !s.Chain.Decide(r.Op, r.Caller).Allowed { //nolint:contextcheck // again carries it
 		return false
 	}
-	tenant, project, err := audience(r, p)
-	was, in, _ := audience(opened, p)
-	return err == nil && tenant == was && project == in
+	now, err := s.audience(ctx, r, p)
+	return err == nil && now.Equal(to)
 }
 
-// audience returns the tenant and the project whose events the caller reads: the project for callers
-// with only a role in it, the tenant for others, and all tenants for operators who request them.
-func audience(r *request.Call, p oapi.ListEventsParams) (tenant ids.Tenant, project ids.Project, err error) {
+// audience returns the events that the caller reads: those of all tenants for operators who request them, of the tenant,
+// of the named project, or of all projects in which the caller has a role. A user of the billing also reads the events of
+// the tenant's money.
+func (s *Handlers) audience(ctx context.Context, r *request.Call, p oapi.ListEventsParams) (stream.Audience, error) {
 	has := request.RolesOf(r.Caller)
+	own := stream.Audience{Tenant: r.Caller.Tenant}
 	switch {
 	// A scope of a token applies in one tenant only, also if an operator owns the token.
 	case ofEveryone(p) && (has&request.FleetRoles == 0 || r.Caller.Limited):
-		return tenant, project, errs.New(errs.Forbidden, "only operators can read the events of all tenants").At("scope")
+		return own, errs.New(errs.Forbidden, "only operators can read the events of all tenants").At("scope")
 	case ofEveryone(p):
-		return ids.Tenant{}, ids.Project{}, nil
+		return stream.Audience{Whole: true}, nil
 	case has&request.TenantWide != 0 && p.XProjectID == nil:
-		return r.Caller.Tenant, ids.Project{}, nil
-	// A caller without a role in a project cannot read the events of that project.
-	case r.Caller.Project == ids.Project{}, has&(request.TenantWide|request.ProjectBound) == 0:
-		return tenant, project, errs.New(errs.Forbidden, "you are in no project of this tenant")
+		own.Whole = true
+		return own, nil
+	// The project of a request without a header can be one in which the caller has no role.
+	case p.XProjectID != nil && has&(request.TenantWide|request.ProjectBound) != 0, r.Caller.ServiceAccount != (ids.ServiceAccount{}):
+		own.Projects = map[ids.Project]bool{r.Caller.Project: true}
+	case p.XProjectID == nil:
+		projects, err := s.Identity.ProjectsWithRole(ctx, r.Caller)
+		if err != nil {
+			return own, err
+		}
+		own.Projects = projects
+		own.Money = has&request.TenantBilling != 0 && !r.Caller.Limited
 	}
-	return r.Caller.Tenant, r.Caller.Project, nil
+	if len(own.Projects) == 0 && !own.Money || own.Projects[ids.Project{}] {
+		return own, errs.New(errs.Forbidden, "you are in no project of this tenant")
+	}
+	return own, nil
 }
 
 func ofEveryone(p oapi.ListEventsParams) bool {

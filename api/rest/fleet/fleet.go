@@ -3,9 +3,12 @@ package fleet
 import (
 	"context"
 
+	"github.com/google/uuid"
+
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
+	"github.com/gpuaas/gpuaas/product/agentrelease"
 	"github.com/gpuaas/gpuaas/product/fleet"
 )
 
@@ -30,9 +33,20 @@ func (s *Handlers) ListAdminNodes(ctx context.Context, req oapi.ListAdminNodesRe
 	if err != nil {
 		return nil, err
 	}
+	named := make([]uuid.UUID, len(nodes))
+	for i, n := range nodes {
+		named[i] = n.ID.UUID
+	}
+	updates, err := s.Releases.Latest(ctx, s.DB, named)
+	if err != nil {
+		return nil, err
+	}
 	items := make([]oapi.Node, len(nodes))
 	for i, n := range nodes {
 		items[i] = s.toNode(n)
+		if latest, found := updates[n.ID]; found {
+			items[i].AgentUpdates = toUpdates([]agentrelease.Try{latest})
+		}
 	}
 	return oapi.ListAdminNodes200JSONResponse{
 		Body:    oapi.NodeList{Items: items, NextCursor: next},

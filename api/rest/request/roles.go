@@ -67,6 +67,7 @@ var (
 	PlatformAdmin = bitsOf["admin"]
 	FleetRoles    = PlatformAdmin | bitsOf["operator"]
 	TenantWide    = bitsOf["tenant.owner"] | bitsOf["tenant.viewer"] | FleetRoles // these roles can read every project of their tenant
+	TenantBilling = bitsOf["tenant.billing"]
 	// ProjectBound contains the roles whose rights end at the border of a project.
 	ProjectBound = in("project") | program
 	// operators contains the platform roles, which apply in every tenant.

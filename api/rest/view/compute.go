@@ -80,6 +80,9 @@ func (s *Handlers) GetComputeAllocation(ctx context.Context, req oapi.GetCompute
 	section(m, &shown.Intervals, "listUsageIntervals", url.Values{"allocation_id": {req.Id.String()}}, func(ctx context.Context, v1 operations) (any, error) {
 		return v1.ListUsageIntervals(ctx, oapi.ListUsageIntervalsRequestObject{Params: oapi.ListUsageIntervalsParams{AllocationId: &req.Id}})
 	})
+	section(m, &shown.Faults, "listAllocationFaults", nil, func(ctx context.Context, v1 operations) (any, error) {
+		return v1.ListAllocationFaults(ctx, oapi.ListAllocationFaultsRequestObject{Id: req.Id})
+	})
 	section(m, &shown.Balance, "getBalance", nil, getBalance)
 	return m.end(&shown, req.Params.IfNoneMatch)
 }

@@ -156,10 +156,19 @@ func (s *Service) CreditConfirmed(ctx context.Context, tx pgx.Tx, id uuid.UUID) 
 
 // Faults lists reports of all tenants, the newest first, after an id.
 func (s *Service) Faults(ctx context.Context, status string, after uuid.UUID, limit int) ([]FaultReport, error) {
+	return s.faults(ctx, selectFaults, status, after, limit)
+}
+
+// FaultsOf lists the reports of an allocation, the newest first, after an id.
+func (s *Service) FaultsOf(ctx context.Context, of ids.Allocation, after uuid.UUID, limit int) ([]FaultReport, error) {
+	return s.faults(ctx, selectFaultsOf, of, after, limit)
+}
+
+func (s *Service) faults(ctx context.Context, sql string, of any, after uuid.UUID, limit int) ([]FaultReport, error) {
 	if after == uuid.Nil {
 		after = uuid.Max
 	}
-	rows, err := s.DB.Query(ctx, selectFaults, status, after, limit)
+	rows, err := s.DB.Query(ctx, sql, of, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("listing fault reports: %w", err)
 	}
@@ -193,4 +202,6 @@ const (
 	lockFault    = selectFault + ` FOR UPDATE`
 	decideFault  = `UPDATE fault_reports SET status = $2, decided_by = $3, decided_at = $4, decided_reason = $5 WHERE id = $1`
 	selectFaults = `SELECT ` + faultFields + ` FROM fault_reports WHERE ($1 = '' OR status = $1) AND id < $2 ORDER BY id DESC LIMIT $3`
+
+	selectFaultsOf = `SELECT ` + faultFields + ` FROM fault_reports WHERE allocation_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3`
 )
