@@ -54,6 +54,9 @@ test("an administrator forces a release with the name, a reason and a recent sig
   await open("/admin/allocations/a1");
   await opens("Force the release calm-otter");
   expect(document.querySelector('[role="dialog"]')?.textContent).toContain("<b>acme</b> reads your reason");
+  await enter("Type calm-otter", "calm-otter");
+  expect(confirmButton()?.disabled).toBe(true);
+  await enter("Type calm-otter", "");
   await enter("Reason", "the node is lost");
   expect(confirmButton()?.disabled).toBe(true);
   await enter("Type calm-otter", "calm-otter");
@@ -63,6 +66,14 @@ test("an administrator forces a release with the name, a reason and a recent sig
   await shows("The release of calm-otter is forced.");
   const written = calls.filter(({ method }) => method === "POST");
   expect(await written[1]?.json()).toEqual({ reason: "the node is lost" });
+  await until(() => asked(calls, "/api/v1/admin/allocations/a1").length > 1);
+});
+
+test("what has used no slot is not released by force", async () => {
+  serve(routes("admin", { "GET /api/v1/admin/allocations/a1": () => ({ body: { ...allocation, status: "requested" } }) }));
+  await open("/admin/allocations/a1");
+  await shows("userdel exits with 8");
+  expect(labelled("Force the release calm-otter")).toBeNull();
 });
 
 test("what has ended is not released by force", async () => {

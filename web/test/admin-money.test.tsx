@@ -48,6 +48,9 @@ test("a refund has an amount, a reason and the address of the user", async () =>
   await open("/admin/users/u2");
   await opens("Refund ada@acme.example");
   await enter("Type ada@acme.example", "ada@acme.example");
+  await enter("Amount in EUR", "9.00");
+  await enter("Reason", "no");
+  expect(confirmButton()?.disabled).toBe(true);
   await enter("Reason", "node failed");
   for (const [amount, disabled] of [["", true], ["0", true], ["-1", true], ["1.234", true], ["9.00", false]] as const) {
     await enter("Amount in EUR", amount);
@@ -57,6 +60,64 @@ test("a refund has an amount, a reason and the address of the user", async () =>
   await click(confirmButton());
   await shows("The refund is requested.");
   expect(await written(calls)[0]?.json()).toEqual({ kind: "charge", amount_minor: 900, currency: "EUR", reason: "node failed" });
+  await opens("Refund ada@acme.example");
+  await enter("Type ada@acme.example", "ada@acme.example");
+  await enter("Reason", "node failed");
+  await enter("Amount in EUR", "9.00");
+  await enter("Id of the top-up", " p1 ");
+  await click(confirmButton());
+  await until(() => written(calls).length === 2);
+  expect(await written(calls)[1]?.json()).toEqual({ kind: "unspent", amount_minor: 900, currency: "EUR", reason: "node failed", payment_session_id: "p1" });
+});
+
+test("a refund that needs a recent sign-in is offered again after it, with what was entered", async () => {
+  const replies = [problem(403, "step_up_required"), { status: 201, body: refund }];
+  const calls = serve(routes("billing_operator", { "POST /api/v1/admin/users/u2/refunds": () => replies.shift()! }));
+  await open("/admin/users/u2");
+  await opens("Refund ada@acme.example");
+  await enter("Type ada@acme.example", "ada@acme.example");
+  await enter("Kind", "charge");
+  await enter("Amount in EUR", "9.00");
+  await enter("Reason", "node failed");
+  await click(confirmButton());
+  await until(() => document.querySelector('[role="dialog"] a[href*="step_up=true"]') !== null);
+  await enter("Reason", "node failed twice");
+  document.body.replaceChildren();
+  await open("/admin/users/u2");
+  await until(() => confirmButton() !== null);
+  expect(confirmButton()?.disabled).toBe(true);
+  await enter("Type ada@acme.example", "ada@acme.example");
+  await click(confirmButton());
+  await shows("The refund is requested.");
+  expect(await written(calls)[1]?.json()).toEqual({ kind: "charge", amount_minor: 900, currency: "EUR", reason: "node failed twice" });
+  document.body.replaceChildren();
+  await open("/admin/users/u2");
+  await until(() => labelled("Refund ada@acme.example") !== null);
+  expect(confirmButton()).toBeNull();
+});
+
+test("a dialog that needs no sign-in, or that the user cancels, is not offered again", async () => {
+  const replies = [problem(422, "insufficient_balance"), problem(403, "step_up_required")];
+  serve(routes("billing_operator", { "POST /api/v1/admin/users/u2/refunds": () => replies.shift()! }));
+  const tries = async (message: string) => {
+    document.body.replaceChildren();
+    await open("/admin/users/u2");
+    await until(() => labelled("Refund ada@acme.example") !== null);
+    expect(confirmButton()).toBeNull();
+    await opens("Refund ada@acme.example");
+    await enter("Type ada@acme.example", "ada@acme.example");
+    await enter("Amount in EUR", "9.00");
+    await enter("Reason", "node failed");
+    await click(confirmButton());
+    await shows(message);
+  };
+  await tries("message of insufficient_balance");
+  await tries("message of step_up_required");
+  await click([...document.querySelectorAll('[role="dialog"] button')].find(({ textContent }) => textContent === "Cancel"));
+  document.body.replaceChildren();
+  await open("/admin/users/u2");
+  await until(() => labelled("Refund ada@acme.example") !== null);
+  expect(confirmButton()).toBeNull();
 });
 
 test("an adjustment shows the balance that it makes", async () => {

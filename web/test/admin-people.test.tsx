@@ -115,6 +115,27 @@ test("a tenant is created with a name that is a label", async () => {
   expect(await written(calls)[0]?.json()).toEqual({ name: "acme", currency: "EUR" });
 });
 
+test("a tenant without a currency gets that of the platform", async () => {
+  const calls = serve(routes("admin", { "POST /api/v1/admin/tenants": () => ({ status: 201, body: tenant }) }));
+  await open("/admin/tenants");
+  await until(() => button("Create the tenant") !== undefined);
+  await enter("Name", "acme");
+  await click(button("Create the tenant"));
+  await until(() => written(calls).length === 1);
+  expect(await written(calls)[0]?.json()).toEqual({ name: "acme" });
+});
+
+test("a user is added to a tenant with the chosen role", async () => {
+  const calls = serve(routes("admin", { "PUT /api/v1/admin/tenants/t2/members/u2": () => ({ body: { ...user, role: "billing" } }) }));
+  await open("/admin/tenants/t2");
+  await until(() => button("Add the user") !== undefined);
+  await enter("Id of the user", " u2 ");
+  await enter("Role", "billing");
+  await click(button("Add the user"));
+  await until(() => written(calls).length === 1);
+  expect(await written(calls)[0]?.json()).toEqual({ role: "billing" });
+});
+
 test("a tenant shows balance, usage, ledger and users, and what remains hinders its deletion", async () => {
   const calls = serve(routes("admin", { "DELETE /api/v1/admin/tenants/t2": () => problem(409, "tenant_not_empty") }));
   await open("/admin/tenants/t2");
@@ -125,6 +146,7 @@ test("a tenant shows balance, usage, ledger and users, and what remains hinders 
   await enter("Type acme", "acme");
   await click(confirmButton());
   await shows("message of tenant_not_empty");
+  expect(written(calls)[0]?.headers.get("If-Match")).toBe('"4"');
 });
 
 test("a billing operator sees the money of a tenant, and not the rest", async () => {

@@ -24,7 +24,7 @@ const readings = { gpus: [{ uuid: "GPU-1", readings: [{ at: "2026-01-05T10:59:00
 const routes = (value: object, role: string, more: Record<string, Handler> = {}): Record<string, Handler> => ({
   "GET /api/v1/users/me": () => ({ body: { actor_type: "user", user: { id: "u", email: "dev@x", name: "Dev" }, tenant: { id: "t", name: "t", role } } }),
   "GET /api/v1/projects": () => ({ body: { items: [] } }),
-  "GET /api/v3/compute/allocations/a": () => ({ body: { allocation: ok(value), timeline: ok({ items: [] }), why: ok({}), telemetry: ok({ gpus: [{ uuid: "GPU-1", readings: [] }] }) } }),
+  "GET /api/v3/compute/allocations/a": () => ({ body: { allocation: ok(value), timeline: ok({ items: [] }), why: ok({}), faults: ok({ items: [] }), telemetry: ok({ gpus: [{ uuid: "GPU-1", readings: [] }] }) } }),
   "GET /api/v1/billing/usage/intervals": () => ({ body: { items: [interval] } }),
   "GET /api/v1/allocations/a/telemetry": () => ({ body: readings }),
   "GET /api/v1/allocations/a/proof": () => problem(404, "proof_missing"),
@@ -45,7 +45,7 @@ test("only what has changed is sent, with the version of the opened form, and ca
   let value = allocation;
   const calls = serve(
     routes(allocation, "owner", {
-      "GET /api/v3/compute/allocations/a": () => ({ body: { allocation: ok(value), timeline: ok({ items: [] }), why: ok({}), telemetry: ok({ gpus: [] }) } }),
+      "GET /api/v3/compute/allocations/a": () => ({ body: { allocation: ok(value), timeline: ok({ items: [] }), why: ok({}), faults: ok({ items: [] }), telemetry: ok({ gpus: [] }) } }),
       "PATCH /api/v1/allocations/a": () => ({ body: { ...allocation, name: "brave-otter", version: 9 } }),
     }),
   );
@@ -82,6 +82,20 @@ test("a fault of a GPU is reported", async () => {
   await click(submit());
   await shows("An operator decides about it.");
   expect(await calls.find(({ method }) => method === "POST")?.json()).toEqual({ message: "wrong sums", gpu: "GPU-1" });
+});
+
+test("the fault reports of an allocation have the decisions of operators", async () => {
+  const report = { id: "f", urn: "u", allocation_id: "a", status: "confirmed", message: "<b>wrong sums</b>", reported_at: "2026-01-05T09:20:00Z", reported_by: "user:u", decided_reason: "reproduced", created_at: "x", updated_at: "x" };
+  const faults = ok({ items: [report, { ...report, id: "g", status: "open", gpu: "GPU-1", decided_reason: undefined }] });
+  serve(routes(allocation, "viewer", { "GET /api/v3/compute/allocations/a": () => ({ body: { allocation: ok(allocation), timeline: ok({ items: [] }), why: ok({}), telemetry: ok({ gpus: [] }), faults } }) }));
+  await open();
+  for (const part of ["<b>wrong sums</b>", "Confirmed: reproduced", "GPU-1", "Open"]) await shows(part);
+});
+
+test("a new allocation without readings says when they appear", async () => {
+  serve(routes(allocation, "viewer"));
+  await open();
+  await shows("Readings of a new allocation appear within a minute or two.");
 });
 
 test("the dialog of a release names what ends and what it has cost", async () => {

@@ -1,9 +1,10 @@
 import { RouterProvider, createMemoryHistory } from "@tanstack/react-router";
 import { expect, test, vi } from "vitest";
+import { selectProject } from "../src/api/project";
 import { newRouter } from "../src/routes/router";
 import { outcomeOf } from "../src/screens/billing/outcome";
 import { button, click, enter, pause, render, until } from "./render";
-import { type Handler, problem, serve } from "./server";
+import { type Handler, type Reply, problem, serve } from "./server";
 
 const open = (path: string) => render(<RouterProvider router={newRouter(createMemoryHistory({ initialEntries: [`/portal${path}`] })) as never} />);
 const ok = (data: object) => ({ status: "ok", operation: "o", data });
@@ -47,6 +48,38 @@ test("the owner confirms the amounts of a stored card", async () => {
   await click(button("Confirm the amounts"));
   await shows("The automatic top-up is active.");
   expect(await written(calls)[0]?.json()).toEqual({ threshold_minor: 2_000, amount_minor: 5_000, monthly_cap_minor: 20_000, currency: "EUR" });
+});
+
+test("the file of the usage has the selected project", async () => {
+  selectProject("p1");
+  const blobs: Blob[] = [];
+  const names: string[] = [];
+  vi.spyOn(URL, "createObjectURL").mockImplementation((blob) => `blob:${blobs.push(blob as Blob)}`);
+  vi.spyOn(HTMLAnchorElement.prototype, "click").mockImplementation(function (this: HTMLAnchorElement) {
+    names.push(`${this.download} ${this.href}`);
+  });
+  const replies: Reply[] = [problem(403, "permission_denied"), { body: "interval_id" }];
+  const calls = serve(routes("owner", [], { "GET /api/v1/projects": () => ({ body: { items: [{ id: "p1", name: "a", role: "viewer" }] } }), "GET /api/v1/billing/usage/csv": () => replies.shift()! }));
+  await open("/billing");
+  await until(() => button("Download as CSV") !== undefined);
+  await click(button("Download as CSV"));
+  await shows("message of permission_denied");
+  expect(blobs).toEqual([]);
+  await click(button("Download as CSV"));
+  await until(() => names.length === 1);
+  expect(names).toEqual(["usage.csv blob:1"]);
+  expect(await blobs[0]?.text()).toContain("interval_id");
+  const sent = calls.filter(({ url }) => url.endsWith("/usage/csv"));
+  expect(sent.map(({ headers }) => headers.get("X-Project-ID"))).toEqual(["p1", "p1"]);
+});
+
+test("a card that is not stored has no amounts to confirm, and what has ended is not ended again", async () => {
+  serve(routes("owner", [{ ...mandate, status: "pending", confirmed_at: undefined, monthly_cap_minor: 12_300 }, { ...mandate, id: "n", status: "ended" }]));
+  await open("/billing");
+  await shows("1 ended automatic top-up");
+  expect(button("Confirm the amounts")).toBeUndefined();
+  expect(document.body.textContent).not.toContain("€123.00");
+  expect(document.querySelectorAll('[aria-label="End Automatic top-ups"]')).toHaveLength(1);
 });
 
 test("a billing user stores a card and ends an automatic top-up, but does not confirm amounts", async () => {

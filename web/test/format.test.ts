@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { formatBytes, formatDuration, formatMoney, minorOf } from "../src/i18n/format";
 
 const money = (amount_minor: number, currency = "EUR", locale = "en") => formatMoney(locale, { amount_minor, currency });
@@ -30,4 +30,21 @@ test("durations have two units, and bytes binary ones", () => {
   expect(formatDuration("en", 616_017)).toBe("7 days 3 hr");
   expect(formatDuration("en", 0)).toBe("0 sec");
   expect(formatBytes("en", 80 * 2 ** 30)).toBe("80 GiB");
+});
+
+test("a formatter is made once for a locale and its options", () => {
+  const made = vi.fn();
+  class Counted extends Intl.NumberFormat {
+    constructor(...options: ConstructorParameters<typeof Intl.NumberFormat>) {
+      super(...options);
+      made();
+    }
+  }
+  vi.stubGlobal("Intl", { ...Intl, NumberFormat: Counted });
+  for (let index = 0; index < 3; index++) {
+    formatMoney("fr", { amount_minor: 100 + index, currency: "CHF" });
+    formatDuration("fr", 90 + index);
+  }
+  vi.unstubAllGlobals();
+  expect(made).toHaveBeenCalledTimes(3);
 });

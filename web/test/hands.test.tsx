@@ -20,7 +20,7 @@ const routes = (role: string, more: Record<string, Handler> = {}): Record<string
   "GET /api/v1/users/me": () => ({ body: { actor_type: "user", user: { id: "me", email: "dev@x", name: "Dev" }, tenant: { id: "t", name: "t", role } } }),
   "GET /api/v1/projects": () => ({ body: { items: [project] } }),
   "GET /api/v1/allocations": () => ({ body: { items: [allocation] } }),
-  "GET /api/v3/compute/allocations/a": () => ({ body: { allocation: ok(allocation), timeline: ok({ items: [] }), why: ok({}), telemetry: ok({ gpus: [] }) } }),
+  "GET /api/v3/compute/allocations/a": () => ({ body: { allocation: ok(allocation), timeline: ok({ items: [] }), why: ok({}), faults: ok({ items: [] }), telemetry: ok({ gpus: [] }) } }),
   "*": () => ({ body: { items: [] } }),
   ...more,
 });
@@ -220,14 +220,14 @@ test("a view has a name, stays in this browser, and is removed", async () => {
   await shows("calm-otter");
   await enter("Name of this view", "mine");
   await click(button("Save this view"));
-  expect(viewsOf("allocations")).toEqual([{ name: "mine", search: { status: "active", columns: "sku" } }]);
+  expect(viewsOf("me", "allocations")).toEqual([{ name: "mine", search: { status: "active", columns: "sku" } }]);
   const link = [...document.querySelectorAll("a")].find(({ textContent }) => textContent === "mine");
   expect(link?.getAttribute("href")).toBe("/portal/allocations?status=active&columns=sku");
   await act(() => router.navigate({ to: "/allocations" }));
   await click([...document.querySelectorAll("a")].find(({ textContent }) => textContent === "mine"));
   await until(() => (router.state.location.search as { status?: string }).status === "active");
   await click(document.querySelector('[aria-label="Remove the view mine"]'));
-  expect(viewsOf("allocations")).toEqual([]);
+  expect(viewsOf("me", "allocations")).toEqual([]);
 });
 
 test("a view works without the storage of the browser, and says so", async () => {
@@ -248,8 +248,8 @@ test("a view works without the storage of the browser, and says so", async () =>
 
 test("stored views that another program has changed are ignored", () => {
   for (const text of ["null", "{}", "[1, null, {}]", '[{"name":"x","search":{"a":{}}}]', "[{"]) {
-    localStorage.setItem("gpuaas.views.allocations", text);
-    expect(viewsOf("allocations")).toEqual([]);
+    localStorage.setItem("gpuaas.views.me.allocations", text);
+    expect(viewsOf("me", "allocations")).toEqual([]);
   }
 });
 

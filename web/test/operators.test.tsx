@@ -101,16 +101,68 @@ test("drift shows what is open, and the address has the filters", async () => {
   await until(() => asked(calls, "/api/v3/platform/drift").at(-1)?.get("kind") === "Node" && asked(calls, "/api/v3/platform/drift").at(-1)?.get("status") === null);
 });
 
-test("a drift is healed with a reason, and that of an allocation is not offered", async () => {
+test("the fleet shows the ring of the last update of an agent", async () => {
+  const update = { version: "1.3.0", previous: "1.2.0", ring: 2, status: "requested", message: "", requested_at: "x", updated_at: "x" };
+  serve(routes("operator", { "GET /api/v3/platform/fleet": () => ({ body: { nodes: ok({ items: [{ ...node, agent_updates: [update] }, { ...node, id: "m", name: "gpu-08" }] }), capacity: none, faults: none } }) }));
+  await open("/fleet");
+  await shows("2: 1.3.0, Requested");
+});
+
+test("drift of an allocation is healed and suspended in the project of the allocation", async () => {
+  const calls = serve(
+    routes("operator", {
+      "GET /api/v1/admin/allocations/n": () => ({ body: { ...allocation, project_id: "p7" } }),
+      "POST /api/v1/admin/desired/Allocation/first/reconcile": () => ({ status: 202, body: {} }),
+      "POST /api/v1/admin/desired/Allocation/first/suspend": () => ({ status: 202, body: {} }),
+    }),
+  );
+  await open("/drift");
+  await opens("Heal first");
+  await enter("Reason", "unknown key");
+  await click(confirmButton());
+  await shows("first is being healed.");
+  await opens("Suspend first");
+  await enter("Reason", "unknown key");
+  await click(confirmButton());
+  await shows("first is suspended.");
+  expect(written(calls).map(({ url }) => new URL(url).searchParams.get("scope"))).toEqual(["p7", "p7"]);
+  expect(document.querySelector('a[href="/portal/admin/allocations/n"]')?.textContent).toContain("first");
+});
+
+test("of two dialogs with the same name, the one that needed a sign-in opens again", async () => {
+  const replies = [problem(403, "step_up_required"), { body: drift }];
+  const calls = serve(
+    routes("operator", {
+      "GET /api/v3/platform/drift": () => ({ body: { drift: ok({ items: [drift, { ...drift, id: "d9", field: "kernel" }] }), sources: none } }),
+      "POST /api/v1/admin/drift/d9/ignore": () => replies.shift()!,
+    }),
+  );
+  await open("/drift");
+  await until(() => labelled("Ignore gpu-07") !== null);
+  await click(document.querySelectorAll('[aria-label="Ignore gpu-07"]')[1]);
+  await until(() => confirmButton() !== null);
+  await enter("Reason", "vendor visit");
+  await click(confirmButton());
+  await shows("message of step_up_required");
+  document.body.replaceChildren();
+  await open("/drift");
+  await until(() => confirmButton() !== null);
+  expect(document.querySelectorAll('[role="dialog"]')).toHaveLength(1);
+  await click(confirmButton());
+  await until(() => written(calls).length === 2);
+  expect(await written(calls)[1]?.json()).toMatchObject({ reason: "vendor visit" });
+});
+
+test("a drift is healed with a reason", async () => {
   const calls = serve(routes("operator", { "POST /api/v1/admin/desired/Node/gpu-07/reconcile": () => ({ status: 202, body: {} }) }));
   await open("/drift");
   await opens("Heal gpu-07");
-  expect(labelled("Heal first")).toBeNull();
   expect(confirmButton()?.disabled).toBe(true);
   await enter("Reason", "cable replaced");
   await click(confirmButton());
   await shows("gpu-07 is being healed.");
   expect(await written(calls)[0]?.json()).toEqual({ reason: "cable replaced" });
+  expect(new URL(written(calls)[0]!.url).search).toBe("");
   expect(written(calls)[0]?.headers.get("X-Idempotency-Key")).toBeTruthy();
 });
 

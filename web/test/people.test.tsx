@@ -144,7 +144,7 @@ test("an invitation keeps its input where a new sign-in is required", async () =
   await enter("E-mail", "new@x");
   await click(button("Invite"));
   await until(() => document.querySelector("a[href*='step_up=true']") !== null);
-  expect(sessionStorage.getItem("gpuaas.draft.invitation")).toContain("new@x");
+  expect(sessionStorage.getItem("gpuaas.draft.me.invitation")).toContain("new@x");
 });
 
 test("members of a tenant are restricted to its owners", async () => {

@@ -54,7 +54,7 @@ test("a value of the API is changed in the version on the screen", async () => {
   await shows("Set a value");
   await enter("Scope", "tenant");
   expect(button("Set the value")?.disabled).toBe(true);
-  await enter("Name or id", "t2");
+  await enter("Name or id", " t2 ");
   for (const [value, disabled] of [["0", true], ["1025", true], ["1.5", true], ["x", true], ["2", false]] as const) {
     await enter("Value", value);
     expect(button("Set the value")?.disabled).toBe(disabled);
@@ -67,6 +67,42 @@ test("a value of the API is changed in the version on the screen", async () => {
   await shows("allocation.max_gpus is set.");
   expect(await written(calls)[1]?.json()).toEqual({ scope: "tenant:t2", value: 2 });
   expect(written(calls)[1]?.headers.get("If-Match")).toBe('"5"');
+});
+
+test("a value that was absent does not overwrite one that was set meanwhile", async () => {
+  let set = caps.set;
+  const calls = serve(
+    routes("admin", {
+      "GET /api/v1/admin/policies": () => ({ body: { items: [{ ...caps, set }] } }),
+      "PUT /api/v1/admin/policies/allocation.max_gpus": () => problem(412, "version_mismatch"),
+    }),
+  );
+  await open("/admin/policies/allocation.max_gpus");
+  await shows("Set a value");
+  await enter("Scope", "tenant");
+  await enter("Name or id", "t3");
+  await enter("Value", "2");
+  await click(button("Set the value"));
+  await shows("It was without a value.");
+  set = [...caps.set, { scope: "tenant:t3", value: 5, object: "gpus-t3", version: 1, source: { owner: "api" } }];
+  await click(confirmButton());
+  await shows("message of version_mismatch");
+  expect(written(calls)[0]?.headers.get("If-None-Match")).toBe("*");
+  expect(written(calls)[0]?.headers.get("If-Match")).toBeNull();
+});
+
+test("what is entered for a policy stays over a sign-in", async () => {
+  serve(routes("admin"));
+  await open("/admin/policies/allocation.max_gpus");
+  await shows("Set a value");
+  await enter("Scope", "tenant");
+  await enter("Name or id", "t2");
+  await enter("Value", "3");
+  document.body.replaceChildren();
+  await open("/admin/policies/allocation.max_gpus");
+  await shows("Set a value");
+  await click(button("Set the value"));
+  await shows("allocation.max_gpus of tenant:t2 becomes 3 GPUs.");
 });
 
 test("a value of the API is removed", async () => {

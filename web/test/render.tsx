@@ -54,9 +54,10 @@ export const pause = (milliseconds: number) => act(() => new Promise((resolve) =
 // enter types a text into the field with a label.
 export const enter = (label: string, text: string) =>
   act(async () => {
-    const labels = [...document.querySelectorAll("label")];
+    const fieldOf = ({ htmlFor }: HTMLLabelElement) => document.getElementById(htmlFor) as HTMLInputElement | HTMLSelectElement;
+    const labels = [...document.querySelectorAll("label")].filter((each) => fieldOf(each)?.type !== "checkbox");
     const found = labels.find((each) => each.textContent === label) ?? labels.find((each) => each.textContent?.includes(label));
-    const field = document.getElementById(found?.htmlFor ?? "") as HTMLInputElement | HTMLSelectElement;
+    const field = fieldOf(found!);
     Object.getOwnPropertyDescriptor(Object.getPrototypeOf(field) as object, "value")!.set!.call(field, text);
     field.dispatchEvent(new Event(field instanceof HTMLSelectElement ? "change" : "input", { bubbles: true }));
   });

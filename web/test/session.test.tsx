@@ -98,6 +98,14 @@ test("the sign-out forgets the input of all forms, and nothing else", () => {
   expect([load("draft.launch", place), load("draft.other", place), load("kept", place)]).toEqual(["", "", "x"]);
 });
 
+// signedInAs shows the form to a user.
+async function signedInAs(id: string) {
+  document.body.replaceChildren();
+  serve({ ...member(""), "GET /api/v1/users/me": () => ({ body: { actor_type: "user", user: { id, email: `${id}@x` }, tenant: { id: "t", name: "t", role: "member" } } }) });
+  await render(<SessionGate><Form /></SessionGate>);
+  await until(() => button("type") !== undefined);
+}
+
 function Form() {
   const [draft, change, done] = useDraft("form", { name: "" });
   return (
@@ -110,13 +118,32 @@ function Form() {
 }
 
 test("a form keeps its input over a sign-in, until it is sent", async () => {
-  await render(<Form />);
+  await signedInAs("ada");
   await click(button("type"));
-  document.body.replaceChildren();
-  await render(<Form />);
+  await signedInAs("ada");
   expect(document.querySelector("output")?.textContent).toBe("kept");
   await click(button("send"));
-  document.body.replaceChildren();
-  await render(<Form />);
+  await signedInAs("ada");
   expect(document.querySelector("output")?.textContent).toBe("");
+});
+
+test("the input of a form is not shown to another user who signs in", async () => {
+  await signedInAs("ada");
+  await click(button("type"));
+  await signedInAs("bob");
+  expect(document.querySelector("output")?.textContent).toBe("");
+});
+
+test("a tab in which another user is signed in loads again, and shows nothing of the user before", async () => {
+  const reload = vi.spyOn(location, "reload").mockImplementation(() => {});
+  let id = "ada";
+  serve({ ...member("member"), "GET /api/v1/users/me": () => ({ body: { actor_type: "user", user: { id, email: "dev@x" }, tenant: { id: "t", name: "t", role: "member" } } }) });
+  const client = newQueryClient();
+  await render(<QueryClientProvider client={client}><SessionGate><Who /></SessionGate></QueryClientProvider>);
+  await until(() => document.body.textContent?.includes("dev@x true") === true);
+  expect(reload).not.toHaveBeenCalled();
+  id = "bob";
+  await act(() => client.refetchQueries());
+  await until(() => reload.mock.calls.length === 1);
+  expect(document.body.textContent).not.toContain("dev@x");
 });

@@ -53,10 +53,18 @@ test("a viewer without rights has no next step but a key", async () => {
   expect(document.body.textContent).not.toContain("Next steps");
 });
 
+test("home adds up the GPUs and the price of what is active", async () => {
+  const items = [{ ...allocation, gpus: 2 }, { ...allocation, id: "b", gpus: 3, price: { ...money, amount_minor: 250 } }, { ...allocation, id: "c", status: "requested", gpus: 8 }];
+  serve(routes("owner", { "GET /api/v3/compute/overview": () => ({ body: overview(items, [{ id: "k" }], 1) }) }));
+  await open("/");
+  await shows("2 allocations are active: 5 GPUs, €9.50 per hour.");
+});
+
 test("home says that there are more allocations than it lists", async () => {
   serve(routes("owner", { "GET /api/v3/compute/overview": () => ({ body: overview([allocation], [{ id: "k" }], 1, "c") }) }));
   await open("/");
   await shows("The newest one is listed. There are more.");
+  expect(document.body.textContent).not.toContain("1 allocation is active");
   expect(link("All active allocations")).toBe("/portal/allocations?status=active");
   expect(document.body.textContent).not.toContain("Next steps");
 });

@@ -1,6 +1,7 @@
 import { QueryClient, QueryObserver } from "@tanstack/react-query";
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { selectProject } from "../src/api/project";
 import { newQueryClient } from "../src/query/client";
 import { keys, refetch } from "../src/query/keys";
 import { startLive } from "../src/stream/live";
@@ -9,16 +10,15 @@ import { isLive, setConnection } from "../src/stream/state";
 import { keysOf, table, unshown } from "../src/stream/table";
 import { serveStream } from "./stream";
 
-const tenant = { scope: "tenant", project: "" } as const;
 const notFound = () => new Response("{}", { status: 404 });
 const urn = "core42:aicloud:eu-1:t:p:allocation:a1";
 
 // Each client is a tab. Its screen shows the allocation a1, and counts how often it is read.
-function tab(user = "u", audience: Parameters<typeof startLive>[2] = tenant) {
+function tab(user = "u", scope: Parameters<typeof startLive>[2] = "tenant") {
   const client = newQueryClient();
   const read = vi.fn((): Promise<string> => Promise.resolve("data"));
   const observer = new QueryObserver(client, { queryKey: keys.allocation("a1"), queryFn: read, refetchInterval: refetch.live });
-  const ends = [observer.subscribe(() => {}), startLive(client, user, audience), () => client.clear()];
+  const ends = [observer.subscribe(() => {}), startLive(client, user, scope), () => client.clear()];
   const close = () => ends.splice(0).forEach((end) => end());
   closing.push(close);
   return { client, read, close };
@@ -208,11 +208,12 @@ test("a change during the first reading is read after it", async () => {
   expect(read).toHaveBeenCalledTimes(2);
 });
 
-test("the platform and a project are selected in the request", async () => {
+test("the stream has all that the user may read, whichever project is selected", async () => {
+  selectProject("p1");
   const { opened } = serveStream(notFound);
-  tab("u", { scope: "platform", project: "" });
-  tab("v", { scope: "tenant", project: "p1" });
+  tab("u", "platform");
+  tab("v", "tenant");
   await pass(100);
-  expect(opened.map(({ url, headers }) => [url.searchParams.get("scope"), headers.get("X-Project-ID")])).toEqual([["platform", null], [null, "p1"]]);
+  expect(opened.map(({ url, headers }) => [url.searchParams.get("scope"), headers.get("X-Project-ID")])).toEqual([["platform", null], [null, null]]);
   setConnection({ state: "connecting", failures: 0 });
 });

@@ -1,4 +1,3 @@
-import { useMemo } from "react";
 import { useLocale } from "use-intl";
 import type { Schemas } from "../api/client";
 
@@ -8,29 +7,44 @@ const minute = 60;
 const hour = 60 * minute;
 const day = 24 * hour;
 
+// cached keeps what is made for a key. To make a formatter takes longer than to use it, and a list has hundreds of values.
+function cached<Made>(make: (key: string) => Made): (key: string) => Made {
+  const all = new Map<string, Made>();
+  return (key) => {
+    const made = all.get(key) ?? make(key);
+    all.set(key, made);
+    return made;
+  };
+}
+
+const numberFormats = cached((key) => new Intl.NumberFormat(...(JSON.parse(key) as [string, Intl.NumberFormatOptions])));
+const numberFormat = (locale: string, options: Intl.NumberFormatOptions = {}) => numberFormats(JSON.stringify([locale, options]));
+
 // formatMoney shows an amount in the minor units of its currency, of which some currencies have none. The digits come
 // from the integer: a division would round amounts near 2⁵³.
 export function formatMoney(locale: string, { amount_minor, currency }: Money): string {
-  const format = moneyFormat(locale, currency);
-  const digits = format.resolvedOptions().maximumFractionDigits ?? 2;
+  const { format, digits, known } = moneyFormat(locale, currency);
   const text = String(Math.abs(amount_minor)).padStart(digits + 1, "0");
   const whole = text.slice(0, text.length - digits);
   const value = `${amount_minor < 0 ? "-" : ""}${whole}${digits > 0 ? `.${text.slice(-digits)}` : ""}`;
   const amount = format.format(value as unknown as number);
-  return format.resolvedOptions().style === "currency" ? amount : `${amount} ${currency}`;
+  return known ? amount : `${amount} ${currency}`;
 }
 
 // An unknown currency of a newer server is shown by its code.
-function moneyFormat(locale: string, currency: string): Intl.NumberFormat {
+const moneyFormats = cached((key) => {
+  const [locale, currency] = JSON.parse(key) as [string, string];
   try {
-    return new Intl.NumberFormat(locale, { style: "currency", currency });
+    const format = new Intl.NumberFormat(locale, { style: "currency", currency });
+    return { format, digits: format.resolvedOptions().maximumFractionDigits ?? 2, known: true };
   } catch {
-    return new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+    return { format: numberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 }), digits: 2, known: false };
   }
-}
+});
+const moneyFormat = (locale: string, currency: string) => moneyFormats(JSON.stringify([locale, currency]));
 
 // digitsOf is the number of digits of the minor units of a currency.
-export const digitsOf = (currency: string) => moneyFormat("en", currency).resolvedOptions().maximumFractionDigits ?? 2;
+export const digitsOf = (currency: string) => moneyFormat("en", currency).digits;
 
 // majorOf is the text of an amount in major units, as minorOf reads it.
 export function majorOf(minor: number, currency: string): string {
@@ -56,36 +70,37 @@ export function formatDuration(locale: string, seconds: number): string {
   for (const [size, unit] of units) {
     const count = Math.floor(rest / size);
     rest -= count * size;
-    if (count > 0 && parts.length < 2) parts.push(new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "short" }).format(count));
+    if (count > 0 && parts.length < 2) parts.push(numberFormat(locale, { style: "unit", unit, unitDisplay: "short" }).format(count));
     else if (parts.length > 0) break;
   }
-  return parts.join(" ") || new Intl.NumberFormat(locale, { style: "unit", unit: "second", unitDisplay: "short" }).format(0);
+  return parts.join(" ") || numberFormat(locale, { style: "unit", unit: "second", unitDisplay: "short" }).format(0);
 }
 
 // formatBytes shows binary units, as memory of GPUs has.
 export function formatBytes(locale: string, bytes: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   const power = bytes < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log2(bytes) / 10));
-  return `${new Intl.NumberFormat(locale, { maximumFractionDigits: 1 }).format(bytes / 1024 ** power)} ${units[power]}`;
+  return `${numberFormat(locale, { maximumFractionDigits: 1 }).format(bytes / 1024 ** power)} ${units[power]}`;
 }
 
 const isTime = (time: string) => !Number.isNaN(Date.parse(time));
 
-export function useFormat() {
-  const locale = useLocale();
-  return useMemo(() => formatOf(locale), [locale]);
-}
+export const useFormat = () => formats(useLocale());
+
+const formats = cached(formatOf);
 
 function formatOf(locale: string) {
+  const dateTime = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "medium" });
+  const date = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone: "UTC" });
   const relative = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
   return {
     money: (value: Money) => formatMoney(locale, value),
     minor: (amount_minor: number, currency: string) => formatMoney(locale, { amount_minor, currency }),
     duration: (seconds: number) => formatDuration(locale, seconds),
     bytes: (bytes: number) => formatBytes(locale, bytes),
-    number: (value: number, options?: Intl.NumberFormatOptions) => new Intl.NumberFormat(locale, options).format(value),
-    dateTime: (time: string) => (isTime(time) ? new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(time)) : time),
-    date: (time: string) => (isTime(time) ? new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone: "UTC" }).format(new Date(time)) : time),
+    number: (value: number, options?: Intl.NumberFormatOptions) => numberFormat(locale, options).format(value),
+    dateTime: (time: string) => (isTime(time) ? dateTime.format(new Date(time)) : time),
+    date: (time: string) => (isTime(time) ? date.format(new Date(time)) : time),
     ago: (time: string, now: number) => {
       if (!isTime(time)) return time;
       const seconds = Math.round((Date.parse(time) - now) / 1000);

@@ -52,6 +52,7 @@ export const keys = {
   allocationList: (filter: AllocationFilter) => ["allocations", "list", filter],
   allocation: (id: string) => ["allocations", id],
   telemetry: (id: string, hours: number, ended?: string) => ["allocations", id, "telemetry", hours, ended],
+  allocationFaults: (id: string) => ["allocations", id, "faults"],
   proof: (id: string) => ["allocations", id, "proof"],
   drift: ["drift"],
   driftList: (filter: DriftFilter) => ["drift", filter],

@@ -4,7 +4,7 @@ import { filtersOf, root } from "./root";
 const adminAllocations = createRoute({
   getParentRoute: () => root,
   path: "/admin/allocations",
-  validateSearch: filtersOf("status", "sku", "node", "tenant", "older", "newer"),
+  validateSearch: filtersOf("status", "sku", "node", "tenant", "older", "newer", "columns"),
   component: lazyRouteComponent(() => import("../screens/admin/allocations"), "AdminAllocations"),
 });
 const adminAllocation = createRoute({
@@ -16,35 +16,40 @@ const adminAllocation = createRoute({
 const policies = createRoute({
   getParentRoute: () => root,
   path: "/admin/policies",
-  validateSearch: filtersOf("prefix"),
+  validateSearch: filtersOf("prefix", "columns"),
   component: lazyRouteComponent(() => import("../screens/admin/policies"), "Policies"),
 });
 const policy = createRoute({ getParentRoute: () => root, path: "/admin/policies/$key", component: lazyRouteComponent(() => import("../screens/admin/policy"), "Policy") });
 const users = createRoute({
   getParentRoute: () => root,
   path: "/admin/users",
-  validateSearch: filtersOf("q", "role", "tenant"),
+  validateSearch: filtersOf("q", "role", "tenant", "columns"),
   component: lazyRouteComponent(() => import("../screens/admin/users"), "Users"),
 });
 const user = createRoute({ getParentRoute: () => root, path: "/admin/users/$id", component: lazyRouteComponent(() => import("../screens/admin/user"), "User") });
 const sessions = createRoute({
   getParentRoute: () => root,
   path: "/admin/sessions",
-  validateSearch: filtersOf("user"),
+  validateSearch: filtersOf("user", "columns"),
   component: lazyRouteComponent(() => import("../screens/admin/sessions"), "AdminSessions"),
 });
-const tenants = createRoute({ getParentRoute: () => root, path: "/admin/tenants", component: lazyRouteComponent(() => import("../screens/admin/tenants"), "Tenants") });
+const tenants = createRoute({
+  getParentRoute: () => root,
+  path: "/admin/tenants",
+  validateSearch: filtersOf("columns"),
+  component: lazyRouteComponent(() => import("../screens/admin/tenants"), "Tenants"),
+});
 const tenant = createRoute({ getParentRoute: () => root, path: "/admin/tenants/$id", component: lazyRouteComponent(() => import("../screens/admin/tenant"), "Tenant") });
 const payments = createRoute({
   getParentRoute: () => root,
   path: "/admin/payments",
-  validateSearch: filtersOf("status", "tenant"),
+  validateSearch: filtersOf("status", "tenant", "columns"),
   component: lazyRouteComponent(() => import("../screens/admin/payments"), "Payments"),
 });
 const audit = createRoute({
   getParentRoute: () => root,
   path: "/admin/audit",
-  validateSearch: filtersOf("actor", "action", "target", "tenant", "from", "to"),
+  validateSearch: filtersOf("actor", "action", "target", "tenant", "from", "to", "columns"),
   component: lazyRouteComponent(() => import("../screens/admin/audit"), "Audit"),
 });
 const runbooks = createRoute({ getParentRoute: () => root, path: "/runbooks", component: lazyRouteComponent(() => import("../screens/runbook"), "Runbooks") });

@@ -44,20 +44,20 @@ const status = createRoute({ getParentRoute: () => root, path: "/status", compon
 const drift = createRoute({
   getParentRoute: () => root,
   path: "/drift",
-  validateSearch: filtersOf("status", "kind"),
+  validateSearch: filtersOf("status", "kind", "columns"),
   component: lazyRouteComponent(() => import("../screens/drift"), "Drift"),
 });
 const changes = createRoute({
   getParentRoute: () => root,
   path: "/changes",
-  validateSearch: filtersOf("status", "origin", "source"),
+  validateSearch: filtersOf("status", "origin", "source", "columns"),
   component: lazyRouteComponent(() => import("../screens/changes"), "Changes"),
 });
 const change = createRoute({ getParentRoute: () => root, path: "/changes/$id", component: lazyRouteComponent(() => import("../screens/change"), "Change") });
 const fleet = createRoute({
   getParentRoute: () => root,
   path: "/fleet",
-  validateSearch: filtersOf("region", "sku", "lifecycle", "health", "reachability", "q", "sort"),
+  validateSearch: filtersOf("region", "sku", "lifecycle", "health", "reachability", "q", "sort", "columns"),
   component: lazyRouteComponent(() => import("../screens/fleet"), "Fleet"),
 });
 const node = createRoute({ getParentRoute: () => root, path: "/fleet/$name", component: lazyRouteComponent(() => import("../screens/node"), "Node") });

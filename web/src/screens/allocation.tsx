@@ -14,6 +14,7 @@ import { Conditions } from "./allocation/conditions";
 import { Edit, editable } from "./allocation/edit";
 import { Expiry } from "./allocation/expiry";
 import { Facts } from "./allocation/facts";
+import { Faults } from "./allocation/faults";
 import { ReportFault } from "./allocation/fault";
 import { Proof } from "./allocation/proof";
 import { Release, releasable } from "./allocation/release";
@@ -42,7 +43,7 @@ export function Allocation() {
     <div className="stack">
       <Heading title={query.data?.allocation.data?.name ?? t("fallback")} />
       <Content query={query}>
-        {({ allocation, why, telemetry, timeline }) => (
+        {({ allocation, why, telemetry, timeline, faults }) => (
           <Content query={partOf(allocation, query.refetch)}>
             {(value) => (
               <div className="stack">
@@ -57,6 +58,7 @@ export function Allocation() {
                 <Telemetry id={id} latest={partOf(telemetry, query.refetch)} ended={value.ended_at} />
                 {may("updateAllocation") && editable.has(value.status) && <Edit allocation={value} />}
                 {may("reportAllocationFault") && value.status === "active" && <ReportFault allocation={value} gpus={(telemetry.data?.gpus ?? []).map(({ uuid }) => uuid)} />}
+                {value.active_at !== undefined && <Faults id={id} part={partOf(faults, query.refetch)} />}
                 {value.ended_at !== undefined && <Proof allocation={value} />}
                 {may("listUsageIntervals") && value.active_at !== undefined && (
                   <section className="panel">

@@ -4,12 +4,11 @@ import { useTranslations } from "use-intl";
 import { type Schemas, api, unwrap } from "../api/client";
 import { Heading } from "../components/a11y/heading";
 import { Command } from "../components/system/copy";
-import { useColumnChoice } from "../components/system/columns";
 import { type Column, CursorTable } from "../components/system/cursor-table";
+import { useListControls } from "../components/system/list-controls";
 import { Empty } from "../components/system/states";
 import { Status } from "../components/system/status";
 import { Time } from "../components/system/time";
-import { Views } from "../components/system/views";
 import { useFormat } from "../i18n/format";
 import { type AllocationFilter, keys, refetch } from "../query/keys";
 import { useSession } from "../session/session";
@@ -26,7 +25,7 @@ export function Allocations() {
   const { may } = useSession();
   const { columns: _, ...filter } = useSearch({ from: "/allocations" });
   const selecting = may("releaseAllocation");
-  const [columns, choice] = useColumnChoice(useColumns(selecting));
+  const [columns, controls] = useListControls("allocations", useColumns(selecting));
   // What another filter or project hides is not selected: a user would release what the screen does not show.
   const [rows, setRows] = useState<Allocation[]>([]);
   const selection = useSelection(rows);
@@ -35,10 +34,7 @@ export function Allocations() {
     <div className="stack">
       <Heading title={t("title")} />
       <Filters key={filter.q} filter={filter} filtered={filtered} />
-      <div className="row">
-        <Views screen="allocations" />
-        {choice}
-      </div>
+      {controls}
       <SelectionContext value={selection}>
         <CursorTable
           label={t("list")}

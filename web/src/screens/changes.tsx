@@ -7,6 +7,7 @@ import { Command } from "../components/system/copy";
 import { More, Rows } from "../components/system/cursor-table";
 import { Filter } from "../components/system/filter";
 import { Content, Section } from "../components/system/section";
+import { useListControls } from "../components/system/list-controls";
 import { Empty } from "../components/system/states";
 import { type ChangeFilter, keys, refetch } from "../query/keys";
 import { partOf } from "../query/model";
@@ -22,8 +23,8 @@ const origins: NonNullable<Plan["origin"]>[] = ["change", "loop"];
 
 export function Changes() {
   const t = useTranslations("changes");
-  const filter = useSearch({ from: "/changes" });
-  const columns = usePlanColumns();
+  const { columns: _, ...filter } = useSearch({ from: "/changes" });
+  const [columns, controls] = useListControls("changes", usePlanColumns());
   const filtered = Object.values(filter).some((value) => value !== undefined);
   const { model, rows, query } = usePages({
     queryKey: keys.changeList(filter),
@@ -35,6 +36,7 @@ export function Changes() {
     <div className="stack">
       <Heading title={t("title")} />
       <Filters key={filter.source} filter={filter} filtered={filtered} />
+      {controls}
       <Content query={model}>
         {({ plans, revisions, sources }) => (
           <div className="stack">

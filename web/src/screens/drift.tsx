@@ -7,6 +7,7 @@ import { Command } from "../components/system/copy";
 import { type Column, More, Rows } from "../components/system/cursor-table";
 import { Filter } from "../components/system/filter";
 import { Content, Section } from "../components/system/section";
+import { useListControls } from "../components/system/list-controls";
 import { Empty } from "../components/system/states";
 import { Time } from "../components/system/time";
 import { useWords } from "../components/system/words";
@@ -28,8 +29,8 @@ const queryOf = ({ status = "open", kind }: DriftFilter) => ({ status: status ==
 
 export function Drift() {
   const t = useTranslations("drift");
-  const filter = useSearch({ from: "/drift" });
-  const columns = useColumns();
+  const { columns: _, ...filter } = useSearch({ from: "/drift" });
+  const [columns, controls] = useListControls("drift", useColumns());
   const { model, rows, query } = usePages({
     queryKey: keys.driftList(filter),
     load: (cursor) => unwrap(api.GET("/api/v3/platform/drift", { params: { query: { ...queryOf(filter), cursor, limit: 100 } } })),
@@ -40,6 +41,7 @@ export function Drift() {
     <div className="stack">
       <Heading title={t("title")} />
       <Filters filter={filter} />
+      {controls}
       <Content query={model}>
         {({ drift, sources }) => (
           <div className="stack">
@@ -102,10 +104,11 @@ function useColumns(): Column<Entry>[] {
   );
 }
 
-// Subject is the object that differs. A node has a screen.
-function Subject({ entry: { kind, name } }: { entry: Entry }) {
+// Subject is the object that differs. A node and an allocation have screens.
+function Subject({ entry: { kind, name, object_id: id } }: { entry: Entry }) {
   const t = useTranslations("drift");
   const text = t("objectText", { kind, name });
+  if (kind === "Allocation") return <Link to="/admin/allocations/$id" params={{ id }}>{text}</Link>;
   return kind === "Node" ? <Link to="/fleet/$name" params={{ name }}>{text}</Link> : <>{text}</>;
 }
 
@@ -122,10 +125,9 @@ function Actions({ entry }: { entry: Entry }) {
   if (entry.status !== "open") return null;
   return (
     <div className="row">
-      {/* Drift does not name the project of an allocation, without which it cannot be named. The platform heals it. */}
-      {may("reconcileDesired") && entry.kind !== "Allocation" && <Heal entry={entry} />}
+      {may("reconcileDesired") && <Heal entry={entry} />}
       {may("ignoreDrift") && <Ignore entry={entry} />}
-      {may("suspendDesired") && entry.kind !== "Allocation" && <SuspendObject entry={entry} />}
+      {may("suspendDesired") && <SuspendObject entry={entry} />}
     </div>
   );
 }

@@ -8,6 +8,7 @@ import { Command } from "../components/system/copy";
 import { type Column, More, Rows } from "../components/system/cursor-table";
 import { Filter } from "../components/system/filter";
 import { Content, Section } from "../components/system/section";
+import { useListControls } from "../components/system/list-controls";
 import { Empty } from "../components/system/states";
 import { useWords } from "../components/system/words";
 import { type FleetFilter, keys } from "../query/keys";
@@ -31,8 +32,8 @@ const orders = ["name", "-name", "region", "sku", "health", "lifecycle", "-creat
 
 export function Fleet() {
   const t = useTranslations("fleet");
-  const filter = useSearch({ from: "/fleet" });
-  const columns = useColumns();
+  const { columns: _, ...filter } = useSearch({ from: "/fleet" });
+  const [columns, controls] = useListControls("fleet", useColumns());
   const { may } = useSession();
   const filtered = Object.entries(filter).some(([name, value]) => name !== "sort" && value !== undefined);
   const { model, rows, query } = usePages({
@@ -46,6 +47,7 @@ export function Fleet() {
     <div className="stack">
       <Heading title={t("title")} />
       <Filters key={[filter.q, filter.region, filter.sku].join(" ")} filter={filter} filtered={filtered} />
+      {controls}
       <Content query={model}>
         {({ nodes, capacity, faults }) => (
           <div className="stack">
@@ -84,6 +86,7 @@ function useColumns(): Column<Node>[] {
       { id: "slots", header: t("slots"), cell: (node) => <Slots node={node} /> },
       { id: "placement", header: t("placement"), cell: (node) => <Placement node={node} /> },
       { id: "agent", header: t("agent"), cell: ({ running_agent_version, agent_version }) => running_agent_version ?? agent_version ?? t("noAgent") },
+      { id: "ring", header: t("ring"), cell: ({ agent_updates: [update] = [] }) => update && t("ringText", { ring: update.ring, version: update.version, state: word(update.status) }) },
       { id: "message", header: t("message"), cell: ({ message }) => message },
     ],
     [t, word],

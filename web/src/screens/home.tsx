@@ -13,6 +13,7 @@ import { keys, stale } from "../query/keys";
 import { type Part, partOf } from "../query/model";
 import { useSession } from "../session/session";
 import { unreported } from "../stream/unreported";
+import { hourly } from "./allocation/cost";
 import { Invitations } from "./home/invitations";
 import { Start } from "./home/start";
 
@@ -52,7 +53,7 @@ function Running({ part, keyless }: { part: Part<Schemas["AllocationList"]>; key
       {({ items, next_cursor }) => (
         <div className="stack">
           {items.length === 0 && <p>{t("nothing")}</p>}
-          {next_cursor !== undefined && <p>{t("newest", { count: items.length })}</p>}
+          {next_cursor === undefined ? <Total allocations={items} /> : <p>{t("newest", { count: items.length })}</p>}
           {items.length > 0 && (
             <ul>
               {items.map((each) => (
@@ -77,6 +78,17 @@ function Running({ part, keyless }: { part: Part<Schemas["AllocationList"]>; key
       )}
     </Section>
   );
+}
+
+// Total is what the active allocations use. A list with more pages has no total.
+function Total({ allocations }: { allocations: Schemas["Allocation"][] }) {
+  const t = useTranslations("home");
+  const format = useFormat();
+  const active = allocations.filter(({ status }) => status === "active");
+  const currency = active[0]?.price.currency;
+  if (currency === undefined) return null;
+  const sum = (of: (each: Schemas["Allocation"]) => number) => active.reduce((total, each) => total + of(each), 0);
+  return <p>{t("total", { count: active.length, gpus: sum(({ gpus }) => gpus), price: format.minor(sum((each) => hourly(each).amount_minor), currency) })}</p>;
 }
 
 function Live({ allocation }: { allocation: Schemas["Allocation"] }) {

@@ -5,11 +5,10 @@ import { useTranslations } from "use-intl";
 import { type Schemas, api, unwrap } from "../api/client";
 import { Heading } from "../components/a11y/heading";
 import { Command } from "../components/system/copy";
-import { useColumnChoice } from "../components/system/columns";
 import { type Column, CursorTable } from "../components/system/cursor-table";
+import { useListControls } from "../components/system/list-controls";
 import { Empty } from "../components/system/states";
 import { Time } from "../components/system/time";
-import { Views } from "../components/system/views";
 import { keys } from "../query/keys";
 import { useSession } from "../session/session";
 import { CreateProject } from "./projects/create";
@@ -20,15 +19,12 @@ export function Projects() {
   const t = useTranslations("projects");
   const { may } = useSession();
   const { q } = useSearch({ from: "/projects" });
-  const [columns, choice] = useColumnChoice(useColumns());
+  const [columns, controls] = useListControls("projects", useColumns());
   return (
     <div className="stack">
       <Heading title={t("title")} />
       <Search key={q} q={q} />
-      <div className="row">
-        <Views screen="projects" />
-        {choice}
-      </div>
+      {controls}
       <CursorTable
         label={t("title")}
         queryKey={keys.projectSearch(q)}

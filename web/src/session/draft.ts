@@ -1,30 +1,47 @@
 import { useState } from "react";
+import { useSession } from "./session";
 import { forget, load, store } from "./storage";
+
+const place = () => sessionStorage;
+
+// useKey is the name of a draft. It contains the user: the next user of this tab can sign in without a sign-out of this one.
+function useKey(name: string): string {
+  const { user } = useSession().me;
+  return `draft.${user?.id ?? ""}.${name}`;
+}
 
 // useDraft keeps the input of a form over a sign-in and a reload, until the form is done.
 export function useDraft<T extends object>(name: string, empty: T): [T, (change: Partial<T>) => void, () => void] {
-  const place = () => sessionStorage;
-  const [draft, setDraft] = useState<T>(() => ({ ...empty, ...parse(load(`draft.${name}`, place)) }));
+  const key = useKey(name);
+  const [draft, setDraft] = useState<T>(() => ({ ...empty, ...draftOf(key) }));
   const change = (fields: Partial<T>) => {
     const next = { ...draft, ...fields };
     setDraft(next);
-    store(`draft.${name}`, JSON.stringify(next), place);
+    store(key, JSON.stringify(next), place);
   };
   const done = () => {
     setDraft(empty);
-    store(`draft.${name}`, "", place);
+    store(key, "", place);
   };
   return [draft, change, done];
 }
 
-// forgetDrafts removes the input of all forms. The next user of this tab is another one.
-export const forgetDrafts = () => forget("draft.", () => sessionStorage);
+// useReturn returns the input that a dialog had before a sign-in, and the function that keeps an input for the time after
+// the next one.
+export function useReturn<T extends object>(name: string): [T | undefined, (input: T | undefined) => void] {
+  const key = useKey(name);
+  const [before] = useState(() => draftOf(key) as T | undefined);
+  return [before, (input) => void store(key, input === undefined ? "" : JSON.stringify(input), place)];
+}
 
-function parse(text: string): object {
+// forgetDrafts removes the input of all forms. The next user of this tab is another one.
+export const forgetDrafts = () => forget("draft.", place);
+
+function draftOf(key: string): object | undefined {
   try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? value : {};
+    const value: unknown = JSON.parse(load(key, place));
+    return typeof value === "object" && value !== null ? value : undefined;
   } catch {
-    return {};
+    return undefined;
   }
 }

@@ -1,5 +1,5 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type ReactNode, createContext, useCallback, useContext, useEffect, useState } from "react";
+import { type ReactNode, createContext, useCallback, useContext, useEffect, useRef, useState } from "react";
 import { type Schemas, api, unwrap } from "../api/client";
 import { ApiError } from "../api/error";
 import { selectProject, selectedProject } from "../api/project";
@@ -49,11 +49,20 @@ export function SessionGate({ children }: { children: ReactNode }) {
     },
     [client],
   );
+  // Another user has signed in, in another tab. This tab has the data and the forms of the user before.
+  const user = me.data?.user?.id;
+  const first = useRef(user);
+  first.current ??= user;
+  const isAnother = user !== first.current;
+  useEffect(() => {
+    if (isAnother) location.reload();
+  }, [isAnother]);
   // A stored project can have been deleted, or belong to another user.
   const isForgotten = project !== "" && (me.data === undefined ? me.error !== null && !isUnauthenticated(me.error) : projects.data?.items.every(({ id }) => id !== project) === true);
   useEffect(() => {
     if (isForgotten) select("");
   }, [isForgotten, select]);
+  if (isAnother) return <Loading />;
   if (me.data === undefined) {
     if (isUnauthenticated(me.error)) return <ToSignIn />;
     return me.error === null || isForgotten ? <Loading /> : <Failure error={me.error} retry={() => void me.refetch()} />;

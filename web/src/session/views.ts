@@ -12,10 +12,10 @@ const isView = (value: unknown): value is View => {
   return typeof name === "string" && name !== "" && isSearch(search);
 };
 
-// viewsOf reads the views of a screen that this browser stores.
-export function viewsOf(screen: string): View[] {
+// viewsOf reads the views of a screen that this browser stores for a user.
+export function viewsOf(user: string, screen: string): View[] {
   try {
-    const all: unknown = JSON.parse(load(`views.${screen}`));
+    const all: unknown = JSON.parse(load(`views.${user}.${screen}`));
     return Array.isArray(all) ? all.filter(isView).slice(0, most) : [];
   } catch {
     return [];
@@ -23,4 +23,4 @@ export function viewsOf(screen: string): View[] {
 }
 
 // storeViews returns whether the browser has stored them.
-export const storeViews = (screen: string, views: View[]): boolean => store(`views.${screen}`, views.length === 0 ? "" : JSON.stringify(views.slice(0, most)));
+export const storeViews = (user: string, screen: string, views: View[]): boolean => store(`views.${user}.${screen}`, views.length === 0 ? "" : JSON.stringify(views.slice(0, most)));

@@ -2,8 +2,8 @@ import { send } from "../api/fetch";
 import { type StreamEvent, readEvents } from "./sse";
 import type { State } from "./state";
 
-// Audience is whose events the user reads: those of all tenants, of the tenant, or of one project.
-export type Audience = { scope: "tenant" | "platform"; project: string };
+// Scope is whose events the user reads: those of all tenants, or what the user may read in the own tenant.
+export type Scope = "tenant" | "platform";
 
 // Message is what the tab with the connection sends to all tabs of its group. After missed, events are not in the stream.
 // After denied, the user has no session, or other rights.
@@ -19,15 +19,15 @@ const delays = { first: 500, longest: 30_000 };
 // delayOf has a random part, so that all clients do not come at once after a restart of the server.
 const delayOf = (failures: number, retryAfter: number) => Math.max(retryAfter * 1_000, Math.min(delays.longest, delays.first * 2 ** failures) * (0.5 + Math.random() / 2));
 
-function requestOf({ scope, project }: Audience, cursor: string, signal: AbortSignal) {
+function requestOf(scope: Scope, cursor: string, signal: AbortSignal) {
   const url = new URL("/api/v1/events", location.origin);
   if (scope === "platform") url.searchParams.set("scope", scope);
   if (cursor !== "") url.searchParams.set("since", cursor);
-  return new Request(url, { signal, headers: { Accept: "text/event-stream", ...(project === "" ? {} : { "X-Project-ID": project }) } });
+  return new Request(url, { signal, headers: { Accept: "text/event-stream" } });
 }
 
 // follow reads the stream until it is stopped. It resumes after the last event that it has received.
-export function follow(audience: Audience, cursor: string, tell: (message: Message) => void) {
+export function follow(scope: Scope, cursor: string, tell: (message: Message) => void) {
   const stopped = new AbortController();
   let connection = new AbortController();
   let state: State = "connecting";
@@ -71,7 +71,7 @@ export function follow(audience: Audience, cursor: string, tell: (message: Messa
   async function once(): Promise<number | undefined> {
     connection = new AbortController();
     heard();
-    const response = await send(requestOf(audience, cursor, connection.signal)).catch(() => undefined);
+    const response = await send(requestOf(scope, cursor, connection.signal)).catch(() => undefined);
     const { ok = false, status = 0, body = null } = response ?? {};
     if (ok && body !== null) return read(body).then(() => delayOf(failures, 0));
     failures++;

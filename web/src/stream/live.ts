@@ -1,6 +1,6 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { keys } from "../query/keys";
-import { type Audience, type Message, follow } from "./connection";
+import { type Message, type Scope, follow } from "./connection";
 import { join } from "./group";
 import { gather, readFailed, refresh, retime } from "./refresh";
 import { onConnection, setConnection } from "./state";
@@ -10,7 +10,7 @@ import { keysOf } from "./table";
 const all = [[]];
 
 // startLive keeps the screens up to date with one stream for all tabs of a user. It returns how to stop.
-export function startLive(client: QueryClient, user: string, audience: Audience): () => void {
+export function startLive(client: QueryClient, user: string, scope: Scope): () => void {
   const changed = gather((key) => refresh(client, key));
   let cursor = "";
   const receive = (message: Message) => {
@@ -27,7 +27,7 @@ export function startLive(client: QueryClient, user: string, audience: Audience)
     }
   };
   const forget = onConnection(() => retime(client));
-  const leave = join(`gpuaas.events.${user}.${audience.scope}.${audience.project}`, receive, (tell) => follow(audience, cursor, tell));
+  const leave = join(`gpuaas.events.${user}.${scope}`, receive, (tell) => follow(scope, cursor, tell));
   return () => {
     leave();
     forget();

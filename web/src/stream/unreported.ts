@@ -8,5 +8,6 @@ export const unreported = {
   health: { every: 15_000, why: "The checks of the installation run at each reading." },
   tenants: { every: 15_000, why: "The stream has the events of the own tenant." },
   objects: { every: 15_000, why: "The status of a desired object is computed at each reading." },
+  faults: { every: 60_000, why: "The decision about a fault report is no event." },
   nodes: { every: 15_000, why: "Reports, tasks and the reachability of nodes are no events." },
 } as const satisfies Record<string, { every: number; why: string }>;

@@ -1,8 +1,7 @@
 import { Button } from "@mantine/core";
 import { type InfiniteData, type QueryKey, useInfiniteQuery } from "@tanstack/react-query";
-import { type ColumnDef, FlexRender, tableFeatures, useTable } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useEffect, useMemo, useRef } from "react";
+import { type ReactNode, memo, useEffect, useRef } from "react";
 import { useTranslations } from "use-intl";
 import type { Interval } from "../../query/keys";
 import { usePrinting } from "./printing";
@@ -28,7 +27,6 @@ type Props<Row> = {
 // virtualFrom is the number of rows from which only the visible ones are in the document. Paper has all of them.
 const virtualFrom = 100;
 const rowHeight = 42;
-const features = tableFeatures({});
 
 // CursorTable shows a list of the server page by page. The server filters and sorts.
 export function CursorTable<Row extends object>({ queryKey, load, empty, refetchInterval, first, onRows, ...table }: Props<Row>) {
@@ -66,31 +64,42 @@ export function More({ query }: { query: Paged }) {
   );
 }
 
+const alignmentOf = ({ number }: { number?: boolean }) => (number ? "number" : undefined);
+
+type LineProps<Row> = { row: Row; index: number; columns: Column<Row>[] };
+
+// Line is rendered again only for another row or other columns: while a list scrolls, most of its lines stay.
+const Line = memo(function Line<Row>({ row, index, columns }: LineProps<Row>) {
+  return (
+    <tr aria-rowindex={index + 2}>
+      {columns.map((column) => (
+        <td key={column.id} className={alignmentOf(column)}>
+          {column.cell(row)}
+        </td>
+      ))}
+    </tr>
+  );
+}) as <Row>(props: LineProps<Row>) => ReactNode;
+
 type RowsProps<Row> = Pick<Props<Row>, "label" | "columns" | "rowKey"> & { rows: Row[] };
 
 export function Rows<Row extends object>({ label, columns, rows, rowKey }: RowsProps<Row>) {
   const frame = useRef<HTMLDivElement>(null);
-  const definitions = useMemo(
-    () => columns.map(({ id, header, cell }): ColumnDef<typeof features, Row> => ({ id, header, cell: ({ row }) => cell(row.original) })),
-    [columns],
-  );
-  const table = useTable({ features, columns: definitions, data: rows, getRowId: (row: Row) => String(rowKey(row)) });
-  const all = table.getRowModel().rows;
   const printing = usePrinting();
-  const virtual = useVirtualizer({ count: all.length, getScrollElement: () => frame.current, estimateSize: () => rowHeight, overscan: 8, enabled: all.length > virtualFrom });
+  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => frame.current, estimateSize: () => rowHeight, overscan: 4, enabled: rows.length > virtualFrom });
   const items = virtual.getVirtualItems();
-  const isVirtual = all.length > virtualFrom && !printing;
-  const shown = isVirtual ? items.flatMap((item) => all[item.index] ?? []) : all;
+  const isVirtual = rows.length > virtualFrom && !printing;
+  const first = isVirtual ? (items[0]?.index ?? 0) : 0;
+  const shown = isVirtual ? rows.slice(first, (items.at(-1)?.index ?? -1) + 1) : rows;
   const before = isVirtual ? (items[0]?.start ?? 0) : 0;
   const after = isVirtual ? virtual.getTotalSize() - (items.at(-1)?.end ?? 0) : 0;
-  const alignment = (id: string) => (columns.find((column) => column.id === id)?.number ? "number" : undefined);
   return (
     <div ref={frame} className="scroll" tabIndex={0} role="region" aria-label={label}>
       <table aria-rowcount={rows.length + 1}>
         <thead>
           <tr>
             {columns.map((column) => (
-              <th key={column.id} scope="col" className={alignment(column.id)}>
+              <th key={column.id} scope="col" className={alignmentOf(column)}>
                 {column.header}
               </th>
             ))}
@@ -98,14 +107,8 @@ export function Rows<Row extends object>({ label, columns, rows, rowKey }: RowsP
         </thead>
         <tbody>
           {before > 0 && <tr aria-hidden style={{ height: before }} />}
-          {shown.map((row) => (
-            <tr key={row.id} aria-rowindex={row.index + 2}>
-              {row.getAllCells().map((cell) => (
-                <td key={cell.id} className={alignment(cell.column.id)}>
-                  <FlexRender cell={cell} />
-                </td>
-              ))}
-            </tr>
+          {shown.map((row, index) => (
+            <Line key={rowKey(row)} row={row} index={first + index} columns={columns} />
           ))}
           {after > 0 && <tr aria-hidden style={{ height: after }} />}
         </tbody>

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { useTranslations } from "use-intl";
 import { ApiError, errorPage, unreachable } from "../../api/error";
 import { SectionError } from "../../query/model";
-import { signInPath } from "../../session/signin";
+import { needsSignIn, needsStepUp, signInPath } from "../../session/signin";
 import { Copy } from "./copy";
 import { Degraded, Empty, RateLimited, Restricted } from "./states";
 
@@ -13,7 +13,7 @@ const asApiError = (error: unknown) => (error instanceof ApiError ? error : unre
 
 // byStatus are the errors with a form of their own.
 const byStatus: Record<number, (error: ApiError, props: Props) => ReactNode> = {
-  403: (error) => (error.code === "step_up_required" ? <Problem error={error} /> : <Restricted message={error.message} role={error.suggestion || undefined} />),
+  403: (error) => (needsStepUp(error) ? <Problem error={error} /> : <Restricted message={error.message} role={error.suggestion || undefined} />),
   429: (error, { retry }) => <RateLimited seconds={error.retryAfter || 5} retry={retry ?? (() => {})} />,
 };
 
@@ -34,7 +34,6 @@ function NoData({ error: { status, message, runbook }, retry }: { error: Section
 function Problem({ error, retry }: { error: ApiError; retry?: () => void }) {
   const t = useTranslations("states");
   const known: Record<string, string> = { unreachable: t("unreachable"), unreadable: t("unreadable") };
-  const signIn = error.status === 401 || error.code === "step_up_required";
   return (
     <div className="failure" role="alert" data-state="error">
       <p>
@@ -68,8 +67,8 @@ function Problem({ error, retry }: { error: ApiError; retry?: () => void }) {
             {t("retry")}
           </Button>
         )}
-        {signIn && (
-          <Button component="a" href={signInPath(error.code === "step_up_required")}>
+        {needsSignIn(error) && (
+          <Button component="a" href={signInPath(needsStepUp(error))}>
             {t("signIn")}
           </Button>
         )}

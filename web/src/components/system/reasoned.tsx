@@ -3,13 +3,17 @@ import type { QueryKey } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { useTranslations } from "use-intl";
 import { useAction } from "../../query/action";
+import { useReturn } from "../../session/draft";
+import { needsSignIn } from "../../session/signin";
 import { ConfirmByName } from "./confirm";
 import { useToast } from "./toasts";
 
-type Props<Input> = {
+type Props<Fields, Input> = {
   // action names the change on its buttons, name is what changes.
   action: string;
   name: string;
+  // id distinguishes the dialogs of a screen that have the same action and name.
+  id?: string;
   text: string;
   done: string;
   // The reason has at least and at most so many characters. With least 0 it can be empty.
@@ -17,27 +21,38 @@ type Props<Input> = {
   most: number;
   // With typed, the user types the name, because the change ends something.
   typed?: boolean;
-  // input has the other fields of the dialog, which are children. Without it they are not complete.
-  input: Input | undefined;
-  children?: ReactNode;
-  onOpen?: () => void;
+  // fields are the values with which the other fields of the dialog open, which children show.
+  fields?: () => Fields;
+  children?: (fields: Fields, change: (part: Partial<Fields>) => void) => ReactNode;
+  // input is what the change sends with the reason. Without it, the fields are not complete.
+  input: (fields: Fields) => Input | undefined;
   run: (change: Input & { reason: string }, key: string) => Promise<unknown>;
   invalidates: readonly QueryKey[];
 };
 
-// Reasoned is the button of a change that an operator gives a reason for, and the dialog that asks for it.
-export function Reasoned<Input extends object>({ action, name, text, done, least, most, typed = false, input, children, onOpen, run, invalidates }: Props<Input>) {
+type Draft = { reason?: string; values?: object };
+
+// Reasoned is the button of a change that an operator gives a reason for, and the dialog that asks for it. A dialog whose
+// change needs a sign-in opens again after it, with the same input.
+export function Reasoned<Fields extends object, Input extends object>(props: Props<Fields, Input>) {
+  const { action, name, id = "", text, done, least, most, typed = false, fields = () => ({}) as Fields, children, input, run, invalidates } = props;
   const t = useTranslations("confirm");
   const toast = useToast();
-  const [opened, setOpened] = useState(false);
-  const [reason, setReason] = useState("");
-  const finished = useRef(false);
+  const title = t("title", { action, name });
   const change = useAction(run, invalidates);
+  const [before, keep] = useReturn<Draft>(`${location.pathname}.${title}.${id}`);
+  const [opened, setOpened] = useState(before !== undefined);
+  const [reason, setReason] = useState(before?.reason ?? "");
+  const [values, setValues] = useState<Fields>(() => ({ ...fields(), ...before?.values }));
+  const waits = needsSignIn(change.error);
+  useEffect(() => keep(waits ? { reason, values } : undefined), [waits, reason, values]);
+  const finished = useRef(false);
   // A change can take the row with this button, which had the focus, off the page.
   useEffect(() => () => void (finished.current && document.querySelector("h1")?.focus()), []);
   const given = reason.trim();
+  const complete = input(values);
   const open = () => {
-    onOpen?.();
+    setValues(fields());
     setOpened(true);
   };
   const close = () => {
@@ -45,24 +60,32 @@ export function Reasoned<Input extends object>({ action, name, text, done, least
     change.reset();
   };
   const confirm = () => {
-    if (input === undefined) return;
-    change.start({ ...input, reason: given }, () => {
+    if (complete === undefined) return;
+    change.start({ ...complete, reason: given }, () => {
       finished.current = true;
       setOpened(false);
       setReason("");
       toast(done);
     });
   };
-  const title = t("title", { action, name });
-  const ready = input !== undefined && given.length >= least;
   return (
     <>
       <Button variant="default" size="compact-sm" aria-label={title} onClick={open}>
         {action}
       </Button>
-      <ConfirmByName opened={opened} title={title} name={typed ? name : undefined} ready={ready} action={action} pending={change.pending} error={change.error} onConfirm={confirm} onClose={close}>
+      <ConfirmByName
+        opened={opened}
+        title={title}
+        name={typed ? name : undefined}
+        ready={complete !== undefined && given.length >= least}
+        action={action}
+        pending={change.pending}
+        error={change.error}
+        onConfirm={confirm}
+        onClose={close}
+      >
         <p>{text}</p>
-        {children}
+        {children?.(values, (part) => setValues((old) => ({ ...old, ...part })))}
         <TextInput
           label={t("reason")}
           description={least === 0 ? t("reasonOptional") : t("reasonNote", { least })}

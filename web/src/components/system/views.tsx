@@ -2,6 +2,7 @@ import { Button, TextInput } from "@mantine/core";
 import { Link, useLocation, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslations } from "use-intl";
+import { useSession } from "../../session/session";
 import { type View, longestName, storeViews, viewsOf } from "../../session/views";
 
 const textsOf = (search: object) => Object.fromEntries(Object.entries(search).filter((each): each is [string, string] => typeof each[1] === "string"));
@@ -10,12 +11,13 @@ const textsOf = (search: object) => Object.fromEntries(Object.entries(search).fi
 // until the next load.
 export function Views({ screen }: { screen: string }) {
   const t = useTranslations("views");
-  const [views, setViews] = useState(() => viewsOf(screen));
+  const user = useSession().me.user?.id ?? "";
+  const [views, setViews] = useState(() => viewsOf(user, screen));
   const [stored, setStored] = useState(true);
   const search = textsOf(useSearch({ strict: false }));
   const change = (next: View[]) => {
     setViews(next);
-    setStored(storeViews(screen, next));
+    setStored(storeViews(user, screen, next));
   };
   const others = (name: string) => views.filter((each) => each.name !== name);
   return (

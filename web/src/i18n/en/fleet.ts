@@ -24,6 +24,8 @@ export const fleet = {
   cordoned: "Cordoned",
   open: "Open",
   agent: "Agent",
+  ring: "Ring of the update",
+  ringText: "{ring, number}: {version}, {state}",
   noAgent: "none",
   message: "Message",
   faults: "Open fault reports",

@@ -13,6 +13,7 @@ export const home = {
   noKeys: "Without an SSH key you cannot sign in to an allocation. Add one first.",
   addKey: "Add an SSH key",
   launch: "Launch an allocation",
+  total: "{count, plural, one {1 allocation is} other {# allocations are}} active: {gpus, plural, one {1 GPU} other {# GPUs}}, {price} per hour.",
   newest: "{count, plural, one {The newest one is listed. There are more.} other {The newest # are listed. There are more.}}",
   allActive: "All active allocations",
   command: "Copy the command that lists active allocations",

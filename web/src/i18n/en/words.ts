@@ -12,6 +12,7 @@ export const words = {
   applied: "Applied",
   stale: "Stale",
   rejected: "Rejected",
+  confirmed: "Confirmed",
   fetched: "Fetched",
   invalid: "Invalid",
   planned: "Planned",

@@ -10,6 +10,7 @@ import { Status } from "../../components/system/status";
 import { Time } from "../../components/system/time";
 import { useFormat } from "../../i18n/format";
 import { keys, stale } from "../../query/keys";
+import { useRecent } from "../../session/recent";
 import { useSession } from "../../session/session";
 import { unreported } from "../../stream/unreported";
 import { Conditions } from "../allocation/conditions";
@@ -34,6 +35,7 @@ export function AdminAllocation() {
     staleTime: stale.live,
     refetchInterval: unreported.tenants.every,
   });
+  useRecent(query.data?.name);
   return (
     <div className="stack">
       <Heading title={query.data?.name ?? t("allocation")} />

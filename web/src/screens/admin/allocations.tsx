@@ -8,6 +8,7 @@ import { Heading } from "../../components/a11y/heading";
 import { Command } from "../../components/system/copy";
 import { type Column, CursorTable } from "../../components/system/cursor-table";
 import { FilterForm } from "../../components/system/filter-form";
+import { useListControls } from "../../components/system/list-controls";
 import { Empty } from "../../components/system/states";
 import { Status } from "../../components/system/status";
 import { Time } from "../../components/system/time";
@@ -38,9 +39,9 @@ const given = (query: object) => Object.entries(query).filter((entry): entry is 
 export function AdminAllocations() {
   const t = useTranslations("adminAllocations");
   const common = useTranslations("filter");
-  const filter = useSearch({ from: "/admin/allocations" });
+  const { columns: _, ...filter } = useSearch({ from: "/admin/allocations" });
   const navigate = useNavigate({ from: "/admin/allocations" });
-  const columns = useColumns();
+  const [columns, controls] = useListControls("admin-allocations", useColumns());
   const set = (change: AdminAllocationFilter) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   const filtered = given(filter).length > 0;
   return (
@@ -59,6 +60,7 @@ export function AdminAllocations() {
         <Ages label={t("older")} value={filter.older} change={(older) => set({ older })} />
         <Ages label={t("newer")} value={filter.newer} change={(newer) => set({ newer })} />
       </FilterForm>
+      {controls}
       <Anchor href={`/api/v1/admin/allocations/csv?${new URLSearchParams(given(queryOf(filter)))}`} download>
         {common("csv")}
       </Anchor>

@@ -7,6 +7,7 @@ import { Heading } from "../../components/a11y/heading";
 import { Command, Copy } from "../../components/system/copy";
 import { type Column, CursorTable } from "../../components/system/cursor-table";
 import { FilterForm } from "../../components/system/filter-form";
+import { useListControls } from "../../components/system/list-controls";
 import { Empty } from "../../components/system/states";
 import { isoOf } from "../../components/system/when";
 import { useFormat } from "../../i18n/format";
@@ -23,9 +24,9 @@ const given = (query: object) => Object.entries(query).filter((entry): entry is 
 export function Audit() {
   const t = useTranslations("audit");
   const common = useTranslations("filter");
-  const filter = useSearch({ from: "/admin/audit" });
+  const { columns: _, ...filter } = useSearch({ from: "/admin/audit" });
   const navigate = useNavigate({ from: "/admin/audit" });
-  const columns = useColumns();
+  const [columns, controls] = useListControls("audit", useColumns());
   const set = (change: AuditFilter) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   return (
     <div className="stack">
@@ -42,6 +43,7 @@ export function Audit() {
         filter={filter}
         set={set}
       />
+      {controls}
       <Anchor href={`/api/v1/admin/audit-logs/export?${new URLSearchParams(given(queryOf(filter)))}`} download>
         {common("csv")}
       </Anchor>

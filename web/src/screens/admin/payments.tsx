@@ -15,7 +15,7 @@ const statuses: ("stuck" | Schemas["PaymentStatus"])[] = ["stuck", "initiated", 
 
 export function Payments() {
   const t = useTranslations("payments");
-  const filter = useSearch({ from: "/admin/payments" });
+  const { columns: _, ...filter } = useSearch({ from: "/admin/payments" });
   const navigate = useNavigate({ from: "/admin/payments" });
   const set = (change: PaymentFilter) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   return (

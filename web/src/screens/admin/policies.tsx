@@ -6,6 +6,7 @@ import { Heading } from "../../components/a11y/heading";
 import { Command } from "../../components/system/copy";
 import { type Column, CursorTable } from "../../components/system/cursor-table";
 import { FilterForm } from "../../components/system/filter-form";
+import { useListControls } from "../../components/system/list-controls";
 import { Empty } from "../../components/system/states";
 import { useFormat } from "../../i18n/format";
 import { type PolicyFilter, keys } from "../../query/keys";
@@ -16,14 +17,15 @@ const platformOf = ({ set }: Key) => set.find(({ scope }) => scope === "platform
 
 export function Policies() {
   const t = useTranslations("policies");
-  const filter = useSearch({ from: "/admin/policies" });
+  const { columns: _, ...filter } = useSearch({ from: "/admin/policies" });
   const navigate = useNavigate({ from: "/admin/policies" });
-  const columns = useColumns();
+  const [columns, controls] = useListControls("policies", useColumns());
   const set = (change: PolicyFilter) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   return (
     <div className="stack">
       <Heading title={t("title")} />
       <FilterForm fields={[{ name: "prefix", label: t("prefix"), most: 64 }]} filter={filter} set={set} />
+      {controls}
       <CursorTable
         label={t("title")}
         queryKey={keys.policyList(filter)}

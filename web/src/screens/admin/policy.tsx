@@ -9,6 +9,7 @@ import { Content } from "../../components/system/section";
 import { Empty } from "../../components/system/states";
 import { useFormat } from "../../i18n/format";
 import { keys, stale } from "../../query/keys";
+import { useRecent } from "../../session/recent";
 import { useSession } from "../../session/session";
 import { PolicyForm } from "./policy/form";
 import { Settings } from "./policy/settings";
@@ -23,6 +24,7 @@ export function Policy() {
     queryFn: () => unwrap(api.GET("/api/v1/admin/policies", { params: { query: { prefix: key, limit: 200 } } })),
     staleTime: stale.list,
   });
+  useRecent(query.data?.items.find((each) => each.key === key)?.key);
   return (
     <div className="stack">
       <Heading title={key} />

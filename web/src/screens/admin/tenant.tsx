@@ -9,11 +9,12 @@ import { Remove } from "../../components/system/remove";
 import { Content } from "../../components/system/section";
 import { Time } from "../../components/system/time";
 import { keys, stale } from "../../query/keys";
+import { useRecent } from "../../session/recent";
 import { useSession } from "../../session/session";
 import { Balance, Ledger } from "./tenant/money";
 import { Place } from "./tenant/place";
 import { Usage } from "./tenant/usage";
-import { UserTable } from "./users";
+import { UserTable, useUserColumns } from "./users";
 
 // Tenant shows what the role of the user has: administrators read all of it, billing operators the money.
 export function Tenant() {
@@ -26,6 +27,8 @@ export function Tenant() {
     staleTime: stale.list,
     enabled: may("getTenantByID"),
   });
+  const userColumns = useUserColumns();
+  useRecent(query.data?.name);
   return (
     <div className="stack">
       <Heading title={query.data?.name ?? t("tenant")} />
@@ -36,7 +39,7 @@ export function Tenant() {
       {may("listUsers") && (
         <section className="panel stack">
           <h2>{t("users")}</h2>
-          <UserTable filter={{ tenant: id }} />
+          <UserTable filter={{ tenant: id }} columns={userColumns} />
           {may("placeTenantMember") && <Place tenant={id} />}
         </section>
       )}

@@ -7,6 +7,7 @@ import { Heading } from "../../components/a11y/heading";
 import { Command } from "../../components/system/copy";
 import { type Column, CursorTable } from "../../components/system/cursor-table";
 import { Failure } from "../../components/system/failure";
+import { useListControls } from "../../components/system/list-controls";
 import { Empty } from "../../components/system/states";
 import { Time } from "../../components/system/time";
 import { useToast } from "../../components/system/toasts";
@@ -21,7 +22,7 @@ type Tenant = Schemas["Tenant"];
 export function Tenants() {
   const t = useTranslations("tenants");
   const { may } = useSession();
-  const columns = useMemo(
+  const all = useMemo(
     (): Column<Tenant>[] => [
       { id: "name", header: t("name"), cell: ({ id, name }) => <Link to="/admin/tenants/$id" params={{ id }}>{name}</Link> },
       { id: "currency", header: t("currency"), cell: ({ currency }) => currency },
@@ -30,9 +31,11 @@ export function Tenants() {
     ],
     [t],
   );
+  const [columns, controls] = useListControls("tenants", all);
   return (
     <div className="stack">
       <Heading title={t("title")} />
+      {controls}
       <CursorTable
         label={t("title")}
         queryKey={keys.tenantList}

@@ -9,9 +9,10 @@ import { Content } from "../../components/system/section";
 import { Time } from "../../components/system/time";
 import { useFormat } from "../../i18n/format";
 import { keys, stale } from "../../query/keys";
+import { useRecent } from "../../session/recent";
 import { useSession } from "../../session/session";
 import { unreported } from "../../stream/unreported";
-import { SessionTable } from "./sessions/table";
+import { SessionTable, useSessionColumns } from "./sessions/table";
 import { Access } from "./user/access";
 import { Money } from "./user/money";
 
@@ -23,6 +24,8 @@ export function User() {
   const sessions = useTranslations("sessions");
   const { may } = useSession();
   const query = useQuery({ queryKey: keys.user(id), queryFn: () => unwrap(api.GET("/api/v1/admin/users/{user_id}", { params: { path: { user_id: id } } })), staleTime: stale.list, refetchInterval: unreported.balance.every });
+  const sessionColumns = useSessionColumns(id);
+  useRecent(query.data?.email);
   return (
     <div className="stack">
       <Heading title={query.data?.email ?? t("user")} />
@@ -35,7 +38,7 @@ export function User() {
             {may("listAllSessions") && (
               <section className="panel">
                 <h2>{sessions("title")}</h2>
-                <SessionTable user={id} />
+                <SessionTable user={id} columns={sessionColumns} />
               </section>
             )}
           </div>

@@ -7,6 +7,7 @@ import { Command } from "../../components/system/copy";
 import { type Column, CursorTable } from "../../components/system/cursor-table";
 import { Filter } from "../../components/system/filter";
 import { FilterForm } from "../../components/system/filter-form";
+import { useListControls } from "../../components/system/list-controls";
 import { Empty } from "../../components/system/states";
 import { Time } from "../../components/system/time";
 import { type UserFilter, keys } from "../../query/keys";
@@ -21,7 +22,8 @@ export const platformRoles = ["user", "operator", "billing_operator", "admin"];
 export function Users() {
   const t = useTranslations("users");
   const { may } = useSession();
-  const filter = useSearch({ from: "/admin/users" });
+  const { columns: _, ...filter } = useSearch({ from: "/admin/users" });
+  const [columns, controls] = useListControls("users", useUserColumns());
   const navigate = useNavigate({ from: "/admin/users" });
   const set = (change: UserFilter) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   return (
@@ -37,18 +39,19 @@ export function Users() {
       >
         <Filter label={t("role")} any={t("anyRole")} values={platformRoles} value={filter.role ?? ""} change={(role) => set({ role })} />
       </FilterForm>
-      <UserTable filter={filter} />
+      {controls}
+      <UserTable filter={filter} columns={columns} />
       {may("createUser") && <CreateUser />}
       <Command text="gpuaas admin users" label={t("command")} />
     </div>
   );
 }
 
-// UserTable is the list of users with filters, of which the screen of a tenant has its own.
-export function UserTable({ filter }: { filter: UserFilter }) {
+// useUserColumns are the columns of a list of users.
+export function useUserColumns(): Column<User>[] {
   const t = useTranslations("users");
-  const columns = useMemo(
-    (): Column<User>[] => [
+  return useMemo(
+    () => [
       { id: "email", header: t("email"), cell: ({ id, email }) => <Link to="/admin/users/$id" params={{ id }}>{email}</Link> },
       { id: "name", header: t("name"), cell: ({ name }) => name },
       { id: "role", header: t("role"), cell: ({ role }) => role },
@@ -58,6 +61,11 @@ export function UserTable({ filter }: { filter: UserFilter }) {
     ],
     [t],
   );
+}
+
+// UserTable is the list of users with filters, of which the screen of a tenant has its own.
+export function UserTable({ filter, columns }: { filter: UserFilter; columns: Column<User>[] }) {
+  const t = useTranslations("users");
   return (
     <CursorTable
       label={t("title")}

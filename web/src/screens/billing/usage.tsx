@@ -1,4 +1,4 @@
-import { Anchor, NativeSelect } from "@mantine/core";
+import { NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo } from "react";
@@ -6,6 +6,7 @@ import { useTranslations } from "use-intl";
 import { type Schemas, api, unwrap } from "../../api/client";
 import { Command } from "../../components/system/copy";
 import { type Column, Rows } from "../../components/system/cursor-table";
+import { Download } from "../../components/system/download";
 import { Section } from "../../components/system/section";
 import { useFormat } from "../../i18n/format";
 import { keys, stale } from "../../query/keys";
@@ -38,9 +39,7 @@ export function Usage({ daily }: { daily: Part<Schemas["UsageSummary"]> }) {
               onChange={(event) => void navigate({ search: { by: event.currentTarget.value }, replace: true })}
               data={dimensions.map((value) => ({ value, label: t(value) }))}
             />
-            <Anchor href="/api/v1/billing/usage/csv" download>
-              {t("csv")}
-            </Anchor>
+            <Download text={t("csv")} file="usage.csv" load={() => unwrap(api.GET("/api/v1/billing/usage/csv", { parseAs: "text" }))} />
           </div>
           {items.length === 0 ? <p>{t("noUsage")}</p> : <Sums sums={items} />}
           <Command text={`gpuaas usage --by ${by}`} label={t("copyUsage")} />

@@ -36,7 +36,7 @@ function Approve({ plan: { id, hash } }: Props) {
       done={t("approvedText")}
       least={0}
       most={256}
-      input={{ hash }}
+      input={() => ({ hash })}
       run={(body, key) => unwrap(api.POST("/api/v1/admin/plans/{id}/approve", { params: { path: { id }, header: { "X-Idempotency-Key": key } }, body }))}
       invalidates={changed}
     />
@@ -53,7 +53,7 @@ function Reject({ plan: { id, hash } }: Props) {
       done={t("rejectedText")}
       least={3}
       most={256}
-      input={{ hash }}
+      input={() => ({ hash })}
       run={(body, key) => unwrap(api.POST("/api/v1/admin/plans/{id}/reject", { params: { path: { id }, header: { "X-Idempotency-Key": key } }, body }))}
       invalidates={changed}
     />

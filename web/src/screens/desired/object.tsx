@@ -61,7 +61,7 @@ function Controls({ kind, name, scope, suspended }: Props & { suspended: boolean
           text={t("reconcileText", { name })}
           done={t("isReconciling", { name })}
           {...reasonOf}
-          input={{}}
+          input={() => ({})}
           run={(body, key) => unwrap(api.POST("/api/v1/admin/desired/{kind}/{name}/reconcile", { params: params(key), body }))}
           invalidates={invalidates}
         />

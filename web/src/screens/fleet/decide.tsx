@@ -24,11 +24,12 @@ function Decision({ report: { id, node_name, gpu }, confirmed }: Props & { confi
     <Reasoned
       action={confirmed ? t("confirm") : t("dismiss")}
       name={t("faultOf", { node })}
+      id={id}
       text={confirmed ? t("confirmText", { target: gpu ?? node }) : t("dismissText")}
       done={confirmed ? t("isConfirmed") : t("isDismissed")}
       least={1}
       most={512}
-      input={{ confirmed }}
+      input={() => ({ confirmed })}
       run={(body, key) => unwrap(api.POST("/api/v1/admin/fault-reports/{id}/decide", { params: { path: { id }, header: { "X-Idempotency-Key": key } }, body }))}
       invalidates={changed}
     />

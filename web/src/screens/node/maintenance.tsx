@@ -1,4 +1,3 @@
-import { useState } from "react";
 import { useTranslations } from "use-intl";
 import { type Schemas, api, unwrap } from "../../api/client";
 import { serverNow } from "../../api/clock";
@@ -39,7 +38,6 @@ const isLater = (local: string) => local === "" || Date.parse(isoOf(local) ?? ""
 
 function Cordon({ node: { name } }: NodeProps) {
   const t = useTranslations("node");
-  const [until, setUntil] = useState("");
   return (
     <Reasoned
       action={t("cordon")}
@@ -48,12 +46,12 @@ function Cordon({ node: { name } }: NodeProps) {
       done={t("isCordoned", { name })}
       least={1}
       most={most}
-      input={isLater(until) ? { until: isoOf(until) } : undefined}
-      onOpen={() => setUntil("")}
+      fields={() => ({ until: "" })}
+      input={({ until }) => (isLater(until) ? { until: isoOf(until) } : undefined)}
       run={(body, key) => unwrap(api.POST("/api/v1/admin/nodes/{name}/cordon", { params: { path: { name }, header: { "X-Idempotency-Key": key } }, body }))}
       invalidates={changed}
     >
-      <When label={t("until")} note={t("untilNote")} value={until} change={setUntil} error={isLater(until) ? undefined : t("future")} />
+      {({ until }, change) => <When label={t("until")} note={t("untilNote")} value={until} change={(until) => change({ until })} error={isLater(until) ? undefined : t("future")} />}
     </Reasoned>
   );
 }
@@ -61,7 +59,6 @@ function Cordon({ node: { name } }: NodeProps) {
 // Drain shows the allocations that the deadline ends, and asks for the name of the node.
 function Drain({ node: { name }, allocations }: Props) {
   const t = useTranslations("node");
-  const [deadline, setDeadline] = useState("");
   return (
     <Reasoned
       action={t("drain")}
@@ -71,13 +68,17 @@ function Drain({ node: { name }, allocations }: Props) {
       least={1}
       most={most}
       typed
-      input={isLater(deadline) ? { deadline_at: isoOf(deadline) } : undefined}
-      onOpen={() => setDeadline(localOf(serverNow() + hour))}
+      fields={() => ({ deadline: localOf(serverNow() + hour) })}
+      input={({ deadline }) => (isLater(deadline) ? { deadline_at: isoOf(deadline) } : undefined)}
       run={(body, key) => unwrap(api.POST("/api/v1/admin/nodes/{name}/drain", { params: { path: { name }, header: { "X-Idempotency-Key": key } }, body }))}
       invalidates={changed}
     >
-      <Touched allocations={allocations} />
-      <When label={t("deadline")} note={t("deadlineNote")} value={deadline} change={setDeadline} error={isLater(deadline) ? undefined : t("future")} />
+      {({ deadline }, change) => (
+        <>
+          <Touched allocations={allocations} />
+          <When label={t("deadline")} note={t("deadlineNote")} value={deadline} change={(deadline) => change({ deadline })} error={isLater(deadline) ? undefined : t("future")} />
+        </>
+      )}
     </Reasoned>
   );
 }

@@ -19,7 +19,7 @@ export function Revoke({ node: { name } }: Props) {
       least={1}
       most={512}
       typed
-      input={{}}
+      input={() => ({})}
       run={(body, key) => unwrap(api.POST("/api/v1/admin/nodes/{name}/revoke", { params: { path: { name }, header: { "X-Idempotency-Key": key } }, body }))}
       invalidates={changed}
     />

@@ -1,5 +1,4 @@
 import { NativeSelect } from "@mantine/core";
-import { useState } from "react";
 import { useTranslations } from "use-intl";
 import { type Schemas, api, unwrap } from "../../api/client";
 import { serverNow } from "../../api/clock";
@@ -54,14 +53,13 @@ function Probe({ node: { name } }: Props) {
   );
 }
 
-const levels: Schemas["HealthOverride"]["level"][] = ["unhealthy", "degraded", "healthy", "unknown"];
+type Level = Schemas["HealthOverride"]["level"];
+
+const levels: Level[] = ["unhealthy", "degraded", "healthy", "unknown"];
 
 function Override({ node: { name, gpus = [] } }: Props) {
   const t = useTranslations("service");
   const word = useWords();
-  const [level, setLevel] = useState<Schemas["HealthOverride"]["level"]>("unhealthy");
-  const [target, setTarget] = useState("");
-  const [until, setUntil] = useState("");
   return (
     <Reasoned
       action={t("override")}
@@ -69,19 +67,23 @@ function Override({ node: { name, gpus = [] } }: Props) {
       text={t("overrideText", { name })}
       done={t("isOverridden", { name })}
       {...reasonOf}
-      input={isLater(until) ? { level, target: target || undefined, until: isoOf(until) } : undefined}
-      onOpen={() => setUntil("")}
+      fields={() => ({ level: "unhealthy" as Level, target: "", until: "" })}
+      input={({ level, target, until }) => (isLater(until) ? { level, target: target || undefined, until: isoOf(until) } : undefined)}
       run={(body, key) => unwrap(api.POST("/api/v1/admin/nodes/{name}/health-override", { params: { path: { name }, header: { "X-Idempotency-Key": key } }, body }))}
       invalidates={changed}
     >
-      <NativeSelect label={t("level")} value={level} onChange={(event) => setLevel(event.currentTarget.value as typeof level)} data={levels.map((value) => ({ value, label: word(value) }))} />
-      <NativeSelect
-        label={t("target")}
-        value={target}
-        onChange={(event) => setTarget(event.currentTarget.value)}
-        data={[{ value: "", label: t("whole") }, ...gpus.map(({ uuid, index }) => ({ value: uuid, label: t("gpu", { index }) }))]}
-      />
-      <When label={t("until")} note={t("untilNote")} value={until} change={setUntil} error={isLater(until) ? undefined : t("future")} />
+      {({ level, target, until }, change) => (
+        <>
+          <NativeSelect label={t("level")} value={level} onChange={(event) => change({ level: event.currentTarget.value as Level })} data={levels.map((value) => ({ value, label: word(value) }))} />
+          <NativeSelect
+            label={t("target")}
+            value={target}
+            onChange={(event) => change({ target: event.currentTarget.value })}
+            data={[{ value: "", label: t("whole") }, ...gpus.map(({ uuid, index }) => ({ value: uuid, label: t("gpu", { index }) }))]}
+          />
+          <When label={t("until")} note={t("untilNote")} value={until} change={(until) => change({ until })} error={isLater(until) ? undefined : t("future")} />
+        </>
+      )}
     </Reasoned>
   );
 }
@@ -97,7 +99,7 @@ function Accept({ node: { name, changed: what = "" }, fingerprint }: Props & { f
       done={t("isAccepted", { name })}
       {...reasonOf}
       typed
-      input={{ fingerprint }}
+      input={() => ({ fingerprint })}
       run={(body, key) => unwrap(api.POST("/api/v1/admin/nodes/{name}/accept-hardware", { params: { path: { name }, header: { "X-Idempotency-Key": key } }, body }))}
       invalidates={changed}
     />
@@ -106,8 +108,6 @@ function Accept({ node: { name, changed: what = "" }, fingerprint }: Props & { f
 
 function Announce({ node: { name } }: Props) {
   const t = useTranslations("service");
-  const [time, setTime] = useState("");
-  const retires = isoOf(time);
   return (
     <Reasoned
       action={t("announce")}
@@ -115,12 +115,17 @@ function Announce({ node: { name } }: Props) {
       text={t("announceText", { name })}
       done={t("isAnnounced", { name })}
       {...reasonOf}
-      input={retires !== undefined && isLater(time) ? { retires_at: retires } : undefined}
-      onOpen={() => setTime(localOf(serverNow() + week))}
+      fields={() => ({ time: localOf(serverNow() + week) })}
+      input={({ time }) => {
+        const retires_at = isoOf(time);
+        return retires_at !== undefined && isLater(time) ? { retires_at } : undefined;
+      }}
       run={(body, key) => unwrap(api.POST("/api/v1/admin/nodes/{name}/retirement", { params: { path: { name }, header: { "X-Idempotency-Key": key } }, body }))}
       invalidates={changed}
     >
-      <When label={t("retires")} note={t("retiresNote")} value={time} change={setTime} error={retires !== undefined && isLater(time) ? undefined : t("future")} />
+      {({ time }, change) => (
+        <When label={t("retires")} note={t("retiresNote")} value={time} change={(time) => change({ time })} error={isoOf(time) !== undefined && isLater(time) ? undefined : t("future")} />
+      )}
     </Reasoned>
   );
 }

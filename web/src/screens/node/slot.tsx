@@ -1,5 +1,4 @@
 import { Checkbox } from "@mantine/core";
-import { useState } from "react";
 import { useTranslations } from "use-intl";
 import { type Schemas, api, unwrap } from "../../api/client";
 import { Reasoned } from "../../components/system/reasoned";
@@ -37,7 +36,7 @@ function Quarantine({ id, index }: SlotProps) {
       text={t("quarantineText", { name })}
       done={t("isQuarantined", { name })}
       {...reasonOf}
-      input={{}}
+      input={() => ({})}
       run={(body, key) => unwrap(api.POST("/api/v1/admin/slots/{id}/quarantine", { params: { path: { id }, header: { "X-Idempotency-Key": key } }, body }))}
       invalidates={changed}
     />
@@ -47,7 +46,6 @@ function Quarantine({ id, index }: SlotProps) {
 // Clear needs a proof, or operators who state that they have inspected the GPU and the node.
 function Clear({ id, index }: SlotProps) {
   const t = useTranslations("slots");
-  const [inspected, setInspected] = useState(false);
   const name = t("name", { index });
   return (
     <Reasoned
@@ -56,12 +54,14 @@ function Clear({ id, index }: SlotProps) {
       text={t("clearText", { name })}
       done={t("isCleared", { name })}
       {...reasonOf}
-      input={inspected ? { inspected } : {}}
-      onOpen={() => setInspected(false)}
+      fields={() => ({ inspected: false })}
+      input={({ inspected }) => (inspected ? { inspected } : {})}
       run={(body, key) => unwrap(api.POST("/api/v1/admin/slots/{id}/clear", { params: { path: { id }, header: { "X-Idempotency-Key": key } }, body }))}
       invalidates={changed}
     >
-      <Checkbox label={t("inspected")} description={t("inspectedNote")} checked={inspected} onChange={(event) => setInspected(event.currentTarget.checked)} />
+      {({ inspected }, change) => (
+        <Checkbox label={t("inspected")} description={t("inspectedNote")} checked={inspected} onChange={(event) => change({ inspected: event.currentTarget.checked })} />
+      )}
     </Reasoned>
   );
 }
@@ -76,7 +76,7 @@ function Reset({ node, gpu: { uuid, index } }: Props) {
       text={t("resetText", { name })}
       done={t("isResetting", { name })}
       {...reasonOf}
-      input={{}}
+      input={() => ({})}
       run={(body, key) => unwrap(api.POST("/api/v1/admin/nodes/{name}/gpus/{gpu}/reset", { params: { path: { name: node, gpu: uuid }, header: { "X-Idempotency-Key": key } }, body }))}
       invalidates={changed}
     />

@@ -17,7 +17,7 @@ export function Breaker({ panel: { name, values } }: { panel: Schemas["OpsPanel"
       done={t("isCleared")}
       least={1}
       most={512}
-      input={{}}
+      input={() => ({})}
       run={(body, key) => unwrap(api.POST("/api/v1/admin/breaker/clear", { params: { header: { "X-Idempotency-Key": key } }, body }))}
       invalidates={[keys.ops, keys.fleet]}
     />

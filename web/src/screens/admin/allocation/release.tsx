@@ -21,7 +21,7 @@ export function ForceRelease({ allocation: { id, name, tenant_name } }: { alloca
         least={1}
         most={512}
         typed
-        input={{}}
+        input={() => ({})}
         run={(body, key) => unwrap(api.POST("/api/v1/admin/allocations/{id}/force-release", { params: { path: { id }, header: { "X-Idempotency-Key": key } }, body }))}
         invalidates={[keys.adminAllocations, keys.fleet, keys.ops]}
       />

@@ -3,6 +3,7 @@ import { useTranslations } from "use-intl";
 import { type Schemas, api, unwrap } from "../../../api/client";
 import { type Column, CursorTable } from "../../../components/system/cursor-table";
 import { Remove } from "../../../components/system/remove";
+import { useListControls } from "../../../components/system/list-controls";
 import { Empty } from "../../../components/system/states";
 import { Time } from "../../../components/system/time";
 import { useWords } from "../../../components/system/words";
@@ -20,7 +21,7 @@ export function TopUps({ filter: { status, tenant } }: { filter: PaymentFilter }
   const word = useWords();
   const { may } = useSession();
   const reconciles = may("reconcilePaymentSession");
-  const columns = useMemo(
+  const all = useMemo(
     (): Column<TopUp>[] => [
       { id: "created", header: t("created"), cell: ({ created_at }) => <Time at={created_at} /> },
       { id: "tenant", header: t("tenant"), cell: ({ tenant_id }) => <TenantLink id={tenant_id} /> },
@@ -32,9 +33,11 @@ export function TopUps({ filter: { status, tenant } }: { filter: PaymentFilter }
     ],
     [t, format, word, reconciles],
   );
+  const [columns, controls] = useListControls("payments", all);
   return (
-    <section className="panel">
+    <section className="panel stack">
       <h2>{t("sessions")}</h2>
+      {controls}
       <CursorTable
         label={t("sessions")}
         queryKey={keys.paymentList({ status, tenant })}

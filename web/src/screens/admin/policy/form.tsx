@@ -6,10 +6,15 @@ import { ConfirmByName } from "../../../components/system/confirm";
 import { useToast } from "../../../components/system/toasts";
 import { useAction } from "../../../query/action";
 import { keys } from "../../../query/keys";
+import { useDraft } from "../../../session/draft";
 import { Origin } from "./origin";
 import { type Key, type Value, textOf, useValue, valueOf } from "./value";
 
+type Draft = { level: string; name: string; entered?: string };
 type Change = { scope: string; value: Value; version: number | undefined };
+
+// matching is the precondition of a change: the version on the screen, or that no value exists.
+const matching = (version: number | undefined) => (version === undefined ? { "If-None-Match": "*" as const } : { "If-Match": `"${version}"` });
 
 // PolicyForm sets a value at one scope, in the version on the screen. Where Git has the value, the form is its file and line.
 export function PolicyForm({ policy }: { policy: Key }) {
@@ -17,9 +22,7 @@ export function PolicyForm({ policy }: { policy: Key }) {
   const toast = useToast();
   const text = useValue();
   const { key, scopes } = policy;
-  const [level, setLevel] = useState(scopes[0] ?? "");
-  const [name, setName] = useState("");
-  const [entered, setEntered] = useState<string>();
+  const [{ level, name, entered }, enter, done] = useDraft<Draft>(`policy.${key}`, { level: scopes[0] ?? "", name: "" });
   const [confirms, setConfirms] = useState(false);
   const [version, setVersion] = useState<number>();
   const scope = level === "platform" ? level : `${level}:${name.trim()}`;
@@ -28,14 +31,14 @@ export function PolicyForm({ policy }: { policy: Key }) {
   const value = valueOf(policy, shown);
   const action = useAction(
     ({ version, ...body }: Change, id) =>
-      unwrap(api.PUT("/api/v1/admin/policies/{key}", { params: { path: { key }, header: { "X-Idempotency-Key": id, ...(version !== undefined && { "If-Match": `"${version}"` }) } }, body })),
+      unwrap(api.PUT("/api/v1/admin/policies/{key}", { params: { path: { key }, header: { "X-Idempotency-Key": id, ...matching(version) } }, body })),
     [keys.policies],
   );
   const run = () => {
     if (value === undefined) return;
     action.start({ scope, value, version }, () => {
       setConfirms(false);
-      setEntered(undefined);
+      done();
       toast(t("isSet", { key }));
     });
   };
@@ -56,8 +59,8 @@ export function PolicyForm({ policy }: { policy: Key }) {
     >
       <h2>{t("set")}</h2>
       <div className="row">
-        <NativeSelect label={t("level")} value={level} onChange={(event) => setLevel(event.currentTarget.value)} data={scopes} />
-        {level !== "platform" && <TextInput label={t("name")} description={t("nameNote")} maxLength={100} value={name} onChange={(event) => setName(event.currentTarget.value)} />}
+        <NativeSelect label={t("level")} value={level} onChange={(event) => enter({ level: event.currentTarget.value })} data={scopes} />
+        {level !== "platform" && <TextInput label={t("name")} description={t("nameNote")} maxLength={100} value={name} onChange={(event) => enter({ name: event.currentTarget.value })} />}
       </div>
       {own?.source.owner === "git" ? (
         <p>
@@ -65,7 +68,7 @@ export function PolicyForm({ policy }: { policy: Key }) {
         </p>
       ) : (
         <div className="row">
-          <Field policy={policy} value={shown} wrong={value === undefined} change={setEntered} />
+          <Field policy={policy} value={shown} wrong={value === undefined} change={(entered) => enter({ entered })} />
           <Button type="submit" variant="default" disabled={!complete}>
             {t("setAction")}
           </Button>

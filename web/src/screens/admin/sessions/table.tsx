@@ -11,13 +11,13 @@ import { useSession } from "../../../session/session";
 
 type Session = Schemas["Session"];
 
-// SessionTable are the sessions of all users, or of one.
-export function SessionTable({ user }: { user: string | undefined }) {
+// useSessionColumns are the columns of the sessions of all users, or of one.
+export function useSessionColumns(user: string | undefined): Column<Session>[] {
   const t = useTranslations("sessions");
   const { may } = useSession();
   const ends = may("endAnySession");
-  const columns = useMemo(
-    (): Column<Session>[] => [
+  return useMemo(
+    () => [
       ...(user === undefined ? [{ id: "user", header: t("user"), cell: ({ user_id: id }: Session) => <Link to="/admin/users/$id" params={{ id }}>{id}</Link> }] : []),
       { id: "device", header: t("device"), cell: ({ user_agent }) => user_agent },
       { id: "address", header: t("address"), cell: ({ address }) => address },
@@ -28,6 +28,10 @@ export function SessionTable({ user }: { user: string | undefined }) {
     ],
     [t, user, ends],
   );
+}
+
+export function SessionTable({ user, columns }: { user: string | undefined; columns: Column<Session>[] }) {
+  const t = useTranslations("sessions");
   return (
     <CursorTable
       label={t("title")}

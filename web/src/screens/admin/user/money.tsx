@@ -1,11 +1,11 @@
 import { NativeSelect, TextInput } from "@mantine/core";
-import { useState } from "react";
 import { useTranslations } from "use-intl";
 import { type Schemas, api, unwrap } from "../../../api/client";
 import { Reasoned } from "../../../components/system/reasoned";
 import { minorOf, useFormat } from "../../../i18n/format";
 import { keys } from "../../../query/keys";
 
+type Kind = "unspent" | "charge";
 type Props = { user: Schemas["UserDetail"]; balance: Schemas["Money"] };
 
 const changed = [keys.users, keys.tenants, keys.payments];
@@ -26,9 +26,11 @@ export function Money(props: Props) {
   );
 }
 
-type AmountProps = { currency: string; text: string; minor: number; change: (text: string) => void };
+type AmountProps = { currency: string; text: string; change: (text: string) => void };
 
-function Amount({ currency, text, minor, change }: AmountProps) {
+const minorIn = (amount: string, currency: string) => minorOf(amount, currency) ?? 0;
+
+function Amount({ currency, text, change }: AmountProps) {
   const t = useTranslations("payments");
   return (
     <TextInput
@@ -36,7 +38,7 @@ function Amount({ currency, text, minor, change }: AmountProps) {
       inputMode="decimal"
       autoComplete="off"
       value={text}
-      error={text === "" || minor > 0 ? undefined : t("amountWrong")}
+      error={text === "" || minorIn(text, currency) > 0 ? undefined : t("amountWrong")}
       onChange={(event) => change(event.currentTarget.value)}
     />
   );
@@ -46,11 +48,6 @@ function Refund({ user: { id, name, email }, balance }: Props) {
   const t = useTranslations("payments");
   const format = useFormat();
   const { currency } = balance;
-  const [kind, setKind] = useState<"unspent" | "charge">("unspent");
-  const [amount, setAmount] = useState("");
-  const [payment, setPayment] = useState("");
-  const minor = minorOf(amount, currency) ?? 0;
-  const session = payment.trim();
   return (
     <Reasoned
       action={t("refund")}
@@ -60,22 +57,30 @@ function Refund({ user: { id, name, email }, balance }: Props) {
       least={least}
       most={most}
       typed
-      input={minor > 0 ? { kind, amount_minor: minor, currency, ...(session !== "" && { payment_session_id: session }) } : undefined}
-      onOpen={() => setAmount("")}
+      fields={() => ({ kind: "unspent" as Kind, amount: "", payment: "" })}
+      input={({ kind, amount, payment }) => {
+        const amount_minor = minorIn(amount, currency);
+        const session = payment.trim();
+        return amount_minor > 0 ? { kind, amount_minor, currency, ...(session !== "" && { payment_session_id: session }) } : undefined;
+      }}
       run={(body, key) => unwrap(api.POST("/api/v1/admin/users/{user_id}/refunds", { params: { path: { user_id: id }, header: { "X-Idempotency-Key": key } }, body }))}
       invalidates={changed}
     >
-      <NativeSelect
-        label={t("kind")}
-        value={kind}
-        onChange={(event) => setKind(event.currentTarget.value === "charge" ? "charge" : "unspent")}
-        data={[
-          { value: "unspent", label: t("unspent") },
-          { value: "charge", label: t("charge") },
-        ]}
-      />
-      <Amount currency={currency} text={amount} minor={minor} change={setAmount} />
-      <TextInput label={t("payment")} description={t("paymentNote")} maxLength={36} autoComplete="off" value={payment} onChange={(event) => setPayment(event.currentTarget.value)} />
+      {({ kind, amount, payment }, change) => (
+        <>
+          <NativeSelect
+            label={t("kind")}
+            value={kind}
+            onChange={(event) => change({ kind: event.currentTarget.value === "charge" ? "charge" : "unspent" })}
+            data={[
+              { value: "unspent", label: t("unspent") },
+              { value: "charge", label: t("charge") },
+            ]}
+          />
+          <Amount currency={currency} text={amount} change={(amount) => change({ amount })} />
+          <TextInput label={t("payment")} description={t("paymentNote")} maxLength={36} autoComplete="off" value={payment} onChange={(event) => change({ payment: event.currentTarget.value })} />
+        </>
+      )}
     </Reasoned>
   );
 }
@@ -84,9 +89,6 @@ function Adjust({ user: { id, name, email }, balance }: Props) {
   const t = useTranslations("payments");
   const format = useFormat();
   const { currency } = balance;
-  const [sign, setSign] = useState(1);
-  const [amount, setAmount] = useState("");
-  const minor = minorOf(amount, currency) ?? 0;
   return (
     <Reasoned
       action={t("adjust")}
@@ -96,22 +98,29 @@ function Adjust({ user: { id, name, email }, balance }: Props) {
       least={least}
       most={most}
       typed
-      input={minor > 0 ? { amount_minor: sign * minor, currency } : undefined}
-      onOpen={() => setAmount("")}
+      fields={() => ({ sign: 1, amount: "" })}
+      input={({ sign, amount }) => {
+        const minor = minorIn(amount, currency);
+        return minor > 0 ? { amount_minor: sign * minor, currency } : undefined;
+      }}
       run={(body, key) => unwrap(api.POST("/api/v1/admin/users/{user_id}/balance", { params: { path: { user_id: id }, header: { "X-Idempotency-Key": key } }, body }))}
       invalidates={changed}
     >
-      <NativeSelect
-        label={t("direction")}
-        value={String(sign)}
-        onChange={(event) => setSign(Number(event.currentTarget.value))}
-        data={[
-          { value: "1", label: t("add") },
-          { value: "-1", label: t("subtract") },
-        ]}
-      />
-      <Amount currency={currency} text={amount} minor={minor} change={setAmount} />
-      {minor > 0 && <p>{t("becomes", { balance: format.minor(balance.amount_minor + sign * minor, currency) })}</p>}
+      {({ sign, amount }, change) => (
+        <>
+          <NativeSelect
+            label={t("direction")}
+            value={String(sign)}
+            onChange={(event) => change({ sign: Number(event.currentTarget.value) })}
+            data={[
+              { value: "1", label: t("add") },
+              { value: "-1", label: t("subtract") },
+            ]}
+          />
+          <Amount currency={currency} text={amount} change={(amount) => change({ amount })} />
+          {minorIn(amount, currency) > 0 && <p>{t("becomes", { balance: format.minor(balance.amount_minor + sign * minorIn(amount, currency), currency) })}</p>}
+        </>
+      )}
     </Reasoned>
   );
 }

@@ -1,0 +1,1 @@
+var e=({price:e,gpus:t})=>({...e,amount_minor:e.amount_minor*t});function t(t,n,r){if(t.status!==`active`)return t.cost;let i=Math.max(0,(r-n)/1e3);return{...t.cost,amount_minor:t.cost.amount_minor+Math.floor(e(t).amount_minor*i/3600)}}export{e as n,t};

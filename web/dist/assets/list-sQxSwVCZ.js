@@ -1,1 +1,0 @@
-import{r as e}from"./cursor-table-C5zVR0_T.js";import{c as t}from"./index-CHhRpSBP.js";import{z as n}from"./vendor-ClD6AIaF.js";var r=n();function i({title:n,empty:i,columns:a,rows:o,rowKey:s}){return(0,r.jsxs)(`section`,{className:`panel`,children:[(0,r.jsx)(`h2`,{children:n}),o.length===0?(0,r.jsx)(t,{text:i}):(0,r.jsx)(e,{label:n,columns:a,rows:o,rowKey:s})]})}export{i as t};

@@ -1,1 +1,0 @@
-import{r as e,z as t}from"./vendor-ClD6AIaF.js";var n=t(),r={requested:`○`,provisioning:`◔`,active:`●`,releasing:`◑`,released:`✓`,failed:`✕`,release_failed:`▲`};function i({status:t}){let i=e(`status`),a=t in r?i(t):t;return(0,n.jsxs)(`span`,{className:`status`,children:[(0,n.jsx)(`span`,{"aria-hidden":!0,children:r[t]??`?`}),a]})}export{i as t};
