@@ -86,6 +86,8 @@ func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, pa
 		}})
 	case "listAdminAllocations", "getAdminAllocation", "forceReleaseAllocation", "exportAdminAllocations":
 		f.adminAllocations(w, r, operation)
+	case "listDeadLetters", "getDeadLetter", "retryDeadLetters", "discardDeadLetters", "listConsumers", "replayConsumer", "listNotifications", "markNotificationsRead":
+		f.events(w, r, operation)
 	case "listFaultReports":
 		f.page(w, r, []any{}, 50)
 	case "listAllocationFaults":

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/reference"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/platform/notification"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/protocol/fault"
 )
@@ -356,11 +357,18 @@ server-sent events at ` + "`/api/v1/events`" + ` (` + "`gpuaas events --follow`"
 
 The contract is [api/asyncapi/asyncapi.yaml](../../api/asyncapi/asyncapi.yaml), AsyncAPI 3;
 tests validate every payload against it. A stream contains the subjects that begin with its name in lower case: PROVISIONING, BILLING, PAYMENTS, FLEET, and DLQ for
-events that failed ten times while other events were published.
+events that ten attempts could not publish, or a consumer could not process.
 
 A consumer stores the ids of processed events, drops an event that is not above the last sequence of its aggregate, and
 ignores unknown fields.
 
+## Consumers
+
+Each consumer notifies users ([decision 0096](../adr/0096-an-inbox-makes-effects-happen-once.md)). Workers that provision or
+charge by events do not exist: the control loop provisions, and jobs charge. No consumer changes an allocation or a balance.
+
+| durable consumer | stream | subject |
+|---|---|---|
 `
 
 func eventPage(t *testing.T) string {
@@ -371,7 +379,10 @@ func eventPage(t *testing.T) string {
 	}
 	var b strings.Builder
 	b.WriteString(eventText)
-	b.WriteString("## Envelope\n\n")
+	for _, c := range (&notification.Service{}).Consumers() {
+		fmt.Fprintf(&b, "| `%s` | %s | `%s` |\n", c.Name, c.Stream, strings.Join(c.Subjects, "`, `"))
+	}
+	b.WriteString("\n## Envelope\n\n")
 	fields(&b, c, c.Components.Schemas["Envelope"])
 	b.WriteString("\n## Headers\n\n")
 	fields(&b, c, c.Components.Schemas["Headers"])

@@ -44,6 +44,7 @@ var references = []string{"Membership", "StatementTenant", "UserSummary", "Desir
 // valuesOnly are the items of lists that are no resources, with the reason.
 var valuesOnly = map[string]string{
 	"Capacity":        "a sum over slots, computed for each request",
+	"Consumer":        "the state of a program in NATS; its name identifies it",
 	"DesiredObject":   "a document that users write and export: `metadata` has its URN and its times",
 	"Member":          "the role of a user in a tenant or project: `user_id` names the user, and a role has no time of its own",
 	"PolicyKey":       "a definition in the program, without an owner and a time; the objects in `set` are of type `policy`",
@@ -53,6 +54,7 @@ var valuesOnly = map[string]string{
 
 // aboutOther are the audit actions whose resource is of another type than the part before the point.
 var aboutOther = map[string]string{
+	"notification.read": "user", "dead_letter.retry": "dead-letter", "dead_letter.discard": "dead-letter",
 	"balance.adjust": "tenant", "billing.set_limits": "tenant", "payment.begin": "payment-session", "payment.charge": "payment-session", "payment.reconcile": "payment-session",
 	"payment.customer": "tenant", "payment.portal": "tenant", "payment.refund": "refund", "payment.dispute": "dispute",
 	"source.suspend": "git-source", "source.resume": "git-source", "source.ask": "git-source", "release_keys.trust": "keys",

@@ -49,8 +49,9 @@ func points() []string {
 // elsewhere are failpoints at which other tests kill: payments and top-ups in package jobs, over the
 // provider in process; the agent's update in agent/update, over its own disk, because no simulated
 // node replaces its agent; a task about the node in package agent, because no scenario here queues
-// one; and sealing again in platform/identity, because no data key is rotated here.
-var elsewhere = []string{"payment.", "job.payment_", "topup.", "agent.update.", "agent.node.", "identity.reseal."}
+// one; sealing again in platform/identity, because no data key is rotated here; and consumers in
+// platform/event/consume, over a stream without a relay.
+var elsewhere = []string{"payment.", "job.payment_", "topup.", "agent.update.", "agent.node.", "identity.reseal.", "consume."}
 
 // crashes are all points, some of them at later hits and other moments too: a
 // crash in the second record job is not one in the first.

@@ -49,8 +49,8 @@ BEGIN
 		('tenants',                  'raw',  '',    '',     '',     ''),
 		('projects',                 'raw',  '',    '',     '',     ''),
 		('users',                    'raw',  '',    '',     '',     ''),
-		('tenant_memberships',       'rawd', '',    '',     '',     ''),
-		('project_memberships',      'rawd', '',    '',     '',     ''),
+		('tenant_memberships',       'rawd', '',    '',     'r',    ''), -- notifications go to the users with a role
+		('project_memberships',      'rawd', '',    '',     'r',    ''),
 		('invitations',              'raw',  '',    '',     '',     ''),
 		('service_accounts',         'raw',  '',    '',     '',     ''),
 		('service_account_credentials', 'raw', '',  '',     '',     ''),
@@ -78,6 +78,12 @@ BEGIN
 		('outbox_events',            'ra',   'a',   'ra',   'ra',   'r'), -- append-only
 		('outbox_position',          '',     '',    '',     '',     'raw'),
 		('outbox_failures',          '',     '',    '',     '',     'raw'),
+		('inbox',                    'a',    '',    '',     'ra',   ''),
+		('inbox_heads',              '',     '',    '',     'rawd', ''),
+		('dead_letters',             'rw',   '',    '',     'rawd', 'raw'),
+		('event_consumers',          'r',    '',    '',     'rawd', ''),
+		('event_replays',            'ra',   '',    '',     'rwd',  ''),
+		('notifications',            'rw',   '',    '',     'raw',  ''),
 
 		('ledger_accounts',          'ra',   '',    'r',    'ra',   ''), -- append-only
 		('ledger_transfers',         'ra',   '',    'r',    'ra',   ''), -- append-only
@@ -161,7 +167,6 @@ GRANT SELECT (id, org_id, name) ON projects TO gpuaas_reconcile, gpuaas_work;
 GRANT SELECT (id) ON users TO gpuaas_reconcile, gpuaas_work;
 -- A job removes the access of a user or a service account that has none any more from the nodes.
 GRANT SELECT (id, role, disabled_at) ON users TO gpuaas_work;
-GRANT SELECT (org_id, user_id) ON tenant_memberships TO gpuaas_work;
 GRANT SELECT (id, disabled_at, deleted_at) ON service_accounts TO gpuaas_work;
 
 GRANT USAGE ON SEQUENCE allocation_host_uid TO gpuaas_api;

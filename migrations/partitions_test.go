@@ -87,7 +87,7 @@ func TestDropPartitionsKeepsWhatIsNeeded(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
 	past := monthsAgo(6)
-	for _, table := range []string{"outbox_events", "audit_logs", "plans", "plan_actions", "allocation_transitions", "ledger_entries"} {
+	for _, table := range []string{"outbox_events", "inbox", "notifications", "audit_logs", "plans", "plan_actions", "allocation_transitions", "ledger_entries"} {
 		insert(t, db, `SELECT make_partition($1, date_trunc('month', $2 AT TIME ZONE 'UTC') AT TIME ZONE 'UTC')`, table, past)
 	}
 	insert(t, db, anEvent, past)
@@ -108,7 +108,28 @@ func TestDropPartitionsKeepsWhatIsNeeded(t *testing.T) {
 	}
 	drop("outbox_events", 0) // not published
 	insert(t, db, `INSERT INTO outbox_position (stream, epoch, xid, seq) SELECT 'FLEET', 'e', xid, seq FROM outbox_events`)
+	keeps := func(what, until, sql string) {
+		t.Helper()
+		insert(t, db, sql, past)
+		drop("outbox_events", 0)
+		if t.Failed() {
+			t.Fatalf("dropped events that %s needs", what)
+		}
+		insert(t, db, until)
+	}
+	keeps("a consumer", `UPDATE event_consumers SET oldest_at = NULL`,
+		`INSERT INTO event_consumers (name, stream, epoch, pending, redelivered, oldest_at) VALUES ('c', 'FLEET', 'e', 1, 0, $1)`)
+	keeps("a dead letter", `UPDATE dead_letters SET resolved_at = now(), resolution = 'discarded'`,
+		`INSERT INTO dead_letters (id, consumer, event_id, stream, subject, error, created_at) SELECT gen_random_uuid(), 'c', event_id, stream, subject, 'x', $1 FROM outbox_events`)
+	keeps("a replay", `UPDATE event_replays SET done_at = now()`,
+		`INSERT INTO event_replays (id, consumer, repeat, actor, reason, from_at) VALUES (gen_random_uuid(), 'c', false, 'a', 'r', $1)`)
+	drop("inbox", 0) // its events are stored
 	drop("outbox_events", 1)
+	insert(t, db, `SELECT make_partition('outbox_events', date_trunc('month', $1 AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' + interval '1 month')`, past)
+	drop("inbox", 0) // an id at the end of its month
+	drop("outbox_events", 1)
+	drop("inbox", 1)
+	drop("notifications", 1)
 	drop("audit_logs", 0) // not exported
 	insert(t, db, `INSERT INTO audit_exports (month, file, rows, sha256) VALUES (date_trunc('month', $1 AT TIME ZONE 'UTC') AT TIME ZONE 'UTC', 'f', 2, sha256(''))`, past)
 	drop("audit_logs", 0) // a row more than there are
@@ -118,7 +139,7 @@ func TestDropPartitionsKeepsWhatIsNeeded(t *testing.T) {
 	if n := count(t, db, `SELECT count(*) FROM plan_approvals`); n != 0 {
 		t.Errorf("%d approvals of no plan", n)
 	}
-	for _, table := range []string{"outbox_events", "plans", "plan_actions", "allocation_transitions"} {
+	for _, table := range []string{"outbox_events", "inbox", "notifications", "plans", "plan_actions", "allocation_transitions"} {
 		if n := count(t, db, `SELECT count(*) FROM table_partitions WHERE name = $1`, table); n != 4 {
 			t.Errorf("%s has %d months left, expected this one and three", table, n)
 		}

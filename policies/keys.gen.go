@@ -188,11 +188,11 @@ const (
 	ReconcileSweepSeconds IntKey = "reconcile.sweep_seconds"
 	// ReconcileRetryLimit: number of consecutive failures after which an object is stalled.
 	ReconcileRetryLimit IntKey = "reconcile.retry_limit"
-	// NotificationLowBalanceEnabled: notifications of this kind are sent.
+	// NotificationLowBalanceEnabled: users are notified of a low balance and of the automatic release.
 	NotificationLowBalanceEnabled BoolKey = "notification.low_balance_enabled"
-	// NotificationBalanceDepletedEnabled: notifications of this kind are sent.
+	// NotificationBalanceDepletedEnabled: users are notified of a depleted balance.
 	NotificationBalanceDepletedEnabled BoolKey = "notification.balance_depleted_enabled"
-	// NotificationProvisioningEnabled: notifications of this kind are sent.
+	// NotificationProvisioningEnabled: users are notified of their allocations.
 	NotificationProvisioningEnabled BoolKey = "notification.provisioning_enabled"
 	// NotificationEmailEnabled: notifications are sent by e-mail.
 	NotificationEmailEnabled BoolKey = "notification.email_enabled"
@@ -206,9 +206,9 @@ const (
 	PlatformAdmissionExemptRoles ListKey = "platform.admission_exempt_roles"
 	// PlatformNotice: message that is displayed to all users.
 	PlatformNotice TextKey = "platform.notice"
-	// HistoryDays: retention of plans, node tasks, healed drift, reports to forges, ended sessions and expired certificates.
+	// HistoryDays: retention of notifications, resolved dead letters, plans, node tasks, healed drift, reports to forges, ended sessions and expired certificates.
 	HistoryDays IntKey = "history.days"
-	// EventOutboxDays: retention of published events.
+	// EventOutboxDays: retention of published events, in PostgreSQL and NATS, and of the inbox of consumers.
 	EventOutboxDays IntKey = "event.outbox_days"
 	// AuditDays: retention of audit rows, transitions of allocations, and Git revisions.
 	AuditDays IntKey = "audit.days"
@@ -317,17 +317,17 @@ var keys = []Key{
 	{Name: "reconcile.enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform}, Meaning: "the control loop executes plans"},
 	{Name: "reconcile.sweep_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 86400, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "time in which the sweep scans all objects"},
 	{Name: "reconcile.retry_limit", Type: TypeInt, Default: int64(5), Min: 1, Max: 50, Scopes: []Level{LevelPlatform}, Unit: "failures", Meaning: "number of consecutive failures after which an object is stalled"},
-	{Name: "notification.low_balance_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, NotInForce: "no notifications are sent", Meaning: "notifications of this kind are sent"},
-	{Name: "notification.balance_depleted_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, NotInForce: "no notifications are sent", Meaning: "notifications of this kind are sent"},
-	{Name: "notification.provisioning_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, NotInForce: "no notifications are sent", Meaning: "notifications of this kind are sent"},
-	{Name: "notification.email_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, NotInForce: "no notifications are sent", Meaning: "notifications are sent by e-mail"},
-	{Name: "notification.webhook_endpoints", Type: TypeInt, Default: int64(10), Min: 0, Max: 100, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "addresses", Cap: CapMax, NotInForce: "no notifications are sent", Meaning: "maximum number of webhook endpoints of a tenant"},
+	{Name: "notification.low_balance_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, Meaning: "users are notified of a low balance and of the automatic release"},
+	{Name: "notification.balance_depleted_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, Meaning: "users are notified of a depleted balance"},
+	{Name: "notification.provisioning_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Cap: CapAll, Meaning: "users are notified of their allocations"},
+	{Name: "notification.email_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, NotInForce: "no e-mail is sent", Meaning: "notifications are sent by e-mail"},
+	{Name: "notification.webhook_endpoints", Type: TypeInt, Default: int64(10), Min: 0, Max: 100, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "addresses", Cap: CapMax, NotInForce: "webhook endpoints do not exist", Meaning: "maximum number of webhook endpoints of a tenant"},
 	{Name: "platform.admission", Type: TypeEnum, Default: "open", Values: []string{"open", "admins_only", "closed"}, Scopes: []Level{LevelPlatform}, Meaning: "callers that can start new work; queued requests wait while it is not open"},
 	{Name: "platform.admission_message", Type: TypeText, Default: "", Pattern: "^\\PC{0,512}$", Scopes: []Level{LevelPlatform}, Meaning: "text that a rejected caller reads; empty means the default text"},
 	{Name: "platform.admission_exempt_roles", Type: TypeList, Default: []string{"admin"}, Values: []string{"admin", "operator", "billing_operator"}, Scopes: []Level{LevelPlatform}, Meaning: "roles of the platform whose users can start new work while admission is admins_only"},
 	{Name: "platform.notice", Type: TypeText, Default: "", Pattern: "^\\PC{0,512}$", Scopes: []Level{LevelPlatform}, NotInForce: "no page displays it", Meaning: "message that is displayed to all users"},
-	{Name: "history.days", Type: TypeInt, Default: int64(90), Min: 30, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of plans, node tasks, healed drift, reports to forges, ended sessions and expired certificates"},
-	{Name: "event.outbox_days", Type: TypeInt, Default: int64(30), Min: 7, Max: 365, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of published events"},
+	{Name: "history.days", Type: TypeInt, Default: int64(90), Min: 30, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of notifications, resolved dead letters, plans, node tasks, healed drift, reports to forges, ended sessions and expired certificates"},
+	{Name: "event.outbox_days", Type: TypeInt, Default: int64(30), Min: 7, Max: 365, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of published events, in PostgreSQL and NATS, and of the inbox of consumers"},
 	{Name: "audit.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of audit rows, transitions of allocations, and Git revisions"},
 	{Name: "evidence.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", NotInForce: "evidence bundles do not exist", Meaning: "retention of evidence bundles"},
 	{Name: "api.idempotency_hours", Type: TypeInt, Default: int64(24), Min: 1, Max: 168, Scopes: []Level{LevelPlatform}, Unit: "hours", Meaning: "retention of stored responses of idempotency keys"},

@@ -133,6 +133,10 @@ var causes = map[string]func(*alarmed){
 		INSERT INTO bloated SELECT generate_series(1, 20000);
 		DELETE FROM bloated;
 		PERFORM pg_stat_force_next_flush(); END $$`),
+	"GPUaaSDeadLetters": sqlCause(`
+		INSERT INTO dead_letters (id, consumer, event_id, stream, subject, error, dead_at) VALUES (gen_random_uuid(), 'relay', gen_random_uuid(), 'PAYMENTS', 'payments.x', 'x', now())`),
+	"GPUaaSConsumerLag": sqlCause(`
+		INSERT INTO event_consumers (name, stream, epoch, pending, redelivered, oldest_at) VALUES ('c', 'PAYMENTS', 'e', 1, 0, now() - interval '10 minutes')`),
 	"GPUaaSSecretOpenFailed": func(a *alarmed) {
 		at := envelope.Place{Table: "sessions", Column: "provider_token", Row: "1"}
 		sealed := a.keys.Fields.Seal([]byte("x"), at)
@@ -200,7 +204,25 @@ func TestMetricsMove(t *testing.T) {
 			a.exec(`INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, payload) VALUES (gen_random_uuid(), 'PAYMENTS', 'payments.x', 'x', 1, '{}')`)
 		}},
 		{`gpuaas_dead_letters{stream="PAYMENTS"} 1`, sqlCause(`
-			INSERT INTO outbox_failures (event_id, stream, retry_count, last_error, dead_at) VALUES (gen_random_uuid(), 'PAYMENTS', 1, 'x', now())`)},
+			INSERT INTO dead_letters (id, consumer, event_id, stream, subject, error, dead_at) VALUES (gen_random_uuid(), 'relay', gen_random_uuid(), 'PAYMENTS', 'payments.x', 'x', now())`)},
+		{`gpuaas_consumer_pending{consumer="c"} 3`, sqlCause(`
+			INSERT INTO event_consumers (name, stream, epoch, pending, redelivered, oldest_at) VALUES ('c', 'PAYMENTS', 'e', 3, 0, now())`)},
+		{`gpuaas_consumer_failures_total{consumer="ops_dlq"} 1`, func(a *alarmed) {
+			js, err := natsd.JetStream(a.nats)
+			if err != nil {
+				t.Fatal(err)
+			}
+			deadline := time.Now().Add(10 * time.Second) // the relay creates the stream
+			for {
+				if _, err = js.Publish(t.Context(), "dlq.payments.x", []byte("{")); err == nil || time.Now().After(deadline) {
+					break
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			for !strings.Contains(a.exported(), `gpuaas_consumer_failures_total{consumer="ops_dlq"} 1`) && time.Now().Before(deadline) {
+				time.Sleep(20 * time.Millisecond)
+			}
+		}},
 	} {
 		if strings.Contains(a.exported(), m.sample) {
 			t.Errorf("%s before its cause", m.sample)

@@ -20,7 +20,9 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/platform/billing"
+	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/notification"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -92,6 +94,11 @@ func policyReaders(c *policies.Client) map[string]func() any {
 				return map[uuid.UUID]string{node.UUID: ofNode}, nil
 			}}
 			return []any{p.refresh(context.Background()), reportEvery(p.view(node)), staleAfter(p.view(node)), c.Latest().For().Int(policies.NodeCertificateTTLHours)}
+		},
+		"platform/event.RetentionFrom": func() any { return event.RetentionFrom(c)() },
+		"platform/notification.effect": func() any {
+			v := notification.PolicyFrom(c)(caller.Tenant, ids.Project{}, caller.User)
+			return []any{v.Bool(policies.NotificationLowBalanceEnabled), v.Bool(policies.NotificationBalanceDepletedEnabled), v.Bool(policies.NotificationProvisioningEnabled)}
 		},
 		"platform/billing.terms": func() any {
 			v := billing.PolicyFrom(c)(caller.Tenant, ids.Project{})

@@ -90,6 +90,9 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.nats, err = cfg.NATS(); err != nil {
 		return nil, err
 	}
+	if err := checkNATSRights(ctx, s.nats, cfg.Roles); err != nil {
+		return nil, err
+	}
 	if err := forwardHints(hints, s.nats); err != nil {
 		return nil, err
 	}
@@ -174,7 +177,7 @@ func (s *Server) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.relay = &event.Relay{DB: s.pool(RoleRelay), JS: js, Hints: s.hints, Environment: s.cfg.Environment, Log: s.cfg.Log, Clock: s.cfg.Clock}
+		s.relay = &event.Relay{DB: s.pool(RoleRelay), JS: js, Hints: s.hints, Environment: s.cfg.Environment, Retention: event.RetentionFrom(s.policies), Log: s.cfg.Log, Clock: s.cfg.Clock}
 		s.metrics.MustRegister(event.Metrics{Relay: s.relay})
 		group.Go(func() error { return s.relay.Run(ctx) })
 	}
@@ -183,6 +186,9 @@ func (s *Server) run(ctx context.Context) error {
 			return fmt.Errorf("starting the workers: %w", err)
 		}
 		group.Go(func() error { return s.followPeriods(ctx) })
+		if err := s.startConsumers(ctx); err != nil {
+			return err
+		}
 	}
 	if s.cfg.hasRole(RoleNode) {
 		group.Go(func() error { return s.serveNodes(ctx) })

@@ -30,11 +30,13 @@ import (
 	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/event/consume"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/platform/notification"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/payment/autotopup"
 	"github.com/gpuaas/gpuaas/platform/secret"
@@ -61,19 +63,21 @@ type Services struct {
 	Observed *observed.Store
 	History  *reconciler.History
 
-	Identity     *identity.Service
-	SignIn       *signin.Service
-	Keys         *keys.Service
-	Audit        *audit.Service
-	Events       *event.Store
-	Certificates *secret.Certificates
-	Catalog      *catalog.Service
-	Ledger       *ledger.Service
-	Payments     *payment.Service
-	AutoTopups   *autotopup.Service
-	Metering     *metering.Service
-	Billing      *billing.Service
-	Statements   *billing.Statements
+	Identity      *identity.Service
+	SignIn        *signin.Service
+	Keys          *keys.Service
+	Audit         *audit.Service
+	Events        *event.Store
+	Consumers     *consume.Store
+	Notifications *notification.Service
+	Certificates  *secret.Certificates
+	Catalog       *catalog.Service
+	Ledger        *ledger.Service
+	Payments      *payment.Service
+	AutoTopups    *autotopup.Service
+	Metering      *metering.Service
+	Billing       *billing.Service
+	Statements    *billing.Statements
 
 	Slots       *slots.Service
 	Fleet       *fleet.Service
@@ -149,6 +153,8 @@ func New(c Config) (*Services, error) {
 	s.History = &reconciler.History{DB: c.DB}
 	s.Audit = &audit.Service{DB: c.DB, Archive: c.AuditArchive}
 	s.Events = &event.Store{DB: c.DB}
+	s.Consumers = &consume.Store{DB: c.DB, Naming: c.Naming}
+	s.Notifications = &notification.Service{DB: c.DB, Naming: c.Naming, Policy: notification.PolicyFrom(c.Policies)}
 	s.addPlatform(c)
 	s.addProduct(c)
 	s.addMoney(c)

@@ -130,7 +130,7 @@ func TestEverySubjectTakesItsPayloadAndNoOther(t *testing.T) {
 	if err := asyncapi.Validate("provisioning.unheard", []byte("{}")); err == nil {
 		t.Error("an unknown subject is valid")
 	}
-	letter := map[string]any{"error": "nats: maximum payload exceeded", "attempts": 10, "envelope": map[string]any{
+	letter := map[string]any{"error": "nats: maximum payload exceeded", "consumer": "relay", "attempts": 10, "envelope": map[string]any{
 		"event_id": id, "event_type": "x", "occurred_at": "2026-01-02T03:04:05Z", "version": "1.0", "correlation_id": "", "payload": nil,
 	}}
 	if err := contract.Message("dlq.provisioning.provisioning.failed", encode(t, letter)); err != nil {

@@ -110,7 +110,7 @@ func TestRulesFindTheirFaults(t *testing.T) {
 		"ProvisioningActive.slots: has no type":                  {"slots: {type: integer, minimum: 0, description: The number of slots.}\n        active_at", "slots: {minimum: 0}\n        active_at"},
 		"BillingBalanceDepleted: requires \"balance\"":           {"required: [urn, tenant_id, project_id, balance_minor,", "required: [urn, tenant_id, project_id, balance,"},
 		"BillingBalanceDepleted.allocation_ids.items: has no ty": {"items: {type: string, format: uuid}", "items: {format: uuid}"},
-		"DeadLetter: takes fields":                               {"required: [envelope, error, attempts]\n      additionalProperties: false", "required: [envelope, error, attempts]"},
+		"DeadLetter: takes fields":                               {"required: [envelope, consumer, error, attempts]\n      additionalProperties: false", "required: [envelope, error, attempts]"},
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

@@ -420,6 +420,57 @@ func (e ConditionType) Valid() bool {
 	}
 }
 
+// Defines values for DeadLetterStatus.
+const (
+	Dead      DeadLetterStatus = "dead"
+	Discarded DeadLetterStatus = "discarded"
+	Retried   DeadLetterStatus = "retried"
+	Retrying  DeadLetterStatus = "retrying"
+)
+
+// Valid indicates whether the value is a known member of the DeadLetterStatus enum.
+func (e DeadLetterStatus) Valid() bool {
+	switch e {
+	case Dead:
+		return true
+	case Discarded:
+		return true
+	case Retried:
+		return true
+	case Retrying:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DeadLetterDecisionStream.
+const (
+	DeadLetterDecisionStreamBILLING      DeadLetterDecisionStream = "BILLING"
+	DeadLetterDecisionStreamDLQ          DeadLetterDecisionStream = "DLQ"
+	DeadLetterDecisionStreamFLEET        DeadLetterDecisionStream = "FLEET"
+	DeadLetterDecisionStreamPAYMENTS     DeadLetterDecisionStream = "PAYMENTS"
+	DeadLetterDecisionStreamPROVISIONING DeadLetterDecisionStream = "PROVISIONING"
+)
+
+// Valid indicates whether the value is a known member of the DeadLetterDecisionStream enum.
+func (e DeadLetterDecisionStream) Valid() bool {
+	switch e {
+	case DeadLetterDecisionStreamBILLING:
+		return true
+	case DeadLetterDecisionStreamDLQ:
+		return true
+	case DeadLetterDecisionStreamFLEET:
+		return true
+	case DeadLetterDecisionStreamPAYMENTS:
+		return true
+	case DeadLetterDecisionStreamPROVISIONING:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DisputeStage.
 const (
 	DisputeStageInquiry DisputeStage = "inquiry"
@@ -1218,6 +1269,27 @@ func (e NodeTaskStatus) Valid() bool {
 	case NodeTaskStatusSucceeded:
 		return true
 	case NodeTaskStatusSuperseded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotificationSeverity.
+const (
+	Critical NotificationSeverity = "critical"
+	Info     NotificationSeverity = "info"
+	Warning  NotificationSeverity = "warning"
+)
+
+// Valid indicates whether the value is a known member of the NotificationSeverity enum.
+func (e NotificationSeverity) Valid() bool {
+	switch e {
+	case Critical:
+		return true
+	case Info:
+		return true
+	case Warning:
 		return true
 	default:
 		return false
@@ -2217,6 +2289,33 @@ func (e ListDriftParamsStatus) Valid() bool {
 	case ListDriftParamsStatusIgnored:
 		return true
 	case ListDriftParamsStatusOpen:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListDeadLettersParamsStream.
+const (
+	ListDeadLettersParamsStreamBILLING      ListDeadLettersParamsStream = "BILLING"
+	ListDeadLettersParamsStreamDLQ          ListDeadLettersParamsStream = "DLQ"
+	ListDeadLettersParamsStreamFLEET        ListDeadLettersParamsStream = "FLEET"
+	ListDeadLettersParamsStreamPAYMENTS     ListDeadLettersParamsStream = "PAYMENTS"
+	ListDeadLettersParamsStreamPROVISIONING ListDeadLettersParamsStream = "PROVISIONING"
+)
+
+// Valid indicates whether the value is a known member of the ListDeadLettersParamsStream enum.
+func (e ListDeadLettersParamsStream) Valid() bool {
+	switch e {
+	case ListDeadLettersParamsStreamBILLING:
+		return true
+	case ListDeadLettersParamsStreamDLQ:
+		return true
+	case ListDeadLettersParamsStreamFLEET:
+		return true
+	case ListDeadLettersParamsStreamPAYMENTS:
+		return true
+	case ListDeadLettersParamsStreamPROVISIONING:
 		return true
 	default:
 		return false
@@ -3683,6 +3782,37 @@ type ConditionStatus string
 // server reads changed fields only when it starts. `ReleaseScheduled`: a drain will release the allocation.
 type ConditionType string
 
+// Consumer defines model for Consumer.
+type Consumer struct {
+	// CheckedAt The time at which a worker has read this from NATS.
+	CheckedAt time.Time `json:"checked_at"`
+
+	// Epoch The epoch of the stream that it consumes.
+	Epoch string `json:"epoch"`
+
+	// LagSeconds The age of the oldest of these.
+	LagSeconds int64  `json:"lag_seconds"`
+	Name       string `json:"name"`
+
+	// OldestAt The time of the oldest of these.
+	OldestAt *time.Time `json:"oldest_at,omitempty"`
+
+	// Pending Published events that it has not processed.
+	Pending int64 `json:"pending"`
+
+	// Redelivered Of these, the events that were delivered more than once.
+	Redelivered int64  `json:"redelivered"`
+	Stream      string `json:"stream"`
+}
+
+// ConsumerList defines model for ConsumerList.
+type ConsumerList struct {
+	Items []Consumer `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
 // CreatedApiKey defines model for CreatedApiKey.
 type CreatedApiKey struct {
 	CreatedAt time.Time          `json:"created_at"`
@@ -3755,6 +3885,68 @@ type CredentialRequest struct {
 
 	// TtlSeconds The validity in seconds. Without it the credential does not expire.
 	TtlSeconds *int64 `json:"ttl_seconds,omitempty"`
+}
+
+// DeadLetter defines model for DeadLetter.
+type DeadLetter struct {
+	Attempts int `json:"attempts"`
+
+	// Consumer The consumer, or `relay` for an event that could not be published.
+	Consumer string `json:"consumer"`
+
+	// CreatedAt The time of the first failure.
+	CreatedAt time.Time `json:"created_at"`
+
+	// Error The last error.
+	Error   string             `json:"error"`
+	Event   *EventEnvelope     `json:"event,omitempty"`
+	EventId openapi_types.UUID `json:"event_id"`
+	Id      openapi_types.UUID `json:"id"`
+
+	// Reason The reason of the operator.
+	Reason     *string    `json:"reason,omitempty"`
+	ResolvedAt *time.Time `json:"resolved_at,omitempty"`
+
+	// ResolvedBy The actor who discarded it or requested the last attempt.
+	ResolvedBy *string          `json:"resolved_by,omitempty"`
+	Status     DeadLetterStatus `json:"status"`
+	Stream     string           `json:"stream"`
+	Subject    string           `json:"subject"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
+}
+
+// DeadLetterStatus defines model for DeadLetter.Status.
+type DeadLetterStatus string
+
+// DeadLetterCount defines model for DeadLetterCount.
+type DeadLetterCount struct {
+	// DeadLetters The number of matching dead letters.
+	DeadLetters int `json:"dead_letters"`
+}
+
+// DeadLetterDecision The filter selects unresolved dead letters. An absent field matches all.
+type DeadLetterDecision struct {
+	Consumer      *string                   `json:"consumer,omitempty"`
+	DeadLetterIds *[]openapi_types.UUID     `json:"dead_letter_ids,omitempty"`
+	Reason        string                    `json:"reason"`
+	Stream        *DeadLetterDecisionStream `json:"stream,omitempty"`
+	Subject       *string                   `json:"subject,omitempty"`
+}
+
+// DeadLetterDecisionStream defines model for DeadLetterDecision.Stream.
+type DeadLetterDecisionStream string
+
+// DeadLetterList defines model for DeadLetterList.
+type DeadLetterList struct {
+	Items []DeadLetter `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
 // Decision defines model for Decision.
@@ -3942,6 +4134,18 @@ type EnrolmentToken struct {
 
 // ErrorCode The catalogue of error codes.
 type ErrorCode string
+
+// EventEnvelope defines model for EventEnvelope.
+type EventEnvelope struct {
+	CorrelationId string             `json:"correlation_id"`
+	EventId       openapi_types.UUID `json:"event_id"`
+
+	// EventType The subject.
+	EventType  string                 `json:"event_type"`
+	OccurredAt time.Time              `json:"occurred_at"`
+	Payload    map[string]interface{} `json:"payload"`
+	Version    string                 `json:"version"`
+}
 
 // ExchangeRequest defines model for ExchangeRequest.
 type ExchangeRequest struct {
@@ -4746,6 +4950,41 @@ type NodeUncordon struct {
 	Force *bool `json:"force,omitempty"`
 }
 
+// Notification defines model for Notification.
+type Notification struct {
+	// Count The number of events of this kind about the resource until it is read.
+	Count     int                `json:"count"`
+	CreatedAt time.Time          `json:"created_at"`
+	Id        openapi_types.UUID `json:"id"`
+	Kind      string             `json:"kind"`
+
+	// Message Cause, effect on money, deadline and next step.
+	Message string     `json:"message"`
+	ReadAt  *time.Time `json:"read_at,omitempty"`
+
+	// ResourceUrn The URN of the resource that the event is about.
+	ResourceUrn string               `json:"resource_urn"`
+	Severity    NotificationSeverity `json:"severity"`
+	Title       string               `json:"title"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
+}
+
+// NotificationSeverity defines model for Notification.Severity.
+type NotificationSeverity string
+
+// NotificationList defines model for NotificationList.
+type NotificationList struct {
+	Items []Notification `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
 // ObjectCondition A condition of a desired object: a yes, no or unknown with a reason. `Ready` is always present.
 type ObjectCondition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
@@ -5329,6 +5568,11 @@ type ProjectRoleRequest struct {
 // ProjectSection defines model for ProjectSection.
 type ProjectSection = Section[Project]
 
+// ReadNotifications defines model for ReadNotifications.
+type ReadNotifications struct {
+	NotificationIds *[]openapi_types.UUID `json:"notification_ids,omitempty"`
+}
+
 // Reason defines model for Reason.
 type Reason struct {
 	Reason string `json:"reason"`
@@ -5452,6 +5696,29 @@ type RemainingAllocations struct {
 	Project int `json:"project"`
 	Tenant  int `json:"tenant"`
 	User    int `json:"user"`
+}
+
+// ReplayAccepted defines model for ReplayAccepted.
+type ReplayAccepted struct {
+	Consumer string             `json:"consumer"`
+	ReplayId openapi_types.UUID `json:"replay_id"`
+}
+
+// ReplayRequest defines model for ReplayRequest.
+type ReplayRequest struct {
+	// AfterEventId Only events that were stored after this one.
+	AfterEventId *openapi_types.UUID   `json:"after_event_id,omitempty"`
+	EventIds     *[]openapi_types.UUID `json:"event_ids,omitempty"`
+
+	// FromAt Only events from this time on.
+	FromAt *time.Time `json:"from_at,omitempty"`
+	Reason string     `json:"reason"`
+
+	// Repeat The effect runs again for events that the consumer has processed.
+	Repeat *bool `json:"repeat,omitempty"`
+
+	// ToAt Only events before this time. The default is the time of the request.
+	ToAt *time.Time `json:"to_at,omitempty"`
 }
 
 // RetirementNotice defines model for RetirementNotice.
@@ -6425,11 +6692,17 @@ type ApiKeyID = openapi_types.UUID
 // AutoTopupID defines model for AutoTopupID.
 type AutoTopupID = openapi_types.UUID
 
+// ConsumerName defines model for ConsumerName.
+type ConsumerName = string
+
 // CredentialID defines model for CredentialID.
 type CredentialID = openapi_types.UUID
 
 // Cursor defines model for Cursor.
 type Cursor = string
+
+// DeadLetterID defines model for DeadLetterID.
+type DeadLetterID = openapi_types.UUID
 
 // DriftID defines model for DriftID.
 type DriftID = openapi_types.UUID
@@ -6790,6 +7063,66 @@ type ListDriftParamsStatus string
 
 // IgnoreDriftParams defines parameters for IgnoreDrift.
 type IgnoreDriftParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ListConsumersParams defines parameters for ListConsumers.
+type ListConsumersParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ReplayConsumerParams defines parameters for ReplayConsumer.
+type ReplayConsumerParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ListDeadLettersParams defines parameters for ListDeadLetters.
+type ListDeadLettersParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Consumer The API returns only dead letters of this consumer, or of `relay`.
+	Consumer *string `form:"consumer,omitempty" json:"consumer,omitempty"`
+
+	// Stream The API returns only dead letters of this stream.
+	Stream *ListDeadLettersParamsStream `form:"stream,omitempty" json:"stream,omitempty"`
+
+	// Subject The API returns only dead letters with this subject.
+	Subject *string `form:"subject,omitempty" json:"subject,omitempty"`
+
+	// Resolved The API also returns resolved dead letters.
+	Resolved *bool `form:"resolved,omitempty" json:"resolved,omitempty"`
+}
+
+// ListDeadLettersParamsStream defines parameters for ListDeadLetters.
+type ListDeadLettersParamsStream string
+
+// DiscardDeadLettersParams defines parameters for DiscardDeadLetters.
+type DiscardDeadLettersParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// RetryDeadLettersParams defines parameters for RetryDeadLetters.
+type RetryDeadLettersParams struct {
 	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
@@ -7847,6 +8180,27 @@ type ReceiveGitHookParams struct {
 	XGitlabEvent *string `json:"X-Gitlab-Event,omitempty"`
 }
 
+// ListNotificationsParams defines parameters for ListNotifications.
+type ListNotificationsParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Unread The API returns only unread notifications.
+	Unread *bool `form:"unread,omitempty" json:"unread,omitempty"`
+}
+
+// MarkNotificationsReadParams defines parameters for MarkNotificationsRead.
+type MarkNotificationsReadParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
 // ListAutoTopupsParams defines parameters for ListAutoTopups.
 type ListAutoTopupsParams struct {
 	// Limit The maximum number of items of a page.
@@ -8516,6 +8870,15 @@ type SuspendDesiredJSONRequestBody = Suspend
 // IgnoreDriftJSONRequestBody defines body for IgnoreDrift for application/json ContentType.
 type IgnoreDriftJSONRequestBody = Ignore
 
+// ReplayConsumerJSONRequestBody defines body for ReplayConsumer for application/json ContentType.
+type ReplayConsumerJSONRequestBody = ReplayRequest
+
+// DiscardDeadLettersJSONRequestBody defines body for DiscardDeadLetters for application/json ContentType.
+type DiscardDeadLettersJSONRequestBody = DeadLetterDecision
+
+// RetryDeadLettersJSONRequestBody defines body for RetryDeadLetters for application/json ContentType.
+type RetryDeadLettersJSONRequestBody = DeadLetterDecision
+
 // DecideFaultReportJSONRequestBody defines body for DecideFaultReport for application/json ContentType.
 type DecideFaultReportJSONRequestBody = FaultDecision
 
@@ -8629,6 +8992,9 @@ type RefreshTokenJSONRequestBody = RefreshRequest
 
 // PutBillingLimitsJSONRequestBody defines body for PutBillingLimits for application/json ContentType.
 type PutBillingLimitsJSONRequestBody = BillingLimitsRequest
+
+// MarkNotificationsReadJSONRequestBody defines body for MarkNotificationsRead for application/json ContentType.
+type MarkNotificationsReadJSONRequestBody = ReadNotifications
 
 // ConfirmAutoTopupJSONRequestBody defines body for ConfirmAutoTopup for application/json ContentType.
 type ConfirmAutoTopupJSONRequestBody = AutoTopupTerms
@@ -9103,6 +9469,88 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
 	IgnoreDrift(ctx context.Context, id DriftID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListConsumers List consumers
+	//
+	// The API returns the consumers of the streams by name, as a worker has last read them from NATS.
+	//
+	// Corresponds with GET /api/v1/admin/events/consumers (the `ListConsumers` operationId).
+	ListConsumers(ctx context.Context, params *ListConsumersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayConsumerWithBody Replay consumer
+	//
+	// The API requests that a consumer processes stored events: those with the given ids, of a time range, or after an event. An
+	// event that the consumer has processed has no second effect unless `repeat` is true.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/events/consumers/{name}/replay (the `ReplayConsumer` operationId).
+	ReplayConsumerWithBody(ctx context.Context, name ConsumerName, params *ReplayConsumerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayConsumer Replay consumer
+	//
+	// The API requests that a consumer processes stored events: those with the given ids, of a time range, or after an event. An
+	// event that the consumer has processed has no second effect unless `repeat` is true.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/events/consumers/{name}/replay (the `ReplayConsumer` operationId).
+	ReplayConsumer(ctx context.Context, name ConsumerName, params *ReplayConsumerParams, body ReplayConsumerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListDeadLetters List dead letters
+	//
+	// The API returns the events that a consumer could not process, or that the relay could not publish, in ten attempts. The
+	// newest is first. Resolved ones are left out by default.
+	//
+	// Corresponds with GET /api/v1/admin/events/dead-letters (the `ListDeadLetters` operationId).
+	ListDeadLetters(ctx context.Context, params *ListDeadLettersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DiscardDeadLettersWithBody Discard dead letters
+	//
+	// The API resolves the unresolved dead letters that match, at most 1,000, without an effect. Their consumers never process
+	// these events, also if a stream is filled again.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/events/dead-letters/discard (the `DiscardDeadLetters` operationId).
+	DiscardDeadLettersWithBody(ctx context.Context, params *DiscardDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DiscardDeadLetters Discard dead letters
+	//
+	// The API resolves the unresolved dead letters that match, at most 1,000, without an effect. Their consumers never process
+	// these events, also if a stream is filled again.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/events/dead-letters/discard (the `DiscardDeadLetters` operationId).
+	DiscardDeadLetters(ctx context.Context, params *DiscardDeadLettersParams, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetryDeadLettersWithBody Retry dead letters
+	//
+	// The API requests one further attempt for each unresolved dead letter that matches, at most 1,000. The effect runs at most
+	// once. A dead letter whose attempt fails stays unresolved, with the new error.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/events/dead-letters/retry (the `RetryDeadLetters` operationId).
+	RetryDeadLettersWithBody(ctx context.Context, params *RetryDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetryDeadLetters Retry dead letters
+	//
+	// The API requests one further attempt for each unresolved dead letter that matches, at most 1,000. The effect runs at most
+	// once. A dead letter whose attempt fails stays unresolved, with the new error.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/events/dead-letters/retry (the `RetryDeadLetters` operationId).
+	RetryDeadLetters(ctx context.Context, params *RetryDeadLettersParams, body RetryDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetDeadLetter Get dead letter
+	//
+	// The API returns a dead letter with its event. The event is absent if the outbox does not have it.
+	//
+	// Corresponds with GET /api/v1/admin/events/dead-letters/{id} (the `GetDeadLetter` operationId).
+	GetDeadLetter(ctx context.Context, id DeadLetterID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListFaultReports List fault reports
 	//
@@ -10397,6 +10845,34 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/nodes (the `GetNodeCapacity` operationId).
 	GetNodeCapacity(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListNotifications List notifications
+	//
+	// The API returns the notifications of the caller, newest first. Events of the same kind about the same resource are one
+	// notification with a count until it is read.
+	//
+	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
+	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// MarkNotificationsReadWithBody Mark notifications as read
+	//
+	// The API marks notifications of the caller as read: those with the given ids, or all unread ones without
+	// `notification_ids`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/notifications/read (the `MarkNotificationsRead` operationId).
+	MarkNotificationsReadWithBody(ctx context.Context, params *MarkNotificationsReadParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// MarkNotificationsRead Mark notifications as read
+	//
+	// The API marks notifications of the caller as read: those with the given ids, or all unread ones without
+	// `notification_ids`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/notifications/read (the `MarkNotificationsRead` operationId).
+	MarkNotificationsRead(ctx context.Context, params *MarkNotificationsReadParams, body MarkNotificationsReadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListAutoTopups List automatic top-ups
 	//
 	// The API returns the newest item first, including those that have ended.
@@ -11580,6 +12056,178 @@ func (c *Client) IgnoreDriftWithBody(ctx context.Context, id DriftID, params *Ig
 // Corresponds with POST /api/v1/admin/drift/{id}/ignore (the `IgnoreDrift` operationId).
 func (c *Client) IgnoreDrift(ctx context.Context, id DriftID, params *IgnoreDriftParams, body IgnoreDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewIgnoreDriftRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListConsumers List consumers
+//
+// The API returns the consumers of the streams by name, as a worker has last read them from NATS.
+//
+// Corresponds with GET /api/v1/admin/events/consumers (the `ListConsumers` operationId).
+func (c *Client) ListConsumers(ctx context.Context, params *ListConsumersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListConsumersRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayConsumerWithBody Replay consumer
+//
+// The API requests that a consumer processes stored events: those with the given ids, of a time range, or after an event. An
+// event that the consumer has processed has no second effect unless `repeat` is true.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/events/consumers/{name}/replay (the `ReplayConsumer` operationId).
+func (c *Client) ReplayConsumerWithBody(ctx context.Context, name ConsumerName, params *ReplayConsumerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayConsumerRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayConsumer Replay consumer
+//
+// The API requests that a consumer processes stored events: those with the given ids, of a time range, or after an event. An
+// event that the consumer has processed has no second effect unless `repeat` is true.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/events/consumers/{name}/replay (the `ReplayConsumer` operationId).
+func (c *Client) ReplayConsumer(ctx context.Context, name ConsumerName, params *ReplayConsumerParams, body ReplayConsumerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayConsumerRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListDeadLetters List dead letters
+//
+// The API returns the events that a consumer could not process, or that the relay could not publish, in ten attempts. The
+// newest is first. Resolved ones are left out by default.
+//
+// Corresponds with GET /api/v1/admin/events/dead-letters (the `ListDeadLetters` operationId).
+func (c *Client) ListDeadLetters(ctx context.Context, params *ListDeadLettersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDeadLettersRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DiscardDeadLettersWithBody Discard dead letters
+//
+// The API resolves the unresolved dead letters that match, at most 1,000, without an effect. Their consumers never process
+// these events, also if a stream is filled again.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/events/dead-letters/discard (the `DiscardDeadLetters` operationId).
+func (c *Client) DiscardDeadLettersWithBody(ctx context.Context, params *DiscardDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiscardDeadLettersRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DiscardDeadLetters Discard dead letters
+//
+// The API resolves the unresolved dead letters that match, at most 1,000, without an effect. Their consumers never process
+// these events, also if a stream is filled again.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/events/dead-letters/discard (the `DiscardDeadLetters` operationId).
+func (c *Client) DiscardDeadLetters(ctx context.Context, params *DiscardDeadLettersParams, body DiscardDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiscardDeadLettersRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetryDeadLettersWithBody Retry dead letters
+//
+// The API requests one further attempt for each unresolved dead letter that matches, at most 1,000. The effect runs at most
+// once. A dead letter whose attempt fails stays unresolved, with the new error.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/events/dead-letters/retry (the `RetryDeadLetters` operationId).
+func (c *Client) RetryDeadLettersWithBody(ctx context.Context, params *RetryDeadLettersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryDeadLettersRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetryDeadLetters Retry dead letters
+//
+// The API requests one further attempt for each unresolved dead letter that matches, at most 1,000. The effect runs at most
+// once. A dead letter whose attempt fails stays unresolved, with the new error.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/events/dead-letters/retry (the `RetryDeadLetters` operationId).
+func (c *Client) RetryDeadLetters(ctx context.Context, params *RetryDeadLettersParams, body RetryDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryDeadLettersRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetDeadLetter Get dead letter
+//
+// The API returns a dead letter with its event. The event is absent if the outbox does not have it.
+//
+// Corresponds with GET /api/v1/admin/events/dead-letters/{id} (the `GetDeadLetter` operationId).
+func (c *Client) GetDeadLetter(ctx context.Context, id DeadLetterID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetDeadLetterRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -14263,6 +14911,64 @@ func (c *Client) GetHealthz(ctx context.Context, reqEditors ...RequestEditorFn) 
 // Corresponds with GET /api/v1/nodes (the `GetNodeCapacity` operationId).
 func (c *Client) GetNodeCapacity(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetNodeCapacityRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListNotifications List notifications
+//
+// The API returns the notifications of the caller, newest first. Events of the same kind about the same resource are one
+// notification with a count until it is read.
+//
+// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
+func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListNotificationsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// MarkNotificationsReadWithBody Mark notifications as read
+//
+// The API marks notifications of the caller as read: those with the given ids, or all unread ones without
+// `notification_ids`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/notifications/read (the `MarkNotificationsRead` operationId).
+func (c *Client) MarkNotificationsReadWithBody(ctx context.Context, params *MarkNotificationsReadParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewMarkNotificationsReadRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// MarkNotificationsRead Mark notifications as read
+//
+// The API marks notifications of the caller as read: those with the given ids, or all unread ones without
+// `notification_ids`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/notifications/read (the `MarkNotificationsRead` operationId).
+func (c *Client) MarkNotificationsRead(ctx context.Context, params *MarkNotificationsReadParams, body MarkNotificationsReadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewMarkNotificationsReadRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -17521,6 +18227,425 @@ func NewIgnoreDriftRequestWithBody(server string, id DriftID, params *IgnoreDrif
 			req.Header.Set("Idempotency-Key", headerParam1)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewListConsumersRequest constructs an http.Request for the ListConsumers method
+func NewListConsumersRequest(server string, params *ListConsumersParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/events/consumers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReplayConsumerRequest calls the generic ReplayConsumer builder with application/json body
+func NewReplayConsumerRequest(server string, name ConsumerName, params *ReplayConsumerParams, body ReplayConsumerJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReplayConsumerRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewReplayConsumerRequestWithBody constructs an http.Request for the ReplayConsumer method, with any body, and a specified content type
+func NewReplayConsumerRequestWithBody(server string, name ConsumerName, params *ReplayConsumerParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/events/consumers/%s/replay", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListDeadLettersRequest constructs an http.Request for the ListDeadLetters method
+func NewListDeadLettersRequest(server string, params *ListDeadLettersParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/events/dead-letters")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Consumer != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "consumer", *params.Consumer, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Stream != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "stream", *params.Stream, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Subject != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "subject", *params.Subject, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Resolved != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "resolved", *params.Resolved, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDiscardDeadLettersRequest calls the generic DiscardDeadLetters builder with application/json body
+func NewDiscardDeadLettersRequest(server string, params *DiscardDeadLettersParams, body DiscardDeadLettersJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDiscardDeadLettersRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewDiscardDeadLettersRequestWithBody constructs an http.Request for the DiscardDeadLetters method, with any body, and a specified content type
+func NewDiscardDeadLettersRequestWithBody(server string, params *DiscardDeadLettersParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/events/dead-letters/discard")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRetryDeadLettersRequest calls the generic RetryDeadLetters builder with application/json body
+func NewRetryDeadLettersRequest(server string, params *RetryDeadLettersParams, body RetryDeadLettersJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRetryDeadLettersRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewRetryDeadLettersRequestWithBody constructs an http.Request for the RetryDeadLetters method, with any body, and a specified content type
+func NewRetryDeadLettersRequestWithBody(server string, params *RetryDeadLettersParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/events/dead-letters/retry")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetDeadLetterRequest constructs an http.Request for the GetDeadLetter method
+func NewGetDeadLetterRequest(server string, id DeadLetterID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/events/dead-letters/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -24755,6 +25880,150 @@ func NewGetNodeCapacityRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListNotificationsRequest constructs an http.Request for the ListNotifications method
+func NewListNotificationsRequest(server string, params *ListNotificationsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/notifications")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Unread != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "unread", *params.Unread, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewMarkNotificationsReadRequest calls the generic MarkNotificationsRead builder with application/json body
+func NewMarkNotificationsReadRequest(server string, params *MarkNotificationsReadParams, body MarkNotificationsReadJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewMarkNotificationsReadRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewMarkNotificationsReadRequestWithBody constructs an http.Request for the MarkNotificationsRead method, with any body, and a specified content type
+func NewMarkNotificationsReadRequestWithBody(server string, params *MarkNotificationsReadParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/notifications/read")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListAutoTopupsRequest constructs an http.Request for the ListAutoTopups method
 func NewListAutoTopupsRequest(server string, params *ListAutoTopupsParams) (*http.Request, error) {
 	var err error
@@ -29195,6 +30464,24 @@ type ServerInterface interface {
 	// IgnoreDrift Ignore drift
 	// (POST /api/v1/admin/drift/{id}/ignore)
 	IgnoreDrift(c *gin.Context, id DriftID, params IgnoreDriftParams)
+	// ListConsumers List consumers
+	// (GET /api/v1/admin/events/consumers)
+	ListConsumers(c *gin.Context, params ListConsumersParams)
+	// ReplayConsumer Replay consumer
+	// (POST /api/v1/admin/events/consumers/{name}/replay)
+	ReplayConsumer(c *gin.Context, name ConsumerName, params ReplayConsumerParams)
+	// ListDeadLetters List dead letters
+	// (GET /api/v1/admin/events/dead-letters)
+	ListDeadLetters(c *gin.Context, params ListDeadLettersParams)
+	// DiscardDeadLetters Discard dead letters
+	// (POST /api/v1/admin/events/dead-letters/discard)
+	DiscardDeadLetters(c *gin.Context, params DiscardDeadLettersParams)
+	// RetryDeadLetters Retry dead letters
+	// (POST /api/v1/admin/events/dead-letters/retry)
+	RetryDeadLetters(c *gin.Context, params RetryDeadLettersParams)
+	// GetDeadLetter Get dead letter
+	// (GET /api/v1/admin/events/dead-letters/{id})
+	GetDeadLetter(c *gin.Context, id DeadLetterID)
 	// ListFaultReports List fault reports
 	// (GET /api/v1/admin/fault-reports)
 	ListFaultReports(c *gin.Context, params ListFaultReportsParams)
@@ -29498,6 +30785,12 @@ type ServerInterface interface {
 	// GetNodeCapacity Get fleet capacity
 	// (GET /api/v1/nodes)
 	GetNodeCapacity(c *gin.Context)
+	// ListNotifications List notifications
+	// (GET /api/v1/notifications)
+	ListNotifications(c *gin.Context, params ListNotificationsParams)
+	// MarkNotificationsRead Mark notifications as read
+	// (POST /api/v1/notifications/read)
+	MarkNotificationsRead(c *gin.Context, params MarkNotificationsReadParams)
 	// ListAutoTopups List automatic top-ups
 	// (GET /api/v1/payments/auto-topups)
 	ListAutoTopups(c *gin.Context, params ListAutoTopupsParams)
@@ -31017,6 +32310,319 @@ func (siw *ServerInterfaceWrapper) IgnoreDrift(c *gin.Context) {
 	}
 
 	siw.Handler.IgnoreDrift(c, id, params)
+}
+
+// ListConsumers operation middleware
+func (siw *ServerInterfaceWrapper) ListConsumers(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListConsumersParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListConsumers(c, params)
+}
+
+// ReplayConsumer operation middleware
+func (siw *ServerInterfaceWrapper) ReplayConsumer(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name ConsumerName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReplayConsumerParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReplayConsumer(c, name, params)
+}
+
+// ListDeadLetters operation middleware
+func (siw *ServerInterfaceWrapper) ListDeadLetters(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListDeadLettersParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "consumer" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "consumer", c.Request.URL.Query(), &params.Consumer, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter consumer: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "stream" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "stream", c.Request.URL.Query(), &params.Stream, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter stream: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "subject" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "subject", c.Request.URL.Query(), &params.Subject, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter subject: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "resolved" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "resolved", c.Request.URL.Query(), &params.Resolved, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter resolved: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListDeadLetters(c, params)
+}
+
+// DiscardDeadLetters operation middleware
+func (siw *ServerInterfaceWrapper) DiscardDeadLetters(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DiscardDeadLettersParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DiscardDeadLetters(c, params)
+}
+
+// RetryDeadLetters operation middleware
+func (siw *ServerInterfaceWrapper) RetryDeadLetters(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RetryDeadLettersParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RetryDeadLetters(c, params)
+}
+
+// GetDeadLetter operation middleware
+func (siw *ServerInterfaceWrapper) GetDeadLetter(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id DeadLetterID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetDeadLetter(c, id)
 }
 
 // ListFaultReports operation middleware
@@ -36920,6 +38526,108 @@ func (siw *ServerInterfaceWrapper) GetNodeCapacity(c *gin.Context) {
 	siw.Handler.GetNodeCapacity(c)
 }
 
+// ListNotifications operation middleware
+func (siw *ServerInterfaceWrapper) ListNotifications(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListNotificationsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "unread" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "unread", c.Request.URL.Query(), &params.Unread, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter unread: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListNotifications(c, params)
+}
+
+// MarkNotificationsRead operation middleware
+func (siw *ServerInterfaceWrapper) MarkNotificationsRead(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params MarkNotificationsReadParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.MarkNotificationsRead(c, params)
+}
+
 // ListAutoTopups operation middleware
 func (siw *ServerInterfaceWrapper) ListAutoTopups(c *gin.Context) {
 
@@ -40758,6 +42466,12 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/api/v1/admin/disputes", wrapper.ListDisputes)
 	router.GET(options.BaseURL+"/api/v1/admin/drift", wrapper.ListDrift)
 	router.POST(options.BaseURL+"/api/v1/admin/drift/:id/ignore", wrapper.IgnoreDrift)
+	router.GET(options.BaseURL+"/api/v1/admin/events/consumers", wrapper.ListConsumers)
+	router.POST(options.BaseURL+"/api/v1/admin/events/consumers/:name/replay", wrapper.ReplayConsumer)
+	router.GET(options.BaseURL+"/api/v1/admin/events/dead-letters", wrapper.ListDeadLetters)
+	router.GET(options.BaseURL+"/api/v1/admin/events/dead-letters/:id", wrapper.GetDeadLetter)
+	router.POST(options.BaseURL+"/api/v1/admin/events/dead-letters/discard", wrapper.DiscardDeadLetters)
+	router.POST(options.BaseURL+"/api/v1/admin/events/dead-letters/retry", wrapper.RetryDeadLetters)
 	router.GET(options.BaseURL+"/api/v1/admin/fault-reports", wrapper.ListFaultReports)
 	router.POST(options.BaseURL+"/api/v1/admin/fault-reports/:id/decide", wrapper.DecideFaultReport)
 	router.GET(options.BaseURL+"/api/v1/admin/git-sources", wrapper.ListGitSources)
@@ -40859,6 +42573,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/git/webhook/:source", wrapper.ReceiveGitHook)
 	router.GET(options.BaseURL+"/api/v1/healthz", wrapper.GetHealthz)
 	router.GET(options.BaseURL+"/api/v1/nodes", wrapper.GetNodeCapacity)
+	router.GET(options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
+	router.POST(options.BaseURL+"/api/v1/notifications/read", wrapper.MarkNotificationsRead)
 	router.GET(options.BaseURL+"/api/v1/payments/auto-topups", wrapper.ListAutoTopups)
 	router.POST(options.BaseURL+"/api/v1/payments/auto-topups", wrapper.CreateAutoTopup)
 	router.DELETE(options.BaseURL+"/api/v1/payments/auto-topups/:id", wrapper.DeleteAutoTopup)
@@ -41579,6 +43295,192 @@ func (response IgnoreDrift200JSONResponse) VisitIgnoreDriftResponse(w http.Respo
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListConsumersRequestObject struct {
+	Params ListConsumersParams
+}
+
+type ListConsumersResponseObject interface {
+	VisitListConsumersResponse(w http.ResponseWriter) error
+}
+
+type ListConsumers200ResponseHeaders struct {
+	Link *string
+}
+
+type ListConsumers200JSONResponse struct {
+	Body    ConsumerList
+	Headers ListConsumers200ResponseHeaders
+}
+
+func (response ListConsumers200JSONResponse) VisitListConsumersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayConsumerRequestObject struct {
+	Name   ConsumerName `json:"name"`
+	Params ReplayConsumerParams
+	Body   *ReplayConsumerJSONRequestBody
+}
+
+type ReplayConsumerResponseObject interface {
+	VisitReplayConsumerResponse(w http.ResponseWriter) error
+}
+
+type ReplayConsumer202ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type ReplayConsumer202JSONResponse struct {
+	Body    ReplayAccepted
+	Headers ReplayConsumer202ResponseHeaders
+}
+
+func (response ReplayConsumer202JSONResponse) VisitReplayConsumerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeadLettersRequestObject struct {
+	Params ListDeadLettersParams
+}
+
+type ListDeadLettersResponseObject interface {
+	VisitListDeadLettersResponse(w http.ResponseWriter) error
+}
+
+type ListDeadLetters200ResponseHeaders struct {
+	Link *string
+}
+
+type ListDeadLetters200JSONResponse struct {
+	Body    DeadLetterList
+	Headers ListDeadLetters200ResponseHeaders
+}
+
+func (response ListDeadLetters200JSONResponse) VisitListDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscardDeadLettersRequestObject struct {
+	Params DiscardDeadLettersParams
+	Body   *DiscardDeadLettersJSONRequestBody
+}
+
+type DiscardDeadLettersResponseObject interface {
+	VisitDiscardDeadLettersResponse(w http.ResponseWriter) error
+}
+
+type DiscardDeadLetters202ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type DiscardDeadLetters202JSONResponse struct {
+	Body    DeadLetterCount
+	Headers DiscardDeadLetters202ResponseHeaders
+}
+
+func (response DiscardDeadLetters202JSONResponse) VisitDiscardDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryDeadLettersRequestObject struct {
+	Params RetryDeadLettersParams
+	Body   *RetryDeadLettersJSONRequestBody
+}
+
+type RetryDeadLettersResponseObject interface {
+	VisitRetryDeadLettersResponse(w http.ResponseWriter) error
+}
+
+type RetryDeadLetters202ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type RetryDeadLetters202JSONResponse struct {
+	Body    DeadLetterCount
+	Headers RetryDeadLetters202ResponseHeaders
+}
+
+func (response RetryDeadLetters202JSONResponse) VisitRetryDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDeadLetterRequestObject struct {
+	Id DeadLetterID `json:"id"`
+}
+
+type GetDeadLetterResponseObject interface {
+	VisitGetDeadLetterResponse(w http.ResponseWriter) error
+}
+
+type GetDeadLetter200JSONResponse DeadLetter
+
+func (response GetDeadLetter200JSONResponse) VisitGetDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -44648,6 +46550,63 @@ func (response GetNodeCapacity200JSONResponse) VisitGetNodeCapacityResponse(w ht
 	return err
 }
 
+type ListNotificationsRequestObject struct {
+	Params ListNotificationsParams
+}
+
+type ListNotificationsResponseObject interface {
+	VisitListNotificationsResponse(w http.ResponseWriter) error
+}
+
+type ListNotifications200ResponseHeaders struct {
+	Link *string
+}
+
+type ListNotifications200JSONResponse struct {
+	Body    NotificationList
+	Headers ListNotifications200ResponseHeaders
+}
+
+func (response ListNotifications200JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type MarkNotificationsReadRequestObject struct {
+	Params MarkNotificationsReadParams
+	Body   *MarkNotificationsReadJSONRequestBody
+}
+
+type MarkNotificationsReadResponseObject interface {
+	VisitMarkNotificationsReadResponse(w http.ResponseWriter) error
+}
+
+type MarkNotificationsRead204ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type MarkNotificationsRead204Response struct {
+	Headers MarkNotificationsRead204ResponseHeaders
+}
+
+func (response MarkNotificationsRead204Response) VisitMarkNotificationsReadResponse(w http.ResponseWriter) error {
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(204)
+	return nil
+}
+
 type ListAutoTopupsRequestObject struct {
 	Params ListAutoTopupsParams
 }
@@ -46880,6 +48839,24 @@ type StrictServerInterface interface {
 	// IgnoreDrift Ignore drift
 	// (POST /api/v1/admin/drift/{id}/ignore)
 	IgnoreDrift(ctx context.Context, request IgnoreDriftRequestObject) (IgnoreDriftResponseObject, error)
+	// ListConsumers List consumers
+	// (GET /api/v1/admin/events/consumers)
+	ListConsumers(ctx context.Context, request ListConsumersRequestObject) (ListConsumersResponseObject, error)
+	// ReplayConsumer Replay consumer
+	// (POST /api/v1/admin/events/consumers/{name}/replay)
+	ReplayConsumer(ctx context.Context, request ReplayConsumerRequestObject) (ReplayConsumerResponseObject, error)
+	// ListDeadLetters List dead letters
+	// (GET /api/v1/admin/events/dead-letters)
+	ListDeadLetters(ctx context.Context, request ListDeadLettersRequestObject) (ListDeadLettersResponseObject, error)
+	// DiscardDeadLetters Discard dead letters
+	// (POST /api/v1/admin/events/dead-letters/discard)
+	DiscardDeadLetters(ctx context.Context, request DiscardDeadLettersRequestObject) (DiscardDeadLettersResponseObject, error)
+	// RetryDeadLetters Retry dead letters
+	// (POST /api/v1/admin/events/dead-letters/retry)
+	RetryDeadLetters(ctx context.Context, request RetryDeadLettersRequestObject) (RetryDeadLettersResponseObject, error)
+	// GetDeadLetter Get dead letter
+	// (GET /api/v1/admin/events/dead-letters/{id})
+	GetDeadLetter(ctx context.Context, request GetDeadLetterRequestObject) (GetDeadLetterResponseObject, error)
 	// ListFaultReports List fault reports
 	// (GET /api/v1/admin/fault-reports)
 	ListFaultReports(ctx context.Context, request ListFaultReportsRequestObject) (ListFaultReportsResponseObject, error)
@@ -47183,6 +49160,12 @@ type StrictServerInterface interface {
 	// GetNodeCapacity Get fleet capacity
 	// (GET /api/v1/nodes)
 	GetNodeCapacity(ctx context.Context, request GetNodeCapacityRequestObject) (GetNodeCapacityResponseObject, error)
+	// ListNotifications List notifications
+	// (GET /api/v1/notifications)
+	ListNotifications(ctx context.Context, request ListNotificationsRequestObject) (ListNotificationsResponseObject, error)
+	// MarkNotificationsRead Mark notifications as read
+	// (POST /api/v1/notifications/read)
+	MarkNotificationsRead(ctx context.Context, request MarkNotificationsReadRequestObject) (MarkNotificationsReadResponseObject, error)
 	// ListAutoTopups List automatic top-ups
 	// (GET /api/v1/payments/auto-topups)
 	ListAutoTopups(ctx context.Context, request ListAutoTopupsRequestObject) (ListAutoTopupsResponseObject, error)
@@ -48096,6 +50079,217 @@ func (sh *strictHandler) IgnoreDrift(ctx *gin.Context, id DriftID, params Ignore
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(IgnoreDriftResponseObject); ok {
 		if err := validResponse.VisitIgnoreDriftResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListConsumers operation middleware
+func (sh *strictHandler) ListConsumers(ctx *gin.Context, params ListConsumersParams) {
+	var request ListConsumersRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListConsumers(ctx, request.(ListConsumersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListConsumers")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListConsumersResponseObject); ok {
+		if err := validResponse.VisitListConsumersResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReplayConsumer operation middleware
+func (sh *strictHandler) ReplayConsumer(ctx *gin.Context, name ConsumerName, params ReplayConsumerParams) {
+	var request ReplayConsumerRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	var body ReplayConsumerJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReplayConsumer(ctx, request.(ReplayConsumerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReplayConsumer")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ReplayConsumerResponseObject); ok {
+		if err := validResponse.VisitReplayConsumerResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListDeadLetters operation middleware
+func (sh *strictHandler) ListDeadLetters(ctx *gin.Context, params ListDeadLettersParams) {
+	var request ListDeadLettersRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListDeadLetters(ctx, request.(ListDeadLettersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListDeadLetters")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListDeadLettersResponseObject); ok {
+		if err := validResponse.VisitListDeadLettersResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DiscardDeadLetters operation middleware
+func (sh *strictHandler) DiscardDeadLetters(ctx *gin.Context, params DiscardDeadLettersParams) {
+	var request DiscardDeadLettersRequestObject
+
+	request.Params = params
+
+	var body DiscardDeadLettersJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DiscardDeadLetters(ctx, request.(DiscardDeadLettersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DiscardDeadLetters")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DiscardDeadLettersResponseObject); ok {
+		if err := validResponse.VisitDiscardDeadLettersResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RetryDeadLetters operation middleware
+func (sh *strictHandler) RetryDeadLetters(ctx *gin.Context, params RetryDeadLettersParams) {
+	var request RetryDeadLettersRequestObject
+
+	request.Params = params
+
+	var body RetryDeadLettersJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RetryDeadLetters(ctx, request.(RetryDeadLettersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RetryDeadLetters")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(RetryDeadLettersResponseObject); ok {
+		if err := validResponse.VisitRetryDeadLettersResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetDeadLetter operation middleware
+func (sh *strictHandler) GetDeadLetter(ctx *gin.Context, id DeadLetterID) {
+	var request GetDeadLetterRequestObject
+
+	request.Id = id
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetDeadLetter(ctx, request.(GetDeadLetterRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetDeadLetter")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetDeadLetterResponseObject); ok {
+		if err := validResponse.VisitGetDeadLetterResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -51465,6 +53659,76 @@ func (sh *strictHandler) GetNodeCapacity(ctx *gin.Context) {
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(GetNodeCapacityResponseObject); ok {
 		if err := validResponse.VisitGetNodeCapacityResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListNotifications operation middleware
+func (sh *strictHandler) ListNotifications(ctx *gin.Context, params ListNotificationsParams) {
+	var request ListNotificationsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListNotifications(ctx, request.(ListNotificationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListNotifications")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListNotificationsResponseObject); ok {
+		if err := validResponse.VisitListNotificationsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// MarkNotificationsRead operation middleware
+func (sh *strictHandler) MarkNotificationsRead(ctx *gin.Context, params MarkNotificationsReadParams) {
+	var request MarkNotificationsReadRequestObject
+
+	request.Params = params
+
+	var body MarkNotificationsReadJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.MarkNotificationsRead(ctx, request.(MarkNotificationsReadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "MarkNotificationsRead")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(MarkNotificationsReadResponseObject); ok {
+		if err := validResponse.VisitMarkNotificationsReadResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

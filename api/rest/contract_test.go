@@ -40,6 +40,8 @@ func pathOf(op openapi.Operation) string {
 		name = source
 	case strings.Contains(op.Path, "/desired/"):
 		name = object
+	case strings.Contains(op.Path, "/consumers/"):
+		name = "notification_relay_low_balance"
 	case strings.Contains(op.Path, "/runbooks/"):
 		name = "section-degraded"
 	}
@@ -85,6 +87,10 @@ func (b *fixture) freshPathOf(t *testing.T, op openapi.Operation) string {
 		return fill("{name}", b.source())
 	case strings.Contains(path, "/gpus/{gpu}"):
 		return strings.NewReplacer("{name}", cordoned, "{gpu}", "GPU-"+cordoned+"-1").Replace(path)
+	case strings.Contains(path, "/events/"):
+		id := read[string](b, `INSERT INTO dead_letters (id, consumer, event_id, stream, subject, error, attempts, dead_at)
+			VALUES (gen_random_uuid(), 'notification_relay_low_balance', gen_random_uuid(), 'BILLING', 'billing.low_balance_warning', 'x', 10, now()) RETURNING id::text`)
+		return fill("{id}", id)
 	case strings.Contains(path, "/fault-reports/{id}"):
 		return fill("{id}", read[string](b, `INSERT INTO fault_reports (id, allocation_id, org_id, node_id, message, reported_by)
 			SELECT gen_random_uuid(), $1, $2, id, 'm', 'user:x' FROM nodes WHERE name = $3 RETURNING id::text`, b.allocate(t).Id, tenant, node))

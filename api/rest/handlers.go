@@ -58,7 +58,7 @@ func (s *Server) newHandlers() handlers {
 		allocationHandlers: &allocationHandlers{Services: v, Cursors: cursors, Exports: exports},
 		auditHandlers:      &auditHandlers{Services: v, Cursors: cursors, Exports: exports},
 		changeHandlers:     objects,
-		eventHandlers:      &eventHandlers{Services: v, Stream: s.Stream, Chain: s.chain},
+		eventHandlers:      &eventHandlers{Services: v, Cursors: cursors, Stream: s.Stream, Chain: s.chain},
 		fleetHandlers: &fleetHandlers{
 			Services: v, Cursors: cursors, Change: objects, Parts: fleet.NodeParts{Services: v, Tasks: s.Tasks, Installer: s.Installer},
 		},

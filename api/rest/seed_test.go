@@ -192,6 +192,7 @@ func fillFleet(add func(string, ...any)) {
 	addNode(add, cordoned, "a100", 8)
 	addNode(add, object, "other", 1)
 	add(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES (gen_random_uuid(), 'SKU', $1, '{}', 'x', 'api')`, sku)
+	add(`INSERT INTO event_consumers (name, stream, epoch, pending, redelivered) VALUES ('notification_relay_low_balance', 'BILLING', 'e', 0, 0)`)
 	add(`UPDATE slots SET id = $1 WHERE gpu_uuid = 'GPU-' || $2 || '-1'`, slotID, object)
 }
 

@@ -38,6 +38,7 @@ event. As json, yaml or name it prints one document per event.`,
 	flags.StringVar(&f.about, "for", "", "only about this allocation")
 	flags.BoolVar(&f.platform, "platform", false, "of all tenants, for operators")
 	flags.IntVar(&f.limit, "limit", f.limit, "at most so many from before; 0 for all")
+	cmd.AddCommand(newDeadLetters(a), newRetry(a), newDiscard(a), newConsumers(a), newReplay(a))
 	return cmd
 }
 

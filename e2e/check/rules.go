@@ -76,7 +76,7 @@ var rules = []rule{
 		SELECT format('%s: %s facts are not published', e.stream, count(*))
 		FROM outbox_events e LEFT JOIN outbox_position p ON p.stream = e.stream
 		WHERE p.stream IS NULL OR (e.xid, e.seq) > (p.xid, p.seq) GROUP BY e.stream`},
-	{promise: "INV-28 no dead letter", broken: `SELECT format('%s failed %s times: %s', event_id, retry_count, last_error) FROM outbox_failures WHERE dead_at IS NOT NULL`},
+	{promise: "INV-28 no dead letter", broken: `SELECT format('%s failed %s times in %s: %s', event_id, attempts, consumer, error) FROM dead_letters WHERE dead_at IS NOT NULL`},
 	{promise: "INV-33 metered from active to the release", live: true, broken: `
 		SELECT format('%s was active %s times and began %s times, %s open', a.name, t.n, u.n, u.open) FROM allocations a
 		CROSS JOIN LATERAL (SELECT count(*) AS n FROM allocation_transitions WHERE allocation_id = a.id AND to_status = 'active') t

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -12,6 +14,8 @@ import (
 const (
 	source = "fleet"
 	key    = "billing.window_seconds"
+
+	consumerName = "notification_relay_low_balance"
 
 	hookSecret = "a secret that only the forge knows"
 )
@@ -30,6 +34,9 @@ func (w *fixture) declare() {
 	w.sql(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES ($1, 'SKU', $2, '{}', 'x', 'api')`, id(), sku)
 	w.a.objects["FaultReportID"] = id().String() // each permitted call decides one of its own
 	w.b.objects["FaultReportID"] = w.a.objects["FaultReportID"]
+	w.sql(`INSERT INTO event_consumers (name, stream, epoch, pending, redelivered) VALUES ($1, 'BILLING', 'e', 0, 0)`, consumerName)
+	w.a.objects["DeadLetterID"] = w.deadLetter()
+	w.b.objects["DeadLetterID"] = w.a.objects["DeadLetterID"]
 	w.a.objects["DriftID"] = w.drift()
 	w.b.objects["DriftID"] = w.a.objects["DriftID"]
 	_, w.a.objects["SlotID"] = w.machine()
@@ -38,7 +45,20 @@ func (w *fixture) declare() {
 }
 
 // platforms are the objects with an id that belong to no tenant.
-var platforms = map[string]bool{"PlanID": true, "FaultReportID": true, "DriftID": true, "SlotID": true}
+var platforms = map[string]bool{"PlanID": true, "FaultReportID": true, "DeadLetterID": true, "DriftID": true, "SlotID": true}
+
+func (w *fixture) deadLetter() string {
+	made := id()
+	w.sql(`INSERT INTO dead_letters (id, consumer, event_id, stream, subject, error, attempts, dead_at)
+		VALUES ($1, $2, $3, 'BILLING', 'billing.low_balance_warning', 'x', 10, now())`, made, consumerName, id())
+	return made.String()
+}
+
+func (w *fixture) notification(s *side, user uuid.UUID) string {
+	made := id()
+	w.sql(`INSERT INTO notifications (id, user_id, org_id, kind, severity, urn, title, message) VALUES ($1, $2, $3, 'low_balance', 'info', 'u', 't', 'm')`, made, user, s.tenant)
+	return made.String()
+}
 
 func (w *fixture) drift() string {
 	made := id()

@@ -347,7 +347,7 @@ func (w *fixture) strangers() {
 func (w *fixture) createShared(s *side) {
 	s.objects["ProjectPath"], s.objects["ProjectHeader"] = s.project.String(), s.project.String()
 	s.objects["TenantID"] = s.tenant.String()
-	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID"} {
+	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID", "NotificationID"} {
 		s.objects[kind] = w.fresh(kind, s, s.owner)
 	}
 	w.sql(`INSERT INTO release_proofs (allocation_id, proof) VALUES ($1, '{}')`, s.objects["AllocationID"])
@@ -357,14 +357,14 @@ func (w *fixture) createShared(s *side) {
 // global are the names that no tenant owns.
 var global = map[string]string{
 	"SkuName": sku, "NodeName": node, "GpuUUID": "GPU-" + node, "KindName": "Node", "ObjectName": node, "RunbookName": "node-silent", "Month": time.Now().UTC().Format("2006-01"),
-	"GitSourceName": source, "HookSource": source, "PolicyName": key, "RevisionNumber": "1",
+	"ConsumerName": consumerName, "GitSourceName": source, "HookSource": source, "PolicyName": key, "RevisionNumber": "1",
 }
 
 // unguessed are names that are no ids: no object can be recognised by them.
 var unguessed = map[string]bool{"KindName": true, "Month": true, "RevisionNumber": true}
 
 // personal are the objects that only their user can read.
-var personal = map[string]bool{"SshKeyID": true, "SessionID": true, "ApiKeyID": true, "OwnInvitationID": true}
+var personal = map[string]bool{"SshKeyID": true, "SessionID": true, "ApiKeyID": true, "OwnInvitationID": true, "NotificationID": true}
 
 // fresh makes an object for one cell. Who makes it belongs to the side, or is an
 // operator who belongs to none.
@@ -388,6 +388,10 @@ func (w *fixture) fresh(kind string, s *side, by *actor) string {
 		return w.faultReport(s)
 	case "DriftID":
 		return w.drift()
+	case "DeadLetterID":
+		return w.deadLetter()
+	case "NotificationID":
+		return w.notification(s, by.user)
 	case "AllocationID":
 		return w.allocate(s)
 	case "PaymentSessionID":

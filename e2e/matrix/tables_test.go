@@ -61,6 +61,11 @@ var changes = map[string][]string{
 	"clearBreaker":       {"breaker_trips"},
 	"resetNodeGpu":       {"nodes", "river_job"},
 
+	"retryDeadLetters":      {"dead_letters"},
+	"discardDeadLetters":    {"dead_letters", "inbox"},
+	"replayConsumer":        {"event_replays"},
+	"markNotificationsRead": {"notifications"},
+
 	"announceNodeRetirement": {"nodes", "outbox_events"},
 	"reportAllocationFault":  {"fault_reports"},
 	"decideFaultReport":      {"fault_reports", "health_reports", "nodes", "gpus", "slots", "holds", "outbox_events", "reconcile_due", "river_job"},

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/event/consume"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/platform/secret"
@@ -28,16 +29,23 @@ import (
 type Month struct {
 	Table string
 	Days  policies.IntKey
+	// Later is added to the days.
+	Later int64
 }
+
+// days returns the retention of the table.
+func (m Month) days(v policies.View) time.Duration { return time.Duration(v.Int(m.Days)+m.Later) * day }
 
 // Months lists these tables. Actions precede the plans that they refer to.
 func Months() []Month {
 	return []Month{
-		{"outbox_events", policies.EventOutboxDays},
-		{"audit_logs", policies.AuditDays},
-		{"plan_actions", policies.HistoryDays},
-		{"plans", policies.HistoryDays},
-		{"allocation_transitions", policies.AuditDays},
+		{"outbox_events", policies.EventOutboxDays, 0},
+		{"inbox", policies.EventOutboxDays, 31}, // as long as an event can be published again
+		{"notifications", policies.HistoryDays, 0},
+		{"audit_logs", policies.AuditDays, 0},
+		{"plan_actions", policies.HistoryDays, 0},
+		{"plans", policies.HistoryDays, 0},
+		{"allocation_transitions", policies.AuditDays, 0},
 	}
 }
 
@@ -62,6 +70,9 @@ func batches() []batch {
 		{"node_tasks", policies.HistoryDays, day, nodetask.DeleteEnded},
 		{"observed_allocations", policies.HistoryDays, day, observed.ForgetAllocations},
 		{"drift", policies.HistoryDays, day, reconciler.DeleteHealed},
+		{"inbox_heads", policies.EventOutboxDays, day, consume.DeleteHeads},
+		{"dead_letters", policies.HistoryDays, day, consume.DeleteLetters},
+		{"event_replays", policies.HistoryDays, day, consume.DeleteReplays},
 		{"forge_reports", policies.HistoryDays, day, forge.DeleteReports},
 		{"forge_pushes", policies.HistoryDays, day, forge.DeletePushes},
 		{"desired_revisions", policies.AuditDays, day, revision.DeleteOld},
@@ -103,7 +114,7 @@ func Run(ctx context.Context, s *services.Services, log *slog.Logger) error {
 	failures := []error{Make(ctx, s.DB)}
 	now, policy := s.Clock.Now(), s.Policies.Latest().For()
 	for _, m := range Months() {
-		before := now.Add(-time.Duration(policy.Int(m.Days)) * day)
+		before := now.Add(-m.days(policy))
 		if m.Table == "audit_logs" {
 			_, err := s.Audit.ArchiveMonths(ctx, before)
 			failures = append(failures, err)

@@ -57,7 +57,7 @@ func Read(ctx context.Context, s *services.Services) ([]Table, error) {
 			if m.Table != all[i].Name {
 				continue
 			}
-			due := now.Add(-time.Duration(policy.Int(m.Days))*day - grace)
+			due := now.Add(-m.days(policy) - grace)
 			if err := s.DB.QueryRow(ctx, countOverdue, m.Table, due).Scan(&all[i].Overdue); err != nil {
 				return nil, fmt.Errorf("counting partitions of %s: %w", m.Table, err)
 			}

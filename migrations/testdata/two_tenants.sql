@@ -25,6 +25,7 @@ BEGIN
 		INSERT INTO audit_logs (id, org_id, actor, action, target_urn) VALUES (id, id, id, 'a', id);
 		INSERT INTO audit_seals (up_to, org_id, total, rows, chain) VALUES (1::text::xid8, id, 1, repeat('x', 48)::bytea, repeat('x', 32)::bytea);
 		INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, org_id, payload) VALUES (id, 'BILLING', 'billing.x', id, 1, id, '{}');
+		INSERT INTO notifications (id, user_id, org_id, kind, severity, urn, title, message) VALUES (id, id, id, 'k', 'info', id, 't', 'm');
 		INSERT INTO ledger_accounts (id, org_id, name, currency) VALUES (id, id, 'balance', 'EUR');
 		INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) VALUES (id, 'usage', id, id, 1);
 		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) VALUES (id, id, 1, 'EUR');

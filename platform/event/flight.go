@@ -114,7 +114,7 @@ func (r *Relay) message(e Event, stream string, expected uint64) (*nats.Msg, err
 	if err := json.Unmarshal(e.Payload, &about); err != nil {
 		return nil, fmt.Errorf("%w: %w", errMalformed, err)
 	}
-	h := r.header(e, stream, about.URN)
+	h := headerOf(r.Environment, e, stream, about.URN)
 	h[nats.ExpectedLastSeqHdr] = []string{strconv.FormatUint(expected, 10)}
 	return &nats.Msg{Subject: e.Type, Header: h, Data: data}, nil
 }

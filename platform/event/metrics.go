@@ -16,7 +16,7 @@ const scrapeTimeout = 5 * time.Second
 var (
 	outboxPending = prometheus.NewDesc("gpuaas_outbox_pending", "Events that the stream does not contain yet, counted up to 10,000.", []string{"stream"}, nil)
 	outboxAge     = prometheus.NewDesc("gpuaas_outbox_oldest_age_seconds", "Age of the oldest of them.", []string{"stream"}, nil)
-	deadLetters   = prometheus.NewDesc("gpuaas_dead_letters", "Events that the relay has given up to publish.", []string{"stream"}, nil)
+	deadLetters   = prometheus.NewDesc("gpuaas_dead_letters", "Dead letters that no operator has resolved.", []string{"stream"}, nil)
 )
 
 // Describe sends the descriptions of all metrics.

@@ -2,13 +2,12 @@ package event
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -73,7 +72,7 @@ func (t *term) countFailure(ctx context.Context, l *line, e Event, cause error) 
 	if err := t.deadLetter(ctx, l, e, cause, failures); err != nil {
 		return err
 	}
-	if _, err := t.conn.Exec(ctx, markDead, e.ID.UUID); err != nil {
+	if _, err := t.conn.Exec(ctx, markDead, uuid.Must(uuid.NewV7()), e.ID.UUID, e.Type, RelayName); err != nil {
 		return fmt.Errorf("marking a dead letter: %w", err)
 	}
 	t.relay.Log.Error("an event could not be published and became a dead letter",
@@ -81,39 +80,7 @@ func (t *term) countFailure(ctx context.Context, l *line, e Event, cause error) 
 	return t.advance(ctx, l, e.Position)
 }
 
-// DeadLetter is the content of a message in the dead-letter stream.
-type DeadLetter struct {
-	// Envelope is the event; one that is too large for NATS is without payload,
-	// which stays in the outbox.
-	Envelope Event  `json:"envelope"`
-	Error    string `json:"error"`
-	Attempts int    `json:"attempts"`
-}
-
 func (t *term) deadLetter(ctx context.Context, l *line, e Event, cause error, attempts int) error {
-	letter := DeadLetter{Envelope: e, Error: cause.Error(), Attempts: attempts}
-	err := t.publishDead(ctx, l, letter)
-	if errors.Is(err, nats.ErrMaxPayload) {
-		letter.Envelope.Payload = nil
-		err = t.publishDead(ctx, l, letter)
-	}
-	if err != nil {
-		return fmt.Errorf("publishing a dead letter: %w", err)
-	}
-	return nil
-}
-
-func (t *term) publishDead(ctx context.Context, l *line, letter DeadLetter) error {
-	data, err := json.Marshal(letter)
-	if err != nil {
-		return fmt.Errorf("encoding a dead letter: %w", err)
-	}
-	prefix := "dlq." + strings.ToLower(l.stream) + "."
-	msg := &nats.Msg{Subject: prefix + letter.Envelope.Type, Header: t.relay.header(letter.Envelope, StreamDLQ, ""), Data: data}
-	_, err = t.relay.JS.PublishMsg(ctx, msg)
-	if errors.Is(err, nats.ErrBadSubject) {
-		msg.Subject = prefix + "malformed"
-		_, err = t.relay.JS.PublishMsg(ctx, msg)
-	}
-	return err
+	letter := DeadLetter{ID: e.ID.UUID, Envelope: e, Consumer: RelayName, Error: cause.Error(), Attempts: attempts}
+	return letter.Publish(ctx, t.relay.JS, t.relay.Environment, l.stream)
 }

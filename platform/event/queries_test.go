@@ -8,7 +8,7 @@ import (
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"outbox_events", "outbox_position", "outbox_failures"}, map[string]string{
+	pgtest.Prepare(t, []string{"outbox_events", "outbox_position", "outbox_failures", "dead_letters"}, map[string]string{
 		"insertEvent":    insertEvent,
 		"selectTenant":   selectTenant,
 		"selectAll":      selectAll,
@@ -18,14 +18,18 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"tryLead":        tryLead,
 		"ensurePosition": ensurePosition,
 		"readPosition":   readPosition,
+		"readAcked":      readAcked,
 		"movePosition":   movePosition,
 		"countFailure":   countFailure,
 		"markDead":       markDead,
 		"selectBacklog":  selectBacklog,
+		"selectEvent":    selectEvent,
+		"selectRetries":  selectRetries,
+		"endRetry":       endRetry,
 	})
 }
 
 func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
 	t.Parallel()
-	pgtest.KeepIndexes(t, map[string]string{"selectTenant": selectTenant, "selectAll": selectAll, "selectPosition": selectPosition})
+	pgtest.KeepIndexes(t, map[string]string{"selectTenant": selectTenant, "selectAll": selectAll, "selectPosition": selectPosition, "selectEvent": selectEvent})
 }

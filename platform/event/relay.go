@@ -24,8 +24,11 @@ type Relay struct {
 	JS          jetstream.JetStream
 	Hints       *hint.Bus
 	Environment string // in the source of each fact: /gpuaas/<environment>
-	Log         *slog.Logger
-	Clock       clock.Clock
+	// Retention is the time for which the streams store events. The outbox stores them at least as long, so that a
+	// lost stream can be filled again.
+	Retention func() time.Duration
+	Log       *slog.Logger
+	Clock     clock.Clock
 
 	mu     sync.Mutex
 	status Status

@@ -38,6 +38,11 @@ func (s *Store) After(ctx context.Context, tenant ids.Tenant, from Position, lim
 	return events, nil
 }
 
+// Get returns a stored event.
+func Get(ctx context.Context, q pg.Queryer, id ids.Event) (Event, error) {
+	return pg.One(ctx, q, "event", selectEvent, scanEvent, id.UUID)
+}
+
 // Find returns the position of an event of the tenant.
 func (s *Store) Find(ctx context.Context, tenant ids.Tenant, id ids.Event) (Position, error) {
 	var p Position

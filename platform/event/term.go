@@ -25,6 +25,7 @@ type term struct {
 
 	lines      []*line
 	checked    time.Time
+	retried    time.Time
 	reconnects uint64
 	moved      bool
 }
@@ -59,7 +60,11 @@ func (t *term) pass(ctx context.Context) error {
 			return fmt.Errorf("relaying %s: %w", l.stream, err)
 		}
 	}
-	return nil
+	if now.Sub(t.retried) < pollEvery {
+		return nil
+	}
+	t.retried = now
+	return t.retry(ctx)
 }
 
 // pump publishes all that waits in one stream. The next batch is read while the
@@ -120,15 +125,15 @@ func (t *term) advance(ctx context.Context, l *line, to Position) error {
 	return nil
 }
 
-// header gives a fact its CloudEvents form. The id is what the stream knows a
-// repetition by; the expected stream turns a wrong subject into an answer.
-func (r *Relay) header(e Event, stream, urn string) nats.Header {
+// headerOf returns the CloudEvents headers of an event. The stream recognises a repetition by the id; the
+// expected stream turns a wrong subject into an error.
+func headerOf(environment string, e Event, stream, urn string) nats.Header {
 	h := nats.Header{
 		nats.MsgIdHdr:          {e.ID.String()},
 		nats.ExpectedStreamHdr: {stream},
 		"ce-specversion":       {"1.0"},
 		"ce-id":                {e.ID.String()},
-		"ce-source":            {"/gpuaas/" + r.Environment},
+		"ce-source":            {"/gpuaas/" + environment},
 		"ce-type":              {"io.gpuaas." + e.Type + ".v1"},
 		"ce-time":              {e.OccurredAt.Format(time.RFC3339Nano)},
 		"content-type":         {"application/json"},

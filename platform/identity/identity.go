@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/internal/cache"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -89,8 +90,8 @@ type Service struct {
 	Policy func(Caller) policies.View
 
 	rights   atomic.Int64 // increases when a caller may have lost a right
-	projects Cache[projectRequest, Project]
-	roleIn   Cache[tenantUser, map[ids.Project]bool]
+	projects cache.Cache[projectRequest, Project]
+	roleIn   cache.Cache[tenantUser, map[ids.Project]bool]
 }
 
 // PolicyFor reads the policies for a caller.

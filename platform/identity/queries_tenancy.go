@@ -126,4 +126,11 @@ const (
 	selectFirstAdmin = `SELECT ` + userColumns + ` WHERE u.role = 'admin' AND u.disabled_at IS NULL ORDER BY u.created_at, u.id LIMIT 1`
 	insertAdmin      = `
 		INSERT INTO users (id, oidc_issuer, oidc_subject, email, name, role) VALUES ($1, 'local', $2, $2, $2, 'admin') ON CONFLICT DO NOTHING`
+
+	selectWithRoles = `
+		SELECT id FROM users WHERE disabled_at IS NULL AND id IN (
+			SELECT user_id FROM tenant_memberships WHERE org_id = $1 AND role = ANY ($3)
+			UNION ALL SELECT user_id FROM project_memberships WHERE project_id = $2 AND role = ANY ($4)
+			UNION ALL SELECT id FROM users WHERE role = ANY ($5))
+		ORDER BY id`
 )

@@ -20,6 +20,7 @@ func TestTenancyStatementsFitTheSchema(t *testing.T) {
 		"selectTenantMembers":   selectTenantMembers,
 		"selectCandidate":       selectCandidate,
 		"selectTenantRole":      selectTenantRole,
+		"selectWithRoles":       selectWithRoles,
 		"putTenantMember":       putTenantMember,
 		"deleteTenantMember":    deleteTenantMember,
 		"deleteFromProjects":    deleteFromProjects,

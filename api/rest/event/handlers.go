@@ -1,8 +1,9 @@
-// Package event serves the stream of events.
+// Package event serves the stream of events, dead letters, consumers and notifications.
 package event
 
 import (
 	"github.com/gpuaas/gpuaas/api/rest/middleware"
+	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/services"
 )
@@ -11,6 +12,7 @@ import (
 type Handlers struct {
 	*services.Services
 
-	Stream *stream.Server
-	Chain  *middleware.Chain
+	Cursors response.Cursors
+	Stream  *stream.Server
+	Chain   *middleware.Chain
 }

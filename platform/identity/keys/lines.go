@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gpuaas/gpuaas/internal/cache"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
@@ -14,7 +15,7 @@ import (
 // Lines caches AuthorizedKeys for transactions that verify the lines with QueueAuthorizedKeys, so that such a request
 // reads them once. The zero value is ready to use.
 type Lines struct {
-	cache identity.Cache[uuid.UUID, []string]
+	entries cache.Cache[uuid.UUID, []string]
 }
 
 // Lines of more bytes are not cached: they would be most of the memory of a server with 10,000 principals.
@@ -29,7 +30,7 @@ func (l *Lines) Read(ctx context.Context, q pg.Queryer, c identity.Caller, named
 		return AuthorizedKeys(ctx, q, c, named)
 	}
 	if !fresh {
-		if lines, found := l.cache.Get(c.Principal(), 0, now); found {
+		if lines, found := l.entries.Get(c.Principal(), 0, now); found {
 			return lines, nil
 		}
 	}
@@ -42,9 +43,9 @@ func (l *Lines) Read(ctx context.Context, q pg.Queryer, c identity.Caller, named
 		size += len(line)
 	}
 	if size > mostCached {
-		l.cache.Put(c.Principal(), nil, 0, now) // earlier lines would fail their verification in each request
+		l.entries.Put(c.Principal(), nil, 0, now) // earlier lines would fail their verification in each request
 		return lines, nil
 	}
-	l.cache.Put(c.Principal(), lines, 0, now.Add(cachedFor))
+	l.entries.Put(c.Principal(), lines, 0, now.Add(cachedFor))
 	return lines, nil
 }

@@ -6,6 +6,7 @@ package signin
 import (
 	"context"
 
+	"github.com/gpuaas/gpuaas/internal/cache"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
@@ -20,7 +21,7 @@ type Service struct {
 	// VerifyJob validates the token of a CI job. It is nil where the installation trusts no issuer of jobs.
 	VerifyJob func(ctx context.Context, raw string) (Job, error)
 
-	tokens  identity.Cache[[32]byte, identity.Caller]
-	proven  identity.Cache[[32]byte, proven]
+	tokens  cache.Cache[[32]byte, identity.Caller]
+	proven  cache.Cache[[32]byte, proven]
 	hashing hashing
 }

@@ -1,4 +1,4 @@
-package identity
+package cache
 
 import (
 	"testing"
@@ -8,20 +8,18 @@ import (
 // A request that has read a right before a revocation must not store it for the requests after it.
 func TestCacheEndsWithTheEpoch(t *testing.T) {
 	t.Parallel()
-	var s Service
+	const live = time.Second
 	var c Cache[string, int]
 	now := time.Unix(1_900_000_000, 0)
-	before := s.RightsEpoch()
-	s.RightsChanged()
-	c.Put("key", 1, before, now.Add(CachedFor))
-	if v, found := c.Get("key", s.RightsEpoch(), now); found {
+	c.Put("key", 1, 1, now.Add(live))
+	if v, found := c.Get("key", 2, now); found {
 		t.Errorf("found %d of the epoch before", v)
 	}
-	c.Put("key", 2, s.RightsEpoch(), now.Add(CachedFor))
-	if v, found := c.Get("key", s.RightsEpoch(), now); !found || v != 2 {
+	c.Put("key", 2, 2, now.Add(live))
+	if v, found := c.Get("key", 2, now); !found || v != 2 {
 		t.Errorf("found %d, %t", v, found)
 	}
-	if v, found := c.Get("key", s.RightsEpoch(), now.Add(CachedFor)); found {
+	if v, found := c.Get("key", 2, now.Add(live)); found {
 		t.Errorf("found %d after its end", v)
 	}
 }
@@ -30,10 +28,10 @@ func TestCacheEndsWithTheEpoch(t *testing.T) {
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	var c Cache[int, int]
-	for i := range cacheSize + 100 {
+	for i := range size + 100 {
 		c.Put(i, i, 0, time.Time{})
 	}
-	if len(c.entries) != cacheSize {
+	if len(c.entries) != size {
 		t.Errorf("%d entries", len(c.entries))
 	}
 }

@@ -1,0 +1,21 @@
+package consume
+
+import "time"
+
+// shorten lets tests see pauses of minutes end.
+func shorten() {
+	checkEvery, pauseAfter, ackWait = time.Second, 10*time.Millisecond, 5*time.Second
+	for i := range pauses {
+		pauses[i] = time.Duration(i+1) * time.Millisecond
+	}
+}
+
+// Statements are all statements of the package, for the test of the schema.
+var Statements = map[string]string{
+	"markProcessed": markProcessed, "countFailure": countFailure, "insertState": insertState, "putState": putState, "selectStates": selectStates,
+	"deleteStates": deleteStates, "lockRetry": lockRetry, "lockReplay": lockReplay, "moveReplay": moveReplay, "selectReplayed": selectReplayed,
+	"selectLetters": selectLetters, "selectLetter": selectLetter, "selectChosen": selectChosen, "requestRetries": requestRetries,
+	"discardLetters": discardLetters, "selectConsumer": selectConsumer, "insertReplay": insertReplay, "deleteHeads": deleteHeads, "deleteLetters": deleteLetters, "deleteReplays": deleteReplays,
+}
+
+func init() { shorten() } //nolint:gochecknoinits // before any test

@@ -1,0 +1,99 @@
+package consume
+
+const (
+	// The first insert waits for another transaction that processes the event. The row of the aggregate is
+	// locked until the commit. Failures of the event end with it.
+	markProcessed = `
+	WITH new AS (INSERT INTO inbox (consumer, event_id) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING event_id),
+		head AS (
+			INSERT INTO inbox_heads (consumer, aggregate, sequence) SELECT $1, $3, $4 FROM new WHERE NOT $5::boolean
+			ON CONFLICT (consumer, aggregate) DO UPDATE SET sequence = excluded.sequence, moved_at = now() WHERE inbox_heads.sequence < excluded.sequence
+			RETURNING sequence),
+		failed AS (DELETE FROM dead_letters WHERE consumer = $1 AND event_id = $2 AND dead_at IS NULL),
+		dead AS (
+			UPDATE dead_letters SET resolved_at = now(), resolution = 'retried', retry_at = NULL
+			WHERE consumer = $1 AND event_id = $2 AND dead_at IS NOT NULL AND resolved_at IS NULL)
+	SELECT EXISTS (SELECT FROM new), ($5 OR EXISTS (SELECT FROM head)) AND $6 >= coalesce((SELECT since FROM event_consumers WHERE name = $1), '-infinity')`
+
+	countFailure = `
+	INSERT INTO dead_letters (id, consumer, event_id, stream, subject, error, dead_at) VALUES ($1, $2, $3, $4, $5, left($6, 4096), CASE WHEN $7 <= 1 THEN now() END)
+	ON CONFLICT (consumer, event_id) DO UPDATE SET
+		attempts = dead_letters.attempts + 1, error = excluded.error, failed_at = now(), retry_at = NULL,
+		dead_at = coalesce(dead_letters.dead_at, CASE WHEN dead_letters.attempts + 1 >= $7 THEN now() END),
+		resolved_at = NULL, resolution = ''
+	RETURNING id, attempts`
+
+	insertState = `INSERT INTO event_consumers (name, stream, epoch, pending, redelivered) VALUES ($1, $2, '', 0, 0) ON CONFLICT DO NOTHING`
+
+	putState = `
+	INSERT INTO event_consumers (name, stream, epoch, pending, redelivered, oldest_at) VALUES ($1, $2, $3, $4, $5, $6)
+	ON CONFLICT (name) DO UPDATE SET
+		stream = excluded.stream, epoch = excluded.epoch, pending = excluded.pending, redelivered = excluded.redelivered, oldest_at = excluded.oldest_at,
+		checked_at = now()
+	WHERE event_consumers.checked_at < now() - interval '1 minute' OR (event_consumers.epoch, event_consumers.pending, event_consumers.redelivered, event_consumers.oldest_at)
+		IS DISTINCT FROM (excluded.epoch, excluded.pending, excluded.redelivered, excluded.oldest_at)`
+
+	selectStates = `
+	SELECT name, stream, epoch, pending, redelivered, oldest_at, coalesce(now() - oldest_at, '0'), checked_at FROM event_consumers
+	WHERE name > $1 ORDER BY name LIMIT $2`
+
+	deleteStates = `DELETE FROM event_consumers WHERE name <> ALL ($1)`
+
+	lockRetry = `
+	SELECT consumer, event_id FROM dead_letters
+	WHERE retry_at IS NOT NULL AND resolved_at IS NULL AND consumer = ANY ($1) ORDER BY retry_at, id LIMIT 1 FOR UPDATE SKIP LOCKED`
+
+	lockReplay = `
+	SELECT id, consumer, xid, seq, repeat FROM event_replays
+	WHERE done_at IS NULL AND consumer = ANY ($1) ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED`
+
+	moveReplay = `
+	UPDATE event_replays SET xid = $2::xid8, seq = $3, events = events + $4, effects = effects + $5,
+		done_at = CASE WHEN $6 THEN now() END
+	WHERE id = $1`
+
+	// By position, so that a replay continues after a killed worker.
+	selectReplayed = `
+	SELECT e.event_id, e.xid, e.seq FROM event_replays r JOIN outbox_events e ON e.stream = $2 AND e.subject = ANY ($3)
+		AND (e.xid, e.seq) > (r.xid, r.seq) AND e.xid < xact_horizon() AND e.occurred_at >= r.from_at AND e.occurred_at < r.to_at
+		AND (r.event_ids IS NULL OR e.event_id = ANY (r.event_ids))
+	WHERE r.id = $1 ORDER BY e.xid, e.seq LIMIT $4`
+
+	letterColumns = `id, consumer, event_id, stream, subject, error, attempts, created_at, failed_at, dead_at, retry_at, resolved_at, resolution, resolved_by, reason`
+
+	selectLetters = `
+	SELECT ` + letterColumns + ` FROM dead_letters
+	WHERE dead_at IS NOT NULL AND ($1 = '' OR consumer = $1) AND ($2 = '' OR stream = $2) AND ($3 = '' OR subject = $3)
+		AND ($4 OR resolved_at IS NULL) AND id < $5 ORDER BY id DESC LIMIT $6`
+
+	selectLetter = `SELECT ` + letterColumns + ` FROM dead_letters WHERE id = $1 AND dead_at IS NOT NULL`
+
+	selectChosen = `
+	SELECT id FROM dead_letters
+	WHERE dead_at IS NOT NULL AND resolved_at IS NULL AND ($1 = '' OR consumer = $1) AND ($2 = '' OR stream = $2) AND ($3 = '' OR subject = $3)
+		AND ($4::uuid[] IS NULL OR id = ANY ($4)) ORDER BY id LIMIT $5`
+
+	requestRetries = `UPDATE dead_letters SET retry_at = now(), resolved_by = $2, reason = $3 WHERE id = ANY ($1) AND resolved_at IS NULL`
+
+	// Marked as processed, so that a stream that is filled again does not bring the effect back.
+	discardLetters = `
+	WITH gone AS (
+		UPDATE dead_letters SET resolved_at = now(), resolution = 'discarded', resolved_by = $2, reason = $3, retry_at = NULL
+		WHERE id = ANY ($1) AND resolved_at IS NULL RETURNING consumer, event_id)
+	INSERT INTO inbox (consumer, event_id) SELECT consumer, event_id FROM gone ON CONFLICT DO NOTHING`
+
+	selectConsumer = `SELECT stream FROM event_consumers WHERE name = $1`
+
+	insertReplay = `
+	INSERT INTO event_replays (id, consumer, event_ids, from_at, to_at, xid, seq, repeat, actor, reason)
+	VALUES ($1, $2, $3, coalesce($4::timestamptz, '-infinity'), coalesce($5::timestamptz, now()), $6::xid8, $7, $8, $9, $10)`
+
+	deleteHeads = `DELETE FROM inbox_heads WHERE (consumer, aggregate) IN (
+		SELECT consumer, aggregate FROM inbox_heads WHERE moved_at < now() - $1::interval ORDER BY moved_at LIMIT $2)`
+
+	deleteLetters = `DELETE FROM dead_letters WHERE id IN (
+		SELECT id FROM dead_letters WHERE failed_at < now() - $1::interval AND (resolved_at IS NOT NULL OR dead_at IS NULL) ORDER BY failed_at LIMIT $2)`
+
+	deleteReplays = `DELETE FROM event_replays WHERE id IN (
+		SELECT id FROM event_replays WHERE done_at < now() - $1::interval ORDER BY done_at LIMIT $2)`
+)

@@ -1,0 +1,177 @@
+package notification
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"text/template"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+// Severity is the urgency of a notification.
+type Severity string
+
+// The severities.
+const (
+	Info     Severity = "info"
+	Warning  Severity = "warning"
+	Critical Severity = "critical" // allocations end without an action of the user
+)
+
+// kind is a kind of notification.
+type kind struct {
+	name            string
+	stream, subject string
+	audience        func(event.Event) identity.Roles
+	severity        Severity
+	enabled         policies.BoolKey // empty: no policy disables it
+	title           string
+	// message names cause, effect on money, deadline and next step. A field that an event lacks is a failure.
+	message string
+}
+
+func ofProject(event.Event) identity.Roles {
+	return identity.Roles{Project: []string{"admin", "member"}}
+}
+
+func ofMoney(event.Event) identity.Roles { return identity.Roles{Tenant: []string{"owner", "billing"}} }
+
+func ofPlatform(event.Event) identity.Roles {
+	return identity.Roles{Platform: []string{"admin", "operator"}}
+}
+
+// ofNode notifies the owners of a tenant with allocations on the node, or operators.
+func ofNode(e event.Event) identity.Roles {
+	if e.Tenant == (ids.Tenant{}) {
+		return ofPlatform(e)
+	}
+	return identity.Roles{Tenant: []string{"owner"}}
+}
+
+// kinds returns the table of kinds.
+func kinds() []kind {
+	return []kind{
+		{
+			"provision_active", event.StreamProvisioning, "provisioning.active", ofProject, Info, policies.NotificationProvisioningEnabled, "Allocation is active",
+			`Allocation {{.allocation_id}} is active since {{time .active_at}}. It costs {{money .price_per_hour_minor .currency}} per hour until its release.`,
+		},
+		{
+			"provision_failed", event.StreamProvisioning, "provisioning.failed", ofProject, Warning, policies.NotificationProvisioningEnabled, "Provisioning failed",
+			`Allocation {{.allocation_id}} was not provisioned: {{.message}}. Nothing was charged. Create it again.`,
+		},
+		{
+			"releasing_completed", event.StreamProvisioning, "provisioning.releasing.completed", ofProject, Info, policies.NotificationProvisioningEnabled, "Allocation was released",
+			`Allocation {{.allocation_id}} was released at {{time .released_at}}. It was charged for {{.seconds}} seconds: {{money .cost_minor .currency}}.`,
+		},
+		{
+			"release_failed", event.StreamProvisioning, "provisioning.release_failed", ofProject, Warning, policies.NotificationProvisioningEnabled, "Release failed",
+			`The release of allocation {{.allocation_id}} failed after {{.attempts}} attempts: {{.release_failed_reason}}. It is not charged. An operator inspects its slots.`,
+		},
+		{
+			"expiring", event.StreamProvisioning, "provisioning.expiring", ofProject, Warning, policies.NotificationProvisioningEnabled, "Allocation expires",
+			`Allocation {{.allocation_id}} is released at {{time .expires_at}}, the end of its TTL. Extend the TTL to continue.`,
+		},
+		{
+			"release_scheduled", event.StreamProvisioning, "provisioning.release_scheduled", ofProject, Critical, "", "Release is scheduled",
+			`Allocation {{.allocation_id}} is released at {{time .deadline_at}}: {{.message}}. It is charged until then. Store your data before.`,
+		},
+		{
+			"release_cancelled", event.StreamProvisioning, "provisioning.release_cancelled", ofProject, Info, "", "Scheduled release is cancelled",
+			`Allocation {{.allocation_id}} is not released: {{.message}}.`,
+		},
+		{
+			"degraded", event.StreamProvisioning, "provisioning.degraded", ofProject, Warning, policies.NotificationProvisioningEnabled, "Allocation is not confirmed",
+			`The platform cannot confirm since {{time .since}} that allocation {{.allocation_id}} works: {{.cause}}. It is not charged until it recovers.`,
+		},
+		{
+			"recovered", event.StreamProvisioning, "provisioning.recovered", ofProject, Info, policies.NotificationProvisioningEnabled, "Allocation has recovered",
+			`Allocation {{.allocation_id}} works again. It is charged from {{time .charged_from}}.`,
+		},
+		{
+			"low_balance", event.StreamBilling, "billing.low_balance_warning", ofMoney, Warning, policies.NotificationLowBalanceEnabled, "Balance is low",
+			`The balance is {{money .balance_minor .currency}}, below {{money .threshold_minor .currency}}. It falls by {{money .burn_per_hour_minor .currency}} per hour` +
+				`{{with index . "runway_minutes"}} and lasts {{.}} minutes{{end}}. Top it up.`,
+		},
+		{
+			"auto_release_pending", event.StreamBilling, "billing.auto_release_pending", ofMoney, Critical, policies.NotificationLowBalanceEnabled, "Allocations are released soon",
+			`The balance of {{money .balance_minor .currency}} lasts {{.runway_minutes}} minutes. At {{time .releases_at}} {{len .allocation_ids}} allocations are released. Top it up before.`,
+		},
+		{
+			"auto_release_cleared", event.StreamBilling, "billing.auto_release_cleared", ofMoney, Info, policies.NotificationLowBalanceEnabled, "Allocations are not released",
+			`The balance of {{money .balance_minor .currency}} is sufficient again. No allocation is released.`,
+		},
+		{
+			"balance_depleted", event.StreamBilling, "billing.balance_depleted", ofMoney, Critical, policies.NotificationBalanceDepletedEnabled, "Balance is depleted",
+			`The balance is {{money .balance_minor .currency}}. {{len .allocation_ids}} allocations were released. Top it up to create new ones.`,
+		},
+		{
+			"balance_credited", event.StreamPayments, "payments.balance_credited", ofMoney, Info, "", "Balance was credited",
+			`A payment credited {{money .amount_minor .currency}} to the balance.`,
+		},
+		{
+			"refunded", event.StreamPayments, "payments.refunded", ofMoney, Info, "", "Refund was completed",
+			`{{money .amount_minor .currency}} were refunded ({{.route}}).`,
+		},
+		{
+			"node_retiring", event.StreamFleet, "fleet.node_retiring", ofNode, Warning, "", "Node will be retired",
+			`{{with index . "name"}}Node {{.}}{{else}}A node with your allocations{{end}} is retired at {{time .retires_at}}: {{.reason}}. Release or move its allocations before.`,
+		},
+		{
+			"dead_letter", event.StreamDLQ, "dlq.>", ofPlatform, Warning, "", "Events are not processed",
+			`An event {{.event_type}} has become a dead letter. Retry or discard it: gpuaas events dead-letters.`,
+		},
+	}
+}
+
+// content is the text of a notification.
+type content struct{ urn, title, message string }
+
+var texts = func() map[string]*template.Template {
+	functions := template.FuncMap{"money": formatMoney, "time": formatTime}
+	all := map[string]*template.Template{}
+	for _, k := range kinds() {
+		all[k.name] = template.Must(template.New(k.name).Option("missingkey=error").Funcs(functions).Parse(k.message))
+	}
+	return all
+}()
+
+func (k kind) render(e event.Event) (content, error) {
+	fields := map[string]any{}
+	decoder := json.NewDecoder(bytes.NewReader(e.Payload))
+	decoder.UseNumber()
+	if err := decoder.Decode(&fields); err != nil {
+		return content{}, fmt.Errorf("reading the payload of event %s: %w", e.ID, err)
+	}
+	if fields == nil { // null
+		return content{}, fmt.Errorf("event %s has no payload", e.ID)
+	}
+	fields["event_type"] = e.Type
+	var message bytes.Buffer
+	if err := texts[k.name].Execute(&message, fields); err != nil {
+		return content{}, fmt.Errorf("writing the notification of event %s: %w", e.ID, err)
+	}
+	urn, _ := fields["urn"].(string)
+	return content{urn: urn, title: k.title, message: message.String()}, nil
+}
+
+func formatMoney(minor json.Number, currency string) (string, error) {
+	n, err := minor.Int64()
+	if err != nil {
+		return "", fmt.Errorf("reading an amount: %w", err)
+	}
+	return money.Format(currency, money.Minor(n)), nil
+}
+
+func formatTime(text string) (string, error) {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return "", fmt.Errorf("reading a time: %w", err)
+	}
+	return at.UTC().Format("2006-01-02 15:04 UTC"), nil
+}

@@ -1,0 +1,306 @@
+package notification
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"notifications"}, map[string]string{"notify": notify, "selectNotifications": selectNotifications, "selectOwn": selectOwn, "markRead": markRead})
+}
+
+// bundle is a service with the rights of a worker, and a user for each role in two tenants.
+type bundle struct {
+	*Service
+
+	t       *testing.T
+	db      *pgxpool.Pool
+	tenants map[string]ids.Tenant
+	project map[string]ids.Project
+	users   map[string]uuid.UUID // "a owner", "a project admin", "operator"
+	muted   map[uuid.UUID]bool   // users whose policies disable all kinds that have a policy
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	b := &bundle{
+		t: t, db: pgtest.Clone(t), tenants: map[string]ids.Tenant{}, project: map[string]ids.Project{}, users: map[string]uuid.UUID{}, muted: map[uuid.UUID]bool{},
+	}
+	b.Service = &Service{DB: pgtest.As(t, b.db, "gpuaas_work"), Naming: ids.DefaultNaming, Policy: func(_ ids.Tenant, _ ids.Project, u ids.User) policies.View {
+		v := policies.Snapshot{}.For()
+		for _, key := range []policies.BoolKey{policies.NotificationLowBalanceEnabled, policies.NotificationBalanceDepletedEnabled, policies.NotificationProvisioningEnabled} {
+			v = v.With(string(key), policies.Platform, !b.muted[u.UUID])
+		}
+		return v
+	}}
+	for _, tenant := range []string{"a", "b"} {
+		id, project := ids.New[ids.Tenant](), ids.New[ids.Project]()
+		b.tenants[tenant], b.project[tenant] = id, project
+		b.exec(`INSERT INTO tenants (id, name) VALUES ($1, $2)`, id, tenant)
+		b.exec(`INSERT INTO projects (id, org_id, name) VALUES ($1, $2, 'p')`, project, id)
+		for _, role := range []string{"owner", "billing", "member", "viewer"} {
+			b.exec(`INSERT INTO tenant_memberships (org_id, user_id, role) VALUES ($1, $2, $3)`, id, b.user(tenant+" "+role, "user"), role)
+		}
+		for _, role := range []string{"admin", "member", "viewer"} {
+			u := b.user(tenant+" project "+role, "user")
+			b.exec(`INSERT INTO tenant_memberships (org_id, user_id, role) VALUES ($1, $2, 'member')`, id, u)
+			b.exec(`INSERT INTO project_memberships (project_id, user_id, role) VALUES ($1, $2, $3)`, project, u, role)
+		}
+	}
+	for _, role := range []string{"admin", "operator", "billing_operator"} {
+		b.user(role, role)
+	}
+	return b
+}
+
+func (b *bundle) exec(sql string, args ...any) {
+	b.t.Helper()
+	if _, err := b.db.Exec(b.t.Context(), sql, args...); err != nil {
+		b.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func (b *bundle) user(name, role string) uuid.UUID {
+	b.t.Helper()
+	id := uuid.Must(uuid.NewV7())
+	b.users[name] = id
+	b.exec(`INSERT INTO users (id, oidc_subject, email, name, role) VALUES ($1, $2, $2, $2, $3)`, id, name, role)
+	return id
+}
+
+// payload has the fields of all kinds.
+var payload = map[string]any{
+	"urn": "v:s:-:t:p:allocation:1", "allocation_id": "1", "active_at": "2026-01-05T09:00:00Z", "price_per_hour_minor": 289, "currency": "EUR", "message": "the node failed",
+	"released_at": "2026-01-05T09:00:00Z", "seconds": 60, "cost_minor": 5, "attempts": 3, "release_failed_reason": "timeout", "expires_at": "2026-01-05T09:00:00Z",
+	"deadline_at": "2026-01-05T09:00:00Z", "since": "2026-01-05T09:00:00Z", "cause": "node_silent", "charged_from": "2026-01-05T09:00:00Z", "balance_minor": -10,
+	"threshold_minor": 1000, "burn_per_hour_minor": 100, "runway_minutes": 9, "releases_at": "2026-01-05T09:00:00Z", "allocation_ids": []string{"1", "2"}, "amount_minor": 500,
+	"route": "card", "retires_at": "2026-01-05T09:00:00Z", "reason": "old", "name": "gpu-07",
+}
+
+func (b *bundle) event(k kind, tenant string) event.Event {
+	b.t.Helper()
+	text, err := json.Marshal(payload)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	e := event.Event{ID: ids.New[ids.Event](), Type: k.subject, Stream: k.stream, OccurredAt: time.Now(), Payload: text}
+	if tenant != "" {
+		e.Tenant, e.Project = b.tenants[tenant], b.project[tenant]
+	}
+	return e
+}
+
+func (b *bundle) notify(k kind, e event.Event) error {
+	b.t.Helper()
+	return pgx.BeginFunc(b.t.Context(), b.DB, func(tx pgx.Tx) error { return b.effect(k)(b.t.Context(), tx, e) })
+}
+
+// notified returns the users with an unread notification of the kind.
+func (b *bundle) notified(kind string) (names []string) {
+	b.t.Helper()
+	found, err := pg.List(b.t.Context(), b.db, "users", `SELECT user_id FROM notifications WHERE kind = $1 AND read_at IS NULL`, pgx.RowTo[uuid.UUID], kind)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for name, id := range b.users {
+		if slices.Contains(found, id) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if len(names) != len(found) {
+		b.t.Errorf("%d notifications of %v", len(found), names)
+	}
+	return names
+}
+
+// Each kind notifies exactly its audience, and no one of another tenant.
+func TestAudiences(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	project, owners, operators := []string{"a project admin", "a project member"}, []string{"a billing", "a owner"}, []string{"admin", "operator"}
+	for _, k := range kinds() {
+		want, tenant := project, "a"
+		switch {
+		case k.stream == event.StreamBilling || k.stream == event.StreamPayments:
+			want = owners
+		case k.name == "node_retiring":
+			want = []string{"a owner"}
+		case k.stream == event.StreamDLQ:
+			want, tenant = operators, ""
+		}
+		if err := b.notify(k, b.event(k, tenant)); err != nil {
+			t.Errorf("%s: %v", k.name, err)
+		}
+		if got := b.notified(k.name); !slices.Equal(got, want) {
+			t.Errorf("%s notifies %v, expected %v", k.name, got, want)
+		}
+	}
+	b.exec(`UPDATE notifications SET read_at = now()`)
+	retiring := kindOf(t, "node_retiring")
+	if err := b.notify(retiring, b.event(retiring, "")); err != nil {
+		t.Error(err)
+	}
+	if got := b.notified("node_retiring"); !slices.Equal(got, operators) {
+		t.Errorf("the retirement of a node notifies %v", got)
+	}
+}
+
+func kindOf(t *testing.T, name string) kind {
+	t.Helper()
+	for _, k := range kinds() {
+		if k.name == name {
+			return k
+		}
+	}
+	t.Fatalf("no kind %s", name)
+	return kind{}
+}
+
+// A disabled user, one who has left, and one whose policies disable the kind are not notified.
+func TestWhoIsNotNotified(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.exec(`UPDATE users SET disabled_at = now() WHERE id = $1`, b.users["a owner"])
+	low, credited := kindOf(t, "low_balance"), kindOf(t, "balance_credited")
+	b.muted[b.users["a billing"]] = true
+	b.muted[b.users["a project admin"]] = true
+	for name, key := range map[string]policies.BoolKey{
+		"low_balance": policies.NotificationLowBalanceEnabled, "balance_depleted": policies.NotificationBalanceDepletedEnabled, "provision_active": policies.NotificationProvisioningEnabled,
+	} {
+		k := kindOf(t, name)
+		if k.enabled != key {
+			t.Errorf("%s is enabled by %s", name, k.enabled)
+		}
+		if err := b.notify(k, b.event(k, "a")); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.notified(name); slices.Contains(got, "a billing") || slices.Contains(got, "a project admin") {
+			t.Errorf("%s notifies %v", name, got)
+		}
+	}
+	for _, k := range []kind{low, credited} {
+		if err := b.notify(k, b.event(k, "a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := b.notified(low.name); len(got) != 0 {
+		t.Errorf("%v are notified", got)
+	}
+	if got := b.notified(credited.name); !slices.Equal(got, []string{"a billing"}) {
+		t.Errorf("a kind without a policy notifies %v", got)
+	}
+	b.exec(`DELETE FROM tenant_memberships WHERE user_id = $1`, b.users["a billing"])
+	b.exec(`UPDATE notifications SET read_at = now()`)
+	if err := b.notify(credited, b.event(credited, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.notified(credited.name); len(got) != 0 {
+		t.Errorf("%v are notified", got)
+	}
+}
+
+// Repeated events of one cause are one notification with a count, until it is read.
+func TestRepeatedEventsAreCounted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	k := kindOf(t, "low_balance")
+	for range 3 {
+		if err := b.notify(k, b.event(k, "a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	api := &Service{DB: pgtest.Scoped(t, b.db)}
+	owner := identity.Caller{User: ids.From[ids.User](b.users["a owner"]), Tenant: b.tenants["a"]}
+	ctx := func(c identity.Caller) context.Context {
+		return pg.WithScope(t.Context(), pg.Scope{Tenant: c.Tenant.String(), Principal: c.User.String()})
+	}
+	list, err := api.List(ctx(owner), owner, true, uuid.Nil, 10)
+	if err != nil || len(list) != 1 || list[0].Count != 3 || list[0].Severity != Warning {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	mark := func(c identity.Caller, these []uuid.UUID) {
+		t.Helper()
+		queue, err := api.MarkRead(ctx(c), c, these)
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch := &pgx.Batch{}
+		queue(batch)
+		if err := api.DB.SendBatch(ctx(c), batch).Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := identity.Caller{User: ids.From[ids.User](b.users["b owner"]), Tenant: b.tenants["b"]}
+	if _, err := api.MarkRead(ctx(other), other, []uuid.UUID{list[0].ID}); errs.CodeOf(err) != errs.NotFound {
+		t.Errorf("a foreign notification: %v", err)
+	}
+	mark(other, nil)
+	if got := b.notified(k.name); len(got) != 2 {
+		t.Errorf("%v after a foreign call", got)
+	}
+	mark(owner, []uuid.UUID{list[0].ID})
+	if got := b.notified(k.name); !slices.Equal(got, []string{"a billing"}) {
+		t.Errorf("%v after one was read", got)
+	}
+	if err := b.notify(k, b.event(k, "a")); err != nil {
+		t.Fatal(err)
+	}
+	list, err = api.List(ctx(owner), owner, false, uuid.Nil, 10)
+	if err != nil || len(list) != 2 || list[0].Count != 1 || list[0].ReadAt != nil || list[1].ReadAt == nil {
+		t.Errorf("%+v, %v", list, err)
+	}
+	mark(owner, nil)
+	if list, err = api.List(ctx(owner), owner, true, uuid.Nil, 10); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// A message names the facts of its event, and a payload without one is a failure and no notification.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	want := map[string]string{
+		"low_balance":      "The balance is EUR -0.10, below EUR 10.00. It falls by EUR 1.00 per hour and lasts 9 minutes. Top it up.",
+		"provision_active": "Allocation 1 is active since 2026-01-05 09:00 UTC. It costs EUR 2.89 per hour until its release.",
+		"balance_depleted": "The balance is EUR -0.10. 2 allocations were released. Top it up to create new ones.",
+		"node_retiring":    "Node gpu-07 is retired at 2026-01-05 09:00 UTC: old. Release or move its allocations before.",
+	}
+	for _, k := range kinds() {
+		got, err := k.render(b.event(k, "a"))
+		if err != nil || strings.Contains(got.message, "no value") || got.title == "" {
+			t.Errorf("%s: %+v, %v", k.name, got, err)
+		}
+		if text := want[k.name]; text != "" && got.message != text {
+			t.Errorf("%s: %q", k.name, got.message)
+		}
+		e := b.event(k, "a")
+		e.Payload = []byte(`{"urn": "x"}`)
+		if k.stream != event.StreamDLQ {
+			if _, err := k.render(e); err == nil {
+				t.Errorf("%s accepts a payload without its fields", k.name)
+			}
+		}
+		for _, hostile := range []string{``, `null`, `[]`, `{"currency": 1, "balance_minor": "x", "active_at": [], "allocation_ids": 3}`} {
+			e.Payload = []byte(hostile)
+			_, _ = k.render(e) // no panic
+		}
+	}
+}

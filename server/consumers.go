@@ -1,0 +1,23 @@
+package server
+
+import (
+	"context"
+
+	"github.com/gpuaas/gpuaas/internal/natsd"
+	"github.com/gpuaas/gpuaas/platform/event/consume"
+)
+
+// startConsumers starts the consumers of the event streams.
+func (s *Server) startConsumers(ctx context.Context) error {
+	js, err := natsd.JetStream(s.nats)
+	if err != nil {
+		return err
+	}
+	db, all := s.pool(RoleWork), s.services[RoleWork].Notifications.Consumers()
+	runner := &consume.Runner{
+		DB: db, JS: js, Hints: s.hints, Environment: s.cfg.Environment, Consumers: all, Metrics: consume.NewMetrics(db, all), Log: s.cfg.Log,
+	}
+	s.metrics.MustRegister(runner.Metrics)
+	s.group.Go(func() error { return runner.Run(ctx) })
+	return nil
+}
