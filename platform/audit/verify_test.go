@@ -74,12 +74,12 @@ func TestINV29EditBehindASealIsFound(t *testing.T) {
 		`UPDATE audit_logs SET xid = '1'` + here:                                 audit.RowInserted,
 		`INSERT INTO audit_logs (id, at, org_id, xid, actor, action, target_urn)
 			SELECT gen_random_uuid(), at, org_id, xid, actor, action, target_urn FROM audit_logs` + here: audit.RowInserted,
-		`UPDATE audit_seals SET chain = sha256(chain)` + seal:                         audit.SealBroken,
-		`UPDATE audit_seals SET form = 1` + seal:                                      audit.SealBroken,
-		`UPDATE audit_seals SET total = total + 1` + seal:                             audit.SealBroken,
-		`UPDATE audit_seals SET rows = overlay(rows PLACING '\x00' FROM 40)` + seal:   audit.SealBroken,
-		`UPDATE audit_seals SET rows = substr(rows, 49), total = total - 1` + several: audit.SealBroken,
-		`DELETE FROM audit_seals` + seal:                                              audit.RowInserted,
+		`UPDATE audit_seals SET chain = sha256(chain)` + seal:                               audit.SealBroken,
+		`UPDATE audit_seals SET form = 1` + seal:                                            audit.SealBroken,
+		`UPDATE audit_seals SET total = total + 1` + seal:                                   audit.SealBroken,
+		`UPDATE audit_seals SET rows = set_byte(rows, 39, 255 - get_byte(rows, 39))` + seal: audit.SealBroken,
+		`UPDATE audit_seals SET rows = substr(rows, 49), total = total - 1` + several:       audit.SealBroken,
+		`DELETE FROM audit_seals` + seal:                                                    audit.RowInserted,
 		`WITH s AS (DELETE FROM audit_seals` + seal + ` RETURNING up_to)
 			DELETE FROM audit_logs WHERE org_id = $1 AND xid <= (SELECT up_to FROM s)`: audit.RowMissing,
 	} {
