@@ -100,7 +100,7 @@ func TestPortalInABrowser(t *testing.T) {
 	if n := queryOne[int](t, h, `SELECT count(*) FROM allocations WHERE name = $1`, "calm-otter"); n != 1 {
 		t.Errorf("a double click created %d allocations", n)
 	}
-	until(t, patience, "readings of the GPU", func() error {
+	until(t, 2*patience, "readings of the GPU", func() error {
 		var canvas int
 		if b.script(`return document.querySelectorAll("canvas").length`, &canvas); canvas != 3 {
 			return fmt.Errorf("%d charts", canvas)

@@ -251,7 +251,10 @@ func (h *installation) tables(t *testing.T) map[string]tableSize {
 		full, name string
 		bytes      int64
 	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o one, err error) { return o, row.Scan(&o.full, &o.name, &o.bytes) })
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o one, err error) {
+		err = row.Scan(&o.full, &o.name, &o.bytes)
+		return o, err
+	})
 	must(t, err)
 	all := map[string]tableSize{}
 	for _, o := range list {

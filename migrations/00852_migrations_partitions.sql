@@ -1,6 +1,8 @@
 -- +goose Up
 -- migrations: the end of old rows of the inbox and of notifications, and what events must still be stored for.
 
+-- An event that is stored already is processed, too.
+SELECT make_partition('inbox', starts_at) FROM table_partitions WHERE name = 'outbox_events' ORDER BY starts_at;
 SELECT make_partitions(3);
 
 -- +goose StatementBegin

@@ -18,8 +18,9 @@ import (
 )
 
 // Telemetry stores the readings of GPUs that allocations use: utilisation, memory, power, temperature. It
-// collects the readings of a minute in memory and writes one row for each node and minute, the first reading at once.
-// The rows of a node are a ring of a day, so that the table does not grow with time. A crash loses a minute.
+// collects the readings of a minute in memory and writes one row for each node and minute, the first readings of an
+// allocation at once. The rows of a node are a ring of a day, so that the table does not grow with time. A crash loses
+// a minute.
 type Telemetry struct {
 	DB    pg.Pool
 	Clock clock.Clock
@@ -32,6 +33,7 @@ type Telemetry struct {
 type minute struct {
 	starts  time.Time
 	samples []sample
+	seen    map[ids.Allocation]int // readings of each allocation that uses the node, up to eager
 }
 
 // sample is one report: for each GPU utilisation, used MiB, milliwatts and degrees.
@@ -51,6 +53,10 @@ type Reading struct {
 
 // mostSamples bounds a minute. The shortest report interval gives 30 samples.
 const mostSamples = 32
+
+// eager is the number of readings of an allocation that are stored at once, so that it soon has a chart. The first
+// one is not in it: the allocation is recorded as active after the report that it is ready.
+const eager = 3
 
 // keepFor is the time for which readings are stored.
 const keepFor = 24 * time.Hour
@@ -76,33 +82,53 @@ func (t *Telemetry) Record(ctx context.Context, node ids.Node, r protocol.Report
 	return nil
 }
 
-// add returns the readings to store: those of a minute that ended, the first ones of a node, so that a new allocation
-// has a chart at once, and the last ones of a node that no allocation uses any more.
-func (t *Telemetry) add(node ids.Node, r protocol.Report, now time.Time) minute {
-	used := slices.ContainsFunc(r.Allocations, func(a protocol.AllocationReport) bool { return a.Phase == protocol.Ready })
+// add returns the readings to store: those of a minute that ended, the first ones of an allocation, and the last ones
+// of a node that no allocation uses any more.
+func (t *Telemetry) add(node ids.Node, r protocol.Report, now time.Time) (ended minute) {
+	var used []ids.Allocation
+	for _, a := range r.Allocations {
+		if a.Phase == protocol.Ready {
+			used = append(used, a.Allocation)
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := t.minutes[node]
-	if !used {
+	if len(used) == 0 {
 		delete(t.minutes, node)
 		return at
 	}
 	if t.minutes == nil {
 		t.minutes = map[ids.Node]minute{}
 	}
-	this := minute{starts: now.Truncate(time.Minute), samples: []sample{sampleOf(r, now)}}
-	switch {
-	case at.starts.IsZero():
-		t.minutes[node] = minute{starts: this.starts}
-		return this
-	case !at.starts.Equal(this.starts):
-		t.minutes[node] = this
-		return at
-	case len(at.samples) < mostSamples:
-		at.samples = append(at.samples, this.samples...)
-		t.minutes[node] = at
+	fresh := at.see(used)
+	if starts := now.Truncate(time.Minute); !at.starts.Equal(starts) {
+		ended, at = at, minute{starts: starts, seen: at.seen}
 	}
-	return minute{}
+	if len(at.samples) < mostSamples {
+		at.samples = append(at.samples, sampleOf(r, now))
+	}
+	if fresh && len(ended.samples) == 0 {
+		ended, at.samples = at, nil
+	}
+	t.minutes[node] = at
+	return ended
+}
+
+// see counts a reading of each allocation, and reports whether one of them is among its first.
+func (m *minute) see(used []ids.Allocation) (fresh bool) {
+	for _, a := range used {
+		fresh = fresh || m.seen[a] < eager
+	}
+	if !fresh && len(used) == len(m.seen) {
+		return false
+	}
+	next := make(map[ids.Allocation]int, len(used))
+	for _, a := range used {
+		next[a] = min(m.seen[a]+1, eager)
+	}
+	m.seen = next
+	return fresh
 }
 
 func sampleOf(r protocol.Report, now time.Time) sample {

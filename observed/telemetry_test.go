@@ -11,10 +11,12 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
+var inUse = ids.New[ids.Allocation]()
+
 func reading(util int, phase protocol.Phase) protocol.Report {
 	return protocol.Report{
 		Inventory:   protocol.Inventory{GPUs: []protocol.GPU{{UUID: "GPU-a", Utilisation: util, UsedMiB: 70000, PowerMW: 600000, Celsius: 64}, {UUID: "GPU-b", Utilisation: 1}}},
-		Allocations: []protocol.AllocationReport{{Allocation: ids.New[ids.Allocation](), Phase: phase}},
+		Allocations: []protocol.AllocationReport{{Allocation: inUse, Phase: phase}},
 	}
 }
 
@@ -74,7 +76,8 @@ func TestReadingsAreARingOfADay(t *testing.T) {
 	}
 }
 
-// The first reading of a node is stored at once, and the last ones when no allocation uses the node any more.
+// The first readings of an allocation are stored at once, also if another one uses the node, and the last ones when no
+// allocation uses the node any more.
 func TestReadingsAreStoredAtBothEnds(t *testing.T) {
 	t.Parallel()
 	db, node := pgtest.Clone(t), ids.New[ids.Node]()
@@ -82,11 +85,21 @@ func TestReadingsAreStoredAtBothEnds(t *testing.T) {
 	at := begin
 	store := &observed.Store{DB: db}
 	live := &observed.Telemetry{DB: db, Clock: clock.At(func() time.Time { return at })}
+	a, b := ids.New[ids.Allocation](), ids.New[ids.Allocation]()
 	for i, c := range []struct {
-		phase protocol.Phase
-		want  int
-	}{{protocol.Ready, 1}, {protocol.Ready, 1}, {protocol.Ready, 1}, {protocol.Gone, 3}, {protocol.Gone, 3}, {protocol.Ready, 4}, {protocol.Ready, 4}} {
-		if err := live.Record(t.Context(), node, reading(1, c.phase)); err != nil {
+		used []ids.Allocation
+		want int
+	}{
+		{[]ids.Allocation{a}, 1}, {[]ids.Allocation{a}, 2}, {[]ids.Allocation{a}, 3}, {[]ids.Allocation{a}, 3}, {[]ids.Allocation{a}, 3},
+		{[]ids.Allocation{a, b}, 6}, // 50 s
+		{[]ids.Allocation{a, b}, 7}, {[]ids.Allocation{b, a}, 8}, {[]ids.Allocation{b, a}, 8}, {nil, 9}, {nil, 9}, {[]ids.Allocation{a}, 10},
+	} {
+		r := reading(1, protocol.Ready)
+		r.Allocations = nil
+		for _, one := range c.used {
+			r.Allocations = append(r.Allocations, protocol.AllocationReport{Allocation: one, Phase: protocol.Ready})
+		}
+		if err := live.Record(t.Context(), node, r); err != nil {
 			t.Fatal(err)
 		}
 		all, err := store.Readings(t.Context(), node, []string{"GPU-a"}, begin, begin.Add(time.Hour))

@@ -240,6 +240,7 @@ func (r *Reports) Of(ctx context.Context, source, subject string, limit int) ([]
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s reportStatus, err error) {
 		s.Source = source
-		return s, row.Scan(&s.Subject, &s.Context, &s.State, &s.Body, &s.URL, &s.Sent, &s.RemoteID, &s.Attempts, &s.Fault)
+		err = row.Scan(&s.Subject, &s.Context, &s.State, &s.Body, &s.URL, &s.Sent, &s.RemoteID, &s.Attempts, &s.Fault)
+		return s, err
 	})
 }

@@ -69,7 +69,8 @@ const (
 	INSERT INTO dead_letters (id, consumer, event_id, stream, subject, error, attempts, failed_at, dead_at)
 	SELECT $1, $4, event_id, stream, $3, last_error, retry_count, last_attempted_at, dead_at FROM dead
 	ON CONFLICT (consumer, event_id) DO UPDATE SET
-		attempts = excluded.attempts, error = excluded.error, failed_at = excluded.failed_at, dead_at = excluded.dead_at`
+		attempts = excluded.attempts, error = excluded.error, failed_at = excluded.failed_at, dead_at = excluded.dead_at,
+		retry_at = NULL, resolved_at = NULL, resolution = ''`
 
 	selectRetries = `
 	SELECT e.xid, e.seq, e.event_id, e.stream, e.subject, e.aggregate, e.sequence, e.org_id, e.project_id, e.correlation_id, e.trace, e.payload, e.occurred_at

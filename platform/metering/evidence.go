@@ -40,8 +40,9 @@ func (s *Service) EvidenceOf(ctx context.Context, tenant ids.Tenant, from, to ti
 		return nil, fmt.Errorf("reading intervals of tenant %s: %w", tenant, err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Evidence, err error) {
-		return e, row.Scan(&e.ID, &e.Allocation.UUID, &e.Project.UUID, &e.SKU, &e.GPUs, &e.PriceMinor, &e.StartS, &e.EndS,
+		err = row.Scan(&e.ID, &e.Allocation.UUID, &e.Project.UUID, &e.SKU, &e.GPUs, &e.PriceMinor, &e.StartS, &e.EndS,
 			&e.OpenedBy, &e.OpenedObservation, &e.ClosedBy, &e.ClosedObservation)
+		return e, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading intervals of tenant %s: %w", tenant, err)

@@ -45,9 +45,7 @@ type Runner struct {
 
 const (
 	maxAckPending = 1_000
-	// effectWithin is shorter than ackWait, so that an effect ends before NATS delivers its event again.
-	effectWithin = 20 * time.Second
-	// countWithin limits the count of a failure after that.
+	// countWithin limits the count of a failure after effectWithin.
 	countWithin = 5 * time.Second
 	// batchSize limits the messages that wait in this process while ackWait passes.
 	batchSize = 64
@@ -56,6 +54,8 @@ const (
 // Variables for tests.
 var (
 	ackWait = 30 * time.Second
+	// effectWithin is shorter than ackWait, so that an effect ends before NATS delivers its event again.
+	effectWithin = 20 * time.Second
 	// checkEvery is the interval of comparing the epochs of stream and consumer.
 	checkEvery = 10 * time.Second
 	// pauseAfter is the pause after NATS or PostgreSQL was not available.

@@ -364,6 +364,38 @@ func TestANewConsumerBeginsAtItsStart(t *testing.T) {
 	if n := b.count(`SELECT count(*) FROM effects`); n != 1 {
 		t.Errorf("%d effects", n)
 	}
+	if n := b.count(`SELECT count(*) FROM inbox`); n != 1 {
+		t.Errorf("%d events are marked as processed", n)
+	}
+}
+
+// A worker of another release does not end the consumers of this one, and an unknown consumer processes nothing.
+func TestConsumersOutliveAnotherRelease(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	db := pgtest.As(t, b.db, "gpuaas_work")
+	b.exec(`INSERT INTO event_consumers (name, stream, epoch, pending, redelivered, checked_at)
+		VALUES ('newer', 'BILLING', '', 0, 0, now()), ('ended', 'BILLING', '', 0, 0, now() - interval '25 hours')`)
+	b.exec(`INSERT INTO event_replays (id, consumer, repeat, actor, reason) SELECT gen_random_uuid(), c, false, 'user:op', 'a test' FROM unnest(ARRAY['newer', 'ended']) AS c`)
+	r := &Runner{DB: db, Consumers: []Consumer{consumer()}}
+	if err := r.register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.count(`SELECT count(*) FROM event_consumers WHERE name IN ('newer', $1)`, consumer().Name); n != 2 || b.count(`SELECT count(*) FROM event_consumers`) != 2 {
+		t.Errorf("%d consumers are left", n)
+	}
+	if n := b.count(`SELECT count(*) FROM event_replays WHERE (consumer = 'ended') = (done_at IS NOT NULL)`); n != 2 {
+		t.Errorf("%d replays are as expected", n)
+	}
+	b.exec(`DELETE FROM event_consumers`)
+	e := b.emit("a", 1)[0]
+	err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error {
+		_, err := mark(t.Context(), tx, consumer(), e.ID, event.Event{Aggregate: "a", Sequence: 1, OccurredAt: time.Now()}, asPublished)
+		return err
+	})
+	if err == nil || b.count(`SELECT count(*) FROM inbox`) != 0 {
+		t.Errorf("an unknown consumer: %v", err)
+	}
 }
 
 // Two replicas share a consumer.

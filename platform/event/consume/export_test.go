@@ -4,7 +4,7 @@ import "time"
 
 // shorten lets tests see pauses of minutes end.
 func shorten() {
-	checkEvery, pauseAfter, ackWait = time.Second, 10*time.Millisecond, 5*time.Second
+	checkEvery, pauseAfter, ackWait, effectWithin = time.Second, 10*time.Millisecond, 5*time.Second, 4*time.Second
 	for i := range pauses {
 		pauses[i] = time.Duration(i+1) * time.Millisecond
 	}
@@ -14,6 +14,7 @@ func shorten() {
 var Statements = map[string]string{
 	"markProcessed": markProcessed, "countFailure": countFailure, "insertState": insertState, "putState": putState, "selectStates": selectStates,
 	"deleteStates": deleteStates, "lockRetry": lockRetry, "lockReplay": lockReplay, "moveReplay": moveReplay, "selectReplayed": selectReplayed,
+	"selectReplayedByID": selectReplayedByID, "endReplays": endReplays,
 	"selectLetters": selectLetters, "selectLetter": selectLetter, "selectChosen": selectChosen, "requestRetries": requestRetries,
 	"discardLetters": discardLetters, "selectConsumer": selectConsumer, "insertReplay": insertReplay, "deleteHeads": deleteHeads, "deleteLetters": deleteLetters, "deleteReplays": deleteReplays,
 }

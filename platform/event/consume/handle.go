@@ -56,11 +56,11 @@ func (r *Runner) process(ctx context.Context, c Consumer, id ids.Event, m *jetst
 		if err != nil {
 			return err
 		}
-		first, wanted, err := mark(ctx, tx, c, id, e, c.Unordered)
+		wanted, err := mark(ctx, tx, c, id, e, asPublished)
 		if err != nil {
 			return err
 		}
-		if first && wanted {
+		if wanted {
 			if err := apply(ctx, tx, c, e); err != nil {
 				return err
 			}
@@ -74,13 +74,27 @@ func (r *Runner) process(ctx context.Context, c Consumer, id ids.Event, m *jetst
 	return err
 }
 
-// mark inserts the row of the inbox, and reports whether it is the first one, and whether the effect is wanted: the
-// event is the newest of its aggregate, and the consumer existed at its time.
-func mark(ctx context.Context, tx pgx.Tx, c Consumer, id ids.Event, e event.Event, unordered bool) (first, wanted bool, err error) {
-	if err := tx.QueryRow(ctx, markProcessed, c.Name, id.UUID, e.Aggregate, e.Sequence, unordered, e.OccurredAt).Scan(&first, &wanted); err != nil {
-		return false, false, fmt.Errorf("marking event %s as processed: %w", id, err)
+// mode is the reason why an event is processed.
+type mode int
+
+const (
+	asPublished mode = iota // NATS has delivered it
+	asRequested             // an operator wants its effect if it had none
+	asRepeated              // an operator wants its effect again
+)
+
+// mark inserts the row of the inbox, and reports whether the effect is wanted. Of a published event it is if the
+// consumer existed at its time, has not processed it, and has processed no newer event of its aggregate.
+func mark(ctx context.Context, tx pgx.Tx, c Consumer, id ids.Event, e event.Event, why mode) (wanted bool, err error) {
+	requested, registered := why != asPublished, false
+	row := tx.QueryRow(ctx, markProcessed, c.Name, id.UUID, e.Aggregate, e.Sequence, requested || c.Unordered, e.OccurredAt, requested, why == asRepeated)
+	if err := row.Scan(&registered, &wanted); err != nil {
+		return false, fmt.Errorf("marking event %s as processed: %w", id, err)
 	}
-	return first, wanted, nil
+	if !registered {
+		return false, fmt.Errorf("consumer %s is not registered", c.Name)
+	}
+	return wanted, nil
 }
 
 // read returns the event as the outbox has it. A dead letter is in no outbox.
@@ -120,7 +134,7 @@ func (r *Runner) fail(ctx context.Context, c Consumer, id ids.Event, m *jetstrea
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countWithin)
 	defer cancel()
 	r.Metrics.failed(c.Name)
-	letter, attempts, err := r.countFailure(ctx, c, id, msg.Subject(), cause)
+	letter, attempts, err := r.countFailure(ctx, c, id, msg.Subject(), cause, maxAttempts)
 	if err == nil && attempts >= maxAttempts {
 		err = r.publishDead(ctx, c, id, letter, attempts, m, msg, cause)
 		if err == nil {
@@ -135,8 +149,8 @@ func (r *Runner) fail(ctx context.Context, c Consumer, id ids.Event, m *jetstrea
 	_ = msg.NakWithDelay(pauses[min(attempts, len(pauses))-1])
 }
 
-func (r *Runner) countFailure(ctx context.Context, c Consumer, id ids.Event, subject string, cause error) (letter uuid.UUID, attempts int, err error) {
-	err = r.DB.QueryRow(ctx, countFailure, uuid.Must(uuid.NewV7()), c.Name, id.UUID, c.Stream, subject, cause.Error(), maxAttempts).Scan(&letter, &attempts)
+func (r *Runner) countFailure(ctx context.Context, c Consumer, id ids.Event, subject string, cause error, most int) (letter uuid.UUID, attempts int, err error) {
+	err = r.DB.QueryRow(ctx, countFailure, uuid.Must(uuid.NewV7()), c.Name, id.UUID, c.Stream, subject, cause.Error(), most).Scan(&letter, &attempts)
 	if err != nil {
 		return letter, 0, fmt.Errorf("counting a failure: %w", err)
 	}

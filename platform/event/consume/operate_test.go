@@ -188,15 +188,87 @@ func TestReplay(t *testing.T) {
 	if n := o.count(`SELECT count(*) FROM dead_letters WHERE dead_at IS NOT NULL AND attempts = 1`); n != 1 {
 		t.Errorf("a failed replay has %d dead letters", n)
 	}
+	// Its retry runs the effect, although the first one succeeded.
+	o.broken.Store(false)
+	_, queue, err := o.store.Retry(o.ctx(), Filter{}, o.by, "the cause was corrected")
+	o.commit(queue, err)
+	o.eventually("the letter is resolved", func() bool { return o.count(`SELECT count(*) FROM dead_letters WHERE resolution = 'retried'`) == 1 })
+	effects(53, "a retried repetition")
 	if n := o.count(`SELECT count(*) FROM audit_logs WHERE action = 'consumer.replay'`); n != 6 {
 		t.Errorf("%d audit rows", n)
 	}
-	_, _, err := o.store.RequestReplay(o.ctx(), Replay{Consumer: "unknown"}, o.by)
+	_, _, err = o.store.RequestReplay(o.ctx(), Replay{Consumer: "unknown"}, o.by)
 	if errs.CodeOf(err) != errs.NotFound {
 		t.Errorf("an unknown consumer: %v", err)
 	}
 	o.exec(`INSERT INTO event_consumers (name, stream, epoch, pending, redelivered) VALUES ('ops_dlq', 'DLQ', '', 0, 0)`)
 	if _, _, err = o.store.RequestReplay(o.ctx(), Replay{Consumer: "ops_dlq"}, o.by); errs.CodeOf(err) != errs.ValidationError {
 		t.Errorf("a consumer of dead letters: %v", err)
+	}
+}
+
+// A dead letter that a newer event of its aggregate has replaced stays one when its stream is filled again, until an
+// operator retries it.
+func TestAReplacedDeadLetterWaitsForItsRetry(t *testing.T) {
+	t.Parallel()
+	o := operate(t)
+	all := o.dead(1)
+	o.broken.Store(false)
+	o.publish(o.emit("a", 2)...)
+	o.eventually("the newer event", func() bool { return o.count(`SELECT count(*) FROM effects`) == 1 })
+	o.wipe("notification_relay_test", true)
+	o.publish(append(all, o.emit("b", 1)...)...)
+	o.eventually("a later event", func() bool { return o.count(`SELECT count(*) FROM effects WHERE aggregate = 'b'`) == 1 })
+	o.idle("notification_relay_test", event.StreamProvisioning)
+	if n := o.count(`SELECT count(*) FROM dead_letters WHERE resolved_at IS NULL`); n != 1 || o.count(`SELECT count(*) FROM effects`) != 2 {
+		t.Errorf("%d unresolved dead letters", n)
+	}
+	_, queue, err := o.store.Retry(o.ctx(), Filter{}, o.by, "still wanted")
+	o.commit(queue, err)
+	o.eventually("its effect", func() bool {
+		return o.count(`SELECT count(*) FROM effects WHERE sequence = 1 AND aggregate = 'a'`) == 1
+	})
+}
+
+// A replay reads a bounded number of events at a time, so that a rare subject among many others ends.
+func TestAReplayOfARareSubjectEnds(t *testing.T) {
+	t.Parallel()
+	o := operate(t)
+	o.broken.Store(false)
+	o.eventually("the consumer is known", func() bool { return o.count(`SELECT count(*) FROM event_consumers`) == 1 })
+	o.exec(`INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, payload)
+		SELECT gen_random_uuid(), 'PROVISIONING', 'provisioning.active', 'x' || n, 1, '{}' FROM generate_series(1, 4100) n`)
+	rare := o.emit("a", 1)[0]
+	o.replay(Replay{})
+	if n := o.count(`SELECT count(*) FROM effects WHERE event_id = $1`, rare.ID.UUID); n != 1 {
+		t.Errorf("%d effects", n)
+	}
+	if n := o.count(`SELECT count(*) FROM event_replays WHERE events = 1 AND effects = 1`); n != 1 {
+		t.Error("the replay counts events that it did not choose")
+	}
+}
+
+// An effect that does not end becomes a dead letter, and the next requests are served.
+func TestAnEffectWithoutAnEndStopsNoRequest(t *testing.T) {
+	t.Parallel()
+	o := &operator{bundle: setup(t), by: audit.By{Actor: "user:op"}}
+	o.store = &Store{DB: pgtest.Scoped(t, o.db), Naming: ids.DefaultNaming}
+	c := consumer()
+	c.Effect = func(ctx context.Context, tx pgx.Tx, e event.Event) error {
+		if e.Sequence == 2 {
+			_, err := tx.Exec(ctx, `SELECT pg_sleep(60)`)
+			return err
+		}
+		return record(c.Name)(ctx, tx, e)
+	}
+	o.run(c)
+	o.eventually("the consumer is known", func() bool { return o.count(`SELECT count(*) FROM event_consumers`) == 1 })
+	o.emit("a", 1, 2, 3)
+	o.replay(Replay{})
+	if n := o.count(`SELECT count(*) FROM effects WHERE sequence IN (1, 3)`); n != 2 {
+		t.Errorf("%d effects", n)
+	}
+	if n := o.count(`SELECT count(*) FROM dead_letters WHERE dead_at IS NOT NULL AND resolved_at IS NULL`); n != 1 {
+		t.Errorf("%d dead letters", n)
 	}
 }

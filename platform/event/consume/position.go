@@ -64,13 +64,14 @@ func oldestAfter(ctx context.Context, stream jetstream.Stream, subjects []string
 	return oldest, nil
 }
 
-// register stores the first start of new consumers, and deletes the states of those that do not exist any more.
+// register stores the first start of new consumers, and ends what belongs to consumers that do not exist any more.
 func (r *Runner) register(ctx context.Context) error {
 	b := &pgx.Batch{}
 	for _, c := range r.Consumers {
 		b.Queue(insertState, c.Name, c.Stream)
 	}
 	b.Queue(deleteStates, r.names())
+	b.Queue(endReplays)
 	if err := r.DB.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("registering the consumers: %w", err)
 	}

@@ -2,18 +2,21 @@ package consume
 
 const (
 	// The first insert waits for another transaction that processes the event. The row of the aggregate is
-	// locked until the commit. Failures of the event end with it.
+	// locked until the commit. An event from before the first start of the consumer is not marked, so that a
+	// replay can process it. Failures of the event end with it, and a dead letter only with its effect.
 	markProcessed = `
-	WITH new AS (INSERT INTO inbox (consumer, event_id) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING event_id),
+	WITH known AS (SELECT $6::timestamptz >= since OR $7::boolean AS chosen FROM event_consumers WHERE name = $1),
+		new AS (INSERT INTO inbox (consumer, event_id) SELECT $1, $2 FROM known WHERE chosen ON CONFLICT DO NOTHING RETURNING event_id),
 		head AS (
 			INSERT INTO inbox_heads (consumer, aggregate, sequence) SELECT $1, $3, $4 FROM new WHERE NOT $5::boolean
 			ON CONFLICT (consumer, aggregate) DO UPDATE SET sequence = excluded.sequence, moved_at = now() WHERE inbox_heads.sequence < excluded.sequence
 			RETURNING sequence),
+		effect AS (SELECT EXISTS (SELECT FROM new) AND ($5 OR EXISTS (SELECT FROM head)) OR $8::boolean AS wanted),
 		failed AS (DELETE FROM dead_letters WHERE consumer = $1 AND event_id = $2 AND dead_at IS NULL),
 		dead AS (
 			UPDATE dead_letters SET resolved_at = now(), resolution = 'retried', retry_at = NULL
-			WHERE consumer = $1 AND event_id = $2 AND dead_at IS NOT NULL AND resolved_at IS NULL)
-	SELECT EXISTS (SELECT FROM new), ($5 OR EXISTS (SELECT FROM head)) AND $6 >= coalesce((SELECT since FROM event_consumers WHERE name = $1), '-infinity')`
+			WHERE consumer = $1 AND event_id = $2 AND dead_at IS NOT NULL AND resolved_at IS NULL AND (SELECT wanted FROM effect))
+	SELECT EXISTS (SELECT FROM known), (SELECT wanted FROM effect)`
 
 	countFailure = `
 	INSERT INTO dead_letters (id, consumer, event_id, stream, subject, error, dead_at) VALUES ($1, $2, $3, $4, $5, left($6, 4096), CASE WHEN $7 <= 1 THEN now() END)
@@ -37,14 +40,18 @@ const (
 	SELECT name, stream, epoch, pending, redelivered, oldest_at, coalesce(now() - oldest_at, '0'), checked_at FROM event_consumers
 	WHERE name > $1 ORDER BY name LIMIT $2`
 
-	deleteStates = `DELETE FROM event_consumers WHERE name <> ALL ($1)`
+	// A day after the last worker that had the consumer: workers of two releases may run at the same time.
+	deleteStates = `DELETE FROM event_consumers WHERE name <> ALL ($1) AND checked_at < now() - interval '1 day'`
+
+	// An active replay keeps events stored.
+	endReplays = `UPDATE event_replays SET done_at = now() WHERE done_at IS NULL AND consumer NOT IN (SELECT name FROM event_consumers)`
 
 	lockRetry = `
 	SELECT consumer, event_id FROM dead_letters
 	WHERE retry_at IS NOT NULL AND resolved_at IS NULL AND consumer = ANY ($1) ORDER BY retry_at, id LIMIT 1 FOR UPDATE SKIP LOCKED`
 
 	lockReplay = `
-	SELECT id, consumer, xid, seq, repeat FROM event_replays
+	SELECT id, consumer, xid, seq, repeat, event_ids IS NOT NULL FROM event_replays
 	WHERE done_at IS NULL AND consumer = ANY ($1) ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED`
 
 	moveReplay = `
@@ -52,12 +59,23 @@ const (
 		done_at = CASE WHEN $6 THEN now() END
 	WHERE id = $1`
 
-	// By position, so that a replay continues after a killed worker.
+	// Both read by position, so that a replay continues after a killed worker. An event that has become a dead
+	// letter since the request is not processed again.
 	selectReplayed = `
-	SELECT e.event_id, e.xid, e.seq FROM event_replays r JOIN outbox_events e ON e.stream = $2 AND e.subject = ANY ($3)
-		AND (e.xid, e.seq) > (r.xid, r.seq) AND e.xid < xact_horizon() AND e.occurred_at >= r.from_at AND e.occurred_at < r.to_at
-		AND (r.event_ids IS NULL OR e.event_id = ANY (r.event_ids))
+	SELECT e.event_id, e.xid, e.seq, e.subject = ANY ($3) AND ` + chosenByReplay + `
+	FROM event_replays r CROSS JOIN LATERAL (
+		SELECT event_id, xid, seq, subject, occurred_at FROM outbox_events
+		WHERE stream = $2 AND (xid, seq) > (r.xid, r.seq) AND xid < xact_horizon() ORDER BY xid, seq LIMIT $4) e
+	WHERE r.id = $1 ORDER BY e.xid, e.seq`
+
+	selectReplayedByID = `
+	SELECT e.event_id, e.xid, e.seq, e.subject = ANY ($3) AND ` + chosenByReplay + `
+	FROM event_replays r JOIN outbox_events e ON e.event_id = ANY (r.event_ids) AND e.stream = $2 AND (e.xid, e.seq) > (r.xid, r.seq)
 	WHERE r.id = $1 ORDER BY e.xid, e.seq LIMIT $4`
+
+	chosenByReplay = `e.occurred_at >= r.from_at AND e.occurred_at < r.to_at AND NOT EXISTS (
+			SELECT FROM dead_letters d WHERE d.consumer = r.consumer AND d.event_id = e.event_id
+				AND d.dead_at IS NOT NULL AND d.resolved_at IS NULL AND d.failed_at >= r.created_at)`
 
 	letterColumns = `id, consumer, event_id, stream, subject, error, attempts, created_at, failed_at, dead_at, retry_at, resolved_at, resolution, resolved_by, reason`
 

@@ -18,8 +18,9 @@ import (
 const Topic = "event.requests"
 
 const (
-	// replaySize limits the events of one transaction of a replay.
-	replaySize = 20
+	// replaySize limits the events that one transaction of a replay processes, and replayReads those that it reads.
+	replaySize  = 20
+	replayReads = 2_000
 	// requestsEvery is the delay of a request whose hint was lost.
 	requestsEvery = 5 * time.Second
 )
@@ -32,7 +33,7 @@ func (r *Runner) serveRequests(ctx context.Context) {
 	for ctx.Err() == nil {
 		retried, retryErr := r.retryOne(ctx)
 		replayed, replayErr := r.replaySome(ctx)
-		err := errors.Join(retryErr, replayErr)
+		err := errors.Join(r.countApart(ctx, retryErr), r.countApart(ctx, replayErr))
 		if err != nil && ctx.Err() == nil {
 			r.Log.WarnContext(ctx, "a request about events pauses", "component", "consume", "err", err)
 		}
@@ -59,7 +60,7 @@ func (r *Runner) byName(name string) Consumer {
 }
 
 // retryOne processes one dead letter whose retry was requested. Its event may be older than the last one of
-// its aggregate: the operator has decided that the effect is still wanted.
+// its aggregate, and an earlier effect of it may have succeeded: the operator has decided that it is wanted.
 func (r *Runner) retryOne(ctx context.Context) (found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, effectWithin)
 	defer cancel()
@@ -74,15 +75,37 @@ func (r *Runner) retryOne(ctx context.Context) (found bool, err error) {
 			return fmt.Errorf("finding a retry: %w", err)
 		}
 		found = true
-		_, err = r.repeat(ctx, tx, r.byName(name), id, false)
+		_, err = r.repeat(ctx, tx, r.byName(name), id, asRepeated)
 		return err
 	})
 	return found, err
 }
 
-// repeat runs the effect of a stored event, again if the operator has requested that. A failure of the effect
-// becomes a dead letter at once, and does not end the transaction.
-func (r *Runner) repeat(ctx context.Context, tx pgx.Tx, c Consumer, id ids.Event, again bool) (effect bool, err error) {
+// failure is a failed effect that its transaction could not count, because it ended with the effect.
+type failure struct {
+	consumer Consumer
+	id       ids.Event
+	subject  string
+	cause    error
+}
+
+func (f *failure) Error() string { return f.cause.Error() }
+
+// countApart counts a failure in a transaction of its own, so that the same event does not stop the next requests.
+func (r *Runner) countApart(ctx context.Context, err error) error {
+	var f *failure
+	if !errors.As(err, &f) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, countWithin)
+	defer cancel()
+	_, _, err = r.countFailure(ctx, f.consumer, f.id, f.subject, f.cause, 1)
+	return err
+}
+
+// repeat runs the effect of a stored event as an operator has requested. A failure of the effect becomes a
+// dead letter at once, and ends the transaction only if the database has.
+func (r *Runner) repeat(ctx context.Context, tx pgx.Tx, c Consumer, id ids.Event, why mode) (effect bool, err error) {
 	subject := ""
 	cause := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
 		e, err := find(ctx, tx, c, id)
@@ -90,22 +113,17 @@ func (r *Runner) repeat(ctx context.Context, tx pgx.Tx, c Consumer, id ids.Event
 			return err
 		}
 		subject = e.Type
-		first, _, err := mark(ctx, tx, c, id, e, true)
-		if err != nil {
+		if effect, err = mark(ctx, tx, c, id, e, why); err != nil || !effect {
 			return err
 		}
-		if first || again {
-			effect = true
-			return apply(ctx, tx, c, e)
-		}
-		return nil
+		return apply(ctx, tx, c, e)
 	})
 	if cause == nil {
 		return effect, nil
 	}
 	r.Metrics.failed(c.Name)
 	if _, err := tx.Exec(ctx, countFailure, uuid.Must(uuid.NewV7()), c.Name, id.UUID, c.Stream, subject, cause.Error(), 1); err != nil {
-		return false, fmt.Errorf("counting a failure: %w", err)
+		return false, &failure{c, id, subject, cause}
 	}
 	return false, nil
 }
@@ -117,9 +135,9 @@ func (r *Runner) replaySome(ctx context.Context) (found bool, err error) {
 	err = pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) error {
 		var replay uuid.UUID
 		var name string
-		var again bool
+		var again, byID bool
 		var at event.Position
-		err := tx.QueryRow(ctx, lockReplay, r.names()).Scan(&replay, &name, &at.XID, &at.Seq, &again)
+		err := tx.QueryRow(ctx, lockReplay, r.names()).Scan(&replay, &name, &at.XID, &at.Seq, &again, &byID)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -127,34 +145,51 @@ func (r *Runner) replaySome(ctx context.Context) (found bool, err error) {
 			return fmt.Errorf("finding a replay: %w", err)
 		}
 		found = true
-		return r.replay(ctx, tx, replay, r.byName(name), at, again)
+		why, sql := asRequested, selectReplayed
+		if again {
+			why = asRepeated
+		}
+		if byID {
+			sql = selectReplayedByID
+		}
+		return r.replay(ctx, tx, replay, r.byName(name), at, why, sql)
 	})
 	return found, err
 }
 
-func (r *Runner) replay(ctx context.Context, tx pgx.Tx, replay uuid.UUID, c Consumer, at event.Position, again bool) error {
+// replay processes the next events after a position, and moves the replay.
+func (r *Runner) replay(ctx context.Context, tx pgx.Tx, replay uuid.UUID, c Consumer, at event.Position, why mode, sql string) error {
 	type place struct {
 		id ids.Event
 		event.Position
+		chosen bool
 	}
-	events, err := pg.List(ctx, tx, "events to replay", selectReplayed, func(row pgx.CollectableRow) (p place, err error) {
-		return p, row.Scan(&p.id.UUID, &p.XID, &p.Seq)
-	}, replay, c.Stream, c.Subjects, replaySize)
+	events, err := pg.List(ctx, tx, "events to replay", sql, func(row pgx.CollectableRow) (p place, err error) {
+		err = row.Scan(&p.id.UUID, &p.XID, &p.Seq, &p.chosen)
+		return p, err
+	}, replay, c.Stream, c.Subjects, replayReads)
 	if err != nil {
 		return err
 	}
-	effects := 0
+	processed, effects, done := 0, 0, len(events) < replayReads
 	for _, e := range events {
-		effect, err := r.repeat(ctx, tx, c, e.id, again)
-		if err != nil {
-			return err
+		if e.chosen && processed == replaySize {
+			done = false
+			break
 		}
-		if effect {
-			effects++
+		if e.chosen {
+			effect, err := r.repeat(ctx, tx, c, e.id, why)
+			if err != nil {
+				return err
+			}
+			processed++
+			if effect {
+				effects++
+			}
 		}
 		at = e.Position
 	}
-	if _, err := tx.Exec(ctx, moveReplay, replay, at.XID, at.Seq, len(events), effects, len(events) < replaySize); err != nil {
+	if _, err := tx.Exec(ctx, moveReplay, replay, at.XID, at.Seq, processed, effects, done); err != nil {
 		return fmt.Errorf("moving a replay: %w", err)
 	}
 	return nil
