@@ -24,7 +24,7 @@ type Worker interface {
 	AckResult(ctx context.Context, id ids.Allocation, task ids.Task) error
 	trustUpdater
 	// HandleAck passes on the response of the control plane to the last report.
-	HandleAck(ctx context.Context, word helper.ReportAck) error
+	HandleAck(ctx context.Context, ack helper.ReportAck) error
 }
 
 // trustUpdater passes signed statements of keys on to the helper.

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 )
@@ -16,6 +17,8 @@ func (f *fake) events(w http.ResponseWriter, r *http.Request, operation string) 
 	var body struct {
 		Reason string
 		Repeat bool
+		FromAt *time.Time `json:"from_at"`
+		ToAt   *time.Time `json:"to_at"`
 	}
 	if r.Method == http.MethodPost {
 		_ = json.NewDecoder(r.Body).Decode(&body)
@@ -35,6 +38,10 @@ func (f *fake) events(w http.ResponseWriter, r *http.Request, operation string) 
 	case "listConsumers":
 		f.page(w, r, []any{oapi.Consumer{Name: letter.Consumer, Stream: "BILLING", Epoch: "e", Pending: 3, Redelivered: 1, LagSeconds: 90, CheckedAt: birth}}, 50)
 	case "replayConsumer":
+		if body.FromAt != nil && body.ToAt != nil && !body.FromAt.Before(*body.ToAt) {
+			f.problem(w, r, http.StatusBadRequest, "validation_error", "from_at is not before to_at", nil)
+			return
+		}
 		reply(w, http.StatusAccepted, oapi.ReplayAccepted{ReplayId: id(42), Consumer: letter.Consumer})
 	case "listNotifications":
 		f.page(w, r, []any{oapi.Notification{

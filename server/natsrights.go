@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,17 +28,18 @@ var publishes = map[Role][]string{
 type subjects struct{ Allow, Deny []string }
 
 // checkNATSRights returns an error if the user of NATS_URL may not publish what the roles need: the server would find out
-// at the first event. NATS may be away at the start; then nothing is checked.
+// at the first event. NATS may be unreachable at the start. Then nothing is checked.
 func checkNATSRights(ctx context.Context, nc *nats.Conn, roles []Role) error {
-	address, err := url.Parse(nc.ConnectedUrl()) // empty while NATS is away
+	address, err := url.Parse(nc.ConnectedUrl()) // empty while NATS is unreachable
 	if err != nil || address.User == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, rightsWithin)
 	defer cancel()
+	inbox := cmp.Or(nc.Opts.InboxPrefix, "_INBOX") + ".>"
 	reply, err := nc.RequestWithContext(ctx, "$SYS.REQ.USER.INFO", nil)
 	if err != nil {
-		return fmt.Errorf("reading the rights of the user of NATS_URL, who must be allowed to publish to $SYS.REQ.USER.INFO: %w", err)
+		return fmt.Errorf("reading the rights of the user of NATS_URL, who must be allowed to publish to $SYS.REQ.USER.INFO and to subscribe to %s: %w", inbox, err)
 	}
 	var info struct {
 		Data struct {
@@ -58,7 +60,7 @@ func checkNATSRights(ctx context.Context, nc *nats.Conn, roles []Role) error {
 			}
 		}
 	}
-	for _, subject := range []string{hintSubject + ">", "_INBOX.>"} {
+	for _, subject := range []string{hintSubject + ">", inbox} {
 		if !granted.Subscribe.allows(subject) {
 			return fmt.Errorf("the user of NATS_URL may not subscribe to %s: see deploy/nats.conf", subject)
 		}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/url"
 	"os"
@@ -91,6 +92,27 @@ func TestRightsOfNATSAreCheckedAtTheStart(t *testing.T) {
 		err := checkNATSRights(t.Context(), connect(t, address(c.user)), c.roles)
 		if c.lacks == "" && err != nil || c.lacks != "" && (err == nil || !strings.Contains(err.Error(), c.lacks)) {
 			t.Errorf("%s as %v: %v", c.user, c.roles, err)
+		}
+	}
+}
+
+// A user reads no replies to another one: JetStream delivers events to the inbox of work.
+func TestUsersOfNATSReadTheirOwnInboxOnly(t *testing.T) {
+	t.Parallel()
+	address := startConfigured(t)
+	for _, user := range []string{"hints", "work", "relay"} {
+		for _, owner := range []string{"hints", "work", "relay", "all"} {
+			inbox := connect(t, address(owner)).NewInbox()
+			nc := connect(t, address(user))
+			if _, err := nc.SubscribeSync(inbox[:strings.LastIndex(inbox, ".")] + ".>"); err != nil {
+				t.Fatal(err)
+			}
+			if err := nc.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if err := nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) != (user != owner) {
+				t.Errorf("%s subscribes to the inbox of %s: %v", user, owner, err)
+			}
 		}
 	}
 }

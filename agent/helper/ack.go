@@ -58,27 +58,27 @@ const maxStale = 5
 // HandleAck records the response of the control plane to a report. The response must have the signature of a
 // statement key and the nonce of a report of this process. Each nonce counts once, and with the time of its
 // report, so that an old response does not hide an outage.
-func (l *Local) HandleAck(ctx context.Context, word ReportAck) error {
-	if len(word.Signed.Body) == 0 {
+func (l *Local) HandleAck(ctx context.Context, ack ReportAck) error {
+	if len(ack.Signed.Body) == 0 {
 		l.Log.DebugContext(ctx, "the response to a report is not signed and has no effect")
 		return nil
 	}
-	ack, err := protocol.OpenReportAck(word.Signed, l.Statements())
-	if err == nil && ack.Node != l.Node {
-		err = protocol.Reject(protocol.Misaddressed, "the response is for node %s", ack.Node)
+	opened, err := protocol.OpenReportAck(ack.Signed, l.Statements())
+	if err == nil && opened.Node != l.Node {
+		err = protocol.Reject(protocol.Misaddressed, "the response is for node %s", opened.Node)
 	}
 	if err != nil {
 		l.Log.WarnContext(ctx, "the response to a report is not valid and has no effect", "err", err)
 		return nil
 	}
-	report, isOwn := l.answered(ack.Nonce)
+	report, isOwn := l.answered(opened.Nonce)
 	if !isOwn {
 		return nil
 	}
-	if ack.Accepted {
-		return l.accepted(ctx, report, word.Version)
+	if opened.Accepted {
+		return l.accepted(ctx, report, ack.Version)
 	}
-	return l.overtaken(ctx, report, ack)
+	return l.overtaken(ctx, report, opened)
 }
 
 // answered returns the report with a nonce, and no longer expects its response.

@@ -274,8 +274,8 @@ func (c *Client) UpdateReleaseKeys(ctx context.Context, sets []protocol.Signed) 
 }
 
 // HandleAck passes on the response to the last report.
-func (c *Client) HandleAck(ctx context.Context, word ReportAck) error {
-	_, err := c.call(ctx, request{Call: callHeard, Ack: word})
+func (c *Client) HandleAck(ctx context.Context, ack ReportAck) error {
+	_, err := c.call(ctx, request{Call: callHeard, Ack: ack})
 	return err
 }
 

@@ -73,10 +73,11 @@ func TestOperatorsRequestReplays(t *testing.T) {
 	b := setup(t)
 	const path = "/api/v1/admin/events/consumers/notification_relay_low_balance/replay"
 	for body, status := range map[string]int{
-		`{"from_at":"2026-01-05T09:00:00Z","repeat":true,"reason":"mails were lost"}`: http.StatusAccepted,
-		`{"after_event_id":"` + uuid.NewString() + `","reason":"x"}`:                  http.StatusNotFound,
-		`{"from_at":"yesterday","reason":"x"}`:                                        http.StatusBadRequest,
-		`{"from_at":"2026-01-05T09:00:00Z"}`:                                          http.StatusBadRequest,
+		`{"from_at":"2026-01-05T09:00:00Z","repeat":true,"reason":"mails were lost"}`:    http.StatusAccepted,
+		`{"after_event_id":"` + uuid.NewString() + `","reason":"x"}`:                     http.StatusNotFound,
+		`{"from_at":"yesterday","reason":"x"}`:                                           http.StatusBadRequest,
+		`{"from_at":"2026-01-05T09:00:00Z"}`:                                             http.StatusBadRequest,
+		`{"from_at":"2026-01-05T09:00:00Z","to_at":"2026-01-05T09:00:00Z","reason":"x"}`: http.StatusBadRequest,
 	} {
 		if w := b.do(t, call{method: "POST", path: path, token: tokenOperator, body: body}); w.Code != status {
 			t.Errorf("%s: %d %s", body, w.Code, w.Body)

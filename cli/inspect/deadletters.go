@@ -168,15 +168,18 @@ func newReplay(a *output.Console) *cobra.Command {
 	_ = cmd.MarkFlagRequired("reason")
 	return client.ChangeCommand(a, cmd, func(_ context.Context, c *client.Client, args []string) (client.Sending, error) {
 		body := oapi.ReplayRequest{Reason: reason, Repeat: output.PointerOrNil(repeat)}
-		for text, at := range map[string]**time.Time{from: &body.FromAt, to: &body.ToAt} {
-			if text == "" {
+		for _, given := range []struct {
+			text string
+			at   **time.Time
+		}{{from, &body.FromAt}, {to, &body.ToAt}} {
+			if given.text == "" {
 				continue
 			}
-			t, err := time.Parse(time.RFC3339, text)
+			t, err := time.Parse(time.RFC3339, given.text)
 			if err != nil {
-				return nil, output.UsageError("%q is not a time like 2026-01-05T09:00:00Z", text)
+				return nil, output.UsageError("%q is not a time like 2026-01-05T09:00:00Z", given.text)
 			}
-			*at = &t
+			*given.at = &t
 		}
 		chosen, err := parseIDs(events)
 		if err != nil {

@@ -50,7 +50,7 @@ func reserve() (s slot, err error) {
 		}
 		return s, nil
 	}
-	return s, fmt.Errorf("%d containers run on this machine already", slots)
+	return s, fmt.Errorf("%d containers run on this computer already", slots)
 }
 
 func (s slot) free() error {

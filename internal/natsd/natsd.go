@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -146,12 +148,29 @@ func (s *Server) Stop() {
 
 // Dial connects to a remote server. An unavailable server is no error: the connection is opened
 // when the server starts, and until then publishing fails.
-func Dial(url, name string) (*nats.Conn, error) {
-	return dial(url, name, nats.RetryOnFailedConnect(true))
+func Dial(address, name string) (*nats.Conn, error) {
+	return dial(address, name, nats.RetryOnFailedConnect(true))
 }
 
-func dial(url, name string, more nats.Option) (*nats.Conn, error) {
-	nc, err := nats.Connect(url, more,
+// ownInbox has replies sent to an inbox of the user of the address: with one inbox for all users, each could read the
+// replies to the others. It returns nil without a user. A user without a password is a token, which is a secret.
+func ownInbox(address string) nats.Option {
+	first, _, _ := strings.Cut(address, ",")
+	if first = strings.TrimSpace(first); !strings.Contains(first, "://") {
+		first = "nats://" + first // as the client does
+	}
+	u, err := url.Parse(first)
+	if err != nil {
+		return nil
+	}
+	if _, ok := u.User.Password(); !ok {
+		return nil
+	}
+	return nats.CustomInboxPrefix("_INBOX_" + u.User.Username())
+}
+
+func dial(address, name string, more nats.Option) (*nats.Conn, error) {
+	nc, err := nats.Connect(address, more, ownInbox(address),
 		nats.Name(name),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(reconnectWait),

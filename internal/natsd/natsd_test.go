@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +87,27 @@ func TestServerThatIsDownIsNoErrorYet(t *testing.T) {
 	defer cancel()
 	if _, err := js.Publish(ctx, "s.a", nil); err == nil {
 		t.Error("published without a stream")
+	}
+}
+
+// The inbox contains the user and never a token, which is a secret.
+func TestInboxIsOfTheUser(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"nats://work:secret@127.0.0.1:1":             "_INBOX_work.",
+		"work:secret@127.0.0.1:1":                    "_INBOX_work.",
+		"nats://work:secret@127.0.0.1:1,127.0.0.1:2": "_INBOX_work.",
+		"nats://token@127.0.0.1:1":                   "_INBOX.",
+		"nats://127.0.0.1:1":                         "_INBOX.",
+	} {
+		nc, err := natsd.Dial(address, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		if inbox := nc.NewInbox(); !strings.HasPrefix(inbox, want) {
+			t.Errorf("%s: %s", address, inbox)
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 )
 
-// The streams. A fact goes to the one that its subject starts with.
+// The streams. An event goes to the one that its subject starts with.
 const (
 	StreamProvisioning = "PROVISIONING"
 	StreamBilling      = "BILLING"
@@ -42,7 +42,7 @@ type Draft struct {
 	Payload       any    // must encode as a JSON object
 }
 
-// Queue adds the fact to the caller's transaction. Its payload is stored with
+// Queue adds the event to the caller's transaction. Its payload is stored with
 // urn, tenant_id and project_id added.
 func Queue(b *pgx.Batch, f Draft) {
 	if f.ID == (ids.Event{}) {

@@ -23,7 +23,7 @@ type Relay struct {
 	DB          *pgxpool.Pool
 	JS          jetstream.JetStream
 	Hints       *hint.Bus
-	Environment string // in the source of each fact: /gpuaas/<environment>
+	Environment string // in the source of each event: /gpuaas/<environment>
 	// Retention is the time for which the streams store events. The outbox stores them at least as long, so that a
 	// lost stream can be filled again.
 	Retention func() time.Duration

@@ -33,7 +33,7 @@ type term struct {
 // line is one stream's way out.
 type line struct {
 	stream string
-	at     Position // of the last fact that the stream has
+	at     Position // of the last event that the stream has
 	last   uint64   // the stream's last sequence
 	// chained decides how the next expected sequence is computed: each one higher, or all the same,
 	// because the messages are published already.
@@ -101,11 +101,11 @@ func (t *term) fetch(ctx context.Context, stream string, after Position) ([]Even
 	defer cancel()
 	rows, err := t.conn.Query(ctx, selectStream, stream, after.XID, after.Seq, batchSize)
 	if err != nil {
-		return nil, fmt.Errorf("reading facts: %w", err)
+		return nil, fmt.Errorf("reading events: %w", err)
 	}
 	batch, err := pgx.CollectRows(rows, scanEvent)
 	if err != nil {
-		return nil, fmt.Errorf("reading facts: %w", err)
+		return nil, fmt.Errorf("reading events: %w", err)
 	}
 	return batch, nil
 }

@@ -1,3 +1,4 @@
+import { act } from "react";
 import { expect, test } from "vitest";
 import { asked, confirmButton, labelled, open, opens, shows, text, written } from "./operator";
 import { click, enter, until } from "./render";
@@ -116,6 +117,22 @@ test("a dialog that needs no sign-in, or that the user cancels, is not offered a
   await click([...document.querySelectorAll('[role="dialog"] button')].find(({ textContent }) => textContent === "Cancel"));
   document.body.replaceChildren();
   await open("/admin/users/u2");
+  await until(() => labelled("Refund ada@acme.example") !== null);
+  expect(confirmButton()).toBeNull();
+});
+
+test("a dialog that needs a sign-in is not offered again after the user has gone to another screen", async () => {
+  serve(routes("billing_operator", { "POST /api/v1/admin/users/u2/refunds": () => problem(403, "step_up_required") }));
+  const router = await open("/admin/users/u2");
+  await opens("Refund ada@acme.example");
+  await enter("Type ada@acme.example", "ada@acme.example");
+  await enter("Amount in EUR", "9.00");
+  await enter("Reason", "node failed");
+  await click(confirmButton());
+  await shows("message of step_up_required");
+  await act(() => router.navigate({ to: "/admin/payments" }));
+  await shows("<b>EUR 49.00</b>");
+  await act(() => router.history.back());
   await until(() => labelled("Refund ada@acme.example") !== null);
   expect(confirmButton()).toBeNull();
 });

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/event"
@@ -110,6 +111,9 @@ func (s *Handlers) ListConsumers(ctx context.Context, req oapi.ListConsumersRequ
 func (s *Handlers) ReplayConsumer(ctx context.Context, req oapi.ReplayConsumerRequestObject) (oapi.ReplayConsumerResponseObject, error) {
 	ctx, r := request.Of(ctx)
 	b := req.Body
+	if b.FromAt != nil && b.ToAt != nil && !b.FromAt.Before(*b.ToAt) {
+		return nil, errs.Invalid("from_at", "is not before to_at")
+	}
 	asked := consume.Replay{
 		Consumer: req.Name, Events: request.Or(b.EventIds, nil), From: b.FromAt, To: b.ToAt, After: ids.From[ids.Event](request.Or(b.AfterEventId, uuid.Nil)),
 		Repeat: request.Or(b.Repeat, false), Reason: b.Reason,

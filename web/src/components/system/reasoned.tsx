@@ -45,7 +45,11 @@ export function Reasoned<Fields extends object, Input extends object>(props: Pro
   const [reason, setReason] = useState(before?.reason ?? "");
   const [values, setValues] = useState<Fields>(() => ({ ...fields(), ...before?.values }));
   const waits = needsSignIn(change.error);
-  useEffect(() => keep(waits ? { reason, values } : undefined), [waits, reason, values]);
+  // The sign-in unloads the page without an unmount. A user who goes to another screen instead has given up the change.
+  useEffect(() => {
+    keep(waits ? { reason, values } : undefined);
+    return () => keep(undefined);
+  }, [waits, reason, values]);
   const finished = useRef(false);
   // A change can take the row with this button, which had the focus, off the page.
   useEffect(() => () => void (finished.current && document.querySelector("h1")?.focus()), []);
