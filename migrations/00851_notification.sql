@@ -7,10 +7,10 @@ CREATE TABLE notifications (
 	org_id     uuid, -- null: about the platform
 	kind       text NOT NULL,
 	severity   text NOT NULL CHECK (severity IN ('info', 'warning', 'critical')),
-	urn        text NOT NULL, -- the resource
+	urn        text NOT NULL, -- the resource; empty for dead letters
 	title      text NOT NULL,
 	message    text NOT NULL,
-	count      int NOT NULL DEFAULT 1, -- events of the same kind about the resource, until it is read
+	count      int NOT NULL DEFAULT 1, -- events of the same kind about the resource within a day, until it is read
 	created_at timestamptz NOT NULL DEFAULT now(),
 	updated_at timestamptz NOT NULL DEFAULT now(),
 	read_at    timestamptz

@@ -33,7 +33,7 @@ type Telemetry struct {
 type minute struct {
 	starts  time.Time
 	samples []sample
-	seen    map[ids.Allocation]int // readings of each allocation that uses the node, up to eager
+	counts  map[ids.Allocation]int // readings of each allocation that uses the node, up to eager
 }
 
 // sample is one report: for each GPU utilisation, used MiB, milliwatts and degrees.
@@ -101,9 +101,9 @@ func (t *Telemetry) add(node ids.Node, r protocol.Report, now time.Time) (ended 
 	if t.minutes == nil {
 		t.minutes = map[ids.Node]minute{}
 	}
-	fresh := at.see(used)
+	fresh := at.count(used)
 	if starts := now.Truncate(time.Minute); !at.starts.Equal(starts) {
-		ended, at = at, minute{starts: starts, seen: at.seen}
+		ended, at = at, minute{starts: starts, counts: at.counts}
 	}
 	if len(at.samples) < mostSamples {
 		at.samples = append(at.samples, sampleOf(r, now))
@@ -115,19 +115,19 @@ func (t *Telemetry) add(node ids.Node, r protocol.Report, now time.Time) (ended 
 	return ended
 }
 
-// see counts a reading of each allocation, and reports whether one of them is among its first.
-func (m *minute) see(used []ids.Allocation) (fresh bool) {
+// count adds a reading to each allocation, and reports whether one of them is among its first.
+func (m *minute) count(used []ids.Allocation) (fresh bool) {
 	for _, a := range used {
-		fresh = fresh || m.seen[a] < eager
+		fresh = fresh || m.counts[a] < eager
 	}
-	if !fresh && len(used) == len(m.seen) {
+	if !fresh && len(used) == len(m.counts) {
 		return false
 	}
 	next := make(map[ids.Allocation]int, len(used))
 	for _, a := range used {
-		next[a] = min(m.seen[a]+1, eager)
+		next[a] = min(m.counts[a]+1, eager)
 	}
-	m.seen = next
+	m.counts = next
 	return fresh
 }
 

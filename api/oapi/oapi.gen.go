@@ -4952,7 +4952,7 @@ type NodeUncordon struct {
 
 // Notification defines model for Notification.
 type Notification struct {
-	// Count The number of events of this kind about the resource until it is read.
+	// Count The number of events of this kind about the resource within a day, until it is read.
 	Count     int                `json:"count"`
 	CreatedAt time.Time          `json:"created_at"`
 	Id        openapi_types.UUID `json:"id"`
@@ -4962,7 +4962,7 @@ type Notification struct {
 	Message string     `json:"message"`
 	ReadAt  *time.Time `json:"read_at,omitempty"`
 
-	// ResourceUrn The URN of the resource that the event is about.
+	// ResourceUrn The URN of the resource that the event is about. The value is empty for dead letters.
 	ResourceUrn string               `json:"resource_urn"`
 	Severity    NotificationSeverity `json:"severity"`
 	Title       string               `json:"title"`
@@ -10847,8 +10847,8 @@ type ClientInterface interface {
 
 	// ListNotifications List notifications
 	//
-	// The API returns the notifications of the caller, newest first. Events of the same kind about the same resource are one
-	// notification with a count until it is read.
+	// The API returns the notifications of the caller, newest first. Events of the same kind about the same resource within
+	// a day are one notification with a count until it is read.
 	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -14923,8 +14923,8 @@ func (c *Client) GetNodeCapacity(ctx context.Context, reqEditors ...RequestEdito
 
 // ListNotifications List notifications
 //
-// The API returns the notifications of the caller, newest first. Events of the same kind about the same resource are one
-// notification with a count until it is read.
+// The API returns the notifications of the caller, newest first. Events of the same kind about the same resource within
+// a day are one notification with a count until it is read.
 //
 // Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {

@@ -142,22 +142,31 @@ var texts = func() map[string]*template.Template {
 }()
 
 func (k kind) render(e event.Event) (content, error) {
-	fields := map[string]any{}
-	decoder := json.NewDecoder(bytes.NewReader(e.Payload))
-	decoder.UseNumber()
-	if err := decoder.Decode(&fields); err != nil {
-		return content{}, fmt.Errorf("reading the payload of event %s: %w", e.ID, err)
+	fields, err := k.fields(e)
+	if err != nil {
+		return content{}, err
 	}
-	if fields == nil { // null
-		return content{}, fmt.Errorf("event %s has no payload", e.ID)
-	}
-	fields["event_type"] = e.Type
 	var message bytes.Buffer
 	if err := texts[k.name].Execute(&message, fields); err != nil {
 		return content{}, fmt.Errorf("writing the notification of event %s: %w", e.ID, err)
 	}
 	urn, _ := fields["urn"].(string)
 	return content{urn: urn, title: k.title, message: message.String()}, nil
+}
+
+// fields returns the fields for the template. The message of a dead letter needs no payload, because an event that was
+// too large for NATS has none.
+func (k kind) fields(e event.Event) (map[string]any, error) {
+	if k.stream == event.StreamDLQ {
+		return map[string]any{"event_type": e.Type}, nil
+	}
+	var fields map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(e.Payload))
+	decoder.UseNumber()
+	if err := decoder.Decode(&fields); err != nil {
+		return nil, fmt.Errorf("reading the payload of event %s: %w", e.ID, err)
+	}
+	return fields, nil
 }
 
 func formatMoney(minor json.Number, currency string) (string, error) {

@@ -42,10 +42,10 @@ type Notification struct {
 	Tenant    *uuid.UUID // nil: about the platform
 	Kind      string
 	Severity  Severity
-	URN       string // of the resource
+	URN       string // of the resource; empty for dead letters
 	Title     string
 	Message   string
-	Count     int // events of this kind about the resource, until it is read
+	Count     int // events of this kind about the resource within a day, until it is read
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	ReadAt    *time.Time
@@ -69,9 +69,6 @@ func (s *Service) effect(k kind) func(context.Context, pgx.Tx, event.Event) erro
 		about, err := k.render(e)
 		if err != nil {
 			return err
-		}
-		if k.stream == event.StreamDLQ {
-			about.urn = s.Naming.Name("", "", "dead-letter", e.Type).String() // one notification for all of a subject
 		}
 		users, err := identity.UsersWithRoles(ctx, tx, e.Tenant, e.Project, k.audience(e))
 		if err != nil {
@@ -119,11 +116,14 @@ func (s *Service) MarkRead(ctx context.Context, c identity.Caller, these []uuid.
 }
 
 const (
-	// A further event of the same kind about the same resource raises the count of an unread notification.
+	// A further event of the same kind about the same resource raises the count of an unread notification of the last day.
+	// Lists and partitions follow the id, so an older one would hide the event from users, and end with its month.
+	// Notifications about no resource differ in their message.
 	notify = `
 	WITH raised AS (
 		UPDATE notifications SET count = count + 1, title = $7, message = $8, updated_at = now()
-		WHERE user_id = ANY ($1::uuid[]) AND kind = $4 AND urn = $6 AND read_at IS NULL RETURNING user_id)
+		WHERE user_id = ANY ($1::uuid[]) AND kind = $4 AND urn = $6 AND ($6 <> '' OR message = $8)
+			AND created_at > now() - interval '1 day' AND read_at IS NULL RETURNING user_id)
 	INSERT INTO notifications (id, user_id, org_id, kind, severity, urn, title, message)
 	SELECT to_user.id, to_user.user_id, nullif($3::uuid, '00000000-0000-0000-0000-000000000000'), $4, $5, $6, $7, $8
 	FROM unnest($1::uuid[], $2::uuid[]) AS to_user (user_id, id) WHERE to_user.user_id NOT IN (SELECT user_id FROM raised)`

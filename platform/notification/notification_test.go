@@ -2,7 +2,6 @@ package notification
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/gpuaas/gpuaas/api/asyncapi"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -85,22 +85,9 @@ func (b *bundle) user(name, role string) uuid.UUID {
 	return id
 }
 
-// payload has the fields of all kinds.
-var payload = map[string]any{
-	"urn": "v:s:-:t:p:allocation:1", "allocation_id": "1", "active_at": "2026-01-05T09:00:00Z", "price_per_hour_minor": 289, "currency": "EUR", "message": "the node failed",
-	"released_at": "2026-01-05T09:00:00Z", "seconds": 60, "cost_minor": 5, "attempts": 3, "release_failed_reason": "timeout", "expires_at": "2026-01-05T09:00:00Z",
-	"deadline_at": "2026-01-05T09:00:00Z", "since": "2026-01-05T09:00:00Z", "cause": "node_silent", "charged_from": "2026-01-05T09:00:00Z", "balance_minor": -10,
-	"threshold_minor": 1000, "burn_per_hour_minor": 100, "runway_minutes": 9, "releases_at": "2026-01-05T09:00:00Z", "allocation_ids": []string{"1", "2"}, "amount_minor": 500,
-	"route": "card", "retires_at": "2026-01-05T09:00:00Z", "reason": "old", "name": "gpu-07",
-}
-
 func (b *bundle) event(k kind, tenant string) event.Event {
 	b.t.Helper()
-	text, err := json.Marshal(payload)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	e := event.Event{ID: ids.New[ids.Event](), Type: k.subject, Stream: k.stream, OccurredAt: time.Now(), Payload: text}
+	e := event.Event{ID: ids.New[ids.Event](), Type: k.subject, Stream: k.stream, OccurredAt: time.Now(), Payload: payloadOf(b.t, k, requiredFields(k))}
 	if tenant != "" {
 		e.Tenant, e.Project = b.tenants[tenant], b.project[tenant]
 	}
@@ -110,6 +97,16 @@ func (b *bundle) event(k kind, tenant string) event.Event {
 func (b *bundle) notify(k kind, e event.Event) error {
 	b.t.Helper()
 	return pgx.BeginFunc(b.t.Context(), b.DB, func(tx pgx.Tx) error { return b.effect(k)(b.t.Context(), tx, e) })
+}
+
+// list returns all notifications of a user.
+func (b *bundle) list(user string) []Notification {
+	b.t.Helper()
+	list, err := (&Service{DB: b.db}).List(b.t.Context(), identity.Caller{User: ids.From[ids.User](b.users[user])}, false, uuid.Nil, 10)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return list
 }
 
 // notified returns the users with an unread notification of the kind.
@@ -273,34 +270,69 @@ func TestRepeatedEventsAreCounted(t *testing.T) {
 	}
 }
 
-// A message names the facts of its event, and a payload without one is a failure and no notification.
+// An event raises the count of a notification of the last day only. A later one is a new notification, and the first of the list.
+func TestAnOldNotificationIsNotRaised(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	k := kindOf(t, "auto_release_pending")
+	for _, age := range []string{"25 hours", "23 hours", "0"} {
+		if err := b.notify(k, b.event(k, "a")); err != nil {
+			t.Fatal(err)
+		}
+		b.exec(`UPDATE notifications SET created_at = now() - $1::interval WHERE created_at = updated_at`, age)
+	}
+	list := b.list("a owner")
+	if len(list) != 2 || list[0].Count != 2 || list[1].Count != 1 || !list[1].CreatedAt.Before(list[0].CreatedAt) {
+		t.Errorf("%+v", list)
+	}
+}
+
+// A message names the facts of its event, and a payload without one is a failure and no notification. A dead letter has
+// the same message with any payload.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	want := map[string]string{
-		"low_balance":      "The balance is EUR -0.10, below EUR 10.00. It falls by EUR 1.00 per hour and lasts 9 minutes. Top it up.",
-		"provision_active": "Allocation 1 is active since 2026-01-05 09:00 UTC. It costs EUR 2.89 per hour until its release.",
-		"balance_depleted": "The balance is EUR -0.10. 2 allocations were released. Top it up to create new ones.",
-		"node_retiring":    "Node gpu-07 is retired at 2026-01-05 09:00 UTC: old. Release or move its allocations before.",
+	contract, err := asyncapi.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][2]string{ // with the required fields, and with all
+		"low_balance": {
+			"The balance is EUR -0.10, below EUR 2.89. It falls by EUR 2.89 per hour. Top it up.",
+			"The balance is EUR -0.10, below EUR 2.89. It falls by EUR 2.89 per hour and lasts 9 minutes. Top it up.",
+		},
+		"node_retiring": {
+			"A node with your allocations is retired at 2026-01-05 09:00 UTC: text. Release or move its allocations before.",
+			"Node text is retired at 2026-01-05 09:00 UTC: text. Release or move its allocations before.",
+		},
 	}
 	for _, k := range kinds() {
-		got, err := k.render(b.event(k, "a"))
-		if err != nil || strings.Contains(got.message, "no value") || got.title == "" {
-			t.Errorf("%s: %+v, %v", k.name, got, err)
-		}
-		if text := want[k.name]; text != "" && got.message != text {
-			t.Errorf("%s: %q", k.name, got.message)
-		}
-		e := b.event(k, "a")
-		e.Payload = []byte(`{"urn": "x"}`)
-		if k.stream != event.StreamDLQ {
-			if _, err := k.render(e); err == nil {
-				t.Errorf("%s accepts a payload without its fields", k.name)
+		for i, fields := range [2][]string{requiredFields(k), allFields(k)} {
+			e := b.event(k, "a")
+			e.Payload = payloadOf(t, k, fields)
+			if k.stream != event.StreamDLQ {
+				if err := contract.Payload(k.subject, e.Payload); err != nil {
+					t.Error(err)
+				}
+			}
+			got, err := k.render(e)
+			if err != nil || strings.Contains(got.message, "no value") || got.title == "" || (got.urn == "") != (k.stream == event.StreamDLQ) {
+				t.Errorf("%s: %+v, %v", k.name, got, err)
+			}
+			if text := want[k.name][i]; text != "" && got.message != text {
+				t.Errorf("%s: %q", k.name, got.message)
 			}
 		}
-		for _, hostile := range []string{``, `null`, `[]`, `{"currency": 1, "balance_minor": "x", "active_at": [], "allocation_ids": 3}`} {
+		e := b.event(k, "a")
+		for _, hostile := range []string{``, `null`, `[]`, `{"urn": "x"}`, `{"currency": 1, "balance_minor": "x", "active_at": [], "allocation_ids": 3}`} {
 			e.Payload = []byte(hostile)
-			_, _ = k.render(e) // no panic
+			got, err := k.render(e)
+			if k.stream != event.StreamDLQ && err == nil {
+				t.Errorf("%s accepts %q", k.name, hostile)
+			}
+			if k.stream == event.StreamDLQ && (err != nil || got.urn != "" || got.message != "An event dlq.> has become a dead letter. Retry or discard it: gpuaas events dead-letters.") {
+				t.Errorf("a dead letter with %q: %+v, %v", hostile, got, err)
+			}
 		}
 	}
 }

@@ -43,7 +43,7 @@ const (
 	// A day after the last worker that had the consumer: workers of two releases may run at the same time.
 	deleteStates = `DELETE FROM event_consumers WHERE name <> ALL ($1) AND checked_at < now() - interval '1 day'`
 
-	// An active replay keeps events stored.
+	// No event is dropped while a replay is active.
 	endReplays = `UPDATE event_replays SET done_at = now() WHERE done_at IS NULL AND consumer NOT IN (SELECT name FROM event_consumers)`
 
 	lockRetry = `
@@ -54,10 +54,13 @@ const (
 	SELECT id, consumer, xid, seq, repeat, event_ids IS NOT NULL FROM event_replays
 	WHERE done_at IS NULL AND consumer = ANY ($1) ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED`
 
+	// A replay waits for stored events that are not below the horizon yet, because an older transaction is open.
 	moveReplay = `
 	UPDATE event_replays SET xid = $2::xid8, seq = $3, events = events + $4, effects = effects + $5,
-		done_at = CASE WHEN $6 THEN now() END
-	WHERE id = $1`
+		done_at = CASE WHEN $6 AND NOT EXISTS (
+			SELECT FROM outbox_events e WHERE e.stream = $7 AND (e.xid, e.seq) > ($2::xid8, $3) AND e.occurred_at < to_at
+				AND (event_ids IS NULL OR e.event_id = ANY (event_ids))) THEN now() END
+	WHERE id = $1 RETURNING done_at IS NOT NULL`
 
 	// Both read by position, so that a replay continues after a killed worker. An event that has become a dead
 	// letter since the request is not processed again.

@@ -21,9 +21,10 @@ const (
 	// replaySize limits the events that one transaction of a replay processes, and replayReads those that it reads.
 	replaySize  = 20
 	replayReads = 2_000
-	// requestsEvery is the delay of a request whose hint was lost.
-	requestsEvery = 5 * time.Second
 )
+
+// requestsEvery is the delay of a request whose hint was lost. It is a variable for tests.
+var requestsEvery = 5 * time.Second
 
 // serveRequests runs the retries and replays that operators have requested. The rows are locked, so that
 // any number of processes may serve them.
@@ -128,8 +129,8 @@ func (r *Runner) repeat(ctx context.Context, tx pgx.Tx, c Consumer, id ids.Event
 	return false, nil
 }
 
-// replaySome processes the next events of a replay.
-func (r *Runner) replaySome(ctx context.Context) (found bool, err error) {
+// replaySome processes the next events of a replay, and reports whether it has moved or ended.
+func (r *Runner) replaySome(ctx context.Context) (moved bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, effectWithin)
 	defer cancel()
 	err = pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) error {
@@ -144,7 +145,6 @@ func (r *Runner) replaySome(ctx context.Context) (found bool, err error) {
 		if err != nil {
 			return fmt.Errorf("finding a replay: %w", err)
 		}
-		found = true
 		why, sql := asRequested, selectReplayed
 		if again {
 			why = asRepeated
@@ -152,13 +152,14 @@ func (r *Runner) replaySome(ctx context.Context) (found bool, err error) {
 		if byID {
 			sql = selectReplayedByID
 		}
-		return r.replay(ctx, tx, replay, r.byName(name), at, why, sql)
+		moved, err = r.replay(ctx, tx, replay, r.byName(name), at, why, sql)
+		return err
 	})
-	return found, err
+	return moved, err
 }
 
 // replay processes the next events after a position, and moves the replay.
-func (r *Runner) replay(ctx context.Context, tx pgx.Tx, replay uuid.UUID, c Consumer, at event.Position, why mode, sql string) error {
+func (r *Runner) replay(ctx context.Context, tx pgx.Tx, replay uuid.UUID, c Consumer, at event.Position, why mode, sql string) (moved bool, err error) {
 	type place struct {
 		id ids.Event
 		event.Position
@@ -169,7 +170,7 @@ func (r *Runner) replay(ctx context.Context, tx pgx.Tx, replay uuid.UUID, c Cons
 		return p, err
 	}, replay, c.Stream, c.Subjects, replayReads)
 	if err != nil {
-		return err
+		return false, err
 	}
 	processed, effects, done := 0, 0, len(events) < replayReads
 	for _, e := range events {
@@ -180,7 +181,7 @@ func (r *Runner) replay(ctx context.Context, tx pgx.Tx, replay uuid.UUID, c Cons
 		if e.chosen {
 			effect, err := r.repeat(ctx, tx, c, e.id, why)
 			if err != nil {
-				return err
+				return false, err
 			}
 			processed++
 			if effect {
@@ -189,8 +190,8 @@ func (r *Runner) replay(ctx context.Context, tx pgx.Tx, replay uuid.UUID, c Cons
 		}
 		at = e.Position
 	}
-	if _, err := tx.Exec(ctx, moveReplay, replay, at.XID, at.Seq, processed, effects, done); err != nil {
-		return fmt.Errorf("moving a replay: %w", err)
+	if err := tx.QueryRow(ctx, moveReplay, replay, at.XID, at.Seq, processed, effects, done, c.Stream).Scan(&done); err != nil {
+		return false, fmt.Errorf("moving a replay: %w", err)
 	}
-	return nil
+	return len(events) > 0 || done, nil
 }
