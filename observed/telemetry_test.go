@@ -90,9 +90,18 @@ func TestReadingsAreStoredAtBothEnds(t *testing.T) {
 		used []ids.Allocation
 		want int
 	}{
-		{[]ids.Allocation{a}, 1}, {[]ids.Allocation{a}, 2}, {[]ids.Allocation{a}, 3}, {[]ids.Allocation{a}, 3}, {[]ids.Allocation{a}, 3},
-		{[]ids.Allocation{a, b}, 6}, // 50 s
-		{[]ids.Allocation{a, b}, 7}, {[]ids.Allocation{b, a}, 8}, {[]ids.Allocation{b, a}, 8}, {nil, 9}, {nil, 9}, {[]ids.Allocation{a}, 10},
+		{[]ids.Allocation{a}, 1},
+		{[]ids.Allocation{a}, 2},
+		{[]ids.Allocation{a}, 3},
+		{[]ids.Allocation{a}, 3},
+		{[]ids.Allocation{a}, 3},
+		{[]ids.Allocation{a, b}, 6},
+		{[]ids.Allocation{a, b}, 7},
+		{[]ids.Allocation{b, a}, 8},
+		{[]ids.Allocation{b, a}, 8},
+		{nil, 9},
+		{nil, 9},
+		{[]ids.Allocation{a}, 10},
 	} {
 		r := reading(1, protocol.Ready)
 		r.Allocations = nil
