@@ -161,7 +161,7 @@ func TestAT042(t *testing.T) {
 			AmountMinor int64 `json:"amount_minor"`
 		}
 	}
-	to := time.Now().UTC().Format(time.RFC3339)
+	to := time.Now().UTC().Format(time.RFC3339Nano) // the first credit can be of this second
 	get(t, "/api/v1/billing/ledger?limit=200&to="+to, &list)
 	sum := int64(0)
 	for _, e := range list.Items {
