@@ -100,6 +100,9 @@ func (r *Runner) receive(ctx context.Context, c Consumer) error {
 	defer cancel()
 	for fetching.Err() == nil {
 		batch, err := durable.Fetch(batchSize, jetstream.FetchContext(fetching))
+		if errors.Is(err, jetstream.ErrInvalidOption) {
+			return nil // the deadline has passed, and the timer of the context has not fired yet
+		}
 		if err != nil {
 			return fmt.Errorf("fetching events: %w", err)
 		}

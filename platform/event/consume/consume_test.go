@@ -1,6 +1,7 @@
 package consume
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -395,6 +397,26 @@ func TestConsumersOutliveAnotherRelease(t *testing.T) {
 	})
 	if err == nil || b.count(`SELECT count(*) FROM inbox`) != 0 {
 		t.Errorf("an unknown consumer: %v", err)
+	}
+}
+
+// A consumer without events compares the epochs in every interval, and logs nothing.
+func TestAnIdleConsumerLogsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var log bytes.Buffer
+	db := pgtest.As(t, b.db, "gpuaas_work")
+	var all []Consumer
+	for n := range 20 {
+		c := consumer()
+		c.Name = fmt.Sprint("notification_relay_", n)
+		all = append(all, c)
+	}
+	r := &Runner{DB: db, JS: b.js, Hints: b.hints, Environment: "test", Consumers: all, Metrics: NewMetrics(db, all), Log: slog.New(slog.NewTextHandler(&log, nil))}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*checkEvery)
+	defer cancel()
+	if err := r.Run(ctx); err != nil || strings.Contains(log.String(), "invalid jetstream option") {
+		t.Errorf("%v\n%.1000s", err, log.String())
 	}
 }
 
