@@ -60,7 +60,7 @@ func profiled(name string, run func() error) error {
 	if dir == "" {
 		return run()
 	}
-	f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%d.prof", name, os.Getpid()))) //nolint:gosec // named by whoever starts this
+	f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%d.prof", name, os.Getpid()))) //nolint:gosec // the caller names the folder
 	if err != nil {
 		return fmt.Errorf("making the profile: %w", err)
 	}

@@ -5,7 +5,7 @@ export type Handler = (request: Request) => Reply | Promise<Reply>;
 
 const stream = "/api/v1/events";
 
-// serve stands for the network: a route has a handler, or that of "*". Every other call is lost. It returns the calls.
+// serve replaces the network: a route has a handler, or that of "*". Every other call is lost. It returns the calls.
 // The stream of events, which every screen opens, stays without a response in a test that has no handler for it.
 export function serve(routes: Record<string, Handler>): Request[] {
   const calls: Request[] = [];

@@ -152,7 +152,7 @@ func profileServer(ctx context.Context, url, file string) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if profile, err := io.ReadAll(resp.Body); err == nil {
-		_ = os.WriteFile(file, profile, 0o600) //nolint:gosec // the folder is named by whoever starts this
+		_ = os.WriteFile(file, profile, 0o600) //nolint:gosec // the caller names the folder
 	}
 }
 

@@ -248,6 +248,33 @@ func TestAReplayOfARareSubjectEnds(t *testing.T) {
 	}
 }
 
+// A replay waits for an event that an older open transaction hides from it.
+func TestAReplayWaitsForTheHorizon(t *testing.T) {
+	t.Parallel()
+	o := operate(t)
+	o.broken.Store(false)
+	o.eventually("the consumer is registered", func() bool { return o.count(`SELECT count(*) FROM event_consumers`) == 1 })
+	older, err := o.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = older.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := older.Exec(t.Context(), `SELECT pg_current_xact_id()`); err != nil {
+		t.Fatal(err)
+	}
+	o.emit("a", 1)
+	_, queue, err := o.store.RequestReplay(o.ctx(), Replay{Consumer: "notification_relay_test", Reason: "a test"}, o.by)
+	o.commit(queue, err)
+	time.Sleep(10 * requestsEvery)
+	if n := o.count(`SELECT count(*) FROM event_replays WHERE done_at IS NOT NULL`); n != 0 {
+		t.Error("the replay ended without the event")
+	}
+	if err := older.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.eventually("the effect", func() bool { return o.count(`SELECT count(*) FROM effects`) == 1 })
+}
+
 // An effect that does not end becomes a dead letter, and the next requests are served.
 func TestAnEffectWithoutAnEndStopsNoRequest(t *testing.T) {
 	t.Parallel()
