@@ -148,9 +148,9 @@ func TestUsersOfNATSSuffice(t *testing.T) {
 	relay := &event.Relay{DB: db, JS: relayed, Hints: hints, Environment: "test", Retention: func() time.Duration { return 24 * time.Hour }, Log: log}
 	run(relay.Run)
 	processed := make(chan ids.Event, 100)
-	all := []consume.Consumer{{Name: "c", Stream: event.StreamFleet, Subjects: []string{"fleet.x"}, Effect: func(_ context.Context, _ pgx.Tx, e event.Event) error {
+	all := []consume.Consumer{{Name: "c", Stream: event.StreamFleet, Subjects: []string{"fleet.x"}, Effect: func(_ context.Context, _ pgx.Tx, e event.Event) ([]string, error) {
 		processed <- e.ID
-		return nil
+		return nil, nil
 	}}}
 	runner := &consume.Runner{DB: db, JS: consumed, Hints: hints, Environment: "test", Consumers: all, Metrics: consume.NewMetrics(db, all), Log: log}
 	run(runner.Run)

@@ -64,28 +64,31 @@ func (s *Service) Consumers() (all []consume.Consumer) {
 }
 
 // effect notifies the users of the audience whose policies allow the kind.
-func (s *Service) effect(k kind) func(context.Context, pgx.Tx, event.Event) error {
-	return func(ctx context.Context, tx pgx.Tx, e event.Event) error {
+func (s *Service) effect(k kind) func(context.Context, pgx.Tx, event.Event) ([]string, error) {
+	return func(ctx context.Context, tx pgx.Tx, e event.Event) (topics []string, err error) {
 		about, err := k.render(e)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		users, err := identity.UsersWithRoles(ctx, tx, e.Tenant, e.Project, k.audience(e))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		var to, made []uuid.UUID
 		for _, u := range users {
 			if k.enabled == "" || s.Policy(e.Tenant, e.Project, ids.From[ids.User](u)).Bool(k.enabled) {
-				to, made = append(to, u), append(made, uuid.Must(uuid.NewV7()))
+				to, made, topics = append(to, u), append(made, uuid.Must(uuid.NewV7())), append(topics, Topic(ids.From[ids.User](u)))
 			}
 		}
 		if _, err := tx.Exec(ctx, notify, to, made, e.Tenant.UUID, k.name, k.severity, about.urn, about.title, about.message); err != nil {
-			return fmt.Errorf("notifying about event %s: %w", e.ID, err)
+			return nil, fmt.Errorf("notifying about event %s: %w", e.ID, err)
 		}
-		return nil
+		return topics, nil
 	}
 }
+
+// Topic is the hint after a notification of a user has changed.
+func Topic(user ids.User) string { return "notify." + user.String() }
 
 // List returns the notifications of the caller, the newest first, after an id.
 func (s *Service) List(ctx context.Context, c identity.Caller, unread bool, after uuid.UUID, limit int) ([]Notification, error) {

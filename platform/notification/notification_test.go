@@ -96,7 +96,10 @@ func (b *bundle) event(k kind, tenant string) event.Event {
 
 func (b *bundle) notify(k kind, e event.Event) error {
 	b.t.Helper()
-	return pgx.BeginFunc(b.t.Context(), b.DB, func(tx pgx.Tx) error { return b.effect(k)(b.t.Context(), tx, e) })
+	return pgx.BeginFunc(b.t.Context(), b.DB, func(tx pgx.Tx) error {
+		_, err := b.effect(k)(b.t.Context(), tx, e)
+		return err
+	})
 }
 
 // list returns all notifications of a user.

@@ -26,8 +26,9 @@ type Consumer struct {
 	Name     string
 	Stream   string
 	Subjects []string
-	// Effect runs in the transaction that marks the event as processed.
-	Effect func(ctx context.Context, tx pgx.Tx, e event.Event) error
+	// Effect runs in the transaction that marks the event as processed. It returns the topics of the hints to send after
+	// the commit; they are lost with the process, and are not sent for retries and replays.
+	Effect func(ctx context.Context, tx pgx.Tx, e event.Event) (topics []string, err error)
 	// Unordered consumers also process an event that is older than the last one of its aggregate.
 	Unordered bool
 }

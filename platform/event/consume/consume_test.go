@@ -102,10 +102,10 @@ func (b *bundle) eventually(what string, yes func() bool) {
 }
 
 // record is the effect of the tests.
-func record(name string) func(context.Context, pgx.Tx, event.Event) error {
-	return func(ctx context.Context, tx pgx.Tx, e event.Event) error {
+func record(name string) func(context.Context, pgx.Tx, event.Event) ([]string, error) {
+	return func(ctx context.Context, tx pgx.Tx, e event.Event) ([]string, error) {
 		_, err := tx.Exec(ctx, `INSERT INTO effects (consumer, event_id, aggregate, sequence) VALUES ($1, $2, $3, $4)`, name, e.ID.UUID, e.Aggregate, e.Sequence)
-		return err
+		return []string{"effect." + e.Aggregate}, err
 	}
 }
 
@@ -201,16 +201,16 @@ func TestINV26RandomHistoriesEqualTheModel(t *testing.T) {
 	c := consumer()
 	failing := make(chan int, 1) // how many of the next effects fail
 	failing <- 0
-	c.Effect = func(ctx context.Context, tx pgx.Tx, e event.Event) error {
+	c.Effect = func(ctx context.Context, tx pgx.Tx, e event.Event) ([]string, error) {
 		left := <-failing
 		failing <- max(left-1, 0)
-		if err := record(c.Name)(ctx, tx, e); err != nil {
-			return err
+		if _, err := record(c.Name)(ctx, tx, e); err != nil {
+			return nil, err
 		}
 		if left > 0 {
-			return errors.New("killed before the commit")
+			return nil, errors.New("killed before the commit")
 		}
-		return nil
+		return nil, nil
 	}
 	b.run(c)
 	for n := range histories(t) {
@@ -445,12 +445,12 @@ func TestINV28PoisonBecomesADeadLetterAndOthersFlow(t *testing.T) {
 	b := setup(t)
 	attempts := make(chan string, 1000)
 	c := consumer()
-	c.Effect = func(ctx context.Context, tx pgx.Tx, e event.Event) error {
+	c.Effect = func(ctx context.Context, tx pgx.Tx, e event.Event) ([]string, error) {
 		attempts <- e.Aggregate
 		switch e.Aggregate {
 		case "poison":
 			_, err := tx.Exec(ctx, `SELECT 1/0`)
-			return err
+			return nil, err
 		case "panic":
 			panic("a template without its field")
 		}
@@ -518,7 +518,7 @@ func (b *bundle) deadLettersFitTheStream() {
 func TestADeadLetterCausesNoFurtherOne(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.run(Consumer{Name: "ops_dlq", Stream: event.StreamDLQ, Subjects: []string{"dlq.>"}, Unordered: true, Effect: func(context.Context, pgx.Tx, event.Event) error { return errors.New("broken") }})
+	b.run(Consumer{Name: "ops_dlq", Stream: event.StreamDLQ, Subjects: []string{"dlq.>"}, Unordered: true, Effect: func(context.Context, pgx.Tx, event.Event) ([]string, error) { return nil, errors.New("broken") }})
 	b.send("dlq.provisioning.x", ids.New[ids.Event]().String(), `{}`)
 	b.eventually("a row", func() bool { return b.count(`SELECT count(*) FROM dead_letters WHERE dead_at IS NOT NULL`) == 1 })
 	b.idle("ops_dlq", event.StreamDLQ)

@@ -51,6 +51,7 @@ func idOf(c Consumer, m *jetstream.MsgMetadata, msg jetstream.Msg) ids.Event {
 }
 
 func (r *Runner) process(ctx context.Context, c Consumer, id ids.Event, m *jetstream.MsgMetadata, msg jetstream.Msg) error {
+	var topics []string
 	err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) error {
 		e, err := read(ctx, tx, c, id, m, msg)
 		if err != nil {
@@ -61,17 +62,21 @@ func (r *Runner) process(ctx context.Context, c Consumer, id ids.Event, m *jetst
 			return err
 		}
 		if wanted {
-			if err := apply(ctx, tx, c, e); err != nil {
+			if topics, err = apply(ctx, tx, c, e); err != nil {
 				return err
 			}
 		}
 		failpoint.Hit("consume.before_commit")
 		return nil
 	})
-	if err == nil {
-		failpoint.Hit("consume.after_commit")
+	if err != nil {
+		return err
 	}
-	return err
+	failpoint.Hit("consume.after_commit")
+	for _, topic := range topics {
+		r.Hints.Send(topic)
+	}
+	return nil
 }
 
 // mode is the reason why an event is processed.
@@ -119,7 +124,7 @@ func find(ctx context.Context, tx pgx.Tx, c Consumer, id ids.Event) (event.Event
 }
 
 // apply runs the effect. A panic is a failure of this event and not of the server.
-func apply(ctx context.Context, tx pgx.Tx, c Consumer, e event.Event) (err error) {
+func apply(ctx context.Context, tx pgx.Tx, c Consumer, e event.Event) (topics []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the effect panicked: %v", p)

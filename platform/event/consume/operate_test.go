@@ -33,9 +33,9 @@ func operate(t *testing.T) *operator {
 	api := pgtest.Scoped(t, o.db)
 	o.store = &Store{DB: api, Naming: ids.DefaultNaming}
 	c := consumer()
-	c.Effect = func(ctx context.Context, tx pgx.Tx, e event.Event) error {
+	c.Effect = func(ctx context.Context, tx pgx.Tx, e event.Event) ([]string, error) {
 		if o.broken.Load() {
-			return errors.New("broken")
+			return nil, errors.New("broken")
 		}
 		return record(c.Name)(ctx, tx, e)
 	}
@@ -281,10 +281,10 @@ func TestAnEffectWithoutAnEndStopsNoRequest(t *testing.T) {
 	o := &operator{bundle: setup(t), by: audit.By{Actor: "user:op"}}
 	o.store = &Store{DB: pgtest.Scoped(t, o.db), Naming: ids.DefaultNaming}
 	c := consumer()
-	c.Effect = func(ctx context.Context, tx pgx.Tx, e event.Event) error {
+	c.Effect = func(ctx context.Context, tx pgx.Tx, e event.Event) ([]string, error) {
 		if e.Sequence == 2 {
 			_, err := tx.Exec(ctx, `SELECT pg_sleep(60)`)
-			return err
+			return nil, err
 		}
 		return record(c.Name)(ctx, tx, e)
 	}

@@ -117,7 +117,8 @@ func (r *Runner) repeat(ctx context.Context, tx pgx.Tx, c Consumer, id ids.Event
 		if effect, err = mark(ctx, tx, c, id, e, why); err != nil || !effect {
 			return err
 		}
-		return apply(ctx, tx, c, e)
+		_, err = apply(ctx, tx, c, e)
+		return err
 	})
 	if cause == nil {
 		return effect, nil
