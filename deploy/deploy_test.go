@@ -258,6 +258,29 @@ func TestComposeFitsTheRealm(t *testing.T) {
 	}
 }
 
+// NATS has the users of nats.conf, and the server connects as the one with all roles.
+func TestComposeFitsTheUsersOfNATS(t *testing.T) {
+	t.Parallel()
+	services, config := readCompose(t).Services, read(t, "nats.conf")
+	nats := services["nats"]
+	for _, variable := range regexp.MustCompile(`\$(GPUAAS_NATS_\w+)`).FindAllStringSubmatch(config, -1) {
+		if nats.Environment[variable[1]] == "" {
+			t.Errorf("NATS gets no %s", variable[1])
+		}
+	}
+	path := strings.TrimPrefix(nats.Volumes[0], "./nats.conf:")
+	if !slices.Contains(nats.Command, strings.TrimSuffix(path, ":ro")) || !strings.HasSuffix(path, ":ro") {
+		t.Errorf("NATS reads %v, and its file is %s", nats.Command, path)
+	}
+	at, err := url.Parse(services["gpuaas"].Environment["NATS_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if password, _ := at.User.Password(); at.User.Username() != "all" || password != nats.Environment["GPUAAS_NATS_PASSWORD_ALL"] || at.Hostname() != "nats" {
+		t.Errorf("the server connects to %s", at.Redacted())
+	}
+}
+
 func TestImageIsStaticAndNotRoot(t *testing.T) {
 	t.Parallel()
 	text := read(t, "Dockerfile")

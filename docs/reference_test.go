@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"gopkg.in/yaml.v3"
 
+	"github.com/gpuaas/gpuaas/api/asyncapi"
 	"github.com/gpuaas/gpuaas/api/rest/reference"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -311,44 +311,6 @@ func findingPage() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// contract is as much of AsyncAPI as the page shows.
-type contract struct {
-	Channels   map[string]channel `yaml:"channels"`
-	Components struct {
-		Schemas map[string]schema `yaml:"schemas"`
-	} `yaml:"components"`
-}
-
-type channel struct {
-	Address  string         `yaml:"address"`
-	Summary  string         `yaml:"summary"`
-	Messages map[string]any `yaml:"messages"`
-}
-
-// typeName returns the type of a field, without null.
-func typeName(of any) string {
-	list, ok := of.([]any)
-	if !ok {
-		list = []any{of}
-	}
-	for _, one := range list {
-		if name, ok := one.(string); ok && name != "null" {
-			return name
-		}
-	}
-	return "null"
-}
-
-type schema struct {
-	Ref         string            `yaml:"$ref"`
-	Type        any               `yaml:"type"` // one type, or a list
-	Format      string            `yaml:"format"`
-	Const       string            `yaml:"const"`
-	Description string            `yaml:"description"`
-	Required    []string          `yaml:"required"`
-	Properties  map[string]schema `yaml:"properties"`
-}
-
 const eventText = `# Events
 
 The platform writes each event once, in the transaction of its cause. An event reaches NATS JetStream in the sequence of the
@@ -373,8 +335,8 @@ charge by events do not exist: the control loop provisions, and jobs charge. No 
 
 func eventPage(t *testing.T) string {
 	t.Helper()
-	var c contract
-	if err := yaml.Unmarshal([]byte(read(t, "api/asyncapi/asyncapi.yaml")), &c); err != nil {
+	d, err := asyncapi.Describe()
+	if err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
@@ -383,69 +345,27 @@ func eventPage(t *testing.T) string {
 		fmt.Fprintf(&b, "| `%s` | %s | `%s` |\n", c.Name, c.Stream, strings.Join(c.Subjects, "`, `"))
 	}
 	b.WriteString("\n## Envelope\n\n")
-	fields(&b, c, c.Components.Schemas["Envelope"])
+	fields(&b, d.Envelope)
 	b.WriteString("\n## Headers\n\n")
-	fields(&b, c, c.Components.Schemas["Headers"])
-	for _, name := range channelOrder(c) {
-		ch := c.Channels[name]
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", ch.Address, ch.Summary)
-		for message := range ch.Messages {
-			fields(&b, c, c.Components.Schemas[message])
-		}
+	fields(&b, d.Headers)
+	for _, e := range d.Events {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", e.Subject, e.Summary)
+		fields(&b, e.Fields)
 	}
 	return b.String()
 }
 
-// channelOrder sorts by the life of an allocation, not by the alphabet.
-func channelOrder(c contract) (names []string) {
-	for name := range c.Channels {
-		names = append(names, name)
-	}
-	rank := []string{
-		"provisioningRequested", "provisioningActive", "provisioningFailed", "provisioningReleasingRequested",
-		"provisioningReleasingCompleted", "provisioningReleaseFailed",
-	}
-	at := func(name string) int {
-		if i := slices.Index(rank, name); i >= 0 {
-			return i
-		}
-		return len(rank)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if n := at(a) - at(b); n != 0 {
-			return n
-		}
-		return strings.Compare(a, b)
-	})
-	return names
-}
-
-func fields(b *strings.Builder, c contract, s schema) {
+func fields(b *strings.Builder, all []asyncapi.Field) {
 	b.WriteString("| field | type | |\n|---|---|---|\n")
-	named := slices.Clone(s.Required)
-	for name := range s.Properties {
-		if !slices.Contains(named, name) {
-			named = append(named, name)
+	for _, f := range all {
+		kind, text := f.Type, f.Meaning
+		if f.Constant {
+			kind = "`" + kind + "`"
 		}
-	}
-	slices.Sort(named[len(s.Required):])
-	for i, name := range named {
-		p := s.Properties[name]
-		if p.Ref != "" {
-			p = c.Components.Schemas[p.Ref[strings.LastIndex(p.Ref, "/")+1:]]
-		}
-		kind := typeName(p.Type)
-		switch {
-		case p.Const != "":
-			kind = "`" + p.Const + "`"
-		case p.Format != "":
-			kind = p.Format
-		}
-		text := p.Description
-		if i >= len(s.Required) {
+		if !f.Required {
 			text = strings.TrimSpace("Optional. " + text)
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, kind, text)
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.Name, kind, text)
 	}
 }
 

@@ -97,3 +97,24 @@ func TestINV65ARenewalJustAfterTheBegin(t *testing.T) {
 		t.Errorf("after the finish: %d %s %v", status, code, err)
 	}
 }
+
+// Each enrolment of a node is one event, and an enrolment that is rejected is none.
+func TestAnEnrolmentIsAnEvent(t *testing.T) {
+	t.Parallel()
+	h := newInstallation(t).open()
+	node := h.declare()
+	h.join(node)
+	h.join(node)
+	if status, code := h.stranger().call("POST", protocol.PathEnrol, protocol.EnrolRequest{Capability: 2, Token: "unknown", CSR: csrFor(t, newKey(t))}, nil); status != http.StatusUnauthorized {
+		t.Errorf("%d %s", status, code)
+	}
+	var events, aggregates int
+	var name string
+	row := h.db.QueryRow(t.Context(), `SELECT count(*), count(DISTINCT aggregate), min(payload->>'name') FROM outbox_events WHERE subject = 'fleet.node_enrolled' AND payload->>'node_id' = $1`, node)
+	if err := row.Scan(&events, &aggregates, &name); err != nil {
+		t.Fatal(err)
+	}
+	if events != 2 || aggregates != 2 || name == "" {
+		t.Errorf("%d events of %d aggregates about %q", events, aggregates, name)
+	}
+}

@@ -33,8 +33,9 @@ func (s *Server) mountPages(e *gin.Engine, docs reference.Pages) {
 		"/assets/style.css":      {"text/css; charset=utf-8", web.Style},
 		"/assets/first-admin.js": {"text/javascript; charset=utf-8", web.FirstAdmin},
 		"/api/openapi.json":      {"application/json", docs.Contract},
-		"/api/asyncapi.json":     {"application/json", docs.Events},
+		"/api/asyncapi.json":     {"application/json", docs.Messages},
 		"/api/docs":              {"text/html; charset=utf-8", docs.API},
+		"/api/events":            {"text/html; charset=utf-8", docs.Events},
 		reference.Path:           {"text/html; charset=utf-8", docs.Errors},
 	} {
 		serve := func(c *gin.Context) {

@@ -23,6 +23,7 @@ func TestDocumentsAreServed(t *testing.T) {
 		"/api/openapi.json":      `"openapi":"3.1.0"`,
 		"/api/asyncapi.json":     `"asyncapi":"3.0.0"`,
 		"/api/docs":              "createAllocation",
+		"/api/events":            `id="provisioning.active"`,
 		"/docs/reference/errors": `id="sku_unavailable"`,
 		"/assets/style.css":      "body {",
 		"/":                      "You are not signed in",

@@ -19,6 +19,7 @@ var pagesOnly = map[request.Route]bool{
 	{Method: "GET", Path: "/assets/style.css"}: true, {Method: "HEAD", Path: "/assets/style.css"}: true,
 	{Method: "GET", Path: "/api/openapi.json"}: true, {Method: "HEAD", Path: "/api/openapi.json"}: true,
 	{Method: "GET", Path: "/api/asyncapi.json"}: true, {Method: "HEAD", Path: "/api/asyncapi.json"}: true,
+	{Method: "GET", Path: "/api/events"}: true, {Method: "HEAD", Path: "/api/events"}: true,
 	{Method: "GET", Path: "/api/docs"}: true, {Method: "HEAD", Path: "/api/docs"}: true,
 	{Method: "POST", Path: "/invitations/:id"}:      true,
 	{Method: "GET", Path: "/docs/reference/errors"}: true, {Method: "HEAD", Path: "/docs/reference/errors"}: true,

@@ -55,7 +55,7 @@ func TestLastCreateOfALog(t *testing.T) {
 	log := strings.Join([]string{
 		"~~gpuaas-api LOG:  execute stmtcache_1: begin", "\n~~gpuaas-api LOG:  statement: commit",
 		"\n~~gpuaas-api LOG:  execute stmtcache_2: SELECT a\n\t\tFROM b WHERE c = $1\n~~gpuaas-api DETAIL:  parameters: $1 = 'it''s: 1', $2 = NULL",
-		"\n~~gpuaas-api LOG:  execute stmtcache_3: SELECT revision FROM policy_revision", "\n~~other LOG:  statement: SELECT 2",
+		"\n~~gpuaas-api LOG:  execute stmtcache_3: SELECT revision FROM policy_revision WHERE id = $1\n~~gpuaas-api DETAIL:  parameters: $1 = '9'", "\n~~other LOG:  statement: SELECT 2",
 		"\n~~gpuaas-api LOG:  statement: commit\n",
 	}, "")
 	got := lab.LastCreate(lab.Entries(log))

@@ -36,6 +36,7 @@ type Draft struct {
 	Sequence      int64
 	Tenant        ids.Tenant
 	Project       ids.Project
+	User          ids.User // who owns the resource; the payload has it as user_id
 	URN           string
 	CorrelationID string
 	Trace         string // traceparent
@@ -49,7 +50,7 @@ func Queue(b *pgx.Batch, f Draft) {
 		f.ID = ids.New[ids.Event]()
 	}
 	b.Queue(insertEvent, f.ID.UUID, f.Stream, f.Subject, f.Aggregate, f.Sequence, f.Tenant.UUID, f.Project.UUID,
-		f.URN, f.CorrelationID, f.Trace, payload{f.Payload})
+		f.URN, f.CorrelationID, f.Trace, payload{f.Payload}, f.User.UUID)
 }
 
 // payload prevents pgx from using a string or bytes as the text of a document.

@@ -7,7 +7,8 @@ const insertEvent = `
 		nullif($7::uuid, '00000000-0000-0000-0000-000000000000'), $9, $10,
 		$11::jsonb || jsonb_build_object('urn', $8::text,
 			'tenant_id', nullif($6::uuid, '00000000-0000-0000-0000-000000000000'),
-			'project_id', nullif($7::uuid, '00000000-0000-0000-0000-000000000000')))`
+			'project_id', nullif($7::uuid, '00000000-0000-0000-0000-000000000000'))
+			|| jsonb_strip_nulls(jsonb_build_object('user_id', nullif($12::uuid, '00000000-0000-0000-0000-000000000000'))))`
 
 const columns = `xid, seq, event_id, stream, subject, aggregate, sequence, org_id, project_id, correlation_id, trace, payload, occurred_at`
 

@@ -216,11 +216,14 @@ func before(role string) audit.Fields {
 // noMember is for a user who does not exist and for a user of another tenant alike.
 func noMember() error { return errs.New(errs.NotFound, "no such member") }
 
-// Roles are the roles of an audience: a user belongs to it by any of them.
-type Roles struct{ Project, Tenant, Platform []string }
+// Roles are the roles of an audience: a user belongs to it by any of them, and User by being a member of the tenant.
+type Roles struct {
+	Project, Tenant, Platform []string
+	User                      ids.User
+}
 
 // UsersWithRoles returns the users who have one of the roles in a project, in a tenant, or on the platform, and
 // are not disabled.
 func UsersWithRoles(ctx context.Context, q pg.Queryer, tenant ids.Tenant, project ids.Project, r Roles) ([]uuid.UUID, error) {
-	return pg.List(ctx, q, "users with roles", selectWithRoles, pgx.RowTo[uuid.UUID], tenant.UUID, project.UUID, r.Tenant, r.Project, r.Platform)
+	return pg.List(ctx, q, "users with roles", selectWithRoles, pgx.RowTo[uuid.UUID], tenant.UUID, project.UUID, r.Tenant, r.Project, r.Platform, r.User.UUID)
 }

@@ -129,7 +129,7 @@ const (
 
 	selectWithRoles = `
 		SELECT id FROM users WHERE disabled_at IS NULL AND id IN (
-			SELECT user_id FROM tenant_memberships WHERE org_id = $1 AND role = ANY ($3)
+			SELECT user_id FROM tenant_memberships WHERE org_id = $1 AND (role = ANY ($3) OR user_id = $6)
 			UNION ALL SELECT user_id FROM project_memberships WHERE project_id = $2 AND role = ANY ($4)
 			UNION ALL SELECT id FROM users WHERE role = ANY ($5))
 		ORDER BY id`

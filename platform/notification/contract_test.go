@@ -30,7 +30,7 @@ const schemas = "#/components/schemas/"
 
 // examples are values by schema, pattern, format and type.
 var examples = map[string]any{
-	"URN": "v:s:-:t:p:allocation:1", "Actor": "system:work", "Amount": 289, "Currency": "EUR", "^[A-Z]{3}$": "EUR",
+	"URN": "v:s:-:t:p:allocation:1", "Actor": "system:work", "Amount": 289, "Currency": "EUR", "RequestingUser": "01990000-0000-7000-8000-000000000001", "^[A-Z]{3}$": "EUR",
 	"date-time": "2026-01-05T09:00:00Z", "uuid": "01990000-0000-7000-8000-000000000001",
 	"integer": -10, "string": "text", "array": []string{"01990000-0000-7000-8000-000000000001", "01990000-0000-7000-8000-000000000002"},
 }

@@ -36,8 +36,13 @@ type kind struct {
 	message string
 }
 
-func ofProject(event.Event) identity.Roles {
-	return identity.Roles{Project: []string{"admin", "member"}}
+// ofProject notifies the user who owns the allocation, and the administrators of its project.
+func ofProject(e event.Event) identity.Roles {
+	var about struct {
+		User ids.User `json:"user_id"`
+	}
+	_ = json.Unmarshal(e.Payload, &about) // the events of older releases name no user
+	return identity.Roles{Project: []string{"admin"}, User: about.User}
 }
 
 func ofMoney(event.Event) identity.Roles { return identity.Roles{Tenant: []string{"owner", "billing"}} }

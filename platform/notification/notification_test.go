@@ -2,6 +2,7 @@ package notification
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -90,6 +91,24 @@ func (b *bundle) event(k kind, tenant string) event.Event {
 	e := event.Event{ID: ids.New[ids.Event](), Type: k.subject, Stream: k.stream, OccurredAt: time.Now(), Payload: payloadOf(b.t, k, requiredFields(k))}
 	if tenant != "" {
 		e.Tenant, e.Project = b.tenants[tenant], b.project[tenant]
+		if k.stream == event.StreamProvisioning {
+			e = ownedBy(b.t, e, b.users[tenant+" project member"])
+		}
+	}
+	return e
+}
+
+// ownedBy returns the event with the owner of its allocation.
+func ownedBy(t *testing.T, e event.Event, user uuid.UUID) event.Event {
+	t.Helper()
+	var fields map[string]any
+	err := json.Unmarshal(e.Payload, &fields)
+	if err == nil {
+		fields["user_id"] = user
+		e.Payload, err = json.Marshal(fields)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	return e
 }
@@ -129,6 +148,25 @@ func (b *bundle) notified(kind string) (names []string) {
 		b.t.Errorf("%d notifications of %v", len(found), names)
 	}
 	return names
+}
+
+// An owner of an allocation who has left its project is notified, and one who has left the tenant is not. Other
+// members of the project are not.
+func TestTheOwnerOfAnAllocationIsNotified(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	k := kinds()[0]
+	for user, want := range map[string][]string{
+		"a viewer": {"a project admin", "a viewer"}, "a project viewer": {"a project admin", "a project viewer"}, "b owner": {"a project admin"},
+	} {
+		b.exec(`DELETE FROM notifications`)
+		if err := b.notify(k, ownedBy(t, b.event(k, "a"), b.users[user])); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.notified(k.name); !slices.Equal(got, want) {
+			t.Errorf("owned by %s: %v", user, got)
+		}
+	}
 }
 
 // Each kind notifies exactly its audience, and no one of another tenant.

@@ -102,7 +102,7 @@ func (s *Service) requested(a Allocation, by identity.Caller) event.Draft {
 func (s *Service) event(a Allocation, subject string, payload any) event.Draft {
 	return event.Draft{
 		Stream: event.StreamProvisioning, Subject: subject, Aggregate: "allocation:" + a.ID.String(), Sequence: a.Version,
-		Tenant: a.Tenant, Project: a.Project, URN: a.URN(s.Naming),
+		Tenant: a.Tenant, Project: a.Project, User: a.User, URN: a.URN(s.Naming),
 		CorrelationID: a.CorrelationID, Trace: a.Trace, Payload: payload,
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/platform/event"
 )
 
 const (
@@ -88,7 +89,7 @@ func (s *Service) ReleaseToken(ctx context.Context, r Redemption) error {
 	return nil
 }
 
-// SpendToken ends a reserved token, and stores the key with which the node will sign proofs. Without a
+// SpendToken ends a reserved token, stores the key with which the node will sign proofs, and emits the event. Without a
 // key the node cannot prove anything.
 func (s *Service) SpendToken(ctx context.Context, tx pgx.Tx, r Redemption, proofKey []byte) error {
 	var node ids.Node
@@ -105,7 +106,30 @@ func (s *Service) SpendToken(ctx context.Context, tx pgx.Tx, r Redemption, proof
 	if _, err := tx.Exec(ctx, setEnrolled, node, proofKey); err != nil {
 		return fmt.Errorf("enrolling %s: %w", node, err)
 	}
-	return nil
+	return s.emitEnrolled(ctx, tx, r)
+}
+
+// SubjectNodeEnrolled is the subject of an enrolment, the first one of a node or a later one.
+const SubjectNodeEnrolled = "fleet.node_enrolled"
+
+// EnrolledEvent is the payload of fleet.node_enrolled.
+type EnrolledEvent struct {
+	Node   string `json:"node_id"`
+	Name   string `json:"name"`
+	Region string `json:"region"`
+}
+
+func (s *Service) emitEnrolled(ctx context.Context, tx pgx.Tx, r Redemption) error {
+	payload := EnrolledEvent{Node: r.Node.String()}
+	if err := tx.QueryRow(ctx, selectEnrolled, r.Node).Scan(&payload.Name, &payload.Region); err != nil {
+		return fmt.Errorf("reading node %s: %w", r.Node, err)
+	}
+	b := &pgx.Batch{}
+	event.Queue(b, event.Draft{
+		Stream: event.StreamFleet, Subject: SubjectNodeEnrolled, Aggregate: "enrolment:" + r.by.String(), Sequence: 1,
+		URN: s.Urn("node", r.Node.String()), Payload: payload,
+	})
+	return wrap(tx.SendBatch(ctx, b).Close(), SubjectNodeEnrolled, r.Node)
 }
 
 // LockActive rejects a retired node, and prevents the node from retiring until the transaction ends.

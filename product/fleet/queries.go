@@ -170,7 +170,8 @@ const (
 		UPDATE nodes SET proof_key = $2, version = version + 1, updated_at = now(),
 			lifecycle = CASE WHEN lifecycle IN ('declared', 'commissioning') THEN 'enrolled' ELSE lifecycle END
 		WHERE id = $1 AND (lifecycle IN ('declared', 'commissioning') OR proof_key IS DISTINCT FROM $2)`
-	selectNodes = `
+	selectEnrolled = `SELECT name, region FROM nodes WHERE id = $1`
+	selectNodes    = `
 		SELECT n.id, n.name, n.spec, n.lifecycle, n.health, n.reachability,
 			n.cordoned OR EXISTS (SELECT FROM holds h WHERE h.node_id = n.id AND h.slot_id IS NULL AND ` + slots.ActiveHold + `), n.message,
 			n.version, n.updated_at, n.agent_version, n.fingerprint, n.drained_at,

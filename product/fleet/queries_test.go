@@ -43,6 +43,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectRetired":    selectRetired,
 		"lockSpeaker":      lockSpeaker,
 		"setEnrolled":      setEnrolled,
+		"selectEnrolled":   selectEnrolled,
 		"selectNodes":      nodesPage,
 		"lockHeld":         lockHeld,
 		"putHold":          putHold,

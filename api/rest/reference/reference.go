@@ -24,8 +24,9 @@ const Path = "/docs/reference/errors"
 // Pages are ready to be sent.
 type Pages struct {
 	Contract []byte // OpenAPI as JSON
-	Events   []byte // AsyncAPI as JSON
+	Messages []byte // AsyncAPI as JSON
 	API      []byte // HTML
+	Events   []byte // HTML
 	Errors   []byte // HTML
 }
 
@@ -34,7 +35,14 @@ func New(doc *openapi3.T, status func(errs.Code) int) (p Pages, err error) {
 	if p.Contract, err = doc.MarshalJSON(); err != nil {
 		return Pages{}, fmt.Errorf("writing the contract as JSON: %w", err)
 	}
-	if p.Events, err = asyncapi.JSON(); err != nil {
+	if p.Messages, err = asyncapi.JSON(); err != nil {
+		return Pages{}, err
+	}
+	events, err := asyncapi.Describe()
+	if err != nil {
+		return Pages{}, err
+	}
+	if p.Events, err = render("events", events); err != nil {
 		return Pages{}, err
 	}
 	if p.API, err = render("reference", describe(doc)); err != nil {

@@ -2,9 +2,11 @@ package reference_test
 
 import (
 	"encoding/json"
+	"html/template"
 	"strings"
 	"testing"
 
+	"github.com/gpuaas/gpuaas/api/asyncapi"
 	"github.com/gpuaas/gpuaas/api/openapi"
 	"github.com/gpuaas/gpuaas/api/rest/reference"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -38,6 +40,23 @@ func TestEveryOperationIsShown(t *testing.T) {
 	}
 }
 
+func TestEveryEventIsShown(t *testing.T) {
+	t.Parallel()
+	d, err := asyncapi.Describe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(pages(t).Events)
+	if len(d.Events) < 40 || len(d.Envelope) != 6 {
+		t.Fatalf("%d events, %d fields of the envelope", len(d.Events), len(d.Envelope))
+	}
+	for _, e := range d.Events {
+		if len(e.Fields) == 0 || !strings.Contains(page, `<article id="`+template.HTMLEscapeString(e.Subject)+`">`) {
+			t.Errorf("%s is not on the page", e.Subject)
+		}
+	}
+}
+
 // A problem's type leads to its code here.
 func TestEveryCodeHasAdvice(t *testing.T) {
 	t.Parallel()
@@ -58,12 +77,12 @@ func TestPagesCarryNoScript(t *testing.T) {
 	t.Parallel()
 
 	p := pages(t)
-	for _, page := range [][]byte{p.API, p.Errors} {
+	for _, page := range [][]byte{p.API, p.Events, p.Errors} {
 		if text := string(page); strings.Contains(text, "<script") || strings.Contains(text, " style=") || strings.Contains(text, "http://") {
 			t.Error("a page has a script, an inline style or something from elsewhere")
 		}
 	}
-	if !json.Valid(p.Contract) {
-		t.Error("the contract is not JSON")
+	if !json.Valid(p.Contract) || !json.Valid(p.Messages) {
+		t.Error("a contract is not JSON")
 	}
 }

@@ -68,7 +68,10 @@ func ReadModels(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		rows = append(rows, r)
 	}
 	added, err := s.statementsWithMore(ctx, l, counts)
-	return append(rows, added), err
+	if err != nil {
+		return rows, err
+	}
+	return append(rows, added), nil
 }
 
 // statementsWithMore counts the statements that the read models need in addition, once tenant 0 has more allocations.

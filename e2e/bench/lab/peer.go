@@ -54,14 +54,16 @@ var (
 // Entries returns the statements of a log as PostgreSQL executed them. Parameters have the form of the log:
 // quoted, or NULL.
 func Entries(log string) (list []statement) {
+	ofRequest := false // the last statement, whose parameters follow
 	for entry := range strings.SplitSeq(log, logPrefix) {
 		entry = strings.ReplaceAll(strings.TrimRight(entry, "\n"), "\n\t", "\n")
 		if m := entryText.FindStringSubmatch(entry); m != nil {
 			// A timer of the server sends these every second or two. They belong to no request.
-			if !strings.Contains(m[1], "policy_revision") && !strings.Contains(m[1], "rate_limits") {
+			ofRequest = !strings.Contains(m[1], "policy_revision") && !strings.Contains(m[1], "rate_limits")
+			if ofRequest {
 				list = append(list, statement{Sql: strings.TrimSpace(m[1])})
 			}
-		} else if m := paramText.FindStringSubmatch(entry); m != nil && len(list) > 0 {
+		} else if m := paramText.FindStringSubmatch(entry); m != nil && ofRequest {
 			rest := m[1]
 			for {
 				p := oneParam.FindStringSubmatch(rest)
