@@ -29,7 +29,7 @@ type Config struct {
 	// certificate has expired. Nil means that an operator must act.
 	Token func(context.Context) (string, error)
 	// CA is the PEM bundle that verifies the server at enrolment. CAFingerprint, the hex SHA-256 of its
-	// root certificate, replaces it.
+	// root certificates, separated by commas, replaces it.
 	CA            []byte
 	CAFingerprint string
 

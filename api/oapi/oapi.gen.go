@@ -4478,7 +4478,7 @@ type InstallFacts struct {
 	// Binaries The agent builds that the node API serves.
 	Binaries []AgentBinary `json:"binaries"`
 
-	// CaFingerprint The SHA-256 fingerprint of the node API's certificate authority, in hex.
+	// CaFingerprint The SHA-256 fingerprints of the roots of the node API's certificate authority, in hex, separated by commas. There are two during a rotation.
 	CaFingerprint string `json:"ca_fingerprint"`
 
 	// Command A command line to run on the node. It contains the token.

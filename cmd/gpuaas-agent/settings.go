@@ -65,7 +65,7 @@ func read(name string, args []string, errOut io.Writer, env func(string) string)
 		{"state-dir", "directory of identity and journal (default /var/lib/gpuaas)", &s.StateDir},
 		{"token-file", "file with the enrolment token; or GPUAAS_ENROLMENT_TOKEN", &s.TokenFile},
 		{"ca-file", "certificate authority to trust at enrolment, PEM", &s.CAFile},
-		{"ca-fingerprint", "SHA-256 of its root certificate instead, hex", &s.CAFingerprint},
+		{"ca-fingerprint", "SHA-256 of its root certificates instead, hex, separated by commas", &s.CAFingerprint},
 		{"driver", "nvidia or sim (default nvidia)", &s.Driver},
 		{"profile", "hardware profile of a simulated node", &s.Profile},
 		{"nvidia-smi", "absolute path of nvidia-smi", &s.SMI},

@@ -291,6 +291,8 @@ func TestHandshakes(t *testing.T) {
 		"bundle and certificate": {trusting(ca.Bundle(), identity(ca, clock.Clock{})), true},
 		"pin":                    {pki.PinnedTLS(pki.BundleFingerprints(ca.Bundle())[0], clock.Clock{}), true},
 		"other bundle":           {trusting(other.Bundle(), nil), false},
+		"pins of two roots":      {pki.PinnedTLS(pki.BundleFingerprints(other.Bundle())[0]+","+pki.BundleFingerprints(ca.Bundle())[0], clock.Clock{}), true},
+		"no pin":                 {pki.PinnedTLS("", clock.Clock{}), false},
 		"other pin":              {pki.PinnedTLS(pki.BundleFingerprints(other.Bundle())[0], clock.Clock{}), false},
 		"pin of the leaf":        {pki.PinnedTLS(pki.Fingerprint(server.Certificate[0]), clock.Clock{}), false},
 		"foreign certificate":    {trusting(ca.Bundle(), identity(other, clock.Clock{})), false},

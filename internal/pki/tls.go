@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -59,25 +60,25 @@ func ClientTLS(roots []byte, certificate func() (*tls.Certificate, error), c clo
 	return config, nil
 }
 
-// PinnedTLS is for a client that knows only the fingerprint of its peer's root. The chain must
-// contain that certificate and lead to it.
-func PinnedTLS(fingerprint string, c clock.Clock) *tls.Config {
-	fingerprint = strings.ToLower(strings.ReplaceAll(fingerprint, ":", ""))
+// PinnedTLS is for a client that knows only the fingerprints of its peer's roots, separated by commas. The chain must
+// contain one of these certificates and lead to it. During a rotation there are two.
+func PinnedTLS(fingerprints string, c clock.Clock) *tls.Config {
+	pins := strings.Split(strings.ToLower(strings.ReplaceAll(fingerprints, ":", "")), ",")
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection below does it, against the pin
 		NextProtos:         []string{"http/1.1"},
 		VerifyConnection: func(s tls.ConnectionState) error {
-			return verifyPinned(s, fingerprint, c.Now())
+			return verifyPinned(s, pins, c.Now())
 		},
 	}
 }
 
-func verifyPinned(s tls.ConnectionState, fingerprint string, now time.Time) error {
+func verifyPinned(s tls.ConnectionState, pins []string, now time.Time) error {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	found := false
 	for _, cert := range s.PeerCertificates[1:] {
-		if Fingerprint(cert.Raw) == fingerprint {
+		if slices.Contains(pins, Fingerprint(cert.Raw)) {
 			roots.AddCert(cert)
 			found = true
 		} else {
@@ -85,7 +86,7 @@ func verifyPinned(s tls.ConnectionState, fingerprint string, now time.Time) erro
 		}
 	}
 	if !found {
-		return fmt.Errorf("no certificate of the peer has fingerprint %s", fingerprint)
+		return fmt.Errorf("no certificate of the peer has the fingerprint %s", strings.Join(pins, " or "))
 	}
 	_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{
 		DNSName: s.ServerName, Roots: roots, Intermediates: between, CurrentTime: now,

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -72,7 +73,7 @@ func (i Installer) Command(token string) *Install {
 	if len(in.Builds) == 0 || len(prints) == 0 {
 		return nil
 	}
-	in.CAFingerprint = prints[0]
+	in.CAFingerprint = strings.Join(prints, ",")
 	// The caller received the digest over a trusted channel, so the download may use -k.
 	in.Command = fmt.Sprintf("curl -fsSk %[1]s/agent/%[2]s -o gpuaas-agent && echo '%[3]s  gpuaas-agent' | sha256sum -c - && chmod +x gpuaas-agent && "+
 		"echo %[4]s | sudo ./gpuaas-agent install --server %[1]s --ca-fingerprint %[5]s", i.URL, in.Builds[0].Platform, in.Builds[0].SHA256, token, in.CAFingerprint)
