@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -35,11 +36,13 @@ type fake struct {
 	keys    []oapi.SshKey
 	replies map[string]oapi.Allocation // by idempotency key
 	down    bool                       // NATS is down
-	broken  int                        // calls that fail with 503
-	changed chan struct{}
-	people  tenancyFake
-	purse   purse
-	changes changes
+	// notified is the number of connections of clients of notifications.
+	notified atomic.Int32
+	broken   int // calls that fail with 503
+	changed  chan struct{}
+	people   tenancyFake
+	purse    purse
+	changes  changes
 
 	provider provider
 }

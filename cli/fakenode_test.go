@@ -86,8 +86,12 @@ func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, pa
 		}})
 	case "listAdminAllocations", "getAdminAllocation", "forceReleaseAllocation", "exportAdminAllocations":
 		f.adminAllocations(w, r, operation)
-	case "listDeadLetters", "getDeadLetter", "retryDeadLetters", "discardDeadLetters", "listConsumers", "replayConsumer", "listNotifications", "markNotificationsRead":
+	case "listDeadLetters", "getDeadLetter", "retryDeadLetters", "discardDeadLetters", "listConsumers", "replayConsumer", "listNotifications", "markNotificationsRead",
+		"getNotificationPreferences", "putNotificationPreferences", "getTenantNotificationPreferences", "putTenantNotificationPreferences", "testNotification",
+		"listSuppressedAddresses", "liftSuppression":
 		f.events(w, r, operation)
+	case "listWebhooks", "createWebhook", "getWebhook", "updateWebhook", "deleteWebhook", "listWebhookDeliveries", "resendWebhookDelivery", "testWebhook", "rotateWebhookSecret", "replayWebhook":
+		f.webhooks(w, r, operation)
 	case "listFaultReports":
 		f.page(w, r, []any{}, 50)
 	case "listAllocationFaults":

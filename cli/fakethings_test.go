@@ -221,8 +221,13 @@ func become(a *oapi.Allocation, status oapi.AllocationStatus, ready oapi.Conditi
 
 // stream sends three facts to a client that requests the past, and a fact for every change.
 func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Authorization") != "Bearer "+goodToken {
+	follower := r.Header.Get("Authorization") == "Bearer "+userToken
+	if r.Header.Get("Authorization") != "Bearer "+goodToken && !follower {
 		f.problem(w, r, http.StatusUnauthorized, "token_invalid", "the token is not good", nil)
+		return
+	}
+	if follower && f.notified.Load() > 1 {
+		f.problem(w, r, http.StatusForbidden, "forbidden", "the user is disabled", nil)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -235,6 +240,18 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	_, _ = fmt.Fprint(w, "retry: 2000\n\n: hello\n\n")
 	w.(http.Flusher).Flush()
+	// A client of notifications gets one, and loses the connection. The list then has the next one.
+	if follower {
+		if f.notified.Add(1) > 1 {
+			_, _ = fmt.Fprint(w, "event: unread\ndata: {\"unread\":2}\n\n")
+			return
+		}
+		data, _ := json.Marshal(fakeNotification(44, expiring))
+		_, _ = fmt.Fprint(w, "event: unread\ndata: {\"unread\":1}\n\n")
+		w.(http.Flusher).Flush()
+		_, _ = fmt.Fprintf(w, "event: notification\ndata: %s\n\n", data)
+		return
+	}
 	switch r.URL.Query().Get("since") {
 	case "0":
 		send(41, "provisioning.requested")

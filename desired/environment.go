@@ -32,6 +32,7 @@ func NeedsRestart(before, after Environment) []string {
 		{"development", before.Development != after.Development},
 		{"signIn", !before.SignIn.equal(after.SignIn)},
 		{"payments", before.Payments != after.Payments},
+		{"mail", before.Mail != after.Mail},
 	} {
 		if f.differ {
 			fields = append(fields, f.name)

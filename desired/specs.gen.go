@@ -20,6 +20,8 @@ type Environment struct {
 	SignIn SignIn `json:"signIn"`
 	// Payments names the payment provider. Its keys are in the environment of the server and must have this mode.
 	Payments Payments `json:"payments"`
+	// Mail names the server that sends e-mails. Without one they are logged. TLS is required, except on loopback.
+	Mail Mail `json:"mail"`
 	// Git sources in addition to the one that the server was started with. Their names are unique.
 	Sources []GitSource `json:"sources"`
 	// The first credit of the development tenant.
@@ -135,6 +137,15 @@ type SignIn struct {
 type Payments struct {
 	Provider string `json:"provider"`
 	Livemode bool   `json:"livemode"`
+}
+
+// Mail names the server that sends e-mails. Without one they are logged. TLS is required, except on loopback.
+type Mail struct {
+	From string `json:"from"`
+	Host string `json:"host"`
+	Port int    `json:"port"`
+	// A credential with user:password.
+	CredentialRef string `json:"credentialRef"`
 }
 
 // GitSource is one Git repository that desired objects are read from.

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,7 +21,9 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/reference"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/notification"
+	"github.com/gpuaas/gpuaas/platform/notification/webhook"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/protocol/fault"
 )
@@ -315,18 +318,20 @@ const eventText = `# Events
 
 The platform writes each event once, in the transaction of its cause. An event reaches NATS JetStream in the sequence of the
 commits, at least once; an outage of NATS delays and repeats events and loses none. Clients without NATS receive the same events as
-server-sent events at ` + "`/api/v1/events`" + ` (` + "`gpuaas events --follow`" + `), by tenant.
+server-sent events at ` + "`/api/v1/events`" + ` (` + "`gpuaas events --follow`" + `) or over a
+websocket at ` + "`/ws/events`" + ` ([decision 0097](../adr/0097-one-reader-per-process-serves-all-event-streams.md)), by tenant.
 
 The contract is [api/asyncapi/asyncapi.yaml](../../api/asyncapi/asyncapi.yaml), AsyncAPI 3;
 tests validate every payload against it. A stream contains the subjects that begin with its name in lower case: PROVISIONING, BILLING, PAYMENTS, FLEET, and DLQ for
 events that ten attempts could not publish, or a consumer could not process.
 
 A consumer stores the ids of processed events, drops an event that is not above the last sequence of its aggregate, and
-ignores unknown fields.
+ignores unknown fields. A consumer of webhooks drops no older event: a receiver gets each event, in no promised sequence.
 
 ## Consumers
 
-Each consumer notifies users ([decision 0096](../adr/0096-an-inbox-makes-effects-happen-once.md)). Workers that provision or
+A durable consumer has one stream. Those of webhooks are ` + "`webhook_dispatch_`" + ` and the stream; each stores a delivery for the webhook
+endpoints that match the event ([guide](../guides/webhooks.md)). Each other consumer notifies users ([decision 0096](../adr/0096-an-inbox-makes-effects-happen-once.md)). Workers that provision or
 charge by events do not exist: the control loop provisions, and jobs charge. No consumer changes an allocation or a balance.
 
 | durable consumer | stream | subject |
@@ -341,8 +346,16 @@ func eventPage(t *testing.T) string {
 	}
 	var b strings.Builder
 	b.WriteString(eventText)
-	for _, c := range (&notification.Service{}).Consumers() {
+	for _, c := range append((&notification.Service{}).Consumers(), (&webhook.Service{}).Consumers()...) {
 		fmt.Fprintf(&b, "| `%s` | %s | `%s` |\n", c.Name, c.Stream, strings.Join(c.Subjects, "`, `"))
+	}
+	b.WriteString(subjectText)
+	for _, e := range d.Events {
+		notifies, webhooks := notifiedOf(e.Subject), "events of the tenant"
+		if strings.HasPrefix(e.Subject, "dlq.") {
+			webhooks = ""
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", e.Subject, producersOf(t, e.Subject), notifies, webhooks)
 	}
 	b.WriteString("\n## Envelope\n\n")
 	fields(&b, d.Envelope)
@@ -353,6 +366,54 @@ func eventPage(t *testing.T) string {
 		fields(&b, e.Fields)
 	}
 	return b.String()
+}
+
+const subjectText = `
+## Subjects
+
+A notification appears in the portal, and the kinds with the urgency "warning" or "critical" are also sent by e-mail; users
+and tenants choose otherwise ([guide](../guides/notifications.md)). A webhook receives the events of its tenant or project.
+
+| subject | produced by | notification | webhooks |
+|---|---|---|---|
+`
+
+// notifiedOf returns the kind of notification of a subject.
+func notifiedOf(subject string) string {
+	for _, c := range (&notification.Service{}).Consumers() {
+		if slices.Contains(c.Subjects, subject) || strings.HasPrefix(subject, "dlq.") && c.Stream == event.StreamDLQ {
+			return "`" + strings.TrimPrefix(c.Name, "notification_relay_") + "`"
+		}
+	}
+	return ""
+}
+
+// producersOf returns the packages whose code names the subject, apart from those that consume it.
+func producersOf(t *testing.T, subject string) string {
+	t.Helper()
+	if strings.HasPrefix(subject, "dlq.") {
+		return "`platform/event`"
+	}
+	var found []string
+	for _, root := range []string{"desired", "gitops", "jobs", "platform", "product", "reconciler"} {
+		err := filepath.WalkDir(filepath.Join("..", root), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "platform/notification") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if folder := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../"); err == nil && strings.Contains(string(text), strconv.Quote(subject)) && !slices.Contains(found, folder) {
+				found = append(found, folder)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(found) == 0 {
+		t.Errorf("no code emits %s", subject)
+	}
+	return "`" + strings.Join(found, "`, `") + "`"
 }
 
 func fields(b *strings.Builder, all []asyncapi.Field) {

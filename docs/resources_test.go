@@ -54,7 +54,7 @@ var valuesOnly = map[string]string{
 
 // aboutOther are the audit actions whose resource is of another type than the part before the point.
 var aboutOther = map[string]string{
-	"notification.read": "user", "dead_letter.retry": "dead-letter", "dead_letter.discard": "dead-letter",
+	"notification.read": "user", "suppressed_address.lift": "suppressed-address", "notification.set_preferences": "user", "dead_letter.retry": "dead-letter", "dead_letter.discard": "dead-letter",
 	"balance.adjust": "tenant", "billing.set_limits": "tenant", "payment.begin": "payment-session", "payment.charge": "payment-session", "payment.reconcile": "payment-session",
 	"payment.customer": "tenant", "payment.portal": "tenant", "payment.refund": "refund", "payment.dispute": "dispute",
 	"source.suspend": "git-source", "source.resume": "git-source", "source.ask": "git-source", "release_keys.trust": "keys",

@@ -51,7 +51,7 @@ func points() []string {
 // node replaces its agent; a task about the node in package agent, because no scenario here queues
 // one; sealing again in platform/identity, because no data key is rotated here; and consumers in
 // platform/event/consume, over a stream without a relay.
-var elsewhere = []string{"payment.", "job.payment_", "topup.", "agent.update.", "agent.node.", "identity.reseal.", "consume."}
+var elsewhere = []string{"payment.", "job.payment_", "topup.", "agent.update.", "agent.node.", "identity.reseal.", "consume.", "webhook.", "job.webhook."}
 
 // crashes are all points, some of them at later hits and other moments too: a
 // crash in the second record job is not one in the first.

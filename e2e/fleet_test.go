@@ -40,7 +40,7 @@ func TestFaultyFleet(t *testing.T) {
 			edit(t, filepath.Join(h.repo, "environments", "dev", c.file), c.from, c.to)
 			commit(t, h.repo, "broken")
 			golden := filepath.Join("testdata", "faulty", strings.ReplaceAll(rule, " ", "_")+".golden")
-			got := h.cli("up", "--headless", "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--issuer-listen", "127.0.0.1:0", "--payments-listen", "127.0.0.1:0", "--data-dir", h.data())
+			got := h.cli("up", "--headless", "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--issuer-listen", "127.0.0.1:0", "--payments-listen", "127.0.0.1:0", "--mail-listen", "127.0.0.1:0", "--data-dir", h.data())
 			if got.code != 1 || !regexp.MustCompile(c.at).MatchString(got.err) || !strings.Contains(got.err, "nothing was started") {
 				t.Errorf("exit %d:\n%s", got.code, got.err)
 			}

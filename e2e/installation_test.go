@@ -124,7 +124,7 @@ func (h *installation) begin(env ...string) {
 	must(h.t, err)
 	defer out.Close()
 	args := append([]string{
-		"up", "--headless", "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--issuer-listen", "127.0.0.1:0", "--payments-listen", "127.0.0.1:0",
+		"up", "--headless", "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--issuer-listen", "127.0.0.1:0", "--payments-listen", "127.0.0.1:0", "--mail-listen", "127.0.0.1:0",
 		"--data-dir", h.data(), "--ready-file", h.path("ready"),
 	}, h.args...)
 	h.up = exec.Command(filepath.Join(bins, "gpuaas"), args...)

@@ -17,7 +17,7 @@ func TestSecondUpFails(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t)
 	h.start()
-	got := h.cli("up", "--headless", "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--issuer-listen", "127.0.0.1:0", "--payments-listen", "127.0.0.1:0",
+	got := h.cli("up", "--headless", "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--issuer-listen", "127.0.0.1:0", "--payments-listen", "127.0.0.1:0", "--mail-listen", "127.0.0.1:0",
 		"--data-dir", h.data(), "--profile-name", "second")
 	if got.code == 0 || !strings.Contains(got.err, "already runs on "+h.data()) {
 		t.Errorf("exit %d: %s", got.code, got.err)

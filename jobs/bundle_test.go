@@ -16,12 +16,14 @@ import (
 	"github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/internal/riverjob"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
+	"github.com/gpuaas/gpuaas/platform/notification/webhook"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/payment/autotopup"
 	"github.com/gpuaas/gpuaas/platform/secret"
@@ -95,7 +97,7 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 	b.client, err = river.NewClient(riverpgxv5.New(w.DB), &river.Config{
 		Schema: migrations.RiverSchema, Logger: quiet, Workers: jobs.Workers(b.deps), FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
 		TestOnly: true, Queues: map[string]river.QueueConfig{
-			reconciler.QueueProvision: {MaxWorkers: 2}, reconciler.QueueRecord: {MaxWorkers: 2}, keys.QueueAccess: {MaxWorkers: 2}, "billing": {MaxWorkers: 1}, "maintenance": {MaxWorkers: 1}, forge.QueueForge: {MaxWorkers: 2},
+			reconciler.QueueProvision: {MaxWorkers: 2}, reconciler.QueueRecord: {MaxWorkers: 2}, keys.QueueAccess: {MaxWorkers: 2}, "billing": {MaxWorkers: 1}, "maintenance": {MaxWorkers: 1}, forge.QueueForge: {MaxWorkers: 2}, riverjob.QueueNotify: {MaxWorkers: 4},
 		},
 	})
 	if err != nil {
@@ -104,6 +106,7 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 	if b.deps.Payments != nil {
 		b.deps.Payments.Jobs = b.client
 	}
+	s.WebhookEndpoints.Jobs, s.WebhookEndpoints.Sender, s.WebhookEndpoints.Seal = b.client, webhook.NewSender(true), webhookSeal()
 	if err := b.client.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,11 @@ func TestMain(m *testing.M) {
 	if step == "" {
 		os.Exit(m.Run())
 	}
-	if err := serveStep(context.Background(), step); err != nil {
+	serve := serveStep
+	if step == "webhook" {
+		serve = serveWebhooks
+	}
+	if err := serve(context.Background(), step); err != nil {
 		fmt.Fprintln(os.Stderr, step, err)
 		os.Exit(1)
 	}

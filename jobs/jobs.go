@@ -26,6 +26,7 @@ import (
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/platform/notification/webhook"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
@@ -139,6 +140,7 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, keys.QueueAccess, ledger.QueueBilling, riverjob.QueueMaintenance, forge.QueueForge} {
 			cfg.Queues[q] = river.QueueConfig{MaxWorkers: perQueue}
 		}
+		cfg.Queues[riverjob.QueueNotify] = river.QueueConfig{MaxWorkers: webhook.Workers}
 		cfg.JobTimeout = jobTimeout
 		cfg.RescueStuckJobsAfter = riverjob.RescueAfter
 		cfg.FetchCooldown = fetchCooldown

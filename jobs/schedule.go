@@ -10,7 +10,9 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/gitops/forge"
+	"github.com/gpuaas/gpuaas/jobs/mails"
 	"github.com/gpuaas/gpuaas/jobs/money"
+	"github.com/gpuaas/gpuaas/platform/notification/webhook"
 )
 
 // periodicJob is a job that River's leader inserts at an interval. Triggers are lost with a leader, and the next leader
@@ -46,6 +48,8 @@ func schedule(d *Deps) []periodicJob {
 		{args: PlaceQueued{}, interval: fixed(5 * time.Second), when: existence(d.Allocations.QueueExists).any},
 		// A warning may be late by half of the shortest one, which is a minute.
 		{args: WarnExpiring{}, interval: fixed(30 * time.Second)},
+		// The delay of a digest, and of the e-mail of an invitation.
+		{args: mails.SendDigest{}, interval: fixed(30 * time.Second), onStart: true},
 		// Readings of idle GPUs are stored each minute.
 		{args: StopIdle{}, interval: fixed(30 * time.Second)},
 		// The delay of a changed SSH authority.
@@ -56,6 +60,8 @@ func schedule(d *Deps) []periodicJob {
 		{args: forge.ReportForge{}, interval: fixed(time.Minute), onStart: true},
 		// The delay of an automatic top-up. Without a mandate no job is inserted.
 		{args: money.FindTopUps{}, interval: fixed(time.Minute), when: existence(d.AutoTopups.Exists).any},
+		// The delay of a retry, whose first pause is five seconds. Without one that is due, no job is inserted.
+		{args: webhook.RetryWebhooks{}, interval: fixed(5 * time.Second), when: existence(d.WebhookEndpoints.RetryDue).any},
 		{args: money.SweepPayments{}, interval: d.Sweeping, onStart: true},
 	}
 	return slices.DeleteFunc(all, func(p periodicJob) bool { return p.unless })

@@ -3,6 +3,7 @@ package jobs
 import (
 	"github.com/riverqueue/river"
 
+	"github.com/gpuaas/gpuaas/jobs/mails"
 	"github.com/gpuaas/gpuaas/jobs/money"
 )
 
@@ -24,6 +25,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &checkDrift{d: d})
 	river.AddWorker(w, &checkHealth{d: d})
 	money.AddWorkers(w, money.Deps{Services: d.Services, Log: d.Log})
+	mails.AddWorkers(w, d.Notifications)
 	river.AddWorker(w, &placeQueued{d: d})
 	river.AddWorker(w, &warnExpiring{d: d})
 	river.AddWorker(w, &stopIdle{d: d})
@@ -32,5 +34,12 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &sealLedger{d: d})
 	river.AddWorker(w, &reportForge{d: d})
 	river.AddWorker(w, &rollAgents{d: d})
+	AddWebhookWorkers(w, d)
 	return w
+}
+
+// AddWebhookWorkers adds the workers that send to webhook endpoints.
+func AddWebhookWorkers(w *river.Workers, d *Deps) {
+	river.AddWorker(w, &deliverWebhook{d: d})
+	river.AddWorker(w, &retryWebhooks{d: d})
 }

@@ -83,7 +83,15 @@ BEGIN
 		('dead_letters',             'rw',   '',    '',     'rawd', 'raw'),
 		('event_consumers',          'r',    '',    '',     'rawd', ''),
 		('event_replays',            'ra',   '',    '',     'rwd',  ''),
-		('notifications',            'rw',   '',    '',     'raw',  ''),
+		('notifications',            'raw',  '',    '',     'raw',  ''),
+		('notification_preferences', 'raw',  '',    '',     'rawd', ''),
+		('notification_digests',     '',     '',    '',     'rawd', ''),
+		('suppressed_addresses',     'rw',   '',    '',     'rad',  ''),
+		('invitation_mails',         '',     '',    '',     'rad',  ''),
+		('user_contacts',            'r',    '',    '',     'r',    ''),
+		('open_invitations',         '',     '',    '',     'r',    ''),
+		('webhook_endpoints',        'rawd', '',    '',     'rw',   ''),
+		('webhook_deliveries',       'rw',   '',    '',     'raw',  ''),
 
 		('ledger_accounts',          'ra',   '',    'r',    'ra',   ''), -- append-only
 		('ledger_transfers',         'ra',   '',    'r',    'ra',   ''), -- append-only
@@ -167,6 +175,9 @@ GRANT SELECT (id, org_id, name) ON projects TO gpuaas_reconcile, gpuaas_work;
 GRANT SELECT (id) ON users TO gpuaas_reconcile, gpuaas_work;
 -- A job removes the access of a user or a service account that has none any more from the nodes.
 GRANT SELECT (id, role, disabled_at) ON users TO gpuaas_work;
+-- E-mails go to verified addresses, and to those of invitations.
+GRANT SELECT (email, oidc_issuer, deleted_at) ON users TO gpuaas_work;
+GRANT SELECT (id, org_id, email, role, created_at, expires_at, accepted_at, revoked_at) ON invitations TO gpuaas_work;
 GRANT SELECT (id, disabled_at, deleted_at) ON service_accounts TO gpuaas_work;
 
 GRANT USAGE ON SEQUENCE allocation_host_uid TO gpuaas_api;
@@ -183,6 +194,6 @@ GRANT EXECUTE ON FUNCTION make_partitions, drop_partitions, ledger_await_transfe
 DROP POLICY IF EXISTS keys_of_api ON signing_keys;
 DROP POLICY IF EXISTS keys_of_node ON signing_keys;
 DROP POLICY IF EXISTS keys_of_work ON signing_keys;
-CREATE POLICY keys_of_api ON signing_keys FOR SELECT TO gpuaas_api USING (purpose IN ('logins', 'tokens', 'cursors', 'fields'));
+CREATE POLICY keys_of_api ON signing_keys FOR SELECT TO gpuaas_api USING (purpose IN ('logins', 'tokens', 'cursors', 'fields', 'webhooks'));
 CREATE POLICY keys_of_node ON signing_keys FOR SELECT TO gpuaas_node USING (purpose IN ('authority', 'statements'));
-CREATE POLICY keys_of_work ON signing_keys FOR SELECT TO gpuaas_work USING (purpose = 'tasks');
+CREATE POLICY keys_of_work ON signing_keys FOR SELECT TO gpuaas_work USING (purpose IN ('tasks', 'webhooks'));

@@ -87,7 +87,7 @@ func TestDropPartitionsKeepsWhatIsNeeded(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
 	past := monthsAgo(6)
-	for _, table := range []string{"outbox_events", "inbox", "notifications", "audit_logs", "plans", "plan_actions", "allocation_transitions", "ledger_entries"} {
+	for _, table := range []string{"outbox_events", "inbox", "notifications", "webhook_deliveries", "audit_logs", "plans", "plan_actions", "allocation_transitions", "ledger_entries"} {
 		insert(t, db, `SELECT make_partition($1, date_trunc('month', $2 AT TIME ZONE 'UTC') AT TIME ZONE 'UTC')`, table, past)
 	}
 	insert(t, db, anEvent, past)
@@ -130,6 +130,7 @@ func TestDropPartitionsKeepsWhatIsNeeded(t *testing.T) {
 	drop("outbox_events", 1)
 	drop("inbox", 1)
 	drop("notifications", 1)
+	drop("webhook_deliveries", 1)
 	drop("audit_logs", 0) // not exported
 	insert(t, db, `INSERT INTO audit_exports (month, file, rows, sha256) VALUES (date_trunc('month', $1 AT TIME ZONE 'UTC') AT TIME ZONE 'UTC', 'f', 2, sha256(''))`, past)
 	drop("audit_logs", 0) // a row more than there are
@@ -139,7 +140,7 @@ func TestDropPartitionsKeepsWhatIsNeeded(t *testing.T) {
 	if n := count(t, db, `SELECT count(*) FROM plan_approvals`); n != 0 {
 		t.Errorf("%d approvals of no plan", n)
 	}
-	for _, table := range []string{"outbox_events", "inbox", "notifications", "plans", "plan_actions", "allocation_transitions"} {
+	for _, table := range []string{"outbox_events", "inbox", "notifications", "webhook_deliveries", "plans", "plan_actions", "allocation_transitions"} {
 		if n := count(t, db, `SELECT count(*) FROM table_partitions WHERE name = $1`, table); n != 4 {
 			t.Errorf("%s has %d months left, expected this one and three", table, n)
 		}

@@ -34,6 +34,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/platform/notification/mail"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -81,6 +82,11 @@ var causes = map[string]func(*alarmed){
 			a.exec(`UPDATE node_tasks SET expires_at = now() - interval '1 minute'`)
 		}
 	},
+	"GPUaaSWebhookBacklog": sqlCause(`
+		INSERT INTO webhook_endpoints (id, org_id, name, url, patterns, format, signature, secret_enc, created_by)
+		VALUES ($node, gen_random_uuid(), 'w', 'https://hooks.example.com/', '{billing.*}', 'standard', 'v1', '', 'user:u')`, `
+		INSERT INTO webhook_deliveries (id, endpoint_id, org_id, event_id, event_type, body, status, next_at)
+		VALUES (gen_random_uuid(), $node, gen_random_uuid(), gen_random_uuid(), 'billing.refunded', '{}', 'pending', now() - interval '10 minutes')`),
 	"GPUaaSCertExpiring": sqlCause(`INSERT INTO certificates (serial, node_id, status, not_after) VALUES ('0a', $node, 'active', now() + interval '1 hour')`),
 	"GPUaaSDriftUnresolved": sqlCause(`
 		INSERT INTO drift (kind, object_id, field, deadline_at) VALUES ('Node', $node, 'gpus', now() - interval '1 hour')`),
@@ -137,6 +143,11 @@ var causes = map[string]func(*alarmed){
 		INSERT INTO dead_letters (id, consumer, event_id, stream, subject, error, dead_at) VALUES (gen_random_uuid(), 'relay', gen_random_uuid(), 'PAYMENTS', 'payments.x', 'x', now())`),
 	"GPUaaSConsumerLag": sqlCause(`
 		INSERT INTO event_consumers (name, stream, epoch, pending, redelivered, oldest_at) VALUES ('c', 'PAYMENTS', 'e', 1, 0, now() - interval '10 minutes')`),
+	"GPUaaSMailFailing": func(a *alarmed) {
+		for range 6 {
+			a.services[RoleWork].Notifications.GaveUp(mail.SendMail{Source: mail.FromNotification})
+		}
+	},
 	"GPUaaSSecretOpenFailed": func(a *alarmed) {
 		at := envelope.Place{Table: "sessions", Column: "provider_token", Row: "1"}
 		sealed := a.keys.Fields.Seal([]byte("x"), at)

@@ -37,7 +37,7 @@ func TestAT102AStreamDeletedUnderLoadRepeatsNothing(t *testing.T) {
 			}
 		}
 	}
-	consumers := len(a.services[RoleWork].Notifications.Consumers())
+	consumers := len(a.services[RoleWork].Notifications.Consumers()) + len(a.services[RoleWork].WebhookEndpoints.Consumers())
 	until("the consumers have started", func() bool { return count(`SELECT count(*) FROM event_consumers`) == consumers })
 	emit := func() {
 		allocation := ids.New[ids.Allocation]().String()

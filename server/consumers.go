@@ -13,7 +13,8 @@ func (s *Server) startConsumers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	db, all := s.pool(RoleWork), s.services[RoleWork].Notifications.Consumers()
+	work := s.services[RoleWork]
+	db, all := s.pool(RoleWork), append(work.Notifications.Consumers(), work.WebhookEndpoints.Consumers()...)
 	runner := &consume.Runner{
 		DB: db, JS: js, Hints: s.hints, Environment: s.cfg.Environment, Consumers: all, Metrics: consume.NewMetrics(db, all), Log: s.cfg.Log,
 	}

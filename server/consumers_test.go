@@ -34,7 +34,7 @@ func TestAnEventBecomesANotification(t *testing.T) {
 			}
 		}
 	}
-	all := len(a.services[RoleWork].Notifications.Consumers())
+	all := len(a.services[RoleWork].Notifications.Consumers()) + len(a.services[RoleWork].WebhookEndpoints.Consumers())
 	eventually("the consumers have started", func() bool { return count(`SELECT count(*) FROM event_consumers`) == all })
 	a.do(func(tx pgx.Tx) error {
 		b := &pgx.Batch{}

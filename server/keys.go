@@ -119,17 +119,23 @@ func (s *Server) resealFields(ctx context.Context) error {
 			return nil
 		case <-t.C:
 		}
-		fields := s.keys.Fields
-		if len(fields.IDs()) < 2 || fields.Active() != fields.Newest() {
-			continue
-		}
-		n, err := (reseal.Service{Service: s.services[RoleAPI].Identity}).Reseal(ctx, fields.Active(), resealRows)
-		switch {
-		case err != nil && ctx.Err() == nil:
-			s.cfg.Log.WarnContext(ctx, "stored secrets not sealed again", "component", "server", "err", err)
-		case n > 0:
-			s.cfg.Log.InfoContext(ctx, "stored secrets were sealed with the newest data key", "component", "server", "rows", n, "key", fields.Active())
-		}
+		api := s.services[RoleAPI]
+		s.resealWith(ctx, s.keys.Fields, (reseal.Service{Service: api.Identity}).Reseal)
+		s.resealWith(ctx, s.keys.Webhooks, api.WebhookEndpoints.Reseal)
+	}
+}
+
+// resealWith seals the secrets of one purpose, while there are two data keys and the newest one seals.
+func (s *Server) resealWith(ctx context.Context, keys *secret.DataKeys, reseals func(ctx context.Context, id string, limit int) (int, error)) {
+	if len(keys.IDs()) < 2 || keys.Active() != keys.Newest() {
+		return
+	}
+	n, err := reseals(ctx, keys.Active(), resealRows)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		s.cfg.Log.WarnContext(ctx, "stored secrets not sealed again", "component", "server", "err", err)
+	case n > 0:
+		s.cfg.Log.InfoContext(ctx, "stored secrets were sealed with the newest data key", "component", "server", "rows", n, "key", keys.Active())
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/notification"
+	"github.com/gpuaas/gpuaas/platform/notification/webhook"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -98,8 +99,10 @@ func policyReaders(c *policies.Client) map[string]func() any {
 		"platform/event.RetentionFrom": func() any { return event.RetentionFrom(c)() },
 		"platform/notification.effect": func() any {
 			v := notification.PolicyFrom(c)(caller.Tenant, ids.Project{}, caller.User)
-			return []any{v.Bool(policies.NotificationLowBalanceEnabled), v.Bool(policies.NotificationBalanceDepletedEnabled), v.Bool(policies.NotificationProvisioningEnabled)}
+			return []any{v.Bool(policies.NotificationLowBalanceEnabled), v.Bool(policies.NotificationBalanceDepletedEnabled), v.Bool(policies.NotificationProvisioningEnabled), v.Bool(policies.NotificationEmailEnabled)}
 		},
+		"api/rest/middleware.NoticeFrom":                 func() any { return middleware.NoticeFrom(c)() },
+		"platform/notification/webhook.MaxEndpointsFrom": func() any { return webhook.MaxEndpointsFrom(c)(caller.Tenant) },
 		"platform/billing.terms": func() any {
 			v := billing.PolicyFrom(c)(caller.Tenant, ids.Project{})
 			return []any{v.Minor(policies.BillingLowBalanceThresholdMinor), v.Int(policies.BillingLowBalanceReminderHours), v.Int(policies.BillingAutoReleaseGraceMinutes)}

@@ -87,7 +87,7 @@ func TestINV76EachRoleAloneHasItsKeys(t *testing.T) {
 		}
 		var want []string
 		for _, u := range keystore.Uses() {
-			if u.Role == string(role) {
+			if slices.Contains(u.Roles, string(role)) {
 				want = append(want, u.Purpose)
 			}
 		}

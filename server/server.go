@@ -84,7 +84,7 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 		}
 	}
 	s.cfg = cfg
-	if err := errors.Join(cfg.TLS.check(), cfg.Payments.check(ctx, cfg)); err != nil {
+	if err := errors.Join(cfg.TLS.check(), cfg.Payments.check(ctx, cfg), cfg.checkMail(ctx)); err != nil {
 		return nil, err
 	}
 	if s.nats, err = cfg.NATS(); err != nil {

@@ -191,6 +191,7 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 	config := services.Config{
 		DB: db, Policies: s.policies, Hints: s.hints, Naming: c.naming(), Clock: c.Clock, Log: c.Log,
 		ReleaseKeys: s.releaseKeys, Payments: provider, PaymentMetrics: s.paymentMetrics, Credentials: c.Credentials, PublicURL: publicURL, AuditArchive: c.AuditArchive,
+		Development: c.Profile.Development,
 	}
 	if s.auth.provider != nil {
 		config.SignIn = s.auth.provider
@@ -201,9 +202,12 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 	s.tasks[role] = &nodetask.Store{DB: db, Hints: s.hints, Clock: c.Clock, Metrics: s.taskMetrics}
 	switch role { // each with its own keys, also where one process has several roles
 	case RoleAPI:
+		config.WebhookSeal = s.keys.Webhooks
 		config.Keys = &services.Keys{Tokens: s.auth.tokens, Seal: s.keys.Fields, Users: s.keys.Logins}
 	case RoleWork:
+		config.WebhookSeal = s.keys.Webhooks
 		s.tasks[role].Signer = s.keys.Tasks
+		config.Mailer, config.MailFrom = c.mailer(), c.Profile.Mail.From
 	case RoleNode, RoleReconcile, RoleRelay:
 	}
 	s.services[role], err = services.New(config)
@@ -244,7 +248,7 @@ func (s *shared) collectors() []prometheus.Collector {
 		all = append(all, services.LoopMetrics{Services: loop})
 	}
 	if worker := s.services[RoleWork]; worker != nil {
-		all = append(all, services.WorkerMetrics{Services: worker}, retention.Metrics{Services: worker}, nodetask.QueuedMetrics{Store: s.tasks[RoleWork]}, jobs.QueueMetrics{DB: s.pools[RoleWork]}, worker.Billing.Metrics, worker.AutoTopups.Failures)
+		all = append(all, services.WorkerMetrics{Services: worker}, retention.Metrics{Services: worker}, nodetask.QueuedMetrics{Store: s.tasks[RoleWork]}, jobs.QueueMetrics{DB: s.pools[RoleWork]}, worker.Billing.Metrics, worker.AutoTopups.Failures, worker.Notifications.Metrics, worker.WebhookEndpoints.Metrics)
 	}
 	return all
 }

@@ -37,6 +37,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/platform/notification"
+	"github.com/gpuaas/gpuaas/platform/notification/mail"
+	"github.com/gpuaas/gpuaas/platform/notification/webhook"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/payment/autotopup"
 	"github.com/gpuaas/gpuaas/platform/secret"
@@ -70,14 +72,16 @@ type Services struct {
 	Events        *event.Store
 	Consumers     *consume.Store
 	Notifications *notification.Service
-	Certificates  *secret.Certificates
-	Catalog       *catalog.Service
-	Ledger        *ledger.Service
-	Payments      *payment.Service
-	AutoTopups    *autotopup.Service
-	Metering      *metering.Service
-	Billing       *billing.Service
-	Statements    *billing.Statements
+	// WebhookEndpoints sends events to tenants; Webhooks receives those of forges.
+	WebhookEndpoints *webhook.Service
+	Certificates     *secret.Certificates
+	Catalog          *catalog.Service
+	Ledger           *ledger.Service
+	Payments         *payment.Service
+	AutoTopups       *autotopup.Service
+	Metering         *metering.Service
+	Billing          *billing.Service
+	Statements       *billing.Statements
 
 	Slots       *slots.Service
 	Fleet       *fleet.Service
@@ -108,6 +112,10 @@ type Config struct {
 
 	// Keys are the private keys of the API. They are nil in every other role.
 	Keys *Keys
+	// WebhookSeal has the data keys of the secrets of webhooks; nil in a role that does not open them.
+	WebhookSeal identity.Sealer
+	// Development allows addresses of the local machine.
+	Development bool
 	// SignIn is the OIDC provider; nil without one.
 	SignIn signin.Provider
 	// JobIssuers are the trusted issuers of tokens of CI jobs, and VerifyJob validates such a token.
@@ -120,6 +128,9 @@ type Config struct {
 	PaymentMetrics *payment.Metrics
 	// Credentials contains the secrets that Git sources refer to; nil contains none.
 	Credentials *secretref.Credentials
+	// Mailer sends e-mails from MailFrom. It is nil in every role but that of the workers.
+	Mailer   mail.Mailer
+	MailFrom string
 	// AuditArchive is the folder that receives old months of the audit log; empty: they stay in the database.
 	AuditArchive string
 	// PublicURL returns the address under which browsers reach the server.
@@ -136,7 +147,7 @@ type Keys struct {
 // New builds the services of a role. It returns an error that names a required field of c if the
 // field is missing.
 func New(c Config) (*Services, error) {
-	if err := Required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials", "Keys", "AuditArchive"); err != nil {
+	if err := Required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials", "Keys", "AuditArchive", "Mailer", "MailFrom", "WebhookSeal", "Development"); err != nil {
 		return nil, err
 	}
 	if c.Keys != nil {
@@ -154,8 +165,15 @@ func New(c Config) (*Services, error) {
 	s.Audit = &audit.Service{DB: c.DB, Archive: c.AuditArchive}
 	s.Events = &event.Store{DB: c.DB}
 	s.Consumers = &consume.Store{DB: c.DB, Naming: c.Naming}
-	s.Notifications = &notification.Service{DB: c.DB, Naming: c.Naming, Policy: notification.PolicyFrom(c.Policies)}
+	s.Notifications = &notification.Service{
+		DB: c.DB, Naming: c.Naming, Clock: c.Clock, Policy: notification.PolicyFrom(c.Policies), Metrics: notification.NewMetrics(),
+		Mail: notification.MailConfig{Mailer: c.Mailer, From: c.MailFrom, PublicURL: c.PublicURL},
+	}
 	s.addPlatform(c)
+	s.WebhookEndpoints = webhook.New(webhook.Service{
+		DB: c.DB, Identity: s.Identity, Notifications: s.Notifications, Clock: c.Clock, Seal: c.WebhookSeal, Sender: webhook.NewSender(c.Development),
+		MaxEndpoints: webhook.MaxEndpointsFrom(c.Policies), Metrics: webhook.NewMetrics(c.DB),
+	})
 	s.addProduct(c)
 	s.addMoney(c)
 	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments, AutoTopups: s.AutoTopups}
@@ -232,7 +250,7 @@ func (s *Services) addGitOps(c Config, schema validate.Lazy) {
 func (s *Services) Enqueue(with *river.Client[pgx.Tx]) {
 	s.Queue = with
 	s.Keys.Jobs, s.Billing.Jobs, s.Payments.Jobs, s.Managed.Jobs = with, with, with, with
-	s.Fleet.Jobs = with
+	s.Fleet.Jobs, s.Notifications.Jobs, s.WebhookEndpoints.Jobs = with, with, with
 	s.Identity.Rekey = s.Keys.Rekey
 }
 

@@ -420,6 +420,48 @@ func (e ConditionType) Valid() bool {
 	}
 }
 
+// Defines values for CreatedWebhookDisabledReason.
+const (
+	CreatedWebhookDisabledReasonFailures CreatedWebhookDisabledReason = "failures"
+	CreatedWebhookDisabledReasonGone     CreatedWebhookDisabledReason = "gone"
+	CreatedWebhookDisabledReasonUser     CreatedWebhookDisabledReason = "user"
+)
+
+// Valid indicates whether the value is a known member of the CreatedWebhookDisabledReason enum.
+func (e CreatedWebhookDisabledReason) Valid() bool {
+	switch e {
+	case CreatedWebhookDisabledReasonFailures:
+		return true
+	case CreatedWebhookDisabledReasonGone:
+		return true
+	case CreatedWebhookDisabledReasonUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CreatedWebhookStatus.
+const (
+	CreatedWebhookStatusActive   CreatedWebhookStatus = "active"
+	CreatedWebhookStatusDisabled CreatedWebhookStatus = "disabled"
+	CreatedWebhookStatusFailing  CreatedWebhookStatus = "failing"
+)
+
+// Valid indicates whether the value is a known member of the CreatedWebhookStatus enum.
+func (e CreatedWebhookStatus) Valid() bool {
+	switch e {
+	case CreatedWebhookStatusActive:
+		return true
+	case CreatedWebhookStatusDisabled:
+		return true
+	case CreatedWebhookStatusFailing:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DeadLetterStatus.
 const (
 	Dead      DeadLetterStatus = "dead"
@@ -771,6 +813,132 @@ func (e ErrorCode) Valid() bool {
 	case ErrorCodeVersionMismatch:
 		return true
 	case ErrorCodeVersionRequired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EventType.
+const (
+	BillingAutoReleaseCleared         EventType = "billing.auto_release_cleared"
+	BillingAutoReleasePending         EventType = "billing.auto_release_pending"
+	BillingBalanceAdjusted            EventType = "billing.balance_adjusted"
+	BillingBalanceDepleted            EventType = "billing.balance_depleted"
+	BillingLowBalanceWarning          EventType = "billing.low_balance_warning"
+	FleetAgentUpdateStopped           EventType = "fleet.agent_update_stopped"
+	FleetDriftClosed                  EventType = "fleet.drift_closed"
+	FleetDriftOpened                  EventType = "fleet.drift_opened"
+	FleetMassActionStopped            EventType = "fleet.mass_action_stopped"
+	FleetNodeDrainCancelled           EventType = "fleet.node_drain_cancelled"
+	FleetNodeDrained                  EventType = "fleet.node_drained"
+	FleetNodeDraining                 EventType = "fleet.node_draining"
+	FleetNodeHealthChanged            EventType = "fleet.node_health_changed"
+	FleetNodeRetiring                 EventType = "fleet.node_retiring"
+	FleetObjectChanged                EventType = "fleet.object_changed"
+	FleetPlanDecided                  EventType = "fleet.plan_decided"
+	FleetRevisionApplied              EventType = "fleet.revision_applied"
+	FleetRevisionRejected             EventType = "fleet.revision_rejected"
+	FleetRevisionWaiting              EventType = "fleet.revision_waiting"
+	FleetSlotQuarantined              EventType = "fleet.slot_quarantined"
+	PaymentsAutoTopupChanged          EventType = "payments.auto_topup_changed"
+	PaymentsAutoTopupPaused           EventType = "payments.auto_topup_paused"
+	PaymentsBalanceCredited           EventType = "payments.balance_credited"
+	PaymentsDisputed                  EventType = "payments.disputed"
+	PaymentsReconcileFailed           EventType = "payments.reconcile_failed"
+	PaymentsRefunded                  EventType = "payments.refunded"
+	ProvisioningActive                EventType = "provisioning.active"
+	ProvisioningDegraded              EventType = "provisioning.degraded"
+	ProvisioningExpiring              EventType = "provisioning.expiring"
+	ProvisioningFailed                EventType = "provisioning.failed"
+	ProvisioningForceReleaseRequested EventType = "provisioning.force_release_requested"
+	ProvisioningRecovered             EventType = "provisioning.recovered"
+	ProvisioningReleaseCancelled      EventType = "provisioning.release_cancelled"
+	ProvisioningReleaseFailed         EventType = "provisioning.release_failed"
+	ProvisioningReleaseScheduled      EventType = "provisioning.release_scheduled"
+	ProvisioningReleasingCompleted    EventType = "provisioning.releasing.completed"
+	ProvisioningReleasingRequested    EventType = "provisioning.releasing.requested"
+	ProvisioningRequested             EventType = "provisioning.requested"
+)
+
+// Valid indicates whether the value is a known member of the EventType enum.
+func (e EventType) Valid() bool {
+	switch e {
+	case BillingAutoReleaseCleared:
+		return true
+	case BillingAutoReleasePending:
+		return true
+	case BillingBalanceAdjusted:
+		return true
+	case BillingBalanceDepleted:
+		return true
+	case BillingLowBalanceWarning:
+		return true
+	case FleetAgentUpdateStopped:
+		return true
+	case FleetDriftClosed:
+		return true
+	case FleetDriftOpened:
+		return true
+	case FleetMassActionStopped:
+		return true
+	case FleetNodeDrainCancelled:
+		return true
+	case FleetNodeDrained:
+		return true
+	case FleetNodeDraining:
+		return true
+	case FleetNodeHealthChanged:
+		return true
+	case FleetNodeRetiring:
+		return true
+	case FleetObjectChanged:
+		return true
+	case FleetPlanDecided:
+		return true
+	case FleetRevisionApplied:
+		return true
+	case FleetRevisionRejected:
+		return true
+	case FleetRevisionWaiting:
+		return true
+	case FleetSlotQuarantined:
+		return true
+	case PaymentsAutoTopupChanged:
+		return true
+	case PaymentsAutoTopupPaused:
+		return true
+	case PaymentsBalanceCredited:
+		return true
+	case PaymentsDisputed:
+		return true
+	case PaymentsReconcileFailed:
+		return true
+	case PaymentsRefunded:
+		return true
+	case ProvisioningActive:
+		return true
+	case ProvisioningDegraded:
+		return true
+	case ProvisioningExpiring:
+		return true
+	case ProvisioningFailed:
+		return true
+	case ProvisioningForceReleaseRequested:
+		return true
+	case ProvisioningRecovered:
+		return true
+	case ProvisioningReleaseCancelled:
+		return true
+	case ProvisioningReleaseFailed:
+		return true
+	case ProvisioningReleaseScheduled:
+		return true
+	case ProvisioningReleasingCompleted:
+		return true
+	case ProvisioningReleasingRequested:
+		return true
+	case ProvisioningRequested:
 		return true
 	default:
 		return false
@@ -1277,19 +1445,103 @@ func (e NodeTaskStatus) Valid() bool {
 
 // Defines values for NotificationSeverity.
 const (
-	Critical NotificationSeverity = "critical"
-	Info     NotificationSeverity = "info"
-	Warning  NotificationSeverity = "warning"
+	NotificationSeverityCritical NotificationSeverity = "critical"
+	NotificationSeverityInfo     NotificationSeverity = "info"
+	NotificationSeverityWarning  NotificationSeverity = "warning"
 )
 
 // Valid indicates whether the value is a known member of the NotificationSeverity enum.
 func (e NotificationSeverity) Valid() bool {
 	switch e {
-	case Critical:
+	case NotificationSeverityCritical:
 		return true
-	case Info:
+	case NotificationSeverityInfo:
 		return true
-	case Warning:
+	case NotificationSeverityWarning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotificationChannel.
+const (
+	NotificationChannelEmail NotificationChannel = "email"
+	NotificationChannelInApp NotificationChannel = "in_app"
+)
+
+// Valid indicates whether the value is a known member of the NotificationChannel enum.
+func (e NotificationChannel) Valid() bool {
+	switch e {
+	case NotificationChannelEmail:
+		return true
+	case NotificationChannelInApp:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotificationChoiceInEffectSource.
+const (
+	NotificationChoiceInEffectSourceDefault NotificationChoiceInEffectSource = "default"
+	NotificationChoiceInEffectSourceTenant  NotificationChoiceInEffectSource = "tenant"
+	NotificationChoiceInEffectSourceUser    NotificationChoiceInEffectSource = "user"
+)
+
+// Valid indicates whether the value is a known member of the NotificationChoiceInEffectSource enum.
+func (e NotificationChoiceInEffectSource) Valid() bool {
+	switch e {
+	case NotificationChoiceInEffectSourceDefault:
+		return true
+	case NotificationChoiceInEffectSourceTenant:
+		return true
+	case NotificationChoiceInEffectSourceUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotificationKindSeverity.
+const (
+	NotificationKindSeverityCritical NotificationKindSeverity = "critical"
+	NotificationKindSeverityInfo     NotificationKindSeverity = "info"
+	NotificationKindSeverityWarning  NotificationKindSeverity = "warning"
+)
+
+// Valid indicates whether the value is a known member of the NotificationKindSeverity enum.
+func (e NotificationKindSeverity) Valid() bool {
+	switch e {
+	case NotificationKindSeverityCritical:
+		return true
+	case NotificationKindSeverityInfo:
+		return true
+	case NotificationKindSeverityWarning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotificationValue.
+const (
+	Daily  NotificationValue = "daily"
+	Hourly NotificationValue = "hourly"
+	Now    NotificationValue = "now"
+	Off    NotificationValue = "off"
+)
+
+// Valid indicates whether the value is a known member of the NotificationValue enum.
+func (e NotificationValue) Valid() bool {
+	switch e {
+	case Daily:
+		return true
+	case Hourly:
+		return true
+	case Now:
+		return true
+	case Off:
 		return true
 	default:
 		return false
@@ -1523,19 +1775,19 @@ func (e PlanDetailStatus) Valid() bool {
 
 // Defines values for PolicyKeyCap.
 const (
-	All PolicyKeyCap = "all"
-	Max PolicyKeyCap = "max"
-	Min PolicyKeyCap = "min"
+	PolicyKeyCapAll PolicyKeyCap = "all"
+	PolicyKeyCapMax PolicyKeyCap = "max"
+	PolicyKeyCapMin PolicyKeyCap = "min"
 )
 
 // Valid indicates whether the value is a known member of the PolicyKeyCap enum.
 func (e PolicyKeyCap) Valid() bool {
 	switch e {
-	case All:
+	case PolicyKeyCapAll:
 		return true
-	case Max:
+	case PolicyKeyCapMax:
 		return true
-	case Min:
+	case PolicyKeyCapMin:
 		return true
 	default:
 		return false
@@ -2085,6 +2337,162 @@ const (
 func (e UserPatchSameOwner) Valid() bool {
 	switch e {
 	case UserPatchSameOwnerTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookDisabledReason.
+const (
+	WebhookDisabledReasonFailures WebhookDisabledReason = "failures"
+	WebhookDisabledReasonGone     WebhookDisabledReason = "gone"
+	WebhookDisabledReasonUser     WebhookDisabledReason = "user"
+)
+
+// Valid indicates whether the value is a known member of the WebhookDisabledReason enum.
+func (e WebhookDisabledReason) Valid() bool {
+	switch e {
+	case WebhookDisabledReasonFailures:
+		return true
+	case WebhookDisabledReasonGone:
+		return true
+	case WebhookDisabledReasonUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookStatus.
+const (
+	WebhookStatusActive   WebhookStatus = "active"
+	WebhookStatusDisabled WebhookStatus = "disabled"
+	WebhookStatusFailing  WebhookStatus = "failing"
+)
+
+// Valid indicates whether the value is a known member of the WebhookStatus enum.
+func (e WebhookStatus) Valid() bool {
+	switch e {
+	case WebhookStatusActive:
+		return true
+	case WebhookStatusDisabled:
+		return true
+	case WebhookStatusFailing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookAttemptResult.
+const (
+	WebhookAttemptResultDelivered WebhookAttemptResult = "delivered"
+	WebhookAttemptResultFailed    WebhookAttemptResult = "failed"
+)
+
+// Valid indicates whether the value is a known member of the WebhookAttemptResult enum.
+func (e WebhookAttemptResult) Valid() bool {
+	switch e {
+	case WebhookAttemptResultDelivered:
+		return true
+	case WebhookAttemptResultFailed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookDeliveryStatus.
+const (
+	WebhookDeliveryStatusDelivered WebhookDeliveryStatus = "delivered"
+	WebhookDeliveryStatusFailed    WebhookDeliveryStatus = "failed"
+	WebhookDeliveryStatusPending   WebhookDeliveryStatus = "pending"
+	WebhookDeliveryStatusSkipped   WebhookDeliveryStatus = "skipped"
+)
+
+// Valid indicates whether the value is a known member of the WebhookDeliveryStatus enum.
+func (e WebhookDeliveryStatus) Valid() bool {
+	switch e {
+	case WebhookDeliveryStatusDelivered:
+		return true
+	case WebhookDeliveryStatusFailed:
+		return true
+	case WebhookDeliveryStatusPending:
+		return true
+	case WebhookDeliveryStatusSkipped:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookFormat.
+const (
+	Slack    WebhookFormat = "slack"
+	Standard WebhookFormat = "standard"
+)
+
+// Valid indicates whether the value is a known member of the WebhookFormat enum.
+func (e WebhookFormat) Valid() bool {
+	switch e {
+	case Slack:
+		return true
+	case Standard:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookReplayMode.
+const (
+	WebhookReplayModeAll    WebhookReplayMode = "all"
+	WebhookReplayModeMissed WebhookReplayMode = "missed"
+)
+
+// Valid indicates whether the value is a known member of the WebhookReplayMode enum.
+func (e WebhookReplayMode) Valid() bool {
+	switch e {
+	case WebhookReplayModeAll:
+		return true
+	case WebhookReplayModeMissed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookSignature.
+const (
+	V1  WebhookSignature = "v1"
+	V1a WebhookSignature = "v1a"
+)
+
+// Valid indicates whether the value is a known member of the WebhookSignature enum.
+func (e WebhookSignature) Valid() bool {
+	switch e {
+	case V1:
+		return true
+	case V1a:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookTestResultResult.
+const (
+	WebhookTestResultResultDelivered WebhookTestResultResult = "delivered"
+	WebhookTestResultResultFailed    WebhookTestResultResult = "failed"
+)
+
+// Valid indicates whether the value is a known member of the WebhookTestResultResult enum.
+func (e WebhookTestResultResult) Valid() bool {
+	switch e {
+	case WebhookTestResultResultDelivered:
+		return true
+	case WebhookTestResultResultFailed:
 		return true
 	default:
 		return false
@@ -2958,6 +3366,24 @@ func (e GetPlatformFleetParamsSort) Valid() bool {
 	case GetPlatformFleetParamsSortRegion:
 		return true
 	case GetPlatformFleetParamsSortSku:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FollowEventsParamsScope.
+const (
+	FollowEventsParamsScopePlatform FollowEventsParamsScope = "platform"
+	FollowEventsParamsScopeTenant   FollowEventsParamsScope = "tenant"
+)
+
+// Valid indicates whether the value is a known member of the FollowEventsParamsScope enum.
+func (e FollowEventsParamsScope) Valid() bool {
+	switch e {
+	case FollowEventsParamsScopePlatform:
+		return true
+	case FollowEventsParamsScopeTenant:
 		return true
 	default:
 		return false
@@ -3850,6 +4276,61 @@ type CreatedCredential struct {
 	Urn string `json:"urn"`
 }
 
+// CreatedWebhook defines model for CreatedWebhook.
+type CreatedWebhook struct {
+	CreatedAt  time.Time  `json:"created_at"`
+	DisabledAt *time.Time `json:"disabled_at,omitempty"`
+
+	// DisabledReason A user has disabled it, all attempts of five days have failed, or the receiver responded 410.
+	DisabledReason *CreatedWebhookDisabledReason `json:"disabled_reason,omitempty"`
+
+	// Events The patterns of the events.
+	Events       []string   `json:"events"`
+	FailingSince *time.Time `json:"failing_since,omitempty"`
+
+	// Format The body is the envelope of the event, or a message `{"text": …}` for Slack and similar receivers.
+	Format WebhookFormat      `json:"format"`
+	Id     openapi_types.UUID `json:"id"`
+	Name   string             `json:"name"`
+
+	// NextAttemptAt The receiver gets no request before this time, because it responded 429, 502 or 504, or with `Retry-After`.
+	NextAttemptAt *time.Time `json:"next_attempt_at,omitempty"`
+
+	// PreviousSecretExpiresAt The time until which requests also have a signature of the old secret.
+	PreviousSecretExpiresAt *time.Time `json:"previous_secret_expires_at,omitempty"`
+
+	// ProjectId The project whose events are sent. Without it, the webhook receives the events of all projects and of the tenant.
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+
+	// PublicKey The public key (`whpk_`) of a webhook with the signature v1a.
+	PublicKey *string `json:"public_key,omitempty"`
+
+	// Secret The secret (`whsec_`) of a webhook with the signature v1. It is not returned again.
+	Secret *string `json:"secret,omitempty"`
+
+	// Signature HMAC-SHA256 with a secret (`whsec_`), or Ed25519, which the receiver verifies with a public key (`whpk_`).
+	Signature WebhookSignature `json:"signature"`
+
+	// Status A failing webhook has had no success since `failing_since`.
+	Status CreatedWebhookStatus `json:"status"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Url The address. A name with other letters than those of ASCII is returned in its ASCII form.
+	Url string `json:"url"`
+
+	// Urn The URN of the resource.
+	Urn     string `json:"urn"`
+	Version int64  `json:"version"`
+}
+
+// CreatedWebhookDisabledReason A user has disabled it, all attempts of five days have failed, or the receiver responded 410.
+type CreatedWebhookDisabledReason string
+
+// CreatedWebhookStatus A failing webhook has had no success since `failing_since`.
+type CreatedWebhookStatus string
+
 // Credential defines model for Credential.
 type Credential struct {
 	CreatedAt time.Time  `json:"created_at"`
@@ -4146,6 +4627,9 @@ type EventEnvelope struct {
 	Payload    map[string]interface{} `json:"payload"`
 	Version    string                 `json:"version"`
 }
+
+// EventType The subject of an event.
+type EventType string
 
 // ExchangeRequest defines model for ExchangeRequest.
 type ExchangeRequest struct {
@@ -4579,6 +5063,11 @@ type LedgerList struct {
 // LedgerListSection defines model for LedgerListSection.
 type LedgerListSection = Section[LedgerList]
 
+// LiftSuppression defines model for LiftSuppression.
+type LiftSuppression struct {
+	Reason string `json:"reason"`
+}
+
 // Liveness defines model for Liveness.
 type Liveness struct {
 	Status LivenessStatus `json:"status"`
@@ -4977,6 +5466,62 @@ type Notification struct {
 // NotificationSeverity defines model for Notification.Severity.
 type NotificationSeverity string
 
+// NotificationChannel defines model for NotificationChannel.
+type NotificationChannel string
+
+// NotificationChoice defines model for NotificationChoice.
+type NotificationChoice struct {
+	Channel NotificationChannel `json:"channel"`
+	Kind    string              `json:"kind"`
+	Value   NotificationValue   `json:"value"`
+}
+
+// NotificationChoiceInEffect defines model for NotificationChoiceInEffect.
+type NotificationChoiceInEffect struct {
+	Channel NotificationChannel              `json:"channel"`
+	Source  NotificationChoiceInEffectSource `json:"source"`
+	Value   NotificationValue                `json:"value"`
+}
+
+// NotificationChoiceInEffectSource defines model for NotificationChoiceInEffect.Source.
+type NotificationChoiceInEffectSource string
+
+// NotificationEmail defines model for NotificationEmail.
+type NotificationEmail struct {
+	Address string `json:"address"`
+
+	// Enabled Whether the policy notification.email_enabled allows e-mail.
+	Enabled bool `json:"enabled"`
+
+	// SuppressedAt The time since which the address receives no e-mail. Operators can lift it.
+	SuppressedAt *time.Time `json:"suppressed_at,omitempty"`
+
+	// SuppressedReason The response of the mail server.
+	SuppressedReason *string `json:"suppressed_reason,omitempty"`
+
+	// Verified Whether a sign-in provider has verified the address. Other addresses receive no e-mail.
+	Verified bool `json:"verified"`
+}
+
+// NotificationKind defines model for NotificationKind.
+type NotificationKind struct {
+	// Audience The users who are notified.
+	Audience string                       `json:"audience"`
+	Channels []NotificationChoiceInEffect `json:"channels"`
+
+	// Enabled Whether the policies allow the kind.
+	Enabled bool   `json:"enabled"`
+	Kind    string `json:"kind"`
+
+	// Mutable Whether the kind can be off in the application.
+	Mutable  bool                     `json:"mutable"`
+	Severity NotificationKindSeverity `json:"severity"`
+	Title    string                   `json:"title"`
+}
+
+// NotificationKindSeverity defines model for NotificationKind.Severity.
+type NotificationKindSeverity string
+
 // NotificationList defines model for NotificationList.
 type NotificationList struct {
 	Items []Notification `json:"items"`
@@ -4984,6 +5529,51 @@ type NotificationList struct {
 	// NextCursor The cursor of the next page. It is absent on the last page.
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
+
+// NotificationPreferences defines model for NotificationPreferences.
+type NotificationPreferences struct {
+	Email      *NotificationEmail `json:"email,omitempty"`
+	Kinds      []NotificationKind `json:"kinds"`
+	QuietHours *QuietHours        `json:"quiet_hours,omitempty"`
+
+	// TimeZone The time zone of quiet hours and daily digests. Without it, the one of the tenant applies, or UTC.
+	TimeZone *string `json:"time_zone,omitempty"`
+
+	// Version The version for `If-Match`.
+	Version string `json:"version"`
+}
+
+// NotificationPreferencesWrite defines model for NotificationPreferencesWrite.
+type NotificationPreferencesWrite struct {
+	Choices    []NotificationChoice `json:"choices"`
+	QuietHours *QuietHours          `json:"quiet_hours,omitempty"`
+
+	// RevokeLinks Links in earlier e-mails no longer end e-mails.
+	RevokeLinks *bool `json:"revoke_links,omitempty"`
+
+	// TimeZone A name of the IANA time zone database, such as Europe/Berlin.
+	TimeZone *string `json:"time_zone,omitempty"`
+}
+
+// NotificationTest defines model for NotificationTest.
+type NotificationTest struct {
+	Channels       []NotificationTestResult `json:"channels"`
+	NotificationId openapi_types.UUID       `json:"notification_id"`
+}
+
+// NotificationTestResult defines model for NotificationTestResult.
+type NotificationTestResult struct {
+	Channel NotificationChannel `json:"channel"`
+
+	// Reason Why the channel was not used.
+	Reason *string `json:"reason,omitempty"`
+
+	// Sent For e-mail: whether it is queued.
+	Sent bool `json:"sent"`
+}
+
+// NotificationValue defines model for NotificationValue.
+type NotificationValue string
 
 // ObjectCondition A condition of a desired object: a yes, no or unknown with a reason. `Ready` is always present.
 type ObjectCondition struct {
@@ -5567,6 +6157,15 @@ type ProjectRoleRequest struct {
 
 // ProjectSection defines model for ProjectSection.
 type ProjectSection = Section[Project]
+
+// QuietHours defines model for QuietHours.
+type QuietHours struct {
+	// End The first minute after the quiet hours. A time before the start is of the next day.
+	End string `json:"end"`
+
+	// Start The first minute, in the time zone of the preferences.
+	Start string `json:"start"`
+}
 
 // ReadNotifications defines model for ReadNotifications.
 type ReadNotifications struct {
@@ -6219,6 +6818,30 @@ type StatementUsage struct {
 	Sku       string             `json:"sku"`
 }
 
+// SuppressedAddress defines model for SuppressedAddress.
+type SuppressedAddress struct {
+	Address   string             `json:"address"`
+	CreatedAt time.Time          `json:"created_at"`
+	Id        openapi_types.UUID `json:"id"`
+
+	// Reason The response of the mail server.
+	Reason string `json:"reason"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
+}
+
+// SuppressedAddressList defines model for SuppressedAddressList.
+type SuppressedAddressList struct {
+	Items []SuppressedAddress `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
 // Suspend defines model for Suspend.
 type Suspend struct {
 	Reason string `json:"reason"`
@@ -6677,6 +7300,208 @@ type VerifyInfo struct {
 	Signers  int  `json:"signers"`
 }
 
+// Webhook defines model for Webhook.
+type Webhook struct {
+	CreatedAt  time.Time  `json:"created_at"`
+	DisabledAt *time.Time `json:"disabled_at,omitempty"`
+
+	// DisabledReason A user has disabled it, all attempts of five days have failed, or the receiver responded 410.
+	DisabledReason *WebhookDisabledReason `json:"disabled_reason,omitempty"`
+
+	// Events The patterns of the events.
+	Events       []string   `json:"events"`
+	FailingSince *time.Time `json:"failing_since,omitempty"`
+
+	// Format The body is the envelope of the event, or a message `{"text": …}` for Slack and similar receivers.
+	Format WebhookFormat      `json:"format"`
+	Id     openapi_types.UUID `json:"id"`
+	Name   string             `json:"name"`
+
+	// NextAttemptAt The receiver gets no request before this time, because it responded 429, 502 or 504, or with `Retry-After`.
+	NextAttemptAt *time.Time `json:"next_attempt_at,omitempty"`
+
+	// PreviousSecretExpiresAt The time until which requests also have a signature of the old secret.
+	PreviousSecretExpiresAt *time.Time `json:"previous_secret_expires_at,omitempty"`
+
+	// ProjectId The project whose events are sent. Without it, the webhook receives the events of all projects and of the tenant.
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+
+	// PublicKey The public key (`whpk_`) of a webhook with the signature v1a.
+	PublicKey *string `json:"public_key,omitempty"`
+
+	// Signature HMAC-SHA256 with a secret (`whsec_`), or Ed25519, which the receiver verifies with a public key (`whpk_`).
+	Signature WebhookSignature `json:"signature"`
+
+	// Status A failing webhook has had no success since `failing_since`.
+	Status WebhookStatus `json:"status"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Url The address. A name with other letters than those of ASCII is returned in its ASCII form.
+	Url string `json:"url"`
+
+	// Urn The URN of the resource.
+	Urn     string `json:"urn"`
+	Version int64  `json:"version"`
+}
+
+// WebhookDisabledReason A user has disabled it, all attempts of five days have failed, or the receiver responded 410.
+type WebhookDisabledReason string
+
+// WebhookStatus A failing webhook has had no success since `failing_since`.
+type WebhookStatus string
+
+// WebhookAttempt defines model for WebhookAttempt.
+type WebhookAttempt struct {
+	AttemptedAt time.Time `json:"attempted_at"`
+
+	// Error The cause of a failure.
+	Error     *string `json:"error,omitempty"`
+	LatencyMs int64   `json:"latency_ms"`
+
+	// Response The beginning of the response, without secrets. Only the last attempt has it.
+	Response *string              `json:"response,omitempty"`
+	Result   WebhookAttemptResult `json:"result"`
+
+	// StatusCode The status of the response. It is absent if there was none.
+	StatusCode *int `json:"status_code,omitempty"`
+}
+
+// WebhookAttemptResult defines model for WebhookAttempt.Result.
+type WebhookAttemptResult string
+
+// WebhookDelivery defines model for WebhookDelivery.
+type WebhookDelivery struct {
+	// Attempts The last attempts, oldest first.
+	Attempts      []WebhookAttempt   `json:"attempts"`
+	CreatedAt     time.Time          `json:"created_at"`
+	EventId       openapi_types.UUID `json:"event_id"`
+	EventType     string             `json:"event_type"`
+	Id            openapi_types.UUID `json:"id"`
+	NextAttemptAt *time.Time         `json:"next_attempt_at,omitempty"`
+
+	// Status A failed delivery is given up after ten attempts. A skipped one was not sent, because the webhook was disabled.
+	Status WebhookDeliveryStatus `json:"status"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn       string             `json:"urn"`
+	WebhookId openapi_types.UUID `json:"webhook_id"`
+}
+
+// WebhookDeliveryList defines model for WebhookDeliveryList.
+type WebhookDeliveryList struct {
+	Items []WebhookDelivery `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
+// WebhookDeliveryStatus A failed delivery is given up after ten attempts. A skipped one was not sent, because the webhook was disabled.
+type WebhookDeliveryStatus string
+
+// WebhookFormat The body is the envelope of the event, or a message `{"text": …}` for Slack and similar receivers.
+type WebhookFormat string
+
+// WebhookList defines model for WebhookList.
+type WebhookList struct {
+	Items []Webhook `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
+// WebhookPatch defines model for WebhookPatch.
+type WebhookPatch struct {
+	Disabled *bool `json:"disabled,omitempty"`
+
+	// Events Subjects, or the beginning of subjects with an asterisk: `provisioning.*`.
+	Events *[]string `json:"events,omitempty"`
+
+	// Format The body is the envelope of the event, or a message `{"text": …}` for Slack and similar receivers.
+	Format *WebhookFormat `json:"format,omitempty"`
+
+	// Name Lower-case letters, digits and hyphens.
+	Name *Label `json:"name,omitempty"`
+
+	// Url An https URL with a public address.
+	Url *string `json:"url,omitempty"`
+}
+
+// WebhookReplay defines model for WebhookReplay.
+type WebhookReplay struct {
+	// FromAt Only deliveries of events since this time.
+	FromAt *time.Time `json:"from_at,omitempty"`
+
+	// Mode The deliveries that were skipped or given up, or all. `all` needs `from_at`.
+	Mode WebhookReplayMode `json:"mode"`
+}
+
+// WebhookReplayMode The deliveries that were skipped or given up, or all. `all` needs `from_at`.
+type WebhookReplayMode string
+
+// WebhookReplayAccepted defines model for WebhookReplayAccepted.
+type WebhookReplayAccepted struct {
+	// Deliveries The number of deliveries that are sent again.
+	Deliveries int `json:"deliveries"`
+}
+
+// WebhookRequest defines model for WebhookRequest.
+type WebhookRequest struct {
+	// Events Subjects, or the beginning of subjects with an asterisk: `provisioning.*`.
+	Events []string `json:"events"`
+
+	// Format The body is the envelope of the event, or a message `{"text": …}` for Slack and similar receivers.
+	Format *WebhookFormat `json:"format,omitempty"`
+
+	// Name Lower-case letters, digits and hyphens.
+	Name Label `json:"name"`
+
+	// ProjectId The project whose events are sent. Without it, an owner receives the events of all projects and of the tenant.
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+
+	// Secret A secret of the caller for the signature v1: `whsec_` and 24 to 64 bytes in base64. Without it, the platform creates one.
+	Secret *string `json:"secret,omitempty"`
+
+	// Signature HMAC-SHA256 with a secret (`whsec_`), or Ed25519, which the receiver verifies with a public key (`whpk_`).
+	Signature *WebhookSignature `json:"signature,omitempty"`
+
+	// Url An https URL with a public address.
+	Url string `json:"url"`
+}
+
+// WebhookSecretRequest defines model for WebhookSecretRequest.
+type WebhookSecretRequest struct {
+	// Secret A secret of the caller for the signature v1: `whsec_` and 24 to 64 bytes in base64. Without it, the platform creates one.
+	Secret *string `json:"secret,omitempty"`
+}
+
+// WebhookSignature HMAC-SHA256 with a secret (`whsec_`), or Ed25519, which the receiver verifies with a public key (`whpk_`).
+type WebhookSignature string
+
+// WebhookTestResult defines model for WebhookTestResult.
+type WebhookTestResult struct {
+	// Error The cause of a failure.
+	Error     *string `json:"error,omitempty"`
+	LatencyMs int64   `json:"latency_ms"`
+
+	// MessageId The header `webhook-id` of the message.
+	MessageId string `json:"message_id"`
+
+	// Response The beginning of the response, without secrets.
+	Response *string                 `json:"response,omitempty"`
+	Result   WebhookTestResultResult `json:"result"`
+
+	// StatusCode The status of the response. It is absent if there was none.
+	StatusCode *int `json:"status_code,omitempty"`
+}
+
+// WebhookTestResultResult defines model for WebhookTestResult.Result.
+type WebhookTestResultResult string
+
 // AllocationID defines model for AllocationID.
 type AllocationID = openapi_types.UUID
 
@@ -6706,6 +7531,9 @@ type DeadLetterID = openapi_types.UUID
 
 // DriftID defines model for DriftID.
 type DriftID = openapi_types.UUID
+
+// EventTypes defines model for EventTypes.
+type EventTypes = []EventType
 
 // FaultReportID defines model for FaultReportID.
 type FaultReportID = openapi_types.UUID
@@ -6815,11 +7643,20 @@ type SlotID = openapi_types.UUID
 // SshKeyID defines model for SshKeyID.
 type SshKeyID = openapi_types.UUID
 
+// SuppressedAddressID defines model for SuppressedAddressID.
+type SuppressedAddressID = openapi_types.UUID
+
 // TenantID defines model for TenantID.
 type TenantID = openapi_types.UUID
 
 // UserID defines model for UserID.
 type UserID = openapi_types.UUID
+
+// WebhookDeliveryID defines model for WebhookDeliveryID.
+type WebhookDeliveryID = openapi_types.UUID
+
+// WebhookID defines model for WebhookID.
+type WebhookID = openapi_types.UUID
 
 // ListAdminAllocationsParams defines parameters for ListAdminAllocations.
 type ListAdminAllocationsParams struct {
@@ -7333,6 +8170,24 @@ type RevokeNodeParams struct {
 
 // UncordonNodeParams defines parameters for UncordonNode.
 type UncordonNodeParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ListSuppressedAddressesParams defines parameters for ListSuppressedAddresses.
+type ListSuppressedAddressesParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// LiftSuppressionParams defines parameters for LiftSuppression.
+type LiftSuppressionParams struct {
 	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
@@ -8143,6 +8998,9 @@ type GetUsageSummaryParamsBy string
 
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
+	// Types Only events with these subjects, separated by commas. Without it, all.
+	Types *EventTypes `form:"types,omitempty" json:"types,omitempty"`
+
 	// Since Id of the last event that the client has received, or 0 for all stored events.
 	Since *string `form:"since,omitempty" json:"since,omitempty"`
 
@@ -8192,8 +9050,29 @@ type ListNotificationsParams struct {
 	Unread *bool `form:"unread,omitempty" json:"unread,omitempty"`
 }
 
+// PutNotificationPreferencesParams defines parameters for PutNotificationPreferences.
+type PutNotificationPreferencesParams struct {
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
+	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
 // MarkNotificationsReadParams defines parameters for MarkNotificationsRead.
 type MarkNotificationsReadParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// TestNotificationParams defines parameters for TestNotification.
+type TestNotificationParams struct {
 	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
@@ -8540,6 +9419,18 @@ type PutTenantMemberParams struct {
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
+// PutTenantNotificationPreferencesParams defines parameters for PutTenantNotificationPreferences.
+type PutTenantNotificationPreferencesParams struct {
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
+	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
 // GetMeParams defines parameters for GetMe.
 type GetMeParams struct {
 	// XProjectID The project of the request, by id or name.
@@ -8587,6 +9478,132 @@ type DeclineInvitationParams struct {
 
 // SetPasswordParams defines parameters for SetPassword.
 type SetPasswordParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ListWebhooksParams defines parameters for ListWebhooks.
+type ListWebhooksParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
+// CreateWebhookParams defines parameters for CreateWebhook.
+type CreateWebhookParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteWebhookParams defines parameters for DeleteWebhook.
+type DeleteWebhookParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
+	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// GetWebhookParams defines parameters for GetWebhook.
+type GetWebhookParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// UpdateWebhookParams defines parameters for UpdateWebhook.
+type UpdateWebhookParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfMatch The `ETag` of the copy that the client has changed, or `*`. Without the header the API returns `version_required`.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ListWebhookDeliveriesParams defines parameters for ListWebhookDeliveries.
+type ListWebhookDeliveriesParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status The API returns only deliveries with this status.
+	Status *WebhookDeliveryStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
+// ResendWebhookDeliveryParams defines parameters for ResendWebhookDelivery.
+type ResendWebhookDeliveryParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ReplayWebhookParams defines parameters for ReplayWebhook.
+type ReplayWebhookParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// RotateWebhookSecretParams defines parameters for RotateWebhookSecret.
+type RotateWebhookSecretParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// TestWebhookParams defines parameters for TestWebhook.
+type TestWebhookParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
 	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
 	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
 
@@ -8849,6 +9866,24 @@ type GetPlatformStatusParams struct {
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
+// FollowEventsParams defines parameters for FollowEvents.
+type FollowEventsParams struct {
+	// Types Only events with these subjects, separated by commas. Without it, all.
+	Types *EventTypes `form:"types,omitempty" json:"types,omitempty"`
+
+	// Since Id of the last event that the client has received, or 0 for all stored events.
+	Since *string `form:"since,omitempty" json:"since,omitempty"`
+
+	// Scope `tenant` selects the events of the caller's tenant. `platform` selects the events of all tenants and needs the role operator.
+	Scope *FollowEventsParamsScope `form:"scope,omitempty" json:"scope,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
+// FollowEventsParamsScope defines parameters for FollowEvents.
+type FollowEventsParamsScope string
+
 // ForceReleaseAllocationJSONRequestBody defines body for ForceReleaseAllocation for application/json ContentType.
 type ForceReleaseAllocationJSONRequestBody = Reason
 
@@ -8917,6 +9952,9 @@ type RevokeNodeJSONRequestBody = Reason
 
 // UncordonNodeJSONRequestBody defines body for UncordonNode for application/json ContentType.
 type UncordonNodeJSONRequestBody = NodeUncordon
+
+// LiftSuppressionJSONRequestBody defines body for LiftSuppression for application/json ContentType.
+type LiftSuppressionJSONRequestBody = LiftSuppression
 
 // CreatePlanJSONRequestBody defines body for CreatePlan for application/json ContentType.
 type CreatePlanJSONRequestBody = PlanRequest
@@ -8993,6 +10031,9 @@ type RefreshTokenJSONRequestBody = RefreshRequest
 // PutBillingLimitsJSONRequestBody defines body for PutBillingLimits for application/json ContentType.
 type PutBillingLimitsJSONRequestBody = BillingLimitsRequest
 
+// PutNotificationPreferencesJSONRequestBody defines body for PutNotificationPreferences for application/json ContentType.
+type PutNotificationPreferencesJSONRequestBody = NotificationPreferencesWrite
+
 // MarkNotificationsReadJSONRequestBody defines body for MarkNotificationsRead for application/json ContentType.
 type MarkNotificationsReadJSONRequestBody = ReadNotifications
 
@@ -9038,11 +10079,26 @@ type CreateInvitationJSONRequestBody = InvitationRequest
 // PutTenantMemberJSONRequestBody defines body for PutTenantMember for application/json ContentType.
 type PutTenantMemberJSONRequestBody = TenantRoleRequest
 
+// PutTenantNotificationPreferencesJSONRequestBody defines body for PutTenantNotificationPreferences for application/json ContentType.
+type PutTenantNotificationPreferencesJSONRequestBody = NotificationPreferencesWrite
+
 // UpdateMeJSONRequestBody defines body for UpdateMe for application/json ContentType.
 type UpdateMeJSONRequestBody = MePatch
 
 // SetPasswordJSONRequestBody defines body for SetPassword for application/json ContentType.
 type SetPasswordJSONRequestBody = PasswordChange
+
+// CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
+type CreateWebhookJSONRequestBody = WebhookRequest
+
+// UpdateWebhookJSONRequestBody defines body for UpdateWebhook for application/json ContentType.
+type UpdateWebhookJSONRequestBody = WebhookPatch
+
+// ReplayWebhookJSONRequestBody defines body for ReplayWebhook for application/json ContentType.
+type ReplayWebhookJSONRequestBody = WebhookReplay
+
+// RotateWebhookSecretJSONRequestBody defines body for RotateWebhookSecret for application/json ContentType.
+type RotateWebhookSecretJSONRequestBody = WebhookSecretRequest
 
 // AsPolicyValue0 returns the union data inside the PolicyValue as a PolicyValue0
 func (t PolicyValue) AsPolicyValue0() (PolicyValue0, error) {
@@ -9896,6 +10952,32 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{name}/uncordon (the `UncordonNode` operationId).
 	UncordonNode(ctx context.Context, name NodeName, params *UncordonNodeParams, body UncordonNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSuppressedAddresses List suppressed addresses
+	//
+	// The API returns the e-mail addresses that receive no mail, because their server has rejected one for good. The newest
+	// is first.
+	//
+	// Corresponds with GET /api/v1/admin/notifications/suppressed-addresses (the `ListSuppressedAddresses` operationId).
+	ListSuppressedAddresses(ctx context.Context, params *ListSuppressedAddressesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LiftSuppressionWithBody Lift suppression
+	//
+	// The API ends the suppression of an address. Later notifications are sent to it again. Those of the past are not.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/notifications/suppressed-addresses/{id}/lift (the `LiftSuppression` operationId).
+	LiftSuppressionWithBody(ctx context.Context, id SuppressedAddressID, params *LiftSuppressionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LiftSuppression Lift suppression
+	//
+	// The API ends the suppression of an address. Later notifications are sent to it again. Those of the past are not.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/notifications/suppressed-addresses/{id}/lift (the `LiftSuppression` operationId).
+	LiftSuppression(ctx context.Context, id SuppressedAddressID, params *LiftSuppressionParams, body LiftSuppressionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetOpsOverview Get operations overview
 	//
@@ -10815,6 +11897,10 @@ type ClientInterface interface {
 	// a lost or slow connection with the id of the last event that it has received. Browsers do so automatically. The
 	// server sends a comment after 15 seconds without an event.
 	//
+	// A user also receives the own notifications, as listNotifications returns them, with the event `notification`
+	// when one is new or its count has changed, and with the event `unread` the number of unread notifications, first
+	// at the start. The count ends at 100. These two have no id and do not move the position.
+	//
 	// Corresponds with GET /api/v1/events (the `ListEvents` operationId).
 	ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -10853,6 +11939,36 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetNotificationPreferences Get notification preferences
+	//
+	// The API returns how the caller is notified: for each kind and channel the value in effect, with its source. The
+	// choice of the user precedes the default of the tenant, and that precedes the default of the kind.
+	//
+	// Corresponds with GET /api/v1/notifications/preferences (the `GetNotificationPreferences` operationId).
+	GetNotificationPreferences(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutNotificationPreferencesWithBody Put notification preferences
+	//
+	// The API replaces the choices of the caller. A kind and channel without a choice has the default of the tenant or of
+	// the kind. During quiet hours, e-mails wait until their end, except those of critical kinds. A kind that is not
+	// `mutable` cannot be `off` in the application.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/notifications/preferences (the `PutNotificationPreferences` operationId).
+	PutNotificationPreferencesWithBody(ctx context.Context, params *PutNotificationPreferencesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutNotificationPreferences Put notification preferences
+	//
+	// The API replaces the choices of the caller. A kind and channel without a choice has the default of the tenant or of
+	// the kind. During quiet hours, e-mails wait until their end, except those of critical kinds. A kind that is not
+	// `mutable` cannot be `off` in the application.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/notifications/preferences (the `PutNotificationPreferences` operationId).
+	PutNotificationPreferences(ctx context.Context, params *PutNotificationPreferencesParams, body PutNotificationPreferencesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// MarkNotificationsReadWithBody Mark notifications as read
 	//
 	// The API marks notifications of the caller as read: those with the given ids, or all unread ones without
@@ -10872,6 +11988,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/notifications/read (the `MarkNotificationsRead` operationId).
 	MarkNotificationsRead(ctx context.Context, params *MarkNotificationsReadParams, body MarkNotificationsReadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestNotification Test notification
+	//
+	// The API sends the caller a notification in the application and, where possible, by e-mail. The response states for
+	// each channel whether it was sent, or why not.
+	//
+	// Corresponds with POST /api/v1/notifications/test (the `TestNotification` operationId).
+	TestNotification(ctx context.Context, params *TestNotificationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAutoTopups List automatic top-ups
 	//
@@ -11346,6 +12470,31 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/tenant/members/{user_id} (the `PutTenantMember` operationId).
 	PutTenantMember(ctx context.Context, userId UserID, params *PutTenantMemberParams, body PutTenantMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetTenantNotificationPreferences Get tenant notification preferences
+	//
+	// The API returns the defaults of the tenant for its users.
+	//
+	// Corresponds with GET /api/v1/tenant/notifications/preferences (the `GetTenantNotificationPreferences` operationId).
+	GetTenantNotificationPreferences(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutTenantNotificationPreferencesWithBody Put tenant notification preferences
+	//
+	// The API replaces the defaults of the tenant. They apply to each user of the tenant without a choice of their own.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/tenant/notifications/preferences (the `PutTenantNotificationPreferences` operationId).
+	PutTenantNotificationPreferencesWithBody(ctx context.Context, params *PutTenantNotificationPreferencesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutTenantNotificationPreferences Put tenant notification preferences
+	//
+	// The API replaces the defaults of the tenant. They apply to each user of the tenant without a choice of their own.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/tenant/notifications/preferences (the `PutTenantNotificationPreferences` operationId).
+	PutTenantNotificationPreferences(ctx context.Context, params *PutTenantNotificationPreferencesParams, body PutTenantNotificationPreferencesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetMe Get current user
 	//
 	// The API returns the signed-in user or service account, the tenant, and the roles that decide the caller's
@@ -11413,6 +12562,131 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/users/me/password (the `SetPassword` operationId).
 	SetPassword(ctx context.Context, params *SetPasswordParams, body SetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListWebhooks List webhooks
+	//
+	// The API returns the webhooks of the tenant by name, or those of the project of the caller. A webhook is an HTTPS address
+	// that receives the events of the tenant.
+	//
+	// Corresponds with GET /api/v1/webhooks (the `ListWebhooks` operationId).
+	ListWebhooks(ctx context.Context, params *ListWebhooksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateWebhookWithBody Create webhook
+	//
+	// The webhook receives the events that match a pattern, from now on. An administrator of a project creates webhooks of
+	// this project. The secret is returned once. Policy `notification.webhook_endpoints` limits the webhooks of a tenant.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+	CreateWebhookWithBody(ctx context.Context, params *CreateWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateWebhook Create webhook
+	//
+	// The webhook receives the events that match a pattern, from now on. An administrator of a project creates webhooks of
+	// this project. The secret is returned once. Policy `notification.webhook_endpoints` limits the webhooks of a tenant.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+	CreateWebhook(ctx context.Context, params *CreateWebhookParams, body CreateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteWebhook Delete webhook
+	//
+	// The webhook receives nothing more, and its secrets are deleted. A request that is on its way is completed.
+	//
+	// Corresponds with DELETE /api/v1/webhooks/{webhook_id} (the `DeleteWebhook` operationId).
+	DeleteWebhook(ctx context.Context, webhookId WebhookID, params *DeleteWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetWebhook Get webhook
+	//
+	// The API returns the webhook with its status. A webhook that fails has the time of its first failure.
+	//
+	// Corresponds with GET /api/v1/webhooks/{webhook_id} (the `GetWebhook` operationId).
+	GetWebhook(ctx context.Context, webhookId WebhookID, params *GetWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateWebhookWithBody Update webhook
+	//
+	// A change of the URL or of the patterns applies to later events. `disabled: false` enables a webhook that a user or the
+	// platform has disabled. Its skipped deliveries are sent with `replayWebhook`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+	UpdateWebhookWithBody(ctx context.Context, webhookId WebhookID, params *UpdateWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateWebhook Update webhook
+	//
+	// A change of the URL or of the patterns applies to later events. `disabled: false` enables a webhook that a user or the
+	// platform has disabled. Its skipped deliveries are sent with `replayWebhook`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+	UpdateWebhook(ctx context.Context, webhookId WebhookID, params *UpdateWebhookParams, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListWebhookDeliveries List webhook deliveries
+	//
+	// The API returns the deliveries of the webhook, newest first, with each attempt.
+	//
+	// Corresponds with GET /api/v1/webhooks/{webhook_id}/deliveries (the `ListWebhookDeliveries` operationId).
+	ListWebhookDeliveries(ctx context.Context, webhookId WebhookID, params *ListWebhookDeliveriesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResendWebhookDelivery Resend webhook delivery
+	//
+	// The platform sends the delivery again, with the same `webhook-id`. A new schedule of attempts begins. A disabled webhook
+	// must be enabled first.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/resend (the `ResendWebhookDelivery` operationId).
+	ResendWebhookDelivery(ctx context.Context, webhookId WebhookID, deliveryId WebhookDeliveryID, params *ResendWebhookDeliveryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayWebhookWithBody Replay webhook
+	//
+	// The platform sends stored deliveries again: those that were missed (skipped or given up), or all since a time. Each has
+	// the same `webhook-id` as before. A disabled webhook must be enabled first.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+	ReplayWebhookWithBody(ctx context.Context, webhookId WebhookID, params *ReplayWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayWebhook Replay webhook
+	//
+	// The platform sends stored deliveries again: those that were missed (skipped or given up), or all since a time. Each has
+	// the same `webhook-id` as before. A disabled webhook must be enabled first.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+	ReplayWebhook(ctx context.Context, webhookId WebhookID, params *ReplayWebhookParams, body ReplayWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateWebhookSecretWithBody Rotate webhook secret
+	//
+	// The webhook gets a new secret, which is returned once. For 24 hours each request has two signatures: of the new secret
+	// and of the old one.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate-secret (the `RotateWebhookSecret` operationId).
+	RotateWebhookSecretWithBody(ctx context.Context, webhookId WebhookID, params *RotateWebhookSecretParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateWebhookSecret Rotate webhook secret
+	//
+	// The webhook gets a new secret, which is returned once. For 24 hours each request has two signatures: of the new secret
+	// and of the old one.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate-secret (the `RotateWebhookSecret` operationId).
+	RotateWebhookSecret(ctx context.Context, webhookId WebhookID, params *RotateWebhookSecretParams, body RotateWebhookSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestWebhook Test webhook
+	//
+	// The platform sends a signed message of the type `webhook.test` now and returns the result. The message is no event, has
+	// no delivery, and is not repeated. A disabled webhook can be tested, too.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/test (the `TestWebhook` operationId).
+	TestWebhook(ctx context.Context, webhookId WebhookID, params *TestWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetAccessMe Get account view
 	//
@@ -11556,6 +12830,22 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /readyz (the `GetReadyz` operationId).
 	GetReadyz(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// FollowEvents Stream events over websocket
+	//
+	// The API sends the stream of listEvents over a websocket, for networks that hold back server-sent events. The
+	// client offers the subprotocol `gpuaas.events.v1`. Browsers authenticate with the session cookie and must have the
+	// origin of the server. Other clients send the Authorization header, or offer `gpuaas.bearer.` followed by
+	// the token in base64url without padding as a second subprotocol. The server selects the first one.
+	//
+	// Each message is an EventEnvelope as JSON. A message without `event_id` does not move the position: its
+	// `event_type` is `notification` or `unread`, and its `payload` is a Notification or a NotificationCount. The server
+	// sends a ping after 15 seconds. It rejects messages of the client. Close codes: 4401 after the caller has lost
+	// the right to read these events, 1008 after a message of the client, 1012 when the server restarts, and 1013 when
+	// the client can repeat the request in a moment. A client resumes with the id of the last event.
+	//
+	// Corresponds with GET /ws/events (the `FollowEvents` operationId).
+	FollowEvents(ctx context.Context, params *FollowEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // GetTokenKeys Get token signing keys
@@ -12933,6 +14223,62 @@ func (c *Client) UncordonNodeWithBody(ctx context.Context, name NodeName, params
 // Corresponds with POST /api/v1/admin/nodes/{name}/uncordon (the `UncordonNode` operationId).
 func (c *Client) UncordonNode(ctx context.Context, name NodeName, params *UncordonNodeParams, body UncordonNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUncordonNodeRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSuppressedAddresses List suppressed addresses
+//
+// The API returns the e-mail addresses that receive no mail, because their server has rejected one for good. The newest
+// is first.
+//
+// Corresponds with GET /api/v1/admin/notifications/suppressed-addresses (the `ListSuppressedAddresses` operationId).
+func (c *Client) ListSuppressedAddresses(ctx context.Context, params *ListSuppressedAddressesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSuppressedAddressesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LiftSuppressionWithBody Lift suppression
+//
+// The API ends the suppression of an address. Later notifications are sent to it again. Those of the past are not.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/notifications/suppressed-addresses/{id}/lift (the `LiftSuppression` operationId).
+func (c *Client) LiftSuppressionWithBody(ctx context.Context, id SuppressedAddressID, params *LiftSuppressionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLiftSuppressionRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LiftSuppression Lift suppression
+//
+// The API ends the suppression of an address. Later notifications are sent to it again. Those of the past are not.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/notifications/suppressed-addresses/{id}/lift (the `LiftSuppression` operationId).
+func (c *Client) LiftSuppression(ctx context.Context, id SuppressedAddressID, params *LiftSuppressionParams, body LiftSuppressionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLiftSuppressionRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14851,6 +16197,10 @@ func (c *Client) GetUsageSummary(ctx context.Context, params *GetUsageSummaryPar
 // a lost or slow connection with the id of the last event that it has received. Browsers do so automatically. The
 // server sends a comment after 15 seconds without an event.
 //
+// A user also receives the own notifications, as listNotifications returns them, with the event `notification`
+// when one is new or its count has changed, and with the event `unread` the number of unread notifications, first
+// at the start. The count ends at 100. These two have no id and do not move the position.
+//
 // Corresponds with GET /api/v1/events (the `ListEvents` operationId).
 func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListEventsRequest(c.Server, params)
@@ -14939,6 +16289,66 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 	return c.Client.Do(req)
 }
 
+// GetNotificationPreferences Get notification preferences
+//
+// The API returns how the caller is notified: for each kind and channel the value in effect, with its source. The
+// choice of the user precedes the default of the tenant, and that precedes the default of the kind.
+//
+// Corresponds with GET /api/v1/notifications/preferences (the `GetNotificationPreferences` operationId).
+func (c *Client) GetNotificationPreferences(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetNotificationPreferencesRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutNotificationPreferencesWithBody Put notification preferences
+//
+// The API replaces the choices of the caller. A kind and channel without a choice has the default of the tenant or of
+// the kind. During quiet hours, e-mails wait until their end, except those of critical kinds. A kind that is not
+// `mutable` cannot be `off` in the application.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/notifications/preferences (the `PutNotificationPreferences` operationId).
+func (c *Client) PutNotificationPreferencesWithBody(ctx context.Context, params *PutNotificationPreferencesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutNotificationPreferencesRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutNotificationPreferences Put notification preferences
+//
+// The API replaces the choices of the caller. A kind and channel without a choice has the default of the tenant or of
+// the kind. During quiet hours, e-mails wait until their end, except those of critical kinds. A kind that is not
+// `mutable` cannot be `off` in the application.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/notifications/preferences (the `PutNotificationPreferences` operationId).
+func (c *Client) PutNotificationPreferences(ctx context.Context, params *PutNotificationPreferencesParams, body PutNotificationPreferencesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutNotificationPreferencesRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // MarkNotificationsReadWithBody Mark notifications as read
 //
 // The API marks notifications of the caller as read: those with the given ids, or all unread ones without
@@ -14969,6 +16379,24 @@ func (c *Client) MarkNotificationsReadWithBody(ctx context.Context, params *Mark
 // Corresponds with POST /api/v1/notifications/read (the `MarkNotificationsRead` operationId).
 func (c *Client) MarkNotificationsRead(ctx context.Context, params *MarkNotificationsReadParams, body MarkNotificationsReadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewMarkNotificationsReadRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestNotification Test notification
+//
+// The API sends the caller a notification in the application and, where possible, by e-mail. The response states for
+// each channel whether it was sent, or why not.
+//
+// Corresponds with POST /api/v1/notifications/test (the `TestNotification` operationId).
+func (c *Client) TestNotification(ctx context.Context, params *TestNotificationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestNotificationRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -16002,6 +17430,61 @@ func (c *Client) PutTenantMember(ctx context.Context, userId UserID, params *Put
 	return c.Client.Do(req)
 }
 
+// GetTenantNotificationPreferences Get tenant notification preferences
+//
+// The API returns the defaults of the tenant for its users.
+//
+// Corresponds with GET /api/v1/tenant/notifications/preferences (the `GetTenantNotificationPreferences` operationId).
+func (c *Client) GetTenantNotificationPreferences(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTenantNotificationPreferencesRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutTenantNotificationPreferencesWithBody Put tenant notification preferences
+//
+// The API replaces the defaults of the tenant. They apply to each user of the tenant without a choice of their own.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/tenant/notifications/preferences (the `PutTenantNotificationPreferences` operationId).
+func (c *Client) PutTenantNotificationPreferencesWithBody(ctx context.Context, params *PutTenantNotificationPreferencesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutTenantNotificationPreferencesRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutTenantNotificationPreferences Put tenant notification preferences
+//
+// The API replaces the defaults of the tenant. They apply to each user of the tenant without a choice of their own.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/tenant/notifications/preferences (the `PutTenantNotificationPreferences` operationId).
+func (c *Client) PutTenantNotificationPreferences(ctx context.Context, params *PutTenantNotificationPreferencesParams, body PutTenantNotificationPreferencesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutTenantNotificationPreferencesRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetMe Get current user
 //
 // The API returns the signed-in user or service account, the tenant, and the roles that decide the caller's
@@ -16140,6 +17623,271 @@ func (c *Client) SetPasswordWithBody(ctx context.Context, params *SetPasswordPar
 // Corresponds with PUT /api/v1/users/me/password (the `SetPassword` operationId).
 func (c *Client) SetPassword(ctx context.Context, params *SetPasswordParams, body SetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSetPasswordRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListWebhooks List webhooks
+//
+// The API returns the webhooks of the tenant by name, or those of the project of the caller. A webhook is an HTTPS address
+// that receives the events of the tenant.
+//
+// Corresponds with GET /api/v1/webhooks (the `ListWebhooks` operationId).
+func (c *Client) ListWebhooks(ctx context.Context, params *ListWebhooksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListWebhooksRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateWebhookWithBody Create webhook
+//
+// The webhook receives the events that match a pattern, from now on. An administrator of a project creates webhooks of
+// this project. The secret is returned once. Policy `notification.webhook_endpoints` limits the webhooks of a tenant.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+func (c *Client) CreateWebhookWithBody(ctx context.Context, params *CreateWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateWebhookRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateWebhook Create webhook
+//
+// The webhook receives the events that match a pattern, from now on. An administrator of a project creates webhooks of
+// this project. The secret is returned once. Policy `notification.webhook_endpoints` limits the webhooks of a tenant.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+func (c *Client) CreateWebhook(ctx context.Context, params *CreateWebhookParams, body CreateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateWebhookRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteWebhook Delete webhook
+//
+// The webhook receives nothing more, and its secrets are deleted. A request that is on its way is completed.
+//
+// Corresponds with DELETE /api/v1/webhooks/{webhook_id} (the `DeleteWebhook` operationId).
+func (c *Client) DeleteWebhook(ctx context.Context, webhookId WebhookID, params *DeleteWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteWebhookRequest(c.Server, webhookId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetWebhook Get webhook
+//
+// The API returns the webhook with its status. A webhook that fails has the time of its first failure.
+//
+// Corresponds with GET /api/v1/webhooks/{webhook_id} (the `GetWebhook` operationId).
+func (c *Client) GetWebhook(ctx context.Context, webhookId WebhookID, params *GetWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetWebhookRequest(c.Server, webhookId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateWebhookWithBody Update webhook
+//
+// A change of the URL or of the patterns applies to later events. `disabled: false` enables a webhook that a user or the
+// platform has disabled. Its skipped deliveries are sent with `replayWebhook`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+func (c *Client) UpdateWebhookWithBody(ctx context.Context, webhookId WebhookID, params *UpdateWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateWebhookRequestWithBody(c.Server, webhookId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateWebhook Update webhook
+//
+// A change of the URL or of the patterns applies to later events. `disabled: false` enables a webhook that a user or the
+// platform has disabled. Its skipped deliveries are sent with `replayWebhook`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+func (c *Client) UpdateWebhook(ctx context.Context, webhookId WebhookID, params *UpdateWebhookParams, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateWebhookRequest(c.Server, webhookId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListWebhookDeliveries List webhook deliveries
+//
+// The API returns the deliveries of the webhook, newest first, with each attempt.
+//
+// Corresponds with GET /api/v1/webhooks/{webhook_id}/deliveries (the `ListWebhookDeliveries` operationId).
+func (c *Client) ListWebhookDeliveries(ctx context.Context, webhookId WebhookID, params *ListWebhookDeliveriesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListWebhookDeliveriesRequest(c.Server, webhookId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResendWebhookDelivery Resend webhook delivery
+//
+// The platform sends the delivery again, with the same `webhook-id`. A new schedule of attempts begins. A disabled webhook
+// must be enabled first.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/resend (the `ResendWebhookDelivery` operationId).
+func (c *Client) ResendWebhookDelivery(ctx context.Context, webhookId WebhookID, deliveryId WebhookDeliveryID, params *ResendWebhookDeliveryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResendWebhookDeliveryRequest(c.Server, webhookId, deliveryId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayWebhookWithBody Replay webhook
+//
+// The platform sends stored deliveries again: those that were missed (skipped or given up), or all since a time. Each has
+// the same `webhook-id` as before. A disabled webhook must be enabled first.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+func (c *Client) ReplayWebhookWithBody(ctx context.Context, webhookId WebhookID, params *ReplayWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayWebhookRequestWithBody(c.Server, webhookId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayWebhook Replay webhook
+//
+// The platform sends stored deliveries again: those that were missed (skipped or given up), or all since a time. Each has
+// the same `webhook-id` as before. A disabled webhook must be enabled first.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+func (c *Client) ReplayWebhook(ctx context.Context, webhookId WebhookID, params *ReplayWebhookParams, body ReplayWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayWebhookRequest(c.Server, webhookId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateWebhookSecretWithBody Rotate webhook secret
+//
+// The webhook gets a new secret, which is returned once. For 24 hours each request has two signatures: of the new secret
+// and of the old one.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate-secret (the `RotateWebhookSecret` operationId).
+func (c *Client) RotateWebhookSecretWithBody(ctx context.Context, webhookId WebhookID, params *RotateWebhookSecretParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateWebhookSecretRequestWithBody(c.Server, webhookId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateWebhookSecret Rotate webhook secret
+//
+// The webhook gets a new secret, which is returned once. For 24 hours each request has two signatures: of the new secret
+// and of the old one.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate-secret (the `RotateWebhookSecret` operationId).
+func (c *Client) RotateWebhookSecret(ctx context.Context, webhookId WebhookID, params *RotateWebhookSecretParams, body RotateWebhookSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateWebhookSecretRequest(c.Server, webhookId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestWebhook Test webhook
+//
+// The platform sends a signed message of the type `webhook.test` now and returns the result. The message is no event, has
+// no delivery, and is not repeated. A disabled webhook can be tested, too.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/test (the `TestWebhook` operationId).
+func (c *Client) TestWebhook(ctx context.Context, webhookId WebhookID, params *TestWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestWebhookRequest(c.Server, webhookId, params)
 	if err != nil {
 		return nil, err
 	}
@@ -16473,6 +18221,32 @@ func (c *Client) GetLivez(ctx context.Context, reqEditors ...RequestEditorFn) (*
 // Corresponds with GET /readyz (the `GetReadyz` operationId).
 func (c *Client) GetReadyz(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetReadyzRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FollowEvents Stream events over websocket
+//
+// The API sends the stream of listEvents over a websocket, for networks that hold back server-sent events. The
+// client offers the subprotocol `gpuaas.events.v1`. Browsers authenticate with the session cookie and must have the
+// origin of the server. Other clients send the Authorization header, or offer `gpuaas.bearer.` followed by
+// the token in base64url without padding as a second subprotocol. The server selects the first one.
+//
+// Each message is an EventEnvelope as JSON. A message without `event_id` does not move the position: its
+// `event_type` is `notification` or `unread`, and its `payload` is a Notification or a NotificationCount. The server
+// sends a ping after 15 seconds. It rejects messages of the client. Close codes: 4401 after the caller has lost
+// the right to read these events, 1008 after a message of the client, 1012 when the server restarts, and 1013 when
+// the client can repeat the request in a moment. A client resumes with the id of the last event.
+//
+// Corresponds with GET /ws/events (the `FollowEvents` operationId).
+func (c *Client) FollowEvents(ctx context.Context, params *FollowEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFollowEventsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -20158,6 +21932,145 @@ func NewUncordonNodeRequestWithBody(server string, name NodeName, params *Uncord
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/uncordon", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListSuppressedAddressesRequest constructs an http.Request for the ListSuppressedAddresses method
+func NewListSuppressedAddressesRequest(server string, params *ListSuppressedAddressesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/notifications/suppressed-addresses")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewLiftSuppressionRequest calls the generic LiftSuppression builder with application/json body
+func NewLiftSuppressionRequest(server string, id SuppressedAddressID, params *LiftSuppressionParams, body LiftSuppressionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewLiftSuppressionRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewLiftSuppressionRequestWithBody constructs an http.Request for the LiftSuppression method, with any body, and a specified content type
+func NewLiftSuppressionRequestWithBody(server string, id SuppressedAddressID, params *LiftSuppressionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/notifications/suppressed-addresses/%s/lift", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -25656,6 +27569,18 @@ func NewListEventsRequest(server string, params *ListEventsParams) (*http.Reques
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.Types != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "types", *params.Types, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Since != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "since", *params.Since, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -25958,6 +27883,110 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 	return req, nil
 }
 
+// NewGetNotificationPreferencesRequest constructs an http.Request for the GetNotificationPreferences method
+func NewGetNotificationPreferencesRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/notifications/preferences")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutNotificationPreferencesRequest calls the generic PutNotificationPreferences builder with application/json body
+func NewPutNotificationPreferencesRequest(server string, params *PutNotificationPreferencesParams, body PutNotificationPreferencesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutNotificationPreferencesRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewPutNotificationPreferencesRequestWithBody constructs an http.Request for the PutNotificationPreferences method, with any body, and a specified content type
+func NewPutNotificationPreferencesRequestWithBody(server string, params *PutNotificationPreferencesParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/notifications/preferences")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewMarkNotificationsReadRequest calls the generic MarkNotificationsRead builder with application/json body
 func NewMarkNotificationsReadRequest(server string, params *MarkNotificationsReadParams, body MarkNotificationsReadJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -25994,6 +28023,59 @@ func NewMarkNotificationsReadRequestWithBody(server string, params *MarkNotifica
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewTestNotificationRequest constructs an http.Request for the TestNotification method
+func NewTestNotificationRequest(server string, params *TestNotificationParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/notifications/test")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	if params != nil {
 
@@ -28619,6 +30701,110 @@ func NewPutTenantMemberRequestWithBody(server string, userId UserID, params *Put
 	return req, nil
 }
 
+// NewGetTenantNotificationPreferencesRequest constructs an http.Request for the GetTenantNotificationPreferences method
+func NewGetTenantNotificationPreferencesRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tenant/notifications/preferences")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutTenantNotificationPreferencesRequest calls the generic PutTenantNotificationPreferences builder with application/json body
+func NewPutTenantNotificationPreferencesRequest(server string, params *PutTenantNotificationPreferencesParams, body PutTenantNotificationPreferencesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutTenantNotificationPreferencesRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewPutTenantNotificationPreferencesRequestWithBody constructs an http.Request for the PutTenantNotificationPreferences method, with any body, and a specified content type
+func NewPutTenantNotificationPreferencesRequestWithBody(server string, params *PutTenantNotificationPreferencesParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tenant/notifications/preferences")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetMeRequest constructs an http.Request for the GetMe method
 func NewGetMeRequest(server string, params *GetMeParams) (*http.Request, error) {
 	var err error
@@ -28983,6 +31169,818 @@ func NewSetPasswordRequestWithBody(server string, params *SetPasswordParams, con
 			}
 
 			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListWebhooksRequest constructs an http.Request for the ListWebhooks method
+func NewListWebhooksRequest(server string, params *ListWebhooksParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateWebhookRequest calls the generic CreateWebhook builder with application/json body
+func NewCreateWebhookRequest(server string, params *CreateWebhookParams, body CreateWebhookJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateWebhookRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateWebhookRequestWithBody constructs an http.Request for the CreateWebhook method, with any body, and a specified content type
+func NewCreateWebhookRequestWithBody(server string, params *CreateWebhookParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteWebhookRequest constructs an http.Request for the DeleteWebhook method
+func NewDeleteWebhookRequest(server string, webhookId WebhookID, params *DeleteWebhookParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam2)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetWebhookRequest constructs an http.Request for the GetWebhook method
+func NewGetWebhookRequest(server string, webhookId WebhookID, params *GetWebhookParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewUpdateWebhookRequest calls the generic UpdateWebhook builder with application/json body
+func NewUpdateWebhookRequest(server string, webhookId WebhookID, params *UpdateWebhookParams, body UpdateWebhookJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateWebhookRequestWithBody(server, webhookId, params, "application/json", bodyReader)
+}
+
+// NewUpdateWebhookRequestWithBody constructs an http.Request for the UpdateWebhook method, with any body, and a specified content type
+func NewUpdateWebhookRequestWithBody(server string, webhookId WebhookID, params *UpdateWebhookParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam2)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListWebhookDeliveriesRequest constructs an http.Request for the ListWebhookDeliveries method
+func NewListWebhookDeliveriesRequest(server string, webhookId WebhookID, params *ListWebhookDeliveriesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s/deliveries", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewResendWebhookDeliveryRequest constructs an http.Request for the ResendWebhookDelivery method
+func NewResendWebhookDeliveryRequest(server string, webhookId WebhookID, deliveryId WebhookDeliveryID, params *ResendWebhookDeliveryParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "delivery_id", deliveryId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s/deliveries/%s/resend", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewReplayWebhookRequest calls the generic ReplayWebhook builder with application/json body
+func NewReplayWebhookRequest(server string, webhookId WebhookID, params *ReplayWebhookParams, body ReplayWebhookJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReplayWebhookRequestWithBody(server, webhookId, params, "application/json", bodyReader)
+}
+
+// NewReplayWebhookRequestWithBody constructs an http.Request for the ReplayWebhook method, with any body, and a specified content type
+func NewReplayWebhookRequestWithBody(server string, webhookId WebhookID, params *ReplayWebhookParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s/replay", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRotateWebhookSecretRequest calls the generic RotateWebhookSecret builder with application/json body
+func NewRotateWebhookSecretRequest(server string, webhookId WebhookID, params *RotateWebhookSecretParams, body RotateWebhookSecretJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRotateWebhookSecretRequestWithBody(server, webhookId, params, "application/json", bodyReader)
+}
+
+// NewRotateWebhookSecretRequestWithBody constructs an http.Request for the RotateWebhookSecret method, with any body, and a specified content type
+func NewRotateWebhookSecretRequestWithBody(server string, webhookId WebhookID, params *RotateWebhookSecretParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s/rotate-secret", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewTestWebhookRequest constructs an http.Request for the TestWebhook method
+func NewTestWebhookRequest(server string, webhookId WebhookID, params *TestWebhookParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
 		}
 
 	}
@@ -30387,6 +33385,99 @@ func NewGetReadyzRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewFollowEventsRequest constructs an http.Request for the FollowEvents method
+func NewFollowEventsRequest(server string, params *FollowEventsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/ws/events")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Types != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "types", *params.Types, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Since != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "since", *params.Since, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Scope != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scope", *params.Scope, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 func (c *Client) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
 	for _, r := range c.RequestEditors {
 		if err := r(ctx, req); err != nil {
@@ -30551,6 +33642,12 @@ type ServerInterface interface {
 	// UncordonNode Uncordon node
 	// (POST /api/v1/admin/nodes/{name}/uncordon)
 	UncordonNode(c *gin.Context, name NodeName, params UncordonNodeParams)
+	// ListSuppressedAddresses List suppressed addresses
+	// (GET /api/v1/admin/notifications/suppressed-addresses)
+	ListSuppressedAddresses(c *gin.Context, params ListSuppressedAddressesParams)
+	// LiftSuppression Lift suppression
+	// (POST /api/v1/admin/notifications/suppressed-addresses/{id}/lift)
+	LiftSuppression(c *gin.Context, id SuppressedAddressID, params LiftSuppressionParams)
 	// GetOpsOverview Get operations overview
 	// (GET /api/v1/admin/ops/overview)
 	GetOpsOverview(c *gin.Context)
@@ -30788,9 +33885,18 @@ type ServerInterface interface {
 	// ListNotifications List notifications
 	// (GET /api/v1/notifications)
 	ListNotifications(c *gin.Context, params ListNotificationsParams)
+	// GetNotificationPreferences Get notification preferences
+	// (GET /api/v1/notifications/preferences)
+	GetNotificationPreferences(c *gin.Context)
+	// PutNotificationPreferences Put notification preferences
+	// (PUT /api/v1/notifications/preferences)
+	PutNotificationPreferences(c *gin.Context, params PutNotificationPreferencesParams)
 	// MarkNotificationsRead Mark notifications as read
 	// (POST /api/v1/notifications/read)
 	MarkNotificationsRead(c *gin.Context, params MarkNotificationsReadParams)
+	// TestNotification Test notification
+	// (POST /api/v1/notifications/test)
+	TestNotification(c *gin.Context, params TestNotificationParams)
 	// ListAutoTopups List automatic top-ups
 	// (GET /api/v1/payments/auto-topups)
 	ListAutoTopups(c *gin.Context, params ListAutoTopupsParams)
@@ -30914,6 +34020,12 @@ type ServerInterface interface {
 	// PutTenantMember Set tenant member role
 	// (PUT /api/v1/tenant/members/{user_id})
 	PutTenantMember(c *gin.Context, userId UserID, params PutTenantMemberParams)
+	// GetTenantNotificationPreferences Get tenant notification preferences
+	// (GET /api/v1/tenant/notifications/preferences)
+	GetTenantNotificationPreferences(c *gin.Context)
+	// PutTenantNotificationPreferences Put tenant notification preferences
+	// (PUT /api/v1/tenant/notifications/preferences)
+	PutTenantNotificationPreferences(c *gin.Context, params PutTenantNotificationPreferencesParams)
 	// GetMe Get current user
 	// (GET /api/v1/users/me)
 	GetMe(c *gin.Context, params GetMeParams)
@@ -30932,6 +34044,36 @@ type ServerInterface interface {
 	// SetPassword Set password
 	// (PUT /api/v1/users/me/password)
 	SetPassword(c *gin.Context, params SetPasswordParams)
+	// ListWebhooks List webhooks
+	// (GET /api/v1/webhooks)
+	ListWebhooks(c *gin.Context, params ListWebhooksParams)
+	// CreateWebhook Create webhook
+	// (POST /api/v1/webhooks)
+	CreateWebhook(c *gin.Context, params CreateWebhookParams)
+	// DeleteWebhook Delete webhook
+	// (DELETE /api/v1/webhooks/{webhook_id})
+	DeleteWebhook(c *gin.Context, webhookId WebhookID, params DeleteWebhookParams)
+	// GetWebhook Get webhook
+	// (GET /api/v1/webhooks/{webhook_id})
+	GetWebhook(c *gin.Context, webhookId WebhookID, params GetWebhookParams)
+	// UpdateWebhook Update webhook
+	// (PATCH /api/v1/webhooks/{webhook_id})
+	UpdateWebhook(c *gin.Context, webhookId WebhookID, params UpdateWebhookParams)
+	// ListWebhookDeliveries List webhook deliveries
+	// (GET /api/v1/webhooks/{webhook_id}/deliveries)
+	ListWebhookDeliveries(c *gin.Context, webhookId WebhookID, params ListWebhookDeliveriesParams)
+	// ResendWebhookDelivery Resend webhook delivery
+	// (POST /api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/resend)
+	ResendWebhookDelivery(c *gin.Context, webhookId WebhookID, deliveryId WebhookDeliveryID, params ResendWebhookDeliveryParams)
+	// ReplayWebhook Replay webhook
+	// (POST /api/v1/webhooks/{webhook_id}/replay)
+	ReplayWebhook(c *gin.Context, webhookId WebhookID, params ReplayWebhookParams)
+	// RotateWebhookSecret Rotate webhook secret
+	// (POST /api/v1/webhooks/{webhook_id}/rotate-secret)
+	RotateWebhookSecret(c *gin.Context, webhookId WebhookID, params RotateWebhookSecretParams)
+	// TestWebhook Test webhook
+	// (POST /api/v1/webhooks/{webhook_id}/test)
+	TestWebhook(c *gin.Context, webhookId WebhookID, params TestWebhookParams)
 	// GetAccessMe Get account view
 	// (GET /api/v3/access/me)
 	GetAccessMe(c *gin.Context, params GetAccessMeParams)
@@ -30989,6 +34131,9 @@ type ServerInterface interface {
 	// GetReadyz Get readiness
 	// (GET /readyz)
 	GetReadyz(c *gin.Context)
+	// FollowEvents Stream events over websocket
+	// (GET /ws/events)
+	FollowEvents(c *gin.Context, params FollowEventsParams)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -33968,6 +37113,109 @@ func (siw *ServerInterfaceWrapper) UncordonNode(c *gin.Context) {
 	}
 
 	siw.Handler.UncordonNode(c, name, params)
+}
+
+// ListSuppressedAddresses operation middleware
+func (siw *ServerInterfaceWrapper) ListSuppressedAddresses(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSuppressedAddressesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListSuppressedAddresses(c, params)
+}
+
+// LiftSuppression operation middleware
+func (siw *ServerInterfaceWrapper) LiftSuppression(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id SuppressedAddressID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params LiftSuppressionParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.LiftSuppression(c, id, params)
 }
 
 // GetOpsOverview operation middleware
@@ -38290,6 +41538,14 @@ func (siw *ServerInterfaceWrapper) ListEvents(c *gin.Context) {
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListEventsParams
 
+	// ------------- Optional query parameter "types" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", false, false, "types", c.Request.URL.Query(), &params.Types, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter types: %w", err), http.StatusBadRequest)
+		return
+	}
+
 	// ------------- Optional query parameter "since" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", c.Request.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -38569,6 +41825,97 @@ func (siw *ServerInterfaceWrapper) ListNotifications(c *gin.Context) {
 	siw.Handler.ListNotifications(c, params)
 }
 
+// GetNotificationPreferences operation middleware
+func (siw *ServerInterfaceWrapper) GetNotificationPreferences(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetNotificationPreferences(c)
+}
+
+// PutNotificationPreferences operation middleware
+func (siw *ServerInterfaceWrapper) PutNotificationPreferences(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutNotificationPreferencesParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchOptional
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.PutNotificationPreferences(c, params)
+}
+
 // MarkNotificationsRead operation middleware
 func (siw *ServerInterfaceWrapper) MarkNotificationsRead(c *gin.Context) {
 
@@ -38626,6 +41973,65 @@ func (siw *ServerInterfaceWrapper) MarkNotificationsRead(c *gin.Context) {
 	}
 
 	siw.Handler.MarkNotificationsRead(c, params)
+}
+
+// TestNotification operation middleware
+func (siw *ServerInterfaceWrapper) TestNotification(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params TestNotificationParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.TestNotification(c, params)
 }
 
 // ListAutoTopups operation middleware
@@ -40905,6 +44311,97 @@ func (siw *ServerInterfaceWrapper) PutTenantMember(c *gin.Context) {
 	siw.Handler.PutTenantMember(c, userId, params)
 }
 
+// GetTenantNotificationPreferences operation middleware
+func (siw *ServerInterfaceWrapper) GetTenantNotificationPreferences(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetTenantNotificationPreferences(c)
+}
+
+// PutTenantNotificationPreferences operation middleware
+func (siw *ServerInterfaceWrapper) PutTenantNotificationPreferences(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutTenantNotificationPreferencesParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchOptional
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.PutTenantNotificationPreferences(c, params)
+}
+
 // GetMe operation middleware
 func (siw *ServerInterfaceWrapper) GetMe(c *gin.Context) {
 
@@ -41251,6 +44748,850 @@ func (siw *ServerInterfaceWrapper) SetPassword(c *gin.Context) {
 	}
 
 	siw.Handler.SetPassword(c, params)
+}
+
+// ListWebhooks operation middleware
+func (siw *ServerInterfaceWrapper) ListWebhooks(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWebhooksParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListWebhooks(c, params)
+}
+
+// CreateWebhook operation middleware
+func (siw *ServerInterfaceWrapper) CreateWebhook(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateWebhookParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateWebhook(c, params)
+}
+
+// DeleteWebhook operation middleware
+func (siw *ServerInterfaceWrapper) DeleteWebhook(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", c.Param("webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter webhook_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteWebhookParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchOptional
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteWebhook(c, webhookId, params)
+}
+
+// GetWebhook operation middleware
+func (siw *ServerInterfaceWrapper) GetWebhook(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", c.Param("webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter webhook_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetWebhookParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetWebhook(c, webhookId, params)
+}
+
+// UpdateWebhook operation middleware
+func (siw *ServerInterfaceWrapper) UpdateWebhook(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", c.Param("webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter webhook_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UpdateWebhookParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.UpdateWebhook(c, webhookId, params)
+}
+
+// ListWebhookDeliveries operation middleware
+func (siw *ServerInterfaceWrapper) ListWebhookDeliveries(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", c.Param("webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter webhook_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWebhookDeliveriesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", c.Request.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter status: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListWebhookDeliveries(c, webhookId, params)
+}
+
+// ResendWebhookDelivery operation middleware
+func (siw *ServerInterfaceWrapper) ResendWebhookDelivery(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", c.Param("webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter webhook_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "delivery_id" -------------
+	var deliveryId WebhookDeliveryID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "delivery_id", c.Param("delivery_id"), &deliveryId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter delivery_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResendWebhookDeliveryParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ResendWebhookDelivery(c, webhookId, deliveryId, params)
+}
+
+// ReplayWebhook operation middleware
+func (siw *ServerInterfaceWrapper) ReplayWebhook(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", c.Param("webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter webhook_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReplayWebhookParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReplayWebhook(c, webhookId, params)
+}
+
+// RotateWebhookSecret operation middleware
+func (siw *ServerInterfaceWrapper) RotateWebhookSecret(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", c.Param("webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter webhook_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RotateWebhookSecretParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RotateWebhookSecret(c, webhookId, params)
+}
+
+// TestWebhook operation middleware
+func (siw *ServerInterfaceWrapper) TestWebhook(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", c.Param("webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter webhook_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params TestWebhookParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.TestWebhook(c, webhookId, params)
 }
 
 // GetAccessMe operation middleware
@@ -42419,6 +46760,70 @@ func (siw *ServerInterfaceWrapper) GetReadyz(c *gin.Context) {
 	siw.Handler.GetReadyz(c)
 }
 
+// FollowEvents operation middleware
+func (siw *ServerInterfaceWrapper) FollowEvents(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params FollowEventsParams
+
+	// ------------- Optional query parameter "types" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", false, false, "types", c.Request.URL.Query(), &params.Types, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter types: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", c.Request.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter since: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "scope" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "scope", c.Request.URL.Query(), &params.Scope, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter scope: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.FollowEvents(c, params)
+}
+
 // GinServerOptions provides options for the Gin server.
 type GinServerOptions struct {
 	BaseURL      string
@@ -42495,6 +46900,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/revoke", wrapper.RevokeNode)
 	router.GET(options.BaseURL+"/api/v1/admin/nodes/:name/topology", wrapper.GetNodeTopology)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/uncordon", wrapper.UncordonNode)
+	router.GET(options.BaseURL+"/api/v1/admin/notifications/suppressed-addresses", wrapper.ListSuppressedAddresses)
+	router.POST(options.BaseURL+"/api/v1/admin/notifications/suppressed-addresses/:id/lift", wrapper.LiftSuppression)
 	router.GET(options.BaseURL+"/api/v1/admin/ops/overview", wrapper.GetOpsOverview)
 	router.GET(options.BaseURL+"/api/v1/admin/payments/sessions", wrapper.ListAdminPaymentSessions)
 	router.POST(options.BaseURL+"/api/v1/admin/payments/sessions/:id/reconcile", wrapper.ReconcilePaymentSession)
@@ -42574,7 +46981,10 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/api/v1/healthz", wrapper.GetHealthz)
 	router.GET(options.BaseURL+"/api/v1/nodes", wrapper.GetNodeCapacity)
 	router.GET(options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
+	router.GET(options.BaseURL+"/api/v1/notifications/preferences", wrapper.GetNotificationPreferences)
+	router.PUT(options.BaseURL+"/api/v1/notifications/preferences", wrapper.PutNotificationPreferences)
 	router.POST(options.BaseURL+"/api/v1/notifications/read", wrapper.MarkNotificationsRead)
+	router.POST(options.BaseURL+"/api/v1/notifications/test", wrapper.TestNotification)
 	router.GET(options.BaseURL+"/api/v1/payments/auto-topups", wrapper.ListAutoTopups)
 	router.POST(options.BaseURL+"/api/v1/payments/auto-topups", wrapper.CreateAutoTopup)
 	router.DELETE(options.BaseURL+"/api/v1/payments/auto-topups/:id", wrapper.DeleteAutoTopup)
@@ -42616,12 +47026,24 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/api/v1/tenant/members", wrapper.ListTenantMembers)
 	router.DELETE(options.BaseURL+"/api/v1/tenant/members/:user_id", wrapper.DeleteTenantMember)
 	router.PUT(options.BaseURL+"/api/v1/tenant/members/:user_id", wrapper.PutTenantMember)
+	router.GET(options.BaseURL+"/api/v1/tenant/notifications/preferences", wrapper.GetTenantNotificationPreferences)
+	router.PUT(options.BaseURL+"/api/v1/tenant/notifications/preferences", wrapper.PutTenantNotificationPreferences)
 	router.GET(options.BaseURL+"/api/v1/users/me", wrapper.GetMe)
 	router.PATCH(options.BaseURL+"/api/v1/users/me", wrapper.UpdateMe)
 	router.GET(options.BaseURL+"/api/v1/users/me/invitations", wrapper.ListOwnInvitations)
 	router.POST(options.BaseURL+"/api/v1/users/me/invitations/:own_invitation_id/accept", wrapper.AcceptInvitation)
 	router.POST(options.BaseURL+"/api/v1/users/me/invitations/:own_invitation_id/decline", wrapper.DeclineInvitation)
 	router.PUT(options.BaseURL+"/api/v1/users/me/password", wrapper.SetPassword)
+	router.GET(options.BaseURL+"/api/v1/webhooks", wrapper.ListWebhooks)
+	router.POST(options.BaseURL+"/api/v1/webhooks", wrapper.CreateWebhook)
+	router.DELETE(options.BaseURL+"/api/v1/webhooks/:webhook_id", wrapper.DeleteWebhook)
+	router.GET(options.BaseURL+"/api/v1/webhooks/:webhook_id", wrapper.GetWebhook)
+	router.PATCH(options.BaseURL+"/api/v1/webhooks/:webhook_id", wrapper.UpdateWebhook)
+	router.GET(options.BaseURL+"/api/v1/webhooks/:webhook_id/deliveries", wrapper.ListWebhookDeliveries)
+	router.POST(options.BaseURL+"/api/v1/webhooks/:webhook_id/deliveries/:delivery_id/resend", wrapper.ResendWebhookDelivery)
+	router.POST(options.BaseURL+"/api/v1/webhooks/:webhook_id/replay", wrapper.ReplayWebhook)
+	router.POST(options.BaseURL+"/api/v1/webhooks/:webhook_id/rotate-secret", wrapper.RotateWebhookSecret)
+	router.POST(options.BaseURL+"/api/v1/webhooks/:webhook_id/test", wrapper.TestWebhook)
 	router.GET(options.BaseURL+"/api/v3/access/me", wrapper.GetAccessMe)
 	router.GET(options.BaseURL+"/api/v3/access/projects/:project_id", wrapper.GetAccessProject)
 	router.GET(options.BaseURL+"/api/v3/access/sessions", wrapper.GetAccessSessions)
@@ -42641,6 +47063,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/api/v3/platform/status", wrapper.GetPlatformStatus)
 	router.GET(options.BaseURL+"/livez", wrapper.GetLivez)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadyz)
+	router.GET(options.BaseURL+"/ws/events", wrapper.FollowEvents)
 }
 
 type GetTokenKeysRequestObject struct {
@@ -44206,6 +48629,64 @@ func (response UncordonNode200JSONResponse) VisitUncordonNodeResponse(w http.Res
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type ListSuppressedAddressesRequestObject struct {
+	Params ListSuppressedAddressesParams
+}
+
+type ListSuppressedAddressesResponseObject interface {
+	VisitListSuppressedAddressesResponse(w http.ResponseWriter) error
+}
+
+type ListSuppressedAddresses200ResponseHeaders struct {
+	Link *string
+}
+
+type ListSuppressedAddresses200JSONResponse struct {
+	Body    SuppressedAddressList
+	Headers ListSuppressedAddresses200ResponseHeaders
+}
+
+func (response ListSuppressedAddresses200JSONResponse) VisitListSuppressedAddressesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LiftSuppressionRequestObject struct {
+	Id     SuppressedAddressID `json:"id"`
+	Params LiftSuppressionParams
+	Body   *LiftSuppressionJSONRequestBody
+}
+
+type LiftSuppressionResponseObject interface {
+	VisitLiftSuppressionResponse(w http.ResponseWriter) error
+}
+
+type LiftSuppression204ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type LiftSuppression204Response struct {
+	Headers LiftSuppression204ResponseHeaders
+}
+
+func (response LiftSuppression204Response) VisitLiftSuppressionResponse(w http.ResponseWriter) error {
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(204)
+	return nil
 }
 
 type GetOpsOverviewRequestObject struct {
@@ -46582,6 +51063,70 @@ func (response ListNotifications200JSONResponse) VisitListNotificationsResponse(
 	return err
 }
 
+type GetNotificationPreferencesRequestObject struct {
+}
+
+type GetNotificationPreferencesResponseObject interface {
+	VisitGetNotificationPreferencesResponse(w http.ResponseWriter) error
+}
+
+type GetNotificationPreferences200ResponseHeaders struct {
+	ETag string
+}
+
+type GetNotificationPreferences200JSONResponse struct {
+	Body    NotificationPreferences
+	Headers GetNotificationPreferences200ResponseHeaders
+}
+
+func (response GetNotificationPreferences200JSONResponse) VisitGetNotificationPreferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNotificationPreferencesRequestObject struct {
+	Params PutNotificationPreferencesParams
+	Body   *PutNotificationPreferencesJSONRequestBody
+}
+
+type PutNotificationPreferencesResponseObject interface {
+	VisitPutNotificationPreferencesResponse(w http.ResponseWriter) error
+}
+
+type PutNotificationPreferences200ResponseHeaders struct {
+	ETag                string
+	IdempotencyReplayed *string
+}
+
+type PutNotificationPreferences200JSONResponse struct {
+	Body    NotificationPreferences
+	Headers PutNotificationPreferences200ResponseHeaders
+}
+
+func (response PutNotificationPreferences200JSONResponse) VisitPutNotificationPreferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type MarkNotificationsReadRequestObject struct {
 	Params MarkNotificationsReadParams
 	Body   *MarkNotificationsReadJSONRequestBody
@@ -46605,6 +51150,38 @@ func (response MarkNotificationsRead204Response) VisitMarkNotificationsReadRespo
 	}
 	w.WriteHeader(204)
 	return nil
+}
+
+type TestNotificationRequestObject struct {
+	Params TestNotificationParams
+}
+
+type TestNotificationResponseObject interface {
+	VisitTestNotificationResponse(w http.ResponseWriter) error
+}
+
+type TestNotification200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type TestNotification200JSONResponse struct {
+	Body    NotificationTest
+	Headers TestNotification200ResponseHeaders
+}
+
+func (response TestNotification200JSONResponse) VisitTestNotificationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
 }
 
 type ListAutoTopupsRequestObject struct {
@@ -47826,6 +52403,70 @@ func (response PutTenantMember200JSONResponse) VisitPutTenantMemberResponse(w ht
 	return err
 }
 
+type GetTenantNotificationPreferencesRequestObject struct {
+}
+
+type GetTenantNotificationPreferencesResponseObject interface {
+	VisitGetTenantNotificationPreferencesResponse(w http.ResponseWriter) error
+}
+
+type GetTenantNotificationPreferences200ResponseHeaders struct {
+	ETag string
+}
+
+type GetTenantNotificationPreferences200JSONResponse struct {
+	Body    NotificationPreferences
+	Headers GetTenantNotificationPreferences200ResponseHeaders
+}
+
+func (response GetTenantNotificationPreferences200JSONResponse) VisitGetTenantNotificationPreferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTenantNotificationPreferencesRequestObject struct {
+	Params PutTenantNotificationPreferencesParams
+	Body   *PutTenantNotificationPreferencesJSONRequestBody
+}
+
+type PutTenantNotificationPreferencesResponseObject interface {
+	VisitPutTenantNotificationPreferencesResponse(w http.ResponseWriter) error
+}
+
+type PutTenantNotificationPreferences200ResponseHeaders struct {
+	ETag                string
+	IdempotencyReplayed *string
+}
+
+type PutTenantNotificationPreferences200JSONResponse struct {
+	Body    NotificationPreferences
+	Headers PutTenantNotificationPreferences200ResponseHeaders
+}
+
+func (response PutTenantNotificationPreferences200JSONResponse) VisitPutTenantNotificationPreferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetMeRequestObject struct {
 	Params GetMeParams
 }
@@ -47964,6 +52605,351 @@ type SetPassword204Response struct {
 func (response SetPassword204Response) VisitSetPasswordResponse(w http.ResponseWriter) error {
 	w.WriteHeader(204)
 	return nil
+}
+
+type ListWebhooksRequestObject struct {
+	Params ListWebhooksParams
+}
+
+type ListWebhooksResponseObject interface {
+	VisitListWebhooksResponse(w http.ResponseWriter) error
+}
+
+type ListWebhooks200ResponseHeaders struct {
+	Link *string
+}
+
+type ListWebhooks200JSONResponse struct {
+	Body    WebhookList
+	Headers ListWebhooks200ResponseHeaders
+}
+
+func (response ListWebhooks200JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhookRequestObject struct {
+	Params CreateWebhookParams
+	Body   *CreateWebhookJSONRequestBody
+}
+
+type CreateWebhookResponseObject interface {
+	VisitCreateWebhookResponse(w http.ResponseWriter) error
+}
+
+type CreateWebhook201ResponseHeaders struct {
+	ETag                string
+	IdempotencyReplayed *string
+	Location            string
+}
+
+type CreateWebhook201JSONResponse struct {
+	Body    CreatedWebhook
+	Headers CreateWebhook201ResponseHeaders
+}
+
+func (response CreateWebhook201JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhookRequestObject struct {
+	WebhookId WebhookID `json:"webhook_id"`
+	Params    DeleteWebhookParams
+}
+
+type DeleteWebhookResponseObject interface {
+	VisitDeleteWebhookResponse(w http.ResponseWriter) error
+}
+
+type DeleteWebhook204ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type DeleteWebhook204Response struct {
+	Headers DeleteWebhook204ResponseHeaders
+}
+
+func (response DeleteWebhook204Response) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(204)
+	return nil
+}
+
+type GetWebhookRequestObject struct {
+	WebhookId WebhookID `json:"webhook_id"`
+	Params    GetWebhookParams
+}
+
+type GetWebhookResponseObject interface {
+	VisitGetWebhookResponse(w http.ResponseWriter) error
+}
+
+type GetWebhook200ResponseHeaders struct {
+	ETag string
+}
+
+type GetWebhook200JSONResponse struct {
+	Body    Webhook
+	Headers GetWebhook200ResponseHeaders
+}
+
+func (response GetWebhook200JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhook304ResponseHeaders struct {
+	ETag string
+}
+
+type GetWebhook304Response struct {
+	Headers GetWebhook304ResponseHeaders
+}
+
+func (response GetWebhook304Response) VisitGetWebhookResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type UpdateWebhookRequestObject struct {
+	WebhookId WebhookID `json:"webhook_id"`
+	Params    UpdateWebhookParams
+	Body      *UpdateWebhookJSONRequestBody
+}
+
+type UpdateWebhookResponseObject interface {
+	VisitUpdateWebhookResponse(w http.ResponseWriter) error
+}
+
+type UpdateWebhook200ResponseHeaders struct {
+	ETag                string
+	IdempotencyReplayed *string
+}
+
+type UpdateWebhook200JSONResponse struct {
+	Body    Webhook
+	Headers UpdateWebhook200ResponseHeaders
+}
+
+func (response UpdateWebhook200JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveriesRequestObject struct {
+	WebhookId WebhookID `json:"webhook_id"`
+	Params    ListWebhookDeliveriesParams
+}
+
+type ListWebhookDeliveriesResponseObject interface {
+	VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error
+}
+
+type ListWebhookDeliveries200ResponseHeaders struct {
+	Link *string
+}
+
+type ListWebhookDeliveries200JSONResponse struct {
+	Body    WebhookDeliveryList
+	Headers ListWebhookDeliveries200ResponseHeaders
+}
+
+func (response ListWebhookDeliveries200JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendWebhookDeliveryRequestObject struct {
+	WebhookId  WebhookID         `json:"webhook_id"`
+	DeliveryId WebhookDeliveryID `json:"delivery_id"`
+	Params     ResendWebhookDeliveryParams
+}
+
+type ResendWebhookDeliveryResponseObject interface {
+	VisitResendWebhookDeliveryResponse(w http.ResponseWriter) error
+}
+
+type ResendWebhookDelivery202ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type ResendWebhookDelivery202JSONResponse struct {
+	Body    WebhookDelivery
+	Headers ResendWebhookDelivery202ResponseHeaders
+}
+
+func (response ResendWebhookDelivery202JSONResponse) VisitResendWebhookDeliveryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhookRequestObject struct {
+	WebhookId WebhookID `json:"webhook_id"`
+	Params    ReplayWebhookParams
+	Body      *ReplayWebhookJSONRequestBody
+}
+
+type ReplayWebhookResponseObject interface {
+	VisitReplayWebhookResponse(w http.ResponseWriter) error
+}
+
+type ReplayWebhook202ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type ReplayWebhook202JSONResponse struct {
+	Body    WebhookReplayAccepted
+	Headers ReplayWebhook202ResponseHeaders
+}
+
+func (response ReplayWebhook202JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhookSecretRequestObject struct {
+	WebhookId WebhookID `json:"webhook_id"`
+	Params    RotateWebhookSecretParams
+	Body      *RotateWebhookSecretJSONRequestBody
+}
+
+type RotateWebhookSecretResponseObject interface {
+	VisitRotateWebhookSecretResponse(w http.ResponseWriter) error
+}
+
+type RotateWebhookSecret200ResponseHeaders struct {
+	ETag                string
+	IdempotencyReplayed *string
+}
+
+type RotateWebhookSecret200JSONResponse struct {
+	Body    CreatedWebhook
+	Headers RotateWebhookSecret200ResponseHeaders
+}
+
+func (response RotateWebhookSecret200JSONResponse) VisitRotateWebhookSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhookRequestObject struct {
+	WebhookId WebhookID `json:"webhook_id"`
+	Params    TestWebhookParams
+}
+
+type TestWebhookResponseObject interface {
+	VisitTestWebhookResponse(w http.ResponseWriter) error
+}
+
+type TestWebhook200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type TestWebhook200JSONResponse struct {
+	Body    WebhookTestResult
+	Headers TestWebhook200ResponseHeaders
+}
+
+func (response TestWebhook200JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
 }
 
 type GetAccessMeRequestObject struct {
@@ -48777,6 +53763,22 @@ func (response GetReadyz200JSONResponse) VisitGetReadyzResponse(w http.ResponseW
 	return err
 }
 
+type FollowEventsRequestObject struct {
+	Params FollowEventsParams
+}
+
+type FollowEventsResponseObject interface {
+	VisitFollowEventsResponse(w http.ResponseWriter) error
+}
+
+type FollowEvents101Response struct {
+}
+
+func (response FollowEvents101Response) VisitFollowEventsResponse(w http.ResponseWriter) error {
+	w.WriteHeader(101)
+	return nil
+}
+
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
 	// GetTokenKeys Get token signing keys
@@ -48926,6 +53928,12 @@ type StrictServerInterface interface {
 	// UncordonNode Uncordon node
 	// (POST /api/v1/admin/nodes/{name}/uncordon)
 	UncordonNode(ctx context.Context, request UncordonNodeRequestObject) (UncordonNodeResponseObject, error)
+	// ListSuppressedAddresses List suppressed addresses
+	// (GET /api/v1/admin/notifications/suppressed-addresses)
+	ListSuppressedAddresses(ctx context.Context, request ListSuppressedAddressesRequestObject) (ListSuppressedAddressesResponseObject, error)
+	// LiftSuppression Lift suppression
+	// (POST /api/v1/admin/notifications/suppressed-addresses/{id}/lift)
+	LiftSuppression(ctx context.Context, request LiftSuppressionRequestObject) (LiftSuppressionResponseObject, error)
 	// GetOpsOverview Get operations overview
 	// (GET /api/v1/admin/ops/overview)
 	GetOpsOverview(ctx context.Context, request GetOpsOverviewRequestObject) (GetOpsOverviewResponseObject, error)
@@ -49163,9 +54171,18 @@ type StrictServerInterface interface {
 	// ListNotifications List notifications
 	// (GET /api/v1/notifications)
 	ListNotifications(ctx context.Context, request ListNotificationsRequestObject) (ListNotificationsResponseObject, error)
+	// GetNotificationPreferences Get notification preferences
+	// (GET /api/v1/notifications/preferences)
+	GetNotificationPreferences(ctx context.Context, request GetNotificationPreferencesRequestObject) (GetNotificationPreferencesResponseObject, error)
+	// PutNotificationPreferences Put notification preferences
+	// (PUT /api/v1/notifications/preferences)
+	PutNotificationPreferences(ctx context.Context, request PutNotificationPreferencesRequestObject) (PutNotificationPreferencesResponseObject, error)
 	// MarkNotificationsRead Mark notifications as read
 	// (POST /api/v1/notifications/read)
 	MarkNotificationsRead(ctx context.Context, request MarkNotificationsReadRequestObject) (MarkNotificationsReadResponseObject, error)
+	// TestNotification Test notification
+	// (POST /api/v1/notifications/test)
+	TestNotification(ctx context.Context, request TestNotificationRequestObject) (TestNotificationResponseObject, error)
 	// ListAutoTopups List automatic top-ups
 	// (GET /api/v1/payments/auto-topups)
 	ListAutoTopups(ctx context.Context, request ListAutoTopupsRequestObject) (ListAutoTopupsResponseObject, error)
@@ -49289,6 +54306,12 @@ type StrictServerInterface interface {
 	// PutTenantMember Set tenant member role
 	// (PUT /api/v1/tenant/members/{user_id})
 	PutTenantMember(ctx context.Context, request PutTenantMemberRequestObject) (PutTenantMemberResponseObject, error)
+	// GetTenantNotificationPreferences Get tenant notification preferences
+	// (GET /api/v1/tenant/notifications/preferences)
+	GetTenantNotificationPreferences(ctx context.Context, request GetTenantNotificationPreferencesRequestObject) (GetTenantNotificationPreferencesResponseObject, error)
+	// PutTenantNotificationPreferences Put tenant notification preferences
+	// (PUT /api/v1/tenant/notifications/preferences)
+	PutTenantNotificationPreferences(ctx context.Context, request PutTenantNotificationPreferencesRequestObject) (PutTenantNotificationPreferencesResponseObject, error)
 	// GetMe Get current user
 	// (GET /api/v1/users/me)
 	GetMe(ctx context.Context, request GetMeRequestObject) (GetMeResponseObject, error)
@@ -49307,6 +54330,36 @@ type StrictServerInterface interface {
 	// SetPassword Set password
 	// (PUT /api/v1/users/me/password)
 	SetPassword(ctx context.Context, request SetPasswordRequestObject) (SetPasswordResponseObject, error)
+	// ListWebhooks List webhooks
+	// (GET /api/v1/webhooks)
+	ListWebhooks(ctx context.Context, request ListWebhooksRequestObject) (ListWebhooksResponseObject, error)
+	// CreateWebhook Create webhook
+	// (POST /api/v1/webhooks)
+	CreateWebhook(ctx context.Context, request CreateWebhookRequestObject) (CreateWebhookResponseObject, error)
+	// DeleteWebhook Delete webhook
+	// (DELETE /api/v1/webhooks/{webhook_id})
+	DeleteWebhook(ctx context.Context, request DeleteWebhookRequestObject) (DeleteWebhookResponseObject, error)
+	// GetWebhook Get webhook
+	// (GET /api/v1/webhooks/{webhook_id})
+	GetWebhook(ctx context.Context, request GetWebhookRequestObject) (GetWebhookResponseObject, error)
+	// UpdateWebhook Update webhook
+	// (PATCH /api/v1/webhooks/{webhook_id})
+	UpdateWebhook(ctx context.Context, request UpdateWebhookRequestObject) (UpdateWebhookResponseObject, error)
+	// ListWebhookDeliveries List webhook deliveries
+	// (GET /api/v1/webhooks/{webhook_id}/deliveries)
+	ListWebhookDeliveries(ctx context.Context, request ListWebhookDeliveriesRequestObject) (ListWebhookDeliveriesResponseObject, error)
+	// ResendWebhookDelivery Resend webhook delivery
+	// (POST /api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/resend)
+	ResendWebhookDelivery(ctx context.Context, request ResendWebhookDeliveryRequestObject) (ResendWebhookDeliveryResponseObject, error)
+	// ReplayWebhook Replay webhook
+	// (POST /api/v1/webhooks/{webhook_id}/replay)
+	ReplayWebhook(ctx context.Context, request ReplayWebhookRequestObject) (ReplayWebhookResponseObject, error)
+	// RotateWebhookSecret Rotate webhook secret
+	// (POST /api/v1/webhooks/{webhook_id}/rotate-secret)
+	RotateWebhookSecret(ctx context.Context, request RotateWebhookSecretRequestObject) (RotateWebhookSecretResponseObject, error)
+	// TestWebhook Test webhook
+	// (POST /api/v1/webhooks/{webhook_id}/test)
+	TestWebhook(ctx context.Context, request TestWebhookRequestObject) (TestWebhookResponseObject, error)
 	// GetAccessMe Get account view
 	// (GET /api/v3/access/me)
 	GetAccessMe(ctx context.Context, request GetAccessMeRequestObject) (GetAccessMeResponseObject, error)
@@ -49364,6 +54417,9 @@ type StrictServerInterface interface {
 	// GetReadyz Get readiness
 	// (GET /readyz)
 	GetReadyz(ctx context.Context, request GetReadyzRequestObject) (GetReadyzResponseObject, error)
+	// FollowEvents Stream events over websocket
+	// (GET /ws/events)
+	FollowEvents(ctx context.Context, request FollowEventsRequestObject) (FollowEventsResponseObject, error)
 }
 
 type StrictHandlerFunc func(ctx *gin.Context, request any) (any, error)
@@ -51145,6 +56201,77 @@ func (sh *strictHandler) UncordonNode(ctx *gin.Context, name NodeName, params Un
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(UncordonNodeResponseObject); ok {
 		if err := validResponse.VisitUncordonNodeResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListSuppressedAddresses operation middleware
+func (sh *strictHandler) ListSuppressedAddresses(ctx *gin.Context, params ListSuppressedAddressesParams) {
+	var request ListSuppressedAddressesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSuppressedAddresses(ctx, request.(ListSuppressedAddressesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSuppressedAddresses")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListSuppressedAddressesResponseObject); ok {
+		if err := validResponse.VisitListSuppressedAddressesResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// LiftSuppression operation middleware
+func (sh *strictHandler) LiftSuppression(ctx *gin.Context, id SuppressedAddressID, params LiftSuppressionParams) {
+	var request LiftSuppressionRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body LiftSuppressionJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.LiftSuppression(ctx, request.(LiftSuppressionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "LiftSuppression")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(LiftSuppressionResponseObject); ok {
+		if err := validResponse.VisitLiftSuppressionResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -53692,6 +58819,74 @@ func (sh *strictHandler) ListNotifications(ctx *gin.Context, params ListNotifica
 	}
 }
 
+// GetNotificationPreferences operation middleware
+func (sh *strictHandler) GetNotificationPreferences(ctx *gin.Context) {
+	var request GetNotificationPreferencesRequestObject
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetNotificationPreferences(ctx, request.(GetNotificationPreferencesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetNotificationPreferences")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetNotificationPreferencesResponseObject); ok {
+		if err := validResponse.VisitGetNotificationPreferencesResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutNotificationPreferences operation middleware
+func (sh *strictHandler) PutNotificationPreferences(ctx *gin.Context, params PutNotificationPreferencesParams) {
+	var request PutNotificationPreferencesRequestObject
+
+	request.Params = params
+
+	var body PutNotificationPreferencesJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PutNotificationPreferences(ctx, request.(PutNotificationPreferencesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutNotificationPreferences")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(PutNotificationPreferencesResponseObject); ok {
+		if err := validResponse.VisitPutNotificationPreferencesResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // MarkNotificationsRead operation middleware
 func (sh *strictHandler) MarkNotificationsRead(ctx *gin.Context, params MarkNotificationsReadParams) {
 	var request MarkNotificationsReadRequestObject
@@ -53729,6 +58924,32 @@ func (sh *strictHandler) MarkNotificationsRead(ctx *gin.Context, params MarkNoti
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(MarkNotificationsReadResponseObject); ok {
 		if err := validResponse.VisitMarkNotificationsReadResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestNotification operation middleware
+func (sh *strictHandler) TestNotification(ctx *gin.Context, params TestNotificationParams) {
+	var request TestNotificationRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.TestNotification(ctx, request.(TestNotificationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestNotification")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(TestNotificationResponseObject); ok {
+		if err := validResponse.VisitTestNotificationResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -55083,6 +60304,74 @@ func (sh *strictHandler) PutTenantMember(ctx *gin.Context, userId UserID, params
 	}
 }
 
+// GetTenantNotificationPreferences operation middleware
+func (sh *strictHandler) GetTenantNotificationPreferences(ctx *gin.Context) {
+	var request GetTenantNotificationPreferencesRequestObject
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTenantNotificationPreferences(ctx, request.(GetTenantNotificationPreferencesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTenantNotificationPreferences")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetTenantNotificationPreferencesResponseObject); ok {
+		if err := validResponse.VisitGetTenantNotificationPreferencesResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutTenantNotificationPreferences operation middleware
+func (sh *strictHandler) PutTenantNotificationPreferences(ctx *gin.Context, params PutTenantNotificationPreferencesParams) {
+	var request PutTenantNotificationPreferencesRequestObject
+
+	request.Params = params
+
+	var body PutTenantNotificationPreferencesJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PutTenantNotificationPreferences(ctx, request.(PutTenantNotificationPreferencesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutTenantNotificationPreferences")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(PutTenantNotificationPreferencesResponseObject); ok {
+		if err := validResponse.VisitPutTenantNotificationPreferencesResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetMe operation middleware
 func (sh *strictHandler) GetMe(ctx *gin.Context, params GetMeParams) {
 	var request GetMeRequestObject
@@ -55270,6 +60559,350 @@ func (sh *strictHandler) SetPassword(ctx *gin.Context, params SetPasswordParams)
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(SetPasswordResponseObject); ok {
 		if err := validResponse.VisitSetPasswordResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListWebhooks operation middleware
+func (sh *strictHandler) ListWebhooks(ctx *gin.Context, params ListWebhooksParams) {
+	var request ListWebhooksRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWebhooks(ctx, request.(ListWebhooksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWebhooks")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListWebhooksResponseObject); ok {
+		if err := validResponse.VisitListWebhooksResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateWebhook operation middleware
+func (sh *strictHandler) CreateWebhook(ctx *gin.Context, params CreateWebhookParams) {
+	var request CreateWebhookRequestObject
+
+	request.Params = params
+
+	var body CreateWebhookJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateWebhook(ctx, request.(CreateWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateWebhook")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CreateWebhookResponseObject); ok {
+		if err := validResponse.VisitCreateWebhookResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteWebhook operation middleware
+func (sh *strictHandler) DeleteWebhook(ctx *gin.Context, webhookId WebhookID, params DeleteWebhookParams) {
+	var request DeleteWebhookRequestObject
+
+	request.WebhookId = webhookId
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteWebhook(ctx, request.(DeleteWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteWebhook")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DeleteWebhookResponseObject); ok {
+		if err := validResponse.VisitDeleteWebhookResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetWebhook operation middleware
+func (sh *strictHandler) GetWebhook(ctx *gin.Context, webhookId WebhookID, params GetWebhookParams) {
+	var request GetWebhookRequestObject
+
+	request.WebhookId = webhookId
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetWebhook(ctx, request.(GetWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetWebhook")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetWebhookResponseObject); ok {
+		if err := validResponse.VisitGetWebhookResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateWebhook operation middleware
+func (sh *strictHandler) UpdateWebhook(ctx *gin.Context, webhookId WebhookID, params UpdateWebhookParams) {
+	var request UpdateWebhookRequestObject
+
+	request.WebhookId = webhookId
+	request.Params = params
+
+	var body UpdateWebhookJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateWebhook(ctx, request.(UpdateWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateWebhook")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(UpdateWebhookResponseObject); ok {
+		if err := validResponse.VisitUpdateWebhookResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListWebhookDeliveries operation middleware
+func (sh *strictHandler) ListWebhookDeliveries(ctx *gin.Context, webhookId WebhookID, params ListWebhookDeliveriesParams) {
+	var request ListWebhookDeliveriesRequestObject
+
+	request.WebhookId = webhookId
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWebhookDeliveries(ctx, request.(ListWebhookDeliveriesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWebhookDeliveries")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListWebhookDeliveriesResponseObject); ok {
+		if err := validResponse.VisitListWebhookDeliveriesResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResendWebhookDelivery operation middleware
+func (sh *strictHandler) ResendWebhookDelivery(ctx *gin.Context, webhookId WebhookID, deliveryId WebhookDeliveryID, params ResendWebhookDeliveryParams) {
+	var request ResendWebhookDeliveryRequestObject
+
+	request.WebhookId = webhookId
+	request.DeliveryId = deliveryId
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ResendWebhookDelivery(ctx, request.(ResendWebhookDeliveryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResendWebhookDelivery")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ResendWebhookDeliveryResponseObject); ok {
+		if err := validResponse.VisitResendWebhookDeliveryResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReplayWebhook operation middleware
+func (sh *strictHandler) ReplayWebhook(ctx *gin.Context, webhookId WebhookID, params ReplayWebhookParams) {
+	var request ReplayWebhookRequestObject
+
+	request.WebhookId = webhookId
+	request.Params = params
+
+	var body ReplayWebhookJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReplayWebhook(ctx, request.(ReplayWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReplayWebhook")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ReplayWebhookResponseObject); ok {
+		if err := validResponse.VisitReplayWebhookResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RotateWebhookSecret operation middleware
+func (sh *strictHandler) RotateWebhookSecret(ctx *gin.Context, webhookId WebhookID, params RotateWebhookSecretParams) {
+	var request RotateWebhookSecretRequestObject
+
+	request.WebhookId = webhookId
+	request.Params = params
+
+	var body RotateWebhookSecretJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			sh.options.RequestErrorHandlerFunc(ctx, err)
+			return
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RotateWebhookSecret(ctx, request.(RotateWebhookSecretRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RotateWebhookSecret")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(RotateWebhookSecretResponseObject); ok {
+		if err := validResponse.VisitRotateWebhookSecretResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestWebhook operation middleware
+func (sh *strictHandler) TestWebhook(ctx *gin.Context, webhookId WebhookID, params TestWebhookParams) {
+	var request TestWebhookRequestObject
+
+	request.WebhookId = webhookId
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.TestWebhook(ctx, request.(TestWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestWebhook")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(TestWebhookResponseObject); ok {
+		if err := validResponse.VisitTestWebhookResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -55764,6 +61397,32 @@ func (sh *strictHandler) GetReadyz(ctx *gin.Context) {
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(GetReadyzResponseObject); ok {
 		if err := validResponse.VisitGetReadyzResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// FollowEvents operation middleware
+func (sh *strictHandler) FollowEvents(ctx *gin.Context, params FollowEventsParams) {
+	var request FollowEventsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.FollowEvents(ctx, request.(FollowEventsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FollowEvents")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(FollowEventsResponseObject); ok {
+		if err := validResponse.VisitFollowEventsResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

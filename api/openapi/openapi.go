@@ -11,6 +11,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
+//go:generate go run ./gen
+
 // yamlText is the contract as it is written.
 //
 //go:embed openapi.yaml

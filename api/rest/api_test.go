@@ -249,7 +249,7 @@ func TestStreamOfSeveralProjects(t *testing.T) {
 		end()
 		var got []string
 		for line := range strings.Lines(w.Body.String()) {
-			if subject, found := strings.CutPrefix(strings.TrimSpace(line), "event: "); found {
+			if subject, found := strings.CutPrefix(strings.TrimSpace(line), "event: "); found && subject != "unread" {
 				got = append(got, subject)
 			}
 		}

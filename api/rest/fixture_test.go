@@ -170,6 +170,7 @@ func (b *fixture) buildServices() {
 		Keys: &services.Keys{
 			Tokens: &signin.Tokens{Issuer: "gpuaas:test", Audience: "gpuaas-api", Keys: keys.tokens, Clock: now}, Seal: identitytest.Seal(b), Users: keys.logins,
 		},
+		WebhookSeal: identitytest.Seal(b), Development: true,
 		SignIn: b.provider, ReleaseKeys: func() map[string][]byte { return nil }, Payments: payments, PaymentMetrics: payment.NewMetrics(),
 		Credentials: secretreftest.Credentials(b, "https://api.github.com", map[string]string{"hook": hookSecret}),
 		PublicURL:   func() string { return "https://gpuaas.example" },

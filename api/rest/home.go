@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/notification/mail"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/web"
 )
@@ -26,6 +27,8 @@ func (s *Server) mountPages(e *gin.Engine, docs reference.Pages) {
 	e.POST("/invitations/:id", s.answerInvitation)
 	s.signin.Mount(e)
 	e.GET(payment.PagePath+":id", s.payment)
+	e.GET(mail.UnsubscribePath, s.showUnsubscribe)
+	e.POST(mail.UnsubscribePath, s.unsubscribe)
 	for path, f := range map[string]struct {
 		contentType string
 		content     []byte

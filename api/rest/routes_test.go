@@ -21,7 +21,7 @@ var pagesOnly = map[request.Route]bool{
 	{Method: "GET", Path: "/api/asyncapi.json"}: true, {Method: "HEAD", Path: "/api/asyncapi.json"}: true,
 	{Method: "GET", Path: "/api/events"}: true, {Method: "HEAD", Path: "/api/events"}: true,
 	{Method: "GET", Path: "/api/docs"}: true, {Method: "HEAD", Path: "/api/docs"}: true,
-	{Method: "POST", Path: "/invitations/:id"}:      true,
+	{Method: "POST", Path: "/invitations/:id"}: true, {Method: "GET", Path: "/notifications/unsubscribe"}: true, {Method: "POST", Path: "/notifications/unsubscribe"}: true,
 	{Method: "GET", Path: "/docs/reference/errors"}: true, {Method: "HEAD", Path: "/docs/reference/errors"}: true,
 }
 

@@ -3,7 +3,7 @@ package rest_test
 import (
 	"context"
 	"net/http"
-	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gpuaas/gpuaas/api/rest"
@@ -39,35 +39,44 @@ func TestLimitedKeysOfOperatorsAreNoOperators(t *testing.T) {
 	}
 }
 
-// scopedRows records the scope and the tenant of each read of events.
+// scopedRows records the scope of the reads of pages by tenant.
 type scopedRows struct {
 	stream.EventSource
 
-	scope  string
-	tenant ids.Tenant
+	mu     sync.Mutex
+	scopes map[ids.Tenant]string
 }
 
-func (s *scopedRows) Latest(ctx context.Context, tenant ids.Tenant) (event.Position, error) {
-	s.scope, s.tenant = pg.ScopeFrom(ctx).Tenant, tenant
-	return s.EventSource.Latest(ctx, tenant)
+func (s *scopedRows) After(ctx context.Context, tenant ids.Tenant, from event.Position, limit int) ([]event.Event, error) {
+	s.mu.Lock()
+	s.scopes[tenant] = pg.ScopeFrom(ctx).Tenant
+	s.mu.Unlock()
+	return s.EventSource.After(ctx, tenant, from, limit)
 }
 
 // Row-level security must permit what the roles permit: an operator who requests the events of all tenants gets them,
-// and no other request gets more than its own.
+// and no other request reads pages of more than its own. The reader of the process reads the events of all tenants.
 func TestEveryonesEventsAreReadUnderThePlatformsScope(t *testing.T) {
 	t.Parallel()
 
-	facts := &scopedRows{}
-	b := setup(t, func(w *fixture, c *rest.Config) { facts.EventSource, c.Stream.Events = w.services.Events, facts })
+	rows := &scopedRows{}
+	b := setup(t, func(w *fixture, c *rest.Config) { rows.EventSource, c.Stream.Events = w.services.Events, rows })
 	for _, token := range []string{tokenOperator, tokenAdmin} {
-		for path, want := range map[string]string{"?scope=platform": pg.Platform.Tenant, "": tenant.String(), "?scope=tenant": tenant.String()} {
-			facts.scope = ""
-			if w := b.do(t, call{method: "GET", path: "/api/v1/events" + path, token: token}); w.Code != 200 || facts.scope != want {
-				t.Errorf("%s, %q: %d, under %v", token, path, w.Code, facts.scope)
+		for query, of := range map[string]ids.Tenant{"scope=platform&": {}, "": tenant, "scope=tenant&": tenant} {
+			rows.mu.Lock()
+			rows.scopes = map[ids.Tenant]string{}
+			rows.mu.Unlock()
+			w := b.do(t, call{method: "GET", path: "/api/v1/events?" + query + "since=0", token: token})
+			rows.mu.Lock()
+			if w.Code != 200 || of != (ids.Tenant{}) && rows.scopes[of] != of.String() {
+				t.Errorf("%s, %q: %d, under %v", token, query, w.Code, rows.scopes)
 			}
-			if everyone := strings.Contains(path, "platform"); everyone != (facts.tenant == ids.Tenant{}) {
-				t.Errorf("%s, %q: requested the events of %s", token, path, facts.tenant)
+			for read, scope := range rows.scopes {
+				if read == (ids.Tenant{}) && scope != pg.Platform.Tenant || read != (ids.Tenant{}) && read != of {
+					t.Errorf("%s, %q: events of %s under %s", token, query, read, scope)
+				}
 			}
+			rows.mu.Unlock()
 		}
 	}
 }

@@ -103,7 +103,7 @@ func NewWith(cfg Config, wrap func(oapi.StrictServerInterface) oapi.StrictServer
 	s := &Server{Config: cfg, streams: request.StreamsOf(doc)}
 	if s.chain, err = middleware.New(middleware.Config{
 		Problems: response.Problems{Log: cfg.Log}, Identity: cfg.Services.Identity, SignIn: cfg.Services.SignIn, Keys: cfg.Services.Keys, Front: cfg.Front, Limits: cfg.Limits, SharedLimits: cfg.SharedLimits,
-		Roles: func() policies.RoleTable { return cfg.Services.Policies.Latest().Roles }, Clock: cfg.Clock, Accounts: middleware.Accounts{Keys: cfg.CursorKeys},
+		Roles: func() policies.RoleTable { return cfg.Services.Policies.Latest().Roles }, Notice: middleware.NoticeFrom(cfg.Services.Policies), Clock: cfg.Clock, Accounts: middleware.Accounts{Keys: cfg.CursorKeys},
 	}, doc); err != nil {
 		return nil, err
 	}

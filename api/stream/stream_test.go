@@ -86,7 +86,7 @@ type bundle struct {
 func setup(t *testing.T, change ...func(*stream.Server)) *bundle {
 	t.Helper()
 	b := &bundle{record: &record{}, hints: &hint.Bus{}, mine: ids.New[ids.Tenant](), ended: make(chan struct{}, 10)}
-	// Neither the look nor the heartbeat comes by itself: hints must do.
+	// Neither the interval nor the heartbeat passes: hints must do.
 	s := &stream.Server{Events: b.record, Hints: b.hints, Log: slog.New(slog.DiscardHandler), Heartbeat: time.Hour, Interval: time.Hour}
 	for _, c := range change {
 		c(s)
@@ -99,12 +99,12 @@ func setup(t *testing.T, change ...func(*stream.Server)) *bundle {
 		if b.to != nil {
 			to = *b.to
 		}
-		follow, err := s.Open(r.Context(), to, r.URL.Query().Get("after"))
+		follow, err := s.Open(r.Context(), stream.Request{Audience: to, After: r.URL.Query().Get("after")})
 		if err != nil {
 			http.Error(w, string(errs.CodeOf(err)), http.StatusTeapot)
 			return
 		}
-		if err := follow(w); err != nil {
+		if err := follow.SendSSE(w); err != nil {
 			t.Error(err)
 		}
 		b.ended <- struct{}{}
@@ -117,7 +117,7 @@ func setup(t *testing.T, change ...func(*stream.Server)) *bundle {
 	return b
 }
 
-// open opens a stream and returns its lines as they come.
+// open opens a stream and returns its lines.
 func (b *bundle) open(t *testing.T, query string) (*http.Response, *bufio.Reader) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.url+"/?"+query, nil)
@@ -142,7 +142,7 @@ func TestClientsAreCounted(t *testing.T) {
 	count := func() float64 {
 		t.Helper()
 		families, err := registry.Gather()
-		if err != nil || len(families) != 1 {
+		if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 2 {
 			t.Fatalf("%v, %v", families, err)
 		}
 		return families[0].GetMetric()[0].GetGauge().GetValue()
@@ -204,7 +204,7 @@ func TestEventsArriveAsTheyHappen(t *testing.T) {
 	}
 }
 
-// The id of the last event is all that a client has to remember.
+// A client needs only the id of the last event.
 func TestStreamsGoOnWhereTheyWereLost(t *testing.T) {
 	t.Parallel()
 
@@ -318,15 +318,15 @@ func TestClientsThatLeaveAreLetGo(t *testing.T) {
 	<-b.ended
 }
 
-// Who takes nothing holds a goroutine and a buffer, so not for long.
+// A client that receives nothing occupies a goroutine, so not for long.
 func TestSlowClientsAreLetGo(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, func(s *stream.Server) { s.Patience = 100 * time.Millisecond })
-	for range 20_000 { // 20 MB: more than the sockets between us hold
+	for range 20_000 { // 20 MB: more than the buffers of the sockets
 		b.record.state(b.mine, "provisioning.active")
 	}
-	// Only now: the server closes a connection that asks for nothing.
+	// Only now: the server closes a connection without a request.
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(b.url, "http://"))
 	if err != nil {
 		t.Fatal(err)

@@ -68,7 +68,7 @@ func ConnectTo(a *output.Console, s Settings) (*Client, error) {
 		return nil, err
 	}
 	// No redirects: the bearer token belongs to the address that was configured.
-	doer := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	doer := &http.Client{Transport: &noticing{transport: transport, console: a}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	c.Client, err = oapi.NewClient(s.URL, oapi.WithHTTPClient(doer), oapi.WithRequestEditorFn(c.sign))
 	if err == nil {
 		c.plain, err = oapi.NewClient(s.URL, oapi.WithHTTPClient(doer), oapi.WithRequestEditorFn(c.mark))

@@ -13,6 +13,12 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 )
 
+// Kinds of items of the stream that are no events.
+const (
+	KindNotification = "notification"
+	KindUnread       = "unread"
+)
+
 // Event is one event of the stream: its envelope, and the bytes of it.
 type Event struct {
 	ID            string          `json:"event_id"`
@@ -27,9 +33,19 @@ type Event struct {
 // lost.
 const streamSilence = 40 * time.Second
 
-// Stream reads one connection until it ends, or until each returns an error.
+// Stream reads the events of one connection until it ends, or until each returns an error.
 // opened is called once the server has answered.
 func (c *Client) Stream(ctx context.Context, params oapi.ListEventsParams, opened func(), each func(Event) error) error {
+	return c.StreamItems(ctx, params, opened, func(one Event) error {
+		if one.Type == KindNotification || one.Type == KindUnread {
+			return nil
+		}
+		return each(one)
+	})
+}
+
+// StreamItems is Stream with the items that are no events. The type of such an item is its kind, and it has no id.
+func (c *Client) StreamItems(ctx context.Context, params oapi.ListEventsParams, opened func(), each func(Event) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	resp, err := c.ListEvents(ctx, &params)
@@ -55,7 +71,7 @@ func (c *Client) Stream(ctx context.Context, params oapi.ListEventsParams, opene
 func ReadStream(body io.Reader, heard func(), each func(Event) error) error {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, 1<<20) // an event's payload is far below the API's body limit
-	var id string
+	var id, kind string
 	var data []string
 	for lines.Scan() {
 		heard()
@@ -70,12 +86,17 @@ func ReadStream(body io.Reader, heard func(), each func(Event) error) error {
 			if id != "" {
 				f.ID = id
 			}
-			data = nil
+			if f.Type == "" {
+				f.Type = kind
+			}
+			kind, data = "", nil
 			if err := each(f); err != nil {
 				return err
 			}
 		case field == "id":
 			id = value
+		case field == "event":
+			kind = value
 		case field == "data":
 			data = append(data, value)
 		}

@@ -18,9 +18,11 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity/reseal"
+	"github.com/gpuaas/gpuaas/platform/notification/webhook"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/keyfile"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
@@ -62,7 +64,8 @@ func rotates(name string) rotated {
 			"token_keys", keystore.PurposeTokens, "key that signs access tokens", false,
 			"tokens of the old key are valid for up to an hour: an hour after begin", "gpuaas keys rotate %s --of tokens",
 		},
-		"fields": {"data_keys", keystore.PurposeFields, "key that seals columns", false, "", "gpuaas keys rotate %s --of fields"},
+		"fields":   {"data_keys", keystore.PurposeFields, "key that seals columns", false, "", "gpuaas keys rotate %s --of fields"},
+		"webhooks": {"webhook_keys", keystore.PurposeWebhooks, "key that seals the secrets of webhooks", false, "", "gpuaas keys rotate %s --of webhooks"},
 		"cursors": {
 			"cursor_keys", keystore.PurposeCursors, "key that seals positions in lists", false,
 			"positions in lists of the old key are valid for up to 24 hours: a day after begin", "gpuaas keys rotate %s --of cursors",
@@ -72,7 +75,7 @@ func rotates(name string) rotated {
 }
 
 // ofKeys lists the values of --of.
-const ofKeys = "tasks, statements, logins, tokens, fields, cursors or kek"
+const ofKeys = "tasks, statements, logins, tokens, fields, webhooks, cursors or kek"
 
 func NewCA(a *output.Console) *cobra.Command {
 	return output.Group("ca", "Manage the node certificate authority", newRotate(a, [3]string{
@@ -200,7 +203,7 @@ func (r *rotation) begin(ctx context.Context, d desk) error {
 	switch {
 	case d.nodes:
 		r.a.Notify("Nodes receive it within minutes: %s", d.command("status"))
-	case d.purpose == keystore.PurposeFields:
+	case sealing[d.purpose] != nil:
 		r.a.Notify("Servers seal stored secrets again within a minute: %s", d.command("status"))
 	case d.purpose == keystore.PurposeKEK && d.config.KEK == keystore.DriverFile:
 		r.a.Notify("Copy %s to every server, then: %s", keystore.KEKFile(d.config, d.stateDir), d.command("finish"))
@@ -223,12 +226,12 @@ func (r *rotation) finish(ctx context.Context, d desk) error {
 		r.a.Notify("%s %s left behind and must be enrolled again: %s", output.SymbolWarn, output.CountOf(len(left), "node"), listed(left))
 	}
 	finish := (*keystore.Keys).Finish
-	if d.purpose == keystore.PurposeFields {
+	if sealing[d.purpose] != nil {
 		finish = func(keys *keystore.Keys, ctx context.Context, tx pgx.Tx, purpose string, c clock.Clock) error {
 			if err := keys.Finish(ctx, tx, purpose, c); err != nil {
 				return err
 			}
-			return r.checkFields(ctx, tx, keys, d)
+			return r.checkSealed(ctx, tx, keys, d)
 		}
 	}
 	if err := r.act(ctx, &d, "finish", finish); err != nil {
@@ -243,10 +246,20 @@ func (r *rotation) finish(ctx context.Context, d desk) error {
 	return r.show(ctx, d)
 }
 
-// checkFields rejects a finish while an older data key has sealed something. It counts in the transaction
+// sealing contains the purposes whose keys seal columns, each with the count of what an older key has sealed.
+var sealing = map[string]func(context.Context, pg.Queryer, *keystore.Keys) (int, error){
+	keystore.PurposeFields: func(ctx context.Context, q pg.Queryer, keys *keystore.Keys) (int, error) {
+		return reseal.SealedBefore(ctx, q, keys.Fields.Newest())
+	},
+	keystore.PurposeWebhooks: func(ctx context.Context, q pg.Queryer, keys *keystore.Keys) (int, error) {
+		return webhook.SealedBefore(ctx, q, keys.Webhooks.Newest())
+	},
+}
+
+// checkSealed rejects a finish while an older data key has sealed something. It counts in the transaction
 // that ends the older key.
-func (r *rotation) checkFields(ctx context.Context, tx pgx.Tx, keys *keystore.Keys, d desk) error {
-	n, err := reseal.SealedBefore(ctx, tx, keys.Fields.Newest())
+func (r *rotation) checkSealed(ctx context.Context, tx pgx.Tx, keys *keystore.Keys, d desk) error {
+	n, err := sealing[d.purpose](ctx, tx, keys)
 	if err != nil || n == 0 || r.force {
 		return err
 	}
@@ -362,8 +375,8 @@ func (r *rotation) show(ctx context.Context, d desk) error {
 	if err := r.a.Show(document, t); err != nil {
 		return err
 	}
-	if d.purpose == keystore.PurposeFields && !r.a.Data() {
-		n, err := reseal.SealedBefore(ctx, d.db, d.keys.Fields.Newest())
+	if sealing[d.purpose] != nil && !r.a.Data() {
+		n, err := sealing[d.purpose](ctx, d.db, d.keys)
 		if err != nil {
 			return err
 		}
@@ -390,7 +403,7 @@ func (d desk) list() (list []rotating) {
 	switch d.purpose {
 	case keystore.PurposeTokens:
 		other = "accepted"
-	case keystore.PurposeFields, keystore.PurposeCursors, keystore.PurposeKEK:
+	case keystore.PurposeFields, keystore.PurposeWebhooks, keystore.PurposeCursors, keystore.PurposeKEK:
 		role, other = "seals", "opens"
 	}
 	active, others := d.keys.Kids(d.purpose)

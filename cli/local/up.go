@@ -50,6 +50,7 @@ func NewUp() *cobra.Command {
 	f.StringVar(&cfg.NodeListen, "node-listen", "127.0.0.1:8443", "address of the node API")
 	f.StringVar(&cfg.Metrics, "metrics-listen", "127.0.0.1:9090", "address of the metrics")
 	f.StringVar(&cfg.IssuerListen, "issuer-listen", "127.0.0.1:8180", "address of the development issuer; loopback names only")
+	f.StringVar(&cfg.MailListen, "mail-listen", "127.0.0.1:8380", "address of the page with the e-mails; loopback names only")
 	f.StringVar(&cfg.PaymentsListen, "payments-listen", "127.0.0.1:8280", "address of the development payment provider; loopback names only")
 	f.IntVar(&cfg.SimNodes, "sim-nodes", -1, "number of simulated nodes (-1: the nodes of the fleet)")
 	f.StringVar(&agents, "agents", "shared", "shared: all agents in this process; processes: one each")

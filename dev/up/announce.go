@@ -99,6 +99,9 @@ func (i *installation) screen(ctx context.Context, active int, profilePath strin
 	if i.payments != nil {
 		lines = slices.Insert(lines, slices.IndexFunc(lines, func(l [2]string) bool { return l[0] == "Sign in" }), [2]string{"Payments", i.payments.url})
 	}
+	if i.mail != nil {
+		lines = slices.Insert(lines, slices.IndexFunc(lines, func(l [2]string) bool { return l[0] == "Sign in" }), [2]string{"E-mails", i.mail.url})
+	}
 	first, err := i.firstAdminLink(ctx, firstAdmin)
 	if err != nil {
 		return err
@@ -160,6 +163,9 @@ func (i *installation) writeReady() error {
 	}
 	if i.payments != nil {
 		ready["payments_url"] = i.payments.url
+	}
+	if i.mail != nil {
+		ready["mail_url"] = i.mail.url
 	}
 	text, err := json.MarshalIndent(ready, "", "  ")
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package up runs a whole installation on the local machine: a private PostgreSQL, NATS in process,
-// every role of the server, an OpenID provider, a payment double, development tenants with users of
+// every role of the server, an OpenID provider, doubles for payments and e-mail, development tenants with users of
 // every role, and simulated nodes with real agents. It is for development and evaluation.
 package up
 
@@ -39,12 +39,14 @@ type Config struct {
 	IssuerListen string
 	// PaymentsListen is the address of the development payment provider.
 	PaymentsListen string
-	SimNodes       int  // simulated nodes to run; negative: as many as are declared
-	Processes      bool // one agent process each, instead of all in this one
-	Headless       bool // print no screen
-	Reset          bool // begin with an empty data directory
-	ReadyFile      string
-	Profile        string // name of the client profile to write
+	// MailListen is the address of the page with the e-mails.
+	MailListen string
+	SimNodes   int  // simulated nodes to run; negative: as many as are declared
+	Processes  bool // one agent process each, instead of all in this one
+	Headless   bool // print no screen
+	Reset      bool // begin with an empty data directory
+	ReadyFile  string
+	Profile    string // name of the client profile to write
 
 	Out io.Writer
 	Log *slog.Logger
@@ -72,6 +74,7 @@ type installation struct {
 	bus      *natsd.Server
 	issuer   *provider // nil where the environment names another
 	payments *payments // nil where the environment has a key, or payments are off
+	mail     *mailbox  // nil where the profile names another mail server
 	server   *server.Server
 	seed     seeded
 	fleet    *fleet
@@ -115,6 +118,9 @@ func (i *installation) start(ctx context.Context) error {
 	}
 	payments, err := i.startPayments(ctx)
 	if err != nil {
+		return err
+	}
+	if err := i.startMail(ctx); err != nil {
 		return err
 	}
 	credentials, err := secretref.CredentialsFromEnv(os.Getenv, filepath.Join(dir, "secrets"))
@@ -231,6 +237,9 @@ func (i *installation) stop(ctx context.Context) {
 	}
 	if i.payments != nil {
 		err = errors.Join(err, i.payments.stop(ctx))
+	}
+	if i.mail != nil {
+		err = errors.Join(err, i.mail.stop(ctx))
 	}
 	if i.bus != nil {
 		i.bus.Stop()

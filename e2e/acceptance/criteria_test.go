@@ -42,8 +42,8 @@ var criteria = []criterion{
 		"e2e/acceptance.TestAT030", "e2e/host.TestNode",
 	}, waits: "a real GPU: slices"},
 	{id: "AT-031", sentence: "Exhausted provisioning leads to failed: the node is clean and nothing is charged.", tests: []string{
-		"jobs.TestRecordGaveUp", "product/allocation.TestINV03FailedIsNotClean",
-	}, waits: "the notification: events"},
+		"jobs.TestRecordGaveUp", "product/allocation.TestINV03FailedIsNotClean", "platform/notification.TestAFailedProvisioningIsSent",
+	}},
 	{id: "AT-032", sentence: "An exhausted release leads to release_failed: billing stops, the slot is quarantined; a retry or a forced release ends in released.", tests: []string{
 		"product/allocation.TestReleaseFailed", "product/allocation/manage.TestAT032AForcedReleaseEndsByAProof",
 	}},
@@ -52,7 +52,8 @@ var criteria = []criterion{
 	}},
 	{id: "AT-041", sentence: "One warning for each crossing, a reminder after 24 h, a pending release with a deadline; a credit clears it.", tests: []string{
 		"platform/billing.TestNotices", "platform/billing.TestTheDeadlineStaysUnchanged", "jobs.TestTenantsAreNotified", "jobs.TestCreditBeforeTheRelease",
-	}, waits: "the delivery: events"},
+		"platform/notification.TestAudiences",
+	}},
 	{id: "AT-042", sentence: "Depletion releases all, the overdraft is within its bound; CSV equals ledger.", tests: []string{"jobs.TestINV35AThousandRunOut", "e2e/acceptance.TestAT042"}},
 	{id: "AT-050", sentence: "Checkout gives URL and row; below the minimum 400; the same key gives the same session.", tests: []string{"e2e/acceptance.TestAT050"}},
 	{id: "AT-051", sentence: "A signed event credits once; one changed byte is 400; 1,000 shuffled duplicates equal the unique set.", tests: []string{
@@ -96,7 +97,12 @@ var criteria = []criterion{
 	{id: "AT-096", sentence: "An editor's remote server starts through ssh-config.", waits: "terminal"},
 	{id: "AT-097", sentence: "A required recording plays back equal to the screen; end-to-end SSH is rejected.", waits: "terminal"},
 	{id: "AT-098", sentence: "A GPU fault appears in its tenant's kernel log and in no other tenant's.", waits: "terminal"},
-	{id: "AT-100", sentence: "One allocation's life as notifications, e-mails and webhooks, each once.", waits: "events"},
+	{id: "AT-100", sentence: "One allocation's life as notifications, e-mails and webhooks, each once.", tests: []string{
+		"e2e/acceptance.TestAT100", "platform/notification.TestRepeatsAreOneEmail",
+	}, waits: "its e-mails in the same test"},
+	{id: "AT-101", sentence: "A webhook endpoint is down for days, disabled, enabled and replayed, and nothing is missing.", tests: []string{"server.TestAT101NothingIsMissingAfterAnOutageOfAWebhook"}},
+	{id: "AT-102", sentence: "A stream is deleted under load, and no duplicate reaches a user.", tests: []string{"server.TestAT102AStreamDeletedUnderLoadRepeatsNothing"}},
+	{id: "AT-103", sentence: "A digest is one e-mail at its time, and quiet hours delay all but critical kinds.", tests: []string{"platform/notification.TestDigestsAndQuietHours"}},
 	{id: "AT-106", sentence: "The server restarts under a live page, and nothing is lost.", tests: []string{"e2e.TestPortalIsLive"}},
 	{id: "AT-107", sentence: "A viewer is offered no action that returns 403.", tests: []string{"web.TestChangesAreGated", "web.TestChangesOfAViewer", "web.TestOperatorsAreOfferedWhatTheyMay"}},
 }

@@ -93,7 +93,7 @@ func install(ctx context.Context, dir string) error {
 	const loopback = "127.0.0.1:0"
 	return up.Run(ctx, up.Config{
 		Dir: filepath.Join(dir, "data"), Repository: filepath.Join(dir, "repo"), Environment: "dev", Listen: loopback, NodeListen: loopback, Metrics: loopback,
-		IssuerListen: loopback, PaymentsListen: loopback, SimNodes: -1, Headless: true, ReadyFile: filepath.Join(dir, "ready"), Profile: "default",
+		IssuerListen: loopback, PaymentsListen: loopback, MailListen: loopback, SimNodes: -1, Headless: true, ReadyFile: filepath.Join(dir, "ready"), Profile: "default",
 		Out: io.Discard, Log: slog.New(slog.DiscardHandler),
 	})
 }

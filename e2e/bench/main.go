@@ -22,12 +22,14 @@ import (
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/e2e/bench/api"
 	"github.com/gpuaas/gpuaas/e2e/bench/change"
+	"github.com/gpuaas/gpuaas/e2e/bench/events"
 	"github.com/gpuaas/gpuaas/e2e/bench/install"
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 	"github.com/gpuaas/gpuaas/e2e/bench/loop"
 	"github.com/gpuaas/gpuaas/e2e/bench/money"
 	"github.com/gpuaas/gpuaas/e2e/bench/node"
 	"github.com/gpuaas/gpuaas/e2e/bench/web"
+	"github.com/gpuaas/gpuaas/e2e/bench/webhook"
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
@@ -93,6 +95,7 @@ func goals() []goal {
 		{"F4", node.WakeAll},
 		{"F5", node.IdleAgent},
 		{"F6", node.InspectHost},
+		{"O6", webhook.Deliveries},
 		{"L1", money.Accrual},
 		{"L2", money.JobForEach},
 		{"L3", money.Balances},
@@ -114,6 +117,9 @@ func goals() []goal {
 		{"W5", api.ReadModels},
 		{"W6", web.EventToPixel},
 		{"W7", web.Heap},
+		{"N1", events.FanOut},
+		{"N2", events.Crowds},
+		{"N3", events.Resume},
 	}
 }
 

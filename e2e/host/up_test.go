@@ -60,7 +60,7 @@ func (s *server) start(address string) {
 	must(s.t, err)
 	defer log.Close()
 	s.cmd = exec.Command(binary(s.t, "gpuaas"), "up", "--headless", "--listen", "127.0.0.1:0", "--node-listen", address+":0", "--metrics-listen", "127.0.0.1:0",
-		"--issuer-listen", "127.0.0.1:0", "--payments-listen", "127.0.0.1:0", "--data-dir", s.path("data"), "--ready-file", s.path("ready"))
+		"--issuer-listen", "127.0.0.1:0", "--payments-listen", "127.0.0.1:0", "--mail-listen", "127.0.0.1:0", "--data-dir", s.path("data"), "--ready-file", s.path("ready"))
 	s.cmd.Dir, s.cmd.Env, s.cmd.Stdout, s.cmd.Stderr = s.path("repo"), s.env(), log, log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)

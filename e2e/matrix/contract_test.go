@@ -23,7 +23,7 @@ type slot struct {
 
 // bodyIDs maps the fields of bodies that contain ids to their types. The object of an id has an
 // owner.
-var bodyIDs = map[string]string{"ssh_key_ids": "SshKeyID", "tenant_id": "TenantID", "payment_session_id": "PaymentSessionID", "service_account_id": "ServiceAccountID", "dead_letter_ids": "DeadLetterID", "notification_ids": "NotificationID"}
+var bodyIDs = map[string]string{"ssh_key_ids": "SshKeyID", "tenant_id": "TenantID", "payment_session_id": "PaymentSessionID", "service_account_id": "ServiceAccountID", "dead_letter_ids": "DeadLetterID", "notification_ids": "NotificationID", "project_id": "ProjectPath"}
 
 // slotsOf reads the slots of an operation from the contract.
 func slotsOf(t testing.TB, o openapi.Operation) (all []slot) {
@@ -108,6 +108,13 @@ func (w *fixture) build(o openapi.Operation, a *actor, ids map[slot]string) requ
 	if body != nil {
 		r.body, _ = json.Marshal(body)
 	}
+	if o.OperationID == "followEvents" {
+		for name, value := range map[string]string{
+			"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": "gpuaas.events.v1",
+		} {
+			r.header.Set(name, value)
+		}
+	}
 	if signed(o) {
 		r.body = []byte(`{"id":"evt_1"}`) // by no provider
 	}
@@ -145,8 +152,14 @@ func (w *fixture) valueOf(name string, s *openapi3.Schema) any {
 		return value
 	}
 	switch {
+	case name == "choices":
+		return []any{} // the kinds are not in the contract
 	case name == "name":
 		return w.unique("made")
+	case name == "url":
+		return "https://hooks.invalid/"
+	case name == "events":
+		return []any{"billing.*"}
 	case name == "email":
 		return w.unique("made") + "@example.org"
 	case name == "sku":

@@ -37,6 +37,8 @@ func (w *fixture) declare() {
 	w.sql(`INSERT INTO event_consumers (name, stream, epoch, pending, redelivered) VALUES ($1, 'BILLING', 'e', 0, 0)`, consumerName)
 	w.a.objects["DeadLetterID"] = w.deadLetter()
 	w.b.objects["DeadLetterID"] = w.a.objects["DeadLetterID"]
+	w.a.objects["SuppressedAddressID"] = w.suppressed()
+	w.b.objects["SuppressedAddressID"] = w.a.objects["SuppressedAddressID"]
 	w.a.objects["DriftID"] = w.drift()
 	w.b.objects["DriftID"] = w.a.objects["DriftID"]
 	_, w.a.objects["SlotID"] = w.machine()
@@ -45,7 +47,13 @@ func (w *fixture) declare() {
 }
 
 // platforms are the objects with an id that belong to no tenant.
-var platforms = map[string]bool{"PlanID": true, "FaultReportID": true, "DeadLetterID": true, "DriftID": true, "SlotID": true}
+var platforms = map[string]bool{"PlanID": true, "FaultReportID": true, "DeadLetterID": true, "SuppressedAddressID": true, "DriftID": true, "SlotID": true}
+
+func (w *fixture) suppressed() string {
+	made := id()
+	w.sql(`INSERT INTO suppressed_addresses (id, address, reason) VALUES ($1, $2, 'r')`, made, made.String())
+	return made.String()
+}
 
 func (w *fixture) deadLetter() string {
 	made := id()
@@ -58,6 +66,19 @@ func (w *fixture) notification(s *side, user uuid.UUID) string {
 	made := id()
 	w.sql(`INSERT INTO notifications (id, user_id, org_id, kind, severity, urn, title, message) VALUES ($1, $2, $3, 'low_balance', 'info', 'u', 't', 'm')`, made, user, s.tenant)
 	return made.String()
+}
+
+// webhook creates one of the side's project. No server has its address. Those of other cells end, because a policy limits them.
+func (w *fixture) webhook(s *side) string {
+	w.sql(`DELETE FROM webhook_endpoints WHERE org_id = $1 AND id::text <> $2`, s.tenant, s.objects["WebhookID"])
+	h := s.owner.header()
+	h.Set("Content-Type", "application/json")
+	body := `{"name":"` + w.unique("hook") + `","url":"https://hooks.invalid/","events":["billing.*"],"project_id":"` + s.project.String() + `"}`
+	got := w.send(request{http.MethodPost, "/api/v1/webhooks", h, []byte(body)})
+	if got.status != http.StatusCreated {
+		w.Fatalf("creating a webhook: %d %s", got.status, got.body)
+	}
+	return field(got.body, "id")
 }
 
 func (w *fixture) drift() string {

@@ -144,6 +144,7 @@ func (w *fixture) newSide(name string) *side {
 	w.sql(`INSERT INTO tenants (id, name) VALUES ($1, $2)`, s.tenant, name)
 	s.project, s.other = w.newProject(s), w.newProject(s)
 	w.policy("payment.auto_topup_enabled", "tenant:"+s.tenant.String(), "true")
+	w.policy("notification.webhook_endpoints", "tenant:"+s.tenant.String(), "100")
 	account := queryOne[uuid.UUID](w.installation, `SELECT ledger_ensure_accounts($1, 'EUR')`, s.tenant)
 	for _, m := range []struct {
 		kind, from string
@@ -347,7 +348,7 @@ func (w *fixture) strangers() {
 func (w *fixture) createShared(s *side) {
 	s.objects["ProjectPath"], s.objects["ProjectHeader"] = s.project.String(), s.project.String()
 	s.objects["TenantID"] = s.tenant.String()
-	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID", "NotificationID"} {
+	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID", "NotificationID", "WebhookID", "WebhookDeliveryID"} {
 		s.objects[kind] = w.fresh(kind, s, s.owner)
 	}
 	w.sql(`INSERT INTO release_proofs (allocation_id, proof) VALUES ($1, '{}')`, s.objects["AllocationID"])
@@ -390,6 +391,8 @@ func (w *fixture) fresh(kind string, s *side, by *actor) string {
 		return w.drift()
 	case "DeadLetterID":
 		return w.deadLetter()
+	case "SuppressedAddressID":
+		return w.suppressed()
 	case "NotificationID":
 		return w.notification(s, by.user)
 	case "AllocationID":
@@ -427,6 +430,11 @@ func (w *fixture) fresh(kind string, s *side, by *actor) string {
 		_, hash := secret("gps_")
 		w.sql(`INSERT INTO service_account_credentials (id, service_account_id, org_id, secret_hash) VALUES ($1, $2, $3, $4)`,
 			made, s.objects["ServiceAccountID"], s.tenant, hash)
+	case "WebhookID":
+		return w.webhook(s)
+	case "WebhookDeliveryID":
+		w.sql(`INSERT INTO webhook_deliveries (id, endpoint_id, org_id, project_id, event_id, event_type, body, status) VALUES ($1, $2, $3, $4, $5, 'billing.refunded', '{}', 'failed')`,
+			made, s.objects["WebhookID"], s.tenant, s.project, id())
 	case "SshKeyID":
 		line, mark := publicKey()
 		w.sql(`INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) VALUES ($1, $2, $3, $4, $5)`, made, by.user, w.unique("key"), line, mark)

@@ -218,7 +218,7 @@ func (h *installation) try(r request) (answer, error) {
 	}
 	defer resp.Body.Close()
 	a := answer{status: resp.StatusCode, header: resp.Header}
-	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+	if resp.StatusCode == http.StatusSwitchingProtocols || strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		a.took = time.Since(began)
 		return a, nil // has no end
 	}

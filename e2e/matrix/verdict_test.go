@@ -109,30 +109,35 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 		return v
 	case at == random, at == foreign && !reaches(o, a, s):
 		return missing
-	case (o.OperationID == "getMe" || o.OperationID == "listEvents") && a.side != nil && !a.program && !slices.ContainsFunc(a.roles, isInProject):
+	case (o.OperationID == "getMe" || isStream(o)) && a.side != nil && !a.program && !slices.ContainsFunc(a.roles, isInProject):
 		// They name the project, in which the caller has no role.
 		return verdict{statuses: []int{403}, codes: []string{"forbidden"}}
-	case a.side == nil && o.OperationID == "listEvents" && !a.hasRole("admin"): // they are a project's
+	case a.side == nil && isStream(o) && !a.hasRole("admin"): // they are a project's
 	case a.side != nil || at == foreign || !aboutOwnTenant(o) || reaches(o, a, s):
 		return done
 	}
 	// Of no tenant, and about none.
-	return verdict{statuses: []int{200, 400, 403, 404}, codes: []string{"", "not_found", "forbidden", "project_required"}}
+	return verdict{statuses: []int{101, 200, 400, 403, 404}, codes: []string{"", "not_found", "forbidden", "project_required"}}
+}
+
+// isStream reports whether an operation is the stream of events, over either transport.
+func isStream(o openapi.Operation) bool {
+	return o.OperationID == "listEvents" || o.OperationID == "followEvents"
 }
 
 // expectNoProject is the verdict for a request without a project. Each tenant has two projects, so only a
 // role in all of them permits it.
 func expectNoProject(o openapi.Operation, a *actor, by []string, done verdict) verdict {
 	wide := slices.ContainsFunc(by, func(role string) bool { return !strings.HasPrefix(role, "project.") })
-	if o.OperationID == "listEvents" { // everybody may, of what they see
+	if isStream(o) { // everybody may, of what they see
 		wide = slices.ContainsFunc(a.roles, isInProject) || a.hasRole("tenant.billing") && !a.limited
 	}
 	switch {
 	case a.side == nil:
-		return verdict{statuses: []int{200, 400, 403, 404}, codes: []string{"", "not_found", "forbidden", "project_required"}}
+		return verdict{statuses: []int{101, 200, 400, 403, 404}, codes: []string{"", "not_found", "forbidden", "project_required"}}
 	case len(by) == 0:
 		return verdict{statuses: []int{400, 403}, codes: []string{"project_required", "forbidden"}}
-	case o.OperationID == "listEvents" && !wide:
+	case isStream(o) && !wide:
 		return verdict{statuses: []int{403}, codes: []string{"forbidden"}}
 	case !wide, o.Extensions["x-project"] == "required":
 		return verdict{statuses: []int{400}, codes: []string{"project_required"}}
@@ -159,7 +164,7 @@ func named(o openapi.Operation, suffix string) bool {
 }
 
 func successes(o openapi.Operation) (all []int) {
-	for _, status := range []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent, http.StatusFound} {
+	for _, status := range []int{http.StatusSwitchingProtocols, http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent, http.StatusFound} {
 		if o.Responses.Status(status) != nil {
 			all = append(all, status)
 		}

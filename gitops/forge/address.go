@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/netguard"
 )
 
 const part = `[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,98}[A-Za-z0-9_-])?`
@@ -101,15 +102,8 @@ func public(_, at string, _ syscall.RawConn) error {
 	if err != nil {
 		return errs.New(errs.ProviderFailed, "the forge's name leads nowhere").Because(err)
 	}
-	if a := host.Addr().Unmap(); a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a.IsMulticast() || metadata[a] {
+	if a := host.Addr(); netguard.Reserved(a) {
 		return errs.New(errs.ProviderFailed, "the forge's name resolves to %s, which is not an allowed address", a)
 	}
 	return nil
-}
-
-// The addresses of metadata services that are not link-local.
-var metadata = map[netip.Addr]bool{
-	netip.MustParseAddr("fd00:ec2::254"):   true, // AWS
-	netip.MustParseAddr("100.100.100.200"): true, // Alibaba
-	netip.MustParseAddr("168.63.129.16"):   true, // Azure
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/gitops/source/remote"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/netguard"
 )
 
 // forge serves a repository by smart HTTP over TLS, with the real git-http-backend.
@@ -399,7 +400,7 @@ func TestINV15AddressesOfThisMachine(t *testing.T) {
 		"2002:7f00:1::": true, "2002:a9fe:a9fe::1": true, "::127.0.0.1": true,
 		"10.0.0.1": false, "192.168.1.1": false, "172.16.0.1": false, "140.82.121.3": false, "2606:50c0:8000::153": false, "fd12::1": false, "64:ff9b::8c52:7903": false,
 	} {
-		if got := remote.Reserved(netip.MustParseAddr(address)); got != refused {
+		if got := netguard.Reserved(netip.MustParseAddr(address)); got != refused {
 			t.Errorf("%s: rejected is %v", address, got)
 		}
 	}

@@ -348,7 +348,9 @@ var demanded = []string{
 	"git_sources", "desired_objects", "plans", "plan_approvals", "drift", // who suspends, adopts, approves, ignores
 	"ledger_transfers", "payment_sessions", "refund_requests", "payment_disputes", "payment_mandates", // who adjusts a balance, tops up, refunds, disputes
 	"holds", "agent_releases", "certificates", "breaker_trips", // who cordons, publishes a build of the agent, revokes, lets the platform hold again
-	"fault_reports",                 // who reports and decides
+	"webhook_endpoints",                                // who sends events where
+	"fault_reports",                                    // who reports and decides
+	"notification_preferences", "suppressed_addresses", // who changes, lifts
 	"dead_letters", "event_replays", // who retries, discards, replays
 	"slot_inspections",         // who states that a slot is clean without a proof
 	"signing_keys", "key_sets", // who creates, rotates and ends keys

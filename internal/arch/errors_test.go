@@ -20,7 +20,8 @@ var uncoded = map[string]string{
 	"api/rest/server.go NewWith":                      "a fault of the wiring: the process does not start",
 	"api/rest/request/operation.go OperationsOf":      "a fault of the contract or of the roles: the process does not start",
 	"platform/identity/oidc/oidctest/issuer.go serve": "simulates an unreachable provider, only in tests",
-	"api/stream/stream.go errSlow":                    "ends a stream without a reader; no response is sent",
+	"api/stream/client.go errSlow":                    "ends a stream without a reader; no response is sent",
+	"api/stream/client.go errFailed":                  "ends a stream; the status has been sent",
 }
 
 // apis are the packages that respond to users, service accounts and nodes.

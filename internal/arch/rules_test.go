@@ -52,6 +52,8 @@ var importRules = map[string][]string{
 	"platform": {"policies"}, // and lower layers
 	// Spend limits are Policy objects.
 	"platform/billing": {"policies", "desired"},
+	// The consumers of events are in a table of webhooks and in one of notifications.
+	"platform/notification/webhook": {"policies"},
 	// The sets of keys that nodes trust.
 	"platform/secret": {"policies", "protocol"},
 	"product":         {"platform", "policies", "desired", "protocol"}, // and lower layers
@@ -60,16 +62,19 @@ var importRules = map[string][]string{
 
 	// migrations: the schema of River's tables has its name there.
 	"jobs": {
-		"services", "jobs/nodetask", "jobs/retention", "jobs/money", "gitops", "reconciler", "platform", "product", "policies", "desired", "desired/revision", "observed", "protocol", "migrations",
+		"services", "jobs/nodetask", "jobs/retention", "jobs/money", "jobs/mails", "gitops", "reconciler", "platform", "product", "policies", "desired", "desired/revision", "observed", "protocol", "migrations",
 	},
 	"jobs/nodetask": {"protocol"},
 	"jobs/money":    {"services", "platform", "product/slots"},
+	"jobs/mails":    {"platform"},
 	// The statements that delete old rows are those of the owners.
 	"jobs/retention": {"services", "jobs/nodetask", "gitops", "reconciler", "platform", "product", "policies", "observed", "desired/revision"},
 
-	"api/openapi":  {},
-	"api/asyncapi": {},
-	"api/oapi":     {},
+	"api/openapi": {},
+	// The contract lists the events that webhooks send.
+	"api/openapi/gen": {"api/asyncapi"},
+	"api/asyncapi":    {},
+	"api/oapi":        {},
 	"api/rest": {
 		"services", "api/oapi", "api/openapi", "api/asyncapi", "api/stream", "platform", "product", "policies", "desired", "desired/revision", "observed",
 		"reconciler", "gitops", "jobs/nodetask", "web", "docs",
@@ -128,6 +133,9 @@ var libraryRules = []struct {
 	{library: []string{"github.com/stripe/stripe-go"}, only: []string{"platform/payment/stripe", "dev/stripe", "dev/up"}},
 	// Vault is one adapter of a port.
 	{library: []string{"github.com/hashicorp/vault"}, only: []string{"platform/secret/vault"}},
+	// SMTP is one adapter of a port, and the server is for development and tests.
+	{library: []string{"github.com/wneessen/go-mail"}, only: []string{"platform/notification/smtp"}},
+	{library: []string{"github.com/emersion/go-smtp"}, only: []string{"dev/mail", "dev/up", "platform/notification/smtp"}},
 	// Stored secrets have one format.
 	{library: []string{"github.com/tink-crypto"}, only: []string{"internal/envelope"}},
 	// The generators turn definitions and keys into Go. No program links them.

@@ -13,7 +13,8 @@ var unscoped = []string{
 	"dev/up.seedTenant",           // likewise
 	"api/rest.recordJobChange",    // an administrator's act on a job
 	"api/rest/middleware.confine", // what an operator's role has allowed
-	"api/rest/event.ListEvents",   // an operator who requests the events of all tenants
+	"api/rest/event.open",         // an operator who requests the events of all tenants
+	"api/stream.join",             // one reader for all clients; each receives only the events of its tenant
 	"platform/billing.Limits",     // declarations are the platform's; those of the caller's own tenant are read
 	"platform/billing.SetLimits",  // and written, after it was made sure whose they are
 	"platform/payment.Receive",    // the payment provider belongs to no tenant, and its report is stored unchanged
@@ -58,7 +59,11 @@ var unscoped = []string{
 	"platform/identity/signin.SetPassword",
 	// Stored secrets are sealed again for all tenants, and one that does not open belongs to none.
 	"platform/identity/reseal.Reseal",
+	"platform/notification/webhook.Reseal", // likewise
 	"platform/secret.Record",
+
+	// A link of an e-mail is the only credential of its holder.
+	"platform/notification.Subscription", "platform/notification.Unsubscribe",
 
 	// An administrator changes a user without a tenant.
 	"platform/identity.PutTenantMember",

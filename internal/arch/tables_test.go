@@ -21,6 +21,7 @@ var tableOwners = map[string]string{
 	"migrations": "migrations", "policies": "policies",
 	"desired": "desired", "revision": "desired/revision", "observed": "observed",
 	"reconciler": "reconciler", "change": "gitops/change", "forge": "gitops/forge", "nodetask": "jobs/nodetask",
+	"webhook": "platform/notification/webhook",
 }
 
 // tableGroup is a group of packages that may name each other's tables in joins. Each of them writes

@@ -42,6 +42,8 @@ type (
 	Plan struct{ uuid.UUID }
 	// Event is one fact of the outbox.
 	Event struct{ uuid.UUID }
+	// Webhook is a webhook endpoint of a tenant.
+	Webhook struct{ uuid.UUID }
 	// PaymentSession is one checkout.
 	PaymentSession struct{ uuid.UUID }
 	// Mandate is the permission to charge a stored payment method.

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event/consume"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
+	"github.com/gpuaas/gpuaas/platform/notification"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -42,6 +43,7 @@ func Months() []Month {
 		{"outbox_events", policies.EventOutboxDays, 0},
 		{"inbox", policies.EventOutboxDays, 31}, // as long as an event can be published again
 		{"notifications", policies.HistoryDays, 0},
+		{"webhook_deliveries", policies.HistoryDays, 0},
 		{"audit_logs", policies.AuditDays, 0},
 		{"plan_actions", policies.HistoryDays, 0},
 		{"plans", policies.HistoryDays, 0},
@@ -73,6 +75,10 @@ func batches() []batch {
 		{"inbox_heads", policies.EventOutboxDays, day, consume.DeleteHeads},
 		{"dead_letters", policies.HistoryDays, day, consume.DeleteLetters},
 		{"event_replays", policies.HistoryDays, day, consume.DeleteReplays},
+		{"notification_digests", policies.HistoryDays, day, notification.DeleteDigests},
+		{"suppressed_addresses", policies.HistoryDays, day, notification.DeleteLifted},
+		{"invitation_mails", policies.HistoryDays, day, notification.DeleteInvitationMails},
+		{"notification_preferences", policies.HistoryDays, day, notification.DeletePreferences},
 		{"forge_reports", policies.HistoryDays, day, forge.DeleteReports},
 		{"forge_pushes", policies.HistoryDays, day, forge.DeletePushes},
 		{"desired_revisions", policies.AuditDays, day, revision.DeleteOld},

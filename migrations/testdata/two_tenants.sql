@@ -26,6 +26,11 @@ BEGIN
 		INSERT INTO audit_seals (up_to, org_id, total, rows, chain) VALUES (1::text::xid8, id, 1, repeat('x', 48)::bytea, repeat('x', 32)::bytea);
 		INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, org_id, payload) VALUES (id, 'BILLING', 'billing.x', id, 1, id, '{}');
 		INSERT INTO notifications (id, user_id, org_id, kind, severity, urn, title, message) VALUES (id, id, id, 'k', 'info', id, 't', 'm');
+		INSERT INTO notification_preferences (id, scope) VALUES (id, 'user');
+		INSERT INTO notification_digests (user_id, period, due_at, id, notification_ids) VALUES (id, 'daily', now(), id, ARRAY[id]);
+		INSERT INTO suppressed_addresses (id, address, reason) VALUES (id, id, 'r');
+		INSERT INTO webhook_endpoints (id, org_id, name, url, patterns, format, signature, secret_enc, created_by) VALUES (id, id, id, 'https://a.example', '{p}', 'standard', 'v1', '', 'u');
+		INSERT INTO webhook_deliveries (id, endpoint_id, org_id, event_id, event_type, body, status) VALUES (id, id, id, id, 't', '', 'skipped');
 		INSERT INTO ledger_accounts (id, org_id, name, currency) VALUES (id, id, 'balance', 'EUR');
 		INSERT INTO ledger_transfers (id, kind, reference, org_id, amount_minor) VALUES (id, 'usage', id, id, 1);
 		INSERT INTO ledger_entries (transfer_id, account_id, amount_minor, currency) VALUES (id, id, 1, 'EUR');

@@ -40,7 +40,10 @@ const privileged = `
 	INSERT INTO certificates (serial, node_id, status, not_after) VALUES ('ab', id(1), 'active', now());
 	INSERT INTO breaker_trips (held, allowed, fleet, reason, rejected_nodes) VALUES (2, 2, 9, 'r', '{}');
 	INSERT INTO fault_reports (id, allocation_id, org_id, node_id, message, reported_by) VALUES (id(1), id(1), id(1), id(1), 'm', 'a');
+	INSERT INTO webhook_endpoints (id, org_id, name, url, patterns, format, signature, secret_enc, created_by) VALUES (id(1), id(1), 'w', 'u', '{p}', 'slack', 'v1', 'x', 'a');
 	INSERT INTO dead_letters (id, consumer, event_id, stream, subject, error, dead_at) VALUES (id(1), 'c', id(1), 'FLEET', 's', 'x', now());
+	INSERT INTO notification_preferences (id, scope) VALUES (id(1), 'user');
+	INSERT INTO suppressed_addresses (id, address, reason) VALUES (id(1), 'a', 'r');
 	INSERT INTO gpus (uuid, node_id, index, model, memory_mib, health) VALUES ('g', id(1), 0, 'm', 1, 'healthy');
 	INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status) VALUES (id(1), id(1), 'g', 's', 'r', 'dirty');
 	INSERT INTO git_sources (name, repository, ref, dirs, declared_by) VALUES ('s', 'r', 'main', '{}', 'server');
@@ -129,8 +132,16 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 		`INSERT INTO agent_releases (version, platform, digest, size_bytes, metadata, signature, kid, expires_at, created_by) VALUES ('2', 'p', 'd', 1, '', '', 'k', now(), 'a')`,
 		`UPDATE breaker_trips SET cleared_at = now(), cleared_by = 'a'`,
 		`UPDATE fault_reports SET status = 'rejected', decided_by = 'a', decided_at = now(), decided_reason = 'r'`,
+		`INSERT INTO webhook_endpoints (id, org_id, name, url, patterns, format, signature, secret_enc, created_by) VALUES (id(2), id(1), 'v', 'u', '{p}', 'slack', 'v1', 'x', 'a')`,
+		`UPDATE webhook_endpoints SET url = 'v'`,
+		`UPDATE webhook_endpoints SET disabled_at = now(), disabled_why = 'user'`,
+		`UPDATE webhook_endpoints SET version = 2, secret_enc = 'y'`,
+		`DELETE FROM webhook_endpoints`,
 		`UPDATE dead_letters SET retry_at = now(), resolved_by = 'a', reason = 'r'`,
 		`UPDATE dead_letters SET resolved_at = now(), resolution = 'discarded', resolved_by = 'a', reason = 'r'`,
+		`INSERT INTO notification_preferences (id, scope) VALUES (id(2), 'user')`,
+		`UPDATE notification_preferences SET choices = '{"x": {}}'`,
+		`UPDATE suppressed_addresses SET lifted_at = now(), lifted_by = 'a'`,
 		`INSERT INTO event_replays (id, consumer, repeat, actor, reason) VALUES (id(2), 'c', true, 'a', 'r')`,
 		`INSERT INTO slot_inspections (slot_id, claimed_at, actor, reason) VALUES (id(1), now(), 'a', 'r')`,
 		`UPDATE certificates SET status = 'revoked', revoked_at = now(), reason = 'r'`,
@@ -154,6 +165,8 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 		`UPDATE enrolment_tokens SET used_at = now()`,
 		`UPDATE allocations SET message = 'm'`,
 		`UPDATE certificates SET status = 'superseded'`,
+		`UPDATE webhook_endpoints SET failing_since = now(), blocked_until = now(), retry_at = now()`,
+		`UPDATE webhook_endpoints SET secret_enc = 'y'`, // sealed again
 		`UPDATE dead_letters SET attempts = 2`,
 		`UPDATE git_sources SET head = 'h', checked_at = now()`,
 		`UPDATE desired_objects SET generation = 2`,
@@ -209,8 +222,8 @@ func TestINV58TablesThatAreAudited(t *testing.T) {
 	}
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	want := []string{
-		"agent_releases", "allocations", "api_keys", "breaker_trips", "certificates", "dead_letters", "desired_objects", "drift", "enrolment_tokens", "event_replays", "fault_reports", "git_sources", "holds", "invitations", "key_sets", "ledger_transfers", "payment_disputes", "payment_mandates", "payment_sessions", "plan_approvals", "plans", "project_memberships", "projects",
-		"refund_requests", "service_account_credentials", "service_accounts", "sessions", "sign_in_links", "signing_keys", "slot_inspections", "ssh_keys", "tenant_memberships", "tenants", "user_passwords", "users",
+		"agent_releases", "allocations", "api_keys", "breaker_trips", "certificates", "dead_letters", "desired_objects", "drift", "enrolment_tokens", "event_replays", "fault_reports", "git_sources", "holds", "invitations", "key_sets", "ledger_transfers", "notification_preferences", "payment_disputes", "payment_mandates", "payment_sessions", "plan_approvals", "plans", "project_memberships", "projects",
+		"refund_requests", "service_account_credentials", "service_accounts", "sessions", "sign_in_links", "signing_keys", "slot_inspections", "ssh_keys", "suppressed_addresses", "tenant_memberships", "tenants", "user_passwords", "users", "webhook_endpoints",
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v: %v", got, err)

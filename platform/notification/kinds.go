@@ -28,111 +28,146 @@ const (
 type kind struct {
 	name            string
 	stream, subject string
-	audience        func(event.Event) identity.Roles
+	audience        audience
 	severity        Severity
 	enabled         policies.BoolKey // empty: no policy disables it
+	screen          string           // of the portal, which an e-mail links; one that ends with / continues with the id of the resource
 	title           string
 	// message names cause, effect on money, deadline and next step. A field that an event lacks is a failure.
 	message string
 }
 
-// ofProject notifies the user who owns the allocation, and the administrators of its project.
-func ofProject(e event.Event) identity.Roles {
-	var about struct {
-		User ids.User `json:"user_id"`
+// mutable reports whether a user may switch the kind off in the application. The critical ones are depletion and
+// scheduled releases.
+func (k kind) mutable() bool { return k.severity != Critical }
+
+// defaults returns how users are notified who have no choice, and whose tenant has none.
+func (k kind) defaults(c Channel) Value {
+	if c == Email && k.severity == Info {
+		return Off
 	}
-	_ = json.Unmarshal(e.Payload, &about) // the events of older releases name no user
-	return identity.Roles{Project: []string{"admin"}, User: about.User}
+	return Now
 }
 
-func ofMoney(event.Event) identity.Roles { return identity.Roles{Tenant: []string{"owner", "billing"}} }
-
-func ofPlatform(event.Event) identity.Roles {
-	return identity.Roles{Platform: []string{"admin", "operator"}}
+// audience is a group of users.
+type audience struct {
+	name  string
+	roles func(event.Event) identity.Roles
 }
 
-// ofNode notifies the owners of a tenant with allocations on the node, or operators.
-func ofNode(e event.Event) identity.Roles {
-	if e.Tenant == (ids.Tenant{}) {
-		return ofPlatform(e)
-	}
-	return identity.Roles{Tenant: []string{"owner"}}
+func roles(r identity.Roles) func(event.Event) identity.Roles {
+	return func(event.Event) identity.Roles { return r }
 }
+
+var (
+	// ofProject are the user who owns the allocation, and the administrators of its project.
+	ofProject = audience{"owner of the allocation, and admins of the project", func(e event.Event) identity.Roles {
+		var about struct {
+			User ids.User `json:"user_id"`
+		}
+		_ = json.Unmarshal(e.Payload, &about) // the events of older releases name no user
+		return identity.Roles{Project: []string{"admin"}, User: about.User}
+	}}
+	ofMoney    = audience{"owners and billing users of the tenant", roles(identity.Roles{Tenant: []string{"owner", "billing"}})}
+	ofPlatform = audience{"administrators and operators of the platform", roles(identity.Roles{Platform: []string{"admin", "operator"}})}
+	ofWebhooks = audience{name: "owners of the tenant, and administrators of the project of the webhook"} // the caller has the roles
+	// ofNode are the owners of a tenant with allocations on the node, or operators.
+	ofNode = audience{"owners of tenants with allocations on the node, and operators", func(e event.Event) identity.Roles {
+		if e.Tenant == (ids.Tenant{}) {
+			return ofPlatform.roles(e)
+		}
+		return identity.Roles{Tenant: []string{"owner"}}
+	}}
+)
 
 // kinds returns the table of kinds.
 func kinds() []kind {
 	return []kind{
 		{
-			"provision_active", event.StreamProvisioning, "provisioning.active", ofProject, Info, policies.NotificationProvisioningEnabled, "Allocation is active",
+			"provision_active", event.StreamProvisioning, "provisioning.active", ofProject, Info, policies.NotificationProvisioningEnabled, "allocations/", "Allocation is active",
 			`Allocation {{.allocation_id}} is active since {{time .active_at}}. It costs {{money .price_per_hour_minor .currency}} per hour until its release.`,
 		},
 		{
-			"provision_failed", event.StreamProvisioning, "provisioning.failed", ofProject, Warning, policies.NotificationProvisioningEnabled, "Provisioning failed",
+			"provision_failed", event.StreamProvisioning, "provisioning.failed", ofProject, Warning, policies.NotificationProvisioningEnabled, "allocations/", "Provisioning failed",
 			`Allocation {{.allocation_id}} was not provisioned: {{.message}}. Nothing was charged. Create it again.`,
 		},
 		{
-			"releasing_completed", event.StreamProvisioning, "provisioning.releasing.completed", ofProject, Info, policies.NotificationProvisioningEnabled, "Allocation was released",
+			"releasing_completed", event.StreamProvisioning, "provisioning.releasing.completed", ofProject, Info, policies.NotificationProvisioningEnabled, "allocations/", "Allocation was released",
 			`Allocation {{.allocation_id}} was released at {{time .released_at}}. It was charged for {{.seconds}} seconds: {{money .cost_minor .currency}}.`,
 		},
 		{
-			"release_failed", event.StreamProvisioning, "provisioning.release_failed", ofProject, Warning, policies.NotificationProvisioningEnabled, "Release failed",
+			"release_failed", event.StreamProvisioning, "provisioning.release_failed", ofProject, Warning, policies.NotificationProvisioningEnabled, "allocations/", "Release failed",
 			`The release of allocation {{.allocation_id}} failed after {{.attempts}} attempts: {{.release_failed_reason}}. It is not charged. An operator inspects its slots.`,
 		},
 		{
-			"expiring", event.StreamProvisioning, "provisioning.expiring", ofProject, Warning, policies.NotificationProvisioningEnabled, "Allocation expires",
+			"expiring", event.StreamProvisioning, "provisioning.expiring", ofProject, Warning, policies.NotificationProvisioningEnabled, "allocations/", "Allocation expires",
 			`Allocation {{.allocation_id}} is released at {{time .expires_at}}, the end of its TTL. Extend the TTL to continue.`,
 		},
 		{
-			"release_scheduled", event.StreamProvisioning, "provisioning.release_scheduled", ofProject, Critical, "", "Release is scheduled",
+			"release_scheduled", event.StreamProvisioning, "provisioning.release_scheduled", ofProject, Critical, "", "allocations/", "Release is scheduled",
 			`Allocation {{.allocation_id}} is released at {{time .deadline_at}}: {{.message}}. It is charged until then. Store your data before.`,
 		},
 		{
-			"release_cancelled", event.StreamProvisioning, "provisioning.release_cancelled", ofProject, Info, "", "Scheduled release is cancelled",
+			"release_cancelled", event.StreamProvisioning, "provisioning.release_cancelled", ofProject, Info, "", "allocations/", "Scheduled release is cancelled",
 			`Allocation {{.allocation_id}} is not released: {{.message}}.`,
 		},
 		{
-			"degraded", event.StreamProvisioning, "provisioning.degraded", ofProject, Warning, policies.NotificationProvisioningEnabled, "Allocation is not confirmed",
+			"degraded", event.StreamProvisioning, "provisioning.degraded", ofProject, Warning, policies.NotificationProvisioningEnabled, "allocations/", "Allocation is not confirmed",
 			`The platform cannot confirm since {{time .since}} that allocation {{.allocation_id}} works: {{.cause}}. It is not charged until it recovers.`,
 		},
 		{
-			"recovered", event.StreamProvisioning, "provisioning.recovered", ofProject, Info, policies.NotificationProvisioningEnabled, "Allocation has recovered",
+			"recovered", event.StreamProvisioning, "provisioning.recovered", ofProject, Info, policies.NotificationProvisioningEnabled, "allocations/", "Allocation has recovered",
 			`Allocation {{.allocation_id}} works again. It is charged from {{time .charged_from}}.`,
 		},
 		{
-			"low_balance", event.StreamBilling, "billing.low_balance_warning", ofMoney, Warning, policies.NotificationLowBalanceEnabled, "Balance is low",
+			"low_balance", event.StreamBilling, "billing.low_balance_warning", ofMoney, Warning, policies.NotificationLowBalanceEnabled, "billing", "Balance is low",
 			`The balance is {{money .balance_minor .currency}}, below {{money .threshold_minor .currency}}. It falls by {{money .burn_per_hour_minor .currency}} per hour` +
 				`{{with index . "runway_minutes"}} and lasts {{.}} minutes{{end}}. Top it up.`,
 		},
 		{
-			"auto_release_pending", event.StreamBilling, "billing.auto_release_pending", ofMoney, Critical, policies.NotificationLowBalanceEnabled, "Allocations are released soon",
+			"auto_release_pending", event.StreamBilling, "billing.auto_release_pending", ofMoney, Critical, policies.NotificationLowBalanceEnabled, "billing", "Allocations are released soon",
 			`The balance of {{money .balance_minor .currency}} lasts {{.runway_minutes}} minutes. At {{time .releases_at}} {{len .allocation_ids}} allocations are released. Top it up before.`,
 		},
 		{
-			"auto_release_cleared", event.StreamBilling, "billing.auto_release_cleared", ofMoney, Info, policies.NotificationLowBalanceEnabled, "Allocations are not released",
+			"auto_release_cleared", event.StreamBilling, "billing.auto_release_cleared", ofMoney, Info, policies.NotificationLowBalanceEnabled, "billing", "Allocations are not released",
 			`The balance of {{money .balance_minor .currency}} is sufficient again. No allocation is released.`,
 		},
 		{
-			"balance_depleted", event.StreamBilling, "billing.balance_depleted", ofMoney, Critical, policies.NotificationBalanceDepletedEnabled, "Balance is depleted",
+			"balance_depleted", event.StreamBilling, "billing.balance_depleted", ofMoney, Critical, policies.NotificationBalanceDepletedEnabled, "billing", "Balance is depleted",
 			`The balance is {{money .balance_minor .currency}}. {{len .allocation_ids}} allocations were released. Top it up to create new ones.`,
 		},
 		{
-			"balance_credited", event.StreamPayments, "payments.balance_credited", ofMoney, Info, "", "Balance was credited",
+			"balance_credited", event.StreamPayments, "payments.balance_credited", ofMoney, Info, "", "billing", "Balance was credited",
 			`A payment credited {{money .amount_minor .currency}} to the balance.`,
 		},
 		{
-			"refunded", event.StreamPayments, "payments.refunded", ofMoney, Info, "", "Refund was completed",
+			"refunded", event.StreamPayments, "payments.refunded", ofMoney, Info, "", "billing", "Refund was completed",
 			`{{money .amount_minor .currency}} were refunded ({{.route}}).`,
 		},
 		{
-			"node_retiring", event.StreamFleet, "fleet.node_retiring", ofNode, Warning, "", "Node will be retired",
+			"node_retiring", event.StreamFleet, "fleet.node_retiring", ofNode, Warning, "", "allocations", "Node will be retired",
 			`{{with index . "name"}}Node {{.}}{{else}}A node with your allocations{{end}} is retired at {{time .retires_at}}: {{.reason}}. Release or move its allocations before.`,
 		},
 		{
-			"dead_letter", event.StreamDLQ, "dlq.>", ofPlatform, Warning, "", "Events are not processed",
+			"dead_letter", event.StreamDLQ, "dlq.>", ofPlatform, Warning, "", "ops", "Events are not processed",
 			`An event {{.event_type}} has become a dead letter. Retry or discard it: gpuaas events dead-letters.`,
 		},
 	}
 }
+
+// directKinds returns the kinds that a package above notifies of without an event.
+func directKinds() []kind {
+	return []kind{
+		{name: WebhookDisabled, audience: ofWebhooks, severity: Warning, screen: "webhooks/", title: "Webhook is disabled"},
+		{name: WebhookRecovered, audience: ofWebhooks, severity: Info, screen: "webhooks/", title: "Webhook works again"},
+	}
+}
+
+// The kinds without an event.
+const (
+	WebhookDisabled  = "webhook_disabled"
+	WebhookRecovered = "webhook_recovered"
+)
 
 // content is the text of a notification.
 type content struct{ urn, title, message string }

@@ -4,13 +4,14 @@ package notification
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
 
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -25,8 +26,13 @@ import (
 type Service struct {
 	DB     pg.Pool
 	Naming ids.Naming
+	Clock  clock.Clock
 	// Policy reads the policies of a user about the resources of a tenant or project.
 	Policy func(ids.Tenant, ids.Project, ids.User) policies.View
+	// Jobs inserts the jobs that send e-mails; services.Enqueue sets it.
+	Jobs    *river.Client[pgx.Tx]
+	Mail    MailConfig
+	Metrics *Metrics
 }
 
 // PolicyFrom returns the function for Service.Policy.
@@ -63,28 +69,87 @@ func (s *Service) Consumers() (all []consume.Consumer) {
 	return all
 }
 
-// effect notifies the users of the audience whose policies allow the kind.
+// effect notifies the users of the audience whose policies and preferences allow the kind.
 func (s *Service) effect(k kind) func(context.Context, pgx.Tx, event.Event) ([]string, error) {
 	return func(ctx context.Context, tx pgx.Tx, e event.Event) (topics []string, err error) {
 		about, err := k.render(e)
 		if err != nil {
 			return nil, err
 		}
-		users, err := identity.UsersWithRoles(ctx, tx, e.Tenant, e.Project, k.audience(e))
+		users, err := identity.UsersWithRoles(ctx, tx, e.Tenant, e.Project, k.audience.roles(e))
 		if err != nil {
 			return nil, err
 		}
-		var to, made []uuid.UUID
-		for _, u := range users {
-			if k.enabled == "" || s.Policy(e.Tenant, e.Project, ids.From[ids.User](u)).Bool(k.enabled) {
-				to, made, topics = append(to, u), append(made, uuid.Must(uuid.NewV7())), append(topics, Topic(ids.From[ids.User](u)))
-			}
-		}
-		if _, err := tx.Exec(ctx, notify, to, made, e.Tenant.UUID, k.name, k.severity, about.urn, about.title, about.message); err != nil {
-			return nil, fmt.Errorf("notifying about event %s: %w", e.ID, err)
-		}
-		return topics, nil
+		return s.notify(ctx, tx, k, e, about, users)
 	}
+}
+
+// delivery is one notification of one user.
+type delivery struct {
+	user  ids.User
+	id    uuid.UUID
+	inApp bool
+	email Value
+	due   time.Time // of the e-mail; zero: at once
+}
+
+// deliveries returns the users who are notified, each by their preferences.
+func (s *Service) deliveries(ctx context.Context, q pg.Queryer, k kind, e event.Event, users []uuid.UUID) (all []delivery, err error) {
+	preferences, err := read(ctx, q, append(slices.Clone(users), e.Tenant.UUID))
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range users {
+		user := ids.From[ids.User](u)
+		policy := s.Policy(e.Tenant, e.Project, user)
+		if k.enabled != "" && !policy.Bool(k.enabled) {
+			continue
+		}
+		d := s.delivery(k, user, inEffect{user: preferences[u], tenant: preferences[e.Tenant.UUID]})
+		if !policy.Bool(policies.NotificationEmailEnabled) {
+			d.email = Off
+		}
+		if d.inApp || d.email != Off {
+			all = append(all, d)
+		}
+	}
+	return all, nil
+}
+
+// delivery applies preferences. The e-mails of critical kinds do not wait for the end of quiet hours: what they warn of may
+// happen before it.
+func (s *Service) delivery(k kind, user ids.User, e inEffect) delivery {
+	inApp, _ := e.value(k, InApp)
+	email, _ := e.value(k, Email)
+	d := delivery{user: user, id: uuid.Must(uuid.NewV7()), inApp: inApp == Now, email: email}
+	quiet, now := e.quiet(), s.Clock.Now()
+	if k.severity == Critical && email == Now {
+		quiet = nil
+	}
+	if at := due(email, now, e.zone(), quiet); at.After(now) {
+		d.due = at
+	}
+	return d
+}
+
+// deliver stores the notifications, and queues the e-mails of those that raise no earlier one.
+func (s *Service) deliver(ctx context.Context, tx pgx.Tx, k kind, tenant ids.Tenant, about content, to []delivery) error {
+	var users, made []uuid.UUID
+	var inApp []bool
+	for _, d := range to {
+		users, made, inApp = append(users, d.user.UUID), append(made, d.id), append(inApp, d.inApp)
+	}
+	stored, err := pg.List(ctx, tx, "notifications", notify, pgx.RowTo[uuid.UUID], users, made, tenant.UUID, k.name, k.severity, about.urn, about.title, about.message, inApp)
+	if err != nil {
+		return err
+	}
+	for _, d := range to {
+		if d.inApp {
+			s.Metrics.count(k.name, InApp, "sent")
+		}
+	}
+	to = slices.DeleteFunc(to, func(d delivery) bool { return d.email == Off || !slices.Contains(stored, d.id) })
+	return s.queueMails(ctx, tx, to)
 }
 
 // Topic is the hint after a notification of a user has changed.
@@ -121,21 +186,24 @@ func (s *Service) MarkRead(ctx context.Context, c identity.Caller, these []uuid.
 const (
 	// A further event of the same kind about the same resource raises the count of an unread notification of the last day.
 	// Lists and partitions follow the id, so an older one would hide the event from users, and end with its month.
-	// Notifications about no resource differ in their message.
+	// Notifications about no resource differ in their message. Those that are off in the application are never unread.
 	notify = `
 	WITH raised AS (
-		UPDATE notifications SET count = count + 1, title = $7, message = $8, updated_at = now()
-		WHERE user_id = ANY ($1::uuid[]) AND kind = $4 AND urn = $6 AND ($6 <> '' OR message = $8)
-			AND created_at > now() - interval '1 day' AND read_at IS NULL RETURNING user_id)
-	INSERT INTO notifications (id, user_id, org_id, kind, severity, urn, title, message)
-	SELECT to_user.id, to_user.user_id, nullif($3::uuid, '00000000-0000-0000-0000-000000000000'), $4, $5, $6, $7, $8
-	FROM unnest($1::uuid[], $2::uuid[]) AS to_user (user_id, id) WHERE to_user.user_id NOT IN (SELECT user_id FROM raised)`
+		UPDATE notifications n SET count = count + 1, title = $7, message = $8, updated_at = now()
+		FROM unnest($1::uuid[], $9::boolean[]) AS to_user (user_id, in_app)
+		WHERE n.user_id = to_user.user_id AND n.in_app = to_user.in_app AND n.kind = $4 AND n.urn = $6 AND ($6 <> '' OR n.message = $8)
+			AND n.created_at > now() - interval '1 day' AND (n.read_at IS NULL OR NOT n.in_app) RETURNING n.user_id)
+	INSERT INTO notifications (id, user_id, org_id, kind, severity, urn, title, message, in_app, read_at)
+	SELECT to_user.id, to_user.user_id, nullif($3::uuid, '00000000-0000-0000-0000-000000000000'), $4, $5, $6, $7, $8, to_user.in_app,
+		CASE WHEN NOT to_user.in_app THEN now() END
+	FROM unnest($1::uuid[], $2::uuid[], $9::boolean[]) AS to_user (user_id, id, in_app)
+	WHERE to_user.user_id NOT IN (SELECT user_id FROM raised) RETURNING id`
 
 	selectNotifications = `
 	SELECT id, org_id, kind, severity, urn, title, message, count, created_at, updated_at, read_at FROM notifications
-	WHERE user_id = $1 AND (NOT $2 OR read_at IS NULL) AND id < $3 ORDER BY id DESC LIMIT $4`
+	WHERE user_id = $1 AND in_app AND (NOT $2 OR read_at IS NULL) AND id < $3 ORDER BY id DESC LIMIT $4`
 
-	selectOwn = `SELECT id FROM notifications WHERE user_id = $1 AND id = ANY ($2)`
+	selectOwn = `SELECT id FROM notifications WHERE user_id = $1 AND in_app AND id = ANY ($2)`
 
 	markRead = `UPDATE notifications SET read_at = now() WHERE user_id = $1 AND read_at IS NULL AND ($2::uuid[] IS NULL OR id = ANY ($2))`
 )

@@ -24,7 +24,15 @@ import (
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"notifications"}, map[string]string{"notify": notify, "selectNotifications": selectNotifications, "selectOwn": selectOwn, "markRead": markRead})
+	pgtest.Prepare(t, []string{"notifications", "notification_preferences", "notification_digests", "suppressed_addresses", "invitation_mails"}, map[string]string{
+		"notify": notify, "selectNotifications": selectNotifications, "selectOwn": selectOwn, "markRead": markRead,
+		"selectPreferences": selectPreferences, "selectAddress": selectAddress, "putPreferences": putPreferences, "addToDigest": addToDigest,
+		"closeDigests": closeDigests, "selectNewInvitations": selectNewInvitations, "insertInvitationMails": insertInvitationMails,
+		"selectInvitation": selectInvitation, "selectOne": selectOne, "selectOfDigest": selectOfDigest, "selectRecipient": selectRecipient,
+		"ensureLinkKey": ensureLinkKey, "suppress": suppress, "selectSuppressed": selectSuppressed, "liftSuppression": liftSuppression,
+		"selectSubscriber": selectSubscriber, "lockPreferences": lockPreferences, "putChoices": putChoices, "insertTest": insertTest,
+		"deleteDigests": deleteDigests, "deleteLifted": deleteLifted, "deleteInvitationMails": deleteInvitationMails, "deletePreferences": deletePreferences,
+	})
 }
 
 // bundle is a service with the rights of a worker, and a user for each role in two tenants.
@@ -113,7 +121,7 @@ func ownedBy(t *testing.T, e event.Event, user uuid.UUID) event.Event {
 	return e
 }
 
-func (b *bundle) notify(k kind, e event.Event) error {
+func (b *bundle) raiseEvent(k kind, e event.Event) error {
 	b.t.Helper()
 	return pgx.BeginFunc(b.t.Context(), b.DB, func(tx pgx.Tx) error {
 		_, err := b.effect(k)(b.t.Context(), tx, e)
@@ -160,7 +168,7 @@ func TestTheOwnerOfAnAllocationIsNotified(t *testing.T) {
 		"a viewer": {"a project admin", "a viewer"}, "a project viewer": {"a project admin", "a project viewer"}, "b owner": {"a project admin"},
 	} {
 		b.exec(`DELETE FROM notifications`)
-		if err := b.notify(k, ownedBy(t, b.event(k, "a"), b.users[user])); err != nil {
+		if err := b.raiseEvent(k, ownedBy(t, b.event(k, "a"), b.users[user])); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.notified(k.name); !slices.Equal(got, want) {
@@ -184,7 +192,7 @@ func TestAudiences(t *testing.T) {
 		case k.stream == event.StreamDLQ:
 			want, tenant = operators, ""
 		}
-		if err := b.notify(k, b.event(k, tenant)); err != nil {
+		if err := b.raiseEvent(k, b.event(k, tenant)); err != nil {
 			t.Errorf("%s: %v", k.name, err)
 		}
 		if got := b.notified(k.name); !slices.Equal(got, want) {
@@ -193,7 +201,7 @@ func TestAudiences(t *testing.T) {
 	}
 	b.exec(`UPDATE notifications SET read_at = now()`)
 	retiring := kindOf(t, "node_retiring")
-	if err := b.notify(retiring, b.event(retiring, "")); err != nil {
+	if err := b.raiseEvent(retiring, b.event(retiring, "")); err != nil {
 		t.Error(err)
 	}
 	if got := b.notified("node_retiring"); !slices.Equal(got, operators) {
@@ -227,7 +235,7 @@ func TestWhoIsNotNotified(t *testing.T) {
 		if k.enabled != key {
 			t.Errorf("%s is enabled by %s", name, k.enabled)
 		}
-		if err := b.notify(k, b.event(k, "a")); err != nil {
+		if err := b.raiseEvent(k, b.event(k, "a")); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.notified(name); slices.Contains(got, "a billing") || slices.Contains(got, "a project admin") {
@@ -235,7 +243,7 @@ func TestWhoIsNotNotified(t *testing.T) {
 		}
 	}
 	for _, k := range []kind{low, credited} {
-		if err := b.notify(k, b.event(k, "a")); err != nil {
+		if err := b.raiseEvent(k, b.event(k, "a")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -247,7 +255,7 @@ func TestWhoIsNotNotified(t *testing.T) {
 	}
 	b.exec(`DELETE FROM tenant_memberships WHERE user_id = $1`, b.users["a billing"])
 	b.exec(`UPDATE notifications SET read_at = now()`)
-	if err := b.notify(credited, b.event(credited, "a")); err != nil {
+	if err := b.raiseEvent(credited, b.event(credited, "a")); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.notified(credited.name); len(got) != 0 {
@@ -261,7 +269,7 @@ func TestRepeatedEventsAreCounted(t *testing.T) {
 	b := setup(t)
 	k := kindOf(t, "low_balance")
 	for range 3 {
-		if err := b.notify(k, b.event(k, "a")); err != nil {
+		if err := b.raiseEvent(k, b.event(k, "a")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -298,7 +306,7 @@ func TestRepeatedEventsAreCounted(t *testing.T) {
 	if got := b.notified(k.name); !slices.Equal(got, []string{"a billing"}) {
 		t.Errorf("%v after one was read", got)
 	}
-	if err := b.notify(k, b.event(k, "a")); err != nil {
+	if err := b.raiseEvent(k, b.event(k, "a")); err != nil {
 		t.Fatal(err)
 	}
 	list, err = api.List(ctx(owner), owner, false, uuid.Nil, 10)
@@ -317,7 +325,7 @@ func TestAnOldNotificationIsNotRaised(t *testing.T) {
 	b := setup(t)
 	k := kindOf(t, "auto_release_pending")
 	for _, age := range []string{"25 hours", "23 hours", "0"} {
-		if err := b.notify(k, b.event(k, "a")); err != nil {
+		if err := b.raiseEvent(k, b.event(k, "a")); err != nil {
 			t.Fatal(err)
 		}
 		b.exec(`UPDATE notifications SET created_at = now() - $1::interval WHERE created_at = updated_at`, age)

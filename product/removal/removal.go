@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
+	"github.com/gpuaas/gpuaas/platform/notification/webhook"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/payment/autotopup"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -44,6 +45,9 @@ func (s *Service) DeleteTenant(ctx context.Context, ch identity.Change[struct{}]
 	return s.Identity.DeleteTenant(ctx, ch, id, version, func(tx pgx.Tx) error {
 		// The mandates first: afterwards no charge begins, and one that has begun is pending.
 		if err := s.AutoTopups.EndOf(ctx, tx, id, ch.Caller.Cause()); err != nil {
+			return err
+		}
+		if err := webhook.DeleteOf(ctx, tx, id); err != nil {
 			return err
 		}
 		left, err := s.left(ctx, tx, id)

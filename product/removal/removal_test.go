@@ -223,6 +223,8 @@ func TestATenantIsDeletedWhenNothingRemains(t *testing.T) {
 	if d := details(err); d["pending_payments_minor"] == nil {
 		t.Errorf("what remains: %v", d)
 	}
+	f.exec(t, `INSERT INTO webhook_endpoints (id, org_id, name, url, patterns, format, signature, secret_enc, created_by)
+		VALUES (gen_random_uuid(), $1, $2, 'https://hooks.example.com', '{billing.*}', 'standard', 'v1', 'x', 'a')`, other.ID, name)
 	f.exec(t, `UPDATE payment_sessions SET status = 'expired' WHERE mandate_id IS NOT NULL`)
 	if err := remove(other.ID); err != nil {
 		t.Fatal(err)

@@ -84,6 +84,25 @@ test("a fault of a GPU is reported", async () => {
   expect(await calls.find(({ method }) => method === "POST")?.json()).toEqual({ message: "wrong sums", gpu: "GPU-1" });
 });
 
+test("the dialog of a fault opens again with its input after a sign-in that the report needed", async () => {
+  const replies = [problem(403, "step_up_required"), { status: 202, body: {} }];
+  const calls = serve(routes(allocation, "owner", { "POST /api/v1/allocations/a/report-fault": () => replies.shift()! }));
+  await open();
+  await until(() => button("Report a fault") !== undefined);
+  await click(button("Report a fault"));
+  await until(() => dialog() !== null);
+  await enter("What you have observed", "wrong sums");
+  await enter("Fault of", "GPU-1");
+  await click(submit());
+  await shows("message of step_up_required");
+  document.body.replaceChildren();
+  await open();
+  await until(() => dialog() !== null);
+  await click(submit());
+  await shows("An operator decides about it.");
+  expect(await calls.filter(({ method }) => method === "POST")[1]?.json()).toEqual({ message: "wrong sums", gpu: "GPU-1" });
+});
+
 test("the fault reports of an allocation have the decisions of operators", async () => {
   const report = { id: "f", urn: "u", allocation_id: "a", status: "confirmed", message: "<b>wrong sums</b>", reported_at: "2026-01-05T09:20:00Z", reported_by: "user:u", decided_reason: "reproduced", created_at: "x", updated_at: "x" };
   const faults = ok({ items: [report, { ...report, id: "g", status: "open", gpu: "GPU-1", decided_reason: undefined }] });

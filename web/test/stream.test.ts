@@ -8,6 +8,7 @@ import { startLive } from "../src/stream/live";
 import { refresh } from "../src/stream/refresh";
 import { isLive, setConnection } from "../src/stream/state";
 import { keysOf, table, unshown } from "../src/stream/table";
+import { currentUnread } from "../src/stream/unread";
 import { serveStream } from "./stream";
 
 const notFound = () => new Response("{}", { status: 404 });
@@ -161,6 +162,60 @@ test("behind a proxy that holds back the body the stream is not live, and the sc
   expect(isLive()).toBe(false);
   await pass(120_000);
   expect(read.mock.calls.length).toBeGreaterThan(length);
+});
+
+test("behind such a proxy the events arrive over a websocket, which resumes after the last one", async () => {
+  const sockets: { url: URL; protocol: string; onopen?: () => void; onmessage?: (message: { data: string }) => void; onclose?: () => void; close: () => void }[] = [];
+  vi.stubGlobal(
+    "WebSocket",
+    class {
+      constructor(
+        readonly url: URL,
+        readonly protocol: string,
+      ) {
+        sockets.push(this);
+      }
+      onclose?: () => void;
+      close() {
+        this.onclose?.();
+      }
+    },
+  );
+  serveStream(notFound, -1);
+  const { read } = tab();
+  await pass(12_000);
+  expect(sockets.map(({ url, protocol }) => [url.protocol, url.pathname, protocol])).toEqual([["ws:", "/ws/events", "gpuaas.events.v1"]]);
+  sockets[0]!.onopen!();
+  await pass(100);
+  expect(isLive()).toBe(true);
+  const before = read.mock.calls.length;
+  for (const data of ["x", "[]", JSON.stringify({ event_id: "e7", event_type: "provisioning.active", payload: { urn } })]) sockets[0]!.onmessage!({ data });
+  await pass(600);
+  expect(read.mock.calls.length).toBe(before + 1);
+  await pass(6_000);
+  sockets[0]!.close();
+  await pass(2_000);
+  expect(sockets[1]!.url.searchParams.get("since")).toBe("e7");
+});
+
+test("the number of unread notifications reaches the page, and moves no position", async () => {
+  const { opened } = serveStream(notFound);
+  const { client } = tab();
+  const list = vi.fn(() => Promise.resolve([]));
+  new QueryObserver(client, { queryKey: keys.notifications, queryFn: list, staleTime: Number.POSITIVE_INFINITY }).subscribe(() => {});
+  await pass(1_000);
+  opened[0]!.send("e1", "fleet.mass_action_stopped");
+  const before = list.mock.calls.length;
+  opened[0]!.item("unread", { unread: 3 });
+  await pass(600);
+  expect(currentUnread()).toBe(3);
+  expect(list.mock.calls.length).toBe(before + 1);
+  opened[0]!.item("notification", { id: "n" });
+  await pass(6_000);
+  expect(list.mock.calls.length).toBe(before + 2);
+  opened[0]!.cut();
+  await pass(2_000);
+  expect(opened[1]!.url.searchParams.get("since")).toBe("e1");
 });
 
 test("what failed while the server was away is read again once it is back", async () => {

@@ -1,6 +1,6 @@
 import { vi } from "vitest";
 
-type Opened = { url: URL; headers: Headers; send: (id: string, subject: string, payload?: object) => void; cut: () => void; beat: () => void };
+type Opened = { url: URL; headers: Headers; send: (id: string, subject: string, payload?: object) => void; item: (kind: string, data: object) => void; cut: () => void; beat: () => void };
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
@@ -40,7 +40,8 @@ function bodyOf(request: Request, url: URL, opened: Opened[]) {
         controller.enqueue(bytes(text.slice(0, 30)));
         controller.enqueue(bytes(text.slice(30)));
       };
-      opened.push({ url, headers: request.headers, send, cut, beat: () => controller.enqueue(bytes(":\n\n")) });
+      const item = (kind: string, data: object) => controller.enqueue(bytes(`event: ${kind}\ndata: ${JSON.stringify(data)}\n\n`));
+      opened.push({ url, headers: request.headers, send, item, cut, beat: () => controller.enqueue(bytes(":\n\n")) });
     },
   });
 }

@@ -1,11 +1,15 @@
 package event
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/api/rest/request"
@@ -13,18 +17,61 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/notification"
 )
 
 // ListEvents handles GET /api/v1/events. What is wrong with the request is an
 // ordinary problem; once the stream is open there are only events, for as long as
 // the caller may have them.
 func (s *Handlers) ListEvents(ctx context.Context, req oapi.ListEventsRequestObject) (oapi.ListEventsResponseObject, error) {
+	// A browser that reconnects sends the header along with the old URL.
+	after := request.Or(req.Params.LastEventID, request.Or(req.Params.Since, ""))
+	f, err := s.open(ctx, req.Params, after)
+	if err != nil {
+		return nil, err
+	}
+	return eventStream(func(w http.ResponseWriter) error { return f.run(func() error { return f.SendSSE(w) }) }), nil
+}
+
+// FollowEvents handles GET /ws/events, which is ListEvents over a websocket.
+func (s *Handlers) FollowEvents(ctx context.Context, req oapi.FollowEventsRequestObject) (oapi.FollowEventsResponseObject, error) {
+	c, err := request.GinContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(request.SameOrigin(c.Request), stream.CheckUpgrade(c.Request)); err != nil {
+		return nil, err
+	}
+	f, err := s.open(ctx, oapi.ListEventsParams{
+		XProjectID: req.Params.XProjectID, Types: req.Params.Types, Scope: (*oapi.ListEventsParamsScope)(req.Params.Scope),
+	}, request.Or(req.Params.Since, ""))
+	if err != nil {
+		return nil, err
+	}
+	return eventStream(func(w http.ResponseWriter) error { //nolint:contextcheck // the stream has the context
+		return f.run(func() error { return f.SendWebSocket(w, c.Request) })
+	}), nil
+}
+
+// following is an open stream with the check of the caller's rights.
+type following struct {
+	*stream.Stream
+
+	ctx   context.Context //nolint:containedctx // of the request
+	end   context.CancelCauseFunc
+	watch func(context.Context) error
+	every func(context.Context, func(context.Context) error) error
+}
+
+// open finds out what the caller may follow, and from where.
+func (s *Handlers) open(ctx context.Context, p oapi.ListEventsParams, after string) (*following, error) {
 	c, err := request.GinContext(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ctx, r := request.Of(ctx)
-	to, err := s.audience(ctx, r, req.Params)
+	to, err := s.audience(ctx, r, p)
 	if err != nil {
 		return nil, err
 	}
@@ -32,28 +79,30 @@ func (s *Handlers) ListEvents(ctx context.Context, req oapi.ListEventsRequestObj
 	if err != nil {
 		return nil, err
 	}
-	// A browser that reconnects sends the header along with the old URL.
-	after := request.Or(req.Params.LastEventID, request.Or(req.Params.Since, ""))
-	if ofEveryone(req.Params) { // the rule that let them in is that of anybody's own events
+	notices := s.noticesOf(ctx, r.Caller)
+	if ofEveryone(p) { // the rule that let them in is that of anybody's own events
 		ctx = pg.WithScope(ctx, pg.Platform)
 	}
-	ctx, end := context.WithCancel(ctx)
-	follow, err := s.Stream.Open(ctx, to, after)
+	ctx, end := context.WithCancelCause(ctx)
+	opened, err := s.Stream.Open(ctx, stream.Request{Audience: to, After: after, Notices: notices})
 	if err != nil {
-		end()
+		end(nil)
 		return nil, err
 	}
-	return eventStream(func(w http.ResponseWriter) error {
-		watched := make(chan struct{})
-		go func() {
-			defer close(watched)
-			defer end()
-			s.whileAllowed(ctx, func(ctx context.Context) bool { return s.stillFollows(ctx, c, r, req.Params, token, to) })
-		}()
-		// The watcher reads gin's context, which belongs to the next request soon.
-		defer func() { end(); <-watched }()
-		return follow(w)
-	}), nil
+	watch := func(ctx context.Context) error { return s.stillFollows(ctx, c, r, p, token, to) }
+	return &following{opened, ctx, end, watch, s.whileAllowed}, nil
+}
+
+// run sends until the caller has lost the right to it.
+func (f *following) run(send func() error) error {
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		f.end(f.every(f.ctx, f.watch))
+	}()
+	// The watcher reads gin's context, which belongs to the next request soon.
+	defer func() { f.end(nil); <-watched }()
+	return send()
 }
 
 const (
@@ -63,42 +112,72 @@ const (
 	readEvery, readWithin = 500 * time.Millisecond, 500 * time.Millisecond
 )
 
-// whileAllowed returns when ctx ends, or when allowed returns false. A database that is away ends
-// streams, too.
-func (s *Handlers) whileAllowed(ctx context.Context, allowed func(context.Context) bool) {
+// whileAllowed returns when ctx ends, or the error of allowed. A database that is away ends streams, too.
+func (s *Handlers) whileAllowed(ctx context.Context, allowed func(context.Context) error) error {
 	every := time.NewTicker(readEvery)
 	defer every.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return ctx.Err()
 		case <-every.C:
 		}
-		if !func() bool {
-			ctx, cancel := context.WithTimeout(ctx, readWithin)
-			defer cancel()
-			return allowed(ctx)
-		}() {
-			return
+		if err := within(ctx, allowed); err != nil {
+			return err
 		}
 	}
 }
 
-// stillFollows authenticates the caller of a stream again, and returns whether the caller may still
+func within(ctx context.Context, allowed func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	return allowed(ctx)
+}
+
+// stillFollows authenticates the caller of a stream again, and returns an error if the caller may no longer
 // read the same events. A stream with other projects is a new one, which the client opens.
-func (s *Handlers) stillFollows(ctx context.Context, c *gin.Context, opened *request.Call, p oapi.ListEventsParams, token string, to stream.Audience) bool {
+func (s *Handlers) stillFollows(ctx context.Context, c *gin.Context, opened *request.Call, p oapi.ListEventsParams, token string, to stream.Audience) error {
 	caller, err := s.SignIn.Authenticate(ctx, token)
 	if err != nil {
-		return false
+		return err
 	}
 	r := &request.Call{Context: ctx, Op: opened.Op, Caller: caller}
-	again := c.Copy()                                                                                 // with the deadline of this poll
-	again.Request = c.Request.WithContext(r)                                                          //nolint:contextcheck // r carries ctx
-	if err := s.Chain.EnterProject(again, r); err != nil || !s.Chain.Decide(r.Op, r.Caller).Allowed { //nolint:contextcheck // again carries it
-		return false
+	again := c.Copy()                                      // with the deadline of this poll
+	again.Request = c.Request.WithContext(r)               //nolint:contextcheck // r carries ctx
+	if err := s.Chain.EnterProject(again, r); err != nil { //nolint:contextcheck // again carries it
+		return err
+	}
+	if d := s.Chain.Decide(r.Op, r.Caller); !d.Allowed {
+		return r.Op.Denied(r.Caller, d)
 	}
 	now, err := s.audience(ctx, r, p)
-	return err == nil && now.Equal(to)
+	if err == nil && !now.Equal(to) {
+		err = errs.New(errs.Forbidden, "the caller has other rights than when the stream was opened")
+	}
+	return err
+}
+
+// noticesOf returns how to read the notifications of a caller. A service account has none.
+func (s *Handlers) noticesOf(ctx context.Context, caller identity.Caller) *stream.Notices {
+	if caller.ServiceAccount != (ids.ServiceAccount{}) {
+		return nil
+	}
+	scope := pg.ScopeFrom(ctx)
+	return &stream.Notices{Topic: notification.Topic(caller.User), Unread: func(ctx context.Context) ([]stream.Notice, error) {
+		unread, err := s.Notifications.List(pg.WithScope(ctx, scope), caller, true, uuid.Nil, stream.MostUnread)
+		if err != nil {
+			return nil, err
+		}
+		all := make([]stream.Notice, len(unread))
+		for n, one := range unread {
+			data, err := json.Marshal(s.toNotification(one))
+			if err != nil {
+				return nil, fmt.Errorf("encoding notification %s: %w", one.ID, err)
+			}
+			all[n] = stream.Notice{ID: one.ID, UpdatedAt: one.UpdatedAt, Data: data}
+		}
+		return all, nil
+	}}
 }
 
 // audience returns the events that the caller reads: those of all tenants for operators who request them, of the tenant,
@@ -106,13 +185,13 @@ func (s *Handlers) stillFollows(ctx context.Context, c *gin.Context, opened *req
 // the tenant's money.
 func (s *Handlers) audience(ctx context.Context, r *request.Call, p oapi.ListEventsParams) (stream.Audience, error) {
 	has := request.RolesOf(r.Caller)
-	own := stream.Audience{Tenant: r.Caller.Tenant}
+	own := stream.Audience{Tenant: r.Caller.Tenant, Types: typesOf(p)}
 	switch {
 	// A scope of a token applies in one tenant only, also if an operator owns the token.
 	case ofEveryone(p) && (has&request.FleetRoles == 0 || r.Caller.Limited):
 		return own, errs.New(errs.Forbidden, "only operators can read the events of all tenants").At("scope")
 	case ofEveryone(p):
-		return stream.Audience{Whole: true}, nil
+		return stream.Audience{Whole: true, Types: own.Types}, nil
 	case has&request.TenantWide != 0 && p.XProjectID == nil:
 		own.Whole = true
 		return own, nil
@@ -133,6 +212,17 @@ func (s *Handlers) audience(ctx context.Context, r *request.Call, p oapi.ListEve
 	return own, nil
 }
 
+func typesOf(p oapi.ListEventsParams) map[string]bool {
+	if p.Types == nil {
+		return nil
+	}
+	selected := map[string]bool{}
+	for _, t := range *p.Types {
+		selected[string(t)] = true
+	}
+	return selected
+}
+
 func ofEveryone(p oapi.ListEventsParams) bool {
 	return request.Or(p.Scope, oapi.ListEventsParamsScopeTenant) == oapi.ListEventsParamsScopePlatform
 }
@@ -142,3 +232,6 @@ type eventStream func(http.ResponseWriter) error
 
 // VisitListEventsResponse writes until the client goes.
 func (follow eventStream) VisitListEventsResponse(w http.ResponseWriter) error { return follow(w) }
+
+// VisitFollowEventsResponse writes until the client goes.
+func (follow eventStream) VisitFollowEventsResponse(w http.ResponseWriter) error { return follow(w) }

@@ -40,6 +40,7 @@ func (s *Handlers) MarkNotificationsRead(ctx context.Context, req oapi.MarkNotif
 	if err != nil {
 		return nil, err
 	}
+	s.Hints.Send(notification.Topic(r.Caller.User))
 	return oapi.MarkNotificationsRead204Response{}, nil
 }
 

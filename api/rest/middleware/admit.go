@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
+	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
@@ -124,12 +125,21 @@ func (s *Chain) Leaving(c *gin.Context, r *request.Call) (identity.Caller, error
 	return caller, err
 }
 
-// Token returns the token of the header, or else of the session cookie. Client libraries of programs
-// may send cookies that they have collected. Two headers are an error.
+// Token returns the token of the header, or of the subprotocol of a websocket, or else of the session cookie.
+// Client libraries of programs may send cookies that they have collected. Two headers are an error.
 func (s *Chain) Token(c *gin.Context, r *request.Call) (string, error) {
+	var offered string
+	if r.Op != nil && r.Op.WebSocket {
+		var err error
+		if offered, err = stream.TokenOf(c.Request.Header); err != nil {
+			return "", err
+		}
+	}
 	if h := c.Request.Header["Authorization"]; len(h) > 0 {
 		scheme, token, _ := strings.Cut(h[0], " ")
 		switch {
+		case offered != "":
+			return "", errs.New(errs.BadRequest, "there is a token in the Authorization header and in the subprotocol").At("Authorization").Try("send one of them")
 		case len(h) > 1:
 			return "", errs.New(errs.BadRequest, "there are %d Authorization headers", len(h)).At("Authorization")
 		case !strings.EqualFold(scheme, "Bearer"):
@@ -137,6 +147,9 @@ func (s *Chain) Token(c *gin.Context, r *request.Call) (string, error) {
 				Try("send Authorization: Bearer and the token")
 		}
 		return strings.TrimSpace(token), nil
+	}
+	if offered != "" {
+		return offered, nil
 	}
 	cookie, err := request.SessionToken(c.Request)
 	r.ByCookie = cookie != ""

@@ -44,7 +44,9 @@ type Config struct {
 	SharedLimits SharedLimits
 	// Roles returns the declared roles.
 	Roles func() policies.RoleTable
-	Clock clock.Clock
+	// Notice returns the value of the header with platform.notice; nil: none.
+	Notice func() []string
+	Clock  clock.Clock
 	// Accounts maps accounts to buckets.
 	Accounts Accounts
 }

@@ -41,6 +41,11 @@ func (s *Chain) correlate(c *gin.Context) {
 	h["Cache-Control"] = noStore
 	h["Content-Security-Policy"] = showNothing
 	h["Referrer-Policy"] = noReferrer
+	if s.Notice != nil {
+		if n := s.Notice(); n != nil {
+			h[noticeHeader] = n
+		}
+	}
 	if c.Request.TLS != nil {
 		h["Strict-Transport-Security"] = hsts
 	}

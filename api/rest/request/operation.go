@@ -20,6 +20,7 @@ type Operation struct {
 	ID           string
 	Public       bool // no sign-in
 	Write        bool
+	WebSocket    bool // a token may be in a subprotocol
 	Signed       bool // the signature covers the bytes of the body, see takeSigned
 	allowed      Roles
 	AllowedRoles []string // the allowed roles that a tenant can grant
@@ -76,14 +77,15 @@ func OperationsOf(doc *openapi3.T) (map[Route]*Operation, error) {
 	all := map[Route]*Operation{}
 	for _, o := range openapi.Operations(doc) {
 		op := &Operation{
-			ID:      o.OperationID,
-			Public:  o.Security != nil && len(*o.Security) == 0,
-			Write:   o.Method != http.MethodGet && o.Method != http.MethodHead,
-			Class:   ClassRead,
-			MaxBody: MaxBody,
-			Query:   map[string]bool{},
-			Bounded: map[string]bounds{},
-			Route:   &routers.Route{Spec: doc, Path: o.Path, PathItem: doc.Paths.Value(o.Path), Method: o.Method, Operation: o.Operation},
+			ID:        o.OperationID,
+			Public:    o.Security != nil && len(*o.Security) == 0,
+			WebSocket: o.Responses.Status(http.StatusSwitchingProtocols) != nil,
+			Write:     o.Method != http.MethodGet && o.Method != http.MethodHead,
+			Class:     ClassRead,
+			MaxBody:   MaxBody,
+			Query:     map[string]bool{},
+			Bounded:   map[string]bounds{},
+			Route:     &routers.Route{Spec: doc, Path: o.Path, PathItem: doc.Paths.Value(o.Path), Method: o.Method, Operation: o.Operation},
 		}
 		if op.setRoles(o.Path); op.allowed == 0 {
 			return nil, fmt.Errorf("operation %s has no entry in the roles", op.ID)
@@ -156,11 +158,12 @@ func boundsOf(p *openapi3.Parameter) (bounds, bool) {
 	return bounds{s.MinLength, *s.MaxLength}, same
 }
 
-// StreamsOf are the paths that answer with an event stream.
+// StreamsOf are the paths that answer with an event stream or a websocket.
 func StreamsOf(doc *openapi3.T) map[string]bool {
 	streams := map[string]bool{}
 	for _, o := range openapi.Operations(doc) {
-		if ok := o.Responses.Status(http.StatusOK); ok != nil && ok.Value.Content["text/event-stream"] != nil {
+		ok := o.Responses.Status(http.StatusOK)
+		if o.Responses.Status(http.StatusSwitchingProtocols) != nil || ok != nil && ok.Value.Content["text/event-stream"] != nil {
 			streams[o.Path] = true
 		}
 	}

@@ -67,7 +67,7 @@ func (i *installation) up(ctx context.Context, args ...string) (*running, error)
 	r := &running{installation: i, end: end}
 	r.cmd = i.command(ctx, append([]string{
 		"up", "--headless", "--data-dir", i.dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0",
-		"--metrics-listen", "127.0.0.1:0", "--issuer-listen", "127.0.0.1:0", "--payments-listen", "127.0.0.1:0", "--ready-file", ready,
+		"--metrics-listen", "127.0.0.1:0", "--issuer-listen", "127.0.0.1:0", "--payments-listen", "127.0.0.1:0", "--mail-listen", "127.0.0.1:0", "--ready-file", ready,
 	}, args...)...)
 	r.cmd.Stdout, r.cmd.Stderr = i.log, i.log
 	began := clock.Clock{}.Now()

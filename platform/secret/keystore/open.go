@@ -28,6 +28,7 @@ type Keys struct {
 	Tokens     *pki.Keyring     // api
 	Cursors    *secret.DataKeys // api
 	Fields     *secret.DataKeys // api
+	Webhooks   *secret.DataKeys // api and work
 
 	kek    secret.Wrapper
 	stores map[string]*secret.Stored // by role
@@ -98,7 +99,7 @@ func Open(ctx context.Context, s Source) (o *Keys, err error) {
 		}
 	}
 	if opens(roles, PurposeStatements) {
-		o.Sets, err = secret.OpenKeySets(ctx, o.stores[roleOf(PurposeStatements)].DB)
+		o.Sets, err = secret.OpenKeySets(ctx, o.storeOf(PurposeStatements).DB)
 	}
 	return o, err
 }
@@ -119,7 +120,7 @@ func (o *Keys) openKEK(ctx context.Context, s Source, roles []string) (err error
 }
 
 func (o *Keys) open(ctx context.Context, s Source, purpose string) (err error) {
-	store := o.stores[roleOf(purpose)].Of(purpose)
+	store := o.storeOf(purpose).Of(purpose)
 	switch purpose {
 	case PurposeAuthority:
 		o.Authority, err = openAuthority(ctx, s.Config, store, s.Clock)
@@ -137,9 +138,21 @@ func (o *Keys) open(ctx context.Context, s Source, purpose string) (err error) {
 	case PurposeCursors:
 		o.Cursors, err = secret.OpenDataKeys(ctx, store, purpose, nil) // what does not open came from a client
 	case PurposeFields:
-		o.Fields, err = secret.OpenDataKeys(ctx, store, purpose, o.stores[roleOf(purpose)].Failures)
+		o.Fields, err = secret.OpenDataKeys(ctx, store, purpose, o.storeOf(purpose).Failures)
+	case PurposeWebhooks:
+		o.Webhooks, err = secret.OpenDataKeys(ctx, store, purpose, o.storeOf(purpose).Failures)
 	}
 	return err
+}
+
+// storeOf returns the stored keys of a purpose as the first role of this process that opens them.
+func (o *Keys) storeOf(purpose string) *secret.Stored {
+	for _, role := range rolesOf(purpose) {
+		if store, ok := o.stores[role]; ok {
+			return store
+		}
+	}
+	return nil
 }
 
 func newSigner(ctx context.Context, store pki.Store) (secret.Signer, error) {
@@ -214,6 +227,7 @@ func (o *Keys) Refresh(ctx context.Context) map[string]error {
 	add(PurposeTokens, o.Tokens != nil, o.Tokens.Refresh)
 	add(PurposeCursors, o.Cursors != nil, o.Cursors.Refresh)
 	add(PurposeFields, o.Fields != nil, o.Fields.Refresh)
+	add(PurposeWebhooks, o.Webhooks != nil, o.Webhooks.Refresh)
 	add("sets of keys", o.Sets != nil, o.Sets.Refresh)
 	if roots, ok := o.Roots.(onlyRoots); ok {
 		if r, ok := roots.Roots.(interface{ Refresh(context.Context) error }); ok {
@@ -234,6 +248,7 @@ func (o *Keys) Opened() (purposes []string) {
 	for purpose, has := range map[string]bool{
 		PurposeAuthority: o.Authority != nil, PurposeStatements: o.Statements != nil, PurposeTasks: o.Tasks != nil, PurposeLogins: o.Logins != nil,
 		PurposeTokens: o.Tokens != nil, PurposeCursors: o.Cursors != nil, PurposeFields: o.Fields != nil,
+		PurposeWebhooks: o.Webhooks != nil,
 	} {
 		if has {
 			purposes = append(purposes, purpose)

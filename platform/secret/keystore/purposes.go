@@ -11,13 +11,14 @@ const (
 	PurposeTokens     = "tokens"
 	PurposeCursors    = "cursors"
 	PurposeFields     = "fields"
+	PurposeWebhooks   = "webhooks"
 )
 
-// Use is a purpose with the role of the server that opens its private keys, and what they protect. A process opens the
+// Use is a purpose with the roles of the server that open its private keys, and what they protect. A process opens the
 // keys of its roles only. The database has the same list as policies (migrations/grants.sql).
 type Use struct {
 	Purpose  string
-	Role     string
+	Roles    []string
 	Protects string
 }
 
@@ -25,25 +26,29 @@ type Use struct {
 // releases, and servers have their public parts only.
 func Uses() []Use {
 	return []Use{
-		{PurposeAuthority, "node", "certificates of nodes and of the node API"},
-		{PurposeStatements, "node", "responses to reports of nodes"},
-		{PurposeTasks, "work", "tasks for nodes, and the sets of keys that nodes trust"},
-		{PurposeLogins, "api", "SSH certificates of users"},
-		{PurposeTokens, "api", "access tokens of service accounts"},
-		{PurposeCursors, "api", "cursors of lists and cookies of sign-ins in progress"},
-		{PurposeFields, "api", "secrets in columns: refresh tokens of sessions and stored responses with a secret"},
+		{PurposeAuthority, []string{"node"}, "certificates of nodes and of the node API"},
+		{PurposeStatements, []string{"node"}, "responses to reports of nodes"},
+		{PurposeTasks, []string{"work"}, "tasks for nodes, and the sets of keys that nodes trust"},
+		{PurposeLogins, []string{"api"}, "SSH certificates of users"},
+		{PurposeTokens, []string{"api"}, "access tokens of service accounts"},
+		{PurposeCursors, []string{"api"}, "cursors of lists and cookies of sign-ins in progress"},
+		{PurposeFields, []string{"api"}, "secrets in columns: refresh tokens of sessions and stored responses with a secret"},
+		// The API creates the secrets of webhooks and sends tests, and the workers send events.
+		{PurposeWebhooks, []string{"api", "work"}, "secrets that sign webhooks"},
 	}
 }
 
-// roleOf returns the role that opens the keys of a purpose.
-func roleOf(purpose string) string {
+// rolesOf returns the roles that open the keys of a purpose.
+func rolesOf(purpose string) []string {
 	for _, u := range Uses() {
 		if u.Purpose == purpose {
-			return u.Role
+			return u.Roles
 		}
 	}
-	return ""
+	return nil
 }
 
 // opens reports whether a process with the roles opens the keys of a purpose.
-func opens(roles []string, purpose string) bool { return slices.Contains(roles, roleOf(purpose)) }
+func opens(roles []string, purpose string) bool {
+	return slices.ContainsFunc(rolesOf(purpose), func(role string) bool { return slices.Contains(roles, role) })
+}

@@ -21,7 +21,9 @@ const PurposeKEK = "kek"
 func OpenAll(ctx context.Context, k Config, stateDir string, db pg.Queryer, c clock.Clock) (*Keys, error) {
 	s := Source{Config: k, StateDir: stateDir, Roles: map[string]pg.Queryer{}, Any: db, Clock: c}
 	for _, u := range Uses() {
-		s.Roles[u.Role] = db
+		for _, role := range u.Roles {
+			s.Roles[role] = db
+		}
 	}
 	return Open(ctx, s)
 }
@@ -38,7 +40,7 @@ func (o *Keys) Finish(ctx context.Context, tx pgx.Tx, purpose string, c clock.Cl
 	if purpose == PurposeKEK {
 		return o.resealAll(ctx)
 	}
-	if purpose == PurposeFields || purpose == PurposeCursors {
+	if purpose == PurposeFields || purpose == PurposeWebhooks || purpose == PurposeCursors {
 		replaced, err := (&secret.Stored{DB: tx}).Replaced(ctx, purpose)
 		if err != nil {
 			return err
@@ -82,7 +84,8 @@ func (o *Keys) isPublished() bool {
 func (o *Keys) rotator(purpose string) (secret.Rotator, error) {
 	of := map[string]any{
 		PurposeAuthority: o.Authority, PurposeStatements: o.Statements, PurposeTasks: o.Tasks, PurposeLogins: o.Logins,
-		PurposeTokens: secret.LocalSigner{Keys: o.Tokens}, PurposeFields: o.Fields, PurposeCursors: o.Cursors, PurposeKEK: o.kek,
+		PurposeTokens: secret.LocalSigner{Keys: o.Tokens}, PurposeFields: o.Fields, PurposeWebhooks: o.Webhooks, PurposeCursors: o.Cursors,
+		PurposeKEK: o.kek,
 	}
 	rotator, ok := of[purpose].(secret.Rotator)
 	if !ok {
@@ -95,7 +98,7 @@ func (o *Keys) rotator(purpose string) (secret.Rotator, error) {
 const resealRows = 100
 
 func (o *Keys) resealAll(ctx context.Context) error {
-	stored := o.stores[roleOf(PurposeTasks)]
+	stored := o.storeOf(PurposeTasks)
 	if err := stored.Lock(ctx); err != nil {
 		return err
 	}
@@ -122,6 +125,8 @@ func (o *Keys) Kids(purpose string) (active string, others []string) {
 		active, all = o.Tokens.Active(), o.Tokens.Kids()
 	case PurposeFields:
 		active, all = o.Fields.Active(), o.Fields.IDs()
+	case PurposeWebhooks:
+		active, all = o.Webhooks.Active(), o.Webhooks.IDs()
 	case PurposeCursors:
 		active, all = o.Cursors.Active(), o.Cursors.IDs()
 	case PurposeKEK:

@@ -1,4 +1,5 @@
 import { noteServerTime } from "./clock";
+import { noteNotice } from "./notice";
 
 // send refreshes the session once for all calls that wait.
 
@@ -20,6 +21,7 @@ export async function send(request: Request): Promise<Response> {
   const sentAt = last.number;
   const response = await fetch(request);
   noteServerTime(response.headers.get("Date"));
+  noteNotice(response.headers.get("X-Platform-Notice"));
   if (response.status !== 401) return response;
   return (await renewed(sentAt)) ? fetch(again) : response;
 }

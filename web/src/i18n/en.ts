@@ -6,6 +6,7 @@ import { billing } from "./en/billing";
 import { sources, changes, change } from "./en/changes";
 import { desired } from "./en/desired";
 import { drift } from "./en/drift";
+import { events } from "./en/events";
 import { fleet } from "./en/fleet";
 import { columns, help, palette, views } from "./en/hands";
 import { home } from "./en/home";
@@ -19,8 +20,10 @@ import { policies } from "./en/policies";
 import { audit } from "./en/audit";
 import { payments } from "./en/admin-payments";
 import { users, sessions, tenants } from "./en/people";
+import { notifications } from "./en/notifications";
 import { ops } from "./en/ops";
 import { autoTopup, payment, refunds } from "./en/payments";
+import { preferences } from "./en/preferences";
 import { platform } from "./en/platform";
 import { profile } from "./en/profile";
 import { projects, accounts } from "./en/projects";
@@ -31,6 +34,7 @@ import { slots } from "./en/slots";
 import { status } from "./en/status";
 import { states, table, confirm, secret, toast, filter } from "./en/system";
 import { topology } from "./en/topology";
+import { webhooks } from "./en/webhooks";
 import { words } from "./en/words";
 
 const en = {
@@ -79,6 +83,10 @@ const en = {
   audit,
   desired,
   runbooks,
+  notifications,
+  preferences,
+  webhooks,
+  events,
   service,
   nodes,
   slots,

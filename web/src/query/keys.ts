@@ -11,6 +11,7 @@ export type PolicyFilter = { prefix?: string };
 export type UserFilter = { q?: string; role?: string; tenant?: string };
 export type PaymentFilter = { status?: string; tenant?: string };
 export type AuditFilter = { actor?: string; action?: string; target?: string; tenant?: string; from?: string; to?: string };
+export type LetterFilter = { consumer?: string; stream?: string; subject?: string; state?: string };
 
 export const keys = {
   me: ["me"],
@@ -85,6 +86,19 @@ export const keys = {
   disputes: (tenant: string | undefined) => ["payments", "disputes", tenant ?? ""],
   auditList: (filter: AuditFilter) => ["audit", filter],
   desired: (kind: string, name: string, scope: string | undefined) => ["desired", kind, name, scope ?? ""],
+  notifications: ["notifications"],
+  notificationList: (unread: boolean) => ["notifications", "list", unread],
+  preferences: ["preferences"],
+  ownPreferences: ["preferences", "own"],
+  tenantPreferences: ["preferences", "tenant"],
+  webhooks: ["webhooks"],
+  webhookList: ["webhooks", "list"],
+  webhook: (id: string) => ["webhooks", "one", id],
+  webhookDeliveries: (id: string) => ["webhooks", "deliveries", id],
+  deadLetters: ["dead-letters"],
+  deadLetterList: (filter: LetterFilter) => ["dead-letters", "list", filter],
+  deadLetter: (id: string) => ["dead-letters", "one", id],
+  consumers: ["consumers"],
   runbook: (name: string) => ["runbook", name],
   gitSources: ["git-sources"],
   policies: ["policies"],

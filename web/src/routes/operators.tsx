@@ -52,8 +52,15 @@ const audit = createRoute({
   validateSearch: filtersOf("actor", "action", "target", "tenant", "from", "to", "columns"),
   component: lazyRouteComponent(() => import("../screens/admin/audit"), "Audit"),
 });
+const events = createRoute({
+  getParentRoute: () => root,
+  path: "/admin/events",
+  validateSearch: filtersOf("consumer", "stream", "subject", "state", "columns"),
+  component: lazyRouteComponent(() => import("../screens/admin/events"), "Events"),
+});
+const deadLetter = createRoute({ getParentRoute: () => root, path: "/admin/events/$id", component: lazyRouteComponent(() => import("../screens/admin/deadletter"), "DeadLetter") });
 const runbooks = createRoute({ getParentRoute: () => root, path: "/runbooks", component: lazyRouteComponent(() => import("../screens/runbook"), "Runbooks") });
 const runbook = createRoute({ getParentRoute: () => root, path: "/runbooks/$name", component: lazyRouteComponent(() => import("../screens/runbook"), "Runbook") });
 
 // operatorRoutes are the screens of all tenants and of the platform, which only its roles open.
-export const operatorRoutes = [adminAllocations, adminAllocation, policies, policy, users, user, sessions, tenants, tenant, payments, audit, runbooks, runbook] as const;
+export const operatorRoutes = [adminAllocations, adminAllocation, policies, policy, users, user, sessions, tenants, tenant, payments, audit, events, deadLetter, runbooks, runbook] as const;

@@ -41,6 +41,20 @@ const members = createRoute({ getParentRoute: () => root, path: "/members", comp
 const accessKeys = createRoute({ getParentRoute: () => root, path: "/keys", component: lazyRouteComponent(() => import("../screens/keys"), "Keys") });
 const profile = createRoute({ getParentRoute: () => root, path: "/profile", component: lazyRouteComponent(() => import("../screens/profile"), "Profile") });
 const status = createRoute({ getParentRoute: () => root, path: "/status", component: lazyRouteComponent(() => import("../screens/status"), "PlatformStatus") });
+const notifications = createRoute({
+  getParentRoute: () => root,
+  path: "/notifications",
+  validateSearch: filtersOf("state", "columns"),
+  component: lazyRouteComponent(() => import("../screens/notifications"), "Notifications"),
+});
+const preferences = createRoute({ getParentRoute: () => root, path: "/notifications/preferences", component: lazyRouteComponent(() => import("../screens/preferences"), "Preferences") });
+const webhooks = createRoute({ getParentRoute: () => root, path: "/webhooks", validateSearch: filtersOf("columns"), component: lazyRouteComponent(() => import("../screens/webhooks"), "Webhooks") });
+const webhook = createRoute({
+  getParentRoute: () => root,
+  path: "/webhooks/$id",
+  validateSearch: filtersOf("status"),
+  component: lazyRouteComponent(() => import("../screens/webhook"), "Webhook"),
+});
 const drift = createRoute({
   getParentRoute: () => root,
   path: "/drift",
@@ -66,7 +80,7 @@ const ops = createRoute({ getParentRoute: () => root, path: "/ops", component: l
 export const newRouter = (history?: RouterHistory) =>
   createRouter({
     history,
-    routeTree: root.addChildren([home, allocations, allocation, launch, billing, payment, projects, project, account, members, accessKeys, profile, status, drift, changes, change, fleet, node, ops, ...operatorRoutes]),
+    routeTree: root.addChildren([home, allocations, allocation, launch, billing, payment, projects, project, account, members, accessKeys, profile, notifications, preferences, webhooks, webhook, status, drift, changes, change, fleet, node, ops, ...operatorRoutes]),
     basepath: "/portal",
     defaultErrorComponent: Crashed,
     defaultPreload: "intent",

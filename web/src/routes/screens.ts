@@ -10,6 +10,8 @@ export const screens = [
   { path: "/projects", name: "projects", keys: "g p", action: undefined, platform: false },
   { path: "/members", name: "members", keys: "g m", action: "listTenantMembers", platform: false },
   { path: "/keys", name: "keys", keys: "g k", action: undefined, platform: false },
+  { path: "/notifications", name: "notifications", keys: "g w", action: undefined, platform: false },
+  { path: "/webhooks", name: "webhooks", keys: "g j", action: "listWebhooks", platform: false },
   { path: "/status", name: "status", keys: "g t", action: undefined, platform: false },
   { path: "/profile", name: "profile", keys: "g s", action: undefined, platform: false },
   { path: "/ops", name: "ops", keys: "g o", action: "getOpsOverview", platform: true },
@@ -23,5 +25,6 @@ export const screens = [
   { path: "/admin/sessions", name: "sessions", keys: "g i", action: "listAllSessions", platform: true },
   { path: "/admin/payments", name: "payments", keys: "g r", action: "listAdminPaymentSessions", platform: true },
   { path: "/admin/audit", name: "audit", keys: "g x", action: "listAdminAuditLogs", platform: true },
+  { path: "/admin/events", name: "events", keys: "g v", action: "listDeadLetters", platform: true },
   { path: "/runbooks", name: "runbooks", keys: "g n", action: "getOpsOverview", platform: true },
 ] as const satisfies { path: string; name: string; keys: string; action: Action | undefined; platform: boolean }[];

@@ -2,10 +2,12 @@ import { Anchor, Button, NativeSelect } from "@mantine/core";
 import { useNetwork } from "@mantine/hooks";
 import { Link, Outlet } from "@tanstack/react-router";
 import { useTranslations } from "use-intl";
+import { useNotice } from "../api/notice";
 import { forgetDrafts } from "../session/draft";
 import { SessionGate, useSession } from "../session/session";
 import { forget } from "../session/storage";
 import { LiveState } from "../stream/live-state";
+import { useUnread } from "../stream/unread";
 import { Display } from "./display";
 import { Hands } from "./hands";
 import { screens } from "./screens";
@@ -15,6 +17,7 @@ const operators = new Set(["admin", "operator"]);
 export function Shell() {
   const t = useTranslations("shell");
   const { online } = useNetwork();
+  const notice = useNotice();
   return (
     <div className="shell">
       <a className="skip" href="#main">
@@ -22,6 +25,11 @@ export function Shell() {
       </a>
       <SessionGate>
         <Top />
+        {notice !== "" && (
+          <p className="main" role="status">
+            {t("notice", { notice })}
+          </p>
+        )}
         {!online && (
           <p className="main" role="status">
             {t("offline")}
@@ -79,13 +87,14 @@ function leave() {
 function Entries({ label, platform }: { label: string; platform: boolean }) {
   const t = useTranslations("shell");
   const { may } = useSession();
+  const unread = useUnread() ?? 0;
   const shown = screens.filter((screen) => screen.platform === platform && (screen.action === undefined || may(screen.action)));
   if (shown.length === 0) return null;
   return (
     <nav aria-label={label} className={platform ? "platform" : undefined}>
       {shown.map(({ path, name }) => (
         <Link key={path} to={path} activeOptions={{ exact: path === "/" }}>
-          {t(name)}
+          {name === "notifications" && unread > 0 ? t("notificationsUnread", { count: unread }) : t(name)}
         </Link>
       ))}
     </nav>

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { useSession } from "./session";
 import { forget, load, store } from "./storage";
 
@@ -32,6 +32,15 @@ export function useReturn<T extends object>(name: string): [T | undefined, (inpu
   const key = useKey(name);
   const [before] = useState(() => draftOf(key) as T | undefined);
   return [before, (input) => void store(key, input === undefined ? "" : JSON.stringify(input), place)];
+}
+
+// useKeepWhile keeps the input of a dialog while its change waits for a sign-in. The sign-in unloads the page without an
+// unmount. A user who goes to another screen instead has given up the change.
+export function useKeepWhile<T extends object>(waits: boolean, input: T, keep: (input: T | undefined) => void) {
+  useEffect(() => {
+    keep(waits ? input : undefined);
+    return () => keep(undefined);
+  }, [waits, JSON.stringify(input)]);
 }
 
 // forgetDrafts removes the input of all forms. The next user of this tab is another one.

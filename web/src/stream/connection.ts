@@ -1,6 +1,7 @@
 import { send } from "../api/fetch";
 import { type StreamEvent, readEvents } from "./sse";
 import type { State } from "./state";
+import { readSocket } from "./websocket";
 
 // Scope is whose events the user reads: those of all tenants, or what the user may read in the own tenant.
 export type Scope = "tenant" | "platform";
@@ -14,16 +15,27 @@ const silence = 40_000;
 const suspicious = 20_000;
 // A connection that lasted shorter counts as a failed one: a proxy that cuts each connection would be called without a pause.
 const lasting = 5_000;
+// The server sends the first part of the body at once. A network that holds it back for this time gets a websocket.
+const firstPart = 10_000;
 const delays = { first: 500, longest: 30_000 };
 
 // delayOf has a random part, so that all clients do not come at once after a restart of the server.
 const delayOf = (failures: number, retryAfter: number) => Math.max(retryAfter * 1_000, Math.min(delays.longest, delays.first * 2 ** failures) * (0.5 + Math.random() / 2));
 
-function requestOf(scope: Scope, cursor: string, signal: AbortSignal) {
-  const url = new URL("/api/v1/events", location.origin);
+function urlOf(path: string, scope: Scope, cursor: string) {
+  const url = new URL(path, location.origin);
   if (scope === "platform") url.searchParams.set("scope", scope);
   if (cursor !== "") url.searchParams.set("since", cursor);
-  return new Request(url, { signal, headers: { Accept: "text/event-stream" } });
+  return url;
+}
+
+const requestOf = (scope: Scope, cursor: string, signal: AbortSignal) => new Request(urlOf("/api/v1/events", scope, cursor), { signal, headers: { Accept: "text/event-stream" } });
+
+// The address of a websocket has the scheme that belongs to the one of the page.
+function socketOf(scope: Scope, cursor: string) {
+  const url = urlOf("/ws/events", scope, cursor);
+  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+  return url;
 }
 
 // follow reads the stream until it is stopped. It resumes after the last event that it has received.
@@ -33,6 +45,9 @@ export function follow(scope: Scope, cursor: string, tell: (message: Message) =>
   let state: State = "connecting";
   let failures = 0;
   let heardAt = 0;
+  // heldBack is set after a body without its first part, until a websocket fails.
+  let heldBack = false;
+  let unread: StreamEvent | undefined;
   let wake = () => {};
   const pause = (milliseconds?: number) =>
     new Promise<void>((resolve) => {
@@ -45,7 +60,7 @@ export function follow(scope: Scope, cursor: string, tell: (message: Message) =>
   };
   const heard = () => void (heardAt = Date.now());
 
-  async function read(body: ReadableStream<Uint8Array>) {
+  async function read(source: (part: () => void, each: (event: StreamEvent) => void) => Promise<void>) {
     let openedAt = Infinity;
     // A proxy can hold back the body. The stream works with its first part, which the server sends at once.
     const first = () => {
@@ -59,10 +74,14 @@ export function follow(scope: Scope, cursor: string, tell: (message: Message) =>
       if (openedAt === Infinity) first();
     };
     const each = (event: StreamEvent) => {
-      cursor = event.id;
+      if (event.id !== "") cursor = event.id;
+      if (event.subject === "unread") unread = event;
       tell({ kind: "event", event });
     };
-    await readEvents(body, part, each).catch(() => {});
+    const late = setTimeout(() => openedAt === Infinity && connection.abort(), firstPart);
+    await source(part, each).catch(() => {});
+    clearTimeout(late);
+    heldBack = heldBack !== (openedAt === Infinity);
     failures = Date.now() - openedAt > lasting ? 0 : failures + 1;
     report(failures > 1 ? "polling" : "connecting");
   }
@@ -71,9 +90,14 @@ export function follow(scope: Scope, cursor: string, tell: (message: Message) =>
   async function once(): Promise<number | undefined> {
     connection = new AbortController();
     heard();
+    if (heldBack) {
+      const { signal } = connection;
+      await read((part, each) => readSocket(socketOf(scope, cursor), signal, part, each));
+      return delayOf(failures, 0);
+    }
     const response = await send(requestOf(scope, cursor, connection.signal)).catch(() => undefined);
     const { ok = false, status = 0, body = null } = response ?? {};
-    if (ok && body !== null) return read(body).then(() => delayOf(failures, 0));
+    if (ok && body !== null) return read((part, each) => readEvents(body, part, each)).then(() => delayOf(failures, 0));
     failures++;
     if (cursor !== "" && (status === 404 || status === 400)) {
       // The event is not stored any more.
@@ -103,7 +127,10 @@ export function follow(scope: Scope, cursor: string, tell: (message: Message) =>
   document.addEventListener("visibilitychange", returned, { signal });
   void run();
   return {
-    greet: () => report(),
+    greet: () => {
+      report();
+      if (unread !== undefined) tell({ kind: "event", event: unread });
+    },
     stop: () => {
       stopped.abort();
       clearInterval(watch);

@@ -5,6 +5,7 @@ import { join } from "./group";
 import { gather, readFailed, refresh, retime } from "./refresh";
 import { onConnection, setConnection } from "./state";
 import { keysOf } from "./table";
+import { setUnread } from "./unread";
 
 // The empty key is the beginning of all keys.
 const all = [[]];
@@ -22,7 +23,9 @@ export function startLive(client: QueryClient, user: string, scope: Scope): () =
       if (message.state === "live") readFailed(client);
     }
     if (message.kind === "event") {
-      cursor = message.event.id;
+      const { id, subject, payload } = message.event;
+      if (id !== "") cursor = id;
+      if (subject === "unread" && typeof payload["unread"] === "number") setUnread(payload["unread"]);
       changed.add(keysOf(message.event));
     }
   };
@@ -33,5 +36,6 @@ export function startLive(client: QueryClient, user: string, scope: Scope): () =
     forget();
     changed.stop();
     setConnection({ state: "connecting", failures: 0 });
+    setUnread(undefined);
   };
 }

@@ -1,4 +1,5 @@
-// StreamEvent is an event of the server: its id, its subject and its payload.
+// StreamEvent is an event of the server: its id, its subject and its payload. An item without an id is no event: its
+// subject is notification or unread, and it does not move the position.
 export type StreamEvent = { id: string; subject: string; payload: Record<string, unknown> };
 
 // readEvents reads server-sent events until the server closes the connection. heard is called for each part of it, also
@@ -17,17 +18,32 @@ export async function readEvents(body: ReadableStream<Uint8Array>, heard: () => 
   }
 }
 
+const kinds = new Set(["notification", "unread"]);
+
 function eventOf(block: string): StreamEvent | undefined {
   const fields = new Map(block.split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]));
   const id = fields.get("id");
-  return id === undefined ? undefined : { id, subject: fields.get("event") ?? "", payload: payloadOf(fields.get("data") ?? "") };
+  const subject = fields.get("event") ?? "";
+  const data = objectOf(fields.get("data") ?? "");
+  if (id === undefined) return kinds.has(subject) ? { id: "", subject, payload: data } : undefined;
+  return { id, subject, payload: payloadOf(data) };
+}
+
+// messageOf reads a message of a websocket. Another server may send what is no event.
+export function messageOf(text: unknown): StreamEvent | undefined {
+  const data = objectOf(typeof text === "string" ? text : "");
+  const { event_id: id = "", event_type: subject } = data;
+  if (typeof id !== "string" || typeof subject !== "string" || (id === "" && !kinds.has(subject))) return undefined;
+  return { id, subject, payload: payloadOf(data) };
 }
 
 // An event that cannot be read counts as one without a payload, so that its id is the next position.
-function payloadOf(data: string): Record<string, unknown> {
+const payloadOf = ({ payload }: Record<string, unknown>) => (typeof payload === "object" && payload !== null ? (payload as Record<string, unknown>) : {});
+
+function objectOf(text: string): Record<string, unknown> {
   try {
-    const { payload } = JSON.parse(data) as { payload?: unknown };
-    return typeof payload === "object" && payload !== null ? (payload as Record<string, unknown>) : {};
+    const data: unknown = JSON.parse(text);
+    return typeof data === "object" && data !== null ? (data as Record<string, unknown>) : {};
   } catch {
     return {};
   }

@@ -61,6 +61,7 @@ export const table: Record<string, Changed> = {
   "fleet.drift_closed": drift,
   "fleet.node_health_changed": node,
   "fleet.slot_quarantined": node,
+  "fleet.node_enrolled": node,
   "fleet.node_draining": node,
   "fleet.node_drained": node,
   "fleet.node_drain_cancelled": node,
@@ -74,5 +75,8 @@ export const unshown: Record<string, string> = {
   "dlq.{stream}.{subject}": "Dead letters are on NATS only, and no event of the stream.",
 };
 
+// items are no events: the stream has them for the user alone.
+const items: Record<string, readonly QueryKey[]> = { notification: [keys.notifications], unread: [keys.notifications] };
+
 // keysOf returns the queries that an event changes: all of them for the subject of a newer server.
-export const keysOf = ({ subject, payload }: StreamEvent): readonly QueryKey[] => table[subject]?.(payload) ?? [[]];
+export const keysOf = ({ subject, payload }: StreamEvent): readonly QueryKey[] => items[subject] ?? table[subject]?.(payload) ?? [[]];

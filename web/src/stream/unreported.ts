@@ -10,4 +10,6 @@ export const unreported = {
   objects: { every: 15_000, why: "The status of a desired object is computed at each reading." },
   faults: { every: 60_000, why: "The decision about a fault report is no event." },
   nodes: { every: 15_000, why: "Reports, tasks and the reachability of nodes are no events." },
+  webhooks: { every: 15_000, why: "The deliveries of a webhook are no events." },
+  letters: { every: 15_000, why: "Failures and progress of consumers are no events of the stream." },
 } as const satisfies Record<string, { every: number; why: string }>;

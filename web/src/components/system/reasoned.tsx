@@ -3,7 +3,7 @@ import type { QueryKey } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { useTranslations } from "use-intl";
 import { useAction } from "../../query/action";
-import { useReturn } from "../../session/draft";
+import { useKeepWhile, useReturn } from "../../session/draft";
 import { needsSignIn } from "../../session/signin";
 import { ConfirmByName } from "./confirm";
 import { useToast } from "./toasts";
@@ -44,12 +44,7 @@ export function Reasoned<Fields extends object, Input extends object>(props: Pro
   const [opened, setOpened] = useState(before !== undefined);
   const [reason, setReason] = useState(before?.reason ?? "");
   const [values, setValues] = useState<Fields>(() => ({ ...fields(), ...before?.values }));
-  const waits = needsSignIn(change.error);
-  // The sign-in unloads the page without an unmount. A user who goes to another screen instead has given up the change.
-  useEffect(() => {
-    keep(waits ? { reason, values } : undefined);
-    return () => keep(undefined);
-  }, [waits, reason, values]);
+  useKeepWhile(needsSignIn(change.error), { reason, values }, keep);
   const finished = useRef(false);
   // A change can take the row with this button, which had the focus, off the page.
   useEffect(() => () => void (finished.current && document.querySelector("h1")?.focus()), []);

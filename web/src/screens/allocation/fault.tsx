@@ -6,22 +6,27 @@ import { ConfirmByName } from "../../components/system/confirm";
 import { useToast } from "../../components/system/toasts";
 import { useAction } from "../../query/action";
 import { keys } from "../../query/keys";
+import { useKeepWhile, useReturn } from "../../session/draft";
+import { needsSignIn } from "../../session/signin";
 
 type Props = { allocation: Schemas["Allocation"]; gpus: string[] };
 
 const longest = 512;
 
-// ReportFault reports a fault that the platform has not observed. Operators decide about it.
+// ReportFault reports a fault that the platform has not observed. Operators decide about it. The dialog opens again with its
+// input after a sign-in that the report needed.
 export function ReportFault({ allocation: { id, name }, gpus }: Props) {
   const t = useTranslations("allocation");
   const toast = useToast();
-  const [opened, setOpened] = useState(false);
-  const [message, setMessage] = useState("");
-  const [gpu, setGpu] = useState("");
+  const [before, keep] = useReturn<{ message?: string; gpu?: string }>(`fault.${id}`);
+  const [opened, setOpened] = useState(before !== undefined);
+  const [message, setMessage] = useState(before?.message ?? "");
+  const [gpu, setGpu] = useState(before?.gpu ?? "");
   const action = useAction(
     (body: Schemas["FaultRequest"], key) => unwrap(api.POST("/api/v1/allocations/{id}/report-fault", { params: { path: { id }, header: { "X-Idempotency-Key": key } }, body })),
     [keys.allocation(id)],
   );
+  useKeepWhile(needsSignIn(action.error), { message, gpu }, keep);
   const close = () => {
     setOpened(false);
     action.reset();

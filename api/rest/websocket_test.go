@@ -1,0 +1,243 @@
+package rest_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/gpuaas/gpuaas/api/stream"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/platform/event"
+)
+
+// sockets serves a world over a real connection.
+func sockets(t *testing.T) (*fixture, string) {
+	t.Helper()
+	b := setup(t, ticking)
+	server := httptest.NewUnstartedServer(b.handler)
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
+	server.Start()
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	return b, server.URL
+}
+
+func dial(t *testing.T, url, query string, header http.Header, protocols ...string) (*websocket.Conn, *http.Response, error) {
+	t.Helper()
+	conn, resp, err := websocket.Dial(t.Context(), url+"/ws/events"+query, &websocket.DialOptions{Subprotocols: protocols, HTTPHeader: header})
+	if err == nil {
+		t.Cleanup(func() { _ = conn.CloseNow() })
+	}
+	return conn, resp, err
+}
+
+func bearerHeader(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
+
+func offered(token string) string {
+	return "gpuaas.bearer." + base64.RawURLEncoding.EncodeToString([]byte(token))
+}
+
+// message reads the next message with an event type other than unread.
+func message(t *testing.T, conn *websocket.Conn) (m struct {
+	ID   string `json:"event_id"`
+	Type string `json:"event_type"`
+},
+) {
+	t.Helper()
+	for m.Type == "" || m.Type == "unread" {
+		_, data, err := conn.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(data, &m); err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+	}
+	return m
+}
+
+// A websocket has the events of the caller, from the position and with the subjects that the caller selects.
+func TestEventsOverAWebSocket(t *testing.T) {
+	t.Parallel()
+	b, url := sockets(t)
+	write := func(of any, subject string) string {
+		return read[string](b, `INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, org_id, project_id, payload)
+			VALUES (gen_random_uuid(), upper(split_part($2, '.', 1)), $2, 'x', 1, $1, NULL, '{}') RETURNING event_id::text`, of, subject)
+	}
+	token := b.signIn(tokenOwner).Value
+	first := write(tenant, "billing.balance_adjusted")
+	for name, c := range map[string]struct {
+		header    http.Header
+		protocols []string
+	}{
+		"header":      {bearerHeader(token), []string{stream.Subprotocol}},
+		"subprotocol": {nil, []string{stream.Subprotocol, offered(token)}},
+	} {
+		conn, _, err := dial(t, url, "?since="+first+"&types=billing.balance_adjusted,payments.refunded", c.header, c.protocols...)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if conn.Subprotocol() != stream.Subprotocol {
+			t.Errorf("%s: selected %q", name, conn.Subprotocol())
+		}
+		write(theirs, "payments.refunded")
+		write(tenant, "payments.disputed")
+		want := write(tenant, "payments.refunded")
+		b.services.Hints.Send(event.Topic)
+		if got := message(t, conn); got.ID != want {
+			t.Errorf("%s: got %+v, want %s", name, got, want)
+		}
+		first = want
+	}
+}
+
+// What is wrong with a handshake is a problem with a code.
+func TestHandshakesAreChecked(t *testing.T) {
+	t.Parallel()
+	b, url := sockets(t)
+	token := b.signIn(tokenOwner).Value
+	good := bearerHeader(token)
+	foreign := bearerHeader(token)
+	foreign.Set("Origin", "https://elsewhere.example")
+	for name, c := range map[string]struct {
+		query     string
+		header    http.Header
+		protocols []string
+		status    int
+		code      errs.Code
+	}{
+		"no token":               {"", nil, []string{stream.Subprotocol}, 401, errs.TokenMissing},
+		"an unknown token":       {"", nil, []string{stream.Subprotocol, offered("gpb_x")}, 401, errs.TokenInvalid},
+		"a malformed token":      {"", nil, []string{stream.Subprotocol, "gpuaas.bearer.%"}, 400, errs.BadRequest},
+		"an empty token":         {"", nil, []string{stream.Subprotocol, "gpuaas.bearer."}, 400, errs.BadRequest},
+		"two tokens":             {"", good, []string{stream.Subprotocol, offered(token)}, 400, errs.BadRequest},
+		"the same token twice":   {"", nil, []string{stream.Subprotocol, offered(token), offered(token)}, 400, errs.BadRequest},
+		"no subprotocol":         {"", good, nil, 400, errs.BadRequest},
+		"an unknown subprotocol": {"", good, []string{"gpuaas.events.v2"}, 400, errs.BadRequest},
+		"a foreign origin":       {"", foreign, []string{stream.Subprotocol}, 403, errs.OriginNotAllowed},
+		"an empty type":          {"?types=", good, []string{stream.Subprotocol}, 400, errs.ValidationError},
+		"a type twice":           {"?types=payments.refunded,payments.refunded", good, []string{stream.Subprotocol}, 400, errs.ValidationError},
+		"a position of nothing":  {"?since=" + unread, good, []string{stream.Subprotocol}, 404, errs.NotFound},
+		"a token in the URL":     {"?token=" + token, good, []string{stream.Subprotocol}, 401, errs.TokenInURL},
+	} {
+		_, resp, err := dial(t, url, c.query, c.header, c.protocols...)
+		if err == nil {
+			t.Errorf("%s: accepted", name)
+			continue
+		}
+		if resp == nil || resp.StatusCode != c.status {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var p struct {
+			Code errs.Code `json:"code"`
+		}
+		if err := json.NewDecoder(resp.Body).Decode(&p); err != nil || p.Code != c.code {
+			t.Errorf("%s: %+v, %v", name, p, err)
+		}
+	}
+}
+
+// A request that is no handshake gets a problem, too.
+func TestPlainRequestsForAWebSocket(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for name, header := range map[string]map[string]string{
+		"no upgrade":  {},
+		"no key":      {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"},
+		"a short key": {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "eA=="},
+		"a version":   {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "8", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="},
+	} {
+		header["Sec-WebSocket-Protocol"] = stream.Subprotocol
+		if w := b.do(t, call{method: "GET", path: "/ws/events", token: tokenOwner, header: header}); w.Code != 400 || problem(t, w).Code != "bad_request" {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	for _, path := range []string{"/ws/events", "/api/v1/events"} {
+		if w := b.do(t, call{method: "GET", path: path + "?types=provisioning.exploded", token: tokenOwner}); w.Code != 400 || !strings.Contains(w.Body.String(), "provisioning.active") {
+			t.Errorf("%s: an unknown type: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// INV-52: the loss of a right ends a websocket within two seconds, with the code of the contract.
+func TestINV52LostRightEndsTheWebSocket(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		lose func(*fixture)
+		code websocket.StatusCode
+	}{
+		"the session ends": {func(w *fixture) { w.sql(`UPDATE sessions SET ended_at = now()`) }, 4401},
+		"the role is lost": {func(w *fixture) {
+			w.sql(`DELETE FROM project_memberships WHERE user_id = $1`, users[tokenMember])
+		}, 4401},
+		"the database is away": {func(w *fixture) { w.database.fail("", 0, errs.New(errs.Unavailable, "away")) }, websocket.StatusTryAgainLater},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, url := sockets(t)
+			conn, _, err := dial(t, url, "", bearerHeader(b.signIn(tokenMember).Value), stream.Subprotocol)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() {
+				for {
+					if _, _, err := conn.Read(context.WithoutCancel(t.Context())); err != nil {
+						ended <- err
+						return
+					}
+				}
+			}()
+			select {
+			case err := <-ended:
+				t.Fatalf("ended while all was well: %v", err)
+			case <-time.After(1200 * time.Millisecond): // two checks have found nothing wrong
+			}
+			c.lose(b)
+			select {
+			case err := <-ended:
+				if got := websocket.CloseStatus(err); got != c.code {
+					t.Errorf("ended with %v, want %d", err, c.code)
+				}
+			case <-time.After(2500 * time.Millisecond):
+				t.Error("the websocket goes on")
+			}
+		})
+	}
+}
+
+// The stream of a user has the own notifications, and the number of unread ones after each change.
+func TestNotificationsArriveInTheStream(t *testing.T) {
+	t.Parallel()
+	b, url := sockets(t)
+	conn, _, err := dial(t, url, "", bearerHeader(b.signIn(tokenOwner).Value), stream.Subprotocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func(want string) {
+		t.Helper()
+		_, data, err := conn.Read(t.Context())
+		if err != nil || !strings.Contains(string(data), want) {
+			t.Fatalf("got %s, %v, want %s", data, err, want)
+		}
+	}
+	next(`{"event_type":"unread","payload":{"unread":0}}`)
+	for _, of := range []string{tokenMember, tokenOwner} {
+		b.sql(`INSERT INTO notifications (id, user_id, org_id, kind, severity, urn, title, message) VALUES (gen_random_uuid(), $1, $2, 'low_balance', 'warning', 'u', 't', $3)`,
+			users[of], tenant, "for "+of)
+		b.services.Hints.Send("notify." + users[of].String())
+	}
+	next("for " + tokenOwner)
+	next(`{"event_type":"unread","payload":{"unread":1}}`)
+	if w := b.do(t, call{method: "POST", path: "/api/v1/notifications/read", token: tokenOwner, body: `{}`}); w.Code != http.StatusNoContent {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	next(`{"event_type":"unread","payload":{"unread":0}}`)
+}

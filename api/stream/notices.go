@@ -1,0 +1,145 @@
+package stream
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Kinds of items that are no events.
+const (
+	kindNotification = "notification"
+	kindUnread       = "unread"
+)
+
+// MostUnread limits the number of unread notifications.
+const MostUnread = 100
+
+// Notices are the notifications of one user. The clients of a user share one reader.
+type Notices struct {
+	// Topic is the hint after a change. It identifies the user.
+	Topic string
+	// Unread returns the unread notifications, the newest first and at most MostUnread. Its context is not that of a
+	// request.
+	Unread func(context.Context) ([]Notice, error)
+}
+
+// Notice is one unread notification.
+type Notice struct {
+	ID        uuid.UUID
+	UpdatedAt time.Time
+	Data      []byte // as JSON
+}
+
+// inbox has the last changes of the notifications of a user.
+type inbox struct {
+	stop    context.CancelFunc
+	clients int
+
+	mu      sync.Mutex
+	read    bool // once
+	found   map[uuid.UUID]time.Time
+	changes [][]byte // the last ones
+	made    int      // number of changes ever
+	unread  int
+	changed chan struct{}
+}
+
+// notices is the position of a client.
+type notices struct{ made, unread int }
+
+// openInbox starts the reader of a user with the first client.
+func (s *Server) openInbox(ctx context.Context, n *Notices) (*inbox, func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.inboxes[n.Topic]
+	if b == nil {
+		if s.inboxes == nil {
+			s.inboxes = map[string]*inbox{}
+		}
+		reading, stop := context.WithCancel(context.WithoutCancel(ctx))
+		b = &inbox{stop: stop, changed: make(chan struct{})}
+		s.inboxes[n.Topic] = b
+		go s.readNotices(reading, b, n)
+	}
+	b.clients++
+	return b, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if b.clients--; b.clients == 0 {
+			b.stop()
+			delete(s.inboxes, n.Topic)
+		}
+	}
+}
+
+// readNotices runs one query for each hint. The database being away ends the streams, and not this reader.
+func (s *Server) readNotices(ctx context.Context, b *inbox, n *Notices) {
+	wake, stop := s.Hints.Listen(n.Topic)
+	defer stop()
+	timer := time.NewTicker(valueOr(s.NoticeInterval, noticeEvery))
+	defer timer.Stop()
+	for {
+		if unread, err := n.Unread(ctx); err == nil {
+			b.update(unread)
+		} else if ctx.Err() == nil {
+			s.Log.WarnContext(ctx, "reading notifications for streams", slog.Any("err", err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// update finds which notifications are new or have changed since the last query.
+func (b *inbox) update(unread []Notice) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	found, before := make(map[uuid.UUID]time.Time, len(unread)), b.made
+	for _, one := range slices.Backward(unread) { // the oldest first
+		found[one.ID] = one.UpdatedAt
+		if at, known := b.found[one.ID]; b.read && (!known || !at.Equal(one.UpdatedAt)) {
+			b.changes = append(b.changes, one.Data)
+			b.made++
+		}
+	}
+	b.changes = b.changes[max(0, len(b.changes)-MostUnread):]
+	if b.read && b.made == before && b.unread == len(unread) {
+		return
+	}
+	b.read, b.found, b.unread = true, found, len(unread)
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// start returns the position of a new client: it receives later notifications, and first the number of unread ones.
+func (b *inbox) start() notices {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return notices{made: b.made, unread: -1}
+}
+
+// send sends what has changed since the client received something, and returns what to wait for.
+func (b *inbox) send(out outlet, given *notices) <-chan struct{} {
+	b.mu.Lock()
+	changes := b.changes[max(0, len(b.changes)-(b.made-given.made)):]
+	unread, read, changed := b.unread, b.read, b.changed
+	given.made = b.made
+	b.mu.Unlock()
+	for _, data := range changes {
+		out.notice(kindNotification, data)
+	}
+	if read && unread != given.unread {
+		given.unread = unread
+		out.notice(kindUnread, []byte(`{"unread":`+strconv.Itoa(unread)+`}`))
+	}
+	return changed
+}

@@ -1,0 +1,649 @@
+package notification
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	netmail "net/mail"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/migrations"
+	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	mails "github.com/gpuaas/gpuaas/platform/notification/mail"
+	"github.com/gpuaas/gpuaas/platform/notification/smtp"
+	"github.com/gpuaas/gpuaas/platform/notification/smtp/smtptest"
+	"github.com/gpuaas/gpuaas/policies"
+)
+
+// post is a bundle with a mail server. A sign-in provider has verified the address of each user: NAME@example.test, with a
+// point in place of each space.
+type post struct {
+	*bundle
+
+	server *smtptest.Server
+	now    time.Time
+	mu     sync.Mutex
+	fail   func(command string) error
+	noMail map[ids.Tenant]bool // tenants whose policy disables e-mail
+}
+
+func setupPost(t *testing.T) *post {
+	t.Helper()
+	p := &post{bundle: setup(t), now: time.Date(2026, 1, 5, 9, 10, 0, 0, time.UTC), noMail: map[ids.Tenant]bool{}}
+	p.server = smtptest.Start(t, smtptest.Config{Fail: func(command string, _ int) error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.fail == nil {
+			return nil
+		}
+		return p.fail(command)
+	}})
+	jobs, err := river.NewClient(riverpgxv5.New(pgtest.As(t, p.db, "gpuaas_work")), &river.Config{Schema: migrations.RiverSchema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mailer := smtp.New(smtp.Config{Host: p.server.Host, Port: p.server.Port})
+	t.Cleanup(mailer.Close)
+	p.Jobs, p.Clock, p.Metrics = jobs, clock.At(func() time.Time { return p.now }), NewMetrics()
+	p.Mail = MailConfig{Mailer: mailer, From: "GPUaaS <noreply@gpuaas.test>", PublicURL: func() string { return "https://gpuaas.test" }}
+	policy := p.Policy
+	p.Policy = func(tenant ids.Tenant, project ids.Project, user ids.User) policies.View {
+		return policy(tenant, project, user).With(string(policies.NotificationEmailEnabled), policies.Platform, !p.noMail[tenant])
+	}
+	p.exec(`UPDATE users SET oidc_issuer = 'https://idp.test', email = replace(name, ' ', '.') || '@example.test'`)
+	return p
+}
+
+// raise processes an event of the kind, as its consumer does.
+func (p *post) raise(kindName, tenant string) {
+	p.t.Helper()
+	k := kindOf(p.t, kindName)
+	if err := p.raiseEvent(k, p.event(k, tenant)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// queued returns the arguments of all jobs that send e-mails, and removes the jobs.
+func (p *post) queued() (all []mails.SendMail) {
+	p.t.Helper()
+	rows, err := pg.List(p.t.Context(), p.db, "jobs", `DELETE FROM river.river_job WHERE kind = 'send_mail' RETURNING args`, pgx.RowTo[[]byte])
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, text := range rows {
+		var args mails.SendMail
+		if err := json.Unmarshal(text, &args); err != nil {
+			p.t.Fatal(err)
+		}
+		all = append(all, args)
+	}
+	return all
+}
+
+// deliverAll sends the e-mails that are queued, and returns the recipients of all e-mails so far.
+func (p *post) deliverAll() []string {
+	p.t.Helper()
+	for _, args := range p.queued() {
+		if err := p.Send(p.t.Context(), args); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	return p.recipients()
+}
+
+func (p *post) recipients() (all []string) {
+	messages, _ := p.server.Received()
+	for _, m := range messages {
+		all = append(all, strings.TrimSuffix(strings.Trim(m.Header.Get("To"), "<>"), "@example.test"))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// texts returns the plain text of each e-mail.
+func (p *post) texts() (all []string) {
+	p.t.Helper()
+	messages, bodies := p.server.Received()
+	for i, m := range messages {
+		_, parameters, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		part, err := multipart.NewReader(strings.NewReader(bodies[i]), parameters["boundary"]).NextRawPart()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		text, err := io.ReadAll(quotedprintable.NewReader(part))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		all = append(all, strings.ReplaceAll(string(text), "\r\n", "\n"))
+	}
+	return all
+}
+
+func (p *post) caller(name string) identity.Caller {
+	return identity.Caller{User: ids.From[ids.User](p.users[name]), Tenant: p.tenants[name[:1]], Role: "user"}
+}
+
+// put replaces the preferences of a user, or of the user's tenant.
+func (p *post) put(name string, tenant bool, w Write) error {
+	p.t.Helper()
+	c := p.caller(name)
+	ctx := pg.WithScope(p.t.Context(), pg.Scope{Tenant: c.Tenant.String(), Principal: c.User.String()})
+	api := p.api()
+	_, queue, err := api.Put(ctx, c, tenant, 0, w)
+	if err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	queue(b)
+	return pgx.BeginFunc(ctx, api.DB, func(tx pgx.Tx) error { return tx.SendBatch(ctx, b).Close() })
+}
+
+// api is the service with the rights of the API.
+func (p *post) api() *Service {
+	one := *p.Service
+	one.DB = pgtest.Scoped(p.t, p.db)
+	return &one
+}
+
+func (p *post) choose(name, kindName string, c Channel, v Value) {
+	p.t.Helper()
+	if err := p.put(name, false, Write{Preferences: Preferences{Choices: Choices{kindName: {c: v}}}}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func same(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if slices.Sort(got); !slices.Equal(got, want) && len(got)+len(want) > 0 {
+		t.Errorf("%s: %q, expected %q", what, got, want)
+	}
+}
+
+// AT-042: a failed provisioning is sent to the members of its project, with its reason.
+func TestAFailedProvisioningIsSent(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	k := kindOf(t, "provision_failed")
+	e := p.event(k, "a")
+	e.Payload = []byte(strings.Replace(string(e.Payload), `"message":"text"`, `"message":"no node accepts the image"`, 1))
+	if err := p.raiseEvent(k, e); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "recipients", p.deliverAll(), "a.project.admin", "a.project.member")
+	messages, _ := p.server.Received()
+	for i, text := range p.texts() {
+		if !strings.Contains(text, "no node accepts the image") || !strings.Contains(text, "https://gpuaas.test/portal/allocations/1") {
+			t.Errorf("%q", text)
+		}
+		h := messages[i].Header
+		if h.Get("Subject") != "Provisioning failed" || !strings.HasSuffix(h.Get("Message-Id"), "@gpuaas.test>") || h.Get("References") == "" {
+			t.Errorf("%v", h)
+		}
+	}
+	if messages[0].Header.Get("References") != messages[1].Header.Get("References") {
+		t.Error("e-mails about one resource are in two threads")
+	}
+}
+
+// Each kind is sent to its audience, and to no one whose address is not verified or who is disabled.
+func TestAudiencesOfEmails(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	p.exec(`UPDATE users SET oidc_issuer = 'local' WHERE name = 'a billing'`)
+	p.exec(`UPDATE users SET disabled_at = now() WHERE name = 'a project member'`)
+	for _, k := range kinds() {
+		tenant := "a"
+		if k.stream == event.StreamDLQ {
+			tenant = ""
+		}
+		if err := p.raiseEvent(k, p.event(k, tenant)); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		before := len(p.recipients())
+		p.deliverAll()
+		messages, _ := p.server.Received()
+		for _, m := range messages[before:] {
+			got = append(got, strings.TrimSuffix(strings.Trim(m.Header.Get("To"), "<>"), "@example.test"))
+		}
+		var want []string
+		switch {
+		case k.severity == Info:
+		case k.stream == event.StreamProvisioning:
+			want = []string{"a.project.admin"}
+		case k.stream == event.StreamDLQ:
+			want = []string{"admin", "operator"}
+		default:
+			want = []string{"a.owner"}
+		}
+		same(t, k.name, got, want...)
+	}
+}
+
+// Repeated events of one cause are one e-mail, also of a kind that is off in the application.
+func TestRepeatsAreOneEmail(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	p.choose("a owner", "low_balance", InApp, Off)
+	for range 3 {
+		p.raise("low_balance", "a")
+		p.deliverAll()
+	}
+	same(t, "recipients", p.recipients(), "a.billing", "a.owner")
+	if list := p.list("a owner"); len(list) != 0 {
+		t.Errorf("a kind that is off is listed: %+v", list)
+	}
+	if list := p.list("a billing"); len(list) != 1 || list[0].Count != 3 {
+		t.Errorf("%+v", list)
+	}
+	var count, unread int
+	if err := p.db.QueryRow(t.Context(), `SELECT max(count), count(*) FILTER (WHERE read_at IS NULL) FROM notifications WHERE user_id = $1`, p.users["a owner"]).Scan(&count, &unread); err != nil || count != 3 || unread != 0 {
+		t.Errorf("%d events, %d unread, %v", count, unread, err)
+	}
+}
+
+// A disabled policy sends nothing, also after the e-mail was queued.
+func TestDisabledPoliciesSendNothing(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	p.noMail[p.tenants["a"]] = true
+	p.raise("low_balance", "a")
+	if all := p.queued(); len(all) != 0 {
+		t.Errorf("queued %+v", all)
+	}
+	p.raise("low_balance", "b")
+	p.noMail[p.tenants["b"]] = true
+	same(t, "recipients", p.deliverAll())
+	delete(p.noMail, p.tenants["a"])
+	p.muted[p.users["a owner"]] = true
+	p.exec(`DELETE FROM notifications`)
+	p.raise("low_balance", "a")
+	same(t, "recipients", p.deliverAll(), "a.billing")
+}
+
+// The choice of the user precedes the default of the tenant, and that precedes the one of the kind.
+func TestWhoseChoiceCounts(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	if err := p.put("a owner", true, Write{Preferences: Preferences{Choices: Choices{"balance_credited": {Email: Now}, "low_balance": {Email: Off}}}}); err != nil {
+		t.Fatal(err)
+	}
+	p.choose("a billing", "balance_credited", Email, Off)
+	p.raise("balance_credited", "a")
+	p.raise("balance_credited", "b") // the default of the kind
+	p.raise("low_balance", "a")
+	same(t, "recipients", p.deliverAll(), "a.owner")
+	c := p.caller("a billing")
+	ctx := pg.WithScope(t.Context(), pg.Scope{Tenant: c.Tenant.String(), Principal: c.User.String()})
+	view, err := p.api().Preferences(ctx, c)
+	if err != nil || view.Mail == nil || view.Mail.Address != "a.billing@example.test" || !view.Mail.Verified || !view.Mail.Enabled || view.Version != 2 {
+		t.Fatalf("%+v, %v", view, err)
+	}
+	want := map[string]ChannelView{"balance_credited": {Email, Off, FromUser}, "low_balance": {Email, Off, FromTenant}, "refunded": {Email, Off, FromDefault}, "balance_depleted": {Email, Now, FromDefault}}
+	for _, k := range view.Kinds {
+		if w, ok := want[k.Kind]; ok && k.Channels[1] != w {
+			t.Errorf("%s: %+v", k.Kind, k.Channels)
+		}
+		if k.Kind == "dead_letter" {
+			t.Error("a user reads a kind of operators")
+		}
+	}
+}
+
+// What has no effect is rejected, and so are a stale version and rows of others.
+func TestPreferencesThatAreRejected(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	for name, c := range map[string]struct {
+		write Preferences
+		code  errs.Code
+	}{
+		"a critical kind is off":  {Preferences{Choices: Choices{"balance_depleted": {InApp: Off}}}, errs.SpecInvalid},
+		"a scheduled release":     {Preferences{Choices: Choices{"release_scheduled": {InApp: Off}}}, errs.SpecInvalid},
+		"a digest in the portal":  {Preferences{Choices: Choices{"low_balance": {InApp: Daily}}}, errs.ValidationError},
+		"an unknown kind":         {Preferences{Choices: Choices{"nothing": {Email: Off}}}, errs.ValidationError},
+		"an unknown time zone":    {Preferences{Zone: "Mars/Olympus"}, errs.ValidationError},
+		"a path as a time zone":   {Preferences{Zone: "../../etc/passwd"}, errs.ValidationError},
+		"the zone of the server":  {Preferences{Zone: "Local"}, errs.ValidationError},
+		"quiet hours without end": {Preferences{Quiet: &Quiet{60, 60}}, errs.ValidationError},
+	} {
+		if err := p.put("a owner", false, Write{Preferences: c.write}); errs.CodeOf(err) != c.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	c := p.caller("a owner")
+	ctx := pg.WithScope(t.Context(), pg.Scope{Tenant: c.Tenant.String(), Principal: c.User.String()})
+	if _, _, err := p.api().Put(ctx, c, false, 7, Write{}); errs.CodeOf(err) != errs.VersionMismatch {
+		t.Errorf("a stale version: %v", err)
+	}
+	p.choose("b owner", "low_balance", Email, Daily)
+	all, err := read(ctx, p.api().DB, []uuid.UUID{p.users["b owner"], p.tenants["b"].UUID})
+	if err != nil || len(all[p.users["b owner"]].Choices) != 0 {
+		t.Errorf("a user of another tenant reads %+v, %v", all, err)
+	}
+}
+
+// AT-103: what a digest collects is one e-mail at its time, and quiet hours delay all but critical kinds.
+func TestDigestsAndQuietHours(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	p.exec(`DELETE FROM tenant_memberships WHERE user_id = $1`, p.users["a billing"])
+	p.now = time.Date(2028, 2, 28, 21, 30, 0, 0, time.UTC) // 22:30 in Berlin
+	if err := p.put("a owner", false, Write{Preferences: Preferences{
+		Zone: "Europe/Berlin", Quiet: &Quiet{Start: 22 * 60, End: 7 * 60},
+		Choices: Choices{"balance_credited": {Email: Daily}, "refunded": {Email: Daily}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{"balance_credited", "refunded", "low_balance", "balance_depleted"} {
+		p.raise(k, "a")
+		p.raise(k, "a")
+	}
+	if p.deliverAll(); len(p.texts()) != 1 || !strings.Contains(p.texts()[0], "Balance is depleted") {
+		t.Fatalf("at once: %q", p.texts())
+	}
+	collect := func(at string) []string {
+		t.Helper()
+		when, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.now = when
+		before := len(p.texts())
+		for range 3 {
+			if err := p.QueueDigests(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.deliverAll()
+		return p.texts()[before:]
+	}
+	if got := collect("2028-02-29T05:59:59Z"); len(got) != 0 {
+		t.Errorf("in quiet hours: %q", got)
+	}
+	if got := collect("2028-02-29T06:00:00Z"); len(got) != 1 || !strings.Contains(got[0], "Balance is low") {
+		t.Errorf("after quiet hours: %q", got)
+	}
+	got := collect("2028-02-29T07:00:00Z")
+	if len(got) != 1 || !strings.Contains(got[0], "Balance was credited") || !strings.Contains(got[0], "Refund was completed") {
+		t.Errorf("on the leap day: %q", got)
+	}
+	if got := collect("2028-03-02T07:00:00Z"); len(got) != 0 {
+		t.Errorf("again: %q", got)
+	}
+	messages, _ := p.server.Received()
+	if subject := messages[2].Header.Get("Subject"); subject != "2 notifications" {
+		t.Errorf("%q", subject)
+	}
+}
+
+// Workers that run at the same time queue a digest once.
+func TestConcurrentDigests(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	p.choose("a owner", "low_balance", Email, Hourly)
+	p.choose("a billing", "low_balance", Email, Hourly)
+	p.raise("low_balance", "a")
+	p.now = p.now.Add(time.Hour)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := p.QueueDigests(context.WithoutCancel(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	same(t, "recipients", p.deliverAll(), "a.billing", "a.owner")
+}
+
+// A notification for a digest that is queued at this moment is sent by itself.
+func TestALateNotificationIsNotLost(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	p.choose("a owner", "low_balance", Email, Hourly)
+	p.choose("a owner", "low_balance", Email, Hourly)
+	p.exec(`INSERT INTO notification_digests (user_id, period, due_at, id, notification_ids, queued_at) VALUES ($1, 'hourly', '2026-01-05T10:00:00Z', gen_random_uuid(), '{}', now())`, p.users["a owner"])
+	p.raise("low_balance", "a")
+	same(t, "recipients", p.deliverAll(), "a.billing", "a.owner")
+}
+
+// An address that its server rejects receives no mail until an operator lifts that.
+func TestSuppressedAddresses(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	p.exec(`DELETE FROM tenant_memberships WHERE user_id = $1`, p.users["a billing"])
+	p.fail = func(command string) error {
+		if command == "RCPT" {
+			return smtptest.Reject(550, "no such user")
+		}
+		return nil
+	}
+	p.raise("low_balance", "a")
+	for _, args := range p.queued() {
+		if _, ok := errors.AsType[*mails.RejectedError](p.Send(t.Context(), args)); !ok {
+			t.Error("the address is not rejected")
+		}
+	}
+	p.fail = nil
+	p.raise("auto_release_pending", "a")
+	same(t, "recipients", p.deliverAll())
+	owner := p.caller("a owner")
+	mine := pg.WithScope(t.Context(), pg.Scope{Tenant: owner.Tenant.String(), Principal: owner.User.String()})
+	view, err := p.api().Preferences(mine, owner)
+	if err != nil || view.Mail.SuppressedAt == nil || !strings.Contains(*view.Mail.SuppressedReason, "no such user") {
+		t.Errorf("%+v, %v", view.Mail, err)
+	}
+	if list, err := p.api().Suppressions(mine, uuid.Nil, 10); err != nil || len(list) != 1 { // the own one
+		t.Errorf("%+v, %v", list, err)
+	}
+	other := p.caller("b owner")
+	if list, err := p.api().Suppressions(pg.WithScope(t.Context(), pg.Scope{Tenant: other.Tenant.String(), Principal: other.User.String()}), uuid.Nil, 10); err != nil || len(list) != 0 {
+		t.Errorf("another tenant reads %+v, %v", list, err)
+	}
+	all := pg.WithScope(t.Context(), pg.Platform)
+	list, err := p.api().Suppressions(all, uuid.Nil, 10)
+	if err != nil || len(list) != 1 || list[0].Address != "a.owner@example.test" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	lift := func(ctx context.Context) error {
+		b := &pgx.Batch{}
+		p.api().Lift(identity.Caller{User: ids.From[ids.User](p.users["operator"]), Role: "operator"}, list[0].ID, "the mailbox exists")(b)
+		return pgx.BeginFunc(ctx, p.api().DB, func(tx pgx.Tx) error { return tx.SendBatch(ctx, b).Close() })
+	}
+	if err := lift(mine); err == nil {
+		t.Error("a user lifts a suppression")
+	}
+	if err := lift(all); err != nil {
+		t.Fatal(err)
+	}
+	if err := lift(all); errs.CodeOf(err) != errs.NotFound {
+		t.Errorf("again: %v", err)
+	}
+	p.raise("balance_depleted", "a")
+	same(t, "recipients", p.deliverAll(), "a.owner")
+}
+
+// A deferred e-mail is neither lost nor suppressed, and each attempt has the same id.
+func TestDeferredEmails(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	p.exec(`DELETE FROM tenant_memberships WHERE user_id = $1`, p.users["a billing"])
+	p.raise("low_balance", "a")
+	args := p.queued()
+	calls := 0
+	p.fail = func(command string) error {
+		if calls++; command == "RCPT" && calls < 3 {
+			return smtptest.Reject(450, "greylisted")
+		}
+		return nil
+	}
+	if err := p.Send(t.Context(), args[0]); err == nil || strings.Contains(err.Error(), "example.test") {
+		t.Fatalf("%v", err)
+	}
+	if err := p.Send(t.Context(), args[0]); err != nil {
+		t.Fatal(err)
+	}
+	messages, _ := p.server.Received()
+	if len(messages) != 1 || messages[0].Header.Get("Message-Id") != "<"+args[0].ID.String()+"@gpuaas.test>" {
+		t.Errorf("%v", messages)
+	}
+}
+
+// A new invitation is sent once, with the place to accept it and no credential. One that is revoked meanwhile is not sent.
+func TestInvitationsAreSentOnce(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	invite := func(tenant, address string) {
+		p.exec(`INSERT INTO invitations (id, org_id, email, role, invited_by, expires_at) VALUES (gen_random_uuid(), $1, $2, 'member', $3, now() + interval '7 days')`,
+			p.tenants[tenant], address, p.users[tenant+" owner"])
+	}
+	p.noMail[p.tenants["b"]] = true
+	invite("a", "new@example.test")
+	invite("a", "other@example.test")
+	invite("b", "third@example.test")
+	for range 3 {
+		if err := p.QueueInvitations(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.exec(`UPDATE invitations SET revoked_at = now() WHERE email = 'other@example.test'`)
+	same(t, "recipients", p.deliverAll(), "new")
+	text := p.texts()[0]
+	if !strings.Contains(text, "You are invited to a as member") || !strings.Contains(text, "https://gpuaas.test/portal/") || strings.Contains(text, "unsubscribe") {
+		t.Errorf("%q", text)
+	}
+}
+
+// linkIn returns the link that ends e-mails, as the header of the last e-mail has it.
+func (p *post) linkIn() string {
+	p.t.Helper()
+	messages, _ := p.server.Received()
+	var last *netmail.Message
+	for _, m := range messages {
+		last = m
+	}
+	_, link, found := strings.Cut(strings.Trim(last.Header.Get("List-Unsubscribe"), "<>"), "?link=")
+	if !found || last.Header.Get("List-Unsubscribe-Post") != "List-Unsubscribe=One-Click" {
+		p.t.Fatalf("%v", last.Header)
+	}
+	return link
+}
+
+// A link ends the e-mails of its kind to its user, once and for all. Reading it changes nothing.
+func TestUnsubscribe(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	p.exec(`DELETE FROM tenant_memberships WHERE user_id = $1`, p.users["a billing"])
+	p.raise("low_balance", "a")
+	p.deliverAll()
+	api, link := p.api(), p.linkIn()
+	read := func(link string) (Subscription, error) { return api.Subscription(t.Context(), link) }
+	end := func(link string) (Subscription, error) {
+		return api.Unsubscribe(t.Context(), link, audit.By{CorrelationID: "c"})
+	}
+	if sub, err := read(link); err != nil || sub.Ended || !slices.Equal(sub.Titles, []string{"Balance is low"}) {
+		t.Fatalf("%+v, %v", sub, err)
+	}
+	changed := []byte(link)
+	changed[len(changed)-5] ^= 1
+	for name, wrong := range map[string]string{"altered": string(changed), "empty": "", "short": link[:30]} {
+		if _, err := end(wrong); errs.CodeOf(err) != errs.NotFound && errs.CodeOf(err) != errs.ValidationError {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for range 3 { // a replay changes nothing
+		if _, err := end(link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sub, err := read(link); err != nil || !sub.Ended {
+		t.Errorf("%+v, %v", sub, err)
+	}
+	var version, rows int
+	if err := p.db.QueryRow(t.Context(), `SELECT max(version), (SELECT count(*) FROM audit_logs WHERE action = 'user.unsubscribe') FROM notification_preferences`).Scan(&version, &rows); err != nil || version != 2 || rows != 1 {
+		t.Errorf("version %d, %d audit rows, %v", version, rows, err)
+	}
+	before := len(p.recipients())
+	p.exec(`DELETE FROM notifications`)
+	p.raise("low_balance", "a")
+	p.raise("auto_release_pending", "a")
+	if p.deliverAll(); len(p.recipients()) != before+1 {
+		t.Errorf("%q", p.texts()[before:])
+	}
+	second := p.linkIn()
+	if err := p.put("a owner", false, Write{RevokeLinks: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := end(second); errs.CodeOf(err) != errs.NotFound {
+		t.Errorf("revoked: %v", err)
+	}
+	p.exec(`UPDATE users SET deleted_at = now(), disabled_at = now(), oidc_issuer = 'deleted', email = 'deleted@deleted.invalid' WHERE name = 'a owner'`)
+	if _, err := end(second); errs.CodeOf(err) != errs.NotFound || !strings.Contains(err.Error(), "deleted") {
+		t.Errorf("a deleted user: %v", err)
+	}
+}
+
+// A test states why a channel is not used, and arrives otherwise.
+func TestTheTestNotification(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	p.exec(`UPDATE users SET oidc_issuer = 'local' WHERE name = 'a billing'`)
+	run := func(name string) Tested {
+		t.Helper()
+		c := p.caller(name)
+		ctx := pg.WithScope(t.Context(), pg.Scope{Tenant: c.Tenant.String(), Principal: c.User.String()})
+		api := p.api()
+		made, write, queue, err := api.Test(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pgx.BeginFunc(ctx, api.DB, func(tx pgx.Tx) error {
+			b := &pgx.Batch{}
+			write(b)
+			if err := tx.SendBatch(ctx, b).Close(); err != nil {
+				return err
+			}
+			return queue(tx)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	if got := run("a billing"); !strings.Contains(got.Channels[1].Reason, "verified") || len(p.list("a billing")) != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got := run("a owner"); got.Channels[1].Reason != "" {
+		t.Errorf("%+v", got)
+	}
+	same(t, "recipients", p.deliverAll(), "a.owner")
+	if messages, _ := p.server.Received(); messages[0].Header.Get("List-Unsubscribe") != "" {
+		t.Error("a test that a user has requested can be ended")
+	}
+	if _, _, _, err := p.api().Test(t.Context(), identity.Caller{ServiceAccount: ids.New[ids.ServiceAccount]()}); errs.CodeOf(err) != errs.Forbidden {
+		t.Errorf("a service account: %v", err)
+	}
+}
