@@ -4,7 +4,7 @@
 -- r SELECT, a INSERT, w UPDATE, d DELETE, as in \dp. No role has w or d on an append-only table, or TRUNCATE on any.
 DO $$
 DECLARE
-	server CONSTANT text[] := ARRAY['gpuaas_api', 'gpuaas_node', 'gpuaas_reconcile', 'gpuaas_work', 'gpuaas_relay'];
+	server CONSTANT text[] := ARRAY['gpuaas_api', 'gpuaas_node', 'gpuaas_reconcile', 'gpuaas_work', 'gpuaas_relay', 'gpuaas_terminal'];
 	line   record;
 	verbs  text;
 	f      regprocedure;
@@ -19,139 +19,139 @@ BEGIN
 	END LOOP;
 
 	FOR line IN SELECT * FROM (VALUES
-		--                            api     node   recon-  work    relay
+		--                            api     node   recon-  work    relay   terminal
 		--                                           cile
-		('desired_objects',          'raw',  '',    'raw',  'rawd', ''),
-		('applied_profile',          'r',    'r',   'r',    'r',    'r'),
-		('desired_revisions',        'r',    '',    'raw',  'rd',   ''),
-		('desired_pointer',          'r',    '',    'raw',  'r',    ''),
-		('git_sources',              'rw',   '',    'raw',  'r',    ''),
+		('desired_objects',          'raw',  '',    'raw',  'rawd', '',     ''),
+		('applied_profile',          'r',    'r',   'r',    'r',    'r',    'r'),
+		('desired_revisions',        'r',    '',    'raw',  'rd',   '',     ''),
+		('desired_pointer',          'r',    '',    'raw',  'r',    '',     ''),
+		('git_sources',              'rw',   '',    'raw',  'r',    '',     ''),
 
-		('observed_nodes',           'r',    'raw', 'r',    'r',    ''),
-		('observed_leases',          'r',    'rawd', 'r',   'r',    ''),
-		('observed_allocations',     'r',    'raw', 'r',    'rd',   ''),
-		('gpu_readings',             'r',    'raw', '',     'rd',   ''),
-		('observed_objects',         'r',    '',    'r',    'raw',  ''),
+		('observed_nodes',           'r',    'raw', 'r',    'r',    '',     ''),
+		('observed_leases',          'r',    'rawd', 'r',   'r',    '',     ''),
+		('observed_allocations',     'r',    'raw', 'r',    'rd',   '',     ''),
+		('gpu_readings',             'r',    'raw', '',     'rd',   '',     ''),
+		('observed_objects',         'r',    '',    'r',    'raw',  '',     ''),
 
-		('reconcile_due',            '',     '',    'rawd', '',     ''), -- other roles call mark_due
-		('plans',                    'raw',  '',    'raw',  '',     ''),
-		('plan_actions',             'r',    '',    'ra',   '',     ''),
-		('drift',                    'rw',   '',    'raw',  'rawd', ''),
-		('plan_approvals',           'ra',   '',    'r',    '',     ''),
-		('forge_reports',            'r',    '',    'raw',  'rwd',  ''),
-		('forge_pushes',             'raw',  '',    'r',    'rd',   ''),
-		('node_tasks',               '',     'rw',  '',     'rawd', ''),
+		('reconcile_due',            '',     '',    'rawd', '',     '',     ''), -- other roles call mark_due
+		('plans',                    'raw',  '',    'raw',  '',     '',     ''),
+		('plan_actions',             'r',    '',    'ra',   '',     '',     ''),
+		('drift',                    'rw',   '',    'raw',  'rawd', '',     ''),
+		('plan_approvals',           'ra',   '',    'r',    '',     '',     ''),
+		('forge_reports',            'r',    '',    'raw',  'rwd',  '',     ''),
+		('forge_pushes',             'raw',  '',    'r',    'rd',   '',     ''),
+		('node_tasks',               '',     'rw',  '',     'rawd', '',     ''),
 
-		('policy_values',            'r',    'r',   'r',    'rawd', 'r'),
-		('declared_roles',           'r',    'r',   'r',    'rawd', 'r'),
-		('policy_revision',          'r',    'r',   'r',    'rw',   'r'),
+		('policy_values',            'r',    'r',   'r',    'rawd', 'r',    'r'),
+		('declared_roles',           'r',    'r',   'r',    'rawd', 'r',    'r'),
+		('policy_revision',          'r',    'r',   'r',    'rw',   'r',    'r'),
 
-		('tenants',                  'raw',  '',    '',     '',     ''),
-		('projects',                 'raw',  '',    '',     '',     ''),
-		('users',                    'raw',  '',    '',     '',     ''),
-		('tenant_memberships',       'rawd', '',    '',     'r',    ''), -- notifications go to the users with a role
-		('project_memberships',      'rawd', '',    '',     'r',    ''),
-		('invitations',              'raw',  '',    '',     '',     ''),
-		('service_accounts',         'raw',  '',    '',     '',     ''),
-		('service_account_credentials', 'raw', '',  '',     '',     ''),
-		('api_keys',                 'raw',  '',    '',     '',     ''),
-		('sessions',                 'raw',  '',    '',     'rd',   ''),
-		('ssh_keys',                 'rad',  '',    '',     'r',    ''),
-		('user_passwords',           'rawd', '',    '',     '',     ''),
-		('sign_in_links',            'raw',  '',    '',     'rd',   ''),
-		('revoked_tokens',           'ra',   '',    '',     'rd',   ''),
-		('rate_limits',              'rawd', '',    '',     'rd',   ''),
-		('idempotency_keys',         'raw',  '',    '',     'rd',   ''),
+		('tenants',                  'raw',  '',    '',     '',     '',     ''),
+		('projects',                 'raw',  '',    '',     '',     '',     ''),
+		('users',                    'raw',  '',    '',     '',     '',     ''),
+		('tenant_memberships',       'rawd', '',    '',     'r',    '',     ''), -- notifications go to the users with a role
+		('project_memberships',      'rawd', '',    '',     'r',    '',     ''),
+		('invitations',              'raw',  '',    '',     '',     '',     ''),
+		('service_accounts',         'raw',  '',    '',     '',     '',     ''),
+		('service_account_credentials', 'raw', '',  '',     '',     '',     ''),
+		('api_keys',                 'raw',  '',    '',     '',     '',     ''),
+		('sessions',                 'raw',  '',    '',     'rd',   '',     ''),
+		('ssh_keys',                 'rad',  '',    '',     'r',    '',     ''),
+		('user_passwords',           'rawd', '',    '',     '',     '',     ''),
+		('sign_in_links',            'raw',  '',    '',     'rd',   '',     ''),
+		('revoked_tokens',           'ra',   '',    '',     'rd',   '',     ''),
+		('rate_limits',              'rawd', '',    '',     'rd',   '',     ''),
+		('idempotency_keys',         'raw',  '',    '',     'rd',   '',     ''),
 
-		('certificates',             'rw',   'raw', '',     'rd',   ''),
-		('signing_keys',             'r',    'r',   '',     'r',    ''), -- and the policies below
-		('public_keys',              'r',    'r',   'r',    'r',    'r'),
-		('key_sets',                 'r',    'r',   '',     'r',    ''), -- append-only
+		('certificates',             'rw',   'raw', '',     'rd',   '',     ''),
+		('signing_keys',             'r',    'r',   '',     'r',    '',     'r'), -- and the policies below
+		('public_keys',              'r',    'r',   'r',    'r',    'r',    'r'),
+		('key_sets',                 'r',    'r',   '',     'r',    '',     ''), -- append-only
 
-		('sku_catalog',              'r',    '',    'r',    'raw',  ''),
-		('sku_prices',               'r',    '',    'r',    'raw',  ''),
-		('os_images',                'r',    '',    'r',    'raw',  ''),
+		('sku_catalog',              'r',    '',    'r',    'raw',  '',     ''),
+		('sku_prices',               'r',    '',    'r',    'raw',  '',     ''),
+		('os_images',                'r',    '',    'r',    'raw',  '',     ''),
 
-		('audit_logs',               'ra',   'a',   'ra',   'ra',   ''), -- append-only
-		('audit_seals',              '',     '',    '',     'ra',   ''), -- append-only
-		('audit_exports',            '',     '',    '',     'ra',   ''), -- append-only
-		('outbox_events',            'ra',   'a',   'ra',   'ra',   'r'), -- append-only
-		('outbox_position',          '',     '',    '',     '',     'raw'),
-		('outbox_failures',          '',     '',    '',     '',     'raw'),
-		('inbox',                    'a',    '',    '',     'ra',   ''),
-		('inbox_heads',              '',     '',    '',     'rawd', ''),
-		('dead_letters',             'rw',   '',    '',     'rawd', 'raw'),
-		('event_consumers',          'r',    '',    '',     'rawd', ''),
-		('event_replays',            'ra',   '',    '',     'rwd',  ''),
-		('notifications',            'raw',  '',    '',     'raw',  ''),
-		('notification_preferences', 'raw',  '',    '',     'rawd', ''),
-		('notification_digests',     '',     '',    '',     'rawd', ''),
-		('suppressed_addresses',     'rw',   '',    '',     'rad',  ''),
-		('invitation_mails',         '',     '',    '',     'rad',  ''),
-		('user_contacts',            'r',    '',    '',     'r',    ''),
-		('open_invitations',         '',     '',    '',     'r',    ''),
-		('webhook_endpoints',        'rawd', '',    '',     'rw',   ''),
-		('webhook_deliveries',       'rw',   '',    '',     'raw',  ''),
+		('audit_logs',               'ra',   'a',   'ra',   'ra',   '',     'a'), -- append-only
+		('audit_seals',              '',     '',    '',     'ra',   '',     ''), -- append-only
+		('audit_exports',            '',     '',    '',     'ra',   '',     ''), -- append-only
+		('outbox_events',            'ra',   'a',   'ra',   'ra',   'r',    ''), -- append-only
+		('outbox_position',          '',     '',    '',     '',     'raw',  ''),
+		('outbox_failures',          '',     '',    '',     '',     'raw',  ''),
+		('inbox',                    'a',    '',    '',     'ra',   '',     ''),
+		('inbox_heads',              '',     '',    '',     'rawd', '',     ''),
+		('dead_letters',             'rw',   '',    '',     'rawd', 'raw',  ''),
+		('event_consumers',          'r',    '',    '',     'rawd', '',     ''),
+		('event_replays',            'ra',   '',    '',     'rwd',  '',     ''),
+		('notifications',            'raw',  '',    '',     'raw',  '',     ''),
+		('notification_preferences', 'raw',  '',    '',     'rawd', '',     ''),
+		('notification_digests',     '',     '',    '',     'rawd', '',     ''),
+		('suppressed_addresses',     'rw',   '',    '',     'rad',  '',     ''),
+		('invitation_mails',         '',     '',    '',     'rad',  '',     ''),
+		('user_contacts',            'r',    '',    '',     'r',    '',     ''),
+		('open_invitations',         '',     '',    '',     'r',    '',     ''),
+		('webhook_endpoints',        'rawd', '',    '',     'rw',   '',     ''),
+		('webhook_deliveries',       'rw',   '',    '',     'raw',  '',     ''),
 
-		('ledger_accounts',          'ra',   '',    'r',    'ra',   ''), -- append-only
-		('ledger_transfers',         'ra',   '',    'r',    'ra',   ''), -- append-only
-		('ledger_entries',           'ra',   '',    'r',    'ra',   ''), -- append-only
-		('ledger_checkpoints',       'r',    '',    'r',    'ra',   ''), -- append-only
-		('ledger_balances',          'r',    '',    'r',    'r',    ''),
+		('ledger_accounts',          'ra',   '',    'r',    'ra',   '',     ''), -- append-only
+		('ledger_transfers',         'ra',   '',    'r',    'ra',   '',     ''), -- append-only
+		('ledger_entries',           'ra',   '',    'r',    'ra',   '',     ''), -- append-only
+		('ledger_checkpoints',       'r',    '',    'r',    'ra',   '',     ''), -- append-only
+		('ledger_balances',          'r',    '',    'r',    'r',    '',     ''),
 
-		('payment_customers',        'ra',   '',    '',     'r',    ''),
-		('payment_sessions',         'raw',  '',    '',     'raw',  ''),
-		('payment_mandates',         'raw',  '',    '',     'rw',   ''),
-		('stripe_events',            'raw',  '',    '',     'raw',  ''),
-		('payment_sweeps',           '',     '',    '',     'raw',  ''),
-		('stripe_payments',          'raw',  '',    '',     'raw',  ''),
-		('refund_requests',          'raw',  '',    '',     'raw',  ''),
-		('payment_disputes',         'r',    '',    '',     'raw',  ''),
+		('payment_customers',        'ra',   '',    '',     'r',    '',     ''),
+		('payment_sessions',         'raw',  '',    '',     'raw',  '',     ''),
+		('payment_mandates',         'raw',  '',    '',     'rw',   '',     ''),
+		('stripe_events',            'raw',  '',    '',     'raw',  '',     ''),
+		('payment_sweeps',           '',     '',    '',     'raw',  '',     ''),
+		('stripe_payments',          'raw',  '',    '',     'raw',  '',     ''),
+		('refund_requests',          'raw',  '',    '',     'raw',  '',     ''),
+		('payment_disputes',         'r',    '',    '',     'raw',  '',     ''),
 
-		('usage_records',            'r',    '',    'r',    'raw',  ''), -- and columns below
-		('usage_ticks',              'r',    '',    'r',    'ra',   ''), -- append-only
-		('usage_passes',             'r',    '',    '',     'ra',   ''), -- append-only
-		('usage_credits',            'r',    '',    '',     'ra',   ''), -- append-only
+		('usage_records',            'r',    '',    'r',    'raw',  '',     ''), -- and columns below
+		('usage_ticks',              'r',    '',    'r',    'ra',   '',     ''), -- append-only
+		('usage_passes',             'r',    '',    '',     'ra',   '',     ''), -- append-only
+		('usage_credits',            'r',    '',    '',     'ra',   '',     ''), -- append-only
 
-		('balance_notices',          'r',    '',    '',     'raw',  ''),
+		('balance_notices',          'r',    '',    '',     'raw',  '',     ''),
 
-		('nodes',                    'rw',   'rw',   'r',    'raw',  ''),
-		('gpus',                     'rw',   'raw', 'r',    'rw',   ''),
-		('slots',                    'rw',   'raw', 'r',    'rw',   ''),
-		('slot_claims',              'ra',   'r',   'r',    'raw',  ''),
-		('slot_inspections',         'raw',  '',    '',     '',     ''),
-		('enrolment_tokens',         'raw',  'rw',  '',     '',     ''),
-		('node_progress',            '',     '',    'r',    '',     ''),
-		('eviction_progress',        '',     '',    'r',    '',     ''),
-		('holds',                    'raw',  'raw', 'r',    'raw',  ''),
-		('health_reports',           'rawd', 'rawd', 'r',   'rawd', ''),
-		('breaker_trips',            'rw',   'raw', 'r',    'raw',  ''),
-		('agent_releases',           'raw',  'r',   'r',    'r',    ''),
-		('agent_updates',            'r',    '',    'r',    'rawd', ''),
-		('agent_rollouts',           'r',    '',    'r',    'rawd', ''),
+		('nodes',                    'rw',   'rw',   'r',    'raw',  '',     ''),
+		('gpus',                     'rw',   'raw', 'r',    'rw',   '',     ''),
+		('slots',                    'rw',   'raw', 'r',    'rw',   '',     ''),
+		('slot_claims',              'ra',   'r',   'r',    'raw',  '',     ''),
+		('slot_inspections',         'raw',  '',    '',     '',     '',     ''),
+		('enrolment_tokens',         'raw',  'rw',  '',     '',     '',     ''),
+		('node_progress',            '',     '',    'r',    '',     '',     ''),
+		('eviction_progress',        '',     '',    'r',    '',     '',     ''),
+		('holds',                    'raw',  'raw', 'r',    'raw',  '',     ''),
+		('health_reports',           'rawd', 'rawd', 'r',   'rawd', '',     ''),
+		('breaker_trips',            'rw',   'raw', 'r',    'raw',  '',     ''),
+		('agent_releases',           'raw',  'r',   'r',    'r',    '',     ''),
+		('agent_updates',            'r',    '',    'r',    'rawd', '',     ''),
+		('agent_rollouts',           'r',    '',    'r',    'rawd', '',     ''),
 
-		('allocations',              'raw',  '',    'r',    'rw',   ''), -- and columns below
-		('allocation_transitions',   'ra',   '',    '',     'ra',   ''), -- append-only
-		('allocation_progress',      '',     '',    'r',    '',     ''),
-		('fault_reports',            'raw',  '',    '',     'r',    ''),
-		('release_proofs',           'r',    '',    '',     'ra',   ''), -- append-only
-		('ssh_certificates',         'ra',   '',    '',     'rwd',  ''),
+		('allocations',              'raw',  '',    'r',    'rw',   '',     'r'), -- and columns below
+		('allocation_transitions',   'ra',   '',    '',     'ra',   '',     ''), -- append-only
+		('allocation_progress',      '',     '',    'r',    '',     '',     ''),
+		('fault_reports',            'raw',  '',    '',     'r',    '',     ''),
+		('release_proofs',           'r',    '',    '',     'ra',   '',     ''), -- append-only
+		('ssh_certificates',         'ra',   '',    '',     'rwd',  '',     ''),
 
 		-- River: the API and the loop insert jobs, the workers execute them, admins cancel and retry them.
-		('river.river_job',          'rawd', '',    'raw',  'rawd', ''),
-		('river.river_queue',        'rw',   '',    '',     'rawd', ''),
-		('river.river_leader',       'r',    '',    '',     'rawd', ''),
-		('river.river_notification', 'a',    '',    'a',    'rad',  ''),
-		('river.river_migration',    '',     '',    '',     '',     ''),
+		('river.river_job',          'rawd', '',    'raw',  'rawd', '',     ''),
+		('river.river_queue',        'rw',   '',    '',     'rawd', '',     ''),
+		('river.river_leader',       'r',    '',    '',     'rawd', '',     ''),
+		('river.river_notification', 'a',    '',    'a',    'rad',  '',     ''),
+		('river.river_migration',    '',     '',    '',     '',     '',     ''),
 
-		('applied_grants',           '',     '',    '',     '',     ''),
-		('table_partitions',         '',     '',    '',     'r',    ''),
-		('goose_db_version',         'r',    'r',   'r',    'r',    'r') -- a server without the login of the owner compares it
-	) AS matrix (name, api, node, reconcile, work, relay) LOOP
+		('applied_grants',           '',     '',    '',     '',     '',     ''),
+		('table_partitions',         '',     '',    '',     'r',    '',     ''),
+		('goose_db_version',         'r',    'r',   'r',    'r',    'r',    'r') -- a server without the login of the owner compares it
+	) AS matrix (name, api, node, reconcile, work, relay, terminal) LOOP
 		FOR i IN 1 .. cardinality(server) LOOP
 			SELECT string_agg(verb, ', ') INTO verbs
 			FROM (VALUES ('r', 'SELECT'), ('a', 'INSERT'), ('w', 'UPDATE'), ('d', 'DELETE')) AS v (letter, verb)
-			WHERE strpos((ARRAY[line.api, line.node, line.reconcile, line.work, line.relay])[i], letter) > 0;
+			WHERE strpos((ARRAY[line.api, line.node, line.reconcile, line.work, line.relay, line.terminal])[i], letter) > 0;
 			IF verbs IS NOT NULL THEN
 				EXECUTE format('GRANT %s ON %s TO %I', verbs, line.name, server[i]);
 			END IF;

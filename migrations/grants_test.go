@@ -13,13 +13,13 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 )
 
-var roles = []string{"gpuaas_api", "gpuaas_node", "gpuaas_reconcile", "gpuaas_work", "gpuaas_relay"}
+var roles = []string{"gpuaas_api", "gpuaas_node", "gpuaas_reconcile", "gpuaas_work", "gpuaas_relay", "gpuaas_terminal"}
 
 // A line of the matrix.
-var matrixLine = regexp.MustCompile(`(?m)^\s*\('([a-z_.]+)',\s*'([rawd]*)',\s*'([rawd]*)',\s*'([rawd]*)',\s*'([rawd]*)',\s*'([rawd]*)'\),?(?: -- (append-only)?.*)?$`)
+var matrixLine = regexp.MustCompile(`(?m)^\s*\('([a-z_.]+)'` + strings.Repeat(`,\s*'([rawd]*)'`, 6) + `\),?(?: -- (append-only)?.*)?$`)
 
 type rights struct {
-	letters    [5]string
+	letters    [6]string
 	appendOnly bool
 }
 
@@ -32,7 +32,7 @@ func matrix(t *testing.T) map[string]rights {
 	}
 	m := map[string]rights{}
 	for _, f := range matrixLine.FindAllStringSubmatch(string(text), -1) {
-		m[f[1]] = rights{[5]string(f[2:7]), f[7] == "append-only"}
+		m[f[1]] = rights{[6]string(f[2:8]), f[8] == "append-only"}
 	}
 	if len(m) < 50 || len(m) != strings.Count(string(text), "\t\t('") {
 		t.Fatalf("read %d lines of the matrix", len(m))

@@ -7,7 +7,7 @@ DO $$
 DECLARE
 	name text;
 BEGIN
-	FOREACH name IN ARRAY ARRAY['gpuaas_api', 'gpuaas_node', 'gpuaas_reconcile', 'gpuaas_work', 'gpuaas_relay'] LOOP
+	FOREACH name IN ARRAY ARRAY['gpuaas_api', 'gpuaas_node', 'gpuaas_reconcile', 'gpuaas_work', 'gpuaas_relay', 'gpuaas_terminal'] LOOP
 		BEGIN
 			IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
 				EXECUTE format('CREATE ROLE %I LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION NOINHERIT', name);

@@ -166,7 +166,7 @@ func TestTheOthersSeeAllTenants(t *testing.T) {
 	db, _ := furnished(t)
 	for role, tables := range map[string][]string{
 		"gpuaas_node": {"observed_allocations"}, "gpuaas_reconcile": {"allocation_progress", "desired_objects"},
-		"gpuaas_work": {"allocations", "ledger_entries", "usage_records", "slot_claims"}, "gpuaas_relay": {"outbox_events"},
+		"gpuaas_work": {"allocations", "ledger_entries", "usage_records", "slot_claims"}, "gpuaas_relay": {"outbox_events"}, "gpuaas_terminal": {"allocations"},
 	} {
 		pool := pgtest.As(t, db, role)
 		for _, table := range tables {

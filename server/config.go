@@ -23,17 +23,20 @@ import (
 // Role is a part of the server that may run in a process of its own.
 type Role string
 
-// The existing roles. The role terminal will be added with terminals.
+// The roles.
 const (
 	RoleAPI       Role = "api"       // REST, events, docs, sign-in, River UI
 	RoleNode      Role = "node"      // the mTLS API for agents
 	RoleReconcile Role = "reconcile" // the Git source, the loop
 	RoleWork      Role = "work"      // River workers
 	RoleRelay     Role = "relay"     // outbox to NATS
+	RoleTerminal  Role = "terminal"  // websockets of terminals and SSH, connections of agents
 )
 
 // AllRoles is the default.
-func AllRoles() []Role { return []Role{RoleAPI, RoleNode, RoleReconcile, RoleWork, RoleRelay} }
+func AllRoles() []Role {
+	return []Role{RoleAPI, RoleNode, RoleReconcile, RoleWork, RoleRelay, RoleTerminal}
+}
 
 // ParseRoles reads a comma-separated list.
 func ParseRoles(s string) (roles []Role, err error) {

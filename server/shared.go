@@ -38,6 +38,7 @@ const (
 	reconcileConns = 4
 	workConns      = 16
 	relayConns     = 4
+	terminalConns  = 5
 )
 
 // ownerConns: a migration has its lock on one connection and works on others.
@@ -69,7 +70,7 @@ type shared struct {
 }
 
 func openPools(ctx context.Context, c Config) (map[Role]*pgxpool.Pool, error) {
-	sizes := map[Role]int32{RoleAPI: apiConns, RoleNode: nodeConns, RoleReconcile: reconcileConns, RoleWork: workConns, RoleRelay: relayConns}
+	sizes := map[Role]int32{RoleAPI: apiConns, RoleNode: nodeConns, RoleReconcile: reconcileConns, RoleWork: workConns, RoleRelay: relayConns, RoleTerminal: terminalConns}
 	pools := map[Role]*pgxpool.Pool{}
 	for _, r := range c.Roles {
 		url, own := c.DatabaseURLs[r]
@@ -208,7 +209,7 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 		config.WebhookSeal = s.keys.Webhooks
 		s.tasks[role].Signer = s.keys.Tasks
 		config.Mailer, config.MailFrom = c.mailer(), c.Profile.Mail.From
-	case RoleNode, RoleReconcile, RoleRelay:
+	case RoleNode, RoleReconcile, RoleRelay, RoleTerminal:
 	}
 	s.services[role], err = services.New(config)
 	return err

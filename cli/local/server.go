@@ -46,7 +46,7 @@ func NewServer() *cobra.Command {
 
 func (f *serverFlags) add(cmd *cobra.Command) {
 	to := cmd.Flags()
-	to.StringVar(&f.roles, "roles", "api,node,reconcile,work,relay", "which roles this process has")
+	to.StringVar(&f.roles, "roles", "api,node,reconcile,work,relay,terminal", "which roles this process has")
 	to.StringVar(&f.environment, "environment", "dev", "folder of environments/ with the fleet")
 	to.StringVar(&f.repository, "repository", ".", "Git repository of the fleet: a folder or a URL")
 	to.StringVar(&f.source, "source-name", sync.DefaultName, "name of that Git source; the profile refers to it for forge and signature verification")

@@ -104,7 +104,7 @@ func TestRolesSearchAndSeal(t *testing.T) {
 		}
 	}
 	for _, sql := range []string{`UPDATE audit_logs SET actor = 'x'`, `DELETE FROM audit_seals`, `TRUNCATE audit_logs`, `TRUNCATE audit_seals`} {
-		for _, role := range []string{"gpuaas_api", "gpuaas_node", "gpuaas_reconcile", "gpuaas_work", "gpuaas_relay"} {
+		for _, role := range []string{"gpuaas_api", "gpuaas_node", "gpuaas_reconcile", "gpuaas_work", "gpuaas_relay", "gpuaas_terminal"} {
 			var refused *pgconn.PgError
 			if err := steps(t.Context(), db, role, sql); !errors.As(err, &refused) || refused.Code != "42501" {
 				t.Errorf("INV-29: %s as %s: %v", sql, role, err)

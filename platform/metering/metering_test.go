@@ -212,7 +212,7 @@ func TestINV34ProductionUsesTheDatabaseClock(t *testing.T) {
 func TestINV34NoServerMovesTheClock(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)
-	for _, role := range []string{"gpuaas_api", "gpuaas_node", "gpuaas_reconcile", "gpuaas_work", "gpuaas_relay"} {
+	for _, role := range []string{"gpuaas_api", "gpuaas_node", "gpuaas_reconcile", "gpuaas_work", "gpuaas_relay", "gpuaas_terminal"} {
 		as := pgtest.As(t, db, role)
 		for _, sql := range []string{
 			`CREATE OR REPLACE FUNCTION metering_clock() RETURNS bigint LANGUAGE sql VOLATILE RETURN 1`,
