@@ -351,11 +351,12 @@ func eventPage(t *testing.T) string {
 	}
 	b.WriteString(subjectText)
 	for _, e := range d.Events {
-		notifies, webhooks := notifiedOf(e.Subject), "events of the tenant"
+		notifies, mailed := notifiedOf(e.Subject)
+		webhooks := "events of the tenant"
 		if strings.HasPrefix(e.Subject, "dlq.") {
 			webhooks = ""
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", e.Subject, producersOf(t, e.Subject), notifies, webhooks)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", e.Subject, producersOf(t, e.Subject), notifies, mailed, webhooks)
 	}
 	b.WriteString("\n## Envelope\n\n")
 	fields(&b, d.Envelope)
@@ -371,21 +372,23 @@ func eventPage(t *testing.T) string {
 const subjectText = `
 ## Subjects
 
-A notification appears in the portal, and the kinds with the urgency "warning" or "critical" are also sent by e-mail; users
-and tenants choose otherwise ([guide](../guides/notifications.md)). A webhook receives the events of its tenant or project.
+A notification appears in the portal. The column "e-mail" has the default of its kind; users and tenants choose otherwise
+([guide](../guides/notifications.md)). A webhook receives the events of its tenant or project. The kinds ` + "`webhook_disabled`" + ` and
+` + "`webhook_recovered`" + ` have no event, and are e-mails by default, too.
 
-| subject | produced by | notification | webhooks |
-|---|---|---|---|
+| subject | produced by | notification | e-mail | webhooks |
+|---|---|---|---|---|
 `
 
-// notifiedOf returns the kind of notification of a subject.
-func notifiedOf(subject string) string {
+// notifiedOf returns the kind of notification of a subject, and when its e-mail is sent by default.
+func notifiedOf(subject string) (kind, email string) {
 	for _, c := range (&notification.Service{}).Consumers() {
 		if slices.Contains(c.Subjects, subject) || strings.HasPrefix(subject, "dlq.") && c.Stream == event.StreamDLQ {
-			return "`" + strings.TrimPrefix(c.Name, "notification_relay_") + "`"
+			kind = strings.TrimPrefix(c.Name, "notification_relay_")
+			return "`" + kind + "`", string(notification.EmailDefault(strings.Replace(kind, "ops_dlq", "dead_letter", 1)))
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // producersOf returns the packages whose code names the subject, apart from those that consume it.

@@ -51,8 +51,11 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	serve := serveStep
-	if step == "webhook" {
+	switch step {
+	case "webhook":
 		serve = serveWebhooks
+	case "mail":
+		serve = sendMails
 	}
 	if err := serve(context.Background(), step); err != nil {
 		fmt.Fprintln(os.Stderr, step, err)

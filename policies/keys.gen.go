@@ -204,7 +204,7 @@ const (
 	PlatformAdmissionMessage TextKey = "platform.admission_message"
 	// PlatformAdmissionExemptRoles: roles of the platform whose users can start new work while admission is admins_only.
 	PlatformAdmissionExemptRoles ListKey = "platform.admission_exempt_roles"
-	// PlatformNotice: message to all users: the command line displays it, and each response of the API has it in X-Platform-Notice.
+	// PlatformNotice: message to all users: the command line, the portal and the pages display it, and each response of the API has it in X-Platform-Notice.
 	PlatformNotice TextKey = "platform.notice"
 	// HistoryDays: retention of notifications, resolved dead letters, plans, node tasks, healed drift, reports to forges, ended sessions and expired certificates.
 	HistoryDays IntKey = "history.days"
@@ -325,7 +325,7 @@ var keys = []Key{
 	{Name: "platform.admission", Type: TypeEnum, Default: "open", Values: []string{"open", "admins_only", "closed"}, Scopes: []Level{LevelPlatform}, Meaning: "callers that can start new work; queued requests wait while it is not open"},
 	{Name: "platform.admission_message", Type: TypeText, Default: "", Pattern: "^\\PC{0,512}$", Scopes: []Level{LevelPlatform}, Meaning: "text that a rejected caller reads; empty means the default text"},
 	{Name: "platform.admission_exempt_roles", Type: TypeList, Default: []string{"admin"}, Values: []string{"admin", "operator", "billing_operator"}, Scopes: []Level{LevelPlatform}, Meaning: "roles of the platform whose users can start new work while admission is admins_only"},
-	{Name: "platform.notice", Type: TypeText, Default: "", Pattern: "^\\PC{0,512}$", Scopes: []Level{LevelPlatform}, Meaning: "message to all users: the command line displays it, and each response of the API has it in X-Platform-Notice"},
+	{Name: "platform.notice", Type: TypeText, Default: "", Pattern: "^\\PC{0,512}$", Scopes: []Level{LevelPlatform}, Meaning: "message to all users: the command line, the portal and the pages display it, and each response of the API has it in X-Platform-Notice"},
 	{Name: "history.days", Type: TypeInt, Default: int64(90), Min: 30, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of notifications, resolved dead letters, plans, node tasks, healed drift, reports to forges, ended sessions and expired certificates"},
 	{Name: "event.outbox_days", Type: TypeInt, Default: int64(30), Min: 7, Max: 365, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of published events, in PostgreSQL and NATS, and of the inbox of consumers"},
 	{Name: "audit.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of audit rows, transitions of allocations, and Git revisions"},

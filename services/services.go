@@ -164,7 +164,7 @@ func New(c Config) (*Services, error) {
 	s.History = &reconciler.History{DB: c.DB}
 	s.Audit = &audit.Service{DB: c.DB, Archive: c.AuditArchive}
 	s.Events = &event.Store{DB: c.DB}
-	s.Consumers = &consume.Store{DB: c.DB, Naming: c.Naming}
+	s.Consumers = &consume.Store{DB: c.DB, Naming: c.Naming, Once: webhook.ConsumerNames()}
 	s.Notifications = &notification.Service{
 		DB: c.DB, Naming: c.Naming, Clock: c.Clock, Policy: notification.PolicyFrom(c.Policies), Metrics: notification.NewMetrics(),
 		Mail: notification.MailConfig{Mailer: c.Mailer, From: c.MailFrom, PublicURL: c.PublicURL},

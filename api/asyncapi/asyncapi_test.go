@@ -43,6 +43,7 @@ var good = map[string]map[string]any{
 	"provisioning.release_cancelled":       {"allocation_id": id, "reason": "node_drain", "message": "its node need not be empty", "requested_by": "user:" + id},
 	"provisioning.degraded":                {"allocation_id": id, "cause": "observation_stale", "since": "2026-01-05T12:00:00Z", "charged": false},
 	"provisioning.recovered":               {"allocation_id": id, "cause": "node_unhealthy", "charged_from": "2026-01-05T12:00:00Z"},
+	"provisioning.access_lost":             {"user_id": id, "scope": "project", "reason": "membership_removed"},
 	"fleet.node_enrolled":                  {"node_id": id, "name": "n7", "region": "eu-north"},
 	"fleet.node_draining":                  {"node_id": id, "name": "n7", "owner": "user:" + id, "reason": "board swap", "deadline_at": "2026-01-05T12:00:00Z"},
 	"fleet.node_drained":                   {"node_id": id, "name": "n7", "owner": "user:" + id, "reason": "board swap", "deadline_at": "2026-01-05T12:00:00Z"},
@@ -88,6 +89,9 @@ func payloadOf(subject string) map[string]any {
 	}
 	if strings.HasPrefix(subject, "provisioning.") {
 		p["project_id"], p["allocation_id"] = id, id
+		if subject == "provisioning.access_lost" {
+			delete(p, "allocation_id") // it is about a project
+		}
 	} else {
 		p["project_id"] = nil // a balance belongs to the tenant
 	}

@@ -833,6 +833,7 @@ const (
 	FleetNodeDrainCancelled           EventType = "fleet.node_drain_cancelled"
 	FleetNodeDrained                  EventType = "fleet.node_drained"
 	FleetNodeDraining                 EventType = "fleet.node_draining"
+	FleetNodeEnrolled                 EventType = "fleet.node_enrolled"
 	FleetNodeHealthChanged            EventType = "fleet.node_health_changed"
 	FleetNodeRetiring                 EventType = "fleet.node_retiring"
 	FleetObjectChanged                EventType = "fleet.object_changed"
@@ -847,6 +848,7 @@ const (
 	PaymentsDisputed                  EventType = "payments.disputed"
 	PaymentsReconcileFailed           EventType = "payments.reconcile_failed"
 	PaymentsRefunded                  EventType = "payments.refunded"
+	ProvisioningAccessLost            EventType = "provisioning.access_lost"
 	ProvisioningActive                EventType = "provisioning.active"
 	ProvisioningDegraded              EventType = "provisioning.degraded"
 	ProvisioningExpiring              EventType = "provisioning.expiring"
@@ -888,6 +890,8 @@ func (e EventType) Valid() bool {
 		return true
 	case FleetNodeDraining:
 		return true
+	case FleetNodeEnrolled:
+		return true
 	case FleetNodeHealthChanged:
 		return true
 	case FleetNodeRetiring:
@@ -915,6 +919,8 @@ func (e EventType) Valid() bool {
 	case PaymentsReconcileFailed:
 		return true
 	case PaymentsRefunded:
+		return true
+	case ProvisioningAccessLost:
 		return true
 	case ProvisioningActive:
 		return true
@@ -5441,6 +5447,9 @@ type NodeUncordon struct {
 
 // Notification defines model for Notification.
 type Notification struct {
+	// CorrelationId The correlation id of the last event. The value is empty if no request has caused it.
+	CorrelationId string `json:"correlation_id"`
+
 	// Count The number of events of this kind about the resource within a day, until it is read.
 	Count     int                `json:"count"`
 	CreatedAt time.Time          `json:"created_at"`
@@ -11899,7 +11908,7 @@ type ClientInterface interface {
 	//
 	// A user also receives the own notifications, as listNotifications returns them, with the event `notification`
 	// when one is new or its count has changed, and with the event `unread` the number of unread notifications, first
-	// at the start. The count ends at 100. These two have no id and do not move the position.
+	// at the start. The count ends at 100, which means 100 or more. These two have no id and do not move the position.
 	//
 	// Corresponds with GET /api/v1/events (the `ListEvents` operationId).
 	ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -16199,7 +16208,7 @@ func (c *Client) GetUsageSummary(ctx context.Context, params *GetUsageSummaryPar
 //
 // A user also receives the own notifications, as listNotifications returns them, with the event `notification`
 // when one is new or its count has changed, and with the event `unread` the number of unread notifications, first
-// at the start. The count ends at 100. These two have no id and do not move the position.
+// at the start. The count ends at 100, which means 100 or more. These two have no id and do not move the position.
 //
 // Corresponds with GET /api/v1/events (the `ListEvents` operationId).
 func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {

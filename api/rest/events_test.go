@@ -86,6 +86,10 @@ func TestOperatorsRequestReplays(t *testing.T) {
 	if n := read[int](b, `SELECT count(*) FROM event_replays WHERE repeat AND reason = 'mails were lost' AND actor LIKE 'user:%'`); n != 1 {
 		t.Errorf("%d replays", n)
 	}
+	b.sql(`INSERT INTO event_consumers SELECT (jsonb_populate_record(c, '{"name": "webhook_dispatch_billing"}')).* FROM event_consumers c WHERE name = 'notification_relay_low_balance'`)
+	if w := b.do(t, call{method: "POST", path: "/api/v1/admin/events/consumers/webhook_dispatch_billing/replay", token: tokenOperator, body: `{"repeat":true,"reason":"x"}`}); w.Code != http.StatusBadRequest || problem(t, w).Details["field"] != "repeat" {
+		t.Errorf("a repetition without effect: %d %s", w.Code, w.Body)
+	}
 	if w := b.do(t, call{method: "POST", path: "/api/v1/admin/events/consumers/none/replay", token: tokenOperator, body: `{"reason":"x"}`}); w.Code != http.StatusNotFound {
 		t.Errorf("an unknown consumer: %d", w.Code)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,18 +15,29 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/event"
 )
 
 // sockets serves a world over a real connection.
 func sockets(t *testing.T) (*fixture, string) {
 	t.Helper()
-	b := setup(t, ticking)
+	b, url, _ := restartable(t)
+	return b, url
+}
+
+// restartable is sockets with the end of all streams, as at a restart of the server.
+func restartable(t *testing.T) (b *fixture, url string, endStreams func()) {
+	t.Helper()
+	b = setup(t, ticking)
 	server := httptest.NewUnstartedServer(b.handler)
+	ctx, endStreams := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(endStreams)
+	server.Config.BaseContext = func(net.Listener) context.Context { return ctx }
 	server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
 	server.Start()
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-	return b, server.URL
+	return b, server.URL, endStreams
 }
 
 func dial(t *testing.T, url, query string, header http.Header, protocols ...string) (*websocket.Conn, *http.Response, error) {
@@ -166,6 +178,66 @@ func TestPlainRequestsForAWebSocket(t *testing.T) {
 	}
 }
 
+// A restart of the server ends a websocket with 1012: the client connects again, and resumes.
+func TestARestartEndsAWebSocket(t *testing.T) {
+	t.Parallel()
+	b, url, endStreams := restartable(t)
+	conn, _, err := dial(t, url, "", bearerHeader(b.signIn(tokenOwner).Value), stream.Subprotocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := conn.Read(t.Context()); err != nil { // the number of unread notifications: the stream has begun
+		t.Fatal(err)
+	}
+	endStreams()
+	for err == nil {
+		_, _, err = conn.Read(t.Context())
+	}
+	if got := websocket.CloseStatus(err); got != websocket.StatusServiceRestart {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// INV-56: a websocket has no event of another tenant or of a project without a role, and a position of another tenant is like
+// one that never existed.
+func TestINV56ForeignEventsOverAWebSocket(t *testing.T) {
+	t.Parallel()
+	b, url := sockets(t)
+	write := func(tenant, project any) string {
+		return read[string](b, `INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, org_id, project_id, payload)
+			VALUES (gen_random_uuid(), 'PROVISIONING', 'provisioning.active', 'x', 1, $1, $2, '{}') RETURNING event_id::text`, tenant, project)
+	}
+	header := bearerHeader(b.signIn(tokenMember).Value)
+	foreign := []string{write(theirs, nil), write(nil, nil), write(tenant, nil), write(tenant, ids.New[ids.Project]())}
+	want := write(tenant, project)
+	conn, _, err := dial(t, url, "?since=0&types=provisioning.active", header, stream.Subprotocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := message(t, conn); got.ID != want {
+		t.Errorf("got %+v, want %s; the foreign events are %v", got, want, foreign)
+	}
+	owner, _, err := dial(t, url, "?types=provisioning.active", bearerHeader(b.signIn(tokenOwner).Value), stream.Subprotocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := owner.Read(t.Context()); err != nil { // the number of unread notifications: the stream has begun
+		t.Fatal(err)
+	}
+	foreign = []string{write(theirs, nil), write(theirs, project), write(nil, nil)}
+	want = write(tenant, nil)
+	b.services.Hints.Send(event.Topic)
+	if got := message(t, owner); got.ID != want {
+		t.Errorf("got %+v, want %s; the foreign events are %v", got, want, foreign)
+	}
+	for _, since := range []string{foreign[0], foreign[1], unread} {
+		_, resp, err := dial(t, url, "?since="+since, header, stream.Subprotocol)
+		if err == nil || resp == nil || resp.StatusCode != http.StatusNotFound {
+			t.Errorf("since %s: %v", since, err)
+		}
+	}
+}
+
 // INV-52: the loss of a right ends a websocket within two seconds, with the code of the contract.
 func TestINV52LostRightEndsTheWebSocket(t *testing.T) {
 	t.Parallel()
@@ -210,6 +282,33 @@ func TestINV52LostRightEndsTheWebSocket(t *testing.T) {
 				t.Error("the websocket goes on")
 			}
 		})
+	}
+}
+
+// A key with scopes reads the events of allocations: neither the money of the tenant nor the notifications of its owner.
+func TestAKeyWithScopesReadsEventsOfAllocations(t *testing.T) {
+	t.Parallel()
+	b, url := sockets(t)
+	b.sql(`UPDATE api_keys SET scopes = '{allocations:read}'`)
+	conn, _, err := dial(t, url, "", bearerHeader(tokenOwner), stream.Subprotocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.sql(`INSERT INTO notifications (id, user_id, org_id, kind, severity, urn, title, message) VALUES (gen_random_uuid(), $1, $2, 'low_balance', 'warning', 'u', 't', 'm')`,
+		users[tokenOwner], tenant)
+	b.services.Hints.Send("notify." + users[tokenOwner].String())
+	for subject, of := range map[string]any{"billing.balance_adjusted": nil, "provisioning.active": project} {
+		b.sql(`INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, org_id, project_id, payload)
+			VALUES (gen_random_uuid(), upper(split_part($2, '.', 1)), $2, 'x', 1, $1, $3, '{}')`, tenant, subject, of)
+	}
+	b.services.Hints.Send(event.Topic)
+	if _, data, err := conn.Read(t.Context()); err != nil || !strings.Contains(string(data), "provisioning.active") {
+		t.Errorf("got %s, %v", data, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, data, err := conn.Read(ctx); err == nil {
+		t.Errorf("got also %s", data)
 	}
 }
 

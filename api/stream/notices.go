@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"slices"
@@ -44,8 +45,9 @@ type inbox struct {
 	mu      sync.Mutex
 	read    bool // once
 	found   map[uuid.UUID]time.Time
-	changes [][]byte // the last ones
-	made    int      // number of changes ever
+	lowest  uuid.UUID // of found
+	changes [][]byte  // the last ones
+	made    int       // number of changes ever
 	unread  int
 	changed chan struct{}
 }
@@ -106,16 +108,23 @@ func (b *inbox) update(unread []Notice) {
 	found, before := make(map[uuid.UUID]time.Time, len(unread)), b.made
 	for _, one := range slices.Backward(unread) { // the oldest first
 		found[one.ID] = one.UpdatedAt
-		if at, known := b.found[one.ID]; b.read && (!known || !at.Equal(one.UpdatedAt)) {
+		at, known := b.found[one.ID]
+		// One below a list that was full is not new: others were read.
+		hidden := !known && len(b.found) == MostUnread && bytes.Compare(one.ID[:], b.lowest[:]) < 0
+		if b.read && !hidden && (!known || !at.Equal(one.UpdatedAt)) {
 			b.changes = append(b.changes, one.Data)
 			b.made++
 		}
 	}
+	if len(unread) > 0 {
+		b.lowest = unread[len(unread)-1].ID
+	}
 	b.changes = b.changes[max(0, len(b.changes)-MostUnread):]
+	b.found = found
 	if b.read && b.made == before && b.unread == len(unread) {
 		return
 	}
-	b.read, b.found, b.unread = true, found, len(unread)
+	b.read, b.unread = true, len(unread)
 	close(b.changed)
 	b.changed = make(chan struct{})
 }

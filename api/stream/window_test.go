@@ -338,6 +338,30 @@ func TestMessagesOfClientsAreRejected(t *testing.T) {
 	}
 }
 
+// Old notifications that enter a full list, because others were read, are not new.
+func TestOldNotificationsAreNotNew(t *testing.T) {
+	t.Parallel()
+	s := &stream.Server{Events: &record{}, Hints: &hint.Bus{}, Log: slog.New(slog.DiscardHandler), Clock: clock.Clock{}, Interval: time.Hour, NoticeInterval: time.Hour}
+	var all []stream.Notice // the newest first
+	for n := range byte(stream.MostUnread + 50) {
+		all = append(all, stream.Notice{ID: uuid.UUID{255 - n}, Data: []byte{'0' + n}})
+	}
+	lists := make(chan []stream.Notice)
+	n := &stream.Notices{Topic: "notify.u", Unread: func(context.Context) ([]stream.Notice, error) { return <-lists, nil }}
+	lines := open(t, s, stream.Request{Audience: stream.Audience{Whole: true}, Notices: n})
+	lists <- all[10 : 10+stream.MostUnread]
+	if got := receive(t, lines); got != "event: unread\ndata: {\"unread\":100}" {
+		t.Fatal(got)
+	}
+	s.Hints.Send(n.Topic)
+	lists <- all[50:] // 40 were read
+	s.Hints.Send(n.Topic)
+	lists <- append(all[:1:1], all[50:149]...) // a new one
+	if got := receive(t, lines); got != "event: notification\ndata: 0" {
+		t.Errorf("%q", got)
+	}
+}
+
 // A client gets the number of unread notifications first, and then each new notification once.
 func TestNotificationsInTheStream(t *testing.T) {
 	t.Parallel()

@@ -126,13 +126,13 @@ func newNotificationList(a *output.Console) *cobra.Command {
 			return c.ListNotifications(ctx, &oapi.ListNotificationsParams{Limit: size, Cursor: cursor, Unread: output.PointerOrNil(unread)})
 		}, nil
 	}, func(_ *output.Console, all ...oapi.Notification) output.Table {
-		t := output.Table{Head: []string{"AT", "SEVERITY", "READ", "COUNT", "MESSAGE"}, Wide: []string{"KIND", "ID", "RESOURCE"}}
+		t := output.Table{Head: []string{"AT", "SEVERITY", "READ", "COUNT", "MESSAGE"}, Wide: []string{"KIND", "ID", "RESOURCE", "CORRELATION"}}
 		for _, n := range all {
 			read := "no"
 			if n.ReadAt != nil {
 				read = "yes"
 			}
-			t.Add("notification/"+n.Id.String(), output.FormatTime(n.UpdatedAt), string(n.Severity), read, strconv.Itoa(n.Count), output.CellText(n.Message), n.Kind, n.Id.String(), n.ResourceUrn)
+			t.Add("notification/"+n.Id.String(), output.FormatTime(n.UpdatedAt), string(n.Severity), read, strconv.Itoa(n.Count), output.CellText(n.Message), n.Kind, n.Id.String(), n.ResourceUrn, n.CorrelationId)
 		}
 		return t
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/cli/client"
 	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
 // NewWebhook returns the commands of the webhooks of a tenant.
@@ -75,7 +76,7 @@ func newWebhookCreate(a *output.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create NAME URL", Short: "Create a webhook", Args: cobra.ExactArgs(2),
 		Long: `Creates a webhook and prints its secret once; with --signature v1a it prints the public key.
-It receives the events of the project, or with --tenant those of all projects and of the tenant.`,
+It receives the events of the project that --project names, or with --tenant those of all projects and of the tenant.`,
 		Example: "  gpuaas webhook create deploy-bot https://hooks.example.com/gpuaas --event 'provisioning.*' > webhook.secret",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := client.Connect(a)
@@ -107,11 +108,14 @@ It receives the events of the project, or with --tenant those of all projects an
 	return cmd
 }
 
-// projectID returns the id of the chosen project.
+// projectID returns the id of the chosen project. Without one, the webhook would receive the events of the whole tenant.
 func projectID(ctx context.Context, c *client.Client) (*uuid.UUID, error) {
 	me, err := client.Send[oapi.Me](ctx, c, func(ctx context.Context) (*http.Response, error) { return c.GetMe(ctx, nil) })
-	if err != nil || me.Value.Project == nil {
+	if err != nil {
 		return nil, err
+	}
+	if me.Value.Project == nil {
+		return nil, errs.New(errs.ProjectRequired, "no project is selected").Try("choose one with --project, or use --tenant for the events of all projects and of the tenant")
 	}
 	return &me.Value.Project.Id, nil
 }

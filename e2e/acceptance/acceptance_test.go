@@ -268,4 +268,5 @@ func TestAT083(t *testing.T) {
 	if len(story.Items) < 3 {
 		t.Errorf("the timeline is %+v", story)
 	}
+	until(t, "the user is notified", func() bool { return len(notifiedOf(t, a, "at-083")) > 0 })
 }

@@ -81,9 +81,9 @@ var criteria = []criterion{
 	{id: "AT-082", sentence: "The application role cannot change a row; a superuser's edit visibly breaks the chain.", tests: []string{
 		"platform/audit.TestINV29NoRoleChangesRowsOrSeals", "platform/audit.TestINV29EditBehindASealIsFound",
 	}},
-	{id: "AT-083", sentence: "One correlation id through request, event, job, task and audit; planted secrets are nowhere.", tests: []string{
+	{id: "AT-083", sentence: "One correlation id through request, event, job, task, audit and notification; planted secrets are nowhere.", tests: []string{
 		"e2e/acceptance.TestAT083", "e2e.TestTrace", "e2e/matrix.TestINV57CanariesStayHidden",
-	}, waits: "the notification: events"},
+	}},
 	{id: "AT-090", sentence: "A terminal token works once; replayed, late and misplaced ones are rejected; a reload resumes.", waits: "terminal"},
 	{id: "AT-091", sentence: "Pull request, plan, merge, applied; an incomplete or invalid commit changes nothing.", tests: []string{
 		"e2e.TestChangeByPullRequest", "e2e.TestBrokenFileKeepsLastGoodRevision", "e2e.TestFaultyFleet",
@@ -97,9 +97,9 @@ var criteria = []criterion{
 	{id: "AT-096", sentence: "An editor's remote server starts through ssh-config.", waits: "terminal"},
 	{id: "AT-097", sentence: "A required recording plays back equal to the screen; end-to-end SSH is rejected.", waits: "terminal"},
 	{id: "AT-098", sentence: "A GPU fault appears in its tenant's kernel log and in no other tenant's.", waits: "terminal"},
-	{id: "AT-100", sentence: "One allocation's life as notifications, e-mails and webhooks, each once.", tests: []string{
+	{id: "AT-100", sentence: "One allocation's life as notifications, e-mails and webhooks, each once, with one correlation id.", tests: []string{
 		"e2e/acceptance.TestAT100", "platform/notification.TestRepeatsAreOneEmail",
-	}, waits: "its e-mails in the same test"},
+	}},
 	{id: "AT-101", sentence: "A webhook endpoint is down for days, disabled, enabled and replayed, and nothing is missing.", tests: []string{"server.TestAT101NothingIsMissingAfterAnOutageOfAWebhook"}},
 	{id: "AT-102", sentence: "A stream is deleted under load, and no duplicate reaches a user.", tests: []string{"server.TestAT102AStreamDeletedUnderLoadRepeatsNothing"}},
 	{id: "AT-103", sentence: "A digest is one e-mail at its time, and quiet hours delay all but critical kinds.", tests: []string{"platform/notification.TestDigestsAndQuietHours"}},

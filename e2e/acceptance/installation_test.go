@@ -27,6 +27,9 @@ import (
 // profiles are those of the user, the operator and the administrator of the installation.
 var profiles map[string]profile.Profile
 
+// services are the addresses of the development services: mail_url and issuer_url.
+var services map[string]any
+
 // results are the results of the tests of this package by name.
 var results sync.Map
 
@@ -67,6 +70,10 @@ func run(m *testing.M) int {
 		return 1
 	}
 	profiles = file.Profiles
+	if err := readServices(filepath.Join(dir, "ready")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	code := m.Run()
 	table()
 	return code
@@ -110,6 +117,14 @@ func ready(path string, ended <-chan error) error {
 		}
 	}
 	return errors.New("it is not ready after 30 s")
+}
+
+func readServices(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, &services)
 }
 
 // table prints id, result, sentence and tests of each criterion.

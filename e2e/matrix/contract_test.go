@@ -159,7 +159,7 @@ func (w *fixture) valueOf(name string, s *openapi3.Schema) any {
 	case name == "url":
 		return "https://hooks.invalid/"
 	case name == "events":
-		return []any{"billing.*"}
+		return []any{"provisioning.*"}
 	case name == "email":
 		return w.unique("made") + "@example.org"
 	case name == "sku":

@@ -73,7 +73,7 @@ func (w *fixture) webhook(s *side) string {
 	w.sql(`DELETE FROM webhook_endpoints WHERE org_id = $1 AND id::text <> $2`, s.tenant, s.objects["WebhookID"])
 	h := s.owner.header()
 	h.Set("Content-Type", "application/json")
-	body := `{"name":"` + w.unique("hook") + `","url":"https://hooks.invalid/","events":["billing.*"],"project_id":"` + s.project.String() + `"}`
+	body := `{"name":"` + w.unique("hook") + `","url":"https://hooks.invalid/","events":["provisioning.*"],"project_id":"` + s.project.String() + `"}`
 	got := w.send(request{http.MethodPost, "/api/v1/webhooks", h, []byte(body)})
 	if got.status != http.StatusCreated {
 		w.Fatalf("creating a webhook: %d %s", got.status, got.body)

@@ -21,7 +21,7 @@ var changes = map[string][]string{
 
 	"updateTenant":       {"tenants"},
 	"putTenantMember":    {"tenant_memberships", "river_job"},
-	"deleteTenantMember": {"tenant_memberships", "project_memberships", "api_keys", "sessions", "river_job"},
+	"deleteTenantMember": {"tenant_memberships", "project_memberships", "api_keys", "sessions", "river_job", "outbox_events"},
 	"createInvitation":   {"invitations"},
 	"deleteInvitation":   {"invitations"},
 
@@ -29,7 +29,7 @@ var changes = map[string][]string{
 	"updateProject":       {"projects"},
 	"deleteProject":       {"projects", "service_accounts"},
 	"putProjectMember":    {"project_memberships"},
-	"deleteProjectMember": {"project_memberships"},
+	"deleteProjectMember": {"project_memberships", "outbox_events"},
 
 	"createServiceAccount": {"service_accounts"},
 	"updateServiceAccount": {"service_accounts", "river_job"},
@@ -38,7 +38,7 @@ var changes = map[string][]string{
 	"deleteCredential":     {"service_account_credentials"},
 
 	"createUser":           {"users", "tenant_memberships"},
-	"updateUser":           {"users", "sessions", "api_keys", "river_job"},
+	"updateUser":           {"users", "sessions", "api_keys", "river_job", "outbox_events"},
 	"deleteUser":           {"users", "sessions", "api_keys", "ssh_keys", "user_passwords", "sign_in_links", "invitations", "project_memberships", "tenant_memberships", "service_account_credentials", "river_job"},
 	"deleteTenant":         {"tenants", "webhook_endpoints", "projects", "service_accounts", "service_account_credentials", "invitations", "project_memberships", "tenant_memberships", "users", "sessions", "api_keys", "ssh_keys", "user_passwords", "sign_in_links"},
 	"endAnySession":        {"sessions"},

@@ -71,6 +71,8 @@ var Points = []string{
 	"consume.before_commit",
 	"consume.after_commit",
 	"consume.before_ack",
+	"mail.before_send",
+	"mail.after_send",
 	"webhook.after_send",
 	"job.webhook.before_commit",
 	"job.webhook.after_commit",

@@ -60,7 +60,10 @@ func setup(t *testing.T) *bundle {
 	}
 	user := uuid.Must(uuid.NewV7())
 	b.exec(`INSERT INTO users (id, oidc_issuer, oidc_subject, email, name, role) VALUES ($1, 'https://idp.test', 's', 'dev@example.test', 'n', 'user')`, user)
-	b.exec(`INSERT INTO notifications (id, user_id, kind, severity, urn, title, message) VALUES ($1, $2, 'low_balance', 'warning', 'u', 't', 'm')`, b.id, user)
+	tenant := uuid.Must(uuid.NewV7())
+	b.exec(`INSERT INTO tenants (id, name, currency) VALUES ($1, 'acme', 'EUR')`, tenant)
+	b.exec(`INSERT INTO tenant_memberships (org_id, user_id, role) VALUES ($1, $2, 'owner')`, tenant, user)
+	b.exec(`INSERT INTO notifications (id, user_id, org_id, kind, severity, urn, title, message) VALUES ($1, $2, $3, 'low_balance', 'warning', 'u', 't', 'm')`, b.id, user, tenant)
 	workers := river.NewWorkers()
 	AddWorkers(workers, b.notified)
 	var err error

@@ -28,6 +28,7 @@ BEGIN
 		INSERT INTO notifications (id, user_id, org_id, kind, severity, urn, title, message) VALUES (id, id, id, 'k', 'info', id, 't', 'm');
 		INSERT INTO notification_preferences (id, scope) VALUES (id, 'user');
 		INSERT INTO notification_digests (user_id, period, due_at, id, notification_ids) VALUES (id, 'daily', now(), id, ARRAY[id]);
+		INSERT INTO invitation_mails (invitation_id, org_id, address) VALUES (id, id, id);
 		INSERT INTO suppressed_addresses (id, address, reason) VALUES (id, id, 'r');
 		INSERT INTO webhook_endpoints (id, org_id, name, url, patterns, format, signature, secret_enc, created_by) VALUES (id, id, id, 'https://a.example', '{p}', 'standard', 'v1', '', 'u');
 		INSERT INTO webhook_deliveries (id, endpoint_id, org_id, event_id, event_type, body, status) VALUES (id, id, id, id, 't', '', 'skipped');

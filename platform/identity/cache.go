@@ -3,6 +3,8 @@ package identity
 import (
 	"context"
 	"time"
+
+	"github.com/gpuaas/gpuaas/platform/event"
 )
 
 // Topic is the hint that a caller may have lost a right.
@@ -13,6 +15,7 @@ func (s *Service) RightsChanged() {
 	s.rights.Add(1)
 	if s.Hints != nil {
 		s.Hints.Send(Topic)
+		s.Hints.Send(event.Topic) // the change may be an event
 	}
 }
 

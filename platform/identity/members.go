@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/identity/revocation"
 )
 
 // Member is a person with their role in a tenant or a project.
@@ -96,6 +97,7 @@ func (s *Service) RemoveTenantMember(ctx context.Context, ch Change[struct{}], u
 			b.Queue(deleteFromProjects, tenant, user)
 			b.Queue(deleteTenantMember, tenant, user).Exec(pg.OrElse(ErrRaced))
 			s.Note(b, ch.Caller, "tenant.member.remove", memberOf(tenant, ids.Project{}, user), before(have.Role), nil)
+			s.NoteLost(b, ch.Caller, user, Tenant{ID: tenant}.ref(), revocation.AccessLost{Scope: "tenant", Reason: revocation.MembershipRemoved})
 		}, err
 	}, s.rekey(ctx, user.UUID))
 	return err
@@ -136,7 +138,7 @@ func (s *Service) PutProjectMember(ctx context.Context, ch Change[Member], proje
 	}
 	tenant := ch.Caller.Tenant
 	return ch.ApplyToRights(ctx, s, func() (Member, func(*pgx.Batch), error) {
-		have, from, err := s.inProject(ctx, ch.Caller, project, user)
+		_, have, from, err := s.inProject(ctx, ch.Caller, project, user)
 		if err != nil || from == role {
 			have.Role = role
 			return have, nil, err
@@ -154,7 +156,7 @@ func (s *Service) PutProjectMember(ctx context.Context, ch Change[Member], proje
 func (s *Service) RemoveProjectMember(ctx context.Context, ch Change[struct{}], project ids.Project, user ids.User) error {
 	tenant := ch.Caller.Tenant
 	_, err := ch.ApplyToRights(ctx, s, func() (none struct{}, _ func(*pgx.Batch), _ error) {
-		_, from, err := s.inProject(ctx, ch.Caller, project, user)
+		p, _, from, err := s.inProject(ctx, ch.Caller, project, user)
 		if err == nil && from == "" {
 			err = noMember()
 		}
@@ -162,6 +164,7 @@ func (s *Service) RemoveProjectMember(ctx context.Context, ch Change[struct{}], 
 			queueProjectRole(b, tenant, project, user, from)
 			b.Queue(deleteProjectMember, project, user).Exec(pg.OrElse(ErrRaced))
 			s.Note(b, ch.Caller, "project.member.remove", memberOf(tenant, project, user), before(from), nil)
+			s.NoteLost(b, ch.Caller, user, p.ref(), revocation.AccessLost{Scope: "project", Reason: revocation.MembershipRemoved, Name: p.Name})
 		}, err
 	})
 	return err
@@ -169,19 +172,19 @@ func (s *Service) RemoveProjectMember(ctx context.Context, ch Change[struct{}], 
 
 // inProject finds a member of the tenant and their role in a project that the
 // caller administers; empty when they have none.
-func (s *Service) inProject(ctx context.Context, c Caller, project ids.Project, user ids.User) (m Member, role string, err error) {
-	if _, err := s.Administered(ctx, c, project); err != nil {
-		return Member{}, "", err
+func (s *Service) inProject(ctx context.Context, c Caller, project ids.Project, user ids.User) (p Project, m Member, role string, err error) {
+	if p, err = s.Administered(ctx, c, project); err != nil {
+		return p, m, "", err
 	}
 	have, err := s.member(ctx, c.Tenant, user)
 	if err == nil && have.Tenant == nil {
 		err = noMember()
 	}
 	if err != nil {
-		return Member{}, "", err
+		return p, m, "", err
 	}
 	role, err = pg.One(ctx, s.DB, "member", selectProjectRole, pgx.RowTo[string], project, user)
-	return have.Member, role, err
+	return p, have.Member, role, err
 }
 
 // queueProjectRole locks the tenant, so that no user leaves it meanwhile, and the project, so that it is

@@ -5,6 +5,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/identity/revocation"
 )
 
 // Resource identifies the resource of an audit row.
@@ -31,6 +33,11 @@ func (s *Service) Note(b *pgx.Batch, by Caller, action string, of Resource, befo
 		e.After = after
 	}
 	audit.Queue(b, e)
+}
+
+// NoteLost queues the event that a user has lost the access to a resource.
+func (s *Service) NoteLost(b *pgx.Batch, by Caller, user ids.User, of Resource, lost revocation.AccessLost) {
+	revocation.QueueAccessLost(b, event.Draft{Tenant: of.Tenant, Project: of.Project, User: user, URN: of.urn(s.Naming), CorrelationID: by.CorrelationID}, lost)
 }
 
 func idOrEmpty[T interface {

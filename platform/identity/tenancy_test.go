@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaas/api/asyncapi"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
@@ -15,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity/devseed"
 	"github.com/gpuaas/gpuaas/platform/identity/identitytest"
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
+	"github.com/gpuaas/gpuaas/platform/identity/revocation"
 	"github.com/gpuaas/gpuaas/policies"
 )
 
@@ -169,6 +171,63 @@ func TestINV57EveryChangeHasOneAuditRow(t *testing.T) {
 	}
 	if got := w.Count(t, `SELECT count(*) FROM audit_logs WHERE action = 'user.update' AND before = '{"disabled": false}' AND after = '{"disabled": true}'`); got != 1 {
 		t.Errorf("the change of a user is noted %d times as what changed", got)
+	}
+}
+
+// The loss of a membership, of a role of the platform and of an account is an event of the change, and a changed name is none.
+func TestLostAccessIsAnEvent(t *testing.T) {
+	t.Parallel()
+	w := identitytest.NewTenancy(t)
+	ctx, owner, admin := t.Context(), w.Owner, w.Admin
+	project := w.Project(t, "bench")
+	if _, err := w.PutProjectMember(identitytest.In(ctx, owner), identitytest.Change[identity.Member](owner), project.ID, w.Member.User, "member"); err != nil {
+		t.Fatal(err)
+	}
+	operator, err := w.CreateUser(identitytest.In(ctx, admin), identitytest.Change[identity.User](admin), identity.NewUser{Email: "x@x.localhost", Name: "X", Role: "operator"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	update := func(patch identity.UserPatch) func() error {
+		return func() error {
+			_, err := w.UpdateUser(identitytest.In(ctx, admin), identitytest.Change[identity.User](admin), operator.ID, 0, patch)
+			return err
+		}
+	}
+	for _, c := range []struct {
+		do   func() error
+		user ids.User
+		want string // tenant, project, scope, reason, name
+	}{
+		{func() error {
+			return w.RemoveProjectMember(identitytest.In(ctx, owner), identitytest.Change[struct{}](owner), project.ID, w.Member.User)
+		}, w.Member.User, "true true project membership_removed bench"},
+		{func() error {
+			return w.RemoveTenantMember(identitytest.In(ctx, owner), identitytest.Change[struct{}](owner), w.Member.User)
+		}, w.Member.User, "true false tenant membership_removed "},
+		{update(identity.UserPatch{Name: new("Y")}), operator.ID, ""},
+		{update(identity.UserPatch{Role: new("user")}), operator.ID, "false false platform role_removed "},
+		{update(identity.UserPatch{Disabled: new(true)}), operator.ID, "false false platform account_disabled "},
+		{update(identity.UserPatch{Disabled: new(false)}), operator.ID, ""},
+	} {
+		before := w.Count(t, `SELECT count(*) FROM outbox_events`)
+		if err := c.do(); err != nil {
+			t.Fatalf("%s: %v", c.want, err)
+		}
+		if n := w.Count(t, `SELECT count(*) FROM outbox_events`) - before; n != min(len(c.want), 1) {
+			t.Fatalf("%q: %d events", c.want, n)
+		}
+		if c.want == "" {
+			continue
+		}
+		var got string
+		var payload []byte
+		if err := w.Pool.QueryRow(ctx, `SELECT concat_ws(' ', (org_id IS NOT NULL)::text, (project_id IS NOT NULL)::text, payload->>'scope', payload->>'reason', coalesce(payload->>'name', '')), payload
+			FROM outbox_events WHERE stream = 'PROVISIONING' AND correlation_id = 'c' AND payload->>'user_id' = $1::text ORDER BY seq DESC LIMIT 1`, c.user.String()).Scan(&got, &payload); err != nil {
+			t.Fatalf("%s: %v", c.want, err)
+		}
+		if err := asyncapi.Validate(revocation.SubjectAccessLost, payload); err != nil || got != c.want {
+			t.Errorf("%q, expected %q, %v", got, c.want, err)
+		}
 	}
 }
 

@@ -200,6 +200,12 @@ func (s *Service) editUser(c Caller, old User, patch UserPatch, ended *revocatio
 			b.Queue(endSessions, u.ID)
 		}
 		s.Note(b, c, "user.update", u.Ref(), audit.WithoutPersonal(was, "name"), audit.WithoutPersonal(is, "name"))
+		switch {
+		case u.DisabledAt != nil && old.DisabledAt == nil:
+			s.NoteLost(b, c, u.ID, u.Ref(), revocation.AccessLost{Scope: "platform", Reason: revocation.AccountDisabled})
+		case u.Role == "user" && old.Role != "user":
+			s.NoteLost(b, c, u.ID, Resource{Kind: "user", ID: u.ID.String()}, revocation.AccessLost{Scope: "platform", Reason: revocation.RoleRemoved})
+		}
 	}, nil
 }
 

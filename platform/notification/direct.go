@@ -3,6 +3,7 @@ package notification
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -40,8 +41,11 @@ func (s *Service) NotifyDirectly(ctx context.Context, tx pgx.Tx, d Direct) (topi
 // notify stores the notifications of these users, and queues their e-mails.
 func (s *Service) notify(ctx context.Context, tx pgx.Tx, k kind, e event.Event, about content, users []uuid.UUID) (topics []string, err error) {
 	to, err := s.deliveries(ctx, tx, k, e, users)
+	if err == nil && k.subject != "" && slices.ContainsFunc(to, func(d delivery) bool { return d.email != Off }) {
+		err = k.checkMail(about)
+	}
 	if err == nil {
-		err = s.deliver(ctx, tx, k, e.Tenant, about, to)
+		err = s.deliver(ctx, tx, k, e, about, to)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("notifying about %s: %w", about.urn, err)

@@ -2,15 +2,21 @@ package notification
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"text/template"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/revocation"
 	"github.com/gpuaas/gpuaas/policies"
 )
 
@@ -21,7 +27,7 @@ type Severity string
 const (
 	Info     Severity = "info"
 	Warning  Severity = "warning"
-	Critical Severity = "critical" // allocations end without an action of the user
+	Critical Severity = "critical" // allocations or access end without an action of the user
 )
 
 // kind is a kind of notification.
@@ -37,22 +43,49 @@ type kind struct {
 	message string
 }
 
-// mutable reports whether a user may switch the kind off in the application. The critical ones are depletion and
-// scheduled releases.
+// distinct reports whether another message is another notification with another e-mail: its deadline has changed, and the
+// allocation ends then.
+func (k kind) distinct() bool { return k.severity == Critical || k.name == "expiring" }
+
+// mutable reports whether a user may switch the kind off in the application. The critical ones are depletion, scheduled
+// releases and lost access.
 func (k kind) mutable() bool { return k.severity != Critical }
 
 // defaults returns how users are notified who have no choice, and whose tenant has none.
 func (k kind) defaults(c Channel) Value {
-	if c == Email && k.severity == Info {
+	if c == Email && k.severity == Info && k.name != WebhookRecovered { // its owners have an e-mail that it is disabled
 		return Off
 	}
 	return Now
+}
+
+// EmailDefault returns how the users of a kind receive its e-mails who have no choice, and whose tenant has none.
+func EmailDefault(name string) Value {
+	k, err := kindNamed(name)
+	if err != nil {
+		return Off
+	}
+	return k.defaults(Email)
 }
 
 // audience is a group of users.
 type audience struct {
 	name  string
 	roles func(event.Event) identity.Roles
+}
+
+// users returns the members of the group who are not disabled.
+func (a audience) users(ctx context.Context, q pg.Queryer, e event.Event) ([]uuid.UUID, error) {
+	if a.roles != nil {
+		return identity.UsersWithRoles(ctx, q, e.Tenant, e.Project, a.roles(e))
+	}
+	var about struct {
+		User ids.User `json:"user_id"`
+	}
+	if err := json.Unmarshal(e.Payload, &about); err != nil {
+		return nil, fmt.Errorf("reading the user of event %s: %w", e.ID, err)
+	}
+	return pg.List(ctx, q, "users", selectActive, pgx.RowTo[uuid.UUID], about.User)
 }
 
 func roles(r identity.Roles) func(event.Event) identity.Roles {
@@ -70,7 +103,9 @@ var (
 	}}
 	ofMoney    = audience{"owners and billing users of the tenant", roles(identity.Roles{Tenant: []string{"owner", "billing"}})}
 	ofPlatform = audience{"administrators and operators of the platform", roles(identity.Roles{Platform: []string{"admin", "operator"}})}
-	ofWebhooks = audience{name: "owners of the tenant, and administrators of the project of the webhook"} // the caller has the roles
+	// ofLost is the user whom the event names, also one who is in no tenant any more.
+	ofLost     = audience{name: "the user who has lost the access"}
+	ofWebhooks = audience{"owners of the tenant, and administrators of the project of the webhook", roles(identity.Roles{Tenant: []string{"owner"}, Project: []string{"admin"}})}
 	// ofNode are the owners of a tenant with allocations on the node, or operators.
 	ofNode = audience{"owners of tenants with allocations on the node, and operators", func(e event.Event) identity.Roles {
 		if e.Tenant == (ids.Tenant{}) {
@@ -118,6 +153,13 @@ func kinds() []kind {
 		{
 			"recovered", event.StreamProvisioning, "provisioning.recovered", ofProject, Info, policies.NotificationProvisioningEnabled, "allocations/", "Allocation has recovered",
 			`Allocation {{.allocation_id}} works again. It is charged from {{time .charged_from}}.`,
+		},
+		{
+			"access_lost", event.StreamProvisioning, revocation.SubjectAccessLost, ofLost, Critical, "", "profile", "Access has ended",
+			`{{if eq .reason "account_disabled"}}The account is disabled.{{else if eq .reason "role_removed"}}The role on the platform was removed.` +
+				`{{else}}The membership in {{if eq .scope "project"}}project{{with index . "name"}} {{.}}{{end}}{{else}}the tenant{{end}} was removed. ` +
+				`Allocations there continue, and the tenant pays for them.{{end}} ` +
+				`To have access again, contact {{if eq .scope "tenant"}}an owner of the tenant{{else}}an administrator of the {{.scope}}{{end}}.`,
 		},
 		{
 			"low_balance", event.StreamBilling, "billing.low_balance_warning", ofMoney, Warning, policies.NotificationLowBalanceEnabled, "billing", "Balance is low",

@@ -12,11 +12,15 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/riverqueue/river"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/platform/identity"
 	mails "github.com/gpuaas/gpuaas/platform/notification/mail"
 	"github.com/gpuaas/gpuaas/policies"
 )
@@ -40,22 +44,25 @@ func (c MailConfig) domain() string {
 // queueMails queues the e-mails that are sent at once, and adds the others to the digests of their users.
 func (s *Service) queueMails(ctx context.Context, tx pgx.Tx, to []delivery) error {
 	var atOnce []uuid.UUID
+	digests := &pgx.Batch{}
 	for _, d := range to {
-		added := false
-		if !d.due.IsZero() {
-			period := string(d.email)
-			if d.email == Now {
-				period = "quiet"
-			}
-			tag, err := tx.Exec(ctx, addToDigest, d.user, period, d.due, uuid.Must(uuid.NewV7()), d.id)
-			if err != nil {
-				return fmt.Errorf("adding to a digest: %w", err)
-			}
-			added = tag.RowsAffected() > 0 // the digest was queued at this moment
-		}
-		if !added {
+		if d.due.IsZero() {
 			atOnce = append(atOnce, d.id)
+			continue
 		}
+		period := string(d.email)
+		if d.email == Now {
+			period = "quiet"
+		}
+		digests.Queue(addToDigest, d.user, period, d.due, uuid.Must(uuid.NewV7()), d.id).Exec(func(tag pgconn.CommandTag) error {
+			if tag.RowsAffected() == 0 { // the digest was queued at this moment
+				atOnce = append(atOnce, d.id)
+			}
+			return nil
+		})
+	}
+	if err := tx.SendBatch(ctx, digests).Close(); err != nil {
+		return fmt.Errorf("adding to digests: %w", err)
 	}
 	return s.enqueue(ctx, tx, mails.FromNotification, atOnce)
 }
@@ -132,6 +139,7 @@ type letter struct {
 	user    uuid.UUID // zero: an invitation
 	address string
 	thread  string // the URN of the resource
+	cause   string // the correlation id
 	content mails.Content
 }
 
@@ -157,8 +165,11 @@ func (s *Service) Send(ctx context.Context, args mails.SendMail) error {
 		return &InvalidError{err}
 	}
 	m.ID, m.From, m.To = args.ID.String()+"@"+s.Mail.domain(), s.Mail.From, l.address
-	m.Thread = mails.ThreadOf(l.thread, s.Mail.domain())
-	return s.sent(ctx, l.kind(args), m, s.Mail.Mailer.Send(ctx, m))
+	m.Thread, m.CorrelationID = mails.ThreadOf(l.thread, s.Mail.domain()), mails.Clean(l.cause)
+	failpoint.Hit("mail.before_send")
+	err = s.Mail.Mailer.Send(ctx, m)
+	failpoint.Hit("mail.after_send")
+	return s.sent(ctx, l.kind(args), m, err)
 }
 
 func (l letter) kind(args mails.SendMail) string {
@@ -285,6 +296,7 @@ type toSend struct {
 	Kind, URN      string
 	Title, Message string
 	Count          int
+	CorrelationID  string
 	CreatedAt      time.Time
 }
 
@@ -295,25 +307,70 @@ func (n toSend) tenant() ids.Tenant {
 	return ids.From[ids.Tenant](*n.Tenant)
 }
 
-// wanted leaves out the notifications whose e-mails a policy or the user has ended since they were queued.
+// wanted leaves out the notifications whose e-mails a policy or the user has ended since they were queued, and those that
+// the user must not receive any more.
 func (s *Service) wanted(ctx context.Context, all []toSend) (wanted []toSend, err error) {
 	user := all[0].User
+	of := []uuid.UUID{user}
+	for _, n := range all {
+		of = append(of, n.tenant().UUID)
+	}
+	own, err := read(ctx, s.DB, slices.Compact(of))
+	if err != nil {
+		return nil, err
+	}
+	may := s.membership(user)
 	for _, n := range all {
 		k, err := kindOrTest(n.Kind)
 		if err != nil {
 			continue // of an earlier release
 		}
 		policy := s.Policy(n.tenant(), ids.Project{}, ids.From[ids.User](user))
-		own, err := read(ctx, s.DB, []uuid.UUID{user, n.tenant().UUID})
-		if err != nil {
-			return nil, err
-		}
 		value, _ := inEffect{user: own[user], tenant: own[n.tenant().UUID]}.value(k, Email)
-		if value != Off && policy.Bool(policies.NotificationEmailEnabled) && (k.enabled == "" || policy.Bool(k.enabled)) {
+		if value == Off || !policy.Bool(policies.NotificationEmailEnabled) || k.enabled != "" && !policy.Bool(k.enabled) {
+			continue
+		}
+		if is, err := may(ctx, k, n); err != nil {
+			return nil, err
+		} else if is {
 			wanted = append(wanted, n)
 		}
 	}
 	return wanted, nil
+}
+
+// membership returns a function that reports whether the user still belongs to the audience of a notification. Roles may
+// have changed while an e-mail waited. The owner of an allocation must still be in the tenant.
+func (s *Service) membership(user uuid.UUID) func(context.Context, kind, toSend) (bool, error) {
+	type group struct {
+		audience string
+		tenant   ids.Tenant
+		project  ids.Project
+	}
+	known := map[group]bool{}
+	return func(ctx context.Context, k kind, n toSend) (bool, error) {
+		g := group{k.audience.name, n.tenant(), projectOf(n.URN)}
+		if is, ok := known[g]; ok || k.audience.roles == nil {
+			return is || k.audience.roles == nil, nil
+		}
+		r := k.audience.roles(event.Event{Tenant: g.tenant, Project: g.project})
+		if k.audience.name == ofProject.name {
+			r.User = ids.From[ids.User](user)
+		}
+		users, err := identity.UsersWithRoles(ctx, s.DB, g.tenant, g.project, r)
+		known[g] = slices.Contains(users, user)
+		return known[g], err
+	}
+}
+
+// projectOf returns the project of a URN, or zero.
+func projectOf(urn string) ids.Project {
+	parts := strings.Split(urn, ":")
+	if len(parts) < 5 {
+		return ids.Project{}
+	}
+	id, _ := uuid.Parse(parts[4]) // zero without a project
+	return ids.From[ids.Project](id)
 }
 
 // write returns the content. The link that ends these e-mails is signed with the key of the user, which the first e-mail
@@ -330,9 +387,7 @@ func (s *Service) write(ctx context.Context, to recipient, all []toSend) (letter
 		if err != nil {
 			return letter{}, err
 		}
-		c.Entries = append(c.Entries, mails.Entry{
-			Kind: n.Kind, Title: n.Title, Message: n.Message, Count: n.Count, At: n.CreatedAt.UTC().Format(timeForm), Screen: k.screenOf(n.URN),
-		})
+		c.Entries = append(c.Entries, k.entry(content{urn: n.URN, title: n.Title, message: n.Message}, n.Count, n.CreatedAt.UTC().Format(timeForm)))
 		c.Audience = k.audience.name
 		if n.Kind != testKind.name && !slices.Contains(link.Kinds, n.Kind) {
 			link.Kinds = append(link.Kinds, n.Kind)
@@ -341,12 +396,23 @@ func (s *Service) write(ctx context.Context, to recipient, all []toSend) (letter
 	if len(link.Kinds) > 0 {
 		c.Token = link.Token(key, to.Address)
 	}
-	l := letter{user: to.ID, address: to.Address, thread: all[0].URN, content: c}
+	l := letter{user: to.ID, address: to.Address, thread: all[0].URN, cause: all[0].CorrelationID, content: c}
 	if len(all) > 1 {
-		l.thread = ""
+		l.thread, l.cause = "", ""
 		return l, l.content.Digest(len(all))
 	}
 	return l, nil
+}
+
+// checkMail reports whether the e-mail of a notification can be written. It runs in the effect of the event, which becomes a
+// dead letter if not: operators can repair the template and retry it.
+func (k kind) checkMail(about content) error {
+	_, err := mails.Render(mails.Content{Kind: k.name, Subject: about.title, Audience: k.audience.name, Entries: []mails.Entry{k.entry(about, 1, "")}})
+	return err
+}
+
+func (k kind) entry(about content, count int, at string) mails.Entry {
+	return mails.Entry{Kind: k.name, Title: about.title, Message: about.message, Count: count, At: at, Screen: k.screenOf(about.urn)}
 }
 
 // screenOf returns the screen of the portal about a resource.

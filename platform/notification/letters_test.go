@@ -188,6 +188,7 @@ func TestAFailedProvisioningIsSent(t *testing.T) {
 	p := setupPost(t)
 	k := kindOf(t, "provision_failed")
 	e := p.event(k, "a")
+	e.CorrelationID = "c-1"
 	e.Payload = []byte(strings.Replace(string(e.Payload), `"message":"text"`, `"message":"no node accepts the image"`, 1))
 	if err := p.raiseEvent(k, e); err != nil {
 		t.Fatal(err)
@@ -199,7 +200,7 @@ func TestAFailedProvisioningIsSent(t *testing.T) {
 			t.Errorf("%q", text)
 		}
 		h := messages[i].Header
-		if h.Get("Subject") != "Provisioning failed" || !strings.HasSuffix(h.Get("Message-Id"), "@gpuaas.test>") || h.Get("References") == "" {
+		if h.Get("Subject") != "Provisioning failed" || !strings.HasSuffix(h.Get("Message-Id"), "@gpuaas.test>") || h.Get("References") == "" || h.Get("X-Correlation-ID") != "c-1" {
 			t.Errorf("%v", h)
 		}
 	}
@@ -231,7 +232,7 @@ func TestAudiencesOfEmails(t *testing.T) {
 		}
 		var want []string
 		switch {
-		case k.severity == Info:
+		case k.severity == Info, k.name == "access_lost": // its user is disabled
 		case k.stream == event.StreamProvisioning:
 			want = []string{"a.project.admin"}
 		case k.stream == event.StreamDLQ:
@@ -240,6 +241,57 @@ func TestAudiencesOfEmails(t *testing.T) {
 			want = []string{"a.owner"}
 		}
 		same(t, k.name, got, want...)
+	}
+}
+
+// An event whose e-mail cannot be written is a failure of its consumer, which makes it a dead letter. Nothing is stored, and a
+// retry after the repair notifies the users once.
+func TestAnEmailThatCannotBeWrittenFailsTheEvent(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	k := kindOf(t, "low_balance")
+	e := p.event(k, "a")
+	broken := k
+	broken.name = "without_text"
+	err := pgx.BeginFunc(t.Context(), p.DB, func(tx pgx.Tx) error {
+		about, err := k.render(e)
+		if err == nil {
+			_, err = p.notify(t.Context(), tx, broken, e, about, []uuid.UUID{p.users["a owner"]})
+		}
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "action.without_text") {
+		t.Errorf("the effect returns %v", err)
+	}
+	if list, queued := p.list("a owner"), p.queued(); len(list) != 0 || len(queued) != 0 {
+		t.Errorf("%d notifications, %d e-mails", len(list), len(queued))
+	}
+	if err := p.raiseEvent(k, e); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "recipients", p.deliverAll(), "a.billing", "a.owner")
+}
+
+// The owners of a webhook have an e-mail when it is disabled, and another when it works again.
+func TestWebhooksAreMailed(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	for _, name := range []string{WebhookDisabled, WebhookRecovered} {
+		err := pgx.BeginFunc(t.Context(), p.DB, func(tx pgx.Tx) error {
+			_, err := p.NotifyDirectly(t.Context(), tx, Direct{
+				Tenant: p.tenants["a"], Audience: identity.Roles{Tenant: []string{"owner"}}, Kind: name, URN: "v:s:-:t:-:webhook:1", Message: "Webhook x: " + name + ".",
+			})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	same(t, "recipients", p.deliverAll(), "a.owner", "a.owner")
+	for _, text := range p.texts() {
+		if !strings.Contains(text, "Open the webhook: https://gpuaas.test/portal/webhooks/1") {
+			t.Errorf("%q", text)
+		}
 	}
 }
 
@@ -262,6 +314,82 @@ func TestRepeatsAreOneEmail(t *testing.T) {
 	var count, unread int
 	if err := p.db.QueryRow(t.Context(), `SELECT max(count), count(*) FILTER (WHERE read_at IS NULL) FROM notifications WHERE user_id = $1`, p.users["a owner"]).Scan(&count, &unread); err != nil || count != 3 || unread != 0 {
 		t.Errorf("%d events, %d unread, %v", count, unread, err)
+	}
+}
+
+// Another deadline of a release is another e-mail: the allocation ends then.
+func TestAChangedDeadlineIsAnotherEmail(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	k := kindOf(t, "release_scheduled")
+	e := p.event(k, "a")
+	again := func(deadline string) {
+		var fields map[string]any
+		err := json.Unmarshal(e.Payload, &fields)
+		if err == nil {
+			fields["deadline_at"] = deadline
+			e.Payload, err = json.Marshal(fields)
+		}
+		if err == nil {
+			err = p.raiseEvent(k, e)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	again("2026-01-05T14:00:00Z")
+	again("2026-01-05T14:00:00Z")
+	again("2026-01-05T17:00:00Z")
+	p.deliverAll()
+	one := 0
+	for _, text := range p.texts() {
+		if strings.Contains(text, "17:00") {
+			one++
+		}
+	}
+	if n := len(p.texts()); one == 0 || n != 2*one {
+		t.Errorf("%d e-mails, %d of them with the new deadline", n, one)
+	}
+}
+
+// An event that repeats an unread notification of an earlier digest is in the next one.
+func TestARepetitionIsInTheNextDigest(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	p.exec(`DELETE FROM tenant_memberships WHERE user_id = $1`, p.users["a billing"])
+	p.choose("a owner", "low_balance", Email, Hourly)
+	for range 2 {
+		p.raise("low_balance", "a")
+		p.raise("low_balance", "a")
+		p.now = p.now.Add(2 * time.Hour)
+		if err := p.QueueDigests(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.deliverAll()
+	}
+	if n := len(p.texts()); n != 2 {
+		t.Errorf("%d digests", n)
+	}
+}
+
+// A user who has left the tenant, or lost the role, receives no e-mail that still waits.
+func TestEmailsEndWithTheRole(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	for _, k := range []string{"low_balance", "provision_failed"} {
+		p.raise(k, "a")
+	}
+	p.exec(`UPDATE tenant_memberships SET role = 'member' WHERE user_id = $1`, p.users["a owner"])
+	p.exec(`DELETE FROM tenant_memberships WHERE user_id = $1`, p.users["a project member"])
+	p.exec(`DELETE FROM project_memberships WHERE user_id = $1`, p.users["a project member"])
+	p.deliverAll()
+	for _, to := range p.recipients() {
+		if to == "a.owner" || to == "a.project.member" {
+			t.Errorf("%s receives an e-mail", to)
+		}
+	}
+	if len(p.recipients()) == 0 {
+		t.Error("the others receive none")
 	}
 }
 
@@ -325,6 +453,7 @@ func TestPreferencesThatAreRejected(t *testing.T) {
 		"a scheduled release":     {Preferences{Choices: Choices{"release_scheduled": {InApp: Off}}}, errs.SpecInvalid},
 		"a digest in the portal":  {Preferences{Choices: Choices{"low_balance": {InApp: Daily}}}, errs.ValidationError},
 		"an unknown kind":         {Preferences{Choices: Choices{"nothing": {Email: Off}}}, errs.ValidationError},
+		"a kind of operators":     {Preferences{Choices: Choices{"dead_letter": {Email: Daily}}}, errs.ValidationError},
 		"an unknown time zone":    {Preferences{Zone: "Mars/Olympus"}, errs.ValidationError},
 		"a path as a time zone":   {Preferences{Zone: "../../etc/passwd"}, errs.ValidationError},
 		"the zone of the server":  {Preferences{Zone: "Local"}, errs.ValidationError},
@@ -333,6 +462,9 @@ func TestPreferencesThatAreRejected(t *testing.T) {
 		if err := p.put("a owner", false, Write{Preferences: c.write}); errs.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if err := p.put("a owner", true, Write{RevokeLinks: true}); errs.CodeOf(err) != errs.ValidationError {
+		t.Errorf("links of a tenant: %v", err)
 	}
 	c := p.caller("a owner")
 	ctx := pg.WithScope(t.Context(), pg.Scope{Tenant: c.Tenant.String(), Principal: c.User.String()})
@@ -438,7 +570,7 @@ func TestSuppressedAddresses(t *testing.T) {
 	p.exec(`DELETE FROM tenant_memberships WHERE user_id = $1`, p.users["a billing"])
 	p.fail = func(command string) error {
 		if command == "RCPT" {
-			return smtptest.Reject(550, "no such user")
+			return smtptest.Reject(550, "5.1.1", "no such user")
 		}
 		return nil
 	}
@@ -497,7 +629,7 @@ func TestDeferredEmails(t *testing.T) {
 	calls := 0
 	p.fail = func(command string) error {
 		if calls++; command == "RCPT" && calls < 3 {
-			return smtptest.Reject(450, "greylisted")
+			return smtptest.Reject(450, "4.7.1", "greylisted")
 		}
 		return nil
 	}
@@ -532,6 +664,17 @@ func TestInvitationsAreSentOnce(t *testing.T) {
 	}
 	p.exec(`UPDATE invitations SET revoked_at = now() WHERE email = 'other@example.test'`)
 	same(t, "recipients", p.deliverAll(), "new")
+	// An address that is invited again on the same day receives no second e-mail.
+	invite("a", "Other@example.test")
+	if err := p.QueueInvitations(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "recipients", p.deliverAll(), "new")
+	p.exec(`UPDATE invitation_mails SET queued_at = now() - interval '25 hours'`)
+	if err := p.QueueInvitations(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "recipients", p.deliverAll(), "Other", "new")
 	text := p.texts()[0]
 	if !strings.Contains(text, "You are invited to a as member") || !strings.Contains(text, "https://gpuaas.test/portal/") || strings.Contains(text, "unsubscribe") {
 		t.Errorf("%q", text)

@@ -44,17 +44,19 @@ func PolicyFrom(c *policies.Client) func(ids.Tenant, ids.Project, ids.User) poli
 
 // Notification is a message to a user.
 type Notification struct {
-	ID        uuid.UUID
-	Tenant    *uuid.UUID // nil: about the platform
-	Kind      string
-	Severity  Severity
-	URN       string // of the resource; empty for dead letters
-	Title     string
-	Message   string
-	Count     int // events of this kind about the resource within a day, until it is read
-	CreatedAt time.Time
-	UpdatedAt time.Time
-	ReadAt    *time.Time
+	ID       uuid.UUID
+	Tenant   *uuid.UUID // nil: about the platform
+	Kind     string
+	Severity Severity
+	URN      string // of the resource; empty for dead letters
+	Title    string
+	Message  string
+	Count    int // events of this kind about the resource within a day, until it is read
+	// CorrelationID is that of the last event; empty: no request has caused it.
+	CorrelationID string
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+	ReadAt        *time.Time
 }
 
 // Consumers returns a consumer for each kind.
@@ -76,7 +78,7 @@ func (s *Service) effect(k kind) func(context.Context, pgx.Tx, event.Event) ([]s
 		if err != nil {
 			return nil, err
 		}
-		users, err := identity.UsersWithRoles(ctx, tx, e.Tenant, e.Project, k.audience.roles(e))
+		users, err := k.audience.users(ctx, tx, e)
 		if err != nil {
 			return nil, err
 		}
@@ -132,24 +134,40 @@ func (s *Service) delivery(k kind, user ids.User, e inEffect) delivery {
 	return d
 }
 
-// deliver stores the notifications, and queues the e-mails of those that raise no earlier one.
-func (s *Service) deliver(ctx context.Context, tx pgx.Tx, k kind, tenant ids.Tenant, about content, to []delivery) error {
+// deliver stores the notifications, and queues their e-mails.
+func (s *Service) deliver(ctx context.Context, tx pgx.Tx, k kind, e event.Event, about content, to []delivery) error {
 	var users, made []uuid.UUID
 	var inApp []bool
 	for _, d := range to {
 		users, made, inApp = append(users, d.user.UUID), append(made, d.id), append(inApp, d.inApp)
 	}
-	stored, err := pg.List(ctx, tx, "notifications", notify, pgx.RowTo[uuid.UUID], users, made, tenant.UUID, k.name, k.severity, about.urn, about.title, about.message, inApp)
+	type row struct {
+		User, ID uuid.UUID
+		Raised   bool
+	}
+	rows, err := pg.List(ctx, tx, "notifications", notify, pgx.RowToStructByPos[row], users, made, e.Tenant.UUID, k.name, k.severity, about.urn, about.title, about.message, inApp, e.CorrelationID, k.distinct())
 	if err != nil {
 		return err
+	}
+	stored := make(map[uuid.UUID]row, len(rows))
+	for _, r := range rows {
+		stored[r.User] = r
 	}
 	for _, d := range to {
 		if d.inApp {
 			s.Metrics.count(k.name, InApp, "sent")
 		}
 	}
-	to = slices.DeleteFunc(to, func(d delivery) bool { return d.email == Off || !slices.Contains(stored, d.id) })
-	return s.queueMails(ctx, tx, to)
+	var mailed []delivery
+	for _, d := range to {
+		r := stored[d.user.UUID]
+		// One that was raised is in the next digest. Its own e-mail was sent.
+		if d.email != Off && (!r.Raised || d.email != Now) {
+			d.id = r.ID
+			mailed = append(mailed, d)
+		}
+	}
+	return s.queueMails(ctx, tx, mailed)
 }
 
 // Topic is the hint after a notification of a user has changed.
@@ -186,21 +204,24 @@ func (s *Service) MarkRead(ctx context.Context, c identity.Caller, these []uuid.
 const (
 	// A further event of the same kind about the same resource raises the count of an unread notification of the last day.
 	// Lists and partitions follow the id, so an older one would hide the event from users, and end with its month.
-	// Notifications about no resource differ in their message. Those that are off in the application are never unread.
+	// Notifications about no resource, and distinct ones, differ in their message. Those that are off in the application are
+	// never unread.
 	notify = `
 	WITH raised AS (
-		UPDATE notifications n SET count = count + 1, title = $7, message = $8, updated_at = now()
+		UPDATE notifications n SET count = count + 1, title = $7, message = $8, correlation_id = $10, updated_at = now()
 		FROM unnest($1::uuid[], $9::boolean[]) AS to_user (user_id, in_app)
-		WHERE n.user_id = to_user.user_id AND n.in_app = to_user.in_app AND n.kind = $4 AND n.urn = $6 AND ($6 <> '' OR n.message = $8)
-			AND n.created_at > now() - interval '1 day' AND (n.read_at IS NULL OR NOT n.in_app) RETURNING n.user_id)
-	INSERT INTO notifications (id, user_id, org_id, kind, severity, urn, title, message, in_app, read_at)
-	SELECT to_user.id, to_user.user_id, nullif($3::uuid, '00000000-0000-0000-0000-000000000000'), $4, $5, $6, $7, $8, to_user.in_app,
+		WHERE n.user_id = to_user.user_id AND n.in_app = to_user.in_app AND n.kind = $4 AND n.urn = $6 AND ($6 <> '' AND NOT $11 OR n.message = $8)
+			AND n.created_at > now() - interval '1 day' AND (n.read_at IS NULL OR NOT n.in_app) RETURNING n.user_id, n.id),
+	made AS (
+	INSERT INTO notifications (id, user_id, org_id, kind, severity, urn, title, message, in_app, correlation_id, read_at)
+	SELECT to_user.id, to_user.user_id, nullif($3::uuid, '00000000-0000-0000-0000-000000000000'), $4, $5, $6, $7, $8, to_user.in_app, $10,
 		CASE WHEN NOT to_user.in_app THEN now() END
 	FROM unnest($1::uuid[], $2::uuid[], $9::boolean[]) AS to_user (user_id, id, in_app)
-	WHERE to_user.user_id NOT IN (SELECT user_id FROM raised) RETURNING id`
+	WHERE to_user.user_id NOT IN (SELECT user_id FROM raised) RETURNING user_id, id)
+	SELECT user_id, id, true FROM raised UNION ALL SELECT user_id, id, false FROM made`
 
 	selectNotifications = `
-	SELECT id, org_id, kind, severity, urn, title, message, count, created_at, updated_at, read_at FROM notifications
+	SELECT id, org_id, kind, severity, urn, title, message, count, correlation_id, created_at, updated_at, read_at FROM notifications
 	WHERE user_id = $1 AND in_app AND (NOT $2 OR read_at IS NULL) AND id < $3 ORDER BY id DESC LIMIT $4`
 
 	selectOwn = `SELECT id FROM notifications WHERE user_id = $1 AND in_app AND id = ANY ($2)`

@@ -28,7 +28,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"notify": notify, "selectNotifications": selectNotifications, "selectOwn": selectOwn, "markRead": markRead,
 		"selectPreferences": selectPreferences, "selectAddress": selectAddress, "putPreferences": putPreferences, "addToDigest": addToDigest,
 		"closeDigests": closeDigests, "selectNewInvitations": selectNewInvitations, "insertInvitationMails": insertInvitationMails,
-		"selectInvitation": selectInvitation, "selectOne": selectOne, "selectOfDigest": selectOfDigest, "selectRecipient": selectRecipient,
+		"selectInvitation": selectInvitation, "selectOne": selectOne, "selectOfDigest": selectOfDigest, "selectRecipient": selectRecipient, "selectActive": selectActive,
 		"ensureLinkKey": ensureLinkKey, "suppress": suppress, "selectSuppressed": selectSuppressed, "liftSuppression": liftSuppression,
 		"selectSubscriber": selectSubscriber, "lockPreferences": lockPreferences, "putChoices": putChoices, "insertTest": insertTest,
 		"deleteDigests": deleteDigests, "deleteLifted": deleteLifted, "deleteInvitationMails": deleteInvitationMails, "deletePreferences": deletePreferences,
@@ -185,6 +185,8 @@ func TestAudiences(t *testing.T) {
 	for _, k := range kinds() {
 		want, tenant := project, "a"
 		switch {
+		case k.name == "access_lost":
+			want = []string{"a project member"}
 		case k.stream == event.StreamBilling || k.stream == event.StreamPayments:
 			want = owners
 		case k.name == "node_retiring":
@@ -218,6 +220,40 @@ func kindOf(t *testing.T, name string) kind {
 	}
 	t.Fatalf("no kind %s", name)
 	return kind{}
+}
+
+// A user who has left the tenant is notified of the loss, and one who is disabled or deleted is not. The kind cannot be off
+// in the application.
+func TestLostAccess(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	k := kindOf(t, "access_lost")
+	if k.mutable() {
+		t.Error("the kind can be off")
+	}
+	b.exec(`DELETE FROM tenant_memberships WHERE user_id = $1`, b.users["a viewer"])
+	b.exec(`DELETE FROM project_memberships WHERE user_id = $1`, b.users["a project viewer"])
+	b.exec(`UPDATE users SET disabled_at = now() WHERE id = $1`, b.users["a billing"])
+	b.exec(`UPDATE users SET deleted_at = now() WHERE id = $1`, b.users["a member"])
+	for user, want := range map[string][]string{"a viewer": {"a viewer"}, "a project viewer": {"a project viewer"}, "operator": {"operator"}, "a billing": nil, "a member": nil} {
+		b.exec(`DELETE FROM notifications`)
+		if err := b.raiseEvent(k, ownedBy(t, b.event(k, "a"), b.users[user])); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.notified(k.name); !slices.Equal(got, want) {
+			t.Errorf("the loss of %s notifies %v", user, got)
+		}
+	}
+	for payload, want := range map[string]string{
+		`{"scope": "project", "reason": "membership_removed", "name": "bench"}`: "The membership in project bench was removed. Allocations there continue, and the tenant pays for them. To have access again, contact an administrator of the project.",
+		`{"scope": "tenant", "reason": "membership_removed"}`:                   "The membership in the tenant was removed. Allocations there continue, and the tenant pays for them. To have access again, contact an owner of the tenant.",
+		`{"scope": "platform", "reason": "role_removed"}`:                       "The role on the platform was removed. To have access again, contact an administrator of the platform.",
+		`{"scope": "platform", "reason": "account_disabled"}`:                   "The account is disabled. To have access again, contact an administrator of the platform.",
+	} {
+		if got, err := k.render(event.Event{Payload: []byte(payload)}); err != nil || got.message != want {
+			t.Errorf("%q, %v", got.message, err)
+		}
+	}
 }
 
 // A disabled user, one who has left, and one whose policies disable the kind are not notified.
@@ -268,8 +304,10 @@ func TestRepeatedEventsAreCounted(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	k := kindOf(t, "low_balance")
-	for range 3 {
-		if err := b.raiseEvent(k, b.event(k, "a")); err != nil {
+	for _, cause := range []string{"c-1", "c-2", "c-3"} {
+		e := b.event(k, "a")
+		e.CorrelationID = cause
+		if err := b.raiseEvent(k, e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -279,7 +317,7 @@ func TestRepeatedEventsAreCounted(t *testing.T) {
 		return pg.WithScope(t.Context(), pg.Scope{Tenant: c.Tenant.String(), Principal: c.User.String()})
 	}
 	list, err := api.List(ctx(owner), owner, true, uuid.Nil, 10)
-	if err != nil || len(list) != 1 || list[0].Count != 3 || list[0].Severity != Warning {
+	if err != nil || len(list) != 1 || list[0].Count != 3 || list[0].Severity != Warning || list[0].CorrelationID != "c-3" {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	mark := func(c identity.Caller, these []uuid.UUID) {

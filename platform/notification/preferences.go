@@ -231,10 +231,23 @@ func (w Write) check() error {
 		}
 		switch value := byChannel[InApp]; {
 		case value == Off && !k.mutable():
-			return errs.New(errs.SpecInvalid, "%s cannot be off in the application, because allocations end without an action of the user", name).At("choices").
+			return errs.New(errs.SpecInvalid, "%s cannot be off in the application, because allocations or access end without an action of the user", name).At("choices").
 				Try("choose now, or change the e-mails of this kind")
 		case value == Hourly, value == Daily:
 			return errs.Invalid("choices", "%s in the application can be off or now, and not %s", name, value).Try("choose a digest for email")
+		}
+	}
+	return nil
+}
+
+// effective rejects what would change nothing.
+func (w Write) effective(c identity.Caller, tenant bool) error {
+	if tenant && w.RevokeLinks {
+		return errs.Invalid("revoke_links", "has no effect on a tenant: the links of e-mails belong to users").Try("revoke the own links: gpuaas notifications preferences --revoke-links")
+	}
+	for name := range w.Choices {
+		if k, err := kindNamed(name); err == nil && k.audience.name == ofPlatform.name && (tenant || c.Role != "admin" && c.Role != "operator") {
+			return errs.Invalid("choices", "only administrators and operators of the platform are notified of %s", name)
 		}
 	}
 	return nil
@@ -253,6 +266,9 @@ func kindNamed(name string) (kind, error) {
 // the view after the statements.
 func (s *Service) Put(ctx context.Context, c identity.Caller, tenant bool, version int64, w Write) (View, func(*pgx.Batch), error) {
 	if err := w.check(); err != nil {
+		return View{}, nil, err
+	}
+	if err := w.effective(c, tenant); err != nil {
 		return View{}, nil, err
 	}
 	load, id, scope, target := s.Preferences, c.User.UUID, "user", s.Naming.Name(c.Tenant.String(), "", "user", c.User.String())

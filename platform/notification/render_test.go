@@ -43,10 +43,8 @@ func golden(t *testing.T, name, got string) {
 func contentOf(k kind, about content) mails.Content {
 	return mails.Content{
 		Kind: k.name, Subject: about.title, Base: "https://gpuaas.example", Audience: k.audience.name,
-		Token: mails.Link{User: uuid.MustParse("01990000-0000-7000-8000-000000000001"), Kinds: []string{k.name}}.Token(bytes.Repeat([]byte{1}, 32), "dev@example.test"),
-		Entries: []mails.Entry{{
-			Kind: k.name, Title: about.title, Message: about.message, Count: 2, At: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC).Format(timeForm), Screen: k.screenOf(about.urn),
-		}},
+		Token:   mails.Link{User: uuid.MustParse("01990000-0000-7000-8000-000000000001"), Kinds: []string{k.name}}.Token(bytes.Repeat([]byte{1}, 32), "dev@example.test"),
+		Entries: []mails.Entry{k.entry(about, 2, time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC).Format(timeForm))},
 	}
 }
 
@@ -83,9 +81,9 @@ func checkForms(t *testing.T, m mails.Message) {
 // Each kind has both forms of an e-mail with the same facts, and no content from elsewhere.
 func TestEmailsOfAllKinds(t *testing.T) {
 	t.Parallel()
-	for _, k := range append(kinds(), testKind) {
-		about := content{title: k.title, message: "This is a test. Nothing has happened."}
-		if k.name != testKind.name {
+	for _, k := range slices.Concat(kinds(), directKinds(), []kind{testKind}) {
+		about := content{urn: "v:s:-:t:-:webhook:1", title: k.title, message: "This is a test. Nothing has happened."}
+		if k.stream != "" {
 			e := (&bundle{t: t}).event(k, "")
 			e.Payload = payloadOf(t, k, allFields(k))
 			var err error
@@ -130,7 +128,7 @@ func TestEmailsOfDigestsAndInvitations(t *testing.T) {
 // A tenant's text in any field adds no header, no element, and no direction to an e-mail of any kind.
 func TestHostileTextInEmails(t *testing.T) {
 	t.Parallel()
-	for _, k := range append(kinds(), testKind) {
+	for _, k := range slices.Concat(kinds(), directKinds(), []kind{testKind}) {
 		for _, hostile := range []string{
 			"<img src=x onerror=alert(1)>", "</p><script>alert(1)</script>", "a\r\nBcc: b@example.test", "\u202Etxt.exe\u2066", "{{.Token}}", "javascript:alert(1)", "\x00\x1b]0;x\a",
 		} {

@@ -50,7 +50,7 @@ func (s *Service) Test(ctx context.Context, c identity.Caller) (Tested, func(*pg
 		if c.Tenant != (ids.Tenant{}) {
 			tenant = &c.Tenant.UUID
 		}
-		b.Queue(insertTest, made.ID, c.User, tenant, testKind.title, "This is a test. Nothing has happened.")
+		b.Queue(insertTest, made.ID, c.User, tenant, testKind.title, "This is a test. Nothing has happened.", c.Cause().CorrelationID)
 		audit.Queue(b, audit.Entry{
 			Tenant: c.Tenant, By: c.Cause(), Action: "notification.test", Target: s.Naming.Name(c.Tenant.String(), "", "notification", made.ID.String()).String(),
 		})

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -32,12 +33,14 @@ func TestTheSectionIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var types []any // that a stream can select
 	n := 0
 	for _, e := range events.Events {
 		if e.Subject == "dlq.{stream}.{subject}" {
 			continue
 		}
 		n++
+		types = append(types, e.Subject)
 		item := doc.Webhooks[e.Subject]
 		if item == nil || item.Post == nil {
 			t.Errorf("%s is not in the contract", e.Subject)
@@ -54,6 +57,15 @@ func TestTheSectionIsCurrent(t *testing.T) {
 				t.Errorf("%s has no field %s", e.Subject, f.Name)
 			}
 		}
+	}
+	selectable := doc.Components.Schemas["EventType"].Value.Enum
+	for _, missing := range types {
+		if !slices.Contains(selectable, missing) {
+			t.Errorf("EventType lacks %s", missing)
+		}
+	}
+	if len(selectable) != len(types) {
+		t.Errorf("EventType has %d subjects, and the contract of events %d", len(selectable), len(types))
 	}
 	if n != len(doc.Webhooks) || n < 30 {
 		t.Errorf("%d events, %d webhooks", n, len(doc.Webhooks))

@@ -157,9 +157,10 @@ func (s *Handlers) stillFollows(ctx context.Context, c *gin.Context, opened *req
 	return err
 }
 
-// noticesOf returns how to read the notifications of a caller. A service account has none.
+// noticesOf returns how to read the notifications of a caller. A service account has none, and no scope of a token permits
+// them.
 func (s *Handlers) noticesOf(ctx context.Context, caller identity.Caller) *stream.Notices {
-	if caller.ServiceAccount != (ids.ServiceAccount{}) {
+	if caller.ServiceAccount != (ids.ServiceAccount{}) || caller.Limited {
 		return nil
 	}
 	scope := pg.ScopeFrom(ctx)
@@ -182,7 +183,7 @@ func (s *Handlers) noticesOf(ctx context.Context, caller identity.Caller) *strea
 
 // audience returns the events that the caller reads: those of all tenants for operators who request them, of the tenant,
 // of the named project, or of all projects in which the caller has a role. A user of the billing also reads the events of
-// the tenant's money.
+// the tenant's money. A token with scopes reads the events of allocations only.
 func (s *Handlers) audience(ctx context.Context, r *request.Call, p oapi.ListEventsParams) (stream.Audience, error) {
 	has := request.RolesOf(r.Caller)
 	own := stream.Audience{Tenant: r.Caller.Tenant, Types: typesOf(p)}
@@ -193,7 +194,7 @@ func (s *Handlers) audience(ctx context.Context, r *request.Call, p oapi.ListEve
 	case ofEveryone(p):
 		return stream.Audience{Whole: true, Types: own.Types}, nil
 	case has&request.TenantWide != 0 && p.XProjectID == nil:
-		own.Whole = true
+		own.Whole, own.AllProjects = !r.Caller.Limited, r.Caller.Limited
 		return own, nil
 	// The project of a request without a header can be one in which the caller has no role.
 	case p.XProjectID != nil && has&(request.TenantWide|request.ProjectBound) != 0, r.Caller.ServiceAccount != (ids.ServiceAccount{}):

@@ -51,6 +51,6 @@ func (s *Handlers) toNotification(n notification.Notification) oapi.Notification
 	}
 	return oapi.Notification{
 		Id: n.ID, Urn: s.Naming.Name(tenant, "", "notification", n.ID.String()).String(), Kind: n.Kind, Severity: oapi.NotificationSeverity(n.Severity), ResourceUrn: n.URN,
-		Title: n.Title, Message: n.Message, Count: n.Count, CreatedAt: n.CreatedAt.UTC(), UpdatedAt: response.Later(n.UpdatedAt, n.ReadAt), ReadAt: response.UTC(n.ReadAt),
+		Title: n.Title, Message: n.Message, Count: n.Count, CorrelationId: n.CorrelationID, CreatedAt: n.CreatedAt.UTC(), UpdatedAt: response.Later(n.UpdatedAt, n.ReadAt), ReadAt: response.UTC(n.ReadAt),
 	}
 }

@@ -7,8 +7,29 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 )
 
-// noticeHeader contains the message of the policy platform.notice, percent-encoded. It is absent without one.
-const noticeHeader = "X-Platform-Notice"
+// NoticeHeader contains the message of the policy platform.notice, percent-encoded. It is absent without one.
+const NoticeHeader = "X-Platform-Notice"
+
+// maxNotice bounds the header: a proxy whose buffer is smaller than the headers of a response rejects it.
+const maxNotice = 2 << 10
+
+// encode returns the text for the header, and shortens one that is too long.
+func encode(text string) string {
+	encoded := url.PathEscape(text)
+	if len(encoded) <= maxNotice {
+		return encoded
+	}
+	end := url.PathEscape("…")
+	short := make([]byte, 0, maxNotice)
+	for _, r := range text {
+		next := url.PathEscape(string(r))
+		if len(short)+len(next)+len(end) > maxNotice {
+			break
+		}
+		short = append(short, next...)
+	}
+	return string(short) + end
+}
 
 // NoticeFrom returns the function for Config.Notice. It encodes the message once for each revision of the policies.
 func NoticeFrom(c *policies.Client) func() []string {
@@ -24,7 +45,7 @@ func NoticeFrom(c *policies.Client) func() []string {
 		}
 		e := &encoded{revision: now.Revision}
 		if text := now.For().String(policies.PlatformNotice); text != "" {
-			e.values = []string{url.PathEscape(text)}
+			e.values = []string{encode(text)}
 		}
 		last.Store(e)
 		return e.values

@@ -43,7 +43,7 @@ func (s *Chain) correlate(c *gin.Context) {
 	h["Referrer-Policy"] = noReferrer
 	if s.Notice != nil {
 		if n := s.Notice(); n != nil {
-			h[noticeHeader] = n
+			h[NoticeHeader] = n
 		}
 	}
 	if c.Request.TLS != nil {

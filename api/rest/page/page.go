@@ -58,7 +58,18 @@ func (p *Writer) WriteWithPolicy(c *gin.Context, status int, policy string, t *t
 	c.Header("Content-Security-Policy", policy)
 	c.Header("Referrer-Policy", "same-origin")
 	c.Header("Cache-Control", "no-store")
-	c.Data(status, ContentType, out.Bytes())
+	c.Data(status, ContentType, withNotice(out.Bytes(), c.Writer.Header().Get(middleware.NoticeHeader)))
+}
+
+const contentStart = "<main>\n" // of web/pages/frame.html; a text in a page has it escaped
+
+// withNotice shows the notice of the platform above the content of a page.
+func withNotice(page []byte, encoded string) []byte {
+	text, err := url.PathUnescape(encoded)
+	if err != nil || text == "" {
+		return page
+	}
+	return bytes.Replace(page, []byte(contentStart), []byte(contentStart+`<p role="status">`+template.HTMLEscapeString(text)+"</p>\n"), 1)
 }
 
 // AskToSignIn redirects a browser without a session to the sign-in page. A program receives the error.

@@ -2,6 +2,7 @@ package consume
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,6 +19,8 @@ import (
 type Store struct {
 	DB     pg.Pool
 	Naming ids.Naming
+	// Once are the consumers whose effect is stored once for each event, so that a repetition changes nothing.
+	Once []string
 }
 
 // DeadLetter is an event that a consumer or the relay has given up.
@@ -115,6 +118,9 @@ func (s *Store) RequestReplay(ctx context.Context, r Replay, by audit.By) (Repla
 	}
 	if stream == event.StreamDLQ {
 		return r, nil, errs.Invalid("name", "is a consumer of dead letters, which are not in the outbox: retry them")
+	}
+	if r.Repeat && slices.Contains(s.Once, r.Consumer) {
+		return r, nil, errs.Invalid("repeat", "has no effect for %s, which stores each delivery once", r.Consumer).Try("replay the deliveries of a webhook: gpuaas webhook replay NAME --all --from TIME")
 	}
 	at := event.Position{}
 	if r.After != (ids.Event{}) {

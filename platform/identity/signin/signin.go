@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/identity/revocation"
 )
 
 // SignInUser creates or updates the user that an issuer has asserted, with one audit row.
@@ -98,7 +99,17 @@ func (s *Service) arrive(ctx context.Context, tx pgx.Tx, v Verified, signIn bool
 	} else {
 		err = a.update(ctx, tx, v, email, linked, signIn)
 	}
+	if err == nil && known.Role != "user" && a.user.Role == "user" && known.ID == a.user.ID {
+		err = s.noteDemoted(ctx, tx, known.ID)
+	}
 	return a, err
+}
+
+// noteDemoted writes the event that the provider has removed the role of a user.
+func (s *Service) noteDemoted(ctx context.Context, tx pgx.Tx, user ids.User) error {
+	b := &pgx.Batch{}
+	s.NoteLost(b, identity.Caller{}, user, identity.Resource{Kind: "user", ID: user.String()}, revocation.AccessLost{Scope: "platform", Reason: revocation.RoleRemoved})
+	return tx.SendBatch(ctx, b).Close()
 }
 
 // find locks the user with the issuer's subject or the verified address: one user at most. A local user,

@@ -160,6 +160,9 @@ func TestProviderDecidesRolesWhereTheProfileMapsThem(t *testing.T) {
 	if c, err := e.api.Authenticate(t.Context(), e.bearer("s-1")); err != nil || c.Role != "user" {
 		t.Errorf("demoted: %+v, %v", c, err)
 	}
+	if n := e.Count(t, `SELECT count(*) FROM outbox_events WHERE subject = 'provisioning.access_lost' AND payload->>'user_id' = $1::text`, u.ID.String()); n != 1 {
+		t.Errorf("%d events of the lost role", n)
+	}
 	v.MapsRoles = false
 	e.Exec(t, "UPDATE users SET role = 'admin' WHERE id = $1", u.ID)
 	if u, err := e.api.SignInUser(t.Context(), v, from); err != nil || u.Role != "admin" || u.RoleFrom != "platform" {

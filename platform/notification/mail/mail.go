@@ -22,6 +22,7 @@ type Message struct {
 	Text, HTML     string
 	Thread         string // id of the first message about the same object; empty: none
 	UnsubscribeURL string // of the one-click request; empty: none
+	CorrelationID  string // of the request that caused the only notification; empty: none
 	Kind           string // for the log
 }
 

@@ -6,7 +6,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -40,6 +42,9 @@ const (
 	// Without a limit, the mails of a large tenant would fill the queue of its mail server, which would then defer all of them.
 	perDomain rate.Limit = 10
 	burst     int        = 20
+	// A mail that must wait is tried again after leastWait and a random time up to spread, so that many mails to one domain do not
+	// return at once.
+	leastWait, spread = time.Second, 5 * time.Second
 	// idleConns is the number of connections that wait for the next message, as many as workers send at once.
 	idleConns = 8
 	// maxDomains bounds the memory of the limits.
@@ -78,7 +83,7 @@ func Loopback(host string) bool {
 // next one is used then, as nothing was sent.
 func (s *Sender) Send(ctx context.Context, m mail.Message) error {
 	if wait := s.reserve(m.To); wait > 0 {
-		return &mail.BusyError{After: wait}
+		return &mail.BusyError{After: wait + leastWait + rand.N(spread)}
 	}
 	msg, err := compose(m)
 	if err != nil {
@@ -104,26 +109,28 @@ func (s *Sender) Send(ctx context.Context, m mail.Message) error {
 		} else {
 			_ = client.Close()
 		}
-		return outcome(err, failed)
+		return outcome(err, failed, m.To)
 	}
 }
 
-// outcome returns a permanent rejection of the recipient as such. A server that rejects our sender or our login rejects all
-// messages: that is corrected here, and no address is suppressed for it.
-func outcome(err error, failed *gomail.SendError) error {
-	about := failed != nil && (failed.Reason == gomail.ErrSMTPRcptTo || failed.Reason == gomail.ErrSMTPDataClose)
-	if about && !failed.IsTemp() && failed.ErrorCode()/100 == 5 {
-		text, _, _ := strings.Cut(err.Error(), ", affected")
+// badAddress are the enhanced status codes of an address that does not exist or is disabled (RFC 3463). With any other
+// code a server rejects our sender, our login or the content: that is corrected here, and no address is suppressed for it.
+var badAddress = regexp.MustCompile(`^5\.(1\.[0-9]+|2\.1)$`)
+
+// outcome returns a permanent rejection of the recipient as such.
+func outcome(err error, failed *gomail.SendError, address string) error {
+	text := withoutAddress(err, address)
+	if failed != nil && failed.Reason == gomail.ErrSMTPRcptTo && !failed.IsTemp() && badAddress.MatchString(failed.EnhancedStatusCode()) {
 		_, text, _ = strings.Cut(text, ": ")
 		return &mail.RejectedError{Code: failed.ErrorCode(), Text: text}
 	}
-	return fmt.Errorf("sending an e-mail: %s", withoutAddress(err))
+	return fmt.Errorf("sending an e-mail: %s", text)
 }
 
-// withoutAddress removes the recipients from the error, because errors of jobs are stored and displayed.
-func withoutAddress(err error) string {
+// withoutAddress removes the recipient from the error, because errors of jobs are stored and displayed. Servers repeat it.
+func withoutAddress(err error, address string) string {
 	text, _, _ := strings.Cut(err.Error(), ", affected")
-	return text
+	return regexp.MustCompile("(?i)"+regexp.QuoteMeta(address)).ReplaceAllString(text, "the address")
 }
 
 // reserve returns how long the domain of the address must wait.
@@ -213,6 +220,9 @@ func compose(m mail.Message) (*gomail.Msg, error) {
 	msg.SetMessageIDWithValue(m.ID)
 	msg.SetDate()
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
+	if m.CorrelationID != "" {
+		msg.SetGenHeader("X-Correlation-ID", m.CorrelationID)
+	}
 	if m.Thread != "" {
 		msg.SetGenHeader(gomail.HeaderReferences, "<"+m.Thread+">")
 		msg.SetGenHeader(gomail.HeaderInReplyTo, "<"+m.Thread+">")

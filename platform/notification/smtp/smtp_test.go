@@ -113,20 +113,25 @@ func TestWhichResponsesRejectTheAddress(t *testing.T) {
 	for _, c := range []struct {
 		command  string
 		code     int
+		enhanced string
 		rejected bool
 	}{
-		{"MAIL", 451, false},
-		{"RCPT", 450, false},
-		{"DATA", 452, false},
-		{"MAIL", 550, false},
-		{"RCPT", 550, true},
-		{"DATA", 554, true},
+		{"MAIL", 451, "4.1.1", false},
+		{"RCPT", 450, "4.1.1", false},
+		{"DATA", 452, "4.1.1", false},
+		{"MAIL", 550, "5.1.1", false},
+		{"RCPT", 550, "5.1.1", true},
+		{"RCPT", 550, "5.2.1", true},
+		{"RCPT", 554, "5.7.1", false}, // relay access denied: no recipient would be accepted
+		{"RCPT", 552, "5.2.2", false}, // the mailbox is full
+		{"DATA", 554, "5.7.1", false}, // the content or our domain
+		{"DATA", 554, "5.1.1", false},
 	} {
-		t.Run(fmt.Sprint(c.command, c.code), func(t *testing.T) {
+		t.Run(fmt.Sprint(c.command, c.code, c.enhanced), func(t *testing.T) {
 			t.Parallel()
 			s := smtptest.Start(t, smtptest.Config{Fail: func(command string, n int) error {
 				if command == c.command && n == 1 {
-					return smtptest.Reject(c.code, "no such user")
+					return smtptest.Reject(c.code, c.enhanced, "<dev@example.test>: no such user")
 				}
 				return nil
 			}})

@@ -27,12 +27,14 @@ const (
 	// deliverFor limits the time of a job: the workers change to other endpoints. With one more request it ends long
 	// before River starts the job of a killed worker again.
 	deliverFor = 10 * time.Second
-	// maxTroubled limits the workers that wait for failing endpoints, so that others find a free one.
-	maxTroubled = Workers / 2
+	// maxImpaired limits the workers that wait for failing and for slow endpoints, so that others find a free one.
+	maxImpaired = Workers / 2
+	// slowLatency is the latency above which an endpoint is slow.
+	slowLatency = 5 * time.Second
 )
 
-// ErrBusy reports that enough workers wait for failing endpoints. The job is tried again later.
-var ErrBusy = errors.New("enough failing webhook endpoints are served")
+// ErrBusy reports that enough workers wait for failing and for slow endpoints. The job is tried again later.
+var ErrBusy = errors.New("enough failing or slow webhook endpoints are served")
 
 // due is a delivery to send.
 type due struct {
@@ -51,7 +53,8 @@ type outcome struct {
 // Deliver sends what is due to an endpoint, until nothing is, or the time of the job is over. It may end early: the job is
 // followed by the next one.
 func (s *Service) Deliver(ctx context.Context, id ids.Webhook) error {
-	for end := s.Clock.Now().Add(deliverFor); s.Clock.Now().Before(end); {
+	end := s.Clock.Now().Add(deliverFor)
+	for s.Clock.Now().Before(end) {
 		e, err := pg.One(ctx, s.DB, "webhook", selectActive, scanEndpoint, id)
 		if errs.CodeOf(err) == errs.NotFound {
 			return nil // deleted, disabled, or to be left alone
@@ -63,7 +66,7 @@ func (s *Service) Deliver(ctx context.Context, id ids.Webhook) error {
 		if err != nil || len(batch) == 0 {
 			return err
 		}
-		more, err := s.deliverBatch(ctx, e, batch)
+		more, err := s.deliverBatch(ctx, e, batch, end)
 		if err != nil || !more {
 			return err
 		}
@@ -72,35 +75,54 @@ func (s *Service) Deliver(ctx context.Context, id ids.Webhook) error {
 }
 
 // deliverBatch reports whether the endpoint wants more.
-func (s *Service) deliverBatch(ctx context.Context, e Endpoint, batch []due) (more bool, err error) {
-	if e.FailingSince != nil {
+func (s *Service) deliverBatch(ctx context.Context, e Endpoint, batch []due, end time.Time) (more bool, err error) {
+	_, slow := s.slow.Load(e.ID)
+	if e.FailingSince != nil || slow {
 		select {
-		case s.troubled <- struct{}{}:
-			defer func() { <-s.troubled }()
+		case s.impaired <- struct{}{}:
+			defer func() { <-s.impaired }()
 		default:
 			return false, ErrBusy
 		}
+	}
+	if e.FailingSince != nil {
 		batch = batch[:1] // one request finds out whether it works again
 	}
 	keys, err := s.keysOf(ctx, e)
 	if err != nil {
 		return false, err
 	}
-	outcomes := s.sendAll(ctx, e, keys, batch)
+	outcomes := s.sendAll(ctx, e, keys, batch, end)
 	failpoint.Hit("webhook.after_send")
+	if len(outcomes) == 0 {
+		return false, nil // the server stops: the endpoint has neither failed nor recovered
+	}
+	s.rememberSlow(e.ID, outcomes)
 	return s.record(ctx, e, outcomes)
 }
 
-// sendAll sends a batch, some at the same time. After one that slows the endpoint down it begins no other.
-func (s *Service) sendAll(ctx context.Context, e Endpoint, keys []key, batch []due) []outcome {
+// rememberSlow stores whether the endpoint is slow, for the next batch.
+func (s *Service) rememberSlow(id ids.Webhook, outcomes []outcome) {
+	for _, o := range outcomes {
+		if o.LatencyMS > slowLatency.Milliseconds() {
+			s.slow.Store(id, struct{}{})
+			return
+		}
+	}
+	s.slow.Delete(id)
+}
+
+// sendAll sends a batch, some at the same time. It begins no request after the end of the job's time, or after a response
+// that slows the endpoint down.
+func (s *Service) sendAll(ctx context.Context, e Endpoint, keys []key, batch []due, end time.Time) []outcome {
 	outcomes, sent := make([]outcome, len(batch)), make([]bool, len(batch))
 	var stop atomic.Bool
 	var sending errgroup.Group
 	sending.SetLimit(perEndpoint)
 	for i, d := range batch {
 		sending.Go(func() error {
-			if stop.Load() || ctx.Err() != nil {
-				return nil //nolint:nilerr // the server stops
+			if stop.Load() || ctx.Err() != nil || i > 0 && !s.Clock.Now().Before(end) {
+				return nil //nolint:nilerr // the next job sends it
 			}
 			r := s.Sender.send(ctx, e, keys, message{id: d.Event.String(), body: []byte(d.Body)}, s.Clock.Now)
 			if ctx.Err() != nil && !r.Delivered {
@@ -132,8 +154,8 @@ func (s *Service) record(ctx context.Context, e Endpoint, outcomes []outcome) (m
 		var state state
 		row := tx.QueryRow(ctx, updateState, e.ID, change.delivered, change.failed, change.pause, disableAfter)
 		if err := row.Scan(&state.expired, &state.recovered); err != nil {
-			if errors.Is(err, pgx.ErrNoRows) {
-				return nil // deleted or disabled meanwhile
+			if errors.Is(err, pgx.ErrNoRows) { // deleted or disabled meanwhile; what was delivered must not be sent again
+				return storeResults(ctx, tx, outcomes)
 			}
 			return fmt.Errorf("storing the state of a webhook: %w", err)
 		}
@@ -182,9 +204,6 @@ type results struct {
 }
 
 func storeResults(ctx context.Context, tx pgx.Tx, outcomes []outcome) error {
-	if len(outcomes) == 0 {
-		return nil
-	}
 	var r results
 	for _, o := range outcomes {
 		if err := r.add(o); err != nil {

@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -55,7 +56,7 @@ func TestEventsStayInTheirTenantAndProject(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	all := []string{"provisioning.*", "fleet.*", "billing.*"}
 	whole := b.endpoint(b.tenant, webhook.NewEndpoint{URL: r.URL, Patterns: all})
-	narrow := b.endpoint(b.tenant, webhook.NewEndpoint{URL: r.URL, Patterns: all, Project: b.project})
+	narrow := b.endpoint(b.tenant, webhook.NewEndpoint{URL: r.URL, Patterns: all[:1], Project: b.project})
 	b.dispatch(
 		draft(b.other, b.project, "provisioning.active"), draft(ids.Tenant{}, ids.Project{}, "fleet.node_retiring"),
 		draft(b.tenant, ids.New[ids.Project](), "provisioning.active"), draft(b.tenant, ids.Project{}, "billing.balance_depleted"), draft(b.tenant, b.project, "provisioning.failed"),
@@ -344,7 +345,7 @@ func TestNothingIsLostBetweenTwoJobs(t *testing.T) {
 func TestFailingEndpointsLeaveWorkersForOthers(t *testing.T) {
 	t.Parallel()
 	b, r := setup(t), newReceiver(t)
-	b.work.SetTroubled(1)
+	b.work.SetImpaired(1)
 	arrived, release := make(chan struct{}, 2), make(chan struct{})
 	r.answers(func(w http.ResponseWriter, _ *http.Request) {
 		arrived <- struct{}{}
@@ -371,6 +372,88 @@ func TestFailingEndpointsLeaveWorkersForOthers(t *testing.T) {
 	first.Wait()
 }
 
+// Failures that are far apart do not add up: the first one after two quiet days begins a new time.
+func TestOldFailuresDoNotDisable(t *testing.T) {
+	t.Parallel()
+	b, r := setup(t), newReceiver(t)
+	r.status(500)
+	e := b.endpoint(b.tenant, webhook.NewEndpoint{URL: r.URL})
+	b.exec(`UPDATE webhook_endpoints SET failing_since = now() - interval '30 days', failed_at = now() - interval '27 days'`)
+	b.dispatch(draft(b.tenant, b.project, "provisioning.active"))
+	b.deliver(e.ID)
+	if now := b.get(e); now.DisabledAt != nil || now.FailingSince == nil || time.Since(*now.FailingSince) > time.Hour {
+		t.Errorf("%+v", now)
+	}
+}
+
+// A worker that stops before a response has found out nothing about the endpoint.
+func TestAStoppedWorkerChangesNoEndpoint(t *testing.T) {
+	t.Parallel()
+	b, r := setup(t), newReceiver(t)
+	ctx, stop := context.WithCancel(t.Context())
+	r.answers(func(w http.ResponseWriter, _ *http.Request) {
+		stop()
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	e := b.endpoint(b.tenant, webhook.NewEndpoint{URL: r.URL})
+	b.exec(`UPDATE webhook_endpoints SET failing_since = now() - interval '6 days', failed_at = now(), version = 7`)
+	b.dispatch(draft(b.tenant, b.project, "provisioning.active"))
+	if err := b.work.Deliver(ctx, e.ID); err != nil {
+		t.Fatal(err)
+	}
+	if now := b.get(e); now.DisabledAt != nil || now.FailingSince == nil {
+		t.Errorf("%+v", now)
+	}
+}
+
+// What a receiver has accepted while its endpoint was disabled is delivered, and not sent again by a replay.
+func TestADeliveryDuringADisablementIsStored(t *testing.T) {
+	t.Parallel()
+	b, r := setup(t), newReceiver(t)
+	e := b.endpoint(b.tenant, webhook.NewEndpoint{URL: r.URL})
+	r.answers(func(w http.ResponseWriter, _ *http.Request) {
+		disabled := true
+		if _, err := b.api.Update(b.as(b.tenant), change[webhook.Endpoint](b.caller(b.tenant)), webhook.Scope{Tenant: b.tenant}, e.ID, e.Version, webhook.Patch{Disabled: &disabled}); err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(http.StatusOK)
+	})
+	b.dispatch(draft(b.tenant, b.project, "provisioning.active"))
+	b.deliver(e.ID)
+	if all := b.list(e); len(all) != 1 || all[0].Status != "delivered" || len(all[0].Attempts) != 1 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// A corrected URL is tried at once, and the failures of the old one do not count.
+func TestAnotherURLBeginsWithoutFailures(t *testing.T) {
+	t.Parallel()
+	b, r := setup(t), newReceiver(t)
+	e := b.endpoint(b.tenant, webhook.NewEndpoint{URL: r.URL})
+	b.exec(`UPDATE webhook_endpoints SET failing_since = now() - interval '4 days', failed_at = now(), blocked_until = now() + interval '1 day'`)
+	other := r.URL + "/other"
+	now, err := b.api.Update(b.as(b.tenant), change[webhook.Endpoint](b.caller(b.tenant)), webhook.Scope{Tenant: b.tenant}, e.ID, e.Version, webhook.Patch{URL: &other})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stored := b.get(e); stored.FailingSince != nil || stored.BlockedUntil != nil || now.FailingSince != nil || now.BlockedUntil != nil {
+		t.Errorf("stored %+v, returned %+v", stored, now)
+	}
+}
+
+// An endpoint whose last responses were slow occupies a worker of those that may wait.
+func TestSlowEndpointsLeaveWorkersForOthers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.endpoint(b.tenant, webhook.NewEndpoint{URL: newReceiver(t).URL})
+	b.work.SetImpaired(0)
+	b.work.SetSlow(e.ID)
+	b.dispatch(draft(b.tenant, b.project, "provisioning.active"))
+	if err := b.work.Deliver(t.Context(), e.ID); !errors.Is(err, webhook.ErrBusy) {
+		t.Errorf("a slow endpoint is served: %v", err)
+	}
+}
+
 // A slow endpoint gets no further request in its batch, and the deliveries that were not sent have no attempt.
 func TestASlowEndpointEndsItsBatch(t *testing.T) {
 	t.Parallel()
@@ -395,7 +478,7 @@ func TestSlackMessages(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	e := b.endpoint(b.tenant, webhook.NewEndpoint{URL: r.URL, Format: webhook.Slack, Patterns: []string{"provisioning.*", "billing.*"}})
 	known, other := draft(b.tenant, b.project, "provisioning.failed"), draft(b.tenant, ids.Project{}, "billing.balance_adjusted")
-	known.Payload = json.RawMessage(`{"allocation_id": "a1", "message": "<!channel> & more"}`)
+	known.Payload = json.RawMessage(`{"allocation_id": "a1", "message": "<!channel> & more\u202e\nSecond"}`)
 	b.dispatch(known, other)
 	b.deliver(e.ID)
 	var texts []string
@@ -407,7 +490,7 @@ func TestSlackMessages(t *testing.T) {
 		texts = append(texts, m["text"])
 	}
 	slices.Sort(texts)
-	if len(texts) != 2 || !strings.Contains(texts[0], "&lt;!channel&gt; &amp; more") || texts[1] != "billing.balance_adjusted v:s:-:t:p:allocation:1" {
+	if len(texts) != 2 || !strings.Contains(texts[0], "&lt;!channel&gt; &amp; more Second") || texts[1] != "billing.balance_adjusted v:s:-:t:p:allocation:1" {
 		t.Errorf("%q", texts)
 	}
 }

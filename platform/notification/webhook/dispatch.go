@@ -18,10 +18,19 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/event/consume"
 	"github.com/gpuaas/gpuaas/platform/notification"
+	"github.com/gpuaas/gpuaas/platform/notification/mail"
 )
 
 // consumerPrefix begins the names of the consumers: a durable consumer has one stream, so there is one for each.
 const consumerPrefix = "webhook_dispatch_"
+
+// ConsumerNames lists the names of the consumers.
+func ConsumerNames() (names []string) {
+	for stream := range subjects {
+		names = append(names, consumerPrefix+strings.ToLower(stream))
+	}
+	return names
+}
 
 // Consumers returns a consumer for each stream but that of dead letters. They are unordered: an event that is older than
 // the last one of its aggregate was not sent yet, and a receiver wants each.
@@ -117,5 +126,5 @@ func slackText(e event.Event) string {
 		_ = json.Unmarshal(e.Payload, &of) // a payload without a resource has none to show
 		return escapeSlack.Replace(strings.TrimSpace(e.Type + " " + of.URN))
 	}
-	return "*" + escapeSlack.Replace(title) + "*\n" + escapeSlack.Replace(message)
+	return "*" + escapeSlack.Replace(mail.Clean(title)) + "*\n" + escapeSlack.Replace(mail.Clean(message))
 }

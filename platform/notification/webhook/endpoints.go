@@ -81,7 +81,7 @@ func (s *Service) draft(ctx context.Context, c identity.Caller, in Scope, n NewE
 	if err := identity.CheckLabel(e.Name); err != nil {
 		return e, err
 	}
-	if e.Patterns, err = checkPatterns(n.Patterns); err != nil {
+	if e.Patterns, err = checkPatterns(e.Project, n.Patterns); err != nil {
 		return e, err
 	}
 	e.URL, err = checkURL(n.URL, s.Sender.Development)
@@ -163,10 +163,13 @@ func (s *Service) apply(ctx context.Context, patch Patch, e *Endpoint) (err erro
 		err = identity.CheckLabel(e.Name)
 	}
 	if patch.URL != nil && err == nil {
+		if *patch.URL != e.URL { // the failures of the previous one do not count
+			e.FailingSince, e.BlockedUntil = nil, nil
+		}
 		e.URL, err = checkURL(*patch.URL, s.Sender.Development)
 	}
 	if patch.Patterns != nil && err == nil {
-		e.Patterns, err = checkPatterns(patch.Patterns)
+		e.Patterns, err = checkPatterns(e.Project, patch.Patterns)
 	}
 	if patch.Format != nil {
 		e.Format = *patch.Format

@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -36,8 +37,15 @@ func TestSubjectsAreThoseOfTheContract(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	if got := webhook.Subjects(); !slices.Equal(got, want) {
+	got := slices.Concat(slices.Collect(maps.Values(webhook.ByStream))...)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
 		t.Errorf("subjects %v, want %v", got, want)
+	}
+	for _, s := range webhook.Subjects() {
+		if strings.HasPrefix(s, "fleet.") && s != "fleet.node_retiring" {
+			t.Errorf("%s belongs to no tenant", s)
+		}
 	}
 	for stream, subjects := range webhook.ByStream {
 		for _, s := range subjects {
@@ -50,17 +58,17 @@ func TestSubjectsAreThoseOfTheContract(t *testing.T) {
 
 func TestPatternsAreChecked(t *testing.T) {
 	t.Parallel()
-	for _, p := range []string{"*", ">", "**", ".*", "provisioning.>", "provisioning.*.*", "provisioning.act*", "provisioning", "dlq.*", "dlq.provisioning.provisioning.active", "unknown.*", "provisioning.unknown", "", " provisioning.*", "webhook.test"} {
-		_, err := webhook.CheckPatterns([]string{"billing.*", p})
+	for _, p := range []string{"*", ">", "**", ".*", "provisioning.>", "provisioning.*.*", "provisioning.act*", "provisioning", "dlq.*", "dlq.provisioning.provisioning.active", "unknown.*", "provisioning.unknown", "fleet.node_drained", "", " provisioning.*", "webhook.test"} {
+		_, err := webhook.CheckPatterns(ids.Project{}, []string{"billing.*", p})
 		if errs.CodeOf(err) != errs.ValidationError || !strings.Contains(fmt.Sprint(errs.DetailsOf(err)), "provisioning.active") {
 			t.Errorf("%q: %v", p, err)
 		}
 	}
-	got, err := webhook.CheckPatterns([]string{"provisioning.releasing.*", "billing.refunded", "provisioning.*"})
+	got, err := webhook.CheckPatterns(ids.Project{}, []string{"provisioning.releasing.*", "billing.refunded", "provisioning.*"})
 	if err == nil {
 		t.Errorf("billing.refunded became %v", got)
 	}
-	got, err = webhook.CheckPatterns([]string{"provisioning.releasing.*", "provisioning.*", "provisioning.*"})
+	got, err = webhook.CheckPatterns(ids.Project{}, []string{"provisioning.releasing.*", "provisioning.*", "provisioning.*"})
 	if err != nil || !slices.Equal(got, []string{"provisioning.*", "provisioning.releasing.*"}) {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -111,6 +119,10 @@ func TestProjectsLimitTheirAdministrators(t *testing.T) {
 	b := setup(t)
 	scope := webhook.Scope{Tenant: b.tenant, Project: b.project}
 	n := webhook.NewEndpoint{Name: "w", URL: "https://hooks.example.com/", Patterns: []string{"billing.*"}, Format: webhook.Standard, Signature: webhook.Symmetric}
+	if _, err := b.api.Create(b.as(b.tenant), change[webhook.Endpoint](b.caller(b.tenant)), scope, n); errs.CodeOf(err) != errs.ValidationError {
+		t.Errorf("events of the tenant: %v", err)
+	}
+	n.Patterns = []string{"provisioning.*"}
 	e, err := b.api.Create(b.as(b.tenant), change[webhook.Endpoint](b.caller(b.tenant)), scope, n)
 	if err != nil || e.Project != b.project {
 		t.Fatalf("%v, %v", e.Project, err)

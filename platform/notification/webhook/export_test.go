@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/event"
 )
 
@@ -50,8 +51,11 @@ func (s *Sender) Trust(roots *x509.CertPool) {
 // Control is the check of the dialler.
 func (s *Sender) Control(address string) error { return s.control("tcp", address, nil) }
 
-// SetTroubled limits the workers that wait for failing endpoints.
-func (s *Service) SetTroubled(n int) { s.troubled = make(chan struct{}, n) }
+// SetSlow marks an endpoint as slow.
+func (s *Service) SetSlow(id ids.Webhook) { s.slow.Store(id, struct{}{}) }
+
+// SetImpaired limits the workers that wait for failing endpoints.
+func (s *Service) SetImpaired(n int) { s.impaired = make(chan struct{}, n) }
 
 // SignWith returns the signature of a message by a secret of a caller.
 func SignWith(secret, id string, at time.Time, body []byte) (string, error) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/event"
 )
 
@@ -12,8 +13,8 @@ import (
 // them with the contract.
 var subjects = map[string][]string{
 	event.StreamProvisioning: {
-		"provisioning.active", "provisioning.degraded", "provisioning.expiring", "provisioning.failed", "provisioning.force_release_requested",
-		"provisioning.recovered", "provisioning.release_cancelled", "provisioning.release_failed", "provisioning.release_scheduled",
+		"provisioning.access_lost", "provisioning.active", "provisioning.degraded", "provisioning.expiring", "provisioning.failed",
+		"provisioning.force_release_requested", "provisioning.recovered", "provisioning.release_cancelled", "provisioning.release_failed", "provisioning.release_scheduled",
 		"provisioning.releasing.completed", "provisioning.releasing.requested", "provisioning.requested",
 	},
 	event.StreamBilling: {
@@ -29,13 +30,27 @@ var subjects = map[string][]string{
 	},
 }
 
-// Subjects lists the events that an endpoint can receive.
+// tenantFleet is the only subject of the fleet whose events belong to a tenant. The others are for operators.
+const tenantFleet = "fleet.node_retiring"
+
+// Subjects lists the events that an endpoint of a tenant can receive.
 func Subjects() (all []string) {
-	for _, of := range subjects {
+	for stream, of := range subjects {
+		if stream == event.StreamFleet {
+			of = []string{tenantFleet}
+		}
 		all = append(all, of...)
 	}
 	slices.Sort(all)
 	return all
+}
+
+// subjectsOf lists the events that an endpoint can receive. Only those of allocations have a project.
+func subjectsOf(project ids.Project) []string {
+	if project == (ids.Project{}) {
+		return Subjects()
+	}
+	return subjects[event.StreamProvisioning]
 }
 
 // patternsOf returns the patterns that match a subject: itself, and each beginning with an asterisk.
@@ -51,20 +66,27 @@ func patternsOf(subject string) []string {
 
 const maxPatterns = 50
 
+func levelOf(project ids.Project) string {
+	if project == (ids.Project{}) {
+		return "tenant"
+	}
+	return "project"
+}
+
 // checkPatterns returns the patterns sorted and without repetitions.
-func checkPatterns(patterns []string) ([]string, error) {
+func checkPatterns(project ids.Project, patterns []string) ([]string, error) {
 	if len(patterns) == 0 || len(patterns) > maxPatterns {
 		return nil, errs.Invalid("events", "must be 1 to %d patterns", maxPatterns)
 	}
 	var allowed []string
-	for _, subject := range Subjects() {
+	for _, subject := range subjectsOf(project) {
 		allowed = append(allowed, patternsOf(subject)...)
 	}
 	slices.Sort(allowed)
 	allowed = slices.Compact(allowed)
 	for _, p := range patterns {
 		if !slices.Contains(allowed, p) {
-			return nil, errs.Invalid("events", "pattern %q matches no event", p).Try("use some of: %s", strings.Join(allowed, ", ")).With("allowed", allowed)
+			return nil, errs.Invalid("events", "pattern %q matches no event of the %s", p, levelOf(project)).Try("use some of: %s", strings.Join(allowed, ", ")).With("allowed", allowed)
 		}
 	}
 	chosen := slices.Clone(patterns)

@@ -25,11 +25,13 @@ const (
 	SELECT $1, $2, nullif($3, '00000000-0000-0000-0000-000000000000'::uuid), $4, $5, $6, $7, $8, $9, $10, $11, $12, $12
 	WHERE (SELECT count(*) FROM webhook_endpoints WHERE org_id = $2) < $13 ON CONFLICT DO NOTHING`
 
-	// An endpoint that is enabled begins without failures. What was due before stays due.
+	// An endpoint that is enabled, or has another URL, begins without failures and without a pause. What was due before
+	// stays due.
 	updateEndpoint = `
 	UPDATE webhook_endpoints SET name = $3, url = $4, patterns = $5, format = $6, version = version + 1, updated_at = $9, disabled_at = $7, disabled_why = $8,
-		failing_since = CASE WHEN disabled_at IS NULL OR $7::timestamptz IS NOT NULL THEN failing_since END,
-		blocked_until = CASE WHEN disabled_at IS NULL OR $7::timestamptz IS NOT NULL THEN blocked_until END
+		failing_since = CASE WHEN url = $4 AND (disabled_at IS NULL OR $7::timestamptz IS NOT NULL) THEN failing_since END,
+		blocked_until = CASE WHEN url = $4 AND (disabled_at IS NULL OR $7::timestamptz IS NOT NULL) THEN blocked_until END,
+		retry_at = CASE WHEN url = $4 OR retry_at IS NULL THEN retry_at ELSE now() END
 	WHERE id = $1 AND version = $2 AND (name = $3 OR NOT EXISTS (SELECT FROM webhook_endpoints o WHERE o.org_id = webhook_endpoints.org_id AND o.name = $3))`
 
 	deleteEndpoint = `DELETE FROM webhook_endpoints WHERE id = $1 AND version = $2`
@@ -60,24 +62,27 @@ const (
 	WHERE endpoint_id = $1 AND status = 'pending' AND next_at <= now() ORDER BY next_at, id LIMIT $2`
 
 	// $2 is the number of delivered and $3 that of failed requests, $4 a pause of the endpoint, $5 the time of failures
-	// after which it is disabled.
+	// after which it is disabled. Failures begin again after two days without a request, which no schedule has.
 	updateState = `
-	WITH before AS (SELECT failing_since, recovering FROM webhook_endpoints WHERE id = $1 AND disabled_at IS NULL FOR UPDATE)
+	WITH before AS (
+		SELECT CASE WHEN failed_at > now() - interval '2 days' THEN failing_since END AS failing_since, recovering
+		FROM webhook_endpoints WHERE id = $1 AND disabled_at IS NULL FOR UPDATE)
 	UPDATE webhook_endpoints e SET
-		failing_since = CASE WHEN $3::int = 0 THEN NULL WHEN $2::int > 0 THEN now() ELSE coalesce(e.failing_since, now()) END,
+		failing_since = CASE WHEN $3::int = 0 THEN NULL WHEN $2::int > 0 THEN now() ELSE coalesce(before.failing_since, now()) END,
+		failed_at = CASE WHEN $3 > 0 THEN now() ELSE failed_at END,
 		blocked_until = CASE WHEN $4::interval > '0' THEN now() + $4::interval END,
 		recovering = e.recovering AND $2 = 0
 	FROM before WHERE e.id = $1
 	RETURNING coalesce($2 = 0 AND before.failing_since < now() - $5::interval, false), before.recovering AND $2 > 0`
 
 	// The lowest and the highest id limit the partitions. A delivery that was changed meanwhile, by a resend or by a worker
-	// that continued after its job, stays as it is.
+	// that continued after its job, stays as it is. One that was skipped meanwhile is delivered if the receiver has it.
 	updateResults = `
 	UPDATE webhook_deliveries d SET status = r.status, attempts = d.attempts + 1, next_at = CASE WHEN r.status = 'pending' THEN now() + make_interval(secs => r.pause) END,
 		attempt_log = CASE WHEN jsonb_array_length(d.attempt_log) < 20 THEN d.attempt_log ELSE d.attempt_log - 0 END || r.attempt::jsonb,
 		response = r.response, updated_at = now()
 	FROM unnest($1::uuid[], $2::int[], $3::text[], $4::float8[], $5::text[], $6::text[]) AS r (id, attempts, status, pause, attempt, response)
-	WHERE d.id = r.id AND d.id BETWEEN $7 AND $8 AND d.status = 'pending' AND d.attempts = r.attempts`
+	WHERE d.id = r.id AND d.id BETWEEN $7 AND $8 AND (d.status = 'pending' OR d.status = 'skipped' AND r.status = 'delivered') AND d.attempts = r.attempts`
 
 	disableEndpoint = `
 	UPDATE webhook_endpoints SET disabled_at = now(), disabled_why = $2, recovering = true, retry_at = NULL, version = version + 1, updated_at = now()

@@ -4,6 +4,7 @@
 package webhook
 
 import (
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,12 +35,13 @@ type Service struct {
 	// Jobs inserts jobs.
 	Jobs *river.Client[pgx.Tx]
 
-	troubled chan struct{} // one entry for each failing endpoint that this process sends to
+	impaired chan struct{} // one entry for each failing or slow endpoint that this process sends to
+	slow     *sync.Map     // ids of the endpoints whose last requests were slow
 }
 
 // New returns the service. The jobs follow.
 func New(s Service) *Service {
-	s.troubled = make(chan struct{}, maxTroubled)
+	s.impaired, s.slow = make(chan struct{}, maxImpaired), &sync.Map{}
 	return &s
 }
 

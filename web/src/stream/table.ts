@@ -15,6 +15,7 @@ const capacity = [keys.skus, keys.status, keys.fleetLists, keys.nodes];
 const allocation: Changed = (payload) => [keys.allocationLists, keys.allocation(idOf(payload)), keys.overview, keys.adminAllocations];
 // moved is an allocation that begins or ends to use slots and money.
 const moved: Changed = (payload) => [...allocation(payload), keys.billingOverview, keys.previews, ...capacity];
+const access: Changed = (payload) => [...allocation(payload), keys.members];
 const several: Changed = ({ allocation_ids: ids }) => [...(Array.isArray(ids) ? ids.map((id) => keys.allocation(text(id))) : []), keys.allocationLists, keys.billing, keys.overview];
 const node: Changed = ({ name }) => [keys.fleetLists, typeof name === "string" ? keys.node(name) : keys.nodes, keys.ops, keys.status];
 const change: Changed = ({ plan_id: id }) => [keys.changeLists, keys.change(text(id)), keys.drift, keys.ops];
@@ -41,6 +42,7 @@ export const table: Record<string, Changed> = {
   "provisioning.release_cancelled": allocation,
   "provisioning.degraded": moved,
   "provisioning.recovered": moved,
+  "provisioning.access_lost": access,
   "billing.low_balance_warning": money,
   "billing.auto_release_pending": several,
   "billing.auto_release_cleared": several,

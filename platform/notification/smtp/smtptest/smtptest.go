@@ -4,6 +4,7 @@ package smtptest
 import (
 	"bytes"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/mail"
@@ -73,8 +74,12 @@ func (discard) Printf(string, ...any) {}
 func (discard) Println(...any)        {}
 
 // Reject returns a response for Config.Fail.
-func Reject(code int, text string) error {
-	return &smtp.SMTPError{Code: code, EnhancedCode: smtp.EnhancedCode{code / 100, 1, 1}, Message: text}
+func Reject(code int, enhanced, text string) error {
+	var status smtp.EnhancedCode
+	if _, err := fmt.Sscanf(enhanced, "%d.%d.%d", &status[0], &status[1], &status[2]); err != nil {
+		return fmt.Errorf("enhanced status code %q: %w", enhanced, err)
+	}
+	return &smtp.SMTPError{Code: code, EnhancedCode: status, Message: text}
 }
 
 // Received returns the accepted messages with their bodies.

@@ -17,6 +17,7 @@ export const notifications = {
   allocation: "Allocation",
   billing: "Billing",
   node: "Node",
+  webhook: "Webhook",
   deadLetters: "Dead letters",
   read: "Read",
   markRead: "Mark as read",

@@ -12,7 +12,7 @@ export const shell = {
   members: "Members",
   keys: "Keys",
   notifications: "Notifications",
-  notificationsUnread: "Notifications ({count, plural, one {# unread} other {# unread}})",
+  notificationsUnread: "Notifications ({count, plural, one {# unread} =100 {99+ unread} other {# unread}})",
   webhooks: "Webhooks",
   profile: "Profile",
   status: "Status",
