@@ -7,11 +7,13 @@ require (
 	github.com/ProtonMail/go-crypto v1.1.6
 	github.com/coder/websocket v1.8.15
 	github.com/coreos/go-oidc/v3 v3.21.0
+	github.com/creack/pty v1.1.24
 	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6
 	github.com/emersion/go-smtp v0.25.1
 	github.com/exaring/otelpgx v0.13.0
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/gin-gonic/gin v1.12.0
+	github.com/gliderlabs/ssh v0.3.8
 	github.com/go-git/go-billy/v5 v5.9.2
 	github.com/go-git/go-git/v5 v5.19.3
 	github.com/go-jose/go-jose/v4 v4.1.5
@@ -56,6 +58,8 @@ require (
 	pgregory.net/rapid v1.3.0
 	riverqueue.com/riverui v0.17.0
 )
+
+require github.com/anmitsu/go-shlex v0.0.0-20200514113438-38f4b401e2be // indirect
 
 require (
 	dario.cat/mergo v1.0.0 // indirect

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/client"
 	"github.com/gpuaas/gpuaas/agent/enrol"
 	"github.com/gpuaas/gpuaas/agent/helper"
+	"github.com/gpuaas/gpuaas/agent/relay"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -50,11 +51,17 @@ type node struct {
 	cut      bool
 
 	staging staging
+	relay   *relay.Relay
+	streams sync.WaitGroup
 }
 
 func newNode(c Config) *node {
 	n := &node{Config: c, log: c.Log, share: rand.Float64(), free: make(chan struct{})} //nolint:gosec // spreads load
 	close(n.free)
+	n.relay = &relay.Relay{
+		Stream:   func(ctx context.Context, s protocol.Signed) (helper.Stream, error) { return n.worker.Stream(ctx, s) },
+		Identity: n.identity.Load, Clock: c.Clock, Log: c.Log,
+	}
 	return n
 }
 

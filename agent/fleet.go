@@ -85,6 +85,7 @@ func (f *fleet) run(ctx context.Context, c Config) error {
 	n.beat(ctx)
 	n.finished() // results that a crash left pending
 	n.poll(ctx)
+	n.streams.Wait()
 	n.local.Wait()
 	n.drainOutbox()
 	return nil

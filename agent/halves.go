@@ -149,6 +149,7 @@ func RunNetwork(ctx context.Context, c Config) error {
 	}
 	n.log = c.Log.With("node", n.id())
 	n.poll(ctx)
+	n.streams.Wait()
 	n.drainOutbox()
 	c.notify("STOPPING=1")
 	return nil

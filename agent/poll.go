@@ -21,7 +21,7 @@ func (n *node) poll(ctx context.Context) {
 		n.polledAt = began
 		n.mu.Unlock()
 		c := n.client.Load()
-		task, ok, err := c.Wait(ctx, n.id())
+		delivery, err := c.Wait(ctx, n.id())
 		if c != n.client.Load() {
 			c.Release() // replaced while it waited
 		}
@@ -33,11 +33,34 @@ func (n *node) poll(ctx context.Context) {
 			n.log.WarnContext(ctx, "poll failed", "err", err, "again_in", delay)
 			pause(ctx, delay)
 			continue
-		case ok && n.receive(ctx, task):
+		case n.deliver(ctx, delivery):
 		case n.Clock.Now().Sub(began) < politePause:
 			pause(ctx, politePause)
 		}
 		wait.reset()
+	}
+}
+
+// deliver passes on what a poll has received. It returns false if that started nothing new. A stream has a goroutine, so
+// that no task waits for it.
+func (n *node) deliver(ctx context.Context, d protocol.Delivery) (began bool) {
+	for _, signed := range d.Relays {
+		n.streams.Go(func() { n.openStream(ctx, signed) })
+	}
+	return d.HasTask() && n.receive(ctx, d.Signed) || len(d.Relays) > 0
+}
+
+func (n *node) openStream(ctx context.Context, signed protocol.Signed) {
+	err := n.relay.Open(ctx, signed)
+	if code := protocol.CodeOf(err); code == protocol.KeyUnknown || code == protocol.SignatureInvalid {
+		if refused := n.refreshTrust(ctx); refused != nil {
+			n.log.WarnContext(ctx, "trust not refreshed", "err", refused)
+		} else {
+			err = n.relay.Open(ctx, signed)
+		}
+	}
+	if err != nil && protocol.CodeOf(err) != protocol.Replayed { // the control plane repeats requests
+		n.log.WarnContext(ctx, "request for a stream rejected", "err", err)
 	}
 }
 

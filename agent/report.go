@@ -49,6 +49,7 @@ func (n *node) setCut(ctx context.Context, cut bool) {
 	c := n.client.Load()
 	n.mu.Unlock()
 	c.Cut(cut)
+	n.relay.Cut(cut)
 	n.log.WarnContext(ctx, "partition", "cut_off", cut)
 }
 

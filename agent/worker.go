@@ -14,8 +14,7 @@ import (
 // error means that the call did not reach the helper. The answer contains its decision about a task. Its
 // events arrive through helper.Notes.
 type Worker interface {
-	// Receive passes a task on unchanged.
-	Receive(ctx context.Context, s protocol.Signed) (runner.Answer, error)
+	receiver
 	// Inspect reads the whole node: all of a report but who sends it.
 	Inspect(ctx context.Context) (protocol.Report, error)
 	// PendingResults lists the results that the control plane has not accepted yet.
@@ -25,6 +24,14 @@ type Worker interface {
 	trustUpdater
 	// HandleAck passes on the response of the control plane to the last report.
 	HandleAck(ctx context.Context, ack helper.ReportAck) error
+}
+
+// receiver passes signed requests on to the helper.
+type receiver interface {
+	// Receive passes a task on unchanged.
+	Receive(ctx context.Context, s protocol.Signed) (runner.Answer, error)
+	// Stream verifies a request for a stream, and returns where the stream leads.
+	Stream(ctx context.Context, s protocol.Signed) (helper.Stream, error)
 }
 
 // trustUpdater passes signed statements of keys on to the helper.
@@ -56,6 +63,7 @@ func (n *node) openLocal(ctx context.Context, fresh bool) error {
 		Driver: d, Host: host, Hostname: n.Hostname, Log: n.log, Clock: n.Clock, Notes: n.notes(),
 		Keys:       func() map[string][]byte { return n.identity.Load().Trust.TaskKeys },
 		Statements: func() map[string][]byte { return n.identity.Load().Trust.StatementKeys },
+		Relays:     func() map[string][]byte { return n.identity.Load().Trust.RelayKeys },
 	})
 	if err != nil {
 		return err

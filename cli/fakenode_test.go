@@ -92,6 +92,14 @@ func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, pa
 		f.events(w, r, operation)
 	case "listWebhooks", "createWebhook", "getWebhook", "updateWebhook", "deleteWebhook", "listWebhookDeliveries", "resendWebhookDelivery", "testWebhook", "rotateWebhookSecret", "replayWebhook":
 		f.webhooks(w, r, operation)
+	case "listTerminalSessions", "listAdminTerminalSessions":
+		ended := oapi.TerminalEndReason("idle")
+		f.page(w, r, []any{oapi.TerminalSession{
+			Id: id(63), Urn: "u", AllocationId: id(1), PrincipalId: id(2), Purpose: "shell", Status: "ended", Address: "203.0.113.7", UserAgent: "gpuaas/1", SentBytes: 53,
+			ReceivedBytes: 34, EndReason: &ended, EndedAt: &birth, CreatedAt: birth, UpdatedAt: birth,
+		}}, 50)
+	case "endTerminalSession", "endAdminTerminalSession":
+		w.WriteHeader(http.StatusNoContent)
 	case "listFaultReports":
 		f.page(w, r, []any{}, 50)
 	case "listAllocationFaults":

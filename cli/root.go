@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuaas/gpuaas/cli/access"
 	"github.com/gpuaas/gpuaas/cli/alloc"
 	"github.com/gpuaas/gpuaas/cli/change"
 	"github.com/gpuaas/gpuaas/cli/fleet"
@@ -104,11 +105,11 @@ to stdout, everything else to stderr. "gpuaas help exit-codes" lists the exit co
 			root.AddCommand(c)
 		}
 	}
-	in(groupCompute, alloc.NewAlloc(a), alloc.NewSSH(a), alloc.NewKeys(a, fleet.NewKeysRotate(a), fleet.NewCreateKEK(a)))
+	in(groupCompute, alloc.NewAlloc(a), access.NewSSH(a), access.NewTerminal(a), access.NewSCP(a), access.NewSSHConfig(a), access.NewSessions(a), alloc.NewKeys(a, fleet.NewKeysRotate(a), fleet.NewCreateKEK(a)))
 	in(groupBilling, money.NewBalance(a), money.NewUsage(a), money.NewLedger(a), money.NewStatement(a), money.NewPayment(a), money.NewRefund(a))
 	in(groupAuthentication, people.NewLogin(a), people.NewLogout(a), people.NewWhoami(a), people.NewSession(a))
 	in(groupIdentity, people.NewTenant(a), people.NewInvitation(a), people.NewProject(a), people.NewServiceAccount(a), people.NewAPIKey(a), people.NewAudit(a),
-		people.NewAdmin(a, append(money.NewAdminBilling(a), alloc.NewAdminAlloc(a), alloc.NewAdminFaults(a), fleet.NewOverview(a))...))
+		people.NewAdmin(a, append(money.NewAdminBilling(a), alloc.NewAdminAlloc(a), alloc.NewAdminFaults(a), access.NewAdminSessions(a), fleet.NewOverview(a))...))
 	in(groupInspect, inspect.NewGet(a), inspect.NewDescribe(a), inspect.NewWait(a), inspect.NewEvents(a), inspect.NewNotifications(a), inspect.NewWebhook(a), inspect.NewDrift(a), inspect.NewTrace(a))
 	in(groupDesired, change.NewValidate(a), change.NewEnv(a), change.NewDiff(a), change.NewPlan(a), change.NewApply(a), change.NewApprove(a), change.NewReject(a),
 		change.NewRollback(a), change.NewExport(a), change.NewAdopt(a), change.NewSuspend(a), change.NewResume(a), inspect.NewReconcile(a), change.NewPut(a),

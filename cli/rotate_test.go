@@ -40,7 +40,7 @@ func TestKeysAreRotatedWhileAServerRuns(t *testing.T) {
 	}
 	stamp := func() string {
 		set, _ := server.Sets.Control()
-		return secret.Stamp(server.Authority.Bundle(), set.TaskKeys, set.StatementKeys)
+		return secret.Stamp(server.Authority.Bundle(), set.TaskKeys, set.StatementKeys, set.RelayKeys)
 	}
 	// enrolled creates a certificate of the issuer for a node that has received the present trust state.
 	enrolled := func(serial, issuer, used string) {

@@ -120,7 +120,7 @@ func TestNATSAway(t *testing.T) {
 func (h *installation) serve(t *testing.T, database, nats string) (api, node string) {
 	t.Helper()
 	api, node = fmt.Sprintf("127.0.0.1:%d", freePort(t)), fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	h.run(t, h.own("DATABASE_URL="+database, "NATS_URL="+nats), "gpuaas", "server", "--repository", h.repo, "--listen", api, "--node-listen", node,
+	h.run(t, h.own("DATABASE_URL="+database, "NATS_URL="+nats), "gpuaas", "server", "--repository", h.repo, "--listen", api, "--node-listen", node, "--relay-listen", "127.0.0.1:0",
 		"--metrics-listen", "127.0.0.1:0", "--state-dir", filepath.Join(h.data(), "secrets"))
 	api = "http://" + api
 	if !until(t, patience, "the server answers", func() error {

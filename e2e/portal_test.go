@@ -121,6 +121,7 @@ func TestPortalInABrowser(t *testing.T) {
 		return nil
 	})
 	editInABrowser(b)
+	terminalInABrowser(t, b, h, server)
 
 	b.open(server + "/portal/allocations?status=active")
 	b.shows("/portal/allocations?status=active", "calm-otter")

@@ -27,8 +27,9 @@ BEGIN
 		('desired_pointer',          'r',    '',    'raw',  'r',    '',     ''),
 		('git_sources',              'rw',   '',    'raw',  'r',    '',     ''),
 
-		('observed_nodes',           'r',    'raw', 'r',    'r',    '',     ''),
+		('observed_nodes',           'r',    'raw', 'r',    'r',    '',     'r'),
 		('observed_leases',          'r',    'rawd', 'r',   'r',    '',     ''),
+		('node_host_keys',           'r',    '',    '',     '',     '',     'r'),
 		('observed_allocations',     'r',    'raw', 'r',    'rd',   '',     ''),
 		('gpu_readings',             'r',    'raw', '',     'rd',   '',     ''),
 		('observed_objects',         'r',    '',    'r',    'raw',  '',     ''),
@@ -41,6 +42,7 @@ BEGIN
 		('forge_reports',            'r',    '',    'raw',  'rwd',  '',     ''),
 		('forge_pushes',             'raw',  '',    'r',    'rd',   '',     ''),
 		('node_tasks',               '',     'rw',  '',     'rawd', '',     ''),
+		('relay_requests',           '',     'rw',  '',     '',     '',     'rad'),
 
 		('policy_values',            'r',    'r',   'r',    'rawd', 'r',    'r'),
 		('declared_roles',           'r',    'r',   'r',    'rawd', 'r',    'r'),
@@ -63,7 +65,7 @@ BEGIN
 		('rate_limits',              'rawd', '',    '',     'rd',   '',     ''),
 		('idempotency_keys',         'raw',  '',    '',     'rd',   '',     ''),
 
-		('certificates',             'rw',   'raw', '',     'rd',   '',     ''),
+		('certificates',             'rw',   'raw', '',     'rd',   '',     'r'),
 		('signing_keys',             'r',    'r',   '',     'r',    '',     'r'), -- and the policies below
 		('public_keys',              'r',    'r',   'r',    'r',    'r',    'r'),
 		('key_sets',                 'r',    'r',   '',     'r',    '',     ''), -- append-only
@@ -137,6 +139,13 @@ BEGIN
 		('release_proofs',           'r',    '',    '',     'ra',   '',     ''), -- append-only
 		('ssh_certificates',         'ra',   '',    '',     'rwd',  '',     ''),
 
+		('terminal_tokens',          'ra',   '',    '',     'rd',   '',     'rd'), -- the first use deletes a token
+		('terminal_sessions',        'rw',   '',    '',     'rd',   '',     'raw'),
+		('terminal_instances',       '',     '',    '',     '',     '',     'rawd'),
+		('open_sign_ins',            'r',    '',    '',     '',     '',     ''),
+		('terminal_rights',          '',     '',    '',     '',     '',     'r'),
+		('terminal_targets',         '',     '',    '',     '',     '',     'r'),
+
 		-- River: the API and the loop insert jobs, the workers execute them, admins cancel and retry them.
 		('river.river_job',          'rawd', '',    'raw',  'rawd', '',     ''),
 		('river.river_queue',        'rw',   '',    '',     'rawd', '',     ''),
@@ -167,6 +176,8 @@ GRANT UPDATE (period) ON slot_claims TO gpuaas_api;
 GRANT UPDATE (version) ON nodes TO gpuaas_api;
 -- Operators see the progress of a task, but not its body, which contains keys.
 GRANT SELECT (id, node_id, allocation_id, type, fence, generation, attempt, status, step, code, message, created_at, delivered_at, finished_at) ON node_tasks TO gpuaas_api;
+-- A retired node opens no streams.
+GRANT SELECT (id, lifecycle) ON nodes TO gpuaas_terminal;
 -- A Policy object names a tenant by its name.
 GRANT SELECT (id, name) ON tenants TO gpuaas_work, gpuaas_reconcile;
 -- The preview of a change lists the affected projects and their cost.
@@ -194,6 +205,8 @@ GRANT EXECUTE ON FUNCTION make_partitions, drop_partitions, ledger_await_transfe
 DROP POLICY IF EXISTS keys_of_api ON signing_keys;
 DROP POLICY IF EXISTS keys_of_node ON signing_keys;
 DROP POLICY IF EXISTS keys_of_work ON signing_keys;
+DROP POLICY IF EXISTS keys_of_terminal ON signing_keys;
 CREATE POLICY keys_of_api ON signing_keys FOR SELECT TO gpuaas_api USING (purpose IN ('logins', 'tokens', 'cursors', 'fields', 'webhooks'));
 CREATE POLICY keys_of_node ON signing_keys FOR SELECT TO gpuaas_node USING (purpose IN ('authority', 'statements'));
 CREATE POLICY keys_of_work ON signing_keys FOR SELECT TO gpuaas_work USING (purpose IN ('tasks', 'webhooks'));
+CREATE POLICY keys_of_terminal ON signing_keys FOR SELECT TO gpuaas_terminal USING (purpose IN ('relay', 'logins'));

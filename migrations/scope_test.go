@@ -98,7 +98,7 @@ func TestINV61AForgottenScopeSeesNothing(t *testing.T) {
 // everything is not taken for a good one.
 var unread = map[string]string{
 	"sign_in_links": "found by the platform", "audit_seals": "only written", "stripe_events": "found by the platform",
-	"notification_digests": "only written",
+	"notification_digests": "only written", "invitation_mails": "only written",
 }
 
 func TestINV61ScopeIsOneTenant(t *testing.T) {

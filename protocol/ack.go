@@ -73,17 +73,18 @@ type origin struct {
 	Boot     int64    `json:"boot"`
 	Sequence int64    `json:"sequence"`
 	Nonce    string   `json:"nonce"`
+	HostKeys []string `json:"host_keys,omitempty"` // absent from reports of older agents
 }
 
 func (r *Report) origin(node ids.Node) ([]byte, error) {
-	body, err := json.Marshal(origin{"report", node, r.Boot, r.Sequence, r.Nonce})
+	body, err := json.Marshal(origin{"report", node, r.Boot, r.Sequence, r.Nonce, r.HostKeys})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the origin of a report: %w", err)
 	}
 	return body, nil
 }
 
-// SignOrigin signs boot, sequence and nonce with the proof key of the node. No other process can then
+// SignOrigin signs boot, sequence, nonce and host keys with the proof key of the node. No other process can then
 // create a later boot of the node.
 func (r *Report) SignOrigin(key ed25519.PrivateKey, node ids.Node) error {
 	body, err := r.origin(node)
@@ -96,7 +97,7 @@ func (r *Report) SignOrigin(key ed25519.PrivateKey, node ids.Node) error {
 
 // SignedOrigin is the signature of a node under a report, in a form that is verified without other data.
 type SignedOrigin struct {
-	Body      []byte `json:"body"` // JSON with node_id, boot, sequence and nonce
+	Body      []byte `json:"body"` // JSON with node_id, boot, sequence, nonce and host_keys
 	Signature []byte `json:"signature"`
 	Key       []byte `json:"key"` // the proof key that the node enrolled with
 }
@@ -108,7 +109,7 @@ func (r *Report) SetSigned(key []byte, node ids.Node) error {
 	return err
 }
 
-// VerifyOrigin returns nil if the proof key of the node has signed boot, sequence and nonce.
+// VerifyOrigin returns nil if the proof key of the node has signed boot, sequence, nonce and host keys.
 func (r *Report) VerifyOrigin(key []byte, node ids.Node) error {
 	body, err := r.origin(node)
 	switch {

@@ -84,6 +84,7 @@ const (
 	StepFailed         RejectReason = "step_failed"
 	VerifyFailed       RejectReason = "verify_failed"
 	ScrubFailed        RejectReason = "scrub_failed"
+	NotActive          RejectReason = "not_active" // no login of the allocation is in place at that fence
 )
 
 // Outcome is the end of a task.
@@ -153,8 +154,12 @@ type Report struct {
 	// and empty if it is unknown.
 	Fingerprint string `json:"fingerprint,omitempty"`
 
+	// HostKeys are the public host keys of the SSH server of the node, each in the form of an authorized_keys line
+	// without comment. They are absent if the node has no SSH server.
+	HostKeys []string `json:"host_keys,omitempty"`
+
 	// Nonce is 128 random bits in hex that the signed response repeats. Origin is the signature of the
-	// helper over boot, sequence and nonce. Older agents send neither.
+	// helper over boot, sequence, nonce and host keys. Older agents send neither.
 	Nonce  string `json:"nonce,omitempty"`
 	Origin []byte `json:"origin,omitempty"`
 

@@ -21,7 +21,8 @@ const (
 //
 //	1  enrolment, mailbox, reports
 //	2  limits, certificate authorities and principals of a login; signed proofs and trust statements
-const Capability = 2
+//	3  streams to the logins of allocations (RelayOpen)
+const Capability = 3
 
 // taskTypes is the table of task types. The server and the agent read the properties of a type here and
 // do not switch over types, so that a new type is a new row. A test compares the table with the handlers

@@ -11,17 +11,18 @@ import (
 // Trust contains the keys of the control plane. CAs, TaskKeys and StatementKeys are for the network process.
 // The helper trusts only what is signed.
 type Trust struct {
-	CAs           string            `json:"cas"`            // PEM bundle; two during a roll-over
-	TaskKeys      map[string][]byte `json:"task_keys"`      // kid → Ed25519 public key; two during a roll-over
-	StatementKeys map[string][]byte `json:"statement_keys"` // as TaskKeys, of responses to reports
+	CAs           string            `json:"cas"`                  // PEM bundle; two during a roll-over
+	TaskKeys      map[string][]byte `json:"task_keys"`            // kid → Ed25519 public key; two during a roll-over
+	StatementKeys map[string][]byte `json:"statement_keys"`       // as TaskKeys, of responses to reports
+	RelayKeys     map[string][]byte `json:"relay_keys,omitempty"` // as TaskKeys, of requests for streams
 	// Sets are the last KeySets, oldest first. A node that missed one follows them.
 	Sets []Signed `json:"key_sets,omitempty"`
 	// Releases are the last ReleaseKeySets, oldest first.
 	Releases []Signed `json:"release_key_sets,omitempty"`
 }
 
-// KeySet contains the keys of the control plane that nodes trust from now on: task keys sign tasks, and
-// statement keys sign responses to reports. A task key signs it, at the rotation that makes it: a server
+// KeySet contains the keys of the control plane that nodes trust from now on: task keys sign tasks,
+// statement keys sign responses to reports, and relay keys sign requests for streams. A task key signs it, at the rotation that makes it: a server
 // publishes the stored bytes and cannot make another one. Its canonical bytes differ from those of the other
 // signed messages, so that no signature is valid for two.
 type KeySet struct {
@@ -30,6 +31,7 @@ type KeySet struct {
 	Sequence      int64             `json:"key_sequence"`
 	TaskKeys      map[string][]byte `json:"task_keys"`
 	StatementKeys map[string][]byte `json:"statement_keys"`
+	RelayKeys     map[string][]byte `json:"relay_keys,omitempty"` // absent in sets of older servers
 	IssuedAt      time.Time         `json:"issued_at"`
 }
 
@@ -95,16 +97,23 @@ func (s KeySet) sound(kid string) error {
 			return err
 		}
 	}
+	if s.RelayKeys != nil {
+		if err := soundKeys("relay", s.RelayKeys); err != nil {
+			return err
+		}
+	}
 	return s.separate()
 }
 
 // separate rejects a key for two purposes.
 func (s KeySet) separate() error {
-	for kid, key := range s.StatementKeys {
-		for _, other := range s.TaskKeys {
-			if bytes.Equal(key, other) {
-				return Reject(EnvelopeInvalid, "statement key %q is also a task key", kid)
+	purposes := map[string]string{}
+	for name, keys := range map[string]map[string][]byte{"task": s.TaskKeys, "statement": s.StatementKeys, "relay": s.RelayKeys} {
+		for kid, key := range keys {
+			if other, used := purposes[string(key)]; used && other != name {
+				return Reject(EnvelopeInvalid, "%s key %q is also a %s key", name, kid, other)
 			}
+			purposes[string(key)] = name
 		}
 	}
 	return nil

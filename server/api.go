@@ -35,6 +35,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		SharedLimits: ratelimit.Limits{DB: a.DB},
 		Ready:        s.pools[RoleAPI].Ping, Checks: s.checks(), RiverUI: river, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	}
+	config.Terminals = s.terminals
 	if !s.cfg.WithoutPortal {
 		if config.Portal, err = web.NewPortal(); err != nil {
 			return err

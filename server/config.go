@@ -68,10 +68,15 @@ type Config struct {
 	Environment string // name of the profile
 	Profile     desired.Environment
 
-	Listen        string // of the API; port 0 means a free one
-	NodeListen    string
-	MetricsListen string
-	PprofListen   string // of profiles of this process; empty: off
+	Listen     string // of the API; port 0 means a free one
+	NodeListen string
+	// RelayListen accepts the connections that agents open for streams to allocations. Agents reach it at
+	// RelayAdvertise; empty: the address of the listener.
+	RelayListen, RelayAdvertise string
+	// TerminalListen serves the websockets of terminals in a process without the API.
+	TerminalListen string
+	MetricsListen  string
+	PprofListen    string // of profiles of this process; empty: off
 	// MetricsNames are the DNS names by which the metrics and the profiles can be requested, in addition
 	// to addresses and localhost.
 	MetricsNames []string

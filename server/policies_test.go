@@ -31,6 +31,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/product/slots"
+	"github.com/gpuaas/gpuaas/product/terminal"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
@@ -60,6 +61,7 @@ func policyReaders(c *policies.Client) map[string]func() any {
 	return map[string]func() any{
 		"product/allocation.LimitsFrom":    func() any { return allocation.LimitsFrom(c)(caller) },
 		"product/allocation.LoginLifeFrom": func() any { return allocation.LoginLifeFrom(c)() },
+		"product/terminal.LimitsFrom":      func() any { return terminal.LimitsFrom(c)(caller.Tenant, caller.Project) },
 		"services.addProduct":              func() any { return c.BySKU(policies.AllocationIsolationModel)(ofSKU) },
 		"product/allocation.ExpiryWarningsFrom": func() any {
 			platform, own := allocation.ExpiryWarningsFrom(c)()

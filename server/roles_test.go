@@ -57,7 +57,7 @@ func TestINV76EachRoleAloneHasItsKeys(t *testing.T) {
 			DatabaseURL: owner, DatabaseURLs: map[Role]string{role: cluster.URLAs(role.DatabaseRole())}, Roles: []Role{role}, Environment: "test",
 			NATS:    func() (*nats.Conn, error) { return bus.Connect("test") },
 			Profile: desired.Environment{TrustDomain: "gpuaas.test", Vendor: "v", Service: "s", Region: "r"},
-			Listen:  "127.0.0.1:0", NodeListen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", NodeHosts: []string{"127.0.0.1"},
+			Listen:  "127.0.0.1:0", NodeListen: "127.0.0.1:0", RelayListen: "127.0.0.1:0", TerminalListen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", NodeHosts: []string{"127.0.0.1"},
 			Keys:     keystore.Config{Authority: keystore.DriverLocal, Signer: keystore.DriverLocal, KEK: keystore.DriverFile, KEKFile: kek},
 			StateDir: t.TempDir(), AgentDir: t.TempDir(), Log: slog.New(slog.DiscardHandler),
 		})

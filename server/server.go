@@ -44,7 +44,9 @@ type Server struct {
 
 	endTraces func(context.Context) error
 
-	apiListener, nodeListener, metricsListener, pprofListener net.Listener
+	apiListener, nodeListener, relayListener, terminalListener, metricsListener, pprofListener net.Listener
+
+	terminals http.Handler // websockets of the role terminal; nil without it
 }
 
 // collectAt lets the heap grow to four times what lives in it. That is tens of
@@ -115,6 +117,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}{
 		{RoleAPI, s.cfg.Listen, &s.apiListener},
 		{RoleNode, s.cfg.NodeListen, &s.nodeListener},
+		{RoleTerminal, s.cfg.RelayListen, &s.relayListener},
+		{RoleTerminal, s.ownTerminalListen(), &s.terminalListener},
 		{"", s.cfg.MetricsListen, &s.metricsListener},
 		{"", s.cfg.PprofListen, &s.pprofListener},
 	} {
@@ -125,14 +129,25 @@ func (s *Server) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if s.cfg.TLS.Cert == "" || s.apiListener == nil {
-		return nil
+	for _, public := range []*net.Listener{&s.apiListener, &s.terminalListener} {
+		if s.cfg.TLS.Cert == "" || *public == nil {
+			continue
+		}
+		encrypted, err := newTLSListener(*public, s.cfg.TLS)
+		if err != nil {
+			return err
+		}
+		*public = encrypted
 	}
-	encrypted, err := newTLSListener(s.apiListener, s.cfg.TLS)
-	if err == nil {
-		s.apiListener = encrypted
+	return nil
+}
+
+// ownTerminalListen returns the address of the listener of websockets, or nothing where they share that of the API.
+func (s *Server) ownTerminalListen() string {
+	if s.cfg.hasRole(RoleAPI) {
+		return ""
 	}
-	return err
+	return s.cfg.TerminalListen
 }
 
 // abandon closes what a failed start has opened.
@@ -140,7 +155,7 @@ func (s *Server) abandon() {
 	if s.stop != nil {
 		s.stop()
 	}
-	for _, l := range []net.Listener{s.apiListener, s.nodeListener, s.metricsListener, s.pprofListener} {
+	for _, l := range []net.Listener{s.apiListener, s.nodeListener, s.relayListener, s.terminalListener, s.metricsListener, s.pprofListener} {
 		if l != nil {
 			_ = l.Close()
 		}
@@ -166,8 +181,10 @@ func (s *Server) run(ctx context.Context) error {
 	if s.pprofListener != nil {
 		group.Go(func() error { return serveInternal(ctx, s.pprofListener, s.pprofHandler()) })
 	}
-	if encrypted, ok := s.apiListener.(*tlsListener); ok {
-		group.Go(func() error { return s.watchTLS(ctx, encrypted) })
+	for _, public := range []net.Listener{s.apiListener, s.terminalListener} {
+		if encrypted, ok := public.(*tlsListener); ok {
+			group.Go(func() error { return s.watchTLS(ctx, encrypted) })
+		}
 	}
 	if s.cfg.hasRole(RoleReconcile) {
 		s.startLoop(ctx)
@@ -192,6 +209,11 @@ func (s *Server) run(ctx context.Context) error {
 	}
 	if s.cfg.hasRole(RoleNode) {
 		group.Go(func() error { return s.serveNodes(ctx) })
+	}
+	if s.cfg.hasRole(RoleTerminal) {
+		if err := s.startTerminals(ctx); err != nil {
+			return err
+		}
 	}
 	if s.cfg.hasRole(RoleAPI) {
 		return s.serveAPI(ctx)

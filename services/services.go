@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -50,6 +51,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/product/removal"
 	"github.com/gpuaas/gpuaas/product/slots"
+	"github.com/gpuaas/gpuaas/product/terminal"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
@@ -90,6 +92,7 @@ type Services struct {
 	Allocations *allocation.Service
 	Managed     *manage.Service
 	Removal     *removal.Service
+	Terminals   *terminal.Service
 
 	Changes  *change.Service
 	Reports  *forge.Reports
@@ -175,6 +178,7 @@ func New(c Config) (*Services, error) {
 		MaxEndpoints: webhook.MaxEndpointsFrom(c.Policies), Metrics: webhook.NewMetrics(c.DB),
 	})
 	s.addProduct(c)
+	s.addTerminals(c)
 	s.addMoney(c)
 	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments, AutoTopups: s.AutoTopups}
 	s.addGitOps(c, schema)
@@ -204,12 +208,20 @@ func (s *Services) addProduct(c Config) {
 	s.Releases = &agentrelease.Store{DB: c.DB, Keys: c.ReleaseKeys, Naming: c.Naming, Clock: c.Clock}
 	s.Allocations = &allocation.Service{
 		DB: c.DB, Desired: s.Desired.Store, Inventory: s.NodeHealth, Catalog: s.Catalog, Identity: s.Identity, Metering: s.Metering,
-		Limits: allocation.LimitsFrom(c.Policies), Isolation: c.Policies.BySKU(policies.AllocationIsolationModel), ExpiryWarnings: allocation.ExpiryWarningsFrom(c.Policies), Signs: loginSigner(c.Keys.Users), LoginLife: allocation.LoginLifeFrom(c.Policies),
+		Limits: allocation.LimitsFrom(c.Policies), Isolation: c.Policies.BySKU(policies.AllocationIsolationModel), ExpiryWarnings: allocation.ExpiryWarningsFrom(c.Policies), Signs: LoginSigner(c.Keys.Users), LoginLife: allocation.LoginLifeFrom(c.Policies),
 		Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 	}
 	s.Managed = &manage.Service{
 		Service: s.Allocations, ReleaseDeadline: allocation.ReleaseDeadlineFrom(c.Policies), ProvisionDeadline: allocation.ProvisionDeadlineFrom(c.Policies),
 		IdleRules: manage.IdleRulesFrom(c.Policies), GPUsIdle: s.gpusIdle,
+	}
+}
+
+// addTerminals builds the service of terminals. The server of the role terminal sets May.
+func (s *Services) addTerminals(c Config) {
+	s.Terminals = &terminal.Service{
+		DB: c.DB, Identity: s.Identity, Hints: c.Hints, Naming: c.Naming, Clock: c.Clock, Limits: terminal.LimitsFrom(c.Policies),
+		Address: func() string { return "ws" + strings.TrimPrefix(strings.TrimRight(c.PublicURL(), "/"), "http") },
 	}
 }
 
@@ -256,7 +268,8 @@ func (s *Services) Enqueue(with *river.Client[pgx.Tx]) {
 
 // loginSigner returns the function that signs a login certificate for one allocation, with a
 // terminal.
-func loginSigner(users secret.UserCA) func(context.Context, ssh.PublicKey, ids.Allocation, string, time.Duration) (allocation.Login, error) {
+// LoginSigner returns the function that makes login certificates; nil without an authority.
+func LoginSigner(users secret.UserCA) func(context.Context, ssh.PublicKey, ids.Allocation, string, time.Duration) (allocation.Login, error) {
 	if users == nil {
 		return nil
 	}

@@ -3,7 +3,10 @@ import { defineConfig } from "vitest/config";
 
 // Libraries that only some screens need are not in the first load.
 const libraries = [
-  { name: "vendor", test: /node_modules\/(?!uplot\/|@tanstack\/(react-virtual|virtual-core)\/)|rolldown\/runtime/, priority: 2 },
+  { name: "vendor", test: /node_modules\/(?!uplot\/|@xterm\/|@tanstack\/(react-virtual|virtual-core)\/)|rolldown\/runtime/, priority: 2 },
+  { name: "webgl", test: /node_modules\/@xterm\/addon-webgl\//, priority: 2 },
+  { name: "search", test: /node_modules\/@xterm\/addon-search\//, priority: 2 },
+  { name: "terminal", test: /node_modules\/@xterm\//, priority: 1 },
   { name: "chart", test: /node_modules\/uplot\//, priority: 1 },
   { name: "table", test: /node_modules\//, priority: 0 },
 ];

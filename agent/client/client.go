@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 
@@ -147,86 +148,87 @@ func (c *Client) Release() { c.http.CloseIdleConnections() }
 
 // Enrol trades a token for a certificate.
 func (c *Client) Enrol(ctx context.Context, r protocol.EnrolRequest) (reply protocol.EnrolReply, err error) {
-	_, err = c.call(ctx, callWithin, http.MethodPost, protocol.PathEnrol, r, &reply)
+	err = c.call(ctx, callWithin, http.MethodPost, protocol.PathEnrol, r, &reply)
 	return reply, err
 }
 
 // Renew requests the next certificate.
 func (c *Client) Renew(ctx context.Context, node ids.Node, csr string) (reply protocol.EnrolReply, err error) {
-	_, err = c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(protocol.PathRenew, node), protocol.RenewRequest{CSR: csr}, &reply)
+	err = c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(protocol.PathRenew, node), protocol.RenewRequest{CSR: csr}, &reply)
 	return reply, err
 }
 
 // Trust reads the present trust of the control plane.
 func (c *Client) Trust(ctx context.Context) (trust protocol.Trust, err error) {
-	_, err = c.call(ctx, callWithin, http.MethodGet, protocol.PathTrust, nil, &trust)
+	err = c.call(ctx, callWithin, http.MethodGet, protocol.PathTrust, nil, &trust)
 	return trust, err
 }
 
-// Wait polls for the next task; ok is false if the poll ended without one.
-func (c *Client) Wait(ctx context.Context, node ids.Node) (task protocol.Signed, ok bool, err error) {
-	status, err := c.call(ctx, protocol.WaitFor+pollSlack, http.MethodGet, fmt.Sprintf(protocol.PathWait, node), nil, &task)
-	return task, status == http.StatusOK, err
+// Wait polls for the next task and requests for streams. The delivery is empty if the poll ended without.
+func (c *Client) Wait(ctx context.Context, node ids.Node) (d protocol.Delivery, err error) {
+	err = c.call(ctx, protocol.WaitFor+pollSlack, http.MethodGet, fmt.Sprintf(protocol.PathWait, node), nil, &d)
+	return d, err
 }
 
 // Result delivers the result of a task.
 func (c *Client) Result(ctx context.Context, node ids.Node, r *protocol.Result) error {
-	_, err := c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(protocol.PathResult, node, r.Task), r, nil)
+	err := c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(protocol.PathResult, node, r.Task), r, nil)
 	return err
 }
 
 // Step delivers a finished step.
 func (c *Client) Step(ctx context.Context, node ids.Node, task ids.Task, p protocol.Progress) error {
-	_, err := c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(protocol.PathStep, node, task), p, nil)
+	err := c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(protocol.PathStep, node, task), p, nil)
 	return err
 }
 
 // Report delivers what the node sees of itself, and learns when to do so again.
 func (c *Client) Report(ctx context.Context, node ids.Node, r protocol.Report) (protocol.ReportReply, error) {
 	var reply protocol.ReportReply
-	_, err := c.call(ctx, callWithin, http.MethodPut, fmt.Sprintf(protocol.PathReport, node), r, &reply)
+	err := c.call(ctx, callWithin, http.MethodPut, fmt.Sprintf(protocol.PathReport, node), r, &reply)
 	return reply, err
 }
 
-func (c *Client) call(ctx context.Context, within time.Duration, method, path string, body, into any) (int, error) {
+func (c *Client) call(ctx context.Context, within time.Duration, method, path string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var content io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
 		if err != nil {
-			return 0, fmt.Errorf("encoding request: %w", err)
+			return fmt.Errorf("encoding request: %w", err)
 		}
 		content = bytes.NewReader(text)
 	}
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, content)
 	if err != nil {
-		return 0, fmt.Errorf("making request: %w", err)
+		return fmt.Errorf("making request: %w", err)
 	}
+	request.Header.Set(protocol.CapabilityHeader, strconv.Itoa(protocol.Capability))
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return 0, fmt.Errorf("calling the node API: %w", err)
+		return fmt.Errorf("calling the node API: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxReply))
 	if err != nil {
-		return 0, fmt.Errorf("reading the response of the node API: %w", err)
+		return fmt.Errorf("reading the response of the node API: %w", err)
 	}
 	switch {
 	case response.StatusCode >= http.StatusMultipleChoices:
-		return response.StatusCode, problem(response.StatusCode, text)
+		return problem(response.StatusCode, text)
 	case response.StatusCode == http.StatusNoContent:
-		return response.StatusCode, nil
+		return nil
 	case into == nil: // an empty 200 of a server that gave up would acknowledge the call
-		return response.StatusCode, fmt.Errorf("calling the node API: the response has status %d, expected %d", response.StatusCode, http.StatusNoContent)
+		return fmt.Errorf("calling the node API: the response has status %d, expected %d", response.StatusCode, http.StatusNoContent)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return response.StatusCode, fmt.Errorf("reading the response of the node API: %w", err)
+		return fmt.Errorf("reading the response of the node API: %w", err)
 	}
-	return response.StatusCode, nil
+	return nil
 }
 
 func problem(status int, text []byte) error {

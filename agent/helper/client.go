@@ -279,6 +279,15 @@ func (c *Client) HandleAck(ctx context.Context, ack ReportAck) error {
 	return err
 }
 
+// Stream verifies a request for a stream, and returns where the stream leads.
+func (c *Client) Stream(ctx context.Context, s protocol.Signed) (Stream, error) {
+	m, err := c.call(ctx, request{Call: callStream, Signed: &s})
+	if err != nil || m.Stream == nil {
+		return Stream{}, errors.Join(err, missing(m.Stream == nil))
+	}
+	return *m.Stream, nil
+}
+
 // Plan returns the steps that the helper would execute now.
 func (c *Client) Plan(ctx context.Context) ([]runner.Plan, error) {
 	m, err := c.call(ctx, request{Call: callPlan})

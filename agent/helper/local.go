@@ -74,9 +74,9 @@ type Options struct {
 	// plane accepted. It may be nil.
 	Reported func(ctx context.Context, version string) error
 
-	// Keys returns the task keys, and Statements the statement keys, if the network process shares this
-	// process. Nil means the trust state in Dir, which only signed statements change.
-	Keys, Statements func() map[string][]byte
+	// Keys returns the task keys, Statements the statement keys, and Relays the relay keys, if the network process
+	// shares this process. Nil means the trust state in Dir, which only signed statements change.
+	Keys, Statements, Relays func() map[string][]byte
 
 	Notes Notes
 	Log   *slog.Logger
@@ -102,6 +102,8 @@ type Local struct {
 	stale     int      // consecutive reports that the control plane rejected as stale
 	topology  topology // guarded by mu
 	sent      []sent   // oldest first
+
+	streams streams // guarded by mu
 
 	lastHeard, storedHeard time.Time // of heardFile: the last accepted report, also of an earlier process
 }
@@ -299,7 +301,7 @@ func (l *Local) read(ctx context.Context) protocol.Report {
 		miss("host", err)
 		return r
 	}
-	r.Allocations, r.Foreign = l.runner.Observe(state), l.runner.Foreign(state)
+	r.Allocations, r.Foreign, r.HostKeys = l.runner.Observe(state), l.runner.Foreign(state), state.HostKeys
 	return r
 }
 

@@ -23,6 +23,7 @@ const (
 	callUpdateReleases = "releases"
 	callHeard          = "heard"
 	callPlan           = "plan"
+	callStream         = "stream"
 )
 
 // request is a call. Each uses the fields of its name.
@@ -60,6 +61,7 @@ type message struct {
 	Task     ids.Task              `json:"task_id,omitzero"`
 	Progress *protocol.Progress    `json:"progress,omitempty"`
 	Result   *protocol.Result      `json:"result,omitempty"`
+	Stream   *Stream               `json:"stream,omitempty"`
 }
 
 // Hello is the introduction of the helper.

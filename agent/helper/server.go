@@ -182,6 +182,14 @@ func (s *Server) answer(ctx context.Context, r request) message {
 		err = s.Local.UpdateReleaseKeys(ctx, r.Sets)
 	case callHeard:
 		err = s.Local.HandleAck(ctx, r.Ack)
+	case callStream:
+		if r.Signed == nil {
+			err = errors.New("no request for a stream")
+			break
+		}
+		var stream Stream
+		stream, err = s.Local.Stream(ctx, *r.Signed)
+		m.Stream = &stream
 	case callPlan:
 		m.Plans, err = s.Local.Plan(ctx)
 	default:

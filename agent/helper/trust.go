@@ -21,7 +21,7 @@ import (
 )
 
 // TrustState contains the keys whose tasks the helper executes, and the node that it is. Root writes the
-// first one at enrolment. After that only a signed set of keys changes it: task and statement keys by a task
+// first one at enrolment. After that only a signed set of keys changes it: task, statement and relay keys by a task
 // key that it already contains, and release keys by such a release key. A stolen task key cannot replace the
 // agent, and a stolen statement key changes no key.
 type TrustState struct {
@@ -32,7 +32,9 @@ type TrustState struct {
 	TaskKeys map[string][]byte `json:"task_keys"`
 	// StatementKeys sign responses to reports and nothing else.
 	StatementKeys map[string][]byte `json:"statement_keys"`
-	ReleaseKeys   map[string][]byte `json:"release_keys"`
+	// RelayKeys sign requests for streams and nothing else.
+	RelayKeys   map[string][]byte `json:"relay_keys,omitempty"`
+	ReleaseKeys map[string][]byte `json:"release_keys"`
 	// ReleaseSequence is that of the last ReleaseKeySet.
 	ReleaseSequence int64 `json:"release_sequence,omitempty"`
 }
@@ -75,13 +77,13 @@ func FirstTrustState(dir string, node ids.Node, trust protocol.Trust) (TrustStat
 	if before, err := LoadTrustState(dir); err == nil && before.Node == node {
 		b.Journal = before.Journal
 	}
-	b.StatementKeys = trust.StatementKeys
+	b.StatementKeys, b.RelayKeys = trust.StatementKeys, trust.RelayKeys
 	if n := len(trust.Sets); n > 0 {
 		set, err := protocol.FirstKeySet(trust.Sets[n-1])
 		if err != nil {
 			return b, err
 		}
-		b.Sequence, b.TaskKeys, b.StatementKeys = set.Sequence, set.TaskKeys, set.StatementKeys
+		b = b.with(set)
 	}
 	if n := len(trust.Releases); n > 0 {
 		set, err := protocol.FirstReleaseKeySet(trust.Releases[n-1])
@@ -101,11 +103,15 @@ func (b TrustState) after(s protocol.Signed) (TrustState, error) {
 		return b, err
 	case t.Sequence < b.Sequence:
 		return b, protocol.Reject(protocol.Replayed, "set of keys %d is older than %d", t.Sequence, b.Sequence)
-	case t.Sequence == b.Sequence && (!sameKeys(b.TaskKeys, t.TaskKeys) || !sameKeys(b.StatementKeys, t.StatementKeys)):
+	case t.Sequence == b.Sequence && (!sameKeys(b.TaskKeys, t.TaskKeys) || !sameKeys(b.StatementKeys, t.StatementKeys) || !sameKeys(b.RelayKeys, t.RelayKeys)):
 		return b, protocol.Reject(protocol.FenceConflict, "two sets of keys are number %d", t.Sequence)
 	}
-	b.Sequence, b.TaskKeys, b.StatementKeys = t.Sequence, t.TaskKeys, t.StatementKeys
-	return b, nil
+	return b.with(t), nil
+}
+
+func (b TrustState) with(s protocol.KeySet) TrustState {
+	b.Sequence, b.TaskKeys, b.StatementKeys, b.RelayKeys = s.Sequence, s.TaskKeys, s.StatementKeys, s.RelayKeys
+	return b
 }
 
 // afterReleases returns the trust state after a set of release keys.
@@ -159,6 +165,11 @@ func (l *Local) reloadTrust() (err error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.trust.StatementKeys
+	}
+	l.Relays = func() map[string][]byte {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.trust.RelayKeys
 	}
 	return nil
 }
@@ -214,7 +225,7 @@ func (l *Local) UpdateTrust(ctx context.Context, sets []protocol.Signed) error {
 		return err
 	}
 	l.trust = next
-	l.Log.InfoContext(ctx, "set of keys applied", "sequence", next.Sequence, "task_keys", len(next.TaskKeys), "statement_keys", len(next.StatementKeys))
+	l.Log.InfoContext(ctx, "set of keys applied", "sequence", next.Sequence, "task_keys", len(next.TaskKeys), "statement_keys", len(next.StatementKeys), "relay_keys", len(next.RelayKeys))
 	return err
 }
 

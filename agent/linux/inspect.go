@@ -54,7 +54,7 @@ func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
 	if s.Files, err = h.files(); err != nil {
 		return s, err
 	}
-	s.Settings, s.SSHD = h.offSettings(), h.sshdHash()
+	s.Settings, s.SSHD, s.HostKeys = h.offSettings(), h.sshdHash(), h.hostKeys()
 	return s, nil
 }
 

@@ -261,3 +261,8 @@ func (h *Host) sshAddress(ctx context.Context, name string) (string, error) {
 	}
 	return net.JoinHostPort("127.0.0.1", strconv.FormatUint(port, 10)), nil
 }
+
+// LoginAddress returns the address of sshd on loopback.
+func (h *Host) LoginAddress(ctx context.Context, user string) (string, error) {
+	return h.sshAddress(ctx, user)
+}

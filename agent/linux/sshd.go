@@ -11,7 +11,10 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // sshdConf is the configuration of sshd for tenants. The lines before the first Match apply to all users
@@ -50,6 +53,24 @@ Match Group ` + Group + `
 	ClientAliveCountMax 4
 Match all
 `
+
+// hostKeys returns the public host keys of sshd. A file that is no key is left out: clients would reject the key anyway.
+func (h *Host) hostKeys() (lines []string) {
+	files, err := filepath.Glob(h.Path("/etc/ssh/ssh_host_*_key.pub"))
+	if err != nil {
+		return nil // the pattern is constant, and good
+	}
+	for _, file := range files { // sorted
+		text, err := h.Read(filepath.Join("/etc/ssh", filepath.Base(file)))
+		if err != nil {
+			continue
+		}
+		if key, _, _, _, err := ssh.ParseAuthorizedKey(text); err == nil {
+			lines = append(lines, protocol.HostKeyLine(key))
+		}
+	}
+	return lines
+}
 
 // sshdStamp contains the hash of the configuration that sshd loaded last.
 const sshdStamp = "/run/gpuaas/sshd"

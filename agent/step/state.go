@@ -18,6 +18,8 @@ type State struct {
 	Settings []string
 	// SSHD is the hash of what decides who logs in.
 	SSHD string
+	// HostKeys are the public host keys of the SSH server, as in a report.
+	HostKeys []string
 	// Unread names, by uid, what of a tenant could not be read. The rest of the state is complete: one
 	// tenant cannot hide the others.
 	Unread map[int]string

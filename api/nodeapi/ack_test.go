@@ -4,8 +4,11 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/crypto/ssh"
 
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -72,4 +75,65 @@ func TestINV80OnlyTheHelperCreatesALaterBoot(t *testing.T) {
 			t.Errorf("report %d: %q %+v, want %q %+v", n, code, ack, c.code, c.ack)
 		}
 	}
+}
+
+// Host keys count only with the signature of the helper: the network process could name keys of another server.
+func TestHostKeysAreThoseOfTheHelper(t *testing.T) {
+	t.Parallel()
+	h := newInstallation(t).open()
+	p := h.join(h.declare())
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.db.Exec(t.Context(), `UPDATE nodes SET proof_key = $1`, []byte(public)); err != nil {
+		t.Fatal(err)
+	}
+	first, second := hostKeyLine(t), hostKeyLine(t)
+	sequence := int64(0)
+	report := func(keys []string, sign, change func(*protocol.Report)) (code string) {
+		sequence++
+		r := protocol.Report{Capability: 2, Boot: 7, Sequence: sequence, Complete: true, Nonce: strings.Repeat("0f", 16), HostKeys: keys}
+		sign(&r)
+		change(&r)
+		_, code = p.call("PUT", fmt.Sprintf(protocol.PathReport, p.node), r, nil)
+		return code
+	}
+	signed := func(r *protocol.Report) {
+		if err := r.SignOrigin(key, p.node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asIs := func(*protocol.Report) {}
+	stored := func() (keys []string) {
+		if err := h.db.QueryRow(t.Context(), `SELECT host_keys FROM node_host_keys WHERE node_id = $1`, p.node).Scan(&keys); err != nil {
+			t.Fatal(err)
+		}
+		return keys
+	}
+	if code := report([]string{first}, signed, asIs); code != "" || !slices.Equal(stored(), []string{first}) {
+		t.Errorf("the first key: %q, %v", code, stored())
+	}
+	if code := report([]string{first}, signed, func(r *protocol.Report) { r.HostKeys = []string{second} }); code != "validation_error" || !slices.Equal(stored(), []string{first}) {
+		t.Errorf("a replaced key: %q, %v", code, stored())
+	}
+	if code := report([]string{"ssh-rsa x"}, signed, asIs); code != "validation_error" {
+		t.Errorf("no key: %q", code)
+	}
+	if code := report([]string{first, second}, signed, asIs); code != "" || !slices.Equal(stored(), []string{first, second}) {
+		t.Errorf("a second key: %q, %v", code, stored())
+	}
+}
+
+func hostKeyLine(t *testing.T) string {
+	t.Helper()
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return protocol.HostKeyLine(key)
 }

@@ -25,7 +25,7 @@ type Grant struct {
 }
 
 func (g Grant) stamp() string {
-	return secret.Stamp([]byte(g.Trust.CAs), g.Trust.TaskKeys, g.Trust.StatementKeys)
+	return secret.Stamp([]byte(g.Trust.CAs), g.Trust.TaskKeys, g.Trust.StatementKeys, g.Trust.RelayKeys)
 }
 
 // Issue creates the grant of a node. The certificate authority may be a remote system, so Issue is

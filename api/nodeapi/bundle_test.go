@@ -144,7 +144,7 @@ type bundle struct {
 	ended chan error
 }
 
-func setup(t testing.TB) *bundle {
+func setup(t testing.TB, options ...func(*nodeapi.Server)) *bundle {
 	t.Helper()
 	dir := t.TempDir()
 	ca, err := pki.Open(dir, clock.Clock{})
@@ -174,6 +174,9 @@ func setup(t testing.TB) *bundle {
 		TrustDomain: domain, Hosts: []string{"127.0.0.1"}, CA: ca, Statements: trust.Statements, Trusted: trust, Nodes: b.services, Tasks: b.services, Reports: b.services,
 		Hints: b.hints, Log: slog.New(slog.DiscardHandler), Relook: time.Hour, // only a hint may end a poll here
 		ReportEvery: func(ids.Node) time.Duration { return 7 * time.Second },
+	}
+	for _, option := range options {
+		option(server)
 	}
 	go func() { b.ended <- server.Serve(ctx, l) }()
 	t.Cleanup(func() {

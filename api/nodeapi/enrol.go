@@ -133,7 +133,7 @@ func (s *Server) trust(w http.ResponseWriter, r *http.Request, _ caller) error {
 func (s *Server) trustState() protocol.Trust {
 	set, sets := s.Trusted.Control()
 	_, releases := s.Trusted.Releases()
-	return protocol.Trust{CAs: string(s.CA.Bundle()), TaskKeys: set.TaskKeys, StatementKeys: set.StatementKeys, Sets: sets, Releases: releases}
+	return protocol.Trust{CAs: string(s.CA.Bundle()), TaskKeys: set.TaskKeys, StatementKeys: set.StatementKeys, RelayKeys: set.RelayKeys, Sets: sets, Releases: releases}
 }
 
 // recall schedules the renewals of nodes whose trust state is out of date. It spreads them over
@@ -164,7 +164,7 @@ func (s *Server) shouldRenew(who caller, has secret.InForce, capability int) boo
 		return false // an older agent renews only at half of the lifetime
 	}
 	set, _ := s.Trusted.Control()
-	now, issuer := secret.Stamp(s.CA.Bundle(), set.TaskKeys, set.StatementKeys), s.CA.Issuer()
+	now, issuer := secret.Stamp(s.CA.Bundle(), set.TaskKeys, set.StatementKeys, set.RelayKeys), s.CA.Issuer()
 	follows := has.Trust == now && (issuer == "" || has.Issuer == issuer)
 	return !follows && s.recall.turn(now, who.Node, s.Clock.Now())
 }

@@ -10,6 +10,7 @@ const (
 	reasonForeign     = "foreign_allocation"
 	reasonAllocations = "too_many_allocations"
 	reasonGPUs        = "too_many_gpus"
+	reasonHostKeys    = "host_keys"
 	reasonBoot        = "boot_ahead"
 	reasonOrigin      = "not_signed_by_the_node"
 	reasonContested   = "gpu_of_another_node"
@@ -20,7 +21,7 @@ func NewMetrics() *Metrics {
 	m := &Metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gpuaas_node_report_rejected_total", Help: "Reports of nodes, or parts of them, that the server did not accept.",
 	}, []string{"reason"})}
-	for _, reason := range []string{reasonForeign, reasonAllocations, reasonGPUs, reasonBoot, reasonOrigin, reasonContested} {
+	for _, reason := range []string{reasonForeign, reasonAllocations, reasonGPUs, reasonHostKeys, reasonBoot, reasonOrigin, reasonContested} {
 		m.WithLabelValues(reason)
 	}
 	return m

@@ -22,8 +22,8 @@ const maxGPUs = 256
 // begin at the time at which the journal of a node was made.
 const bootAhead = 24 * time.Hour
 
-// checkLimits rejects a report with more GPUs than a node can have, and a boot number that no later
-// report of the node would reach.
+// checkLimits rejects a report with more GPUs than a node can have, a boot number that no later report of the node would
+// reach, and host keys that no client can read.
 func (i *Intake) checkLimits(r protocol.Report) error {
 	if limit := i.Clock.Now().Add(bootAhead).Unix(); r.Boot > limit {
 		i.Metrics.rejected(reasonBoot, 1)
@@ -32,6 +32,10 @@ func (i *Intake) checkLimits(r protocol.Report) error {
 	if n := len(r.Inventory.GPUs); n > maxGPUs {
 		i.Metrics.rejected(reasonGPUs, 1)
 		return errs.Invalid("inventory.gpus", "the report lists %d GPUs, at most %d are allowed", n, maxGPUs)
+	}
+	if err := protocol.CheckHostKeys(r.HostKeys); err != nil {
+		i.Metrics.rejected(reasonHostKeys, 1)
+		return errs.Invalid("host_keys", "%v", err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,7 +44,7 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request, who caller) error 
 	now := wall()
 	p := &waiting{
 		who: who, correlation: correlation,
-		until: now.Add(protocol.WaitFor), readAt: now.Add(s.relook()), parked: parked,
+		until: now.Add(protocol.WaitFor), readAt: now.Add(s.relook()), parked: parked, streams: opensStreams(r),
 	}
 	older, open := s.waiters.enter(p)
 	if older != nil {
@@ -53,6 +54,12 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request, who caller) error 
 		s.nothing(p)
 	}
 	return nil
+}
+
+// opensStreams reports whether an agent understands a response with requests for streams.
+func opensStreams(r *http.Request) bool {
+	capability, err := strconv.Atoi(r.Header.Get(protocol.CapabilityHeader))
+	return err == nil && capability >= protocol.RelayCapability
 }
 
 func (s *Server) relook() time.Duration {
@@ -77,8 +84,8 @@ func (s *Server) nothing(p *waiting) {
 	s.resume(p, func(w http.ResponseWriter, _ *http.Request) { s.done(w) })
 }
 
-func (s *Server) give(p *waiting, task protocol.Signed) {
-	s.resume(p, func(w http.ResponseWriter, r *http.Request) { s.write(w, r, http.StatusOK, task) })
+func (s *Server) give(p *waiting, d protocol.Delivery) {
+	s.resume(p, func(w http.ResponseWriter, r *http.Request) { s.write(w, r, http.StatusOK, d) })
 }
 
 func (s *Server) deny(p *waiting, err error) {
@@ -124,23 +131,44 @@ func (s *Server) readMailboxes(ctx context.Context, batch []*waiting) {
 		nodes[i] = p.who.Node
 	}
 	tasks, err := s.Tasks.Next(ctx, nodes...)
+	streams := s.requestedStreams(ctx, valid)
 	for _, p := range valid {
 		task, found := tasks[p.who.Node]
+		relays := streams[p.who.Node]
 		switch {
 		case err != nil:
 			if s.waiters.leave(p) {
 				s.deny(p, err)
 			}
-		case found:
+		case found || len(relays) > 0:
 			// A newer poll may have replaced p. It gets the task, because the task belongs to the
 			// node and not to one poll.
 			if open := s.waiters.takeOver(p); open != nil {
-				s.give(open, task)
+				s.give(open, protocol.Delivery{Signed: task, Relays: relays})
 			}
 		case s.waiters.remove(p):
 			s.nothing(p)
 		}
 	}
+}
+
+// requestedStreams returns the requests for streams of the polls whose agents open streams. Without them the tasks are
+// delivered: the terminal server repeats its requests.
+func (s *Server) requestedStreams(ctx context.Context, polls []*waiting) map[ids.Node][]protocol.Signed {
+	var nodes []ids.Node
+	for _, p := range polls {
+		if p.streams {
+			nodes = append(nodes, p.who.Node)
+		}
+	}
+	if s.Relays == nil || len(nodes) == 0 {
+		return nil
+	}
+	requested, err := s.Relays.Next(ctx, nodes...)
+	if err != nil {
+		s.Log.WarnContext(ctx, "requests for streams not read", "err", err)
+	}
+	return requested
 }
 
 // withValidCertificate ends the polls of the batch whose peer has disconnected or whose certificate is no

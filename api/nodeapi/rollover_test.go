@@ -265,7 +265,7 @@ func (h *installation) behind() (n int) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	now, generations := secret.Stamp(h.local.Bundle(), h.keys.Public(), h.trust.Statements.Public()), h.local.Generations()
+	now, generations := secret.Stamp(h.local.Bundle(), h.keys.Public(), h.trust.Statements.Public(), h.trust.Relays.Public()), h.local.Generations()
 	for _, c := range all {
 		if !c.Follows(now, generations[len(generations)-1].Issuer) {
 			n++

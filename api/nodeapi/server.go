@@ -67,6 +67,12 @@ type Tasks interface {
 	Step(ctx context.Context, node ids.Node, task ids.Task, p protocol.Progress) error
 }
 
+// Relays are the requests for streams of terminal servers.
+type Relays interface {
+	// Next returns the requests of each node that has some, and records that they were sent.
+	Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node][]protocol.Signed, error)
+}
+
 // Reports stores the reports of nodes. It returns stale_report for a report that is older than the
 // stored one.
 type Reports interface {
@@ -83,6 +89,7 @@ type Server struct {
 	Nodes       Nodes
 	Tasks       Tasks
 	Reports     Reports
+	Relays      Relays    // nil: none
 	Hints       *hint.Bus // a hint to Topic(node) makes its poll read the mailbox
 	Log         *slog.Logger
 	Clock       clock.Clock

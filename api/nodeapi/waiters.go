@@ -14,6 +14,7 @@ type waiting struct {
 	until       time.Time // then the poll ends without a task
 	readAt      time.Time // then its mailbox is read without a hint
 	parked      *parked
+	streams     bool // its agent opens streams
 
 	queued  bool // a read of its mailbox is due
 	looking bool // its mailbox is being read

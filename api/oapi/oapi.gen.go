@@ -2115,6 +2115,138 @@ func (e TenantRole) Valid() bool {
 	}
 }
 
+// Defines values for TerminalEndReason.
+const (
+	TerminalEndReasonAllocationEnded TerminalEndReason = "allocation_ended"
+	TerminalEndReasonClosed          TerminalEndReason = "closed"
+	TerminalEndReasonConnectFailed   TerminalEndReason = "connect_failed"
+	TerminalEndReasonDisconnected    TerminalEndReason = "disconnected"
+	TerminalEndReasonEndedByOperator TerminalEndReason = "ended_by_operator"
+	TerminalEndReasonEndedByUser     TerminalEndReason = "ended_by_user"
+	TerminalEndReasonExited          TerminalEndReason = "exited"
+	TerminalEndReasonIdle            TerminalEndReason = "idle"
+	TerminalEndReasonLost            TerminalEndReason = "lost"
+	TerminalEndReasonNodeUnavailable TerminalEndReason = "node_unavailable"
+	TerminalEndReasonRestarted       TerminalEndReason = "restarted"
+	TerminalEndReasonRightLost       TerminalEndReason = "right_lost"
+	TerminalEndReasonSignedOut       TerminalEndReason = "signed_out"
+	TerminalEndReasonSlow            TerminalEndReason = "slow"
+	TerminalEndReasonStreamLost      TerminalEndReason = "stream_lost"
+	TerminalEndReasonUnavailable     TerminalEndReason = "unavailable"
+	TerminalEndReasonUserDisabled    TerminalEndReason = "user_disabled"
+)
+
+// Valid indicates whether the value is a known member of the TerminalEndReason enum.
+func (e TerminalEndReason) Valid() bool {
+	switch e {
+	case TerminalEndReasonAllocationEnded:
+		return true
+	case TerminalEndReasonClosed:
+		return true
+	case TerminalEndReasonConnectFailed:
+		return true
+	case TerminalEndReasonDisconnected:
+		return true
+	case TerminalEndReasonEndedByOperator:
+		return true
+	case TerminalEndReasonEndedByUser:
+		return true
+	case TerminalEndReasonExited:
+		return true
+	case TerminalEndReasonIdle:
+		return true
+	case TerminalEndReasonLost:
+		return true
+	case TerminalEndReasonNodeUnavailable:
+		return true
+	case TerminalEndReasonRestarted:
+		return true
+	case TerminalEndReasonRightLost:
+		return true
+	case TerminalEndReasonSignedOut:
+		return true
+	case TerminalEndReasonSlow:
+		return true
+	case TerminalEndReasonStreamLost:
+		return true
+	case TerminalEndReasonUnavailable:
+		return true
+	case TerminalEndReasonUserDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TerminalSessionPurpose.
+const (
+	TerminalSessionPurposeShell TerminalSessionPurpose = "shell"
+	TerminalSessionPurposeSsh   TerminalSessionPurpose = "ssh"
+)
+
+// Valid indicates whether the value is a known member of the TerminalSessionPurpose enum.
+func (e TerminalSessionPurpose) Valid() bool {
+	switch e {
+	case TerminalSessionPurposeShell:
+		return true
+	case TerminalSessionPurposeSsh:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TerminalSessionStatus.
+const (
+	TerminalSessionStatusEnded TerminalSessionStatus = "ended"
+	TerminalSessionStatusOpen  TerminalSessionStatus = "open"
+)
+
+// Valid indicates whether the value is a known member of the TerminalSessionStatus enum.
+func (e TerminalSessionStatus) Valid() bool {
+	switch e {
+	case TerminalSessionStatusEnded:
+		return true
+	case TerminalSessionStatusOpen:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TerminalTokenVia.
+const (
+	Relay TerminalTokenVia = "relay"
+)
+
+// Valid indicates whether the value is a known member of the TerminalTokenVia enum.
+func (e TerminalTokenVia) Valid() bool {
+	switch e {
+	case Relay:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TerminalTokenRequestPurpose.
+const (
+	TerminalTokenRequestPurposeShell TerminalTokenRequestPurpose = "shell"
+	TerminalTokenRequestPurposeSsh   TerminalTokenRequestPurpose = "ssh"
+)
+
+// Valid indicates whether the value is a known member of the TerminalTokenRequestPurpose enum.
+func (e TerminalTokenRequestPurpose) Valid() bool {
+	switch e {
+	case TerminalTokenRequestPurposeShell:
+		return true
+	case TerminalTokenRequestPurposeSsh:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TraceStepStage.
 const (
 	TraceStepStageDesired  TraceStepStage = "desired"
@@ -3030,6 +3162,24 @@ func (e GetTenantUsageParamsBy) Valid() bool {
 	}
 }
 
+// Defines values for ListAdminTerminalSessionsParamsStatus.
+const (
+	ListAdminTerminalSessionsParamsStatusEnded ListAdminTerminalSessionsParamsStatus = "ended"
+	ListAdminTerminalSessionsParamsStatusOpen  ListAdminTerminalSessionsParamsStatus = "open"
+)
+
+// Valid indicates whether the value is a known member of the ListAdminTerminalSessionsParamsStatus enum.
+func (e ListAdminTerminalSessionsParamsStatus) Valid() bool {
+	switch e {
+	case ListAdminTerminalSessionsParamsStatusEnded:
+		return true
+	case ListAdminTerminalSessionsParamsStatusOpen:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListAllocationsParamsSort.
 const (
 	ListAllocationsParamsSortCreatedAt      ListAllocationsParamsSort = "created_at"
@@ -3111,6 +3261,24 @@ func (e ListEventsParamsScope) Valid() bool {
 	case ListEventsParamsScopePlatform:
 		return true
 	case ListEventsParamsScopeTenant:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListTerminalSessionsParamsStatus.
+const (
+	ListTerminalSessionsParamsStatusEnded ListTerminalSessionsParamsStatus = "ended"
+	ListTerminalSessionsParamsStatusOpen  ListTerminalSessionsParamsStatus = "open"
+)
+
+// Valid indicates whether the value is a known member of the ListTerminalSessionsParamsStatus enum.
+func (e ListTerminalSessionsParamsStatus) Valid() bool {
+	switch e {
+	case ListTerminalSessionsParamsStatusEnded:
+		return true
+	case ListTerminalSessionsParamsStatusOpen:
 		return true
 	default:
 		return false
@@ -6642,6 +6810,9 @@ type SshCertificate struct {
 	ExpiresAt   time.Time `json:"expires_at"`
 	Host        string    `json:"host"`
 
+	// HostKeys The public host keys that the node has reported, signed by its helper, one line each as in `authorized_keys`. Absent if the node has reported none.
+	HostKeys *[]string `json:"host_keys,omitempty"`
+
 	// Login The account on the node.
 	Login string `json:"login"`
 	Port  int    `json:"port"`
@@ -6938,6 +7109,118 @@ type TenantRoleRequest struct {
 
 // TenantSection defines model for TenantSection.
 type TenantSection = Section[Tenant]
+
+// TerminalEndReason Why a session ended. `exited`: the shell or the SSH connection ended. `closed`: the client ended it. `disconnected`: no
+// client was connected for two minutes. `slow`: the client did not receive output in time. `idle`: no bytes for the time
+// of the policy `terminal.idle_minutes`. `ended_by_user`, `ended_by_operator`: a request ended it. `signed_out`: the session,
+// API key or credential of its user ended. `user_disabled`: the user or service account was disabled. `right_lost`: a role
+// or membership was lost. `allocation_ended`: the allocation is not active. `node_unavailable`: the node is revoked or
+// does not report. `connect_failed`: the node was not reached, or rejected the login. `stream_lost`: the connection to the
+// node ended. `restarted`, `lost`: the server that owned the session restarted or failed. `unavailable`: the rights
+// could not be checked for five seconds.
+type TerminalEndReason string
+
+// TerminalSession defines model for TerminalSession.
+type TerminalSession struct {
+	// Address The address of the client.
+	Address      string             `json:"address"`
+	AllocationId openapi_types.UUID `json:"allocation_id"`
+
+	// Connected False while no client is connected. A terminal without a client ends after two minutes.
+	Connected bool `json:"connected"`
+
+	// CorrelationId The correlation id of the request that created the token.
+	CorrelationId string    `json:"correlation_id"`
+	CreatedAt     time.Time `json:"created_at"`
+
+	// EndReason Why a session ended. `exited`: the shell or the SSH connection ended. `closed`: the client ended it. `disconnected`: no
+	// client was connected for two minutes. `slow`: the client did not receive output in time. `idle`: no bytes for the time
+	// of the policy `terminal.idle_minutes`. `ended_by_user`, `ended_by_operator`: a request ended it. `signed_out`: the session,
+	// API key or credential of its user ended. `user_disabled`: the user or service account was disabled. `right_lost`: a role
+	// or membership was lost. `allocation_ended`: the allocation is not active. `node_unavailable`: the node is revoked or
+	// does not report. `connect_failed`: the node was not reached, or rejected the login. `stream_lost`: the connection to the
+	// node ended. `restarted`, `lost`: the server that owned the session restarted or failed. `unavailable`: the rights
+	// could not be checked for five seconds.
+	EndReason *TerminalEndReason `json:"end_reason,omitempty"`
+	EndedAt   *time.Time         `json:"ended_at,omitempty"`
+
+	// ExitStatus The exit status of the shell.
+	ExitStatus *int `json:"exit_status,omitempty"`
+
+	// HostKey The SHA-256 fingerprint of the host key that the server received. Only of a terminal.
+	HostKey *string            `json:"host_key,omitempty"`
+	Id      openapi_types.UUID `json:"id"`
+
+	// NodeId Only for operators.
+	NodeId *openapi_types.UUID `json:"node_id,omitempty"`
+
+	// PrincipalId The user or service account that opened the session.
+	PrincipalId openapi_types.UUID     `json:"principal_id"`
+	ProjectId   openapi_types.UUID     `json:"project_id"`
+	Purpose     TerminalSessionPurpose `json:"purpose"`
+
+	// ReceivedBytes Bytes from the client. Of an open session, as of the last minute.
+	ReceivedBytes int64 `json:"received_bytes"`
+
+	// SentBytes Bytes to the client. Of an open session, as of the last minute.
+	SentBytes int64                 `json:"sent_bytes"`
+	Status    TerminalSessionStatus `json:"status"`
+	TenantId  openapi_types.UUID    `json:"tenant_id"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn       string `json:"urn"`
+	UserAgent string `json:"user_agent"`
+}
+
+// TerminalSessionPurpose defines model for TerminalSession.Purpose.
+type TerminalSessionPurpose string
+
+// TerminalSessionStatus defines model for TerminalSession.Status.
+type TerminalSessionStatus string
+
+// TerminalSessionList defines model for TerminalSessionList.
+type TerminalSessionList struct {
+	Items []TerminalSession `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
+// TerminalToken defines model for TerminalToken.
+type TerminalToken struct {
+	// ExpiresAt The token opens no session afterwards.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Login The account on the node.
+	Login string `json:"login"`
+
+	// Token The token. The server stores only a hash.
+	Token string `json:"token"`
+
+	// Url The address of the websocket.
+	Url string `json:"url"`
+
+	// Via `relay`: over the connection that the agent opens.
+	Via TerminalTokenVia `json:"via"`
+}
+
+// TerminalTokenVia `relay`: over the connection that the agent opens.
+type TerminalTokenVia string
+
+// TerminalTokenRequest defines model for TerminalTokenRequest.
+type TerminalTokenRequest struct {
+	// Purpose `shell`: a terminal, for which the server is the SSH client. `ssh`: an SSH connection of the caller's own client.
+	Purpose TerminalTokenRequestPurpose `json:"purpose"`
+
+	// SessionId An open terminal of the caller that the token resumes. Only with `shell`.
+	SessionId *openapi_types.UUID `json:"session_id,omitempty"`
+}
+
+// TerminalTokenRequestPurpose `shell`: a terminal, for which the server is the SSH client. `ssh`: an SSH connection of the caller's own client.
+type TerminalTokenRequestPurpose string
 
 // Timeline defines model for Timeline.
 type Timeline struct {
@@ -7657,6 +7940,9 @@ type SuppressedAddressID = openapi_types.UUID
 
 // TenantID defines model for TenantID.
 type TenantID = openapi_types.UUID
+
+// TerminalSessionID defines model for TerminalSessionID.
+type TerminalSessionID = openapi_types.UUID
 
 // UserID defines model for UserID.
 type UserID = openapi_types.UUID
@@ -8480,6 +8766,42 @@ type GetTenantUsageParams struct {
 // GetTenantUsageParamsBy defines parameters for GetTenantUsage.
 type GetTenantUsageParamsBy string
 
+// ListAdminTerminalSessionsParams defines parameters for ListAdminTerminalSessions.
+type ListAdminTerminalSessionsParams struct {
+	// Status The API returns only sessions in this state.
+	Status *ListAdminTerminalSessionsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// AllocationId The API returns only sessions of this allocation.
+	AllocationId *openapi_types.UUID `form:"allocation_id,omitempty" json:"allocation_id,omitempty"`
+
+	// PrincipalId The API returns only sessions of this user or service account.
+	PrincipalId *openapi_types.UUID `form:"principal_id,omitempty" json:"principal_id,omitempty"`
+
+	// Tenant The API returns only sessions of the tenant with this id.
+	Tenant *openapi_types.UUID `form:"tenant,omitempty" json:"tenant,omitempty"`
+
+	// Node The API returns only sessions on the node with this name.
+	Node *string `form:"node,omitempty" json:"node,omitempty"`
+
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListAdminTerminalSessionsParamsStatus defines parameters for ListAdminTerminalSessions.
+type ListAdminTerminalSessionsParamsStatus string
+
+// EndAdminTerminalSessionParams defines parameters for EndAdminTerminalSession.
+type EndAdminTerminalSessionParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
 	// Q Part of the e-mail address or of the name.
@@ -8691,6 +9013,18 @@ type GetAllocationTelemetryParams struct {
 
 	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
+// CreateTerminalTokenParams defines parameters for CreateTerminalToken.
+type CreateTerminalTokenParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
 // GetAllocationTimelineParams defines parameters for GetAllocationTimeline.
@@ -9440,6 +9774,42 @@ type PutTenantNotificationPreferencesParams struct {
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
+// ListTerminalSessionsParams defines parameters for ListTerminalSessions.
+type ListTerminalSessionsParams struct {
+	// Status The API returns only sessions in this state.
+	Status *ListTerminalSessionsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// AllocationId The API returns only sessions of this allocation.
+	AllocationId *openapi_types.UUID `form:"allocation_id,omitempty" json:"allocation_id,omitempty"`
+
+	// PrincipalId The API returns only sessions of this user or service account.
+	PrincipalId *openapi_types.UUID `form:"principal_id,omitempty" json:"principal_id,omitempty"`
+
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
+// ListTerminalSessionsParamsStatus defines parameters for ListTerminalSessions.
+type ListTerminalSessionsParamsStatus string
+
+// EndTerminalSessionParams defines parameters for EndTerminalSession.
+type EndTerminalSessionParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
 // GetMeParams defines parameters for GetMe.
 type GetMeParams struct {
 	// XProjectID The project of the request, by id or name.
@@ -10021,6 +10391,9 @@ type ReportAllocationFaultJSONRequestBody = FaultRequest
 
 // CreateSshCertificateJSONRequestBody defines body for CreateSshCertificate for application/json ContentType.
 type CreateSshCertificateJSONRequestBody = SshCertificateRequest
+
+// CreateTerminalTokenJSONRequestBody defines body for CreateTerminalToken for application/json ContentType.
+type CreateTerminalTokenJSONRequestBody = TerminalTokenRequest
 
 // CreateApiKeyJSONRequestBody defines body for CreateApiKey for application/json ContentType.
 type CreateApiKeyJSONRequestBody = ApiKeyRequest
@@ -11304,6 +11677,20 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/tenants/{tenant_id}/usage (the `GetTenantUsage` operationId).
 	GetTenantUsage(ctx context.Context, tenantId TenantID, params *GetTenantUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListAdminTerminalSessions List terminal sessions of all tenants
+	//
+	// The API returns the terminals and SSH connections of all tenants, newest first.
+	//
+	// Corresponds with GET /api/v1/admin/terminal-sessions (the `ListAdminTerminalSessions` operationId).
+	ListAdminTerminalSessions(ctx context.Context, params *ListAdminTerminalSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndAdminTerminalSession Revoke terminal session of any tenant
+	//
+	// The session ends within two seconds, and its user reads that an operator ended it.
+	//
+	// Corresponds with DELETE /api/v1/admin/terminal-sessions/{id} (the `EndAdminTerminalSession` operationId).
+	EndAdminTerminalSession(ctx context.Context, id TerminalSessionID, params *EndAdminTerminalSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListUsers List users
 	//
 	// The API returns all users, ordered by id.
@@ -11580,6 +11967,34 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/allocations/{id}/telemetry (the `GetAllocationTelemetry` operationId).
 	GetAllocationTelemetry(ctx context.Context, id AllocationID, params *GetAllocationTelemetryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateTerminalTokenWithBody Create terminal token
+	//
+	// The API creates a token that opens one terminal (`shell`) or one SSH connection (`ssh`) to the allocation, over the
+	// connection that the agent of its node opens. The token is valid once, until `expires_at`, for this allocation, this
+	// purpose and the `Origin` of this request. A failed use consumes it, too. The client sends it to `url` as the
+	// subprotocol `gpuaas.bearer.` followed by the token in base64url, or in the Authorization header, never in a URL.
+	// The allocation must be `active`. With `session_id`, the token resumes a terminal of the caller that is still
+	// open.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/allocations/{id}/terminal-token (the `CreateTerminalToken` operationId).
+	CreateTerminalTokenWithBody(ctx context.Context, id AllocationID, params *CreateTerminalTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateTerminalToken Create terminal token
+	//
+	// The API creates a token that opens one terminal (`shell`) or one SSH connection (`ssh`) to the allocation, over the
+	// connection that the agent of its node opens. The token is valid once, until `expires_at`, for this allocation, this
+	// purpose and the `Origin` of this request. A failed use consumes it, too. The client sends it to `url` as the
+	// subprotocol `gpuaas.bearer.` followed by the token in base64url, or in the Authorization header, never in a URL.
+	// The allocation must be `active`. With `session_id`, the token resumes a terminal of the caller that is still
+	// open.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/allocations/{id}/terminal-token (the `CreateTerminalToken` operationId).
+	CreateTerminalToken(ctx context.Context, id AllocationID, params *CreateTerminalTokenParams, body CreateTerminalTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetAllocationTimeline Get allocation timeline
 	//
@@ -12503,6 +12918,22 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/tenant/notifications/preferences (the `PutTenantNotificationPreferences` operationId).
 	PutTenantNotificationPreferences(ctx context.Context, params *PutTenantNotificationPreferencesParams, body PutTenantNotificationPreferencesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTerminalSessions List terminal sessions
+	//
+	// The API returns the terminals and SSH connections of the caller in the project, newest first. An admin of the project
+	// and an owner of the tenant read those of all callers. The API lists ended sessions for the days of the policy `history.days`.
+	//
+	// Corresponds with GET /api/v1/terminal-sessions (the `ListTerminalSessions` operationId).
+	ListTerminalSessions(ctx context.Context, params *ListTerminalSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndTerminalSession Revoke terminal session
+	//
+	// The session ends within two seconds. Callers end their own sessions; an admin of the project and an owner of the
+	// tenant end those of all callers in the project. An ended session does not change.
+	//
+	// Corresponds with DELETE /api/v1/terminal-sessions/{id} (the `EndTerminalSession` operationId).
+	EndTerminalSession(ctx context.Context, id TerminalSessionID, params *EndTerminalSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetMe Get current user
 	//
@@ -14964,6 +15395,40 @@ func (c *Client) GetTenantUsage(ctx context.Context, tenantId TenantID, params *
 	return c.Client.Do(req)
 }
 
+// ListAdminTerminalSessions List terminal sessions of all tenants
+//
+// The API returns the terminals and SSH connections of all tenants, newest first.
+//
+// Corresponds with GET /api/v1/admin/terminal-sessions (the `ListAdminTerminalSessions` operationId).
+func (c *Client) ListAdminTerminalSessions(ctx context.Context, params *ListAdminTerminalSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAdminTerminalSessionsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndAdminTerminalSession Revoke terminal session of any tenant
+//
+// The session ends within two seconds, and its user reads that an operator ended it.
+//
+// Corresponds with DELETE /api/v1/admin/terminal-sessions/{id} (the `EndAdminTerminalSession` operationId).
+func (c *Client) EndAdminTerminalSession(ctx context.Context, id TerminalSessionID, params *EndAdminTerminalSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndAdminTerminalSessionRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListUsers List users
 //
 // The API returns all users, ordered by id.
@@ -15511,6 +15976,54 @@ func (c *Client) CreateSshCertificate(ctx context.Context, id AllocationID, para
 // Corresponds with GET /api/v1/allocations/{id}/telemetry (the `GetAllocationTelemetry` operationId).
 func (c *Client) GetAllocationTelemetry(ctx context.Context, id AllocationID, params *GetAllocationTelemetryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetAllocationTelemetryRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateTerminalTokenWithBody Create terminal token
+//
+// The API creates a token that opens one terminal (`shell`) or one SSH connection (`ssh`) to the allocation, over the
+// connection that the agent of its node opens. The token is valid once, until `expires_at`, for this allocation, this
+// purpose and the `Origin` of this request. A failed use consumes it, too. The client sends it to `url` as the
+// subprotocol `gpuaas.bearer.` followed by the token in base64url, or in the Authorization header, never in a URL.
+// The allocation must be `active`. With `session_id`, the token resumes a terminal of the caller that is still
+// open.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/allocations/{id}/terminal-token (the `CreateTerminalToken` operationId).
+func (c *Client) CreateTerminalTokenWithBody(ctx context.Context, id AllocationID, params *CreateTerminalTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTerminalTokenRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateTerminalToken Create terminal token
+//
+// The API creates a token that opens one terminal (`shell`) or one SSH connection (`ssh`) to the allocation, over the
+// connection that the agent of its node opens. The token is valid once, until `expires_at`, for this allocation, this
+// purpose and the `Origin` of this request. A failed use consumes it, too. The client sends it to `url` as the
+// subprotocol `gpuaas.bearer.` followed by the token in base64url, or in the Authorization header, never in a URL.
+// The allocation must be `active`. With `session_id`, the token resumes a terminal of the caller that is still
+// open.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/allocations/{id}/terminal-token (the `CreateTerminalToken` operationId).
+func (c *Client) CreateTerminalToken(ctx context.Context, id AllocationID, params *CreateTerminalTokenParams, body CreateTerminalTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTerminalTokenRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -17484,6 +17997,42 @@ func (c *Client) PutTenantNotificationPreferencesWithBody(ctx context.Context, p
 // Corresponds with PUT /api/v1/tenant/notifications/preferences (the `PutTenantNotificationPreferences` operationId).
 func (c *Client) PutTenantNotificationPreferences(ctx context.Context, params *PutTenantNotificationPreferencesParams, body PutTenantNotificationPreferencesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutTenantNotificationPreferencesRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTerminalSessions List terminal sessions
+//
+// The API returns the terminals and SSH connections of the caller in the project, newest first. An admin of the project
+// and an owner of the tenant read those of all callers. The API lists ended sessions for the days of the policy `history.days`.
+//
+// Corresponds with GET /api/v1/terminal-sessions (the `ListTerminalSessions` operationId).
+func (c *Client) ListTerminalSessions(ctx context.Context, params *ListTerminalSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTerminalSessionsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndTerminalSession Revoke terminal session
+//
+// The session ends within two seconds. Callers end their own sessions; an admin of the project and an owner of the
+// tenant end those of all callers in the project. An ended session does not change.
+//
+// Corresponds with DELETE /api/v1/terminal-sessions/{id} (the `EndTerminalSession` operationId).
+func (c *Client) EndTerminalSession(ctx context.Context, id TerminalSessionID, params *EndTerminalSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndTerminalSessionRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -23990,6 +24539,192 @@ func NewGetTenantUsageRequest(server string, tenantId TenantID, params *GetTenan
 	return req, nil
 }
 
+// NewListAdminTerminalSessionsRequest constructs an http.Request for the ListAdminTerminalSessions method
+func NewListAdminTerminalSessionsRequest(server string, params *ListAdminTerminalSessionsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/terminal-sessions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.AllocationId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "allocation_id", *params.AllocationId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PrincipalId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "principal_id", *params.PrincipalId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Tenant != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tenant", *params.Tenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Node != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "node", *params.Node, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewEndAdminTerminalSessionRequest constructs an http.Request for the EndAdminTerminalSession method
+func NewEndAdminTerminalSessionRequest(server string, id TerminalSessionID, params *EndAdminTerminalSessionParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/terminal-sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListUsersRequest constructs an http.Request for the ListUsers method
 func NewListUsersRequest(server string, params *ListUsersParams) (*http.Request, error) {
 	var err error
@@ -25406,6 +26141,90 @@ func NewGetAllocationTelemetryRequest(server string, id AllocationID, params *Ge
 			}
 
 			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateTerminalTokenRequest calls the generic CreateTerminalToken builder with application/json body
+func NewCreateTerminalTokenRequest(server string, id AllocationID, params *CreateTerminalTokenParams, body CreateTerminalTokenJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateTerminalTokenRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewCreateTerminalTokenRequestWithBody constructs an http.Request for the CreateTerminalToken method, with any body, and a specified content type
+func NewCreateTerminalTokenRequestWithBody(server string, id AllocationID, params *CreateTerminalTokenParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/allocations/%s/terminal-token", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
 		}
 
 	}
@@ -30814,6 +31633,194 @@ func NewPutTenantNotificationPreferencesRequestWithBody(server string, params *P
 	return req, nil
 }
 
+// NewListTerminalSessionsRequest constructs an http.Request for the ListTerminalSessions method
+func NewListTerminalSessionsRequest(server string, params *ListTerminalSessionsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/terminal-sessions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.AllocationId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "allocation_id", *params.AllocationId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PrincipalId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "principal_id", *params.PrincipalId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewEndTerminalSessionRequest constructs an http.Request for the EndTerminalSession method
+func NewEndTerminalSessionRequest(server string, id TerminalSessionID, params *EndTerminalSessionParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/terminal-sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetMeRequest constructs an http.Request for the GetMe method
 func NewGetMeRequest(server string, params *GetMeParams) (*http.Request, error) {
 	var err error
@@ -33735,6 +34742,12 @@ type ServerInterface interface {
 	// GetTenantUsage Get tenant usage summary
 	// (GET /api/v1/admin/tenants/{tenant_id}/usage)
 	GetTenantUsage(c *gin.Context, tenantId TenantID, params GetTenantUsageParams)
+	// ListAdminTerminalSessions List terminal sessions of all tenants
+	// (GET /api/v1/admin/terminal-sessions)
+	ListAdminTerminalSessions(c *gin.Context, params ListAdminTerminalSessionsParams)
+	// EndAdminTerminalSession Revoke terminal session of any tenant
+	// (DELETE /api/v1/admin/terminal-sessions/{id})
+	EndAdminTerminalSession(c *gin.Context, id TerminalSessionID, params EndAdminTerminalSessionParams)
 	// ListUsers List users
 	// (GET /api/v1/admin/users)
 	ListUsers(c *gin.Context, params ListUsersParams)
@@ -33789,6 +34802,9 @@ type ServerInterface interface {
 	// GetAllocationTelemetry Get allocation telemetry
 	// (GET /api/v1/allocations/{id}/telemetry)
 	GetAllocationTelemetry(c *gin.Context, id AllocationID, params GetAllocationTelemetryParams)
+	// CreateTerminalToken Create terminal token
+	// (POST /api/v1/allocations/{id}/terminal-token)
+	CreateTerminalToken(c *gin.Context, id AllocationID, params CreateTerminalTokenParams)
 	// GetAllocationTimeline Get allocation timeline
 	// (GET /api/v1/allocations/{id}/timeline)
 	GetAllocationTimeline(c *gin.Context, id AllocationID, params GetAllocationTimelineParams)
@@ -34035,6 +35051,12 @@ type ServerInterface interface {
 	// PutTenantNotificationPreferences Put tenant notification preferences
 	// (PUT /api/v1/tenant/notifications/preferences)
 	PutTenantNotificationPreferences(c *gin.Context, params PutTenantNotificationPreferencesParams)
+	// ListTerminalSessions List terminal sessions
+	// (GET /api/v1/terminal-sessions)
+	ListTerminalSessions(c *gin.Context, params ListTerminalSessionsParams)
+	// EndTerminalSession Revoke terminal session
+	// (DELETE /api/v1/terminal-sessions/{id})
+	EndTerminalSession(c *gin.Context, id TerminalSessionID, params EndTerminalSessionParams)
 	// GetMe Get current user
 	// (GET /api/v1/users/me)
 	GetMe(c *gin.Context, params GetMeParams)
@@ -38705,6 +39727,149 @@ func (siw *ServerInterfaceWrapper) GetTenantUsage(c *gin.Context) {
 	siw.Handler.GetTenantUsage(c, tenantId, params)
 }
 
+// ListAdminTerminalSessions operation middleware
+func (siw *ServerInterfaceWrapper) ListAdminTerminalSessions(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAdminTerminalSessionsParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", c.Request.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter status: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "allocation_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "allocation_id", c.Request.URL.Query(), &params.AllocationId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter allocation_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "principal_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "principal_id", c.Request.URL.Query(), &params.PrincipalId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter principal_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "tenant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tenant", c.Request.URL.Query(), &params.Tenant, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tenant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "node" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "node", c.Request.URL.Query(), &params.Node, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter node: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListAdminTerminalSessions(c, params)
+}
+
+// EndAdminTerminalSession operation middleware
+func (siw *ServerInterfaceWrapper) EndAdminTerminalSession(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id TerminalSessionID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EndAdminTerminalSessionParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.EndAdminTerminalSession(c, id, params)
+}
+
 // ListUsers operation middleware
 func (siw *ServerInterfaceWrapper) ListUsers(c *gin.Context) {
 
@@ -40008,6 +41173,93 @@ func (siw *ServerInterfaceWrapper) GetAllocationTelemetry(c *gin.Context) {
 	}
 
 	siw.Handler.GetAllocationTelemetry(c, id, params)
+}
+
+// CreateTerminalToken operation middleware
+func (siw *ServerInterfaceWrapper) CreateTerminalToken(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AllocationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateTerminalTokenParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateTerminalToken(c, id, params)
 }
 
 // GetAllocationTimeline operation middleware
@@ -44411,6 +45663,173 @@ func (siw *ServerInterfaceWrapper) PutTenantNotificationPreferences(c *gin.Conte
 	siw.Handler.PutTenantNotificationPreferences(c, params)
 }
 
+// ListTerminalSessions operation middleware
+func (siw *ServerInterfaceWrapper) ListTerminalSessions(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTerminalSessionsParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", c.Request.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter status: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "allocation_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "allocation_id", c.Request.URL.Query(), &params.AllocationId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter allocation_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "principal_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "principal_id", c.Request.URL.Query(), &params.PrincipalId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter principal_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListTerminalSessions(c, params)
+}
+
+// EndTerminalSession operation middleware
+func (siw *ServerInterfaceWrapper) EndTerminalSession(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id TerminalSessionID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EndTerminalSessionParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.EndTerminalSession(c, id, params)
+}
+
 // GetMe operation middleware
 func (siw *ServerInterfaceWrapper) GetMe(c *gin.Context) {
 
@@ -46937,6 +48356,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/api/v1/admin/tenants/:tenant_id/ledger", wrapper.ListTenantLedger)
 	router.PUT(options.BaseURL+"/api/v1/admin/tenants/:tenant_id/members/:user_id", wrapper.PlaceTenantMember)
 	router.GET(options.BaseURL+"/api/v1/admin/tenants/:tenant_id/usage", wrapper.GetTenantUsage)
+	router.GET(options.BaseURL+"/api/v1/admin/terminal-sessions", wrapper.ListAdminTerminalSessions)
+	router.DELETE(options.BaseURL+"/api/v1/admin/terminal-sessions/:id", wrapper.EndAdminTerminalSession)
 	router.GET(options.BaseURL+"/api/v1/admin/users", wrapper.ListUsers)
 	router.POST(options.BaseURL+"/api/v1/admin/users", wrapper.CreateUser)
 	router.DELETE(options.BaseURL+"/api/v1/admin/users/:user_id", wrapper.DeleteUser)
@@ -46954,6 +48375,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/allocations/:id/report-fault", wrapper.ReportAllocationFault)
 	router.POST(options.BaseURL+"/api/v1/allocations/:id/ssh-certificate", wrapper.CreateSshCertificate)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id/telemetry", wrapper.GetAllocationTelemetry)
+	router.POST(options.BaseURL+"/api/v1/allocations/:id/terminal-token", wrapper.CreateTerminalToken)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id/timeline", wrapper.GetAllocationTimeline)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id/why", wrapper.GetAllocationWhy)
 	router.POST(options.BaseURL+"/api/v1/allocations/preview", wrapper.PreviewAllocation)
@@ -47037,6 +48459,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.PUT(options.BaseURL+"/api/v1/tenant/members/:user_id", wrapper.PutTenantMember)
 	router.GET(options.BaseURL+"/api/v1/tenant/notifications/preferences", wrapper.GetTenantNotificationPreferences)
 	router.PUT(options.BaseURL+"/api/v1/tenant/notifications/preferences", wrapper.PutTenantNotificationPreferences)
+	router.GET(options.BaseURL+"/api/v1/terminal-sessions", wrapper.ListTerminalSessions)
+	router.DELETE(options.BaseURL+"/api/v1/terminal-sessions/:id", wrapper.EndTerminalSession)
 	router.GET(options.BaseURL+"/api/v1/users/me", wrapper.GetMe)
 	router.PATCH(options.BaseURL+"/api/v1/users/me", wrapper.UpdateMe)
 	router.GET(options.BaseURL+"/api/v1/users/me/invitations", wrapper.ListOwnInvitations)
@@ -49498,6 +50922,55 @@ func (response GetTenantUsage200JSONResponse) VisitGetTenantUsageResponse(w http
 	return err
 }
 
+type ListAdminTerminalSessionsRequestObject struct {
+	Params ListAdminTerminalSessionsParams
+}
+
+type ListAdminTerminalSessionsResponseObject interface {
+	VisitListAdminTerminalSessionsResponse(w http.ResponseWriter) error
+}
+
+type ListAdminTerminalSessions200ResponseHeaders struct {
+	Link *string
+}
+
+type ListAdminTerminalSessions200JSONResponse struct {
+	Body    TerminalSessionList
+	Headers ListAdminTerminalSessions200ResponseHeaders
+}
+
+func (response ListAdminTerminalSessions200JSONResponse) VisitListAdminTerminalSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndAdminTerminalSessionRequestObject struct {
+	Id     TerminalSessionID `json:"id"`
+	Params EndAdminTerminalSessionParams
+}
+
+type EndAdminTerminalSessionResponseObject interface {
+	VisitEndAdminTerminalSessionResponse(w http.ResponseWriter) error
+}
+
+type EndAdminTerminalSession204Response struct {
+}
+
+func (response EndAdminTerminalSession204Response) VisitEndAdminTerminalSessionResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
 type ListUsersRequestObject struct {
 	Params ListUsersParams
 }
@@ -50093,6 +51566,42 @@ func (response GetAllocationTelemetry200JSONResponse) VisitGetAllocationTelemetr
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTerminalTokenRequestObject struct {
+	Id     AllocationID `json:"id"`
+	Params CreateTerminalTokenParams
+	Body   *CreateTerminalTokenJSONRequestBody
+}
+
+type CreateTerminalTokenResponseObject interface {
+	VisitCreateTerminalTokenResponse(w http.ResponseWriter) error
+}
+
+type CreateTerminalToken201ResponseHeaders struct {
+	IdempotencyReplayed *string
+	Location            string
+}
+
+type CreateTerminalToken201JSONResponse struct {
+	Body    TerminalToken
+	Headers CreateTerminalToken201ResponseHeaders
+}
+
+func (response CreateTerminalToken201JSONResponse) VisitCreateTerminalTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -52476,6 +53985,55 @@ func (response PutTenantNotificationPreferences200JSONResponse) VisitPutTenantNo
 	return err
 }
 
+type ListTerminalSessionsRequestObject struct {
+	Params ListTerminalSessionsParams
+}
+
+type ListTerminalSessionsResponseObject interface {
+	VisitListTerminalSessionsResponse(w http.ResponseWriter) error
+}
+
+type ListTerminalSessions200ResponseHeaders struct {
+	Link *string
+}
+
+type ListTerminalSessions200JSONResponse struct {
+	Body    TerminalSessionList
+	Headers ListTerminalSessions200ResponseHeaders
+}
+
+func (response ListTerminalSessions200JSONResponse) VisitListTerminalSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndTerminalSessionRequestObject struct {
+	Id     TerminalSessionID `json:"id"`
+	Params EndTerminalSessionParams
+}
+
+type EndTerminalSessionResponseObject interface {
+	VisitEndTerminalSessionResponse(w http.ResponseWriter) error
+}
+
+type EndTerminalSession204Response struct {
+}
+
+func (response EndTerminalSession204Response) VisitEndTerminalSessionResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
 type GetMeRequestObject struct {
 	Params GetMeParams
 }
@@ -54021,6 +55579,12 @@ type StrictServerInterface interface {
 	// GetTenantUsage Get tenant usage summary
 	// (GET /api/v1/admin/tenants/{tenant_id}/usage)
 	GetTenantUsage(ctx context.Context, request GetTenantUsageRequestObject) (GetTenantUsageResponseObject, error)
+	// ListAdminTerminalSessions List terminal sessions of all tenants
+	// (GET /api/v1/admin/terminal-sessions)
+	ListAdminTerminalSessions(ctx context.Context, request ListAdminTerminalSessionsRequestObject) (ListAdminTerminalSessionsResponseObject, error)
+	// EndAdminTerminalSession Revoke terminal session of any tenant
+	// (DELETE /api/v1/admin/terminal-sessions/{id})
+	EndAdminTerminalSession(ctx context.Context, request EndAdminTerminalSessionRequestObject) (EndAdminTerminalSessionResponseObject, error)
 	// ListUsers List users
 	// (GET /api/v1/admin/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -54075,6 +55639,9 @@ type StrictServerInterface interface {
 	// GetAllocationTelemetry Get allocation telemetry
 	// (GET /api/v1/allocations/{id}/telemetry)
 	GetAllocationTelemetry(ctx context.Context, request GetAllocationTelemetryRequestObject) (GetAllocationTelemetryResponseObject, error)
+	// CreateTerminalToken Create terminal token
+	// (POST /api/v1/allocations/{id}/terminal-token)
+	CreateTerminalToken(ctx context.Context, request CreateTerminalTokenRequestObject) (CreateTerminalTokenResponseObject, error)
 	// GetAllocationTimeline Get allocation timeline
 	// (GET /api/v1/allocations/{id}/timeline)
 	GetAllocationTimeline(ctx context.Context, request GetAllocationTimelineRequestObject) (GetAllocationTimelineResponseObject, error)
@@ -54321,6 +55888,12 @@ type StrictServerInterface interface {
 	// PutTenantNotificationPreferences Put tenant notification preferences
 	// (PUT /api/v1/tenant/notifications/preferences)
 	PutTenantNotificationPreferences(ctx context.Context, request PutTenantNotificationPreferencesRequestObject) (PutTenantNotificationPreferencesResponseObject, error)
+	// ListTerminalSessions List terminal sessions
+	// (GET /api/v1/terminal-sessions)
+	ListTerminalSessions(ctx context.Context, request ListTerminalSessionsRequestObject) (ListTerminalSessionsResponseObject, error)
+	// EndTerminalSession Revoke terminal session
+	// (DELETE /api/v1/terminal-sessions/{id})
+	EndTerminalSession(ctx context.Context, request EndTerminalSessionRequestObject) (EndTerminalSessionResponseObject, error)
 	// GetMe Get current user
 	// (GET /api/v1/users/me)
 	GetMe(ctx context.Context, request GetMeRequestObject) (GetMeResponseObject, error)
@@ -57138,6 +58711,59 @@ func (sh *strictHandler) GetTenantUsage(ctx *gin.Context, tenantId TenantID, par
 	}
 }
 
+// ListAdminTerminalSessions operation middleware
+func (sh *strictHandler) ListAdminTerminalSessions(ctx *gin.Context, params ListAdminTerminalSessionsParams) {
+	var request ListAdminTerminalSessionsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAdminTerminalSessions(ctx, request.(ListAdminTerminalSessionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAdminTerminalSessions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListAdminTerminalSessionsResponseObject); ok {
+		if err := validResponse.VisitListAdminTerminalSessionsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// EndAdminTerminalSession operation middleware
+func (sh *strictHandler) EndAdminTerminalSession(ctx *gin.Context, id TerminalSessionID, params EndAdminTerminalSessionParams) {
+	var request EndAdminTerminalSessionRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.EndAdminTerminalSession(ctx, request.(EndAdminTerminalSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EndAdminTerminalSession")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(EndAdminTerminalSessionResponseObject); ok {
+		if err := validResponse.VisitEndAdminTerminalSessionResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListUsers operation middleware
 func (sh *strictHandler) ListUsers(ctx *gin.Context, params ListUsersParams) {
 	var request ListUsersRequestObject
@@ -57795,6 +59421,51 @@ func (sh *strictHandler) GetAllocationTelemetry(ctx *gin.Context, id AllocationI
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(GetAllocationTelemetryResponseObject); ok {
 		if err := validResponse.VisitGetAllocationTelemetryResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateTerminalToken operation middleware
+func (sh *strictHandler) CreateTerminalToken(ctx *gin.Context, id AllocationID, params CreateTerminalTokenParams) {
+	var request CreateTerminalTokenRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body CreateTerminalTokenJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateTerminalToken(ctx, request.(CreateTerminalTokenRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateTerminalToken")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CreateTerminalTokenResponseObject); ok {
+		if err := validResponse.VisitCreateTerminalTokenResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -60374,6 +62045,59 @@ func (sh *strictHandler) PutTenantNotificationPreferences(ctx *gin.Context, para
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(PutTenantNotificationPreferencesResponseObject); ok {
 		if err := validResponse.VisitPutTenantNotificationPreferencesResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTerminalSessions operation middleware
+func (sh *strictHandler) ListTerminalSessions(ctx *gin.Context, params ListTerminalSessionsParams) {
+	var request ListTerminalSessionsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTerminalSessions(ctx, request.(ListTerminalSessionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTerminalSessions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListTerminalSessionsResponseObject); ok {
+		if err := validResponse.VisitListTerminalSessionsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// EndTerminalSession operation middleware
+func (sh *strictHandler) EndTerminalSession(ctx *gin.Context, id TerminalSessionID, params EndTerminalSessionParams) {
+	var request EndTerminalSessionRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.EndTerminalSession(ctx, request.(EndTerminalSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EndTerminalSession")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(EndTerminalSessionResponseObject); ok {
+		if err := validResponse.VisitEndTerminalSessionResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

@@ -67,7 +67,7 @@ func (b *fixture) freshPathOf(t *testing.T, op openapi.Operation) string {
 	case strings.Contains(path, "/allocations/{id}"):
 		id := b.allocate(t).Id.String()
 		switch op.OperationID {
-		case "createSshCertificate", "reportAllocationFault":
+		case "createSshCertificate", "createTerminalToken", "reportAllocationFault":
 			b.activate(id)
 		case "getAllocationProof":
 			b.sql(`INSERT INTO release_proofs (allocation_id, proof, public_key) VALUES ($1, '{"fence": 2}', '\\x01')`, id)
@@ -82,6 +82,11 @@ func (b *fixture) freshPathOf(t *testing.T, op openapi.Operation) string {
 	case strings.Contains(path, "/sessions/{id}"):
 		id, _ := b.start(tokenFor(op))
 		return fill("{id}", id.String())
+	case strings.Contains(path, "/terminal-sessions/{id}"):
+		return fill("{id}", read[string](b, `INSERT INTO terminal_sessions (id, org_id, project_id, allocation_id, node_id, fence, instance_id, principal, by_program, sign_in_id,
+				scopes, limited, purpose, address, user_agent, correlation_id)
+			SELECT gen_random_uuid(), org_id, project_id, id, id, 1, id, $2, false, id, '{}', false, 'shell', '', '', '' FROM allocations WHERE id = $1 RETURNING id::text`,
+			b.allocate(t).Id, users[tokenOwner]))
 	case strings.Contains(path, "{service_account_id}"):
 		account, credential := b.program(t)
 		return strings.NewReplacer("{service_account_id}", account, "{credential_id}", credential).Replace(path)

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/people"
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/api/rest/signin"
+	"github.com/gpuaas/gpuaas/api/rest/terminal"
 	"github.com/gpuaas/gpuaas/api/rest/view"
 )
 
@@ -24,6 +25,7 @@ type (
 	moneyHandlers      = money.Handlers
 	peopleHandlers     = people.Handlers
 	signinHandlers     = signin.Handlers
+	terminalHandlers   = terminal.Handlers
 	viewHandlers       = view.Handlers
 )
 
@@ -37,6 +39,7 @@ type handlers struct {
 	*moneyHandlers
 	*peopleHandlers
 	*signinHandlers
+	*terminalHandlers
 	*viewHandlers
 	*health
 }
@@ -62,11 +65,12 @@ func (s *Server) newHandlers() handlers {
 		fleetHandlers: &fleetHandlers{
 			Services: v, Cursors: cursors, Change: objects, Parts: fleet.NodeParts{Services: v, Tasks: s.Tasks, Installer: s.Installer},
 		},
-		moneyHandlers:  &moneyHandlers{Services: v, Cursors: cursors, Exports: exports, Chain: s.chain, Pages: s.pages},
-		peopleHandlers: &peopleHandlers{Services: v, Cursors: cursors},
-		signinHandlers: s.signin,
-		viewHandlers:   views,
-		health:         &health{checks: s.Checks, clock: s.Clock, ready: s.Ready},
+		moneyHandlers:    &moneyHandlers{Services: v, Cursors: cursors, Exports: exports, Chain: s.chain, Pages: s.pages},
+		peopleHandlers:   &peopleHandlers{Services: v, Cursors: cursors},
+		signinHandlers:   s.signin,
+		terminalHandlers: &terminalHandlers{Services: v, Cursors: cursors},
+		viewHandlers:     views,
+		health:           &health{checks: s.Checks, clock: s.Clock, ready: s.Ready},
 	}
 	views.Operations = all
 	return all

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/gin-gonic/gin"
@@ -68,6 +69,8 @@ type Config struct {
 	SharedLimits middleware.SharedLimits
 	// RiverUI serves the pages of the jobs under /admin/river/; nil where no queue runs.
 	RiverUI http.Handler
+	// Terminals serves the websockets below /ws/terminal/ and /ws/ssh/; nil where another process does.
+	Terminals http.Handler
 	// Portal is served below /portal/; nil serves the API and the pages without scripts.
 	Portal *web.Portal
 
@@ -183,6 +186,10 @@ func (s *Server) Metrics() prometheus.Collector { return s.chain }
 // serve answers HEAD as GET without its body; net/http omits the body itself, other writers may not. A
 // stream has no end that one could wait for.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if s.Terminals != nil && (strings.HasPrefix(r.URL.Path, "/ws/terminal/") || strings.HasPrefix(r.URL.Path, "/ws/ssh/")) {
+		s.Terminals.ServeHTTP(w, r)
+		return
+	}
 	if r.Method == http.MethodHead && !s.streams[r.URL.Path] {
 		get := *r
 		get.Method = http.MethodGet

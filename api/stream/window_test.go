@@ -21,6 +21,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/handshake"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -295,7 +296,7 @@ func connect(t *testing.T, s *stream.Server, r stream.Request) *websocket.Conn {
 	t.Helper()
 	opened := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if err := stream.CheckUpgrade(req); err != nil {
+		if err := handshake.Check(req, stream.Subprotocol, ""); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}

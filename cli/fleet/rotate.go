@@ -56,6 +56,7 @@ func rotates(name string) rotated {
 		"ca":         {"ca", keystore.PurposeAuthority, "authority", true, "", "gpuaas ca rotate %s"},
 		"tasks":      {"task_keys", keystore.PurposeTasks, "key that signs tasks", true, "", "gpuaas keys rotate %s"},
 		"statements": {"statement_keys", keystore.PurposeStatements, "key that signs responses to reports", true, "", "gpuaas keys rotate %s --of statements"},
+		"relay":      {"relay_keys", keystore.PurposeRelay, "key that signs requests for streams", true, "", "gpuaas keys rotate %s --of relay"},
 		"logins": {
 			"login_keys", keystore.PurposeLogins, "key that signs logins over SSH", false,
 			"nodes receive a new key within 10 seconds, by a job that the command does not see: a minute after begin, once every node is reachable", "gpuaas keys rotate %s --of logins",
@@ -75,7 +76,7 @@ func rotates(name string) rotated {
 }
 
 // ofKeys lists the values of --of.
-const ofKeys = "tasks, statements, logins, tokens, fields, webhooks, cursors or kek"
+const ofKeys = "tasks, statements, relay, logins, tokens, fields, webhooks, cursors or kek"
 
 func NewCA(a *output.Console) *cobra.Command {
 	return output.Group("ca", "Manage the node certificate authority", newRotate(a, [3]string{
@@ -326,7 +327,7 @@ func (d desk) left(ctx context.Context) (left []string, all int, err error) {
 		return nil, 0, err
 	}
 	set, _ := d.keys.Sets.Control()
-	now, issuer := secret.Stamp(d.keys.Authority.Bundle(), set.TaskKeys, set.StatementKeys), newestIssuer(d.keys.Authority)
+	now, issuer := secret.Stamp(d.keys.Authority.Bundle(), set.TaskKeys, set.StatementKeys, set.RelayKeys), newestIssuer(d.keys.Authority)
 	for _, c := range certificates {
 		if !c.Follows(now, issuer) {
 			left = append(left, cmp.Or(names[c.Node.UUID], c.Node.String()))

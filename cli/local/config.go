@@ -133,8 +133,8 @@ var serverVariables = []variable{
 
 // serverFlagNames are the flags of the server by name.
 var serverFlagNames = []string{
-	"environment", "listen", "log-level", "metrics-listen", "metrics-name", "node-host", "node-listen", "pprof-listen", "public-url", "ref", "repository",
-	"roles", "source-name", "state-dir", "tls-cert", "tls-client-ca", "tls-key", "trusted-proxy",
+	"environment", "listen", "log-level", "metrics-listen", "metrics-name", "node-host", "node-listen", "pprof-listen", "public-url", "ref", "relay-advertise", "relay-listen", "repository",
+	"roles", "source-name", "state-dir", "terminal-listen", "tls-cert", "tls-client-ca", "tls-key", "trusted-proxy",
 }
 
 // flagVariables are the variables that give flags of the server their default.

@@ -48,6 +48,8 @@ func NewUp() *cobra.Command {
 	f.StringVar(&cfg.Environment, "environment", "dev", "folder of environments/ with the fleet")
 	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:8080", "address of the API; port 0 selects a free port, a used port the next free one")
 	f.StringVar(&cfg.NodeListen, "node-listen", "127.0.0.1:8443", "address of the node API")
+	f.StringVar(&cfg.RelayListen, "relay-listen", "", "address for the connections of agents to terminals; default: a free port at the address of --node-listen")
+	f.BoolVar(&cfg.SimShell, "sim-shell", false, "shells of simulated nodes run on this computer, also while a listener is not on loopback")
 	f.StringVar(&cfg.Metrics, "metrics-listen", "127.0.0.1:9090", "address of the metrics")
 	f.StringVar(&cfg.IssuerListen, "issuer-listen", "127.0.0.1:8180", "address of the development issuer; loopback names only")
 	f.StringVar(&cfg.MailListen, "mail-listen", "127.0.0.1:8380", "address of the page with the e-mails; loopback names only")

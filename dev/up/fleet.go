@@ -79,6 +79,7 @@ func (i *installation) startFleet(ctx context.Context) (*fleet, error) {
 	var wait sync.WaitGroup
 	f.stop = func() { cancel(); wait.Wait() }
 	run := func(configs []agent.Config) error { //nolint:unparam // as the one below
+		i.startShells(running, &wait, configs)
 		wait.Go(func() {
 			if err := agent.RunFleet(running, configs); err != nil {
 				f.fail(err)
@@ -92,6 +93,7 @@ func (i *installation) startFleet(ctx context.Context) (*fleet, error) {
 			return nil, err
 		}
 		run = func(configs []agent.Config) error {
+			i.startShells(running, &wait, configs)
 			for _, c := range configs {
 				if err := i.prepareProcess(running, c); err != nil {
 					return err

@@ -4,6 +4,7 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,15 @@ import (
 	"github.com/gpuaas/gpuaas/server"
 )
 
+// freePortOf returns an address with a free port and the name of the node API, which agents reach.
+func freePortOf(nodeListen string) string {
+	host, _, err := net.SplitHostPort(nodeListen)
+	if err != nil {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, "0")
+}
+
 // Config is the configuration of an installation.
 type Config struct {
 	Dir         string // the data directory
@@ -34,6 +44,7 @@ type Config struct {
 	Repository  string // its path; empty: the working directory
 	Listen      string
 	NodeListen  string
+	RelayListen string
 	Metrics     string
 	// IssuerListen is the address of the development issuer.
 	IssuerListen string
@@ -41,12 +52,15 @@ type Config struct {
 	PaymentsListen string
 	// MailListen is the address of the page with the e-mails.
 	MailListen string
-	SimNodes   int  // simulated nodes to run; negative: as many as are declared
-	Processes  bool // one agent process each, instead of all in this one
-	Headless   bool // print no screen
-	Reset      bool // begin with an empty data directory
-	ReadyFile  string
-	Profile    string // name of the client profile to write
+	SimNodes   int // simulated nodes to run; negative: as many as are declared
+	// SimShell starts the SSH servers of simulated nodes also if a listener is not on loopback. They run shells on this
+	// computer.
+	SimShell  bool
+	Processes bool // one agent process each, instead of all in this one
+	Headless  bool // print no screen
+	Reset     bool // begin with an empty data directory
+	ReadyFile string
+	Profile   string // name of the client profile to write
 
 	Out io.Writer
 	Log *slog.Logger
@@ -135,7 +149,7 @@ func (i *installation) start(ctx context.Context) error {
 		DatabaseURL: i.cluster.URL(), DatabaseURLs: i.roleURLs(),
 		NATS:  func() (*nats.Conn, error) { return i.bus.Connect("gpuaas") },
 		Roles: server.AllRoles(), Environment: i.cfg.Environment, Profile: i.profile,
-		Listen: i.cfg.Listen, NodeListen: i.cfg.NodeListen, MetricsListen: i.cfg.Metrics, Roam: true,
+		Listen: i.cfg.Listen, NodeListen: i.cfg.NodeListen, RelayListen: cmp.Or(i.cfg.RelayListen, freePortOf(i.cfg.NodeListen)), MetricsListen: i.cfg.Metrics, Roam: true,
 		NodeHosts: nodeHosts(i.cfg.NodeListen), SignIn: signIn, Payments: payments, Credentials: credentials,
 		AuditArchive: filepath.Join(dir, "audit"), WithoutPortal: withoutPortal,
 		StateDir: filepath.Join(dir, "secrets"), GitDir: filepath.Join(dir, "git"), Source: i.source, Log: i.cfg.Log,

@@ -348,7 +348,7 @@ func (w *fixture) strangers() {
 func (w *fixture) createShared(s *side) {
 	s.objects["ProjectPath"], s.objects["ProjectHeader"] = s.project.String(), s.project.String()
 	s.objects["TenantID"] = s.tenant.String()
-	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID", "NotificationID", "WebhookID", "WebhookDeliveryID"} {
+	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID", "NotificationID", "WebhookID", "WebhookDeliveryID", "TerminalSessionID"} {
 		s.objects[kind] = w.fresh(kind, s, s.owner)
 	}
 	w.sql(`INSERT INTO release_proofs (allocation_id, proof) VALUES ($1, '{}')`, s.objects["AllocationID"])
@@ -371,7 +371,7 @@ var personal = map[string]bool{"SshKeyID": true, "SessionID": true, "ApiKeyID": 
 // operator who belongs to none.
 func (w *fixture) fresh(kind string, s *side, by *actor) string {
 	made := id()
-	if by.program && kind != "SshKeyID" {
+	if by.program && kind != "SshKeyID" && kind != "TerminalSessionID" {
 		by = s.owner // a program has no sessions and no keys of its own
 	}
 	switch kind {
@@ -435,6 +435,11 @@ func (w *fixture) fresh(kind string, s *side, by *actor) string {
 	case "WebhookDeliveryID":
 		w.sql(`INSERT INTO webhook_deliveries (id, endpoint_id, org_id, project_id, event_id, event_type, body, status) VALUES ($1, $2, $3, $4, $5, 'billing.refunded', '{}', 'failed')`,
 			made, s.objects["WebhookID"], s.tenant, s.project, id())
+	case "TerminalSessionID": // of a server that is not silent
+		w.sql(`INSERT INTO terminal_instances (id, address, seen_at) VALUES ($1, '', 'infinity')`, made)
+		w.sql(`INSERT INTO terminal_sessions (id, org_id, project_id, allocation_id, node_id, fence, instance_id, principal, by_program, sign_in_id, scopes, limited, purpose,
+				address, user_agent, correlation_id)
+			SELECT $1, org_id, project_id, id, $1, 1, $1, $2, false, $1, '{}', false, 'shell', '', '', '' FROM allocations WHERE id = $3`, made, by.user, s.objects["AllocationID"])
 	case "SshKeyID":
 		line, mark := publicKey()
 		w.sql(`INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) VALUES ($1, $2, $3, $4, $5)`, made, by.user, w.unique("key"), line, mark)

@@ -91,7 +91,7 @@ func (w *fixture) ids(c cell, consumed bool) map[slot]string {
 			ids[one] = w.otherOf(s).objects[one.kind]
 		case consumed && one == last && (one.kind == "ObjectName" || one.kind == "NodeName" || platforms[one.kind]):
 			ids[one] = w.fresh(one.kind, s, c.actor)
-		case consumed && one.kind == "AllocationID" && slices.Contains([]string{"createSshCertificate", "reportAllocationFault"}, c.op.OperationID):
+		case consumed && one.kind == "AllocationID" && slices.Contains([]string{"createSshCertificate", "createTerminalToken", "reportAllocationFault"}, c.op.OperationID):
 			ids[one] = w.activate(w.fresh(one.kind, s, by))
 		case consumed && one.kind == "AllocationID" && c.op.OperationID == "forceReleaseAllocation":
 			ids[one] = w.move(w.fresh(one.kind, s, by), "requested", "provisioning", "active", "releasing", "release_failed")

@@ -88,7 +88,7 @@ func TestINV56EventsOfOwnProjects(t *testing.T) {
 		listed := !a.program && !a.limited || slices.ContainsFunc(a.scopes, func(scope string) bool { return policies.Allows(scope, "listEvents") })
 		may := map[string]bool{
 			"own": wide || a.program || slices.ContainsFunc(a.roles, isInProject), "other": wide,
-			"money": wide || a.hasRole("tenant.billing") && !a.limited,
+			"money": (wide || a.hasRole("tenant.billing")) && !a.limited,
 		}
 		var want []string
 		for round := range rounds {

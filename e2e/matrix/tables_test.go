@@ -37,15 +37,18 @@ var changes = map[string][]string{
 	"createCredential":     {"service_account_credentials"},
 	"deleteCredential":     {"service_account_credentials"},
 
-	"createUser":           {"users", "tenant_memberships"},
-	"updateUser":           {"users", "sessions", "api_keys", "river_job", "outbox_events"},
-	"deleteUser":           {"users", "sessions", "api_keys", "ssh_keys", "user_passwords", "sign_in_links", "invitations", "project_memberships", "tenant_memberships", "service_account_credentials", "river_job"},
-	"deleteTenant":         {"tenants", "webhook_endpoints", "projects", "service_accounts", "service_account_credentials", "invitations", "project_memberships", "tenant_memberships", "users", "sessions", "api_keys", "ssh_keys", "user_passwords", "sign_in_links"},
-	"endAnySession":        {"sessions"},
-	"createTenant":         {"tenants", "projects"},
-	"placeTenantMember":    {"tenant_memberships", "river_job"},
-	"createEnrolmentToken": {"enrolment_tokens"},
-	"createSshCertificate": {"ssh_certificates"}, // its serial, so that it can be revoked
+	"createUser":              {"users", "tenant_memberships"},
+	"updateUser":              {"users", "sessions", "api_keys", "river_job", "outbox_events"},
+	"deleteUser":              {"users", "sessions", "api_keys", "ssh_keys", "user_passwords", "sign_in_links", "invitations", "project_memberships", "tenant_memberships", "service_account_credentials", "river_job"},
+	"deleteTenant":            {"tenants", "webhook_endpoints", "projects", "service_accounts", "service_account_credentials", "invitations", "project_memberships", "tenant_memberships", "users", "sessions", "api_keys", "ssh_keys", "user_passwords", "sign_in_links"},
+	"endAnySession":           {"sessions"},
+	"createTenant":            {"tenants", "projects"},
+	"placeTenantMember":       {"tenant_memberships", "river_job"},
+	"createEnrolmentToken":    {"enrolment_tokens"},
+	"createTerminalToken":     {"terminal_tokens"},
+	"endTerminalSession":      {"terminal_sessions"},
+	"endAdminTerminalSession": {"terminal_sessions"},
+	"createSshCertificate":    {"ssh_certificates"}, // its serial, so that it can be revoked
 
 	// Each operator hold of a node is a separate row, which the loop reads.
 	"createNode":         {"desired_objects", "reconcile_due", "outbox_events"},

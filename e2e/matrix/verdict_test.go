@@ -77,6 +77,9 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 			v = verdict{statuses: []int{200}} // of their own session
 		}
 		return v
+	case o.OperationID == "createTerminalToken" && strings.HasPrefix(a.token, "ey") && !a.program && a.rejection == "":
+		// A terminal ends with the sign-in, and the server does not see the end of a provider's token.
+		return verdict{statuses: []int{http.StatusForbidden, http.StatusNotFound}, codes: []string{"forbidden", "not_found"}}
 	case a.rejection != "":
 		return verdict{statuses: []int{401}, codes: []string{a.rejection}}
 	}

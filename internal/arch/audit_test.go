@@ -348,6 +348,7 @@ var demanded = []string{
 	"git_sources", "desired_objects", "plans", "plan_approvals", "drift", // who suspends, adopts, approves, ignores
 	"ledger_transfers", "payment_sessions", "refund_requests", "payment_disputes", "payment_mandates", // who adjusts a balance, tops up, refunds, disputes
 	"holds", "agent_releases", "certificates", "breaker_trips", // who cordons, publishes a build of the agent, revokes, lets the platform hold again
+	"terminal_tokens", "terminal_sessions", // who may enter an allocation, enters it, ends a session
 	"webhook_endpoints",                                // who sends events where
 	"fault_reports",                                    // who reports and decides
 	"notification_preferences", "suppressed_addresses", // who changes, lifts

@@ -80,9 +80,15 @@ var importRules = map[string][]string{
 		"reconciler", "gitops", "jobs/nodetask", "web", "docs",
 	},
 	"api/stream": {"api/oapi", "platform", "product", "policies", "desired", "observed"},
+	// A rejected handshake is a problem of the API.
+	"api/terminal":        {"api/rest", "api/terminal/replay", "platform", "product", "policies"},
+	"api/terminal/replay": {},
 	// desired: the hint that notifies the loop. platform/secret: the validity of a node's
 	// certificate, checked at every call.
 	"api/nodeapi": {"protocol", "jobs/nodetask", "observed", "product/slots", "product/fleet", "product/nodehealth", "product/agentrelease", "desired", "platform/secret"},
+
+	// A hint notifies the poll of the node; the validity of certificates of nodes is checked for open streams.
+	"api/terminal/relay": {"product/terminal", "jobs/nodetask", "platform/secret", "protocol"},
 
 	"server": {
 		"services", "api", "jobs", "gitops", "product", "reconciler", "platform", "desired", "desired/revision", "desired/validate", "observed", "policies", "cue", "protocol",
@@ -133,6 +139,8 @@ var libraryRules = []struct {
 	{library: []string{"github.com/stripe/stripe-go"}, only: []string{"platform/payment/stripe", "dev/stripe", "dev/up"}},
 	// Vault is one adapter of a port.
 	{library: []string{"github.com/hashicorp/vault"}, only: []string{"platform/secret/vault"}},
+	// A shell on the local machine: for simulated nodes and tests.
+	{library: []string{"github.com/gliderlabs/ssh", "github.com/creack/pty"}, only: []string{"dev/simssh", "api/terminal"}},
 	// SMTP is one adapter of a port, and the server is for development and tests.
 	{library: []string{"github.com/wneessen/go-mail"}, only: []string{"platform/notification/smtp"}},
 	{library: []string{"github.com/emersion/go-smtp"}, only: []string{"dev/mail", "dev/up", "platform/notification/smtp"}},
@@ -154,6 +162,7 @@ var unlinked = []string{
 	"github.com/jackc/pgx", "github.com/riverqueue", "riverqueue.com", "github.com/pressly/goose",
 	"github.com/gin-gonic", "github.com/getkin/kin-openapi", "github.com/oapi-codegen",
 	"github.com/nats-io", "cuelang.org/go", "github.com/go-git", "github.com/hashicorp", module + "/migrations",
+	"github.com/gliderlabs", "github.com/creack", module + "/dev",
 }
 
 // ruleOf returns the folder whose rule applies to a package, or "".

@@ -22,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/terminal"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/services"
 )
@@ -68,6 +69,8 @@ func batches() []batch {
 		{"sessions", policies.HistoryDays, day, signin.DeleteEndedSessions},
 		{"sign_in_links", policies.HistoryDays, day, signin.DeleteExpiredLinks},
 		{"ssh_certificates", policies.HistoryDays, day, allocation.ForgetCertificates},
+		{"terminal_tokens", policies.HistoryDays, day, terminal.DeleteTokens},
+		{"terminal_sessions", policies.HistoryDays, day, terminal.DeleteSessions},
 		{"certificates", policies.HistoryDays, day, secret.DeleteExpired},
 		{"node_tasks", policies.HistoryDays, day, nodetask.DeleteEnded},
 		{"observed_allocations", policies.HistoryDays, day, observed.ForgetAllocations},

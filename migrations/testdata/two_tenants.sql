@@ -55,6 +55,10 @@ BEGIN
 		INSERT INTO fault_reports (id, allocation_id, org_id, node_id, message, reported_by) VALUES (id, id, id, id, 'm', 'a');
 		INSERT INTO release_proofs (allocation_id, proof) VALUES (id, '{}');
 		INSERT INTO ssh_certificates (serial, allocation_id, principal, expires_at) VALUES (hashtext(id::text), id, id, now());
+		INSERT INTO terminal_tokens (hash, org_id, project_id, allocation_id, principal, by_program, sign_in_id, scopes, limited, purpose, origin, correlation_id, expires_at)
+			VALUES (sha256(tenant::bytea), id, id, id, id, false, id, '{}', false, 'shell', '', '', now());
+		INSERT INTO terminal_sessions (id, org_id, project_id, allocation_id, node_id, fence, instance_id, principal, by_program, sign_in_id, scopes, limited, purpose, address, user_agent, correlation_id)
+			VALUES (id, id, id, id, id, 1, id, id, false, id, '{}', false, 'shell', '', '', '');
 		INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, observed_at) VALUES (id, 'c0000000-0000-0000-0000-000000000000', 'ready', 1, 1, '', now());
 		INSERT INTO desired_objects (uid, kind, scope, name, spec, spec_hash, owner) VALUES (id, 'Allocation', id, id, '{}', '', 'api');
 	END LOOP;

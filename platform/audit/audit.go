@@ -35,7 +35,7 @@ type Entry struct {
 
 // Queue adds the entry to the caller's transaction.
 func Queue(b *pgx.Batch, e Entry) {
-	client := e.Client.clean()
+	client := e.Client.Clean()
 	b.Queue(insertEntry, uuid.Must(uuid.NewV7()), e.Tenant.UUID, e.Actor, e.Action, e.Target,
 		e.CorrelationID, document(e.Before), document(e.After), client.Address, client.UserAgent)
 }

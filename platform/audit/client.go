@@ -24,9 +24,9 @@ type Client struct{ Address, UserAgent string }
 // maxUserAgent is enough to recognise a program.
 const maxUserAgent = 256
 
-// clean bounds both texts. A client chooses the user agent, so only printable characters stay: a
+// Clean bounds both texts. A client chooses the user agent, so only printable characters stay: a
 // terminal or a log that shows the row cannot be controlled by it.
-func (c Client) clean() Client {
+func (c Client) Clean() Client {
 	address, err := netip.ParseAddr(c.Address)
 	c.Address = ""
 	if err == nil {

@@ -26,13 +26,13 @@ func TestAHostileUserAgentIsHarmless(t *testing.T) {
 		strings.Repeat("é", 5000):       {"203.0.113.7", strings.Repeat("é", maxUserAgent/2)},
 		"x" + strings.Repeat("é", 5000): {"203.0.113.7", "x" + strings.Repeat("é", maxUserAgent/2-1)},
 	} {
-		got := Client{"::ffff:203.0.113.7", sent}.clean()
+		got := Client{"::ffff:203.0.113.7", sent}.Clean()
 		if got != want || !utf8.ValidString(got.UserAgent) || len(got.UserAgent) > maxUserAgent {
 			t.Errorf("%.40q: got %q", sent, got)
 		}
 	}
 	for sent, want := range map[string]string{"fe80::1%eth0\x1b": "fe80::1", "not an address": "", "": "", "2001:DB8::1": "2001:db8::1"} {
-		if got := (Client{Address: sent}).clean(); got.Address != want {
+		if got := (Client{Address: sent}).Clean(); got.Address != want {
 			t.Errorf("%q: got %q", sent, got.Address)
 		}
 	}

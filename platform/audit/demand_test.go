@@ -37,6 +37,8 @@ const privileged = `
 	INSERT INTO enrolment_tokens (secret_hash, node_id, expires_at) VALUES ('x', id(1), now());
 	INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status)
 	VALUES (id(1), id(1), id(1), id(1), 'a', 's', 'r', 1, id(1), 1, 'EUR', 'u1', 1, 'requested');
+	INSERT INTO terminal_sessions (id, org_id, project_id, allocation_id, node_id, fence, instance_id, principal, by_program, sign_in_id, scopes, limited, purpose, address, user_agent, correlation_id)
+	VALUES (id(1), id(1), id(1), id(1), id(1), 1, id(1), id(1), false, id(1), '{}', false, 'shell', '', '', '');
 	INSERT INTO certificates (serial, node_id, status, not_after) VALUES ('ab', id(1), 'active', now());
 	INSERT INTO breaker_trips (held, allowed, fleet, reason, rejected_nodes) VALUES (2, 2, 9, 'r', '{}');
 	INSERT INTO fault_reports (id, allocation_id, org_id, node_id, message, reported_by) VALUES (id(1), id(1), id(1), id(1), 'm', 'a');
@@ -144,6 +146,9 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 		`UPDATE suppressed_addresses SET lifted_at = now(), lifted_by = 'a'`,
 		`INSERT INTO event_replays (id, consumer, repeat, actor, reason) VALUES (id(2), 'c', true, 'a', 'r')`,
 		`INSERT INTO slot_inspections (slot_id, claimed_at, actor, reason) VALUES (id(1), now(), 'a', 'r')`,
+		`INSERT INTO terminal_tokens (hash, org_id, project_id, allocation_id, principal, by_program, sign_in_id, scopes, limited, purpose, origin, correlation_id, expires_at) VALUES (sha256('x'), id(1), id(1), id(1), id(1), false, id(1), '{}', false, 'shell', '', '', now())`,
+		`UPDATE terminal_sessions SET end_wanted = 'ended_by_user', end_by = 'a'`,
+		`UPDATE terminal_sessions SET end_reason = 'exited', ended_at = now()`,
 		`UPDATE certificates SET status = 'revoked', revoked_at = now(), reason = 'r'`,
 		`UPDATE git_sources SET suspended_by = 'a', suspended_at = now(), suspended_reason = 'r'`,
 		`UPDATE desired_objects SET suspended_by = 'a', suspended_at = now()`,
@@ -164,6 +169,7 @@ func TestINV58PrivilegedChangesDemandAnAuditRow(t *testing.T) {
 		`DELETE FROM sessions`,
 		`UPDATE enrolment_tokens SET used_at = now()`,
 		`UPDATE allocations SET message = 'm'`,
+		`UPDATE terminal_sessions SET sent_bytes = 1, connected = false`,
 		`UPDATE certificates SET status = 'superseded'`,
 		`UPDATE webhook_endpoints SET failing_since = now(), blocked_until = now(), retry_at = now()`,
 		`UPDATE webhook_endpoints SET secret_enc = 'y'`, // sealed again
@@ -223,7 +229,7 @@ func TestINV58TablesThatAreAudited(t *testing.T) {
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	want := []string{
 		"agent_releases", "allocations", "api_keys", "breaker_trips", "certificates", "dead_letters", "desired_objects", "drift", "enrolment_tokens", "event_replays", "fault_reports", "git_sources", "holds", "invitations", "key_sets", "ledger_transfers", "notification_preferences", "payment_disputes", "payment_mandates", "payment_sessions", "plan_approvals", "plans", "project_memberships", "projects",
-		"refund_requests", "service_account_credentials", "service_accounts", "sessions", "sign_in_links", "signing_keys", "slot_inspections", "ssh_keys", "suppressed_addresses", "tenant_memberships", "tenants", "user_passwords", "users", "webhook_endpoints",
+		"refund_requests", "service_account_credentials", "service_accounts", "sessions", "sign_in_links", "signing_keys", "slot_inspections", "ssh_keys", "suppressed_addresses", "tenant_memberships", "tenants", "terminal_sessions", "terminal_tokens", "user_passwords", "users", "webhook_endpoints",
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v: %v", got, err)

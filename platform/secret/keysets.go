@@ -103,11 +103,12 @@ type keySetSigner interface {
 	Sign(ctx context.Context, kid string, body []byte) (signature []byte, err error)
 }
 
-// SignKeySet signs the next set of keys with the task key kid, which is one of the set, and stores it in the
+// SignKeySet signs keys as the next set with the task key kid, which is one of the set, and stores it in the
 // transaction of the rotation. The key that signs is one that nodes trust already, or at the end of a
 // rotation the one that they have received at its begin.
-func SignKeySet(ctx context.Context, tx pgx.Tx, by keySetSigner, kid string, tasks, statements map[string][]byte, now time.Time) error {
-	set := protocol.KeySet{V: protocol.Version, Kid: kid, TaskKeys: tasks, StatementKeys: statements, IssuedAt: now}
+func SignKeySet(ctx context.Context, tx pgx.Tx, by keySetSigner, kid string, keys protocol.KeySet, now time.Time) error {
+	set := keys
+	set.V, set.Kid, set.IssuedAt = protocol.Version, kid, now
 	if err := tx.QueryRow(ctx, nextKeySet).Scan(&set.Sequence); err != nil {
 		return fmt.Errorf("numbering a set of keys: %w", err)
 	}

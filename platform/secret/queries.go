@@ -15,6 +15,10 @@ const (
 		INSERT INTO certificates (serial, node_id, status, not_after, issuer, trust, enrolment)
 		SELECT $1, $2, 'active', $3, $5, $6, coalesce(max(enrolment), 0) + $7 FROM certificates WHERE node_id = $2
 		RETURNING enrolment`
+	selectInForce   = `SELECT serial, node_id FROM certificates WHERE serial = ANY($1) AND ` + isValid
+	selectUnrevoked = `
+		SELECT serial, node_id FROM certificates AS opened WHERE serial = ANY($1) AND status <> 'revoked'
+			AND EXISTS (SELECT FROM certificates WHERE node_id = opened.node_id AND ` + isValid + `)`
 	selectCertificates = `SELECT serial, node_id, trust, issuer, enrolment, used_at IS NOT NULL FROM certificates WHERE ` + isValid
 	useCertificate     = `UPDATE certificates SET used_at = now() WHERE serial = $1 AND used_at IS NULL`
 	revokeCertificates = `

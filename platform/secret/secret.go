@@ -184,6 +184,45 @@ func (c *Certificates) Fallen(ctx context.Context, serials []string, now time.Ti
 	return fallen, nil
 }
 
+// FallenOf is Fallen without the cache: it reads these certificates and no others. It is for a server with few of the nodes.
+func (c *Certificates) FallenOf(ctx context.Context, serials []string) (fallen []string, err error) {
+	return c.missing(ctx, selectInForce, serials)
+}
+
+// RevokedOf returns those of the serials that were revoked, or whose node has no certificate in force. A serial that was
+// replaced by a renewal, or has expired since, is not one of them: a connection outlives the certificate that opened it.
+func (c *Certificates) RevokedOf(ctx context.Context, serials []string) (revoked []string, err error) {
+	return c.missing(ctx, selectUnrevoked, serials)
+}
+
+// missing returns those of the serials that a statement does not find, or whose node is barred.
+func (c *Certificates) missing(ctx context.Context, find string, serials []string) (missing []string, err error) {
+	barred, err := c.barred(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := c.DB.Query(ctx, find, serials)
+	if err != nil {
+		return nil, fmt.Errorf("reading certificates: %w", err)
+	}
+	var serial string
+	var node ids.Node
+	valid := map[string]bool{}
+	if _, err := pgx.ForEachRow(rows, []any{&serial, &node}, func() error {
+		_, is := barred[node]
+		valid[serial] = !is
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("reading certificates: %w", err)
+	}
+	for _, s := range serials {
+		if !valid[s] {
+			missing = append(missing, s)
+		}
+	}
+	return missing, nil
+}
+
 // refresh reads the table if the cached rows are older than maxAge. It checks the age again under
 // the write lock: of many concurrent requests, only the first one reads the table.
 func (c *Certificates) refresh(ctx context.Context, now time.Time) error {

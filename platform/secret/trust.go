@@ -10,11 +10,11 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
-// Stamp returns a text that changes whenever the trust state of nodes should: a root, a task key or a
-// statement key was added or removed. Every server computes the same text from the same input.
-func Stamp(bundle []byte, tasks, statements map[string][]byte) string {
+// Stamp returns a text that changes whenever the trust state of nodes should: a root or a key of
+// a set was added or removed. Every server computes the same text from the same input.
+func Stamp(bundle []byte, sets ...map[string][]byte) string {
 	parts := slices.Sorted(slices.Values(pki.BundleFingerprints(bundle)))
-	for _, keys := range []map[string][]byte{tasks, statements} {
+	for _, keys := range sets {
 		for _, kid := range slices.Sorted(maps.Keys(keys)) {
 			parts = append(parts, kid, hex.EncodeToString(keys[kid]))
 		}

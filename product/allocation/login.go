@@ -26,6 +26,7 @@ type Login struct {
 	Port        int
 	User        string // the account on the node
 	Simulated   bool   // no SSH service listens at the address
+	HostKeys    []string
 }
 
 // Signs creates a certificate with which the key's owner logs in to one allocation. The log on the node
@@ -54,7 +55,7 @@ func (s *Service) Login(ctx context.Context, ch identity.Change[Login], id ids.A
 	case s.Signs == nil:
 		return Login{}, errs.New(errs.Unavailable, "this server signs no logins").Try("log in with a registered SSH key")
 	}
-	host, port, simulated, err := s.at(ctx, a.Node)
+	server, err := s.Inventory.SSHOf(ctx, a.Node)
 	if err != nil {
 		return Login{}, err
 	}
@@ -62,7 +63,8 @@ func (s *Service) Login(ctx context.Context, ch identity.Change[Login], id ids.A
 	if err != nil {
 		return Login{}, fmt.Errorf("signing a login for %s: %w", a.ID, err)
 	}
-	l.Host, l.Port, l.User, l.Simulated = host, port, a.Login, simulated
+	l.Host, l.Port = hostAndPort(server.Address)
+	l.User, l.Simulated, l.HostKeys = a.Login, server.Simulated, server.HostKeys
 	b := &pgx.Batch{}
 	s.Identity.QueueKey(b, ch.Key, loginReply(ch, l))
 	s.queueCertificate(b, ch.Caller, l, a.ID)
@@ -87,18 +89,14 @@ func loginKey(text string) (ssh.PublicKey, error) {
 	return key, nil
 }
 
-// at returns the address of the node's SSH service. A simulated node has none.
-func (s *Service) at(ctx context.Context, node ids.Node) (host string, port int, simulated bool, err error) {
-	address, simulated, err := s.Inventory.AddressOf(ctx, node)
-	if err != nil {
-		return "", 0, false, err
+// hostAndPort splits an address that may have no port.
+func hostAndPort(address string) (string, int) {
+	if host, text, err := net.SplitHostPort(address); err == nil {
+		if port, err := strconv.Atoi(text); err == nil {
+			return host, port
+		}
 	}
-	host, text, err := net.SplitHostPort(address)
-	if err != nil {
-		return address, sshPort, simulated, nil //nolint:nilerr // a host without a port
-	}
-	port, err = strconv.Atoi(text)
-	return host, port, simulated, err
+	return address, sshPort
 }
 
 func loginReply(ch identity.Change[Login], l Login) identity.Reply {

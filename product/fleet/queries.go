@@ -140,7 +140,7 @@ const (
 	// A node that is declared again after its row was lost has no reports either.
 	setRetirement  = `UPDATE nodes SET retires_at = $2, retires_reason = $3, version = version + 1, updated_at = now() WHERE id = $1`
 	selectSilenced = `SELECT coalesce((SELECT reachability <> 'reachable' FROM nodes WHERE id = $1), true)`
-	selectSpec     = `SELECT name, spec FROM nodes WHERE id = $1`
+	selectSSH      = `SELECT n.name, n.spec, coalesce(k.host_keys, '{}') FROM nodes n LEFT JOIN node_host_keys k ON k.node_id = n.id WHERE n.id = $1`
 	// Two concurrent tokens for one node are created one after the other: only the later one is valid.
 	lockTokens   = `SELECT pg_advisory_xact_lock(hashtextextended('enrolment_tokens ' || $1::uuid::text, 0))`
 	revokeTokens = `

@@ -58,7 +58,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"markNodeOf":       markNodeOf,
 		"selectNode":       selectNode,
 		"selectLeave":      selectLeave,
-		"selectSpec":       selectSpec,
+		"selectSSH":        selectSSH,
 		"selectDevices":    selectDevices,
 		"selectProofKey":   selectProofKey,
 		"selectNodesOf":    selectNodesOf,

@@ -184,15 +184,22 @@ func (n Node) FailureDomain() string {
 	return n.Spec.Region + "/" + cmp.Or(n.Spec.Zone, "-") + "/" + cmp.Or(n.Spec.Rack, "-")
 }
 
-// AddressOf returns the address of the SSH service of a node, with or without a port, and whether the node is
-// simulated. The default is the name of the node.
-func (s *Service) AddressOf(ctx context.Context, id ids.Node) (address string, simulated bool, err error) {
+// SSH describes the SSH server of a node.
+type SSH struct {
+	Address   string // with or without a port; by default the name of the node
+	Simulated bool
+	HostKeys  []string // as in authorized_keys; empty if the node has not reported any
+}
+
+// SSHOf returns the SSH server of a node.
+func (s *Service) SSHOf(ctx context.Context, id ids.Node) (of SSH, err error) {
 	var name string
 	var spec desired.Node
-	if err := s.DB.QueryRow(ctx, selectSpec, id).Scan(&name, &spec); err != nil {
-		return "", false, fmt.Errorf("reading the address of %s: %w", id, err)
+	if err := s.DB.QueryRow(ctx, selectSSH, id).Scan(&name, &spec, &of.HostKeys); err != nil {
+		return of, fmt.Errorf("reading the SSH server of %s: %w", id, err)
 	}
-	return cmp.Or(spec.Address, name), spec.Onboarding == "simulated", nil
+	of.Address, of.Simulated = cmp.Or(spec.Address, name), spec.Onboarding == "simulated"
+	return of, nil
 }
 
 // NamesOf returns the names of the nodes of the fleet by id.

@@ -170,7 +170,7 @@ func (d *Driver) Inspect(ctx context.Context) (step.State, error) {
 	if err != nil {
 		return step.State{}, err
 	}
-	s := step.State{Settings: h.Settings}
+	s := step.State{Settings: h.Settings, HostKeys: d.hostKeys()}
 	for _, name := range slices.Sorted(maps.Keys(h.Accounts)) {
 		a := h.Accounts[name]
 		s.Accounts = append(s.Accounts, step.Account{

@@ -53,6 +53,9 @@ type Account struct {
 	HomeGiB    int64           `json:"home_gib,omitempty"`
 	Limits     protocol.Limits `json:"limits,omitzero"`
 	Net        bool            `json:"net,omitempty"` // its rules exist
+	// CAs are the authorities of the certificates that log in for Principals, without the Revoked serials.
+	CAs     []string `json:"cas,omitempty"`
+	Revoked []uint64 `json:"revoked,omitempty"`
 }
 
 // GPU is a device of the simulated node.

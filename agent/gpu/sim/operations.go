@@ -80,7 +80,7 @@ func (d *Driver) PutLogin(ctx context.Context, l step.Login) error {
 		if a == nil {
 			return fmt.Errorf("no account %s", l.User)
 		}
-		a.Keys, a.Principals = slices.Clone(l.Keys), nil
+		a.Keys, a.Principals, a.CAs, a.Revoked = slices.Clone(l.Keys), nil, slices.Clone(l.CAs), slices.Clone(l.Revoked)
 		if l.Principal != "" {
 			a.Principals = []string{l.Principal}
 		}
@@ -92,7 +92,7 @@ func (d *Driver) PutLogin(ctx context.Context, l step.Login) error {
 func (d *Driver) BlockLogin(ctx context.Context, name string, _ int) error {
 	return d.act(ctx, "keys", func(h *Host) error {
 		if a := h.Accounts[name]; a != nil {
-			a.Keys, a.Principals = nil, nil
+			a.Keys, a.Principals, a.CAs = nil, nil, nil
 		}
 		return nil
 	})

@@ -30,7 +30,11 @@ func (s *Handlers) CreateSshCertificate(ctx context.Context, req oapi.CreateSshC
 }
 
 func toLogin(l allocation.Login) oapi.SshCertificate {
-	return oapi.SshCertificate{
+	made := oapi.SshCertificate{
 		Certificate: l.Certificate, Serial: strconv.FormatUint(l.Serial, 10), ExpiresAt: l.ExpiresAt.UTC(), Host: l.Host, Port: l.Port, Login: l.User, Simulated: l.Simulated,
 	}
+	if len(l.HostKeys) > 0 {
+		made.HostKeys = &l.HostKeys
+	}
+	return made
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/handshake"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
@@ -40,7 +41,7 @@ func (s *Handlers) FollowEvents(ctx context.Context, req oapi.FollowEventsReques
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(request.SameOrigin(c.Request), stream.CheckUpgrade(c.Request)); err != nil {
+	if err := cmp.Or(request.SameOrigin(c.Request), handshake.Check(c.Request, stream.Subprotocol, ", or GET /api/v1/events")); err != nil {
 		return nil, err
 	}
 	f, err := s.open(ctx, oapi.ListEventsParams{

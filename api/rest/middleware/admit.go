@@ -10,8 +10,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
-	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/handshake"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
@@ -131,7 +131,7 @@ func (s *Chain) Token(c *gin.Context, r *request.Call) (string, error) {
 	var offered string
 	if r.Op != nil && r.Op.WebSocket {
 		var err error
-		if offered, err = stream.TokenOf(c.Request.Header); err != nil {
+		if offered, err = handshake.TokenOf(c.Request.Header); err != nil {
 			return "", err
 		}
 	}

@@ -100,7 +100,10 @@ func (s *Chain) Global() []gin.HandlerFunc {
 }
 
 // Server returns an HTTP server with every timeout and limit of size.
-func (s *Chain) Server(h http.Handler) *http.Server {
+func (s *Chain) Server(h http.Handler) *http.Server { return NewHTTPServer(h, s.Log) }
+
+// NewHTTPServer returns a server with every timeout set.
+func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
@@ -110,7 +113,7 @@ func (s *Chain) Server(h http.Handler) *http.Server {
 		// net/http does not read more than this. Between one and two times maxHeader, limitSize
 		// responds with a problem that names the limit.
 		MaxHeaderBytes: 2 * maxHeader,
-		ErrorLog:       slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 

@@ -19,6 +19,14 @@ type Front struct {
 	Proxies []netip.Prefix
 }
 
+// Handler passes requests on with the client and the host that the proxies report.
+func (f Front) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.unwrap(r)
+		next.ServeHTTP(w, r)
+	})
+}
+
 // unwrap restores the host, the scheme and the address that the sender used. Cookies, redirects, the
 // check of origins and the limits by address then need not know about proxies.
 func (f Front) unwrap(r *http.Request) {

@@ -172,6 +172,14 @@ func Decide(op *Operation, c identity.Caller, declared policies.RoleTable) Decis
 	return Decision{Allowed: true, Rule: ranked[narrowest].Name, Platform: operators&(1<<narrowest) != 0}
 }
 
+// RightTo returns a function that decides as requests are decided whether a caller may call an operation. roles returns the
+// declared roles.
+func RightTo(operation string, roles func() policies.RoleTable) func(identity.Caller) bool {
+	op := &Operation{ID: operation}
+	op.setRoles("")
+	return func(c identity.Caller) bool { return Decide(op, c, roles()).Allowed }
+}
+
 // Denied returns the error of a rejected caller. For users of a tenant it lists the roles that suffice.
 func (op *Operation) Denied(c identity.Caller, d Decision) error {
 	if d.Rule == noScope {

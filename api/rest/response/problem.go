@@ -20,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/reference"
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/telemetry"
 )
 
 // StatusOf returns the HTTP status of a code. It has no default, so that the linter finds a code that is
@@ -77,14 +78,27 @@ type Problems struct{ Log *slog.Logger }
 
 // Fail responds with the problem of an error. Every failed request ends here.
 func (s *Problems) Fail(c *gin.Context, err error) {
-	e := s.coded(c, err)
+	ctx, r := request.Of(c)
+	e := s.coded(ctx, r.CorrelationID, c.FullPath(), err)
 	s.Reject(c, StatusOf(e.Code), e)
+}
+
+// Write is Fail for a request of a router without gin, which telemetry.Traced wraps.
+func (s *Problems) Write(w http.ResponseWriter, r *http.Request, err error) {
+	correlation := w.Header().Get(telemetry.CorrelationHeader)
+	e := s.coded(r.Context(), correlation, r.Pattern, err)
+	status := StatusOf(e.Code)
+	body := s.encode(r.Context(), status, correlation, r.URL.Path, e)
+	h := w.Header()
+	headers(h, status)
+	h.Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) //nolint:gosec // JSON, which no browser shows as a page
 }
 
 // coded returns the coded error in the chain of err. An error without a code is a fault of the server:
 // the log contains all of it, and the response nothing.
-func (s *Problems) coded(c *gin.Context, err error) *errs.Error {
-	ctx, r := request.Of(c)
+func (s *Problems) coded(ctx context.Context, correlation, path string, err error) *errs.Error {
 	var e *errs.Error
 	switch {
 	case errors.As(err, &e) && e.Code != errs.Internal:
@@ -92,10 +106,10 @@ func (s *Problems) coded(c *gin.Context, err error) *errs.Error {
 	case ctx.Err() != nil: // the client has disconnected and reads no response
 		return errs.New(errs.Unavailable, "the request was given up")
 	case away(err):
-		s.Log.WarnContext(ctx, "request failed: database is away", slog.String("correlation_id", r.CorrelationID), slog.Any("err", err))
+		s.Log.WarnContext(ctx, "request failed: database is away", slog.String("correlation_id", correlation), slog.Any("err", err))
 		return errs.New(errs.Unavailable, "the database is away").Try("repeat the request in a moment")
 	}
-	s.Log.ErrorContext(ctx, "request failed", slog.String("correlation_id", r.CorrelationID), slog.String("path", c.FullPath()), slog.Any("err", err))
+	s.Log.ErrorContext(ctx, "request failed", slog.String("correlation_id", correlation), slog.String("path", path), slog.Any("err", err))
 	return errs.New(errs.Internal, "the server failed")
 }
 
@@ -126,8 +140,20 @@ const retryAfter = "1"
 
 // Reject responds with a problem and ends the request.
 func (s *Problems) Reject(c *gin.Context, status int, e *errs.Error) {
-	_, r := request.Of(c)
+	ctx, r := request.Of(c)
 	r.Code = e.Code
+	body := s.encode(ctx, status, r.CorrelationID, c.Request.URL.Path, e)
+	headers(c.Writer.Header(), status)
+	contentType := "application/json"
+	if strings.Contains(c.GetHeader("Accept"), "application/problem+json") {
+		contentType = "application/problem+json"
+	}
+	c.Data(status, contentType, body)
+	c.Abort()
+}
+
+// encode returns the JSON of a problem.
+func (s *Problems) encode(ctx context.Context, status int, correlation, path string, e *errs.Error) []byte {
 	details := map[string]any{}
 	maps.Copy(details, e.Details)
 	if e.Field != "" {
@@ -139,26 +165,24 @@ func (s *Problems) Reject(c *gin.Context, status int, e *errs.Error) {
 		details["suggestion"] = reference.Advice(e.Code)
 	}
 	body, err := json.Marshal(oapi.Problem{
-		Code: oapi.ErrorCode(e.Code), Message: e.Message, CorrelationId: r.CorrelationID, Details: details,
-		Type: reference.Path + "#" + string(e.Code), Title: http.StatusText(status), Status: status, Instance: c.Request.URL.Path,
+		Code: oapi.ErrorCode(e.Code), Message: e.Message, CorrelationId: correlation, Details: details,
+		Type: reference.Path + "#" + string(e.Code), Title: http.StatusText(status), Status: status, Instance: path,
 	})
 	if err != nil { // a detail without a JSON form is a bug of the service that set it
-		s.Log.ErrorContext(c.Request.Context(), "encoding a problem", slog.Any("err", err))
+		s.Log.ErrorContext(ctx, "encoding a problem", slog.Any("err", err))
 	}
+	return body
+}
 
+// headers sets the headers of a problem.
+func headers(h http.Header, status int) {
 	switch status {
 	case http.StatusUnauthorized:
-		c.Header("WWW-Authenticate", `Bearer realm="gpuaas"`)
+		h.Set("WWW-Authenticate", `Bearer realm="gpuaas"`)
 	case http.StatusServiceUnavailable:
-		c.Header("Retry-After", retryAfter)
+		h.Set("Retry-After", retryAfter)
 	}
-	contentType := "application/json"
-	if strings.Contains(c.GetHeader("Accept"), "application/problem+json") {
-		contentType = "application/problem+json"
-	}
-	c.Header("Cache-Control", "no-store")
-	c.Data(status, contentType, body)
-	c.Abort()
+	h.Set("Cache-Control", "no-store")
 }
 
 // NoRoute responds to a path that does not exist.

@@ -141,7 +141,7 @@ func Commits(ctx context.Context, l *lab.Lab) (rows []lab.Row, err error) {
 	wake, stop := p.hints.Listen(event.Topic)
 	defer stop()
 	go func() {
-		for range wake { //nolint:revive // a listener that does nothing
+		for range wake {
 		}
 	}()
 	p.hints.Forward = func(topic string) { _ = p.nc.Publish("hint", []byte(topic)) }

@@ -203,11 +203,11 @@ const finishTask = `
 func (h *installation) finish(ctx context.Context, agent *client.Client, node ids.Node) {
 	defer agent.Release()
 	for ctx.Err() == nil {
-		task, ok, err := agent.Wait(ctx, node)
-		if err != nil || !ok {
+		delivery, err := agent.Wait(ctx, node)
+		if err != nil || !delivery.HasTask() {
 			continue
 		}
-		a, err := lab.AllocationOf(task)
+		a, err := lab.AllocationOf(delivery.Signed)
 		if err != nil {
 			continue
 		}

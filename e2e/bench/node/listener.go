@@ -161,7 +161,7 @@ func (*ours) Check(context.Context, ids.Node, string) error { return nil }
 // Find returns a certificate of the present trust state: no agent has a reason to renew.
 func (o *ours) Find(context.Context, ids.Node, string) (secret.InForce, error) {
 	set, _ := o.Trusted.Control()
-	return secret.InForce{Trust: secret.Stamp(o.CA.Bundle(), set.TaskKeys, set.StatementKeys), Issuer: o.CA.Issuer(), Enrolment: 1}, nil
+	return secret.InForce{Trust: secret.Stamp(o.CA.Bundle(), set.TaskKeys, set.StatementKeys, set.RelayKeys), Issuer: o.CA.Issuer(), Enrolment: 1}, nil
 }
 func (*ours) Fallen(context.Context, []string) ([]string, error)                { return nil, nil }
 func (*ours) Finish(context.Context, ids.Node, protocol.Result) error           { return nil }

@@ -83,7 +83,7 @@ func Loopback(host string) bool {
 // next one is used then, as nothing was sent.
 func (s *Sender) Send(ctx context.Context, m mail.Message) error {
 	if wait := s.reserve(m.To); wait > 0 {
-		return &mail.BusyError{After: wait + leastWait + rand.N(spread)}
+		return &mail.BusyError{After: wait + leastWait + rand.N(spread)} //nolint:gosec // no secret
 	}
 	msg, err := compose(m)
 	if err != nil {

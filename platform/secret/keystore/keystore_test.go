@@ -35,7 +35,7 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-var allRoles = []string{"api", "node", "reconcile", "work", "relay"}
+var allRoles = []string{"api", "node", "reconcile", "work", "relay", "terminal"}
 
 // installation is a database with keys, and its state directory.
 type installation struct {
@@ -213,6 +213,35 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 	p.DB, p.StateDir = pgtest.Clone(t), t.TempDir()
 	if err := keystore.Prepare(t.Context(), p); errs.CodeOf(err) != errs.ValidationError || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("an installation that is not for development made its own key-encryption key: %v", err)
+	}
+}
+
+// An installation of an older release has no relay key and a set without one. Its next start creates the key and signs the
+// next set, which the nodes follow: the task key is the same.
+func TestAnOlderInstallationGetsRelayKeys(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	before := i.all()
+	set, _ := before.Sets.Control()
+	must(t, pgx.BeginFunc(t.Context(), i.db, func(tx pgx.Tx) error {
+		for _, sql := range []string{`ALTER TABLE key_sets DISABLE TRIGGER ALL`, `DELETE FROM key_sets`, `ALTER TABLE key_sets ENABLE TRIGGER ALL`, `DELETE FROM signing_keys WHERE purpose = 'relay'`} {
+			if _, err := tx.Exec(t.Context(), sql); err != nil {
+				return err
+			}
+		}
+		return secret.SignKeySet(t.Context(), tx, before.Tasks, before.Tasks.Active(), protocol.KeySet{TaskKeys: set.TaskKeys, StatementKeys: set.StatementKeys}, set.IssuedAt)
+	}))
+	i.prepare()
+	i.prepare()
+	now, sets := i.all().Sets.Control()
+	if len(sets) != 2 || now.Sequence != 2 || len(now.RelayKeys) != 1 || secret.Stamp(nil, now.TaskKeys, now.StatementKeys) != secret.Stamp(nil, set.TaskKeys, set.StatementKeys) {
+		t.Errorf("%d sets, the newest: %+v", len(sets), now)
+	}
+	if _, err := protocol.OpenKeySet(sets[1], set.TaskKeys); err != nil {
+		t.Errorf("a node does not follow: %v", err)
+	}
+	if strings.Contains(string(sets[0].Body), "relay") {
+		t.Errorf("the bytes of a set without relay keys changed: %s", sets[0].Body)
 	}
 }
 

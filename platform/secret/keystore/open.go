@@ -24,7 +24,8 @@ type Keys struct {
 	Authority  secret.Authority // node
 	Statements secret.Signer    // node
 	Tasks      secret.Signer    // work
-	Logins     secret.UserCA    // api
+	Relay      secret.Signer    // terminal
+	Logins     secret.UserCA    // api and terminal
 	Tokens     *pki.Keyring     // api
 	Cursors    *secret.DataKeys // api
 	Fields     *secret.DataKeys // api
@@ -129,6 +130,8 @@ func (o *Keys) open(ctx context.Context, s Source, purpose string) (err error) {
 		o.Statements, err = newSigner(ctx, store)
 	case PurposeTasks:
 		o.Tasks, err = openTasks(ctx, s.Config, store, s.Clock)
+	case PurposeRelay:
+		o.Relay, err = newSigner(ctx, store)
 	case PurposeLogins:
 		var ring *pki.Keyring
 		ring, err = pki.NewAnnounced(ctx, store, false)
@@ -218,6 +221,9 @@ func (o *Keys) Refresh(ctx context.Context) map[string]error {
 	if o.Tasks != nil {
 		parts[PurposeTasks] = o.Tasks.Refresh
 	}
+	if o.Relay != nil {
+		parts[PurposeRelay] = o.Relay.Refresh
+	}
 	if o.Logins != nil {
 		parts[PurposeLogins] = o.Logins.Refresh
 	}
@@ -248,7 +254,7 @@ func (o *Keys) Opened() (purposes []string) {
 	for purpose, has := range map[string]bool{
 		PurposeAuthority: o.Authority != nil, PurposeStatements: o.Statements != nil, PurposeTasks: o.Tasks != nil, PurposeLogins: o.Logins != nil,
 		PurposeTokens: o.Tokens != nil, PurposeCursors: o.Cursors != nil, PurposeFields: o.Fields != nil,
-		PurposeWebhooks: o.Webhooks != nil,
+		PurposeWebhooks: o.Webhooks != nil, PurposeRelay: o.Relay != nil,
 	} {
 		if has {
 			purposes = append(purposes, purpose)

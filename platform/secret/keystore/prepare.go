@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/keyfile"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Preparation creates the first keys of an installation.
@@ -33,7 +34,8 @@ type Preparation struct {
 	Clock clock.Clock
 }
 
-// Prepare creates the keys that are missing, and the first set of keys for nodes. It opens no stored key if
+// Prepare creates the keys that are missing, and the first set of keys for nodes. A set of an older release has no relay
+// keys, and the next one follows it. It opens no stored key if
 // nothing is missing and there are no key files. Key files of an older release in the state directory
 // become stored keys, and are removed.
 func Prepare(ctx context.Context, p Preparation) error {
@@ -64,7 +66,7 @@ func Prepare(ctx context.Context, p Preparation) error {
 
 func (p Preparation) maySign() bool { return p.Signer != DriverVault || p.Signs }
 
-// missing returns the purposes without a key, and whether a set of keys is published.
+// missing returns the purposes without a key, and whether a set of keys for each purpose of nodes is published.
 func (p Preparation) missing(ctx context.Context, db pg.Queryer) (purposes []string, sets bool, err error) {
 	have, err := (&secret.Stored{DB: db}).Purposes(ctx)
 	if err != nil {
@@ -79,8 +81,8 @@ func (p Preparation) missing(ctx context.Context, db pg.Queryer) (purposes []str
 	if err := published.Refresh(ctx); err != nil {
 		return nil, false, err
 	}
-	_, list := published.Control()
-	return purposes, len(list) > 0, nil
+	set, _ := published.Control()
+	return purposes, len(set.RelayKeys) > 0, nil
 }
 
 func (p Preparation) create(ctx context.Context, tx pgx.Tx, kek secret.Wrapper) error {
@@ -139,7 +141,7 @@ func firstKey(purpose string, c clock.Clock) ([]pki.Stored, error) {
 	return []pki.Stored{key}, err
 }
 
-// signFirst signs the first set of keys with the task key.
+// signFirst signs the first set of keys, or the first one with relay keys, with the task key.
 func signFirst(ctx context.Context, tx pgx.Tx, k Config, stored *secret.Stored, c clock.Clock) error {
 	tasks, err := openTasks(ctx, k, stored.Of(PurposeTasks), c)
 	if err != nil {
@@ -149,5 +151,10 @@ func signFirst(ctx context.Context, tx pgx.Tx, k Config, stored *secret.Stored, 
 	if err != nil {
 		return err
 	}
-	return secret.SignKeySet(ctx, tx, tasks, tasks.Active(), tasks.Public(), statements.Public(), c.Now().Truncate(time.Second))
+	relays, err := newSigner(ctx, stored.Of(PurposeRelay))
+	if err != nil {
+		return err
+	}
+	keys := protocol.KeySet{TaskKeys: tasks.Public(), StatementKeys: statements.Public(), RelayKeys: relays.Public()}
+	return secret.SignKeySet(ctx, tx, tasks, tasks.Active(), keys, c.Now().Truncate(time.Second))
 }

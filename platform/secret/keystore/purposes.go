@@ -12,6 +12,7 @@ const (
 	PurposeCursors    = "cursors"
 	PurposeFields     = "fields"
 	PurposeWebhooks   = "webhooks"
+	PurposeRelay      = "relay"
 )
 
 // Use is a purpose with the roles of the server that open its private keys, and what they protect. A process opens the
@@ -29,7 +30,8 @@ func Uses() []Use {
 		{PurposeAuthority, []string{"node"}, "certificates of nodes and of the node API"},
 		{PurposeStatements, []string{"node"}, "responses to reports of nodes"},
 		{PurposeTasks, []string{"work"}, "tasks for nodes, and the sets of keys that nodes trust"},
-		{PurposeLogins, []string{"api"}, "SSH certificates of users"},
+		{PurposeLogins, []string{"api", "terminal"}, "SSH certificates of users"},
+		{PurposeRelay, []string{"terminal"}, "requests for streams to nodes"},
 		{PurposeTokens, []string{"api"}, "access tokens of service accounts"},
 		{PurposeCursors, []string{"api"}, "cursors of lists and cookies of sign-ins in progress"},
 		{PurposeFields, []string{"api"}, "secrets in columns: refresh tokens of sessions and stored responses with a secret"},

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // PurposeKEK names the key-encryption key in a rotation. It is not a stored key.
@@ -63,7 +64,7 @@ func (o *Keys) step(ctx context.Context, tx pgx.Tx, purpose string, c clock.Cloc
 	if err := (&secret.Stored{DB: tx}).Lock(ctx); err != nil {
 		return err
 	}
-	if purpose != PurposeTasks && purpose != PurposeStatements {
+	if purpose != PurposeTasks && purpose != PurposeStatements && purpose != PurposeRelay {
 		return do(rotator, ctx)
 	}
 	// A step in Vault may have been made without its set of keys, which was not committed.
@@ -72,18 +73,27 @@ func (o *Keys) step(ctx context.Context, tx pgx.Tx, purpose string, c clock.Cloc
 			return err
 		}
 	}
-	return secret.SignKeySet(ctx, tx, o.Tasks, o.Tasks.Active(), o.Tasks.Public(), o.Statements.Public(), c.Now().Truncate(time.Second))
+	return secret.SignKeySet(ctx, tx, o.Tasks, o.Tasks.Active(), o.present(), c.Now().Truncate(time.Second))
 }
 
 // isPublished reports whether the newest set contains the present keys.
 func (o *Keys) isPublished() bool {
 	set, _ := o.Sets.Control()
-	return secret.Stamp(nil, set.TaskKeys, set.StatementKeys) == secret.Stamp(nil, o.Tasks.Public(), o.Statements.Public())
+	return stampOf(set) == stampOf(o.present())
+}
+
+// present returns the public keys that belong into a set.
+func (o *Keys) present() protocol.KeySet {
+	return protocol.KeySet{TaskKeys: o.Tasks.Public(), StatementKeys: o.Statements.Public(), RelayKeys: o.Relay.Public()}
+}
+
+func stampOf(set protocol.KeySet) string {
+	return secret.Stamp(nil, set.TaskKeys, set.StatementKeys, set.RelayKeys)
 }
 
 func (o *Keys) rotator(purpose string) (secret.Rotator, error) {
 	of := map[string]any{
-		PurposeAuthority: o.Authority, PurposeStatements: o.Statements, PurposeTasks: o.Tasks, PurposeLogins: o.Logins,
+		PurposeAuthority: o.Authority, PurposeStatements: o.Statements, PurposeTasks: o.Tasks, PurposeRelay: o.Relay, PurposeLogins: o.Logins,
 		PurposeTokens: secret.LocalSigner{Keys: o.Tokens}, PurposeFields: o.Fields, PurposeWebhooks: o.Webhooks, PurposeCursors: o.Cursors,
 		PurposeKEK: o.kek,
 	}
@@ -121,6 +131,8 @@ func (o *Keys) Kids(purpose string) (active string, others []string) {
 		active, all = o.Statements.Active(), slices.Sorted(maps.Keys(o.Statements.Public()))
 	case PurposeTasks:
 		active, all = o.Tasks.Active(), slices.Sorted(maps.Keys(o.Tasks.Public()))
+	case PurposeRelay:
+		active, all = o.Relay.Active(), slices.Sorted(maps.Keys(o.Relay.Public()))
 	case PurposeTokens:
 		active, all = o.Tokens.Active(), o.Tokens.Kids()
 	case PurposeFields:

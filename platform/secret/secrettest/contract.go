@@ -20,6 +20,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -289,10 +290,10 @@ func Signer(t *testing.T, s secret.Signer) {
 	}
 }
 
-// Trusted signs the present keys of two rings as the published sets that nodes trust.
+// Trusted signs the present keys of three rings as the published sets that nodes trust.
 type Trusted struct {
-	Tasks, Statements secret.LocalSigner
-	ReleaseSets       []protocol.Signed // already signed
+	Tasks, Statements, Relays secret.LocalSigner
+	ReleaseSets               []protocol.Signed // already signed
 
 	mu      sync.Mutex
 	current protocol.KeySet
@@ -303,12 +304,12 @@ type Trusted struct {
 func (o *Trusted) Control() (protocol.KeySet, []protocol.Signed) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	tasks, statements := o.Tasks.Public(), o.Statements.Public()
-	if secret.Stamp(nil, tasks, statements) == secret.Stamp(nil, o.current.TaskKeys, o.current.StatementKeys) {
+	tasks, statements, relays := o.Tasks.Public(), o.Statements.Public(), o.Relays.Public()
+	if secret.Stamp(nil, tasks, statements, relays) == secret.Stamp(nil, o.current.TaskKeys, o.current.StatementKeys, o.current.RelayKeys) {
 		return o.current, o.sets
 	}
 	o.current = protocol.KeySet{
-		V: protocol.Version, Kid: o.Tasks.Active(), Sequence: o.current.Sequence + 1, TaskKeys: tasks, StatementKeys: statements, IssuedAt: clock.Clock{}.Now(),
+		V: protocol.Version, Kid: o.Tasks.Active(), Sequence: o.current.Sequence + 1, TaskKeys: tasks, StatementKeys: statements, RelayKeys: relays, IssuedAt: clock.Clock{}.Now(),
 	}
 	body, err := o.current.Canonical()
 	if err != nil {
@@ -330,10 +331,14 @@ func (o *Trusted) Releases() (set protocol.ReleaseKeySet, sets []protocol.Signed
 	return set, o.ReleaseSets
 }
 
-// NewTrusted returns sets of a ring of task keys, with statement keys in another folder.
+// NewTrusted returns sets of a ring of task keys, with statement keys in another folder, and relay keys below it.
 func NewTrusted(tasks secret.LocalSigner, dir string) (*Trusted, error) {
 	statements, err := secret.OpenSigner(dir)
-	return &Trusted{Tasks: tasks, Statements: statements}, err
+	if err != nil {
+		return nil, err
+	}
+	relays, err := secret.OpenSigner(filepath.Join(dir, "relay"))
+	return &Trusted{Tasks: tasks, Statements: statements, Relays: relays}, err
 }
 
 // Wrapper tests a key-encryption key: what it seals opens at its place and nowhere else, also after a rotation.

@@ -33,6 +33,7 @@ import { service, nodes } from "./en/service";
 import { slots } from "./en/slots";
 import { status } from "./en/status";
 import { states, table, confirm, secret, toast, filter } from "./en/system";
+import { terminal } from "./en/terminal";
 import { topology } from "./en/topology";
 import { webhooks } from "./en/webhooks";
 import { words } from "./en/words";
@@ -50,6 +51,7 @@ const en = {
   home,
   allocations,
   allocation,
+  terminal,
   launch,
   keys,
   projects,

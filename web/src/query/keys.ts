@@ -7,6 +7,7 @@ export type DriftFilter = { status?: string; kind?: string };
 export type ChangeFilter = { status?: string; origin?: string; source?: string };
 export type FleetFilter = { region?: string; sku?: string; lifecycle?: string; health?: string; reachability?: string; q?: string; sort?: string };
 export type AdminAllocationFilter = { status?: string; sku?: string; node?: string; tenant?: string; older?: string; newer?: string };
+export type TerminalFilter = { status?: string; node?: string; tenant?: string };
 export type PolicyFilter = { prefix?: string };
 export type UserFilter = { q?: string; role?: string; tenant?: string };
 export type PaymentFilter = { status?: string; tenant?: string };
@@ -51,6 +52,10 @@ export const keys = {
   allocations: ["allocations"],
   allocationLists: ["allocations", "list"],
   allocationList: (filter: AllocationFilter) => ["allocations", "list", filter],
+  terminalSessions: (id: string) => ["allocations", id, "terminal-sessions"],
+  allTerminals: ["terminal-sessions"],
+  allTerminalSessions: (filter: TerminalFilter) => ["terminal-sessions", filter],
+  terminal: (id: string) => ["allocations", id, "terminal"],
   allocation: (id: string) => ["allocations", id],
   telemetry: (id: string, hours: number, ended?: string) => ["allocations", id, "telemetry", hours, ended],
   allocationFaults: (id: string) => ["allocations", id, "faults"],

@@ -27,6 +27,12 @@ const users = createRoute({
   component: lazyRouteComponent(() => import("../screens/admin/users"), "Users"),
 });
 const user = createRoute({ getParentRoute: () => root, path: "/admin/users/$id", component: lazyRouteComponent(() => import("../screens/admin/user"), "User") });
+const terminals = createRoute({
+  getParentRoute: () => root,
+  path: "/admin/terminal-sessions",
+  validateSearch: filtersOf("status", "node", "tenant", "columns"),
+  component: lazyRouteComponent(() => import("../screens/admin/terminals"), "Terminals"),
+});
 const sessions = createRoute({
   getParentRoute: () => root,
   path: "/admin/sessions",
@@ -63,4 +69,4 @@ const runbooks = createRoute({ getParentRoute: () => root, path: "/runbooks", co
 const runbook = createRoute({ getParentRoute: () => root, path: "/runbooks/$name", component: lazyRouteComponent(() => import("../screens/runbook"), "Runbook") });
 
 // operatorRoutes are the screens of all tenants and of the platform, which only its roles open.
-export const operatorRoutes = [adminAllocations, adminAllocation, policies, policy, users, user, sessions, tenants, tenant, payments, audit, events, deadLetter, runbooks, runbook] as const;
+export const operatorRoutes = [adminAllocations, adminAllocation, policies, policy, users, user, sessions, terminals, tenants, tenant, payments, audit, events, deadLetter, runbooks, runbook] as const;

@@ -16,6 +16,11 @@ const allocation = createRoute({
   validateSearch: filtersOf("hours"),
   component: lazyRouteComponent(() => import("../screens/allocation"), "Allocation"),
 });
+const terminal = createRoute({
+  getParentRoute: () => root,
+  path: "/allocations/$id/terminal",
+  component: lazyRouteComponent(() => import("../screens/terminal"), "TerminalScreen"),
+});
 const launch = createRoute({ getParentRoute: () => root, path: "/launch", component: lazyRouteComponent(() => import("../screens/launch"), "Launch") });
 const billing = createRoute({
   getParentRoute: () => root,
@@ -80,7 +85,7 @@ const ops = createRoute({ getParentRoute: () => root, path: "/ops", component: l
 export const newRouter = (history?: RouterHistory) =>
   createRouter({
     history,
-    routeTree: root.addChildren([home, allocations, allocation, launch, billing, payment, projects, project, account, members, accessKeys, profile, notifications, preferences, webhooks, webhook, status, drift, changes, change, fleet, node, ops, ...operatorRoutes]),
+    routeTree: root.addChildren([home, allocations, allocation, terminal, launch, billing, payment, projects, project, account, members, accessKeys, profile, notifications, preferences, webhooks, webhook, status, drift, changes, change, fleet, node, ops, ...operatorRoutes]),
     basepath: "/portal",
     defaultErrorComponent: Crashed,
     defaultPreload: "intent",

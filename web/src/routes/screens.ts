@@ -23,6 +23,7 @@ export const screens = [
   { path: "/admin/users", name: "users", keys: "g u", action: "listUsers", platform: true },
   { path: "/admin/tenants", name: "tenants", keys: "g e", action: "listTenants", platform: true },
   { path: "/admin/sessions", name: "sessions", keys: "g i", action: "listAllSessions", platform: true },
+  { path: "/admin/terminal-sessions", name: "terminals", keys: "g z", action: "listAdminTerminalSessions", platform: true },
   { path: "/admin/payments", name: "payments", keys: "g r", action: "listAdminPaymentSessions", platform: true },
   { path: "/admin/audit", name: "audit", keys: "g x", action: "listAdminAuditLogs", platform: true },
   { path: "/admin/events", name: "events", keys: "g v", action: "listDeadLetters", platform: true },

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useParams } from "@tanstack/react-router";
+import { Link, useParams } from "@tanstack/react-router";
 import { useTranslations } from "use-intl";
 import { api, unwrap } from "../api/client";
 import { Heading } from "../components/a11y/heading";
@@ -22,6 +22,7 @@ import { Telemetry } from "./allocation/telemetry";
 import { Timeline } from "./allocation/timeline";
 import { Why } from "./allocation/why";
 import { Intervals } from "./billing/intervals";
+import { Sessions } from "./terminal/sessions";
 
 const changing = new Set(["requested", "provisioning", "releasing"]);
 // No event reports why an allocation waits, and what the GPUs of an active one do.
@@ -51,6 +52,11 @@ export function Allocation() {
                 <section className="panel stack">
                   <h2>{t("connect")}</h2>
                   {value.status === "active" ? <Command text={`gpuaas ssh ${value.name}`} label={t("copySsh")} /> : <p>{t("notActive")}</p>}
+                  {value.status === "active" && may("createTerminalToken") && (
+                    <Link to="/allocations/$id/terminal" params={{ id }}>
+                      {t("terminal")}
+                    </Link>
+                  )}
                 </section>
                 <Why part={partOf(why, query.refetch)} status={value.status} />
                 {may("updateAllocation") && value.status === "active" && <Expiry allocation={value} />}
@@ -64,6 +70,12 @@ export function Allocation() {
                   <section className="panel">
                     <h2>{t("intervals")}</h2>
                     <Intervals allocation={id} from={value.created_at} />
+                  </section>
+                )}
+                {may("listTerminalSessions") && value.active_at !== undefined && (
+                  <section className="panel">
+                    <h2>{t("terminals")}</h2>
+                    <Sessions allocation={id} />
                   </section>
                 )}
                 <Conditions conditions={value.conditions} />

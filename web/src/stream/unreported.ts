@@ -11,5 +11,6 @@ export const unreported = {
   faults: { every: 60_000, why: "The decision about a fault report is no event." },
   nodes: { every: 15_000, why: "Reports, tasks and the reachability of nodes are no events." },
   webhooks: { every: 15_000, why: "The deliveries of a webhook are no events." },
+  terminals: { every: 15_000, why: "Terminals that open and end are no events." },
   letters: { every: 15_000, why: "Failures and progress of consumers are no events of the stream." },
 } as const satisfies Record<string, { every: number; why: string }>;

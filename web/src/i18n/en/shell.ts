@@ -25,6 +25,7 @@ export const shell = {
   users: "Users",
   tenants: "Tenants",
   sessions: "Sessions",
+  terminals: "Terminals",
   payments: "Payments",
   audit: "Audit log",
   events: "Events",

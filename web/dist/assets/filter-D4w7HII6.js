@@ -1,1 +1,0 @@
-import{F as e,T as t}from"./vendor-BKK7WSMQ.js";import{t as n}from"./words-Bn0QFc9U.js";var r=e();function i({label:e,any:i,values:a,value:o,change:s}){let c=n(),l=o===``||a.includes(o)?a:[...a,o];return(0,r.jsx)(t,{label:e,value:o,onChange:e=>s(e.currentTarget.value||void 0),data:[...i===void 0?[]:[{value:``,label:i}],...l.map(e=>({value:e,label:c(e)}))]})}export{i as t};

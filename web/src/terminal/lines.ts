@@ -1,0 +1,1 @@
+export const linesOf = (text: string) => text.trimEnd().split(/\r\n|\r|\n/).length;
