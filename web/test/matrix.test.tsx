@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { operationNamed, success } from "./contract";
 import { map } from "./map";
 import { empty } from "./mutate";
@@ -9,6 +9,13 @@ import { type Handler, serve } from "./server";
 // expected is the state that a screen shows for a status of its calls. A call that is limited or not available is
 // repeated, and the screen waits.
 const expected: Record<number, string> = { 400: "error", 401: "error", 403: "restricted", 404: "error", 409: "error", 412: "error", 429: "rate_limited", 500: "error", 503: "loading" };
+
+class Unconnected {
+  static readonly OPEN = 1;
+  readonly readyState = 0;
+  close() {}
+  send() {}
+}
 
 const network = (reply: Handler) => serve(signedIn(everything, reply));
 
@@ -42,6 +49,7 @@ for (const { route, example, states } of map.screens) {
   });
 
   test(`${route} shows the examples of the contract`, async () => {
+    if (route.endsWith("/terminal")) vi.stubGlobal("WebSocket", Unconnected);
     network(succeeding);
     await open(example);
     await loaded();

@@ -22,7 +22,6 @@ import { Telemetry } from "./allocation/telemetry";
 import { Timeline } from "./allocation/timeline";
 import { Why } from "./allocation/why";
 import { Intervals } from "./billing/intervals";
-import { Sessions } from "./terminal/sessions";
 
 const changing = new Set(["requested", "provisioning", "releasing"]);
 // No event reports why an allocation waits, and what the GPUs of an active one do.
@@ -70,12 +69,6 @@ export function Allocation() {
                   <section className="panel">
                     <h2>{t("intervals")}</h2>
                     <Intervals allocation={id} from={value.created_at} />
-                  </section>
-                )}
-                {may("listTerminalSessions") && value.active_at !== undefined && (
-                  <section className="panel">
-                    <h2>{t("terminals")}</h2>
-                    <Sessions allocation={id} />
                   </section>
                 )}
                 <Conditions conditions={value.conditions} />

@@ -12,6 +12,7 @@ import { useRecent } from "../session/recent";
 import { useSession } from "../session/session";
 import { Paste } from "./terminal/paste";
 import { Progress } from "./terminal/progress";
+import { Sessions } from "./terminal/sessions";
 import { useTerminal } from "./terminal/use-terminal";
 
 // TerminalScreen is a shell in an allocation.
@@ -38,6 +39,12 @@ export function TerminalScreen() {
               </Link>
             </p>
             {!may("createTerminalToken") ? <p role="status">{t("notAllowed")}</p> : status === "active" ? <Shell id={id} name={name} /> : <p role="status">{t("notActive", { name })}</p>}
+            {may("listTerminalSessions") && (
+              <section className="panel">
+                <h2>{t("sessions")}</h2>
+                <Sessions allocation={id} />
+              </section>
+            )}
             <Command text={`gpuaas terminal ${name}`} label={t("command")} />
           </>
         )}

@@ -73,11 +73,21 @@ export class Connection {
       else this.again();
       return;
     }
-    const socket = new WebSocket(access.url, [subprotocol, bearerOf(access.token)]);
+    const socket = this.dial(access.url, access.token);
+    if (socket === undefined) return this.end("connect_failed");
     socket.binaryType = "arraybuffer";
     socket.onmessage = ({ data }: MessageEvent<unknown>) => this.receive(data);
     socket.onclose = ({ code }) => socket === this.socket && this.lost(code);
     this.socket = socket;
+  }
+
+  // dial returns no socket for an address or a token that no server sends.
+  private dial(url: string, token: string) {
+    try {
+      return new WebSocket(url, [subprotocol, bearerOf(token)]);
+    } catch {
+      return undefined;
+    }
   }
 
   private receive(data: unknown) {

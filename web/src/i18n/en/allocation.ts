@@ -49,7 +49,6 @@ export const allocation = {
   at: "Time",
   temperature: "Temperature in °C",
   connect: "Connect",
-  terminals: "Terminals and SSH connections",
   terminal: "Open a terminal in the browser",
   copySsh: "Copy the SSH command",
   notActive: "SSH works while the allocation is active.",

@@ -13,13 +13,14 @@ export function Progress({ state, now, restart }: { state: State; now: () => voi
   const because = useReason();
   return (
     <div className="row">
-      <p role="status" data-state={state.name}>
+      <p role={state.name === "ended" ? "alert" : "status"} data-state={state.name === "ended" || state.name === "reconnecting" ? "error" : state.name}>
         {state.name === "connecting" && t("connecting")}
         {state.name === "connected" && t(state.recorded ? "recorded" : "connected")}
-        {state.name === "reconnecting" && t("reconnecting", { seconds })}
+        {state.name === "reconnecting" && t("lost")}
         {state.name === "replaced" && t("replaced")}
         {state.name === "ended" && (state.status === undefined ? t("ended", { reason: because(state.reason) }) : t("exited", { status: String(state.status) }))}
       </p>
+      {state.name === "reconnecting" && <span>{t("reconnecting", { seconds })}</span>}
       {state.name === "reconnecting" && (
         <Button variant="default" size="compact-sm" onClick={now}>
           {t("now")}

@@ -1,1 +1,0 @@
-import{r as e}from"./rolldown-runtime-XKyaHtl9.js";import{W as t}from"./vendor-CyN_GhqZ.js";import{b as n}from"./failure-qm_7vp5W.js";var r=e(t(),1);function i(e){let[t,i]=(0,r.useState)(n);return(0,r.useEffect)(()=>{let t=setInterval(()=>i(n()),e);return()=>clearInterval(t)},[e]),t}export{i as t};

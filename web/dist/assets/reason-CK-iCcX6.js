@@ -1,1 +1,0 @@
-import{r as e}from"./rolldown-runtime-XKyaHtl9.js";import{W as t,r as n}from"./vendor-CyN_GhqZ.js";import{p as r}from"./index-De1Hd7iM.js";var i=e(t(),1);function a(){let e=n(`terminal`);return(0,i.useCallback)(t=>Object.hasOwn(r.reasons,t)?e(`reasons.${t}`):t,[e])}export{a as t};

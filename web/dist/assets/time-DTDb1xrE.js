@@ -1,1 +1,0 @@
-import{i as e}from"./format-wqcP5P7x.js";import{t}from"./now-CGxtZVmN.js";import{I as n}from"./vendor-CyN_GhqZ.js";var r=n();function i({at:n}){let i=e(),a=t(1e4),o=i.dateTime(n);return o===n?n:(0,r.jsx)(`time`,{dateTime:n,title:o,"data-absolute":o,tabIndex:0,children:i.ago(n,a)})}export{i as t};
