@@ -26,7 +26,9 @@ type Lab struct {
 	Logger  *slog.Logger
 	Cluster *pgcluster.Cluster
 	fleets  map[int]string // URLs of seeded databases, by size
-	binary  string
+	// migrated is true once the template exists.
+	migrated bool
+	binary   string
 	// Declared is the path of the Git repository that all servers use.
 	Declared string
 }
@@ -76,16 +78,32 @@ func (l *Lab) Database(ctx context.Context, name string) (string, error) {
 			return "", err
 		}
 	}
-	if err := l.Exec(ctx, l.Cluster.URL(), "CREATE DATABASE "+name); err != nil {
-		return "", err
+	if !l.migrated {
+		if err := l.migrate(ctx); err != nil {
+			return "", err
+		}
+		l.migrated = true
 	}
-	url := strings.Replace(l.Cluster.URL(), "/postgres?", "/"+name+"?", 1)
-	pool, err := pg.Open(ctx, url, "bench", 4)
+	return l.urlOf(name), l.Exec(ctx, l.Cluster.URL(), "CREATE DATABASE "+name+" TEMPLATE "+template)
+}
+
+// template is the database with the current schema that the others copy.
+const template = "bench_template"
+
+func (l *Lab) urlOf(database string) string {
+	return strings.Replace(l.Cluster.URL(), "/postgres?", "/"+database+"?", 1)
+}
+
+func (l *Lab) migrate(ctx context.Context) error {
+	if err := l.Exec(ctx, l.Cluster.URL(), "CREATE DATABASE "+template); err != nil {
+		return err
+	}
+	pool, err := pg.Open(ctx, l.urlOf(template), "bench", 4)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer pool.Close()
-	return url, migrations.Up(ctx, pool)
+	return migrations.Up(ctx, pool)
 }
 
 // Exec runs statements that prepare a measurement. They have no time limits, fire no triggers and

@@ -32,16 +32,16 @@ const (
 // Balances compares the read of a balance in the API with the read of one row by its primary key,
 // and a long history with a short one.
 func Balances(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
-	short, long := shortHistory, longHistory
+	short, long, others := shortHistory, longHistory, otherTenants
 	if l.Smoke {
-		short, long = short/20, long/20
+		short, long, others = short/20, long/20, others/20
 	}
-	few, err := newSavings(ctx, l, "l3few", short, 1)
+	few, err := newSavings(ctx, l, "l3few", others, short, 1)
 	if err != nil {
 		return nil, err
 	}
 	defer few.pool.Close()
-	many, err := newSavings(ctx, l, "l3many", long, 12)
+	many, err := newSavings(ctx, l, "l3many", others, long, 12)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func ensure(from, to int) string {
 }
 
 // newSavings creates the history, seals it, and charges ten more times.
-func newSavings(ctx context.Context, l *lab.Lab, name string, history, months int) (s savings, err error) {
+func newSavings(ctx context.Context, l *lab.Lab, name string, others, history, months int) (s savings, err error) {
 	url, err := l.Database(ctx, name)
 	if err != nil {
 		return s, err
@@ -99,7 +99,7 @@ func newSavings(ctx context.Context, l *lab.Lab, name string, history, months in
 			END IF; END $$`, m))
 	}
 	statements = append(statements, post(fmt.Sprintf("generate_series(1, %d)", history), fmt.Sprintf("date_trunc('month', now() - n %% %d * interval '1 month')", months), 1),
-		ensure(savers+1, savers+otherTenants), post("generate_series(1000000, 1000000)", "now()", 1))
+		ensure(savers+1, savers+others), post("generate_series(1000000, 1000000)", "now()", 1))
 	if err := l.Exec(ctx, url, statements...); err != nil {
 		return s, err
 	}

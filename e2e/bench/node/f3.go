@@ -48,8 +48,12 @@ type reports struct {
 // Ingest compares the first reports that a process receives, each of which is one row, with pgbench
 // writing the same number of rows in batches. It also counts the rows that later reports write.
 func Ingest(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
-	batches := max(l.Scaled(reportingNodes, lab.Connections*upsertedAtOnce)/upsertedAtOnce/lab.Connections, 1) * lab.Connections
-	n := batches * upsertedAtOnce
+	atOnce := upsertedAtOnce
+	if l.Smoke {
+		atOnce /= 20
+	}
+	batches := max(l.Scaled(reportingNodes, lab.Connections*atOnce)/atOnce/lab.Connections, 1) * lab.Connections
+	n := batches * atOnce
 	url, err := l.Database(ctx, "f3")
 	if err != nil {
 		return nil, err
@@ -70,7 +74,7 @@ func Ingest(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		`INSERT INTO f3_nodes SELECT row_number() OVER (ORDER BY node_id), node_id FROM observed_nodes`, `VACUUM ANALYZE observed_nodes`, `VACUUM ANALYZE f3_nodes`); err != nil {
 		return nil, err
 	}
-	peer, err := l.PgbenchAs(ctx, nodeRole, url, "upsert", upsert, batches)
+	peer, err := l.PgbenchAs(ctx, nodeRole, url, "upsert", upsert(atOnce), batches)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +90,7 @@ func Ingest(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	first := lab.Throughput(p, n, "F3", fmt.Sprintf("%d unchanged reports to a process that knows none, a row each / pgbench, upsert of %d rows", n, upsertedAtOnce)).AtLeast(0.5)
+	first := lab.Throughput(p, n, "F3", fmt.Sprintf("%d unchanged reports to a process that knows none, a row each / pgbench, upsert of %d rows", n, atOnce)).AtLeast(0.5)
 	first.Note = "from the decoded report; hashing it is ours alone"
 	beats := heartbeats
 	if l.Smoke {
@@ -102,13 +106,15 @@ func Ingest(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	return []lab.Row{first, rows.AtMost(0.02)}, nil
 }
 
-// upsert is a script of pgbench that writes one batch of rows.
-var upsert = fmt.Sprintf(`\set lo (:i * %[1]d + :client_id) * %[2]d
+// upsert returns a script of pgbench that writes one batch of rows.
+func upsert(rows int) string {
+	return fmt.Sprintf(`\set lo (:i * %[1]d + :client_id) * %[2]d
 \set i :i + 1
 INSERT INTO observed_nodes AS n (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, observed_at, stale_at)
 	SELECT node_id, 1, 'b', 1, true, '1', 1, '{}', 'h', now(), now() + interval '10 h' FROM f3_nodes WHERE i > :lo AND i <= :lo + %[2]d
 	ON CONFLICT (node_id) DO UPDATE SET observed_at = excluded.observed_at, stale_at = excluded.stale_at;
-`, lab.Connections, upsertedAtOnce)
+`, lab.Connections, rows)
+}
 
 func (r *reports) next() protocol.Report {
 	return protocol.Report{

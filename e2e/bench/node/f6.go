@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -140,11 +141,15 @@ func inspectTimes(ctx context.Context, l *lab.Lab, h *linux.Host) (times []float
 func startTenants(ctx context.Context, l *lab.Lab, tenants, each int) (end func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var started []*exec.Cmd
+	var inputs []io.Closer
 	end = func() {
-		cancel()
-		for _, c := range started {
-			_ = c.Wait() // it was killed
+		for _, in := range inputs {
+			_ = in.Close() // the process ends with its input
 		}
+		for _, c := range started {
+			_ = c.Wait()
+		}
+		cancel()
 	}
 	for i := range tenants {
 		cmd, err := l.ChildCommand(ctx, "tenant", fmt.Sprintf("%s=%d %d", tenantVariable, firstTenant+i, each))
@@ -152,16 +157,17 @@ func startTenants(ctx context.Context, l *lab.Lab, tenants, each int) (end func(
 			return end, err
 		}
 		out, err := cmd.StdoutPipe()
-		if err == nil {
-			_, err = cmd.StdinPipe() // it lives as long as this process
-		}
-		if err == nil {
-			err = cmd.Start()
-		}
 		if err != nil {
 			return end, fmt.Errorf("starting a tenant: %w", err)
 		}
-		started = append(started, cmd)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return end, fmt.Errorf("starting a tenant: %w", err)
+		}
+		if err := cmd.Start(); err != nil {
+			return end, fmt.Errorf("starting a tenant: %w", err)
+		}
+		started, inputs = append(started, cmd), append(inputs, in)
 		if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 			return end, fmt.Errorf("starting a tenant: %q: %w", line, err)
 		}
