@@ -36,6 +36,7 @@ CREATE CONSTRAINT TRIGGER terminal_tokens_are_audited AFTER INSERT OR UPDATE ON 
 CREATE TABLE terminal_instances (
 	id         uuid PRIMARY KEY, -- of one start of a server
 	address    text NOT NULL, -- at which agents and other servers reach it
+	key        text NOT NULL, -- hex SHA-256 of the public key that it shows there, and to other servers
 	started_at timestamptz NOT NULL DEFAULT now(),
 	seen_at    timestamptz NOT NULL DEFAULT now()
 );

@@ -55,7 +55,7 @@ func TestHistoryIsUnchanged(t *testing.T) {
 		case !known && *update:
 			fmt.Fprintf(&added, "%s  %s\n", sum, name)
 		case !known:
-			t.Errorf("%s is not in %s: run go test ./migrations -run HistoryIsKept -update", name, historyFile)
+			t.Errorf("%s is not in %s: run go test ./migrations -run HistoryIsUnchanged -update", name, historyFile)
 		}
 	}
 	for name := range history {

@@ -131,7 +131,8 @@ const (
 	held = `
 		SELECT a.allocation_id, a.node_id, a.phase, a.fence, a.observed_generation, a.step, a.message, a.proof, a.failures, a.failed_code, a.observed_at,
 			a.failed_fence, a.spec_hash, ` + proven + `, coalesce(n.complete AND ` + staleAt + ` > now(), false),
-			coalesce(n.boot, 0), coalesce(n.sequence, 0), coalesce(` + observedAt + `, a.observed_at), now() - coalesce(` + observedAt + `, a.observed_at), n.origin
+			coalesce(n.boot, 0), coalesce(n.sequence, 0), coalesce(` + observedAt + `, a.observed_at), now() - coalesce(` + observedAt + `, a.observed_at), n.origin,
+			coalesce(n.capability, 0)
 		FROM observed_allocations a LEFT JOIN (` + nodesLeased + `) ON n.node_id = a.node_id`
 
 	selectHeld    = held + ` WHERE a.allocation_id = $1 AND a.node_id = $2`

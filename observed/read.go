@@ -162,6 +162,8 @@ type Allocation struct {
 	Age        time.Duration // of that report, by the database's clock
 	// Origin is the signature of the node under its last report that changed something, or nil.
 	Origin json.RawMessage
+	// Capability is that of the node's agent; 0: it is not known.
+	Capability int
 }
 
 // Allocation reads the last report of an allocation. It returns not_found if no node has reported it.

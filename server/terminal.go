@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 
 	"github.com/gpuaas/gpuaas/api/rest/middleware"
 	"github.com/gpuaas/gpuaas/api/rest/request"
@@ -11,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/terminal/relay"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	sessions "github.com/gpuaas/gpuaas/product/terminal"
 	"github.com/gpuaas/gpuaas/product/terminal/relayrequest"
 	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/services"
@@ -25,23 +27,29 @@ func (s *Server) startTerminals(ctx context.Context) error {
 	t := s.services[RoleTerminal]
 	agents := &relay.Server{
 		Address: s.relayAddress(), TrustDomain: s.cfg.Profile.TrustDomain, Roots: s.keys.Roots, Certificates: t.Certificates,
-		Requests: relayrequest.Store{DB: t.DB}, Signer: s.keys.Relay, Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
+		Requests: relayrequest.Store{DB: t.DB}, Signer: s.keys.Relay, Hints: s.hints, HasKey: t.Terminals.HasKey, Log: s.cfg.Log, Clock: s.cfg.Clock,
+	}
+	key, err := agents.Key()
+	if err != nil {
+		return err
 	}
 	t.Terminals.May = request.RightTo("createTerminalToken", func() policies.RoleTable { return s.policies.Latest().Roles })
-	sessions := &terminal.Server{
+	shells := &terminal.Server{
 		Sessions: t.Terminals, Sign: services.LoginSigner(s.keys.Logins), LoginLife: allocation.LoginLifeFrom(s.policies), PublicURL: s.publicURL,
-		Advertise: agents.Address, Hints: s.hints, Metrics: terminal.NewMetrics(), Log: s.cfg.Log, Clock: s.cfg.Clock,
+		Advertise: sessions.Instance{Address: agents.Address, Key: key}, Hints: s.hints, Metrics: terminal.NewMetrics(), Log: s.cfg.Log, Clock: s.cfg.Clock,
+		Peer: func(at sessions.Instance) http.RoundTripper { return agents.Peer(at.Address, at.Key) },
 		Dial: func(ctx context.Context, to terminal.Target) (net.Conn, error) {
 			return agents.Dial(ctx, relay.Target{Node: to.Node, Allocation: to.Allocation, Fence: to.Fence, Trace: to.Trace, Kind: protocol.StreamSSH})
 		},
 	}
-	if err := sessions.Start(ctx); err != nil {
+	if err := shells.Start(ctx); err != nil {
 		return err
 	}
-	s.metrics.MustRegister(sessions.Metrics)
+	agents.Terminals = shells.Forwarded()
+	s.metrics.MustRegister(shells.Metrics)
 	s.group.Go(func() error { return agents.Serve(ctx, s.relayListener) })
-	s.group.Go(func() error { return sessions.Run(ctx) })
-	s.terminals = s.cfg.Front.Handler(sessions.Handler())
+	s.group.Go(func() error { return shells.Run(ctx) })
+	s.terminals = s.cfg.Front.Handler(shells.Handler())
 	if s.cfg.hasRole(RoleAPI) {
 		return nil
 	}

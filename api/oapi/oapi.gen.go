@@ -206,6 +206,7 @@ func (e CheckStatus) Valid() bool {
 
 // Defines values for ConditionReason.
 const (
+	ConditionReasonAgentOutdated        ConditionReason = "AgentOutdated"
 	ConditionReasonAgentTimeout         ConditionReason = "AgentTimeout"
 	ConditionReasonApprovalRequired     ConditionReason = "ApprovalRequired"
 	ConditionReasonBalanceDepleted      ConditionReason = "BalanceDepleted"
@@ -248,6 +249,8 @@ const (
 // Valid indicates whether the value is a known member of the ConditionReason enum.
 func (e ConditionReason) Valid() bool {
 	switch e {
+	case ConditionReasonAgentOutdated:
+		return true
 	case ConditionReasonAgentTimeout:
 		return true
 	case ConditionReasonApprovalRequired:

@@ -27,11 +27,13 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	api "github.com/gpuaas/gpuaas/api/terminal"
+	"github.com/gpuaas/gpuaas/api/terminal/relay"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -112,24 +114,50 @@ type server struct {
 func (f *fixture) serve(times api.Times) *server {
 	f.t.Helper()
 	db := pgtest.As(f.t, f.DB, "gpuaas_terminal")
+	sessions := &terminal.Service{
+		DB: db, Identity: &identity.Service{DB: db}, Hints: f.Hints, Naming: ids.DefaultNaming, Limits: f.limitsOf,
+		May: request.RightTo("createTerminalToken", func() policies.RoleTable { return policies.RoleTable{} }),
+	}
+	peers, at := f.peers(sessions)
 	s := &server{f: f, db: db, Server: &api.Server{
-		Sessions: &terminal.Service{
-			DB: db, Identity: &identity.Service{DB: db}, Hints: f.Hints, Naming: ids.DefaultNaming, Limits: f.limitsOf,
-			May: request.RightTo("createTerminalToken", func() policies.RoleTable { return policies.RoleTable{} }),
-		},
+		Sessions: sessions, Advertise: at, Peer: func(at terminal.Instance) http.RoundTripper { return peers.Peer(at.Address, at.Key) },
 		Dial: f.node.dial, Sign: f.node.sign, LoginLife: func() time.Duration { return time.Minute }, PublicURL: func() string { return "https://gpuaas.example" },
 		Hints: &hint.Bus{}, Metrics: api.NewMetrics(), Log: slog.New(slog.DiscardHandler), Times: times,
 	}}
-	if err := s.Start(f.t.Context()); err != nil {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
+	if err := s.Start(ctx); err != nil {
 		f.t.Fatal(err)
 	}
+	peers.Terminals = s.Forwarded()
 	listener := httptest.NewServer(s.Handler())
-	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Run(ctx) }()
 	s.url, s.stop = listener.URL, func() { cancel(); <-done }
 	f.t.Cleanup(func() { s.stop(); listener.CloseClientConnections(); listener.Close() })
 	return s
+}
+
+// peers starts the listener of a server for other servers, which is that for agents.
+func (f *fixture) peers(sessions *terminal.Service) (*relay.Server, terminal.Instance) {
+	f.t.Helper()
+	ca, err := pki.Open(f.t.TempDir(), clock.Clock{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	s := &relay.Server{Address: listener.Addr().String(), Roots: ca, HasKey: sessions.HasKey, Log: slog.New(slog.DiscardHandler)}
+	key, err := s.Key()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = s.Serve(ctx, listener) }()
+	f.t.Cleanup(func() { cancel(); <-ended })
+	return s, terminal.Instance{Address: s.Address, Key: key}
 }
 
 func offered(token string) string {

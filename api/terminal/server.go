@@ -66,18 +66,21 @@ type Server struct {
 	PublicURL func() string
 	// Client returns the program that sent a request; nil: the other end of the connection.
 	Client func(*http.Request) audit.Client
-	// Advertise is the address at which agents and other servers reach this one.
-	Advertise string
-	Hints     *hint.Bus
-	Metrics   *Metrics
-	Log       *slog.Logger
-	Clock     clock.Clock
+	// Advertise contains the address and the key of this server, for agents and other servers.
+	Advertise terminal.Instance
+	// Peer returns a transport to another server; nil: there is none.
+	Peer    func(terminal.Instance) http.RoundTripper
+	Hints   *hint.Bus
+	Metrics *Metrics
+	Log     *slog.Logger
+	Clock   clock.Clock
 	// Times are for tests; zero values mean the constants.
 	Times Times
 
 	instance uuid.UUID
 	problems response.Problems
 	base     context.Context //nolint:containedctx // of sessions, which outlive the requests that begin them
+	stops    context.Context //nolint:containedctx // ends when the server stops; connections to other servers end with it
 
 	mu       sync.Mutex
 	open     map[uuid.UUID]*session
@@ -106,14 +109,18 @@ func valueOr(v, usual time.Duration) time.Duration {
 func (s *Server) Handler() http.Handler {
 	s.problems.Log = s.Log
 	m := http.NewServeMux()
-	m.HandleFunc("GET /ws/terminal/{allocation}", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, terminal.Shell) })
+	m.HandleFunc("GET /ws/terminal/{allocation}", func(w http.ResponseWriter, r *http.Request) {
+		if !s.forward(w, r) {
+			s.serve(w, r, terminal.Shell)
+		}
+	})
 	m.HandleFunc("GET /ws/ssh/{allocation}", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, terminal.SSH) })
 	return telemetry.Traced("gpuaas/terminal", m)
 }
 
-// Start registers this server. Call it before Run and before the first request.
+// Start registers this server. Call it before Run and before the first request. The server stops when ctx ends.
 func (s *Server) Start(ctx context.Context) error {
-	s.instance, s.base = uuid.Must(uuid.NewV7()), context.WithoutCancel(ctx)
+	s.instance, s.base, s.stops = uuid.Must(uuid.NewV7()), context.WithoutCancel(ctx), ctx
 	s.open, s.unended, s.strange = map[uuid.UUID]*session{}, map[uuid.UUID]unended{}, map[uuid.UUID]time.Time{}
 	return s.Sessions.Register(ctx, s.instance, s.Advertise)
 }

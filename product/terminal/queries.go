@@ -57,7 +57,12 @@ const (
 	requestEnd = `
 	UPDATE terminal_sessions SET end_wanted = $2, end_by = $3, updated_at = now() WHERE id = $1 AND ended_at IS NULL AND end_wanted = ''`
 
-	insertInstance = `INSERT INTO terminal_instances (id, address) VALUES ($1, $2)`
+	insertInstance = `INSERT INTO terminal_instances (id, address, key) VALUES ($1, $2, $3)`
+	selectKey      = `SELECT EXISTS (SELECT FROM terminal_instances WHERE key = $1)`
+	// The server that owns the terminal which a token resumes, if it is another one.
+	selectOwner = `
+	SELECT i.address, i.key FROM terminal_tokens t JOIN terminal_sessions s ON s.id = t.resumes JOIN terminal_instances i ON i.id = s.instance_id
+	WHERE t.hash = $1 AND i.id <> $2 AND s.ended_at IS NULL`
 	deleteInstance = `DELETE FROM terminal_instances WHERE id = $1`
 	beat           = `UPDATE terminal_instances SET seen_at = now() WHERE id = $1`
 	// A server that was silent for longer than its sessions live without the database has none.

@@ -95,8 +95,8 @@ func (s *Service) Record(ctx context.Context, all []Traffic) error {
 const silence = 15 * time.Second
 
 // Register announces a server before its first session.
-func (s *Service) Register(ctx context.Context, instance uuid.UUID, address string) error {
-	if _, err := s.DB.Exec(ctx, insertInstance, instance, address); err != nil {
+func (s *Service) Register(ctx context.Context, instance uuid.UUID, at Instance) error {
+	if _, err := s.DB.Exec(ctx, insertInstance, instance, at.Address, at.Key); err != nil {
 		return fmt.Errorf("registering a terminal server: %w", err)
 	}
 	return nil

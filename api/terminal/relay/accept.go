@@ -24,6 +24,7 @@ func (s *Server) handler() http.Handler {
 			s.reject(w, r, err)
 		}
 	})
+	mux.HandleFunc("GET /ws/terminal/{allocation}", s.servePeer)
 	return telemetry.Traced("gpuaas/relay", mux)
 }
 

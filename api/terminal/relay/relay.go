@@ -60,8 +60,12 @@ type Server struct {
 	Requests     relayrequest.Store
 	Signer       Signer
 	Hints        *hint.Bus // a hint to the poll of the node
-	Log          *slog.Logger
-	Clock        clock.Clock
+	// HasKey reports whether a running terminal server has the key with a fingerprint. Terminals serves the websockets that such
+	// a server passes on.
+	HasKey    func(ctx context.Context, key string) (bool, error)
+	Terminals http.Handler
+	Log       *slog.Logger
+	Clock     clock.Clock
 
 	prepared sync.Once
 	key      serverKey
@@ -101,7 +105,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if err := s.prepare(); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	config := pki.ServerTLS(func() (*tls.Certificate, error) { return &s.key.certificate, nil }, s.Roots.Pool, s.Clock)
+	config := s.withPeers(pki.ServerTLS(func() (*tls.Certificate, error) { return &s.key.certificate, nil }, s.Roots.Pool, s.Clock))
 	server := &http.Server{
 		Handler: s.handler(), ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headerWithin,
 		WriteTimeout: headerWithin, IdleTimeout: headerWithin, DisableGeneralOptionsHandler: true,

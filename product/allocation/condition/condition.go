@@ -26,6 +26,8 @@ type Observed struct {
 	FaultSince time.Time
 	// NoSSHKey reports that no registered key opens the allocation.
 	NoSSHKey bool
+	// NoRelay reports that the agent of the node is too old to open connections to the platform.
+	NoRelay bool
 }
 
 // Condition is a named yes, no or unknown about an allocation.
@@ -125,7 +127,12 @@ func step(a allocation.Allocation, kind string, done bool) Condition {
 
 // access returns the condition of logins. Without a key only a certificate opens the allocation.
 func access(a allocation.Allocation, seen Observed) Condition {
-	if a.State == allocation.Active && seen.Phase == "ready" && seen.NoSSHKey {
+	open := a.State == allocation.Active && seen.Phase == "ready"
+	switch {
+	case open && seen.NoRelay:
+		return newCondition(a, "AccessReady", isFalse, "AgentOutdated",
+			"the agent of the node is too old for terminals and gpuaas ssh: they work when the operator has updated it")
+	case open && seen.NoSSHKey:
 		return newCondition(a, "AccessReady", isFalse, "NoSSHKey",
 			"no registered SSH key opens the allocation: add one with gpuaas keys add, or use gpuaas ssh")
 	}
