@@ -166,6 +166,11 @@ type Allocation struct {
 	Capability int
 }
 
+// NoRelay reports whether the agent of the node is too old to open connections to terminal servers.
+func (a Allocation) NoRelay() bool {
+	return 0 < a.Capability && a.Capability < protocol.RelayCapability
+}
+
 // Allocation reads the last report of an allocation. It returns not_found if no node has reported it.
 func (s *Store) Allocation(ctx context.Context, id ids.Allocation) (Allocation, error) {
 	return allocation(ctx, s.DB, id, selectNewest, id)

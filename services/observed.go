@@ -17,7 +17,6 @@ import (
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/condition"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
-	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // AllocationDetails are the cost of allocations so far, and what their nodes last reported of them together with the GPU
@@ -65,7 +64,7 @@ func queueDetails(b *pgx.Batch, of []ids.Allocation) func() AllocationDetails {
 			o := reports[id]
 			one := condition.Observed{
 				Reported: o.Fresh, Phase: string(o.Phase), Step: o.Step, Message: o.Message, Failures: o.Failures, Generation: o.Generation,
-				NoSSHKey: keyless[id], NoRelay: 0 < o.Capability && o.Capability < protocol.RelayCapability,
+				NoSSHKey: keyless[id], NoRelay: o.NoRelay(),
 			}
 			one.Fault, one.FaultSince = join(faults[id])
 			seen[id] = one

@@ -7,6 +7,7 @@ import (
 	"net/http/httputil"
 	"strings"
 
+	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/product/terminal"
 )
 
@@ -47,5 +48,5 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) (done bool) {
 func (s *Server) Forwarded() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /ws/terminal/{allocation}", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, terminal.Shell) })
-	return m
+	return telemetry.Traced("gpuaas/terminal", m)
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/desired/validate"
+	"github.com/gpuaas/gpuaas/e2e/bench/access"
 	"github.com/gpuaas/gpuaas/e2e/bench/api"
 	"github.com/gpuaas/gpuaas/e2e/bench/change"
 	"github.com/gpuaas/gpuaas/e2e/bench/events"
@@ -99,6 +100,9 @@ func goals() []goal {
 		{"O2", events.Commits},
 		{"O5", events.Consuming},
 		{"O6", webhook.Deliveries},
+		{"T1", access.Throughput},
+		{"T2", access.Echo},
+		{"T5", access.Opening}, // and T6
 		{"L1", money.Accrual},
 		{"L2", money.JobForEach},
 		{"L3", money.Balances},

@@ -39,7 +39,7 @@ func TestEveryGoalIsMeasured(t *testing.T) {
 			t.Errorf("%s was skipped: %s", r.ID, r.Skipped)
 		}
 	}
-	want := []string{"A1", "A1-single", "A1-envelope", "A2", "A2-allocs", "A2-time", "A3", "A3-effects", "R1", "R2", "R2-cpu", "A4", "R5", "R5-p99", "F1", "F1-bare", "F2", "F2-resumed", "F2-gain", "F3", "F3-rows", "F4", "F5", "F6", "F6-empty", "O1", "O3", "O3-p99", "O4", "O4-dead", "O2", "O2-64", "O5", "O6", "O6-peak", "O6-slow", "L1", "L2", "L3", "L3-slope", "L4", "L4-hot", "L5", "L6", "C1", "C1-rss", "C2", "C3", "C3-10k", "C3-ratio", "C4", "C4-reads", "C5", "U1", "U2", "U3", "U3-rss", "W1", "W1-styles", "W1-part", "W2", "W2-warm", "W3", "W3-rows", "W4", "W5-overview", "W5-offers", "W5-allocations", "W5-billing", "W5-usage", "W5-access", "W5-statements", "W6", "W6-p99", "W7", "N1", "N1-allocs", "N2", "N2-slow", "N3", "N3-sql"}
+	want := []string{"A1", "A1-single", "A1-envelope", "A2", "A2-allocs", "A2-time", "A3", "A3-effects", "R1", "R2", "R2-cpu", "A4", "R5", "R5-p99", "F1", "F1-bare", "F2", "F2-resumed", "F2-gain", "F3", "F3-rows", "F4", "F5", "F6", "F6-empty", "O1", "O3", "O3-p99", "O4", "O4-dead", "O2", "O2-64", "O5", "O6", "O6-peak", "O6-slow", "T1", "T1-stock", "T2", "T2-p99", "T2-flood", "T2-flood-p99", "T5", "T5-p99", "T6", "L1", "L2", "L3", "L3-slope", "L4", "L4-hot", "L5", "L6", "C1", "C1-rss", "C2", "C3", "C3-10k", "C3-ratio", "C4", "C4-reads", "C5", "U1", "U2", "U3", "U3-rss", "W1", "W1-styles", "W1-part", "W2", "W2-warm", "W3", "W3-rows", "W4", "W5-overview", "W5-offers", "W5-allocations", "W5-billing", "W5-usage", "W5-access", "W5-statements", "W6", "W6-p99", "W7", "N1", "N1-allocs", "N2", "N2-slow", "N3", "N3-sql"}
 	if !slices.Equal(ids, want) {
 		t.Errorf("measured %v, want %v", ids, want)
 	}

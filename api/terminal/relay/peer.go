@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
 // peerName is the server name (SNI) that distinguishes the connections of other terminal servers from those of agents, before
@@ -81,7 +83,7 @@ func fingerprintOf(c tls.ConnectionState) string {
 // servePeer serves a terminal to another terminal server, to which its client is connected.
 func (s *Server) servePeer(w http.ResponseWriter, r *http.Request) {
 	if r.TLS == nil || r.TLS.ServerName != peerName {
-		http.NotFound(w, r)
+		s.reject(w, r, errs.New(errs.NotFound, "only another terminal server passes terminals on"))
 		return
 	}
 	s.Terminals.ServeHTTP(w, r)

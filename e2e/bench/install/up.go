@@ -2,6 +2,7 @@
 package install
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -106,7 +107,11 @@ func (r *running) memory() (sum float64) {
 
 // count runs a query on the database of the installation.
 func (r *running) count(ctx context.Context, sql string) (int, error) {
-	return lab.One[int](ctx, "postgres://gpuaas@/postgres?host="+filepath.Join(r.dir, "postgres", "run"), sql)
+	return lab.One[int](ctx, r.database(), sql)
+}
+
+func (r *running) database() string {
+	return "postgres://gpuaas@/postgres?host=" + filepath.Join(r.dir, "postgres", "run")
 }
 
 // WarmStart measures `gpuaas up` on existing data.
@@ -214,10 +219,26 @@ func Start(ctx context.Context, l *lab.Lab, name string) (*Server, error) {
 
 // Run runs a command of the CLI.
 func (s *Server) Run(ctx context.Context, args ...string) error {
-	if out, err := s.running.command(ctx, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%v: %w: %s", args, err, out)
+	_, err := s.Output(ctx, args...)
+	return err
+}
+
+// Output runs a command of the CLI and returns its standard output.
+func (s *Server) Output(ctx context.Context, args ...string) ([]byte, error) {
+	var said bytes.Buffer
+	cmd := s.running.command(ctx, args...)
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w: %s%s", args, err, out, &said)
 	}
-	return nil
+	return out, nil
+}
+
+// AgentDir returns the state directory of the agent of the simulated node of an allocation.
+func (s *Server) AgentDir(ctx context.Context, allocation string) (string, error) {
+	node, err := lab.One[string](ctx, s.running.database(), "SELECT n.name FROM allocations a JOIN nodes n ON n.id = a.node_id WHERE a.id = '"+allocation+"'")
+	return filepath.Join(s.running.dir, "agents", node), err
 }
 
 // Millis returns a time of the database in milliseconds since 1970.
