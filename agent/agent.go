@@ -59,7 +59,10 @@ func newNode(c Config) *node {
 	n := &node{Config: c, log: c.Log, share: rand.Float64(), free: make(chan struct{})} //nolint:gosec // spreads load
 	close(n.free)
 	n.relay = &relay.Relay{
-		Stream:   func(ctx context.Context, s protocol.Signed) (helper.Stream, error) { return n.worker.Stream(ctx, s) },
+		Stream: func(ctx context.Context, s protocol.Signed) (helper.Stream, error) { return n.worker.Stream(ctx, s) },
+		ReadLog: func(ctx context.Context, stream ids.Task, end bool) (helper.LogBatch, error) {
+			return n.worker.ReadLog(ctx, stream, end)
+		},
 		Identity: n.identity.Load, Clock: c.Clock, Log: c.Log,
 	}
 	return n

@@ -32,6 +32,8 @@ type receiver interface {
 	Receive(ctx context.Context, s protocol.Signed) (runner.Answer, error)
 	// Stream verifies a request for a stream, and returns where the stream leads.
 	Stream(ctx context.Context, s protocol.Signed) (helper.Stream, error)
+	// ReadLog returns the next lines of a stream of kind logs. With end it ends the stream.
+	ReadLog(ctx context.Context, stream ids.Task, end bool) (helper.LogBatch, error)
 }
 
 // trustUpdater passes signed statements of keys on to the helper.

@@ -100,6 +100,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.stream(w, r)
 		return
 	}
+	if strings.HasSuffix(r.URL.Path, "/logs") {
+		f.logs(w, r)
+		return
+	}
 	answer := httptest.NewRecorder()
 	f.answer(answer, r, route.Operation.OperationID, params)
 	if answer.Code == dropped {

@@ -100,6 +100,15 @@ func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, pa
 		}}, 50)
 	case "endTerminalSession", "endAdminTerminalSession":
 		w.WriteHeader(http.StatusNoContent)
+	case "listTerminalRecordings":
+		why := oapi.TerminalRecordingIncompleteReason("full")
+		f.page(w, r, []any{oapi.TerminalRecording{
+			Id: id(63), Urn: "u", AllocationId: id(1), PrincipalId: id(2), Status: "incomplete", IncompleteReason: &why, Columns: 120, Rows: 40, OutputBytes: 40960,
+			DurationSeconds: 1200, CreatedAt: birth, UpdatedAt: birth,
+		}}, 50)
+	case "getTerminalRecording":
+		w.Header().Set("Content-Type", "application/x-asciicast")
+		_, _ = io.WriteString(w, "{\"version\": 2, \"width\": 120, \"height\": 40}\n[0.1, \"o\", \"This session is recorded.\\r\\n\"]\n")
 	case "listFaultReports":
 		f.page(w, r, []any{}, 50)
 	case "listAllocationFaults":
@@ -107,10 +116,17 @@ func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, pa
 		f.page(w, r, []any{oapi.FaultReport{Id: id(9), Status: "confirmed", Message: "wrong sums", ReportedAt: birth, DecidedReason: &reason}}, 50)
 	case "createSshCertificate":
 		w.Header().Set("Location", "/api/v1/allocations/"+params["id"])
-		reply(w, http.StatusCreated, oapi.SshCertificate{
-			Certificate: "ssh-ed25519-cert-v01@openssh.com AAAA", Serial: "1", ExpiresAt: birth, Host: "gpu-07.example", Port: 2222, Login: "u200017",
-			Simulated: slices.ContainsFunc(f.items, func(a *oapi.Allocation) bool { return a.Id.String() == params["id"] && a.Name == "simulated" }),
-		})
+		named := func(name string) bool {
+			return slices.ContainsFunc(f.items, func(a *oapi.Allocation) bool { return a.Id.String() == params["id"] && a.Name == name })
+		}
+		c := oapi.SshCertificate{
+			Certificate: "ssh-ed25519-cert-v01@openssh.com AAAA", Serial: "1", ExpiresAt: birth, Via: oapi.SshCertificateViaDirect, Host: new("gpu-07.example"), Port: new(2222),
+			Login: "u200017", Simulated: named("simulated"),
+		}
+		if named("relayed") {
+			c.Via, c.Host, c.Port = oapi.SshCertificateViaRelay, nil, nil
+		}
+		reply(w, http.StatusCreated, c)
 	default:
 		return false
 	}

@@ -105,7 +105,7 @@ to stdout, everything else to stderr. "gpuaas help exit-codes" lists the exit co
 			root.AddCommand(c)
 		}
 	}
-	in(groupCompute, alloc.NewAlloc(a), access.NewSSH(a), access.NewTerminal(a), access.NewSCP(a), access.NewSSHConfig(a), access.NewSessions(a), alloc.NewKeys(a, fleet.NewKeysRotate(a), fleet.NewCreateKEK(a)))
+	in(groupCompute, alloc.NewAlloc(a, access.NewAllocationLogs(a)), access.NewSSH(a), access.NewTerminal(a), access.NewSCP(a), access.NewPortForward(a), access.NewOpen(a), access.NewSSHConfig(a), access.NewSessions(a), access.NewRecordings(a), alloc.NewKeys(a, fleet.NewKeysRotate(a), fleet.NewCreateKEK(a)))
 	in(groupBilling, money.NewBalance(a), money.NewUsage(a), money.NewLedger(a), money.NewStatement(a), money.NewPayment(a), money.NewRefund(a))
 	in(groupAuthentication, people.NewLogin(a), people.NewLogout(a), people.NewWhoami(a), people.NewSession(a))
 	in(groupIdentity, people.NewTenant(a), people.NewInvitation(a), people.NewProject(a), people.NewServiceAccount(a), people.NewAPIKey(a), people.NewAudit(a),
@@ -114,7 +114,7 @@ to stdout, everything else to stderr. "gpuaas help exit-codes" lists the exit co
 	in(groupDesired, change.NewValidate(a), change.NewEnv(a), change.NewDiff(a), change.NewPlan(a), change.NewApply(a), change.NewApprove(a), change.NewReject(a),
 		change.NewRollback(a), change.NewExport(a), change.NewAdopt(a), change.NewSuspend(a), change.NewResume(a), inspect.NewReconcile(a), change.NewPut(a),
 		change.NewDelete(a), change.NewPolicy(a), local.NewInit(a))
-	in(groupFleet, fleet.NewNode(a), fleet.NewCA(a), fleet.NewAgent(a))
+	in(groupFleet, fleet.NewNode(a, access.NewNodeLogs(a)), fleet.NewCA(a), fleet.NewAgent(a))
 	in(groupServer, local.NewUp(), local.NewServer(), local.NewFirstAdmin(a), local.NewDoctor(a), local.NewDev(a), local.NewTour(a), local.NewConfig(a), local.NewVersion(a))
 	root.SetCompletionCommandGroupID(groupServer)
 	root.SetHelpCommandGroupID(groupServer)

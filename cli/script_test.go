@@ -21,6 +21,7 @@ import (
 func TestMain(m *testing.M) {
 	validate.Child()
 	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.FileBodyDecoder)
+	openapi3filter.RegisterBodyDecoder("application/x-asciicast", openapi3filter.FileBodyDecoder)
 	testscript.Main(m, map[string]func(){"gpuaas": func() { os.Exit(Run()) }, "browse": browse})
 }
 

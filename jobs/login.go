@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// task returns the task for the node. If only the login keys differ, the task is rotate_keys and
-// changes nothing else. A leaked key must be removed from a node with an unhealthy GPU, too, and
+// task returns the task for the node. If only the login keys and rules differ, the task is rotate_keys
+// and changes nothing else. A leaked key must be removed from a node with an unhealthy GPU, too, and
 // open sessions and processes of the tenant must not be put at risk.
 func (w *ensureAllocation) task(ctx context.Context, tx pgx.Tx, a allocation.Allocation, want desired.Object, spec desired.Allocation) (nodetask.Task, error) {
 	whole := protocol.ProvisionUserParams{User: spec.Login, UID: spec.UID, PublicKeys: spec.Keys, GPUs: spec.GPUUUIDs}
@@ -22,9 +22,20 @@ func (w *ensureAllocation) task(ctx context.Context, tx pgx.Tx, a allocation.All
 		SpecHash: want.SpecHash, Slots: spec.GPUUUIDs, Trace: a.Trace, Params: whole,
 	}
 	capability, known, err := w.d.Observed.Capability(ctx, tx, a.Node)
-	if err != nil || known && capability < protocol.RotateKeys.Capability() {
-		// An older agent rejects limits and authorities, too: both came with this task type.
+	if err != nil {
 		return o, err
+	}
+	var rules *protocol.Access
+	if !known || capability >= protocol.AccessCapability {
+		rules = new(w.d.Access.Rules(a.Tenant, a.Project).Task())
+		whole.Access = *rules
+	}
+	if err := w.d.Access.Sent(ctx, tx, a.ID, rules); err != nil {
+		return o, err
+	}
+	if known && capability < protocol.RotateKeys.Capability() {
+		// An older agent rejects limits and authorities, too: both came with this task type.
+		return o, nil
 	}
 	l := w.d.Logins(a.SKU, a.Region)
 	whole.Limits, whole.StopAfterHours = l.Limits, l.StopAfterHours
@@ -43,7 +54,9 @@ func (w *ensureAllocation) task(ctx context.Context, tx pgx.Tx, a allocation.All
 	}
 	if ok && onlyLoginsDiffer(lastApplied, whole) {
 		o.Type = protocol.RotateKeys
-		o.Params = protocol.RotateKeysParams{User: whole.User, UID: whole.UID, PublicKeys: whole.PublicKeys, GPUs: whole.GPUs, UserCA: whole.UserCA, Revoked: whole.Revoked}
+		o.Params = protocol.RotateKeysParams{
+			User: whole.User, UID: whole.UID, PublicKeys: whole.PublicKeys, GPUs: whole.GPUs, UserCA: whole.UserCA, Revoked: whole.Revoked, Access: whole.Access,
+		}
 	}
 	return o, nil
 }
@@ -53,6 +66,7 @@ func (w *ensureAllocation) task(ctx context.Context, tx pgx.Tx, a allocation.All
 func onlyLoginsDiffer(applied, want protocol.ProvisionUserParams) bool {
 	same := applied.User == want.User && applied.UID == want.UID && slices.Equal(applied.GPUs, want.GPUs) && applied.Limits == want.Limits &&
 		applied.Principal == want.Principal && applied.StopAfterHours == want.StopAfterHours
-	logins := slices.Equal(applied.PublicKeys, want.PublicKeys) && slices.Equal(applied.UserCA, want.UserCA) && slices.Equal(applied.Revoked, want.Revoked)
+	logins := slices.Equal(applied.PublicKeys, want.PublicKeys) && slices.Equal(applied.UserCA, want.UserCA) && slices.Equal(applied.Revoked, want.Revoked) &&
+		applied.Access == want.Access
 	return same && !logins
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/access"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -84,6 +85,53 @@ func TestEnsureForAnOlderAgent(t *testing.T) {
 	}
 	if len(fields) != 4 || o.Principal != "" {
 		t.Errorf("sent %s", e.Params)
+	}
+}
+
+// A task has the rules of the policies, and an agent that does not know them gets none. Other rules alone are a rotation.
+func TestEnsureCarriesTheRulesForLogins(t *testing.T) {
+	t.Parallel()
+	b, _ := setupLogins(t)
+	rules := access.Rules{Forwarding: true}
+	b.deps.Access.Rules = func(tenant ids.Tenant, project ids.Project) access.Rules {
+		if tenant != b.Caller.Tenant || project != b.Caller.Project {
+			t.Errorf("the rules of %s and %s", tenant, project)
+		}
+		return rules
+	}
+	a := b.Active(t, 1)
+	told := func() (text string) {
+		t.Helper()
+		if err := b.DB.QueryRow(t.Context(), `SELECT access_rules FROM allocations WHERE id = $1`, a.ID).Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	b.speaks(protocol.AccessCapability - 1)
+	e, o := b.ensured(a)
+	if o.Access != (protocol.Access{}) || told() != "" {
+		t.Errorf("an older agent gets %s, marked %q", e.Params, told())
+	}
+	b.ends(e, protocol.Succeeded)
+	b.speaks(protocol.AccessCapability)
+	next := func(now access.Rules, want protocol.Access) {
+		t.Helper()
+		rules = now
+		b.done(jobs.SendAccess{})
+		e, o := b.ensured(a)
+		if e.Type != protocol.RotateKeys || o.Access != want || len(o.UserCA) != 1 {
+			t.Errorf("%+v: %s %+v", now, e.Type, o)
+		}
+		b.ends(e, protocol.Succeeded)
+	}
+	next(access.Rules{Forwarding: true}, protocol.Access{LoginFrom: protocol.FromLoopback, Forwarding: protocol.ForwardLocal})
+	if due := jobs.Due(b.deps, jobs.SendAccess{}.Kind()); due != nil || told() != "loopback/local" {
+		t.Errorf("%v is due after %q", due, told())
+	}
+	next(access.Rules{DirectLogin: true}, protocol.Access{})
+	next(access.Rules{}, protocol.Access{LoginFrom: protocol.FromLoopback})
+	if e, o := b.ensured(a); e.Type != protocol.ProvisionUser || o.LoginFrom != protocol.FromLoopback {
+		t.Errorf("a repair: %s %+v", e.Type, o)
 	}
 }
 

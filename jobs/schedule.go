@@ -54,6 +54,8 @@ func schedule(d *Deps) []periodicJob {
 		{args: StopIdle{}, interval: fixed(30 * time.Second)},
 		// The delay of a changed SSH authority.
 		{args: SendAuthorities{}, interval: fixed(10 * time.Second), unless: d.UserCA == nil},
+		// The delay of a changed policy for logins. Without an allocation with other rules, no job is inserted.
+		{args: SendAccess{}, interval: fixed(5 * time.Second), when: existence(d.Access.Outdated).any},
 		// A rollout waits for nodes, which need minutes.
 		{args: RollAgents{}, interval: fixed(10 * time.Second)},
 		// The delay of a report whose job was lost or whose forge was configured later.

@@ -21,6 +21,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &applyObject{d: d})
 	river.AddWorker(w, &rekeyAllocations{d: d})
 	river.AddWorker(w, &sendAuthorities{d: d})
+	river.AddWorker(w, &sendAccess{d: d})
 	river.AddWorker(w, &checkMeters{d: d})
 	river.AddWorker(w, &checkDrift{d: d})
 	river.AddWorker(w, &checkHealth{d: d})

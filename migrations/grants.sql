@@ -30,6 +30,7 @@ BEGIN
 		('observed_nodes',           'r',    'raw', 'r',    'r',    '',     'r'),
 		('observed_leases',          'r',    'rawd', 'r',   'r',    '',     ''),
 		('node_host_keys',           'r',    '',    '',     '',     '',     'r'),
+		('node_capabilities',        'r',    '',    '',     'r',    '',     ''),
 		('observed_allocations',     'r',    'raw', 'r',    'rd',   '',     ''),
 		('gpu_readings',             'r',    'raw', '',     'rd',   '',     ''),
 		('observed_objects',         'r',    '',    'r',    'raw',  '',     ''),
@@ -141,7 +142,11 @@ BEGIN
 
 		('terminal_tokens',          'ra',   '',    '',     'rd',   '',     'rd'), -- the first use deletes a token
 		('terminal_sessions',        'rw',   '',    '',     'rd',   '',     'raw'),
-		('terminal_instances',       '',     '',    '',     '',     '',     'rawd'),
+		('terminal_instances',       'r',    '',    '',     '',     '',     'rawd'), -- the API calls a server for logs
+		('log_streams',              'rawd', '',    '',     '',     '',     'rw'), -- the first use of a token removes its hash
+		('log_targets',              '',     '',    '',     '',     '',     'r'),
+		('terminal_recordings',      'r',    '',    '',     'rd',   '',     'raw'),
+		('terminal_recording_chunks', 'r',   '',    '',     'rd',   '',     'ra'), -- no role changes a chunk
 		('open_sign_ins',            'r',    '',    '',     '',     '',     ''),
 		('terminal_rights',          '',     '',    '',     '',     '',     'r'),
 		('terminal_targets',         '',     '',    '',     '',     '',     'r'),
@@ -206,7 +211,7 @@ DROP POLICY IF EXISTS keys_of_api ON signing_keys;
 DROP POLICY IF EXISTS keys_of_node ON signing_keys;
 DROP POLICY IF EXISTS keys_of_work ON signing_keys;
 DROP POLICY IF EXISTS keys_of_terminal ON signing_keys;
-CREATE POLICY keys_of_api ON signing_keys FOR SELECT TO gpuaas_api USING (purpose IN ('logins', 'tokens', 'cursors', 'fields', 'webhooks'));
+CREATE POLICY keys_of_api ON signing_keys FOR SELECT TO gpuaas_api USING (purpose IN ('logins', 'tokens', 'cursors', 'fields', 'webhooks', 'recordings'));
 CREATE POLICY keys_of_node ON signing_keys FOR SELECT TO gpuaas_node USING (purpose IN ('authority', 'statements'));
 CREATE POLICY keys_of_work ON signing_keys FOR SELECT TO gpuaas_work USING (purpose IN ('tasks', 'webhooks'));
-CREATE POLICY keys_of_terminal ON signing_keys FOR SELECT TO gpuaas_terminal USING (purpose IN ('relay', 'logins'));
+CREATE POLICY keys_of_terminal ON signing_keys FOR SELECT TO gpuaas_terminal USING (purpose IN ('relay', 'logins', 'recordings'));

@@ -20,7 +20,7 @@ import (
 const Topic = "policies"
 
 // refreshEvery limits the age of a snapshot if hints are lost. A check costs one row by primary key.
-const refreshEvery = 2 * time.Second
+const refreshEvery = time.Second
 
 // Client reads and writes policy values. The zero values of Hints and Log will
 // not do; wire both.

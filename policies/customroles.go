@@ -54,7 +54,7 @@ func (t RoleTable) Grants(role, operation string) bool {
 		return Allows(role, operation)
 	}
 	list := t.declared[role]
-	return slices.Contains(list, operation) || slices.Contains(list, every)
+	return !Withheld(operation) && (slices.Contains(list, operation) || slices.Contains(list, every))
 }
 
 // every means all operations.
@@ -76,6 +76,9 @@ func CheckRole(name string, operations []string) *Fault {
 		return &Fault{"metadata.name", name + " is a role of the platform", "another name", ""}
 	}
 	for _, o := range operations {
+		if Withheld(o) {
+			return &Fault{"spec.operations", o + " is withheld from all roles of the platform", "only owners of tenants and admins of projects may call it", ""}
+		}
 		if o != every && !Covered(o) {
 			return &Fault{"spec.operations", fmt.Sprintf("no operation is named %q", o), "operation ids of the API, like listAllocations", ""}
 		}

@@ -110,7 +110,15 @@ const (
 	TerminalIdleMinutes IntKey = "terminal.idle_minutes"
 	// TerminalMaxSessionsPerAllocation: maximum number of open terminal sessions of one allocation.
 	TerminalMaxSessionsPerAllocation IntKey = "terminal.max_sessions_per_allocation"
-	// TerminalForwardingEnabled: SSH port forwarding is allowed.
+	// TerminalRecording: recording of the output of terminals; required also rejects SSH connections, which the server cannot read.
+	TerminalRecording TextKey = "terminal.recording"
+	// TerminalRecordingDays: days after its last output for which a recording is stored.
+	TerminalRecordingDays IntKey = "terminal.recording_days"
+	// TerminalRecordingMaxMiB: output of one terminal that is recorded; a terminal that must be recorded ends then.
+	TerminalRecordingMaxMiB IntKey = "terminal.recording_max_mib"
+	// TerminalDirectLogin: SSH logins from other addresses than the agent of the node.
+	TerminalDirectLogin TextKey = "terminal.direct_login"
+	// TerminalForwardingEnabled: SSH forwarding of local ports and sockets is allowed.
 	TerminalForwardingEnabled BoolKey = "terminal.forwarding_enabled"
 	// LoginCPUWeight: CPU weight of the processes of an allocation; 0 means the default of the node.
 	LoginCPUWeight IntKey = "login.cpu_weight"
@@ -278,7 +286,11 @@ var keys = []Key{
 	{Name: "terminal.certificate_ttl_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 300, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "validity of an SSH certificate"},
 	{Name: "terminal.idle_minutes", Type: TypeInt, Default: int64(60), Min: 1, Max: 1440, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "minutes", Cap: CapMax, Meaning: "idle time after which a terminal session ends"},
 	{Name: "terminal.max_sessions_per_allocation", Type: TypeInt, Default: int64(8), Min: 1, Max: 64, Scopes: []Level{LevelPlatform, LevelProject}, Unit: "sessions", Cap: CapMax, Meaning: "maximum number of open terminal sessions of one allocation"},
-	{Name: "terminal.forwarding_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Cap: CapAll, NotInForce: "the sshd configuration of allocations does not read it", Meaning: "SSH port forwarding is allowed"},
+	{Name: "terminal.recording", Type: TypeEnum, Default: "off", Values: []string{"off", "browser", "required"}, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Meaning: "recording of the output of terminals; required also rejects SSH connections, which the server cannot read"},
+	{Name: "terminal.recording_days", Type: TypeInt, Default: int64(30), Min: 1, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "days after its last output for which a recording is stored"},
+	{Name: "terminal.recording_max_mib", Type: TypeInt, Default: int64(64), Min: 1, Max: 4096, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "MiB", Cap: CapMax, Meaning: "output of one terminal that is recorded; a terminal that must be recorded ends then"},
+	{Name: "terminal.direct_login", Type: TypeEnum, Default: "denied", Values: []string{"denied", "allowed"}, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Meaning: "SSH logins from other addresses than the agent of the node"},
+	{Name: "terminal.forwarding_enabled", Type: TypeBool, Default: true, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Cap: CapAll, Meaning: "SSH forwarding of local ports and sockets is allowed"},
 	{Name: "login.cpu_weight", Type: TypeInt, Default: int64(0), Min: 0, Max: 10000, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Meaning: "CPU weight of the processes of an allocation; 0 means the default of the node"},
 	{Name: "login.memory_mib", Type: TypeInt, Default: int64(0), Min: 0, Max: 33554432, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "MiB", Meaning: "memory limit of an allocation; 0 means the share of its GPUs"},
 	{Name: "login.max_tasks", Type: TypeInt, Default: int64(0), Min: 0, Max: 4194304, Scopes: []Level{LevelPlatform, LevelRegion, LevelSKU}, Unit: "tasks", Meaning: "limit of processes and threads of an allocation; 0 means the share of its GPUs"},

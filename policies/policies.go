@@ -125,7 +125,7 @@ func Roles() []Role { return slices.Clone(roles) }
 func Allows(role, operation string) bool {
 	for _, r := range roles {
 		if r.Name == role {
-			return slices.Contains(r.Operations, operation) || slices.Contains(r.Operations, "*")
+			return slices.Contains(r.Operations, operation) || slices.Contains(r.Operations, "*") && !Withheld(operation)
 		}
 	}
 	return false

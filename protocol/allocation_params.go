@@ -43,6 +43,8 @@ type AllocationParams struct {
 	Principal      string
 	Revoked        []uint64
 	StopAfterHours int
+
+	Access
 }
 
 // AllocationParams decodes and checks the parameters. It rejects an unknown type. The parameters of a task with the scope
@@ -105,6 +107,9 @@ func (o AllocationParams) check(e Envelope) error {
 		if !gpuUUID.MatchString(uuid) {
 			return Reject(ParamsInvalid, "%q is no UUID of a GPU", uuid)
 		}
+	}
+	if err := o.Access.check(); err != nil {
+		return err
 	}
 	return o.checkLogins()
 }

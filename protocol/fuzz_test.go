@@ -21,7 +21,7 @@ const (
 // seeds are one good task of each type.
 func seeds() map[protocol.Type]string {
 	return map[protocol.Type]string{
-		protocol.ProvisionUser: `{"user":"t-1","uid":200001,"public_keys":["` + line + `"],"gpus":["` + gpu + `"],"limits":{"cpu_weight":100},"revoked":[1,2]}`,
+		protocol.ProvisionUser: `{"user":"t-1","uid":200001,"public_keys":["` + line + `"],"gpus":["` + gpu + `"],"limits":{"cpu_weight":100},"revoked":[1,2],"login_from":"loopback","forwarding":"local"}`,
 		protocol.RevokeUser:    `{"user":"t-1","uid":200001,"gpus":["` + gpu + `"],"mode":"purge"}`,
 		protocol.RotateKeys:    `{"user":"t-1","uid":200001,"public_keys":[],"gpus":["` + gpu + `"]}`,
 		protocol.Probe:         `{}`,

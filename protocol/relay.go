@@ -43,7 +43,7 @@ type StreamKind string
 // The kinds of streams.
 const (
 	StreamSSH  StreamKind = "ssh"  // sshd of the allocation
-	StreamLogs StreamKind = "logs" // the log sources of the allocation
+	StreamLogs StreamKind = "logs" // lines of a log of the allocation, or of the node without one
 )
 
 // RelayOpenParams are the parameters of RelayOpen. ServerKey authenticates the server, so that it needs no certificate
@@ -52,6 +52,7 @@ type RelayOpenParams struct {
 	Kind      StreamKind `json:"kind"`
 	Address   string     `json:"address"`    // host:port of the terminal server
 	ServerKey string     `json:"server_key"` // hex SHA-256 of the public key (SPKI) of its certificate
+	Log       *LogQuery  `json:"log,omitempty"`
 }
 
 // Delivery is the response to a poll: a task, requests for streams, or both.
@@ -95,9 +96,12 @@ func OpenRelay(s Signed, keys map[string][]byte) (e Envelope, p RelayOpenParams,
 func (p RelayOpenParams) check(e Envelope) error {
 	host, port, err := net.SplitHostPort(p.Address)
 	number, badPort := strconv.ParseUint(port, 10, 16)
+	hasAllocation := e.Allocation != ids.Allocation{}
 	switch {
-	case e.Allocation == ids.Allocation{} || e.Fence == 0:
+	case (p.Kind != StreamLogs || hasAllocation) && (!hasAllocation || e.Fence == 0):
 		return Reject(ParamsInvalid, "a stream needs an allocation and its fence")
+	case p.Kind == StreamSSH && p.Log != nil:
+		return Reject(ParamsInvalid, "a stream to sshd has no log query")
 	case e.ExpiresAt.Sub(e.SignedAt()) > RelayWithin:
 		return Reject(EnvelopeInvalid, "a request for a stream is valid for more than %s", RelayWithin)
 	case p.Kind != StreamSSH && p.Kind != StreamLogs:
@@ -106,6 +110,8 @@ func (p RelayOpenParams) check(e Envelope) error {
 		return Reject(ParamsInvalid, "%q is no address of a server", p.Address)
 	case !digest.MatchString(p.ServerKey):
 		return Reject(ParamsInvalid, "the key of the server is no SHA-256 in hex")
+	case p.Kind == StreamLogs:
+		return p.Log.check(hasAllocation)
 	}
 	return nil
 }

@@ -22,7 +22,12 @@ const (
 //	1  enrolment, mailbox, reports
 //	2  limits, certificate authorities and principals of a login; signed proofs and trust statements
 //	3  streams to the logins of allocations (RelayOpen)
-const Capability = 3
+//	4  the source and the forwarding of logins (AccessCapability)
+const Capability = 4
+
+// AccessCapability is the lowest capability of an agent that applies the rules for logins: LoginFrom and Forwarding. An
+// older agent rejects tasks with them.
+const AccessCapability = 4
 
 // taskTypes is the table of task types. The server and the agent read the properties of a type here and
 // do not switch over types, so that a new type is a new row. A test compares the table with the handlers
@@ -142,6 +147,32 @@ type ProvisionUserParams struct {
 	// StopAfterHours limits how long the node works without the control plane. Then the agent ends the
 	// tenant's sessions and logins. With 0 they stay.
 	StopAfterHours int `json:"stop_after_hours,omitempty"`
+
+	Access
+}
+
+// Access are the rules for the logins of an allocation. The zero value is what an agent without AccessCapability does:
+// logins from all addresses, and no forwarding.
+type Access struct {
+	LoginFrom  string `json:"login_from,omitempty"` // FromLoopback or empty
+	Forwarding string `json:"forwarding,omitempty"` // ForwardLocal or empty
+}
+
+const (
+	// FromLoopback allows logins only from the node itself, as those through the agent are.
+	FromLoopback = "loopback"
+	// ForwardLocal allows connections of the client to TCP ports and sockets that the account reaches.
+	ForwardLocal = "local"
+)
+
+func (a Access) check() error {
+	if a.LoginFrom != "" && a.LoginFrom != FromLoopback {
+		return Reject(ParamsInvalid, "login_from %q is not %s", a.LoginFrom, FromLoopback)
+	}
+	if a.Forwarding != "" && a.Forwarding != ForwardLocal {
+		return Reject(ParamsInvalid, "forwarding %q is not %s", a.Forwarding, ForwardLocal)
+	}
+	return nil
 }
 
 // Limits are the share of the node that a tenant gets. A zero field is the default of the node.
@@ -170,11 +201,11 @@ func (p ProvisionUserParams) check(e Envelope) error {
 func (p ProvisionUserParams) allocationParams(Envelope) AllocationParams {
 	return AllocationParams{
 		User: p.User, UID: p.UID, PublicKeys: p.PublicKeys, GPUs: p.GPUs, Limits: p.Limits,
-		UserCA: p.UserCA, Principal: p.Principal, Revoked: p.Revoked, StopAfterHours: p.StopAfterHours,
+		UserCA: p.UserCA, Principal: p.Principal, Revoked: p.Revoked, StopAfterHours: p.StopAfterHours, Access: p.Access,
 	}
 }
 
-// RotateKeysParams replace the keys and authorities of a login, and nothing else.
+// RotateKeysParams replace the keys, the authorities and the rules of a login, and nothing else.
 type RotateKeysParams struct {
 	User       string   `json:"user"`
 	UID        int      `json:"uid"`
@@ -182,6 +213,8 @@ type RotateKeysParams struct {
 	GPUs       []string `json:"gpus"` // equal to the envelope's slots
 	UserCA     []string `json:"user_ca,omitempty"`
 	Revoked    []uint64 `json:"revoked,omitempty"`
+
+	Access
 }
 
 func (p RotateKeysParams) check(e Envelope) error { return p.allocationParams(e).check(e) }
@@ -189,12 +222,12 @@ func (p RotateKeysParams) check(e Envelope) error { return p.allocationParams(e)
 func (p RotateKeysParams) allocationParams(e Envelope) AllocationParams {
 	return AllocationParams{
 		User: p.User, UID: p.UID, PublicKeys: p.PublicKeys, GPUs: p.GPUs,
-		UserCA: p.UserCA, Principal: e.Allocation.String(), Revoked: p.Revoked,
+		UserCA: p.UserCA, Principal: e.Allocation.String(), Revoked: p.Revoked, Access: p.Access,
 	}
 }
 
 func (p RotateKeysParams) amend(base *ProvisionUserParams) {
-	base.PublicKeys, base.UserCA, base.Revoked = p.PublicKeys, p.UserCA, p.Revoked
+	base.PublicKeys, base.UserCA, base.Revoked, base.Access = p.PublicKeys, p.UserCA, p.Revoked, p.Access
 }
 
 // RevokeUserParams request the removal of an account and of everything that the tenant left.

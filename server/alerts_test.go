@@ -36,6 +36,7 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/platform/notification/mail"
 	"github.com/gpuaas/gpuaas/platform/payment"
+	"github.com/gpuaas/gpuaas/product/terminal"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -148,6 +149,12 @@ var causes = map[string]func(*alarmed){
 			a.services[RoleWork].Notifications.GaveUp(mail.SendMail{Source: mail.FromNotification})
 		}
 	},
+	"GPUaaSTerminalRejects": func(a *alarmed) {
+		for range 21 {
+			a.get("/ws/terminal/" + a.node.String())
+		}
+	},
+	"GPUaaSRelayFailing": func(a *alarmed) { a.terminalMetrics.ConnectFailed(terminal.Shell) },
 	"GPUaaSSecretOpenFailed": func(a *alarmed) {
 		at := envelope.Place{Table: "sessions", Column: "provider_token", Row: "1"}
 		sealed := a.keys.Fields.Seal([]byte("x"), at)
@@ -364,12 +371,12 @@ func startAlarmed(t *testing.T) *alarmed {
 	provider := httptest.NewServer(http.HandlerFunc(expiredSession))
 	t.Cleanup(provider.Close)
 	if a.Server, err = Start(context.WithoutCancel(t.Context()), Config{
-		DatabaseURL: address, NATS: func() (*nats.Conn, error) { return bus.Connect("test") }, Roles: []Role{RoleAPI, RoleReconcile, RoleWork, RoleNode, RoleRelay},
+		DatabaseURL: address, NATS: func() (*nats.Conn, error) { return bus.Connect("test") }, Roles: []Role{RoleAPI, RoleReconcile, RoleWork, RoleNode, RoleRelay, RoleTerminal},
 		Environment: "test", Profile: desired.Environment{
 			Vendor: "v", Service: "s", Region: "eu1", TrustDomain: "gpuaas.test", Development: true, Payments: desired.Payments{Provider: desired.ProviderStripe},
 		},
 		Payments: Payments{SecretKey: "sk_test_1", WebhookSecret: "whsec_1", APIURL: provider.URL}, Source: &sync.Root{Name: "empty"},
-		Listen: "127.0.0.1:0", NodeListen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", NodeHosts: []string{"127.0.0.1"}, StateDir: t.TempDir(),
+		Listen: "127.0.0.1:0", NodeListen: "127.0.0.1:0", RelayListen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", NodeHosts: []string{"127.0.0.1"}, StateDir: t.TempDir(),
 		Log: slog.New(slog.DiscardHandler),
 	}); err != nil {
 		t.Fatal(err)
@@ -395,9 +402,11 @@ func expiredSession(w http.ResponseWriter, r *http.Request) {
 }
 
 // anonymous calls the API without credentials.
-func (a *alarmed) anonymous() {
+func (a *alarmed) anonymous() { a.get("/api/v1/allocations") }
+
+func (a *alarmed) get(path string) {
 	a.t.Helper()
-	req, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, a.URL()+"/api/v1/allocations", nil)
+	req, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, a.URL()+path, nil)
 	if err != nil {
 		a.t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/riverui"
 	"github.com/gpuaas/gpuaas/api/stream"
+	"github.com/gpuaas/gpuaas/api/terminal/logs"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/ratelimit"
 	"github.com/gpuaas/gpuaas/product/fleet"
@@ -35,7 +36,10 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		SharedLimits: ratelimit.Limits{DB: a.DB},
 		Ready:        s.pools[RoleAPI].Ping, Checks: s.checks(), RiverUI: river, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	}
-	config.Terminals = s.terminals
+	config.Terminals, config.Logs = s.terminals, &logs.Remote{Streams: a.Logs}
+	if s.logs != nil {
+		config.Logs = s.logs
+	}
 	if !s.cfg.WithoutPortal {
 		if config.Portal, err = web.NewPortal(); err != nil {
 			return err

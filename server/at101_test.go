@@ -92,8 +92,9 @@ func TestAT101NothingIsMissingAfterAnOutageOfAWebhook(t *testing.T) {
 	}
 	later := func(days string) {
 		before := attempts()
-		a.exec(`UPDATE webhook_deliveries SET next_at = next_at - interval '` + days + `' WHERE status = 'pending';
-			UPDATE webhook_endpoints SET failing_since = failing_since - interval '` + days + `', retry_at = now()`)
+		// Two transactions: the jobs lock an endpoint before its deliveries.
+		a.exec(`UPDATE webhook_deliveries SET next_at = next_at - interval '` + days + `' WHERE status = 'pending'`)
+		a.exec(`UPDATE webhook_endpoints SET failing_since = failing_since - interval '` + days + `', retry_at = now()`)
 		until("an attempt after some days", func() bool { return attempts() > before })
 	}
 

@@ -108,9 +108,21 @@ const (
 	resealRows  = 500
 )
 
-// resealFields seals stored secrets with the newest data key, while there are two. It runs in the role api,
-// which alone has these keys, and not as a job of the workers. Several servers share the rows by their locks.
+// resealFields seals stored secrets with the newest data key, while there are two. It runs in the roles api and terminal,
+// which have these keys, and not as a job of the workers. Several servers share the rows by their locks.
 func (s *Server) resealFields(ctx context.Context) error {
+	api := s.services[RoleAPI]
+	return everyReseal(ctx, func() {
+		s.resealWith(ctx, s.keys.Fields, (reseal.Service{Service: api.Identity}).Reseal)
+		s.resealWith(ctx, s.keys.Webhooks, api.WebhookEndpoints.Reseal)
+	})
+}
+
+func (s *Server) resealRecordings(ctx context.Context) error {
+	return everyReseal(ctx, func() { s.resealWith(ctx, s.keys.Recordings, s.services[RoleTerminal].Recordings.Reseal) })
+}
+
+func everyReseal(ctx context.Context, do func()) error {
 	t := time.NewTicker(resealEvery)
 	defer t.Stop()
 	for {
@@ -119,9 +131,7 @@ func (s *Server) resealFields(ctx context.Context) error {
 			return nil
 		case <-t.C:
 		}
-		api := s.services[RoleAPI]
-		s.resealWith(ctx, s.keys.Fields, (reseal.Service{Service: api.Identity}).Reseal)
-		s.resealWith(ctx, s.keys.Webhooks, api.WebhookEndpoints.Reseal)
+		do()
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/access"
 	"github.com/gpuaas/gpuaas/product/allocation/manage"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
@@ -59,10 +60,11 @@ func subject(level policies.Level) policies.Scope {
 func policyReaders(c *policies.Client) map[string]func() any {
 	view := identity.PolicyFrom(c)
 	return map[string]func() any{
-		"product/allocation.LimitsFrom":    func() any { return allocation.LimitsFrom(c)(caller) },
-		"product/allocation.LoginLifeFrom": func() any { return allocation.LoginLifeFrom(c)() },
-		"product/terminal.LimitsFrom":      func() any { return terminal.LimitsFrom(c)(caller.Tenant, caller.Project) },
-		"services.addProduct":              func() any { return c.BySKU(policies.AllocationIsolationModel)(ofSKU) },
+		"product/allocation.LimitsFrom":       func() any { return allocation.LimitsFrom(c)(caller) },
+		"product/allocation.LoginLifeFrom":    func() any { return allocation.LoginLifeFrom(c)() },
+		"product/allocation/access.RulesFrom": func() any { return access.RulesFrom(c)(caller.Tenant, caller.Project) },
+		"product/terminal.LimitsFrom":         func() any { return terminal.LimitsFrom(c)(caller.Tenant, caller.Project) },
+		"services.addProduct":                 func() any { return c.BySKU(policies.AllocationIsolationModel)(ofSKU) },
 		"product/allocation.ExpiryWarningsFrom": func() any {
 			platform, own := allocation.ExpiryWarningsFrom(c)()
 			return []any{platform, own}
@@ -77,7 +79,7 @@ func policyReaders(c *policies.Client) map[string]func() any {
 		"product/fleet.InspectionsFrom": func() any { return fleet.InspectionsFrom(c)() },
 		"jobs/retention.Run": func() any {
 			v := c.Latest().For()
-			return []any{v.Int(policies.EventOutboxDays), v.Int(policies.AuditDays), v.Int(policies.HistoryDays), v.Int(policies.APIIdempotencyHours)}
+			return []any{v.Int(policies.EventOutboxDays), v.Int(policies.AuditDays), v.Int(policies.HistoryDays), v.Int(policies.APIIdempotencyHours), v.Int(policies.TerminalRecordingDays)}
 		},
 		"product/nodehealth.FaultRules": func() any { return nodehealth.FaultRulesFrom(c)(ofSKU) },
 		"platform/payment.LimitsFrom":   func() any { return payment.LimitsFrom(c)(caller) },

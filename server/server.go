@@ -17,6 +17,8 @@ import (
 	"github.com/riverqueue/river"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gpuaas/gpuaas/api/terminal"
+	"github.com/gpuaas/gpuaas/api/terminal/logs"
 	"github.com/gpuaas/gpuaas/desired/revision"
 	"github.com/gpuaas/gpuaas/gitops/sync"
 	"github.com/gpuaas/gpuaas/internal/hint"
@@ -46,7 +48,9 @@ type Server struct {
 
 	apiListener, nodeListener, relayListener, terminalListener, metricsListener, pprofListener net.Listener
 
-	terminals http.Handler // websockets of the role terminal; nil without it
+	terminals       http.Handler // websockets of the role terminal; nil without it
+	terminalMetrics *terminal.Metrics
+	logs            *logs.Local // logs of nodes; nil without the role terminal
 }
 
 // collectAt lets the heap grow to four times what lives in it. That is tens of

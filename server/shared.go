@@ -203,13 +203,15 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 	s.tasks[role] = &nodetask.Store{DB: db, Hints: s.hints, Clock: c.Clock, Metrics: s.taskMetrics}
 	switch role { // each with its own keys, also where one process has several roles
 	case RoleAPI:
-		config.WebhookSeal = s.keys.Webhooks
+		config.WebhookSeal, config.RecordingSeal = s.keys.Webhooks, s.keys.Recordings
 		config.Keys = &services.Keys{Tokens: s.auth.tokens, Seal: s.keys.Fields, Users: s.keys.Logins}
 	case RoleWork:
 		config.WebhookSeal = s.keys.Webhooks
 		s.tasks[role].Signer = s.keys.Tasks
 		config.Mailer, config.MailFrom = c.mailer(), c.Profile.Mail.From
-	case RoleNode, RoleReconcile, RoleRelay, RoleTerminal:
+	case RoleTerminal:
+		config.RecordingSeal = s.keys.Recordings
+	case RoleNode, RoleReconcile, RoleRelay:
 	}
 	s.services[role], err = services.New(config)
 	return err

@@ -6,9 +6,12 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/gpuaas/gpuaas/api/rest/middleware"
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/terminal"
+	"github.com/gpuaas/gpuaas/api/terminal/logs"
 	"github.com/gpuaas/gpuaas/api/terminal/relay"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -35,7 +38,7 @@ func (s *Server) startTerminals(ctx context.Context) error {
 	}
 	t.Terminals.May = request.RightTo("createTerminalToken", func() policies.RoleTable { return s.policies.Latest().Roles })
 	shells := &terminal.Server{
-		Sessions: t.Terminals, Sign: services.LoginSigner(s.keys.Logins), LoginLife: allocation.LoginLifeFrom(s.policies), PublicURL: s.publicURL,
+		Sessions: t.Terminals, Recordings: t.Recordings, Sign: services.LoginSigner(s.keys.Logins), LoginLife: allocation.LoginLifeFrom(s.policies), PublicURL: s.publicURL,
 		Advertise: sessions.Instance{Address: agents.Address, Key: key}, Hints: s.hints, Metrics: terminal.NewMetrics(), Log: s.cfg.Log, Clock: s.cfg.Clock,
 		Peer: func(at sessions.Instance) http.RoundTripper { return agents.Peer(at.Address, at.Key) },
 		Dial: func(ctx context.Context, to terminal.Target) (net.Conn, error) {
@@ -45,8 +48,12 @@ func (s *Server) startTerminals(ctx context.Context) error {
 	if err := shells.Start(ctx); err != nil {
 		return err
 	}
-	agents.Terminals = shells.Forwarded()
-	s.metrics.MustRegister(shells.Metrics)
+	s.logs = &logs.Local{Streams: t.Logs, Dial: agents.Dial, Log: s.cfg.Log, Clock: s.cfg.Clock}
+	agents.Terminals, agents.Internal = shells.Forwarded(), s.logs
+	s.terminalMetrics = shells.Metrics
+	s.metrics.MustRegister(shells.Metrics, prometheus.NewGaugeFunc(
+		prometheus.GaugeOpts{Name: "gpuaas_relay_streams", Help: "Open connections of agents to this server."}, func() float64 { return float64(agents.Streams()) }))
+	s.group.Go(func() error { return s.resealRecordings(ctx) })
 	s.group.Go(func() error { return agents.Serve(ctx, s.relayListener) })
 	s.group.Go(func() error { return shells.Run(ctx) })
 	s.terminals = s.cfg.Front.Handler(shells.Handler())

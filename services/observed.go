@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/access"
 	"github.com/gpuaas/gpuaas/product/allocation/condition"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 )
@@ -58,13 +59,14 @@ func queueDetails(b *pgx.Batch, of []ids.Allocation) func() AllocationDetails {
 	}
 	costs, reports := metering.QueueCosts(b, of), observed.QueueAllocations(b, keys)
 	keyless, faults := desired.QueueKeyless(b, keys), nodehealth.QueueTenantFaults(b, keys)
+	unrestricted := access.QueueUnrestricted(b, of)
 	return func() AllocationDetails {
 		seen := make(map[ids.Allocation]condition.Observed, len(of))
 		for _, id := range of {
 			o := reports[id]
 			one := condition.Observed{
 				Reported: o.Fresh, Phase: string(o.Phase), Step: o.Step, Message: o.Message, Failures: o.Failures, Generation: o.Generation,
-				NoSSHKey: keyless[id], NoRelay: o.NoRelay(),
+				NoSSHKey: keyless[id], NoRelay: o.NoRelay(), Unrestricted: unrestricted[id],
 			}
 			one.Fault, one.FaultSince = join(faults[id])
 			seen[id] = one

@@ -46,12 +46,15 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/agentrelease"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/allocation/access"
 	"github.com/gpuaas/gpuaas/product/allocation/manage"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/product/removal"
 	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/product/terminal"
+	"github.com/gpuaas/gpuaas/product/terminal/logstream"
+	"github.com/gpuaas/gpuaas/product/terminal/recording"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
 
@@ -90,9 +93,12 @@ type Services struct {
 	NodeHealth  *nodehealth.Service
 	Releases    *agentrelease.Store
 	Allocations *allocation.Service
+	Access      *access.Service
 	Managed     *manage.Service
 	Removal     *removal.Service
 	Terminals   *terminal.Service
+	Logs        *logstream.Service
+	Recordings  *recording.Service
 
 	Changes  *change.Service
 	Reports  *forge.Reports
@@ -117,6 +123,8 @@ type Config struct {
 	Keys *Keys
 	// WebhookSeal has the data keys of the secrets of webhooks; nil in a role that does not open them.
 	WebhookSeal identity.Sealer
+	// RecordingSeal has the data keys of recordings; nil in a role that does not open them.
+	RecordingSeal identity.Sealer
 	// Development allows addresses of the local machine.
 	Development bool
 	// SignIn is the OIDC provider; nil without one.
@@ -150,7 +158,7 @@ type Keys struct {
 // New builds the services of a role. It returns an error that names a required field of c if the
 // field is missing.
 func New(c Config) (*Services, error) {
-	if err := Required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials", "Keys", "AuditArchive", "Mailer", "MailFrom", "WebhookSeal", "Development"); err != nil {
+	if err := Required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials", "Keys", "AuditArchive", "Mailer", "MailFrom", "WebhookSeal", "RecordingSeal", "Development"); err != nil {
 		return nil, err
 	}
 	if c.Keys != nil {
@@ -211,6 +219,7 @@ func (s *Services) addProduct(c Config) {
 		Limits: allocation.LimitsFrom(c.Policies), Isolation: c.Policies.BySKU(policies.AllocationIsolationModel), ExpiryWarnings: allocation.ExpiryWarningsFrom(c.Policies), Signs: LoginSigner(c.Keys.Users), LoginLife: allocation.LoginLifeFrom(c.Policies),
 		Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 	}
+	s.Access = &access.Service{DB: c.DB, Allocations: s.Allocations, Rules: access.RulesFrom(c.Policies)}
 	s.Managed = &manage.Service{
 		Service: s.Allocations, ReleaseDeadline: allocation.ReleaseDeadlineFrom(c.Policies), ProvisionDeadline: allocation.ProvisionDeadlineFrom(c.Policies),
 		IdleRules: manage.IdleRulesFrom(c.Policies), GPUsIdle: s.gpusIdle,
@@ -219,10 +228,15 @@ func (s *Services) addProduct(c Config) {
 
 // addTerminals builds the service of terminals. The server of the role terminal sets May.
 func (s *Services) addTerminals(c Config) {
+	limits := terminal.LimitsFrom(c.Policies)
+	s.Logs = &logstream.Service{
+		DB: c.DB, Naming: c.Naming, PerAllocation: func(tenant ids.Tenant, project ids.Project) int { return limits(tenant, project).PerAllocation },
+	}
 	s.Terminals = &terminal.Service{
-		DB: c.DB, Identity: s.Identity, Hints: c.Hints, Naming: c.Naming, Clock: c.Clock, Limits: terminal.LimitsFrom(c.Policies),
+		DB: c.DB, Identity: s.Identity, Hints: c.Hints, Naming: c.Naming, Clock: c.Clock, Limits: limits,
 		Address: func() string { return "ws" + strings.TrimPrefix(strings.TrimRight(c.PublicURL(), "/"), "http") },
 	}
+	s.Recordings = &recording.Service{DB: c.DB, Seal: c.RecordingSeal, Naming: c.Naming, Clock: c.Clock}
 }
 
 // gpusIdle reads as reports do: two readings further apart than a report is evidence leave a gap.

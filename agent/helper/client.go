@@ -288,6 +288,15 @@ func (c *Client) Stream(ctx context.Context, s protocol.Signed) (Stream, error) 
 	return *m.Stream, nil
 }
 
+// ReadLog returns the next lines of a stream of kind logs. With end it ends the stream.
+func (c *Client) ReadLog(ctx context.Context, stream ids.Task, end bool) (LogBatch, error) {
+	m, err := c.call(ctx, request{Call: callReadLog, Task: stream, End: end})
+	if err != nil || m.Log == nil {
+		return LogBatch{}, errors.Join(err, missing(m.Log == nil))
+	}
+	return *m.Log, nil
+}
+
 // Plan returns the steps that the helper would execute now.
 func (c *Client) Plan(ctx context.Context) ([]runner.Plan, error) {
 	m, err := c.call(ctx, request{Call: callPlan})

@@ -32,6 +32,7 @@ func (l *Local) examine(ctx context.Context, r *protocol.Report, err error) {
 	}
 	found := e.Examine(ctx, r.Inventory, err)
 	r.Health = found.Health
+	l.faults.note(found.Health, l.Clock.Now())
 	if err == nil {
 		health.MergeHealth(r.Inventory.GPUs, r.Health)
 	}

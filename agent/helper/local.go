@@ -104,6 +104,8 @@ type Local struct {
 	sent      []sent   // oldest first
 
 	streams streams // guarded by mu
+	logs    openLogs
+	faults  faults
 
 	lastHeard, storedHeard time.Time // of heardFile: the last accepted report, also of an earlier process
 }
@@ -143,10 +145,16 @@ func Open(ctx context.Context, o Options) (*Local, error) {
 }
 
 // Start resumes what a crash interrupted. ctx ends all work.
-func (l *Local) Start(ctx context.Context) { l.runner.Start(ctx) }
+func (l *Local) Start(ctx context.Context) {
+	l.logs.start(ctx)
+	l.runner.Start(ctx)
+}
 
 // Wait returns when all work has stopped.
-func (l *Local) Wait() { l.runner.Wait() }
+func (l *Local) Wait() {
+	l.logs.running.Wait()
+	l.runner.Wait()
+}
 
 // JournalID names the journal; zero when it is lost.
 func (l *Local) JournalID() uuid.UUID {

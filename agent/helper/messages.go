@@ -24,6 +24,7 @@ const (
 	callHeard          = "heard"
 	callPlan           = "plan"
 	callStream         = "stream"
+	callReadLog        = "read_log"
 )
 
 // request is a call. Each uses the fields of its name.
@@ -36,6 +37,7 @@ type request struct {
 	Allocation ids.Allocation    `json:"allocation_id,omitzero"`
 	Task       ids.Task          `json:"task_id,omitzero"`
 	Ack        ReportAck         `json:"word,omitzero"`
+	End        bool              `json:"end,omitempty"`
 }
 
 // The events of the helper.
@@ -62,6 +64,7 @@ type message struct {
 	Progress *protocol.Progress    `json:"progress,omitempty"`
 	Result   *protocol.Result      `json:"result,omitempty"`
 	Stream   *Stream               `json:"stream,omitempty"`
+	Log      *LogBatch             `json:"log,omitempty"`
 }
 
 // Hello is the introduction of the helper.

@@ -190,6 +190,10 @@ func (s *Server) answer(ctx context.Context, r request) message {
 		var stream Stream
 		stream, err = s.Local.Stream(ctx, *r.Signed)
 		m.Stream = &stream
+	case callReadLog:
+		var batch LogBatch
+		batch, err = s.Local.ReadLog(ctx, r.Task, r.End)
+		m.Log = &batch
 	case callPlan:
 		m.Plans, err = s.Local.Plan(ctx)
 	default:

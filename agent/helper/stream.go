@@ -10,7 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Stream is the verified request for a stream. The network process connects Login with Address, or sends Reason there.
+// Stream is the verified request for a stream. The network process connects Login or the lines of a log with Address, or sends
+// Reason there.
 type Stream struct {
 	ID        ids.Task            `json:"stream_id"`
 	Kind      protocol.StreamKind `json:"kind"`
@@ -67,7 +68,12 @@ func (l *Local) Stream(ctx context.Context, signed protocol.Signed) (s Stream, e
 	}
 	s = Stream{ID: e.Task, Kind: p.Kind, Address: p.Address, ServerKey: p.ServerKey}
 	if err = e.Fresh(now); err == nil {
-		s.Login, err = l.login(ctx, e, p.Kind)
+		switch p.Kind {
+		case protocol.StreamSSH:
+			s.Login, err = l.login(ctx, e)
+		case protocol.StreamLogs:
+			err = l.openLog(e, *p.Log) //nolint:contextcheck // a log outlives the call
+		}
 	}
 	if err != nil {
 		s.Reason = err.Error()
@@ -75,10 +81,7 @@ func (l *Local) Stream(ctx context.Context, signed protocol.Signed) (s Stream, e
 	return s, nil
 }
 
-func (l *Local) login(ctx context.Context, e protocol.Envelope, kind protocol.StreamKind) (string, error) {
-	if kind != protocol.StreamSSH {
-		return "", protocol.Reject(protocol.TypeUnknown, "this agent opens no streams of kind %s", kind)
-	}
+func (l *Local) login(ctx context.Context, e protocol.Envelope) (string, error) {
 	params, err := l.runner.Active(e.Allocation, e.Fence)
 	if err != nil {
 		return "", err

@@ -107,6 +107,7 @@ func TestINV53RequestsForStreams(t *testing.T) {
 		"of an unknown kind":         {params(protocol.RelayOpenParams{Kind: "http", Address: someServer.Address, ServerKey: someServer.ServerKey}), protocol.ParamsInvalid},
 		"an address without a port":  {params(protocol.RelayOpenParams{Kind: "ssh", Address: "terminal", ServerKey: someServer.ServerKey}), protocol.ParamsInvalid},
 		"an address with characters": {params(protocol.RelayOpenParams{Kind: "ssh", Address: "a\r\nb:1", ServerKey: someServer.ServerKey}), protocol.ParamsInvalid},
+		"logs without a query":       {params(protocol.RelayOpenParams{Kind: "logs", Address: someServer.Address, ServerKey: someServer.ServerKey}), protocol.ParamsInvalid},
 		"without the server's key":   {params(protocol.RelayOpenParams{Kind: "ssh", Address: someServer.Address}), protocol.ParamsInvalid},
 	} {
 		if got, err := c.Stream(t.Context(), try.signed); protocol.CodeOf(err) != try.code || got.Address != "" {
@@ -120,7 +121,6 @@ func TestINV53RequestsForStreams(t *testing.T) {
 		"an old fence":          {b.signBy(relay.key, b.stream(of, 4)), protocol.StaleFence},
 		"a later fence":         {b.signBy(relay.key, b.stream(of, 6)), protocol.NotActive},
 		"an unknown allocation": {b.signBy(relay.key, b.stream(stopped, 5)), protocol.NotActive},
-		"logs":                  {params(protocol.RelayOpenParams{Kind: "logs", Address: someServer.Address, ServerKey: someServer.ServerKey}), protocol.TypeUnknown},
 	} {
 		if got, err := c.Stream(t.Context(), try.signed); err != nil || got.Login != "" || !strings.HasPrefix(got.Reason, string(try.code)) {
 			t.Errorf("%s: %+v, %v, want %s", what, got, err, try.code)

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"slices"
+	"time"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -27,9 +28,11 @@ type Entry struct {
 	Envelope protocol.Envelope `json:"envelope"`
 	Digest   string            `json:"digest"` // hex SHA-256 of the signed bytes
 	// Begun lists the steps that the task has begun, each before it acted.
-	Begun  []string         `json:"begun"`
-	Result *protocol.Result `json:"result,omitempty"`
-	Acked  bool             `json:"told"` // the control plane has the result
+	Begun []string `json:"begun"`
+	// BegunAt has the time of each of them. It is shorter in records of an older agent.
+	BegunAt []time.Time      `json:"begun_at,omitempty"`
+	Result  *protocol.Result `json:"result,omitempty"`
+	Acked   bool             `json:"told"` // the control plane has the result
 }
 
 // Succeeded reports whether the task ended with success.
@@ -88,7 +91,7 @@ func (r Record) AllocationParamsAt(i int) (protocol.AllocationParams, error) {
 func (r Record) clone() Record {
 	r.Tasks = slices.Clone(r.Tasks)
 	for i := range r.Tasks {
-		r.Tasks[i].Begun = slices.Clone(r.Tasks[i].Begun)
+		r.Tasks[i].Begun, r.Tasks[i].BegunAt = slices.Clone(r.Tasks[i].Begun), slices.Clone(r.Tasks[i].BegunAt)
 	}
 	return r
 }

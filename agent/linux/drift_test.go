@@ -38,6 +38,8 @@ func TestDriftIsReportedAndHealed(t *testing.T) { //nolint:paralleltest // one h
 		{"no slice", `rm -r /etc/systemd/system/user-$U.slice.d; systemctl daemon-reload`, "device policy auto, expected closed"},
 		{"a systemd of the tenant's own", `rm /etc/systemd/system/user@$U.service; systemctl daemon-reload`, "may run a systemd of its own, expected none"},
 		{"a group", `groupadd -f docker; usermod -aG docker $N`, "is in group docker, expected in gpuaas only"},
+		{"forwarding", `groupadd -f gpuaas-forward; usermod -aG gpuaas-forward $N`, "forwarding: $N has local, expected none"},
+		{"a login from the node only", `gpasswd -d $N gpuaas-direct`, "login_from: logins of $N are accepted from loopback, expected everywhere"},
 		{"changed login rules", `sed -i s/AllowTcpForwarding.no/AllowTcpForwarding\ yes/ /etc/ssh/sshd_config.d/50-gpuaas.conf`, "50-gpuaas.conf is not as this agent writes it"},
 		{"login rules of another file", `echo "LoginGraceTime 30" >/etc/ssh/sshd_config.d/60-other.conf`, "sshd has not read its configuration since the last change"},
 		{"no PAM block", `sed -i /pam_namespace/d /etc/pam.d/sshd`, "/etc/pam.d/sshd does not end with the tenants' block"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+	"github.com/gpuaas/gpuaas/agent/linux/krl"
 )
 
 // ErrPlanted is the error of a planted failure.
@@ -36,8 +37,8 @@ func onlyReads(path string, args []string) bool {
 var (
 	KeyLines       = keyLines
 	ParseEffective = parseEffective
-	Revocations    = revocations
-	Revoked        = revoked
+	Revocations    = krl.Format
+	Revoked        = krl.Parse
 	ParseSlice     = parseSlice
 	ParseCards     = parseCards
 	SSHDConf       = sshdConf

@@ -76,3 +76,9 @@ const (
 
 // Group is the group of all tenant accounts, and of no others. It owns no file.
 const Group = "gpuaas"
+
+// The groups of tenant accounts with more rights in sshd. An account is in neither of them until a task demands it.
+const (
+	directGroup  = "gpuaas-direct"  // logs in from other addresses than loopback
+	forwardGroup = "gpuaas-forward" // may forward ports and sockets
+)

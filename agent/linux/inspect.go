@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 	"github.com/gpuaas/gpuaas/agent/linux/process"
 	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Inspect implements step.Looker. It reads the settings in effect and not only the files: the
@@ -98,7 +100,7 @@ func (h *Host) accounts(ctx context.Context) (found []step.Account, unread map[i
 		if err := ctx.Err(); err != nil {
 			return nil, nil, fmt.Errorf("reading accounts: %w", err)
 		}
-		a := step.Account{Name: u.Name, UID: u.UID, Net: nets[u.UID], NetReason: netsReason}
+		a := step.Account{Name: u.Name, UID: u.UID, Access: accessOf(groups[u.Name]), Net: nets[u.UID], NetReason: netsReason}
 		if a.Keys, a.Principals, err = h.inspectLogin(u.Name); err != nil {
 			unread[u.UID] = err.Error()
 		}
@@ -135,6 +137,17 @@ func (h *Host) memberships() (map[string][]string, error) {
 	return found, err
 }
 
+// accessOf returns the rules for logins of a member of groups.
+func accessOf(groups []string) (a protocol.Access) {
+	if !slices.Contains(groups, directGroup) {
+		a.LoginFrom = protocol.FromLoopback
+	}
+	if slices.Contains(groups, forwardGroup) {
+		a.Forwarding = protocol.ForwardLocal
+	}
+	return a
+}
+
 // wrongUser lists the differences of the account itself. groups are those that it is a member of.
 func wrongUser(u hostos.User, groups []string, groupsErr error) (found []string) {
 	if u.GID != u.UID {
@@ -144,6 +157,9 @@ func wrongUser(u hostos.User, groups []string, groupsErr error) (found []string)
 		found = append(found, fmt.Sprintf("account: %s is at home in %s, expected %s", u.Name, u.Home, hostos.HomeOf(u.Name)))
 	}
 	for _, group := range groups {
+		if group == directGroup || group == forwardGroup {
+			continue // the step of the login compares them
+		}
 		found = append(found, fmt.Sprintf("account: %s is in group %s, expected in %s only", u.Name, group, Group))
 	}
 	if groupsErr != nil {

@@ -11,7 +11,9 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+	"github.com/gpuaas/gpuaas/agent/linux/krl"
 	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 var principalName = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
@@ -59,6 +61,9 @@ func (h *Host) PutLogin(ctx context.Context, l step.Login) error {
 	if err := h.loginDirs(); err != nil {
 		return err
 	}
+	if err := h.putAccess(ctx, l.User, l.Access); err != nil {
+		return err
+	}
 	if _, err := h.Put(filepath.Join(PrincipalsDir, l.User), []byte(principal), keyFileMode, l.UID); err != nil {
 		return err
 	}
@@ -66,6 +71,33 @@ func (h *Host) PutLogin(ctx context.Context, l step.Login) error {
 		return err
 	}
 	return h.setShell(ctx, l.User, loginShell)
+}
+
+// putAccess puts an account into the groups of its rules. sshd reads the groups at each login.
+func (h *Host) putAccess(ctx context.Context, name string, want protocol.Access) error {
+	have, err := h.memberships()
+	if err != nil {
+		return fmt.Errorf("reading groups: %w", err)
+	}
+	if accessOf(have[name]) == want {
+		return nil
+	}
+	groups := []string{Group}
+	if want.LoginFrom == "" {
+		groups = append(groups, directGroup)
+	}
+	if want.Forwarding == protocol.ForwardLocal {
+		groups = append(groups, forwardGroup)
+	}
+	for _, group := range groups {
+		if err := h.addGroup(ctx, group, 0); err != nil {
+			return err
+		}
+	}
+	if _, err := h.Command(ctx, hostos.Usermod, "--groups", strings.Join(groups, ","), name); err != nil {
+		return fmt.Errorf("setting the groups of %s: %w", name, err)
+	}
+	return nil
 }
 
 // setShell sets the shell of an existing account if it differs. usermod fails for a missing account, and a release
@@ -92,13 +124,13 @@ func (h *Host) putRevoked(serials []uint64) error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", revokedFile, err)
 	}
-	have, err := revoked(list)
+	have, err := krl.Parse(list)
 	if err != nil {
 		have = nil // not written by the agent, and without our revocations: it is replaced
 	}
 	all := slices.Compact(slices.Sorted(slices.Values(append(have, serials...))))
 	all = all[max(0, len(all)-maxSerials):]
-	_, err = h.Put(revokedFile, revocations(all), caFileMode, 0)
+	_, err = h.Put(revokedFile, krl.Format(all), caFileMode, 0)
 	return err
 }
 

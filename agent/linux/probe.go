@@ -1,12 +1,14 @@
 package linux
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,7 +35,7 @@ func (h *Host) ProbeInside(ctx context.Context, o protocol.AllocationParams) (re
 	if err := hostos.CheckTenant(o.User, o.UID); err != nil {
 		return nil, err
 	}
-	results, err = h.probeSSHD(ctx, o.User)
+	results, err = h.probeSSHD(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -110,12 +112,23 @@ func (h *Host) isNew(name string) bool {
 	return h.newHomes[name]
 }
 
+// Addresses for which a probe reads the configuration of sshd. The second one belongs to no computer.
+const loopback, outside = "127.0.0.1", "192.0.2.1"
+
 // probeSSHD compares what sshd would do with this tenant, from all of its files.
-func (h *Host) probeSSHD(ctx context.Context, name string) (results []protocol.ProbeResult, err error) {
-	have, err := h.effective(ctx, name)
+func (h *Host) probeSSHD(ctx context.Context, o protocol.AllocationParams) (results []protocol.ProbeResult, err error) {
+	have, err := h.effective(ctx, o.User, loopback)
 	if err != nil {
 		return nil, err
 	}
+	if o.LoginFrom == protocol.FromLoopback {
+		others, err := h.effective(ctx, o.User, outside)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, protocol.ProbeResult{Name: "sshd:logins from elsewhere are denied to", Expected: Group, Got: others["denygroups"]})
+	}
+	forwarding := cmp.Or(o.Forwarding, "no") // local, as sshd calls it
 	for _, want := range [][2]string{
 		{"usepam", "yes"},
 		{"strictmodes", "yes"},
@@ -131,8 +144,8 @@ func (h *Host) probeSSHD(ctx context.Context, name string) (results []protocol.P
 		{"revokedkeys", revokedFile},
 		{"permituserrc", "no"},
 		{"allowagentforwarding", "no"},
-		{"allowtcpforwarding", "no"},
-		{"allowstreamlocalforwarding", "no"},
+		{"allowtcpforwarding", forwarding},
+		{"allowstreamlocalforwarding", forwarding},
 		{"x11forwarding", "no"},
 		{"permittunnel", "no"},
 	} {
@@ -156,7 +169,7 @@ func (h *Host) probeKey(o protocol.AllocationParams) (ssh.Signer, func() error, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a key: %w", err)
 	}
-	line := fmt.Sprintf("restrict,command=\"%s %s\" %s", h.agent(), probe.InsideCommand, ssh.MarshalAuthorizedKey(sshPublic))
+	line := fmt.Sprintf("restrict,port-forwarding,command=\"%s %s\" %s", h.agent(), probe.InsideCommand, ssh.MarshalAuthorizedKey(sshPublic))
 	file := filepath.Join(ProbeDir, o.User)
 	if _, err := h.Put(file, []byte(line), keyFileMode, o.UID); err != nil {
 		return nil, nil, err
@@ -182,8 +195,8 @@ func (h *Host) sentinels() (files []string, remove func(), err error) {
 		}
 	}
 	name := ".gpuaas-" + rand.Text()
-	for _, folder := range h.privateFolders() {
-		file := filepath.Join(folder.path, name)
+	for _, folder := range h.PrivateFolders() {
+		file := filepath.Join(folder.Path, name)
 		if err := os.WriteFile(h.Path(file), nil, 0o644); err != nil { //nolint:gosec // to be seen, if it can be
 			remove()
 			return nil, nil, err
@@ -246,12 +259,33 @@ func (h *Host) attempts(ctx context.Context, o protocol.AllocationParams, sentin
 		return a, nil, err
 	}
 	a.Dials, want["dial:"+service], want["loopback"] = append(a.Dials, service), probe.Silent, "ok"
+	// Programs of other tenants, and of the agent, except at what the owner of the node opens.
+	foreign, err := probe.Listeners(&h.OS, func(at netip.AddrPort, owner int) bool {
+		other := hostos.IsTenant(owner) && owner != o.UID || owner == h.Rules.AgentUID && owner > 0
+		return other && !h.Rules.Opens(at)
+	})
+	if err != nil {
+		return a, nil, err
+	}
+	for _, address := range foreign {
+		a.Dials, want["dial:"+address] = append(a.Dials, address), probe.Silent
+	}
+	// Through the connection of the tenant the same is reachable, or nothing without forwarding.
+	want["forward:"+probe.OwnPort] = "ok"
+	for _, address := range a.Dials {
+		want["forward:"+address] = want["dial:"+address]
+	}
+	if o.Forwarding == "" {
+		for _, address := range append(a.Dials, probe.OwnPort) {
+			want["forward:"+address] = "EPERM"
+		}
+	}
 	return a, want, nil
 }
 
 // sshAddress returns the address of sshd on this host OS.
 func (h *Host) sshAddress(ctx context.Context, name string) (string, error) {
-	have, err := h.effective(ctx, name)
+	have, err := h.effective(ctx, name, loopback)
 	if err != nil {
 		return "", err
 	}

@@ -218,3 +218,14 @@ func (h *Host) putSysctls(ctx context.Context) error {
 	}
 	return nil
 }
+
+// namespaceConf gives each session its own shared folders. A folder that the node does not have needs no rule:
+// pam_namespace would reject the login.
+func (h *Host) namespaceConf() string {
+	var b strings.Builder
+	b.WriteString(written)
+	for _, folder := range h.PrivateFolders() {
+		b.WriteString(folder.Path + " " + folder.Instance + " root\n")
+	}
+	return b.String()
+}

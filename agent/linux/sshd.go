@@ -21,11 +21,19 @@ import (
 // and contain only what the rest depends on: pam_systemd puts a session into the slice of its uid, so
 // without PAM no limit would apply to a tenant.
 //
+// The first value of a keyword counts, so the blocks for single accounts are before the one for all. Logins through the
+// agent have an address of loopback as their source.
+//
 // AuthorizedKeysFile names a second file for the key of a probe, which exists for a second or two.
 // Certificates of the authority log in tenants only.
 const sshdConf = written + `UsePAM yes
 StrictModes yes
 PermitUserEnvironment no
+Match Group ` + Group + `,!` + directGroup + ` Address *,!127.0.0.0/8,!::1
+	DenyGroups ` + Group + `
+Match Group ` + forwardGroup + `
+	AllowTcpForwarding local
+	AllowStreamLocalForwarding local
 Match Group ` + Group + `
 	AuthenticationMethods publickey
 	PubkeyAuthentication yes
@@ -133,9 +141,9 @@ func (h *Host) restore(changed bool, before []byte) error {
 	return err
 }
 
-// effective returns the configuration that sshd uses for a login of the account.
-func (h *Host) effective(ctx context.Context, name string) (map[string]string, error) {
-	out, err := h.Command(ctx, hostos.SSHD, "-T", "-C", "user="+name+",host=localhost,addr=127.0.0.1,laddr=127.0.0.1")
+// effective returns the configuration that sshd uses for a login of the account from an address.
+func (h *Host) effective(ctx context.Context, name, address string) (map[string]string, error) {
+	out, err := h.Command(ctx, hostos.SSHD, "-T", "-C", "user="+name+",host="+address+",addr="+address+",laddr=127.0.0.1")
 	if err != nil {
 		return nil, fmt.Errorf("asking sshd for its configuration: %w", err)
 	}

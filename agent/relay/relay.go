@@ -1,4 +1,4 @@
-// Package relay opens streams to sshd of this node for a terminal server. The agent opens one TLS connection per stream and
+// Package relay opens streams to sshd and to the logs of this node for a terminal server. The agent opens one TLS connection per stream and
 // copies bytes. The request of the control plane, which the helper verifies, names the server and its key.
 package relay
 
@@ -15,13 +15,16 @@ import (
 	"github.com/gpuaas/gpuaas/agent/enrol"
 	"github.com/gpuaas/gpuaas/agent/helper"
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Relay opens the streams of one node. Its fields are set before the first call.
 type Relay struct {
 	// Stream verifies a request and returns where the stream leads.
-	Stream   func(ctx context.Context, s protocol.Signed) (helper.Stream, error)
+	Stream func(ctx context.Context, s protocol.Signed) (helper.Stream, error)
+	// ReadLog returns the next lines of a stream of kind logs. With end it ends the stream.
+	ReadLog  func(ctx context.Context, stream ids.Task, end bool) (helper.LogBatch, error)
 	Identity func() *enrol.Identity
 	Clock    clock.Clock
 	Log      *slog.Logger
@@ -89,6 +92,9 @@ func (r *Relay) Streams() int {
 func (r *Relay) serve(ctx context.Context, s helper.Stream) error {
 	opening, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
+	if s.Kind == protocol.StreamLogs {
+		return r.serveLog(ctx, opening, s)
+	}
 	var login net.Conn
 	if s.Reason == "" {
 		var err error

@@ -1,6 +1,9 @@
 package runner
 
 import (
+	"time"
+
+	"github.com/gpuaas/gpuaas/agent/journal"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -23,4 +26,32 @@ func (r *Runner) Active(of ids.Allocation, fence int64) (protocol.AllocationPara
 		return protocol.AllocationParams{}, protocol.Reject(protocol.NotActive, "this node has not received fence %d of allocation %s", fence, of)
 	}
 	return record.AllocationParams()
+}
+
+// History returns the record of an allocation, also after its release. It rejects an allocation that this node does not know,
+// and a fence before the last one.
+func (r *Runner) History(of ids.Allocation, fence int64) (journal.Record, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.Journal == nil || r.lost != "" {
+		return journal.Record{}, protocol.Reject(protocol.JournalLost, "this node must be enrolled again")
+	}
+	record, known := r.Journal.Get(of)
+	switch {
+	case !known:
+		return record, protocol.Reject(protocol.NotActive, "allocation %s is not on this node", of)
+	case fence < record.Last().Envelope.Fence:
+		return record, protocol.Reject(protocol.StaleFence, "the stream is for fence %d, this node has %d", fence, record.Last().Envelope.Fence)
+	}
+	return record, nil
+}
+
+// Since returns the time of the task that provisioned an active allocation.
+func (r *Runner) Since(of ids.Allocation) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if record, known := r.Journal.Get(of); known && record.Provisioning() != nil {
+		return record.Provisioning().Envelope.SignedAt()
+	}
+	return r.Clock.Now()
 }

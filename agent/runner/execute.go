@@ -78,6 +78,9 @@ func (r *Runner) at(j *job, step string, within time.Duration) {
 func (r *Runner) begun(e protocol.Envelope, step string) error {
 	return r.revise(e, func(record *journal.Record) {
 		if last := record.Last(); !slices.Contains(last.Begun, step) {
+			if len(last.BegunAt) == len(last.Begun) {
+				last.BegunAt = append(last.BegunAt, r.Clock.Now().UTC().Truncate(time.Microsecond))
+			}
 			last.Begun = append(last.Begun, step)
 		}
 	})

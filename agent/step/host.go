@@ -63,6 +63,7 @@ type Login struct {
 	Keys      []string // these registered keys, and no others
 	CAs       []string // the CAs of login certificates of the whole node
 	Revoked   []uint64 // serials, added to the revoked ones of the host OS
+	Access    protocol.Access
 }
 
 // Logins are the ways in.

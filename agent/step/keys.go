@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,7 +17,7 @@ func PutLoginKeys() Step {
 	return Step{
 		Name: "login_keys", Within: fair, Code: protocol.StepFailed, Check: check, Verify: verify,
 		Do: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
-			return h.PutLogin(ctx, Login{User: o.User, UID: o.UID, Principal: o.Principal, Keys: o.PublicKeys, CAs: o.UserCA, Revoked: o.Revoked})
+			return h.PutLogin(ctx, Login{User: o.User, UID: o.UID, Principal: o.Principal, Keys: o.PublicKeys, CAs: o.UserCA, Revoked: o.Revoked, Access: o.Access})
 		},
 		// A session that began meanwhile would block the removal of the home, which follows.
 		Undo: func(ctx context.Context, h Host, o protocol.AllocationParams) error {
@@ -105,6 +106,12 @@ func otherLogins(s State, o protocol.AllocationParams) []string {
 	if !slices.Equal(a.Principals, principals) {
 		found = append(found, fmt.Sprintf("principals: certificates for %d names open %s and %d of them are unknown, expected %d",
 			len(a.Principals), o.User, len(others(a.Principals, principals)), len(principals)))
+	}
+	if a.Access.LoginFrom != o.LoginFrom {
+		found = append(found, fmt.Sprintf("login_from: logins of %s are accepted from %s, expected %s", o.User, cmp.Or(a.Access.LoginFrom, "everywhere"), cmp.Or(o.LoginFrom, "everywhere")))
+	}
+	if a.Access.Forwarding != o.Forwarding {
+		found = append(found, fmt.Sprintf("forwarding: %s has %s, expected %s", o.User, cmp.Or(a.Access.Forwarding, "none"), cmp.Or(o.Forwarding, "none")))
 	}
 	return found
 }

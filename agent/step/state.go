@@ -31,6 +31,7 @@ type Account struct {
 	UID        int
 	Keys       []string
 	Principals []string
+	Access     protocol.Access
 	Home       Home
 	Limits     protocol.Limits // in force
 	Net        bool            // its rules are in effect

@@ -354,6 +354,7 @@ func (e ConditionStatus) Valid() bool {
 // Defines values for ConditionType.
 const (
 	ConditionTypeAccessReady      ConditionType = "AccessReady"
+	ConditionTypeAccessRestricted ConditionType = "AccessRestricted"
 	ConditionTypeAgentReachable   ConditionType = "AgentReachable"
 	ConditionTypeApplied          ConditionType = "Applied"
 	ConditionTypeAwaitingApproval ConditionType = "AwaitingApproval"
@@ -379,6 +380,8 @@ const (
 func (e ConditionType) Valid() bool {
 	switch e {
 	case ConditionTypeAccessReady:
+		return true
+	case ConditionTypeAccessRestricted:
 		return true
 	case ConditionTypeAgentReachable:
 		return true
@@ -1271,19 +1274,19 @@ func (e NodeLifecycle) Valid() bool {
 
 // Defines values for NodeOccupancy.
 const (
-	Free    NodeOccupancy = "free"
-	Full    NodeOccupancy = "full"
-	Partial NodeOccupancy = "partial"
+	NodeOccupancyFree    NodeOccupancy = "free"
+	NodeOccupancyFull    NodeOccupancy = "full"
+	NodeOccupancyPartial NodeOccupancy = "partial"
 )
 
 // Valid indicates whether the value is a known member of the NodeOccupancy enum.
 func (e NodeOccupancy) Valid() bool {
 	switch e {
-	case Free:
+	case NodeOccupancyFree:
 		return true
-	case Full:
+	case NodeOccupancyFull:
 		return true
-	case Partial:
+	case NodeOccupancyPartial:
 		return true
 	default:
 		return false
@@ -2094,6 +2097,24 @@ func (e SourceOwner) Valid() bool {
 	}
 }
 
+// Defines values for SshCertificateVia.
+const (
+	SshCertificateViaDirect SshCertificateVia = "direct"
+	SshCertificateViaRelay  SshCertificateVia = "relay"
+)
+
+// Valid indicates whether the value is a known member of the SshCertificateVia enum.
+func (e SshCertificateVia) Valid() bool {
+	switch e {
+	case SshCertificateViaDirect:
+		return true
+	case SshCertificateViaRelay:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TenantRole.
 const (
 	TenantRoleBilling TenantRole = "billing"
@@ -2120,23 +2141,26 @@ func (e TenantRole) Valid() bool {
 
 // Defines values for TerminalEndReason.
 const (
-	TerminalEndReasonAllocationEnded TerminalEndReason = "allocation_ended"
-	TerminalEndReasonClosed          TerminalEndReason = "closed"
-	TerminalEndReasonConnectFailed   TerminalEndReason = "connect_failed"
-	TerminalEndReasonDisconnected    TerminalEndReason = "disconnected"
-	TerminalEndReasonEndedByOperator TerminalEndReason = "ended_by_operator"
-	TerminalEndReasonEndedByUser     TerminalEndReason = "ended_by_user"
-	TerminalEndReasonExited          TerminalEndReason = "exited"
-	TerminalEndReasonIdle            TerminalEndReason = "idle"
-	TerminalEndReasonLost            TerminalEndReason = "lost"
-	TerminalEndReasonNodeUnavailable TerminalEndReason = "node_unavailable"
-	TerminalEndReasonRestarted       TerminalEndReason = "restarted"
-	TerminalEndReasonRightLost       TerminalEndReason = "right_lost"
-	TerminalEndReasonSignedOut       TerminalEndReason = "signed_out"
-	TerminalEndReasonSlow            TerminalEndReason = "slow"
-	TerminalEndReasonStreamLost      TerminalEndReason = "stream_lost"
-	TerminalEndReasonUnavailable     TerminalEndReason = "unavailable"
-	TerminalEndReasonUserDisabled    TerminalEndReason = "user_disabled"
+	TerminalEndReasonAllocationEnded   TerminalEndReason = "allocation_ended"
+	TerminalEndReasonClosed            TerminalEndReason = "closed"
+	TerminalEndReasonConnectFailed     TerminalEndReason = "connect_failed"
+	TerminalEndReasonDisconnected      TerminalEndReason = "disconnected"
+	TerminalEndReasonEndedByOperator   TerminalEndReason = "ended_by_operator"
+	TerminalEndReasonEndedByUser       TerminalEndReason = "ended_by_user"
+	TerminalEndReasonExited            TerminalEndReason = "exited"
+	TerminalEndReasonIdle              TerminalEndReason = "idle"
+	TerminalEndReasonLost              TerminalEndReason = "lost"
+	TerminalEndReasonNodeUnavailable   TerminalEndReason = "node_unavailable"
+	TerminalEndReasonRecordingFailed   TerminalEndReason = "recording_failed"
+	TerminalEndReasonRecordingFull     TerminalEndReason = "recording_full"
+	TerminalEndReasonRecordingRequired TerminalEndReason = "recording_required"
+	TerminalEndReasonRestarted         TerminalEndReason = "restarted"
+	TerminalEndReasonRightLost         TerminalEndReason = "right_lost"
+	TerminalEndReasonSignedOut         TerminalEndReason = "signed_out"
+	TerminalEndReasonSlow              TerminalEndReason = "slow"
+	TerminalEndReasonStreamLost        TerminalEndReason = "stream_lost"
+	TerminalEndReasonUnavailable       TerminalEndReason = "unavailable"
+	TerminalEndReasonUserDisabled      TerminalEndReason = "user_disabled"
 )
 
 // Valid indicates whether the value is a known member of the TerminalEndReason enum.
@@ -2162,6 +2186,12 @@ func (e TerminalEndReason) Valid() bool {
 		return true
 	case TerminalEndReasonNodeUnavailable:
 		return true
+	case TerminalEndReasonRecordingFailed:
+		return true
+	case TerminalEndReasonRecordingFull:
+		return true
+	case TerminalEndReasonRecordingRequired:
+		return true
 	case TerminalEndReasonRestarted:
 		return true
 	case TerminalEndReasonRightLost:
@@ -2175,6 +2205,51 @@ func (e TerminalEndReason) Valid() bool {
 	case TerminalEndReasonUnavailable:
 		return true
 	case TerminalEndReasonUserDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TerminalRecordingIncompleteReason.
+const (
+	TerminalRecordingIncompleteReasonFailed TerminalRecordingIncompleteReason = "failed"
+	TerminalRecordingIncompleteReasonFull   TerminalRecordingIncompleteReason = "full"
+	TerminalRecordingIncompleteReasonLost   TerminalRecordingIncompleteReason = "lost"
+	TerminalRecordingIncompleteReasonSlow   TerminalRecordingIncompleteReason = "slow"
+)
+
+// Valid indicates whether the value is a known member of the TerminalRecordingIncompleteReason enum.
+func (e TerminalRecordingIncompleteReason) Valid() bool {
+	switch e {
+	case TerminalRecordingIncompleteReasonFailed:
+		return true
+	case TerminalRecordingIncompleteReasonFull:
+		return true
+	case TerminalRecordingIncompleteReasonLost:
+		return true
+	case TerminalRecordingIncompleteReasonSlow:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TerminalRecordingStatus.
+const (
+	Complete   TerminalRecordingStatus = "complete"
+	Incomplete TerminalRecordingStatus = "incomplete"
+	Recording  TerminalRecordingStatus = "recording"
+)
+
+// Valid indicates whether the value is a known member of the TerminalRecordingStatus enum.
+func (e TerminalRecordingStatus) Valid() bool {
+	switch e {
+	case Complete:
+		return true
+	case Incomplete:
+		return true
+	case Recording:
 		return true
 	default:
 		return false
@@ -2219,13 +2294,13 @@ func (e TerminalSessionStatus) Valid() bool {
 
 // Defines values for TerminalTokenVia.
 const (
-	Relay TerminalTokenVia = "relay"
+	TerminalTokenViaRelay TerminalTokenVia = "relay"
 )
 
 // Valid indicates whether the value is a known member of the TerminalTokenVia enum.
 func (e TerminalTokenVia) Valid() bool {
 	switch e {
-	case Relay:
+	case TerminalTokenViaRelay:
 		return true
 	default:
 		return false
@@ -3018,6 +3093,39 @@ func (e ListAdminNodesParamsSort) Valid() bool {
 	}
 }
 
+// Defines values for GetNodeLogsParamsSource.
+const (
+	GetNodeLogsParamsSourceAgent         GetNodeLogsParamsSource = "agent"
+	GetNodeLogsParamsSourceFabricmanager GetNodeLogsParamsSource = "fabricmanager"
+	GetNodeLogsParamsSourceHelper        GetNodeLogsParamsSource = "helper"
+	GetNodeLogsParamsSourceKernel        GetNodeLogsParamsSource = "kernel"
+	GetNodeLogsParamsSourcePersistenced  GetNodeLogsParamsSource = "persistenced"
+	GetNodeLogsParamsSourceSshd          GetNodeLogsParamsSource = "sshd"
+	GetNodeLogsParamsSourceSystem        GetNodeLogsParamsSource = "system"
+)
+
+// Valid indicates whether the value is a known member of the GetNodeLogsParamsSource enum.
+func (e GetNodeLogsParamsSource) Valid() bool {
+	switch e {
+	case GetNodeLogsParamsSourceAgent:
+		return true
+	case GetNodeLogsParamsSourceFabricmanager:
+		return true
+	case GetNodeLogsParamsSourceHelper:
+		return true
+	case GetNodeLogsParamsSourceKernel:
+		return true
+	case GetNodeLogsParamsSourcePersistenced:
+		return true
+	case GetNodeLogsParamsSourceSshd:
+		return true
+	case GetNodeLogsParamsSourceSystem:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListAdminPaymentSessionsParamsStatus.
 const (
 	ListAdminPaymentSessionsParamsStatusCheckoutCompleted ListAdminPaymentSessionsParamsStatus = "checkout_completed"
@@ -3219,6 +3327,27 @@ func (e ListAllocationsParamsSort) Valid() bool {
 	case ListAllocationsParamsSortSku:
 		return true
 	case ListAllocationsParamsSortStatus:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetAllocationLogsParamsSource.
+const (
+	GetAllocationLogsParamsSourceAgent  GetAllocationLogsParamsSource = "agent"
+	GetAllocationLogsParamsSourceKernel GetAllocationLogsParamsSource = "kernel"
+	GetAllocationLogsParamsSourceLogin  GetAllocationLogsParamsSource = "login"
+)
+
+// Valid indicates whether the value is a known member of the GetAllocationLogsParamsSource enum.
+func (e GetAllocationLogsParamsSource) Valid() bool {
+	switch e {
+	case GetAllocationLogsParamsSourceAgent:
+		return true
+	case GetAllocationLogsParamsSourceKernel:
+		return true
+	case GetAllocationLogsParamsSourceLogin:
 		return true
 	default:
 		return false
@@ -4370,6 +4499,7 @@ type Condition struct {
 	// `Stalled`: there is no progress without a change. `Drifted`: the observed state differs from the spec. `Suspended`:
 	// an operator has paused reconciliation. `AwaitingApproval`: a revision waits for approval. `RestartRequired`: the
 	// server reads changed fields only when it starts. `ReleaseScheduled`: a drain will release the allocation.
+	// `AccessRestricted`: the node applies the policies for logins.
 	Type ConditionType `json:"type"`
 }
 
@@ -4383,6 +4513,7 @@ type ConditionStatus string
 // `Stalled`: there is no progress without a change. `Drifted`: the observed state differs from the spec. `Suspended`:
 // an operator has paused reconciliation. `AwaitingApproval`: a revision waits for approval. `RestartRequired`: the
 // server reads changed fields only when it starts. `ReleaseScheduled`: a drain will release the allocation.
+// `AccessRestricted`: the node applies the policies for logins.
 type ConditionType string
 
 // Consumer defines model for Consumer.
@@ -5773,6 +5904,7 @@ type ObjectCondition struct {
 	// `Stalled`: there is no progress without a change. `Drifted`: the observed state differs from the spec. `Suspended`:
 	// an operator has paused reconciliation. `AwaitingApproval`: a revision waits for approval. `RestartRequired`: the
 	// server reads changed fields only when it starts. `ReleaseScheduled`: a drain will release the allocation.
+	// `AccessRestricted`: the node applies the policies for logins.
 	Type ConditionType `json:"type"`
 }
 
@@ -6811,21 +6943,31 @@ type SshCertificate struct {
 	// Certificate One line, as in a `-cert.pub` file.
 	Certificate string    `json:"certificate"`
 	ExpiresAt   time.Time `json:"expires_at"`
-	Host        string    `json:"host"`
+
+	// Host The address of the SSH server. Absent with `via: relay`.
+	Host *string `json:"host,omitempty"`
 
 	// HostKeys The public host keys that the node has reported, signed by its helper, one line each as in `authorized_keys`. Absent if the node has reported none.
 	HostKeys *[]string `json:"host_keys,omitempty"`
 
 	// Login The account on the node.
 	Login string `json:"login"`
-	Port  int    `json:"port"`
+
+	// Port The port of the SSH server. Absent with `via: relay`.
+	Port *int `json:"port,omitempty"`
 
 	// Serial The serial number that a revocation names.
 	Serial string `json:"serial"`
 
 	// Simulated True if the node is simulated: no SSH service listens at the address.
 	Simulated bool `json:"simulated"`
+
+	// Via `direct`: the SSH server of the node accepts logins from other addresses. `relay`: only those through the agent of the node.
+	Via SshCertificateVia `json:"via"`
 }
+
+// SshCertificateVia `direct`: the SSH server of the node accepts logins from other addresses. `relay`: only those through the agent of the node.
+type SshCertificateVia string
 
 // SshCertificateRequest defines model for SshCertificateRequest.
 type SshCertificateRequest struct {
@@ -7120,8 +7262,69 @@ type TenantSection = Section[Tenant]
 // or membership was lost. `allocation_ended`: the allocation is not active. `node_unavailable`: the node is revoked or
 // does not report. `connect_failed`: the node was not reached, or rejected the login. `stream_lost`: the connection to the
 // node ended. `restarted`, `lost`: the server that owned the session restarted or failed. `unavailable`: the rights
-// could not be checked for five seconds.
+// could not be checked for five seconds. `recording_failed`, `recording_full`: the session must be recorded, and the
+// recording could not be stored or has its maximum size. `recording_required`: the policy `terminal.recording` became
+// `required`, and the session had no recording.
 type TerminalEndReason string
+
+// TerminalRecording defines model for TerminalRecording.
+type TerminalRecording struct {
+	AllocationId openapi_types.UUID `json:"allocation_id"`
+
+	// Columns The columns of the terminal at its beginning.
+	Columns int `json:"columns"`
+
+	// CorrelationId The correlation id of the request that created the token of the session.
+	CorrelationId string    `json:"correlation_id"`
+	CreatedAt     time.Time `json:"created_at"`
+
+	// DurationSeconds The time from the beginning of the recording to its last event.
+	DurationSeconds int64      `json:"duration_seconds"`
+	EndedAt         *time.Time `json:"ended_at,omitempty"`
+
+	// Id The id of the recorded session.
+	Id openapi_types.UUID `json:"id"`
+
+	// IncompleteReason `failed`: the recording could not be stored. `slow`: the terminal printed more than could be stored. `full`: the recording has its maximum size (`terminal.recording_max_mib`). `lost`: the server of the session failed.
+	IncompleteReason *TerminalRecordingIncompleteReason `json:"incomplete_reason,omitempty"`
+
+	// OutputBytes Bytes of recorded output.
+	OutputBytes int64 `json:"output_bytes"`
+
+	// PrincipalId The user or service account that opened the session.
+	PrincipalId openapi_types.UUID `json:"principal_id"`
+	ProjectId   openapi_types.UUID `json:"project_id"`
+
+	// Required True if the policy permitted no session without a recording when the session began.
+	Required bool `json:"required"`
+
+	// Rows The rows of the terminal at its beginning.
+	Rows int `json:"rows"`
+
+	// Status `recording`: the session is open. `incomplete`: the end of the session is not recorded.
+	Status   TerminalRecordingStatus `json:"status"`
+	TenantId openapi_types.UUID      `json:"tenant_id"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
+}
+
+// TerminalRecordingIncompleteReason `failed`: the recording could not be stored. `slow`: the terminal printed more than could be stored. `full`: the recording has its maximum size (`terminal.recording_max_mib`). `lost`: the server of the session failed.
+type TerminalRecordingIncompleteReason string
+
+// TerminalRecordingStatus `recording`: the session is open. `incomplete`: the end of the session is not recorded.
+type TerminalRecordingStatus string
+
+// TerminalRecordingList defines model for TerminalRecordingList.
+type TerminalRecordingList struct {
+	Items []TerminalRecording `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
 
 // TerminalSession defines model for TerminalSession.
 type TerminalSession struct {
@@ -7143,7 +7346,9 @@ type TerminalSession struct {
 	// or membership was lost. `allocation_ended`: the allocation is not active. `node_unavailable`: the node is revoked or
 	// does not report. `connect_failed`: the node was not reached, or rejected the login. `stream_lost`: the connection to the
 	// node ended. `restarted`, `lost`: the server that owned the session restarted or failed. `unavailable`: the rights
-	// could not be checked for five seconds.
+	// could not be checked for five seconds. `recording_failed`, `recording_full`: the session must be recorded, and the
+	// recording could not be stored or has its maximum size. `recording_required`: the policy `terminal.recording` became
+	// `required`, and the session had no recording.
 	EndReason *TerminalEndReason `json:"end_reason,omitempty"`
 	EndedAt   *time.Time         `json:"ended_at,omitempty"`
 
@@ -7944,6 +8149,9 @@ type SuppressedAddressID = openapi_types.UUID
 // TenantID defines model for TenantID.
 type TenantID = openapi_types.UUID
 
+// TerminalRecordingID defines model for TerminalRecordingID.
+type TerminalRecordingID = openapi_types.UUID
+
 // TerminalSessionID defines model for TerminalSessionID.
 type TerminalSessionID = openapi_types.UUID
 
@@ -8438,6 +8646,27 @@ type OverrideNodeHealthParams struct {
 	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
+
+// GetNodeLogsParams defines parameters for GetNodeLogs.
+type GetNodeLogsParams struct {
+	// Source The log.
+	Source *GetNodeLogsParamsSource `form:"source,omitempty" json:"source,omitempty"`
+
+	// Tail Number of lines before the first new one.
+	Tail *int `form:"tail,omitempty" json:"tail,omitempty"`
+
+	// Since Only lines from this time on.
+	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
+
+	// Follow Continue with each new line.
+	Follow *bool `form:"follow,omitempty" json:"follow,omitempty"`
+
+	// LastEventID Id of the last line that the client has received. It replaces `tail` and `since`.
+	LastEventID *string `json:"Last-Event-ID,omitempty"`
+}
+
+// GetNodeLogsParamsSource defines parameters for GetNodeLogs.
+type GetNodeLogsParamsSource string
 
 // ProbeNodeParams defines parameters for ProbeNode.
 type ProbeNodeParams struct {
@@ -8963,6 +9192,30 @@ type ListAllocationFaultsParams struct {
 	// XProjectID The project of the request, by id or name.
 	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 }
+
+// GetAllocationLogsParams defines parameters for GetAllocationLogs.
+type GetAllocationLogsParams struct {
+	// Source The log.
+	Source *GetAllocationLogsParamsSource `form:"source,omitempty" json:"source,omitempty"`
+
+	// Tail Number of lines before the first new one.
+	Tail *int `form:"tail,omitempty" json:"tail,omitempty"`
+
+	// Since Only lines from this time on.
+	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
+
+	// Follow Continue with each new line.
+	Follow *bool `form:"follow,omitempty" json:"follow,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// LastEventID Id of the last line that the client has received. It replaces `tail` and `since`.
+	LastEventID *string `json:"Last-Event-ID,omitempty"`
+}
+
+// GetAllocationLogsParamsSource defines parameters for GetAllocationLogs.
+type GetAllocationLogsParamsSource string
 
 // GetAllocationProofParams defines parameters for GetAllocationProof.
 type GetAllocationProofParams struct {
@@ -9775,6 +10028,30 @@ type PutTenantNotificationPreferencesParams struct {
 
 	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTerminalRecordingsParams defines parameters for ListTerminalRecordings.
+type ListTerminalRecordingsParams struct {
+	// AllocationId The API returns only recordings of this allocation.
+	AllocationId *openapi_types.UUID `form:"allocation_id,omitempty" json:"allocation_id,omitempty"`
+
+	// PrincipalId The API returns only recordings of this user or service account.
+	PrincipalId *openapi_types.UUID `form:"principal_id,omitempty" json:"principal_id,omitempty"`
+
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
+// GetTerminalRecordingParams defines parameters for GetTerminalRecording.
+type GetTerminalRecordingParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 }
 
 // ListTerminalSessionsParams defines parameters for ListTerminalSessions.
@@ -11244,6 +11521,13 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/nodes/{name}/health-override (the `OverrideNodeHealth` operationId).
 	OverrideNodeHealth(ctx context.Context, name NodeName, params *OverrideNodeHealthParams, body OverrideNodeHealthJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetNodeLogs Get node logs
+	//
+	// The API returns lines of a log of the node, in the form of getAllocationLogs. Each call is a row of the audit log.
+	//
+	// Corresponds with GET /api/v1/admin/nodes/{name}/logs (the `GetNodeLogs` operationId).
+	GetNodeLogs(ctx context.Context, name NodeName, params *GetNodeLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ProbeNodeWithBody Probe node
 	//
 	// The API requests a complete report from the agent and waits at most ten seconds. If the agent does not report in
@@ -11888,6 +12172,21 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/allocations/{id}/fault-reports (the `ListAllocationFaults` operationId).
 	ListAllocationFaults(ctx context.Context, id AllocationID, params *ListAllocationFaultsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetAllocationLogs Get allocation logs
+	//
+	// The API returns lines of a log of the allocation, from its node. `login` contains the logins, `kernel` the faults of
+	// its GPUs as their driver reports them and the processes that the kernel has killed because memory ran out, `agent`
+	// the steps of provisioning and release. `login` and `kernel` need an active allocation. No source contains anything
+	// about other tenants. Secrets in lines are replaced, control characters are escaped, and a line has at most 16 KiB.
+	//
+	// With `Accept: text/event-stream` the lines are server-sent events: `line`, `dropped` with the number of lines that
+	// the client was too slow for, and `end`. A client resumes a lost stream with the id of its last line in
+	// `Last-Event-ID`. The server sends a comment after 15 seconds without a line. Without that header the response is
+	// plain text. A stream ends when the caller loses the right to it.
+	//
+	// Corresponds with GET /api/v1/allocations/{id}/logs (the `GetAllocationLogs` operationId).
+	GetAllocationLogs(ctx context.Context, id AllocationID, params *GetAllocationLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetAllocationProof Get release proof
 	//
 	// The API returns the proof by which the node showed that nothing of a released allocation is left, as the node signed it,
@@ -11943,7 +12242,10 @@ type ClientInterface interface {
 	//
 	// The API signs a public key for this allocation only. The certificate is valid for some minutes
 	// (`terminal.certificate_ttl_seconds`). The private key stays on the local machine. The allocation must be
-	// `active`.
+	// `active`. With `via: relay` the policy `terminal.direct_login` denies direct logins, and the response has no
+	// address of the node: a websocket carries the SSH connection (createTerminalToken). If the policy
+	// `terminal.recording` is `required`, the API creates no certificate, because the server cannot record SSH of the
+	// client.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -11954,7 +12256,10 @@ type ClientInterface interface {
 	//
 	// The API signs a public key for this allocation only. The certificate is valid for some minutes
 	// (`terminal.certificate_ttl_seconds`). The private key stays on the local machine. The allocation must be
-	// `active`.
+	// `active`. With `via: relay` the policy `terminal.direct_login` denies direct logins, and the response has no
+	// address of the node: a websocket carries the SSH connection (createTerminalToken). If the policy
+	// `terminal.recording` is `required`, the API creates no certificate, because the server cannot record SSH of the
+	// client.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -11978,7 +12283,7 @@ type ClientInterface interface {
 	// purpose and the `Origin` of this request. A failed use consumes it, too. The client sends it to `url` as the
 	// subprotocol `gpuaas.bearer.` followed by the token in base64url, or in the Authorization header, never in a URL.
 	// The allocation must be `active`. With `session_id`, the token resumes a terminal of the caller that is still
-	// open.
+	// open. If the policy `terminal.recording` is `required`, the API creates no token of the purpose `ssh`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -11992,7 +12297,7 @@ type ClientInterface interface {
 	// purpose and the `Origin` of this request. A failed use consumes it, too. The client sends it to `url` as the
 	// subprotocol `gpuaas.bearer.` followed by the token in base64url, or in the Authorization header, never in a URL.
 	// The allocation must be `active`. With `session_id`, the token resumes a terminal of the caller that is still
-	// open.
+	// open. If the policy `terminal.recording` is `required`, the API creates no token of the purpose `ssh`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -12921,6 +13226,24 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/tenant/notifications/preferences (the `PutTenantNotificationPreferences` operationId).
 	PutTenantNotificationPreferences(ctx context.Context, params *PutTenantNotificationPreferencesParams, body PutTenantNotificationPreferencesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTerminalRecordings List terminal recordings
+	//
+	// The API returns the recordings of terminals in the project, newest first. Only an admin of the project and an owner of
+	// the tenant can list and read them; no role of the platform can. A recording is stored for the days of the policy
+	// `terminal.recording_days` after its last output.
+	//
+	// Corresponds with GET /api/v1/terminal-recordings (the `ListTerminalRecordings` operationId).
+	ListTerminalRecordings(ctx context.Context, params *ListTerminalRecordingsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetTerminalRecording Get terminal recording
+	//
+	// The API returns the output and the sizes of a terminal as asciicast v2, up to the last stored second of an open session.
+	// Input is not recorded. The audit log records each read (`terminal.recording_read`). The output is what a program of a
+	// user has printed: a player must not act on its clipboard and window commands.
+	//
+	// Corresponds with GET /api/v1/terminal-recordings/{id} (the `GetTerminalRecording` operationId).
+	GetTerminalRecording(ctx context.Context, id TerminalRecordingID, params *GetTerminalRecordingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListTerminalSessions List terminal sessions
 	//
@@ -14492,6 +14815,23 @@ func (c *Client) OverrideNodeHealth(ctx context.Context, name NodeName, params *
 	return c.Client.Do(req)
 }
 
+// GetNodeLogs Get node logs
+//
+// The API returns lines of a log of the node, in the form of getAllocationLogs. Each call is a row of the audit log.
+//
+// Corresponds with GET /api/v1/admin/nodes/{name}/logs (the `GetNodeLogs` operationId).
+func (c *Client) GetNodeLogs(ctx context.Context, name NodeName, params *GetNodeLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetNodeLogsRequest(c.Server, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ProbeNodeWithBody Probe node
 //
 // The API requests a complete report from the agent and waits at most ten seconds. If the agent does not report in
@@ -15826,6 +16166,31 @@ func (c *Client) ListAllocationFaults(ctx context.Context, id AllocationID, para
 	return c.Client.Do(req)
 }
 
+// GetAllocationLogs Get allocation logs
+//
+// The API returns lines of a log of the allocation, from its node. `login` contains the logins, `kernel` the faults of
+// its GPUs as their driver reports them and the processes that the kernel has killed because memory ran out, `agent`
+// the steps of provisioning and release. `login` and `kernel` need an active allocation. No source contains anything
+// about other tenants. Secrets in lines are replaced, control characters are escaped, and a line has at most 16 KiB.
+//
+// With `Accept: text/event-stream` the lines are server-sent events: `line`, `dropped` with the number of lines that
+// the client was too slow for, and `end`. A client resumes a lost stream with the id of its last line in
+// `Last-Event-ID`. The server sends a comment after 15 seconds without a line. Without that header the response is
+// plain text. A stream ends when the caller loses the right to it.
+//
+// Corresponds with GET /api/v1/allocations/{id}/logs (the `GetAllocationLogs` operationId).
+func (c *Client) GetAllocationLogs(ctx context.Context, id AllocationID, params *GetAllocationLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAllocationLogsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetAllocationProof Get release proof
 //
 // The API returns the proof by which the node showed that nothing of a released allocation is left, as the node signed it,
@@ -15931,7 +16296,10 @@ func (c *Client) ReportAllocationFault(ctx context.Context, id AllocationID, par
 //
 // The API signs a public key for this allocation only. The certificate is valid for some minutes
 // (`terminal.certificate_ttl_seconds`). The private key stays on the local machine. The allocation must be
-// `active`.
+// `active`. With `via: relay` the policy `terminal.direct_login` denies direct logins, and the response has no
+// address of the node: a websocket carries the SSH connection (createTerminalToken). If the policy
+// `terminal.recording` is `required`, the API creates no certificate, because the server cannot record SSH of the
+// client.
 //
 // Takes any type of body and a specified content type.
 //
@@ -15952,7 +16320,10 @@ func (c *Client) CreateSshCertificateWithBody(ctx context.Context, id Allocation
 //
 // The API signs a public key for this allocation only. The certificate is valid for some minutes
 // (`terminal.certificate_ttl_seconds`). The private key stays on the local machine. The allocation must be
-// `active`.
+// `active`. With `via: relay` the policy `terminal.direct_login` denies direct logins, and the response has no
+// address of the node: a websocket carries the SSH connection (createTerminalToken). If the policy
+// `terminal.recording` is `required`, the API creates no certificate, because the server cannot record SSH of the
+// client.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -15996,7 +16367,7 @@ func (c *Client) GetAllocationTelemetry(ctx context.Context, id AllocationID, pa
 // purpose and the `Origin` of this request. A failed use consumes it, too. The client sends it to `url` as the
 // subprotocol `gpuaas.bearer.` followed by the token in base64url, or in the Authorization header, never in a URL.
 // The allocation must be `active`. With `session_id`, the token resumes a terminal of the caller that is still
-// open.
+// open. If the policy `terminal.recording` is `required`, the API creates no token of the purpose `ssh`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -16020,7 +16391,7 @@ func (c *Client) CreateTerminalTokenWithBody(ctx context.Context, id AllocationI
 // purpose and the `Origin` of this request. A failed use consumes it, too. The client sends it to `url` as the
 // subprotocol `gpuaas.bearer.` followed by the token in base64url, or in the Authorization header, never in a URL.
 // The allocation must be `active`. With `session_id`, the token resumes a terminal of the caller that is still
-// open.
+// open. If the policy `terminal.recording` is `required`, the API creates no token of the purpose `ssh`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -18000,6 +18371,44 @@ func (c *Client) PutTenantNotificationPreferencesWithBody(ctx context.Context, p
 // Corresponds with PUT /api/v1/tenant/notifications/preferences (the `PutTenantNotificationPreferences` operationId).
 func (c *Client) PutTenantNotificationPreferences(ctx context.Context, params *PutTenantNotificationPreferencesParams, body PutTenantNotificationPreferencesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutTenantNotificationPreferencesRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTerminalRecordings List terminal recordings
+//
+// The API returns the recordings of terminals in the project, newest first. Only an admin of the project and an owner of
+// the tenant can list and read them; no role of the platform can. A recording is stored for the days of the policy
+// `terminal.recording_days` after its last output.
+//
+// Corresponds with GET /api/v1/terminal-recordings (the `ListTerminalRecordings` operationId).
+func (c *Client) ListTerminalRecordings(ctx context.Context, params *ListTerminalRecordingsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTerminalRecordingsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetTerminalRecording Get terminal recording
+//
+// The API returns the output and the sizes of a terminal as asciicast v2, up to the last stored second of an open session.
+// Input is not recorded. The audit log records each read (`terminal.recording_read`). The output is what a program of a
+// user has printed: a player must not act on its clipboard and window commands.
+//
+// Corresponds with GET /api/v1/terminal-recordings/{id} (the `GetTerminalRecording` operationId).
+func (c *Client) GetTerminalRecording(ctx context.Context, id TerminalRecordingID, params *GetTerminalRecordingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTerminalRecordingRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -22212,6 +22621,118 @@ func NewOverrideNodeHealthRequestWithBody(server string, name NodeName, params *
 	return req, nil
 }
 
+// NewGetNodeLogsRequest constructs an http.Request for the GetNodeLogs method
+func NewGetNodeLogsRequest(server string, name NodeName, params *GetNodeLogsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/logs", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Source != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "source", *params.Source, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Tail != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tail", *params.Tail, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Since != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "since", *params.Since, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Follow != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "follow", *params.Follow, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.LastEventID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Last-Event-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewProbeNodeRequest calls the generic ProbeNode builder with application/json body
 func NewProbeNodeRequest(server string, name NodeName, params *ProbeNodeParams, body ProbeNodeJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -25755,6 +26276,129 @@ func NewListAllocationFaultsRequest(server string, id AllocationID, params *List
 			}
 
 			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetAllocationLogsRequest constructs an http.Request for the GetAllocationLogs method
+func NewGetAllocationLogsRequest(server string, id AllocationID, params *GetAllocationLogsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/allocations/%s/logs", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Source != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "source", *params.Source, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Tail != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tail", *params.Tail, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Since != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "since", *params.Since, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Follow != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "follow", *params.Follow, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.LastEventID != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Last-Event-ID", headerParam1)
 		}
 
 	}
@@ -31636,6 +32280,160 @@ func NewPutTenantNotificationPreferencesRequestWithBody(server string, params *P
 	return req, nil
 }
 
+// NewListTerminalRecordingsRequest constructs an http.Request for the ListTerminalRecordings method
+func NewListTerminalRecordingsRequest(server string, params *ListTerminalRecordingsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/terminal-recordings")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.AllocationId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "allocation_id", *params.AllocationId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PrincipalId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "principal_id", *params.PrincipalId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetTerminalRecordingRequest constructs an http.Request for the GetTerminalRecording method
+func NewGetTerminalRecordingRequest(server string, id TerminalRecordingID, params *GetTerminalRecordingParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/terminal-recordings/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListTerminalSessionsRequest constructs an http.Request for the ListTerminalSessions method
 func NewListTerminalSessionsRequest(server string, params *ListTerminalSessionsParams) (*http.Request, error) {
 	var err error
@@ -34646,6 +35444,9 @@ type ServerInterface interface {
 	// OverrideNodeHealth Override node health
 	// (POST /api/v1/admin/nodes/{name}/health-override)
 	OverrideNodeHealth(c *gin.Context, name NodeName, params OverrideNodeHealthParams)
+	// GetNodeLogs Get node logs
+	// (GET /api/v1/admin/nodes/{name}/logs)
+	GetNodeLogs(c *gin.Context, name NodeName, params GetNodeLogsParams)
 	// ProbeNode Probe node
 	// (POST /api/v1/admin/nodes/{name}/probe)
 	ProbeNode(c *gin.Context, name NodeName, params ProbeNodeParams)
@@ -34790,6 +35591,9 @@ type ServerInterface interface {
 	// ListAllocationFaults List allocation fault reports
 	// (GET /api/v1/allocations/{id}/fault-reports)
 	ListAllocationFaults(c *gin.Context, id AllocationID, params ListAllocationFaultsParams)
+	// GetAllocationLogs Get allocation logs
+	// (GET /api/v1/allocations/{id}/logs)
+	GetAllocationLogs(c *gin.Context, id AllocationID, params GetAllocationLogsParams)
 	// GetAllocationProof Get release proof
 	// (GET /api/v1/allocations/{id}/proof)
 	GetAllocationProof(c *gin.Context, id AllocationID, params GetAllocationProofParams)
@@ -35054,6 +35858,12 @@ type ServerInterface interface {
 	// PutTenantNotificationPreferences Put tenant notification preferences
 	// (PUT /api/v1/tenant/notifications/preferences)
 	PutTenantNotificationPreferences(c *gin.Context, params PutTenantNotificationPreferencesParams)
+	// ListTerminalRecordings List terminal recordings
+	// (GET /api/v1/terminal-recordings)
+	ListTerminalRecordings(c *gin.Context, params ListTerminalRecordingsParams)
+	// GetTerminalRecording Get terminal recording
+	// (GET /api/v1/terminal-recordings/{id})
+	GetTerminalRecording(c *gin.Context, id TerminalRecordingID, params GetTerminalRecordingParams)
 	// ListTerminalSessions List terminal sessions
 	// (GET /api/v1/terminal-sessions)
 	ListTerminalSessions(c *gin.Context, params ListTerminalSessionsParams)
@@ -37850,6 +38660,87 @@ func (siw *ServerInterfaceWrapper) OverrideNodeHealth(c *gin.Context) {
 	}
 
 	siw.Handler.OverrideNodeHealth(c, name, params)
+}
+
+// GetNodeLogs operation middleware
+func (siw *ServerInterfaceWrapper) GetNodeLogs(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name NodeName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", c.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetNodeLogsParams
+
+	// ------------- Optional query parameter "source" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "source", c.Request.URL.Query(), &params.Source, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter source: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "tail" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tail", c.Request.URL.Query(), &params.Tail, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tail: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", c.Request.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter since: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "follow" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "follow", c.Request.URL.Query(), &params.Follow, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter follow: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Last-Event-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
+		var LastEventID string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Last-Event-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Last-Event-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.LastEventID = &LastEventID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetNodeLogs(c, name, params)
 }
 
 // ProbeNode operation middleware
@@ -40801,6 +41692,106 @@ func (siw *ServerInterfaceWrapper) ListAllocationFaults(c *gin.Context) {
 	}
 
 	siw.Handler.ListAllocationFaults(c, id, params)
+}
+
+// GetAllocationLogs operation middleware
+func (siw *ServerInterfaceWrapper) GetAllocationLogs(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AllocationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetAllocationLogsParams
+
+	// ------------- Optional query parameter "source" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "source", c.Request.URL.Query(), &params.Source, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter source: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "tail" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tail", c.Request.URL.Query(), &params.Tail, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter tail: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", c.Request.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter since: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "follow" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "follow", c.Request.URL.Query(), &params.Follow, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter follow: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "Last-Event-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
+		var LastEventID string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Last-Event-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Last-Event-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.LastEventID = &LastEventID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetAllocationLogs(c, id, params)
 }
 
 // GetAllocationProof operation middleware
@@ -45666,6 +46657,127 @@ func (siw *ServerInterfaceWrapper) PutTenantNotificationPreferences(c *gin.Conte
 	siw.Handler.PutTenantNotificationPreferences(c, params)
 }
 
+// ListTerminalRecordings operation middleware
+func (siw *ServerInterfaceWrapper) ListTerminalRecordings(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTerminalRecordingsParams
+
+	// ------------- Optional query parameter "allocation_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "allocation_id", c.Request.URL.Query(), &params.AllocationId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter allocation_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "principal_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "principal_id", c.Request.URL.Query(), &params.PrincipalId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter principal_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListTerminalRecordings(c, params)
+}
+
+// GetTerminalRecording operation middleware
+func (siw *ServerInterfaceWrapper) GetTerminalRecording(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id TerminalRecordingID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetTerminalRecordingParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetTerminalRecording(c, id, params)
+}
+
 // ListTerminalSessions operation middleware
 func (siw *ServerInterfaceWrapper) ListTerminalSessions(c *gin.Context) {
 
@@ -48326,6 +49438,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/enrolment-token", wrapper.CreateEnrolmentToken)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/gpus/:gpu/reset", wrapper.ResetNodeGpu)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/health-override", wrapper.OverrideNodeHealth)
+	router.GET(options.BaseURL+"/api/v1/admin/nodes/:name/logs", wrapper.GetNodeLogs)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/probe", wrapper.ProbeNode)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/retirement", wrapper.AnnounceNodeRetirement)
 	router.POST(options.BaseURL+"/api/v1/admin/nodes/:name/revoke", wrapper.RevokeNode)
@@ -48373,6 +49486,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/api/v1/allocations/:id", wrapper.GetAllocation)
 	router.PATCH(options.BaseURL+"/api/v1/allocations/:id", wrapper.UpdateAllocation)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id/fault-reports", wrapper.ListAllocationFaults)
+	router.GET(options.BaseURL+"/api/v1/allocations/:id/logs", wrapper.GetAllocationLogs)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id/proof", wrapper.GetAllocationProof)
 	router.POST(options.BaseURL+"/api/v1/allocations/:id/release", wrapper.ReleaseAllocation)
 	router.POST(options.BaseURL+"/api/v1/allocations/:id/report-fault", wrapper.ReportAllocationFault)
@@ -48462,6 +49576,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.PUT(options.BaseURL+"/api/v1/tenant/members/:user_id", wrapper.PutTenantMember)
 	router.GET(options.BaseURL+"/api/v1/tenant/notifications/preferences", wrapper.GetTenantNotificationPreferences)
 	router.PUT(options.BaseURL+"/api/v1/tenant/notifications/preferences", wrapper.PutTenantNotificationPreferences)
+	router.GET(options.BaseURL+"/api/v1/terminal-recordings", wrapper.ListTerminalRecordings)
+	router.GET(options.BaseURL+"/api/v1/terminal-recordings/:id", wrapper.GetTerminalRecording)
 	router.GET(options.BaseURL+"/api/v1/terminal-sessions", wrapper.ListTerminalSessions)
 	router.DELETE(options.BaseURL+"/api/v1/terminal-sessions/:id", wrapper.EndTerminalSession)
 	router.GET(options.BaseURL+"/api/v1/users/me", wrapper.GetMe)
@@ -49916,6 +51032,69 @@ func (response OverrideNodeHealth200JSONResponse) VisitOverrideNodeHealthRespons
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNodeLogsRequestObject struct {
+	Name   NodeName `json:"name"`
+	Params GetNodeLogsParams
+}
+
+type GetNodeLogsResponseObject interface {
+	VisitGetNodeLogsResponse(w http.ResponseWriter) error
+}
+
+type GetNodeLogs200TexteventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetNodeLogs200TexteventStreamResponse) VisitGetNodeLogsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type GetNodeLogs200TextResponse string
+
+func (response GetNodeLogs200TextResponse) VisitGetNodeLogsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/plain")
+	w.WriteHeader(200)
+
+	_, err := w.Write([]byte(fmt.Sprint(response)))
 	return err
 }
 
@@ -51416,6 +52595,69 @@ func (response ListAllocationFaults200JSONResponse) VisitListAllocationFaultsRes
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAllocationLogsRequestObject struct {
+	Id     AllocationID `json:"id"`
+	Params GetAllocationLogsParams
+}
+
+type GetAllocationLogsResponseObject interface {
+	VisitGetAllocationLogsResponse(w http.ResponseWriter) error
+}
+
+type GetAllocationLogs200TexteventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetAllocationLogs200TexteventStreamResponse) VisitGetAllocationLogsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type GetAllocationLogs200TextResponse string
+
+func (response GetAllocationLogs200TextResponse) VisitGetAllocationLogsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/plain")
+	w.WriteHeader(200)
+
+	_, err := w.Write([]byte(fmt.Sprint(response)))
 	return err
 }
 
@@ -53988,6 +55230,67 @@ func (response PutTenantNotificationPreferences200JSONResponse) VisitPutTenantNo
 	return err
 }
 
+type ListTerminalRecordingsRequestObject struct {
+	Params ListTerminalRecordingsParams
+}
+
+type ListTerminalRecordingsResponseObject interface {
+	VisitListTerminalRecordingsResponse(w http.ResponseWriter) error
+}
+
+type ListTerminalRecordings200ResponseHeaders struct {
+	Link *string
+}
+
+type ListTerminalRecordings200JSONResponse struct {
+	Body    TerminalRecordingList
+	Headers ListTerminalRecordings200ResponseHeaders
+}
+
+func (response ListTerminalRecordings200JSONResponse) VisitListTerminalRecordingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTerminalRecordingRequestObject struct {
+	Id     TerminalRecordingID `json:"id"`
+	Params GetTerminalRecordingParams
+}
+
+type GetTerminalRecordingResponseObject interface {
+	VisitGetTerminalRecordingResponse(w http.ResponseWriter) error
+}
+
+type GetTerminalRecording200ApplicationxAsciicastResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetTerminalRecording200ApplicationxAsciicastResponse) VisitGetTerminalRecordingResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/x-asciicast")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
 type ListTerminalSessionsRequestObject struct {
 	Params ListTerminalSessionsParams
 }
@@ -55483,6 +56786,9 @@ type StrictServerInterface interface {
 	// OverrideNodeHealth Override node health
 	// (POST /api/v1/admin/nodes/{name}/health-override)
 	OverrideNodeHealth(ctx context.Context, request OverrideNodeHealthRequestObject) (OverrideNodeHealthResponseObject, error)
+	// GetNodeLogs Get node logs
+	// (GET /api/v1/admin/nodes/{name}/logs)
+	GetNodeLogs(ctx context.Context, request GetNodeLogsRequestObject) (GetNodeLogsResponseObject, error)
 	// ProbeNode Probe node
 	// (POST /api/v1/admin/nodes/{name}/probe)
 	ProbeNode(ctx context.Context, request ProbeNodeRequestObject) (ProbeNodeResponseObject, error)
@@ -55627,6 +56933,9 @@ type StrictServerInterface interface {
 	// ListAllocationFaults List allocation fault reports
 	// (GET /api/v1/allocations/{id}/fault-reports)
 	ListAllocationFaults(ctx context.Context, request ListAllocationFaultsRequestObject) (ListAllocationFaultsResponseObject, error)
+	// GetAllocationLogs Get allocation logs
+	// (GET /api/v1/allocations/{id}/logs)
+	GetAllocationLogs(ctx context.Context, request GetAllocationLogsRequestObject) (GetAllocationLogsResponseObject, error)
 	// GetAllocationProof Get release proof
 	// (GET /api/v1/allocations/{id}/proof)
 	GetAllocationProof(ctx context.Context, request GetAllocationProofRequestObject) (GetAllocationProofResponseObject, error)
@@ -55891,6 +57200,12 @@ type StrictServerInterface interface {
 	// PutTenantNotificationPreferences Put tenant notification preferences
 	// (PUT /api/v1/tenant/notifications/preferences)
 	PutTenantNotificationPreferences(ctx context.Context, request PutTenantNotificationPreferencesRequestObject) (PutTenantNotificationPreferencesResponseObject, error)
+	// ListTerminalRecordings List terminal recordings
+	// (GET /api/v1/terminal-recordings)
+	ListTerminalRecordings(ctx context.Context, request ListTerminalRecordingsRequestObject) (ListTerminalRecordingsResponseObject, error)
+	// GetTerminalRecording Get terminal recording
+	// (GET /api/v1/terminal-recordings/{id})
+	GetTerminalRecording(ctx context.Context, request GetTerminalRecordingRequestObject) (GetTerminalRecordingResponseObject, error)
 	// ListTerminalSessions List terminal sessions
 	// (GET /api/v1/terminal-sessions)
 	ListTerminalSessions(ctx context.Context, request ListTerminalSessionsRequestObject) (ListTerminalSessionsResponseObject, error)
@@ -57581,6 +58896,33 @@ func (sh *strictHandler) OverrideNodeHealth(ctx *gin.Context, name NodeName, par
 	}
 }
 
+// GetNodeLogs operation middleware
+func (sh *strictHandler) GetNodeLogs(ctx *gin.Context, name NodeName, params GetNodeLogsParams) {
+	var request GetNodeLogsRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetNodeLogs(ctx, request.(GetNodeLogsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetNodeLogs")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetNodeLogsResponseObject); ok {
+		if err := validResponse.VisitGetNodeLogsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ProbeNode operation middleware
 func (sh *strictHandler) ProbeNode(ctx *gin.Context, name NodeName, params ProbeNodeParams) {
 	var request ProbeNodeRequestObject
@@ -59232,6 +60574,33 @@ func (sh *strictHandler) ListAllocationFaults(ctx *gin.Context, id AllocationID,
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(ListAllocationFaultsResponseObject); ok {
 		if err := validResponse.VisitListAllocationFaultsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetAllocationLogs operation middleware
+func (sh *strictHandler) GetAllocationLogs(ctx *gin.Context, id AllocationID, params GetAllocationLogsParams) {
+	var request GetAllocationLogsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAllocationLogs(ctx, request.(GetAllocationLogsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAllocationLogs")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetAllocationLogsResponseObject); ok {
+		if err := validResponse.VisitGetAllocationLogsResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -62048,6 +63417,59 @@ func (sh *strictHandler) PutTenantNotificationPreferences(ctx *gin.Context, para
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(PutTenantNotificationPreferencesResponseObject); ok {
 		if err := validResponse.VisitPutTenantNotificationPreferencesResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTerminalRecordings operation middleware
+func (sh *strictHandler) ListTerminalRecordings(ctx *gin.Context, params ListTerminalRecordingsParams) {
+	var request ListTerminalRecordingsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTerminalRecordings(ctx, request.(ListTerminalRecordingsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTerminalRecordings")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListTerminalRecordingsResponseObject); ok {
+		if err := validResponse.VisitListTerminalRecordingsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetTerminalRecording operation middleware
+func (sh *strictHandler) GetTerminalRecording(ctx *gin.Context, id TerminalRecordingID, params GetTerminalRecordingParams) {
+	var request GetTerminalRecordingRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTerminalRecording(ctx, request.(GetTerminalRecordingRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTerminalRecording")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetTerminalRecordingResponseObject); ok {
+		if err := validResponse.VisitGetTerminalRecordingResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

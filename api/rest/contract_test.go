@@ -87,6 +87,12 @@ func (b *fixture) freshPathOf(t *testing.T, op openapi.Operation) string {
 				scopes, limited, purpose, address, user_agent, correlation_id)
 			SELECT gen_random_uuid(), org_id, project_id, id, id, 1, id, $2, false, id, '{}', false, 'shell', '', '', '' FROM allocations WHERE id = $1 RETURNING id::text`,
 			b.allocate(t).Id, users[tokenOwner]))
+	case strings.Contains(path, "/terminal-recordings/{id}"):
+		id := ids.New[ids.Task]().UUID // no other kind has it
+		key := identitytest.Seal(b).Seal(envelope.NewKey(), envelope.Place{Table: "terminal_recordings", Column: "key_enc", Row: id.String()})
+		b.sql(`INSERT INTO terminal_recordings (id, org_id, project_id, allocation_id, principal, required, columns, rows, key_enc, correlation_id)
+			SELECT $1, org_id, project_id, id, $2, true, 80, 24, $3, '' FROM allocations WHERE id = $4`, id, users[tokenOwner], key, b.allocate(t).Id)
+		return fill("{id}", id.String())
 	case strings.Contains(path, "{service_account_id}"):
 		account, credential := b.program(t)
 		return strings.NewReplacer("{service_account_id}", account, "{credential_id}", credential).Replace(path)
@@ -377,6 +383,7 @@ func TestResponsesConform(t *testing.T) {
 
 	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder("application/x-asciicast", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("application/problem+json", openapi3filter.JSONBodyDecoder)
 	forEach(t, func(t *testing.T, b *fixture, op openapi.Operation) {
 		path, token, body := b.freshPathOf(t, op), tokenFor(op), bodyOf(t, op)

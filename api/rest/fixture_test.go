@@ -142,7 +142,8 @@ func setupOn(t testing.TB, db *pgxpool.Pool, change ...option) *fixture {
 		Limits: func(request.Class, identity.Caller) middleware.Limit {
 			return middleware.Limit{PerMinute: 60, Burst: 1000}
 		},
-		Log: slog.New(slog.NewJSONHandler(w.log, nil)), Clock: clock.At(w.clock),
+		Logs: &logNode{lines: `{"at_us":1767603604000000,"n":1,"text":"one"}` + "\n" + `{"end":"complete"}` + "\n"},
+		Log:  slog.New(slog.NewJSONHandler(w.log, nil)), Clock: clock.At(w.clock),
 	}
 	for _, c := range change {
 		c(w, &config)
@@ -170,7 +171,7 @@ func (b *fixture) buildServices() {
 		Keys: &services.Keys{
 			Tokens: &signin.Tokens{Issuer: "gpuaas:test", Audience: "gpuaas-api", Keys: keys.tokens, Clock: now}, Seal: identitytest.Seal(b), Users: keys.logins,
 		},
-		WebhookSeal: identitytest.Seal(b), Development: true,
+		WebhookSeal: identitytest.Seal(b), RecordingSeal: identitytest.Seal(b), Development: true,
 		SignIn: b.provider, ReleaseKeys: func() map[string][]byte { return nil }, Payments: payments, PaymentMetrics: payment.NewMetrics(),
 		Credentials: secretreftest.Credentials(b, "https://api.github.com", map[string]string{"hook": hookSecret}),
 		PublicURL:   func() string { return "https://gpuaas.example" },

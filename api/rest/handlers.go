@@ -7,6 +7,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/change"
 	"github.com/gpuaas/gpuaas/api/rest/event"
 	"github.com/gpuaas/gpuaas/api/rest/fleet"
+	"github.com/gpuaas/gpuaas/api/rest/logs"
 	"github.com/gpuaas/gpuaas/api/rest/money"
 	"github.com/gpuaas/gpuaas/api/rest/people"
 	"github.com/gpuaas/gpuaas/api/rest/response"
@@ -22,6 +23,7 @@ type (
 	changeHandlers     = change.Handlers
 	eventHandlers      = event.Handlers
 	fleetHandlers      = fleet.Handlers
+	logHandlers        = logs.Handlers
 	moneyHandlers      = money.Handlers
 	peopleHandlers     = people.Handlers
 	signinHandlers     = signin.Handlers
@@ -36,6 +38,7 @@ type handlers struct {
 	*changeHandlers
 	*eventHandlers
 	*fleetHandlers
+	*logHandlers
 	*moneyHandlers
 	*peopleHandlers
 	*signinHandlers
@@ -65,10 +68,11 @@ func (s *Server) newHandlers() handlers {
 		fleetHandlers: &fleetHandlers{
 			Services: v, Cursors: cursors, Change: objects, Parts: fleet.NodeParts{Services: v, Tasks: s.Tasks, Installer: s.Installer},
 		},
+		logHandlers:      &logHandlers{Services: v, Chain: s.chain, Reader: s.Logs, Clock: s.Clock},
 		moneyHandlers:    &moneyHandlers{Services: v, Cursors: cursors, Exports: exports, Chain: s.chain, Pages: s.pages},
 		peopleHandlers:   &peopleHandlers{Services: v, Cursors: cursors},
 		signinHandlers:   s.signin,
-		terminalHandlers: &terminalHandlers{Services: v, Cursors: cursors},
+		terminalHandlers: &terminalHandlers{Services: v, Cursors: cursors, Exports: exports},
 		viewHandlers:     views,
 		health:           &health{checks: s.Checks, clock: s.Clock, ready: s.Ready},
 	}

@@ -275,7 +275,7 @@ func TestAccessOfAnAllocation(t *testing.T) {
 	}
 	w := b.do(t, call{method: "POST", path: allocations + "/" + a.Id.String() + "/ssh-certificate", token: tokenOwner, body: `{"public_key":"` + publicKey(t) + `"}`})
 	var made oapi.SshCertificate
-	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || !made.Simulated {
+	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || !made.Simulated || made.Via != oapi.SshCertificateViaRelay || strings.Contains(w.Body.String(), "\"host\"") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

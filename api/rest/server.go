@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/api/openapi"
+	"github.com/gpuaas/gpuaas/api/rest/logs"
 	"github.com/gpuaas/gpuaas/api/rest/middleware"
 	"github.com/gpuaas/gpuaas/api/rest/page"
 	"github.com/gpuaas/gpuaas/api/rest/portal"
@@ -71,6 +72,8 @@ type Config struct {
 	RiverUI http.Handler
 	// Terminals serves the websockets below /ws/terminal/ and /ws/ssh/; nil where another process does.
 	Terminals http.Handler
+	// Logs reads logs of nodes at terminal servers.
+	Logs logs.Reader
 	// Portal is served below /portal/; nil serves the API and the pages without scripts.
 	Portal *web.Portal
 
@@ -190,7 +193,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.Terminals.ServeHTTP(w, r)
 		return
 	}
-	if r.Method == http.MethodHead && !s.streams[r.URL.Path] {
+	if r.Method == http.MethodHead && !s.streams[r.URL.Path] && !strings.HasSuffix(r.URL.Path, "/logs") {
 		get := *r
 		get.Method = http.MethodGet
 		w, r = headOnly{w}, &get

@@ -27,9 +27,9 @@ func sockets(t *testing.T) (*fixture, string) {
 }
 
 // restartable is sockets with the end of all streams, as at a restart of the server.
-func restartable(t *testing.T) (b *fixture, url string, endStreams func()) {
+func restartable(t *testing.T, change ...option) (b *fixture, url string, endStreams func()) {
 	t.Helper()
-	b = setup(t, ticking)
+	b = setup(t, append(change, ticking)...)
 	server := httptest.NewUnstartedServer(b.handler)
 	ctx, endStreams := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(endStreams)

@@ -34,11 +34,12 @@ func closeCode(r terminal.Reason) websocket.StatusCode {
 		return closeRights
 	case terminal.Idle:
 		return closeIdle
-	case terminal.AllocationEnded, terminal.EndedByUser, terminal.EndedByOperator, terminal.Disconnected, terminal.Lost:
+	case terminal.AllocationEnded, terminal.EndedByUser, terminal.EndedByOperator, terminal.Disconnected, terminal.Lost,
+		terminal.RecordingFull, terminal.RecordingRequired:
 		return closeGone
 	case terminal.Restarted:
 		return websocket.StatusServiceRestart
-	case terminal.Slow, terminal.NodeUnavailable, terminal.ConnectFailed, terminal.StreamLost, terminal.Unavailable:
+	case terminal.Slow, terminal.NodeUnavailable, terminal.ConnectFailed, terminal.StreamLost, terminal.Unavailable, terminal.RecordingFailed:
 	}
 	return websocket.StatusTryAgainLater
 }

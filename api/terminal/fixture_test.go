@@ -22,6 +22,7 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/crypto/ssh"
 
@@ -34,11 +35,14 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 	"github.com/gpuaas/gpuaas/product/terminal"
+	"github.com/gpuaas/gpuaas/product/terminal/recording"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // fixture is an installation with an active allocation, whose node has an SSH server, and a signed-in user.
@@ -50,6 +54,9 @@ type fixture struct {
 	tokens *terminal.Service // of the role api
 	node   *host
 	limits terminal.Limits
+
+	recording atomic.Value // terminal.Recording
+	reader    *recording.Service
 }
 
 func setup(t *testing.T) *fixture {
@@ -66,10 +73,29 @@ func setup(t *testing.T) *fixture {
 		DB: scoped, Identity: &identity.Service{DB: scoped}, Hints: f.Hints, Naming: ids.DefaultNaming, Limits: f.limitsOf, Address: func() string { return "wss://x" },
 	}
 	f.node = newHost(t, f.a.ID)
+	f.Do(t, func(tx pgx.Tx) error {
+		_, err := (&observed.Store{DB: f.DB}).Report(t.Context(), tx, node, allocationtest.Report(node, 1), time.Hour)
+		return err
+	})
+	f.reports(f.node.keys...)
 	return f
 }
 
-func (f *fixture) limitsOf(ids.Tenant, ids.Project) terminal.Limits { return f.limits }
+func (f *fixture) limitsOf(ids.Tenant, ids.Project) terminal.Limits {
+	limits := f.limits
+	limits.Recording, _ = f.recording.Load().(terminal.Recording)
+	return limits
+}
+
+// reports stores the host keys that the node has reported.
+func (f *fixture) reports(keys ...string) {
+	f.t.Helper()
+	text, err := json.Marshal(map[string]any{"host_keys": append([]string{}, keys...)})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.exec(`UPDATE observed_nodes SET origin = jsonb_build_object('body', $1::text)`, base64.StdEncoding.EncodeToString(text))
+}
 
 func (f *fixture) exec(sql string, args ...any) {
 	f.t.Helper()
@@ -111,7 +137,7 @@ type server struct {
 }
 
 // serve starts a server. Its hints are its own: a hint is lost unless it is sent there.
-func (f *fixture) serve(times api.Times) *server {
+func (f *fixture) serve(times api.Times, with ...func(*api.Server)) *server {
 	f.t.Helper()
 	db := pgtest.As(f.t, f.DB, "gpuaas_terminal")
 	sessions := &terminal.Service{
@@ -124,6 +150,9 @@ func (f *fixture) serve(times api.Times) *server {
 		Dial: f.node.dial, Sign: f.node.sign, LoginLife: func() time.Duration { return time.Minute }, PublicURL: func() string { return "https://gpuaas.example" },
 		Hints: &hint.Bus{}, Metrics: api.NewMetrics(), Log: slog.New(slog.DiscardHandler), Times: times,
 	}}
+	for _, set := range with {
+		set(s.Server)
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
 	if err := s.Start(ctx); err != nil {
 		f.t.Fatal(err)
@@ -259,6 +288,7 @@ type host struct {
 	allocation ids.Allocation
 	listener   net.Listener
 	config     *ssh.ServerConfig
+	keys       []string // public host keys
 
 	mu       sync.Mutex
 	keyID    string
@@ -290,7 +320,9 @@ func newHost(t *testing.T, of ids.Allocation) *host {
 		h.mu.Unlock()
 		return nil, check.CheckCert(of.String(), c)
 	}}
-	h.config.AddHostKey(signer())
+	key := signer()
+	h.config.AddHostKey(key)
+	h.keys = []string{protocol.HostKeyLine(key.PublicKey())}
 	var err error
 	if h.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) (done bool) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(s.stops, cancel)()
+	defer context.AfterFunc(s.stops, cancel)() //nolint:contextcheck // the connection ends with the server, too
 	done = true
 	(&httputil.ReverseProxy{
 		Transport: s.Peer(at),

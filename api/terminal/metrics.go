@@ -52,6 +52,11 @@ func (m *Metrics) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
+// ConnectFailed counts a session that has not reached its node.
+func (m *Metrics) ConnectFailed(p terminal.Purpose) {
+	m.connects.WithLabelValues(string(p), "failed").Inc()
+}
+
 func (m *Metrics) ended(p terminal.Purpose, e terminal.Ended) {
 	m.sessions.WithLabelValues(string(p)).Dec()
 	m.bytes.WithLabelValues("received").Add(float64(e.Received))

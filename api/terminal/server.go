@@ -21,6 +21,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/terminal"
+	"github.com/gpuaas/gpuaas/product/terminal/recording"
 )
 
 // The subprotocols of the websockets.
@@ -56,7 +57,8 @@ type Target struct {
 
 // Server serves websockets. All fields without a comment are required.
 type Server struct {
-	Sessions *terminal.Service
+	Sessions   *terminal.Service
+	Recordings *recording.Service
 	// Dial returns a connection to the SSH service of an allocation.
 	Dial func(context.Context, Target) (net.Conn, error)
 	// Sign makes certificates for terminals, which are valid for LoginLife.

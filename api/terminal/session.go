@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/terminal/replay"
 	"github.com/gpuaas/gpuaas/product/terminal"
+	"github.com/gpuaas/gpuaas/product/terminal/recording"
 )
 
 // session is a terminal or an SSH connection that this server owns.
@@ -44,6 +45,8 @@ type session struct {
 	out     sync.Mutex // output and replays are sent in sequence
 	to      *client    // receives output
 	buffer  replay.Buffer
+
+	recorder atomic.Pointer[recording.Recorder] // nil: the session is not recorded
 }
 
 type size struct{ columns, rows int }
@@ -91,6 +94,7 @@ func (x *session) finish() {
 		c.close(closeCode(x.reason), string(x.reason))
 		stop.Stop()
 	}
+	x.closeRecording()
 	x.server.remove(x, terminal.Ended{Reason: x.reason, ExitStatus: x.exit, Received: x.received.Load(), Sent: x.sent.Load()})
 }
 
@@ -114,7 +118,7 @@ func (x *session) serveClient(ctx context.Context, c *client, resumed bool) {
 }
 
 func (x *session) announce(c *client, resumed bool) {
-	recorded := false
+	recorded := x.isRecorded()
 	c.send(message{Type: "session", ID: x.row.ID.String(), Resumed: &resumed, Recorded: &recorded})
 }
 

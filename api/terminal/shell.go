@@ -34,7 +34,7 @@ func (x *session) dial() (net.Conn, error) {
 
 // failed ends a session that did not begin.
 func (x *session) failed(err error) {
-	x.server.Metrics.connects.WithLabelValues(string(x.row.Purpose), "failed").Inc()
+	x.server.Metrics.ConnectFailed(x.row.Purpose)
 	text := "the node rejected the connection: " + err.Error()
 	if e, ok := errors.AsType[*errs.Error](err); ok {
 		text = e.Message
@@ -103,13 +103,12 @@ func (x *session) login(conn net.Conn) (*ssh.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Reports of nodes have no host keys yet. Until a key can be pinned for each allocation, the server accepts the one that
-	// the node presents and records its fingerprint. The agent that opened the connection has authenticated with the certificate
-	// of the node.
 	var hostKey string
 	c := &ssh.ClientConfig{
 		User: x.row.Login, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, ClientVersion: "SSH-2.0-gpuaas",
-		HostKeyCallback: func(_ string, _ net.Addr, k ssh.PublicKey) error { hostKey = ssh.FingerprintSHA256(k); return nil },
+	}
+	if err := checkHostKey(c, x.row.HostKeys, &hostKey); err != nil {
+		return nil, err
 	}
 	c.Ciphers = []string{ssh.CipherAES128GCM, ssh.CipherAES256GCM, ssh.CipherChaCha20Poly1305, ssh.CipherAES128CTR, ssh.CipherAES256CTR}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // a node that does not respond
@@ -148,6 +147,10 @@ func (x *session) interact(client *ssh.Client) error {
 	case first = <-x.sizes:
 	default:
 	}
+	line, err := x.startRecording(first)
+	if err != nil {
+		return err
+	}
 	if err := s.RequestPty("xterm-256color", first.rows, first.columns, ssh.TerminalModes{ssh.ECHO: 1, ssh.TTY_OP_ISPEED: 115200, ssh.TTY_OP_OSPEED: 115200}); err != nil {
 		return err
 	}
@@ -164,6 +167,9 @@ func (x *session) interact(client *ssh.Client) error {
 		return err
 	}
 	x.begin(stdin)
+	if line != "" {
+		x.emit([]byte(line))
+	}
 	go x.resizes(s)
 	x.pump(stdout)
 	x.exited(s.Wait())
@@ -187,7 +193,7 @@ func (x *session) pump(from io.Reader) {
 	for {
 		n, err := from.Read(p)
 		if n > 0 {
-			x.output(p[:n], true)
+			x.emit(p[:n])
 		}
 		if err != nil {
 			return
@@ -203,6 +209,9 @@ func (x *session) resizes(s *ssh.Session) {
 			return
 		case z := <-x.sizes:
 			_ = s.WindowChange(z.rows, z.columns)
+			if r := x.recorder.Load(); r != nil {
+				r.Resize(z.columns, z.rows)
+			}
 		}
 		select {
 		case <-x.ctx.Done():

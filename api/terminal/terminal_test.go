@@ -22,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/terminal"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const shellOrigin = "https://gpuaas.example"
@@ -266,6 +267,34 @@ func TestReloadResumes(t *testing.T) {
 	if errs.CodeOf(err) != errs.NotFound {
 		t.Errorf("got %v", err)
 	}
+}
+
+// The terminal logs in only where the host key is one that the node has reported. The client reads the reason.
+func TestTheHostKeyIsTheReportedOne(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	s := f.serve(api.Times{})
+	other, _ := newKey(t)
+	for name, c := range map[string]struct {
+		keys   []string
+		reason string
+	}{
+		"another key":     {[]string{protocol.HostKeyLine(other)}, "which it has not reported"},
+		"no key":          {nil, "has reported no SSH host key"},
+		"text and no key": {[]string{"x"}, "has reported no SSH host key"},
+	} {
+		f.reports(c.keys...)
+		conn, resp := s.dial("/ws/terminal/"+f.a.ID.String(), f.shellToken(), nil, api.ShellProtocol)
+		if conn == nil {
+			t.Fatalf("%s: %s", name, resp.Status)
+		}
+		w := &term{t: t, conn: conn}
+		if e := w.closed(); e.Reason != string(terminal.ConnectFailed) || !strings.Contains(fmt.Sprint(w.last["message"]), c.reason) {
+			t.Errorf("%s: %v after %v", name, e, w.last)
+		}
+	}
+	f.reports(protocol.HostKeyLine(other), f.node.keys[0])
+	s.open(f.shellToken()).shows("$ ")
 }
 
 // An SSH client reaches the node through the websocket, and a closed input arrives there.

@@ -11,11 +11,12 @@ import (
 
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/terminal"
 )
 
 // topics are the hints after which a session may have to end.
-var topics = []string{terminal.Topic, identity.Topic, event.Topic}
+var topics = []string{terminal.Topic, identity.Topic, event.Topic, policies.Topic}
 
 // pause is the least time between two checks. Hints about other tenants arrive at any rate.
 const pause = 100 * time.Millisecond
@@ -132,16 +133,18 @@ func (s *Server) endAll(reason terminal.Reason) {
 	}
 }
 
-// sweep ends sessions that are idle or without a client.
+// sweep ends sessions that are idle, without a client, or without a recording that is required now.
 func (s *Server) sweep(now time.Time) {
 	for _, one := range s.all() {
-		idle := s.Sessions.Limits(one.row.Tenant, one.row.Project).Idle
+		idle := one.limits().Idle
 		detached := one.detachedAt.Load()
 		switch {
 		case idle > 0 && now.Sub(time.UnixMilli(one.active.Load())) >= idle:
 			one.end(terminal.Idle)
 		case detached != 0 && now.Sub(time.UnixMilli(detached)) >= valueOr(s.Times.Detached, detachedFor):
 			one.end(terminal.Disconnected)
+		case one.hasBegun() && one.mustRecord() && !one.isRecorded():
+			one.end(terminal.RecordingRequired)
 		}
 	}
 }

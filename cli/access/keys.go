@@ -19,6 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/cli/client"
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/internal/durable"
+	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
 // runtimeDir returns the folder of keys and certificates: the runtime directory of the user, which is in memory and
@@ -58,6 +59,12 @@ func (t *target) prepare(ctx context.Context, direct bool) error {
 	if direct && made.Value.Simulated {
 		return &output.CommandError{
 			Message: t.allocation.Name + " is on a simulated node, which has no address", Code: output.CodeSimulated,
+			Try: "gpuaas ssh " + t.allocation.Name, Correlation: t.client.Correlation, Exit: output.ExitFailure,
+		}
+	}
+	if direct && made.Value.Via != oapi.SshCertificateViaDirect {
+		return &output.CommandError{
+			Message: t.allocation.Name + " accepts no direct logins: the policy terminal.direct_login is denied", Code: string(errs.PolicyDenied),
 			Try: "gpuaas ssh " + t.allocation.Name, Correlation: t.client.Correlation, Exit: output.ExitFailure,
 		}
 	}

@@ -44,7 +44,7 @@ func NewSSH(a *output.Console) *cobra.Command {
 			return t.run(cmd.Context(), "ssh", append([]string{t.host(), "--"}, args[1:]...))
 		},
 	}
-	cmd.Flags().BoolVar(&direct, "direct", false, "connect to the address of the node, which must be reachable from here")
+	cmd.Flags().BoolVar(&direct, "direct", false, "connect to the address of the node, if the policy terminal.direct_login allows it")
 	cmd.Flags().BoolVar(&proxy, "stdio", false, "connect stdin and stdout with the sshd of the allocation, as a ProxyCommand of ssh")
 	cmd.Flags().BoolVar(&printed, "print", false, "print the ssh command instead of running it")
 	cmd.MarkFlagsMutuallyExclusive("direct", "stdio")
@@ -90,7 +90,7 @@ func (t *target) options() []string {
 		all = append(all, "-o", "UserKnownHostsFile="+file(filepath.Join(filepath.Dir(t.dir), "known_hosts")), "-o", "StrictHostKeyChecking=accept-new")
 	}
 	if t.direct {
-		return append(all, "-o", "HostName="+t.certificate.Host, "-o", "Port="+strconv.Itoa(t.certificate.Port))
+		return append(all, "-o", "HostName="+output.ValueOrZero(t.certificate.Host), "-o", "Port="+strconv.Itoa(output.ValueOrZero(t.certificate.Port)))
 	}
 	return append(all, "-o", "ProxyCommand="+proxyCommand(t.allocation.Id.String()))
 }

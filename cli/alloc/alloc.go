@@ -16,9 +16,10 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 )
 
-func NewAlloc(a *output.Console) *cobra.Command {
-	return output.Group("alloc", "Manage allocations",
-		newAllocCreate(a), newAllocPreview(a), NewAllocList(a, "list"), newAllocGet(a), newAllocUpdate(a), newAllocWhy(a), newAllocTelemetry(a), newAllocReportFault(a), newAllocFaults(a), newAllocProof(a), newAllocRelease(a))
+// NewAlloc returns the group alloc with further commands of other packages.
+func NewAlloc(a *output.Console, more ...*cobra.Command) *cobra.Command {
+	return output.Group("alloc", "Manage allocations", append(more,
+		newAllocCreate(a), newAllocPreview(a), NewAllocList(a, "list"), newAllocGet(a), newAllocUpdate(a), newAllocWhy(a), newAllocTelemetry(a), newAllocReportFault(a), newAllocFaults(a), newAllocProof(a), newAllocRelease(a))...)
 }
 
 func NewAllocList(a *output.Console, use string) *cobra.Command {

@@ -49,6 +49,12 @@ func SaveExport(ctx context.Context, a *output.Console, c *Client, file, mime st
 	return err
 }
 
+// CopyExport copies a stream of the API.
+func (c *Client) CopyExport(ctx context.Context, mime string, open Sender, to io.Writer) error {
+	_, err := c.export(ctx, mime, open, to)
+	return err
+}
+
 // exportSilence exceeds the time after which the server abandons a slow client.
 const exportSilence = 90 * time.Second
 

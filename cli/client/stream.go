@@ -46,9 +46,14 @@ func (c *Client) Stream(ctx context.Context, params oapi.ListEventsParams, opene
 
 // StreamItems is Stream with the items that are no events. The type of such an item is its kind, and it has no id.
 func (c *Client) StreamItems(ctx context.Context, params oapi.ListEventsParams, opened func(), each func(Event) error) error {
+	return c.StreamFrom(ctx, func(ctx context.Context) (*http.Response, error) { return c.ListEvents(ctx, &params) }, opened, each)
+}
+
+// StreamFrom reads the server-sent events of one response until it ends, or until each returns an error.
+func (c *Client) StreamFrom(ctx context.Context, open func(context.Context) (*http.Response, error), opened func(), each func(Event) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := c.ListEvents(ctx, &params)
+	resp, err := open(ctx)
 	if hasCode(err) {
 		return err
 	}

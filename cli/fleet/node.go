@@ -21,10 +21,11 @@ const nodeText = `A node is created, enrols with an enrolment token, and then of
 hold blocks a node or a slot. It has an owner, a reason and optionally an end. Several
 holds can exist at the same time. Only the owner of a hold or an admin removes it.`
 
-func NewNode(a *output.Console) *cobra.Command {
-	cmd := output.Group("node", "Manage nodes",
+// NewNode returns the group node with further commands of other packages.
+func NewNode(a *output.Console, more ...*cobra.Command) *cobra.Command {
+	cmd := output.Group("node", "Manage nodes", append(more,
 		newNodeAdd(a), newNodeList(a), newNodeCordon(a), newNodeUncordon(a), newNodeDrain(a), newNodeProbe(a), newNodeUpdate(a), newNodeRetire(a),
-		newNodeEnrol(a), newNodeRevoke(a), newNodeQuarantine(a), newNodeClear(a), newNodeAccept(a), newNodeHealth(a), newNodeBreaker(a), newNodeReset(a), newNodeRetirement(a))
+		newNodeEnrol(a), newNodeRevoke(a), newNodeQuarantine(a), newNodeClear(a), newNodeAccept(a), newNodeHealth(a), newNodeBreaker(a), newNodeReset(a), newNodeRetirement(a))...)
 	cmd.Long = nodeText
 	cmd.Example = "  gpuaas node drain gpu-07 --reason \"board swap\" --wait\n  gpuaas node uncordon gpu-07"
 	return cmd

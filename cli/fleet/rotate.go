@@ -28,6 +28,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/slots"
+	"github.com/gpuaas/gpuaas/product/terminal/recording"
 )
 
 const rotateText = `Runs with the rights of the owner of the database: DATABASE_URL, or else the profile of
@@ -65,8 +66,9 @@ func rotates(name string) rotated {
 			"token_keys", keystore.PurposeTokens, "key that signs access tokens", false,
 			"tokens of the old key are valid for up to an hour: an hour after begin", "gpuaas keys rotate %s --of tokens",
 		},
-		"fields":   {"data_keys", keystore.PurposeFields, "key that seals columns", false, "", "gpuaas keys rotate %s --of fields"},
-		"webhooks": {"webhook_keys", keystore.PurposeWebhooks, "key that seals the secrets of webhooks", false, "", "gpuaas keys rotate %s --of webhooks"},
+		"fields":     {"data_keys", keystore.PurposeFields, "key that seals columns", false, "", "gpuaas keys rotate %s --of fields"},
+		"webhooks":   {"webhook_keys", keystore.PurposeWebhooks, "key that seals the secrets of webhooks", false, "", "gpuaas keys rotate %s --of webhooks"},
+		"recordings": {"recording_keys", keystore.PurposeRecordings, "key that seals the keys of recordings", false, "", "gpuaas keys rotate %s --of recordings"},
 		"cursors": {
 			"cursor_keys", keystore.PurposeCursors, "key that seals positions in lists", false,
 			"positions in lists of the old key are valid for up to 24 hours: a day after begin", "gpuaas keys rotate %s --of cursors",
@@ -76,7 +78,7 @@ func rotates(name string) rotated {
 }
 
 // ofKeys lists the values of --of.
-const ofKeys = "tasks, statements, relay, logins, tokens, fields, webhooks, cursors or kek"
+const ofKeys = "tasks, statements, relay, logins, tokens, fields, webhooks, recordings, cursors or kek"
 
 func NewCA(a *output.Console) *cobra.Command {
 	return output.Group("ca", "Manage the node certificate authority", newRotate(a, [3]string{
@@ -255,6 +257,9 @@ var sealing = map[string]func(context.Context, pg.Queryer, *keystore.Keys) (int,
 	keystore.PurposeWebhooks: func(ctx context.Context, q pg.Queryer, keys *keystore.Keys) (int, error) {
 		return webhook.SealedBefore(ctx, q, keys.Webhooks.Newest())
 	},
+	keystore.PurposeRecordings: func(ctx context.Context, q pg.Queryer, keys *keystore.Keys) (int, error) {
+		return recording.SealedBefore(ctx, q, keys.Recordings.Newest())
+	},
 }
 
 // checkSealed rejects a finish while an older data key has sealed something. It counts in the transaction
@@ -265,7 +270,7 @@ func (r *rotation) checkSealed(ctx context.Context, tx pgx.Tx, keys *keystore.Ke
 		return err
 	}
 	return errs.New(errs.Conflict, "%s sealed with the old key", verbOf(n, "stored secret is", "stored secrets are")).
-		Try("servers with the role api seal them again: %s; after --force they cannot be opened", d.command("status"))
+		Try("servers with the role api, and for recordings with the role terminal, seal them again: %s; after --force they cannot be opened", d.command("status"))
 }
 
 func verbOf(n int, one, many string) string {
@@ -404,7 +409,7 @@ func (d desk) list() (list []rotating) {
 	switch d.purpose {
 	case keystore.PurposeTokens:
 		other = "accepted"
-	case keystore.PurposeFields, keystore.PurposeWebhooks, keystore.PurposeCursors, keystore.PurposeKEK:
+	case keystore.PurposeFields, keystore.PurposeWebhooks, keystore.PurposeRecordings, keystore.PurposeCursors, keystore.PurposeKEK:
 		role, other = "seals", "opens"
 	}
 	active, others := d.keys.Kids(d.purpose)

@@ -39,6 +39,8 @@ func (s *Server) session(sess ssh.Session) {
 	if command := sess.RawCommand(); command != "" {
 		args = []string{"-c", command}
 	}
+	s.note(sess, "opened")
+	defer s.note(sess, "closed")
 	s.run(sess, shell, args...)
 }
 

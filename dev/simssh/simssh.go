@@ -32,10 +32,8 @@ import (
 // Server is the SSH server of the simulated node in StateDir.
 type Server struct {
 	StateDir string
-	// Forwarding lets clients connect to programs on loopback.
-	Forwarding bool
-	Clock      clock.Clock
-	Log        *slog.Logger
+	Clock    clock.Clock
+	Log      *slog.Logger
 
 	folder string // contains the homes
 
@@ -74,8 +72,8 @@ func (s *Server) Serve(ctx context.Context) error {
 			ctx.SetValue(connectionKey{}, c)
 			return c
 		},
-		LocalPortForwardingCallback: func(_ ssh.Context, host string, _ uint32) bool {
-			return s.Forwarding && slices.Contains([]string{"localhost", "127.0.0.1", "::1"}, host)
+		LocalPortForwardingCallback: func(ctx ssh.Context, host string, _ uint32) bool {
+			return s.forwards(ctx.User()) && slices.Contains([]string{"localhost", "127.0.0.1", "::1"}, host)
 		},
 	}
 	server.AddHostKey(key)
@@ -96,6 +94,12 @@ func (s *Server) Serve(ctx context.Context) error {
 		return fmt.Errorf("serving SSH: %w", err)
 	}
 	return nil
+}
+
+// forwards reports whether the last task lets the account forward ports to programs on loopback.
+func (s *Server) forwards(account string) bool {
+	h, err := sim.Read(sim.Path(s.StateDir))
+	return err == nil && h.Accounts[account] != nil && h.Accounts[account].Access.Forwarding == protocol.ForwardLocal
 }
 
 // hostKey reads the host key of the simulated node, or makes it.

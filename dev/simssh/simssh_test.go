@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/dev/simssh"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 const principal = "0198c0de-0000-7000-8000-000000000001"
@@ -47,21 +48,21 @@ type node struct {
 	ca, registered xssh.Signer
 }
 
-func setup(t *testing.T, forwarding bool) *node {
+func setup(t *testing.T, access protocol.Access) *node {
 	t.Helper()
 	n := &node{t: t, dir: t.TempDir(), ca: newSigner(t), registered: newSigner(t)}
 	_, err := sim.Open(n.dir, ids.New[ids.Node](), "t4-4", "sim-1")
 	must(t, err)
 	must(t, sim.Edit(sim.Path(n.dir), func(h *sim.Host) error {
 		h.Accounts["t-1"] = &sim.Account{
-			UID: 200001, Keys: []string{line(n.registered.PublicKey())}, Principals: []string{principal}, CAs: []string{line(n.ca.PublicKey())}, Revoked: []uint64{13},
+			UID: 200001, Keys: []string{line(n.registered.PublicKey())}, Principals: []string{principal}, CAs: []string{line(n.ca.PublicKey())}, Revoked: []uint64{13}, Access: access,
 		}
 		h.GPUs[2].Users = []string{"t-1"}
 		return nil
 	}))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	s := &simssh.Server{StateDir: n.dir, Forwarding: forwarding, Log: slog.New(slog.DiscardHandler)}
+	s := &simssh.Server{StateDir: n.dir, Log: slog.New(slog.DiscardHandler)}
 	go func() { ended <- s.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
@@ -116,7 +117,7 @@ func (n *node) dial(user string, by xssh.Signer) (*xssh.Client, error) {
 
 func TestLoginsAreThoseOfTheNode(t *testing.T) {
 	t.Parallel()
-	n := setup(t, false)
+	n := setup(t, protocol.Access{})
 	same := func(*xssh.Certificate) {}
 	stranger := newSigner(t)
 	for what, try := range map[string]struct {
@@ -160,7 +161,7 @@ func ending(client *xssh.Client) <-chan struct{} {
 // A session runs as an unprivileged user, sees nothing of this process, and ends with its login.
 func TestSessions(t *testing.T) {
 	t.Parallel()
-	n := setup(t, false)
+	n := setup(t, protocol.Access{})
 	client, err := n.dial("t-1", n.registered)
 	must(t, err)
 	run := func(command string) (string, error) {
@@ -200,7 +201,7 @@ func TestSessions(t *testing.T) {
 // Forwarding reaches this computer and no other.
 func TestForwarding(t *testing.T) {
 	t.Parallel()
-	n := setup(t, true)
+	n := setup(t, protocol.Access{Forwarding: protocol.ForwardLocal})
 	client, err := n.dial("t-1", n.registered)
 	must(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

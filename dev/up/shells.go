@@ -23,7 +23,7 @@ func (i *installation) startShells(ctx context.Context, wait *sync.WaitGroup, co
 			if !awaitHost(ctx, c.StateDir) {
 				return
 			}
-			s := &simssh.Server{StateDir: c.StateDir, Forwarding: true, Clock: c.Clock, Log: c.Log}
+			s := &simssh.Server{StateDir: c.StateDir, Clock: c.Clock, Log: c.Log}
 			if err := s.Serve(ctx); err != nil {
 				c.Log.WarnContext(ctx, "simulated SSH server ended", "component", "up", "err", err)
 			}

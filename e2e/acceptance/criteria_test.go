@@ -95,8 +95,10 @@ var criteria = []criterion{
 	{id: "AT-094", sentence: "A fresh clone leads to the first Ready allocation in at most 4 commands, without account, container or GPU.", tests: []string{"e2e.TestPages"}},
 	{id: "AT-095", sentence: "SSH works while the node's address is unreachable.", waits: "terminal"},
 	{id: "AT-096", sentence: "An editor's remote server starts through ssh-config.", waits: "terminal"},
-	{id: "AT-097", sentence: "A required recording plays back equal to the screen; end-to-end SSH is rejected.", waits: "terminal"},
-	{id: "AT-098", sentence: "A GPU fault appears in its tenant's kernel log and in no other tenant's.", waits: "terminal"},
+	{id: "AT-097", sentence: "A required recording plays back equal to the screen; end-to-end SSH is rejected.", tests: []string{
+		"e2e/acceptance.TestAT097", "api/terminal.TestARequiredRecordingEqualsTheScreen", "api/terminal.TestARequiredRecordingRejectsSSH",
+	}},
+	{id: "AT-098", sentence: "A GPU fault appears in its tenant's kernel log and in no other tenant's.", tests: []string{"e2e/acceptance.TestAT098"}},
 	{id: "AT-100", sentence: "One allocation's life as notifications, e-mails and webhooks, each once, with one correlation id.", tests: []string{
 		"e2e/acceptance.TestAT100", "platform/notification.TestRepeatsAreOneEmail",
 	}},

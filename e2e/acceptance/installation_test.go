@@ -27,6 +27,9 @@ import (
 // profiles are those of the user, the operator and the administrator of the installation.
 var profiles map[string]profile.Profile
 
+// dataDir is the data directory of the installation.
+var dataDir string
+
 // services are the addresses of the development services: mail_url and issuer_url.
 var services map[string]any
 
@@ -56,6 +59,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	dataDir = filepath.Join(dir, "data")
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- install(ctx, dir) }()

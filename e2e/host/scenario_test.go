@@ -56,6 +56,7 @@ func begin(t *testing.T) *scenario {
 	t.Log(h.Sh(t, "cd /root; export GPUAAS_AGENT_SCRUB="+rig.Scrub+"\n"+strings.TrimSpace(line)+" 2>&1"))
 	t.Logf("a node after %s", time.Since(began).Round(time.Millisecond))
 
+	s.direct("allowed") // the test logs in from outside
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	must(t, err)
 	s.key, err = ssh.NewSignerFromKey(private)
@@ -102,6 +103,35 @@ func (s *scenario) becomes(a allocation, status string) {
 		return err
 	})
 	s.t.Logf("%s is %s after %s", a.Name, status, time.Since(began).Round(10*time.Millisecond))
+}
+
+// direct sets the policy for logins from outside.
+func (s *scenario) direct(value string) {
+	s.t.Helper()
+	s.cli("default-admin", "policy", "set", "terminal.direct_login", value)
+}
+
+// follows changes the policy while an allocation is active: its node denies logins from outside, and accepts them again.
+func (s *scenario) follows(a allocation) {
+	s.t.Helper()
+	for _, c := range []struct {
+		value string
+		opens bool
+	}{{"denied", false}, {"allowed", true}} {
+		s.direct(c.value)
+		began := time.Now()
+		within(s.t, patience, "logins from outside are "+c.value, func() error {
+			client, err := s.login(a)
+			if err == nil {
+				client.Close()
+			}
+			if (err == nil) != c.opens {
+				return fmt.Errorf("a login opens: %v", err == nil)
+			}
+			return nil
+		})
+		s.t.Logf("logins from outside are %s after %s", c.value, time.Since(began).Round(10*time.Millisecond))
+	}
 }
 
 // login is a tenant's connection, from outside, to the node's sshd.
@@ -168,6 +198,7 @@ func TestNode(t *testing.T) {
 	if out := s.as(a, `id -un; id -u; cat /proc/self/cgroup; ls /home /var/lib/gpuaas/journal 2>&1; sudo -n true 2>&1; echo`); !strings.Contains(out, "/user.slice/user-"+strings.TrimPrefix(a.Login, "u")) {
 		t.Error(out)
 	}
+	s.follows(a)
 	s.restarts(a)
 	s.partition(a)
 	s.becomes(a, "released")

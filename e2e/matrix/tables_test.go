@@ -47,6 +47,7 @@ var changes = map[string][]string{
 	"createEnrolmentToken":    {"enrolment_tokens"},
 	"createTerminalToken":     {"terminal_tokens"},
 	"endTerminalSession":      {"terminal_sessions"},
+	"getTerminalRecording":    {},
 	"endAdminTerminalSession": {"terminal_sessions"},
 	"createSshCertificate":    {"ssh_certificates"}, // its serial, so that it can be revoked
 

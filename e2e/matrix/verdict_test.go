@@ -88,9 +88,12 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 	if listed, _ := o.Extensions["x-codes"].([]any); s.kind == "UserID" && slices.Contains(listed, any("user_not_found")) {
 		missing.codes = []string{"user_not_found"}
 	}
-	done := verdict{statuses: successes(o), changes: writes(o)}
-	if o.OperationID == "probeNode" { // the node has no agent here; the probe waits in its mailbox
+	done := verdict{statuses: successes(o), changes: writes(o) || o.OperationID == "getTerminalRecording"} // each read is audited
+	if o.OperationID == "probeNode" {                                                                      // the node has no agent here; the probe waits in its mailbox
 		done.statuses, done.codes = []int{504}, []string{"agent_timeout"}
+	}
+	if o.OperationID == "getAllocationLogs" || o.OperationID == "getNodeLogs" { // no terminal server runs here
+		done.statuses, done.codes = []int{503}, []string{"unavailable"}
 	}
 	if o.OperationID == "acceptInvitation" || o.OperationID == "declineInvitation" { // of the matrix, all have expired
 		done = verdict{statuses: []int{409}, codes: []string{"conflict"}}

@@ -77,7 +77,7 @@ var importRules = map[string][]string{
 	"api/oapi":        {},
 	"api/rest": {
 		"services", "api/oapi", "api/openapi", "api/asyncapi", "api/stream", "platform", "product", "policies", "desired", "desired/revision", "observed",
-		"reconciler", "gitops", "jobs/nodetask", "web", "docs",
+		"reconciler", "gitops", "jobs/nodetask", "web", "docs", "protocol",
 	},
 	"api/stream": {"api/oapi", "platform", "product", "policies", "desired", "observed"},
 	// A rejected handshake is a problem of the API.
@@ -89,6 +89,7 @@ var importRules = map[string][]string{
 
 	// A hint notifies the poll of the node; the validity of certificates of nodes is checked for open streams.
 	"api/terminal/relay": {"product/terminal", "jobs/nodetask", "platform/secret", "protocol"},
+	"api/terminal/logs":  {"api/rest", "api/terminal/relay", "product/terminal", "protocol"},
 
 	"server": {
 		"services", "api", "jobs", "gitops", "product", "reconciler", "platform", "desired", "desired/revision", "desired/validate", "observed", "policies", "cue", "protocol",

@@ -59,6 +59,9 @@ BEGIN
 			VALUES (sha256(tenant::bytea), id, id, id, id, false, id, '{}', false, 'shell', '', '', now());
 		INSERT INTO terminal_sessions (id, org_id, project_id, allocation_id, node_id, fence, instance_id, principal, by_program, sign_in_id, scopes, limited, purpose, address, user_agent, correlation_id)
 			VALUES (id, id, id, id, id, 1, id, id, false, id, '{}', false, 'shell', '', '', '');
+		INSERT INTO log_streams (id, org_id, project_id, allocation_id, principal, query, trace) VALUES (id, id, id, id, id, '{}', '');
+		INSERT INTO terminal_recordings (id, org_id, project_id, allocation_id, principal, required, columns, rows, key_enc, correlation_id) VALUES (id, id, id, id, id, true, 80, 24, '', '');
+		INSERT INTO terminal_recording_chunks (recording_id, number, org_id, body) VALUES (id, 0, id, '');
 		INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, observed_at) VALUES (id, 'c0000000-0000-0000-0000-000000000000', 'ready', 1, 1, '', now());
 		INSERT INTO desired_objects (uid, kind, scope, name, spec, spec_hash, owner) VALUES (id, 'Allocation', id, id, '{}', '', 'api');
 	END LOOP;

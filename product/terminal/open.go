@@ -18,7 +18,8 @@ import (
 type Opened struct {
 	Session
 
-	Login string
+	Login    string
+	HostKeys []string // that the node has reported, as in authorized_keys
 }
 
 // Open records a session on this server, if the limits and the rights of the holder allow it now.
@@ -26,7 +27,12 @@ func (s *Service) Open(ctx context.Context, instance uuid.UUID, g Grant, client 
 	o := Opened{Session: Session{
 		ID: uuid.Must(uuid.NewV7()), Holder: g.Holder, Allocation: g.Allocation, Instance: instance, Purpose: g.Purpose, Client: client.Clean(), Connected: true,
 	}}
-	err := s.DB.QueryRow(ctx, selectTarget, g.Allocation, g.Tenant, g.Project).Scan(&o.Node, &o.Login, &o.Fence)
+	if g.Purpose == SSH {
+		if err := s.RejectUnrecorded(g.Tenant, g.Project); err != nil {
+			return o, err
+		}
+	}
+	err := s.DB.QueryRow(ctx, selectTarget, g.Allocation, g.Tenant, g.Project).Scan(&o.Node, &o.Login, &o.Fence, &o.HostKeys)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return o, errs.New(errs.AllocationNotActive, "the allocation is not active").Try("wait until it is active")

@@ -16,6 +16,8 @@ func LimitsFrom(client *policies.Client) func(ids.Tenant, ids.Project) Limits {
 			TokenLife:     time.Duration(v.Int(policies.TerminalTokenTTLSeconds)) * time.Second,
 			Idle:          time.Duration(v.Int(policies.TerminalIdleMinutes)) * time.Minute,
 			PerAllocation: int(v.Int(policies.TerminalMaxSessionsPerAllocation)),
+			Recording:     Recording(v.String(policies.TerminalRecording)),
+			RecordingMax:  v.Int(policies.TerminalRecordingMaxMiB) << 20,
 		}
 	}
 }

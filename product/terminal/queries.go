@@ -35,7 +35,9 @@ const (
 		(SELECT count(*) FROM terminal_sessions WHERE principal = $2 AND created_at > now() - interval '1 minute'),
 		(SELECT count(*) FROM terminal_sessions WHERE instance_id = $3 AND ended_at IS NULL)`
 
-	selectTarget = `SELECT node_id, login, fence FROM terminal_targets WHERE allocation_id = $1 AND org_id = $2 AND project_id = $3`
+	selectTarget = `
+	SELECT t.node_id, login, fence, coalesce(host_keys, '{}') FROM terminal_targets t LEFT JOIN node_host_keys k ON k.node_id = t.node_id
+	WHERE allocation_id = $1 AND org_id = $2 AND project_id = $3`
 
 	insertSession = `
 	INSERT INTO terminal_sessions (id, org_id, project_id, principal, by_program, sign_in_id, sign_in_end, scopes, limited, correlation_id, allocation_id, node_id, fence,

@@ -48,6 +48,10 @@ const (
 	Restarted       Reason = "restarted"
 	Lost            Reason = "lost"
 	Unavailable     Reason = "unavailable"
+
+	RecordingFailed   Reason = "recording_failed"
+	RecordingFull     Reason = "recording_full"
+	RecordingRequired Reason = "recording_required"
 )
 
 const (
@@ -67,6 +71,8 @@ type Limits struct {
 	TokenLife     time.Duration
 	Idle          time.Duration
 	PerAllocation int
+	Recording     Recording
+	RecordingMax  int64 // bytes of output
 }
 
 // Service is used by the role api for tokens and lists, and by the role terminal for sessions.

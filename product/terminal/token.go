@@ -44,6 +44,11 @@ func (s *Service) CreateToken(ctx context.Context, ch identity.Change[Token], a 
 		if a.State != allocation.Active {
 			return Token{}, nil, errs.New(errs.AllocationNotActive, "the allocation is %s and accepts no logins", a.State).Try("wait until it is active")
 		}
+		if r.Purpose == SSH {
+			if err := s.RejectUnrecorded(h.Tenant, h.Project); err != nil {
+				return Token{}, nil, err
+			}
+		}
 		end, err := s.tokenEnd(ctx, h, a, r)
 		if err != nil {
 			return Token{}, nil, err

@@ -313,7 +313,7 @@ func (a allocation) differences() []Difference {
 
 // Fields that nodes report. A message of an older agent has no field and is one difference.
 var fields = []string{
-	"account", "keys", "principals", "access", "process", "home", "network", "slice", "settings", "cpu_weight", "memory_mib", "tasks",
+	"account", "keys", "principals", "login_from", "forwarding", "access", "process", "home", "network", "slice", "settings", "cpu_weight", "memory_mib", "tasks",
 }
 
 // split parses a node's message: sentences separated by semicolons, each with a field, the observed

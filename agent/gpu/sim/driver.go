@@ -40,7 +40,7 @@ func Open(stateDir string, node ids.Node, profile, hostname string) (*Driver, er
 	if err := create(path, node, profile, hostname); err != nil {
 		return nil, fmt.Errorf("opening simulated node in %s: %w", filepath.Base(stateDir), err)
 	}
-	return &Driver{path: path}, nil
+	return &Driver{path: path}, startLogs(stateDir)
 }
 
 // Stamp changes whenever the simulated host OS may have changed. It costs one stat.
@@ -174,7 +174,7 @@ func (d *Driver) Inspect(ctx context.Context) (step.State, error) {
 	for _, name := range slices.Sorted(maps.Keys(h.Accounts)) {
 		a := h.Accounts[name]
 		s.Accounts = append(s.Accounts, step.Account{
-			Name: name, UID: a.UID, Keys: a.Keys, Principals: a.Principals, Limits: a.Limits, Net: a.Net,
+			Name: name, UID: a.UID, Keys: a.Keys, Principals: a.Principals, Access: a.Access, Limits: a.Limits, Net: a.Net,
 			Home: step.Home{GiB: a.HomeGiB, Open: a.HomeGiB > 0},
 		})
 	}
@@ -214,5 +214,8 @@ func (d *Driver) act(ctx context.Context, operation string, change func(*Host) e
 	if _, err := d.attempt(ctx, operation); err != nil {
 		return err
 	}
-	return Edit(d.path, change)
+	if err := Edit(d.path, change); err != nil {
+		return err
+	}
+	return Log(filepath.Dir(d.path), protocol.LogHelper, "", operation+": done")
 }

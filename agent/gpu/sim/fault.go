@@ -130,7 +130,7 @@ func Fault(stateDir string, gpu, xid int) error {
 			return fmt.Errorf("%d is no XID", xid)
 		}
 		h.GPUs[gpu].XIDs = append(h.GPUs[gpu].XIDs, xid)
-		return nil
+		return Log(stateDir, protocol.LogKernel, "", fmt.Sprintf("NVRM: Xid (PCI:%s): %d, simulated", h.GPUs[gpu].PCI, xid))
 	})
 }
 

@@ -56,6 +56,8 @@ type Account struct {
 	// CAs are the authorities of the certificates that log in for Principals, without the Revoked serials.
 	CAs     []string `json:"cas,omitempty"`
 	Revoked []uint64 `json:"revoked,omitempty"`
+	// Access are the rules for logins.
+	Access protocol.Access `json:"access,omitzero"`
 }
 
 // GPU is a device of the simulated node.

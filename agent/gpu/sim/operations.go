@@ -84,6 +84,7 @@ func (d *Driver) PutLogin(ctx context.Context, l step.Login) error {
 		if l.Principal != "" {
 			a.Principals = []string{l.Principal}
 		}
+		a.Access = l.Access
 		return nil
 	})
 }

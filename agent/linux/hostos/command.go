@@ -28,12 +28,14 @@ const (
 	SSHD      Tool = "/usr/sbin/sshd"
 	Systemctl Tool = "/usr/bin/systemctl"
 	Loginctl  Tool = "/usr/bin/loginctl"
+	// Journalctl is run by Follow.
+	Journalctl Tool = "/usr/bin/journalctl"
 )
 
 // Tools lists the programs, for the check of a host OS before enrolment.
 func Tools() []string {
 	return []string{
-		string(Useradd), string(Usermod), string(Userdel), string(Groupadd), string(Groupdel), string(Mkfs), string(Resize2fs), string(Nft), string(SSHD), string(Systemctl), string(Loginctl),
+		string(Useradd), string(Usermod), string(Userdel), string(Groupadd), string(Groupdel), string(Mkfs), string(Resize2fs), string(Nft), string(SSHD), string(Systemctl), string(Loginctl), string(Journalctl),
 	}
 }
 
@@ -85,6 +87,10 @@ func ExitCode(err error) int {
 	return 0
 }
 
+func environment() []string {
+	return []string{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "SYSTEMD_PAGER=", "SYSTEMD_COLORS=0"}
+}
+
 // Child starts a program without a shell, in its own process group, with an environment that
 // contains no variable of the agent.
 func Child(ctx context.Context, path string, stdin []byte, args ...string) ([]byte, error) {
@@ -93,7 +99,7 @@ func Child(ctx context.Context, path string, stdin []byte, args ...string) ([]by
 	out, says := &Capped{}, &Capped{}
 	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // from a constant list
 	cmd.Dir = "/"
-	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "SYSTEMD_PAGER=", "SYSTEMD_COLORS=0"}
+	cmd.Env = environment()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), out, says
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -46,6 +46,13 @@ type Rules struct {
 	AgentUID int
 }
 
+// Opens reports whether the owner of the node opens an address.
+func (r Rules) Opens(at netip.AddrPort) bool {
+	return slices.ContainsFunc(r.Allow, func(to Reachable) bool {
+		return to.Network.Contains(at.Addr()) && (to.Port == 0 || to.Port == at.Port())
+	})
+}
+
 // closedNetworks lists where a node has services that trust everybody who reaches them: its own links, and the
 // metadata of the clouds, with the form that a translating router gives to an address of version 4.
 func closedNetworks() []netip.Prefix {

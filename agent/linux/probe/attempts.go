@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -46,6 +47,8 @@ type Findings struct {
 	Dials      map[string]string `json:"dials"`
 	Home       string            `json:"home"`     // whether it can be written to
 	Loopback   string            `json:"loopback"` // whether the tenant reaches its own socket
+	Own        string            `json:"own"`      // the address of that socket, which is open until the input ends
+	Forwards   map[string]string `json:"-"`        // what the connection of the session reaches
 }
 
 // maxRequest is far above the length of a list of attempts.
@@ -62,19 +65,37 @@ func Inside(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("reading groups: %w", err)
 	}
+	own, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of a process that lives for one answer
+	if err != nil {
+		return fmt.Errorf("opening a socket: %w", err)
+	}
+	defer own.Close() //nolint:errcheck // its end is the end of the process
 	f := Findings{
 		UID: os.Getuid(), Groups: groups, Cgroup: ownCgroup(), Strangers: strangers(), Namespaces: newNamespace(), Home: writes(os.Getenv("HOME")),
 		Devices: tryAll(a.Devices, opens), Folders: tryAll(a.Folders, lists), Files: tryAll(a.Files, sees), Sockets: tryAll(a.Sockets, connects("unix")),
-		Dials: tryAll(a.Dials, connects("tcp")), Loopback: outcome(loopback()),
+		Dials: tryAll(a.Dials, connects("tcp")), Loopback: outcome(connects("tcp")(own.Addr().String())), Own: own.Addr().String(),
 	}
-	return json.NewEncoder(out).Encode(f)
+	if err := json.NewEncoder(out).Encode(f); err != nil {
+		return fmt.Errorf("writing the findings: %w", err)
+	}
+	_, err = io.Copy(io.Discard, in)
+	return err
 }
 
+// tryAll tries all at once, because an attempt that nothing responds to lasts dialWithin.
 func tryAll(names []string, try func(string) error) map[string]string {
 	found := make(map[string]string, len(names))
+	var all sync.WaitGroup
+	var mu sync.Mutex
 	for _, name := range names {
-		found[name] = outcome(try(name))
+		all.Go(func() {
+			got := outcome(try(name))
+			mu.Lock()
+			defer mu.Unlock()
+			found[name] = got
+		})
 	}
+	all.Wait()
 	return found
 }
 
@@ -121,15 +142,6 @@ func connects(network string) func(string) error {
 		}
 		return c.Close()
 	}
-}
-
-// loopback connects to a socket of this session.
-func loopback() error {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of a process that lives for one answer
-	if err != nil {
-		return err
-	}
-	return errors.Join(connects("tcp")(l.Addr().String()), l.Close())
 }
 
 func writes(dir string) string {

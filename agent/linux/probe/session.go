@@ -53,22 +53,17 @@ func Compare(o protocol.AllocationParams, f Findings, want map[string]string, co
 		}
 		add("user namespace", "EPERM", got)
 	}
-	private, dials := map[string]string{}, map[string]string{}
+	private := map[string]string{}
 	for file, got := range f.Files {
 		private[filepath.Dir(file)] = got // its name is another every time
 	}
-	for address, got := range f.Dials {
-		dials[address] = got
-		if slices.Contains([]string{"ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH"}, got) {
-			dials[address] = Unreachable // by our rules, or there is no way there at all
-		}
-		if want["dial:"+address] == Silent && (got == "ETIMEDOUT" || got == "ECONNREFUSED") {
-			dials[address] = Silent // sshd closes its port for a moment while it reloads
-		}
-	}
-	for kind, found := range map[string]map[string]string{"device": f.Devices, "folder": f.Folders, "private": private, "socket": f.Sockets, "dial": dials} {
+	for kind, found := range map[string]map[string]string{"device": f.Devices, "folder": f.Folders, "private": private, "socket": f.Sockets, "dial": f.Dials, "forward": f.Forwards} {
 		for name, got := range found {
-			add(kind+":"+name, want[kind+":"+name], got)
+			name = kind + ":" + name
+			if kind == "dial" || kind == "forward" {
+				got = reached(got, want[name])
+			}
+			add(name, want[name], got)
 		}
 	}
 	for name := range want {
@@ -78,6 +73,17 @@ func Compare(o protocol.AllocationParams, f Findings, want map[string]string, co
 	}
 	slices.SortFunc(results, func(a, b protocol.ProbeResult) int { return strings.Compare(a.Name, b.Name) })
 	return results
+}
+
+// reached simplifies the outcome of a connection.
+func reached(got, want string) string {
+	switch {
+	case want == Silent && (got == "ETIMEDOUT" || got == "ECONNREFUSED"):
+		return Silent // sshd closes its port for a moment while it reloads
+	case slices.Contains([]string{"ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH"}, got):
+		return Unreachable // by our rules, or there is no way there at all
+	}
+	return got
 }
 
 const (
@@ -116,15 +122,55 @@ func (s *Session) Run(ctx context.Context, name string, key ssh.Signer, a Attemp
 		return f, fmt.Errorf("opening a session: %w", err)
 	}
 	says := &hostos.Capped{}
-	session.Stdin, session.Stderr = bytes.NewReader(work), says
-	out, err := session.Output(InsideCommand)
+	session.Stderr = says
+	stdin, err := session.StdinPipe()
 	if err != nil {
+		return f, fmt.Errorf("opening a session: %w", err)
+	}
+	stdout, err := session.StdoutPipe()
+	if err != nil {
+		return f, fmt.Errorf("opening a session: %w", err)
+	}
+	if err := session.Start(InsideCommand); err != nil {
+		return f, fmt.Errorf("probing in the session: %w", err)
+	}
+	_, err = stdin.Write(work)
+	if err == nil {
+		err = json.NewDecoder(io.LimitReader(stdout, maxRequest)).Decode(&f)
+	}
+	if err == nil {
+		f.Forwards = forwards(ctx, client, f.Own, a.Dials)
+	}
+	// The probe ends with its input.
+	if err := errors.Join(err, stdin.Close(), session.Wait()); err != nil {
 		return f, fmt.Errorf("probing in the session: %w: %s", err, hostos.FirstLine(says.String()))
 	}
-	if err := json.Unmarshal(out, &f); err != nil {
-		return f, fmt.Errorf("reading the result of the probe: %w", err)
-	}
 	return f, nil
+}
+
+// OwnPort is the name of the attempt to reach a port of the tenant through its connection.
+const OwnPort = "own port"
+
+// forwards connects through the SSH connection of a session, as a client with local forwarding does.
+func forwards(ctx context.Context, client *ssh.Client, own string, dials []string) map[string]string {
+	return tryAll(append(slices.Clone(dials), OwnPort), func(to string) error {
+		if to == OwnPort {
+			to = own
+		}
+		ctx, cancel := context.WithTimeout(ctx, dialWithin)
+		defer cancel()
+		conn, err := client.DialContext(ctx, "tcp", to)
+		if err == nil {
+			return conn.Close()
+		}
+		if rejected, ok := errors.AsType[*ssh.OpenChannelError](err); ok {
+			if rejected.Reason == ssh.Prohibited {
+				return syscall.EPERM
+			}
+			return syscall.ECONNREFUSED
+		}
+		return err
+	})
 }
 
 // Login logs in and out. It starts no program of the account, so that no program of the tenant responds.

@@ -19,10 +19,13 @@ func (s *Handlers) CreateSshCertificate(ctx context.Context, req oapi.CreateSshC
 	if err != nil {
 		return nil, err
 	}
+	if err := s.Terminals.RejectUnrecorded(a.Tenant, a.Project); err != nil {
+		return nil, err
+	}
 	at := "/api/v1/allocations/" + a.ID.String()
-	l, err := s.Allocations.Login(ctx, response.Change(r, func(l allocation.Login) identity.Reply {
+	l, err := s.Access.Login(ctx, response.Change(r, func(l allocation.Login) identity.Reply {
 		return response.Reply(http.StatusCreated, toLogin(l), at, "")
-	}), a.ID, req.Body.PublicKey)
+	}), a, req.Body.PublicKey)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +34,10 @@ func (s *Handlers) CreateSshCertificate(ctx context.Context, req oapi.CreateSshC
 
 func toLogin(l allocation.Login) oapi.SshCertificate {
 	made := oapi.SshCertificate{
-		Certificate: l.Certificate, Serial: strconv.FormatUint(l.Serial, 10), ExpiresAt: l.ExpiresAt.UTC(), Host: l.Host, Port: l.Port, Login: l.User, Simulated: l.Simulated,
+		Certificate: l.Certificate, Serial: strconv.FormatUint(l.Serial, 10), ExpiresAt: l.ExpiresAt.UTC(), Via: oapi.SshCertificateViaRelay, Login: l.User, Simulated: l.Simulated,
+	}
+	if l.Host != "" {
+		made.Via, made.Host, made.Port = oapi.SshCertificateViaDirect, &l.Host, &l.Port
 	}
 	if len(l.HostKeys) > 0 {
 		made.HostKeys = &l.HostKeys

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/rest/middleware"
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -62,7 +62,6 @@ type following struct {
 	ctx   context.Context //nolint:containedctx // of the request
 	end   context.CancelCauseFunc
 	watch func(context.Context) error
-	every func(context.Context, func(context.Context) error) error
 }
 
 // open finds out what the caller may follow, and from where.
@@ -91,7 +90,7 @@ func (s *Handlers) open(ctx context.Context, p oapi.ListEventsParams, after stri
 		return nil, err
 	}
 	watch := func(ctx context.Context) error { return s.stillFollows(ctx, c, r, p, token, to) }
-	return &following{opened, ctx, end, watch, s.whileAllowed}, nil
+	return &following{opened, ctx, end, watch}, nil
 }
 
 // run sends until the caller has lost the right to it.
@@ -99,57 +98,19 @@ func (f *following) run(send func() error) error {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		f.end(f.every(f.ctx, f.watch))
+		f.end(middleware.WhileAllowed(f.ctx, f.watch))
 	}()
 	// The watcher reads gin's context, which belongs to the next request soon.
 	defer func() { f.end(nil); <-watched }()
 	return send()
 }
 
-const (
-	// A stream ends within two seconds after its caller has lost the right to it (AUTH-12). The
-	// cached token may be one second old. The next check follows after lookEvery, and fails after
-	// readWithin at the latest.
-	readEvery, readWithin = 500 * time.Millisecond, 500 * time.Millisecond
-)
-
-// whileAllowed returns when ctx ends, or the error of allowed. A database that is away ends streams, too.
-func (s *Handlers) whileAllowed(ctx context.Context, allowed func(context.Context) error) error {
-	every := time.NewTicker(readEvery)
-	defer every.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-every.C:
-		}
-		if err := within(ctx, allowed); err != nil {
-			return err
-		}
-	}
-}
-
-func within(ctx context.Context, allowed func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, readWithin)
-	defer cancel()
-	return allowed(ctx)
-}
-
 // stillFollows authenticates the caller of a stream again, and returns an error if the caller may no longer
 // read the same events. A stream with other projects is a new one, which the client opens.
 func (s *Handlers) stillFollows(ctx context.Context, c *gin.Context, opened *request.Call, p oapi.ListEventsParams, token string, to stream.Audience) error {
-	caller, err := s.SignIn.Authenticate(ctx, token)
+	r, err := s.Chain.Again(ctx, c, opened, token)
 	if err != nil {
 		return err
-	}
-	r := &request.Call{Context: ctx, Op: opened.Op, Caller: caller}
-	again := c.Copy()                                      // with the deadline of this poll
-	again.Request = c.Request.WithContext(r)               //nolint:contextcheck // r carries ctx
-	if err := s.Chain.EnterProject(again, r); err != nil { //nolint:contextcheck // again carries it
-		return err
-	}
-	if d := s.Chain.Decide(r.Op, r.Caller); !d.Allowed {
-		return r.Op.Denied(r.Caller, d)
 	}
 	now, err := s.audience(ctx, r, p)
 	if err == nil && !now.Equal(to) {

@@ -61,18 +61,26 @@ const exportBeat = 1000
 // beat sends the buffered rows and extends the deadline, because a long export needs more time than a
 // response may. A client that reads nothing still runs into the deadline.
 func (s Exports) beat(w http.ResponseWriter, out *csv.Writer) error {
-	control := http.NewResponseController(w)
-	if err := control.SetWriteDeadline(s.Clock.Now().Add(WriteTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := s.Extend(w); err != nil {
 		return err
 	}
 	out.Flush()
 	if err := out.Error(); err != nil {
 		return err
 	}
-	if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := http.NewResponseController(w).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	return nil
+}
+
+// Extend extends the deadline of a response.
+func (s Exports) Extend(w http.ResponseWriter) error {
+	err := http.NewResponseController(w).SetWriteDeadline(s.Clock.Now().Add(WriteTimeout))
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
 }
 
 // SafeCell quotes a text that a spreadsheet would read as a formula.

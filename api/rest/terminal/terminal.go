@@ -22,6 +22,7 @@ type Handlers struct {
 	*services.Services
 
 	Cursors response.Cursors
+	Exports response.Exports
 }
 
 // CreateTerminalToken handles POST /api/v1/allocations/{id}/terminal-token.
@@ -135,7 +136,7 @@ func ownOnly(r *request.Call) uuid.UUID {
 }
 
 func toToken(t terminal.Token) oapi.TerminalToken {
-	return oapi.TerminalToken{Token: t.Token, ExpiresAt: t.ExpiresAt.UTC(), Url: t.URL, Login: t.Login, Via: oapi.Relay}
+	return oapi.TerminalToken{Token: t.Token, ExpiresAt: t.ExpiresAt.UTC(), Url: t.URL, Login: t.Login, Via: oapi.TerminalTokenViaRelay}
 }
 
 func (s *Handlers) toSession(v terminal.Session, operator bool) oapi.TerminalSession {

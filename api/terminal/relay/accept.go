@@ -25,6 +25,9 @@ func (s *Server) handler() http.Handler {
 		}
 	})
 	mux.HandleFunc("GET /ws/terminal/{allocation}", s.servePeer)
+	if s.Internal != nil {
+		mux.Handle("/internal/v1/logs", s.Internal)
+	}
 	return telemetry.Traced("gpuaas/relay", mux)
 }
 

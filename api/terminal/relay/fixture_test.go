@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent"
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/api/nodeapi"
+	"github.com/gpuaas/gpuaas/api/terminal/logs"
 	"github.com/gpuaas/gpuaas/api/terminal/relay"
 	"github.com/gpuaas/gpuaas/dev/simssh"
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -30,6 +31,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/secrettest"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
+	"github.com/gpuaas/gpuaas/product/terminal/logstream"
 	"github.com/gpuaas/gpuaas/product/terminal/relayrequest"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -51,6 +53,7 @@ type installation struct {
 	fleet  *nodehealth.Service
 	certs  *secret.Certificates
 	server *relay.Server
+	logs   *logs.Local
 	hints  *hint.Bus
 
 	node     ids.Node
@@ -129,6 +132,8 @@ func (i *installation) startTerminal() {
 		Address: l.Addr().String(), TrustDomain: domain, Roots: i.ca, Certificates: &secret.Certificates{DB: db, Barred: nodehealth.New(db, i.hints).Retired},
 		Requests: relayrequest.Store{DB: db}, Signer: i.trust.Relays, Hints: i.hints, Log: slog.New(slog.DiscardHandler),
 	}
+	i.logs = &logs.Local{Streams: &logstream.Service{DB: db}, Dial: i.server.Dial, Log: slog.New(slog.DiscardHandler)}
+	i.server.Internal = i.logs
 	i.stop = run(i.t, func(ctx context.Context) error { return i.server.Serve(ctx, l) })
 }
 

@@ -32,7 +32,8 @@ type Target struct {
 	Allocation ids.Allocation
 	Fence      int64
 	Kind       protocol.StreamKind
-	Trace      string // W3C traceparent of the request that opens the stream, or empty
+	Log        *protocol.LogQuery // of kind logs
+	Trace      string             // W3C traceparent of the request that opens the stream, or empty
 }
 
 // Signer signs requests for streams.
@@ -60,6 +61,8 @@ type Server struct {
 	Requests     relayrequest.Store
 	Signer       Signer
 	Hints        *hint.Bus // a hint to the poll of the node
+	// Internal serves the role api of other processes, which trusts this process by its key. It may be nil.
+	Internal http.Handler
 	// HasKey reports whether a running terminal server has the key with a fingerprint. Terminals serves the websockets that such
 	// a server passes on.
 	HasKey    func(ctx context.Context, key string) (bool, error)
@@ -105,6 +108,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if err := s.prepare(); err != nil {
 		return errors.Join(err, l.Close())
 	}
+	//nolint:contextcheck // a handshake has a context of its own
 	config := s.withPeers(pki.ServerTLS(func() (*tls.Certificate, error) { return &s.key.certificate, nil }, s.Roots.Pool, s.Clock))
 	server := &http.Server{
 		Handler: s.handler(), ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headerWithin,
@@ -175,7 +179,7 @@ func (s *Server) sign(ctx context.Context, stream ids.Task, to Target) (r relayr
 	if _, err := rand.Read(nonce); err != nil {
 		return r, fmt.Errorf("drawing a nonce: %w", err)
 	}
-	params := protocol.RelayOpenParams{Kind: to.Kind, Address: s.Address, ServerKey: s.key.fingerprint}
+	params := protocol.RelayOpenParams{Kind: to.Kind, Address: s.Address, ServerKey: s.key.fingerprint, Log: to.Log}
 	e, err := protocol.NewRelayOpen(s.Signer.Active(), stream, to.Node, to.Allocation, to.Fence, params, hex.EncodeToString(nonce), to.Trace, s.Clock.Now())
 	if err != nil {
 		return r, errs.New(errs.Internal, "the request for a stream is not valid").Because(err)

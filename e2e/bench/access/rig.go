@@ -22,7 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 )
 
-// cipher is the one that the terminal server prefers.
+// cipher is preferred by the terminal server, too.
 const cipher = "aes128-gcm@openssh.com"
 
 // rig is an installation with an active allocation.

@@ -91,8 +91,8 @@ func (s *shell) types(text string) error {
 	return nil
 }
 
-// settle makes a shell print no echo of what is typed, and no prompt that a measurement would count.
-func (s *shell) settle() error {
+// quiet makes a shell print no echo of what is typed, and no prompt that a measurement would count.
+func (s *shell) quiet() error {
 	if err := s.types("stty -echo; PS1=; echo rea''dy\n"); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *shell) flood(n int) error {
 	}
 	read, err := s.until("done")
 	if err == nil && read < n {
-		err = errors.New("the shell printed less than it was told to")
+		err = errors.New("the shell printed too little")
 	}
 	return err
 }

@@ -36,7 +36,7 @@ func Throughput(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	defer peer.close() //nolint:errcheck // the installation ends
 	n := l.Scaled(printed, 1<<20)
 	for _, s := range []*shell{&ours.shell, peer} {
-		if err := s.settle(); err != nil {
+		if err := s.quiet(); err != nil {
 			return nil, err
 		}
 	}

@@ -30,6 +30,7 @@ type Keys struct {
 	Cursors    *secret.DataKeys // api
 	Fields     *secret.DataKeys // api
 	Webhooks   *secret.DataKeys // api and work
+	Recordings *secret.DataKeys // terminal and api
 
 	kek    secret.Wrapper
 	stores map[string]*secret.Stored // by role
@@ -144,6 +145,8 @@ func (o *Keys) open(ctx context.Context, s Source, purpose string) (err error) {
 		o.Fields, err = secret.OpenDataKeys(ctx, store, purpose, o.storeOf(purpose).Failures)
 	case PurposeWebhooks:
 		o.Webhooks, err = secret.OpenDataKeys(ctx, store, purpose, o.storeOf(purpose).Failures)
+	case PurposeRecordings:
+		o.Recordings, err = secret.OpenDataKeys(ctx, store, purpose, o.storeOf(purpose).Failures)
 	}
 	return err
 }
@@ -234,6 +237,7 @@ func (o *Keys) Refresh(ctx context.Context) map[string]error {
 	add(PurposeCursors, o.Cursors != nil, o.Cursors.Refresh)
 	add(PurposeFields, o.Fields != nil, o.Fields.Refresh)
 	add(PurposeWebhooks, o.Webhooks != nil, o.Webhooks.Refresh)
+	add(PurposeRecordings, o.Recordings != nil, o.Recordings.Refresh)
 	add("sets of keys", o.Sets != nil, o.Sets.Refresh)
 	if roots, ok := o.Roots.(onlyRoots); ok {
 		if r, ok := roots.Roots.(interface{ Refresh(context.Context) error }); ok {
@@ -255,6 +259,7 @@ func (o *Keys) Opened() (purposes []string) {
 		PurposeAuthority: o.Authority != nil, PurposeStatements: o.Statements != nil, PurposeTasks: o.Tasks != nil, PurposeLogins: o.Logins != nil,
 		PurposeTokens: o.Tokens != nil, PurposeCursors: o.Cursors != nil, PurposeFields: o.Fields != nil,
 		PurposeWebhooks: o.Webhooks != nil, PurposeRelay: o.Relay != nil,
+		PurposeRecordings: o.Recordings != nil,
 	} {
 		if has {
 			purposes = append(purposes, purpose)

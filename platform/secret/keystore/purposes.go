@@ -13,6 +13,7 @@ const (
 	PurposeFields     = "fields"
 	PurposeWebhooks   = "webhooks"
 	PurposeRelay      = "relay"
+	PurposeRecordings = "recordings"
 )
 
 // Use is a purpose with the roles of the server that open its private keys, and what they protect. A process opens the
@@ -37,6 +38,8 @@ func Uses() []Use {
 		{PurposeFields, []string{"api"}, "secrets in columns: refresh tokens of sessions and stored responses with a secret"},
 		// The API creates the secrets of webhooks and sends tests, and the workers send events.
 		{PurposeWebhooks, []string{"api", "work"}, "secrets that sign webhooks"},
+		// A terminal server writes recordings, and the API reads them.
+		{PurposeRecordings, []string{"terminal", "api"}, "keys of recordings of terminals"},
 	}
 }
 

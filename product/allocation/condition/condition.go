@@ -28,6 +28,8 @@ type Observed struct {
 	NoSSHKey bool
 	// NoRelay reports that the agent of the node is too old to open connections to the platform.
 	NoRelay bool
+	// Unrestricted reports that the agent of the node is too old to apply the policies for logins.
+	Unrestricted bool
 }
 
 // Condition is a named yes, no or unknown about an allocation.
@@ -83,6 +85,10 @@ func Of(a allocation.Allocation, seen Observed) []Condition {
 		c := newCondition(a, "GPUHealthy", isFalse, "HealthCheckFailed", seen.Fault)
 		c.LastTransitionTime = seen.FaultSince
 		list = append(list, c)
+	}
+	if a.State == allocation.Active && seen.Unrestricted {
+		list = append(list, newCondition(a, "AccessRestricted", isFalse, "AgentOutdated",
+			"the agent of the node is too old to apply the policies for logins: it accepts them from all addresses, and forwards nothing"))
 	}
 	list = append(list,
 		step(a, "NodeAssigned", a.Node != ids.Node{}),

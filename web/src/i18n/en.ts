@@ -14,6 +14,7 @@ import { intervals } from "./en/intervals";
 import { keys } from "./en/keys";
 import { launch } from "./en/launch";
 import { live } from "./en/live";
+import { logs } from "./en/logs";
 import { members } from "./en/members";
 import { node } from "./en/node";
 import { policies } from "./en/policies";
@@ -33,6 +34,7 @@ import { service, nodes } from "./en/service";
 import { slots } from "./en/slots";
 import { status } from "./en/status";
 import { states, table, confirm, secret, toast, filter } from "./en/system";
+import { recordings } from "./en/recordings";
 import { terminal } from "./en/terminal";
 import { topology } from "./en/topology";
 import { webhooks } from "./en/webhooks";
@@ -51,7 +53,9 @@ const en = {
   home,
   allocations,
   allocation,
+  recordings,
   terminal,
+  logs,
   launch,
   keys,
   projects,

@@ -53,6 +53,8 @@ export const keys = {
   allocationLists: ["allocations", "list"],
   allocationList: (filter: AllocationFilter) => ["allocations", "list", filter],
   terminalSessions: (id: string) => ["allocations", id, "terminal-sessions"],
+  recordings: (id: string) => ["allocations", id, "recordings"],
+  recording: (id: string) => ["recordings", id],
   allTerminals: ["terminal-sessions"],
   allTerminalSessions: (filter: TerminalFilter) => ["terminal-sessions", filter],
   terminal: (id: string) => ["allocations", id, "terminal"],

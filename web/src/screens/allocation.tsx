@@ -16,6 +16,7 @@ import { Expiry } from "./allocation/expiry";
 import { Facts } from "./allocation/facts";
 import { Faults } from "./allocation/faults";
 import { ReportFault } from "./allocation/fault";
+import { AllocationLogs } from "./allocation/logs";
 import { Proof } from "./allocation/proof";
 import { Release, releasable } from "./allocation/release";
 import { Telemetry } from "./allocation/telemetry";
@@ -71,6 +72,7 @@ export function Allocation() {
                     <Intervals allocation={id} from={value.created_at} />
                   </section>
                 )}
+                {may("getAllocationLogs") && value.status !== "requested" && <AllocationLogs id={id} />}
                 <Conditions conditions={value.conditions} />
                 <Timeline part={partOf(timeline, query.refetch)} />
                 <Command text={`gpuaas alloc get ${value.name}`} label={t("command")} />

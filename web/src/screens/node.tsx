@@ -18,6 +18,7 @@ import { About } from "./node/facts";
 import { Gpus } from "./node/gpus";
 import { History } from "./node/history";
 import { Holds } from "./node/holds";
+import { NodeLogs } from "./node/logs";
 import { Maintenance } from "./node/maintenance";
 import { Service } from "./node/service";
 import { HealthTimeline } from "./node/timeline";
@@ -65,6 +66,7 @@ export function Node() {
                 <Certificates certificates={node.data.certificates ?? []} />
               </>
             )}
+            {may("getNodeLogs") && <NodeLogs name={name} />}
             {may("getDesired") && <DesiredState kind="Node" name={name} />}
             <History part={partOf(trace, query.refetch)} />
           </div>

@@ -12,6 +12,7 @@ import { useRecent } from "../session/recent";
 import { useSession } from "../session/session";
 import { Paste } from "./terminal/paste";
 import { Progress } from "./terminal/progress";
+import { Recordings } from "./terminal/recordings";
 import { Sessions } from "./terminal/sessions";
 import { useTerminal } from "./terminal/use-terminal";
 
@@ -43,6 +44,12 @@ export function TerminalScreen() {
               <section className="panel">
                 <h2>{t("sessions")}</h2>
                 <Sessions allocation={id} />
+              </section>
+            )}
+            {may("listTerminalRecordings") && (
+              <section className="panel">
+                <h2>{t("recordings")}</h2>
+                <Recordings allocation={id} />
               </section>
             )}
             <Command text={`gpuaas terminal ${name}`} label={t("command")} />

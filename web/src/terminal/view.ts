@@ -44,6 +44,7 @@ export type View = {
   write: (bytes: Uint8Array) => void;
   paste: (text: string) => void;
   reset: () => void;
+  resize: (columns: number, rows: number) => void;
   size: () => [columns: number, rows: number];
   focus: () => void;
   // find selects the next place of a text, and returns whether there is one.
@@ -59,6 +60,9 @@ export type ViewOptions = {
   resize: (columns: number, rows: number) => void;
   // pasted receives a paste of several lines, which a shell would run at once. The caller may pass it to View.paste.
   pasted: (text: string) => void;
+  // recorded is the size of a recording. Its output is that of another user: it reaches neither the clipboard nor a link, and
+  // nothing is typed.
+  recorded?: [columns: number, rows: number];
 };
 
 const scrollback = 10_000;
@@ -76,15 +80,20 @@ async function drawWithWebGL(terminal: Terminal) {
 }
 
 // show draws a terminal in an element. WebGL draws faster; without it, the terminal is drawn with elements.
-export function show(parent: HTMLElement, { label, nonce, input, resize, pasted }: ViewOptions): View {
+export function show(parent: HTMLElement, { label, nonce, input, resize, pasted, recorded }: ViewOptions): View {
   const overridden = withNonce(nonce);
-  const terminal = new Terminal({ allowProposedApi: true, cursorBlink: false, documentOverride: overridden, scrollback, fontFamily: "ui-monospace, monospace" });
+  const terminal = new Terminal({ allowProposedApi: true, cursorBlink: false, documentOverride: overridden, scrollback, fontFamily: "ui-monospace, monospace", disableStdin: recorded !== undefined });
   const fit = new FitAddon();
   let search: SearchAddon | undefined;
   const encoder = new TextEncoder();
-  terminal.loadAddon(fit);
-  terminal.loadAddon(new ClipboardAddon(undefined, clipboard));
-  terminal.loadAddon(new WebLinksAddon((_, uri) => void window.open(uri, "_blank", "noopener,noreferrer")));
+  if (recorded === undefined) {
+    terminal.loadAddon(fit);
+    terminal.loadAddon(new ClipboardAddon(undefined, clipboard));
+    terminal.loadAddon(new WebLinksAddon((_, uri) => void window.open(uri, "_blank", "noopener,noreferrer")));
+  } else {
+    terminal.options.linkHandler = { activate: () => {} };
+    terminal.resize(...recorded);
+  }
   openIn(parent, terminal, overridden);
   terminal.textarea?.setAttribute("aria-label", label);
   void drawWithWebGL(terminal);
@@ -100,12 +109,15 @@ export function show(parent: HTMLElement, { label, nonce, input, resize, pasted 
   };
   parent.addEventListener("paste", paste, true);
   const sized = new ResizeObserver(() => fit.fit());
-  sized.observe(parent);
-  fit.fit();
+  if (recorded === undefined) {
+    sized.observe(parent);
+    fit.fit();
+  }
   return {
     write: (bytes) => terminal.write(bytes),
     paste: (text) => terminal.paste(text),
     reset: () => terminal.reset(),
+    resize: (columns, rows) => terminal.resize(columns, rows),
     size: () => [terminal.cols, terminal.rows],
     focus: () => terminal.focus(),
     find: async (text) => {

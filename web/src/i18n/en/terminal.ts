@@ -24,6 +24,7 @@ export const terminal = {
   pasteWhy: "A shell runs each line of a paste at once.",
   pasteAction: "Paste",
   pasteCancel: "Do not paste",
+  recordings: "Recordings of terminals",
   sessions: "Terminals and SSH connections",
   all: "Terminals and SSH connections",
   noSessions: "There is no terminal and no SSH connection.",
@@ -62,5 +63,8 @@ export const terminal = {
     restarted: "the server of the session restarted.",
     lost: "the server of the session failed.",
     unavailable: "the platform could not check your access.",
+    recording_failed: "it must be recorded, and the recording could not be stored.",
+    recording_full: "it must be recorded, and the recording has its maximum size.",
+    recording_required: "the project permits recorded sessions only.",
   },
 } as const;

@@ -1,0 +1,4 @@
+package probe
+
+// ParseListener is tested by itself.
+var ParseListener = parseListener

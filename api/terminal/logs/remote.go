@@ -1,0 +1,92 @@
+package logs
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/product/terminal/logstream"
+	"github.com/gpuaas/gpuaas/protocol"
+)
+
+// Remote calls a terminal server of another process. The database has the address and the key of each.
+type Remote struct{ Streams *logstream.Service }
+
+const (
+	connectWithin = 3 * time.Second
+	// respondWithin includes the time in which the agent opens its connection.
+	respondWithin = protocol.RelayWithin + 5*time.Second
+	maxProblem    = 4 << 10
+)
+
+// Check returns an error if no terminal server is running.
+func (r *Remote) Check(ctx context.Context) error {
+	servers, err := r.Streams.Servers(ctx)
+	if err == nil && len(servers) == 0 {
+		err = errs.New(errs.Unavailable, "no terminal server is running").Try("start a server with the role terminal")
+	}
+	return err
+}
+
+// Open calls one of the running servers. A server that is not reached has not used the token.
+func (r *Remote) Open(ctx context.Context, token string) (io.ReadCloser, error) {
+	servers, err := r.Streams.Servers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, server := range servers {
+		body, err := call(ctx, server, token)
+		if _, answered := errors.AsType[*errs.Error](err); err == nil || answered {
+			return body, err
+		}
+	}
+	return nil, errs.New(errs.Unavailable, "no terminal server is reached").Try("try again in a few seconds")
+}
+
+func call(ctx context.Context, server logstream.Server, token string) (io.ReadCloser, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+server.Address+"/internal/v1/logs", nil)
+	if err != nil {
+		return nil, fmt.Errorf("calling a terminal server: %w", err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	transport := &http.Transport{
+		DialContext: (&net.Dialer{Timeout: connectWithin}).DialContext, TLSClientConfig: pinned(server.Key), TLSHandshakeTimeout: connectWithin, ResponseHeaderTimeout: respondWithin, DisableKeepAlives: true,
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, fmt.Errorf("calling a terminal server: %w", err)
+	}
+	if response.StatusCode == http.StatusOK {
+		return response.Body, nil
+	}
+	defer response.Body.Close() //nolint:errcheck // it was read
+	var p problem
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxProblem)).Decode(&p); err != nil || p.Code == "" {
+		return nil, errs.New(errs.Unavailable, "the terminal server responds with status %d", response.StatusCode)
+	}
+	return nil, errs.New(p.Code, "%s", p.Message)
+}
+
+// pinned trusts a server by its key, as agents do.
+func pinned(key string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"},
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection compares the key
+		VerifyConnection: func(state tls.ConnectionState) error {
+			sum := sha256.Sum256(state.PeerCertificates[0].RawSubjectPublicKeyInfo)
+			if hex.EncodeToString(sum[:]) != key {
+				return errors.New("the terminal server has another key than the database names")
+			}
+			return nil
+		},
+	}
+}

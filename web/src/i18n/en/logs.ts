@@ -1,0 +1,27 @@
+export const logs = {
+  title: "Logs",
+  source: "Log",
+  sources: {
+    agent: "Agent",
+    login: "Logins",
+    kernel: "Kernel and GPUs",
+    helper: "Helper",
+    sshd: "SSH server",
+    fabricmanager: "Fabric manager",
+    persistenced: "Persistence daemon",
+    system: "System",
+  },
+  follow: "Follow the log",
+  stop: "Stop",
+  pause: "Pause",
+  continue: "Continue",
+  lines: "Lines of the log",
+  dropped: "{lines, plural, one {# line was} other {# lines were}} dropped.",
+  ended: "The log ended: {reason}",
+  reasons: {
+    complete: "these are all lines.",
+    allocation_ended: "the allocation has ended.",
+    right_lost: "you have lost the right to read it.",
+    lost: "the connection was lost. The page tries again.",
+  },
+};
