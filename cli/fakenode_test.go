@@ -121,7 +121,7 @@ func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, pa
 		}
 		c := oapi.SshCertificate{
 			Certificate: "ssh-ed25519-cert-v01@openssh.com AAAA", Serial: "1", ExpiresAt: birth, Via: oapi.SshCertificateViaDirect, Host: new("gpu-07.example"), Port: new(2222),
-			Login: "u200017", Simulated: named("simulated"),
+			Login: "u200017", Simulated: named("simulated"), HostKeys: new([]string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE"}),
 		}
 		if named("relayed") {
 			c.Via, c.Host, c.Port = oapi.SshCertificateViaRelay, nil, nil

@@ -57,7 +57,7 @@ var readers = map[string][]string{
 	"terminal.recording_days":                {"jobs/retention.batches"},
 	"terminal.recording_max_mib":             {"product/terminal.LimitsFrom"},
 	"terminal.direct_login":                  {"product/allocation/access.RulesFrom"},
-	"terminal.forwarding_enabled":            {"product/allocation/access.RulesFrom"},
+	"terminal.forwarding_enabled":            {"product/allocation/access.RulesFrom", "product/terminal.LimitsFrom"},
 	"login.cpu_weight":                       {"jobs.loginsOf"},
 	"login.memory_mib":                       {"jobs.loginsOf"},
 	"login.max_tasks":                        {"jobs.loginsOf"},

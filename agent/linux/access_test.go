@@ -52,6 +52,9 @@ func TestTheConfigurationAsSSHDReadsIt(t *testing.T) {
 			"Match Group gpuaas,!gpuaas-direct", "Match Group "+c.group+",!"+c.direct, "DenyGroups gpuaas", "DenyGroups "+c.group,
 			"Match Group gpuaas-forward", "Match Group "+c.forward, "Match Group gpuaas\n", "Match Group "+c.group+"\n",
 		).Replace(linux.SSHDConf)
+		if c.forwarding == "local" { // a host OS that is hardened
+			text += "Match all\nDisableForwarding yes\nPermitOpen none\n"
+		}
 		file := filepath.Join(t.TempDir(), "sshd_config")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -66,6 +69,9 @@ func TestTheConfigurationAsSSHDReadsIt(t *testing.T) {
 		have := linux.ParseEffective(out)
 		if have["denygroups"] != map[bool]string{true: c.group}[c.denied] || have["allowtcpforwarding"] != c.forwarding || have["allowstreamlocalforwarding"] != c.forwarding {
 			t.Errorf("%+v: denied %q, TCP %s, sockets %s", c, have["denygroups"], have["allowtcpforwarding"], have["allowstreamlocalforwarding"])
+		}
+		if c.forwarding == "local" && (have["disableforwarding"] != "no" || have["permitopen"] != "any") {
+			t.Errorf("%+v: %v", c, have)
 		}
 		if c.group == "root" && (have["allowagentforwarding"] != "no" || have["x11forwarding"] != "no" || have["permittunnel"] != "no" || have["gatewayports"] != "no") {
 			t.Errorf("%+v: %v", c, have)

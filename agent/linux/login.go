@@ -61,13 +61,14 @@ func (h *Host) PutLogin(ctx context.Context, l step.Login) error {
 	if err := h.loginDirs(); err != nil {
 		return err
 	}
-	if err := h.putAccess(ctx, l.User, l.Access); err != nil {
-		return err
-	}
 	if _, err := h.Put(filepath.Join(PrincipalsDir, l.User), []byte(principal), keyFileMode, l.UID); err != nil {
 		return err
 	}
 	if _, err := h.Put(filepath.Join(KeysDir, l.User), []byte(keys), keyFileMode, l.UID); err != nil {
+		return err
+	}
+	// After the files: a key that leaked is removed even if the groups cannot be changed.
+	if err := h.putAccess(ctx, l.User, l.Access); err != nil {
 		return err
 	}
 	return h.setShell(ctx, l.User, loginShell)

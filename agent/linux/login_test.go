@@ -41,7 +41,7 @@ func (authority pair) certify(t *testing.T, principal string, serial uint64) ssh
 	cert := &ssh.Certificate{
 		Key: key.signer.PublicKey(), Serial: serial, CertType: ssh.UserCert, KeyId: "test", ValidPrincipals: []string{principal},
 		ValidAfter: uint64(time.Now().Add(-time.Minute).Unix()), ValidBefore: uint64(time.Now().Add(5 * time.Minute).Unix()),
-		Permissions: ssh.Permissions{Extensions: map[string]string{"permit-pty": ""}},
+		Permissions: ssh.Permissions{Extensions: map[string]string{"permit-pty": "", "permit-port-forwarding": ""}},
 	}
 	if err := cert.SignCert(rand.Reader, authority.signer); err != nil {
 		t.Fatal(err)

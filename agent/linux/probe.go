@@ -151,6 +151,9 @@ func (h *Host) probeSSHD(ctx context.Context, o protocol.AllocationParams) (resu
 	} {
 		results = append(results, protocol.ProbeResult{Name: "sshd:" + want[0], Expected: want[1], Got: have[want[0]]})
 	}
+	if o.Forwarding != "" {
+		results = append(results, protocol.ProbeResult{Name: "sshd:disableforwarding", Expected: "no", Got: have["disableforwarding"]})
+	}
 	return results, nil
 }
 

@@ -32,6 +32,8 @@ PermitUserEnvironment no
 Match Group ` + Group + `,!` + directGroup + ` Address *,!127.0.0.0/8,!::1
 	DenyGroups ` + Group + `
 Match Group ` + forwardGroup + `
+	DisableForwarding no
+	PermitOpen any
 	AllowTcpForwarding local
 	AllowStreamLocalForwarding local
 Match Group ` + Group + `

@@ -13,9 +13,12 @@ func rotateKeys() Handler {
 	}
 }
 
-// rotationSteps do not check the GPUs: a key that leaked must also be removed where a GPU is unhealthy.
+// rotationSteps do not check the GPUs: a key that leaked must also be removed where a GPU is unhealthy. The settings of an
+// older agent lack the rules of sshd for the groups of the account.
 // Open sessions continue.
-func rotationSteps() []step.Step { return []step.Step{step.PutLoginKeys(), step.VerifyKeys()} }
+func rotationSteps() []step.Step {
+	return []step.Step{step.PutLoginKeys(), step.PutSettings(), step.VerifyKeys()}
+}
 
 func isProvisioned(a Admission) error {
 	if a.Record.Provisioning() == nil {

@@ -7259,7 +7259,7 @@ type TenantSection = Section[Tenant]
 // client was connected for two minutes. `slow`: the client did not receive output in time. `idle`: no bytes for the time
 // of the policy `terminal.idle_minutes`. `ended_by_user`, `ended_by_operator`: a request ended it. `signed_out`: the session,
 // API key or credential of its user ended. `user_disabled`: the user or service account was disabled. `right_lost`: a role
-// or membership was lost. `allocation_ended`: the allocation is not active. `node_unavailable`: the node is revoked or
+// or membership was lost, or the policy `terminal.forwarding_enabled` became false during an SSH connection. `allocation_ended`: the allocation is not active. `node_unavailable`: the node is revoked or
 // does not report. `connect_failed`: the node was not reached, or rejected the login. `stream_lost`: the connection to the
 // node ended. `restarted`, `lost`: the server that owned the session restarted or failed. `unavailable`: the rights
 // could not be checked for five seconds. `recording_failed`, `recording_full`: the session must be recorded, and the
@@ -7343,7 +7343,7 @@ type TerminalSession struct {
 	// client was connected for two minutes. `slow`: the client did not receive output in time. `idle`: no bytes for the time
 	// of the policy `terminal.idle_minutes`. `ended_by_user`, `ended_by_operator`: a request ended it. `signed_out`: the session,
 	// API key or credential of its user ended. `user_disabled`: the user or service account was disabled. `right_lost`: a role
-	// or membership was lost. `allocation_ended`: the allocation is not active. `node_unavailable`: the node is revoked or
+	// or membership was lost, or the policy `terminal.forwarding_enabled` became false during an SSH connection. `allocation_ended`: the allocation is not active. `node_unavailable`: the node is revoked or
 	// does not report. `connect_failed`: the node was not reached, or rejected the login. `stream_lost`: the connection to the
 	// node ended. `restarted`, `lost`: the server that owned the session restarted or failed. `unavailable`: the rights
 	// could not be checked for five seconds. `recording_failed`, `recording_full`: the session must be recorded, and the

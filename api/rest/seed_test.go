@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // t0 is the time of the API in tests that do not move it. The database has its own clock, so it is the
@@ -208,7 +209,7 @@ func addNode(add func(string, ...any), name, sku string, gpus int) {
 		SELECT gen_random_uuid(), $1, 'GPU-' || $2::text || '-' || i, $4, $5, 'clean' FROM generate_series(1, $3::int) AS i`, id, name, gpus, sku, region)
 	add(`INSERT INTO desired_objects (uid, kind, name, spec, spec_hash, owner) VALUES ($1, 'Node', $2, $3::jsonb, 'x', 'api')`, id, name, nodeSpec)
 	add(`INSERT INTO observed_nodes (node_id, boot, boot_id, sequence, complete, agent, capability, inventory, content_hash, observed_at, stale_at)
-		VALUES ($1, 1, 'b', 1, true, '1.0.0', 1, '{"gpus":[]}', 'x', now(), now() + interval '1 day')`, id)
+		VALUES ($1, 1, 'b', 1, true, '1.0.0', $2, '{"gpus":[]}', 'x', now(), now() + interval '1 day')`, id, protocol.Capability)
 	// The response to a probe: without an agent the test writes it.
 	add(`INSERT INTO node_tasks (id, node_id, type, fence, generation, attempt, body, signature, status, expires_at, finished_at)
 		VALUES (gen_random_uuid(), $1, 'node.probe', 0, 0, 1, '\x', '\x', 'succeeded', now() + interval '1 day', now() + interval '1 day')`, id)

@@ -55,6 +55,8 @@ type fixture struct {
 	node   *host
 	limits terminal.Limits
 
+	unforwarded atomic.Bool // the policy does not allow forwarding
+
 	recording atomic.Value // terminal.Recording
 	reader    *recording.Service
 }
@@ -83,6 +85,7 @@ func setup(t *testing.T) *fixture {
 
 func (f *fixture) limitsOf(ids.Tenant, ids.Project) terminal.Limits {
 	limits := f.limits
+	limits.Forwarding = !f.unforwarded.Load()
 	limits.Recording, _ = f.recording.Load().(terminal.Recording)
 	return limits
 }

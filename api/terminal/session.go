@@ -35,6 +35,8 @@ type session struct {
 	received, sent     atomic.Int64
 	active, detachedAt atomic.Int64 // Unix milliseconds; detachedAt is 0 while a client is connected
 
+	forwards bool // the node permits forwarding, as the policy was at the begin
+
 	ready    chan struct{} // closed when input is set
 	input    io.Writer
 	sizes    chan size
@@ -54,6 +56,7 @@ type size struct{ columns, rows int }
 func newSession(s *Server, o terminal.Opened, trace string) *session {
 	x := &session{server: s, row: o, trace: trace, ready: make(chan struct{}), sizes: make(chan size, 1), halfEnd: make(chan struct{})}
 	x.ctx, x.cancel = context.WithCancel(s.base)
+	x.forwards = x.limits().Forwarding
 	x.touch()
 	return x
 }

@@ -225,6 +225,26 @@ func TestINV52EachCauseEndsSessions(t *testing.T) {
 	}
 }
 
+// TestForwardingIsNotAllowedAnyMore ends SSH connections, and no terminals, after a change of the policy.
+func TestForwardingIsNotAllowedAnyMore(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	s := f.serve(api.Times{Watch: 100 * time.Millisecond})
+	shell := s.open(f.shellToken())
+	conn, _ := s.dial(terminal.Path(terminal.SSH, f.a.ID), f.token(terminal.TokenRequest{Purpose: terminal.SSH}), nil, api.SSHProtocol)
+	f.unforwarded.Store(true)
+	for {
+		if _, _, err := conn.Read(t.Context()); err != nil {
+			if websocket.CloseStatus(err) != 4401 {
+				t.Error(err)
+			}
+			break
+		}
+	}
+	shell.types("goes on\n")
+	shell.shows("> goes on")
+}
+
 func (f *fixture) openSessions() (all []uuid.UUID) {
 	list, err := f.tokens.List(f.scope(), terminal.Filter{Status: "open", Limit: 10})
 	if err != nil {

@@ -133,7 +133,8 @@ func (s *Server) endAll(reason terminal.Reason) {
 	}
 }
 
-// sweep ends sessions that are idle, without a client, or without a recording that is required now.
+// sweep ends sessions that are idle, without a client, without a recording that is required now, or with forwarding that is not
+// allowed any more.
 func (s *Server) sweep(now time.Time) {
 	for _, one := range s.all() {
 		idle := one.limits().Idle
@@ -145,6 +146,8 @@ func (s *Server) sweep(now time.Time) {
 			one.end(terminal.Disconnected)
 		case one.hasBegun() && one.mustRecord() && !one.isRecorded():
 			one.end(terminal.RecordingRequired)
+		case one.row.Purpose == terminal.SSH && one.forwards && !one.limits().Forwarding: // sshd applies its new rule to new connections only
+			one.end(terminal.RightLost)
 		}
 	}
 }

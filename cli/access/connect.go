@@ -71,7 +71,7 @@ func (t *target) config() (*ssh.ClientConfig, error) {
 	}
 	reported := hostkeys.Parse(output.ValueOrZero(t.certificate.HostKeys))
 	if len(reported) == 0 {
-		return nil, errs.New(errs.Unavailable, "the node of %s has reported no SSH host key", t.allocation.Name).Try("repeat it after its next report")
+		return nil, t.noHostKey()
 	}
 	return &ssh.ClientConfig{
 		User: t.certificate.Login, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, ClientVersion: "SSH-2.0-gpuaas", HostKeyAlgorithms: reported.Algorithms(),

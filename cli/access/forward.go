@@ -148,7 +148,7 @@ func unreachable(err error, port int) string {
 	rejected, ok := errors.AsType[*ssh.OpenChannelError](err)
 	switch {
 	case ok && rejected.Reason == ssh.Prohibited:
-		return "the allocation does not forward ports: the policy terminal.forwarding_enabled is false"
+		return "the node forwards no ports for the allocation: see its condition AccessRestricted, and the policy terminal.forwarding_enabled"
 	case ok:
 		return fmt.Sprintf("no program of the allocation accepts connections at port %d", port)
 	}

@@ -180,7 +180,7 @@ func TestConnectionsAreForwarded(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
-	for _, want := range []string{"the policy terminal.forwarding_enabled is false", "no program of the allocation accepts connections at port 82"} {
+	for _, want := range []string{"the node forwards no ports for the allocation", "no program of the allocation accepts connections at port 82"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("the user reads %q, without %q", said.String(), want)
 		}

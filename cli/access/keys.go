@@ -77,13 +77,17 @@ func (t *target) prepare(ctx context.Context, direct bool) error {
 // writeHostKeys writes the host keys that the node has reported, so that no user has to confirm one.
 func (t *target) writeHostKeys() error {
 	if t.certificate.HostKeys == nil {
-		return nil
+		return t.noHostKey()
 	}
 	var lines strings.Builder
 	for _, key := range *t.certificate.HostKeys {
 		lines.WriteString(t.host() + " " + key + "\n")
 	}
 	return durable.Write(filepath.Join(t.dir, "known_hosts"), []byte(lines.String()), 0o600)
+}
+
+func (t *target) noHostKey() error {
+	return errs.New(errs.Unavailable, "the node of %s has reported no SSH host key", t.allocation.Name).Try("repeat it after its next report")
 }
 
 // ownKey returns the public line of the key at a path, and makes the key if it does not exist.

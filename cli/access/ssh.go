@@ -83,11 +83,8 @@ func (t *target) options() []string {
 	all := []string{
 		"-o", "IdentityFile=" + file(key), "-o", "CertificateFile=" + file(key+"-cert.pub"), "-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none",
 		"-o", "User=" + t.certificate.Login, "-o", "HostKeyAlias=" + t.host(),
-	}
-	if t.certificate.HostKeys != nil { // the node has reported them
-		all = append(all, "-o", "UserKnownHostsFile="+file(filepath.Join(t.dir, "known_hosts")), "-o", "StrictHostKeyChecking=yes", "-o", "GlobalKnownHostsFile=none")
-	} else {
-		all = append(all, "-o", "UserKnownHostsFile="+file(filepath.Join(filepath.Dir(t.dir), "known_hosts")), "-o", "StrictHostKeyChecking=accept-new")
+		// The node has reported these host keys.
+		"-o", "UserKnownHostsFile=" + file(filepath.Join(t.dir, "known_hosts")), "-o", "StrictHostKeyChecking=yes", "-o", "GlobalKnownHostsFile=none",
 	}
 	if t.direct {
 		return append(all, "-o", "HostName="+output.ValueOrZero(t.certificate.Host), "-o", "Port="+strconv.Itoa(output.ValueOrZero(t.certificate.Port)))

@@ -73,7 +73,7 @@ func (s *Server) Serve(ctx context.Context) error {
 			return c
 		},
 		LocalPortForwardingCallback: func(ctx ssh.Context, host string, _ uint32) bool {
-			return s.forwards(ctx.User()) && slices.Contains([]string{"localhost", "127.0.0.1", "::1"}, host)
+			return ctx.Value(permittedKey{}) == true && s.forwards(ctx.User()) && slices.Contains([]string{"localhost", "127.0.0.1", "::1"}, host)
 		},
 	}
 	server.AddHostKey(key)
@@ -156,6 +156,9 @@ type connection struct {
 
 type connectionKey struct{}
 
+// permittedKey is the key of whether a login permits forwarding.
+type permittedKey struct{}
+
 // Close closes the connection.
 func (c *connection) Close() error {
 	c.server.mu.Lock()
@@ -171,6 +174,11 @@ func (s *Server) mayLogIn(ctx ssh.Context, key ssh.PublicKey) bool {
 	if a == nil || !ok || !s.opens(a, key) {
 		return false
 	}
+	permitted := true // by a registered key
+	if certificate, ok := key.(*xssh.Certificate); ok {
+		_, permitted = certificate.Extensions["permit-port-forwarding"]
+	}
+	ctx.SetValue(permittedKey{}, permitted)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.conns[c] = ctx.User()

@@ -34,7 +34,7 @@ var criteria = []criterion{
 	{id: "AT-010", sentence: "Active SKUs have a price and a free count, which falls with a claim and returns after the proof; no host name.", tests: []string{"e2e/acceptance.TestAT010"}},
 	{id: "AT-020", sentence: "Create leads to active: SSH with a registered key works, only the claimed GPU opens, metering starts at active.", tests: []string{
 		"e2e/acceptance.TestAT020", "e2e/host.TestNode",
-	}, waits: "a real GPU: slices; through the relay: terminal"},
+	}, waits: "a real GPU: slices"},
 	{id: "AT-023", sentence: "402, 409 and 429 of a create; 200 parallel creates at cap − 1 give one; a queued request starts when a slot is free.", tests: []string{
 		"product/allocation.TestRejectedRequests", "product/allocation.TestINV07Caps", "product/allocation.TestQueueServesTheOldestRequestFirst", "e2e/matrix.TestINV07CapsLimitParallelCreates",
 	}},
@@ -84,7 +84,9 @@ var criteria = []criterion{
 	{id: "AT-083", sentence: "One correlation id through request, event, job, task, audit and notification; planted secrets are nowhere.", tests: []string{
 		"e2e/acceptance.TestAT083", "e2e.TestTrace", "e2e/matrix.TestINV57CanariesStayHidden",
 	}},
-	{id: "AT-090", sentence: "A terminal token works once; replayed, late and misplaced ones are rejected; a reload resumes.", waits: "terminal"},
+	{id: "AT-090", sentence: "A terminal token works once; replayed, late and misplaced ones are rejected; a reload resumes.", tests: []string{
+		"e2e/acceptance.TestAT090", "api/terminal.TestINV51RejectedUses", "api/terminal.TestTwoServersWithoutStickyRouting",
+	}},
 	{id: "AT-091", sentence: "Pull request, plan, merge, applied; an incomplete or invalid commit changes nothing.", tests: []string{
 		"e2e.TestChangeByPullRequest", "e2e.TestBrokenFileKeepsLastGoodRevision", "e2e.TestFaultyFleet",
 	}},
@@ -93,8 +95,8 @@ var criteria = []criterion{
 	}},
 	{id: "AT-093", sentence: "On a partitioned node tenants continue, and the slot is not sold again.", tests: []string{"e2e.TestDriftFaultPartition"}},
 	{id: "AT-094", sentence: "A fresh clone leads to the first Ready allocation in at most 4 commands, without account, container or GPU.", tests: []string{"e2e.TestPages"}},
-	{id: "AT-095", sentence: "SSH works while the node's address is unreachable.", waits: "terminal"},
-	{id: "AT-096", sentence: "An editor's remote server starts through ssh-config.", waits: "terminal"},
+	{id: "AT-095", sentence: "SSH works while the node's address is unreachable.", tests: []string{"e2e/host.TestNode"}},
+	{id: "AT-096", sentence: "An editor's remote server starts through ssh-config.", tests: []string{"e2e/host.TestNode"}},
 	{id: "AT-097", sentence: "A required recording plays back equal to the screen; end-to-end SSH is rejected.", tests: []string{
 		"e2e/acceptance.TestAT097", "api/terminal.TestARequiredRecordingEqualsTheScreen", "api/terminal.TestARequiredRecordingRejectsSSH",
 	}},

@@ -198,6 +198,7 @@ func TestNode(t *testing.T) {
 	if out := s.as(a, `id -un; id -u; cat /proc/self/cgroup; ls /home /var/lib/gpuaas/journal 2>&1; sudo -n true 2>&1; echo`); !strings.Contains(out, "/user.slice/user-"+strings.TrimPrefix(a.Login, "u")) {
 		t.Error(out)
 	}
+	s.relayed(a)
 	s.follows(a)
 	s.restarts(a)
 	s.partition(a)

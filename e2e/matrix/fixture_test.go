@@ -436,7 +436,7 @@ func (w *fixture) fresh(kind string, s *side, by *actor) string {
 		w.sql(`INSERT INTO webhook_deliveries (id, endpoint_id, org_id, project_id, event_id, event_type, body, status) VALUES ($1, $2, $3, $4, $5, 'billing.refunded', '{}', 'failed')`,
 			made, s.objects["WebhookID"], s.tenant, s.project, id())
 	case "TerminalSessionID": // of a server that is not silent
-		w.sql(`INSERT INTO terminal_instances (id, address, seen_at) VALUES ($1, '', 'infinity')`, made)
+		w.sql(`INSERT INTO terminal_instances (id, address, key, seen_at) VALUES ($1, '', '', 'infinity')`, made)
 		w.sql(`INSERT INTO terminal_sessions (id, org_id, project_id, allocation_id, node_id, fence, instance_id, principal, by_program, sign_in_id, scopes, limited, purpose,
 				address, user_agent, correlation_id)
 			SELECT $1, org_id, project_id, id, $1, 1, $1, $2, false, $1, '{}', false, 'shell', '', '', '' FROM allocations WHERE id = $3`, made, by.user, s.objects["AllocationID"])

@@ -85,8 +85,8 @@ func OpenUserCA(dir string, c clock.Clock) (LocalUserCA, error) {
 // early tolerates a node whose clock is behind.
 const early = time.Minute
 
-// Sign certifies a user's key for one allocation. The certificate permits a terminal only if PTY is set,
-// and no forwarding, agent or user rc file.
+// Sign certifies a user's key for one allocation. The certificate permits a terminal only if PTY is set, and no agent or user
+// rc file. It permits forwarding, for which sshd has the rule of the account.
 func (u LocalUserCA) Sign(_ context.Context, l Login) (LoginCertificate, error) {
 	if err := l.check(); err != nil {
 		return LoginCertificate{}, err
@@ -101,7 +101,7 @@ func (u LocalUserCA) Sign(_ context.Context, l Login) (LoginCertificate, error) 
 		Key: l.Key, Serial: serial(), CertType: ssh.UserCert, KeyId: "user=" + l.User + " allocation=" + l.Allocation,
 		ValidPrincipals: []string{l.Allocation},
 		ValidAfter:      uint64(now.Add(-early).Unix()), ValidBefore: uint64(now.Add(l.TTL).Unix()), //nolint:gosec // after 1970
-		Permissions: ssh.Permissions{Extensions: map[string]string{}},
+		Permissions: ssh.Permissions{Extensions: map[string]string{"permit-port-forwarding": ""}},
 	}
 	if l.PTY {
 		c.Extensions["permit-pty"] = ""

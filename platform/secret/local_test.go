@@ -155,7 +155,7 @@ func TestALoginIsForOneAllocationAndMinutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	cert := parsed.(*ssh.Certificate)
-	if len(cert.ValidPrincipals) != 1 || cert.ValidPrincipals[0] != "a1" || len(cert.CriticalOptions) != 0 || len(cert.Extensions) != 1 ||
+	if len(cert.ValidPrincipals) != 1 || cert.ValidPrincipals[0] != "a1" || len(cert.CriticalOptions) != 0 || len(cert.Extensions) != 2 ||
 		c.KeyID != "user=ada allocation=a1" || cert.KeyId != c.KeyID || cert.Serial != c.Serial || c.Serial == 0 || !strings.HasPrefix(o.Public()[0], "ssh-ed25519 ") {
 		t.Errorf("%+v", cert)
 	}
@@ -172,7 +172,7 @@ func TestALoginIsForOneAllocationAndMinutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if parsed, _, _, _, err := ssh.ParseAuthorizedKey([]byte(bare.Text)); err != nil || len(parsed.(*ssh.Certificate).Extensions) != 0 || bare.Serial == c.Serial {
+	if parsed, _, _, _, err := ssh.ParseAuthorizedKey([]byte(bare.Text)); err != nil || len(parsed.(*ssh.Certificate).Extensions) != 1 || bare.Serial == c.Serial {
 		t.Errorf("without a terminal: %v", err)
 	}
 	o.now.Add(int64(5*time.Minute/time.Second) + 1)

@@ -18,6 +18,7 @@ func LimitsFrom(client *policies.Client) func(ids.Tenant, ids.Project) Limits {
 			PerAllocation: int(v.Int(policies.TerminalMaxSessionsPerAllocation)),
 			Recording:     Recording(v.String(policies.TerminalRecording)),
 			RecordingMax:  v.Int(policies.TerminalRecordingMaxMiB) << 20,
+			Forwarding:    v.Bool(policies.TerminalForwardingEnabled),
 		}
 	}
 }

@@ -73,6 +73,8 @@ type Limits struct {
 	PerAllocation int
 	Recording     Recording
 	RecordingMax  int64 // bytes of output
+	// Forwarding is true if SSH connections may forward ports.
+	Forwarding bool
 }
 
 // Service is used by the role api for tokens and lists, and by the role terminal for sessions.

@@ -120,7 +120,7 @@ func (w *Fixture) Node(t testing.TB, name string, n int) ids.Node {
 
 // Report returns the report of a healthy node.
 func Report(node ids.Node, n int) protocol.Report {
-	r := protocol.Report{Capability: 1, Agent: "1.0.0", BootID: "b", Boot: 1, Sequence: 1, Complete: true, Allocations: []protocol.AllocationReport{}}
+	r := protocol.Report{Capability: protocol.Capability, Agent: "1.0.0", BootID: "b", Boot: 1, Sequence: 1, Complete: true, Allocations: []protocol.AllocationReport{}}
 	for i := range n {
 		r.Inventory.GPUs = append(r.Inventory.GPUs, protocol.GPU{Index: i, UUID: GPU(node, i), Model: "NVIDIA H100 80GB HBM3", MemoryMiB: 81559, Health: protocol.Healthy})
 	}

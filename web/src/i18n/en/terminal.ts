@@ -55,7 +55,7 @@ export const terminal = {
     ended_by_operator: "an operator ended it.",
     signed_out: "you have signed out, or your session or key was revoked.",
     user_disabled: "your account is disabled.",
-    right_lost: "you have no access to the allocation any more.",
+    right_lost: "you have no access to the allocation any more, or forwarding is not allowed any more.",
     allocation_ended: "the allocation is not active any more.",
     node_unavailable: "the node of the allocation is not reachable or was revoked.",
     connect_failed: "the node was not reached, or rejected the login.",
