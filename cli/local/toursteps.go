@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,7 @@ func (t *tour) steps() []step {
 		{"Top up", t.topUp},
 		{"Create", t.create},
 		{"Read the allocation", t.showAllocation},
+		{"Enter the allocation", t.enter},
 		{"Drift: the simulated node is changed outside the control plane", t.drift},
 		{"Fault: a GPU breaks", t.fault},
 		{"Release", t.release},
@@ -167,6 +169,24 @@ func (t *tour) showAllocation(ctx context.Context) error {
 	}
 	t.printChecked("on %s, account %s exists and opens exactly its %d GPUs", t.node, t.mine.Login, open)
 	return nil
+}
+
+// enter runs a command in the allocation, over the connection that the agent of its node opens.
+func (t *tour) enter(ctx context.Context) error {
+	if _, err := exec.LookPath("ssh"); err != nil {
+		t.print("OpenSSH is not installed here: gpuaas terminal %s opens a shell without it\n", t.name)
+	} else {
+		out, err := t.run(ctx, "ssh", t.name, "--", "nvidia-smi", "-L")
+		if err != nil {
+			return err
+		}
+		if n := strings.Count(out, "GPU "); n != t.order.gpus {
+			return fmt.Errorf("nvidia-smi in the allocation lists %d GPUs, not %d", n, t.order.gpus)
+		}
+		t.printChecked("nvidia-smi in the allocation lists its %d GPUs", t.order.gpus)
+	}
+	_, err := t.run(ctx, "alloc", "logs", t.name)
+	return err
 }
 
 // countClaimed counts the slots of the allocation on its node.
