@@ -23,11 +23,16 @@ const moved = 256 << 20
 
 // editor is the server that an editor starts on the node: it listens on loopback, and prints its port.
 const editor = `
-import http.server, os
-s = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
-open("editor.txt", "w").write("hello of " + os.environ["USER"])
-print(s.server_port, flush=True)
-s.serve_forever()
+import os, socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+s.listen()
+print(s.getsockname()[1], flush=True)
+while True:
+    c, _ = s.accept()
+    c.recv(4096)
+    c.sendall(("HTTP/1.0 200 OK\r\n\r\nhello of %s" % os.environ["USER"]).encode())
+    c.close()
 `
 
 // relayed uses an allocation whose node accepts no connection: commands, files, an editor's server and a terminal reach it over
@@ -36,8 +41,7 @@ func (s *scenario) relayed(a allocation) {
 	s.t.Helper()
 	s.direct("denied")
 	s.host.Sh(s.t, `nft add table inet shut; nft add chain inet shut in '{ type filter hook input priority 0; }'
-		nft add rule inet shut in iifname lo accept; nft add rule inet shut in ct state established,related accept
-		nft add rule inet shut in tcp flags syn counter drop; nft add rule inet shut in drop`)
+		nft add rule inet shut in iifname lo accept; nft add rule inet shut in 'tcp flags & (syn | ack) == syn counter drop'`)
 	defer func() {
 		if out := s.host.Sh(s.t, `nft list chain inet shut in; nft delete table inet shut`); !strings.Contains(out, "counter packets 0 ") {
 			s.t.Errorf("connections were opened to the node:\n%s", out)
@@ -106,13 +110,17 @@ func (s *scenario) copies(a allocation) {
 func (s *scenario) edits(a allocation) {
 	s.t.Helper()
 	server := s.command("ssh", a.Name+".gpuaas", "python3 -u -")
-	server.Stdin = strings.NewReader(editor)
+	var problems bytes.Buffer
+	server.Stdin, server.Stderr = strings.NewReader(editor), &problems
 	stdout, err := server.StdoutPipe()
 	must(s.t, err)
 	must(s.t, server.Start())
 	defer func() { _ = server.Process.Kill(); _ = server.Wait() }()
 	port, err := bufio.NewReader(stdout).ReadString('\n')
-	must(s.t, err)
+	if err != nil {
+		_ = server.Wait()
+		s.t.Fatalf("the server of the editor: %v\n%s", err, &problems)
+	}
 	port = strings.TrimSpace(port)
 	first, second, sshd := freePort(s), freePort(s), freePort(s)
 	tunnel := s.command("ssh", "-N", "-L", "127.0.0.1:"+first+":127.0.0.1:"+port, "-L", "127.0.0.1:"+sshd+":127.0.0.1:22", a.Name+".gpuaas")
@@ -123,7 +131,7 @@ func (s *scenario) edits(a allocation) {
 	defer func() { _ = forward.Process.Kill(); _ = forward.Wait() }()
 	for _, local := range []string{first, second} {
 		within(s.t, patience, "the editor's server responds", func() error {
-			out, err := exec.CommandContext(s.t.Context(), "curl", "-sS", "--max-time", "5", "http://127.0.0.1:"+local+"/editor.txt").CombinedOutput()
+			out, err := exec.CommandContext(s.t.Context(), "curl", "-sS", "--max-time", "5", "http://127.0.0.1:"+local+"/").CombinedOutput()
 			if err == nil && string(out) != "hello of "+a.Login {
 				err = fmt.Errorf("it sends %q", out)
 			}

@@ -48,6 +48,7 @@ var changes = map[string][]string{
 	"createTerminalToken":     {"terminal_tokens"},
 	"endTerminalSession":      {"terminal_sessions"},
 	"getTerminalRecording":    {},
+	"getNodeLogs":             {},
 	"endAdminTerminalSession": {"terminal_sessions"},
 	"createSshCertificate":    {"ssh_certificates"}, // its serial, so that it can be revoked
 

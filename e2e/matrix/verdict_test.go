@@ -88,8 +88,9 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 	if listed, _ := o.Extensions["x-codes"].([]any); s.kind == "UserID" && slices.Contains(listed, any("user_not_found")) {
 		missing.codes = []string{"user_not_found"}
 	}
-	done := verdict{statuses: successes(o), changes: writes(o) || o.OperationID == "getTerminalRecording"} // each read is audited
-	if o.OperationID == "probeNode" {                                                                      // the node has no agent here; the probe waits in its mailbox
+	audited := o.OperationID == "getTerminalRecording" || o.OperationID == "getNodeLogs" // each read
+	done := verdict{statuses: successes(o), changes: writes(o) || audited}
+	if o.OperationID == "probeNode" { // the node has no agent here; the probe waits in its mailbox
 		done.statuses, done.codes = []int{504}, []string{"agent_timeout"}
 	}
 	if o.OperationID == "getAllocationLogs" || o.OperationID == "getNodeLogs" { // no terminal server runs here
@@ -139,6 +140,8 @@ func expectNoProject(o openapi.Operation, a *actor, by []string, done verdict) v
 		wide = slices.ContainsFunc(a.roles, isInProject) || a.hasRole("tenant.billing") && !a.limited
 	}
 	switch {
+	case a.side == nil && o.OperationID == "endTerminalSession" && len(by) > 0: // of the caller
+		return done
 	case a.side == nil:
 		return verdict{statuses: []int{101, 200, 400, 403, 404}, codes: []string{"", "not_found", "forbidden", "project_required"}}
 	case len(by) == 0:
