@@ -246,7 +246,7 @@ func (l *track) ended(t *testing.T, kind string) {
 	defer db.Close(t.Context())
 	var left []string
 	// Begun between this crash's start and the start after it: by the one that died. On a busy computer the record of a stale
-	// node may run beside it, and dies before its commit.
+	// node may run at the same time, and dies before its commit.
 	must(t, db.QueryRow(t.Context(), `SELECT coalesce(array_agg(kind || ' ' || args::text), '{}') FROM river.river_job
 		WHERE state = 'running' AND kind LIKE '%' || $3 || '%' AND args->>'event' IS DISTINCT FROM 'reports_stale' AND attempted_at BETWEEN $1 AND $2`, l.installation.before, l.installation.since, kind).Scan(&left))
 	if len(left) > 0 {

@@ -143,7 +143,7 @@ BEGIN
 		('terminal_tokens',          'ra',   '',    '',     'rd',   '',     'rd'), -- the first use deletes a token
 		('terminal_sessions',        'rw',   '',    '',     'rd',   '',     'raw'),
 		('terminal_instances',       'r',    '',    '',     '',     '',     'rawd'), -- the API calls a server for logs
-		('log_streams',              'rawd', '',    '',     '',     '',     'rw'), -- the first use of a token removes its hash
+		('log_streams',              'rawd', '',    '',     'rd',   '',     'rw'), -- the first use of a token removes its hash
 		('log_targets',              '',     '',    '',     '',     '',     'r'),
 		('terminal_recordings',      'r',    '',    '',     'rd',   '',     'raw'),
 		('terminal_recording_chunks', 'r',   '',    '',     'rd',   '',     'ra'), -- no role changes a chunk

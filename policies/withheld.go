@@ -3,7 +3,7 @@ package policies
 import "slices"
 
 // withheld lists the operations that no role of the platform allows: neither "*" nor a Role object includes them.
-var withheld = []string{"listTerminalRecordings", "getTerminalRecording"}
+var withheld = []string{"getAllocationLogs", "listTerminalRecordings", "getTerminalRecording"}
 
 // Withheld reports whether no role of the platform allows an operation.
 func Withheld(operation string) bool { return slices.Contains(withheld, operation) }

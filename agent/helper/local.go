@@ -147,6 +147,7 @@ func Open(ctx context.Context, o Options) (*Local, error) {
 // Start resumes what a crash interrupted. ctx ends all work.
 func (l *Local) Start(ctx context.Context) {
 	l.logs.start(ctx)
+	l.logs.running.Go(func() { l.logs.watch(ctx, l.runner.Clock.Now) })
 	l.runner.Start(ctx)
 }
 

@@ -35,7 +35,7 @@ func (b LogBatch) End() string {
 
 const (
 	// maxLogs limits the open logs of a node.
-	maxLogs = 32
+	maxLogs = 128
 	// unreadFor is the time after which a log without a reader ends: the network process was started again.
 	unreadFor = 30 * time.Second
 )
@@ -59,16 +59,37 @@ func (o *openLogs) start(ctx context.Context) {
 	o.base, o.open = ctx, map[ids.Task]*openLog{}
 }
 
-// add begins a log, and ends those without a reader.
-func (o *openLogs) add(id ids.Task, now time.Time, read func(context.Context, *logs.Feed) error) error {
+// endUnread ends the logs without a reader.
+func (o *openLogs) endUnread(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for other, one := range o.open {
+	for id, one := range o.open {
 		if now.Sub(one.feed.LastRead()) >= unreadFor {
 			one.end()
-			delete(o.open, other)
+			delete(o.open, id)
 		}
 	}
+}
+
+// watch ends logs without a reader until ctx ends.
+func (o *openLogs) watch(ctx context.Context, now func() time.Time) {
+	tick := time.NewTicker(unreadFor / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			o.endUnread(now())
+		}
+	}
+}
+
+// add begins a log.
+func (o *openLogs) add(id ids.Task, now time.Time, read func(context.Context, *logs.Feed) error) error {
+	o.endUnread(now)
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	switch {
 	case o.base == nil || o.base.Err() != nil:
 		return errors.New("this node is stopping")

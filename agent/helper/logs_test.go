@@ -216,7 +216,7 @@ func TestLogsOfANode(t *testing.T) {
 		}
 	}
 	var last string
-	for range 33 {
+	for range 129 {
 		s, err := c.Stream(t.Context(), b.logRequest(relay, ids.Allocation{}, 0, &protocol.LogQuery{Source: protocol.LogSystem, Follow: true}))
 		if err != nil {
 			t.Fatal(err)

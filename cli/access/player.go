@@ -145,6 +145,9 @@ func (s *sanitizer) escaped(out *strings.Builder, r rune) {
 	switch {
 	case r == 0x1b:
 		s.state = inEscape
+	case r == 0x18, r == 0x1a: // they end the sequence
+		s.state = inText
+	case r < 0x20, r >= 0x7f && r < 0xa0: // a terminal continues the sequence after them
 	case strings.ContainsRune("]PX^_", r):
 		s.state, s.osc = inString, r == ']'
 	case ended:

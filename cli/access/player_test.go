@@ -9,8 +9,8 @@ import (
 // Commands that act outside of the screen are left out, wherever the recording divides them.
 func TestPlayersLeaveOutCommands(t *testing.T) {
 	t.Parallel()
-	const text = "a\x1b[31mb\x1b]52;c;c3VkbyBybSAtcmYK\x07c\x1b]0;title\x1b\\d\x1bP+q544e\x1b\\e\x1b_x\x1b\\f\x05g\u009d52;c;aaaa\x18h\x1b]52;c;x\x1b[32mi\x1b\x1b[1mj"
-	const want = "a\x1b[31mbcdefg52;c;aaaa\x18h\x1b[32mi\x1b[1mj"
+	const text = "a\x1b[31mb\x1b]52;c;c3VkbyBybSAtcmYK\x07c\x1b]0;title\x1b\\d\x1bP+q544e\x1b\\e\x1b_x\x1b\\f\x05g\u009d52;c;aaaa\x18h\x1b]52;c;x\x1b[32mi\x1b\x1b[1mj\x1b\x07]52;c;x\x07k\x1b\x7f]52;c;x\x07l\x1b\u009d]52;c;x\x07m\x1b\x18]n"
+	const want = "a\x1b[31mbcdefg52;c;aaaa\x18h\x1b[32mi\x1b[1mjklm]n"
 	for cut := range len(text) {
 		if text[cut] >= 0x80 {
 			continue // an event contains whole characters

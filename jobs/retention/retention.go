@@ -23,6 +23,7 @@ import (
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/terminal"
+	"github.com/gpuaas/gpuaas/product/terminal/logstream"
 	"github.com/gpuaas/gpuaas/product/terminal/recording"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/services"
@@ -71,6 +72,7 @@ func batches() []batch {
 		{"sign_in_links", policies.HistoryDays, day, signin.DeleteExpiredLinks},
 		{"ssh_certificates", policies.HistoryDays, day, allocation.ForgetCertificates},
 		{"terminal_tokens", policies.HistoryDays, day, terminal.DeleteTokens},
+		{"log_streams", policies.HistoryDays, day, logstream.DeleteSilent},
 		{"terminal_sessions", policies.HistoryDays, day, terminal.DeleteSessions},
 		{"terminal_recordings", policies.TerminalRecordingDays, day, recording.DeleteRecordings},
 		{"terminal_recording_chunks", policies.TerminalRecordingDays, day, recording.DeleteChunks},

@@ -128,6 +128,8 @@ func reasonOf(end string) string {
 	switch {
 	case end == "complete":
 		return "complete"
+	case code == string(errs.TokenExpired): // the client opens the stream again with a new one
+		return "lost"
 	case code == string(protocol.NotActive):
 		return "allocation_ended"
 	case code == string(errs.Forbidden), code == string(errs.NotFound), strings.HasPrefix(code, "token_"):

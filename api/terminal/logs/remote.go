@@ -28,6 +28,8 @@ const (
 	maxProblem    = 4 << 10
 )
 
+var errNotReached = errors.New("the terminal server is not reached")
+
 // Check returns an error if no terminal server is running.
 func (r *Remote) Check(ctx context.Context) error {
 	servers, err := r.Streams.Servers(ctx)
@@ -45,7 +47,7 @@ func (r *Remote) Open(ctx context.Context, token string) (io.ReadCloser, error) 
 	}
 	for _, server := range servers {
 		body, err := call(ctx, server, token)
-		if _, answered := errors.AsType[*errs.Error](err); err == nil || answered {
+		if !errors.Is(err, errNotReached) {
 			return body, err
 		}
 	}
@@ -58,12 +60,20 @@ func call(ctx context.Context, server logstream.Server, token string) (io.ReadCl
 		return nil, fmt.Errorf("calling a terminal server: %w", err)
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
+	dial := &tls.Dialer{NetDialer: &net.Dialer{Timeout: connectWithin}, Config: pinned(server.Key)}
 	transport := &http.Transport{
-		DialContext: (&net.Dialer{Timeout: connectWithin}).DialContext, TLSClientConfig: pinned(server.Key), TLSHandshakeTimeout: connectWithin, ResponseHeaderTimeout: respondWithin, DisableKeepAlives: true,
+		ResponseHeaderTimeout: respondWithin, DisableKeepAlives: true,
+		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, errors.Join(errNotReached, err)
+			}
+			return conn, nil
+		},
 	}
 	response, err := transport.RoundTrip(request)
 	if err != nil {
-		return nil, fmt.Errorf("calling a terminal server: %w", err)
+		return nil, errs.New(errs.Unavailable, "the terminal server has not responded").Try("try again in a few seconds").Because(fmt.Errorf("calling a terminal server: %w", err))
 	}
 	if response.StatusCode == http.StatusOK {
 		return response.Body, nil
@@ -72,6 +82,9 @@ func call(ctx context.Context, server logstream.Server, token string) (io.ReadCl
 	var p problem
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxProblem)).Decode(&p); err != nil || p.Code == "" {
 		return nil, errs.New(errs.Unavailable, "the terminal server responds with status %d", response.StatusCode)
+	}
+	if p.Code == errs.TerminalTokenInvalid { // the token lives for seconds, and is not that of the caller
+		p.Code = errs.Unavailable
 	}
 	return nil, errs.New(p.Code, "%s", p.Message)
 }

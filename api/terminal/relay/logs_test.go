@@ -114,7 +114,7 @@ func TestLogsOverAnotherProcess(t *testing.T) {
 					t.Errorf("%q %v", text, err)
 				}
 				_ = lines.Close()
-			case errs.CodeOf(err) == errs.TerminalTokenInvalid:
+			case errs.CodeOf(err) == errs.Unavailable:
 				rejected.Add(1)
 			default:
 				t.Error(err)
@@ -129,7 +129,7 @@ func TestLogsOverAnotherProcess(t *testing.T) {
 	late := ticket()
 	_, err = i.db.Exec(t.Context(), `UPDATE log_streams SET seen_at = now() - interval '16 s'`)
 	must(t, err)
-	if _, err := remote.Open(ctx, late.Token); errs.CodeOf(err) != errs.TerminalTokenInvalid {
+	if _, err := remote.Open(ctx, late.Token); errs.CodeOf(err) != errs.Unavailable {
 		t.Errorf("a late token: %v", err)
 	}
 	// A process at the same address with another key receives no token.

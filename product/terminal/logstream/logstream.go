@@ -106,6 +106,15 @@ func (s *Service) Beat(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
+// DeleteSilent deletes some rows of streams without a server, and returns how many. Streams beat, so the table is small.
+func DeleteSilent(ctx context.Context, q pg.Queryer, _ time.Duration, most int) (int64, error) {
+	tag, err := q.Exec(ctx, deleteOld, silence, most)
+	if err != nil {
+		return 0, fmt.Errorf("deleting streams of logs: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
+
 // End removes a stream.
 func (s *Service) End(ctx context.Context, id uuid.UUID) error {
 	if _, err := s.DB.Exec(ctx, deleteStream, id); err != nil {

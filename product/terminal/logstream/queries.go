@@ -1,6 +1,10 @@
 package logstream
 
 const (
+	// Of servers that have failed.
+	deleteOld = `
+	DELETE FROM log_streams WHERE id IN (SELECT id FROM log_streams WHERE seen_at < now() - 4 * $1::interval ORDER BY seen_at LIMIT $2)`
+
 	deleteSilent = `DELETE FROM log_streams WHERE seen_at < now() - 4 * $1::interval`
 
 	// Two openings must not both be the last one below a limit.

@@ -36,7 +36,8 @@ const (
 
 	deleteRecordings = `
 	DELETE FROM terminal_recordings WHERE id IN (
-		SELECT id FROM terminal_recordings WHERE updated_at < now() - $1::interval ORDER BY updated_at LIMIT $2)`
+		SELECT id FROM terminal_recordings r WHERE updated_at < now() - $1::interval
+			AND (ended_at IS NOT NULL OR NOT EXISTS (SELECT FROM terminal_sessions s WHERE s.id = r.id AND s.ended_at IS NULL)) ORDER BY updated_at LIMIT $2)`
 
 	// The key of such a chunk is gone with the row of its recording.
 	deleteChunks = `

@@ -111,6 +111,13 @@ func (s *Service) Open(ctx context.Context, by audit.By, id uuid.UUID, project i
 }
 
 func (s *Service) copy(ctx context.Context, to io.Writer, r Recording, ring *envelope.Ring) error {
+	if r.chunks == 0 { // nothing is stored yet
+		var empty text
+		empty.header(r.Columns, r.Rows, r.CreatedAt)
+		if _, err := to.Write(empty.lines); err != nil {
+			return fmt.Errorf("sending recording %s: %w", r.ID, err)
+		}
+	}
 	for n := range r.chunks {
 		var sealed []byte
 		if err := s.DB.QueryRow(ctx, selectChunk, r.ID, n).Scan(&sealed); err != nil {
