@@ -34,7 +34,8 @@ func conforms(doc *openapi3.T, o openapi.Operation, r request, a answer) string 
 	if err != nil {
 		return err.Error()
 	}
-	stream := strings.HasPrefix(a.header.Get("Content-Type"), "text/")
+	kind := a.header.Get("Content-Type")
+	stream := strings.HasPrefix(kind, "text/") || kind == "application/x-asciicast"
 	input := &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req, Route: route},
 		Status:                 a.status, Header: a.header,
