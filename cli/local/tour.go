@@ -151,17 +151,18 @@ func (t *tour) pause(ctx context.Context) error {
 // run plays one command as a person would type it and returns what it printed.
 func (t *tour) run(ctx context.Context, args ...string) (string, error) {
 	t.print("$ gpuaas %s\n", strings.Join(args, " "))
-	return t.play(ctx, Indented(t.app.Out), args...)
+	return t.play(ctx, Indented(t.app.Out), "", args...)
 }
 
 // quietly is run without showing it, for what only the tour wants to know.
 func (t *tour) quietly(ctx context.Context, args ...string) (string, error) {
-	return t.play(ctx, io.Discard, args...)
+	return t.play(ctx, io.Discard, "", args...)
 }
 
-func (t *tour) play(ctx context.Context, shown io.Writer, args ...string) (string, error) {
+func (t *tour) play(ctx context.Context, shown io.Writer, input string, args ...string) (string, error) {
 	var out, complaint bytes.Buffer
 	sub := alone(t.app)
+	sub.In = strings.NewReader(input)
 	sub.Out = io.MultiWriter(&out, shown)
 	sub.Err = io.MultiWriter(&complaint, shown)
 	if code := sub.Execute(ctx, sub, args); code != output.ExitOK {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -171,21 +170,18 @@ func (t *tour) showAllocation(ctx context.Context) error {
 	return nil
 }
 
-// enter runs a command in the allocation, over the connection that the agent of its node opens.
+// enter types a command in a terminal of the allocation, over the connection that the agent of its node opens.
 func (t *tour) enter(ctx context.Context) error {
-	if _, err := exec.LookPath("ssh"); err != nil {
-		t.print("OpenSSH is not installed here: gpuaas terminal %s opens a shell without it\n", t.name)
-	} else {
-		out, err := t.run(ctx, "ssh", t.name, "--", "nvidia-smi", "-L")
-		if err != nil {
-			return err
-		}
-		if n := strings.Count(out, "GPU "); n != t.order.gpus {
-			return fmt.Errorf("nvidia-smi in the allocation lists %d GPUs, not %d", n, t.order.gpus)
-		}
-		t.printChecked("nvidia-smi in the allocation lists its %d GPUs", t.order.gpus)
+	t.print("$ echo 'nvidia-smi -L; exit' | gpuaas terminal %s\n", t.name)
+	out, err := t.play(ctx, Indented(t.app.Out), "nvidia-smi -L; exit\n", "terminal", t.name)
+	if err != nil {
+		return err
 	}
-	_, err := t.run(ctx, "alloc", "logs", t.name)
+	if n := strings.Count(out, "(UUID: "); n != t.order.gpus {
+		return fmt.Errorf("nvidia-smi in the allocation lists %d GPUs, not %d", n, t.order.gpus)
+	}
+	t.printChecked("nvidia-smi in the allocation lists its %d GPUs", t.order.gpus)
+	_, err = t.run(ctx, "alloc", "logs", t.name)
 	return err
 }
 

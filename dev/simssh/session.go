@@ -35,7 +35,7 @@ var sftpServers = []string{"/usr/lib/openssh/sftp-server", "/usr/libexec/openssh
 
 // session runs a shell or a command.
 func (s *Server) session(sess ssh.Session) {
-	args := []string{"-l"}
+	args := []string{"-i"} // no login shell: the profile of this computer may set a PATH without nvidia-smi
 	if command := sess.RawCommand(); command != "" {
 		args = []string{"-c", command}
 	}
