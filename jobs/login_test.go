@@ -100,7 +100,7 @@ func TestEnsureCarriesTheRulesForLogins(t *testing.T) {
 		return rules
 	}
 	a := b.Active(t, 1)
-	told := func() (text string) {
+	marked := func() (text string) {
 		t.Helper()
 		if err := b.DB.QueryRow(t.Context(), `SELECT access_rules FROM allocations WHERE id = $1`, a.ID).Scan(&text); err != nil {
 			t.Fatal(err)
@@ -109,8 +109,8 @@ func TestEnsureCarriesTheRulesForLogins(t *testing.T) {
 	}
 	b.speaks(protocol.AccessCapability - 1)
 	e, o := b.ensured(a)
-	if o.Access != (protocol.Access{}) || told() != "" {
-		t.Errorf("an older agent gets %s, marked %q", e.Params, told())
+	if o.Access != (protocol.Access{}) || marked() != "" {
+		t.Errorf("an older agent gets %s, marked %q", e.Params, marked())
 	}
 	b.ends(e, protocol.Succeeded)
 	b.speaks(protocol.AccessCapability)
@@ -125,8 +125,8 @@ func TestEnsureCarriesTheRulesForLogins(t *testing.T) {
 		b.ends(e, protocol.Succeeded)
 	}
 	next(access.Rules{Forwarding: true}, protocol.Access{LoginFrom: protocol.FromLoopback, Forwarding: protocol.ForwardLocal})
-	if due := jobs.Due(b.deps, jobs.SendAccess{}.Kind()); due != nil || told() != "loopback/local" {
-		t.Errorf("%v is due after %q", due, told())
+	if due := jobs.Due(b.deps, jobs.SendAccess{}.Kind()); due != nil || marked() != "loopback/local" {
+		t.Errorf("%v is due after %q", due, marked())
 	}
 	next(access.Rules{DirectLogin: true}, protocol.Access{})
 	next(access.Rules{}, protocol.Access{LoginFrom: protocol.FromLoopback})

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
@@ -47,22 +46,7 @@ type sendAuthorities struct {
 	d *Deps
 }
 
-// authoritiesBatch bounds one transaction, which locks the allocations.
-const authoritiesBatch = 100
-
 func (w *sendAuthorities) Work(ctx context.Context, _ *river.Job[SendAuthorities]) error {
 	hash := allocation.AuthoritiesHash(w.d.UserCA())
-	for sent := authoritiesBatch; sent == authoritiesBatch; {
-		err := pgx.BeginFunc(ctx, w.d.DB, func(tx pgx.Tx) (err error) {
-			sent, err = w.d.Allocations.SendAuthorities(ctx, tx, hash, authoritiesBatch)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("sending SSH authorities: %w", err)
-		}
-		if sent > 0 {
-			w.d.Desired.Hint()
-		}
-	}
-	return nil
+	return w.d.sendInBatches(ctx, "SSH authorities", func(tx pgx.Tx, most int) (int, error) { return w.d.Allocations.SendAuthorities(ctx, tx, hash, most) })
 }

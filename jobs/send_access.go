@@ -27,20 +27,25 @@ type sendAccess struct {
 	d *Deps
 }
 
-// accessBatch bounds one transaction, which locks the allocations.
-const accessBatch = 100
-
 func (w *sendAccess) Work(ctx context.Context, _ *river.Job[SendAccess]) error {
-	for sent := accessBatch; sent == accessBatch; {
-		err := pgx.BeginFunc(ctx, w.d.DB, func(tx pgx.Tx) (err error) {
-			sent, err = w.d.Access.Send(ctx, tx, accessBatch)
+	return w.d.sendInBatches(ctx, "rules for logins", func(tx pgx.Tx, most int) (int, error) { return w.d.Access.Send(ctx, tx, most) })
+}
+
+// sendBatch bounds one transaction, which locks the allocations.
+const sendBatch = 100
+
+// sendInBatches gives outdated allocations new generations until a transaction finds less than a batch.
+func (d *Deps) sendInBatches(ctx context.Context, what string, send func(tx pgx.Tx, most int) (sent int, err error)) error {
+	for sent := sendBatch; sent == sendBatch; {
+		err := pgx.BeginFunc(ctx, d.DB, func(tx pgx.Tx) (err error) {
+			sent, err = send(tx, sendBatch)
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("sending the rules for logins: %w", err)
+			return fmt.Errorf("sending %s: %w", what, err)
 		}
 		if sent > 0 {
-			w.d.Desired.Hint()
+			d.Desired.Hint()
 		}
 	}
 	return nil

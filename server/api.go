@@ -36,7 +36,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		SharedLimits: ratelimit.Limits{DB: a.DB},
 		Ready:        s.pools[RoleAPI].Ping, Checks: s.checks(), RiverUI: river, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	}
-	config.Terminals, config.Logs = s.terminals, &logs.Remote{Streams: a.Logs}
+	config.Terminals, config.Logs = s.terminals, &logs.Remote{Running: a.Terminals.Running, Clock: s.cfg.Clock}
 	if s.logs != nil {
 		config.Logs = s.logs
 	}

@@ -3,9 +3,7 @@ package relay
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"math"
@@ -108,17 +106,9 @@ func (r *Relay) config(serverKey string) *tls.Config {
 	}
 	sessions := r.sessions
 	r.mu.Unlock()
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13, Time: r.Clock.Now, NextProtos: []string{"http/1.1"}, ClientSessionCache: sessions,
-		ServerName:           serverKey[:32], // the key of the session; the server does not read it
-		InsecureSkipVerify:   true,           //nolint:gosec // VerifyConnection compares the key
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return identity.Pair(), nil },
-		VerifyConnection: func(state tls.ConnectionState) error {
-			sum := sha256.Sum256(state.PeerCertificates[0].RawSubjectPublicKeyInfo)
-			if have := hex.EncodeToString(sum[:]); have != serverKey {
-				return fmt.Errorf("the terminal server has the key %s, the request names %s", have, serverKey)
-			}
-			return nil
-		},
-	}
+	c := pki.KeyTLS(serverKey, r.Clock)
+	c.ClientSessionCache = sessions
+	c.ServerName = serverKey[:32] // the key of the session; the server does not read it
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return identity.Pair(), nil }
+	return c
 }

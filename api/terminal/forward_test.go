@@ -107,7 +107,7 @@ func TestOnlyTerminalServersPassSessionsOn(t *testing.T) {
 	if err := request(a.Advertise.Key); err == nil || !strings.Contains(err.Error(), "bad certificate") {
 		t.Errorf("a stranger is not rejected: %v", err)
 	}
-	if err := request(strings.Repeat("0", 64)); err == nil || !strings.Contains(err.Error(), "not that of a running terminal server") {
+	if err := request(strings.Repeat("0", 64)); err == nil || !strings.Contains(err.Error(), "expected 0000") {
 		t.Errorf("the key of the server is not compared: %v", err)
 	}
 }

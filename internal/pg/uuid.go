@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 )
@@ -69,4 +70,12 @@ func (scanUUID) Scan(from []byte, to any) error {
 		return fmt.Errorf("reading a uuid: %w", err)
 	}
 	return nil
+}
+
+// NullID returns nil for the zero id, so that PostgreSQL stores NULL.
+func NullID(id uuid.UUID) *uuid.UUID {
+	if id == uuid.Nil {
+		return nil
+	}
+	return &id
 }

@@ -5,15 +5,25 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
 // Instance describes how agents and other terminal servers reach a terminal server.
 type Instance struct {
 	Address string
 	Key     string // hex SHA-256 of its public key
+}
+
+// Running returns some running terminal servers, in random sequence.
+func (s *Service) Running(ctx context.Context) ([]Instance, error) {
+	return pg.List(ctx, s.DB, "terminal servers", selectRunning, func(row pgx.CollectableRow) (v Instance, err error) {
+		return v, row.Scan(&v.Address, &v.Key)
+	}, int64(silence/time.Second))
 }
 
 // HasKey reports whether a running terminal server has the key.

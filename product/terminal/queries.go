@@ -60,6 +60,7 @@ const (
 	UPDATE terminal_sessions SET end_wanted = $2, end_by = $3, updated_at = now() WHERE id = $1 AND ended_at IS NULL AND end_wanted = ''`
 
 	insertInstance = `INSERT INTO terminal_instances (id, address, key) VALUES ($1, $2, $3)`
+	selectRunning  = `SELECT address, key FROM terminal_instances WHERE seen_at > now() - $1::bigint * interval '1 second' ORDER BY random() LIMIT 3`
 	selectKey      = `SELECT EXISTS (SELECT FROM terminal_instances WHERE key = $1)`
 	// The server that owns the terminal which a token resumes, if it is another one.
 	selectOwner = `

@@ -12,6 +12,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectTokenEnd": selectTokenEnd, "selectResumable": selectResumable, "insertToken": insertToken, "redeemToken": redeemToken, "deleteTokens": deleteTokens,
 		"countOpen": countOpen, "selectTarget": selectTarget, "insertSession": insertSession, "updateLogin": updateLogin, "updateBytes": updateBytes,
 		"endSession": endSession, "requestEnd": requestEnd, "insertInstance": insertInstance, "deleteInstance": deleteInstance, "beat": beat, "deleteSilent": deleteSilent,
-		"selectOrphans": selectOrphans, "selectRights": selectRights, "selectSession": selectSession, "selectSessions": selectSessions, "deleteSessions": deleteSessions,
+		"selectRunning": selectRunning, "selectKey": selectKey, "selectOwner": selectOwner, "selectOrphans": selectOrphans, "selectRights": selectRights, "selectSession": selectSession, "selectSessions": selectSessions, "deleteSessions": deleteSessions,
 	})
 }

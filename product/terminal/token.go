@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -57,10 +58,10 @@ func (s *Service) CreateToken(ctx context.Context, ch identity.Change[Token], a 
 		made := Token{Token: token, ExpiresAt: end, URL: s.Address() + Path(r.Purpose, a.ID), Login: a.Login}
 		return made, func(b *pgx.Batch) {
 			b.Queue(insertToken, hash[:], h.Tenant, h.Project, a.ID, h.Principal, h.Program, h.SignIn, h.SignInEnd, h.Scopes, h.Limited, string(r.Purpose), r.Origin,
-				orNil(r.Resumes), h.CorrelationID, end)
+				pg.NullID(r.Resumes), h.CorrelationID, end)
 			audit.Queue(b, audit.Entry{
 				Tenant: a.Tenant, By: ch.Caller.Cause(), Action: "terminal.token", Target: a.URN(s.Naming),
-				After: map[string]any{"purpose": r.Purpose, "expires_at": end, "origin": r.Origin, "resumes": orNil(r.Resumes)},
+				After: map[string]any{"purpose": r.Purpose, "expires_at": end, "origin": r.Origin, "resumes": pg.NullID(r.Resumes)},
 			})
 		}, nil
 	})
@@ -164,11 +165,4 @@ func (s *Service) Consume(ctx context.Context, token string) error {
 	}
 	rows.Close()
 	return rows.Err()
-}
-
-func orNil(id uuid.UUID) *uuid.UUID {
-	if id == uuid.Nil {
-		return nil
-	}
-	return &id
 }

@@ -2,9 +2,7 @@ package logs
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,13 +11,19 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/product/terminal/logstream"
+	"github.com/gpuaas/gpuaas/internal/pki"
+	"github.com/gpuaas/gpuaas/product/terminal"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// Remote calls a terminal server of another process. The database has the address and the key of each.
-type Remote struct{ Streams *logstream.Service }
+// Remote calls a terminal server of another process.
+type Remote struct {
+	// Running returns how the running terminal servers are reached.
+	Running func(context.Context) ([]terminal.Instance, error)
+	Clock   clock.Clock
+}
 
 const (
 	connectWithin = 3 * time.Second
@@ -32,7 +36,7 @@ var errNotReached = errors.New("the terminal server is not reached")
 
 // Check returns an error if no terminal server is running.
 func (r *Remote) Check(ctx context.Context) error {
-	servers, err := r.Streams.Servers(ctx)
+	servers, err := r.Running(ctx)
 	if err == nil && len(servers) == 0 {
 		err = errs.New(errs.Unavailable, "no terminal server is running").Try("start a server with the role terminal")
 	}
@@ -41,12 +45,12 @@ func (r *Remote) Check(ctx context.Context) error {
 
 // Open calls one of the running servers. A server that is not reached has not used the token.
 func (r *Remote) Open(ctx context.Context, token string) (io.ReadCloser, error) {
-	servers, err := r.Streams.Servers(ctx)
+	servers, err := r.Running(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, server := range servers {
-		body, err := call(ctx, server, token)
+		body, err := r.call(ctx, server, token)
 		if !errors.Is(err, errNotReached) {
 			return body, err
 		}
@@ -54,13 +58,13 @@ func (r *Remote) Open(ctx context.Context, token string) (io.ReadCloser, error) 
 	return nil, errs.New(errs.Unavailable, "no terminal server is reached").Try("try again in a few seconds")
 }
 
-func call(ctx context.Context, server logstream.Server, token string) (io.ReadCloser, error) {
+func (r *Remote) call(ctx context.Context, server terminal.Instance, token string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+server.Address+"/internal/v1/logs", nil)
 	if err != nil {
 		return nil, fmt.Errorf("calling a terminal server: %w", err)
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
-	dial := &tls.Dialer{NetDialer: &net.Dialer{Timeout: connectWithin}, Config: pinned(server.Key)}
+	dial := &tls.Dialer{NetDialer: &net.Dialer{Timeout: connectWithin}, Config: pki.KeyTLS(server.Key, r.Clock)}
 	transport := &http.Transport{
 		ResponseHeaderTimeout: respondWithin, DisableKeepAlives: true,
 		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -87,19 +91,4 @@ func call(ctx context.Context, server logstream.Server, token string) (io.ReadCl
 		p.Code = errs.Unavailable
 	}
 	return nil, errs.New(p.Code, "%s", p.Message)
-}
-
-// pinned trusts a server by its key, as agents do.
-func pinned(key string) *tls.Config {
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"},
-		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection compares the key
-		VerifyConnection: func(state tls.ConnectionState) error {
-			sum := sha256.Sum256(state.PeerCertificates[0].RawSubjectPublicKeyInfo)
-			if hex.EncodeToString(sum[:]) != key {
-				return errors.New("the terminal server has another key than the database names")
-			}
-			return nil
-		},
-	}
 }

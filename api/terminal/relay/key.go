@@ -4,14 +4,14 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/hex"
 	"fmt"
 	"math/big"
 	"time"
+
+	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
 // serverKey is the key of this process, in a certificate that it signs itself. Agents trust it by the fingerprint in a
@@ -42,6 +42,5 @@ func newServerKey(now time.Time) (k serverKey, err error) {
 	if err != nil {
 		return k, fmt.Errorf("making the certificate of a terminal server: %w", err)
 	}
-	sum := sha256.Sum256(leaf.RawSubjectPublicKeyInfo)
-	return serverKey{tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, hex.EncodeToString(sum[:])}, nil
+	return serverKey{tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, pki.KeyFingerprint(leaf)}, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/terminal"
 	"github.com/gpuaas/gpuaas/product/terminal/logstream"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -84,7 +85,7 @@ func TestLogsOverAnotherProcess(t *testing.T) {
 	key, err := i.server.Key()
 	must(t, err)
 	api := &logstream.Service{DB: pgtest.Scoped(t, i.db)}
-	remote := &logs.Remote{Streams: api}
+	remote := &logs.Remote{Running: (&terminal.Service{DB: pgtest.Scoped(t, i.db)}).Running}
 	ctx := pg.WithScope(t.Context(), pg.Platform)
 	if err := remote.Check(ctx); errs.CodeOf(err) != errs.Unavailable {
 		t.Errorf("without a terminal server: %v", err)

@@ -2,15 +2,14 @@ package relay
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"net"
 	"net/http"
 	"time"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/pki"
 )
 
 // peerName is the server name (SNI) that distinguishes the connections of other terminal servers from those of agents, before
@@ -30,16 +29,9 @@ func (s *Server) Key() (string, error) {
 
 // Peer returns a transport to the terminal server that has the given address and key. Each request opens a connection.
 func (s *Server) Peer(address, key string) http.RoundTripper {
-	dial := tls.Dialer{Config: &tls.Config{
-		MinVersion: tls.VersionTLS13, ServerName: peerName, Certificates: []tls.Certificate{s.key.certificate}, Time: s.Clock.Now,
-		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection compares the key with that in the database
-		VerifyConnection: func(c tls.ConnectionState) error {
-			if fingerprintOf(c) != key {
-				return errOtherKey
-			}
-			return nil
-		},
-	}}
+	config := pki.KeyTLS(key, s.Clock)
+	config.ServerName, config.Certificates = peerName, []tls.Certificate{s.key.certificate}
+	dial := tls.Dialer{Config: config}
 	return &http.Transport{
 		DisableKeepAlives: true, ResponseHeaderTimeout: peerWithin,
 		DialTLSContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -61,7 +53,7 @@ func (s *Server) withPeers(agents *tls.Config) *tls.Config {
 			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{s.key.certificate},
 			ClientAuth: tls.RequireAnyClientCert, Time: s.Clock.Now, SessionTicketsDisabled: true,
 			VerifyConnection: func(c tls.ConnectionState) error {
-				has, err := s.HasKey(hello.Context(), fingerprintOf(c))
+				has, err := s.HasKey(hello.Context(), pki.KeyFingerprint(c.PeerCertificates[0]))
 				if err == nil && !has {
 					err = errOtherKey
 				}
@@ -70,14 +62,6 @@ func (s *Server) withPeers(agents *tls.Config) *tls.Config {
 		}, nil
 	}
 	return all
-}
-
-func fingerprintOf(c tls.ConnectionState) string {
-	if len(c.PeerCertificates) == 0 {
-		return ""
-	}
-	sum := sha256.Sum256(c.PeerCertificates[0].RawSubjectPublicKeyInfo)
-	return hex.EncodeToString(sum[:])
 }
 
 // servePeer serves a terminal to another terminal server, to which its client is connected.

@@ -47,7 +47,7 @@ type Filter struct {
 // All reads a page of the allocations of all tenants, newest first.
 func (s *Service) All(ctx context.Context, f Filter) ([]allocation.Allocation, error) {
 	_, _, after := allocation.Sorts.Page("", f.After, 7, 8)
-	rows, err := s.DB.Query(ctx, selectAll, f.Status, f.SKU, orNil(f.Tenant.UUID), orNil(f.Node.UUID), timeOrNil(f.Before), timeOrNil(f.Since),
+	rows, err := s.DB.Query(ctx, selectAll, f.Status, f.SKU, pg.NullID(f.Tenant.UUID), pg.NullID(f.Node.UUID), timeOrNil(f.Before), timeOrNil(f.Since),
 		after.Key, after.Row, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("listing the allocations of all tenants: %w", err)
@@ -67,13 +67,6 @@ func (s *Service) All(ctx context.Context, f Filter) ([]allocation.Allocation, e
 		}
 	}
 	return list, nil
-}
-
-func orNil(id uuid.UUID) *uuid.UUID {
-	if id == uuid.Nil {
-		return nil
-	}
-	return &id
 }
 
 func timeOrNil(at time.Time) *time.Time {

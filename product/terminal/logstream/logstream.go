@@ -18,11 +18,9 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/terminal"
 	"github.com/gpuaas/gpuaas/protocol"
 )
-
-// Prefix begins each token. It is that of terminal tokens: both are redeemed by the role terminal.
-const Prefix = "gpt_"
 
 const (
 	maxPerUser = 32
@@ -62,11 +60,11 @@ func (s *Service) Create(ctx context.Context, r Request) (t Ticket, err error) {
 	if err != nil {
 		return t, fmt.Errorf("encoding a log query: %w", err)
 	}
-	token, hash := identity.NewToken(Prefix)
+	token, hash := identity.NewToken(terminal.Prefix) // the role terminal redeems it, too
 	t = Ticket{uuid.Must(uuid.NewV7()), token}
 	b := &pgx.Batch{}
 	b.Queue(deleteSilent, silence)
-	b.Queue(lockOpening, r.Caller.Principal().String(), orNil(r.Allocation.UUID), orNil(r.Node.UUID))
+	b.Queue(lockOpening, r.Caller.Principal().String(), pg.NullID(r.Allocation.UUID), pg.NullID(r.Node.UUID))
 	b.Queue(countOpen, r.Caller.Principal(), r.Allocation, r.Node, silence).QueryRow(func(row pgx.Row) error {
 		var ofUser, ofTarget int
 		if err := row.Scan(&ofUser, &ofTarget); err != nil {
@@ -74,7 +72,7 @@ func (s *Service) Create(ctx context.Context, r Request) (t Ticket, err error) {
 		}
 		return s.full(r, ofUser, ofTarget)
 	})
-	b.Queue(insertStream, t.ID, hash[:], orNil(r.Tenant.UUID), orNil(r.Project.UUID), orNil(r.Allocation.UUID), orNil(r.Node.UUID), r.Caller.Principal(), query, r.Trace)
+	b.Queue(insertStream, t.ID, hash[:], pg.NullID(r.Tenant.UUID), pg.NullID(r.Project.UUID), pg.NullID(r.Allocation.UUID), pg.NullID(r.Node.UUID), r.Caller.Principal(), query, r.Trace)
 	if r.Node != (ids.Node{}) {
 		audit.Queue(b, audit.Entry{
 			By: r.Caller.Cause(), Action: "node.logs", Target: s.Naming.Name("", "", "node", r.Node.String()).String(),
@@ -159,21 +157,4 @@ func (s *Service) Redeem(ctx context.Context, token string) (t Target, err error
 		return t, fmt.Errorf("reading the node of %s: %w", t.Allocation, err)
 	}
 	return t, nil
-}
-
-// Server is a running terminal server.
-type Server struct{ Address, Key string }
-
-// Servers returns the running terminal servers, in random sequence.
-func (s *Service) Servers(ctx context.Context) ([]Server, error) {
-	return pg.List(ctx, s.DB, "terminal servers", selectServers, func(row pgx.CollectableRow) (v Server, err error) {
-		return v, row.Scan(&v.Address, &v.Key)
-	}, silence)
-}
-
-func orNil(id uuid.UUID) *uuid.UUID {
-	if id == uuid.Nil {
-		return nil
-	}
-	return &id
 }

@@ -26,6 +26,4 @@ const (
 	RETURNING node_id, allocation_id, query, trace`
 
 	selectTarget = `SELECT node_id, fence FROM log_targets WHERE allocation_id = $1`
-
-	selectServers = `SELECT address, key FROM terminal_instances WHERE seen_at > now() - $1::interval ORDER BY random() LIMIT 3`
 )

@@ -8,8 +8,8 @@ import (
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"log_streams", "terminal_instances"}, map[string]string{
+	pgtest.Prepare(t, []string{"log_streams"}, map[string]string{
 		"deleteSilent": deleteSilent, "countOpen": countOpen, "insertStream": insertStream, "beat": beat, "deleteStream": deleteStream, "redeem": redeem,
-		"selectTarget": selectTarget, "selectServers": selectServers,
+		"selectTarget": selectTarget, "deleteOld": deleteOld,
 	})
 }
