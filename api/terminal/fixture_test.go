@@ -411,6 +411,9 @@ func (h *host) shell(channel ssh.Channel) {
 				_, _ = channel.Write(bytes.Repeat([]byte{'x'}, 64<<10))
 			}
 			continue
+		case line == "cut":
+			_ = channel.Close()
+			return
 		case line == "mark":
 			h.mu.Lock()
 			h.received = append(h.received, line)

@@ -48,7 +48,7 @@ func (x *session) eof() {
 	case <-x.ctx.Done():
 	case <-time.After(lastBytes):
 	}
-	x.end(terminal.Exited)
+	x.lost(terminal.Exited)
 }
 
 // halfClose ends the input of the node when the client has ended its own.

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,6 +74,25 @@ func (x *session) endWith(r terminal.Reason, exit *int, text string) {
 	})
 }
 
+// lost ends a session whose stream to the node has ended. The node may be faster than the watcher: if the rights to the session
+// have ended, too, that is the reason.
+func (x *session) lost(otherwise terminal.Reason) {
+	if x.ctx.Err() == nil {
+		x.end(cmp.Or(x.cause(), otherwise))
+	}
+}
+
+// cause returns why the session may not go on, or "" if it may.
+func (x *session) cause() terminal.Reason {
+	ctx, cancel := context.WithTimeout(x.server.base, watchEvery)
+	defer cancel()
+	ends, err := x.server.Sessions.Ends(ctx, x.server.instance, x.row.ID)
+	if err != nil {
+		return ""
+	}
+	return ends[x.row.ID]
+}
+
 // run serves the first client, and the session until it ends.
 func (x *session) run(ctx context.Context, c *client) {
 	x.current.Store(c)
@@ -83,7 +103,7 @@ func (x *session) run(ctx context.Context, c *client) {
 		} else {
 			x.shell()
 		}
-		x.end(terminal.StreamLost)
+		x.lost(terminal.StreamLost)
 		x.finish()
 	}()
 	x.read(ctx, c)

@@ -231,8 +231,13 @@ func (x *session) exited(err error) {
 			status = killed
 		}
 	} else if err != nil {
-		x.end(terminal.StreamLost)
+		x.lost(terminal.StreamLost)
 		return
+	}
+	if status == killed { // perhaps by the release
+		if cause := x.cause(); cause != "" {
+			x.end(cause)
+		}
 	}
 	x.endWith(terminal.Exited, &status, "")
 }

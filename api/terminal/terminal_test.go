@@ -225,6 +225,25 @@ func TestINV52EachCauseEndsSessions(t *testing.T) {
 	}
 }
 
+// TestTheNodeIsFasterThanTheWatcher releases an allocation whose node ends the shell before the watcher reads the release.
+func TestTheNodeIsFasterThanTheWatcher(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	s := f.serve(api.Times{Watch: time.Hour, Unobserved: 2 * time.Hour})
+	before, after := s.open(f.shellToken()), s.open(f.shellToken())
+	before.types("cut\n")
+	if e := before.closed(); e.Reason != string(terminal.StreamLost) {
+		t.Errorf("without a release: %v", e)
+	}
+	if _, err := f.Allocations.Release(t.Context(), f.Caller, identity.Key{}, f.a.ID, nil); err != nil {
+		t.Fatal(err)
+	}
+	after.types("cut\n")
+	if e := after.closed(); e.Reason != string(terminal.AllocationEnded) || e.Code != 4404 {
+		t.Errorf("after the release: %v", e)
+	}
+}
+
 // TestForwardingIsNotAllowedAnyMore ends SSH connections, and no terminals, after a change of the policy.
 func TestForwardingIsNotAllowedAnyMore(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/openapi"
 	"github.com/gpuaas/gpuaas/cli/output"
 )
 
@@ -116,8 +117,8 @@ func TestTheEndOfAConnection(t *testing.T) {
 		want   string
 	}{
 		"the end of ssh":         {websocket.StatusNormalClosure, "", ""},
-		"a lost right":           {4401, "right_lost", "right_lost"},
-		"a server that restarts": {websocket.StatusServiceRestart, "restarted", "restarted"},
+		"a lost right":           {4401, "right_lost", "you have no access to the allocation"},
+		"a server that restarts": {websocket.StatusServiceRestart, "restarted", "the server of the session restarted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,5 +172,19 @@ func TestTheStatusOfTheShell(t *testing.T) {
 	failed, ok := err.(*output.CommandError) //nolint:errorlint // returned as it is
 	if !ok || failed.Exit != 3 || out.String() != `{"type":"resize","columns":80,"rows":24}`+"exit 3\n" {
 		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+// Each reason of the contract has a text and a suggestion.
+func TestReasonsHaveTexts(t *testing.T) {
+	t.Parallel()
+	doc, err := openapi.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reason := range doc.Components.Schemas["TerminalEndReason"].Value.Enum {
+		if e := ends[oapi.TerminalEndReason(reason.(string))]; e.text == "" || e.try == "" {
+			t.Errorf("%s has no text", reason)
+		}
 	}
 }

@@ -47,6 +47,9 @@ func NewSSH(a *output.Console) *cobra.Command {
 	cmd.Flags().BoolVar(&direct, "direct", false, "connect to the address of the node, if the policy terminal.direct_login allows it")
 	cmd.Flags().BoolVar(&proxy, "stdio", false, "connect stdin and stdout with the sshd of the allocation, as a ProxyCommand of ssh")
 	cmd.Flags().BoolVar(&printed, "print", false, "print the ssh command instead of running it")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { // mostly a flag of the command
+		return &output.CommandError{Message: err.Error(), Code: "usage", Try: "gpuaas ssh NAME -- COMMAND…", Exit: output.ExitUsage}
+	})
 	cmd.MarkFlagsMutuallyExclusive("direct", "stdio")
 	cmd.MarkFlagsMutuallyExclusive("print", "stdio")
 	return cmd

@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"github.com/coder/websocket"
@@ -66,17 +65,4 @@ func copyOutput(ctx context.Context, to io.Writer, conn *websocket.Conn) error {
 			return ended(err)
 		}
 	}
-}
-
-// ended explains why the server has closed a connection.
-func ended(err error) error {
-	closed, ok := errors.AsType[websocket.CloseError](err)
-	if !ok {
-		return &output.CommandError{Message: "the connection was lost", Exit: output.ExitFailure}
-	}
-	message := "the session has ended"
-	if closed.Reason != "" {
-		message += ": " + closed.Reason
-	}
-	return &output.CommandError{Message: message, Exit: output.ExitFailure}
 }

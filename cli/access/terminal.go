@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/coder/websocket"
@@ -133,5 +132,5 @@ func exit(m message) error {
 	case m.Status != nil:
 		return &output.CommandError{Silent: true, Exit: max(*m.Status, output.ExitFailure)}
 	}
-	return &output.CommandError{Message: "the session has ended: " + strings.TrimSuffix(m.Reason+": "+m.Message, ": "), Exit: output.ExitFailure}
+	return endOf(m.Reason, m.Message)
 }
