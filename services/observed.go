@@ -15,7 +15,6 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
-	"github.com/gpuaas/gpuaas/product/allocation/access"
 	"github.com/gpuaas/gpuaas/product/allocation/condition"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 )
@@ -33,7 +32,7 @@ func (s *Services) AllocationDetails(ctx context.Context, of []ids.Allocation) (
 		return AllocationDetails{}, nil
 	}
 	b := &pgx.Batch{}
-	details := queueDetails(b, of)
+	details := s.queueDetails(b, of)
 	if err := s.DB.SendBatch(ctx, b).Close(); err != nil {
 		return AllocationDetails{}, err
 	}
@@ -44,7 +43,7 @@ func (s *Services) AllocationDetails(ctx context.Context, of []ids.Allocation) (
 func (s *Services) AllocationWithDetails(ctx context.Context, c identity.Caller, id ids.Allocation) (allocation.Allocation, AllocationDetails, error) {
 	b := &pgx.Batch{}
 	a := allocation.QueueGet(b, c, id)
-	details := queueDetails(b, []ids.Allocation{id})
+	details := s.queueDetails(b, []ids.Allocation{id})
 	if err := s.DB.SendBatch(ctx, b).Close(); err != nil {
 		return allocation.Allocation{}, AllocationDetails{}, err
 	}
@@ -52,14 +51,14 @@ func (s *Services) AllocationWithDetails(ctx context.Context, c identity.Caller,
 }
 
 // queueDetails adds the reads to b. Its result joins them when b is sent.
-func queueDetails(b *pgx.Batch, of []ids.Allocation) func() AllocationDetails {
+func (s *Services) queueDetails(b *pgx.Batch, of []ids.Allocation) func() AllocationDetails {
 	keys := make([]uuid.UUID, len(of))
 	for i, id := range of {
 		keys[i] = id.UUID
 	}
 	costs, reports := metering.QueueCosts(b, of), observed.QueueAllocations(b, keys)
 	keyless, faults := desired.QueueKeyless(b, keys), nodehealth.QueueTenantFaults(b, keys)
-	unrestricted := access.QueueUnrestricted(b, of)
+	unrestricted := s.Access.QueueUnrestricted(b, of)
 	return func() AllocationDetails {
 		seen := make(map[ids.Allocation]condition.Observed, len(of))
 		for _, id := range of {

@@ -118,7 +118,7 @@ func TestLoginsFollowTheRules(t *testing.T) { //nolint:paralleltest // one host
 		t.Cleanup(func() { _ = c.Close() })
 		out := runInSession(t, c, fmt.Sprintf(`setsid python3 -c '
 import socket
-s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("127.0.0.1", %d)); s.listen(5)
+s = socket.socket(socket.AF_INET6); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("::", %d)); s.listen(5)
 while True: c, _ = s.accept(); c.close()
 ' </dev/null >/dev/null 2>&1 & for i in $(seq 100); do sleep 0.05; ss -ltn | grep -q :%[1]d && echo ok && break; done`, port))
 		if out != "ok" {
@@ -127,8 +127,8 @@ while True: c, _ = s.accept(); c.close()
 	}
 	serve(theirs, other.User, 7001)
 	probed(provision(o), map[string]string{
-		"forward:own port": "ok", "forward:127.0.0.1:22": "silent", "forward:169.254.169.254:80": "refused", "forward:127.0.0.1:7001": "silent",
-		"dial:127.0.0.1:7001": "silent", "sshd:allowtcpforwarding": "local", "sshd:allowstreamlocalforwarding": "local", "sshd:logins from elsewhere are denied to": linux.Group,
+		"forward:own port": "ok", "forward:127.0.0.1:22": "silent", "forward:169.254.169.254:80": "refused", "forward:[::1]:22": "silent",
+		"forward:2 of others": "silent", "dial:2 of others": "silent", "forward:3 of others": "silent", "sshd:allowtcpforwarding": "local", "sshd:allowstreamlocalforwarding": "local", "sshd:logins from elsewhere are denied to": linux.Group,
 	})
 	serve(mine, o.User, 7002)
 

@@ -86,7 +86,7 @@ func (h *Host) probeSession(ctx context.Context, o protocol.AllocationParams, se
 			return nil, err
 		}
 		for _, r := range probe.Compare(o, f, want, h.Exists("/run/systemd/container")) {
-			r.Name += when
+			r.Name = a.Label(r.Name) + when
 			results = append(results, r)
 		}
 	}
@@ -236,7 +236,7 @@ func (h *Host) attempts(ctx context.Context, o protocol.AllocationParams, sentin
 	}
 	for _, u := range users {
 		if u.UID >= hostos.MinUID && u.UID <= hostos.MaxUID && u.Name != o.User && h.Exists(hostos.HomeOf(u.Name)) {
-			a.Folders = append(a.Folders, hostos.HomeOf(u.Name))
+			a.Folders, a.Foreign = append(a.Folders, hostos.HomeOf(u.Name)), append(a.Foreign, hostos.HomeOf(u.Name))
 		}
 	}
 	for _, dir := range []string{"/root", StateDir, hostos.HomesDir, "/var/lib/gpuaas/identity", "/var/lib/gpuaas/journal"} {
@@ -261,7 +261,11 @@ func (h *Host) attempts(ctx context.Context, o protocol.AllocationParams, sentin
 	if err != nil {
 		return a, nil, err
 	}
-	a.Dials, want["dial:"+service], want["loopback"] = append(a.Dials, service), probe.Silent, "ok"
+	want["loopback"] = "ok"
+	_, port, _ := net.SplitHostPort(service)
+	for _, address := range []string{service, net.JoinHostPort("::1", port)} {
+		a.Dials, want["dial:"+address] = append(a.Dials, address), probe.Silent
+	}
 	// Programs of other tenants, and of the agent, except at what the owner of the node opens.
 	foreign, err := probe.Listeners(&h.OS, func(at netip.AddrPort, owner int) bool {
 		other := hostos.IsTenant(owner) && owner != o.UID || owner == h.Rules.AgentUID && owner > 0
@@ -271,7 +275,7 @@ func (h *Host) attempts(ctx context.Context, o protocol.AllocationParams, sentin
 		return a, nil, err
 	}
 	for _, address := range foreign {
-		a.Dials, want["dial:"+address] = append(a.Dials, address), probe.Silent
+		a.Dials, a.Foreign, want["dial:"+address] = append(a.Dials, address), append(a.Foreign, address), probe.Silent
 	}
 	// Through the connection of the tenant the same is reachable, or nothing without forwarding.
 	want["forward:"+probe.OwnPort] = "ok"

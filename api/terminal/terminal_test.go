@@ -252,8 +252,10 @@ func TestForwardingIsNotAllowedAnyMore(t *testing.T) {
 	shell := s.open(f.shellToken())
 	conn, _ := s.dial(terminal.Path(terminal.SSH, f.a.ID), f.token(terminal.TokenRequest{Purpose: terminal.SSH}), nil, api.SSHProtocol)
 	f.unforwarded.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
 	for {
-		if _, _, err := conn.Read(t.Context()); err != nil {
+		if _, _, err := conn.Read(ctx); err != nil {
 			if websocket.CloseStatus(err) != 4401 {
 				t.Error(err)
 			}

@@ -22,7 +22,7 @@ var ends = map[oapi.TerminalEndReason]struct{ text, try string }{
 	oapi.TerminalEndReasonEndedByUser:       {"a user of the project ended it", "gpuaas terminal-session list"},
 	oapi.TerminalEndReasonEndedByOperator:   {"an operator ended it", "gpuaas terminal-session list"},
 	oapi.TerminalEndReasonSignedOut:         {"you have signed out, or your session or key was revoked", "gpuaas login"},
-	oapi.TerminalEndReasonUserDisabled:      {"your account is disabled", "ask an administrator"},
+	oapi.TerminalEndReasonUserDisabled:      {"your account is disabled", "contact an administrator"},
 	oapi.TerminalEndReasonRightLost:         {"you have no access to the allocation any more, or forwarding is not allowed any more", "gpuaas alloc list"},
 	oapi.TerminalEndReasonAllocationEnded:   {"the allocation is not active any more", "gpuaas alloc list"},
 	oapi.TerminalEndReasonNodeUnavailable:   {"the node is not reachable or was revoked", "gpuaas alloc why NAME"},
@@ -36,7 +36,7 @@ var ends = map[oapi.TerminalEndReason]struct{ text, try string }{
 	oapi.TerminalEndReasonRecordingRequired: {"the project permits recorded sessions only", "gpuaas terminal NAME"},
 }
 
-// endOf is the error of a session that has ended for a reason. The text of the node, if there is one, says more.
+// endOf is the error of a session that has ended for a reason. It begins with the text of the node, if there is one.
 func endOf(reason, text string) error {
 	e, listed := ends[oapi.TerminalEndReason(reason)]
 	if !listed {

@@ -198,19 +198,32 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// Forwarding reaches this computer and no other.
+// Forwarding reaches this computer and no other, and needs the permission of a certificate.
 func TestForwarding(t *testing.T) {
 	t.Parallel()
 	n := setup(t, protocol.Access{Forwarding: protocol.ForwardLocal})
-	client, err := n.dial("t-1", n.registered)
-	must(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer l.Close()
-	conn, err := client.Dial("tcp", l.Addr().String())
-	must(t, err)
-	_ = conn.Close()
-	if _, err := client.Dial("tcp", "192.0.2.1:80"); err == nil || !strings.Contains(err.Error(), "prohibited") {
-		t.Errorf("another computer: %v", err)
+	permitted := func(c *xssh.Certificate) { c.Extensions = map[string]string{"permit-port-forwarding": ""} }
+	for what, try := range map[string]struct {
+		by      xssh.Signer
+		address string
+		reaches bool
+	}{
+		"by a key":               {n.registered, l.Addr().String(), true},
+		"by a certificate":       {n.certified(permitted), l.Addr().String(), true},
+		"without the permission": {n.certified(func(*xssh.Certificate) {}), l.Addr().String(), false},
+		"to another computer":    {n.registered, "192.0.2.1:80", false},
+	} {
+		client, err := n.dial("t-1", try.by)
+		must(t, err)
+		conn, err := client.Dial("tcp", try.address)
+		if (err == nil) != try.reaches || err != nil && !strings.Contains(err.Error(), "prohibited") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err == nil {
+			_ = conn.Close()
+		}
 	}
 }

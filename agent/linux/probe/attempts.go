@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +32,17 @@ type Attempts struct {
 	Files   []string `json:"files"`   // to see
 	Sockets []string `json:"sockets"` // to connect to
 	Dials   []string `json:"dials"`   // host:port to connect to
+	// Foreign lists those of the attempts that concern another tenant. The tenant reads the results, so Label replaces them.
+	Foreign []string `json:"-"`
+}
+
+// Label returns the name of a result without the account or the port of another tenant.
+func (a Attempts) Label(name string) string {
+	kind, of, _ := strings.Cut(name, ":")
+	if i := slices.Index(a.Foreign, of); i >= 0 {
+		return fmt.Sprintf("%s:%d of others", kind, i+1)
+	}
+	return name
 }
 
 // Findings contains the results of the attempts: "ok", or the name of the error.

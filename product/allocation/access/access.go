@@ -156,13 +156,20 @@ func (s *Service) Login(ctx context.Context, ch identity.Change[allocation.Login
 	return visible(l), err
 }
 
-// QueueUnrestricted adds a read of the allocations whose agent is too old to apply rules. Its result is complete when b is
-// sent.
-func QueueUnrestricted(b *pgx.Batch, of []ids.Allocation) map[ids.Allocation]bool {
+// QueueUnrestricted adds a read of the allocations with rules that their agent is too old to apply. Its result is complete
+// when b is sent.
+func (s *Service) QueueUnrestricted(b *pgx.Batch, of []ids.Allocation) map[ids.Allocation]bool {
 	found := map[ids.Allocation]bool{}
 	b.Queue(selectUnrestricted, of, protocol.AccessCapability).Query(func(rows pgx.Rows) error {
 		var id ids.Allocation
-		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { found[id] = true; return nil })
+		var tenant ids.Tenant
+		var project ids.Project
+		_, err := pgx.ForEachRow(rows, []any{&id, &tenant, &project}, func() error {
+			if s.Rules(tenant, project).Task() != (protocol.Access{}) { // what an older agent does
+				found[id] = true
+			}
+			return nil
+		})
 		return err
 	})
 	return found

@@ -115,12 +115,22 @@ func TestAChangedPolicyReachesLiveAllocations(t *testing.T) {
 func TestTheAgentIsTooOld(t *testing.T) {
 	t.Parallel()
 	w := setup(t, protocol.AccessCapability-1)
-	for capability, want := range map[int]bool{protocol.AccessCapability - 1: true, protocol.AccessCapability: false} {
-		w.reports(capability)
+	for _, c := range []struct {
+		capability int
+		rules      Rules
+		want       bool
+	}{
+		{protocol.AccessCapability - 1, Rules{}, true},
+		{protocol.AccessCapability - 1, Rules{DirectLogin: true, Forwarding: true}, true},
+		{protocol.AccessCapability - 1, Rules{DirectLogin: true}, false}, // what an older agent does
+		{protocol.AccessCapability, Rules{}, false},
+	} {
+		w.reports(c.capability)
+		w.rules = c.rules
 		b := &pgx.Batch{}
-		found := QueueUnrestricted(b, []ids.Allocation{w.a.ID})
-		if err := w.DB.SendBatch(t.Context(), b).Close(); err != nil || found[w.a.ID] != want {
-			t.Errorf("capability %d: %v, %v", capability, found, err)
+		found := w.s.QueueUnrestricted(b, []ids.Allocation{w.a.ID})
+		if err := w.DB.SendBatch(t.Context(), b).Close(); err != nil || found[w.a.ID] != c.want {
+			t.Errorf("%+v: %v, %v", c, found, err)
 		}
 	}
 }

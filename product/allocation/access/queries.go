@@ -14,5 +14,5 @@ const (
 	WHERE a.status = 'active' AND o.capability >= $1 AND a.project_id = $2 AND a.access_rules <> $3 ORDER BY a.id LIMIT $4 FOR UPDATE OF a SKIP LOCKED`
 
 	selectUnrestricted = `
-	SELECT a.id FROM allocations a JOIN node_capabilities o ON o.node_id = a.node_id WHERE a.id = ANY ($1) AND a.status = 'active' AND o.capability < $2`
+	SELECT a.id, a.org_id, a.project_id FROM allocations a JOIN node_capabilities o ON o.node_id = a.node_id WHERE a.id = ANY ($1) AND a.status = 'active' AND o.capability < $2`
 )
