@@ -47,7 +47,7 @@ func serveWebhooks(ctx context.Context, _ string) error {
 	client, err := river.NewClient(riverpgxv5.New(db), &river.Config{
 		Schema: migrations.RiverSchema, Logger: quiet, FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond, TestOnly: true,
 		Workers: jobs.Workers(&jobs.Deps{Services: &services.Services{DB: db, WebhookEndpoints: s, Hints: who.Hints}, Log: quiet}),
-		Queues:  map[string]river.QueueConfig{riverjob.QueueNotify: {MaxWorkers: 1}},
+		Queues:  map[string]river.QueueConfig{riverjob.QueueWebhook: {MaxWorkers: 1}},
 	})
 	if err != nil {
 		return err

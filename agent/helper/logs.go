@@ -34,8 +34,9 @@ func (b LogBatch) End() string {
 }
 
 const (
-	// maxLogs limits the open logs of a node.
-	maxLogs = 128
+	// maxLogs limits the open logs of a node, and maxLogsOfOne those of one allocation, which leaves the others some.
+	maxLogs      = 128
+	maxLogsOfOne = 16
 	// unreadFor is the time after which a log without a reader ends: the network process was started again.
 	unreadFor = 30 * time.Second
 )
@@ -49,8 +50,9 @@ type openLogs struct {
 }
 
 type openLog struct {
-	feed *logs.Feed
-	end  context.CancelFunc
+	allocation ids.Allocation // zero for a log of the node
+	feed       *logs.Feed
+	end        context.CancelFunc
 }
 
 func (o *openLogs) start(ctx context.Context) {
@@ -85,19 +87,27 @@ func (o *openLogs) watch(ctx context.Context, now func() time.Time) {
 	}
 }
 
-// add begins a log.
-func (o *openLogs) add(id ids.Task, now time.Time, read func(context.Context, *logs.Feed) error) error {
+// add begins a log of an allocation or, with a zero one, of the node.
+func (o *openLogs) add(id ids.Task, of ids.Allocation, now time.Time, read func(context.Context, *logs.Feed) error) error {
 	o.endUnread(now)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	same := 0
+	for _, one := range o.open {
+		if one.allocation == of {
+			same++
+		}
+	}
 	switch {
 	case o.base == nil || o.base.Err() != nil:
 		return errors.New("this node is stopping")
 	case len(o.open) >= maxLogs:
 		return protocol.Reject(protocol.SlotBusy, "this node has %d open logs already", len(o.open))
+	case same >= maxLogsOfOne:
+		return protocol.Reject(protocol.SlotBusy, "%d logs of the same allocation or of this node are open already", same)
 	}
 	ctx, end := context.WithCancel(o.base)
-	one := &openLog{feed: logs.NewFeed(now), end: end}
+	one := &openLog{allocation: of, feed: logs.NewFeed(now), end: end}
 	o.open[id] = one
 	o.running.Go(func() {
 		defer end()
@@ -140,7 +150,7 @@ func (l *Local) openLog(e protocol.Envelope, q protocol.LogQuery) error {
 	if err != nil {
 		return err
 	}
-	return l.logs.add(e.Task, l.Clock.Now(), func(ctx context.Context, f *logs.Feed) error { return logs.Run(ctx, q, scope, f, sources...) })
+	return l.logs.add(e.Task, e.Allocation, l.Clock.Now(), func(ctx context.Context, f *logs.Feed) error { return logs.Run(ctx, q, scope, f, sources...) })
 }
 
 // sources returns what a log reads. A log of an allocation begins with its provisioning, and needs an allocation that is active at

@@ -189,3 +189,11 @@ func TestARotationNeedsAProvisioning(t *testing.T) {
 		t.Errorf("%d steps after a successful provisioning", len(steps))
 	}
 }
+
+// A rotation also writes the settings: those of an older agent lack the rules of sshd.
+func TestARotationWritesTheSettings(t *testing.T) {
+	t.Parallel()
+	if !slices.ContainsFunc(task.Steps(protocol.RotateKeys), func(s step.Step) bool { return s.Name == step.PutSettings().Name }) {
+		t.Error("it does not")
+	}
+}

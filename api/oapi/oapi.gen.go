@@ -12627,7 +12627,8 @@ type ClientInterface interface {
 	// money. `id` is the event id, `event` is its type, and `data` is its envelope. The stream starts now, or after
 	// the event that `Last-Event-ID` or `since` names, or at the oldest stored event with `since=0`. A client resumes
 	// a lost or slow connection with the id of the last event that it has received. Browsers do so automatically. The
-	// server sends a comment after 15 seconds without an event.
+	// server sends a comment after 15 seconds without an event. A user or a service account has at most 32 streams on
+	// one server, over websockets included.
 	//
 	// A user also receives the own notifications, as listNotifications returns them, with the event `notification`
 	// when one is new or its count has changed, and with the event `unread` the number of unread notifications, first
@@ -17091,7 +17092,8 @@ func (c *Client) GetUsageSummary(ctx context.Context, params *GetUsageSummaryPar
 // money. `id` is the event id, `event` is its type, and `data` is its envelope. The stream starts now, or after
 // the event that `Last-Event-ID` or `since` names, or at the oldest stored event with `since=0`. A client resumes
 // a lost or slow connection with the id of the last event that it has received. Browsers do so automatically. The
-// server sends a comment after 15 seconds without an event.
+// server sends a comment after 15 seconds without an event. A user or a service account has at most 32 streams on
+// one server, over websockets included.
 //
 // A user also receives the own notifications, as listNotifications returns them, with the event `notification`
 // when one is new or its count has changed, and with the event `unread` the number of unread notifications, first

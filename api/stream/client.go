@@ -13,7 +13,7 @@ import (
 type outlet interface {
 	begin()
 	event(*item)
-	notice(kind string, data []byte)
+	notification(kind string, data []byte)
 	heartbeat()
 	// send returns errSlow when the client disconnected or did not receive it in time.
 	send() error
@@ -29,7 +29,7 @@ type client struct {
 	hub   *hub
 	items []*item // of the last view of the window
 	inbox *inbox  // nil without notifications
-	given notices
+	given inboxPosition
 }
 
 // send writes until the client disconnects or is too slow, or ctx ends. It returns the reason.
@@ -37,8 +37,8 @@ func (f *Stream) send(ctx context.Context, out outlet) error {
 	h, leave := f.server.join(ctx, f.to.Tenant)
 	defer leave()
 	c := &client{Stream: f, out: out, hub: h}
-	if f.notice != nil {
-		b, end := f.server.openInbox(ctx, f.notice)
+	if f.notifications != nil {
+		b, end := f.server.openInbox(ctx, f.notifications)
 		defer end()
 		c.inbox, c.given = b, b.start()
 	}

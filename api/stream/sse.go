@@ -39,7 +39,7 @@ func (o *writer) begin()        { o.text(retry) }
 func (o *writer) event(i *item) { b := o.buffer(); *b = append(*b, i.frame...) }
 func (o *writer) heartbeat()    { o.text(": still here\n\n") }
 
-func (o *writer) notice(kind string, data []byte) {
+func (o *writer) notification(kind string, data []byte) {
 	b := o.buffer()
 	*b = append(*b, "event: "...)
 	*b = append(*b, kind...)

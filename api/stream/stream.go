@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -27,13 +28,15 @@ const (
 	// readEvery is the interval of reads without a hint. A hint may be lost, and an event becomes
 	// visible only after every older transaction has ended.
 	readEvery = time.Second
-	// noticeEvery is the interval of reads of the notifications of a user without a hint.
-	noticeEvery = 30 * time.Second
+	// notificationEvery is the interval of reads of the notifications of a user without a hint.
+	notificationEvery = 30 * time.Second
 	// batch limits the events of one read and of one write.
 	batch = 200
 	// patience limits one write. The server closes the connection of a slower client, which
 	// reconnects with the ID of the last event that it received.
 	patience = 10 * time.Second
+	// mostPerCaller limits the streams of one caller on one server. A user with more has forgotten some.
+	mostPerCaller = 32
 )
 
 // EventSource reads stored events.
@@ -50,7 +53,7 @@ type Server struct {
 	Log    *slog.Logger
 	Clock  clock.Clock
 	// These are for tests; zero means the constants above.
-	Heartbeat, Interval, NoticeInterval, Patience time.Duration
+	Heartbeat, Interval, NotificationInterval, Patience time.Duration
 	// WindowEvents and WindowBytes bound the window; zero means the constants of the window.
 	WindowEvents, WindowBytes int
 
@@ -59,6 +62,7 @@ type Server struct {
 	mu      sync.Mutex
 	hub     *hub // nil without a client
 	inboxes map[string]*inbox
+	callers map[uuid.UUID]int // the number of open streams
 }
 
 // transport names the protocol of a client.
@@ -87,29 +91,55 @@ func (s *Server) Collect(c chan<- prometheus.Metric) {
 // Request names the events and the position of a client.
 type Request struct {
 	Audience
+	// Caller identifies the user or the service account.
+	Caller uuid.UUID
 	// After is the ID of the last event that the client has received, "0" for the oldest stored event, or "" for
 	// the present.
 	After string
-	// Notices are the notifications of the user; nil for a service account.
-	Notices *Notices
+	// Notifications are the notifications of the user; nil for a service account.
+	Notifications *Notifications
 }
 
 // Stream has found its start position.
 type Stream struct {
-	server *Server
-	ctx    context.Context //nolint:containedctx // of the request, which the stream does not outlive
-	to     Audience
-	from   event.Position
-	notice *Notices
+	server        *Server
+	ctx           context.Context //nolint:containedctx // of the request, which the stream does not outlive
+	to            Audience
+	from          event.Position
+	notifications *Notifications
 }
 
-// Open finds the start position.
+// Open finds the start position. The stream counts as one of the caller until ctx ends.
 func (s *Server) Open(ctx context.Context, r Request) (*Stream, error) {
+	if err := s.enter(ctx, r.Caller); err != nil {
+		return nil, err
+	}
 	from, err := s.start(ctx, r.Tenant, r.After)
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{server: s, ctx: ctx, to: r.Audience, from: from, notice: r.Notices}, nil
+	return &Stream{server: s, ctx: ctx, to: r.Audience, from: from, notifications: r.Notifications}, nil
+}
+
+// enter counts a stream of the caller until ctx ends.
+func (s *Server) enter(ctx context.Context, caller uuid.UUID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.callers[caller] >= mostPerCaller {
+		return errs.New(errs.ConcurrencyLimitReached, "you have %d open streams of events", mostPerCaller).Try("close one of them")
+	}
+	if s.callers == nil {
+		s.callers = map[uuid.UUID]int{}
+	}
+	s.callers[caller]++
+	context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.callers[caller]--; s.callers[caller] == 0 {
+			delete(s.callers, caller)
+		}
+	})
+	return nil
 }
 
 func (s *Server) start(ctx context.Context, tenant ids.Tenant, after string) (event.Position, error) {

@@ -14,9 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuaas/gpuaas/api/stream"
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -336,4 +338,33 @@ func TestSlowClientsAreLetGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-b.ended // without a byte read
+}
+
+// One caller has 32 streams, and another one is not limited by them.
+func TestStreamsOfACallerAreLimited(t *testing.T) {
+	t.Parallel()
+	s := &stream.Server{Events: &record{}, Hints: &hint.Bus{}, Log: slog.New(slog.DiscardHandler), Clock: clock.Clock{}, Interval: time.Hour}
+	ctx, end := context.WithCancel(t.Context())
+	r := stream.Request{Caller: uuid.New(), Audience: stream.Audience{Whole: true}}
+	for range 32 {
+		if _, err := s.Open(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Open(ctx, r); errs.CodeOf(err) != errs.ConcurrencyLimitReached {
+		t.Errorf("the 33rd: %v", err)
+	}
+	if _, err := s.Open(ctx, stream.Request{Caller: uuid.New()}); err != nil {
+		t.Errorf("another caller: %v", err)
+	}
+	end()
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		_, err := s.Open(t.Context(), r)
+		if err == nil {
+			return
+		}
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("after the end of the others: %v", err)
+		}
+	}
 }

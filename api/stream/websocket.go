@@ -69,7 +69,7 @@ func (*socket) begin() {}
 
 func (o *socket) event(i *item) { o.gathered = append(o.gathered, i.data) }
 
-func (o *socket) notice(kind string, data []byte) {
+func (o *socket) notification(kind string, data []byte) {
 	o.gathered = append(o.gathered, []byte(`{"event_type":"`+kind+`","payload":`+string(data)+`}`))
 }
 

@@ -75,6 +75,7 @@ func (s *sink) Write(b []byte) (int, error) {
 func open(t *testing.T, s *stream.Server, r stream.Request) <-chan string {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
+	r.Caller = uuid.New()
 	f, err := s.Open(ctx, r)
 	if err != nil {
 		t.Fatal(err)
@@ -342,14 +343,14 @@ func TestMessagesOfClientsAreRejected(t *testing.T) {
 // Old notifications that enter a full list, because others were read, are not new.
 func TestOldNotificationsAreNotNew(t *testing.T) {
 	t.Parallel()
-	s := &stream.Server{Events: &record{}, Hints: &hint.Bus{}, Log: slog.New(slog.DiscardHandler), Clock: clock.Clock{}, Interval: time.Hour, NoticeInterval: time.Hour}
-	var all []stream.Notice // the newest first
+	s := &stream.Server{Events: &record{}, Hints: &hint.Bus{}, Log: slog.New(slog.DiscardHandler), Clock: clock.Clock{}, Interval: time.Hour, NotificationInterval: time.Hour}
+	var all []stream.Notification // the newest first
 	for n := range byte(stream.MostUnread + 50) {
-		all = append(all, stream.Notice{ID: uuid.UUID{255 - n}, Data: []byte{'0' + n}})
+		all = append(all, stream.Notification{ID: uuid.UUID{255 - n}, Data: []byte{'0' + n}})
 	}
-	lists := make(chan []stream.Notice)
-	n := &stream.Notices{Topic: "notify.u", Unread: func(context.Context) ([]stream.Notice, error) { return <-lists, nil }}
-	lines := open(t, s, stream.Request{Audience: stream.Audience{Whole: true}, Notices: n})
+	lists := make(chan []stream.Notification)
+	n := &stream.Notifications{Topic: "notify.u", Unread: func(context.Context) ([]stream.Notification, error) { return <-lists, nil }}
+	lines := open(t, s, stream.Request{Audience: stream.Audience{Whole: true}, Notifications: n})
 	lists <- all[10 : 10+stream.MostUnread]
 	if got := receive(t, lines); got != "event: unread\ndata: {\"unread\":100}" {
 		t.Fatal(got)
@@ -366,29 +367,29 @@ func TestOldNotificationsAreNotNew(t *testing.T) {
 // A client gets the number of unread notifications first, and then each new notification once.
 func TestNotificationsInTheStream(t *testing.T) {
 	t.Parallel()
-	s := &stream.Server{Events: &record{}, Hints: &hint.Bus{}, Log: slog.New(slog.DiscardHandler), Clock: clock.Clock{}, Interval: time.Hour, NoticeInterval: time.Hour}
+	s := &stream.Server{Events: &record{}, Hints: &hint.Bus{}, Log: slog.New(slog.DiscardHandler), Clock: clock.Clock{}, Interval: time.Hour, NotificationInterval: time.Hour}
 	var mu sync.Mutex
-	var unread []stream.Notice
+	var unread []stream.Notification
 	reads := 0
-	n := &stream.Notices{Topic: "notify.u", Unread: func(context.Context) ([]stream.Notice, error) {
+	n := &stream.Notifications{Topic: "notify.u", Unread: func(context.Context) ([]stream.Notification, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		reads++
 		return slices.Clone(unread), nil
 	}}
-	set := func(all ...stream.Notice) {
+	set := func(all ...stream.Notification) {
 		mu.Lock()
 		unread = all
 		mu.Unlock()
 		s.Hints.Send(n.Topic)
 	}
-	old := stream.Notice{ID: uuid.New(), Data: []byte(`{"title":"old"}`)}
-	fresh := stream.Notice{ID: uuid.New(), Data: []byte(`{"title":"fresh"}`)}
-	raised := stream.Notice{ID: old.ID, UpdatedAt: time.Unix(1, 0), Data: []byte(`{"title":"raised"}`)}
+	old := stream.Notification{ID: uuid.New(), Data: []byte(`{"title":"old"}`)}
+	fresh := stream.Notification{ID: uuid.New(), Data: []byte(`{"title":"fresh"}`)}
+	raised := stream.Notification{ID: old.ID, UpdatedAt: time.Unix(1, 0), Data: []byte(`{"title":"raised"}`)}
 	set(old)
 	var all []<-chan string
 	for range 10 {
-		all = append(all, open(t, s, stream.Request{Audience: stream.Audience{Whole: true}, Notices: n}))
+		all = append(all, open(t, s, stream.Request{Audience: stream.Audience{Whole: true}, Notifications: n}))
 	}
 	expect := func(want ...string) {
 		t.Helper()

@@ -18,8 +18,10 @@ import (
 const (
 	// QueueMaintenance is the queue of periodic jobs whose effect no request waits for.
 	QueueMaintenance = "maintenance"
-	// QueueNotify is the queue of jobs that send to users and tenants: e-mails and webhooks.
+	// QueueNotify is the queue of e-mails. A webhook that was queued before webhooks had their own queue may be in it, too.
 	QueueNotify = "notify"
+	// QueueWebhook is the queue of webhooks, whose slow receivers delay no e-mail.
+	QueueWebhook = "webhook"
 	// RescueAfter is the time after which River starts the job of a killed worker again: three timeouts of
 	// a job. River's default of an hour outlasts every state's SLA.
 	RescueAfter = 90 * time.Second

@@ -84,7 +84,7 @@ func batches() []batch {
 		{"dead_letters", policies.HistoryDays, day, consume.DeleteLetters},
 		{"event_replays", policies.HistoryDays, day, consume.DeleteReplays},
 		{"notification_digests", policies.HistoryDays, day, notification.DeleteDigests},
-		{"suppressed_addresses", policies.HistoryDays, day, notification.DeleteLifted},
+		{"suppressed_addresses", policies.HistoryDays, day, notification.DeleteSuppressed},
 		{"invitation_mails", policies.HistoryDays, day, notification.DeleteInvitationMails},
 		{"notification_preferences", policies.HistoryDays, day, notification.DeletePreferences},
 		{"forge_reports", policies.HistoryDays, day, forge.DeleteReports},

@@ -790,3 +790,21 @@ func TestTheTestNotification(t *testing.T) {
 		t.Errorf("a service account: %v", err)
 	}
 }
+
+// The address of a deleted user, and a lifted one, are deleted after their age. That of a user stays, as does a new one.
+func TestSuppressionsWithoutAUserAreDeleted(t *testing.T) {
+	t.Parallel()
+	p := setupPost(t)
+	p.exec(`INSERT INTO suppressed_addresses (id, address, reason, created_at, lifted_at, lifted_by) VALUES
+		(gen_random_uuid(), 'a.owner@example.test', '', now() - interval '9 days', NULL, ''),
+		(gen_random_uuid(), 'deleted@example.test', '', now() - interval '9 days', NULL, ''),
+		(gen_random_uuid(), 'lifted@example.test', '', now() - interval '9 days', now() - interval '8 days', 'operator'),
+		(gen_random_uuid(), 'new@example.test', '', now(), NULL, '')`)
+	if n, err := DeleteSuppressed(t.Context(), p.DB, 7*24*time.Hour, 10); err != nil || n != 2 {
+		t.Errorf("%d, %v", n, err)
+	}
+	list, err := p.api().Suppressions(pg.WithScope(t.Context(), pg.Platform), uuid.Nil, 10)
+	if err != nil || len(list) != 2 || list[0].Address == "deleted@example.test" || list[1].Address == "deleted@example.test" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}

@@ -31,7 +31,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectInvitation": selectInvitation, "selectOne": selectOne, "selectOfDigest": selectOfDigest, "selectRecipient": selectRecipient, "selectActive": selectActive,
 		"ensureLinkKey": ensureLinkKey, "suppress": suppress, "selectSuppressed": selectSuppressed, "liftSuppression": liftSuppression,
 		"selectSubscriber": selectSubscriber, "lockPreferences": lockPreferences, "putChoices": putChoices, "insertTest": insertTest,
-		"deleteDigests": deleteDigests, "deleteLifted": deleteLifted, "deleteInvitationMails": deleteInvitationMails, "deletePreferences": deletePreferences,
+		"deleteDigests": deleteDigests, "deleteSuppressed": deleteSuppressed, "deleteInvitationMails": deleteInvitationMails, "deletePreferences": deletePreferences,
 	})
 }
 

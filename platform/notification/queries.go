@@ -65,9 +65,11 @@ const (
 	DELETE FROM notification_digests WHERE id IN (
 		SELECT id FROM notification_digests WHERE queued_at < now() - $1::interval ORDER BY queued_at LIMIT $2)`
 
-	deleteLifted = `
+	deleteSuppressed = `
 	DELETE FROM suppressed_addresses WHERE id IN (
-		SELECT id FROM suppressed_addresses WHERE lifted_at < now() - $1::interval ORDER BY lifted_at LIMIT $2)`
+		SELECT id FROM suppressed_addresses s WHERE coalesce(lifted_at, created_at) < now() - $1::interval AND (lifted_at IS NOT NULL
+			OR NOT EXISTS (SELECT FROM user_contacts c WHERE lower(c.email) = s.address)
+			AND NOT EXISTS (SELECT FROM open_invitations i WHERE lower(i.email) = s.address)) ORDER BY id LIMIT $2)`
 
 	deleteInvitationMails = `
 	DELETE FROM invitation_mails WHERE invitation_id IN (

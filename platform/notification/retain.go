@@ -21,9 +21,10 @@ func DeleteDigests(ctx context.Context, q pg.Queryer, age time.Duration, limit i
 	return remove(ctx, q, deleteDigests, "digests", age, limit)
 }
 
-// DeleteLifted deletes suppressions that an operator has lifted before. Others stay: the address is still rejected.
-func DeleteLifted(ctx context.Context, q pg.Queryer, age time.Duration, limit int) (int64, error) {
-	return remove(ctx, q, deleteLifted, "suppressions", age, limit)
+// DeleteSuppressed deletes suppressions that an operator has lifted before, and old ones of an address that neither a user
+// nor an open invitation has. Others stay: the address is still rejected.
+func DeleteSuppressed(ctx context.Context, q pg.Queryer, age time.Duration, limit int) (int64, error) {
+	return remove(ctx, q, deleteSuppressed, "suppressions", age, limit)
 }
 
 // DeleteInvitationMails deletes the marks of invitations that have ended.

@@ -79,12 +79,12 @@ func (s *Handlers) open(ctx context.Context, p oapi.ListEventsParams, after stri
 	if err != nil {
 		return nil, err
 	}
-	notices := s.noticesOf(ctx, r.Caller)
+	notifications := s.notificationsOf(ctx, r.Caller)
 	if ofEveryone(p) { // the rule that let them in is that of anybody's own events
 		ctx = pg.WithScope(ctx, pg.Platform)
 	}
 	ctx, end := context.WithCancelCause(ctx)
-	opened, err := s.Stream.Open(ctx, stream.Request{Audience: to, After: after, Notices: notices})
+	opened, err := s.Stream.Open(ctx, stream.Request{Audience: to, Caller: r.Caller.Principal(), After: after, Notifications: notifications})
 	if err != nil {
 		end(nil)
 		return nil, err
@@ -119,25 +119,25 @@ func (s *Handlers) stillFollows(ctx context.Context, c *gin.Context, opened *req
 	return err
 }
 
-// noticesOf returns how to read the notifications of a caller. A service account has none, and no scope of a token permits
+// notificationsOf returns how to read the notifications of a caller. A service account has none, and no scope of a token permits
 // them.
-func (s *Handlers) noticesOf(ctx context.Context, caller identity.Caller) *stream.Notices {
+func (s *Handlers) notificationsOf(ctx context.Context, caller identity.Caller) *stream.Notifications {
 	if caller.ServiceAccount != (ids.ServiceAccount{}) || caller.Limited {
 		return nil
 	}
 	scope := pg.ScopeFrom(ctx)
-	return &stream.Notices{Topic: notification.Topic(caller.User), Unread: func(ctx context.Context) ([]stream.Notice, error) {
+	return &stream.Notifications{Topic: notification.Topic(caller.User), Unread: func(ctx context.Context) ([]stream.Notification, error) {
 		unread, err := s.Notifications.List(pg.WithScope(ctx, scope), caller, true, uuid.Nil, stream.MostUnread)
 		if err != nil {
 			return nil, err
 		}
-		all := make([]stream.Notice, len(unread))
+		all := make([]stream.Notification, len(unread))
 		for n, one := range unread {
 			data, err := json.Marshal(s.toNotification(one))
 			if err != nil {
 				return nil, fmt.Errorf("encoding notification %s: %w", one.ID, err)
 			}
-			all[n] = stream.Notice{ID: one.ID, UpdatedAt: one.UpdatedAt, Data: data}
+			all[n] = stream.Notification{ID: one.ID, UpdatedAt: one.UpdatedAt, Data: data}
 		}
 		return all, nil
 	}}

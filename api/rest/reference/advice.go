@@ -144,7 +144,7 @@ func adviceOnState(code errs.Code) string {
 	case errs.RateLimited:
 		return "Wait for the seconds in Retry-After."
 	case errs.ConcurrencyLimitReached:
-		return "Release an allocation first, or request a higher limit."
+		return "Release an allocation or end a terminal or a stream first, or request a higher limit."
 	case errs.Internal:
 		return "Quote the correlation id when you report it."
 	case errs.DecryptionFailed:

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 	"github.com/gpuaas/gpuaas/internal/hint"
@@ -71,7 +73,7 @@ func newOurs(ctx context.Context, l *lab.Lab, clients int) (*fan, error) {
 	s := &stream.Server{Events: source, Hints: hints, Log: l.Logger, Interval: time.Hour}
 	var err error
 	f.crowd, err = newCrowd(ctx, clients, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		opened, err := s.Open(r.Context(), stream.Request{Audience: stream.Audience{Tenant: f.tenants[tenantAt(r)], Whole: true}})
+		opened, err := s.Open(r.Context(), stream.Request{Caller: uuid.New(), Audience: stream.Audience{Tenant: f.tenants[tenantAt(r)], Whole: true}})
 		if err == nil {
 			_ = opened.SendSSE(w)
 		}
@@ -312,7 +314,7 @@ func (o *outbox) resume(ctx context.Context) (time.Duration, error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	began := time.Now()
-	opened, err := o.server.Open(ctx, stream.Request{Audience: stream.Audience{Tenant: o.tenant, Whole: true}, After: o.since})
+	opened, err := o.server.Open(ctx, stream.Request{Caller: uuid.New(), Audience: stream.Audience{Tenant: o.tenant, Whole: true}, After: o.since})
 	if err != nil {
 		return 0, err
 	}
@@ -330,7 +332,7 @@ func (o *outbox) statements(ctx context.Context, l *lab.Lab) (lab.Row, error) {
 	defer end()
 	var received atomic.Int64
 	for range clients {
-		opened, err := o.server.Open(ctx, stream.Request{Audience: stream.Audience{Tenant: o.tenant, Whole: true}})
+		opened, err := o.server.Open(ctx, stream.Request{Caller: uuid.New(), Audience: stream.Audience{Tenant: o.tenant, Whole: true}})
 		if err != nil {
 			return lab.Row{}, err
 		}

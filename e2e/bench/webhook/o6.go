@@ -184,7 +184,7 @@ func (b *bench) started(ctx context.Context, do func(*river.Client[pgx.Tx]) (tim
 	jobs.AddWebhookWorkers(workers, &jobs.Deps{Services: b.services, Log: b.lab.Logger})
 	client, err := river.NewClient(riverpgxv5.New(b.pool), &river.Config{
 		Schema: migrations.RiverSchema, Logger: b.lab.Logger, Workers: workers, FetchCooldown: 2 * time.Millisecond,
-		Queues: map[string]river.QueueConfig{riverjob.QueueNotify: {MaxWorkers: webhook.Workers}}, ReindexerSchedule: river.NeverSchedule(),
+		Queues: map[string]river.QueueConfig{riverjob.QueueWebhook: {MaxWorkers: webhook.Workers}}, ReindexerSchedule: river.NeverSchedule(),
 	})
 	if err != nil {
 		return 0, fmt.Errorf("making the job client: %w", err)

@@ -25,7 +25,7 @@ const maxAttempts = 10_000
 
 // InsertOpts allows one unfinished job for each endpoint.
 func (DeliverWebhook) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: riverjob.QueueNotify, MaxAttempts: maxAttempts, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: riverjob.Unfinished()}}
+	return river.InsertOpts{Queue: riverjob.QueueWebhook, MaxAttempts: maxAttempts, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: riverjob.Unfinished()}}
 }
 
 // RetryWebhooks inserts the jobs of endpoints with deliveries that are due again.

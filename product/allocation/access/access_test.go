@@ -2,16 +2,20 @@ package access
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -153,6 +157,41 @@ func TestTheAddressFollowsThePolicy(t *testing.T) {
 		}}, w.a, key)
 		if err != nil || (l.Host != "") != direct || (l.Port != 0) != direct || (answered.Host != "") != direct || l.User == "" {
 			t.Errorf("direct %v: %+v, answered %+v, %v", direct, l, answered, err)
+		}
+	}
+}
+
+// Where recordings are required, users have neither direct logins nor forwarding.
+func TestRulesFromPolicies(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Clone(t)
+	c := &policies.Client{DB: db, Hints: &hint.Bus{}, Log: slog.New(slog.DiscardHandler)}
+	set := func(key string, value any) Rules {
+		t.Helper()
+		err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error {
+			return c.Set(t.Context(), tx, policies.Applied{Key: key, Scope: policies.Platform, Subject: policies.Platform, Value: value, Source: "user:x", Object: ids.Object{UUID: uuid.NewSHA1(uuid.Nil, []byte(key))}})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return RulesFrom(c)(ids.New[ids.Tenant](), ids.New[ids.Project]())
+	}
+	for _, one := range []struct {
+		key   string
+		value any
+		want  Rules
+	}{
+		{"terminal.recording", "browser", Rules{Forwarding: true}},
+		{"terminal.direct_login", "allowed", Rules{DirectLogin: true, Forwarding: true}},
+		{"terminal.recording", "required", Rules{}},
+		{"terminal.recording", "off", Rules{DirectLogin: true, Forwarding: true}},
+		{"terminal.forwarding_enabled", false, Rules{DirectLogin: true}},
+	} {
+		if got := set(one.key, one.value); got != one.want {
+			t.Errorf("%s = %v: %+v, want %+v", one.key, one.value, got, one.want)
 		}
 	}
 }

@@ -25,6 +25,8 @@ import (
 const (
 	maxPerUser = 32
 	maxPerNode = 16
+	// maxPerAllocation is the limit of nodes. The policy can only be lower.
+	maxPerAllocation = 16
 	// silence is the time after which a row without a heartbeat does not count. The server of the API has ended.
 	silence = 15 * time.Second
 )
@@ -85,7 +87,7 @@ func (s *Service) Create(ctx context.Context, r Request) (t Ticket, err error) {
 func (s *Service) full(r Request, ofUser, ofTarget int) error {
 	most, of := maxPerNode, "node"
 	if r.Allocation != (ids.Allocation{}) {
-		most, of = s.PerAllocation(r.Tenant, r.Project), "allocation"
+		most, of = min(s.PerAllocation(r.Tenant, r.Project), maxPerAllocation), "allocation"
 	}
 	switch {
 	case ofTarget >= most:

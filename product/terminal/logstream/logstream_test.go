@@ -98,4 +98,10 @@ func TestLimits(t *testing.T) {
 	if _, err := terminal.Redeem(t.Context(), first[1].Token); errs.CodeOf(err) != errs.AllocationNotActive {
 		t.Errorf("an allocation without a node: %v", err)
 	}
+	if _, err := db.Exec(t.Context(), `UPDATE log_streams SET seen_at = now() - interval '61 s' WHERE id = $1`, first[1].ID); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := DeleteSilent(t.Context(), pgtest.As(t, db, "gpuaas_work"), 0, 10); err != nil || n != 1 {
+		t.Errorf("%d silent streams were deleted: %v", n, err)
+	}
 }

@@ -214,12 +214,21 @@ func TestMovedChunksDoNotOpen(t *testing.T) {
 	}
 }
 
+func TestARecordingWithoutOutputPlays(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.begin(100)
+	if output, sizes := play(t, f.read()); output != "" || len(sizes) != 0 {
+		t.Errorf("%q, %v", output, sizes)
+	}
+}
+
 func TestTheMaximumSizeEndsARecording(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	r := f.begin(100)
 	if !r.Output(make([]byte, 100)) || r.Output([]byte("x")) || r.Output([]byte("y")) || r.Recording() {
-		t.Error("more than the maximum was recorded")
+		t.Fatal("more than the maximum was recorded")
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
@@ -389,6 +398,14 @@ func TestOldRecordingsAreDeleted(t *testing.T) {
 		t.Errorf("%d chunks of a recording with newer output were deleted", n)
 	}
 	f.exec(`UPDATE terminal_recordings SET updated_at = updated_at - interval '25 hours'`)
+	f.exec(`BEGIN; SET LOCAL session_replication_role = replica;
+		INSERT INTO terminal_sessions (id, org_id, project_id, allocation_id, node_id, fence, instance_id, principal, by_program, sign_in_id, scopes, limited,
+			purpose, address, user_agent, correlation_id)
+		SELECT id, org_id, project_id, allocation_id, id, 1, id, principal, false, id, '{}', false, 'shell', '', '', '' FROM terminal_recordings; COMMIT`)
+	if n := remove(); n != 0 {
+		t.Errorf("%d rows of a session that goes on without output were deleted", n)
+	}
+	f.exec(`UPDATE terminal_sessions SET ended_at = now(), end_reason = 'lost'`)
 	if n := remove(); n != 2 {
 		t.Errorf("%d rows were deleted, want a recording and its chunk", n)
 	}

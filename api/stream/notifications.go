@@ -21,17 +21,17 @@ const (
 // MostUnread limits the number of unread notifications.
 const MostUnread = 100
 
-// Notices are the notifications of one user. The clients of a user share one reader.
-type Notices struct {
+// Notifications are the notifications of one user. The clients of a user share one reader.
+type Notifications struct {
 	// Topic is the hint after a change. It identifies the user.
 	Topic string
 	// Unread returns the unread notifications, the newest first and at most MostUnread. Its context is not that of a
 	// request.
-	Unread func(context.Context) ([]Notice, error)
+	Unread func(context.Context) ([]Notification, error)
 }
 
-// Notice is one unread notification.
-type Notice struct {
+// Notification is one unread notification.
+type Notification struct {
 	ID        uuid.UUID
 	UpdatedAt time.Time
 	Data      []byte // as JSON
@@ -52,11 +52,11 @@ type inbox struct {
 	changed chan struct{}
 }
 
-// notices is the position of a client.
-type notices struct{ made, unread int }
+// inboxPosition is the position of a client.
+type inboxPosition struct{ made, unread int }
 
 // openInbox starts the reader of a user with the first client.
-func (s *Server) openInbox(ctx context.Context, n *Notices) (*inbox, func()) {
+func (s *Server) openInbox(ctx context.Context, n *Notifications) (*inbox, func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.inboxes[n.Topic]
@@ -67,7 +67,7 @@ func (s *Server) openInbox(ctx context.Context, n *Notices) (*inbox, func()) {
 		reading, stop := context.WithCancel(context.WithoutCancel(ctx))
 		b = &inbox{stop: stop, changed: make(chan struct{})}
 		s.inboxes[n.Topic] = b
-		go s.readNotices(reading, b, n)
+		go s.readNotifications(reading, b, n)
 	}
 	b.clients++
 	return b, func() {
@@ -80,11 +80,11 @@ func (s *Server) openInbox(ctx context.Context, n *Notices) (*inbox, func()) {
 	}
 }
 
-// readNotices runs one query for each hint. The database being away ends the streams, and not this reader.
-func (s *Server) readNotices(ctx context.Context, b *inbox, n *Notices) {
+// readNotifications runs one query for each hint. The database being away ends the streams, and not this reader.
+func (s *Server) readNotifications(ctx context.Context, b *inbox, n *Notifications) {
 	wake, stop := s.Hints.Listen(n.Topic)
 	defer stop()
-	timer := time.NewTicker(valueOr(s.NoticeInterval, noticeEvery))
+	timer := time.NewTicker(valueOr(s.NotificationInterval, notificationEvery))
 	defer timer.Stop()
 	for {
 		if unread, err := n.Unread(ctx); err == nil {
@@ -102,7 +102,7 @@ func (s *Server) readNotices(ctx context.Context, b *inbox, n *Notices) {
 }
 
 // update finds which notifications are new or have changed since the last query.
-func (b *inbox) update(unread []Notice) {
+func (b *inbox) update(unread []Notification) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found, before := make(map[uuid.UUID]time.Time, len(unread)), b.made
@@ -130,25 +130,25 @@ func (b *inbox) update(unread []Notice) {
 }
 
 // start returns the position of a new client: it receives later notifications, and first the number of unread ones.
-func (b *inbox) start() notices {
+func (b *inbox) start() inboxPosition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return notices{made: b.made, unread: -1}
+	return inboxPosition{made: b.made, unread: -1}
 }
 
 // send sends what has changed since the client received something, and returns what to wait for.
-func (b *inbox) send(out outlet, given *notices) <-chan struct{} {
+func (b *inbox) send(out outlet, given *inboxPosition) <-chan struct{} {
 	b.mu.Lock()
 	changes := b.changes[max(0, len(b.changes)-(b.made-given.made)):]
 	unread, read, changed := b.unread, b.read, b.changed
 	given.made = b.made
 	b.mu.Unlock()
 	for _, data := range changes {
-		out.notice(kindNotification, data)
+		out.notification(kindNotification, data)
 	}
 	if read && unread != given.unread {
 		given.unread = unread
-		out.notice(kindUnread, []byte(`{"unread":`+strconv.Itoa(unread)+`}`))
+		out.notification(kindUnread, []byte(`{"unread":`+strconv.Itoa(unread)+`}`))
 	}
 	return changed
 }
