@@ -98,10 +98,10 @@ fi
 # The rig boots Debian containers with systemd-nspawn: only root starts them, and only on
 # Linux. Elsewhere their tests skip with the reason, so that nothing is missing here.
 if wants --rig && [ "$(uname)" = Linux ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-	for tool in mmdebstrap systemd-nspawn ip; do
+	for tool in mmdebstrap systemd-nspawn ip rsync; do
 		command -v "$tool" >/dev/null && continue
 		need="The software that boots Debian containers for tests is"
-		fetch "mmdebstrap systemd-container iproute2 util-linux"
+		fetch "mmdebstrap systemd-container iproute2 util-linux rsync"
 		break
 	done
 fi

@@ -18,8 +18,11 @@ import (
 	"time"
 )
 
-// moved is the size of the file that is copied.
-const moved = 256 << 20
+// The sizes of the files that are copied.
+const (
+	byScp  = 1 << 30
+	bySftp = 256 << 20
+)
 
 // editor is the server that an editor starts on the node: it listens on loopback, and prints its port.
 const editor = `
@@ -56,7 +59,10 @@ func (s *scenario) relayed(a allocation) {
 	}
 	s.local(nil, "gpuaas", "ssh-config")
 	s.copies(a)
+	s.synchronises(a)
+	s.pushes(a)
 	s.edits(a)
+	s.logs(a)
 }
 
 // local runs a program of the user's computer. Its home directory has only what the product writes.
@@ -76,33 +82,85 @@ func (s *scenario) local(stdin io.Reader, name string, args ...string) string {
 
 func (s *scenario) command(name string, args ...string) *exec.Cmd {
 	s.t.Helper()
-	path := name
-	if name == "gpuaas" {
+	path, config := name, s.path("home/.ssh/config")
+	switch name {
+	case "gpuaas":
 		path = binary(s.t, name)
-	} else {
-		args = append([]string{"-F", s.path("home/.ssh/config")}, args...)
+	case "ssh", "scp", "sftp":
+		args = append([]string{"-F", config}, args...)
 	}
 	must(s.t, os.MkdirAll(s.path("home/run"), 0o700))
 	cmd := exec.CommandContext(s.t.Context(), path, args...)
-	cmd.Env = append(s.env(), "HOME="+s.path("home"), "XDG_RUNTIME_DIR="+s.path("home/run"))
+	cmd.Env = append(s.env(), "HOME="+s.path("home"), "XDG_RUNTIME_DIR="+s.path("home/run"), "RSYNC_RSH=ssh -F "+config, "GIT_SSH_COMMAND=ssh -F "+config)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
 
-// copies copies a file with scp and sftp, and compares the checksums.
+// copies copies files with scp and sftp, and compares the checksums.
 func (s *scenario) copies(a allocation) {
 	s.t.Helper()
-	file, sum := s.path("home/file"), sha256.New()
-	f, err := os.Create(file)
+	large, largeSum := s.random("home/large", byScp)
+	small, smallSum := s.random("home/small", bySftp)
+	s.local(nil, "scp", large, a.Name+".gpuaas:by-scp")
+	s.local(strings.NewReader("put "+small+" by-sftp\n"), "sftp", "-b", "-", a.Name+".gpuaas")
+	if out := s.local(nil, "ssh", a.Name+".gpuaas", "sha256sum by-scp by-sftp; rm by-scp by-sftp"); !strings.Contains(out, largeSum) || !strings.Contains(out, smallSum) {
+		s.t.Errorf("%s, want %s and %s", out, largeSum, smallSum)
+	}
+	must(s.t, os.Remove(large))
+}
+
+// random writes a file, and returns its path and its checksum.
+func (s *scenario) random(name string, size int64) (path, sum string) {
+	s.t.Helper()
+	h := sha256.New()
+	f, err := os.Create(s.path(name))
 	must(s.t, err)
-	_, err = io.CopyN(io.MultiWriter(f, sum), rand.Reader, moved)
+	defer f.Close()
+	_, err = io.CopyN(io.MultiWriter(f, h), rand.Reader, size)
 	must(s.t, err)
-	must(s.t, f.Close())
-	s.local(nil, "scp", file, a.Name+".gpuaas:by-scp")
-	s.local(strings.NewReader("put "+file+" by-sftp\n"), "sftp", "-b", "-", a.Name+".gpuaas")
-	want := hex.EncodeToString(sum.Sum(nil))
-	if out := s.local(nil, "ssh", a.Name+".gpuaas", "sha256sum by-scp by-sftp; rm by-scp by-sftp"); strings.Count(out, want) != 2 {
-		s.t.Errorf("%s, want twice %s", out, want)
+	return f.Name(), hex.EncodeToString(h.Sum(nil))
+}
+
+// synchronises copies a folder to the node with rsync, changes it there, and copies it back.
+func (s *scenario) synchronises(a allocation) {
+	s.t.Helper()
+	must(s.t, os.MkdirAll(s.path("home/folder/deep"), 0o700))
+	for n := range 100 {
+		s.random(fmt.Sprintf("home/folder/deep/%d", n), 10_000)
+	}
+	s.local(nil, "rsync", "-a", s.path("home/folder"), a.Name+".gpuaas:")
+	s.local(nil, "ssh", a.Name+".gpuaas", "rm folder/deep/7; echo changed > folder/deep/8")
+	s.local(nil, "rsync", "-a", "--delete", a.Name+".gpuaas:folder", s.path("home"))
+	files, err := os.ReadDir(s.path("home/folder/deep"))
+	must(s.t, err)
+	if changed, err := os.ReadFile(s.path("home/folder/deep/8")); err != nil || string(changed) != "changed\n" || len(files) != 99 {
+		s.t.Errorf("%d files, %q, %v", len(files), changed, err)
+	}
+}
+
+// pushes pushes a commit to a repository on the node, and clones it back.
+func (s *scenario) pushes(a allocation) {
+	s.t.Helper()
+	s.local(nil, "ssh", a.Name+".gpuaas", "git init -q --bare -b main repo.git")
+	work, back := s.path("home/work"), s.path("home/back")
+	s.local(nil, "git", "init", "-q", "-b", "main", work)
+	s.local(nil, "git", "-C", work, "-c", "user.name=a", "-c", "user.email=a@example.test", "commit", "-q", "--allow-empty", "-m", "first")
+	s.local(nil, "git", "-C", work, "push", "-q", a.Name+".gpuaas:repo.git", "main")
+	s.local(nil, "git", "clone", "-q", a.Name+".gpuaas:repo.git", back)
+	want, got := s.local(nil, "git", "-C", work, "rev-parse", "HEAD"), s.local(nil, "git", "-C", back, "rev-parse", "HEAD")
+	if got != want {
+		s.t.Errorf("the clone has %s, want %s", got, want)
+	}
+}
+
+// logs reads what the journal of the node has about the logins.
+func (s *scenario) logs(a allocation) {
+	s.t.Helper()
+	if out := s.local(nil, "gpuaas", "alloc", "logs", a.Name, "--source", "login"); !strings.Contains(out, "login accepted") || !strings.Contains(out, "session opened") {
+		s.t.Errorf("the log of the allocation has %q", out)
+	}
+	if out := s.cli("default-operator", "node", "logs", "gpu-a", "--source", "sshd", "--tail", "50"); !strings.Contains(out, "Accepted publickey for "+a.Login) {
+		s.t.Errorf("the log of sshd has %q", out)
 	}
 }
 

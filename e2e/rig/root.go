@@ -20,11 +20,12 @@ var errUnable = errors.New("this machine boots no containers")
 const suite = "bookworm"
 
 // packages lists the packages of a container. A node needs the first lines; the last lines plant
-// leftovers and search for them.
+// leftovers and search for them, and are what tenants use over SSH.
 var packages = []string{
 	"systemd", "systemd-sysv", "dbus", "udev", "libpam-systemd", "openssh-server", "openssh-client", "sudo", "kmod", "procps", "passwd", "login",
 	"iproute2", "iputils-ping", "nftables", "e2fsprogs", "util-linux", "curl", "ca-certificates", "polkitd",
 	"cron", "at", "acl", "attr", "keyutils", "libcap2-bin", "fuse3", "psmisc", "python3-minimal",
+	"rsync", "git",
 }
 
 // recipe is part of the cache key. A new value rebuilds the root file system after a change of
