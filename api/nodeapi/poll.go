@@ -130,8 +130,10 @@ func (s *Server) readMailboxes(ctx context.Context, batch []*waiting) {
 	for i, p := range valid {
 		nodes[i] = p.who.Node
 	}
+	requested := make(chan map[ids.Node][]protocol.Signed, 1)
+	go func() { requested <- s.requestedStreams(ctx, valid) }() // two statements at the same time
 	tasks, err := s.Tasks.Next(ctx, nodes...)
-	streams := s.requestedStreams(ctx, valid)
+	streams := <-requested
 	for _, p := range valid {
 		task, found := tasks[p.who.Node]
 		relays := streams[p.who.Node]

@@ -72,54 +72,66 @@ func (x *session) shell() {
 		return
 	}
 	defer conn.Close() //nolint:errcheck // its end is the end of the session
-	client, err := x.login(conn)
+	client, stored, err := x.login(conn)
 	if err != nil {
 		x.failed(err)
 		return
 	}
 	defer client.Close() //nolint:errcheck // likewise
-	if err := x.interact(client); err != nil {
+	if err := x.interact(client, stored); err != nil {
 		x.failed(err)
 	}
 }
 
-// login authenticates with a key that exists only in memory and only for this session.
-func (x *session) login(conn net.Conn) (*ssh.Client, error) {
+// login authenticates with a key that exists only in memory and only for this session. stored receives the result when the
+// certificate and the host key are recorded.
+func (x *session) login(conn net.Conn) (c *ssh.Client, stored <-chan error, err error) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	key, err := ssh.NewSignerFromKey(private)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(x.ctx, connectWithin)
 	defer cancel()
 	l, err := x.server.Sign(ctx, key.PublicKey(), x.row.Allocation, x.row.Principal.String()+"-session-"+x.row.ID.String(), x.server.LoginLife())
 	if err != nil {
-		return nil, errs.New(errs.Unavailable, "no login certificate can be signed now").Because(err)
+		return nil, nil, errs.New(errs.Unavailable, "no login certificate can be signed now").Because(err)
 	}
 	signer, err := certified(l.Certificate, key)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var hostKey string
-	c := &ssh.ClientConfig{
+	config := &ssh.ClientConfig{
 		User: x.row.Login, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, ClientVersion: "SSH-2.0-gpuaas",
 	}
-	if err := checkHostKey(c, x.row.HostKeys, &hostKey); err != nil {
-		return nil, err
+	if err := checkHostKey(config, x.row.HostKeys, &hostKey); err != nil {
+		return nil, nil, err
 	}
-	c.Ciphers = []string{ssh.CipherAES128GCM, ssh.CipherAES256GCM, ssh.CipherChaCha20Poly1305, ssh.CipherAES128CTR, ssh.CipherAES256CTR}
+	config.Ciphers = []string{ssh.CipherAES128GCM, ssh.CipherAES256GCM, ssh.CipherChaCha20Poly1305, ssh.CipherAES128CTR, ssh.CipherAES256CTR}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // a node that does not respond
-	client, channels, requests, err := ssh.NewClientConn(conn, x.row.Node.String(), c)
+	client, channels, requests, err := ssh.NewClientConn(conn, x.row.Node.String(), config)
 	if !stop() && err == nil {
 		err = context.DeadlineExceeded
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return ssh.NewClient(client, channels, requests), x.server.Sessions.Presented(ctx, x.row.ID, l.Serial, hostKey)
+	return ssh.NewClient(client, channels, requests), x.present(l.Serial, hostKey), nil
+}
+
+// present records the certificate and the host key while the terminal is requested.
+func (x *session) present(serial uint64, hostKey string) <-chan error {
+	stored := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(x.ctx, connectWithin)
+		defer cancel()
+		stored <- x.server.Sessions.Presented(ctx, x.row.ID, serial, hostKey)
+	}()
+	return stored
 }
 
 // certified returns a signer with the certificate of its key.
@@ -135,8 +147,11 @@ func certified(line string, key ssh.Signer) (ssh.Signer, error) {
 	return ssh.NewCertSigner(c, key)
 }
 
-// interact connects the shell with the clients until it ends.
-func (x *session) interact(client *ssh.Client) error {
+// language is a request for an environment variable.
+var language = ssh.Marshal(struct{ Name, Value string }{"LANG", "C.UTF-8"})
+
+// interact connects the shell with the clients until it ends. No shell begins before its login is recorded.
+func (x *session) interact(client *ssh.Client, stored <-chan error) error {
 	s, err := client.NewSession()
 	if err != nil {
 		return err
@@ -154,13 +169,18 @@ func (x *session) interact(client *ssh.Client) error {
 	if err := s.RequestPty("xterm-256color", first.rows, first.columns, ssh.TerminalModes{ssh.ECHO: 1, ssh.TTY_OP_ISPEED: 115200, ssh.TTY_OP_OSPEED: 115200}); err != nil {
 		return err
 	}
-	_ = s.Setenv("LANG", "C.UTF-8") // a node that does not accept it has its own
+	if _, err := s.SendRequest("env", false, language); err != nil { // a node that does not accept it has its own
+		return err
+	}
 	stdin, err := s.StdinPipe()
 	if err != nil {
 		return err
 	}
 	stdout, err := s.StdoutPipe()
 	if err != nil {
+		return err
+	}
+	if err := <-stored; err != nil {
 		return err
 	}
 	if err := s.Shell(); err != nil {
@@ -188,8 +208,11 @@ func (x *session) begin(input io.Writer) {
 	close(x.ready)
 }
 
+// A message of output has at most mostOutput bytes. A terminal that prints less at a time needs no memory for them.
+const leastOutput, mostOutput = 4 << 10, 32 << 10
+
 func (x *session) pump(from io.Reader) {
-	p := make([]byte, 32<<10)
+	p := make([]byte, leastOutput)
 	for {
 		n, err := from.Read(p)
 		if n > 0 {
@@ -197,6 +220,12 @@ func (x *session) pump(from io.Reader) {
 		}
 		if err != nil {
 			return
+		}
+		switch {
+		case n == leastOutput && len(p) == leastOutput:
+			p = make([]byte, mostOutput)
+		case n < leastOutput && len(p) == mostOutput:
+			p = make([]byte, leastOutput)
 		}
 	}
 }

@@ -20,11 +20,17 @@ type Conn struct {
 
 	server *Server
 	caller caller
-	reader *bufio.Reader // has the bytes that came with the request
+	reader *bufio.Reader // has the bytes that came with the request; nil after they were read
 }
 
 // Read reads the bytes of the stream.
-func (c *Conn) Read(p []byte) (int, error) { return c.reader.Read(p) }
+func (c *Conn) Read(p []byte) (int, error) {
+	if c.reader != nil && c.reader.Buffered() > 0 {
+		return c.reader.Read(p)
+	}
+	c.reader = nil // its memory would stay as long as the stream
+	return c.Conn.Read(p)
+}
 
 // Close closes the stream.
 func (c *Conn) Close() error {

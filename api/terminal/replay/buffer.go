@@ -3,8 +3,10 @@
 package replay
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 )
 
 // Size is the number of bytes that a Buffer stores.
@@ -15,9 +17,9 @@ const maxSGR = 16
 
 // Buffer stores the last Size bytes of output, and what earlier output has set: modes, attributes and the scroll region.
 type Buffer struct {
-	buf    []byte // the output is buf[from:]
+	last   []byte // the output is last[from:] and then last[:from]; from is 0 until there are Size bytes
 	from   int
-	tail   parser // has read everything before from
+	tail   parser // has read everything before them
 	modes  map[int]bool
 	sgr    [][]byte
 	region []byte
@@ -26,17 +28,25 @@ type Buffer struct {
 
 // Write appends output.
 func (r *Buffer) Write(p []byte) {
-	r.buf = append(r.buf, p...)
-	if over := len(r.buf) - r.from - Size; over > 0 {
-		r.drop(r.buf[r.from : r.from+over])
-		r.from += over
-	}
-	if r.from > Size {
-		r.buf = append(r.buf[:0], r.buf[r.from:]...)
-		r.from = 0
-		if cap(r.buf) > 4*Size {
-			r.buf = slices.Clip(slices.Clone(r.buf))
+	for len(p) > 0 {
+		if free := Size - len(r.last); free > 0 {
+			n := min(free, len(p))
+			r.grow(n)
+			r.last = append(r.last, p[:n]...)
+			p = p[n:]
+			continue
 		}
+		old := r.last[r.from:min(Size, r.from+len(p))]
+		r.drop(old)
+		p = p[copy(old, p):]
+		r.from = (r.from + len(old)) % Size
+	}
+}
+
+// grow reserves n bytes. A terminal that prints little needs little memory, and none needs more than Size.
+func (r *Buffer) grow(n int) {
+	if need := len(r.last) + n; need > cap(r.last) {
+		r.last = append(make([]byte, 0, min(max(need, 2*cap(r.last)), Size)), r.last...)
 	}
 }
 
@@ -44,20 +54,24 @@ func (r *Buffer) Write(p []byte) {
 func (r *Buffer) drop(p []byte) {
 	r.erased = true
 	for len(p) > 0 {
-		if r.tail.idle() { // most output is text
-			n := 0
-			for n < len(p) && p[n] >= ' ' && p[n] < 0x7f {
-				n++
-			}
-			if p = p[n:]; len(p) == 0 {
-				return
-			}
+		if r.tail.idle() {
+			p = p[plain(p):]
 		}
 		if r.tail.step(p[0]) {
 			r.retain(r.tail.unit)
 		}
 		p = p[1:]
 	}
+}
+
+// plain returns the length of the text at the beginning of p that sets nothing: all of it before an escape sequence, without the
+// bytes of a character that may be torn.
+func plain(p []byte) int {
+	n := bytes.IndexByte(p, 0x1b)
+	if n < 0 {
+		n = len(p)
+	}
+	return max(0, n-(utf8.UTFMax-1))
 }
 
 // retain stores what a dropped sequence has set.
@@ -92,7 +106,7 @@ func (r *Buffer) retain(unit []byte) {
 // Replay returns what a new terminal must receive to show the screen of one that has received all output.
 func (r *Buffer) Replay() []byte {
 	out := r.before()
-	rest, p := r.buf[r.from:], r.tail
+	rest, p := slices.Concat(r.last[r.from:], r.last[:r.from]), r.tail
 	p.unit = slices.Clone(p.unit)
 	for len(rest) > 0 && !p.idle() { // the sequence that the cut has torn
 		p.step(rest[0])

@@ -197,3 +197,46 @@ func FuzzReplay(f *testing.F) {
 		}
 	})
 }
+
+// Text that is skipped leaves what reading each of its bytes leaves, wherever the output is cut.
+func TestSkippedTextIsReadAsEachByte(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 4))
+	out := program(r, 200_000)
+	for i := range 200 {
+		out[r.IntN(len(out))] = []byte{0x1b, 0xf0, 0x9f, 0x80, 0xc3, 0x18, 0xe2}[i%7] // torn characters and sequences
+	}
+	var fast, slow Buffer
+	for rest := out; len(rest) > 0; {
+		n := min(1+r.IntN(50), len(rest))
+		fast.drop(rest[:n])
+		for _, c := range rest[:n] {
+			if slow.tail.step(c) {
+				slow.retain(slow.tail.unit)
+			}
+		}
+		rest = rest[n:]
+		if fast.tail.state != slow.tail.state || fast.tail.state == continued && fast.tail.more != slow.tail.more || !bytes.Equal(fast.before(), slow.before()) {
+			t.Fatalf("%d bytes before the end: state %v and %q, want %v and %q", len(rest), fast.tail.state, fast.before(), slow.tail.state, slow.before())
+		}
+	}
+}
+
+// A buffer stores the last bytes in a fixed amount of memory.
+func TestBufferHasTheLastBytes(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(5, 6))
+	var b Buffer
+	var all []byte
+	for i := range 400 {
+		p := bytes.Repeat([]byte{byte('a' + i%26)}, 1+r.IntN(100<<r.IntN(11)))
+		b.Write(p)
+		all = append(all, p...)
+		if got, want := b.Replay(), all[max(0, len(all)-Size):]; !bytes.Equal(got, want) {
+			t.Fatalf("write %d: %d bytes, want the last %d", i, len(got), len(want))
+		}
+	}
+	if cap(b.last) != Size {
+		t.Errorf("%d bytes of memory, want %d", cap(b.last), Size)
+	}
+}
