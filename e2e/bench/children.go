@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gpuaas/gpuaas/e2e/bench/access"
 	"github.com/gpuaas/gpuaas/e2e/bench/api"
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 	"github.com/gpuaas/gpuaas/e2e/bench/loop"
@@ -22,6 +23,12 @@ func child(ctx context.Context, name string) error {
 		return node.TenantProcess(ctx)
 	case "listener":
 		return node.ListenerProcess(ctx)
+	case "nodes":
+		return access.NodesProcess(ctx)
+	case "terminals":
+		return access.TerminalsProcess(ctx)
+	case "clients":
+		return access.ClientsProcess(ctx)
 	case "api":
 		return api.APIProcess(ctx)
 	}

@@ -101,8 +101,13 @@ func goals() []goal {
 		{"O5", events.Consuming},
 		{"O6", webhook.Deliveries},
 		{"T1", access.Throughput},
+		{"T1-stock", access.FromMemory},
+		{"T1-relay", access.RelayLeg},
 		{"T2", access.Echo},
+		{"T3", access.Crowd},
+		{"T4", access.Recordings},
 		{"T5", access.Opening}, // and T6
+		{"T7", node.WithoutStreams},
 		{"L1", money.Accrual},
 		{"L2", money.JobForEach},
 		{"L3", money.Balances},

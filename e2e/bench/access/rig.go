@@ -175,8 +175,10 @@ func (r *rig) terminal(ctx context.Context) (*terminal, error) {
 }
 
 // direct opens the same shell with an SSH client.
-func (r *rig) direct() (*shell, error) {
-	client, err := ssh.Dial("tcp", r.address, r.client)
+func (r *rig) direct() (*shell, error) { return dialShell(r.address, r.client) }
+
+func dialShell(address string, config *ssh.ClientConfig) (*shell, error) {
+	client, err := ssh.Dial("tcp", address, config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the node: %w", err)
 	}

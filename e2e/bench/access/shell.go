@@ -24,42 +24,55 @@ type shell struct {
 type terminal struct {
 	shell
 
-	id string // of the session
+	id       string // of the session
+	recorded bool
 }
 
 // frames reads the output of a terminal as a stream.
 type frames struct {
-	ctx  context.Context //nolint:containedctx // of the measurement
-	conn *websocket.Conn
-	left []byte
-	id   *string
+	ctx   context.Context //nolint:containedctx // of the measurement
+	conn  *websocket.Conn
+	left  io.Reader // the rest of a message
+	owner *terminal
 }
 
 func newTerminal(ctx context.Context, conn *websocket.Conn) *terminal {
 	t := &terminal{}
-	f := &frames{ctx: ctx, conn: conn, id: &t.id}
+	f := &frames{ctx: ctx, conn: conn, owner: t}
 	t.shell = shell{f, f, conn.CloseNow}
 	return t
 }
 
 func (f *frames) Read(p []byte) (int, error) {
-	for len(f.left) == 0 {
-		kind, message, err := f.conn.Read(f.ctx)
-		switch {
-		case err != nil:
+	for {
+		if f.left != nil {
+			n, err := f.left.Read(p)
+			if errors.Is(err, io.EOF) {
+				f.left, err = nil, nil
+			}
+			if n > 0 || err != nil {
+				return n, err
+			}
+		}
+		kind, message, err := f.conn.Reader(f.ctx)
+		if err != nil {
 			return 0, err
-		case kind == websocket.MessageBinary:
+		}
+		if kind == websocket.MessageBinary {
 			f.left = message
 			continue
 		}
-		var m struct{ Type, ID string }
-		if err := json.Unmarshal(message, &m); err == nil && m.Type == "session" {
-			*f.id = m.ID
+		var m struct {
+			Type, ID string
+			Recorded bool
+		}
+		if err := json.NewDecoder(message).Decode(&m); err == nil && m.Type == "session" {
+			f.owner.id, f.owner.recorded = m.ID, m.Recorded
+		}
+		if _, err := io.Copy(io.Discard, message); err != nil {
+			return 0, err
 		}
 	}
-	n := copy(p, f.left)
-	f.left = f.left[n:]
-	return n, nil
 }
 
 func (f *frames) Write(p []byte) (int, error) {
@@ -110,6 +123,18 @@ func (s *shell) flood(n int) error {
 		err = errors.New("the shell printed too little")
 	}
 	return err
+}
+
+// exit ends the shell, and waits for the end of the session.
+func (t *terminal) exit() error {
+	if err := t.types("exit\n"); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, t)
+	if websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+		return fmt.Errorf("ending a terminal: %w", err)
+	}
+	return nil
 }
 
 func pemOf(b *pem.Block) []byte { return pem.EncodeToMemory(b) }

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"runtime/debug"
 )
 
 // Part is a child process of the bench that executes commands.
@@ -59,4 +61,24 @@ func (p *Part) Do(command string) (t Outcome, err error) {
 func (p *Part) End() {
 	_ = p.in.Close()
 	_ = p.cmd.Wait() // its output was read, and its measurements are complete
+}
+
+// Obey answers one command for each line until standard input ends. A Part runs it.
+func Obey(ctx context.Context, do func(ctx context.Context, command string) Outcome) error {
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		if err := json.NewEncoder(os.Stdout).Encode(do(ctx, in.Text())); err != nil {
+			return fmt.Errorf("answering: %w", err)
+		}
+	}
+	return nil
+}
+
+// OwnMemory returns the resident memory of this process in KiB, and its CPU time. Garbage is freed first, because its amount is
+// random and would hide the memory of connections.
+func OwnMemory() Outcome {
+	debug.FreeOSMemory()
+	debug.FreeOSMemory()
+	own, _ := StatOf(os.Getpid())
+	return Outcome{KiB: Resident(os.Getpid()) * 1024, CPU: own.Cpu}
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/secret/secrettest"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
+	"github.com/gpuaas/gpuaas/product/terminal/relayrequest"
 	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/services"
@@ -128,7 +129,7 @@ func (h *installation) start(ctx context.Context, l *lab.Lab, url string) (err e
 	}
 	h.server = &nodeapi.Server{
 		TrustDomain: "gpuaas.bench", Hosts: []string{"127.0.0.1"}, CA: h.authority, Statements: trusted.Statements, Trusted: trusted, Nodes: in, Tasks: in, Reports: in,
-		Hints: h.hints, Log: l.Logger, Clock: c,
+		Relays: relayrequest.Store{DB: node}, Hints: h.hints, Log: l.Logger, Clock: c,
 	}
 	return nil
 }
@@ -145,13 +146,17 @@ func (h *installation) live(ctx, running context.Context, l *lab.Lab) error {
 		return fmt.Errorf("starting the node API: %w", err)
 	}
 	h.running.Go(func() { _ = h.server.Serve(running, listener) }) // likewise
-	node := ids.From[ids.Node](uuid.MustParse(lab.NodePrefix + fmt.Sprint(int64(lab.First))))
+	node := onlyNode()
 	agent, err := h.enrol(ctx, "https://"+listener.Addr().String(), node)
 	if err != nil {
 		return err
 	}
 	h.running.Go(func() { h.finish(running, agent, node) })
 	return nil
+}
+
+func onlyNode() ids.Node {
+	return ids.From[ids.Node](uuid.MustParse(lab.NodePrefix + fmt.Sprint(int64(lab.First))))
 }
 
 // enrol requests a certificate for a node in the same way as every node does.
@@ -204,6 +209,9 @@ func (h *installation) finish(ctx context.Context, agent *client.Client, node id
 	defer agent.Release()
 	for ctx.Err() == nil {
 		delivery, err := agent.Wait(ctx, node)
+		for _, request := range delivery.Relays {
+			h.received.arrived(string(request.Body))
+		}
 		if err != nil || !delivery.HasTask() {
 			continue
 		}

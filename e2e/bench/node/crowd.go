@@ -36,17 +36,6 @@ type crowdParameters struct {
 	Agents  int
 }
 
-// obey answers one command for each line until standard input ends.
-func obey(ctx context.Context, do func(ctx context.Context, command string) lab.Outcome) error {
-	in := bufio.NewScanner(os.Stdin)
-	for in.Scan() {
-		if err := json.NewEncoder(os.Stdout).Encode(do(ctx, in.Text())); err != nil {
-			return fmt.Errorf("answering: %w", err)
-		}
-	}
-	return nil
-}
-
 // agents simulates many agents in one process. They only connect and wait.
 type agents struct {
 	crowdParameters
@@ -67,7 +56,7 @@ func CrowdProcess(ctx context.Context) error {
 	if err := c.certify(ctx); err != nil {
 		return err
 	}
-	return obey(ctx, c.do)
+	return lab.Obey(ctx, c.do)
 }
 
 func (c *agents) do(ctx context.Context, command string) lab.Outcome {
@@ -185,7 +174,11 @@ func (c *agents) wait(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	poll := fmt.Sprintf("GET "+protocol.PathWait+" HTTP/1.1\r\nHost: node-api\r\n\r\n", c.nodes[i])
+	header := ""
+	if c.Kind == streamed {
+		header = fmt.Sprintf("%s: %d\r\n", protocol.CapabilityHeader, protocol.Capability)
+	}
+	poll := fmt.Sprintf("GET "+protocol.PathWait+" HTTP/1.1\r\nHost: node-api\r\n%s\r\n", c.nodes[i], header)
 	if _, err := io.WriteString(conn, poll); err != nil {
 		return fmt.Errorf("waiting: %w", err)
 	}

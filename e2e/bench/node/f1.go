@@ -40,6 +40,11 @@ func memoryOfEach(ctx context.Context, l *lab.Lab, kind string, n int) (float64,
 		return 0, err
 	}
 	defer g.end()
+	return g.growth(ctx, l, n)
+}
+
+// growth lets n agents wait, and returns the memory of the listener for each in KiB.
+func (g gathering) growth(ctx context.Context, l *lab.Lab, n int) (float64, error) {
 	before, err := g.server.Do("rss")
 	if err != nil {
 		return 0, err
@@ -47,7 +52,11 @@ func memoryOfEach(ctx context.Context, l *lab.Lab, kind string, n int) (float64,
 	if _, err := g.crowd.Do("wait"); err != nil {
 		return 0, err
 	}
-	lab.Wait(ctx, time.Second) // the last polls are being parked
+	parking := time.Second // the last polls are being parked
+	if l.Smoke {
+		parking /= 10
+	}
+	lab.Wait(ctx, parking)
 	after, err := g.server.Do("rss")
 	if err != nil {
 		return 0, err

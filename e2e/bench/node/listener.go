@@ -12,9 +12,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpuaas/gpuaas/api/nodeapi"
@@ -36,6 +36,7 @@ const (
 // The listeners at which a crowd can wait.
 const (
 	nodeAPI  = "node API"
+	streamed = "node API for agents that open streams"
 	longPoll = "net/http"
 	bareTLS  = "tls.Conn"
 )
@@ -79,6 +80,10 @@ func ListenerProcess(ctx context.Context) error {
 	switch o.Kind {
 	case nodeAPI:
 		s = newOurs(ca, trusted)
+	case streamed:
+		api := newOurs(ca, trusted)
+		api.Relays = &api.relays
+		s = api
 	case longPoll:
 		s = &stdServer{config: config}
 	case bareTLS:
@@ -93,17 +98,19 @@ func ListenerProcess(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- s.serve(ctx, l) }()
-	err = obey(ctx, func(_ context.Context, command string) lab.Outcome {
+	err = lab.Obey(ctx, func(_ context.Context, command string) lab.Outcome {
 		switch command {
 		case "address":
 			return lab.Outcome{Text: l.Addr().String()}
 		case "rss":
-			// Garbage is freed first, because its amount is random and would hide the memory of the
-			// connections.
-			debug.FreeOSMemory()
-			debug.FreeOSMemory()
-			own, _ := lab.StatOf(os.Getpid())
-			return lab.Outcome{KiB: lab.Resident(os.Getpid()) * 1024, CPU: own.Cpu}
+			return lab.OwnMemory()
+		case "calls":
+			api, ok := s.(*ours)
+			if !ok {
+				break
+			}
+			text, _ := json.Marshal(api.made()) // numbers
+			return lab.Outcome{Text: string(text)}
 		case "answer":
 			at := clock.Clock{}.Now().UnixNano()
 			s.answerAll()
@@ -120,9 +127,26 @@ func ListenerProcess(ctx context.Context) error {
 type ours struct {
 	nodeapi.Server
 
+	requests, reads atomic.Int64
+	relays          noStreams
+
 	mu    sync.Mutex
 	mail  map[ids.Node]bool
 	nodes map[ids.Node]struct{}
+}
+
+// calls counts the requests of agents, and the statements that a database would get for mailboxes and for streams.
+type calls struct{ Requests, Mailboxes, Streams int64 }
+
+func (o *ours) made() calls { return calls{o.requests.Load(), o.reads.Load(), o.relays.reads.Load()} }
+
+// noStreams has no request for a stream.
+type noStreams struct{ reads atomic.Int64 }
+
+// Next returns nothing.
+func (n *noStreams) Next(context.Context, ...ids.Node) (map[ids.Node][]protocol.Signed, error) {
+	n.reads.Add(1)
+	return map[ids.Node][]protocol.Signed{}, nil
 }
 
 func newOurs(ca *pki.Local, trusted *secrettest.Trusted) *ours {
@@ -156,7 +180,12 @@ func (*ours) Enrol(context.Context, nodeapi.Enrolment, nodeapi.Issue) (nodeapi.A
 func (*ours) Renew(context.Context, ids.Node, string, nodeapi.Issue) (nodeapi.Grant, error) {
 	return nodeapi.Grant{}, errNotHere
 }
-func (*ours) Check(context.Context, ids.Node, string) error { return nil }
+
+// Check accepts every certificate. Each request calls it once.
+func (o *ours) Check(context.Context, ids.Node, string) error {
+	o.requests.Add(1)
+	return nil
+}
 
 // Find returns a certificate of the present trust state: no agent has a reason to renew.
 func (o *ours) Find(context.Context, ids.Node, string) (secret.InForce, error) {
@@ -169,6 +198,7 @@ func (*ours) Step(context.Context, ids.Node, ids.Task, protocol.Progress) error 
 func (*ours) Report(context.Context, ids.Node, protocol.Report) error           { return nil }
 
 func (o *ours) Next(_ context.Context, nodes ...ids.Node) (map[ids.Node]protocol.Signed, error) {
+	o.reads.Add(1)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	found := map[ids.Node]protocol.Signed{}
