@@ -122,6 +122,7 @@ func TestPortalInABrowser(t *testing.T) {
 	})
 	editInABrowser(b)
 	terminalInABrowser(t, b, h, server)
+	recordingInABrowser(t, b, h, server)
 
 	b.open(server + "/portal/allocations?status=active")
 	b.shows("/portal/allocations?status=active", "calm-otter")

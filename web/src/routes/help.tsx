@@ -15,7 +15,7 @@ export default function Help({ close }: Props) {
     ...shortcuts.screens.filter(({ action }) => action === undefined || may(action)).map(({ keys, name }) => ({ keys, text: t("open", { screen: shell(name) }) })),
   ];
   return (
-    <Modal opened onClose={close} title={t("title")} closeButtonProps={{ "aria-label": t("close") }} attributes={{ header: { role: "presentation" } }} transitionProps={{ duration: 0 }}>
+    <Modal opened onClose={close} title={t("title")} closeButtonProps={{ "aria-label": t("close") }}>
       <table className="keys">
         <thead>
           <tr>

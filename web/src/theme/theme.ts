@@ -1,4 +1,4 @@
-import { Anchor, type CSSVariablesResolver, type MantineColorsTuple, createTheme } from "@mantine/core";
+import { Anchor, type CSSVariablesResolver, type MantineColorsTuple, Modal, createTheme } from "@mantine/core";
 import { tokens } from "./tokens";
 
 // Own shades: with the default ones of Mantine, white text on the primary colour is below 4.5 : 1.
@@ -15,8 +15,12 @@ export const theme = createTheme({
   fontFamilyMonospace: tokens.type.mono,
   defaultRadius: tokens.radius,
   respectReducedMotion: true,
-  // A link in a text differs from it by more than its colour.
-  components: { Anchor: Anchor.extend({ defaultProps: { underline: "always" } }) },
+  components: {
+    // A link in a text differs from it by more than its colour.
+    Anchor: Anchor.extend({ defaultProps: { underline: "always" } }),
+    // The header of a dialog would be a second banner of the page.
+    Modal: Modal.extend({ defaultProps: { attributes: { header: { role: "presentation" } }, transitionProps: { duration: 0 } } }),
+  },
   headings: { fontFamily: tokens.type.family, fontWeight: "650" },
 });
 

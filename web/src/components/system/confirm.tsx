@@ -18,9 +18,6 @@ type Props = {
   onClose: () => void;
 };
 
-// The header of a dialog is no banner of the page.
-const bannerless = { header: { role: "presentation" } };
-
 // ConfirmByName asks for the name of what ends, where one is given. The dialog traps the focus and gives it back.
 export function ConfirmByName({ opened, title, name, ready = true, action, pending, error, children, onConfirm, onClose }: Props) {
   const t = useTranslations("confirm");
@@ -31,7 +28,7 @@ export function ConfirmByName({ opened, title, name, ready = true, action, pendi
     if (!opened) setTyped("");
   }, [opened]);
   return (
-    <Modal opened={opened} onClose={onClose} title={title} closeButtonProps={{ "aria-label": t("cancel") }} attributes={bannerless} transitionProps={{ duration: 0 }}>
+    <Modal opened={opened} onClose={onClose} title={title} closeButtonProps={{ "aria-label": t("cancel") }}>
       <form
         className="stack"
         onSubmit={(event) => {

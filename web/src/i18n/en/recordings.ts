@@ -4,6 +4,7 @@ export const recordings = {
   who: "Owners of the tenant and admins of the project can play recordings. The audit log records each read.",
   command: "Copy the command that lists recordings",
   title: "Recording of a terminal",
+  close: "Close",
   screen: "Recorded output",
   begun: "Begun",
   status: "State",

@@ -37,7 +37,7 @@ export default function Palette({ close }: Props) {
     action();
   };
   return (
-    <Modal opened onClose={leave} withCloseButton={false} returnFocus={false} size="lg" title={t("title")} attributes={{ header: { role: "presentation" } }} transitionProps={{ duration: 0 }}>
+    <Modal opened onClose={leave} withCloseButton={false} returnFocus={false} size="lg" title={t("title")}>
       <TextInput
         role="combobox"
         aria-label={t("title")}

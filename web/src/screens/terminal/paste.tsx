@@ -6,7 +6,7 @@ import { linesOf } from "../../terminal/lines";
 export function Paste({ text, settle }: { text: string | undefined; settle: (paste: boolean) => void }) {
   const t = useTranslations("terminal");
   return (
-    <Modal opened={text !== undefined} onClose={() => settle(false)} title={t("paste", { lines: linesOf(text ?? "") })}>
+    <Modal opened={text !== undefined} onClose={() => settle(false)} title={t("paste", { lines: linesOf(text ?? "") })} closeButtonProps={{ "aria-label": t("pasteCancel") }}>
       <div className="stack">
         <p>{t("pasteWhy")}</p>
         <pre className="pasted" tabIndex={0}>{text}</pre>

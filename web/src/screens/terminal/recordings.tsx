@@ -29,7 +29,7 @@ export function Recordings({ allocation }: { allocation: string }) {
         empty={<Empty text={t("none")} />}
       />
       <Command text="gpuaas recording list" label={t("command")} />
-      <Modal opened={played !== undefined} onClose={() => setPlayed(undefined)} title={t("title")} size="auto">
+      <Modal opened={played !== undefined} onClose={() => setPlayed(undefined)} title={t("title")} closeButtonProps={{ "aria-label": t("close") }} size="auto">
         {played !== undefined && <Player id={played} />}
       </Modal>
     </div>
