@@ -112,16 +112,11 @@ func (s *Session) Run(ctx context.Context, name string, key ssh.Signer, a Attemp
 	if err != nil {
 		return f, err
 	}
-	client, stop, err := s.login(ctx, name, key)
+	client, session, stop, err := s.open(ctx, name, key)
 	if err != nil {
 		return f, err
 	}
-	defer stop()
-	defer func() { _ = client.Close() }() // what counts has been read
-	session, err := client.NewSession()
-	if err != nil {
-		return f, fmt.Errorf("opening a session: %w", err)
-	}
+	defer stop() // what counts has been read
 	says := &hostos.Capped{}
 	session.Stderr = says
 	stdin, err := session.StdinPipe()
@@ -147,6 +142,29 @@ func (s *Session) Run(ctx context.Context, name string, key ssh.Signer, a Attemp
 		return f, fmt.Errorf("probing in the session: %w: %s", err, hostos.FirstLine(says.String()))
 	}
 	return f, nil
+}
+
+// open logs in and opens a session. It tries a second time, because systemd may still be ending the slice of an earlier session of
+// the account, and ends a connection that begins meanwhile.
+func (s *Session) open(ctx context.Context, name string, key ssh.Signer) (*ssh.Client, *ssh.Session, func(), error) {
+	for again := false; ; again = true {
+		client, stop, err := s.login(ctx, name, key)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		end := func() {
+			_ = client.Close()
+			stop()
+		}
+		session, err := client.NewSession()
+		if err == nil {
+			return client, session, end, nil
+		}
+		end()
+		if again || ctx.Err() != nil {
+			return nil, nil, nil, fmt.Errorf("opening a session: %w", err)
+		}
+	}
 }
 
 // OwnPort is the name of the attempt to reach a port of the tenant through its connection.
