@@ -3,6 +3,7 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { type ReactNode, act } from "react";
 import { type Root, createRoot } from "react-dom/client";
 import { afterEach } from "vitest";
+import { theme } from "../src/theme/theme";
 import { LiveRegion } from "../src/components/a11y/live";
 import { Toasts } from "../src/components/system/toasts";
 import en from "../src/i18n/en";
@@ -21,7 +22,7 @@ export async function render(element: ReactNode, messages: typeof en = en): Prom
   roots.push(root);
   await act(async () =>
     root.render(
-      <MantineProvider>
+      <MantineProvider theme={theme}>
         <Texts messages={messages}>
           <QueryClientProvider client={newQueryClient()}>
             <LiveRegion>
