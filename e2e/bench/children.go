@@ -11,26 +11,16 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/node"
 )
 
+// processes are the parts of the bench that run in processes of their own.
+var processes = map[string]func(context.Context) error{
+	"loop": loop.LoopProcess, "load": lab.LoadProcess, "crowd": node.CrowdProcess, "tenant": node.TenantProcess, "listener": node.ListenerProcess,
+	"nodes": access.NodesProcess, "terminals": access.TerminalsProcess, "clients": access.ClientsProcess, "api": api.APIProcess,
+}
+
 func child(ctx context.Context, name string) error {
-	switch name {
-	case "loop":
-		return loop.LoopProcess(ctx)
-	case "load":
-		return lab.LoadProcess(ctx)
-	case "crowd":
-		return node.CrowdProcess(ctx)
-	case "tenant":
-		return node.TenantProcess(ctx)
-	case "listener":
-		return node.ListenerProcess(ctx)
-	case "nodes":
-		return access.NodesProcess(ctx)
-	case "terminals":
-		return access.TerminalsProcess(ctx)
-	case "clients":
-		return access.ClientsProcess(ctx)
-	case "api":
-		return api.APIProcess(ctx)
+	run, known := processes[name]
+	if !known {
+		return fmt.Errorf("no part of the bench is named %q", name)
 	}
-	return fmt.Errorf("no part of the bench is named %q", name)
+	return run(ctx)
 }
