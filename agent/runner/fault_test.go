@@ -32,7 +32,7 @@ func (f *fault) steps(t protocol.Type) []step.Step {
 			continue
 		}
 		check := steps[i].Check
-		if f.within > 0 {
+		if f.within > 0 && !f.fired.Load() { // the next attempt has the time of the step
 			steps[i].Within = f.within
 		}
 		// Where a step reads: all have that, and not all find something to do.

@@ -103,12 +103,24 @@ func TestSectionsShowTheirOperations(t *testing.T) {
 	}
 }
 
-// sealed replaces the cursor of a list, which is never the same text twice.
+// sealed replaces the cursor of a list, which is never the same text twice, and the age of a meter, which grows between two reads.
 func sealed(document any) any {
-	if m, ok := document.(map[string]any); ok && m["next_cursor"] != nil {
-		m = maps.Clone(m)
-		m["next_cursor"] = "sealed"
-		return m
+	switch d := document.(type) {
+	case map[string]any:
+		d = maps.Clone(d)
+		for key, value := range d {
+			d[key] = sealed(value)
+			if value != nil && (key == "next_cursor" || key == "lag_seconds") {
+				d[key] = "sealed"
+			}
+		}
+		return d
+	case []any:
+		d = slices.Clone(d)
+		for n := range d {
+			d[n] = sealed(d[n])
+		}
+		return d
 	}
 	return document
 }
