@@ -1,0 +1,104 @@
+// Package blob is the port to the object store, which contains the bytes of stored objects. A backend object has an id and
+// no path: names, folders and rights are rows of product/storage. A backend object never changes after it was put.
+package blob
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Errors of every adapter. Other errors mean that the object store is not available.
+var (
+	// ErrNotFound means that there is no such backend object or upload.
+	ErrNotFound = errors.New("no such backend object")
+	// ErrFull means that the object store has no space for the bytes.
+	ErrFull = errors.New("the object store is full")
+	// ErrUnsigned means that the object store has no signed URLs: the server transports the bytes itself.
+	ErrUnsigned = errors.New("the object store signs no URLs")
+	// ErrSize means that a reader had more or fewer bytes than announced.
+	ErrSize = errors.New("the number of bytes differs from the announced one")
+)
+
+// Info describes a backend object.
+type Info struct {
+	ID       uuid.UUID
+	Size     int64
+	Modified time.Time
+}
+
+// Upload identifies an upload in parts: the backend object that it becomes, and the name that the object store gave it.
+type Upload struct {
+	ID     uuid.UUID
+	Handle string
+}
+
+// Part is a stored part of an upload. Parts are numbered from 1 to MaxParts.
+type Part struct {
+	Number int
+	Size   int64
+	Tag    string // of the object store; Complete compares it
+}
+
+// MaxParts is the largest number of a part.
+const MaxParts = 10_000
+
+// Request describes a request that a client may send to the object store itself.
+type Request struct {
+	Method string // GET, or PUT for a part or a whole backend object
+	ID     uuid.UUID
+	Upload string // the handle of an upload, for a part
+	Part   int
+	Size   int64             // of a PUT, which the signature covers
+	SHA256 []byte            // of a PUT, which the signature covers; nil: not checked
+	Answer map[string]string // headers of the response to a GET, such as Content-Disposition
+	Life   time.Duration
+}
+
+// Signed is a URL with a signature, and the headers that the client must send with it.
+type Signed struct {
+	URL     string
+	Headers http.Header
+	Expires time.Time
+}
+
+// Space is the capacity of an object store in bytes.
+type Space struct{ Used, Free int64 }
+
+// Store is the port. All methods may be called at the same time, also for the same id.
+type Store interface {
+	// Put stores size bytes of r as a backend object, which is visible as a whole or not at all. A negative size means
+	// that r ends the object; the returned number is the size.
+	Put(ctx context.Context, id uuid.UUID, r io.Reader, size int64) (int64, error)
+	// Get returns length bytes from offset; a negative length means up to the end.
+	Get(ctx context.Context, id uuid.UUID, offset, length int64) (io.ReadCloser, error)
+	// Stat describes a backend object.
+	Stat(ctx context.Context, id uuid.UUID) (Info, error)
+	// Delete removes a backend object. A missing one is no error.
+	Delete(ctx context.Context, id uuid.UUID) error
+	// List returns the backend objects with a greater id than after, in the sequence of their ids.
+	List(ctx context.Context, after uuid.UUID) iter.Seq2[Info, error]
+	// Sign returns ErrUnsigned where the server transports all bytes itself.
+	Sign(ctx context.Context, r Request) (Signed, error)
+
+	// Begin begins an upload in parts.
+	Begin(ctx context.Context, id uuid.UUID) (Upload, error)
+	// PutPart stores exactly size bytes of r as a part. It replaces an earlier part with the same number as a whole.
+	PutPart(ctx context.Context, u Upload, number int, r io.Reader, size int64) (Part, error)
+	// Parts lists the stored parts by number.
+	Parts(ctx context.Context, u Upload) ([]Part, error)
+	// Complete joins the parts, in the given sequence, to the backend object. A repetition after a lost response succeeds.
+	Complete(ctx context.Context, u Upload, parts []Part) error
+	// Abort removes an upload and its parts. A missing upload is no error.
+	Abort(ctx context.Context, u Upload) error
+	// Uploads returns the uploads that began before a time and were neither completed nor aborted.
+	Uploads(ctx context.Context, before time.Time) iter.Seq2[Upload, error]
+
+	// Space returns the capacity, or false where the object store does not tell it.
+	Space(ctx context.Context) (Space, bool, error)
+}
