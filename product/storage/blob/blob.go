@@ -5,6 +5,7 @@ package blob
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -13,7 +14,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Errors of every adapter. Other errors mean that the object store is not available.
+// Errors of every adapter. A failure of the reader of Put or PutPart, and the end of the context, are returned as errors
+// that wrap them. Other errors mean that the object store is not available.
 var (
 	// ErrNotFound means that there is no such backend object or upload.
 	ErrNotFound = errors.New("no such backend object")
@@ -23,6 +25,9 @@ var (
 	ErrUnsigned = errors.New("the object store signs no URLs")
 	// ErrSize means that a reader had more or fewer bytes than announced.
 	ErrSize = errors.New("the number of bytes differs from the announced one")
+	// ErrPart means that a list of parts is not possible: a part is missing, was replaced, is too small or too large, or
+	// the numbers do not ascend from 1 to MaxParts.
+	ErrPart = errors.New("a part is missing, differs, or has no possible number or size")
 )
 
 // Info describes a backend object.
@@ -42,11 +47,31 @@ type Upload struct {
 type Part struct {
 	Number int
 	Size   int64
-	Tag    string // of the object store; Complete compares it
+	Tag    string // of the object store; Complete compares it with the stored part
 }
 
-// MaxParts is the largest number of a part.
-const MaxParts = 10_000
+// Limits of S3, which every object store accepts. The object store may reject a smaller part at Complete; the last part
+// may have any size.
+const (
+	MaxParts = 10_000 // the largest number of a part
+	MinPart  = 5 << 20
+	MaxPart  = 5 << 30
+)
+
+// CheckParts returns ErrPart unless the numbers of the parts ascend from 1 to MaxParts.
+func CheckParts(parts []Part) error {
+	last := 0
+	for _, p := range parts {
+		if p.Number <= last || p.Number > MaxParts {
+			return fmt.Errorf("part %d after %d: %w", p.Number, last, ErrPart)
+		}
+		last = p.Number
+	}
+	if last == 0 {
+		return fmt.Errorf("no part: %w", ErrPart)
+	}
+	return nil
+}
 
 // Request describes a request that a client may send to the object store itself.
 type Request struct {
@@ -75,7 +100,8 @@ type Store interface {
 	// Put stores size bytes of r as a backend object, which is visible as a whole or not at all. A negative size means
 	// that r ends the object; the returned number is the size.
 	Put(ctx context.Context, id uuid.UUID, r io.Reader, size int64) (int64, error)
-	// Get returns length bytes from offset; a negative length means up to the end.
+	// Get returns length bytes from offset; a negative length means up to the end. A range that passes the end of the
+	// object is cut there, and one that begins there is empty.
 	Get(ctx context.Context, id uuid.UUID, offset, length int64) (io.ReadCloser, error)
 	// Stat describes a backend object.
 	Stat(ctx context.Context, id uuid.UUID) (Info, error)
@@ -93,10 +119,11 @@ type Store interface {
 	// Parts lists the stored parts by number.
 	Parts(ctx context.Context, u Upload) ([]Part, error)
 	// Complete joins the parts, in the given sequence, to the backend object. A repetition after a lost response succeeds.
+	// The upload stays if the parts are not those that are stored (ErrPart).
 	Complete(ctx context.Context, u Upload, parts []Part) error
 	// Abort removes an upload and its parts. A missing upload is no error.
 	Abort(ctx context.Context, u Upload) error
-	// Uploads returns the uploads that began before a time and were neither completed nor aborted.
+	// Uploads returns the uploads that began before a time and were neither completed nor aborted, in any sequence.
 	Uploads(ctx context.Context, before time.Time) iter.Seq2[Upload, error]
 
 	// Space returns the capacity, or false where the object store does not tell it.
