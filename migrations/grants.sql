@@ -140,6 +140,10 @@ BEGIN
 		('release_proofs',           'r',    '',    '',     'ra',   '',     ''), -- append-only
 		('ssh_certificates',         'ra',   '',    '',     'rwd',  '',     ''),
 
+		('storage_usage',            'raw',  '',    '',     'rw',   '',     ''),
+		('storage_objects',          'raw',  '',    '',     'rwd',  '',     ''),
+		('storage_reservations',     'rawd', '',    '',     'rawd', '',     ''),
+
 		('terminal_tokens',          'ra',   '',    '',     'rd',   '',     'rd'), -- the first use deletes a token
 		('terminal_sessions',        'rw',   '',    '',     'rd',   '',     'raw'),
 		('terminal_instances',       'r',    '',    '',     '',     '',     'rawd'), -- the API calls a server for logs

@@ -82,11 +82,15 @@ const (
 	PaymentSweepMinutes IntKey = "payment.sweep_minutes"
 	// PaymentAutoTopupEnabled: a tenant can confirm automatic top-ups, which charge its stored card when the balance is low.
 	PaymentAutoTopupEnabled BoolKey = "payment.auto_topup_enabled"
-	// StorageQuotaBytes: maximum bytes of all stored objects of a project.
+	// StorageQuotaBytes: maximum bytes of the stored objects of a project, and of all projects of its tenant together; deleted objects count until they are purged.
 	StorageQuotaBytes IntKey = "storage.quota_bytes"
-	// StorageMaxObjectBytes: maximum bytes of one stored object.
+	// StorageMaxObjects: maximum number of the files and folders of a project, and of all projects of its tenant together.
+	StorageMaxObjects IntKey = "storage.max_objects"
+	// StorageMaxObjectBytes: maximum bytes of one file.
 	StorageMaxObjectBytes IntKey = "storage.max_object_bytes"
-	// StorageSignedURLSeconds: validity of a signed URL.
+	// StorageTrashDays: days after which a deleted file or folder is purged.
+	StorageTrashDays IntKey = "storage.trash_days"
+	// StorageSignedURLSeconds: longest validity of a signed URL.
 	StorageSignedURLSeconds IntKey = "storage.signed_url_seconds"
 	// RateLimitUserPerMinute: requests of one user.
 	RateLimitUserPerMinute IntKey = "ratelimit.user_per_minute"
@@ -272,9 +276,11 @@ var keys = []Key{
 	{Name: "payment.session_ttl_minutes", Type: TypeInt, Default: int64(60), Min: 5, Max: 1440, Scopes: []Level{LevelPlatform}, Unit: "minutes", Meaning: "validity of a checkout session"},
 	{Name: "payment.sweep_minutes", Type: TypeInt, Default: int64(60), Min: 5, Max: 1440, Scopes: []Level{LevelPlatform}, Unit: "minutes", Meaning: "interval of the search for missed payment events"},
 	{Name: "payment.auto_topup_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelTenant}, Meaning: "a tenant can confirm automatic top-ups, which charge its stored card when the balance is low"},
-	{Name: "storage.quota_bytes", Type: TypeInt, Default: int64(107374182400), Min: 0, Max: 1125899906842624, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "bytes", Cap: CapMax, NotInForce: "object storage does not exist", Meaning: "maximum bytes of all stored objects of a project"},
-	{Name: "storage.max_object_bytes", Type: TypeInt, Default: int64(5368709120), Min: 1, Max: 5497558138880, Scopes: []Level{LevelPlatform}, Unit: "bytes", NotInForce: "object storage does not exist", Meaning: "maximum bytes of one stored object"},
-	{Name: "storage.signed_url_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", NotInForce: "object storage does not exist", Meaning: "validity of a signed URL"},
+	{Name: "storage.quota_bytes", Type: TypeInt, Default: int64(107374182400), Min: 0, Max: 1125899906842624, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "bytes", Cap: CapMax, Meaning: "maximum bytes of the stored objects of a project, and of all projects of its tenant together; deleted objects count until they are purged"},
+	{Name: "storage.max_objects", Type: TypeInt, Default: int64(10000000), Min: 0, Max: 1000000000, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "objects", Cap: CapMax, Meaning: "maximum number of the files and folders of a project, and of all projects of its tenant together"},
+	{Name: "storage.max_object_bytes", Type: TypeInt, Default: int64(5368709120), Min: 1, Max: 5497558138880, Scopes: []Level{LevelPlatform}, Unit: "bytes", Meaning: "maximum bytes of one file"},
+	{Name: "storage.trash_days", Type: TypeInt, Default: int64(7), Min: 0, Max: 365, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "days", Meaning: "days after which a deleted file or folder is purged"},
+	{Name: "storage.signed_url_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "longest validity of a signed URL"},
 	{Name: "ratelimit.user_per_minute", Type: TypeInt, Default: int64(600), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Unit: "requests", Cap: CapMax, Meaning: "requests of one user"},
 	{Name: "ratelimit.tenant_per_minute", Type: TypeInt, Default: int64(3000), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "requests", Cap: CapMax, Meaning: "requests of one tenant"},
 	{Name: "ratelimit.mutation_per_minute", Type: TypeInt, Default: int64(120), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Unit: "requests", Cap: CapMax, Meaning: "write requests of one user"},

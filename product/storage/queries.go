@@ -1,0 +1,108 @@
+package storage
+
+const (
+	objectColumns = `id, parent_id, name, type, size_bytes, object_key, sha256, media_type, created_by, created_at, updated_at, deleted_at, purge_at, deleted_path,
+		deepest, longest`
+
+	// $2 are the folded names. A name is compared by its folded form, for which a folder has one object.
+	selectPath = `
+	WITH RECURSIVE walk AS (
+		SELECT o.*, 0 AS depth FROM storage_objects o WHERE o.id = $1
+		UNION ALL
+		SELECT o.*, w.depth + 1 FROM walk w JOIN storage_objects o ON o.parent_id = w.id AND o.folded = ($2::text[])[w.depth + 1] AND o.deleted_at IS NULL
+		WHERE w.depth < cardinality($2::text[])
+	)
+	SELECT ` + objectColumns + ` FROM walk ORDER BY depth`
+
+	lockProject = `SELECT 1 FROM storage_usage WHERE scope_id = $1 FOR UPDATE`
+
+	// $1 is the tenant and $2 the project. The project is inserted first, as it is locked first.
+	insertRoot = `
+	WITH project AS (INSERT INTO storage_usage (scope_id, org_id, project_id) VALUES ($2, $1, $2) ON CONFLICT DO NOTHING),
+		tenant AS (INSERT INTO storage_usage (scope_id, org_id) VALUES ($1, $1) ON CONFLICT DO NOTHING)
+	INSERT INTO storage_objects (id, org_id, project_id, name, folded, type) VALUES ($2, $1, $2, '', '', 'folder') ON CONFLICT DO NOTHING`
+
+	updateUsage = `
+	UPDATE storage_usage SET bytes = bytes + $2, reserved_bytes = reserved_bytes + $3, objects = objects + $4
+	WHERE scope_id = $1 RETURNING bytes + reserved_bytes, objects`
+
+	selectUsage = `
+	SELECT coalesce(sum(bytes) FILTER (WHERE scope_id = $1), 0)::bigint, coalesce(sum(reserved_bytes) FILTER (WHERE scope_id = $1), 0)::bigint,
+		coalesce(sum(objects) FILTER (WHERE scope_id = $1), 0)::bigint,
+		coalesce(sum(bytes + reserved_bytes) FILTER (WHERE scope_id = $2), 0)::bigint, coalesce(sum(objects) FILTER (WHERE scope_id = $2), 0)::bigint
+	FROM storage_usage WHERE scope_id IN ($1, $2)`
+
+	insertReservation = `
+	INSERT INTO storage_reservations (object_key, org_id, project_id, bytes, expires_at) VALUES ($1, $2, $3, $4, now() + $5::interval)`
+	updateReservation = `UPDATE storage_reservations SET bytes = $2, expires_at = now() + $3::interval WHERE object_key = $1 AND expires_at > now()`
+	endReservation    = `
+	UPDATE storage_reservations r SET bytes = 0, expires_at = now()
+	FROM (SELECT object_key, bytes FROM storage_reservations WHERE object_key = $1 FOR UPDATE) old WHERE r.object_key = old.object_key RETURNING old.bytes`
+	// A reservation that has ended belongs to the settle job, which may be deleting the backend object.
+	useReservation = `DELETE FROM storage_reservations WHERE object_key = $1 AND expires_at > now() RETURNING bytes`
+	// The backend object of a replaced or purged file, if no other file has it.
+	leaveObject = `
+	INSERT INTO storage_reservations (object_key, org_id, project_id, bytes, expires_at)
+	SELECT $1, $2, $3, 0, now() + $4::interval WHERE NOT EXISTS (SELECT FROM storage_objects WHERE object_key = $1) ON CONFLICT DO NOTHING`
+
+	insertObject = `
+	INSERT INTO storage_objects (id, org_id, project_id, parent_id, name, folded, type, size_bytes, object_key, sha256, media_type, created_by, deepest, longest)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
+	replaceFile = `
+	UPDATE storage_objects SET size_bytes = $2, object_key = $3, sha256 = $4, media_type = $5, created_by = $6, updated_at = now() WHERE id = $1`
+	growFolder = `UPDATE storage_objects SET deepest = greatest(deepest, $2), longest = greatest(longest, $3) WHERE id = $1`
+	moveObject = `UPDATE storage_objects SET parent_id = $2, name = $3, folded = $4, updated_at = now() WHERE id = $1`
+
+	trashObject = `
+	UPDATE storage_objects SET deleted_at = now(), purge_at = now() + $2::interval, deleted_path = $3 WHERE id = $1 RETURNING deleted_at, purge_at`
+	untrashObject = `
+	UPDATE storage_objects SET deleted_at = NULL, purge_at = NULL, deleted_path = NULL, parent_id = $2, name = $3, folded = $4, updated_at = now() WHERE id = $1`
+	purgeNow      = `UPDATE storage_objects SET purge_at = now() WHERE id = $1 RETURNING purge_at`
+	isEmpty       = `SELECT NOT EXISTS (SELECT FROM storage_objects WHERE parent_id = $1 AND deleted_at IS NULL)`
+	selectTrash   = `SELECT ` + objectColumns + ` FROM storage_objects WHERE project_id = $1 AND deleted_at IS NOT NULL AND purge_at > now() AND id > $2 ORDER BY id LIMIT $3`
+	selectInTrash = `SELECT ` + objectColumns + ` FROM storage_objects WHERE project_id = $1 AND id = $2 AND deleted_at IS NOT NULL`
+
+	// The live folders from one to the outermost folder of the project, that one first. Without it the folder is deleted or
+	// purged.
+	selectFolders = `
+	WITH RECURSIVE up AS (
+		SELECT o.*, 0 AS depth FROM storage_objects o WHERE o.id = $1 AND o.deleted_at IS NULL
+		UNION ALL
+		SELECT o.*, u.depth + 1 FROM up u JOIN storage_objects o ON o.id = u.parent_id AND o.deleted_at IS NULL
+	)
+	SELECT ` + objectColumns + ` FROM up ORDER BY depth DESC`
+
+	selectByName = `
+	SELECT ` + objectColumns + ` FROM storage_objects WHERE parent_id = $1 AND deleted_at IS NULL AND sort_key > $2 ORDER BY sort_key LIMIT $3`
+	selectByTime = `
+	SELECT ` + objectColumns + ` FROM storage_objects
+	WHERE parent_id = $1 AND deleted_at IS NULL AND (updated_at, id) < ($2, $3) ORDER BY updated_at DESC, id DESC LIMIT $4`
+	selectFolder = `SELECT ` + objectColumns + ` FROM storage_objects WHERE parent_id = $1 AND sort_key = $2 AND deleted_at IS NULL`
+
+	selectPurge = `
+	SELECT DISTINCT org_id, project_id FROM (SELECT org_id, project_id FROM storage_objects WHERE purge_at <= now() ORDER BY purge_at LIMIT $1) due`
+	trashChildren = `
+	UPDATE storage_objects SET deleted_at = now(), purge_at = now(), deleted_path = name WHERE id IN (
+		SELECT o.id FROM storage_objects f JOIN storage_objects o ON o.parent_id = f.id AND o.deleted_at IS NULL
+		WHERE f.project_id = $1 AND f.type = 'folder' AND f.purge_at <= now() LIMIT $2)`
+	// The rows of a statement see what was before it, so the purged files are excluded from those that use a backend object.
+	deletePurged = `
+	WITH purged AS (
+		DELETE FROM storage_objects WHERE id IN (
+			SELECT id FROM storage_objects o WHERE project_id = $1 AND purge_at <= now()
+				AND (type = 'file' OR NOT EXISTS (SELECT FROM storage_objects c WHERE c.parent_id = o.id AND c.deleted_at IS NULL)) ORDER BY purge_at LIMIT $3)
+		RETURNING id, object_key, size_bytes
+	), unused AS (
+		INSERT INTO storage_reservations (object_key, org_id, project_id, bytes, expires_at)
+		SELECT DISTINCT object_key, $2::uuid, $1, 0, now() FROM purged p WHERE object_key IS NOT NULL
+			AND NOT EXISTS (SELECT FROM storage_objects o WHERE o.object_key = p.object_key AND o.id NOT IN (SELECT id FROM purged)) ON CONFLICT DO NOTHING
+	)
+	SELECT coalesce(sum(size_bytes), 0)::bigint, count(*) FROM purged`
+
+	selectEnded      = `SELECT object_key, org_id, project_id FROM storage_reservations WHERE expires_at <= now() ORDER BY expires_at LIMIT $1`
+	emptyReservation = `
+	UPDATE storage_reservations r SET bytes = 0
+	FROM (SELECT object_key, bytes FROM storage_reservations WHERE object_key = $1 AND expires_at <= now() FOR UPDATE) old
+	WHERE r.object_key = old.object_key RETURNING old.bytes, NOT EXISTS (SELECT FROM storage_objects o WHERE o.object_key = r.object_key)`
+	deleteReservation = `DELETE FROM storage_reservations WHERE object_key = $1 AND expires_at <= now()`
+)

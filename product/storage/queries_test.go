@@ -1,0 +1,19 @@
+package storage
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaas/internal/pgtest"
+)
+
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	pgtest.Prepare(t, []string{"storage_objects", "storage_usage", "storage_reservations"}, map[string]string{
+		"selectPath": selectPath, "lockProject": lockProject, "insertRoot": insertRoot, "updateUsage": updateUsage, "selectUsage": selectUsage,
+		"insertReservation": insertReservation, "updateReservation": updateReservation, "endReservation": endReservation, "useReservation": useReservation, "leaveObject": leaveObject,
+		"insertObject": insertObject, "replaceFile": replaceFile, "growFolder": growFolder, "moveObject": moveObject, "trashObject": trashObject, "untrashObject": untrashObject,
+		"purgeNow": purgeNow, "isEmpty": isEmpty, "selectTrash": selectTrash, "selectInTrash": selectInTrash, "selectFolders": selectFolders, "selectByName": selectByName,
+		"selectByTime": selectByTime, "selectFolder": selectFolder, "selectPurge": selectPurge, "trashChildren": trashChildren, "deletePurged": deletePurged,
+		"selectEnded": selectEnded, "emptyReservation": emptyReservation, "deleteReservation": deleteReservation,
+	})
+}

@@ -1,0 +1,123 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/pg"
+)
+
+// settleBatch is the number of rows of one transaction of the settle job.
+const settleBatch = 500
+
+// PurgeDeleted removes deleted objects whose time has come, in batches, until there are none.
+func (s *Service) PurgeDeleted(ctx context.Context) error {
+	for {
+		due, err := pg.List(ctx, s.DB, "deleted files", selectPurge, scanScope, settleBatch)
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		for _, at := range due {
+			if err := s.purge(ctx, at); err != nil {
+				return fmt.Errorf("purging files of %s: %w", at.Project, err)
+			}
+		}
+	}
+}
+
+func scanScope(row pgx.CollectableRow) (at Scope, err error) {
+	err = row.Scan(&at.Tenant, &at.Project)
+	return at, err
+}
+
+// purge removes one batch of a project. The objects of a folder become deleted objects themselves, and their folder goes
+// with a later batch.
+func (s *Service) purge(ctx context.Context, at Scope) error {
+	return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		if _, err := s.lock(ctx, tx, at, nil); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, trashChildren, at.Project, settleBatch); err != nil {
+			return err
+		}
+		var bytes, objects int64
+		if err := tx.QueryRow(ctx, deletePurged, at.Project, at.Tenant, settleBatch).Scan(&bytes, &objects); err != nil {
+			return err
+		}
+		b := &pgx.Batch{}
+		s.queueUsage(b, at, change{bytes: -bytes, objects: -objects})
+		return tx.SendBatch(ctx, b).Close()
+	})
+}
+
+// EndReservations gives the bytes of uploads that ended without a file back, and deletes the backend objects that no file
+// has.
+func (s *Service) EndReservations(ctx context.Context) error {
+	for {
+		ended, err := pg.List(ctx, s.DB, "reservations", selectEnded, scanReservation, settleBatch)
+		if err != nil || len(ended) == 0 {
+			return err
+		}
+		var failed error
+		for _, r := range ended {
+			if err := s.collect(ctx, r.at, r.key); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("deleting the backend object %s: %w", r.key, err))
+			}
+		}
+		if failed != nil {
+			return failed
+		}
+	}
+}
+
+func scanReservation(row pgx.CollectableRow) (r reservation, err error) {
+	err = row.Scan(&r.key, &r.at.Tenant, &r.at.Project)
+	return r, err
+}
+
+// collect deletes the backend object of a reservation that has ended. No copy can begin to use it: it would need a file that
+// has it.
+func (s *Service) collect(ctx context.Context, at Scope, key uuid.UUID) error {
+	unused := false
+	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		if _, err := s.lock(ctx, tx, at, nil); err != nil {
+			return err
+		}
+		var bytes int64
+		switch err := tx.QueryRow(ctx, emptyReservation, key).Scan(&bytes, &unused); {
+		case errors.Is(err, pgx.ErrNoRows): // another worker has deleted it
+			return nil
+		case err != nil:
+			return err
+		}
+		b := &pgx.Batch{}
+		s.queueUsage(b, at, change{reserved: -bytes})
+		return tx.SendBatch(ctx, b).Close()
+	})
+	if err != nil {
+		return err
+	}
+	failpoint.Hit("storage.settle.before_delete")
+	if unused {
+		if err := s.Blobs.Delete(ctx, key); err != nil {
+			return err
+		}
+	}
+	failpoint.Hit("storage.settle.after_delete")
+	_, err = s.DB.Exec(ctx, deleteReservation, key)
+	return err
+}
+
+// Settle does the regular work of the settle job.
+func (s *Service) Settle(ctx context.Context) error {
+	return errors.Join(s.PurgeDeleted(ctx), s.EndReservations(ctx))
+}
+
+// SettleEvery is the interval of the settle job.
+const SettleEvery = time.Minute
