@@ -44,9 +44,11 @@ type LogQuery struct {
 	Tail   int       `json:"tail"`
 	// Since is the least time of a line, in microseconds since 1970. Zero means the beginning.
 	Since int64 `json:"since_us,omitempty"`
-	// Skip is the number of lines of exactly that time which the reader has.
-	Skip   int  `json:"skip,omitempty"`
-	Follow bool `json:"follow,omitempty"`
+	// Skip is the number of lines from the first one of that time on which the reader has.
+	Skip int `json:"skip,omitempty"`
+	// Second is the position in the second source of the log. Zero means that Since applies to both.
+	Second LogPosition `json:"second,omitzero"`
+	Follow bool        `json:"follow,omitempty"`
 }
 
 // check checks a query for an allocation, or for the node.
@@ -58,7 +60,7 @@ func (q *LogQuery) check(ofAllocation bool) error {
 	switch {
 	case q == nil || !slices.Contains(sources, q.Source):
 		return Reject(ParamsInvalid, "a stream of logs needs one of the sources %v", sources)
-	case q.Tail < 0 || q.Tail > MaxLogTail || q.Since < 0 || q.Skip < 0 || q.Skip > 0 && q.Since == 0:
+	case q.Tail < 0 || q.Tail > MaxLogTail || q.Since < 0 || q.Skip < 0 || q.Skip > 0 && q.Since == 0, q.Second.At < 0 || q.Second.Number < 0:
 		return Reject(ParamsInvalid, "the numbers of the log query are out of range")
 	}
 	return nil
@@ -66,35 +68,64 @@ func (q *LogQuery) check(ofAllocation bool) error {
 
 // LogItem is a line of a log, a number of lines that were dropped because the reader is too slow, or the end of the stream.
 type LogItem struct {
-	At      int64  `json:"at_us,omitempty"`
-	Number  int    `json:"n,omitempty"` // among the lines of that time, from 1
-	Text    string `json:"text,omitempty"`
-	Dropped int    `json:"dropped,omitempty"`
-	End     string `json:"end,omitempty"`
+	At      int64       `json:"at_us,omitempty"`
+	Number  int         `json:"n,omitempty"`      // among the lines of that time, from 1
+	Second  bool        `json:"second,omitempty"` // the line is of the second source
+	Other   LogPosition `json:"other,omitzero"`   // in the other source, if there are two
+	Text    string      `json:"text,omitempty"`
+	Dropped int         `json:"dropped,omitempty"`
+	End     string      `json:"end,omitempty"`
 }
 
 // Time returns the time of a line.
 func (i LogItem) Time() time.Time { return time.UnixMicro(i.At).UTC() }
 
-// LogCursor names the position after a line.
-type LogCursor struct {
-	At     int64
-	Number int
+// Cursor returns the position after a line.
+func (i LogItem) Cursor() LogCursor {
+	own := LogPosition{At: i.At, Number: i.Number}
+	if i.Second {
+		return LogCursor{First: i.Other, Second: own}
+	}
+	return LogCursor{First: own, Second: i.Other}
 }
 
-func (c LogCursor) String() string { return fmt.Sprintf("%d.%d", c.At, c.Number) }
+// LogPosition is a position after a line of one source. The time of a late line is that of the latest line before it, so that
+// positions rise in the sequence of the source.
+type LogPosition struct {
+	At     int64 `json:"at_us"`
+	Number int   `json:"n"` // among the lines of that time, from 1
+}
 
-var logCursor = regexp.MustCompile(`^[1-9][0-9]{0,15}\.[1-9][0-9]{0,8}$`)
+// LogCursor is a position after a line of a log, which has one or two sources.
+type LogCursor struct{ First, Second LogPosition }
+
+func (c LogCursor) String() string {
+	if c.Second == (LogPosition{}) {
+		return fmt.Sprintf("%d.%d", c.First.At, c.First.Number)
+	}
+	return fmt.Sprintf("%d.%d-%d.%d", c.First.At, c.First.Number, c.Second.At, c.Second.Number)
+}
+
+// logCursor matches one position after a line, or two positions, one of which can be before the first line of its source.
+var logCursor = regexp.MustCompile(`^([1-9][0-9]{0,15})\.([1-9][0-9]{0,8})$|^(0|[1-9][0-9]{0,15})\.(0|[1-9][0-9]{0,8})-([1-9][0-9]{0,15})\.(0|[1-9][0-9]{0,8})$`)
 
 // ParseLogCursor reads what String returns. ok is false for any other text.
 func ParseLogCursor(text string) (c LogCursor, ok bool) {
-	if !logCursor.MatchString(text) {
+	match := logCursor.FindStringSubmatch(text)
+	if match == nil {
 		return c, false
 	}
-	at, number, _ := strings.Cut(text, ".")
-	c.At, _ = strconv.ParseInt(at, 10, 64) // 16 digits fit
-	c.Number, _ = strconv.Atoi(number)     // 9 digits fit
-	return c, true
+	if match[1] != "" {
+		return LogCursor{First: positionOf(match[1], match[2])}, true
+	}
+	return LogCursor{positionOf(match[3], match[4]), positionOf(match[5], match[6])}, true
+}
+
+// positionOf reads at most 16 and 9 digits, which fit.
+func positionOf(at, number string) (p LogPosition) {
+	p.At, _ = strconv.ParseInt(at, 10, 64)
+	p.Number, _ = strconv.Atoi(number)
+	return p
 }
 
 // redacted replaces a secret in a line.

@@ -57,11 +57,13 @@ func FuzzCleanLine(f *testing.F) {
 
 func TestLogCursors(t *testing.T) {
 	t.Parallel()
-	c := protocol.LogCursor{At: 1767603604000000, Number: 3}
-	if got, ok := protocol.ParseLogCursor(c.String()); !ok || got != c {
-		t.Errorf("%v %v", got, ok)
+	one := protocol.LogPosition{At: 1767603604000000, Number: 3}
+	for _, c := range []protocol.LogCursor{{First: one}, {First: one, Second: one}, {Second: one}, {First: one, Second: protocol.LogPosition{At: 1}}} {
+		if got, ok := protocol.ParseLogCursor(c.String()); !ok || got != c || len(c.String()) > 64 {
+			t.Errorf("%s: %v %v", c, got, ok)
+		}
 	}
-	for _, text := range []string{"", "1", "1.", ".1", "0.1", "1.0", "-1.1", "1.1 ", "1e3.1", "1.1\n", "99999999999999999.1", "1.9999999999", "s=abc;i=1"} {
+	for _, text := range []string{"", "1", "1.", ".1", "0.1", "1.0", "-1.1", "1.1 ", "1e3.1", "1.1\n", "99999999999999999.1", "1.9999999999", "s=abc;i=1", "1.1-", "1.1-0.0", "1.1-1", "1.1-1.1-1.1", "-1.1", "1.1-1.-1"} {
 		if _, ok := protocol.ParseLogCursor(text); ok {
 			t.Errorf("%q is accepted", text)
 		}

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +66,12 @@ func texts(items []protocol.LogItem) string {
 	return strings.Join(all, " ")
 }
 
+// after returns the query of a client that resumes after a line.
+func after(i protocol.LogItem) protocol.LogQuery {
+	c, _ := protocol.ParseLogCursor(i.Cursor().String())
+	return protocol.LogQuery{Tail: protocol.MaxLogTail, Since: c.First.At, Skip: c.First.Number, Second: c.Second}
+}
+
 // Each cursor continues with exactly the lines after it, also among lines of the same microsecond and of two sources.
 func TestAStreamResumesAfterEachLine(t *testing.T) {
 	t.Parallel()
@@ -73,7 +81,7 @@ func TestAStreamResumesAfterEachLine(t *testing.T) {
 		t.Fatalf("%s", texts(all))
 	}
 	for n, last := range all {
-		got := read(t, protocol.LogQuery{Tail: protocol.MaxLogTail, Since: last.At, Skip: last.Number}, Scope{}, one, two)
+		got := read(t, after(last), Scope{}, one, two)
 		if texts(got) != texts(all[n+1:]) {
 			t.Errorf("after %s: %s, want %s", last.Text, texts(got), texts(all[n+1:]))
 		}
@@ -85,7 +93,9 @@ func TestAStreamResumesAfterEachLine(t *testing.T) {
 		t.Errorf("the account had another tenant before: %s", texts(got))
 	}
 	// A client that was away for longer than the limits allow learns how many lines are missing.
-	if got := read(t, protocol.LogQuery{Tail: 2, Since: all[0].At, Skip: 1}, Scope{}, one, two); texts(got) != "-3 e f" {
+	gap := after(all[0])
+	gap.Tail = 2
+	if got := read(t, gap, Scope{}, one, two); texts(got) != "-3 e f" {
 		t.Errorf("with a gap: %s", texts(got))
 	}
 }
@@ -104,8 +114,7 @@ func TestFollowing(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	items, _, _ := f.Next(birth)
-	// "late" is before the end of the lines that were read: a log is in the sequence of its times.
-	if texts(items) != "a b c d" {
+	if texts(items) != "a b c d late" {
 		t.Errorf("%s", texts(items))
 	}
 	for i := 1; i < len(items); i++ {
@@ -223,4 +232,52 @@ func FuzzReadExport(f *testing.F) {
 			return nil
 		})
 	})
+}
+
+// Whatever the times of two sources are within a minute, and wherever a stream is cut, also with unfinished writes of both, each line
+// is received once and in the sequence of its source.
+func TestLateLinesAreReceivedOnce(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(2000) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		var whole [2][]Line
+		for i := range whole {
+			for n := range random.IntN(12) {
+				at := int(seed)*100 + n + random.IntN(4) // several of one microsecond
+				if random.IntN(5) == 0 {
+					at -= random.IntN(int(overlap / time.Microsecond / 2)) // late, or the clock was set back
+				}
+				whole[i] = append(whole[i], line(at, fmt.Sprintf("%c%d", 'a'+i, n)))
+			}
+		}
+		var received []protocol.LogItem
+		query, written := protocol.LogQuery{Tail: protocol.MaxLogTail}, [2]int{}
+		for written[0] < len(whole[0]) || written[1] < len(whole[1]) || random.IntN(2) == 0 {
+			var sources []Source
+			for i, lines := range whole {
+				written[i] += random.IntN(len(lines) - written[i] + 1)
+				sources = append(sources, source(nil, lines[:written[i]]...))
+			}
+			got := read(t, query, Scope{Since: birth.Add(-time.Hour)}, sources...)
+			if cut := random.IntN(len(got) + 1); cut > 0 {
+				received = append(received, got[:cut]...)
+				query = after(got[cut-1])
+			}
+		}
+		received = append(received, read(t, query, Scope{Since: birth.Add(-time.Hour)}, source(nil, whole[0]...), source(nil, whole[1]...))...)
+		for i, lines := range whole {
+			var got, want []string
+			for _, item := range received {
+				if item.Second == (i > 0) {
+					got = append(got, item.Text)
+				}
+			}
+			for _, l := range lines {
+				want = append(want, l.Text)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("seed %d: received %q of %q", seed, got, want)
+			}
+		}
+	}
 }

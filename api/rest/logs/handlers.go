@@ -91,7 +91,7 @@ func queryOf(source string, tail *int, since *time.Time, follow *bool, cursor *s
 	if !ok {
 		return q, errs.New(errs.CursorInvalid, "this is no id of a line").At("Last-Event-ID").Try("open the stream without it")
 	}
-	q.Since, q.Skip, q.Tail = c.At, c.Number, protocol.MaxLogTail
+	q.Since, q.Skip, q.Second, q.Tail = c.First.At, c.First.Number, c.Second, protocol.MaxLogTail
 	return q, nil
 }
 

@@ -185,7 +185,7 @@ func (o *writer) item(i protocol.LogItem) (over bool) {
 	case o.events && i.Dropped > 0:
 		o.event("dropped", logDropped{i.Dropped})
 	case o.events && i.At > 0:
-		o.buffer = fmt.Appendf(o.buffer, "id: %s\n", protocol.LogCursor{At: i.At, Number: i.Number})
+		o.buffer = fmt.Appendf(o.buffer, "id: %s\n", i.Cursor())
 		o.event("line", logLine{i.Time(), i.Text})
 	case o.events:
 	case i.End != "" && i.End != "complete":
