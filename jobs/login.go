@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
-// task returns the task for the node. If only the login keys and rules differ, the task is rotate_keys
-// and changes nothing else. A leaked key must be removed from a node with an unhealthy GPU, too, and
+// task returns the task for the node. If nothing but the login keys and rules can differ, the task is
+// rotate_keys and changes nothing else. A leaked key must be removed from a node with an unhealthy GPU, too, and
 // open sessions and processes of the tenant must not be put at risk.
 func (w *ensureAllocation) task(ctx context.Context, tx pgx.Tx, a allocation.Allocation, want desired.Object, spec desired.Allocation) (nodetask.Task, error) {
 	whole := protocol.ProvisionUserParams{User: spec.Login, UID: spec.UID, PublicKeys: spec.Keys, GPUs: spec.GPUUUIDs}
@@ -52,7 +52,7 @@ func (w *ensureAllocation) task(ctx context.Context, tx pgx.Tx, a allocation.All
 	if err != nil {
 		return o, err
 	}
-	if ok && onlyLoginsDiffer(lastApplied, whole) {
+	if ok && sameWithoutLogins(lastApplied, whole) {
 		o.Type = protocol.RotateKeys
 		o.Params = protocol.RotateKeysParams{
 			User: whole.User, UID: whole.UID, PublicKeys: whole.PublicKeys, GPUs: whole.GPUs, UserCA: whole.UserCA, Revoked: whole.Revoked, Access: whole.Access,
@@ -61,12 +61,10 @@ func (w *ensureAllocation) task(ctx context.Context, tx pgx.Tx, a allocation.All
 	return o, nil
 }
 
-// onlyLoginsDiffer reports whether rotate_keys alone leads from the present parameters to the
-// desired ones.
-func onlyLoginsDiffer(applied, want protocol.ProvisionUserParams) bool {
-	same := applied.User == want.User && applied.UID == want.UID && slices.Equal(applied.GPUs, want.GPUs) && applied.Limits == want.Limits &&
+// sameWithoutLogins reports whether rotate_keys alone leads from the present parameters to the desired
+// ones. Keys and rules can be equal, too: after a policy that has changed there and back, the node
+// needs a task of the new fence only. A repair has the fence of the last task, and is a whole provisioning.
+func sameWithoutLogins(applied, want protocol.ProvisionUserParams) bool {
+	return applied.User == want.User && applied.UID == want.UID && slices.Equal(applied.GPUs, want.GPUs) && applied.Limits == want.Limits &&
 		applied.Principal == want.Principal && applied.StopAfterHours == want.StopAfterHours
-	logins := slices.Equal(applied.PublicKeys, want.PublicKeys) && slices.Equal(applied.UserCA, want.UserCA) && slices.Equal(applied.Revoked, want.Revoked) &&
-		applied.Access == want.Access
-	return same && !logins
 }

@@ -132,7 +132,17 @@ func TestEnsureCarriesTheRulesForLogins(t *testing.T) {
 	next(access.Rules{}, protocol.Access{LoginFrom: protocol.FromLoopback})
 	if e, o := b.ensured(a); e.Type != protocol.ProvisionUser || o.LoginFrom != protocol.FromLoopback {
 		t.Errorf("a repair: %s %+v", e.Type, o)
+	} else {
+		b.ends(e, protocol.Succeeded)
 	}
+	// There and back: before the task for the first change exists, and while it is on its way.
+	rules = access.Rules{DirectLogin: true}
+	b.done(jobs.SendAccess{})
+	next(access.Rules{}, protocol.Access{LoginFrom: protocol.FromLoopback})
+	rules = access.Rules{DirectLogin: true}
+	b.done(jobs.SendAccess{})
+	b.ensured(a)
+	next(access.Rules{}, protocol.Access{LoginFrom: protocol.FromLoopback})
 }
 
 // KEY-01: if only the login keys differ, the task changes nothing else. If that task fails, or

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,7 +15,8 @@ import (
 // LastApplied returns what the node has applied of a login below fence: the last provisioning with the
 // change of the latest rotation. ok is false if the last task did not succeed, if a task with the fence
 // exists already, or if the mailbox does not contain a provisioning that this build can read. The caller
-// then queues a whole provisioning.
+// then queues a whole provisioning. Rotations without a result do not count: the next rotation replaces
+// all that they change.
 func (s *Store) LastApplied(ctx context.Context, tx pgx.Tx, id ids.Allocation, fence int64) (p protocol.ProvisionUserParams, ok bool, err error) {
 	rows, err := tx.Query(ctx, selectLastApplied, id)
 	if err != nil {
@@ -24,7 +26,13 @@ func (s *Store) LastApplied(ctx context.Context, tx pgx.Tx, id ids.Allocation, f
 	if err != nil {
 		return p, false, fmt.Errorf("reading the last applied tasks: %w", err)
 	}
-	if len(tasks) == 0 || tasks[0].Fence >= fence || tasks[0].Status != "succeeded" {
+	if len(tasks) == 0 || tasks[0].Fence >= fence {
+		return p, false, nil
+	}
+	for len(tasks) > 0 && tasks[0].isOpenRotation() {
+		tasks = tasks[1:]
+	}
+	if len(tasks) == 0 || tasks[0].Status != "succeeded" {
 		return p, false, nil
 	}
 	var amendment *protocol.Envelope
@@ -58,4 +66,8 @@ type queuedTask struct {
 	Fence  int64
 	Status string
 	Body   []byte
+}
+
+func (t queuedTask) isOpenRotation() bool {
+	return t.Type.Effect() == protocol.Amends && slices.Contains([]string{"queued", "delivered", "running", "superseded"}, t.Status)
 }
