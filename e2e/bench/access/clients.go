@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,8 +55,10 @@ func ClientsProcess(ctx context.Context) error {
 		return fmt.Errorf("reading the parameters: %w", err)
 	}
 	var shells []*shell
+	var seen watched
 	return lab.Obey(ctx, func(ctx context.Context, command string) (out lab.Outcome) {
 		var err error
+		command, file, _ := strings.Cut(command, " ")
 		switch command {
 		case "rss":
 			return lab.OwnMemory()
@@ -64,6 +67,10 @@ func ClientsProcess(ctx context.Context) error {
 		case "print":
 			text, _ := json.Marshal(printAll(shells, o.Seconds)) // numbers
 			out.Text = string(text)
+		case "watch":
+			err = seen.watch(shells)
+		case "ended":
+			err = seen.save(file)
 		default:
 			err = fmt.Errorf("no command is named %q", command)
 		}

@@ -200,7 +200,7 @@ func dialShell(address string, config *ssh.ClientConfig) (*shell, error) {
 	if err := session.Shell(); err != nil {
 		return nil, fmt.Errorf("starting the shell: %w", err)
 	}
-	return &shell{out, in, client.Close}, nil
+	return &shell{out, in, client.Close, nil}, nil
 }
 
 // within ends a measurement that waits for a shell that prints nothing.

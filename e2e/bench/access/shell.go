@@ -17,7 +17,8 @@ type shell struct {
 	io.Reader
 	io.Writer
 
-	close func() error
+	close    func() error
+	terminal *terminal // nil for an SSH client
 }
 
 // terminal is a shell behind a websocket.
@@ -39,7 +40,7 @@ type frames struct {
 func newTerminal(ctx context.Context, conn *websocket.Conn) *terminal {
 	t := &terminal{}
 	f := &frames{ctx: ctx, conn: conn, owner: t}
-	t.shell = shell{f, f, conn.CloseNow}
+	t.shell = shell{f, f, conn.CloseNow, t}
 	return t
 }
 

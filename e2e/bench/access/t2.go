@@ -115,7 +115,7 @@ func Opening(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	return []lab.Row{
 		open.AtMost(2),
 		bounded("T5-p99", "the same, p99", " ms", lab.Quantile(prompt, 0.99)*1000, 500),
-		bounded("T6", "request to end a terminal to its last byte, p99", " s", lab.Quantile(ends, 0.99), 2),
+		bounded("T6-hint", "request to end a terminal to its last byte, when the hint arrives, p99", " s", lab.Quantile(ends, 0.99), 2),
 	}, nil
 }
 

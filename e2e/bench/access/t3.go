@@ -75,6 +75,7 @@ type crew struct {
 	nodes, server   *lab.Part
 	ssh, websockets string
 	allocations     []string
+	database        string
 }
 
 func (c *crew) end() {
@@ -102,7 +103,7 @@ func newCrowd(ctx context.Context, l *lab.Lab, name string, n int) (c *crew, err
 	if err := (lab.Market{Tenants: (n + perUser - 1) / perUser, Nodes: nodes, SlotsPerNode: 1}).Open(ctx, l, url); err != nil {
 		return nil, err
 	}
-	c = &crew{}
+	c = &crew{database: url}
 	for i := range nodes {
 		c.allocations = append(c.allocations, lab.SlotPrefix+fmt.Sprint(lab.First+int64(i)))
 	}
@@ -140,9 +141,13 @@ func seed(n, nodes int, hostKey string) []string {
 	}
 	tenant, project := id(lab.TenantPrefix, "0"), id(lab.ProjectPrefix, "0")
 	user := id(lab.UserPrefix, fmt.Sprintf("i / %d", perUser))
+	first := id(lab.UserPrefix, "0")
 	report, _ := json.Marshal(map[string]any{"host_keys": []string{hostKey}}) // strings
 	all := fmt.Sprintf(" FROM generate_series(0, %d) i", nodes-1)
 	return []string{
+		// All users have terminals in the first project, and the right to them is their role there.
+		`DELETE FROM tenant_memberships WHERE user_id = ` + first, `DELETE FROM project_memberships`,
+		`INSERT INTO project_memberships (project_id, user_id, role) SELECT ` + project + `, id, 'member' FROM users`,
 		`INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login, host_uid, status, active_at)
 			SELECT ` + id(lab.SlotPrefix, "i") + `, ` + tenant + `, ` + project + `, ` + id(lab.UserPrefix, "0") + `, 'a' || i, '` + lab.Sku + `', 'eu', 1, ` + id(lab.NodePrefix, "i") +
 			`, 200, 'EUR', 't-bench', 200000 + i, 'active', now()` + all,

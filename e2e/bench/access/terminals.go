@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
+	"github.com/gpuaas/gpuaas/api/rest/request"
 	api "github.com/gpuaas/gpuaas/api/terminal"
 	"github.com/gpuaas/gpuaas/api/terminal/relay"
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
@@ -20,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/secret"
+	"github.com/gpuaas/gpuaas/policies"
 	sessions "github.com/gpuaas/gpuaas/product/terminal"
 	"github.com/gpuaas/gpuaas/product/terminal/relayrequest"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -62,7 +65,8 @@ func TerminalsProcess(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shells, err := o.terminals(db, agents)
+	var required atomic.Bool
+	shells, err := o.terminals(db, agents, &required)
 	if err != nil {
 		return err
 	}
@@ -80,8 +84,11 @@ func TerminalsProcess(ctx context.Context) error {
 	front := &http.Server{Handler: shells.Handler(), ReadHeaderTimeout: lab.Patience}
 	go func() { _ = front.Serve(outside) }()
 	return lab.Obey(ctx, func(_ context.Context, command string) lab.Outcome {
-		if command == "rss" {
+		switch command {
+		case "rss":
 			return lab.OwnMemory()
+		case "require":
+			required.Store(true)
 		}
 		return lab.Outcome{Text: "ws://" + outside.Addr().String()}
 	})
@@ -103,7 +110,7 @@ func (o serverParameters) relay(db pg.Pool, address string) (*relay.Server, erro
 	}, nil
 }
 
-func (o serverParameters) terminals(db pg.Pool, agents *relay.Server) (*api.Server, error) {
+func (o serverParameters) terminals(db pg.Pool, agents *relay.Server, required *atomic.Bool) (*api.Server, error) {
 	users, err := secret.OpenUserCA(filepath.Join(o.Secrets, "users"), clock.Clock{})
 	if err != nil {
 		return nil, err
@@ -111,8 +118,13 @@ func (o serverParameters) terminals(db pg.Pool, agents *relay.Server) (*api.Serv
 	return &api.Server{
 		Sessions: &sessions.Service{
 			DB: db, Identity: &identity.Service{DB: db}, Hints: agents.Hints, Naming: ids.DefaultNaming, MaxPerInstance: o.Count,
-			Limits: func(ids.Tenant, ids.Project) sessions.Limits { return sessions.Limits{PerAllocation: o.Count} },
-			May:    func(identity.Caller) bool { return true },
+			Limits: func(ids.Tenant, ids.Project) sessions.Limits {
+				if required.Load() {
+					return sessions.Limits{PerAllocation: o.Count, Recording: sessions.RecordAlways}
+				}
+				return sessions.Limits{PerAllocation: o.Count}
+			},
+			May: request.RightTo("createTerminalToken", func() policies.RoleTable { return policies.RoleTable{} }),
 		},
 		Sign: services.LoginSigner(users), LoginLife: func() time.Duration { return time.Minute }, PublicURL: func() string { return "https://gpuaas.bench" },
 		Dial: func(ctx context.Context, to api.Target) (net.Conn, error) {
