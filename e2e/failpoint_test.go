@@ -50,8 +50,9 @@ func points() []string {
 // provider in process; the agent's update in agent/update, over its own disk, because no simulated
 // node replaces its agent; a task about the node in package agent, because no scenario here queues
 // one; sealing again in platform/identity, because no data key is rotated here; and consumers in
-// platform/event/consume, over a stream without a relay; and e-mails and webhooks in package jobs.
-var elsewhere = []string{"payment.", "job.payment_", "topup.", "agent.update.", "agent.node.", "identity.reseal.", "consume.", "mail.", "webhook.", "job.webhook."}
+// platform/event/consume, over a stream without a relay; e-mails and webhooks in package jobs; and
+// terminals in terminal_failpoint_test.go, under open sessions.
+var elsewhere = []string{"payment.", "job.payment_", "topup.", "agent.update.", "agent.node.", "identity.reseal.", "consume.", "mail.", "webhook.", "job.webhook.", "terminal."}
 
 // crashes are all points, some of them at later hits and other moments too: a
 // crash in the second record job is not one in the first.

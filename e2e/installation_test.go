@@ -34,6 +34,8 @@ type installation struct {
 	args []string
 	temp string // TMPDIR of its processes; empty: the test's
 
+	terminals string // address of the websockets, if it is not that of the API
+
 	up     *exec.Cmd
 	ended  chan struct{} // closed when up has ended
 	starts int

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -122,9 +123,15 @@ func (h *installation) serve(t *testing.T, database, nats string) (api, node str
 	api, node = fmt.Sprintf("127.0.0.1:%d", freePort(t)), fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	h.run(t, h.own("DATABASE_URL="+database, "NATS_URL="+nats), "gpuaas", "server", "--repository", h.repo, "--listen", api, "--node-listen", node, "--relay-listen", "127.0.0.1:0",
 		"--metrics-listen", "127.0.0.1:0", "--state-dir", filepath.Join(h.data(), "secrets"))
-	api = "http://" + api
+	h.ready(t, "http://"+api)
+	return "http://" + api, "https://" + node
+}
+
+// ready waits until a server accepts requests.
+func (h *installation) ready(t *testing.T, address string) {
+	t.Helper()
 	if !until(t, patience, "the server answers", func() error {
-		reply, err := caller.Get(api + "/readyz")
+		reply, err := caller.Get(address + "/readyz")
 		if err != nil {
 			return err
 		}
@@ -136,7 +143,6 @@ func (h *installation) serve(t *testing.T, database, nats string) (api, node str
 	}) {
 		t.Fatalf("no server:\n%s", tail(h.path("server.log"), 20))
 	}
-	return api, "https://" + node
 }
 
 func (h *installation) agent(t *testing.T, name, node string) {
@@ -146,7 +152,8 @@ func (h *installation) agent(t *testing.T, name, node string) {
 		"--ca-file", filepath.Join(dir, "ca.pem"))
 }
 
-func (h *installation) run(t *testing.T, env []string, binary string, args ...string) {
+// run starts a process. The test ends with its kill.
+func (h *installation) run(t *testing.T, env []string, binary string, args ...string) (kill func()) {
 	t.Helper()
 	log, err := os.OpenFile(h.path("server.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	must(t, err)
@@ -154,13 +161,17 @@ func (h *installation) run(t *testing.T, env []string, binary string, args ...st
 	cmd := exec.Command(filepath.Join(bins, binary), args...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = h.repo, env, log, log
 	ended := launch(t, cmd)
-	t.Cleanup(func() {
+	kill = sync.OnceFunc(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		<-ended
+	})
+	t.Cleanup(func() {
+		kill()
 		if t.Failed() {
 			t.Logf("the end of the log:\n%s", tail(h.path("server.log"), 15))
 		}
 	})
+	return kill
 }
 
 // published waits until the streams contain the events of the outbox.

@@ -6,8 +6,6 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/gpuaas/gpuaas/api/rest/middleware"
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/terminal"
@@ -51,8 +49,7 @@ func (s *Server) startTerminals(ctx context.Context) error {
 	s.logs = &logs.Local{Streams: t.Logs, Dial: agents.Dial, Log: s.cfg.Log, Clock: s.cfg.Clock}
 	agents.Terminals, agents.Internal = shells.Forwarded(), s.logs
 	s.terminalMetrics = shells.Metrics
-	s.metrics.MustRegister(shells.Metrics, prometheus.NewGaugeFunc(
-		prometheus.GaugeOpts{Name: "gpuaas_relay_streams", Help: "Open connections of agents to this server."}, func() float64 { return float64(agents.Streams()) }))
+	s.metrics.MustRegister(shells.Metrics, agents)
 	s.group.Go(func() error { return s.resealRecordings(ctx) })
 	s.group.Go(func() error { return agents.Serve(ctx, s.relayListener) })
 	s.group.Go(func() error { return shells.Run(ctx) })
@@ -60,7 +57,7 @@ func (s *Server) startTerminals(ctx context.Context) error {
 	if s.cfg.hasRole(RoleAPI) {
 		return nil
 	}
-	server := middleware.NewHTTPServer(s.terminals, s.cfg.Log)
+	server := middleware.NewHTTPServer(shells.WithHealth(s.terminals), s.cfg.Log)
 	s.group.Go(func() error { return serveHTTP(ctx, server, s.terminalListener, func() {}) })
 	return nil
 }

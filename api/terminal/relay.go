@@ -31,7 +31,7 @@ func (x *session) relay() {
 		if err == nil {
 			continue
 		}
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) { // announced by the agent; otherwise the stream is lost
 			x.eof()
 		}
 		return

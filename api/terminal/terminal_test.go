@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -506,5 +507,26 @@ func TestINV54NothingIsStored(t *testing.T) {
 	}
 	if !strings.Contains(dump, c.id.String()) {
 		t.Error("the scan does not see the session")
+	}
+}
+
+// A server alone on its listener is ready while it is registered, and alive without the database.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	s := f.serve(api.Times{Watch: time.Hour})
+	status := func(path string) int {
+		w := httptest.NewRecorder()
+		s.WithHealth(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+		return w.Code
+	}
+	for path, want := range map[string]int{"/livez": 200, "/readyz": 200, "/": 404, "/api/v1/skus": 404} {
+		if got := status(path); got != want {
+			t.Errorf("%s: %d", path, got)
+		}
+	}
+	f.exec(`DELETE FROM terminal_instances`)
+	if live, ready := status("/livez"), status("/readyz"); live != 200 || ready != 503 {
+		t.Errorf("without a row: livez %d, readyz %d", live, ready)
 	}
 }

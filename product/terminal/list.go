@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
@@ -48,6 +49,7 @@ func (s *Service) RequestEnd(ctx context.Context, ch identity.Change[struct{}], 
 		}, nil
 	})
 	if err == nil {
+		failpoint.Hit("terminal.request_end.after_commit")
 		s.Hints.Send(Topic)
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
 )
@@ -54,9 +55,10 @@ func (s *Service) Open(ctx context.Context, instance uuid.UUID, g Grant, client 
 		Tenant: g.Tenant, By: g.by(client), Action: "terminal.open", Target: o.URN(s.Naming),
 		After: map[string]any{"purpose": g.Purpose, "allocation_id": g.Allocation},
 	})
-	if err := pg.Commit(ctx, s.DB, b, func() {}); err != nil {
+	if err := pg.Commit(ctx, s.DB, b, func() { failpoint.Hit("terminal.open.before_commit") }); err != nil {
 		return o, err
 	}
+	failpoint.Hit("terminal.open.after_commit")
 	return o, s.admit(ctx, o)
 }
 
@@ -109,7 +111,11 @@ type Ended struct {
 
 // End records an end. A session that has ended before stays as it is.
 func (s *Service) End(ctx context.Context, of Session, e Ended) error {
-	return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error { return s.end(ctx, tx, of, e) })
+	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error { return s.end(ctx, tx, of, e) })
+	if err == nil {
+		failpoint.Hit("terminal.end.after_commit")
+	}
+	return err
 }
 
 func (s *Service) end(ctx context.Context, tx pgx.Tx, of Session, e Ended) error {
@@ -120,6 +126,7 @@ func (s *Service) end(ctx context.Context, tx pgx.Tx, of Session, e Ended) error
 	if tag.RowsAffected() == 0 {
 		return nil
 	}
+	failpoint.Hit("terminal.end.before_audit")
 	b := &pgx.Batch{}
 	after := map[string]any{
 		"reason": e.Reason, "received_bytes": e.Received, "sent_bytes": e.Sent, "seconds": int64(s.Clock.Now().Sub(of.CreatedAt).Seconds()), "allocation_id": of.Allocation,

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/audit"
@@ -41,7 +42,7 @@ func (s *Service) CreateToken(ctx context.Context, ch identity.Change[Token], a 
 		return Token{}, err
 	}
 	h.Tenant, h.Project = a.Tenant, a.Project // an operator acts in the allocation's tenant
-	return ch.Apply(ctx, s.Identity, func() (Token, func(*pgx.Batch), error) {
+	made, err := ch.Apply(ctx, s.Identity, func() (Token, func(*pgx.Batch), error) {
 		if a.State != allocation.Active {
 			return Token{}, nil, errs.New(errs.AllocationNotActive, "the allocation is %s and accepts no logins", a.State).Try("wait until it is active")
 		}
@@ -65,6 +66,10 @@ func (s *Service) CreateToken(ctx context.Context, ch identity.Change[Token], a 
 			})
 		}, nil
 	})
+	if err == nil {
+		failpoint.Hit("terminal.token.after_commit")
+	}
+	return made, err
 }
 
 // Path returns the path of the websocket.
@@ -144,6 +149,7 @@ func (s *Service) Redeem(ctx context.Context, u Use) (g Grant, err error) {
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return Grant{}, fmt.Errorf("reading a terminal token: %w", err)
 	}
+	failpoint.Hit("terminal.redeem.after_commit")
 	if g.Purpose = Purpose(purpose); resumes != nil {
 		g.Resumes = *resumes
 	}

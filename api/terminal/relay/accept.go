@@ -53,7 +53,7 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	c, err := s.hijack(w, from)
+	c, err := s.hijack(w, from, p.kind)
 	if err != nil {
 		err = errs.New(errs.Unavailable, "the connection of the node ended while it was opened").Try("try again").Because(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -20,16 +21,22 @@ type Conn struct {
 
 	server *Server
 	caller caller
+	kind   protocol.StreamKind
+	socket *socket
 	reader *bufio.Reader // has the bytes that came with the request; nil after they were read
 }
 
-// Read reads the bytes of the stream.
+// Read reads the bytes of the stream. The error is io.EOF only if the agent has announced the end.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.reader != nil && c.reader.Buffered() > 0 {
 		return c.reader.Read(p)
 	}
 	c.reader = nil // its memory would stay as long as the stream
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if errors.Is(err, io.EOF) && c.socket.ended.Load() {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
 
 // Close closes the stream.
@@ -43,17 +50,23 @@ func (c *Conn) Close() error {
 // abort closes the stream without a last TLS record, for which a peer that does not read could wait.
 func (c *Conn) abort() { _ = c.NetConn().Close() }
 
+var errNotServed = errors.New("a stream was not served by Serve")
+
 // hijack removes the connection of a request from its http.Server and switches the protocol.
-func (s *Server) hijack(w http.ResponseWriter, who caller) (*Conn, error) {
+func (s *Server) hijack(w http.ResponseWriter, who caller, kind protocol.StreamKind) (*Conn, error) {
 	hijacked, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return nil, err
 	}
 	secured, ok := hijacked.(*tls.Conn)
 	if !ok {
-		return nil, errors.Join(errors.New("a stream was not served by Serve"), hijacked.Close())
+		return nil, errors.Join(errNotServed, hijacked.Close())
 	}
-	c := &Conn{Conn: secured, server: s, caller: who, reader: buffered.Reader}
+	below, ok := secured.NetConn().(*socket)
+	if !ok {
+		return nil, errors.Join(errNotServed, hijacked.Close())
+	}
+	c := &Conn{Conn: secured, server: s, caller: who, kind: kind, socket: below, reader: buffered.Reader}
 	err = secured.SetDeadline(clock.Clock{}.Now().Add(headerWithin)) // of the system, as deadlines are
 	if err == nil {
 		_, err = fmt.Fprintf(secured, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", protocol.RelayUpgrade)
@@ -61,7 +74,7 @@ func (s *Server) hijack(w http.ResponseWriter, who caller) (*Conn, error) {
 	if err == nil {
 		err = secured.SetDeadline(time.Time{})
 	}
-	if tcp, ok := secured.NetConn().(*net.TCPConn); ok && err == nil {
+	if tcp, ok := below.Conn.(*net.TCPConn); ok && err == nil {
 		err = tcp.SetKeepAliveConfig(keepAlive)
 	}
 	s.mu.Lock()
@@ -141,11 +154,4 @@ func (s *Server) streams() (open map[string][]*Conn, serials []string) {
 		open[c.caller.serial] = append(open[c.caller.serial], c)
 	}
 	return open, serials
-}
-
-// Streams returns the number of open streams.
-func (s *Server) Streams() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.open)
 }

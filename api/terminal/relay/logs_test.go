@@ -5,13 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/api/terminal/logs"
@@ -62,6 +67,9 @@ func TestFollowingALog(t *testing.T) {
 	if text := got[0].Text; !strings.HasPrefix(text, `one \x1b[2J xxx`) || len(text) > protocol.MaxLogLine {
 		t.Errorf("a hostile line has %d bytes: %.40q", len(text), text)
 	}
+	if got := i.streams(); got != "logs 1, ssh 0" {
+		t.Errorf("open streams: %s", got)
+	}
 	must(t, first.Close()) // the connection is lost
 	say("two")
 	last := got[0]
@@ -76,6 +84,22 @@ func TestFollowingALog(t *testing.T) {
 	if _, err := i.server.Dial(t.Context(), relay.Target{Node: i.node, Allocation: of, Fence: 7, Kind: protocol.StreamLogs, Log: &protocol.LogQuery{Source: protocol.LogLogin}}); err == nil || !strings.Contains(err.Error(), string(protocol.NotActive)) {
 		t.Errorf("after the release: %v", err)
 	}
+}
+
+// streams returns the metric of open streams.
+func (i *installation) streams() string {
+	i.t.Helper()
+	metrics := make(chan prometheus.Metric, 4)
+	i.server.Collect(metrics)
+	close(metrics)
+	var all []string
+	for m := range metrics {
+		var v dto.Metric
+		must(i.t, m.Write(&v))
+		all = append(all, fmt.Sprintf("%s %v", v.GetLabel()[0].GetValue(), v.GetGauge().GetValue()))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
 }
 
 // Another process reads logs from the terminal server with a token that works once, and trusts it by its key.

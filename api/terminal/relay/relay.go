@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
@@ -83,6 +84,7 @@ type Server struct {
 // pending is a stream that no agent has opened.
 type pending struct {
 	node   ids.Node
+	kind   protocol.StreamKind
 	result chan result // buffered: one value
 }
 
@@ -121,7 +123,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer watching.Wait()
 	watching.Go(func() { s.watch(ctx) })
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(tls.NewListener(l, config)) }()
+	go func() { ended <- server.Serve(tls.NewListener(sockets{l}, config)) }()
 	var err error
 	select {
 	case err = <-ended:
@@ -157,7 +159,7 @@ func (s *Server) Dial(ctx context.Context, to Target) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pending{node: to.Node, result: make(chan result, 1)}
+	p := &pending{node: to.Node, kind: to.Kind, result: make(chan result, 1)}
 	if err := s.expect(stream, p); err != nil {
 		return nil, err
 	}
@@ -165,6 +167,7 @@ func (s *Server) Dial(ctx context.Context, to Target) (net.Conn, error) {
 		s.withdraw(stream)
 		return nil, errs.New(errs.Unavailable, "the connection to the node could not be requested").Because(err)
 	}
+	failpoint.Hit("terminal.relay.after_request")
 	conn, err := s.await(ctx, stream, to.Node, p)
 	go s.delete(context.WithoutCancel(ctx), stream)
 	if err != nil {

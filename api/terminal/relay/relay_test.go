@@ -75,8 +75,8 @@ func TestINV53AStreamReachesItsAllocation(t *testing.T) {
 	if got := output(t, other, "cat", large); got != large {
 		t.Errorf("4 MiB came back as %d bytes", len(got))
 	}
-	if i.server.Streams() != 2 {
-		t.Errorf("%d streams, want 2", i.server.Streams())
+	if got := i.streams(); got != "logs 0, ssh 2" {
+		t.Errorf("streams: %s, want 2", got)
 	}
 	i.eventually("no request is left", func() bool {
 		var n int
