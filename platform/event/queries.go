@@ -10,26 +10,27 @@ const insertEvent = `
 			'project_id', nullif($7::uuid, '00000000-0000-0000-0000-000000000000'))
 			|| jsonb_strip_nulls(jsonb_build_object('user_id', nullif($12::uuid, '00000000-0000-0000-0000-000000000000'))))`
 
-const columns = `xid, seq, event_id, stream, subject, aggregate, sequence, org_id, project_id, correlation_id, trace, payload, occurred_at`
+// Columns are those that Scan reads.
+const Columns = `xid, seq, event_id, stream, subject, aggregate, sequence, org_id, project_id, correlation_id, trace, payload, occurred_at`
 
 // Below the horizon only: an open transaction may still commit a lower position.
 const belowHorizon = `xid < xact_horizon()`
 
 const selectTenant = `
-	SELECT ` + columns + ` FROM outbox_events
+	SELECT ` + Columns + ` FROM outbox_events
 	WHERE org_id = $1 AND (xid, seq) > ($2::xid8, $3) AND ` + belowHorizon + `
 	ORDER BY xid, seq LIMIT $4`
 
 // One probe per stream, because the index leads with it.
 const selectAll = `
 	SELECT e.* FROM unnest(ARRAY['PROVISIONING', 'BILLING', 'PAYMENTS', 'FLEET']) AS s (name) CROSS JOIN LATERAL (
-		SELECT ` + columns + ` FROM outbox_events
+		SELECT ` + Columns + ` FROM outbox_events
 		WHERE stream = s.name AND (xid, seq) > ($1::xid8, $2) AND ` + belowHorizon + `
 		ORDER BY xid, seq LIMIT $3) e
 	ORDER BY e.xid, e.seq LIMIT $3`
 
 const selectStream = `
-	SELECT ` + columns + ` FROM outbox_events
+	SELECT ` + Columns + ` FROM outbox_events
 	WHERE stream = $1 AND (xid, seq) > ($2::xid8, $3) AND ` + belowHorizon + `
 	ORDER BY xid, seq LIMIT $4`
 
@@ -37,7 +38,7 @@ const selectPosition = `
 	SELECT xid, seq FROM outbox_events
 	WHERE event_id = $1 AND (org_id = $2 OR $2 = '00000000-0000-0000-0000-000000000000')`
 
-const selectEvent = `SELECT ` + columns + ` FROM outbox_events WHERE event_id = $1`
+const selectEvent = `SELECT ` + Columns + ` FROM outbox_events WHERE event_id = $1`
 
 const selectHorizon = `SELECT (xact_horizon()::text::numeric - 1)::text::xid8`
 

@@ -66,11 +66,16 @@ func (s *Store) Latest(ctx context.Context, _ ids.Tenant) (Position, error) {
 	return p, nil
 }
 
-func scanEvent(row pgx.CollectableRow) (Event, error) {
+func scanEvent(row pgx.CollectableRow) (Event, error) { return Scan(row) }
+
+// Scan reads the event of a row of Columns, and further columns into more.
+func Scan(row pgx.CollectableRow, more ...any) (Event, error) {
 	e := Event{Version: Version}
 	var tenant, project *uuid.UUID
-	err := row.Scan(&e.XID, &e.Seq, &e.ID.UUID, &e.Stream, &e.Type, &e.Aggregate, &e.Sequence,
-		&tenant, &project, &e.CorrelationID, &e.Trace, &e.Payload, &e.OccurredAt)
+	err := row.Scan(append([]any{
+		&e.XID, &e.Seq, &e.ID.UUID, &e.Stream, &e.Type, &e.Aggregate, &e.Sequence,
+		&tenant, &project, &e.CorrelationID, &e.Trace, &e.Payload, &e.OccurredAt,
+	}, more...)...)
 	if tenant != nil {
 		e.Tenant = ids.From[ids.Tenant](*tenant)
 	}

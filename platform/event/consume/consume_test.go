@@ -392,8 +392,9 @@ func TestConsumersOutliveAnotherRelease(t *testing.T) {
 	b.exec(`DELETE FROM event_consumers`)
 	e := b.emit("a", 1)[0]
 	err := pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error {
-		_, err := mark(t.Context(), tx, consumer(), e.ID, event.Event{Aggregate: "a", Sequence: 1, OccurredAt: time.Now()}, asPublished)
-		return err
+		batch, found := &pgx.Batch{}, &marked{}
+		consumer().mark(batch, e.ID, asPublished, found)
+		return found.check(consumer(), e.ID, tx.SendBatch(t.Context(), batch).Close())
 	})
 	if err == nil || b.count(`SELECT count(*) FROM inbox`) != 0 {
 		t.Errorf("an unknown consumer: %v", err)

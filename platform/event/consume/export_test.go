@@ -13,7 +13,7 @@ func shorten() {
 
 // Statements are all statements of the package, for the test of the schema.
 var Statements = map[string]string{
-	"markProcessed": markProcessed, "countFailure": countFailure, "insertState": insertState, "putState": putState, "selectStates": selectStates,
+	"markEvent": markEvent, "markLetter": markLetter, "countFailure": countFailure, "insertState": insertState, "putState": putState, "selectStates": selectStates,
 	"deleteStates": deleteStates, "lockRetry": lockRetry, "lockReplay": lockReplay, "moveReplay": moveReplay, "selectReplayed": selectReplayed,
 	"selectReplayedByID": selectReplayedByID, "endReplays": endReplays,
 	"selectLetters": selectLetters, "selectLetter": selectLetter, "selectChosen": selectChosen, "requestRetries": requestRetries,

@@ -3,6 +3,7 @@ package consume
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/event"
@@ -51,32 +53,59 @@ func idOf(c Consumer, m *jetstream.MsgMetadata, msg jetstream.Msg) ids.Event {
 }
 
 func (r *Runner) process(ctx context.Context, c Consumer, id ids.Event, m *jetstream.MsgMetadata, msg jetstream.Msg) error {
-	var topics []string
-	err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) error {
-		e, err := read(ctx, tx, c, id, m, msg)
-		if err != nil {
-			return err
-		}
-		wanted, err := mark(ctx, tx, c, id, e, asPublished)
-		if err != nil {
-			return err
-		}
-		if wanted {
-			if topics, err = apply(ctx, tx, c, e); err != nil {
-				return err
-			}
-		}
-		failpoint.Hit("consume.before_commit")
-		return nil
-	})
+	tx, e, wanted, err := r.begin(ctx, c, id, m, msg)
 	if err != nil {
 		return err
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // after a commit it has no effect
+	var topics []string
+	if wanted {
+		if topics, err = apply(ctx, tx, c, e); err != nil {
+			return err
+		}
+	}
+	failpoint.Hit("consume.before_commit")
+	if err := tx.Commit(ctx); err != nil {
+		return fmt.Errorf("processing event %s: %w", id, err)
 	}
 	failpoint.Hit("consume.after_commit")
 	for _, topic := range topics {
 		r.Hints.Send(topic)
 	}
 	return nil
+}
+
+// begin begins the transaction of a message and marks its event in one round trip.
+func (r *Runner) begin(ctx context.Context, c Consumer, id ids.Event, m *jetstream.MsgMetadata, msg jetstream.Msg) (tx pgx.Tx, e event.Event, wanted bool, err error) {
+	b := &pgx.Batch{}
+	b.BeginTx(pgx.TxOptions{})
+	found := &marked{}
+	if c.Stream == event.StreamDLQ {
+		if e, err = letterOf(m, msg); err != nil {
+			return nil, e, false, err
+		}
+		found.Event = e
+		b.Queue(markLetter, c.Name, id.UUID, false, c.Unordered, false, e.OccurredAt).QueryRow(found.scanLetter)
+	} else {
+		c.mark(b, id, asPublished, found)
+	}
+	results := r.DB.SendBatch(ctx, b)
+	tx = results.Tx()
+	if err = found.check(c, id, results.Close()); err != nil {
+		_ = tx.Rollback(ctx)
+		return nil, e, false, err
+	}
+	return tx, found.Event, found.wanted, nil
+}
+
+// letterOf reads a dead letter, which is in no outbox.
+func letterOf(m *jetstream.MsgMetadata, msg jetstream.Msg) (event.Event, error) {
+	var letter event.DeadLetter
+	if err := json.Unmarshal(msg.Data(), &letter); err != nil {
+		return event.Event{}, fmt.Errorf("reading a dead letter: %w", err)
+	}
+	letter.Envelope.Stream, letter.Envelope.OccurredAt = event.StreamDLQ, m.Timestamp
+	return letter.Envelope, nil
 }
 
 // mode is the reason why an event is processed.
@@ -88,39 +117,43 @@ const (
 	asRepeated              // an operator wants its effect again
 )
 
-// mark inserts the row of the inbox, and reports whether the effect is wanted. Of a published event it is if the
-// consumer existed at its time, has not processed it, and has processed no newer event of its aggregate.
-func mark(ctx context.Context, tx pgx.Tx, c Consumer, id ids.Event, e event.Event, why mode) (wanted bool, err error) {
-	requested, registered := why != asPublished, false
-	row := tx.QueryRow(ctx, markProcessed, c.Name, id.UUID, e.Aggregate, e.Sequence, requested || c.Unordered, e.OccurredAt, requested, why == asRepeated)
-	if err := row.Scan(&registered, &wanted); err != nil {
-		return false, fmt.Errorf("marking event %s as processed: %w", id, err)
-	}
-	if !registered {
-		return false, fmt.Errorf("consumer %s is not registered", c.Name)
-	}
-	return wanted, nil
+// marked is an event after its row of the inbox was inserted.
+type marked struct {
+	event.Event
+
+	registered bool // the consumer
+	wanted     bool // the effect
 }
 
-// read returns the event as the outbox has it. A dead letter is in no outbox.
-func read(ctx context.Context, tx pgx.Tx, c Consumer, id ids.Event, m *jetstream.MsgMetadata, msg jetstream.Msg) (event.Event, error) {
-	if c.Stream == event.StreamDLQ {
-		var letter event.DeadLetter
-		if err := json.Unmarshal(msg.Data(), &letter); err != nil {
-			return event.Event{}, fmt.Errorf("reading a dead letter: %w", err)
-		}
-		letter.Envelope.Stream, letter.Envelope.OccurredAt = event.StreamDLQ, m.Timestamp
-		return letter.Envelope, nil
-	}
-	return find(ctx, tx, c, id)
+// mark reads the event as the outbox has it, and inserts the row of the inbox. The effect of a published event is wanted
+// if the consumer existed at its time, has not processed it, and has processed no newer event of its aggregate.
+func (c Consumer) mark(b *pgx.Batch, id ids.Event, why mode, found *marked) {
+	requested := why != asPublished
+	b.Queue(markEvent, c.Name, id.UUID, requested, requested || c.Unordered, why == asRepeated).Query(found.scan)
 }
 
-func find(ctx context.Context, tx pgx.Tx, c Consumer, id ids.Event) (event.Event, error) {
-	e, err := event.Get(ctx, tx, id)
-	if err == nil && !slices.Contains(c.Subjects, e.Type) {
-		return e, fmt.Errorf("event %s is %s, which %s does not process", id, e.Type, c.Name)
+func (f *marked) scan(rows pgx.Rows) (err error) {
+	f.Event, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (event.Event, error) {
+		return event.Scan(row, &f.registered, &f.wanted)
+	})
+	return err
+}
+
+func (f *marked) scanLetter(row pgx.Row) error { return row.Scan(&f.registered, &f.wanted) }
+
+// check returns why the event must not be processed.
+func (f *marked) check(c Consumer, id ids.Event, err error) error {
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return errs.New(errs.NotFound, "no such event")
+	case err != nil:
+		return fmt.Errorf("marking event %s as processed: %w", id, err)
+	case !f.registered:
+		return fmt.Errorf("consumer %s is not registered", c.Name)
+	case c.Stream != event.StreamDLQ && !slices.Contains(c.Subjects, f.Type):
+		return fmt.Errorf("event %s is %s, which %s does not process", id, f.Type, c.Name)
 	}
-	return e, err
+	return nil
 }
 
 // apply runs the effect. A panic is a failure of this event and not of the server.

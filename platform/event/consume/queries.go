@@ -1,22 +1,31 @@
 package consume
 
+import "github.com/gpuaas/gpuaas/platform/event"
+
 const (
+	// One statement reads the event and marks it, because a second one would cost a fifth of the time of an event.
+	markEvent = `WITH e AS MATERIALIZED (SELECT ` + event.Columns + ` FROM outbox_events WHERE event_id = $2),` + markProcessed + `
+	SELECT e.*, EXISTS (SELECT FROM known), (SELECT wanted FROM effect) FROM e`
+
+	// A dead letter is in no outbox.
+	markLetter = `WITH e AS (SELECT '' AS aggregate, 0 AS sequence, $6::timestamptz AS occurred_at),` + markProcessed + `
+	SELECT EXISTS (SELECT FROM known), (SELECT wanted FROM effect)`
+
 	// The first insert waits for another transaction that processes the event. The row of the aggregate is
 	// locked until the commit. An event from before the first start of the consumer is not marked, so that a
 	// replay can process it. Failures of the event end with it, and a dead letter only with its effect.
 	markProcessed = `
-	WITH known AS (SELECT $6::timestamptz >= since OR $7::boolean AS chosen FROM event_consumers WHERE name = $1),
+		known AS (SELECT e.occurred_at >= since OR $3::boolean AS chosen FROM event_consumers CROSS JOIN e WHERE name = $1),
 		new AS (INSERT INTO inbox (consumer, event_id) SELECT $1, $2 FROM known WHERE chosen ON CONFLICT DO NOTHING RETURNING event_id),
 		head AS (
-			INSERT INTO inbox_heads (consumer, aggregate, sequence) SELECT $1, $3, $4 FROM new WHERE NOT $5::boolean
+			INSERT INTO inbox_heads (consumer, aggregate, sequence) SELECT $1, e.aggregate, e.sequence FROM new CROSS JOIN e WHERE NOT $4::boolean
 			ON CONFLICT (consumer, aggregate) DO UPDATE SET sequence = excluded.sequence, moved_at = now() WHERE inbox_heads.sequence < excluded.sequence
 			RETURNING sequence),
-		effect AS (SELECT EXISTS (SELECT FROM new) AND ($5 OR EXISTS (SELECT FROM head)) OR $8::boolean AS wanted),
+		effect AS (SELECT EXISTS (SELECT FROM new) AND ($4 OR EXISTS (SELECT FROM head)) OR $5::boolean AS wanted),
 		failed AS (DELETE FROM dead_letters WHERE consumer = $1 AND event_id = $2 AND dead_at IS NULL),
 		dead AS (
 			UPDATE dead_letters SET resolved_at = now(), resolution = 'retried', retry_at = NULL
-			WHERE consumer = $1 AND event_id = $2 AND dead_at IS NOT NULL AND resolved_at IS NULL AND (SELECT wanted FROM effect))
-	SELECT EXISTS (SELECT FROM known), (SELECT wanted FROM effect)`
+			WHERE consumer = $1 AND event_id = $2 AND dead_at IS NOT NULL AND resolved_at IS NULL AND (SELECT wanted FROM effect))`
 
 	countFailure = `
 	INSERT INTO dead_letters (id, consumer, event_id, stream, subject, error, dead_at) VALUES ($1, $2, $3, $4, $5, left($6, 4096), CASE WHEN $7 <= 1 THEN now() END)

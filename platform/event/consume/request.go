@@ -109,15 +109,14 @@ func (r *Runner) countApart(ctx context.Context, err error) error {
 func (r *Runner) repeat(ctx context.Context, tx pgx.Tx, c Consumer, id ids.Event, why mode) (effect bool, err error) {
 	subject := ""
 	cause := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-		e, err := find(ctx, tx, c, id)
-		if err != nil {
+		b, found := &pgx.Batch{}, &marked{}
+		c.mark(b, id, why, found)
+		err := found.check(c, id, tx.SendBatch(ctx, b).Close())
+		subject, effect = found.Type, found.wanted
+		if err != nil || !effect {
 			return err
 		}
-		subject = e.Type
-		if effect, err = mark(ctx, tx, c, id, e, why); err != nil || !effect {
-			return err
-		}
-		_, err = apply(ctx, tx, c, e)
+		_, err = apply(ctx, tx, c, found.Event)
 		return err
 	})
 	if cause == nil {
