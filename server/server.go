@@ -99,7 +99,7 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := checkNATSRights(ctx, s.nats, cfg.Roles); err != nil {
 		return nil, err
 	}
-	if err := forwardHints(hints, s.nats); err != nil {
+	if err := forwardHints(ctx, hints, s.nats); err != nil {
 		return nil, err
 	}
 	if s.shared, err = build(ctx, cfg, pools, hints, s.publicURL); err != nil {
@@ -248,9 +248,9 @@ func (s *Server) startLoop(ctx context.Context) {
 }
 
 // forwardHints sends hints to other processes and receives theirs. Both ways may lose some.
-func forwardHints(hints *hint.Bus, nc *nats.Conn) error {
+func forwardHints(ctx context.Context, hints *hint.Bus, nc *nats.Conn) error {
 	self := ids.New[ids.Object]().String()
-	hints.Forward = func(topic string) { _ = nc.Publish(hintSubject+topic, []byte(self)) }
+	hints.Forward = hint.Merge(ctx, func(topic string) { _ = nc.Publish(hintSubject+topic, []byte(self)) })
 	_, err := nc.Subscribe(hintSubject+">", func(m *nats.Msg) {
 		if string(m.Data) != self { // this server has already notified its own waiters
 			hints.Wake(m.Subject[len(hintSubject):])

@@ -14,17 +14,19 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
+	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/event/consume"
 )
 
 const (
-	relayed  = 20_000    // events of one run of O1
-	backlog  = 1_000_000 // events of O4
-	commits  = 20_000    // of one run of O2
-	consumed = 5_000     // events of one run of O5
-	inFlight = 1_024     // messages without a response, as of the relay
-	fetched  = 64        // messages of one fetch, as of our consumers
+	relayed     = 20_000             // events of one run of O1
+	backlog     = 1_000_000          // events of O4
+	commits     = 5_000              // of one run of O2
+	commitPairs = 8 * lab.LeastPairs // short ones, because single pairs differ by a third
+	consumed    = 5_000              // events of one run of O5
+	inFlight    = 1_024              // messages without a response, as of the relay
+	fetched     = 64                 // messages of one fetch, as of our consumers
 )
 
 // Relaying compares the relay with a bare publisher, and measures the time until a consumer has an event, and a backlog.
@@ -144,14 +146,14 @@ func Commits(ctx context.Context, l *lab.Lab) (rows []lab.Row, err error) {
 		for range wake {
 		}
 	}()
-	p.hints.Forward = func(topic string) { _ = p.nc.Publish("hint", []byte(topic)) }
+	p.hints.Forward = hint.Merge(ctx, func(topic string) { _ = p.nc.Publish("hint."+topic, nil) })
 	n := l.Scaled(commits, writers)
 	for _, clients := range []int{16, writers} {
 		with := func(ctx context.Context) (time.Duration, error) {
 			return 0, p.commit(ctx, n, clients, func() { p.hints.Send(event.Topic) })
 		}
 		without := func(ctx context.Context) (time.Duration, error) { return 0, p.commit(ctx, n, clients, func() {}) }
-		runs, err := l.Alternate(ctx, 2*lab.LeastPairs, nothing, with, without)
+		runs, err := l.Alternate(ctx, commitPairs, nothing, with, without)
 		if err != nil {
 			return nil, err
 		}
