@@ -104,11 +104,11 @@ func (s *Server) page(ctx context.Context, tenant ids.Tenant, from event.Positio
 		return nil, from, err
 	}
 	items := make([]*item, len(events))
-	for n, e := range events {
-		if items[n], err = encode(e); err != nil {
+	for n := range events {
+		if items[n], err = encode(&events[n]); err != nil {
 			return nil, from, err
 		}
-		from = e.Position
+		from = events[n].Position
 	}
 	return items, from, nil
 }

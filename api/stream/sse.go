@@ -31,6 +31,9 @@ func newWriter(w http.ResponseWriter, s *Server) *writer {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx would buffer events
+	// The end of the stream is the end of the connection. net/http then writes no chunk, whose header is an allocation for
+	// each write; HTTP/2 ignores the field.
+	h.Set("Transfer-Encoding", "identity")
 	w.WriteHeader(http.StatusOK)
 	return &writer{w: w, ctl: http.NewResponseController(w), clock: s.Clock, patience: valueOr(s.Patience, patience)}
 }

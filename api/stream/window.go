@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"sort"
@@ -27,19 +28,26 @@ type item struct {
 	data    []byte // the envelope, which is a part of frame
 }
 
-func encode(e event.Event) (*item, error) {
-	data, err := json.Marshal(e)
-	if err != nil {
+// otherFields is above the size of all of an event in a frame but its payload, so that few frames grow while they are
+// written.
+const otherFields = 512
+
+func encode(e *event.Event) (*item, error) {
+	b := bytes.NewBuffer(make([]byte, 0, otherFields+len(e.Payload)))
+	for _, part := range [...]string{"id: ", e.ID.String(), "\nevent: ", e.Type, "\ndata: "} {
+		b.WriteString(part)
+	}
+	head := b.Len()
+	// The encoder ends with a line break and writes no other one. A second one ends the frame.
+	if err := json.NewEncoder(b).Encode(e); err != nil {
 		return nil, fmt.Errorf("encoding event %s: %w", e.ID, err)
 	}
-	head := "id: " + e.ID.String() + "\nevent: " + e.Type + "\ndata: "
-	frame := make([]byte, 0, len(head)+len(data)+len("\n\n"))
-	frame = append(frame, head...)
-	frame = append(frame, data...) // JSON has no line break of its own
-	frame = append(frame, "\n\n"...)
+	end := b.Len() - len("\n")
+	b.WriteByte('\n')
+	frame := b.Bytes()
 	return &item{
 		Position: e.Position, tenant: e.Tenant, project: e.Project, stream: e.Stream, subject: e.Type,
-		frame: frame, data: frame[len(head) : len(head)+len(data) : len(head)+len(data)],
+		frame: frame, data: frame[head:end:end],
 	}, nil
 }
 
