@@ -10,7 +10,7 @@ const insertEvent = `
 			'project_id', nullif($7::uuid, '00000000-0000-0000-0000-000000000000'))
 			|| jsonb_strip_nulls(jsonb_build_object('user_id', nullif($12::uuid, '00000000-0000-0000-0000-000000000000'))))`
 
-// Columns are those that Scan reads.
+// Columns lists the columns that Scan reads.
 const Columns = `xid, seq, event_id, stream, subject, aggregate, sequence, org_id, project_id, correlation_id, trace, payload, occurred_at`
 
 // Below the horizon only: an open transaction may still commit a lower position.

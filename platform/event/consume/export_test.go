@@ -7,7 +7,7 @@ func shorten() {
 	checkEvery, pauseAfter, ackWait, effectWithin = time.Second, 10*time.Millisecond, 5*time.Second, 4*time.Second
 	requestsEvery = 50 * time.Millisecond
 	for i := range pauses {
-		pauses[i] = time.Duration(i+1) * time.Millisecond
+		pauses[i] = time.Duration(i+1) * 5 * time.Millisecond
 	}
 }
 
