@@ -352,9 +352,9 @@ func eventPage(t *testing.T) string {
 	b.WriteString(subjectText)
 	for _, e := range d.Events {
 		notifies, mailed := notifiedOf(e.Subject)
-		webhooks := "events of the tenant"
-		if strings.HasPrefix(e.Subject, "dlq.") {
-			webhooks = ""
+		webhooks := ""
+		if slices.Contains(webhook.Subjects(), e.Subject) {
+			webhooks = "events of the tenant"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", e.Subject, producersOf(t, e.Subject), notifies, mailed, webhooks)
 	}
@@ -367,6 +367,26 @@ func eventPage(t *testing.T) string {
 		fields(&b, e.Fields)
 	}
 	return b.String()
+}
+
+// The contract lists the durable consumers of each subject as the code has them.
+func TestTheContractListsTheConsumers(t *testing.T) {
+	t.Parallel()
+	d, err := asyncapi.Describe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range d.Events {
+		var want []string
+		for _, c := range append((&notification.Service{}).Consumers(), (&webhook.Service{}).Consumers()...) {
+			if slices.Contains(c.Subjects, e.Subject) || c.Stream == event.StreamDLQ && strings.HasPrefix(e.Subject, "dlq.") {
+				want = append(want, c.Name)
+			}
+		}
+		if slices.Sort(want); !slices.Equal(e.Consumers, want) {
+			t.Errorf("x-consumers of %s are %v, expected %v", e.Subject, e.Consumers, want)
+		}
+	}
 }
 
 const subjectText = `

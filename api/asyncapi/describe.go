@@ -17,6 +17,7 @@ type Description struct {
 // Event is one subject with the fields of its payload.
 type Event struct {
 	Subject, Summary string
+	Consumers        []string // the durable consumers of the subject
 	Fields           []Field
 }
 
@@ -28,9 +29,10 @@ type Field struct {
 
 type document struct {
 	Channels map[string]struct {
-		Address  string
-		Summary  string
-		Messages map[string]any
+		Address   string
+		Summary   string
+		Consumers []string `yaml:"x-consumers"`
+		Messages  map[string]any
 	}
 	Components struct {
 		Messages map[string]struct{ Payload schema }
@@ -57,7 +59,7 @@ func Describe() (d Description, err error) {
 	}
 	d.Envelope, d.Headers = doc.fields("Envelope"), doc.fields("Headers")
 	for _, channel := range doc.Channels {
-		e := Event{Subject: channel.Address, Summary: channel.Summary}
+		e := Event{Subject: channel.Address, Summary: channel.Summary, Consumers: channel.Consumers}
 		for message := range channel.Messages {
 			e.Fields = doc.fields(doc.payloadOf(message))
 		}
