@@ -140,6 +140,10 @@ var causes = map[string]func(*alarmed){
 		INSERT INTO bloated SELECT generate_series(1, 20000);
 		DELETE FROM bloated;
 		PERFORM pg_stat_force_next_flush(); END $$`),
+	// The relay does not reach an event above the horizon.
+	"GPUaaSOutboxLag": sqlCause(`
+		INSERT INTO outbox_events (event_id, stream, subject, aggregate, sequence, xid, payload, occurred_at)
+		VALUES (gen_random_uuid(), 'PAYMENTS', 'payments.x', 'a', 1, '9000000000000000', '{}', now() - interval '10 minutes')`),
 	"GPUaaSDeadLetters": sqlCause(`
 		INSERT INTO dead_letters (id, consumer, event_id, stream, subject, error, dead_at) VALUES (gen_random_uuid(), 'relay', gen_random_uuid(), 'PAYMENTS', 'payments.x', 'x', now())`),
 	"GPUaaSConsumerLag": sqlCause(`
