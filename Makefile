@@ -30,13 +30,16 @@ GOVULNCHECK := bin/govulncheck-$(shell sed -n 's,^.*golang.org/x/vuln v\([0-9.]*
 VAULT   := bin/vault-$(shell sed -n 's,^.*github.com/hashicorp/vault v\([0-9.]*\) .*,\1,p' tools/vault/go.mod)
 STEP_CA := bin/step-ca-$(shell sed -n 's,^.*smallstep/certificates v\([0-9.]*\) .*,\1,p' tools/stepca/go.mod)
 
+# A real S3 server for tests of the object store, in its own module. Tests build it where it is missing.
+VERSITYGW := bin/versitygw-$(shell sed -n 's,^.*versity/versitygw v\([0-9.]*\).*,\1,p' tools/versitygw/go.mod)
+
 # A real identity provider for tests of the sign-in, from its distribution.
 KEYCLOAK_VERSION := 26.5.6
 KEYCLOAK         := bin/keycloak-$(KEYCLOAK_VERSION)
 
 export BENCH_ONLY BENCH_OUT BENCH_PROFILE
 
-.PHONY: help run build portal screenshots gen verify check test test-race fuzz test-real test-vault test-step-ca test-keycloak e2e e2e-host soak bench sbom vulncheck reset
+.PHONY: help run build portal screenshots gen verify check test test-race fuzz test-real test-vault test-step-ca test-keycloak test-s3 e2e e2e-host soak bench sbom vulncheck reset
 
 help: ## Print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -107,6 +110,9 @@ test-step-ca: $(STEP_CA) ## Test the step-ca driver with a real step-ca
 test-keycloak: $(KEYCLOAK) ## Test the sign-in with a real Keycloak (needs Java and Maven)
 	GPUAAS_TEST_KEYCLOAK=$(CURDIR)/$(KEYCLOAK) $(GO) test -count=1 -tags $(TAGS) -run RealKeycloak ./platform/identity/oidc
 
+test-s3: $(VERSITYGW) ## Test the S3 driver of the object store with a real S3 server
+	GPUAAS_TEST_S3=$(CURDIR)/$(VERSITYGW) $(GO) test -count=1 -tags $(TAGS) ./product/storage/blob/s3 ./product/storage/blob/open
+
 test-real: ## Test with the real counterparts, and print which were reached
 	@MAKE='$(MAKE)' scripts/test-real.sh
 
@@ -174,6 +180,11 @@ $(STEP_CA): tools/stepca/go.mod tools/stepca/go.sum
 	@echo "building $@, once (minutes)"
 	@mkdir -p bin
 	@cd tools/stepca && $(GO) build -o ../../$@ github.com/smallstep/certificates/cmd/step-ca
+
+$(VERSITYGW): tools/versitygw/go.mod tools/versitygw/go.sum
+	@echo "building $@, once (about a minute)"
+	@mkdir -p bin
+	@cd tools/versitygw && $(GO) build -o ../../$@ github.com/versity/versitygw/cmd/versitygw
 
 $(KEYCLOAK):
 	@scripts/keycloak.sh $(KEYCLOAK_VERSION)

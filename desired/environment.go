@@ -17,6 +17,13 @@ import (
 // ProviderStripe is the payment provider that there is.
 const ProviderStripe = "stripe"
 
+// Drivers of the object store, and its encryption with a key.
+const (
+	StorageFiles  = "files"
+	StorageS3     = "s3"
+	EncryptionKMS = "aws:kms"
+)
+
 // NeedsRestart names the fields that differ and that a server reads once, when
 // it starts. Everything else of a profile takes effect while it runs.
 func NeedsRestart(before, after Environment) []string {
@@ -33,6 +40,7 @@ func NeedsRestart(before, after Environment) []string {
 		{"signIn", !before.SignIn.equal(after.SignIn)},
 		{"payments", before.Payments != after.Payments},
 		{"mail", before.Mail != after.Mail},
+		{"storage", before.Storage != after.Storage},
 	} {
 		if f.differ {
 			fields = append(fields, f.name)

@@ -22,6 +22,9 @@ type Environment struct {
 	Payments Payments `json:"payments"`
 	// Mail names the server that sends e-mails. Without one they are logged. TLS is required, except on loopback.
 	Mail Mail `json:"mail"`
+	// Storage names the object store, which contains the bytes of the stored objects of all projects. The driver files
+	// is a folder of the computer of the server. The driver s3 is a bucket of any S3 provider.
+	Storage Storage `json:"storage"`
 	// Git sources in addition to the one that the server was started with. Their names are unique.
 	Sources []GitSource `json:"sources"`
 	// The first credit of the development tenant.
@@ -146,6 +149,32 @@ type Mail struct {
 	Port int    `json:"port"`
 	// A credential with user:password.
 	CredentialRef string `json:"credentialRef"`
+}
+
+// Storage names the object store, which contains the bytes of the stored objects of all projects. The driver files
+// is a folder of the computer of the server. The driver s3 is a bucket of any S3 provider.
+type Storage struct {
+	Driver string `json:"driver"`
+	// The folder of the driver files. Empty: objects in the state directory of the server. Several servers need the
+	// same folder.
+	Path string `json:"path"`
+	// The URL of the S3 service, without bucket and path. http is accepted at 127.0.0.1 and localhost only.
+	Endpoint string `json:"endpoint"`
+	// The region that signatures name.
+	Region string `json:"region"`
+	Bucket string `json:"bucket"`
+	// The beginning of all keys, without a slash at its end. Nothing outside it is listed, read or written.
+	Prefix string `json:"prefix"`
+	// The bucket is in the path of a URL and not in its host name. Many servers other than Amazon's need it.
+	PathStyle bool `json:"pathStyle"`
+	// The encryption of new objects by the provider. With none, the configuration of the bucket decides.
+	SSE string `json:"sse"`
+	// The key of sse: aws:kms. Empty: the key that the provider has for the bucket.
+	KMSKeyID string `json:"kmsKeyId"`
+	// The provider verifies a checksum of each body. A few providers reject checksums and need false.
+	Checksums bool `json:"checksums"`
+	// A credential with ACCESSKEY:SECRETKEY.
+	CredentialsRef string `json:"credentialsRef"`
 }
 
 // GitSource is one Git repository that desired objects are read from.

@@ -10,7 +10,7 @@ import (
 
 // checks lists the health checks of healthz, each after the checks that it depends on.
 func (s *Server) checks() []rest.Check {
-	checks := []rest.Check{{Name: "postgres", Check: s.askPostgres}, {Name: "nats", Check: s.askNATS}, {Name: "fleet", Check: s.askFleet}}
+	checks := []rest.Check{{Name: "postgres", Check: s.askPostgres}, {Name: "nats", Check: s.askNATS}, {Name: "fleet", Check: s.askFleet}, {Name: "storage", Check: s.askStorage}}
 	if s.relay != nil {
 		checks = append(checks, rest.Check{Name: "outbox", Check: s.askOutbox})
 	}

@@ -100,6 +100,8 @@ type Config struct {
 
 	Front    middleware.Front // the proxy before the API, if there is one
 	StateDir string           // builds of the agent, and the key-encryption key
+	// ObjectsDir has the bytes of stored objects where the profile names no other object store; empty: in StateDir.
+	ObjectsDir string
 	// AuditArchive is the folder that receives old months of the audit log before their rows are dropped. Empty: they stay.
 	AuditArchive string
 	// WithoutPortal serves the API without the portal.

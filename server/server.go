@@ -27,6 +27,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/internal/version"
 	"github.com/gpuaas/gpuaas/platform/event"
+	"github.com/gpuaas/gpuaas/product/storage/blob/open"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/services"
 )
@@ -51,6 +52,8 @@ type Server struct {
 	terminals       http.Handler // websockets of the role terminal; nil without it
 	terminalMetrics *terminal.Metrics
 	logs            *logs.Local // logs of nodes; nil without the role terminal
+
+	storage *open.Monitor // the object store; nil without the roles that use it
 }
 
 // collectAt lets the heap grow to four times what lives in it. That is tens of
@@ -91,6 +94,9 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	}
 	s.cfg = cfg
 	if err := errors.Join(cfg.TLS.check(), cfg.Payments.check(ctx, cfg), cfg.checkMail(ctx)); err != nil {
+		return nil, err
+	}
+	if s.storage, err = cfg.openStorage(ctx); err != nil {
 		return nil, err
 	}
 	if s.nats, err = cfg.NATS(); err != nil {
@@ -178,6 +184,9 @@ func (s *Server) run(ctx context.Context) error {
 	group.Go(func() error { return s.policies.Run(ctx) })
 	group.Go(func() error { return s.watchKeys(ctx) })
 	group.Go(func() error { s.publishOwn(ctx); return nil })
+	if s.storage != nil {
+		group.Go(func() error { s.storage.Run(ctx); return nil })
+	}
 	for _, one := range s.services {
 		group.Go(func() error { return one.Identity.Run(ctx) })
 	}

@@ -35,6 +35,9 @@ func specs() map[desired.Kind]any {
 			DisplayName: "D", Vendor: "v", Service: "s", Region: "r", TrustDomain: "d.example", Development: true, TestCreditMinor: 1, Sources: someSources(),
 			SignIn:   desired.SignIn{Issuer: "https://id.example", ClientID: "c", CLIClientID: "d", Audience: "a", RolesClaim: "r.s", JobIssuers: []string{"https://jobs.example"}, Roles: map[string]string{"x": "admin"}},
 			Payments: desired.Payments{Provider: desired.ProviderStripe, Livemode: true},
+			Storage: desired.Storage{
+				Driver: desired.StorageS3, Endpoint: "https://s3.example", Region: "eu-1", Bucket: "objects", Prefix: "p", PathStyle: true, SSE: desired.EncryptionKMS, KMSKeyID: "key", Checksums: true, CredentialsRef: "credential:objects",
+			},
 		},
 		desired.KindPolicy:  desired.Policy{Key: "node.report_seconds", Scope: "platform", Value: 5},
 		desired.KindRole:    desired.Role{Description: "d", Operations: []string{"listSKUs"}},

@@ -153,6 +153,7 @@ func (r *rules) check() []desired.Finding {
 			}
 		case desired.KindEnvironment:
 			r.sources(o)
+			r.storage(o)
 		case desired.KindNode:
 			r.node(o)
 		}
@@ -230,6 +231,13 @@ func (r *rules) sources(o *checked) {
 			continue
 		}
 		first[s.Name] = i
+	}
+}
+
+// storage rejects a key that no object would be encrypted with.
+func (r *rules) storage(o *checked) {
+	if s := read[desired.Environment](o).Storage; s.KMSKeyID != "" && s.SSE != desired.EncryptionKMS {
+		r.report(desired.CodeInvalidValue, o, "spec.storage.kmsKeyId", "names a key, and sse is "+s.SSE, "no key, or sse: "+desired.EncryptionKMS)
 	}
 }
 

@@ -151,7 +151,7 @@ func (i *installation) start(ctx context.Context) error {
 		Roles: server.AllRoles(), Environment: i.cfg.Environment, Profile: i.profile,
 		Listen: i.cfg.Listen, NodeListen: i.cfg.NodeListen, RelayListen: cmp.Or(i.cfg.RelayListen, freePortOf(i.cfg.NodeListen)), MetricsListen: i.cfg.Metrics, Roam: true,
 		NodeHosts: nodeHosts(i.cfg.NodeListen), SignIn: signIn, Payments: payments, Credentials: credentials,
-		AuditArchive: filepath.Join(dir, "audit"), WithoutPortal: withoutPortal,
+		AuditArchive: filepath.Join(dir, "audit"), ObjectsDir: filepath.Join(dir, "objects"), WithoutPortal: withoutPortal,
 		StateDir: filepath.Join(dir, "secrets"), GitDir: filepath.Join(dir, "git"), Source: i.source, Log: i.cfg.Log,
 	})
 	if err != nil {

@@ -142,6 +142,8 @@ var libraryRules = []struct {
 	{library: []string{"github.com/hashicorp/vault"}, only: []string{"platform/secret/vault"}},
 	// A shell on the local machine: for simulated nodes and tests.
 	{library: []string{"github.com/gliderlabs/ssh", "github.com/creack/pty"}, only: []string{"dev/simssh", "api/terminal"}},
+	// S3 is one adapter of a port.
+	{library: []string{"github.com/minio"}, only: []string{"product/storage/blob/s3"}},
 	// SMTP is one adapter of a port, and the server is for development and tests.
 	{library: []string{"github.com/wneessen/go-mail"}, only: []string{"platform/notification/smtp"}},
 	{library: []string{"github.com/emersion/go-smtp"}, only: []string{"dev/mail", "dev/up", "platform/notification/smtp"}},
@@ -163,7 +165,7 @@ var unlinked = []string{
 	"github.com/jackc/pgx", "github.com/riverqueue", "riverqueue.com", "github.com/pressly/goose",
 	"github.com/gin-gonic", "github.com/getkin/kin-openapi", "github.com/oapi-codegen",
 	"github.com/nats-io", "cuelang.org/go", "github.com/go-git", "github.com/hashicorp", module + "/migrations",
-	"github.com/gliderlabs", "github.com/creack", module + "/dev",
+	"github.com/gliderlabs", "github.com/creack", "github.com/minio", module + "/dev",
 }
 
 // ruleOf returns the folder whose rule applies to a package, or "".

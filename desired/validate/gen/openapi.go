@@ -29,8 +29,11 @@ func openAPI(s object) object {
 	}
 	if words, ok := s["enum"].([]any); ok && s["type"] == nil {
 		s["type"] = "string"
-		if _, number := words[0].(json.Number); number {
+		switch words[0].(type) {
+		case json.Number:
 			s["type"] = "integer"
+		case bool:
+			s["type"] = "boolean"
 		}
 	}
 	for name, inner := range s {
@@ -67,21 +70,40 @@ func openAPIList(list []any) []any {
 	return list
 }
 
-// decidedFields gives a field that depends on another field the values of all branches.
+// decidedFields gives a field that depends on another field the values of all branches. Where one branch has no list of
+// values, the contract states only the type.
 func decidedFields(properties object, branches []any) {
+	open := map[string]bool{}
 	for _, branch := range branches {
 		then := branch.(object)["then"].(object)["properties"].(object) //nolint:forcetypeassert // made by branches
 		for name, s := range then {
 			field := properties[name].(object) //nolint:forcetypeassert // of a struct
+			decided := openAPI(s.(object))     //nolint:forcetypeassert // made by branches
+			if field["type"] == nil {
+				field["type"] = typeOf(decided)
+			}
+			more, closed := decided["enum"].([]any)
+			if open[name] = open[name] || !closed; open[name] {
+				delete(field, "enum")
+				continue
+			}
 			words, _ := field["enum"].([]any)
-			for _, word := range openAPI(s.(object))["enum"].([]any) { //nolint:forcetypeassert // made by branches
+			for _, word := range more {
 				if !contains(words, word) {
 					words = append(words, word)
 				}
 			}
-			field["type"], field["enum"] = "string", words
+			field["enum"] = words
 		}
 	}
+}
+
+// typeOf returns the type of a field, or of its first alternative.
+func typeOf(s object) any {
+	if choices, ok := s["anyOf"].([]any); ok {
+		return choices[0].(object)["type"] //nolint:forcetypeassert // made by the converter
+	}
+	return s["type"]
 }
 
 // expectedText returns the expectation in the findings about a field.

@@ -80,12 +80,13 @@ type Request struct {
 	Upload string // the handle of an upload, for a part
 	Part   int
 	Size   int64             // of a PUT, which the signature covers
-	SHA256 []byte            // of a PUT, which the signature covers; nil: not checked
+	SHA256 []byte            // of a PUT, which the signature covers; a part needs it, and nil is not checked for an object
 	Answer map[string]string // headers of the response to a GET, such as Content-Disposition
 	Life   time.Duration
 }
 
-// Signed is a URL with a signature, and the headers that the client must send with it.
+// Signed is a URL with a signature, and the headers that the client must send with it, in addition to a Content-Length that
+// is the size.
 type Signed struct {
 	URL     string
 	Headers http.Header
@@ -123,9 +124,10 @@ type Store interface {
 	Complete(ctx context.Context, u Upload, parts []Part) error
 	// Abort removes an upload and its parts. A missing upload is no error.
 	Abort(ctx context.Context, u Upload) error
-	// Uploads returns the uploads that began before a time and were neither completed nor aborted, in any sequence.
+	// Uploads returns the uploads that began before a time and were neither completed nor aborted, in any sequence. The
+	// adapter files also removes temporary files that a killed process has left a day ago or earlier.
 	Uploads(ctx context.Context, before time.Time) iter.Seq2[Upload, error]
 
-	// Space returns the capacity, or false where the object store does not tell it.
+	// Space returns the capacity, or false where the object store does not report it.
 	Space(ctx context.Context) (Space, bool, error)
 }

@@ -1,10 +1,14 @@
 package blob
 
-import "io"
+import (
+	"context"
+	"io"
+)
 
 // Exact reads as many bytes as were announced. It reads one byte more before it returns the last ones, so that the object
-// store never receives all bytes of a reader that is too long.
+// store never receives all bytes of a reader that is too long. After the end of the context it returns no more bytes.
 type Exact struct {
+	ctx  context.Context //nolint:containedctx // of one call
 	from io.Reader
 	size int64 // negative: not announced
 	read int64
@@ -12,17 +16,22 @@ type Exact struct {
 }
 
 // NewExact returns a reader of size bytes of from. A negative size means that from ends where it ends.
-func NewExact(from io.Reader, size int64) *Exact { return &Exact{from: from, size: size} }
+func NewExact(ctx context.Context, from io.Reader, size int64) *Exact {
+	return &Exact{ctx: ctx, from: from, size: size}
+}
 
 // Len returns the number of bytes that were read.
 func (e *Exact) Len() int64 { return e.read }
 
-// Err returns why the bytes are not those announced: ErrSize, or the failure of the reader.
+// Err returns why the bytes are not those announced: ErrSize, the failure of the reader, or the end of the context.
 func (e *Exact) Err() error { return e.err }
 
 // Read returns ErrSize in place of the last bytes of a reader that is too long, and in place of the end of one that is
 // too short.
 func (e *Exact) Read(p []byte) (int, error) {
+	if e.err == nil {
+		e.err = e.ctx.Err()
+	}
 	if e.err != nil {
 		return 0, e.err
 	}
@@ -35,6 +44,8 @@ func (e *Exact) Read(p []byte) (int, error) {
 	n, err := e.from.Read(p)
 	e.read += int64(n)
 	switch {
+	case e.ctx.Err() != nil: // it may have ended the reader
+		err = e.ctx.Err()
 	case err == io.EOF && e.size >= 0 && e.read < e.size: //nolint:errorlint // readers return it as it is
 		err = ErrSize
 	case (err == nil || err == io.EOF) && n > 0 && e.read == e.size: //nolint:errorlint // as above

@@ -2,6 +2,7 @@ package blob
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -36,7 +37,7 @@ func TestExact(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := NewExact(c.from, c.size)
+			r := NewExact(t.Context(), c.from, c.size)
 			var got bytes.Buffer
 			_, err := io.Copy(&got, struct{ io.Reader }{r})
 			if !errors.Is(err, c.err) || !errors.Is(r.Err(), c.err) {
@@ -50,6 +51,35 @@ func TestExact(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A body that the end of the context has cut is not a shorter object.
+func TestExactEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int64{4, -1} {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := NewExact(ctx, iotest.OneByteReader(strings.NewReader("abcd")), size)
+		one := make([]byte, 1)
+		if n, err := r.Read(one); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		cancel()
+		if n, err := r.Read(one); n != 0 || !errors.Is(err, context.Canceled) || !errors.Is(r.Err(), context.Canceled) {
+			t.Errorf("size %d: %d bytes, %v", size, n, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ends := NewExact(ctx, cancelling{cancel}, -1)
+	if _, err := io.ReadAll(ends); !errors.Is(err, context.Canceled) {
+		t.Errorf("a reader that the context has ended: %v", err)
+	}
+}
+
+type cancelling struct{ cancel context.CancelFunc }
+
+func (c cancelling) Read([]byte) (int, error) {
+	c.cancel()
+	return 0, io.EOF
 }
 
 func TestPartsAscend(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -40,9 +41,10 @@ func Bytes(n int) []byte {
 	return b
 }
 
-// Contract tests a new, empty store of each call of open.
-func Contract(t *testing.T, open func(*testing.T) blob.Store) {
+// Contract tests a new, empty store of each call of open. The client sends signed requests.
+func Contract(t *testing.T, client *http.Client, open func(*testing.T) blob.Store) {
 	t.Helper()
+	signing := func(t *testing.T, s blob.Store) { signing(t, s, client) }
 	for name, test := range map[string]func(*testing.T, blob.Store){
 		"an object is read as it was put":               putAndGet,
 		"a range is cut at the end":                     ranges,

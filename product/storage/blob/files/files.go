@@ -2,7 +2,7 @@
 // time: an object, a part or an upload appears and disappears by one rename.
 //
 //	objects/ab/cd/ID     an object: a file, or a folder of parts with their list
-//	uploads/ID_HANDLE/   the parts of an upload, by number
+//	uploads/ID_HANDLE/   the parts of an upload, by number, and its lock
 //	joining/ID_HANDLE/   an upload that Complete has closed
 //	tmp/                 files that are being written, and folders that are being removed
 package files
@@ -40,7 +40,7 @@ const (
 // leftoverAfter is longer than a request may wait between two bytes of a body.
 const leftoverAfter = 24 * time.Hour
 
-// Store is a folder. The root keeps every path inside it.
+// Store is a folder. No path leaves the root.
 type Store struct {
 	root  *os.Root
 	clock clock.Clock
@@ -152,9 +152,9 @@ func (s *Store) write(ctx context.Context, r io.Reader, size int64) (tmpFile, er
 	if err != nil {
 		return tmpFile{}, full(err)
 	}
-	from := blob.NewExact(r, size)
+	from := blob.NewExact(ctx, r, size)
 	b := buffers.Get().(*[]byte) //nolint:forcetypeassert // it contains nothing else
-	_, err = io.CopyBuffer(struct{ io.Writer }{f}, contextReader{ctx, from}, *b)
+	_, err = io.CopyBuffer(struct{ io.Writer }{f}, from, *b)
 	buffers.Put(b)
 	if err == nil {
 		t.size = from.Len()
@@ -187,23 +187,6 @@ func (s *Store) tag(name string) (string, error) {
 }
 
 func tagOf(info fs.FileInfo) string { return strconv.FormatInt(info.ModTime().UnixNano(), 36) }
-
-// contextReader ends between two reads.
-type contextReader struct {
-	ctx  context.Context //nolint:containedctx // of one call
-	from io.Reader
-}
-
-func (r contextReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	n, err := r.from.Read(p)
-	if err == io.EOF && r.ctx.Err() != nil { //nolint:errorlint // readers return it as it is
-		err = r.ctx.Err() // the end of the context may have ended the reader
-	}
-	return n, err
-}
 
 // place moves a file or folder to its name, and returns when a crash cannot lose it.
 func (s *Store) place(from, to string) error {

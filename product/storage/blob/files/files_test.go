@@ -35,7 +35,7 @@ func open(t testing.TB, dir string) *Store {
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	blobtest.Contract(t, func(t *testing.T) blob.Store {
+	blobtest.Contract(t, http.DefaultClient, func(t *testing.T) blob.Store {
 		t.Helper()
 		dir := t.TempDir()
 		s := open(t, dir)

@@ -7,10 +7,12 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,10 +27,36 @@ func (s *Store) Begin(_ context.Context, id uuid.UUID) (blob.Upload, error) {
 		return blob.Upload{}, err
 	}
 	u := blob.Upload{ID: id, Handle: handle.String()}
-	if err := s.root.Mkdir(path.Join(uploadsDir, folderName(u)), dirMode); err != nil {
-		return blob.Upload{}, full(err)
+	dir := path.Join(uploadsDir, folderName(u))
+	err = s.root.Mkdir(dir, dirMode)
+	if err == nil {
+		err = s.root.WriteFile(path.Join(dir, lockName), nil, fileMode)
 	}
-	return u, full(s.sync(uploadsDir))
+	if err = errors.Join(err, s.sync(dir), s.sync(uploadsDir)); err != nil {
+		return blob.Upload{}, errors.Join(full(err), s.remove(dir))
+	}
+	return u, nil
+}
+
+// lockName is the file that PutPart locks shared, and Complete exclusively. A rename into a folder may begin before the
+// folder is moved and end after it, so that the move alone would not end the replacement of parts.
+const lockName = "lock"
+
+// lock locks an upload that is not closed. The lock ends with its file.
+func (s *Store) lock(dir string, how int) (*os.File, error) {
+	f, err := s.root.OpenFile(path.Join(dir, lockName), os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err = syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("locking an upload: %w", err), f.Close())
+	}
+	return f, nil
 }
 
 func folderName(u blob.Upload) string { return u.ID.String() + "_" + u.Handle }
@@ -43,8 +71,8 @@ func checked(u blob.Upload) error {
 	return nil
 }
 
-// PutPart replaces the file of a part. Complete moves the folder away before it reads the parts for the last time, so that
-// no part can be replaced after that.
+// PutPart replaces the file of a part. Complete waits for it, and moves the folder away, so that no part is replaced after
+// Complete has compared the parts.
 func (s *Store) PutPart(ctx context.Context, u blob.Upload, number int, r io.Reader, size int64) (blob.Part, error) {
 	if err := errors.Join(checked(u), blob.CheckParts([]blob.Part{{Number: number}})); err != nil {
 		return blob.Part{}, err
@@ -57,7 +85,12 @@ func (s *Store) PutPart(ctx context.Context, u blob.Upload, number int, r io.Rea
 	if err != nil {
 		return blob.Part{}, err
 	}
-	if err = s.root.Rename(tmp.name, path.Join(dir, partName(number))); err == nil {
+	lock, err := s.lock(dir, syscall.LOCK_SH)
+	if err == nil {
+		defer lock.Close() //nolint:errcheck // it is empty
+		err = s.root.Rename(tmp.name, path.Join(dir, partName(number)))
+	}
+	if err == nil {
 		err = s.sync(dir)
 	}
 	if err != nil {
@@ -112,13 +145,8 @@ func (s *Store) Complete(ctx context.Context, u blob.Upload, parts []blob.Part) 
 	if err := blob.CheckParts(parts); err != nil {
 		return err
 	}
-	switch err := s.stored(open, parts); {
-	case err == nil:
-		if err := s.root.Rename(open, closed); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return full(err)
-		}
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
+	if err := s.closeUpload(open, closed, parts); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return full(err)
 	}
 	list := partList{handle: u.Handle, parts: parts}
 	if err := s.join(ctx, closed, object, list); err != nil {
@@ -127,9 +155,21 @@ func (s *Store) Complete(ctx context.Context, u blob.Upload, parts []blob.Part) 
 	return s.removeUnlisted(object, list)
 }
 
-// join makes an object of a closed upload.
+// closeUpload moves the folder of an upload whose parts are those listed.
+func (s *Store) closeUpload(open, closed string, parts []blob.Part) error {
+	lock, err := s.lock(open, syscall.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() //nolint:errcheck // it is empty
+	if err := s.stored(open, parts); err != nil {
+		return err
+	}
+	return s.root.Rename(open, closed)
+}
+
+// join makes an object of a closed upload. Another call may have closed it, for other parts.
 func (s *Store) join(ctx context.Context, closed, object string, list partList) error {
-	// A part may have been replaced until the upload was closed.
 	if err := s.stored(closed, list.parts); err != nil {
 		return err
 	}
